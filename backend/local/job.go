@@ -1,0 +1,180 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fiber-go/fiber/backend"
+)
+
+// outputGrace bounds how long the output of a process that has ended is
+// waited for: programs that it started may hold its pipes open for ever.
+const outputGrace = time.Second
+
+// memoryInterval is how often a limited job's resident memory is looked at.
+const memoryInterval = 100 * time.Millisecond
+
+// job is a process on this machine.
+type job struct {
+	name    string
+	host    string
+	process *os.Process
+	events  chan backend.Event
+	log     *log
+	output  sync.WaitGroup // the two pumps
+	done    chan struct{}  // closed when status is final
+
+	mu     sync.Mutex
+	ended  bool
+	oom    bool
+	reason string
+	status backend.ExitStatus
+}
+
+func (j *job) ID() string   { return strconv.Itoa(j.process.Pid) }
+func (j *job) Host() string { return j.host }
+
+// Events are started and ended; a process on this machine never waits.
+func (j *job) Events() <-chan backend.Event { return j.events }
+
+func (j *job) emit(e backend.Event) {
+	select {
+	case j.events <- e:
+	default:
+	}
+}
+
+// pump passes on what the process writes until its end of the pipe closes.
+func (j *job) pump(r *os.File, to io.Writer) {
+	defer j.output.Done()
+	defer r.Close()
+	to = discard(to)
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			j.log.Write(buf[:n])
+			to.Write(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// reap waits for the process and then for its output.
+func (j *job) reap(pipes ...*os.File) {
+	state, err := j.process.Wait()
+	j.mu.Lock()
+	j.ended = true
+	status := backend.ExitStatus{OOMKilled: j.oom, Reason: j.reason}
+	j.mu.Unlock()
+	if err != nil {
+		status.Code, status.Reason = -1, err.Error()
+	} else if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		status.Signal = ws.Signal()
+		status.Code = 128 + int(ws.Signal())
+	} else {
+		status.Code = state.ExitCode()
+	}
+	read := make(chan struct{})
+	go func() { j.output.Wait(); close(read) }()
+	select {
+	case <-read:
+	case <-time.After(outputGrace):
+		for _, p := range pipes {
+			p.SetReadDeadline(time.Now())
+		}
+		<-read
+	}
+	j.log.Close()
+	j.status = status
+	j.emit(backend.Event{Kind: backend.Ended, Reason: status.String()})
+	close(j.events)
+	close(j.done)
+	released()
+}
+
+func (j *job) Wait(ctx context.Context) (backend.ExitStatus, error) {
+	select {
+	case <-j.done:
+		return j.status, nil
+	case <-ctx.Done():
+		return backend.ExitStatus{}, ctx.Err()
+	}
+}
+
+func (j *job) Signal(_ context.Context, sig backend.Signal) error {
+	s := syscall.SIGTERM
+	if sig == backend.Kill {
+		s = syscall.SIGKILL
+	}
+	if err := j.process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("fiber: signalling %s (process %s): %w", j.name, j.ID(), err)
+	}
+	if sig == backend.Terminate {
+		// A stopped process takes the signal only when it goes on.
+		j.process.Signal(syscall.SIGCONT)
+	}
+	return nil
+}
+
+func (j *job) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
+	return j.log.reader(ctx, opts.Follow), nil
+}
+
+func (j *job) Remove(ctx context.Context) error {
+	if err := j.Signal(ctx, backend.Kill); err != nil {
+		return err
+	}
+	_, err := j.Wait(ctx)
+	return err
+}
+
+// watchMemory ends the process when more than limit MiB of it are resident.
+func (j *job) watchMemory(limit int) {
+	tick := time.NewTicker(memoryInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-j.done:
+			return
+		case <-tick.C:
+		}
+		used := Resident(j.process.Pid)
+		if used <= int64(limit)<<20 {
+			continue
+		}
+		j.mu.Lock()
+		if !j.ended {
+			j.oom = true
+			j.reason = fmt.Sprintf("used %d MiB of %d MiB", used>>20, limit)
+		}
+		j.mu.Unlock()
+		j.process.Kill()
+		return
+	}
+}
+
+// Resident is how many bytes of a process are in memory, 0 when it is not
+// known.
+func Resident(pid int) int64 {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(stat)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	return pages * int64(os.Getpagesize())
+}

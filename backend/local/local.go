@@ -1,0 +1,123 @@
+// Package local runs Fiber's jobs as processes on this machine: the running
+// executable again, with a socket that is already connected to its parent.
+//
+// CPU becomes GOMAXPROCS, memory GOMEMLIMIT and a limit on what is resident,
+// and GPUs CUDA_VISIBLE_DEVICES. A job cannot outlive the process that
+// launched it, not even when that is killed and the job is stopped.
+package local
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/fiber-go/fiber/backend"
+)
+
+// Backend starts jobs on this machine.
+type Backend struct{}
+
+// New makes the backend; there is nothing to set.
+func New() *Backend { return &Backend{} }
+
+// Name is "local".
+func (*Backend) Name() string { return "local" }
+
+// Network says that children inherit a connected socket.
+func (*Backend) Network(context.Context) (backend.Network, error) {
+	return backend.Network{Inherit: true}, nil
+}
+
+// Launch starts the process. It does not wait for anything the process does.
+func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
+	fail := func(reason string, err error) (backend.Job, error) {
+		return nil, &backend.LaunchError{Backend: b.Name(), Job: spec.Name, Reason: reason, Err: err}
+	}
+	if err := ctx.Err(); err != nil {
+		return fail("", err)
+	}
+	j := &job{name: spec.Name, events: make(chan backend.Event, 4), done: make(chan struct{}), log: newLog()}
+	stdin, err := os.Open(os.DevNull)
+	if err != nil {
+		return fail("opening an empty stdin", err)
+	}
+	defer stdin.Close()
+	outRead, outWrite, err := os.Pipe()
+	if err != nil {
+		return fail("making a pipe for its output", err)
+	}
+	errRead, errWrite, err := os.Pipe()
+	if err != nil {
+		outRead.Close()
+		outWrite.Close()
+		return fail("making a pipe for its output", err)
+	}
+	defer outWrite.Close()
+	defer errWrite.Close()
+
+	attr := &os.ProcAttr{
+		Env:   environment(spec),
+		Files: []*os.File{stdin, outWrite, errWrite},
+	}
+	if f, ok := spec.Socket.(*os.File); ok && f != nil {
+		attr.Files = append(attr.Files, f)
+	}
+	path, argv0 := selfPath(), os.Args[0]
+	if spec.Executable != "" {
+		path, argv0 = spec.Executable, spec.Executable
+	}
+	j.process, err = start(path, append([]string{argv0}, spec.Args...), attr)
+	if err != nil {
+		outRead.Close()
+		errRead.Close()
+		return fail("", err)
+	}
+	j.host, _ = os.Hostname()
+	j.emit(backend.Event{Kind: backend.Started})
+	j.output.Add(2)
+	go j.pump(outRead, spec.Stdout)
+	go j.pump(errRead, spec.Stderr)
+	go j.reap(outRead, errRead)
+	if spec.Resources.Memory > 0 {
+		go j.watchMemory(spec.Resources.Memory)
+	}
+	return j, nil
+}
+
+// environment is the job's environment with its resources in it.
+func environment(spec backend.JobSpec) []string {
+	set := map[string]string{}
+	r := spec.Resources
+	if r.CPU > 0 {
+		set["GOMAXPROCS"] = strconv.Itoa(int(math.Ceil(r.CPU)))
+	}
+	if r.Memory > 0 {
+		// A tenth is left for what the Go runtime does not count.
+		set["GOMEMLIMIT"] = fmt.Sprintf("%dKiB", r.Memory*1024*9/10)
+	}
+	if spec.Devices != nil {
+		set["CUDA_VISIBLE_DEVICES"] = strings.Join(spec.Devices, ",")
+	}
+	env := make([]string, 0, len(spec.Env)+len(set))
+	for _, kv := range spec.Env {
+		key, _, _ := strings.Cut(kv, "=")
+		if _, ok := set[key]; !ok {
+			env = append(env, kv)
+		}
+	}
+	for key, value := range set {
+		env = append(env, key+"="+value)
+	}
+	return env
+}
+
+func discard(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
+}

@@ -1,0 +1,71 @@
+package local
+
+import (
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// selfPath is the running executable: the same file even after a build has
+// replaced it or "go run" has deleted it.
+func selfPath() string { return "/proc/self/exe" }
+
+// The kernel sends a parent-death signal when the *thread* that forked ends,
+// not the process (prctl(2), PR_SET_PDEATHSIG). So one locked thread does all
+// the forking, and lives as long as any of its children does.
+var launcher struct {
+	sync.Mutex
+	requests chan launch
+	jobs     int // running, and about to
+}
+
+type launch struct {
+	path string
+	argv []string
+	attr *os.ProcAttr
+	done chan launched
+}
+
+type launched struct {
+	process *os.Process
+	err     error
+}
+
+// start runs a program that dies with this process.
+func start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	attr.Sys = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	launcher.Lock()
+	if launcher.jobs == 0 {
+		launcher.requests = make(chan launch)
+		go launcherThread(launcher.requests)
+	}
+	launcher.jobs++
+	requests := launcher.requests
+	launcher.Unlock()
+	l := launch{path, argv, attr, make(chan launched, 1)}
+	requests <- l
+	result := <-l.done
+	if result.err != nil {
+		released()
+	}
+	return result.process, result.err
+}
+
+// released says that a job which start counted is no more.
+func released() {
+	launcher.Lock()
+	defer launcher.Unlock()
+	launcher.jobs--
+	if launcher.jobs == 0 {
+		close(launcher.requests)
+	}
+}
+
+func launcherThread(requests <-chan launch) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	for l := range requests {
+		p, err := os.StartProcess(l.path, l.argv, l.attr)
+		l.done <- launched{p, err}
+	}
+}

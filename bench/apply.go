@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fiber-go/fiber"
+)
+
+// same is the no-op of the rows that measure what a task costs.
+var same = fiber.Register("bench.same", func(_ context.Context, i int) (int, error) { return i, nil })
+
+var applyRows = []row{{
+	name: "apply/int", unit: duration, pairs: 25, open: openApply,
+}}
+
+// openApply measures Apply of an int on a warm pool of one against 64 bytes over a bare socket.
+func openApply(ctx context.Context, m *match) error {
+	pool, err := openPool(m, 1)
+	if err != nil {
+		return err
+	}
+	m.subject = contender{name: "Apply", run: timed(func(ctx context.Context, n int) error {
+		for i := range n {
+			out, err := fiber.Apply(ctx, pool, same, i)
+			if err != nil {
+				return err
+			}
+			if out != i {
+				return fmt.Errorf("got %d for %d", out, i)
+			}
+		}
+		return nil
+	})}
+	raw, err := rawEcho(m, 64)
+	if err != nil {
+		return err
+	}
+	block, err := blockingEcho(m, 64)
+	if err != nil {
+		return err
+	}
+	python, err := multiprocessing(m, atLeast(4), 0, "apply")
+	m.references = []reference{{contender: raw, bound: atMost(3)}, {contender: block}, python}
+	return err
+}
+
+// openPool starts a pool that lives as long as the match. It is lazy: its first task starts its workers.
+func openPool(m *match, workers int, opts ...fiber.PoolOption) (*fiber.Pool, error) {
+	pool, err := fiber.NewPool(workers, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m.closing(func() { pool.Close() })
+	return pool, nil
+}
+
+// warmPool is openPool, with all workers up when it returns; one task of warm has started them.
+func warmPool(ctx context.Context, m *match, workers int, warm func(ctx context.Context, pool *fiber.Pool) error) (*fiber.Pool, error) {
+	pool, err := openPool(m, workers)
+	if err != nil {
+		return nil, err
+	}
+	if err := warm(ctx, pool); err != nil {
+		return nil, err
+	}
+	return pool, pool.WaitUntilWorkersUp(ctx)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// floorVariable marks a process of this same executable as the far side of a floor, and names its role. The
+// same executable, so that a floor's process carries the same package initialisation as Fiber's.
+const floorVariable = "BENCH_FLOOR"
+
+// serveFloor is the far side's main. Each role but exit ends on end-of-file.
+func serveFloor(role string) {
+	role, argument, _ := strings.Cut(role, ":")
+	size, _ := strconv.Atoi(argument)
+	file := os.NewFile(3, "socket")
+	var err error
+	switch role {
+	case "echo":
+		err = serve(file, polled, size, nil)
+	case "block":
+		err = serve(file, blocking, size, nil)
+	case "sleep":
+		err = serve(file, polled, 8, func(b []byte) { time.Sleep(time.Duration(binary.LittleEndian.Uint64(b))) })
+	case "exit":
+		_, err = file.Write([]byte{1})
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		fmt.Fprintln(os.Stderr, "bench: floor:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serve answers each message of size bytes by the same bytes, after work.
+func serve(file *os.File, open opener, size int, work func([]byte)) error {
+	c, err := open(file)
+	if err != nil {
+		return err
+	}
+	r, buf := bufio.NewReader(c), make([]byte, size)
+	for {
+		if _, err := io.ReadFull(r, buf); err != nil {
+			return err
+		}
+		if work != nil {
+			work(buf)
+		}
+		if _, err := c.Write(buf); err != nil {
+			return err
+		}
+	}
+}
+
+// An opener makes a connection of one end of a socket pair, which it takes over.
+type opener func(*os.File) (io.ReadWriteCloser, error)
+
+// polled is Go's own way, with the network poller: what anybody gets who uses package net.
+func polled(f *os.File) (io.ReadWriteCloser, error) {
+	defer f.Close()
+	return net.FileConn(f)
+}
+
+// blocking reads and writes by blocking system calls, at the cost of a thread for each connection.
+func blocking(f *os.File) (io.ReadWriteCloser, error) { return f, nil }
+
+// A floor is a process on the far side of a bare socket pair.
+type floor struct {
+	conn io.ReadWriteCloser
+	r    *bufio.Reader
+	cmd  *exec.Cmd
+}
+
+func startFloor(role string, open opener) (*floor, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	far := os.NewFile(uintptr(fds[1]), "far")
+	defer far.Close()
+	conn, err := open(os.NewFile(uintptr(fds[0]), "near"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), floorVariable+"="+role)
+	cmd.ExtraFiles = []*os.File{far}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &floor{conn: conn, r: bufio.NewReader(conn), cmd: cmd}, nil
+}
+
+// openFloor starts a floor that lives as long as the match.
+func openFloor(m *match, role string, open opener) (*floor, error) {
+	f, err := startFloor(role, open)
+	if err == nil {
+		m.closing(func() { f.close() })
+	}
+	return f, err
+}
+
+// close lets the far side see end-of-file, and waits for it to end.
+func (f *floor) close() error {
+	f.conn.Close()
+	return f.cmd.Wait()
+}
+
+func (f *floor) send(b []byte) error {
+	_, err := f.conn.Write(b)
+	return err
+}
+
+// receive fills b with what the far side answered.
+func (f *floor) receive(b []byte) error {
+	_, err := io.ReadFull(f.r, b)
+	return err
+}
+
+// rawEcho is the floor under Apply: a message of so many bytes there and back over a bare unix socket. The
+// buffers are made once and reused, on both sides.
+func rawEcho(m *match, size int) (contender, error) {
+	return openRawEcho(m, "raw socket", "echo", size, polled)
+}
+
+// blockingEcho is rawEcho without the network poller on either side.
+func blockingEcho(m *match, size int) (contender, error) {
+	return openRawEcho(m, "blocking socket", "block", size, blocking)
+}
+
+func openRawEcho(m *match, name, role string, size int, open opener) (contender, error) {
+	f, err := openFloor(m, role+":"+strconv.Itoa(size), open)
+	out, in := make([]byte, size), make([]byte, size)
+	return contender{name: name, run: timed(func(_ context.Context, n int) error {
+		for range n {
+			if err := f.send(out); err != nil {
+				return err
+			}
+			if err := f.receive(in); err != nil {
+				return err
+			}
+		}
+		return nil
+	})}, err
+}

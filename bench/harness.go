@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// A row is one line of the table: Fiber at some work, against others at the same work.
+type row struct {
+	name  string
+	unit  unit
+	pairs int // how many times all contenders take a turn; -pairs overrides it
+	open  func(ctx context.Context, m *match) error
+}
+
+// A match is a row's contenders, warm and ready to take turns. What open registers with closing is
+// closed in reverse order when the row is done, or when open fails half way.
+type match struct {
+	subject    contender
+	references []reference
+	closers    []func()
+}
+
+func (m *match) closing(f func()) { m.closers = append(m.closers, f) }
+
+func (m *match) close() {
+	for _, f := range slices.Backward(m.closers) {
+		f()
+	}
+}
+
+// A contender does n operations and returns what all of them cost together: seconds, except in rows of
+// another unit.
+type contender struct {
+	name string
+	ops  int // operations in one slice; 0: as many as fill a slice
+	run  func(ctx context.Context, n int) (float64, error)
+}
+
+// A reference is what Fiber is compared with, and the bound of that comparison.
+type reference struct {
+	contender
+	bound  bound
+	absent string // why it can't run here; it is then reported and not measured
+}
+
+// timed makes a contender's run out of a function that does n operations.
+func timed(work func(ctx context.Context, n int) error) func(context.Context, int) (float64, error) {
+	return func(ctx context.Context, n int) (float64, error) {
+		start := time.Now()
+		err := work(ctx, n)
+		return time.Since(start).Seconds(), err
+	}
+}
+
+// A harness runs rows.
+type harness struct {
+	pairs int           // overrides the rows' own number unless 0
+	slice time.Duration // how long one turn of a contender without a fixed number of operations takes
+	alone bool          // leave the references out, for a profile of Fiber alone
+	limit time.Duration // a row that takes longer fails
+}
+
+// measure opens a row, lets its contenders take turns (A B C A B C …) and compares their costs turn by turn.
+func (h *harness) measure(ctx context.Context, r row) result {
+	ctx, cancel := context.WithTimeout(ctx, h.limit)
+	defer cancel()
+	res := result{Row: r.name, Unit: r.unit.name, unit: r.unit}
+	m := new(match)
+	defer m.close()
+	if err := r.open(ctx, m); err != nil {
+		res.Error = err.Error()
+		return res
+	}
+	if h.alone {
+		m.references = nil
+	}
+	pairs := r.pairs
+	if h.pairs > 0 {
+		pairs = h.pairs
+	}
+	if err := h.turns(ctx, m, pairs, &res); err != nil {
+		res.Error = err.Error()
+	}
+	return res
+}
+
+func (h *harness) turns(ctx context.Context, m *match, pairs int, res *result) error {
+	res.Subject = m.subject.name
+	contenders := []*contender{&m.subject}
+	compared := []*comparison{}
+	for i := range m.references {
+		ref := &m.references[i]
+		c := &comparison{Reference: ref.name, Bound: ref.bound.String(), Absent: ref.absent, bound: ref.bound}
+		res.Comparisons = append(res.Comparisons, c)
+		if ref.absent == "" {
+			contenders, compared = append(contenders, &ref.contender), append(compared, c)
+		}
+	}
+	for _, c := range contenders {
+		if err := h.calibrate(ctx, c); err != nil {
+			return err
+		}
+	}
+	for range pairs {
+		for i, c := range contenders {
+			if i == 1 {
+				runtime.GC() // what Fiber left behind is not collected on a reference's time
+			}
+			cost, err := c.cost(ctx)
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				res.Samples = append(res.Samples, cost)
+			} else {
+				compared[i-1].Samples = append(compared[i-1].Samples, cost)
+			}
+		}
+	}
+	res.Median = median(res.Samples)
+	for _, c := range compared {
+		c.settle(res.Samples)
+	}
+	return nil
+}
+
+// calibrate finds how many operations fill a slice, after a first turn that starts what is not yet warm. A
+// contender with a fixed number of operations has that first turn only.
+func (h *harness) calibrate(ctx context.Context, c *contender) error {
+	fixed := c.ops > 0
+	c.ops = max(1, c.ops)
+	if _, err := c.cost(ctx); err != nil || fixed {
+		return err
+	}
+	for c.ops = 1; ; c.ops *= 2 {
+		cost, err := c.cost(ctx)
+		if err != nil {
+			return err
+		}
+		if took := cost * float64(c.ops); took >= h.slice.Seconds()/4 {
+			c.ops = max(1, int(h.slice.Seconds()/cost))
+			return nil
+		}
+	}
+}
+
+// cost takes one turn and returns what one operation cost.
+func (c *contender) cost(ctx context.Context) (float64, error) {
+	total, err := c.run(ctx, c.ops)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", c.name, err)
+	}
+	return total / float64(c.ops), nil
+}
+
+// median returns the middle of xs, which has at least one element.
+func median(xs []float64) float64 {
+	s := slices.Sorted(slices.Values(xs))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}

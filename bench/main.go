@@ -1,0 +1,92 @@
+// Command bench measures Fiber against the floor under it (bare unix sockets, a bare re-exec of this same
+// executable, the same loop on goroutines) and against Python's multiprocessing, and prints which of the
+// project's bounds are reached. Fiber and the others take turns in one run, and the median of the ratios of
+// each turn is what is judged, since absolute figures move with whatever else the machine is doing.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/fiber-go/fiber"
+)
+
+func main() {
+	if role := os.Getenv(floorVariable); role != "" {
+		serveFloor(role)
+	}
+	profileWorker()
+	fiber.Main(run)
+}
+
+var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows)
+
+func run(ctx context.Context) error {
+	now := time.Now()
+	only := flag.String("rows", "", "measure only the rows whose name matches this `regexp`")
+	list := flag.Bool("list", false, "print the names of the rows and measure nothing")
+	pairs := flag.Int("pairs", 0, "how many `turns` each contender takes; 0 leaves that to the row")
+	quick := flag.Bool("quick", false, "two short turns of everything: does it run, not how fast")
+	path := flag.String("json", filepath.Join("bench", "results", now.Format("2006-01-02T150405")+".json"), "write the results to this `file`")
+	cpuprofile := flag.String("cpuprofile", "", "write CPU profiles to this `file` (the master) and file.<pid> (each worker's first 5 s); Fiber alone takes turns")
+	flag.Parse()
+
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-rows: %w", err)
+	}
+	rows := slices.DeleteFunc(slices.Clone(allRows), func(r row) bool { return !pattern.MatchString(r.name) })
+	if len(rows) == 0 {
+		return fmt.Errorf("-rows: no row matches %q; -list prints them all", *only)
+	}
+	if *list {
+		for _, r := range rows {
+			fmt.Println(r.name)
+		}
+		return nil
+	}
+
+	h := &harness{pairs: *pairs, slice: 100 * time.Millisecond, limit: 5 * time.Minute}
+	if *quick {
+		h.slice = 20 * time.Millisecond
+		if h.pairs == 0 {
+			h.pairs = 2
+		}
+	}
+	if *cpuprofile != "" {
+		stop, err := profile(*cpuprofile)
+		if err != nil {
+			return fmt.Errorf("-cpuprofile: %w", err)
+		}
+		defer stop()
+		h.alone = true
+	}
+	return h.report(ctx, rows, &report{Time: now, Machine: thisMachine()}, *path)
+}
+
+// report measures the rows, prints each as it is done, and saves them all.
+func (h *harness) report(ctx context.Context, rows []row, rep *report, path string) error {
+	fmt.Println(rep.Machine)
+	fmt.Println()
+	printHeader(os.Stdout)
+	for _, r := range rows {
+		res := h.measure(ctx, r)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		res.print(os.Stdout)
+		rep.Results = append(rep.Results, res)
+	}
+	failed := rep.summarize(os.Stdout)
+	if err := rep.write(path); err != nil {
+		return err
+	}
+	fmt.Println("written to", path)
+	return failed
+}

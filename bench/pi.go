@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/meta"
+)
+
+const piSamples = 1_000_000
+
+// sample is the function of the README's Pi program, on workers and on goroutines alike.
+func sample(_ context.Context, _ int) (bool, error) {
+	x, y := rand.Float64(), rand.Float64()
+	return x*x+y*y < 1, nil
+}
+
+var inside = fiber.Register("bench.inside", sample, meta.CPU(1))
+
+var piRows = []row{
+	{name: "pi/warm", unit: duration, pairs: 9, open: openWarmPi},
+	{name: "pi/cold", unit: duration, pairs: 5, open: openColdPi},
+}
+
+func openWarmPi(ctx context.Context, m *match) error {
+	pool, err := warmPool(ctx, m, 4, func(ctx context.Context, pool *fiber.Pool) error {
+		_, err := fiber.Apply(ctx, pool, inside, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	ins := make([]int, piSamples)
+	m.subject = contender{name: "Map", ops: 1, run: timed(func(ctx context.Context, _ int) error {
+		return mapPi(ctx, pool, ins)
+	})}
+	loop := contender{name: "goroutines", ops: 1, run: timed(goroutinePi)}
+	python, err := multiprocessing(m, atLeast(5), 1, fmt.Sprint("pi_warm ", piSamples))
+	m.references = []reference{{contender: loop, bound: atMost(2).plus(20 * time.Millisecond)}, python}
+	return err
+}
+
+// openColdPi measures the same with the start of the pool, which the original's users see first.
+func openColdPi(ctx context.Context, m *match) error {
+	ins := make([]int, piSamples)
+	m.subject = contender{name: "NewPool, Map, Close", ops: 1, run: timed(func(ctx context.Context, _ int) error {
+		pool, err := fiber.NewPool(4)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		return mapPi(ctx, pool, ins)
+	})}
+	python, err := multiprocessing(m, forInformation, 1, fmt.Sprint("pi_cold ", piSamples))
+	m.references = []reference{python}
+	return err
+}
+
+func mapPi(ctx context.Context, pool *fiber.Pool, ins []int) error {
+	outs, err := fiber.Map(ctx, pool, inside, ins)
+	if err != nil {
+		return err
+	}
+	hits := 0
+	for _, in := range outs {
+		if in {
+			hits++
+		}
+	}
+	return checkPi(hits, len(ins))
+}
+
+// goroutinePi is the same loop with nothing between the processors and the work: one goroutine for each of
+// them, each counting its own hits.
+func goroutinePi(ctx context.Context, _ int) error {
+	workers := runtime.GOMAXPROCS(0)
+	hits := make([]int, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			n := 0
+			for i := w * piSamples / workers; i < (w+1)*piSamples/workers; i++ {
+				if in, _ := sample(ctx, i); in {
+					n++
+				}
+			}
+			hits[w] = n
+		})
+	}
+	wg.Wait()
+	total := 0
+	for _, n := range hits {
+		total += n
+	}
+	return checkPi(total, piSamples)
+}
+
+func checkPi(hits, samples int) error {
+	if pi := 4 * float64(hits) / float64(samples); math.Abs(pi-math.Pi) > 0.02 {
+		return fmt.Errorf("pi is not %g", pi)
+	}
+	return nil
+}

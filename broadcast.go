@@ -1,0 +1,144 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/home"
+)
+
+// Shared is a value that is sent once to each process that asks for it,
+// however many tasks use it. It is made by Share and travels as (part of) an
+// argument or a result; only its name does, until somebody calls Get.
+type Shared[T any] struct{ ref home.Ref }
+
+// Share makes a value available to all processes of the run. The value is
+// encoded now, so v may be changed afterwards. It stays available until it is
+// closed, or until nobody here holds what Share returned any more.
+func Share[T any](_ context.Context, v T) (*Shared[T], error) {
+	proc, err := running()
+	if err != nil {
+		return nil, err
+	}
+	frames, err := codec.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("fiber: the shared value: %w", err)
+	}
+	for i, f := range frames[1:] { // these are parts of v itself
+		frames[i+1] = append(make([]byte, 0, len(f)), f...)
+	}
+	ref, err := proc.home.Keep(frames)
+	if err != nil {
+		return nil, err
+	}
+	s := &Shared[T]{ref: ref}
+	runtime.AddCleanup(s, func(id uint64) { go proc.home.Drop(id) }, ref.Object)
+	return s, nil
+}
+
+// Get gives the value. The first call in a process fetches it from where it
+// was shared and blocks until it is here or ctx ends; later calls give the
+// same value again, so it must not be changed. The error is ErrClosed when
+// the value was closed.
+func (s *Shared[T]) Get(ctx context.Context) (T, error) {
+	var zero T
+	proc, err := running()
+	if err != nil {
+		return zero, err
+	}
+	c := cachedShared(s.ref)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.set {
+		v, ok := c.value.(T)
+		if !ok {
+			return zero, &MismatchError{Reason: fmt.Sprintf("the shared value is a %T, not a %T", c.value, zero)}
+		}
+		return v, nil
+	}
+	frames, mine, err := proc.home.Local(s.ref)
+	if !mine && err == nil {
+		frames, err = proc.home.Fetch(ctx, s.ref)
+	}
+	if err != nil {
+		forgetShared(s.ref)
+		if errors.Is(err, home.ErrGone) {
+			return zero, fmt.Errorf("%w: %w", err, ErrClosed)
+		}
+		return zero, err
+	}
+	var v T
+	if err := codec.Unmarshal(frames, &v); err != nil {
+		return zero, fmt.Errorf("fiber: the shared value: %w", err)
+	}
+	c.value, c.set = v, true
+	return v, nil
+}
+
+// Close takes the value back, from the caches of the processes that have it,
+// too. It is called where the value was shared; elsewhere, and a second time,
+// it does nothing.
+func (s *Shared[T]) Close() {
+	proc := current.Load()
+	if proc == nil {
+		return
+	}
+	if _, mine, _ := proc.home.Local(s.ref); mine {
+		proc.home.Drop(s.ref.Object)
+	}
+	forgetShared(s.ref)
+}
+
+// MarshalBinary gives the value's name.
+func (s *Shared[T]) MarshalBinary() ([]byte, error) { return msgpack.Marshal(s.ref) }
+
+// UnmarshalBinary takes a name.
+func (s *Shared[T]) UnmarshalBinary(b []byte) error { return msgpack.Unmarshal(b, &s.ref) }
+
+// sharedCache is the decoded shared values of this process.
+var sharedCache struct {
+	sync.Mutex
+	values map[home.Ref]*sharedValue
+}
+
+type sharedValue struct {
+	mu    sync.Mutex // held while it is fetched
+	set   bool
+	value any
+}
+
+func cachedShared(ref home.Ref) *sharedValue {
+	sharedCache.Lock()
+	defer sharedCache.Unlock()
+	c := sharedCache.values[ref]
+	if c == nil {
+		c = new(sharedValue)
+		if sharedCache.values == nil {
+			sharedCache.values = map[home.Ref]*sharedValue{}
+		}
+		sharedCache.values[ref] = c
+	}
+	return c
+}
+
+// forgetShared takes a value out of the cache, or, for object 0, all of a
+// home.
+func forgetShared(ref home.Ref) {
+	sharedCache.Lock()
+	defer sharedCache.Unlock()
+	if ref.Object != 0 {
+		delete(sharedCache.values, ref)
+		return
+	}
+	for r := range sharedCache.values {
+		if r.Endpoint == ref.Endpoint {
+			delete(sharedCache.values, r)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/internal/worker"
+)
+
+// statusInterval is how often a child says how much memory it uses.
+const statusInterval = 2 * time.Second
+
+// lastWords bounds the sending of a child's outcome to a parent that does
+// not read.
+const lastWords = 5 * time.Second
+
+// runChild does the work that this process was started for and returns its
+// exit code.
+func runChild() int {
+	parent, err := launch.Report(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := startLog(parent.Assign.Config, parent.Assign.Name); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	b, err := newBackend(parent.Assign.Config.Backend)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	node, err := launch.NewChild(parent, b)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	enter(node)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := &stopping{node: node, cancel: cancel}
+	go stop.obey()
+	go reportStatus(parent)
+	switch parent.Assign.Role {
+	case wire.RoleFunction:
+		return runFunction(ctx, parent, stop)
+	case wire.RoleWorker:
+		return runWorker(ctx, parent, stop)
+	}
+	fmt.Fprintf(os.Stderr, "fiber: this process was started as a %q, which this build does not know\n", parent.Assign.Role)
+	return 1
+}
+
+// stopping is how this process ends at a SIGTERM.
+type stopping struct {
+	node   *launch.Node
+	cancel func()
+
+	mu     sync.Mutex
+	told   bool
+	before func() // called at a SIGTERM
+}
+
+// obey waits for a SIGTERM: the function's context ends, and when it has not
+// heeded that for half of the grace, so does the process. The terminal's
+// Ctrl-C is the root's to handle.
+func (s *stopping) obey() {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	for sig := range signals {
+		if sig != syscall.SIGTERM {
+			continue
+		}
+		s.mu.Lock()
+		s.told = true
+		before := s.before
+		s.mu.Unlock()
+		if before != nil {
+			before()
+		}
+		s.cancel()
+		s.node.Terminate()
+		time.Sleep(s.node.Config.ShutdownGrace / 2)
+		dieBySIGTERM()
+	}
+}
+
+// at sets what is called at a SIGTERM.
+func (s *stopping) at(before func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = before
+	if s.told {
+		before()
+	}
+}
+
+// conclude ends the process by the signal if it was told to end.
+func (s *stopping) conclude() {
+	s.mu.Lock()
+	told := s.told
+	s.mu.Unlock()
+	if told {
+		dieBySIGTERM()
+	}
+}
+
+// dieBySIGTERM ends this process as the signal does where nobody handles it,
+// so that its exit status says what happened.
+func dieBySIGTERM() {
+	signal.Reset(syscall.SIGTERM)
+	syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	select {}
+}
+
+// reportStatus tells the parent now and then how much memory is in use.
+func reportStatus(parent *launch.Parent) {
+	var told int64
+	tick := time.NewTicker(statusInterval)
+	defer tick.Stop()
+	for {
+		now := local.Resident(os.Getpid())
+		if diff := now - told; diff > 1<<20 || diff < -1<<20 {
+			told = now
+			parent.Post(wire.MustPack(wire.KindStatus, wire.Status{Resident: now})...)
+		}
+		select {
+		case <-parent.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// endWithParent ends this process when its parent is gone.
+func endWithParent(parent *launch.Parent, handle func(wire.Kind, [][]byte)) {
+	parent.Read(handle)
+	os.Exit(1)
+}
+
+// runFunction runs the assigned function.
+func runFunction(ctx context.Context, parent *launch.Parent, stop *stopping) int {
+	go endWithParent(parent, func(wire.Kind, [][]byte) {})
+	failure := call(ctx, parent.Assign.Func, parent.Value)
+	Shutdown(context.Background())
+	finish(parent, failure)
+	stop.conclude()
+	if failure != nil {
+		return 1
+	}
+	return 0
+}
+
+// finish sends a child's outcome.
+func finish(parent *launch.Parent, failure *wire.Error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	parent.Send(ctx, wire.MustPack(wire.KindDone, wire.Done{Err: failure})...)
+}
+
+// call runs a function of the registry on one encoded argument.
+func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error) {
+	f, ok := registry.Lookup(name)
+	if !ok {
+		return flatten(name, fmt.Errorf("function %q is not registered in this process", name))
+	}
+	batch, err := f.Decode(value)
+	if err != nil {
+		return flatten(name, err)
+	}
+	if batch.Len() != 1 {
+		return flatten(name, wire.ErrMalformed)
+	}
+	done := make(chan *wire.Error, 1)
+	go func() {
+		returned := false
+		defer func() {
+			if value := recover(); value != nil {
+				done <- flattenPanic(name, value, debug.Stack())
+			} else if !returned {
+				done <- flatten(name, errors.New("the function called runtime.Goexit"))
+			}
+		}()
+		err := batch.Run(ctx, 0)
+		returned = true
+		if err != nil {
+			done <- flatten(name, err)
+			return
+		}
+		done <- nil
+	}()
+	return <-done
+}
+
+// runWorker serves a pool until it is told to stop.
+func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
+	if name := parent.Assign.Func; name != "" {
+		if failure := call(ctx, name, parent.Value); failure != nil {
+			finish(parent, failure)
+			return 1
+		}
+	}
+	w := worker.New(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten, Panic: flattenPanic})
+	stop.at(w.Abort)
+	if err := parent.Post(wire.MustPack(wire.KindReady, nil)...); err != nil {
+		return 1
+	}
+	go endWithParent(parent, func(kind wire.Kind, frames [][]byte) {
+		if err := w.Handle(kind, frames); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	})
+	<-w.Idle()
+	Shutdown(context.Background())
+	stop.conclude()
+	flush, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	if err := parent.Flush(flush); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,2 @@
+// Package fiber runs ordinary functions as processes.
+package fiber

@@ -1,0 +1,167 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/launch"
+)
+
+// InitOption is an option of Main and Init: a Config.
+type InitOption interface{ applyInit(*Config) }
+
+func (c Config) applyInit(to *Config) { *to = c }
+
+// process is what this process has while it is initialised.
+type process struct {
+	node *launch.Node
+	home *home.Home
+}
+
+var (
+	current  atomic.Pointer[process]
+	initLock sync.Mutex
+)
+
+// running gives this process's node, or ErrNotInitialized.
+func running() (*process, error) {
+	p := current.Load()
+	if p == nil {
+		return nil, ErrNotInitialized
+	}
+	return p, nil
+}
+
+// Main runs a program: it initialises Fiber, calls run, ends what run has
+// left running, and exits. It never returns. In a process that Fiber started
+// it does that process's work instead, so nothing that has an effect should
+// come before it.
+//
+// The context ends at the first SIGINT or SIGTERM; everything the program
+// started is then told to end within two seconds, and a second signal ends
+// the program at once. The exit code is 0 when run returns nil, 1 when it
+// returns an error, which is printed to stderr, and 128+n when signal n ended
+// it.
+func Main(run func(ctx context.Context) error, opts ...InitOption) {
+	os.Exit(runMain(run, opts))
+}
+
+func runMain(run func(ctx context.Context) error, opts []InitOption) int {
+	if err := Init(opts...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	p := current.Load()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	var got atomic.Int32
+	go func() {
+		s := <-signals
+		got.Store(int32(s.(syscall.Signal)))
+		cancel()
+		tell := time.NewTimer(p.node.Config.ShutdownGrace)
+		defer tell.Stop()
+		for {
+			select {
+			case <-tell.C:
+				p.node.Terminate()
+			case s = <-signals:
+				now, stop := context.WithCancel(context.Background())
+				stop()
+				Shutdown(now)
+				os.Exit(128 + int(s.(syscall.Signal)))
+			}
+		}
+	}()
+	err := run(ctx)
+	Shutdown(context.Background())
+	if s := got.Load(); s != 0 {
+		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return 128 + int(s)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// Init makes this process the root of a run, or, when Fiber started it, does
+// its work and never returns. Programs that do not use Main, and TestMain
+// functions, call it first thing, and Shutdown last. A second call without a
+// Shutdown between is an error, as is a configuration that does not hold.
+func Init(opts ...InitOption) error {
+	if launch.Started() {
+		os.Exit(runChild())
+	}
+	initLock.Lock()
+	defer initLock.Unlock()
+	if current.Load() != nil {
+		return errors.New("fiber: Init was called before; call it once, or Shutdown between")
+	}
+	var code Config
+	for _, o := range opts {
+		o.applyInit(&code)
+	}
+	cfg, err := loadConfig(code)
+	if err != nil {
+		return err
+	}
+	if err := startLog(cfg, "MainProcess"); err != nil {
+		return err
+	}
+	b, err := newBackend(cfg.Backend)
+	if err != nil {
+		return err
+	}
+	node, err := launch.NewRoot(cfg, b)
+	if err != nil {
+		return err
+	}
+	enter(node)
+	return nil
+}
+
+func enter(node *launch.Node) {
+	current.Store(&process{node: node, home: home.New(node, forgetShared)})
+}
+
+// Shutdown ends every process that this one started and has not ended: it
+// asks them to end, kills them after the configured grace or when ctx ends,
+// and returns when they have gone. Nothing can be started afterwards until
+// the next Init. Without Init it does nothing.
+func Shutdown(ctx context.Context) error {
+	initLock.Lock()
+	defer initLock.Unlock()
+	p := current.Load()
+	if p == nil {
+		return nil
+	}
+	err := p.node.Shutdown(ctx)
+	p.home.Close()
+	current.CompareAndSwap(p, nil)
+	return err
+}
+
+// newBackend makes the backend of a name; "" is chosen by where we are.
+func newBackend(name string) (backend.Backend, error) {
+	switch name {
+	case "", "local":
+		return local.New(), nil
+	}
+	return nil, fmt.Errorf("fiber: backend %q is not in this build", name)
+}

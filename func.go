@@ -1,0 +1,104 @@
+package fiber
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"runtime"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/meta"
+)
+
+// Func is a function that other processes can run. It is made by Register.
+type Func[In, Out any] struct {
+	entry *registry.Func
+	fn    func(context.Context, In) (Out, error)
+}
+
+// Register makes a function runnable in other processes under a name, with
+// the resources that a process running it needs. It is called while package
+// variables are initialised, so that every process of the program has the
+// same functions:
+//
+//	var square = fiber.Register("square", func(ctx context.Context, x int) (int, error) {
+//		return x * x, nil
+//	})
+//
+// Several arguments are a struct. In and Out travel as msgpack; slices of
+// numbers travel as their bytes. Register panics, with the file and line of
+// the call, when the name is taken, a resource is out of range, or a type
+// cannot travel: one with a channel or a function in it, or a struct of
+// unexported fields alone.
+func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error), m ...meta.Option) *Func[In, Out] {
+	where := callerLine()
+	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.Register(%q): %s", where, name, reason)) }
+	if fn == nil {
+		bad("the function is nil")
+	}
+	resources, err := meta.Collect(m...)
+	if err != nil {
+		bad(err.Error())
+	}
+	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	if err := codec.Check(in); err != nil {
+		bad("its argument: " + err.Error())
+	}
+	if err := codec.Check(out); err != nil {
+		bad("its result: " + err.Error())
+	}
+	f := &Func[In, Out]{fn: fn}
+	f.entry = &registry.Func{
+		Name: name, In: codec.Signature(in), Out: codec.Signature(out), Where: where, Resources: resources,
+		Decode: func(frames [][]byte) (registry.Batch, error) {
+			b := &batch[In, Out]{fn: fn}
+			if err := codec.Unmarshal(frames, &b.ins); err != nil {
+				return nil, err
+			}
+			b.outs = make([]Out, len(b.ins))
+			return b, nil
+		},
+	}
+	registry.Register(f.entry)
+	return f
+}
+
+// Name is the name that the function was registered under.
+func (f *Func[In, Out]) Name() string { return f.entry.Name }
+
+// Resources are what a process needs to run the function.
+func (f *Func[In, Out]) Resources() meta.Resources { return f.entry.Resources }
+
+// Call runs the function here, in this process.
+func (f *Func[In, Out]) Call(ctx context.Context, in In) (Out, error) { return f.fn(ctx, in) }
+
+// batch is the inputs of a grant and their outputs.
+type batch[In, Out any] struct {
+	fn   func(context.Context, In) (Out, error)
+	ins  []In
+	outs []Out
+}
+
+func (b *batch[In, Out]) Len() int { return len(b.ins) }
+
+func (b *batch[In, Out]) Run(ctx context.Context, i int) (err error) {
+	b.outs[i], err = b.fn(ctx, b.ins[i])
+	return err
+}
+
+func (b *batch[In, Out]) Clear(i int) {
+	var zero Out
+	b.outs[i] = zero
+}
+
+func (b *batch[In, Out]) Results(lo, hi int) ([][]byte, error) { return codec.Marshal(b.outs[lo:hi]) }
+
+// callerLine is the file:line of the user's call of an exported function.
+func callerLine() string {
+	_, file, line, ok := runtime.Caller(2)
+	if !ok {
+		return "unknown"
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}

@@ -1,0 +1,61 @@
+// Package codec turns values into frames and back. The first frame is msgpack; large slices of numbers
+// follow as frames of their own, by reference and uncopied. Smaller ones lie inside the first frame as raw
+// little-endian bytes, so that numbers cost a memcpy and not a call each.
+//
+// Inside an any, integers come back in the narrowest type that holds them, structs as map[string]any, other
+// slices as []any and arrays and named slices of numbers as plain slices, because the type does not travel.
+package codec
+
+import (
+	"reflect"
+)
+
+// Marshal encodes v as frames: the first is msgpack, the others are the large slices of numbers in v, by
+// reference: v is not to change until the frames are sent. What cannot be encoded is an [*Error]. Channels,
+// funcs, and interfaces with methods cannot; neither can anything nested deeper than 1000 levels, a cycle
+// included. Types with msgpack's, encoding's binary or its text methods, for both directions, keep their own
+// encoding; what their EncodeMsgpack writes has to be msgpack. Concurrent calls are fine.
+func Marshal(v any) ([][]byte, error) {
+	e := getEncoder()
+	defer e.put()
+	if err := e.any(reflect.ValueOf(v)); err != nil {
+		return nil, err
+	}
+	return e.result(), nil
+}
+
+// Unmarshal decodes frames into the value that ptr points to, replacing all of it. Large slices alias the
+// frames, which then belong to the value. Bytes that Marshal never wrote give an [*Error], not a panic, and
+// take no more memory than their length accounts for; after an error the value is in no particular state.
+func Unmarshal(frames [][]byte, ptr any) error {
+	v := reflect.ValueOf(ptr)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return fail(reflect.TypeOf(ptr), "values are decoded into a pointer that is not nil")
+	}
+	if len(frames) == 0 {
+		return fail(v.Type().Elem(), "there are no frames")
+	}
+	d := getDecoder(frames)
+	defer d.put()
+	v = v.Elem()
+	v.SetZero()
+	if err := planOf(v.Type()).decode(d, v); err != nil {
+		return err
+	}
+	if n := d.left(); n > 0 {
+		return fail(v.Type(), "%d bytes too many", n)
+	}
+	if n := len(d.frames); n > 0 {
+		return fail(v.Type(), "%d frames too many", n)
+	}
+	return nil
+}
+
+// Size is the number of bytes in frames.
+func Size(frames [][]byte) int {
+	n := 0
+	for _, f := range frames {
+		n += len(f)
+	}
+	return n
+}

@@ -1,0 +1,75 @@
+package codec
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+)
+
+// Error says what cannot be encoded or decoded, and where in the value it is.
+type Error struct {
+	Path   string // the fields, elements and keys that lead there, such as "Layers[3].Hook"; "" is the value itself
+	Type   string // the Go type found there
+	Reason string
+	Index  int   // element of the outermost slice, not part of Path; -1 where the value is no slice
+	Err    error // what a type's own method returned, or nil
+}
+
+// Error is one line: the element, the path, the type and the reason, as far as there are such.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Index >= 0 {
+		fmt.Fprintf(&b, "element %d: ", e.Index)
+	}
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	if e.Type != "" {
+		b.WriteString(e.Type + ": ")
+	}
+	return b.String() + e.Reason
+}
+
+// Unwrap is the error that a type's own method returned.
+func (e *Error) Unwrap() error { return e.Err }
+
+func fail(t reflect.Type, format string, args ...any) error {
+	e := &Error{Index: -1, Reason: fmt.Sprintf(format, args...)}
+	if t != nil {
+		e.Type = t.String()
+	}
+	return e
+}
+
+const maxPath = 200 // characters; of a longer path the outer part is kept
+
+// within puts a step before the path of err.
+func within(err error, step string) error {
+	e := err.(*Error)
+	switch {
+	case e.Path == "":
+		e.Path = step
+	case e.Path[0] == '[':
+		e.Path = step + e.Path
+	default:
+		e.Path = step + "." + e.Path
+	}
+	if len(e.Path) > maxPath {
+		cut := maxPath
+		for cut > 0 && !utf8.RuneStart(e.Path[cut]) {
+			cut--
+		}
+		e.Path = e.Path[:cut] + "…"
+	}
+	return e
+}
+
+// inElement is within for element i; in the outermost slice it is the index.
+func inElement(err error, i int, outermost bool) error {
+	if outermost {
+		err.(*Error).Index = i
+		return err
+	}
+	return within(err, fmt.Sprintf("[%d]", i))
+}

@@ -1,0 +1,87 @@
+package codec
+
+import (
+	"reflect"
+	"sync"
+	"time"
+)
+
+// plan is how values of one type are encoded and decoded, worked out once. A value to decode into is
+// settable and zero. Errors are *Error.
+type plan struct {
+	encode func(*encoder, reflect.Value) error
+	decode func(*decoder, reflect.Value) error
+}
+
+var (
+	plans    sync.Map // of reflect.Type to *plan
+	planning sync.Mutex
+)
+
+// planOf gives the plan for t. It never fails: the plan of what cannot travel says so.
+func planOf(t reflect.Type) *plan {
+	if p, ok := plans.Load(t); ok {
+		return p.(*plan)
+	}
+	planning.Lock()
+	defer planning.Unlock()
+	return planner{}.of(t)
+}
+
+// planner holds the plans being made, so that a recursive type meets itself. They are published together,
+// by the first one asked for, since one that is not complete is of no use to anybody else.
+type planner map[reflect.Type]*plan
+
+func (ps planner) of(t reflect.Type) *plan {
+	if p, ok := plans.Load(t); ok {
+		return p.(*plan)
+	}
+	if p, ok := ps[t]; ok {
+		return p
+	}
+	p := new(plan)
+	first := len(ps) == 0
+	ps[t] = p
+	*p = ps.make(t)
+	if first {
+		for t, p := range ps {
+			plans.Store(t, p)
+		}
+	}
+	return p
+}
+
+var timeType = reflect.TypeFor[time.Time]()
+
+func (ps planner) make(t reflect.Type) plan {
+	if reason := refuse(t); reason != "" {
+		return plan{
+			encode: func(*encoder, reflect.Value) error { return fail(t, "%s", reason) },
+			decode: func(*decoder, reflect.Value) error { return fail(t, "%s", reason) },
+		}
+	}
+	if t == timeType {
+		return timePlan
+	}
+	if c := customOf(t); c != nil {
+		return c.plan(t)
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return stringPlan
+	case reflect.Pointer:
+		return ps.pointer(t)
+	case reflect.Slice:
+		return ps.slice(t)
+	case reflect.Array:
+		return ps.array(t)
+	case reflect.Map:
+		return ps.mapping(t)
+	case reflect.Struct:
+		return ps.structure(t)
+	case reflect.Interface:
+		return plan{encodeAny, decodeAny}
+	default:
+		return numberPlan(t.Kind())
+	}
+}

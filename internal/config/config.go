@@ -1,0 +1,53 @@
+// Package config holds the settings of Fiber and finds their values.
+//
+// A value given in code wins over a FIBER_ environment variable, that over .fiberconfig in the working directory,
+// and that over the default. One table (keys.go) drives all four, the checks, and docs/config.md. A wrong value is
+// an error that names the key, where it was given and what is allowed; nothing is ever reset in silence.
+package config
+
+import "time"
+
+// Backends are the names that [Config.Backend] may have.
+var Backends = []string{"local"}
+
+// Config is every setting of Fiber. A zero field means "not set here": the environment, then .fiberconfig, then the
+// default decide. A Config is plain data; what [Load] returns travels to the children as it is.
+type Config struct {
+	// Backend is what the children run on: "local". Defaults to what fits where the program itself runs.
+	Backend string
+	// Executable is the path of another build of this program, which the children then run. A relative path starts at
+	// the working directory; PATH is not searched. Defaults to this program's own executable.
+	Executable string
+	// AllowOtherBuild lets a child be another build of this program than its parent, as long as the names and types of
+	// their functions agree. Defaults to Off.
+	AllowOtherBuild Switch
+
+	// LogLevel is the least severe level that Fiber's own log messages have: "debug", "info", "warn" or "error".
+	// Defaults to "info".
+	LogLevel string
+	// LogFile is where Fiber's own log messages go: "stderr", "stdout", or the path of a file, to which every process
+	// appends. "%p" in the file's name stands for the name of the process (see [LogPath]). Defaults to "stderr".
+	LogFile string
+	// ForwardLogs has a parent pass on what its children write to stdout and stderr. Defaults to On.
+	ForwardLogs Switch
+
+	// HeartbeatInterval is the time between two signs of life on a control connection, at least a millisecond, as
+	// every duration here. Defaults to 1s.
+	HeartbeatInterval time.Duration
+	// HeartbeatTimeout is how long the other side may be silent before it counts as lost. It must be longer than
+	// HeartbeatInterval. Defaults to 10s.
+	HeartbeatTimeout time.Duration
+	// StartTimeout is how long the start of a process may take, the pull of an image included. Defaults to 10m.
+	StartTimeout time.Duration
+	// ShutdownGrace is the time between asking a process to end and killing it. Defaults to 2s.
+	ShutdownGrace time.Duration
+	// CancelGrace is how long a function that ignores its cancelled context keeps a worker that others wait for.
+	// Defaults to 5s.
+	CancelGrace time.Duration
+
+	// MaxMessage is the size of the largest message that is sent or accepted, at least 4 KiB. Defaults to 1 GiB.
+	MaxMessage ByteSize
+	// RuntimeDir is the directory in which Fiber makes its own, of mode 0700, for sockets. It must exist and be
+	// writable. Defaults to XDG_RUNTIME_DIR where that can be used, else to [os.TempDir].
+	RuntimeDir string
+}

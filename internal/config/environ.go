@@ -1,0 +1,48 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+const envPrefix = "FIBER_"
+
+// internalEnv is what Fiber itself puts into the environment of its children and its tests.
+func internalEnv(name string) bool {
+	return name == envPrefix+"BOOTSTRAP" || strings.HasPrefix(name, envPrefix+"TEST_")
+}
+
+// lookup finds the value of name in environ, "key=value" strings of which the last of a name counts; an empty value
+// counts as none.
+func lookup(environ []string, name string) (string, bool) {
+	for _, entry := range slices.Backward(environ) {
+		if key, value, _ := strings.Cut(entry, "="); key == name {
+			value = strings.TrimSpace(value)
+			return value, value != ""
+		}
+	}
+	return "", false
+}
+
+// unknownEnv returns a warning for each FIBER_ variable that is set and belongs to no key. It is no error: a Kubernetes
+// service called fiber puts FIBER_PORT and its like into every pod.
+func unknownEnv(environ []string) []string {
+	var names []string
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		known := find(strings.ToLower(strings.TrimPrefix(name, envPrefix))) != nil && name == strings.ToUpper(name)
+		if strings.HasPrefix(name, envPrefix) && strings.TrimSpace(value) != "" && !known && !internalEnv(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var warnings []string
+	for _, name := range slices.Compact(names) {
+		warning := "environment variable " + name + " is no setting of Fiber and is ignored"
+		if near := nearest(strings.ToLower(strings.TrimPrefix(name, envPrefix))); near != "" {
+			warning += "; did you mean " + envPrefix + strings.ToUpper(near) + "?"
+		}
+		warnings = append(warnings, warning)
+	}
+	return warnings
+}

@@ -1,0 +1,161 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/config"
+)
+
+func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	const (
+		durations = "; allowed: a duration of at least 1ms, such as 500ms, 10s or 1m30s"
+		sizes     = "; allowed: a whole number of B, KiB, MiB or GiB, at least 4KiB, such as 512MiB"
+		booleans  = "; allowed: on, true, yes or 1; off, false, no or 0 (in code: On or Off)"
+		levels    = "; allowed: debug, info, warn or error"
+		programs  = "; allowed: the path of an executable file"
+		logs      = `; allowed: stderr, stdout, or the path of a file in a directory that exists, with "%p" in the file's name only`
+	)
+	for key, values := range map[string]map[string]string{
+		"backend": {
+			"slurm": "is not known; allowed: local",
+		},
+		"log_level": {
+			"loud": "is not known" + levels,
+			"10":   "is not known" + levels,
+		},
+		"forward_logs": {
+			"maybe": "is neither yes nor no" + booleans,
+			"2":     "is neither yes nor no" + booleans,
+			"unset": "is neither yes nor no" + booleans,
+		},
+		"heartbeat_timeout": {
+			"10":        `has no unit, write "10s"` + durations,
+			"-1.5":      `has no unit, write "-1.5s"` + durations,
+			"10 s":      "is no duration" + durations,
+			"1d":        "is no duration" + durations,
+			"soon":      "is no duration" + durations,
+			"-10s":      "is too short" + durations,
+			"0":         "is too short" + durations,
+			"0s":        "is too short" + durations,
+			"10us":      "is too short" + durations,
+			"99999999h": "is no duration" + durations,
+		},
+		"max_message": {
+			"512":                   `has no unit, write "512MiB"` + sizes,
+			"512MB":                 `has the unknown unit "MB"` + sizes,
+			"1.5GiB":                "is no whole number with a unit" + sizes,
+			"GiB":                   "is no whole number with a unit" + sizes,
+			"big":                   "is no whole number with a unit" + sizes,
+			"0GiB":                  "is too small" + sizes,
+			"-1GiB":                 "is too small" + sizes,
+			"1B":                    "is too small" + sizes,
+			"9999999999GiB":         "is too large" + sizes,
+			"-9999999999GiB":        "is too large" + sizes,
+			"99999999999999999999B": "is too large" + sizes,
+		},
+		"executable": {
+			"/does/not/exist": "does not exist" + programs,
+			"/dev/null/app":   "can't be used: not a directory" + programs,
+			os.TempDir():      "is not a file" + programs,
+		},
+		"log_file": {
+			"/does/not/exist/log": "is in /does/not/exist, which is no directory" + logs,
+			os.TempDir():          "is a directory" + logs,
+			"/tmp/%p/log":         `has "%p" in the name of a directory` + logs,
+		},
+	} {
+		for value, want := range values {
+			t.Run(key+"="+value, func(t *testing.T) {
+				t.Parallel()
+				from := sources(t, "\n"+key+" = "+value)
+				_, _, err := config.Load(config.Config{}, from)
+				require.EqualError(t, err, from.Dir+"/.fiberconfig:2: "+key+` = "`+value+`" `+want)
+
+				name := environ(key)
+				_, _, err = config.Load(config.Config{}, sources(t, "", name+"="+value))
+				require.EqualError(t, err, "environment variable "+name+": "+key+` = "`+value+`" `+want)
+			})
+		}
+	}
+}
+
+func environ(key string) string {
+	for _, k := range config.Keys() {
+		if k.Name == key {
+			return k.Env
+		}
+	}
+	return ""
+}
+
+func TestWrongInCode(t *testing.T) {
+	t.Parallel()
+	for want, code := range map[string]config.Config{
+		`code, Config.HeartbeatTimeout: heartbeat_timeout = "10ns" is too short`:   {HeartbeatTimeout: 10},
+		`code, Config.CancelGrace: cancel_grace = "-1s" is too short`:              {CancelGrace: -time.Second},
+		`code, Config.MaxMessage: max_message = "1B" is too small`:                 {MaxMessage: 1},
+		`code, Config.MaxMessage: max_message = "-1KiB" is too small`:              {MaxMessage: -config.KiB},
+		`code, Config.ForwardLogs: forward_logs = "invalid" is neither On nor Off`: {ForwardLogs: 2},
+		`code, Config.Backend: backend = "cloud" is not known; allowed: local`:     {Backend: "cloud"},
+		`code, Config.Executable: executable = "/a\x00b" has a zero byte in it`:    {Executable: "/a\x00b"},
+		`code, Config.RuntimeDir: runtime_dir = "/does/not/exist" does not exist`:  {RuntimeDir: "/does/not/exist"},
+		`code, Config.RuntimeDir: runtime_dir = "/dev/null" is not a directory`:    {RuntimeDir: "/dev/null"},
+		`default: heartbeat_timeout = "10s" is not longer than heartbeat_interval; allowed: ` +
+			`more than the 10s of heartbeat_interval (code, Config.HeartbeatInterval)`: {HeartbeatInterval: 10 * time.Second},
+	} {
+		_, _, err := config.Load(code, sources(t, ""))
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+func TestWhatMustBeExecutable(t *testing.T) {
+	t.Parallel()
+	path := write(t, filepath.Join(t.TempDir(), "notes.txt"), "", 0o600)
+	_, _, err := config.Load(config.Config{Executable: path}, sources(t, ""))
+	assert.ErrorContains(t, err, "is not executable; allowed: the path of an executable file")
+}
+
+func TestWhatMustBeWritable(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o500)) //nolint:gosec // a directory needs its x bit
+	_, _, err := config.Load(config.Config{RuntimeDir: dir}, sources(t, ""))
+	assert.ErrorContains(t, err, "is not writable")
+}
+
+func TestEveryFaultIsReported(t *testing.T) {
+	t.Parallel()
+	from := sources(t, "log_level = loud\nnonsense\n", "FIBER_MAX_MESSAGE=1", "FIBER_FORWARD_LOGS=perhaps")
+	_, _, err := config.Load(config.Config{CancelGrace: 5}, from)
+	for _, part := range []string{":1: log_level", ":2: ", "FIBER_MAX_MESSAGE", "FIBER_FORWARD_LOGS", "Config.CancelGrace"} {
+		assert.ErrorContains(t, err, part)
+	}
+	var fault *config.Error
+	require.ErrorAs(t, err, &fault)
+}
+
+func TestAnOverriddenValue(t *testing.T) {
+	t.Parallel()
+	t.Run("must be well-formed", func(t *testing.T) {
+		t.Parallel()
+		_, _, err := config.Load(config.Config{LogLevel: "info"}, sources(t, "", "FIBER_LOG_LEVEL=loud"))
+		assert.ErrorContains(t, err, "FIBER_LOG_LEVEL")
+	})
+	t.Run("need not exist", func(t *testing.T) {
+		t.Parallel()
+		self, err := os.Executable()
+		require.NoError(t, err)
+		from := sources(t, "executable = not/built/yet\nheartbeat_timeout = 500ms", "FIBER_HEARTBEAT_TIMEOUT=5s")
+		assert.Equal(t, self, load(t, config.Config{Executable: self}, from).Executable)
+	})
+}

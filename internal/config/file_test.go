@@ -1,0 +1,93 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/config"
+)
+
+func TestParseFile(t *testing.T) {
+	t.Parallel()
+	lines, err := config.ParseFile("f", []byte("\ufeff# a comment\r\n; another\r\n\r\n  [Default]\r\n"+
+		"Log_Level=debug\r\n\tlog_file = /a b/#1;x.log   # the rest\nmax_message = 1 GiB ; so\nbackend==x"))
+	require.NoError(t, err)
+	assert.Equal(t, []config.Line{
+		{5, "log_level", "debug"},
+		{6, "log_file", "/a b/#1;x.log"},
+		{7, "max_message", "1 GiB"},
+		{8, "backend", "=x"},
+	}, lines)
+}
+
+func TestParseFileFaults(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"\n[worker]":                          `f:2: "[worker]" is no section of this file; allowed: [default] or none`,
+		"[default":                            `f:1: "[default" is no section of this file; allowed: [default] or none`,
+		"backend local":                       `f:1: "backend local" is no "key = value" line`,
+		"= local":                             `f:1: "= local" is no "key = value" line`,
+		"backend =":                           `f:1: backend has no value; leave the line out for the default`,
+		"backend = # local":                   `f:1: backend has no value; leave the line out for the default`,
+		`backend = "local"`:                   `f:1: backend = "\"local\"" is in quotes; write it without`,
+		"backend = local\n\nBACKEND = local":  `f:3: backend is set a second time, first on line 1`,
+		"backend = \xff":                      `f: is not UTF-8 text`,
+		"what\nbackend = local\nbackend = no": "f:1: \"what\" is no \"key = value\" line\nf:3: backend is set a second time, first on line 2",
+	} {
+		_, err := config.ParseFile("f", []byte(text))
+		assert.EqualError(t, err, want, text)
+	}
+}
+
+func TestAnUnknownKeyInTheFile(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"heartbeat_timeot":  "is no known key; did you mean heartbeat_timeout?",
+		"Heartbeat-Timeout": "is no known key; did you mean heartbeat_timeout?",
+		"HeartbeatTimeout":  "is no known key; did you mean heartbeat_timeout?",
+		"loglevel":          "is no known key; did you mean log_level?",
+		"use_push_queue":    "is no known key; allowed: backend, executable, ",
+	} {
+		from := sources(t, "# mine\n"+key+" = 1")
+		_, _, err := config.Load(config.Config{}, from)
+		assert.ErrorContains(t, err, ".fiberconfig:2: "+strings.ToLower(key)+" "+want)
+	}
+}
+
+func TestAFileThatCantBeRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, config.FileName), 0o700))
+	_, _, err := config.Load(config.Config{}, config.Sources{Environ: []string{}, Dir: dir})
+	assert.EqualError(t, err, dir+"/.fiberconfig: can't be used: is a directory")
+}
+
+func FuzzParseFile(f *testing.F) {
+	for _, seed := range []string{
+		"", "[default]\nbackend = local\n", "a=b\na=c", "#x\n;y\n z = 1 # w", "\ufeffk=v\r\n", "[x]\n=\nk=\nk=\"v\"", "\xff", "k=#v", "\x00=\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		lines, err := config.ParseFile("f", text)
+		last, seen := 0, map[string]bool{}
+		for _, line := range lines {
+			require.Greater(t, line.Number, last)
+			require.False(t, seen[line.Key], "key twice")
+			last, seen[line.Key] = line.Number, true
+
+			again, err := config.ParseFile("f", []byte("\n"+line.Key+"="+line.Value))
+			require.NoError(t, err)
+			require.Equal(t, []config.Line{{2, line.Key, line.Value}}, again)
+		}
+		if err != nil {
+			var fault *config.Error
+			require.ErrorAs(t, err, &fault)
+		}
+	})
+}

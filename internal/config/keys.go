@@ -1,0 +1,83 @@
+package config
+
+import "time"
+
+// settings is the one place that knows every key: the file, the environment, the checks and docs/config.md follow it.
+// A new setting is a field of Config and a row here; then run go test ./internal/config -update.
+var settings = []setting{
+	row[string]{
+		name: "backend", value: func(c *Config) *string { return &c.Backend },
+		kind: oneOf(func() []string { return Backends }), unset: "chosen by where the program runs",
+		meaning: "What the children run on.",
+	},
+	row[string]{
+		name: "executable", value: func(c *Config) *string { return &c.Executable },
+		kind: executablePath, unset: "this program's own executable",
+		meaning: "Another build of this program, which the children then run. `PATH` is not searched.",
+	},
+	row[Switch]{
+		name: "allow_other_build", value: func(c *Config) *Switch { return &c.AllowOtherBuild },
+		kind: boolean, initial: "off",
+		meaning: "A child may be another build of this program than its parent, as long as the names and types of their functions agree.",
+	},
+	row[string]{
+		name: "log_level", value: func(c *Config) *string { return &c.LogLevel },
+		kind: oneOf(logLevelNames), initial: "info",
+		meaning: "The least severe level that Fiber's own log messages have.",
+	},
+	row[string]{
+		name: "log_file", value: func(c *Config) *string { return &c.LogFile },
+		kind: logTarget, initial: Stderr,
+		meaning: "Where Fiber's own log messages go. Every process appends to the file; `%p` in its name stands for the name of the process.",
+	},
+	row[Switch]{
+		name: "forward_logs", value: func(c *Config) *Switch { return &c.ForwardLogs },
+		kind: boolean, initial: "on",
+		meaning: "A parent passes on what its children write to stdout and stderr.",
+	},
+	row[time.Duration]{
+		name: "heartbeat_interval", value: func(c *Config) *time.Duration { return &c.HeartbeatInterval },
+		kind: duration, initial: "1s",
+		meaning: "The time between two signs of life on a control connection.",
+	},
+	row[time.Duration]{
+		name: "heartbeat_timeout", value: func(c *Config) *time.Duration { return &c.HeartbeatTimeout },
+		kind: duration, initial: "10s",
+		meaning: "How long the other side may be silent before it counts as lost. Longer than `heartbeat_interval`.",
+	},
+	row[time.Duration]{
+		name: "start_timeout", value: func(c *Config) *time.Duration { return &c.StartTimeout },
+		kind: duration, initial: "10m",
+		meaning: "How long the start of a process may take, the pull of an image included.",
+	},
+	row[time.Duration]{
+		name: "shutdown_grace", value: func(c *Config) *time.Duration { return &c.ShutdownGrace },
+		kind: duration, initial: "2s",
+		meaning: "The time between asking a process to end and killing it.",
+	},
+	row[time.Duration]{
+		name: "cancel_grace", value: func(c *Config) *time.Duration { return &c.CancelGrace },
+		kind: duration, initial: "5s",
+		meaning: "How long a function that ignores its cancelled context keeps a worker that others wait for.",
+	},
+	row[ByteSize]{
+		name: "max_message", value: func(c *Config) *ByteSize { return &c.MaxMessage },
+		kind: size, initial: "1GiB",
+		meaning: "The largest message that is sent or accepted.",
+	},
+	row[string]{
+		name: "runtime_dir", value: func(c *Config) *string { return &c.RuntimeDir },
+		kind: directory, unset: "`XDG_RUNTIME_DIR` where that can be used, else the directory for temporary files",
+		meaning: "Where Fiber makes its own directory, of mode 0700, for sockets.",
+	},
+}
+
+// find returns the setting of that name, written as the table has it, or nil.
+func find(name string) setting {
+	for _, s := range settings {
+		if s.key().Name == name {
+			return s
+		}
+	}
+	return nil
+}

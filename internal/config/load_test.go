@@ -1,0 +1,211 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/fiber-go/fiber/internal/config"
+)
+
+// sources is an environment and a directory whose .fiberconfig holds file.
+func sources(t *testing.T, file string, environ ...string) config.Sources {
+	t.Helper()
+	dir := t.TempDir()
+	if file != "" {
+		write(t, filepath.Join(dir, config.FileName), file, 0o600)
+	}
+	return config.Sources{Environ: append([]string{}, environ...), Dir: dir}
+}
+
+func write(t *testing.T, path, content string, mode os.FileMode) string {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(content), mode))
+	return path
+}
+
+func load(t *testing.T, code config.Config, from config.Sources) config.Config {
+	t.Helper()
+	resolved, warnings, err := config.Load(code, from)
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	return resolved
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	want := config.Config{
+		AllowOtherBuild:   config.Off,
+		LogLevel:          "info",
+		LogFile:           "stderr",
+		ForwardLogs:       config.On,
+		HeartbeatInterval: time.Second,
+		HeartbeatTimeout:  10 * time.Second,
+		StartTimeout:      10 * time.Minute,
+		ShutdownGrace:     2 * time.Second,
+		CancelGrace:       5 * time.Second,
+		MaxMessage:        config.GiB,
+		RuntimeDir:        filepath.Clean(os.TempDir()),
+	}
+	assert.Equal(t, want, load(t, config.Config{}, sources(t, "")))
+
+	want.RuntimeDir = config.Defaults().RuntimeDir
+	assert.NotEmpty(t, want.RuntimeDir)
+	assert.Equal(t, want, config.Defaults())
+}
+
+// sample is a value of every key that is not its default, one for each source.
+type sample struct{ file, environ, code any }
+
+func samples(t *testing.T) map[string]sample {
+	dir := t.TempDir()
+	program := func(name string) string { return write(t, filepath.Join(dir, name), "", 0o700) }
+	folder := func(name string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.Mkdir(path, 0o700))
+		return path
+	}
+	return map[string]sample{
+		"executable":         {program("p1"), program("p2"), program("p3")},
+		"allow_other_build":  {config.On, config.Off, config.On},
+		"log_level":          {"debug", "warn", "error"},
+		"log_file":           {"stdout", filepath.Join(dir, "%p.log"), filepath.Join(dir, "log")},
+		"forward_logs":       {config.Off, config.On, config.Off},
+		"heartbeat_interval": {2 * time.Second, 3 * time.Second, 4 * time.Second},
+		"heartbeat_timeout":  {20 * time.Second, 30 * time.Second, 90 * time.Second},
+		"start_timeout":      {time.Minute, 2 * time.Minute, 1500 * time.Millisecond},
+		"shutdown_grace":     {time.Millisecond, time.Hour, time.Minute},
+		"cancel_grace":       {time.Millisecond, time.Hour, time.Minute},
+		"max_message":        {512 * config.MiB, 64 * config.KiB, 3 * config.GiB},
+		"runtime_dir":        {folder("d1"), folder("d2"), folder("d3")},
+		"backend":            {"local", "local", "local"}, // there is no second one yet
+	}
+}
+
+func TestCodeOverEnvironmentOverFileOverDefault(t *testing.T) {
+	t.Parallel()
+	all := samples(t)
+	for _, key := range config.Keys() {
+		t.Run(key.Name, func(t *testing.T) {
+			t.Parallel()
+			given, ok := all[key.Name]
+			require.True(t, ok, "a new key needs a sample")
+
+			var code config.Config
+			field(&code, key).Set(reflect.ValueOf(given.code))
+			file := key.Name + " = " + text(given.file)
+			environ := key.Env + "=" + text(given.environ)
+
+			for name, step := range map[string]struct {
+				code config.Config
+				from config.Sources
+				want any
+			}{
+				"file":                 {config.Config{}, sources(t, file), given.file},
+				"environment":          {config.Config{}, sources(t, "", environ), given.environ},
+				"environment and file": {config.Config{}, sources(t, file, environ), given.environ},
+				"code":                 {code, sources(t, ""), given.code},
+				"code and file":        {code, sources(t, file), given.code},
+				"all":                  {code, sources(t, file, environ), given.code},
+				"empty environment":    {config.Config{}, sources(t, file, key.Env+"="), given.file},
+				"blank environment":    {config.Config{}, sources(t, file, key.Env+"= \t"), given.file},
+			} {
+				resolved := load(t, step.code, step.from)
+				assert.Equal(t, step.want, field(&resolved, key).Interface(), name)
+			}
+		})
+	}
+}
+
+func field(c *config.Config, key config.Key) reflect.Value {
+	return reflect.ValueOf(c).Elem().FieldByName(key.Field)
+}
+
+func text(value any) string {
+	if s, ok := value.(interface{ String() string }); ok {
+		return s.String()
+	}
+	return value.(string)
+}
+
+func TestEveryFieldHasAKey(t *testing.T) {
+	t.Parallel()
+	var fields, keys []string
+	for f := range reflect.TypeFor[config.Config]().Fields() {
+		fields = append(fields, f.Name)
+	}
+	for _, key := range config.Keys() {
+		keys = append(keys, key.Field)
+		assert.NotEmpty(t, key.Default, key.Name)
+		assert.NotEmpty(t, key.Meaning, key.Name)
+	}
+	assert.Equal(t, fields, keys)
+}
+
+func TestLoadingTheResultAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	first := load(t, config.Config{LogLevel: "DEBUG", MaxMessage: config.MiB}, sources(t, "forward_logs = no"))
+	assert.Equal(t, "debug", first.LogLevel)
+	assert.Equal(t, first, load(t, first, sources(t, "log_level = error", "FIBER_MAX_MESSAGE=2MiB")))
+}
+
+func TestAConfigTravelsAsMsgpack(t *testing.T) {
+	t.Parallel()
+	sent := load(t, config.Config{ForwardLogs: config.Off}, sources(t, "max_message = 5KiB"))
+	encoded, err := msgpack.Marshal(sent)
+	require.NoError(t, err)
+	var received config.Config
+	require.NoError(t, msgpack.Unmarshal(encoded, &received))
+	assert.Equal(t, sent, received)
+}
+
+func TestRelativePathsStartAtTheDirectory(t *testing.T) {
+	t.Parallel()
+	from := sources(t, "executable = bin/app\nlog_file = bin/%p.log")
+	bin := filepath.Join(from.Dir, "bin")
+	require.NoError(t, os.Mkdir(bin, 0o700))
+	app := write(t, filepath.Join(bin, "app"), "", 0o700)
+	resolved := load(t, config.Config{RuntimeDir: "bin"}, from)
+	assert.Equal(t, app, resolved.Executable)
+	assert.Equal(t, filepath.Join(bin, "%p.log"), resolved.LogFile)
+	assert.Equal(t, bin, resolved.RuntimeDir)
+}
+
+func TestRuntimeDirDefaultsToTheSession(t *testing.T) {
+	t.Parallel()
+	session := t.TempDir()
+	for name, value := range map[string]struct{ xdg, want string }{
+		"usable":   {session, session},
+		"missing":  {filepath.Join(session, "none"), filepath.Clean(os.TempDir())},
+		"relative": {"session", filepath.Clean(os.TempDir())},
+		"empty":    {"", filepath.Clean(os.TempDir())},
+		"a file":   {write(t, filepath.Join(session, "file"), "", 0o600), filepath.Clean(os.TempDir())},
+	} {
+		resolved := load(t, config.Config{}, sources(t, "", "XDG_RUNTIME_DIR="+value.xdg))
+		assert.Equal(t, value.want, resolved.RuntimeDir, name)
+	}
+}
+
+func TestTheZeroSourcesAreThisProcess(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, config.FileName, "log_level = warn\nshutdown_grace = 3s\n", 0o600)
+	t.Setenv("FIBER_LOG_LEVEL", "debug")
+	resolved, _, err := config.Load(config.Config{}, config.Sources{})
+	require.NoError(t, err)
+	assert.Equal(t, "debug", resolved.LogLevel)
+	assert.Equal(t, 3*time.Second, resolved.ShutdownGrace)
+}
+
+func TestTheUsualTemporaryDirectoryIsCheckedToo(t *testing.T) {
+	t.Setenv("TMPDIR", "/does/not/exist")
+	_, _, err := config.Load(config.Config{}, config.Sources{Environ: []string{}, Dir: "/"})
+	assert.EqualError(t, err, `default: runtime_dir = "/does/not/exist" does not exist; `+
+		"allowed: the path of a directory that exists and is writable")
+}

@@ -1,0 +1,49 @@
+package config
+
+import (
+	"errors"
+	"strings"
+)
+
+// Switch is a yes or no that may also be left unset, which is its zero value:
+//
+//	fiber.Config{ForwardLogs: fiber.Off}
+type Switch int8
+
+const (
+	Off   Switch = -1
+	Unset Switch = 0
+	On    Switch = 1
+)
+
+// Enabled reports whether s is On.
+func (s Switch) Enabled() bool { return s == On }
+
+func (s Switch) String() string {
+	switch s {
+	case On:
+		return "on"
+	case Off:
+		return "off"
+	case Unset:
+		return "unset"
+	}
+	return "invalid"
+}
+
+func parseSwitch(text string) (Switch, error) {
+	switch strings.ToLower(text) {
+	case "on", "true", "yes", "1":
+		return On, nil
+	case "off", "false", "no", "0":
+		return Off, nil
+	}
+	return Unset, errors.New("is neither yes nor no")
+}
+
+func checkSwitch(s Switch) (Switch, error) {
+	if s != On && s != Off {
+		return Unset, errors.New("is neither On nor Off")
+	}
+	return s, nil
+}

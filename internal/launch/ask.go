@@ -1,0 +1,102 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// What a process asks of the one above it.
+const (
+	askGPU     = "gpu"      // N devices
+	askGPUBack = "gpu-back" // these devices are free again
+)
+
+// ask sends a request up the tree and waits for the answer.
+func (p *Parent) ask(ctx context.Context, what string, n int, held []string) ([]string, error) {
+	p.mu.Lock()
+	p.asked++
+	id := p.asked
+	reply := make(chan wire.Answer, 1)
+	p.answers[id] = reply
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.answers, id)
+		p.mu.Unlock()
+	}()
+	if err := p.conn.Send(ctx, wire.MustPack(wire.KindAsk, wire.Ask{ID: id, What: what, N: n, Held: held})...); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-reply:
+		if a.Err != "" {
+			return nil, errors.New(a.Err)
+		}
+		return a.Held, nil
+	case <-p.conn.Done():
+		return nil, p.conn.Err()
+	case <-ctx.Done():
+		// The answer may still come; what it gives goes back.
+		p.mu.Lock()
+		p.late[id] = struct{}{}
+		p.mu.Unlock()
+		return nil, ctx.Err()
+	}
+}
+
+// answered takes an answer in.
+func (p *Parent) answered(a wire.Answer) {
+	p.mu.Lock()
+	reply := p.answers[a.ID]
+	_, late := p.late[a.ID]
+	delete(p.late, a.ID)
+	p.mu.Unlock()
+	switch {
+	case reply != nil && !late:
+		reply <- a
+	case len(a.Held) > 0:
+		p.conn.Post(wire.MustPack(wire.KindAsk, wire.Ask{What: askGPUBack, Held: a.Held})...)
+	}
+}
+
+// answer serves a child's request, by this node or by the one above.
+func (c *Child) answer(ask wire.Ask) {
+	defer c.asking.Done()
+	answer := wire.Answer{ID: ask.ID}
+	switch ask.What {
+	case askGPU:
+		devices, _, err := c.node.acquireGPUs(c.asks, ask.N)
+		if err != nil {
+			answer.Err = err.Error()
+			break
+		}
+		answer.Held = devices
+		c.mu.Lock()
+		c.devices = append(c.devices, devices...)
+		c.mu.Unlock()
+	case askGPUBack:
+		c.mu.Lock()
+		var back []string
+		c.devices = slices.DeleteFunc(c.devices, func(d string) bool {
+			if slices.Contains(ask.Held, d) {
+				back = append(back, d)
+				return true
+			}
+			return false
+		})
+		c.mu.Unlock()
+		if c.node.gpus != nil {
+			c.node.gpus.release(back)
+		} else if len(back) > 0 {
+			c.node.Parent.ask(c.asks, askGPUBack, 0, back)
+		}
+	default:
+		answer.Err = "fiber: a request of an unknown kind: " + ask.What
+	}
+	if ask.ID != 0 {
+		c.conn.Post(wire.MustPack(wire.KindAnswer, answer)...)
+	}
+}

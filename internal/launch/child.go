@@ -1,0 +1,368 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/meta"
+	"github.com/fiber-go/fiber/transport"
+)
+
+const (
+	// bootstrapKey is the environment variable of wire.Bootstrap.
+	bootstrapKey = "FIBER_BOOTSTRAP"
+	// exitGrace is how long a child may live on after its connection ended.
+	exitGrace = 2 * time.Second
+	// killGrace bounds the wait for a killed job that the backend cannot end.
+	killGrace = 5 * time.Second
+)
+
+// Spec is a process to start.
+type Spec struct {
+	Name      string
+	Resources meta.Resources
+	Assign    wire.Assign // Role, Func, Concurrency; the rest is filled in
+	Value     [][]byte    // the encoded argument behind it
+	// Handle receives the messages that are not launch's own, one after
+	// another. It must not block.
+	Handle func(kind wire.Kind, frames [][]byte)
+}
+
+// Exit is how a child ended.
+type Exit struct {
+	backend.ExitStatus
+	Stderr []string // the last 20 lines
+	// Err is what its function returned; Returned says that it did return.
+	Err      *wire.Error
+	Returned bool
+	// Ours: this process ended it, for the status's Reason.
+	Ours bool
+}
+
+// Child is a process that this one started.
+type Child struct {
+	node *Node
+	spec Spec
+	job  backend.Job
+	conn *transport.Conn
+	tail tail
+	pid  int
+
+	resident atomic.Int64
+	done     chan struct{}
+
+	mu     sync.Mutex
+	exit   Exit
+	reason string // why we ended it, "" when we did not
+	killed bool
+
+	devices  []string // GPUs on loan to it and below it
+	asks     context.Context
+	stopAsks context.CancelFunc
+	asking   sync.WaitGroup
+}
+
+// Start starts a process and returns when it has taken its work on. It blocks
+// until then, until ctx ends, or for the configured start timeout. An error is
+// a *backend.LaunchError or a *MismatchError, or the ctx's, and nothing is
+// left behind.
+func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
+	serial, err := n.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer n.starting.Done()
+	ctx, cancel := context.WithTimeoutCause(ctx, n.Config.StartTimeout,
+		fmt.Errorf("not up after %v (start_timeout)", n.Config.StartTimeout))
+	defer cancel()
+	c := &Child{node: n, spec: spec, done: make(chan struct{})}
+	c.asks, c.stopAsks = context.WithCancel(context.Background())
+	release := func() {}
+	var devices []string
+	if spec.Resources.GPU > 0 {
+		if devices, release, err = n.acquireGPUs(ctx, spec.Resources.GPU); err != nil {
+			return nil, c.failed(ctx, "", err)
+		}
+	}
+	ours, theirs, err := socketPair()
+	if err != nil {
+		release()
+		return nil, c.failed(ctx, "making its socket", err)
+	}
+	id := n.Run + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(serial)
+	boot, err := json.Marshal(wire.Bootstrap{Process: id, Build: Build(), FD: 3})
+	if err != nil {
+		panic(err) // two strings and a number
+	}
+	stdout, stderr := n.outputs(&c.tail)
+	c.job, err = n.Backend.Launch(ctx, backend.JobSpec{
+		Name: spec.Name, Executable: n.Config.Executable, Args: os.Args[1:],
+		Env:       append(os.Environ(), bootstrapKey+"="+string(boot)),
+		Resources: spec.Resources, Devices: devices, Socket: theirs, Stdout: stdout, Stderr: stderr,
+	})
+	theirs.Close()
+	if err != nil {
+		ours.Close()
+		release()
+		return nil, err
+	}
+	if err := c.introduce(ctx, ours, id); err != nil {
+		ours.Close()
+		err = c.explain(ctx, err)
+		release()
+		return nil, err
+	}
+	n.add(c)
+	go c.watch(release)
+	return c, nil
+}
+
+// introduce shakes hands with the new process and gives it its work.
+func (c *Child) introduce(ctx context.Context, nc net.Conn, id string) error {
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	n := c.node
+	conn, err := transport.Open(nc, true, n.TransportOptions(false))
+	if err != nil {
+		return err
+	}
+	frames, err := conn.Recv()
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	var hello wire.Hello
+	if err := wire.Unpack(frames, &hello); err != nil {
+		conn.Close()
+		return err
+	}
+	if hello.Process != id {
+		conn.Close()
+		return fmt.Errorf("%w: a hello of process %q, not %q", wire.ErrMalformed, hello.Process, id)
+	}
+	if err := n.fits(hello); err != nil {
+		conn.Send(ctx, wire.MustPack(wire.KindRefuse, wire.Refuse{Reason: err.Error()})...)
+		conn.Close()
+		return err
+	}
+	credentials, err := n.Credentials.MarshalBinary()
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	assign := c.spec.Assign
+	assign.Name, assign.Run, assign.Credentials, assign.Config = c.spec.Name, n.Run, credentials, n.Config
+	assign.ParentName, assign.ParentPID, assign.Host = n.Name, os.Getpid(), c.job.Host()
+	if err := conn.Send(ctx, wire.MustPack(wire.KindAssign, assign, c.spec.Value...)...); err != nil {
+		conn.Close()
+		return err
+	}
+	c.conn, c.pid = conn, hello.PID
+	return nil
+}
+
+// explain ends a job that did not come up and says why it did not.
+func (c *Child) explain(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done(): // it is not to be waited for
+	default:
+		// It may have died with something to say.
+		wait, cancel := context.WithTimeout(context.Background(), exitGrace)
+		if _, waitErr := c.job.Wait(wait); waitErr == nil {
+			cancel()
+			status, _ := c.job.Wait(context.Background())
+			c.job.Remove(context.Background())
+			if mismatch := (*MismatchError)(nil); errors.As(err, &mismatch) {
+				return err
+			}
+			reason := "it ended before it was ready: " + status.String()
+			for _, line := range c.tail.Lines() {
+				reason += "\n\t" + line
+			}
+			return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason}
+		}
+		cancel()
+	}
+	remove, cancel := context.WithTimeout(context.Background(), killGrace)
+	defer cancel()
+	c.job.Remove(remove)
+	return c.failed(ctx, "", err)
+}
+
+func (c *Child) failed(ctx context.Context, reason string, err error) error {
+	if ctx.Err() != nil {
+		if cause := context.Cause(ctx); cause != ctx.Err() { // the start timeout
+			return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: cause.Error()}
+		}
+		return ctx.Err()
+	}
+	if mismatch := (*MismatchError)(nil); errors.As(err, &mismatch) {
+		return err
+	}
+	return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason, Err: err}
+}
+
+// watch reads what the child says until it has ended.
+func (c *Child) watch(release func()) {
+	ended := make(chan struct{})
+	var status backend.ExitStatus
+	go func() {
+		defer close(ended)
+		status, _ = c.job.Wait(context.Background())
+	}()
+	readErr := c.read()
+	c.conn.Close()
+	if errors.Is(readErr, transport.ErrSilent) {
+		c.Kill(fmt.Sprintf("nothing heard from it for %v (heartbeat_timeout)", c.node.Config.HeartbeatTimeout))
+	}
+	grace := time.NewTimer(exitGrace)
+	defer grace.Stop()
+	select {
+	case <-ended:
+	case <-grace.C:
+		c.Kill("its connection ended but it did not")
+		select {
+		case <-ended:
+		case <-time.After(killGrace):
+			status = backend.ExitStatus{Code: -1, Reason: "it did not end within " + killGrace.String() + " of being killed"}
+		}
+	}
+	c.stopAsks()
+	c.asking.Wait()
+	release()
+	c.mu.Lock()
+	if c.node.gpus != nil {
+		c.node.gpus.release(c.devices)
+	} else if len(c.devices) > 0 {
+		c.node.Parent.ask(context.Background(), askGPUBack, 0, c.devices)
+	}
+	c.devices = nil
+	c.exit.ExitStatus, c.exit.Stderr = status, c.tail.Lines()
+	if c.reason != "" {
+		c.exit.Reason, c.exit.Ours = c.reason, true
+	}
+	c.mu.Unlock()
+	c.job.Remove(context.Background())
+	c.node.remove(c)
+	close(c.done)
+}
+
+func (c *Child) read() error {
+	for {
+		frames, err := c.conn.Recv()
+		if err != nil {
+			return err
+		}
+		switch kind := wire.KindOf(frames); kind {
+		case wire.KindDone:
+			var done wire.Done
+			if err := wire.Unpack(frames, &done); err != nil {
+				return err
+			}
+			c.mu.Lock()
+			c.exit.Err, c.exit.Returned = done.Err, true
+			c.mu.Unlock()
+			if c.spec.Handle != nil {
+				c.spec.Handle(kind, frames)
+			}
+		case wire.KindStatus:
+			var status wire.Status
+			if err := wire.Unpack(frames, &status); err != nil {
+				return err
+			}
+			c.resident.Store(status.Resident)
+		case wire.KindAsk:
+			var ask wire.Ask
+			if err := wire.Unpack(frames, &ask); err != nil {
+				return err
+			}
+			c.asking.Add(1)
+			go c.answer(ask)
+		default:
+			if c.spec.Handle == nil {
+				return fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
+			}
+			c.spec.Handle(kind, frames)
+		}
+	}
+}
+
+// Post queues a message for the child; see transport.Conn.Post.
+func (c *Child) Post(frames ...[]byte) error { return c.conn.Post(frames...) }
+
+// Stop asks a worker to end when it has finished what it holds.
+func (c *Child) Stop() { c.conn.Post(wire.MustPack(wire.KindStop, nil)...) }
+
+// Terminate asks the process to end.
+func (c *Child) Terminate() error { return c.job.Signal(context.Background(), backend.Terminate) }
+
+// Kill ends the process at once; a reason goes into its exit status.
+func (c *Child) Kill(reason string) error {
+	c.mu.Lock()
+	if c.reason == "" && !c.killed {
+		c.reason = reason
+	}
+	c.killed = true
+	c.mu.Unlock()
+	return c.job.Signal(context.Background(), backend.Kill)
+}
+
+// Done is closed when the process has ended and all it said has been read.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Exit is how it ended; only after Done.
+func (c *Child) Exit() Exit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exit
+}
+
+// Name is the name that it was started with.
+func (c *Child) Name() string { return c.spec.Name }
+
+// Job is what the backend runs it as.
+func (c *Child) Job() backend.Job { return c.job }
+
+// Backend is the name of what runs it.
+func (c *Child) Backend() string { return c.node.Backend.Name() }
+
+// PID is its process id in its own operating system.
+func (c *Child) PID() int { return c.pid }
+
+// Logs reads its output; see backend.Job.
+func (c *Child) Logs(ctx context.Context) (io.ReadCloser, error) {
+	return c.job.Logs(ctx, backend.LogOptions{Follow: true})
+}
+
+// Resident is how many bytes of it were in memory when it last said so.
+func (c *Child) Resident() int64 { return c.resident.Load() }
+
+// socketPair makes a connected pair: this process's end, and the child's.
+func socketPair() (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	mine := os.NewFile(uintptr(fds[0]), "fiber-child")
+	defer mine.Close()
+	theirs := os.NewFile(uintptr(fds[1]), "fiber-parent")
+	nc, err := net.FileConn(mine)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return nc, theirs, nil
+}

@@ -1,0 +1,184 @@
+// Package launch starts processes, hands them their work and watches them.
+//
+// A Node is this process's place in the tree of processes. Seen from above, a
+// process that it started is a Child: a job of the backend with a connection
+// to it. Seen from below, the process that started this one is its Parent.
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// ErrShutdown is what starting a process gives once the node is shut down.
+var ErrShutdown = errors.New("fiber: this process is shutting down; nothing can be started any more")
+
+// Node is this process among those of a run.
+type Node struct {
+	Config      config.Config
+	Backend     backend.Backend
+	Name        string
+	Run         string
+	Credentials *transport.Credentials
+	Parent      *Parent // nil in the root process
+
+	gpus *gpus
+
+	mu       sync.Mutex
+	closed   bool
+	children map[*Child]struct{}
+	order    []*Child // as started
+	serial   int
+	starting sync.WaitGroup
+}
+
+// NewRoot makes the node of a program's first process.
+func NewRoot(cfg config.Config, b backend.Backend) (*Node, error) {
+	credentials, err := transport.NewCredentials()
+	if err != nil {
+		return nil, err
+	}
+	var id [6]byte
+	rand.Read(id[:])
+	n := &Node{Config: cfg, Backend: b, Name: "MainProcess", Run: hex.EncodeToString(id[:]), Credentials: credentials,
+		children: map[*Child]struct{}{}}
+	n.gpus = newGPUs(localDevices())
+	return n, nil
+}
+
+// NewChild makes the node of a process that parent started.
+func NewChild(parent *Parent, b backend.Backend) (*Node, error) {
+	credentials := new(transport.Credentials)
+	if err := credentials.UnmarshalBinary(parent.Assign.Credentials); err != nil {
+		return nil, fmt.Errorf("fiber: the run's credentials: %w", err)
+	}
+	return &Node{Config: parent.Assign.Config, Backend: b, Name: parent.Assign.Name, Run: parent.Assign.Run,
+		Credentials: credentials, Parent: parent, children: map[*Child]struct{}{}}, nil
+}
+
+// TransportOptions are the options of a connection to another process of the
+// run; patient connections never take silence for death.
+func (n *Node) TransportOptions(patient bool) transport.Options {
+	o := transport.Options{
+		MaxMessage:        int64(n.Config.MaxMessage),
+		HeartbeatInterval: n.Config.HeartbeatInterval,
+		HeartbeatTimeout:  n.Config.HeartbeatTimeout,
+	}
+	if patient {
+		o.HeartbeatTimeout = -1
+	}
+	return o
+}
+
+// Children lists the processes that this one has started and that have not
+// ended, in the order of their start.
+func (n *Node) Children() []*Child {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	alive := make([]*Child, 0, len(n.children))
+	kept := n.order[:0]
+	for _, c := range n.order {
+		if _, ok := n.children[c]; ok {
+			kept = append(kept, c)
+			alive = append(alive, c)
+		}
+	}
+	n.order = kept
+	return alive
+}
+
+// enter counts a start in, or refuses it.
+func (n *Node) enter() (serial int, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return 0, ErrShutdown
+	}
+	n.serial++
+	n.starting.Add(1)
+	return n.serial, nil
+}
+
+func (n *Node) add(c *Child) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.children[c] = struct{}{}
+	n.order = append(n.order, c)
+	if len(n.order) > 2*len(n.children)+16 {
+		kept := n.order[:0]
+		for _, c := range n.order {
+			if _, ok := n.children[c]; ok {
+				kept = append(kept, c)
+			}
+		}
+		clear(n.order[len(kept):])
+		n.order = kept
+	}
+}
+
+func (n *Node) remove(c *Child) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.children, c)
+}
+
+// Terminate asks every child to end.
+func (n *Node) Terminate() {
+	for _, c := range n.Children() {
+		c.Terminate()
+	}
+}
+
+// Shutdown refuses further starts and ends every child: it asks first, and
+// kills what is left after the configured grace or when ctx ends. It returns
+// when all have gone.
+func (n *Node) Shutdown(ctx context.Context) error {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.Terminate()
+	grace := time.NewTimer(n.Config.ShutdownGrace)
+	defer grace.Stop()
+	killed := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(killed)
+		select {
+		case <-stopped:
+			return
+		case <-grace.C:
+		case <-ctx.Done():
+		}
+		for _, c := range n.Children() {
+			c.Kill("")
+		}
+	}()
+	n.starting.Wait()
+	n.Terminate() // those that were starting meanwhile
+	for _, c := range n.Children() {
+		<-c.Done()
+	}
+	close(stopped)
+	<-killed
+	return nil
+}
+
+// outputs are the writers of a child's stdout and stderr, tail keeping the
+// end of the latter.
+func (n *Node) outputs(tail io.Writer) (stdout, stderr io.Writer) {
+	if n.Config.ForwardLogs.Enabled() {
+		return os.Stdout, io.MultiWriter(tail, os.Stderr)
+	}
+	return nil, tail
+}

@@ -1,0 +1,143 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// Parent is the process that started this one.
+type Parent struct {
+	Assign wire.Assign
+	Value  [][]byte // the encoded argument behind the assignment
+
+	conn *transport.Conn
+
+	mu      sync.Mutex
+	asked   uint64
+	answers map[uint64]chan wire.Answer
+	late    map[uint64]struct{}
+}
+
+// takeBootstrap takes the bootstrap out of the environment, so that programs
+// which this process starts are no children of Fiber's.
+func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
+	text, ok := os.LookupEnv(bootstrapKey)
+	if !ok {
+		return boot, false, nil
+	}
+	os.Unsetenv(bootstrapKey)
+	if err := json.Unmarshal([]byte(text), &boot); err != nil {
+		return boot, true, fmt.Errorf("fiber: %s is set to something that no Fiber process set: %w; unset it", bootstrapKey, err)
+	}
+	unix.CloseOnExec(boot.FD)
+	return boot, true, nil
+}
+
+var bootstrap = sync.OnceValues(func() (*wire.Bootstrap, error) {
+	boot, ok, err := takeBootstrap()
+	if !ok || err != nil {
+		return nil, err
+	}
+	return &boot, nil
+})
+
+// The inherited socket is to be closed in programs that package initialisers
+// start, too.
+func init() { bootstrap() }
+
+// Started says whether this process was started by another one of a run.
+func Started() bool {
+	boot, err := bootstrap()
+	return boot != nil || err != nil
+}
+
+// Report connects a started process to its parent and returns with its work.
+// It is called once.
+func Report(ctx context.Context) (*Parent, error) {
+	boot, err := bootstrap()
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(boot.FD), "fiber-parent")
+	nc, err := net.FileConn(f)
+	f.Close()
+	if err != nil {
+		return nil, fmt.Errorf("fiber: the inherited socket: %w", err)
+	}
+	// A parent on this machine may be stopped for as long as its user likes;
+	// its death is an end of file.
+	conn, err := transport.Open(nc, false, transport.Options{HeartbeatTimeout: -1})
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	if err := conn.Send(ctx, wire.MustPack(wire.KindHello, newHello(*boot, os.Getpid()))...); err != nil {
+		return nil, err
+	}
+	frames, err := conn.Recv()
+	if err != nil {
+		return nil, err
+	}
+	p := &Parent{conn: conn, answers: map[uint64]chan wire.Answer{}, late: map[uint64]struct{}{}}
+	switch kind := wire.KindOf(frames); kind {
+	case wire.KindAssign:
+		if err := wire.Unpack(frames, &p.Assign); err != nil {
+			return nil, err
+		}
+		p.Value = frames[1:]
+		return p, nil
+	case wire.KindRefuse:
+		var refuse wire.Refuse
+		if err := wire.Unpack(frames, &refuse); err != nil {
+			return nil, err
+		}
+		return nil, errors.New(refuse.Reason)
+	default:
+		return nil, fmt.Errorf("%w: %v instead of an assignment", wire.ErrMalformed, kind)
+	}
+}
+
+// Read passes the parent's messages to handle, one after another, until the
+// connection ends; it returns why it did.
+func (p *Parent) Read(handle func(kind wire.Kind, frames [][]byte)) error {
+	for {
+		frames, err := p.conn.Recv()
+		if err != nil {
+			return err
+		}
+		kind := wire.KindOf(frames)
+		if kind == wire.KindAnswer {
+			var a wire.Answer
+			if err := wire.Unpack(frames, &a); err != nil {
+				return err
+			}
+			p.answered(a)
+			continue
+		}
+		handle(kind, frames)
+	}
+}
+
+// Post queues a message for the parent; see transport.Conn.Post.
+func (p *Parent) Post(frames ...[]byte) error { return p.conn.Post(frames...) }
+
+// Send sends a message and returns when it is in the socket.
+func (p *Parent) Send(ctx context.Context, frames ...[]byte) error {
+	return p.conn.Send(ctx, frames...)
+}
+
+// Flush waits until what was posted is in the socket.
+func (p *Parent) Flush(ctx context.Context) error { return p.conn.Flush(ctx) }
+
+// Done is closed when the connection to the parent has ended.
+func (p *Parent) Done() <-chan struct{} { return p.conn.Done() }

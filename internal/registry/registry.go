@@ -1,0 +1,97 @@
+// Package registry keeps the functions that a program has registered, by
+// name. Code never travels between processes: a task names its function, and
+// both ends look the name up in the same table, which the handshake compares.
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/fiber-go/fiber/meta"
+)
+
+// Batch is a run of decoded inputs of one function together with the outputs
+// they have so far.
+type Batch interface {
+	// Len is the number of inputs.
+	Len() int
+	// Run calls the function with input i and keeps its output. It lets a
+	// panic of the function pass.
+	Run(ctx context.Context, i int) error
+	// Clear makes output i the zero value.
+	Clear(i int)
+	// Results encodes the outputs of inputs lo to hi-1; an input that failed
+	// or was not run has the zero value.
+	Results(lo, hi int) ([][]byte, error)
+}
+
+// Func is a registered function with its types erased.
+type Func struct {
+	Name      string
+	In, Out   string // canonical text of the types, compared between builds
+	Where     string // file:line of its registration
+	Resources meta.Resources
+	// Decode turns the frames of a slice of inputs into a batch.
+	Decode func(frames [][]byte) (Batch, error)
+}
+
+// Signature is the function as text: name, input and output.
+func (f *Func) Signature() string { return f.Name + "(" + f.In + ") " + f.Out }
+
+var (
+	mu    sync.RWMutex
+	funcs = map[string]*Func{}
+)
+
+// Register adds f; it panics when the name is empty or taken.
+func Register(f *Func) {
+	if strings.TrimSpace(f.Name) == "" {
+		panic(fmt.Sprintf("%s: fiber: a function is registered without a name", f.Where))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if old, ok := funcs[f.Name]; ok {
+		panic(fmt.Sprintf("%s: fiber: a function named %q is already registered at %s; give one of them another name",
+			f.Where, f.Name, old.Where))
+	}
+	funcs[f.Name] = f
+}
+
+// Lookup finds a function by its name.
+func Lookup(name string) (*Func, bool) {
+	mu.RLock()
+	defer mu.RUnlock()
+	f, ok := funcs[name]
+	return f, ok
+}
+
+// LookupBytes is Lookup for a name inside a message; it does not allocate.
+func LookupBytes(name []byte) (*Func, bool) {
+	mu.RLock()
+	defer mu.RUnlock()
+	f, ok := funcs[string(name)]
+	return f, ok
+}
+
+// Table lists the signatures of all functions, sorted.
+func Table() []string {
+	mu.RLock()
+	defer mu.RUnlock()
+	table := make([]string, 0, len(funcs))
+	for _, f := range funcs {
+		table = append(table, f.Signature())
+	}
+	sort.Strings(table)
+	return table
+}
+
+// Hash is a digest of Table.
+func Hash() string {
+	sum := sha256.Sum256([]byte(strings.Join(Table(), "\n")))
+	return hex.EncodeToString(sum[:16])
+}

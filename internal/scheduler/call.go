@@ -1,0 +1,211 @@
+package scheduler
+
+import (
+	"math"
+	"time"
+)
+
+// Source is a call's inputs and the place for its results, with the types
+// that only the caller knows. Its methods are called without any lock held.
+type Source interface {
+	// Encode gives the inputs lo to hi-1 as the frames of a slice. An error
+	// that concerns one input is an *InputError.
+	Encode(lo, hi int) ([][]byte, error)
+	// Deliver takes the outcome of tasks lo to lo+n-1: the frames of a slice
+	// of n outputs, nil when all failed, and the failures. It is called once
+	// for each task, from any goroutine.
+	Deliver(lo, n int, outputs [][]byte, failures []Failure)
+	// Finish is called once, after the last Deliver: nil, or why the call as
+	// a whole has failed.
+	Finish(err error)
+}
+
+// Failure is a task that failed. Err is a *wire.Error when its function did.
+type Failure struct {
+	Index int
+	Err   error
+}
+
+// InputError says which input cannot be encoded.
+type InputError struct {
+	Index int
+	Err   error
+}
+
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// CallOptions say how a call's tasks are to run.
+type CallOptions struct {
+	Func        string
+	Chunk       int           // tasks handed out together; 0 adapts
+	Timeout     time.Duration // for one task; 0 for none
+	StopOnError bool          // tasks behind the first failed one are not wanted
+}
+
+// Call is the tasks of one Apply, Map or IMap. The fields are the engine's,
+// under its lock.
+type Call struct {
+	engine *Engine
+	id     uint64
+	opts   CallOptions
+	name   []byte
+	stats  *funcStats
+	source Source
+
+	total int    // inputs so far
+	open  bool   // more may come
+	fresh int    // the first input that was never granted
+	back  []span // given back, the next one last; before fresh
+	limit int    // tasks from here on are not wanted
+
+	unresolved int         // wanted tasks that are not delivered
+	delivering []span      // between their worker and the source
+	attempts   map[int]int // losses of tasks that ran alone
+	largest    int         // the most tasks handed out together so far
+	cap        int         // at most so many together, for their size
+	perTask    float64     // encoded bytes of one input
+	finished   bool
+
+	prev, next *Call // in the engine's ring of calls that have tasks to give
+	queued     bool
+}
+
+// span is the tasks lo to hi-1 of a call.
+type span struct{ lo, hi int }
+
+func (s span) len() int { return s.hi - s.lo }
+
+// below is the part of s under limit.
+func (s span) below(limit int) span { return span{min(s.lo, limit), min(s.hi, limit)} }
+
+// suspect is tasks that may have taken their worker down.
+type suspect struct {
+	call *Call
+	span
+}
+
+// funcStats is what the engine has learnt about a function.
+type funcStats struct {
+	seconds float64 // one task's running time, <0 before the first
+}
+
+// learn takes in that n tasks took so long. It believes at once that tasks
+// have become long, and slowly that they have become short.
+func (f *funcStats) learn(n int, took time.Duration) {
+	v := max(took.Seconds(), 1e-9) / float64(n)
+	switch {
+	case f.seconds < 0 || v > 4*f.seconds:
+		f.seconds = v
+	case v > f.seconds:
+		f.seconds = (f.seconds + v) / 2
+	default:
+		f.seconds = 0.6*f.seconds + 0.4*v
+	}
+}
+
+// waiting is how many tasks could be granted now.
+func (c *Call) waiting() int {
+	if c.finished {
+		return 0
+	}
+	n := max(0, min(c.total, c.limit)-c.fresh)
+	for _, s := range c.back {
+		n += s.len()
+	}
+	return n
+}
+
+// hasWork says whether a task could be granted now.
+func (c *Call) hasWork() bool {
+	return !c.finished && (len(c.back) > 0 || c.fresh < min(c.total, c.limit))
+}
+
+// take removes up to n of the tasks that are to run next.
+func (c *Call) take(n int) span {
+	if last := len(c.back) - 1; last >= 0 {
+		s := c.back[last]
+		if s.len() <= n {
+			c.back = c.back[:last]
+			return s
+		}
+		c.back[last].lo += n
+		return span{s.lo, s.lo + n}
+	}
+	s := span{c.fresh, min(c.fresh+n, c.total, c.limit)}
+	c.fresh = s.hi
+	return s
+}
+
+// available is how many tasks the next take may give.
+func (c *Call) available() int {
+	if last := len(c.back) - 1; last >= 0 {
+		return c.back[last].len()
+	}
+	return min(c.total, c.limit) - c.fresh
+}
+
+// giveBack puts tasks in front of all others of the call.
+func (c *Call) giveBack(s span) {
+	if s = s.below(c.limit); s.len() > 0 && !c.finished {
+		c.back = append(c.back, s)
+	}
+}
+
+// Extend says that n more inputs have come to an open call.
+func (c *Call) Extend(n int) {
+	e := c.engine
+	e.mu.Lock()
+	c.total += n
+	if c.limit == math.MaxInt {
+		c.unresolved += n
+	}
+	e.enqueue(c)
+	grants := e.dispatch()
+	e.mu.Unlock()
+	e.send(grants)
+}
+
+// CloseInput says that no more inputs will come to an open call.
+func (c *Call) CloseInput() {
+	e := c.engine
+	e.mu.Lock()
+	c.open = false
+	finish := e.settle(c)
+	e.mu.Unlock()
+	finish()
+}
+
+// Cancel takes the call back: nothing more is delivered, and tasks that run
+// have their context cancelled. It does not call Finish.
+func (c *Call) Cancel() {
+	e := c.engine
+	e.mu.Lock()
+	if c.finished {
+		e.mu.Unlock()
+		return
+	}
+	notify := e.drop(c)
+	grants := e.dispatch()
+	e.mu.Unlock()
+	for _, w := range notify {
+		w.cancel(c.id, 0)
+	}
+	e.send(grants)
+}
+
+// Window is how many inputs an open call should have between read and
+// delivered: enough to keep every worker busy, and bounded.
+func (c *Call) Window() int {
+	e := c.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	each := max(2, 4*e.size(c, math.MaxInt))
+	if c.opts.Chunk > 0 {
+		each = max(each, 2*c.opts.Chunk)
+	}
+	window := e.slots() * each
+	if c.perTask > 0 {
+		window = min(window, int(windowBytes/c.perTask))
+	}
+	return min(max(window, e.slots()+1), windowTasks)
+}

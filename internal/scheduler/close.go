@@ -1,0 +1,186 @@
+package scheduler
+
+import (
+	"context"
+	"sort"
+	"time"
+)
+
+// wait blocks until met is true, which is looked at under the lock after each
+// change, or until ctx ends.
+func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
+	for {
+		e.mu.Lock()
+		ok, err := met()
+		changed := e.changed
+		e.mu.Unlock()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Up starts the workers and waits until all that are wanted are ready.
+func (e *Engine) Up(ctx context.Context) error {
+	e.mu.Lock()
+	if e.closing {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	e.started = true
+	e.awaited++
+	defer e.unawait()
+	if e.failures >= startTries {
+		e.failures = 0
+	}
+	e.scale()
+	e.mu.Unlock()
+	return e.settled(ctx)
+}
+
+// settled waits until as many workers are ready as are wanted.
+func (e *Engine) settled(ctx context.Context) error {
+	return e.wait(ctx, func() (bool, error) {
+		switch {
+		case e.ended:
+			return false, ErrClosed
+		case e.failures >= startTries && e.up == 0:
+			return false, e.failure
+		}
+		return e.up >= e.target && len(e.workers) <= max(e.target, e.up), nil
+	})
+}
+
+func (e *Engine) unawait() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.awaited--
+}
+
+// Resize changes how many workers are wanted and waits until it is so.
+func (e *Engine) Resize(ctx context.Context, n int) error {
+	e.mu.Lock()
+	if e.closing {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	e.target = n
+	if e.opts.Max > 0 {
+		e.opts.Min, e.opts.Max = min(e.opts.Min, n), max(e.opts.Max, n)
+	}
+	e.scale()
+	grants := e.dispatch()
+	begun := e.started
+	e.awaited++
+	defer e.unawait()
+	e.mu.Unlock()
+	e.send(grants)
+	if !begun {
+		return nil
+	}
+	return e.settled(ctx)
+}
+
+// Close refuses new calls, waits for those that run, and ends the workers.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	e.closing = true
+	e.mu.Unlock()
+	e.wait(context.Background(), func() (bool, error) { return len(e.calls) == 0 || e.ended, nil })
+	e.end(func(w *worker) { w.proc.Stop() })
+}
+
+// Terminate fails all calls with ErrClosed and ends the workers, busy or not.
+func (e *Engine) Terminate() {
+	e.mu.Lock()
+	e.closing = true
+	finish := e.fail(ErrClosed)
+	e.mu.Unlock()
+	finish()
+	e.end(func(w *worker) { w.proc.Terminate() })
+}
+
+// end ends every worker, first gently and after the grace for certain, and
+// returns when all have gone.
+func (e *Engine) end(gently func(*worker)) {
+	e.mu.Lock()
+	e.ended = true
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	var up []*worker
+	for w := range e.workers {
+		w.ours = true
+		w.stop()
+		if w.proc != nil {
+			up = append(up, w)
+		}
+	}
+	e.broadcast()
+	e.mu.Unlock()
+	for _, w := range up {
+		gently(w)
+	}
+	gone := make(chan struct{})
+	go func() { e.running.Wait(); close(gone) }()
+	grace := time.NewTimer(e.opts.ShutdownGrace)
+	defer grace.Stop()
+	select {
+	case <-gone:
+		return
+	case <-grace.C:
+	}
+	for _, w := range up {
+		w.proc.Kill("its pool is closed")
+	}
+	<-gone
+}
+
+// WorkerStats is one worker's part of Stats.
+type WorkerStats struct {
+	Process Process
+	State   string
+	Tasks   int // it holds
+	Done    int // it has finished
+}
+
+// Stats is what an engine is doing.
+type Stats struct {
+	Counters
+	Target, Starting, Ready, Idle int
+	Queued, Held                  int // tasks
+	Failure                       error
+	Workers                       []WorkerStats // by name
+}
+
+// Stats looks at the engine.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Stats{Counters: e.stats, Target: e.target, Starting: e.alive - e.up, Ready: e.up, Idle: e.count[idle], Failure: e.failure}
+	for c := range e.calls {
+		s.Queued += c.waiting()
+	}
+	for _, x := range e.suspects {
+		s.Queued += x.len()
+	}
+	for w := range e.workers {
+		s.Held += w.held
+		if w.proc != nil {
+			s.Workers = append(s.Workers, WorkerStats{w.proc, w.state.String(), w.held, w.done})
+		}
+	}
+	sort.Slice(s.Workers, func(i, j int) bool {
+		a, b := s.Workers[i].Process.Name(), s.Workers[j].Process.Name()
+		if len(a) != len(b) {
+			return len(a) < len(b)
+		}
+		return a < b
+	})
+	return s
+}

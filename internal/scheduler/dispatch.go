@@ -1,0 +1,244 @@
+package scheduler
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// slots is how many tasks the pool could run at a time with all its workers.
+func (e *Engine) slots() int {
+	return max(1, e.target, e.alive) * e.opts.Concurrency
+}
+
+// dispatch hands out what can be handed out. The grants are in the pending
+// table; the caller sends them when it has let go of the lock.
+func (e *Engine) dispatch() []*grant {
+	var grants []*grant
+	for len(e.suspects) > 0 {
+		w := e.lists[idle].first
+		if w == nil {
+			e.reserve()
+			break
+		}
+		s := e.suspects[0]
+		e.suspects = e.suspects[1:]
+		w.reserved = false
+		grants = append(grants, e.grant(w, s.call, s.span, true))
+	}
+	for e.ring != nil {
+		c := e.ring
+		w := e.pick(c)
+		if w == nil {
+			break
+		}
+		n := e.size(c, e.remaining(w))
+		g := e.grant(w, c, c.take(n), false)
+		e.ring = c.next
+		if !c.hasWork() {
+			e.dequeue(c)
+		}
+		grants = append(grants, g)
+	}
+	e.plan()
+	return grants
+}
+
+// pick chooses a worker for a call's next tasks: an idle one, one with a free
+// slot, or, for tasks known to be short, one that is busy with short ones.
+func (e *Engine) pick(c *Call) *worker {
+	for _, class := range []class{idle, slot} {
+		if w := e.lists[class].first; w != nil {
+			return w
+		}
+	}
+	if c.stats.seconds < 0 || c.stats.seconds > pipelineTask || e.opts.MaxAttempts == 1 {
+		return nil
+	}
+	return e.lists[room].first
+}
+
+// remaining is how many tasks a worker may still be given.
+func (e *Engine) remaining(w *worker) int {
+	if e.opts.MaxTasks == 0 {
+		return math.MaxInt
+	}
+	return e.opts.MaxTasks - w.given
+}
+
+// size is how many of a call's tasks to hand out together.
+func (e *Engine) size(c *Call, most int) int {
+	unit := max(1, c.opts.Chunk)
+	n := unit
+	if seconds := c.stats.seconds; seconds >= 0 {
+		if c.opts.Chunk > 0 {
+			n = unit * min(max(1, int(chunkSeconds/(seconds*float64(unit)))), max(1, chunkTasks/unit))
+		} else {
+			n = min(int(grantSeconds/seconds), growth*max(1, c.largest))
+		}
+		// Half of an even share at most, so that all end at about the same time.
+		n = min(n, max(unit, c.waiting()/(2*e.slots())))
+	}
+	if c.cap > 0 {
+		n = min(n, c.cap)
+	}
+	if c.perTask > 0 && c.opts.Chunk == 0 {
+		n = min(n, int(grantBytes/c.perTask))
+	}
+	return max(1, min(n, most))
+}
+
+// grant enters tasks of a call in a worker's row of the pending table.
+func (e *Engine) grant(w *worker, c *Call, s span, solo bool) *grant {
+	e.lastID++
+	seconds := c.stats.seconds
+	g := &grant{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, solo: solo, cost: max(0, seconds),
+		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds}
+	g.at = time.Now()
+	g.size = int(c.perTask * float64(s.len()))
+	c.largest = max(c.largest, s.len())
+	w.alone = w.alone || solo
+	e.grants[g.id] = g
+	w.add(g)
+	w.bytes += g.size
+	if e.opts.MaxTasks > 0 && w.given >= e.opts.MaxTasks {
+		e.drain(w)
+	}
+	e.reclass(w)
+	return g
+}
+
+// send encodes grants and posts them. A worker that dies meanwhile gives its
+// grants back as all dead workers do.
+func (e *Engine) send(grants []*grant) {
+	for _, g := range grants {
+		// A grant that is given up before it is sent is sent all the same,
+		// with its cancellation behind it, so that the worker says it ended.
+		value, err := g.call.source.Encode(g.lo, g.lo+g.n)
+		if err != nil {
+			e.unsendable(g, err)
+			continue
+		}
+		var flags wire.Flags
+		if g.tell {
+			flags |= wire.Announce
+		}
+		if g.call.opts.StopOnError {
+			flags |= wire.StopOnError
+		}
+		msg := wire.Grant{ID: g.id, Call: g.call.id, Lo: g.lo, Count: g.n, Func: g.call.name,
+			Timeout: int64(g.call.opts.Timeout), Flags: flags}
+		frames := msg.Pack(value)
+		if err := g.w.proc.Post(frames...); err != nil {
+			if size := (*transport.SizeError)(nil); errors.As(err, &size) {
+				e.unsendable(g, err)
+			}
+			continue
+		}
+		bytes := 0
+		for _, f := range value {
+			bytes += len(f)
+		}
+		e.sent(g, bytes)
+	}
+}
+
+// sent takes in how large a grant was; one that was given up on its way is
+// cancelled again, since the first cancellation may have overtaken it.
+func (e *Engine) sent(g *grant, bytes int) {
+	e.mu.Lock()
+	c := g.call
+	each := float64(bytes) / float64(g.n)
+	if c.perTask == 0 {
+		c.perTask = each
+	} else {
+		c.perTask = (c.perTask + each) / 2
+	}
+	dead := g.dead
+	e.mu.Unlock()
+	if dead {
+		g.w.cancel(c.id, 0)
+	}
+}
+
+// unsendable takes back a grant that could not be encoded or is too large: a
+// single task fails, several are tried in smaller numbers.
+func (e *Engine) unsendable(g *grant, cause error) {
+	var input *InputError
+	e.mu.Lock()
+	c, w := g.call, g.w
+	if _, ok := e.grants[g.id]; !ok || g.dead {
+		if ok {
+			w.remove(g)
+			e.reclass(w)
+		}
+		e.mu.Unlock()
+		return
+	}
+	bad := -1
+	if g.left().len() == 1 {
+		bad = g.next
+	} else if errors.As(cause, &input) && input.Index >= g.next && input.Index < g.hi {
+		bad, cause = input.Index, input.Err
+	} else {
+		c.cap = max(1, g.left().len()/2)
+	}
+	left := g.left()
+	w.remove(g)
+	w.given -= left.len()
+	if bad >= 0 {
+		c.giveBack(span{bad + 1, left.hi})
+		c.giveBack(span{left.lo, bad})
+	} else {
+		c.giveBack(left)
+	}
+	e.enqueue(c)
+	e.reclass(w)
+	grants := e.dispatch()
+	e.mu.Unlock()
+	if bad >= 0 {
+		e.deliver(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
+	}
+	e.send(grants)
+}
+
+// reserve keeps workers free for suspects, which run on workers that hold
+// nothing else.
+func (e *Engine) reserve() {
+	kept := 0
+	for w := range e.workers {
+		if w.reserved || w.alone {
+			kept++
+		}
+	}
+	for kept < len(e.suspects) {
+		var best *worker
+		for w := range e.workers {
+			if w.state == ready && !w.reserved && !w.alone && w.abandoned == 0 && (best == nil || w.held < best.held) {
+				best = w
+			}
+		}
+		if best == nil {
+			return
+		}
+		best.reserved = true
+		e.reclass(best)
+		kept++
+	}
+}
+
+// unreserve lets workers go that are not needed for suspects any more.
+func (e *Engine) unreserve() {
+	if len(e.suspects) > 0 {
+		return
+	}
+	for w := range e.workers {
+		if w.reserved {
+			w.reserved = false
+		}
+		e.reclass(w)
+	}
+}

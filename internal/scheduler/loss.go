@@ -1,0 +1,126 @@
+package scheduler
+
+import (
+	"time"
+)
+
+// youngAge is how long a worker must live for its death not to slow down the
+// start of its replacement.
+const youngAge = time.Second
+
+// lost takes a worker out that has ended. What it held and had not started
+// goes back. What it may have started are suspects: each runs again on a
+// worker that holds nothing else and announces every start, and only a loss
+// while one task ran alone counts as an attempt of that task. When we ended
+// the worker ourselves, nobody is suspected.
+func (e *Engine) lost(w *worker) {
+	e.mu.Lock()
+	wasReady := w.state >= ready
+	e.leave(w)
+	if !w.ours && wasReady && e.opts.MaxTasks != w.given {
+		e.stats.WorkersLost++
+		if w.done == 0 && time.Since(w.since) < youngAge {
+			e.young++
+			e.notBefore = time.Now().Add(backoff(e.young))
+		}
+	}
+	var suspects []suspect
+	var known bool
+	type loss struct {
+		call *Call
+		at   int
+		n    int
+	}
+	var losses []loss
+	for i := len(w.grants) - 1; i >= 0; i-- {
+		g := w.grants[i]
+		delete(e.grants, g.id)
+		if g.dead || g.call.finished {
+			continue
+		}
+		left := g.left()
+		if g.call.limit < left.hi {
+			left = left.below(g.call.limit)
+		}
+		if left.len() == 0 {
+			continue
+		}
+		e.stats.TasksRetried += left.len()
+		switch started := g.run >= left.lo && g.run < left.hi; {
+		case w.ours && e.opts.MaxAttempts > 1, g.tell && !started && !g.solo:
+			g.call.giveBack(left)
+		case g.tell && !started: // a suspect that is not cleared yet
+			suspects = append(suspects, suspect{g.call, left})
+		case g.tell:
+			g.call.giveBack(span{g.run + 1, left.hi})
+			suspects = append(suspects, suspect{g.call, span{g.run, g.run + 1}})
+			known = true
+		default:
+			suspects = append(suspects, suspect{g.call, left})
+		}
+		e.enqueue(g.call)
+	}
+	e.spare -= w.spare()
+	e.abandoned -= w.abandoned
+	w.grants, w.held, w.abandoned = nil, 0, 0
+	switch {
+	case e.opts.MaxAttempts == 1:
+		// A started task is never run again.
+		for _, s := range suspects {
+			losses = append(losses, loss{s.call, s.lo, 1})
+		}
+		suspects = nil
+	case len(suspects) == 1 && known && suspects[0].len() == 1:
+		s := suspects[0]
+		if s.call.attempts == nil {
+			s.call.attempts = map[int]int{}
+		}
+		s.call.attempts[s.lo]++
+		if n := s.call.attempts[s.lo]; n >= e.opts.MaxAttempts {
+			losses = append(losses, loss{s.call, s.lo, n})
+			suspects = nil
+		}
+	}
+	e.suspects = append(suspects, e.suspects...)
+	for i := range losses {
+		e.stats.TasksRetried--
+		losses[i].call.delivering = append(losses[i].call.delivering, span{losses[i].at, losses[i].at + 1})
+	}
+	e.scale()
+	grants := e.dispatch()
+	e.broadcast()
+	e.mu.Unlock()
+	e.send(grants)
+	for _, l := range losses {
+		e.mu.Lock()
+		var notify []*worker
+		if l.call.opts.StopOnError && !l.call.finished {
+			notify = e.limit(l.call, l.at+1)
+		}
+		e.mu.Unlock()
+		for _, other := range notify {
+			other.cancel(l.call.id, l.call.limit)
+		}
+		err := e.opts.Lost(w.proc, l.call.opts.Func, l.n, e.opts.MaxAttempts)
+		e.delivered(l.call, span{l.at, l.at + 1}, nil, []Failure{{l.at, err}})
+	}
+}
+
+// leave takes a worker out of the engine's tables, whatever its state.
+func (e *Engine) leave(w *worker) {
+	switch w.state {
+	case starting:
+		e.alive--
+	case ready:
+		e.alive--
+		e.up--
+	}
+	w.state = gone
+	e.reclass(w)
+	delete(e.workers, w)
+}
+
+// backoff is the pause before the next start after n failures in a row.
+func backoff(n int) time.Duration {
+	return min(10*time.Millisecond<<min(n, 10), 5*time.Second)
+}

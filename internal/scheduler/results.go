@@ -1,0 +1,251 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// handle takes a worker's message in.
+func (e *Engine) handle(w *worker, kind wire.Kind, frames [][]byte) {
+	<-w.up
+	var err error
+	switch kind {
+	case wire.KindReady:
+		e.ready(w)
+	case wire.KindResults:
+		err = e.results(w, frames)
+	case wire.KindReturned:
+		err = e.returned(w, frames)
+	case wire.KindDone:
+		err = e.initFailed(w, frames)
+	default:
+		err = fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
+	}
+	if err != nil && w.proc != nil {
+		w.proc.Kill("it sent what no worker sends: " + err.Error())
+	}
+}
+
+func (e *Engine) results(w *worker, frames [][]byte) error {
+	var r wire.Results
+	if err := r.Unpack(frames); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	g := e.grants[r.Grant]
+	if g == nil || g.w != w {
+		e.mu.Unlock()
+		return nil // taken from this worker meanwhile
+	}
+	lo, hi := g.lo+r.From, g.lo+r.From+r.Count
+	if lo != g.next || hi > g.hi && !g.dead {
+		e.mu.Unlock()
+		return fmt.Errorf("%w: results %d to %d of a grant %d to %d", wire.ErrMalformed, lo, hi, g.next, g.hi)
+	}
+	c := g.call
+	wanted := !g.dead && r.Count > 0
+	if !g.dead {
+		w.reduce(g, r.Count)
+	}
+	g.next = hi
+	g.run = -1
+	if r.Started >= 0 {
+		g.run = g.lo + r.Started
+	}
+	if r.Count > 0 {
+		c.stats.learn(r.Count, time.Duration(r.Nanos))
+		w.done += r.Count
+		e.young = 0
+	}
+	if wanted {
+		c.delivering = append(c.delivering, span{lo, hi})
+	}
+	var notify []*worker
+	if wanted && c.opts.StopOnError && len(r.Errors) > 0 {
+		notify = e.limit(c, g.lo+r.Errors[0].Index+1)
+	}
+	if r.Stuck {
+		w.abandon(g)
+	}
+	if r.Ended {
+		if !g.dead && g.left().len() > 0 { // stopped at an error
+			rest := g.left()
+			g.hi = g.next
+			w.reduce(g, rest.len())
+			c.giveBack(rest)
+			e.enqueue(c)
+		}
+		w.remove(g)
+	}
+	e.reclass(w)
+	e.retire(w)
+	grants := e.dispatch()
+	e.mu.Unlock()
+	e.send(grants)
+	for _, other := range notify {
+		other.cancel(c.id, c.limit)
+	}
+	if wanted {
+		var failures []Failure
+		for i := range r.Errors {
+			failures = append(failures, Failure{g.lo + r.Errors[i].Index, &r.Errors[i].Err})
+		}
+		var value [][]byte
+		if len(failures) < r.Count {
+			value = frames[1:]
+		}
+		e.delivered(c, span{lo, hi}, value, failures)
+	}
+	return nil
+}
+
+// limit says that a call's tasks from an index on are not wanted any more,
+// since one before it failed. It lists the workers to tell.
+func (e *Engine) limit(c *Call, limit int) []*worker {
+	if limit >= c.limit {
+		return nil
+	}
+	c.limit = limit
+	c.unresolved = max(0, min(c.total, limit)-c.fresh)
+	back := c.back[:0]
+	for _, s := range c.back {
+		if s = s.below(limit); s.len() > 0 {
+			back = append(back, s)
+			c.unresolved += s.len()
+		}
+	}
+	c.back = back
+	suspects := e.suspects[:0]
+	for _, s := range e.suspects {
+		if s.call == c {
+			if s.span = s.below(limit); s.len() == 0 {
+				continue
+			}
+			c.unresolved += s.len()
+		}
+		suspects = append(suspects, s)
+	}
+	clear(e.suspects[len(suspects):])
+	e.suspects = suspects
+	for _, s := range c.delivering {
+		c.unresolved += s.below(limit).len()
+	}
+	notify := e.abandonFrom(c, limit)
+	for w := range e.workers {
+		for _, g := range w.grants {
+			if g.call == c && !g.dead {
+				c.unresolved += g.left().below(limit).len()
+			}
+		}
+	}
+	if !c.hasWork() {
+		e.dequeue(c)
+	}
+	return notify
+}
+
+// deliver hands the outcome of tasks that no worker holds to their source.
+func (e *Engine) deliver(c *Call, s span, value [][]byte, failures []Failure) {
+	e.mu.Lock()
+	c.delivering = append(c.delivering, s)
+	var notify []*worker
+	if c.opts.StopOnError && len(failures) > 0 && !c.finished {
+		notify = e.limit(c, failures[0].Index+1)
+	}
+	e.mu.Unlock()
+	for _, w := range notify {
+		w.cancel(c.id, c.limit)
+	}
+	e.delivered(c, s, value, failures)
+}
+
+// delivered hands an outcome that is noted in the call's delivering to the
+// source and ends the call when it was the last.
+func (e *Engine) delivered(c *Call, s span, value [][]byte, failures []Failure) {
+	c.source.Deliver(s.lo, s.len(), value, failures)
+	e.mu.Lock()
+	for i, d := range c.delivering {
+		if d == s {
+			c.delivering = append(c.delivering[:i], c.delivering[i+1:]...)
+			break
+		}
+	}
+	e.stats.TasksDone += s.len() - len(failures)
+	e.stats.TasksFailed += len(failures)
+	if c.finished {
+		e.mu.Unlock()
+		return
+	}
+	c.unresolved -= s.below(c.limit).len()
+	finish := e.settle(c)
+	e.mu.Unlock()
+	finish()
+}
+
+// returned takes back what a worker had not started.
+func (e *Engine) returned(w *worker, frames [][]byte) error {
+	var r wire.Returned
+	if err := wire.Unpack(frames, &r); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	w.recalling = false
+	for i := len(r.Grants) - 1; i >= 0; i-- {
+		g := e.grants[r.Grants[i].Grant]
+		if g == nil || g.w != w {
+			continue
+		}
+		from := g.lo + r.Grants[i].From
+		if !g.dead {
+			if from < g.next || from > g.hi {
+				e.mu.Unlock()
+				return fmt.Errorf("%w: %d returned of a grant %d to %d", wire.ErrMalformed, from, g.next, g.hi)
+			}
+			rest := span{from, g.hi}
+			w.reduce(g, rest.len())
+			w.given -= rest.len()
+			g.hi = from
+			g.call.giveBack(rest)
+			e.enqueue(g.call)
+		}
+		if r.Grants[i].From == 0 { // nothing of it is left there
+			w.remove(g)
+		}
+	}
+	e.reclass(w)
+	e.retire(w)
+	grants := e.dispatch()
+	e.mu.Unlock()
+	e.send(grants)
+	return nil
+}
+
+// rebalance recalls what busy workers have not started for idle ones. It
+// says when to look again, and whom to tell.
+func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
+	if e.ring != nil || e.spare == 0 || e.count[idle]+e.count[slot] == 0 {
+		return time.Time{}, nil
+	}
+	again = now.Add(balanceInterval)
+	wanted := e.count[idle] + e.count[slot]
+	for w := range e.workers {
+		if len(recall) == wanted {
+			break
+		}
+		if w.state == gone || w.recalling || w.alone || w.spare() == 0 {
+			continue
+		}
+		// What came just now, and what is known to be short, will be done
+		// before it could be moved.
+		age := now.Sub(w.grants[len(w.grants)-1].at)
+		if age < balanceInterval || w.seconds > age.Seconds() && w.seconds < 2*balanceInterval.Seconds() {
+			continue
+		}
+		w.recalling = true
+		e.reclass(w)
+		recall = append(recall, w)
+	}
+	return again, recall
+}

@@ -1,0 +1,77 @@
+package wire
+
+import "github.com/fiber-go/fiber/internal/config"
+
+// Bootstrap is what a child finds in its environment: where its parent is and
+// which process it is to be.
+type Bootstrap struct {
+	Process string `json:"process"` // the child's id within the run
+	Build   string `json:"build"`   // the parent's build
+	FD      int    `json:"fd"`      // the inherited socket
+}
+
+// Hello is a child's first message.
+type Hello struct {
+	Process  string
+	Version  int
+	Platform string   // GOOS/GOARCH
+	Build    string   // of the executable
+	Hash     string   // of the function table
+	Table    []string // the table itself, only when the builds differ
+	PID      int
+}
+
+// Refuse tells a child why it is not wanted.
+type Refuse struct{ Reason string }
+
+// Role is what a child is started for.
+type Role string
+
+// The roles.
+const (
+	RoleFunction Role = "function" // runs one function and ends
+	RoleWorker   Role = "worker"   // serves a pool
+)
+
+// Assign gives a child its work. The value behind it is the function's
+// argument, or the initializer's, as a slice of one.
+type Assign struct {
+	Role        Role
+	Name        string // of the process
+	Func        string // the function, or the initializer ("" for none)
+	Concurrency int    // tasks at a time in a worker
+	Run         string // the run's id
+	Credentials []byte // the run's
+	Config      config.Config
+	ParentName  string
+	ParentPID   int
+	Host        string
+}
+
+// Done is how the assigned function, or an initializer, ended.
+type Done struct{ Err *Error }
+
+// Ask is a request that a child passes up the tree.
+type Ask struct {
+	ID   uint64
+	What string
+	N    int
+	Held []string
+}
+
+// Answer is the answer to an Ask.
+type Answer struct {
+	ID   uint64
+	Held []string
+	Err  string
+}
+
+// Status is how a child is.
+type Status struct{ Resident int64 } // bytes
+
+// Fetch asks a home for an object, and answers.
+type Fetch struct {
+	ID     uint64 // of the request
+	Object uint64
+	Found  bool // in the answer; the value is behind it
+}

@@ -1,0 +1,165 @@
+package wire
+
+import "encoding/binary"
+
+// Grant hands a worker the tasks Lo to Lo+Count-1 of a call. The value behind
+// it is the slice of their inputs.
+type Grant struct {
+	ID      uint64
+	Call    uint64
+	Lo      int
+	Count   int
+	Func    []byte
+	Timeout int64 // nanoseconds for one task, 0 for none
+	Flags   Flags
+}
+
+// Flags of a grant.
+type Flags byte
+
+// The flags.
+const (
+	// Announce: each task's start is told before it begins, so that a lost
+	// worker's started tasks are known exactly.
+	Announce Flags = 1 << iota
+	// StopOnError: tasks behind a failed one are not run.
+	StopOnError
+)
+
+// Pack makes the message; value is the encoded inputs.
+func (g *Grant) Pack(value [][]byte) [][]byte {
+	head := make([]byte, 0, 48+len(g.Func))
+	head = append(head, byte(KindGrant), byte(g.Flags))
+	head = binary.AppendUvarint(head, g.ID)
+	head = binary.AppendUvarint(head, g.Call)
+	head = binary.AppendUvarint(head, uint64(g.Lo))
+	head = binary.AppendUvarint(head, uint64(g.Count))
+	head = binary.AppendUvarint(head, uint64(g.Timeout))
+	head = append(head, g.Func...)
+	return append([][]byte{head}, value...)
+}
+
+// Unpack reads the message; the value is frames[1:].
+func (g *Grant) Unpack(frames [][]byte) error {
+	if KindOf(frames) != KindGrant || len(frames[0]) < 2 {
+		return ErrMalformed
+	}
+	g.Flags = Flags(frames[0][1])
+	r := reader{b: frames[0][2:]}
+	g.ID, g.Call = r.uvarint(), r.uvarint()
+	g.Lo, g.Count = r.int(), r.int()
+	g.Timeout = int64(r.int())
+	g.Func = r.b
+	return r.err
+}
+
+// Results gives the outcome of tasks From to From+Count-1 of a grant, counted
+// from its first. The value behind it is the slice of their outputs.
+type Results struct {
+	Grant   uint64
+	From    int
+	Count   int
+	Started int   // the task that begins now, or -1
+	Ended   bool  // the grant holds its place in the worker no longer
+	Stuck   bool  // the last of these tasks goes on although its time is up
+	Nanos   int64 // spent running Count tasks
+	Errors  []TaskError
+}
+
+// TaskError is the failure of one task of a Results.
+type TaskError struct {
+	Index int // counted from the grant's first task
+	Err   Error
+}
+
+// Pack makes the message; value is the encoded outputs.
+func (r *Results) Pack(value [][]byte) ([][]byte, error) {
+	head := make([]byte, 0, 48)
+	flags := byte(0)
+	if r.Ended {
+		flags |= 1
+	}
+	if r.Stuck {
+		flags |= 2
+	}
+	if len(r.Errors) > 0 {
+		flags |= 4
+	}
+	head = append(head, byte(KindResults), flags)
+	head = binary.AppendUvarint(head, r.Grant)
+	head = binary.AppendUvarint(head, uint64(r.From))
+	head = binary.AppendUvarint(head, uint64(r.Count))
+	head = binary.AppendUvarint(head, uint64(r.Started+1))
+	head = binary.AppendUvarint(head, uint64(r.Nanos))
+	if len(r.Errors) > 0 {
+		errs, err := Pack(KindResults, r.Errors)
+		if err != nil {
+			return nil, err
+		}
+		head = append(head, errs[0]...)
+	}
+	return append([][]byte{head}, value...), nil
+}
+
+// Unpack reads the message; the value is frames[1:].
+func (r *Results) Unpack(frames [][]byte) error {
+	if KindOf(frames) != KindResults || len(frames[0]) < 2 {
+		return ErrMalformed
+	}
+	flags := frames[0][1]
+	r.Ended, r.Stuck = flags&1 != 0, flags&2 != 0
+	in := reader{b: frames[0][2:]}
+	r.Grant = in.uvarint()
+	r.From, r.Count = in.int(), in.int()
+	r.Started = in.int() - 1
+	r.Nanos = int64(in.int())
+	if in.err != nil {
+		return in.err
+	}
+	if flags&4 != 0 {
+		return Unpack([][]byte{in.b}, &r.Errors)
+	}
+	return nil
+}
+
+// Returned is what a worker gives back after a recall: of each grant the
+// tasks From and behind, counted from the grant's first.
+type Returned struct{ Grants []Remainder }
+
+// Remainder is the part of one grant that is given back.
+type Remainder struct {
+	Grant uint64
+	From  int
+}
+
+// Cancel takes back a call's tasks From and behind, counted from the call's
+// first, running ones included.
+type Cancel struct {
+	Call uint64
+	From int
+}
+
+// reader takes numbers off the front of b.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.err, r.b = ErrMalformed, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) int() int {
+	v := r.uvarint()
+	if v > 1<<62 {
+		r.err = ErrMalformed
+		return 0
+	}
+	return int(v)
+}

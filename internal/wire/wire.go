@@ -1,0 +1,98 @@
+// Package wire defines the messages that Fiber's processes exchange.
+//
+// A message is a list of frames. Its first frame is the kind and the fields,
+// the frames after it are an encoded value of the user's (see codec). The
+// messages of a task's way, Grant and Results, are packed by hand because a
+// pool sends one for every task; the others are msgpack.
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// Version is the protocol's; two processes talk only when theirs are equal.
+const Version = 1
+
+// Kind says what a message is; it is the first byte of its first frame.
+type Kind byte
+
+// The messages, with who sends them.
+const (
+	KindHello    Kind = 1 + iota // child: who it is and what it was built from
+	KindRefuse                   // parent: the hello does not fit
+	KindAssign                   // parent: what to do
+	KindDone                     // child: the assigned function has returned
+	KindStop                     // parent: end when what you hold is done
+	KindAsk                      // child: a request to the process above
+	KindAnswer                   // parent: the answer to an ask
+	KindStatus                   // child: how it is
+	KindReady                    // worker: its initializer has run
+	KindGrant                    // pool: tasks to run
+	KindResults                  // worker: results, and what it starts next
+	KindRecall                   // pool: give back what you have not started
+	KindReturned                 // worker: what it gives back
+	KindCancel                   // pool: these tasks are not wanted any more
+	KindFetch                    // anybody, of a home: the bytes of an object
+	KindObject                   // home: the bytes asked for
+	KindDropped                  // home: an object has gone
+)
+
+var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
+	KindStop: "stop", KindAsk: "ask", KindAnswer: "answer", KindStatus: "status", KindReady: "ready",
+	KindGrant: "grant", KindResults: "results", KindRecall: "recall", KindReturned: "returned",
+	KindCancel: "cancel", KindFetch: "fetch", KindObject: "object", KindDropped: "dropped"}
+
+func (k Kind) String() string {
+	if int(k) < len(names) && names[k] != "" {
+		return names[k]
+	}
+	return fmt.Sprintf("kind %d", byte(k))
+}
+
+// ErrMalformed is what decoding a message that no Fiber sends gives.
+var ErrMalformed = errors.New("fiber: malformed message")
+
+// Pack makes a message of kind with fields (nil for none) and the frames of a
+// value behind them.
+func Pack(kind Kind, fields any, value ...[]byte) ([][]byte, error) {
+	head := []byte{byte(kind)}
+	if fields != nil {
+		body, err := msgpack.Marshal(fields)
+		if err != nil {
+			return nil, fmt.Errorf("fiber: encoding a %v message: %w", kind, err)
+		}
+		head = append(head, body...)
+	}
+	return append([][]byte{head}, value...), nil
+}
+
+// MustPack is Pack for fields that always encode: structs of this package.
+func MustPack(kind Kind, fields any, value ...[]byte) [][]byte {
+	frames, err := Pack(kind, fields, value...)
+	if err != nil {
+		panic(err)
+	}
+	return frames
+}
+
+// KindOf reads a message's kind, 0 when it has none.
+func KindOf(frames [][]byte) Kind {
+	if len(frames) == 0 || len(frames[0]) == 0 {
+		return 0
+	}
+	return Kind(frames[0][0])
+}
+
+// Unpack reads a message's fields into the struct that fields points to.
+func Unpack(frames [][]byte, fields any) error {
+	if KindOf(frames) == 0 {
+		return ErrMalformed
+	}
+	if err := msgpack.Unmarshal(frames[0][1:], fields); err != nil {
+		return fmt.Errorf("%w: %v: %v", ErrMalformed, KindOf(frames), err)
+	}
+	return nil
+}

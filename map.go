@@ -1,0 +1,348 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/scheduler"
+)
+
+// CallOption is an option of Apply, Map, IMap and their like.
+type CallOption interface{ applyCall(*callOptions) error }
+
+type callOptions struct {
+	chunk    int
+	timeout  time.Duration
+	progress func(done, total int)
+}
+
+type callOption func(*callOptions) error
+
+func (f callOption) applyCall(o *callOptions) error { return f(o) }
+
+// ChunkSize has n tasks handed to a worker together. 0, the default, adapts:
+// few at first, then as many as run for some milliseconds. A smaller piece
+// than a chunk is never recalled from a worker that is busy for an idle one
+// unless it has not been started; chunks of tasks known to be short may share
+// a message.
+func ChunkSize(n int) CallOption {
+	return callOption(func(o *callOptions) error {
+		if n < 0 {
+			return fmt.Errorf("fiber: ChunkSize(%d): it is a number of tasks, or 0 to adapt", n)
+		}
+		o.chunk = n
+		return nil
+	})
+}
+
+// Timeout bounds the running time of each task, from its start in a worker.
+// The function's context ends then, and the task fails with an error that is
+// context.DeadlineExceeded, whether the function heeds it or not.
+func Timeout(d time.Duration) CallOption {
+	return callOption(func(o *callOptions) error {
+		if d <= 0 {
+			return fmt.Errorf("fiber: Timeout(%v): it must be more than 0; leave it out for none", d)
+		}
+		o.timeout = d
+		return nil
+	})
+}
+
+// OnProgress has fn called after each batch of results with the number of
+// tasks that have ended and that there are (-1 while an IMap's input goes on).
+// Calls come one after another, from other goroutines; fn should be quick,
+// since results wait for it.
+func OnProgress(fn func(done, total int)) CallOption {
+	return callOption(func(o *callOptions) error {
+		o.progress = fn
+		return nil
+	})
+}
+
+// prepare checks a call and gives its options.
+func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], opts []CallOption) (o callOptions, err error) {
+	if fn == nil {
+		return o, errors.New("fiber: the function is nil; register it in a package variable with fiber.Register")
+	}
+	if pool == nil {
+		return o, errors.New("fiber: the pool is nil; make one with fiber.NewPool")
+	}
+	for _, opt := range opts {
+		if err := opt.applyCall(&o); err != nil {
+			return o, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return o, err
+	}
+	return o, pool.admit(fn.entry)
+}
+
+func (o callOptions) engine(fn string, stop bool) scheduler.CallOptions {
+	return scheduler.CallOptions{Func: fn, Chunk: o.chunk, Timeout: o.timeout, StopOnError: stop}
+}
+
+// progress counts the tasks that have ended for an OnProgress.
+type progress struct {
+	fn    func(done, total int)
+	mu    sync.Mutex
+	done  int
+	total int
+}
+
+func (p *progress) add(n int) {
+	if p.fn == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += n
+	p.fn(p.done, p.total)
+}
+
+// encodeInputs encodes inputs lo and on of a call.
+func encodeInputs[In any](ins []In, lo int) ([][]byte, error) {
+	frames, err := codec.Marshal(ins)
+	if err == nil {
+		return frames, nil
+	}
+	var e *codec.Error
+	if errors.As(err, &e) && e.Index >= 0 {
+		i := lo + e.Index
+		at := *e
+		at.Index = i
+		return nil, &scheduler.InputError{Index: i, Err: fmt.Errorf("fiber: the argument: %w", &at)}
+	}
+	return nil, fmt.Errorf("fiber: the argument: %w", err)
+}
+
+// decodeOutputs decodes the outputs of n tasks.
+func decodeOutputs[Out any](value [][]byte, n int) ([]Out, error) {
+	var outs []Out
+	if err := codec.Unmarshal(value, &outs); err != nil {
+		return nil, fmt.Errorf("fiber: the result: %w", err)
+	}
+	if len(outs) != n {
+		return nil, fmt.Errorf("fiber: %d results for %d tasks", len(outs), n)
+	}
+	return outs, nil
+}
+
+// apply is one task's source.
+type apply[Out any] struct {
+	Future[Out]
+	frames [][]byte
+	count  progress
+}
+
+func (a *apply[Out]) Encode(int, int) ([][]byte, error) { return a.frames, nil }
+
+func (a *apply[Out]) Deliver(_, _ int, value [][]byte, failures []scheduler.Failure) {
+	var zero Out
+	a.count.add(1)
+	if len(failures) > 0 {
+		a.resolve(zero, fromEngine(failures[0].Err))
+		return
+	}
+	outs, err := decodeOutputs[Out](value, 1)
+	if err != nil {
+		a.resolve(zero, err)
+		return
+	}
+	a.resolve(outs[0], nil)
+}
+
+func (a *apply[Out]) Finish(err error) {
+	var zero Out
+	if err != nil {
+		a.resolve(zero, fromEngine(err))
+	}
+	a.frames = nil
+}
+
+func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts []CallOption) (*apply[Out], *scheduler.Call, error) {
+	o, err := prepare(ctx, pool, fn, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &apply[Out]{Future: Future[Out]{done: make(chan struct{})}}
+	a.count.fn, a.count.total = o.progress, 1
+	if a.frames, err = codec.Marshal([]In{in}); err != nil {
+		if e := (*codec.Error)(nil); errors.As(err, &e) {
+			e.Index = -1
+		}
+		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
+	}
+	if err := pool.fits(a.frames); err != nil {
+		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
+	}
+	call, err := pool.engine.Submit(a, 1, false, o.engine(fn.Name(), false))
+	return a, call, err
+}
+
+// Apply runs a function once in a worker and waits for its result. It returns
+// early when ctx ends; the task is then cancelled.
+//
+// The error is a *RemoteError when the function failed, a *WorkerLostError
+// when its workers died, a *LaunchError when none can start, an *EncodeError
+// when the argument or the result cannot travel, ErrClosed, or the ctx's.
+// The argument is not to be changed until Apply returns.
+func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) (Out, error) {
+	var zero Out
+	a, call, err := submitApply(ctx, pool, fn, in, opts)
+	if err != nil {
+		return zero, err
+	}
+	if ctx.Done() == nil {
+		<-a.done
+		return a.value, a.err
+	}
+	select {
+	case <-a.done:
+		return a.value, a.err
+	case <-ctx.Done():
+		call.Cancel()
+		return zero, ctx.Err()
+	}
+}
+
+// ApplyAsync is Apply that does not wait. When ctx ends before the result is
+// there the task is cancelled and the future gives the ctx's error. Errors
+// that Apply would return at once come from the future, too.
+func ApplyAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) *Future[Out] {
+	var zero Out
+	a, call, err := submitApply(ctx, pool, fn, in, opts)
+	if err != nil {
+		f := newFuture[Out]()
+		f.resolve(zero, err)
+		return f
+	}
+	follow(ctx, &a.Future, call)
+	return &a.Future
+}
+
+// follow cancels a call when ctx ends before its future has a result.
+func follow[T any](ctx context.Context, f *Future[T], call *scheduler.Call) {
+	if ctx.Done() == nil {
+		return
+	}
+	stop := context.AfterFunc(ctx, func() {
+		call.Cancel()
+		var zero T
+		f.resolve(zero, ctx.Err())
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Ready() {
+		stop()
+		return
+	}
+	f.waiting = append(f.waiting, func(T, error) { stop() })
+}
+
+// mapping is the source of a Map.
+type mapping[In, Out any] struct {
+	Future[[]Out]
+	ins   []In
+	outs  []Out
+	count progress
+
+	failing sync.Mutex
+	index   int // of the failed task with the lowest one
+	failed  error
+}
+
+func (m *mapping[In, Out]) Encode(lo, hi int) ([][]byte, error) {
+	return encodeInputs(m.ins[lo:hi], lo)
+}
+
+func (m *mapping[In, Out]) Deliver(lo, n int, value [][]byte, failures []scheduler.Failure) {
+	if len(failures) > 0 {
+		m.fail(failures[0].Index, fromEngine(failures[0].Err))
+	}
+	if value != nil {
+		if outs, err := decodeOutputs[Out](value, n); err != nil {
+			m.fail(lo, err)
+		} else {
+			copy(m.outs[lo:], outs)
+		}
+	}
+	m.count.add(n)
+}
+
+func (m *mapping[In, Out]) fail(i int, err error) {
+	m.failing.Lock()
+	defer m.failing.Unlock()
+	if m.failed == nil || i < m.index {
+		m.index, m.failed = i, err
+	}
+}
+
+func (m *mapping[In, Out]) Finish(err error) {
+	m.failing.Lock()
+	if m.failed != nil {
+		err = fmt.Errorf("task %d: %w", m.index, m.failed)
+	}
+	m.failing.Unlock()
+	if err != nil {
+		m.resolve(nil, fromEngine(err))
+		return
+	}
+	m.resolve(m.outs, nil)
+}
+
+// Map runs a function on each of ins in the pool's workers and returns the
+// results in the order of ins. It blocks until all are there or ctx ends.
+//
+// When a task fails, Map returns the error of the failed task with the lowest
+// index: tasks behind it are cancelled, those before it waited for. The
+// errors are those of Apply; an input that cannot be encoded is an
+// *EncodeError with its index. ins is not to be changed until Map returns.
+func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) ([]Out, error) {
+	m, call, err := submitMap(ctx, pool, fn, ins, opts)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-m.done:
+		return m.value, m.err
+	case <-ctx.Done():
+		if call != nil {
+			call.Cancel()
+		}
+		return nil, ctx.Err()
+	}
+}
+
+// MapAsync is Map that does not wait; see ApplyAsync.
+func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) *Future[[]Out] {
+	m, call, err := submitMap(ctx, pool, fn, ins, opts)
+	if err != nil {
+		f := newFuture[[]Out]()
+		f.resolve(nil, err)
+		return f
+	}
+	if call != nil {
+		follow(ctx, &m.Future, call)
+	}
+	return &m.Future
+}
+
+func submitMap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts []CallOption) (*mapping[In, Out], *scheduler.Call, error) {
+	o, err := prepare(ctx, pool, fn, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &mapping[In, Out]{Future: Future[[]Out]{done: make(chan struct{})}, ins: ins, outs: make([]Out, len(ins))}
+	m.count.fn, m.count.total = o.progress, len(ins)
+	if len(ins) == 0 {
+		m.resolve(m.outs, nil)
+		return m, nil, nil
+	}
+	call, err := pool.engine.Submit(m, len(ins), false, o.engine(fn.Name(), true))
+	return m, call, err
+}

@@ -1,0 +1,347 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/scheduler"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/meta"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// defaultIdle is how long an autoscaled worker may be idle.
+const defaultIdle = 30 * time.Second
+
+// defaultAttempts is how often a task is tried whose worker is lost.
+const defaultAttempts = 3
+
+// Pool is processes that run functions. Its methods, and the calls that use
+// it, may be used from many goroutines; calls share the workers fairly.
+//
+// The workers start when the first function is run, with the resources that
+// function was registered with, or those of WithMeta. One is enough to make
+// progress. A worker that is lost is replaced, and what it was running runs
+// again elsewhere.
+type Pool struct {
+	engine *scheduler.Engine
+	proc   *process
+	opts   poolOptions
+
+	mu        sync.Mutex
+	resources *meta.Resources // nil before the first function
+	adopted   string          // the function whose resources they are, "" for WithMeta
+}
+
+// PoolOption is an option of NewPool.
+type PoolOption interface{ applyPool(*poolOptions) error }
+
+type poolOptions struct {
+	name        string
+	initializer *registry.Func
+	initArg     [][]byte
+	maxTasks    int
+	min, max    int
+	idle        time.Duration
+	attempts    int
+	concurrency int
+	meta        []meta.Option
+}
+
+type poolOption func(*poolOptions) error
+
+func (f poolOption) applyPool(o *poolOptions) error { return f(o) }
+
+func atLeastOne(option string, n int, set func(*poolOptions)) PoolOption {
+	return poolOption(func(o *poolOptions) error {
+		if n < 1 {
+			return fmt.Errorf("fiber: %s(%d): it must be at least 1", option, n)
+		}
+		set(o)
+		return nil
+	})
+}
+
+// WithInitializer has fn run once in each worker before its first task. A
+// worker whose initializer fails does not start; when none can start, the
+// pool's calls fail with the reason.
+func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
+	return poolOption(func(o *poolOptions) error {
+		if fn == nil {
+			return errors.New("fiber: WithInitializer: the function is nil; register it with fiber.Register")
+		}
+		value, err := codec.Marshal([]In{arg})
+		if err != nil {
+			return fmt.Errorf("fiber: the argument of the initializer %s: %w", fn.Name(), err)
+		}
+		o.initializer, o.initArg = fn.entry, value
+		return nil
+	})
+}
+
+// WithMaxTasksPerChild replaces each worker process after n tasks.
+func WithMaxTasksPerChild(n int) PoolOption {
+	return atLeastOne("WithMaxTasksPerChild", n, func(o *poolOptions) { o.maxTasks = n })
+}
+
+// WithAutoscale starts min workers, 0 included, and more while work waits, up
+// to max. Workers idle for 30 seconds (WithIdleTimeout) end, down to min. It
+// overrides the number given to NewPool.
+func WithAutoscale(min, max int) PoolOption {
+	return poolOption(func(o *poolOptions) error {
+		if min < 0 || max < 1 || max < min {
+			return fmt.Errorf("fiber: WithAutoscale(%d, %d): it takes 0 <= min <= max and max >= 1", min, max)
+		}
+		o.min, o.max = min, max
+		return nil
+	})
+}
+
+// WithIdleTimeout is how long a worker of an autoscaled pool may be idle.
+// Defaults to 30 seconds.
+func WithIdleTimeout(d time.Duration) PoolOption {
+	return poolOption(func(o *poolOptions) error {
+		if d <= 0 {
+			return fmt.Errorf("fiber: WithIdleTimeout(%v): it must be more than 0", d)
+		}
+		o.idle = d
+		return nil
+	})
+}
+
+// WithMaxAttempts is how often a task is tried when the worker that runs it
+// is lost. Defaults to 3; 1 never runs a task again that was started, for
+// functions that must not run twice.
+func WithMaxAttempts(n int) PoolOption {
+	return atLeastOne("WithMaxAttempts", n, func(o *poolOptions) { o.attempts = n })
+}
+
+// WithConcurrency has each worker run n tasks at a time. Defaults to 1.
+func WithConcurrency(n int) PoolOption {
+	return atLeastOne("WithConcurrency", n, func(o *poolOptions) { o.concurrency = n })
+}
+
+// WithMeta gives the workers resources, instead of those of the first
+// function that is run.
+func WithMeta(m ...meta.Option) PoolOption {
+	return poolOption(func(o *poolOptions) error {
+		if _, err := meta.Collect(m...); err != nil {
+			return fmt.Errorf("fiber: WithMeta: %w", err)
+		}
+		o.meta = append(o.meta, m...)
+		return nil
+	})
+}
+
+// WithName names the pool; its workers are called name-1 and so on. Defaults
+// to PoolWorker.
+func WithName(name string) PoolOption {
+	return poolOption(func(o *poolOptions) error {
+		if strings.TrimSpace(name) == "" {
+			return errors.New("fiber: WithName: the name is empty")
+		}
+		o.name = name
+		return nil
+	})
+}
+
+// NewPool makes a pool of workers processes; 0 means as many as CPUCount. It
+// starts none yet. Close it when it is no longer needed.
+func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
+	proc, err := running()
+	if err != nil {
+		return nil, err
+	}
+	if workers < 0 {
+		return nil, fmt.Errorf("fiber: NewPool(%d): it takes a number of workers, or 0 for one per CPU", workers)
+	}
+	if workers == 0 {
+		workers = CPUCount()
+	}
+	p := &Pool{proc: proc, opts: poolOptions{name: "PoolWorker", idle: defaultIdle, attempts: defaultAttempts, concurrency: 1}}
+	for _, o := range opts {
+		if err := o.applyPool(&p.opts); err != nil {
+			return nil, err
+		}
+	}
+	if p.opts.max > 0 {
+		workers = p.opts.min
+	}
+	if len(p.opts.meta) > 0 {
+		r, err := meta.Collect(p.opts.meta...)
+		if err != nil {
+			return nil, fmt.Errorf("fiber: WithMeta: %w", err)
+		}
+		p.resources = &r
+	}
+	cfg := proc.node.Config
+	p.engine = scheduler.New(scheduler.Options{
+		Start: p.start, Lost: workerLost, Failed: initializerFailed,
+		Name: p.opts.name, Workers: workers, Min: p.opts.min, Max: p.opts.max,
+		Concurrency: p.opts.concurrency, MaxTasks: p.opts.maxTasks, MaxAttempts: p.opts.attempts,
+		IdleTimeout: p.opts.idle, CancelGrace: cfg.CancelGrace, ShutdownGrace: cfg.ShutdownGrace,
+	})
+	return p, nil
+}
+
+// start starts one worker for the engine.
+func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (scheduler.Process, error) {
+	p.mu.Lock()
+	var resources meta.Resources
+	if p.resources != nil {
+		resources = *p.resources
+	}
+	p.mu.Unlock()
+	spec := launch.Spec{Name: name, Resources: resources, Handle: handle,
+		Assign: wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.concurrency}}
+	if p.opts.initializer != nil {
+		spec.Assign.Func, spec.Value = p.opts.initializer.Name, p.opts.initArg
+	}
+	child, err := p.proc.node.Start(ctx, spec)
+	if err != nil {
+		return nil, startError{err}
+	}
+	return child, nil
+}
+
+// startError is an error of a start; some are not worth a second try.
+type startError struct{ error }
+
+func (e startError) Unwrap() error { return e.error }
+
+func (e startError) Permanent() bool {
+	var mismatch *MismatchError
+	return errors.Is(e, launch.ErrShutdown) || errors.Is(e, launch.ErrTooManyGPUs) || errors.As(e, &mismatch)
+}
+
+// workerLost makes the error of a task that went down with its worker, or,
+// with no attempts, of a worker that was lost before it was ready.
+func workerLost(p scheduler.Process, fn string, attempt, attempts int) error {
+	child := p.(*launch.Child)
+	exit := child.Exit()
+	if attempts == 0 {
+		return &LaunchError{Backend: child.Backend(), Job: child.Name(),
+			Reason: "it ended before it was ready: " + exit.String() + tailText(exit.Stderr)}
+	}
+	e := &WorkerLostError{Func: fn, Worker: child.Name(), ID: child.Job().ID(), Host: child.Job().Host(), ExitCode: exit.Code,
+		OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr, Attempt: attempt, Attempts: attempts}
+	if exit.Signal != 0 {
+		e.Signal = exit.Signal.String()
+	}
+	return e
+}
+
+func tailText(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return "\n\t" + strings.Join(lines, "\n\t")
+}
+
+// initializerFailed makes the error of a worker whose initializer failed.
+func initializerFailed(worker string, err *wire.Error) error {
+	return &LaunchError{Backend: backendName(), Job: worker, Reason: "its initializer failed", Err: unflatten(err)}
+}
+
+// admit checks that the pool can run a function and adopts the resources of
+// the first one.
+func (p *Pool) admit(f *registry.Func) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.resources == nil:
+		p.resources, p.adopted = &f.Resources, f.Name
+	case f.Resources.IsZero() || f.Resources == *p.resources:
+	default:
+		by := "by WithMeta"
+		if p.adopted != "" {
+			by = "since it ran " + p.adopted + " first"
+		}
+		return fmt.Errorf("fiber: %s needs %v, and this pool's workers have %v %s; use another pool for it", f.Name, f.Resources, *p.resources, by)
+	}
+	return nil
+}
+
+// fits says whether an encoded argument is within the size of a message.
+func (p *Pool) fits(frames [][]byte) error {
+	if size, limit := codec.Size(frames)+messageOverhead, int64(p.proc.node.Config.MaxMessage); int64(size) > limit {
+		return fmt.Errorf("%w; set max_message (FIBER_MAX_MESSAGE), or use fiber.Share for large values",
+			&transport.SizeError{Size: int64(size), Limit: limit})
+	}
+	return nil
+}
+
+// messageOverhead is the room that a message needs beside its value.
+const messageOverhead = 1 << 10
+
+// WaitUntilWorkersUp starts the workers and waits until all are ready.
+func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error { return p.engine.Up(ctx) }
+
+// Resize changes the number of workers and waits until it is so: new ones are
+// ready, and surplus ones have finished what they held and ended. A pool that
+// has not started yet is resized at once.
+func (p *Pool) Resize(ctx context.Context, workers int) error {
+	if workers < 1 {
+		return fmt.Errorf("fiber: Resize(%d): it must be at least 1", workers)
+	}
+	return p.engine.Resize(ctx, workers)
+}
+
+// Close refuses new work, waits until the pool has finished what it has, and
+// ends the workers. It may be called from anywhere, any number of times, and
+// returns when the workers have gone.
+func (p *Pool) Close() { p.engine.Close() }
+
+// Terminate fails all calls with ErrClosed and ends the workers at once. It
+// returns when they have gone.
+func (p *Pool) Terminate() { p.engine.Terminate() }
+
+// PoolStats is what a pool is doing and has done.
+type PoolStats struct {
+	Workers  int // wanted
+	Starting int
+	Ready    int
+	Idle     int // of those ready
+	Queued   int // tasks that no worker holds
+	Running  int // tasks that workers hold
+
+	Done           int // tasks that returned
+	Failed         int // tasks that ended with an error
+	Retried        int // tasks that ran, or may have run, more than once
+	WorkersStarted int // that became ready
+	WorkersLost    int // that ended without being told to
+
+	LastStartError error // why the last start failed, nil after one that succeeded
+	Processes      []WorkerStats
+}
+
+// WorkerStats is one worker of a pool.
+type WorkerStats struct {
+	Name     string
+	ID       string // OS pid, container or pod
+	State    string // ready, draining …
+	Tasks    int    // it holds
+	Done     int    // it has finished
+	Resident int64  // bytes in memory, as it last said
+}
+
+// Stats looks at the pool. It does not block.
+func (p *Pool) Stats() PoolStats {
+	s := p.engine.Stats()
+	stats := PoolStats{Workers: s.Target, Starting: s.Starting, Ready: s.Ready, Idle: s.Idle, Queued: s.Queued, Running: s.Held,
+		Done: s.TasksDone, Failed: s.TasksFailed, Retried: s.TasksRetried, WorkersStarted: s.WorkersStarted,
+		WorkersLost: s.WorkersLost, LastStartError: s.Failure}
+	for _, w := range s.Workers {
+		child := w.Process.(*launch.Child)
+		stats.Processes = append(stats.Processes, WorkerStats{Name: child.Name(), ID: child.Job().ID(), State: w.State,
+			Tasks: w.Tasks, Done: w.Done, Resident: child.Resident()})
+	}
+	return stats
+}

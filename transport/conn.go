@@ -1,0 +1,312 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+	"github.com/go-zeromq/zmq4/security/null"
+)
+
+// Conn is a ZMTP connection: whole messages of one or more frames, in order.
+// Any number of goroutines may send, one at a time may receive. A Conn must be
+// closed, also after an error.
+type Conn struct {
+	opts Options
+	nc   net.Conn
+	r    *reader
+	w    *writer
+	z    *zmq4.Conn
+	beat heartbeat
+
+	scratch [][]byte // frames of the message being framed; under w.mu
+	spoke   bool     // a message was framed since the last heartbeat; under w.mu
+	pongs   int      // answers queued since the queue was last empty; under w.mu
+
+	ended  sync.Once
+	closed sync.Once
+	done   chan struct{}
+	err    error // set before done is closed
+}
+
+// Open does the ZMTP handshake over nc and returns the connection, which owns
+// nc; after an error nc is closed. It blocks for at most
+// Options.HandshakeTimeout. One end is the server, the other is not.
+//
+// Nobody is authenticated: Open is for sockets that were inherited or made here.
+// See Dial for the others.
+func Open(nc net.Conn, server bool, opts Options) (*Conn, error) {
+	opts = opts.withDefaults()
+	c, err := open(nc, server, opts, time.Now().Add(opts.HandshakeTimeout))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.start(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// open does the handshake and leaves the deadline set: the connection has tight
+// bounds and no heartbeats before start.
+func open(nc net.Conn, server bool, opts Options, deadline time.Time) (c *Conn, err error) {
+	c = &Conn{opts: opts, nc: nc, done: make(chan struct{})}
+	c.w = newWriter(nc, opts.MaxQueue, c.writeFailed)
+	c.r = newReader(nc, &c.w.fresh, c.command)
+	defer func() {
+		// The codec indexes past the end of metadata that is cut short.
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", ErrProtocol, p)
+		}
+		if err != nil {
+			_ = c.Close()
+			c, err = nil, fmt.Errorf("transport: handshake: %w", err)
+		}
+	}()
+	if err := nc.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	z, err := zmq4.Open(&wire{Conn: nc, c: c}, null.Security(), opts.SocketType, nil, server, nil)
+	if err != nil {
+		return c, err
+	}
+	c.z = z
+	c.r.open = true
+	return c, nil
+}
+
+// start widens the bounds to what the options say and starts the heartbeats.
+func (c *Conn) start() error {
+	if err := c.nc.SetDeadline(time.Time{}); err != nil {
+		_ = c.Close()
+		return fmt.Errorf("transport: handshake: %w", err)
+	}
+	c.r.frames = c.opts.MaxFrames
+	c.r.max.Store(c.opts.MaxMessage)
+	c.beat.start(c)
+	return nil
+}
+
+// wire is the socket as the codec sees it: it reads through the reader's checks
+// and writes into the outbox.
+type wire struct {
+	net.Conn
+	c *Conn
+}
+
+func (s *wire) Read(p []byte) (int, error) { return s.c.r.Read(p) }
+
+func (s *wire) Write(p []byte) (int, error) {
+	w := s.c.w
+	if s.c.z != nil {
+		return w.Write(p) // by frame or control, which hold the lock
+	}
+	w.mu.Lock()
+	n, err := w.Write(p)
+	w.kick(true)
+	return n, err
+}
+
+// Send sends a message of one or more frames. It returns when all of it is in
+// the socket, and blocks while Options.MaxQueue bytes are queued or the socket
+// is full. If ctx ends before the first byte of the message was written, the
+// error is ctx.Err() and the message will never be delivered; once it has begun
+// to leave, Send waits for the rest, since nobody could take it back: Close ends
+// the wait. The frames must not be changed until Send returns.
+//
+// Errors are *SizeError, which leaves the connection as it was, ctx.Err(), or
+// what ended the connection.
+func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
+	size, err := c.check(frames)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := c.w
+	w.mu.Lock()
+	if err := w.admit(ctx, size); err != nil {
+		w.mu.Unlock()
+		return err
+	}
+	from := w.out.end()
+	if err := c.frame(frames); err != nil {
+		w.mu.Unlock()
+		return err
+	}
+	to := w.out.end()
+	w.kick(true)
+	w.mu.Lock()
+	err = w.settle(ctx, from, to)
+	w.mu.Unlock()
+	return err
+}
+
+// Post queues a message of one or more frames and returns; it never blocks. What
+// the socket takes is written at once, or, in a burst, together with what
+// follows. Options.MaxQueue does not apply: callers bound themselves by what
+// they have outstanding. The frames must not be changed until they are written,
+// which Flush can tell.
+//
+// Errors are *SizeError, or what ended the connection. If a message cannot be
+// written later, that ends the connection.
+func (c *Conn) Post(frames ...[]byte) error {
+	if _, err := c.check(frames); err != nil {
+		return err
+	}
+	w := c.w
+	w.mu.Lock()
+	if w.err != nil {
+		defer w.mu.Unlock()
+		return w.err
+	}
+	if err := c.frame(frames); err != nil {
+		w.mu.Unlock()
+		return err
+	}
+	w.kick(false)
+	return nil
+}
+
+// Flush waits until everything that was sent or posted before is in the socket.
+// It returns ctx.Err() if ctx ends first, or what ended the connection.
+func (c *Conn) Flush(ctx context.Context) error {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	end := c.w.out.end()
+	return c.w.settle(ctx, end, end)
+}
+
+// check tells the size of a message that is within the bounds.
+func (c *Conn) check(frames [][]byte) (size int64, err error) {
+	if len(frames) == 0 {
+		return 0, errors.New("transport: a message has at least one frame")
+	}
+	if len(frames) > c.opts.MaxFrames {
+		return 0, &SizeError{Size: int64(len(frames)), Limit: int64(c.opts.MaxFrames), Frames: true}
+	}
+	for _, f := range frames {
+		size += int64(len(f))
+	}
+	if size > c.opts.MaxMessage {
+		return 0, &SizeError{Size: size, Limit: c.opts.MaxMessage}
+	}
+	return size, nil
+}
+
+// frame has the codec frame a message into the outbox. The frames are copied to
+// the scratch slice so that the caller's stays on its stack.
+func (c *Conn) frame(frames [][]byte) error {
+	c.scratch = append(c.scratch[:0], frames...)
+	err := c.z.SendMsg(zmq4.NewMsgFrom(c.scratch...))
+	clear(c.scratch)
+	c.spoke = true
+	if err != nil {
+		return ErrClosed // the codec has seen the end of the stream
+	}
+	return nil
+}
+
+// Recv waits for the next message. The frames are fresh memory and belong to
+// the caller. One goroutine at a time may call it.
+//
+// The error is io.EOF when the peer has closed the connection between two
+// messages, ErrClosed after Close, ErrSilent, ErrProtocol, *SizeError, or the
+// socket's own; it ends the connection. After a failed write Recv still returns
+// what the peer had sent before.
+func (c *Conn) Recv() ([][]byte, error) {
+	msg, err := c.z.RecvMsg()
+	if err == nil {
+		return msg.Frames, nil
+	}
+	err = c.readError(err)
+	c.finish(err)
+	return nil, err
+}
+
+// readError tells what a failed read means.
+func (c *Conn) readError(err error) error {
+	if c.r.err != nil {
+		err = c.r.err // without the codec's words around it
+	}
+	var size *SizeError
+	switch {
+	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe), errors.Is(err, zmq4.ErrClosedConn),
+		errors.Is(err, os.ErrDeadlineExceeded):
+		if ended := c.Err(); ended != nil {
+			return ended
+		}
+		return ErrClosed
+	case err == io.EOF, errors.As(err, &size), errors.Is(err, ErrProtocol):
+		return err
+	case errors.Is(err, syscall.ECONNRESET) && c.r.between() && isUnix(c.nc):
+		// A unix peer that closes with something of ours unread, a heartbeat
+		// say, resets: that tells no more than an end of file.
+		return io.EOF
+	}
+	return fmt.Errorf("transport: receive: %w", err)
+}
+
+// SetMaxMessage changes the bound for messages received from now on, in bytes.
+func (c *Conn) SetMaxMessage(n int64) { c.r.max.Store(n) }
+
+// LocalAddr is this end's address.
+func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
+
+// RemoteAddr is the peer's address.
+func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+
+// Done is closed when the connection has ended: by Close, by an error that Recv
+// returned, by a failed write, or by the peer's silence. Without a Recv the
+// peer's going is noticed only by a write.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err tells what ended the connection; nil before Done is closed.
+func (c *Conn) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// Close ends the connection and everything that waits on it, with ErrClosed.
+// What is queued and not yet in the socket is lost: see Flush. It may be called
+// from anywhere, any number of times, and returns when nothing of the
+// connection runs any more. The error is always nil.
+func (c *Conn) Close() error {
+	c.finish(ErrClosed)
+	c.w.done.Wait()
+	return nil
+}
+
+// finish ends the connection for err and closes the socket.
+func (c *Conn) finish(err error) {
+	undelivered := c.stop(err)
+	c.closed.Do(func() { closeSocket(c.nc, err == ErrClosed && !undelivered) })
+}
+
+// writeFailed ends the connection but leaves the socket to Recv for a moment,
+// so that what the peer sent before it went is not lost.
+func (c *Conn) writeFailed(err error) {
+	c.stop(fmt.Errorf("transport: send: %w", err))
+	_ = c.nc.SetReadDeadline(time.Now().Add(time.Second))
+}
+
+func (c *Conn) stop(err error) (undelivered bool) {
+	c.ended.Do(func() {
+		c.err = err
+		close(c.done)
+		c.beat.stop(c)
+	})
+	return c.w.stop(c.err)
+}

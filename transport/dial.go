@@ -1,0 +1,137 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Dial connects to a listener of the same run and authenticates both ends. The
+// endpoint is what Listener.Endpoint tells, "unix:path" or "tls:host:port".
+// It blocks until ctx ends or Options.HandshakeTimeout is over; ctx does not
+// matter afterwards. A listener that hangs up during the handshake, as one does
+// that has too many, is dialled again. ErrAuth says that the listener is of
+// another run.
+func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options) (*Conn, error) {
+	opts = opts.withDefaults()
+	deadline := time.Now().Add(opts.HandshakeTimeout)
+	within, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		nc, err := dial(within, endpoint, cred)
+		if err != nil {
+			return nil, fmt.Errorf("transport: dial %s: %w", endpoint, err)
+		}
+		c, err := join(within, nc, cred, opts, deadline, nil)
+		if err == nil {
+			return c, nil
+		}
+		if !hungUp(err) || !sleep(within, wait+rand.N(wait)) {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return nil, fmt.Errorf("transport: dial %s: %w", endpoint, err)
+		}
+	}
+}
+
+func hungUp(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// sleep waits for d, or for ctx, and tells whether it was d.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func dial(ctx context.Context, endpoint string, cred *Credentials) (net.Conn, error) {
+	network, address, _ := strings.Cut(endpoint, ":")
+	var d net.Dialer
+	switch network {
+	case "unix":
+		return d.DialContext(ctx, "unix", address)
+	case "tls":
+		config, err := cred.tlsConfig()
+		if err != nil {
+			return nil, err
+		}
+		nc, err := d.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		return tls.Client(nc, config), nil
+	}
+	return nil, errors.New(`endpoint is neither "unix:path" nor "tls:host:port"`)
+}
+
+// join makes an authenticated connection of a socket, which it closes on error:
+// who the peer is, the TLS handshake, the ZMTP handshake, the run's secret. A
+// listener gives spoke, which is called when the peer has said something; before
+// that it costs next to no memory.
+func join(ctx context.Context, nc net.Conn, cred *Credentials, opts Options, deadline time.Time, spoke func()) (c *Conn, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = plain(nc).Close() })
+	defer func() {
+		if !stop() && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			_ = plain(nc).Close()
+			if c != nil {
+				_ = c.Close()
+			}
+			c = nil
+		}
+	}()
+	if err := nc.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	if spoke != nil {
+		if err := awaitByte(plain(nc)); err != nil {
+			return nil, err
+		}
+		spoke()
+	}
+	if err := identify(nc); err != nil {
+		return nil, err
+	}
+	if c, err = open(nc, spoke != nil, opts, deadline); err != nil {
+		return nil, err
+	}
+	if err = c.authenticate(cred, spoke != nil); err != nil {
+		return c, err
+	}
+	return c, c.start()
+}
+
+// identify checks what the socket itself knows of the peer.
+func identify(nc net.Conn) error {
+	switch nc := nc.(type) {
+	case *net.UnixConn:
+		return checkPeer(nc)
+	case *tls.Conn:
+		err := nc.Handshake()
+		var stranger *tls.CertificateVerificationError
+		if errors.As(err, &stranger) {
+			return fmt.Errorf("%w: %w", ErrAuth, err)
+		}
+		return err
+	}
+	return errors.New("transport: peer of an unknown kind of socket")
+}

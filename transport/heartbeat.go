@@ -1,0 +1,156 @@
+package transport
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+)
+
+// heartbeat is one connection's share in the process's pulse.
+type heartbeat struct {
+	pulse  *pulse
+	silent int // ticks in a row without a byte, of the pulse's goroutine
+}
+
+// pulse ticks for all connections with one interval: a goroutine for hundreds
+// of connections, which ends with the last of them.
+type pulse struct {
+	interval time.Duration
+	conns    map[*Conn]struct{}
+	quit     chan struct{}
+}
+
+var pulses = struct {
+	sync.Mutex
+	every map[time.Duration]*pulse
+}{every: map[time.Duration]*pulse{}}
+
+func (h *heartbeat) start(c *Conn) {
+	interval := c.opts.HeartbeatInterval
+	if interval < 0 {
+		return
+	}
+	pulses.Lock()
+	defer pulses.Unlock()
+	if c.Err() != nil { // ended already, and will not stop again
+		return
+	}
+	p := pulses.every[interval]
+	if p == nil {
+		p = &pulse{interval: interval, conns: map[*Conn]struct{}{}, quit: make(chan struct{})}
+		pulses.every[interval] = p
+		go p.run()
+	}
+	p.conns[c] = struct{}{}
+	h.pulse = p
+}
+
+func (h *heartbeat) stop(c *Conn) {
+	pulses.Lock()
+	defer pulses.Unlock()
+	p := h.pulse
+	if p == nil {
+		return
+	}
+	h.pulse = nil
+	delete(p.conns, c)
+	if len(p.conns) == 0 {
+		delete(pulses.every, p.interval)
+		close(p.quit)
+	}
+}
+
+func (p *pulse) run() {
+	ticker := time.NewTicker(p.interval)
+	defer ticker.Stop()
+	var conns []*Conn
+	last := time.Now()
+	for {
+		select {
+		case <-ticker.C:
+		case <-p.quit:
+			return
+		}
+		now := time.Now()
+		counts := onTime(now.Sub(last), p.interval)
+		last = now
+		pulses.Lock()
+		for c := range p.conns {
+			conns = append(conns, c)
+		}
+		pulses.Unlock()
+		for _, c := range conns {
+			c.tick(counts)
+		}
+		clear(conns)
+		conns = conns[:0]
+	}
+}
+
+// onTime tells whether a tick may count as silence. One that comes late says
+// that this process was stopped or starved, not that the peer is gone.
+func onTime(since, interval time.Duration) bool { return since <= interval+interval/2 }
+
+// tick sends a heartbeat if nothing else was sent since the last, and counts
+// the peer's silence: only while a Recv is blocked in the socket with nothing to
+// read, since otherwise nobody listens, or nobody has got round to it.
+func (c *Conn) tick(counts bool) {
+	c.ping()
+	if c.opts.HeartbeatTimeout < 0 {
+		return
+	}
+	switch {
+	case c.r.heard.Swap(false):
+		c.beat.silent = 0
+	case counts && c.r.waiting.Load() && !pending(c.nc):
+		c.beat.silent++
+	}
+	if time.Duration(c.beat.silent)*c.opts.HeartbeatInterval >= c.opts.HeartbeatTimeout {
+		c.finish(ErrSilent)
+	}
+}
+
+func (c *Conn) ping() {
+	w := c.w
+	w.mu.Lock()
+	quiet := !c.spoke && w.err == nil && w.out.bytes == 0
+	c.spoke = false
+	if quiet {
+		_ = c.z.SendCmd(zmq4.CmdPing, []byte{0, 0}) // no TTL: the peer judges by its own clock
+	}
+	w.kick(false)
+}
+
+// maxPongs bounds the answers that wait for a peer which asks and never reads.
+const maxPongs = 16
+
+// command takes a command that came after the handshake, on Recv's goroutine.
+// A PING is answered in its turn, with its context.
+func (c *Conn) command(body []byte) error {
+	if len(body) == 0 || len(body) < 1+int(body[0]) {
+		return fmt.Errorf("%w: command without a name", ErrProtocol)
+	}
+	name, rest := string(body[1:1+body[0]]), body[1+body[0]:]
+	if name != zmq4.CmdPing {
+		return nil
+	}
+	const ttl, context = 2, 16
+	if len(rest) < ttl || len(rest) > ttl+context {
+		return fmt.Errorf("%w: PING of %d bytes", ErrProtocol, len(rest))
+	}
+	w := c.w
+	w.mu.Lock()
+	if w.out.bytes == 0 {
+		c.pongs = 0
+	}
+	if c.pongs == maxPongs || w.err != nil {
+		w.mu.Unlock()
+		return nil
+	}
+	c.pongs++
+	_ = c.z.SendCmd(zmq4.CmdPong, rest[ttl:])
+	w.kick(false)
+	return nil
+}

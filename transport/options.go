@@ -1,0 +1,44 @@
+package transport
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+)
+
+// Options bound a connection. The zero value means the defaults.
+type Options struct {
+	// MaxMessage is the size of one message, all its frames together, in bytes,
+	// sent or received. Defaults to 1 GiB.
+	MaxMessage int64
+	// MaxFrames is the number of frames in one message. Defaults to 512.
+	MaxFrames int
+	// MaxQueue is how many bytes may be queued and not yet in the socket before
+	// Send blocks. A message larger than that goes when the queue is empty.
+	// Defaults to 16 MiB.
+	MaxQueue int64
+	// HandshakeTimeout bounds everything before the first message: TLS, ZMTP and
+	// authentication together. Defaults to 10 s.
+	HandshakeTimeout time.Duration
+	// HeartbeatInterval is the time between heartbeats. Defaults to 1 s; below
+	// zero there are none, and silence is not noticed.
+	HeartbeatInterval time.Duration
+	// HeartbeatTimeout is how long a peer may be silent. Defaults to 10 s; below
+	// zero it may be silent for ever.
+	HeartbeatTimeout time.Duration
+	// SocketType is what this end calls itself. Defaults to DEALER, which talks
+	// to DEALER and ROUTER alike.
+	SocketType zmq4.SocketType
+}
+
+func (o Options) withDefaults() Options {
+	o.MaxMessage = cmp.Or(o.MaxMessage, 1<<30)
+	o.MaxFrames = cmp.Or(o.MaxFrames, 512)
+	o.MaxQueue = cmp.Or(o.MaxQueue, 16<<20)
+	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 10*time.Second)
+	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, time.Second)
+	o.HeartbeatTimeout = cmp.Or(o.HeartbeatTimeout, 10*time.Second)
+	o.SocketType = cmp.Or(o.SocketType, zmq4.Dealer)
+	return o
+}

@@ -1,0 +1,62 @@
+package transport
+
+import (
+	"net"
+	"syscall"
+)
+
+// plain is the socket below nc, which may speak TLS.
+func plain(nc net.Conn) net.Conn {
+	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		return over.NetConn()
+	}
+	return nc
+}
+
+// rawConn gives access to a plain socket's descriptor; nil for anything else.
+func rawConn(nc net.Conn) syscall.RawConn {
+	if !nonBlocking {
+		return nil
+	}
+	switch nc.(type) {
+	case *net.UnixConn, *net.TCPConn:
+		if raw, err := nc.(syscall.Conn).SyscallConn(); err == nil {
+			return raw
+		}
+	}
+	return nil
+}
+
+func isUnix(nc net.Conn) bool {
+	_, ok := nc.(*net.UnixConn)
+	return ok
+}
+
+// awaitByte waits until there is something to read, without a buffer for it.
+func awaitByte(nc net.Conn) error {
+	if raw := rawConn(nc); raw != nil {
+		return raw.Read(readable)
+	}
+	return nil
+}
+
+// pending tells whether there is something to read in the socket below nc.
+func pending(nc net.Conn) bool {
+	raw := rawConn(plain(nc))
+	if raw == nil {
+		return false
+	}
+	var yes bool
+	err := raw.Control(func(fd uintptr) { yes = readable(fd) })
+	return err == nil && yes
+}
+
+// closeSocket closes nc. A TLS connection says goodbye only when it is closed
+// with everything delivered: the peer can tell then, and a peer that is stuck
+// holds nobody up.
+func closeSocket(nc net.Conn, goodbye bool) {
+	if !goodbye {
+		nc = plain(nc)
+	}
+	_ = nc.Close()
+}
