@@ -42,7 +42,7 @@ func (c *Conn) authenticate(cred *Credentials, listener bool) error {
 		err = c.convince(key, mine)
 	}
 	if err != nil {
-		return fmt.Errorf("transport: authenticate: %w", err)
+		return fmt.Errorf("authenticate: %w", err)
 	}
 	return nil
 }

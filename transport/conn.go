@@ -56,30 +56,34 @@ func Open(nc net.Conn, server bool, opts Options) (*Conn, error) {
 
 // open does the handshake and leaves the deadline set: the connection has tight
 // bounds and no heartbeats before start.
-func open(nc net.Conn, server bool, opts Options, deadline time.Time) (c *Conn, err error) {
-	c = &Conn{opts: opts, nc: nc, done: make(chan struct{})}
+func open(nc net.Conn, server bool, opts Options, deadline time.Time) (*Conn, error) {
+	c := &Conn{opts: opts, nc: nc, done: make(chan struct{})}
 	c.w = newWriter(nc, opts.MaxQueue, c.writeFailed)
 	c.r = newReader(nc, &c.w.fresh, c.command)
+	if err := c.handshake(server, deadline); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("transport: handshake: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Conn) handshake(server bool, deadline time.Time) (err error) {
 	defer func() {
 		// The codec indexes past the end of metadata that is cut short.
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", ErrProtocol, p)
 		}
-		if err != nil {
-			_ = c.Close()
-			c, err = nil, fmt.Errorf("transport: handshake: %w", err)
-		}
 	}()
-	if err := nc.SetDeadline(deadline); err != nil {
-		return nil, err
+	if err := c.nc.SetDeadline(deadline); err != nil {
+		return err
 	}
-	z, err := zmq4.Open(&wire{Conn: nc, c: c}, null.Security(), opts.SocketType, nil, server, nil)
+	z, err := zmq4.Open(&wire{Conn: c.nc, c: c}, null.Security(), c.opts.SocketType, nil, server, nil)
 	if err != nil {
-		return c, err
+		return err
 	}
 	c.z = z
 	c.r.open = true
-	return c, nil
+	return nil
 }
 
 // start widens the bounds to what the options say and starts the heartbeats.

@@ -25,7 +25,8 @@ const (
 
 // Credentials are what the processes of one run have in common: a secret, and
 // the keys and certificates that each process derives from it when TLS first
-// needs them. Whoever holds them belongs to the run. Safe for concurrent use.
+// needs them. Whoever holds them belongs to the run. The zero value belongs to
+// none. Safe for concurrent use.
 type Credentials struct {
 	secret [secretSize]byte
 	once   sync.Once
@@ -62,6 +63,9 @@ func (c *Credentials) String() string { return "transport.Credentials{…}" }
 
 // derive returns the run's key for a purpose.
 func (c *Credentials) derive(purpose string) ([]byte, error) {
+	if c.secret == [secretSize]byte{} {
+		return nil, errors.New("transport: credentials of no run")
+	}
 	return hkdf.Key(sha256.New, c.secret[:], nil, "fiber "+purpose, ed25519.SeedSize)
 }
 
@@ -110,7 +114,7 @@ func (c *Credentials) certify() (*tls.Config, error) {
 func (c *Credentials) issue(role string, cert, parent *x509.Certificate, signer ed25519.PrivateKey) (ed25519.PrivateKey, *x509.Certificate, error) {
 	seed, err := c.derive(role)
 	if err != nil {
-		return nil, nil, fmt.Errorf("transport: credentials: %w", err)
+		return nil, nil, err
 	}
 	key := ed25519.NewKeyFromSeed(seed)
 	cert.SerialNumber = big.NewInt(1)

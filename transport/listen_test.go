@@ -161,6 +161,15 @@ func TestAnotherRunStaysOut(t *testing.T) {
 	})
 }
 
+func TestNoCredentialsNoConnection(t *testing.T) {
+	eachListener(t, func(t *testing.T, listen listenFunc) {
+		l := listen(t, credentials(t), transport.Options{})
+		nobody(t, l)
+		_, err := transport.Dial(t.Context(), l.Endpoint(), new(transport.Credentials), transport.Options{})
+		require.ErrorContains(t, err, "credentials of no run")
+	})
+}
+
 // nobody fails the test if l accepts anybody.
 func nobody(t *testing.T, l *transport.Listener) {
 	var wg sync.WaitGroup
@@ -175,7 +184,7 @@ func nobody(t *testing.T, l *transport.Listener) {
 	})
 }
 
-// TestRightSecretWrongProof has a peer that gets through the ZMTP handshake and
+// TestWrongProofs has a peer that gets through the ZMTP handshake and
 // fails at each step of the authentication.
 func TestWrongProofs(t *testing.T) {
 	t.Parallel()

@@ -79,8 +79,9 @@ func (e *Engine) size(c *Call, most int) int {
 		} else {
 			n = min(int(grantSeconds/seconds), growth*max(1, c.largest))
 		}
-		// Half of an even share at most, so that all end at about the same time.
-		n = min(n, max(unit, c.waiting()/(2*e.slots())))
+		// Half of an even share at most, so that all end at about the same
+		// time, but no crumbs.
+		n = min(n, max(unit, c.waiting()/(2*e.slots()), int(crumbSeconds/seconds)))
 	}
 	if c.cap > 0 {
 		n = min(n, c.cap)

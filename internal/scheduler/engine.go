@@ -36,6 +36,8 @@ const (
 	pipelineBytes  = 8 << 20
 	// grantBytes bounds the inputs granted together.
 	grantBytes = 4 << 20
+	// crumbSeconds is how little known work is not worth dividing.
+	crumbSeconds = 50e-6
 	// growth bounds how much more is granted together than ever before.
 	growth = 16
 	// chunkTasks bounds a grant where the caller chose the chunk.

@@ -1,0 +1,317 @@
+package fiber
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/fiber-go/fiber/internal/scheduler"
+)
+
+// IMap runs a function on each value of ins in the pool's workers and yields
+// the results in the order of ins, each as soon as it and those before it are
+// there. It is lazy on both sides: it reads ins as far ahead of the loop as
+// keeps the workers busy, and no further, so that endless input runs in
+// bounded memory; what ins has yielded goes out at once.
+//
+// A task that fails yields its error in its place, and the loop goes on. When
+// ctx ends or the pool closes, that error is yielded last. Leaving the loop
+// cancels what is left. ins is iterated in a goroutine of its own, which ends
+// when ins next yields; a panic in it is one in the loop.
+func IMap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], opts ...CallOption) iter.Seq2[Out, error] {
+	return imap(ctx, pool, fn, ins, true, opts)
+}
+
+// IMapUnordered is IMap that yields results in the order in which they come.
+func IMapUnordered[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], opts ...CallOption) iter.Seq2[Out, error] {
+	return imap(ctx, pool, fn, ins, false, opts)
+}
+
+func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], ordered bool, opts []CallOption) iter.Seq2[Out, error] {
+	return func(yield func(Out, error) bool) {
+		var zero Out
+		o, err := prepare(ctx, pool, fn, opts)
+		if err != nil {
+			yield(zero, err)
+			return
+		}
+		s := &stream[In, Out]{ordered: ordered, segments: map[int]segment[Out]{}, blocks: map[int]*block[In]{},
+			arrived: make(chan struct{}, 1), room: make(chan struct{}, 1), input: make(chan struct{}, 1), stopped: make(chan struct{})}
+		s.count.fn, s.count.total = o.progress, -1
+		call, err := pool.engine.Submit(s, 0, true, o.engine(fn.Name(), false))
+		if err != nil {
+			yield(zero, err)
+			return
+		}
+		s.call = call
+		defer call.Cancel()
+		defer close(s.stopped)
+		go s.extend()
+		go s.pull(ins)
+		for {
+			seg, more, err := s.next(ctx)
+			if err != nil {
+				yield(zero, err)
+				return
+			}
+			if !more {
+				return
+			}
+			for i := range seg.n {
+				out, err := seg.at(i)
+				if !yield(out, err) {
+					return
+				}
+				s.yielded1()
+			}
+		}
+	}
+}
+
+// blockSize is how many inputs are kept, and let go of, together.
+const blockSize = 64
+
+// block is some of a stream's inputs.
+type block[In any] struct {
+	ins  [blockSize]In
+	left int // that were not delivered
+}
+
+// segment is the outcome of n tasks behind one another.
+type segment[Out any] struct {
+	n        int
+	outs     []Out // nil when all failed
+	failures []scheduler.Failure
+	bad      error // instead of the outs
+}
+
+// at is the outcome of one of the tasks; it is called in order.
+func (s *segment[Out]) at(i int) (out Out, err error) {
+	if len(s.failures) > 0 && s.failures[0].Index == i {
+		err = fromEngine(s.failures[0].Err)
+		s.failures = s.failures[1:]
+		return out, err
+	}
+	if s.bad != nil {
+		return out, s.bad
+	}
+	return s.outs[i], nil
+}
+
+// stream is the source of an IMap.
+type stream[In, Out any] struct {
+	call    *scheduler.Call
+	ordered bool
+	count   progress
+
+	arrived chan struct{} // something for the loop
+	room    chan struct{} // something for pull
+	input   chan struct{} // something for extend
+	stopped chan struct{} // the loop was left
+
+	mu       sync.Mutex
+	blocks   map[int]*block[In] // by index/blockSize
+	read     int                // inputs
+	ended    bool               // no more inputs
+	window   int                // inputs to have between read and yielded
+	yielded  int
+	blocked  bool                 // pull waits for room
+	segments map[int]segment[Out] // by their first index
+	order    []int                // of arrival, where results are not ordered
+	panicked any
+	failed   error
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// pull reads the input.
+func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
+	defer func() {
+		value := recover()
+		s.mu.Lock()
+		s.ended, s.panicked = true, value
+		s.mu.Unlock()
+		s.count.mu.Lock()
+		s.count.total = s.read
+		s.count.mu.Unlock()
+		poke(s.input)
+	}()
+	for in := range ins {
+		if !s.push(in) {
+			return
+		}
+		poke(s.input)
+	}
+}
+
+// extend offers what was read to the engine: at once, and together what has
+// come while it was busy doing so.
+func (s *stream[In, Out]) extend() {
+	offered := 0
+	for {
+		select {
+		case <-s.input:
+		case <-s.stopped:
+			return
+		}
+		s.mu.Lock()
+		n, ended := s.read-offered, s.ended
+		s.mu.Unlock()
+		if n > 0 {
+			offered += n
+			s.call.Extend(n)
+		}
+		if ended {
+			s.call.CloseInput()
+			poke(s.arrived)
+			return
+		}
+	}
+}
+
+// push keeps an input, waiting for room; it is false when nobody wants it.
+func (s *stream[In, Out]) push(in In) bool {
+	for {
+		s.mu.Lock()
+		if s.read%blockSize == 0 || s.read-s.yielded >= s.window {
+			s.mu.Unlock()
+			w := s.call.Window()
+			s.mu.Lock()
+			s.window = w
+		}
+		if s.read-s.yielded < s.window {
+			b := s.blocks[s.read/blockSize]
+			if b == nil {
+				b = &block[In]{left: blockSize}
+				s.blocks[s.read/blockSize] = b
+			}
+			b.ins[s.read%blockSize] = in
+			s.read++
+			s.mu.Unlock()
+			select {
+			case <-s.stopped:
+				return false
+			default:
+				return true
+			}
+		}
+		s.blocked = true
+		s.mu.Unlock()
+		select {
+		case <-s.room:
+		case <-s.stopped:
+			return false
+		}
+	}
+}
+
+func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
+	ins := make([]In, 0, hi-lo)
+	s.mu.Lock()
+	for i := lo; i < hi; {
+		b := s.blocks[i/blockSize]
+		if b == nil { // the call was cancelled
+			s.mu.Unlock()
+			return nil, ErrClosed
+		}
+		from := i % blockSize
+		to := min(blockSize, from+hi-i)
+		ins = append(ins, b.ins[from:to]...)
+		i += to - from
+	}
+	s.mu.Unlock()
+	return encodeInputs(ins, lo)
+}
+
+func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []scheduler.Failure) {
+	seg := segment[Out]{n: n}
+	for _, f := range failures {
+		seg.failures = append(seg.failures, scheduler.Failure{Index: f.Index - lo, Err: f.Err})
+	}
+	if value != nil {
+		seg.outs, seg.bad = decodeOutputs[Out](value, n)
+	}
+	s.mu.Lock()
+	for i := lo; i < lo+n; {
+		b := s.blocks[i/blockSize]
+		from := i % blockSize
+		to := min(blockSize, from+lo+n-i)
+		clear(b.ins[from:to])
+		if b.left -= to - from; b.left == 0 {
+			delete(s.blocks, i/blockSize)
+		}
+		i += to - from
+	}
+	s.segments[lo] = seg
+	if !s.ordered {
+		s.order = append(s.order, lo)
+	}
+	s.mu.Unlock()
+	s.count.add(n)
+	poke(s.arrived)
+}
+
+func (s *stream[In, Out]) Finish(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	s.failed = fromEngine(err)
+	s.mu.Unlock()
+	poke(s.arrived)
+}
+
+// next waits for the results that are to be yielded next.
+func (s *stream[In, Out]) next(ctx context.Context) (seg segment[Out], more bool, err error) {
+	for {
+		s.mu.Lock()
+		lo, ok := s.yielded, true
+		if !s.ordered {
+			if ok = len(s.order) > 0; ok {
+				lo, s.order = s.order[0], s.order[1:]
+			}
+		}
+		if ok {
+			if seg, ok = s.segments[lo]; ok {
+				delete(s.segments, lo)
+				s.mu.Unlock()
+				return seg, true, nil
+			}
+		}
+		ended, panicked, failed := s.ended && s.yielded == s.read, s.panicked, s.failed
+		s.mu.Unlock()
+		switch {
+		case panicked != nil:
+			panic(fmt.Sprintf("fiber: the input of IMap panicked: %v", panicked))
+		case failed != nil:
+			return seg, false, failed
+		case ended:
+			return seg, false, nil
+		}
+		select {
+		case <-s.arrived:
+		case <-ctx.Done():
+			return seg, false, ctx.Err()
+		}
+	}
+}
+
+// yielded1 notes that the loop has taken one more result.
+func (s *stream[In, Out]) yielded1() {
+	s.mu.Lock()
+	s.yielded++
+	resume := s.blocked && s.read-s.yielded <= s.window/2
+	if resume {
+		s.blocked = false
+	}
+	s.mu.Unlock()
+	if resume {
+		poke(s.room)
+	}
+}
