@@ -145,14 +145,17 @@ func reportStatus(parent *launch.Parent) {
 }
 
 // endWithParent ends this process when its parent is gone.
-func endWithParent(parent *launch.Parent, handle func(wire.Kind, [][]byte)) {
-	parent.Read(handle)
-	os.Exit(1)
+func endWithParent(parent *launch.Parent) {
+	for {
+		if _, _, err := parent.Next(); err != nil {
+			os.Exit(1)
+		}
+	}
 }
 
 // runFunction runs the assigned function.
 func runFunction(ctx context.Context, parent *launch.Parent, stop *stopping) int {
-	go endWithParent(parent, func(wire.Kind, [][]byte) {})
+	go endWithParent(parent)
 	failure := call(ctx, parent.Assign.Func, parent.Value)
 	Shutdown(context.Background())
 	finish(parent, failure)
@@ -212,18 +215,14 @@ func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
 			return 1
 		}
 	}
-	w := worker.New(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten, Panic: flattenPanic})
-	stop.at(w.Abort)
 	if err := parent.Post(wire.MustPack(wire.KindReady, nil)...); err != nil {
 		return 1
 	}
-	go endWithParent(parent, func(kind wire.Kind, frames [][]byte) {
-		if err := w.Handle(kind, frames); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	})
-	<-w.Idle()
+	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten, Panic: flattenPanic})
+	stop.at(w.Abort)
+	if err := w.Wait(); err != nil {
+		return 1 // the parent is gone
+	}
 	Shutdown(context.Background())
 	stop.conclude()
 	flush, cancel := context.WithTimeout(context.Background(), lastWords)

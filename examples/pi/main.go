@@ -19,21 +19,39 @@ var inside = fiber.Register("inside", func(ctx context.Context, i int) (bool, er
 
 var (
 	samples = flag.Int("samples", 1_000_000, "how many darts to throw")
-	workers = flag.Int("workers", 4, "how many processes throw them")
+	workers = flag.Int("workers", 4, "how many processes throw them; 0 for one per CPU")
 )
 
 func main() { fiber.Main(run) }
 
 func run(ctx context.Context) error {
+	flag.Usage = usage
 	flag.Parse()
-	pool, err := fiber.NewPool(*workers)
+	if flag.NArg() > 0 {
+		return fmt.Errorf("pi takes only flags, not %q; -h lists them", flag.Args())
+	}
+	pi, err := estimate(ctx, *samples, *workers)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	hits, err := fiber.Map(ctx, pool, inside, make([]int, *samples))
+	fmt.Printf("Pi is roughly %v\n", pi)
+	return nil
+}
+
+// estimate has a pool throw the darts: of those that hit the unit square,
+// π/4 lie within a quarter of the unit circle.
+func estimate(ctx context.Context, samples, workers int) (float64, error) {
+	if samples < 1 || samples > 1e9 {
+		return 0, fmt.Errorf("-samples %d: it must be from 1 to 1,000,000,000", samples)
+	}
+	pool, err := fiber.NewPool(workers)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	defer pool.Close()
+	hits, err := fiber.Map(ctx, pool, inside, make([]int, samples))
+	if err != nil {
+		return 0, err
 	}
 	n := 0
 	for _, hit := range hits {
@@ -41,6 +59,15 @@ func run(ctx context.Context) error {
 			n++
 		}
 	}
-	fmt.Printf("Pi is roughly %v\n", 4*float64(n)/float64(len(hits)))
-	return nil
+	return 4 * float64(n) / float64(len(hits)), nil
+}
+
+func usage() {
+	fmt.Fprint(flag.CommandLine.Output(), `Pi estimates π by throwing darts at a square, on a pool of processes.
+
+	go run ./examples/pi -samples 10000000 -workers 2
+
+Flags:
+`)
+	flag.PrintDefaults()
 }

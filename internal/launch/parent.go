@@ -107,24 +107,23 @@ func Report(ctx context.Context) (*Parent, error) {
 	}
 }
 
-// Read passes the parent's messages to handle, one after another, until the
-// connection ends; it returns why it did.
-func (p *Parent) Read(handle func(kind wire.Kind, frames [][]byte)) error {
+// Next gives the parent's next message that is not for launch itself, to one
+// goroutine at a time. The error is the end of the connection.
+func (p *Parent) Next() (wire.Kind, [][]byte, error) {
 	for {
 		frames, err := p.conn.Recv()
 		if err != nil {
-			return err
+			return 0, nil, err
 		}
 		kind := wire.KindOf(frames)
-		if kind == wire.KindAnswer {
-			var a wire.Answer
-			if err := wire.Unpack(frames, &a); err != nil {
-				return err
-			}
-			p.answered(a)
-			continue
+		if kind != wire.KindAnswer {
+			return kind, frames, nil
 		}
-		handle(kind, frames)
+		var a wire.Answer
+		if err := wire.Unpack(frames, &a); err != nil {
+			return 0, nil, err
+		}
+		p.answered(a)
 	}
 }
 

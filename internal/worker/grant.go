@@ -90,9 +90,9 @@ func (g *grant) end() {
 	if g.stuck {
 		done = g.sent
 	}
-	g.worker.finished(g)
 	g.send(wire.Results{Started: -1, Ended: true}, done)
 	g.mu.Unlock()
+	g.worker.finished(g)
 }
 
 // refuse fails all tasks, which cannot be run.
@@ -103,9 +103,9 @@ func (g *grant) refuse(err error) {
 	for i := range n {
 		g.errors = append(g.errors, wire.TaskError{Index: i, Err: *e})
 	}
-	g.worker.finished(g)
 	g.send(wire.Results{Started: -1, Ended: true}, n)
 	g.mu.Unlock()
+	g.worker.finished(g)
 }
 
 // some runs tasks until one panics or none is left; it says whether to go on.
@@ -127,7 +127,7 @@ func (g *grant) some() (more bool) {
 				for g.goesOn() && g.some() {
 				}
 				g.end()
-				g.worker.serve()
+				g.worker.work(g.worker.waiting())
 			}()
 			return
 		}

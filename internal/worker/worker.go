@@ -1,9 +1,9 @@
 // Package worker is a pool's worker: the child's side of the scheduler.
 //
-// One goroutine reads the parent's messages; as many as the pool's
-// concurrency run tasks, each one grant at a time, its tasks in order. What a
-// grant has not started can be taken back at any moment, and what it has
-// finished is sent on every few milliseconds, however long the next task runs.
+// One goroutine at a time reads the parent's messages; as many as the pool's
+// concurrency run grants, each the tasks of one in order. What a grant has not
+// started can be taken back at any moment, and what it has finished is sent on
+// every few milliseconds, however long the next task runs.
 package worker
 
 import (
@@ -20,8 +20,13 @@ import (
 // flushInterval is how long finished results may wait for others.
 const flushInterval = 2 * time.Millisecond
 
+// patience is about how long a task known to be short may keep the reading
+// goroutine before another one takes over the reading.
+const patience = time.Millisecond
+
 // Link is the connection to the parent.
 type Link interface {
+	Next() (kind wire.Kind, frames [][]byte, err error)
 	Post(frames ...[]byte) error
 	Send(ctx context.Context, frames ...[]byte) error
 }
@@ -40,62 +45,185 @@ type Worker struct {
 	link Link
 	ctx  context.Context
 
+	turn    atomic.Uint64 // of the reading goroutine: odd while it runs a task
+	watched atomic.Bool   // somebody looks after it
+
 	mu       sync.Mutex
-	work     sync.Cond // queue is not empty, or stopping
-	queue    []*grant  // not started
+	queue    []*grant // not started
 	running  map[*grant]struct{}
 	stopping bool
-	idle     chan struct{} // closed when it stops and nothing runs
 	flusher  *time.Timer
-	flushing bool // the flusher is set
+	flushing bool  // the flusher is set
+	failure  error // of the link
 	muted    atomic.Bool
+	ended    chan struct{}
+	once     sync.Once
 }
 
-// New makes a worker and starts its goroutines; they run until the process
-// ends. ctx is what functions get, with their call's cancellation.
-func New(ctx context.Context, link Link, opts Options) *Worker {
-	w := &Worker{opts: opts, link: link, ctx: ctx, running: map[*grant]struct{}{}, idle: make(chan struct{})}
-	w.work.L = &w.mu
-	for range opts.Concurrency {
-		go w.serve()
-	}
+// Serve runs tasks until the worker is stopped and has nothing more to do, or
+// until the link ends, with its error. ctx is what functions get, with their
+// call's cancellation.
+func Serve(ctx context.Context, link Link, opts Options) *Worker {
+	w := &Worker{opts: opts, link: link, ctx: ctx, running: map[*grant]struct{}{}, ended: make(chan struct{})}
+	go w.lead()
 	return w
 }
 
-// Idle is closed when a stopping worker has nothing more to do.
-func (w *Worker) Idle() <-chan struct{} { return w.idle }
+// Wait blocks until the worker has ended, and says why the link failed, if it
+// did.
+func (w *Worker) Wait() error {
+	<-w.ended
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failure
+}
 
-// Handle takes a message of the pool's in. It does not block.
-func (w *Worker) Handle(kind wire.Kind, frames [][]byte) error {
+func (w *Worker) end(err error) {
+	w.once.Do(func() {
+		w.failure = err
+		close(w.ended)
+	})
+}
+
+// lead reads the parent's messages. A single task that is known to be short is
+// run by the reading goroutine itself, which saves it the way to another one;
+// before anything else is run another goroutine takes over the reading.
+func (w *Worker) lead() {
+	for {
+		kind, frames, err := w.link.Next()
+		var g *grant
+		if err == nil {
+			g, err = w.take(kind, frames)
+		}
+		if err != nil {
+			w.mu.Lock()
+			w.end(err)
+			w.mu.Unlock()
+			return
+		}
+		if g == nil {
+			continue
+		}
+		if g.Count > 1 || g.Flags&wire.Announce != 0 {
+			go w.lead()
+			w.work(g)
+			return
+		}
+		turn := w.turn.Add(1) // odd: this goroutine leads and works
+		w.watch()
+		w.work(g)
+		if !w.turn.CompareAndSwap(turn, turn+1) {
+			return
+		}
+	}
+}
+
+// watch has somebody look after the leader for as long as there is work.
+func (w *Worker) watch() {
+	if w.watched.CompareAndSwap(false, true) {
+		w.look(w.turn.Load() - 1)
+	}
+}
+
+// look comes back after patience. If the leader still is where it was, its
+// task has turned out long, and another goroutine leads from now on.
+func (w *Worker) look(before uint64) {
+	time.AfterFunc(patience, func() {
+		now := w.turn.Load()
+		switch {
+		case now != before:
+			w.look(now)
+		case now%2 == 1 && w.turn.CompareAndSwap(now, now+1):
+			w.watched.Store(false)
+			w.lead()
+		default:
+			w.watched.Store(false)
+			if now = w.turn.Load(); now != before {
+				w.watch()
+			}
+		}
+	})
+}
+
+// work runs a grant, and then those that wait.
+func (w *Worker) work(g *grant) {
+	for g != nil {
+		g.run()
+		g = w.waiting()
+	}
+}
+
+// waiting takes the next grant from the queue if it may run now.
+func (w *Worker) waiting() *grant {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 || len(w.running) >= w.opts.Concurrency {
+		return nil
+	}
+	g := w.queue[0]
+	w.queue[0] = nil
+	w.queue = w.queue[1:]
+	w.start(g)
+	return g
+}
+
+// start enters a grant among the running ones; mu is held.
+func (w *Worker) start(g *grant) {
+	w.running[g] = struct{}{}
+	if g.Count == 1 || g.Flags&wire.Announce != 0 || w.flushing {
+		return
+	}
+	w.flushing = true
+	if w.flusher == nil {
+		w.flusher = time.AfterFunc(flushInterval, w.flush)
+	} else {
+		w.flusher.Reset(flushInterval)
+	}
+}
+
+// take takes a message of the pool's in and gives the grant that is to run
+// now, if any.
+func (w *Worker) take(kind wire.Kind, frames [][]byte) (*grant, error) {
 	switch kind {
 	case wire.KindGrant:
 		g := &grant{worker: w, value: frames[1:]}
 		if err := g.Unpack(frames); err != nil {
-			return err
+			return nil, err
 		}
 		g.ctx, g.cancel = context.WithCancel(w.ctx)
 		g.state.Store(uint64(g.Count) << 32)
 		w.mu.Lock()
-		w.queue = append(w.queue, g)
-		w.mu.Unlock()
-		w.work.Signal()
+		defer w.mu.Unlock()
+		if len(w.running) >= w.opts.Concurrency {
+			w.queue = append(w.queue, g)
+			return nil, nil
+		}
+		w.start(g)
+		return g, nil
 	case wire.KindRecall:
 		w.giveBack()
 	case wire.KindCancel:
 		var c wire.Cancel
 		if err := wire.Unpack(frames, &c); err != nil {
-			return err
+			return nil, err
 		}
 		w.cancel(c)
 	case wire.KindStop:
 		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.stopping = true
-		w.mu.Unlock()
-		w.work.Broadcast()
+		w.rest()
 	default:
-		return fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
+		return nil, fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
 	}
-	return nil
+	return nil, nil
+}
+
+// rest ends a stopping worker that has nothing more to do; mu is held.
+func (w *Worker) rest() {
+	if w.stopping && len(w.running) == 0 && len(w.queue) == 0 {
+		w.end(nil)
+	}
 }
 
 // Abort makes the worker end as soon as nothing runs any more. It sends no
@@ -109,47 +237,17 @@ func (w *Worker) Abort() {
 	for g := range w.running {
 		g.stopAt(0)
 	}
+	w.rest()
 	w.mu.Unlock()
-	w.work.Broadcast()
-}
-
-// serve runs grants, one after another.
-func (w *Worker) serve() {
-	for {
-		w.mu.Lock()
-		for len(w.queue) == 0 {
-			if w.stopping && len(w.running) == 0 {
-				select {
-				case <-w.idle:
-				default:
-					close(w.idle)
-				}
-			}
-			w.work.Wait()
-		}
-		g := w.queue[0]
-		w.queue[0] = nil
-		w.queue = w.queue[1:]
-		w.running[g] = struct{}{}
-		if g.Count > 1 && g.Flags&wire.Announce == 0 && !w.flushing {
-			w.flushing = true
-			if w.flusher == nil {
-				w.flusher = time.AfterFunc(flushInterval, w.flush)
-			} else {
-				w.flusher.Reset(flushInterval)
-			}
-		}
-		w.mu.Unlock()
-		g.run()
-	}
 }
 
 // finished takes a grant out that has sent its last word.
 func (w *Worker) finished(g *grant) {
 	g.cancel()
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	delete(w.running, g)
-	w.mu.Unlock()
+	w.rest()
 }
 
 // flush sends the results that running grants have so far.
