@@ -31,6 +31,8 @@ s.setsockopt(zmq.HEARTBEAT_IVL, 20)
 s.setsockopt(zmq.HEARTBEAT_TIMEOUT, 20000)
 s.setsockopt(zmq.HEARTBEAT_TTL, 60000)
 s.setsockopt(zmq.LINGER, 10000)
+s.setsockopt(zmq.SNDHWM, 0) # a ROUTER drops what is beyond
+s.setsockopt(zmq.RCVHWM, 0)
 getattr(s, how)(endpoint)
 print(s.getsockopt_string(zmq.LAST_ENDPOINT), flush=True)
 while True:

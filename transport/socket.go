@@ -19,7 +19,7 @@ func rawConn(nc net.Conn) syscall.RawConn {
 		return nil
 	}
 	switch nc.(type) {
-	case *net.UnixConn, *net.TCPConn:
+	case *net.UnixConn, *net.TCPConn, *inherited:
 		if raw, err := nc.(syscall.Conn).SyscallConn(); err == nil {
 			return raw
 		}
@@ -28,7 +28,7 @@ func rawConn(nc net.Conn) syscall.RawConn {
 }
 
 func isUnix(nc net.Conn) bool {
-	_, ok := nc.(*net.UnixConn)
+	_, ok := nc.RemoteAddr().(*net.UnixAddr)
 	return ok
 }
 

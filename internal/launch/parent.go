@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 
@@ -68,9 +67,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(boot.FD), "fiber-parent")
-	nc, err := net.FileConn(f)
-	f.Close()
+	nc, err := transport.Inherit(boot.FD)
 	if err != nil {
 		return nil, fmt.Errorf("fiber: the inherited socket: %w", err)
 	}
