@@ -30,7 +30,9 @@ const lastWords = 5 * time.Second
 func runChild() int {
 	parent, err := launch.Report(context.Background())
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		if !errors.Is(err, launch.ErrParentGone) {
+			fmt.Fprintln(os.Stderr, err)
+		}
 		return 1
 	}
 	if err := startLog(parent.Assign.Config, parent.Assign.Name); err != nil {
@@ -147,7 +149,7 @@ func reportStatus(parent *launch.Parent) {
 // endWithParent ends this process when its parent is gone.
 func endWithParent(parent *launch.Parent) {
 	for {
-		if _, _, err := parent.Next(); err != nil {
+		if _, _, err := parent.Next(false); err != nil {
 			os.Exit(1)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
@@ -132,36 +133,45 @@ func decodeOutputs[Out any](value [][]byte, n int) ([]Out, error) {
 	return outs, nil
 }
 
-// apply is one task's source.
+// apply is one task's source. It resolves its future last of all, since the
+// next call of whoever waits for it would meet the engine's lock.
 type apply[Out any] struct {
 	Future[Out]
-	frames [][]byte
+	frames atomic.Pointer[[][]byte]
+	out    Out
+	failed error
 	count  progress
 }
 
-func (a *apply[Out]) Encode(int, int) ([][]byte, error) { return a.frames, nil }
+func (a *apply[Out]) Encode(int, int) ([][]byte, error) {
+	if frames := a.frames.Load(); frames != nil {
+		return *frames, nil
+	}
+	return nil, ErrClosed // the call is over
+}
 
 func (a *apply[Out]) Deliver(_, _ int, value [][]byte, failures []scheduler.Failure) {
-	var zero Out
 	a.count.add(1)
 	if len(failures) > 0 {
-		a.resolve(zero, fromEngine(failures[0].Err))
+		a.failed = failures[0].Err
 		return
 	}
 	outs, err := decodeOutputs[Out](value, 1)
 	if err != nil {
-		a.resolve(zero, err)
+		a.failed = err
 		return
 	}
-	a.resolve(outs[0], nil)
+	a.out = outs[0]
 }
 
 func (a *apply[Out]) Finish(err error) {
-	var zero Out
-	if err != nil {
+	a.frames.Store(nil)
+	if err != nil { // it may come in the middle of a Deliver
+		var zero Out
 		a.resolve(zero, fromEngine(err))
+		return
 	}
-	a.frames = nil
+	a.resolve(a.out, fromEngine(a.failed))
 }
 
 func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts []CallOption) (*apply[Out], *scheduler.Call, error) {
@@ -171,13 +181,15 @@ func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out]
 	}
 	a := &apply[Out]{Future: Future[Out]{done: make(chan struct{})}}
 	a.count.fn, a.count.total = o.progress, 1
-	if a.frames, err = codec.Marshal([]In{in}); err != nil {
+	frames, err := codec.Marshal([]In{in})
+	if err != nil {
 		if e := (*codec.Error)(nil); errors.As(err, &e) {
 			e.Index = -1
 		}
 		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
-	if err := pool.fits(a.frames); err != nil {
+	a.frames.Store(&frames)
+	if err := pool.fits(frames); err != nil {
 		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
 	call, err := pool.engine.Submit(a, 1, false, o.engine(fn.Name(), false))

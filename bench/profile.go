@@ -11,7 +11,7 @@ import (
 const profileVariable = "BENCH_CPUPROFILE"
 
 // workerProfile is how long a worker is profiled, from its start: it does not see its end coming.
-const workerProfile = 5 * time.Second
+const workerProfile = 2 * time.Second
 
 // profile writes the master's CPU profile to path until stop is called, and has the workers write theirs.
 func profile(path string) (stop func(), err error) {

@@ -249,7 +249,13 @@ func (c *Conn) readError(err error) error {
 			return ended
 		}
 		return ErrClosed
-	case err == io.EOF, errors.As(err, &size), errors.Is(err, ErrProtocol):
+	case err == io.EOF:
+		// Where it was a write that failed, the end is our own making.
+		if ended := c.Err(); ended != nil && !errors.Is(ended, syscall.EPIPE) {
+			return ended
+		}
+		return err
+	case errors.As(err, &size), errors.Is(err, ErrProtocol):
 		return err
 	case errors.Is(err, syscall.ECONNRESET) && c.r.between() && isUnix(c.nc):
 		// A unix peer that closes with something of ours unread, a heartbeat
@@ -299,11 +305,11 @@ func (c *Conn) finish(err error) {
 	c.closed.Do(func() { closeSocket(c.nc, err == ErrClosed && !undelivered) })
 }
 
-// writeFailed ends the connection but leaves the socket to Recv for a moment,
-// so that what the peer sent before it went is not lost.
+// writeFailed ends the connection but leaves Recv what had arrived, so that what
+// the peer said before it went is not lost.
 func (c *Conn) writeFailed(err error) {
 	c.stop(fmt.Errorf("transport: send: %w", err))
-	_ = c.nc.SetReadDeadline(time.Now().Add(time.Second))
+	stopReading(c.nc)
 }
 
 func (c *Conn) stop(err error) (undelivered bool) {

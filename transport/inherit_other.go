@@ -3,16 +3,24 @@
 package transport
 
 import (
+	"fmt"
 	"net"
 	"os"
 )
 
-// inherited is an ordinary connection here.
-type inherited struct{ net.Conn }
+// Inherited is the connection that a process was started with.
+type Inherited struct{ net.Conn }
 
 // Inherit makes a connection of a socket that this process was started with.
-func Inherit(fd int) (net.Conn, error) {
+func Inherit(fd int) (*Inherited, error) {
 	f := os.NewFile(uintptr(fd), "inherited")
 	defer f.Close()
-	return net.FileConn(f)
+	nc, err := net.FileConn(f)
+	if err != nil {
+		return nil, fmt.Errorf("transport: the inherited descriptor %d: %w", fd, err)
+	}
+	return &Inherited{nc}, nil
 }
+
+// Alone makes no difference here.
+func (c *Inherited) Alone(bool) {}

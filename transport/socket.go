@@ -3,6 +3,7 @@ package transport
 import (
 	"net"
 	"syscall"
+	"time"
 )
 
 // plain is the socket below nc, which may speak TLS.
@@ -19,7 +20,7 @@ func rawConn(nc net.Conn) syscall.RawConn {
 		return nil
 	}
 	switch nc.(type) {
-	case *net.UnixConn, *net.TCPConn, *inherited:
+	case *net.UnixConn, *net.TCPConn, *Inherited:
 		if raw, err := nc.(syscall.Conn).SyscallConn(); err == nil {
 			return raw
 		}
@@ -49,6 +50,16 @@ func pending(nc net.Conn) bool {
 	var yes bool
 	err := raw.Control(func(fd uintptr) { yes = readable(fd) })
 	return err == nil && yes
+}
+
+// stopReading ends the reads from nc, now or after what is there to read.
+func stopReading(nc net.Conn) {
+	raw := rawConn(plain(nc))
+	if raw == nil {
+		_ = nc.SetReadDeadline(time.Now().Add(time.Second))
+		return
+	}
+	_ = raw.Control(shutRead)
 }
 
 // closeSocket closes nc. A TLS connection says goodbye only when it is closed

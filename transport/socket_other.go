@@ -9,3 +9,5 @@ const nonBlocking = false
 func writeSome(uintptr, [][]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 func readable(uintptr) bool { return true }
+
+func shutRead(uintptr) {}

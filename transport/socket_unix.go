@@ -26,3 +26,5 @@ func readable(fd uintptr) bool {
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0
 }
+
+func shutRead(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) }

@@ -62,6 +62,9 @@ func distance(theta []float64) float64 {
 	return math.Sqrt(sum)
 }
 
+// tooFar is a distance from which no search comes back.
+const tooFar = 1e6
+
 // settings say how to search.
 type settings struct {
 	workers, iterations, population int
@@ -101,7 +104,7 @@ func search(ctx context.Context, s settings, progress func(iteration int, theta 
 		if err != nil {
 			return nil, err
 		}
-		if d := distance(theta); math.IsNaN(d) || math.IsInf(d, 0) {
+		if d := distance(theta); !(d < tooFar) { // which NaN is, too
 			return nil, fmt.Errorf("the search diverged in iteration %d; try a smaller -alpha", i+1)
 		}
 		progress(i+1, theta)
@@ -158,34 +161,46 @@ func run(ctx context.Context) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("es takes only flags, not %q; -h lists them", flag.Args())
 	}
-	theta, err := search(ctx, s, progress(s.iterations))
+	d := newDisplay(s.iterations)
+	theta, err := search(ctx, s, d.show)
+	d.end()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("Found %s, which is %.3f from the solution %s\n", show(theta), distance(theta), show(solution))
+	fmt.Printf("Found %s, which is %.3f from the solution %s\n", text(theta), distance(theta), text(solution))
 	return nil
 }
 
-// progress shows how far the search is: on a terminal in one line that
+// display shows how far the search is: on a terminal in one line that
 // changes, elsewhere in a line every now and then.
-func progress(iterations int) func(iteration int, theta []float64) {
+type display struct {
+	iterations int
+	terminal   bool
+	open       bool // the line on the terminal is not ended
+}
+
+func newDisplay(iterations int) *display {
 	info, err := os.Stdout.Stat()
-	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
-	return func(i int, theta []float64) {
-		line := fmt.Sprintf("iteration %d/%d  theta %s  distance %.3f", i, iterations, show(theta), distance(theta))
-		const clear = "\r\x1b[K" // the line that is there
-		switch {
-		case terminal && i < iterations:
-			fmt.Print(clear, line)
-		case terminal:
-			fmt.Print(clear, line, "\n")
-		case i%20 == 0 || i == iterations:
-			fmt.Println(line)
-		}
+	return &display{iterations: iterations, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
+}
+
+func (d *display) show(i int, theta []float64) {
+	line := fmt.Sprintf("iteration %d/%d  theta %s  distance %.3f", i, d.iterations, text(theta), distance(theta))
+	if d.terminal {
+		fmt.Print("\r", line, "\x1b[K") // over the line that is there, and clear what is left of it
+		d.open = true
+	} else if i%20 == 0 || i == d.iterations {
+		fmt.Println(line)
 	}
 }
 
-func show(theta []float64) string {
+func (d *display) end() {
+	if d.open {
+		fmt.Println()
+	}
+}
+
+func text(theta []float64) string {
 	return fmt.Sprintf("(%.2f, %.2f, %.2f)", theta[0], theta[1], theta[2])
 }
 

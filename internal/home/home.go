@@ -91,9 +91,9 @@ func (h *Home) Local(ref Ref) (value [][]byte, mine bool, err error) {
 // Drop forgets an object of this home, and has those who fetched it do so.
 func (h *Home) Drop(id uint64) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	o := h.objects[id]
 	delete(h.objects, id)
-	h.mu.Unlock()
 	if o == nil {
 		return
 	}
@@ -151,8 +151,10 @@ func (h *Home) serve(conn *transport.Conn) {
 			o.holders[conn] = struct{}{}
 			value = o.value
 		}
+		// Under the lock, so that the word of its end comes behind it.
+		err = conn.Post(wire.MustPack(wire.KindObject, fetch, value...)...)
 		h.mu.Unlock()
-		if conn.Send(context.Background(), wire.MustPack(wire.KindObject, fetch, value...)...) != nil {
+		if err != nil || conn.Flush(context.Background()) != nil {
 			return
 		}
 	}

@@ -19,7 +19,8 @@ type Parent struct {
 	Assign wire.Assign
 	Value  [][]byte // the encoded argument behind the assignment
 
-	conn *transport.Conn
+	conn   *transport.Conn
+	socket *transport.Inherited
 
 	mu      sync.Mutex
 	asked   uint64
@@ -60,6 +61,10 @@ func Started() bool {
 	return boot != nil || err != nil
 }
 
+// ErrParentGone is a parent that went, or did not want this process any more,
+// before it gave it work. There is nobody to tell.
+var ErrParentGone = errors.New("fiber: the process that started this one is gone")
+
 // Report connects a started process to its parent and returns with its work.
 // It is called once.
 func Report(ctx context.Context) (*Parent, error) {
@@ -76,16 +81,16 @@ func Report(ctx context.Context) (*Parent, error) {
 	conn, err := transport.Open(nc, false, transport.Options{HeartbeatTimeout: -1})
 	if err != nil {
 		nc.Close()
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
 	if err := conn.Send(ctx, wire.MustPack(wire.KindHello, newHello(*boot, os.Getpid()))...); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
 	frames, err := conn.Recv()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
-	p := &Parent{conn: conn, answers: map[uint64]chan wire.Answer{}, late: map[uint64]struct{}{}}
+	p := &Parent{conn: conn, socket: nc, answers: map[uint64]chan wire.Answer{}, late: map[uint64]struct{}{}}
 	switch kind := wire.KindOf(frames); kind {
 	case wire.KindAssign:
 		if err := wire.Unpack(frames, &p.Assign); err != nil {
@@ -105,8 +110,10 @@ func Report(ctx context.Context) (*Parent, error) {
 }
 
 // Next gives the parent's next message that is not for launch itself, to one
-// goroutine at a time. The error is the end of the connection.
-func (p *Parent) Next() (wire.Kind, [][]byte, error) {
+// goroutine at a time; alone says that no other one has anything to do. The
+// error is the end of the connection.
+func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
+	p.socket.Alone(alone)
 	for {
 		frames, err := p.conn.Recv()
 		if err != nil {

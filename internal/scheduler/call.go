@@ -64,6 +64,7 @@ type Call struct {
 	largest    int         // the most tasks handed out together so far
 	cap        int         // at most so many together, for their size
 	perTask    float64     // encoded bytes of one input
+	perResult  float64     // of one output
 	finished   bool
 
 	prev, next *Call // in the engine's ring of calls that have tasks to give
@@ -89,18 +90,16 @@ type funcStats struct {
 	seconds float64 // one task's running time, <0 before the first
 }
 
-// learn takes in that n tasks took so long. It believes at once that tasks
-// have become long, and slowly that they have become short.
+// learn takes in that n tasks took so long. The time is the clock's, and may
+// be that of a worker which waited for a CPU: so one measurement at most
+// doubles the estimate.
 func (f *funcStats) learn(n int, took time.Duration) {
 	v := max(took.Seconds(), 1e-9) / float64(n)
-	switch {
-	case f.seconds < 0 || v > 4*f.seconds:
+	if f.seconds < 0 {
 		f.seconds = v
-	case v > f.seconds:
-		f.seconds = (f.seconds + v) / 2
-	default:
-		f.seconds = 0.6*f.seconds + 0.4*v
+		return
 	}
+	f.seconds = 0.6*f.seconds + 0.4*min(v, 3.5*f.seconds)
 }
 
 // waiting is how many tasks could be granted now.
@@ -194,18 +193,19 @@ func (c *Call) Cancel() {
 }
 
 // Window is how many inputs an open call should have between read and
-// delivered: enough to keep every worker busy, and bounded.
+// delivered: enough to keep every worker busy while one result is late, and
+// bounded.
 func (c *Call) Window() int {
 	e := c.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	each := max(2, 4*e.size(c, math.MaxInt))
-	if c.opts.Chunk > 0 {
-		each = max(each, 2*c.opts.Chunk)
+	each := 2 * max(1, c.opts.Chunk)
+	if c.stats.seconds > 0 {
+		each = max(each, int(windowSeconds/c.stats.seconds))
 	}
-	window := e.slots() * each
-	if c.perTask > 0 {
-		window = min(window, int(windowBytes/c.perTask))
+	window := e.slots() * min(each, windowTasks)
+	if bytes := c.perTask + c.perResult; bytes > 0 {
+		window = min(window, int(windowBytes/bytes))
 	}
 	return min(max(window, e.slots()+1), windowTasks)
 }

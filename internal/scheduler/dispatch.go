@@ -48,14 +48,22 @@ func (e *Engine) dispatch() []*grant {
 }
 
 // pick chooses a worker for a call's next tasks: an idle one, one with a free
-// slot, or, for tasks known to be short, one that is busy with short ones.
+// slot, or, for tasks known to be short, one that is busy with short ones. Very
+// short tasks stay with the busy ones as long as there is not enough work for
+// more.
 func (e *Engine) pick(c *Call) *worker {
+	seconds := c.stats.seconds
+	short := seconds >= 0 && seconds <= pipelineTask && e.opts.MaxAttempts > 1
+	if w := e.lists[room].first; w != nil && short && seconds < wakeSeconds &&
+		e.load+seconds*float64(c.waiting()) < spreadSeconds*float64(e.up-e.count[idle]) {
+		return w
+	}
 	for _, class := range []class{idle, slot} {
 		if w := e.lists[class].first; w != nil {
 			return w
 		}
 	}
-	if c.stats.seconds < 0 || c.stats.seconds > pipelineTask || e.opts.MaxAttempts == 1 {
+	if !short {
 		return nil
 	}
 	return e.lists[room].first
@@ -80,8 +88,10 @@ func (e *Engine) size(c *Call, most int) int {
 			n = min(int(grantSeconds/seconds), growth*max(1, c.largest))
 		}
 		// Half of an even share at most, so that all end at about the same
-		// time, but no crumbs.
-		n = min(n, max(unit, c.waiting()/(2*e.slots()), int(crumbSeconds/seconds)))
+		// time, among as many workers as the work is worth.
+		waiting := c.waiting()
+		worth := int(seconds * float64(waiting) / spreadSeconds)
+		n = min(n, max(unit, waiting/(2*max(1, min(worth, e.slots())))))
 	}
 	if c.cap > 0 {
 		n = min(n, c.cap)
@@ -99,6 +109,7 @@ func (e *Engine) grant(w *worker, c *Call, s span, solo bool) *grant {
 	g := &grant{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, solo: solo, cost: max(0, seconds),
 		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds}
 	g.at = time.Now()
+	g.heard = g.at
 	g.size = int(c.perTask * float64(s.len()))
 	c.largest = max(c.largest, s.len())
 	w.alone = w.alone || solo
@@ -127,6 +138,9 @@ func (e *Engine) send(grants []*grant) {
 		if g.tell {
 			flags |= wire.Announce
 		}
+		if g.n == 1 && !g.tell && g.cost < inlineSeconds {
+			flags |= wire.Inline
+		}
 		if g.call.opts.StopOnError {
 			flags |= wire.StopOnError
 		}
@@ -139,25 +153,29 @@ func (e *Engine) send(grants []*grant) {
 			}
 			continue
 		}
-		bytes := 0
-		for _, f := range value {
-			bytes += len(f)
-		}
-		e.sent(g, bytes)
+		e.sent(g, value)
 	}
+}
+
+// average takes the size of n values into the average size of one.
+func average(each float64, value [][]byte, n int) float64 {
+	bytes := 0
+	for _, f := range value {
+		bytes += len(f)
+	}
+	now := float64(bytes) / float64(n)
+	if each == 0 {
+		return now
+	}
+	return (each + now) / 2
 }
 
 // sent takes in how large a grant was; one that was given up on its way is
 // cancelled again, since the first cancellation may have overtaken it.
-func (e *Engine) sent(g *grant, bytes int) {
+func (e *Engine) sent(g *grant, value [][]byte) {
 	e.mu.Lock()
 	c := g.call
-	each := float64(bytes) / float64(g.n)
-	if c.perTask == 0 {
-		c.perTask = each
-	} else {
-		c.perTask = (c.perTask + each) / 2
-	}
+	c.perTask = average(c.perTask, value, g.n)
 	dead := g.dead
 	e.mu.Unlock()
 	if dead {

@@ -36,18 +36,27 @@ const (
 	pipelineBytes  = 8 << 20
 	// grantBytes bounds the inputs granted together.
 	grantBytes = 4 << 20
-	// crumbSeconds is how little known work is not worth dividing.
-	crumbSeconds = 50e-6
+	// spreadSeconds is how much known work is worth one more worker.
+	spreadSeconds = 1e-3
+	// wakeSeconds is how long a task is at least that is worth waking an idle
+	// worker for by itself.
+	wakeSeconds = 50e-6
 	// growth bounds how much more is granted together than ever before.
 	growth = 16
 	// chunkTasks bounds a grant where the caller chose the chunk.
 	chunkTasks = 256
-	// announceSeconds is from where on a task's start is announced: the
-	// message then costs a few per cent at most.
-	announceSeconds = 100e-6
-	// windowTasks and windowBytes bound the inputs of an open call.
-	windowTasks = 1 << 16
-	windowBytes = 64 << 20
+	// inlineSeconds is how long a task may be that keeps its worker from
+	// reading.
+	inlineSeconds = 100e-6
+	// announceSeconds is from where on a task's start is announced before it
+	// runs: the message then costs next to nothing. Shorter ones are announced
+	// when they turn out not to be short.
+	announceSeconds = 10e-3
+	// windowSeconds is how much known work for each slot an open call reads
+	// ahead; windowTasks and windowBytes bound it.
+	windowSeconds = 2
+	windowTasks   = 1 << 16
+	windowBytes   = 64 << 20
 )
 
 // ErrClosed is what a closed pool's calls give.
@@ -92,9 +101,10 @@ type Engine struct {
 	calls     map[*Call]struct{}
 	ring      *Call // calls with tasks to give; the next one
 	suspects  []suspect
-	spare     int // tasks that workers hold without running them
-	abandoned int // grants nobody wants that workers still run
-	awaited   int // callers waiting for workers to be up
+	spare     int     // tasks that workers hold without running them
+	abandoned int     // grants nobody wants that workers still run
+	load      float64 // estimated seconds of all that workers hold
+	awaited   int     // callers waiting for workers to be up
 	funcs     map[string]*funcStats
 	lastID    uint64
 	serial    int

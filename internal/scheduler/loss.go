@@ -46,12 +46,13 @@ func (e *Engine) lost(w *worker) {
 			continue
 		}
 		e.stats.TasksRetried += left.len()
-		switch started := g.run >= left.lo && g.run < left.hi; {
-		case w.ours && e.opts.MaxAttempts > 1, g.tell && !started && !g.solo:
+		started := g.run >= left.lo && g.run < left.hi
+		switch exact := g.tell || started && left.len() == 1; {
+		case w.ours && e.opts.MaxAttempts > 1, exact && !started && !g.solo:
 			g.call.giveBack(left)
-		case g.tell && !started: // a suspect that is not cleared yet
+		case exact && !started: // a suspect that is not cleared yet
 			suspects = append(suspects, suspect{g.call, left})
-		case g.tell:
+		case exact:
 			g.call.giveBack(span{g.run + 1, left.hi})
 			suspects = append(suspects, suspect{g.call, span{g.run, g.run + 1}})
 			known = true
@@ -61,6 +62,7 @@ func (e *Engine) lost(w *worker) {
 		e.enqueue(g.call)
 	}
 	e.spare -= w.spare()
+	w.load(-w.seconds)
 	e.abandoned -= w.abandoned
 	w.grants, w.held, w.abandoned = nil, 0, 0
 	switch {

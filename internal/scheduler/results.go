@@ -50,12 +50,15 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		w.reduce(g, r.Count)
 	}
 	g.next = hi
+	g.heard = time.Now()
+	w.late = false
 	g.run = -1
 	if r.Started >= 0 {
 		g.run = g.lo + r.Started
 	}
 	if r.Count > 0 {
 		c.stats.learn(r.Count, time.Duration(r.Nanos))
+		c.perResult = average(c.perResult, frames[1:], r.Count)
 		w.done += r.Count
 		e.young = 0
 	}
@@ -222,28 +225,48 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 	return nil
 }
 
-// rebalance recalls what busy workers have not started for idle ones. It
-// says when to look again, and whom to tell.
+// rebalance recalls what busy workers have not started for idle ones, and
+// what lies behind a task that nobody wants and that does not end. It says
+// when to look again, and whom to tell.
 func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
-	if e.ring != nil || e.spare == 0 || e.count[idle]+e.count[slot] == 0 {
+	free := 0
+	if e.ring == nil {
+		free = e.count[idle] + e.count[slot]
+	}
+	if e.spare == 0 || free == 0 && e.abandoned == 0 {
 		return time.Time{}, nil
 	}
-	again = now.Add(balanceInterval)
-	wanted := e.count[idle] + e.count[slot]
+	if free > 0 {
+		again = now.Add(balanceInterval)
+	}
 	for w := range e.workers {
-		if len(recall) == wanted {
-			break
-		}
 		if w.state == gone || w.recalling || w.alone || w.spare() == 0 {
 			continue
 		}
-		// What came just now, and what is known to be short, will be done
-		// before it could be moved.
-		age := now.Sub(w.grants[len(w.grants)-1].at)
-		if age < balanceInterval || w.seconds > age.Seconds() && w.seconds < 2*balanceInterval.Seconds() {
+		switch {
+		case w.blocked():
+			if now.Sub(w.grants[0].at) < balanceInterval {
+				again = now.Add(balanceInterval)
+				continue
+			}
+		case free == 0:
 			continue
+		default:
+			// What came just now, and what is known to be short, will be done
+			// before it could be moved.
+			age := now.Sub(w.grants[len(w.grants)-1].at)
+			if age < balanceInterval || w.seconds > age.Seconds() && w.seconds < 2*balanceInterval.Seconds() {
+				continue
+			}
+			free--
 		}
-		w.recalling = true
+		if g := w.grants[0]; !g.dead {
+			// The task that it runs has been running for as long, however
+			// short it was thought to be.
+			stats := g.call.stats
+			stats.seconds = max(stats.seconds, min(now.Sub(g.heard).Seconds(), 2*announceSeconds))
+		}
+		w.recalling, w.late = true, true
 		e.reclass(w)
 		recall = append(recall, w)
 	}

@@ -27,6 +27,9 @@ func (e *Engine) wake(at time.Time) {
 // plan looks after each event whether something is due later on.
 func (e *Engine) plan() {
 	waits := e.ring != nil || len(e.suspects) > 0
+	if e.spare > 0 && e.abandoned > 0 {
+		e.wake(time.Now().Add(balanceInterval))
+	}
 	if !waits {
 		e.starved = time.Time{}
 		if e.spare > 0 && e.count[idle]+e.count[slot] > 0 {

@@ -62,6 +62,7 @@ type worker struct {
 	alone     bool     // runs a suspect
 	reserved  bool     // is kept free for a suspect
 	recalling bool     // has been asked to give back what it has not started
+	late      bool     // has not been heard of since it was recalled from
 	ours      bool     // we end it
 
 	since   time.Time // of the start, then of the last change to idle
@@ -74,20 +75,21 @@ type worker struct {
 
 // grant is tasks that a worker holds: an entry of the pending table.
 type grant struct {
-	id   uint64
-	w    *worker
-	call *Call
-	lo   int     // the first task it was granted
-	n    int     // how many it was granted
-	next int     // the first one not reported
-	hi   int     // behind the last one that it still is to do
-	run  int     // the task announced as started, or -1
-	tell bool    // starts are announced
-	solo bool    // it runs alone, as a suspect
-	dead bool    // nobody waits for it
-	cost float64 // estimated seconds of one task
-	size int     // encoded bytes
-	at   time.Time
+	id    uint64
+	w     *worker
+	call  *Call
+	lo    int       // the first task it was granted
+	n     int       // how many it was granted
+	next  int       // the first one not reported
+	hi    int       // behind the last one that it still is to do
+	run   int       // the task announced as started, or -1
+	tell  bool      // starts are announced
+	solo  bool      // it runs alone, as a suspect
+	dead  bool      // nobody waits for it
+	cost  float64   // estimated seconds of one task
+	size  int       // encoded bytes
+	at    time.Time // of the grant, or of giving it up
+	heard time.Time // of the last report
 }
 
 // left is the tasks that are not reported.
@@ -108,18 +110,39 @@ func (w *worker) add(g *grant) {
 	n := g.left().len()
 	w.held += n
 	w.given += n
-	w.seconds += g.cost * float64(n)
+	w.load(g.cost * float64(n))
 	w.engine.spare += w.spare() - before
 }
 
-// spare is about how many tasks the worker holds without running them.
-func (w *worker) spare() int { return max(0, w.held-w.engine.opts.Concurrency) }
+// spare is about how many tasks the worker holds without running them. What
+// it still runs although nobody wants it takes room away from the others.
+func (w *worker) spare() int {
+	return max(0, w.held-max(0, w.engine.opts.Concurrency-w.abandoned))
+}
+
+// blocked says whether the worker runs nothing but what nobody wants.
+func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrency }
+
+// giveUp changes how many grants it runs that nobody wants.
+func (w *worker) giveUp(n int) {
+	before := w.spare()
+	w.abandoned += n
+	w.engine.abandoned += n
+	w.engine.spare += w.spare() - before
+}
+
+// load changes the estimate of how long the worker still has to run.
+func (w *worker) load(seconds float64) {
+	before := w.seconds
+	w.seconds = max(0, w.seconds+seconds)
+	w.engine.load += w.seconds - before
+}
 
 // reduce says that n tasks of a grant are the worker's no longer.
 func (w *worker) reduce(g *grant, n int) {
 	before := w.spare()
 	w.held -= n
-	w.seconds = max(0, w.seconds-g.cost*float64(n))
+	w.load(-g.cost * float64(n))
 	w.engine.spare += w.spare() - before
 }
 
@@ -132,8 +155,7 @@ func (w *worker) remove(g *grant) {
 		}
 	}
 	if g.dead {
-		w.abandoned--
-		w.engine.abandoned--
+		w.giveUp(-1)
 	} else {
 		w.reduce(g, g.left().len())
 	}
@@ -142,7 +164,7 @@ func (w *worker) remove(g *grant) {
 		w.alone = false
 	}
 	if len(w.grants) == 0 {
-		w.seconds = 0
+		w.load(-w.seconds)
 		w.since = time.Now()
 	}
 	delete(w.engine.grants, g.id)
@@ -157,8 +179,7 @@ func (w *worker) abandon(g *grant) {
 	w.reduce(g, g.left().len())
 	g.dead = true
 	g.at = time.Now()
-	w.abandoned++
-	w.engine.abandoned++
+	w.giveUp(1)
 }
 
 // classify says what the worker may be given.
@@ -173,7 +194,7 @@ func (w *worker) classify() class {
 		return full
 	case len(w.grants) < e.opts.Concurrency:
 		return slot
-	case w.abandoned == 0 && len(e.suspects) == 0 && w.seconds < pipelineSeconds*float64(e.opts.Concurrency) &&
+	case w.abandoned == 0 && !w.late && len(e.suspects) == 0 && w.seconds < pipelineSeconds*float64(e.opts.Concurrency) &&
 		len(w.grants) < e.opts.Concurrency+pipelineGrants && w.bytes < pipelineBytes:
 		return room
 	}

@@ -22,6 +22,8 @@ const (
 	// Announce: each task's start is told before it begins, so that a lost
 	// worker's started tasks are known exactly.
 	Announce Flags = 1 << iota
+	// Inline: one task, so short that the goroutine that reads may run it.
+	Inline
 	// StopOnError: tasks behind a failed one are not run.
 	StopOnError
 )

@@ -36,7 +36,14 @@ type grant struct {
 	errors []wire.TaskError
 	mark   time.Time // when sent was last raised
 	stuck  bool      // the task that runs was given up for its time
+	told   bool      // the only task was announced late
 }
+
+// flushed says that the grant's results are sent from time to time.
+func (g *grant) flushed() bool { return g.Count > 1 && g.Flags&wire.Announce == 0 }
+
+// unannounced says that the grant is one task which was thought to be short.
+func (g *grant) unannounced() bool { return g.Count == 1 && g.Flags&wire.Announce == 0 }
 
 // next starts a task and says which, or that none is to be started.
 func (g *grant) next() (i int, ok bool) {
@@ -222,7 +229,13 @@ func (g *grant) overdue(i int, timeout time.Duration) {
 	if !running || g.started() != i+1 {
 		return
 	}
+	// The time until now is task i's, not that of those before it.
+	began := time.Now().Add(-timeout)
+	if began.Before(g.mark) {
+		began = g.mark
+	}
 	g.send(wire.Results{Started: -1}, i)
+	g.mark = began
 	if tell {
 		g.worker.link.Post(wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: g.ID, From: from}}})...)
 	}

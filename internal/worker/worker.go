@@ -20,13 +20,14 @@ import (
 // flushInterval is how long finished results may wait for others.
 const flushInterval = 2 * time.Millisecond
 
-// patience is about how long a task known to be short may keep the reading
-// goroutine before another one takes over the reading.
-const patience = time.Millisecond
+// patience is about how long a task thought to be short may run before its
+// start is announced, and the reading left to another goroutine.
+const patience = 5 * time.Millisecond
 
 // Link is the connection to the parent.
 type Link interface {
-	Next() (kind wire.Kind, frames [][]byte, err error)
+	// Next waits for the next message; alone says that nothing runs.
+	Next(alone bool) (kind wire.Kind, frames [][]byte, err error)
 	Post(frames ...[]byte) error
 	Send(ctx context.Context, frames ...[]byte) error
 }
@@ -45,6 +46,7 @@ type Worker struct {
 	link Link
 	ctx  context.Context
 
+	active  atomic.Int32  // grants that run
 	turn    atomic.Uint64 // of the reading goroutine: odd while it runs a task
 	watched atomic.Bool   // somebody looks after it
 
@@ -85,12 +87,13 @@ func (w *Worker) end(err error) {
 	})
 }
 
-// lead reads the parent's messages. A single task that is known to be short is
-// run by the reading goroutine itself, which saves it the way to another one;
-// before anything else is run another goroutine takes over the reading.
+// lead reads the parent's messages. A single task that is known to be very
+// short is run by the reading goroutine itself, which saves it the way to
+// another one; before anything else is run another goroutine takes over the
+// reading.
 func (w *Worker) lead() {
 	for {
-		kind, frames, err := w.link.Next()
+		kind, frames, err := w.link.Next(w.active.Load() == 0)
 		var g *grant
 		if err == nil {
 			g, err = w.take(kind, frames)
@@ -104,13 +107,15 @@ func (w *Worker) lead() {
 		if g == nil {
 			continue
 		}
-		if g.Count > 1 || g.Flags&wire.Announce != 0 {
+		if g.unannounced() {
+			w.watch()
+		}
+		if g.Flags&wire.Inline == 0 {
 			go w.lead()
 			w.work(g)
 			return
 		}
 		turn := w.turn.Add(1) // odd: this goroutine leads and works
-		w.watch()
 		w.work(g)
 		if !w.turn.CompareAndSwap(turn, turn+1) {
 			return
@@ -118,31 +123,58 @@ func (w *Worker) lead() {
 	}
 }
 
-// watch has somebody look after the leader for as long as there is work.
+// watch has somebody look after the tasks that were thought to be short, for
+// as long as there are such.
 func (w *Worker) watch() {
 	if w.watched.CompareAndSwap(false, true) {
-		w.look(w.turn.Load() - 1)
+		w.look(w.turn.Load())
 	}
 }
 
-// look comes back after patience. If the leader still is where it was, its
-// task has turned out long, and another goroutine leads from now on.
+// look comes back after patience. Tasks that have been running for as long are
+// announced now. If one of them keeps the reading goroutine, another one leads
+// from now on.
 func (w *Worker) look(before uint64) {
 	time.AfterFunc(patience, func() {
 		now := w.turn.Load()
-		switch {
-		case now != before:
-			w.look(now)
-		case now%2 == 1 && w.turn.CompareAndSwap(now, now+1):
+		stuck := now == before && now%2 == 1 && w.turn.CompareAndSwap(now, now+1)
+		if w.announceLate() || now != before {
+			w.look(w.turn.Load())
+		} else {
 			w.watched.Store(false)
-			w.lead()
-		default:
-			w.watched.Store(false)
-			if now = w.turn.Load(); now != before {
-				w.watch()
+			if w.turn.Load() != now && !stuck {
+				w.watch() // a task has come in between
 			}
 		}
+		if stuck {
+			w.lead()
+		}
 	})
+}
+
+// announceLate tells which single tasks have been running for long, and says
+// whether others run that may yet do so.
+func (w *Worker) announceLate() (others bool) {
+	w.mu.Lock()
+	var running []*grant
+	for g := range w.running {
+		if g.unannounced() {
+			running = append(running, g)
+		}
+	}
+	w.mu.Unlock()
+	for _, g := range running {
+		g.mu.Lock()
+		switch {
+		case g.mark.IsZero() || time.Since(g.mark) < patience/2:
+			others = true
+		case g.sent == 0 && g.started() == 1 && !g.stuck && !g.told:
+			g.told = true
+			g.send(wire.Results{Started: 0}, 0)
+		}
+		g.mu.Unlock()
+	}
+	return others
 }
 
 // work runs a grant, and then those that wait.
@@ -170,7 +202,8 @@ func (w *Worker) waiting() *grant {
 // start enters a grant among the running ones; mu is held.
 func (w *Worker) start(g *grant) {
 	w.running[g] = struct{}{}
-	if g.Count == 1 || g.Flags&wire.Announce != 0 || w.flushing {
+	w.active.Add(1)
+	if !g.flushed() || w.flushing {
 		return
 	}
 	w.flushing = true
@@ -247,6 +280,7 @@ func (w *Worker) finished(g *grant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.running, g)
+	w.active.Add(-1)
 	w.rest()
 }
 
@@ -255,7 +289,7 @@ func (w *Worker) flush() {
 	w.mu.Lock()
 	var behind []*grant
 	for g := range w.running {
-		if g.Count > 1 && g.Flags&wire.Announce == 0 {
+		if g.flushed() {
 			behind = append(behind, g)
 		}
 	}

@@ -1,0 +1,54 @@
+package fiber_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fiber-go/fiber"
+)
+
+// steps counts how long n takes to reach 1 when even numbers are halved and
+// odd ones become 3n+1.
+var steps = fiber.Register("steps", func(ctx context.Context, n int) (int, error) {
+	count := 0
+	for ; n != 1; count++ {
+		if n%2 == 0 {
+			n /= 2
+		} else {
+			n = 3*n + 1
+		}
+	}
+	return count, nil
+})
+
+// upward yields n, n+1 and so on, without end.
+func upward(n int) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for ; yield(n); n++ {
+		}
+	}
+}
+
+// The input never ends; leaving the loop does.
+func ExampleIMap() {
+	ctx := context.Background()
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+
+	n := 0
+	for count, err := range fiber.IMap(ctx, pool, steps, upward(1)) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if n++; count > 100 {
+			fmt.Printf("%d is the first that takes more than 100 steps: %d\n", n, count)
+			break
+		}
+	}
+	// Output: 27 is the first that takes more than 100 steps: 111
+}

@@ -1,0 +1,47 @@
+package fiber_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fiber-go/fiber"
+)
+
+// row asks for the sum of one row of a matrix. The matrix itself does not
+// travel with it, only its name does.
+type row struct {
+	Matrix *fiber.Shared[[][]float64]
+	Index  int
+}
+
+var sumRow = fiber.Register("sumRow", func(ctx context.Context, r row) (float64, error) {
+	matrix, err := r.Matrix.Get(ctx) // fetched once by each worker
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for _, x := range matrix[r.Index] {
+		sum += x
+	}
+	return sum, nil
+})
+
+func ExampleShare() {
+	ctx := context.Background()
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+
+	matrix, err := fiber.Share(ctx, [][]float64{{1, 2}, {3, 4}, {5, 6}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer matrix.Close()
+	sums, err := fiber.Map(ctx, pool, sumRow, []row{{matrix, 0}, {matrix, 1}, {matrix, 2}})
+	fmt.Println(sums, err)
+	// Output: [3 7 11] <nil>
+}
