@@ -5,10 +5,13 @@ import (
 	"fmt"
 
 	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/meta"
 )
 
-// same is the no-op of the rows that measure what a task costs.
-var same = fiber.Register("bench.same", func(_ context.Context, i int) (int, error) { return i, nil })
+// same is the no-op of the rows that measure what a task costs. Like all
+// functions measured here it asks for one CPU, which is what a process of
+// multiprocessing has.
+var same = fiber.Register("bench.same", func(_ context.Context, i int) (int, error) { return i, nil }, meta.CPU(1))
 
 var applyRows = []row{{
 	name: "apply/int", unit: duration, pairs: 25, open: openApply,

@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/meta"
 )
 
 // echoBytes is the size of both bodies: ten million bytes, or 1.25 million float64.
 const echoBytes = 10_000_000
 
 var (
-	sameBytes  = fiber.Register("bench.sameBytes", func(_ context.Context, b []byte) ([]byte, error) { return b, nil })
-	sameFloats = fiber.Register("bench.sameFloats", func(_ context.Context, xs []float64) ([]float64, error) { return xs, nil })
+	sameBytes  = fiber.Register("bench.sameBytes", func(_ context.Context, b []byte) ([]byte, error) { return b, nil }, meta.CPU(1))
+	sameFloats = fiber.Register("bench.sameFloats", func(_ context.Context, xs []float64) ([]float64, error) { return xs, nil }, meta.CPU(1))
 )
 
 var echoRows = []row{

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/meta"
 )
 
 // whoAmI answers with its worker's process id, late enough for the others to get a task too.
 var whoAmI = fiber.Register("bench.whoAmI", func(context.Context, int) (int, error) {
 	time.Sleep(20 * time.Millisecond)
 	return os.Getpid(), nil
-})
+}, meta.CPU(1))
 
 // workerPIDs returns the process ids of a pool's workers, of which there are n.
 func workerPIDs(ctx context.Context, pool *fiber.Pool, n int) ([]int, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/meta"
 )
 
 const sleepWorkers = 5
@@ -14,7 +15,7 @@ const sleepWorkers = 5
 var nap = fiber.Register("bench.nap", func(_ context.Context, d time.Duration) (time.Duration, error) {
 	time.Sleep(d)
 	return d, nil
-})
+}, meta.CPU(1))
 
 // sleepRows make up the batches by their pairs: 5000 sleeps of 1 ms are 10 turns of 100 rounds of 5.
 var sleepRows = []row{

@@ -302,7 +302,10 @@ func (c *Conn) Close() error {
 // finish ends the connection for err and closes the socket.
 func (c *Conn) finish(err error) {
 	undelivered := c.stop(err)
-	c.closed.Do(func() { closeSocket(c.nc, err == ErrClosed && !undelivered) })
+	c.closed.Do(func() {
+		c.r.cut.Store(true)
+		closeSocket(c.nc, err == ErrClosed && !undelivered)
+	})
 }
 
 // writeFailed ends the connection but leaves Recv what had arrived, so that what

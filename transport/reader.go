@@ -44,6 +44,7 @@ type reader struct {
 
 	err error // what ended the stream
 
+	cut     atomic.Bool // the socket is being closed, and reads may have gaps
 	waiting atomic.Bool // a read is blocked in the socket
 	heard   atomic.Bool // something was read since the last heartbeat
 	fresh   *atomic.Bool
@@ -206,6 +207,9 @@ func (r *reader) read(p []byte) (int, error) {
 	r.waiting.Store(true)
 	n, err := r.nc.Read(p)
 	r.waiting.Store(false)
+	if r.cut.Load() {
+		return 0, net.ErrClosed
+	}
 	if n > 0 {
 		r.heard.Store(true)
 		r.fresh.Store(true)

@@ -65,7 +65,13 @@ func stopReading(nc net.Conn) {
 // closeSocket closes nc. A TLS connection says goodbye only when it is closed
 // with everything delivered: the peer can tell then, and a peer that is stuck
 // holds nobody up.
+//
+// What is unread, heartbeats most likely, is read first: closing a socket over
+// it would reset the connection, and take back what the peer has not got yet.
 func closeSocket(nc net.Conn, goodbye bool) {
+	if raw := rawConn(plain(nc)); raw != nil {
+		_ = raw.Control(discard)
+	}
 	if !goodbye {
 		nc = plain(nc)
 	}

@@ -28,3 +28,14 @@ func readable(fd uintptr) bool {
 }
 
 func shutRead(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) }
+
+// discard reads what is there, within bounds.
+func discard(fd uintptr) {
+	var buf [4 << 10]byte
+	for range 64 {
+		n, _, err := unix.Recvfrom(int(fd), buf[:], unix.MSG_DONTWAIT)
+		if n <= 0 || err != nil {
+			return
+		}
+	}
+}

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -315,7 +314,7 @@ func (w *writer) stop(err error) (undelivered bool) {
 // Write takes framed bytes from the codec; the lock is held.
 func (w *writer) Write(p []byte) (int, error) {
 	if w.err != nil {
-		return 0, io.ErrClosedPipe
+		return 0, w.err
 	}
 	w.out.add(p)
 	return len(p), nil
