@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // selfPath is the running executable: the same file even after a build has
@@ -13,12 +14,15 @@ func selfPath() string { return "/proc/self/exe" }
 
 // The kernel sends a parent-death signal when the *thread* that forked ends,
 // not the process (prctl(2), PR_SET_PDEATHSIG). So one locked thread does all
-// the forking, and lives as long as any of its children does.
+// the forking, lives as long as any of its children does, and a moment longer,
+// since another one is often about to start.
 var launcher struct {
 	sync.Mutex
-	requests chan launch
-	jobs     int // running, and about to
+	requests chan launch // nil when there is no thread
+	jobs     int         // running, and about to
 }
+
+const launcherIdle = 100 * time.Millisecond
 
 type launch struct {
 	path string
@@ -36,7 +40,7 @@ type launched struct {
 func start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	attr.Sys = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	launcher.Lock()
-	if launcher.jobs == 0 {
+	if launcher.requests == nil {
 		launcher.requests = make(chan launch)
 		go launcherThread(launcher.requests)
 	}
@@ -57,9 +61,17 @@ func released() {
 	launcher.Lock()
 	defer launcher.Unlock()
 	launcher.jobs--
-	if launcher.jobs == 0 {
-		close(launcher.requests)
+	if launcher.jobs > 0 {
+		return
 	}
+	time.AfterFunc(launcherIdle, func() {
+		launcher.Lock()
+		defer launcher.Unlock()
+		if launcher.jobs == 0 && launcher.requests != nil {
+			close(launcher.requests)
+			launcher.requests = nil
+		}
+	})
 }
 
 func launcherThread(requests <-chan launch) {

@@ -72,6 +72,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, err
 	}
+	go Build() // while the handshake is on its way
 	nc, err := transport.Inherit(boot.FD)
 	if err != nil {
 		return nil, fmt.Errorf("fiber: the inherited socket: %w", err)
