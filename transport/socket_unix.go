@@ -6,13 +6,13 @@ import "golang.org/x/sys/unix"
 
 const nonBlocking = true
 
-// writeSome makes one write to a socket, without waiting for it.
+// writeSome makes one write to a non-blocking socket.
 func writeSome(fd uintptr, bufs [][]byte) (n int, err error) {
 	for {
 		if len(bufs) == 1 {
-			n, err = unix.SendmsgN(int(fd), bufs[0], nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			n, err = unix.Write(int(fd), bufs[0])
 		} else {
-			n, err = unix.SendmsgBuffers(int(fd), bufs, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			n, err = unix.Writev(int(fd), bufs)
 		}
 		if err != unix.EINTR {
 			return max(n, 0), err

@@ -103,9 +103,10 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		return nil, c.failed(ctx, "making its socket", err)
 	}
 	id := n.Run + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(serial)
-	boot, err := json.Marshal(wire.Bootstrap{Process: id, Build: Build(), FD: 3})
+	boot, err := json.Marshal(wire.Bootstrap{Process: id, Build: Build(), FD: 3,
+		MaxMessage: int64(n.Config.MaxMessage), Heartbeat: n.Config.HeartbeatInterval})
 	if err != nil {
-		panic(err) // two strings and a number
+		panic(err) // strings and numbers
 	}
 	stdout, stderr := n.outputs(&c.tail)
 	c.job, err = n.Backend.Launch(ctx, backend.JobSpec{

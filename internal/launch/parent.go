@@ -79,7 +79,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	}
 	// A parent on this machine may be stopped for as long as its user likes;
 	// its death is an end of file.
-	conn, err := transport.Open(nc, false, transport.Options{HeartbeatTimeout: -1})
+	conn, err := transport.Open(nc, false, transport.Options{MaxMessage: boot.MaxMessage, HeartbeatInterval: boot.Heartbeat, HeartbeatTimeout: -1})
 	if err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)

@@ -219,7 +219,7 @@ func (e *Engine) unsendable(g *grant, cause error) {
 	grants := e.dispatch()
 	e.mu.Unlock()
 	if bad >= 0 {
-		e.deliver(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
+		e.fault(c, bad, cause)
 	}
 	e.send(grants)
 }

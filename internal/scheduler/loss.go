@@ -29,7 +29,8 @@ func (e *Engine) lost(w *worker) {
 	type loss struct {
 		call *Call
 		at   int
-		n    int
+		n    int // which of its losses this is loss
+		tell func()
 	}
 	var losses []loss
 	for i := len(w.grants) - 1; i >= 0; i-- {
@@ -69,7 +70,7 @@ func (e *Engine) lost(w *worker) {
 	case e.opts.MaxAttempts == 1:
 		// A started task is never run again.
 		for _, s := range suspects {
-			losses = append(losses, loss{s.call, s.lo, 1})
+			losses = append(losses, loss{call: s.call, at: s.lo, n: 1})
 		}
 		suspects = nil
 	case len(suspects) == 1 && known && suspects[0].len() == 1:
@@ -79,14 +80,16 @@ func (e *Engine) lost(w *worker) {
 		}
 		s.call.attempts[s.lo]++
 		if n := s.call.attempts[s.lo]; n >= e.opts.MaxAttempts {
-			losses = append(losses, loss{s.call, s.lo, n})
+			losses = append(losses, loss{call: s.call, at: s.lo, n: n})
 			suspects = nil
 		}
 	}
 	e.suspects = append(suspects, e.suspects...)
 	for i := range losses {
 		e.stats.TasksRetried--
-		losses[i].call.delivering = append(losses[i].call.delivering, span{losses[i].at, losses[i].at + 1})
+		c, at := losses[i].call, losses[i].at
+		c.delivering = append(c.delivering, span{at, at + 1})
+		losses[i].tell = e.failedAt(c, at)
 	}
 	e.scale()
 	grants := e.dispatch()
@@ -94,15 +97,7 @@ func (e *Engine) lost(w *worker) {
 	e.mu.Unlock()
 	e.send(grants)
 	for _, l := range losses {
-		e.mu.Lock()
-		var notify []*worker
-		if l.call.opts.StopOnError && !l.call.finished {
-			notify = e.limit(l.call, l.at+1)
-		}
-		e.mu.Unlock()
-		for _, other := range notify {
-			other.cancel(l.call.id, l.call.limit)
-		}
+		l.tell()
 		err := e.opts.Lost(w.proc, l.call.opts.Func, l.n, e.opts.MaxAttempts)
 		e.delivered(l.call, span{l.at, l.at + 1}, nil, []Failure{{l.at, err}})
 	}

@@ -65,9 +65,9 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	if wanted {
 		c.delivering = append(c.delivering, span{lo, hi})
 	}
-	var notify []*worker
-	if wanted && c.opts.StopOnError && len(r.Errors) > 0 {
-		notify = e.limit(c, g.lo+r.Errors[0].Index+1)
+	tell := func() {}
+	if wanted && len(r.Errors) > 0 {
+		tell = e.failedAt(c, g.lo+r.Errors[0].Index)
 	}
 	if r.Stuck {
 		w.abandon(g)
@@ -87,9 +87,7 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	grants := e.dispatch()
 	e.mu.Unlock()
 	e.send(grants)
-	for _, other := range notify {
-		other.cancel(c.id, c.limit)
-	}
+	tell()
 	if wanted {
 		var failures []Failure
 		for i := range r.Errors {
@@ -104,11 +102,13 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	return nil
 }
 
-// limit says that a call's tasks from an index on are not wanted any more,
-// since one before it failed. It lists the workers to tell.
-func (e *Engine) limit(c *Call, limit int) []*worker {
-	if limit >= c.limit {
-		return nil
+// failedAt takes in that task i of a call has failed: where the call stops at
+// an error, the tasks behind it are not wanted any more. What it returns is to
+// be called without the lock.
+func (e *Engine) failedAt(c *Call, i int) (tell func()) {
+	limit := i + 1
+	if !c.opts.StopOnError || c.finished || limit >= c.limit {
+		return func() {}
 	}
 	c.limit = limit
 	c.unresolved = max(0, min(c.total, limit)-c.fresh)
@@ -146,22 +146,22 @@ func (e *Engine) limit(c *Call, limit int) []*worker {
 	if !c.hasWork() {
 		e.dequeue(c)
 	}
-	return notify
+	return func() {
+		for _, w := range notify {
+			w.cancel(c.id, limit)
+		}
+	}
 }
 
-// deliver hands the outcome of tasks that no worker holds to their source.
-func (e *Engine) deliver(c *Call, s span, value [][]byte, failures []Failure) {
+// fault hands the failure of a task that no worker holds to its source.
+func (e *Engine) fault(c *Call, i int, err error) {
+	s, failures := span{i, i + 1}, []Failure{{i, err}}
 	e.mu.Lock()
 	c.delivering = append(c.delivering, s)
-	var notify []*worker
-	if c.opts.StopOnError && len(failures) > 0 && !c.finished {
-		notify = e.limit(c, failures[0].Index+1)
-	}
+	tell := e.failedAt(c, s.lo)
 	e.mu.Unlock()
-	for _, w := range notify {
-		w.cancel(c.id, c.limit)
-	}
-	e.delivered(c, s, value, failures)
+	tell()
+	e.delivered(c, s, nil, failures)
 }
 
 // delivered hands an outcome that is noted in the call's delivering to the

@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/fiber-go/fiber/internal/config"
+import (
+	"time"
+
+	"github.com/fiber-go/fiber/internal/config"
+)
 
 // Bootstrap is what a child finds in its environment: where its parent is and
 // which process it is to be.
@@ -8,6 +12,9 @@ type Bootstrap struct {
 	Process string `json:"process"` // the child's id within the run
 	Build   string `json:"build"`   // the parent's build
 	FD      int    `json:"fd"`      // the inherited socket
+	// What the child must know of the configuration before it is given it.
+	MaxMessage int64         `json:"max_message"`
+	Heartbeat  time.Duration `json:"heartbeat"`
 }
 
 // Hello is a child's first message.
