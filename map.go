@@ -174,7 +174,7 @@ func (a *apply[Out]) Finish(err error) {
 	a.resolve(a.out, fromEngine(a.failed))
 }
 
-func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts []CallOption) (*apply[Out], *scheduler.Call, error) {
+func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, leads bool, opts []CallOption) (*apply[Out], *scheduler.Call, error) {
 	o, err := prepare(ctx, pool, fn, opts)
 	if err != nil {
 		return nil, nil, err
@@ -192,7 +192,9 @@ func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out]
 	if err := pool.fits(frames); err != nil {
 		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
-	call, err := pool.engine.Submit(a, 1, false, o.engine(fn.Name(), false))
+	eo := o.engine(fn.Name(), false)
+	eo.Leads = leads
+	call, err := pool.engine.Submit(a, 1, false, eo)
 	return a, call, err
 }
 
@@ -205,10 +207,11 @@ func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out]
 // The argument is not to be changed until Apply returns.
 func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) (Out, error) {
 	var zero Out
-	a, call, err := submitApply(ctx, pool, fn, in, opts)
+	a, call, err := submitApply(ctx, pool, fn, in, true, opts)
 	if err != nil {
 		return zero, err
 	}
+	call.Lead(a.done)
 	if ctx.Done() == nil {
 		<-a.done
 		return a.value, a.err
@@ -227,7 +230,7 @@ func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in I
 // that Apply would return at once come from the future, too.
 func ApplyAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) *Future[Out] {
 	var zero Out
-	a, call, err := submitApply(ctx, pool, fn, in, opts)
+	a, call, err := submitApply(ctx, pool, fn, in, false, opts)
 	if err != nil {
 		f := newFuture[Out]()
 		f.resolve(zero, err)

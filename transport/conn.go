@@ -222,7 +222,7 @@ func (c *Conn) frame(frames [][]byte) error {
 // Recv waits for the next message. The frames are fresh memory and belong to
 // the caller. One goroutine at a time may call it.
 //
-// The error is io.EOF when the peer has closed the connection between two
+// The error is ErrInterrupted after Interrupt, which is no end; or io.EOF when the peer has closed the connection between two
 // messages, ErrClosed after Close, ErrSilent, ErrProtocol, *SizeError, or the
 // socket's own; it ends the connection. After a failed write Recv still returns
 // what the peer had sent before.
@@ -231,9 +231,20 @@ func (c *Conn) Recv() ([][]byte, error) {
 	if err == nil {
 		return msg.Frames, nil
 	}
+	if errors.Is(err, ErrInterrupted) {
+		return nil, ErrInterrupted
+	}
 	err = c.readError(err)
 	c.finish(err)
 	return nil, err
+}
+
+// Interrupt has the Recv that waits, or else the next one, return
+// ErrInterrupted, unless it is in the middle of a message. The connection is as
+// before.
+func (c *Conn) Interrupt() {
+	c.r.interrupt.Store(true)
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 }
 
 // readError tells what a failed read means.

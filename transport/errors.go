@@ -13,6 +13,8 @@ var (
 	ErrSilent = errors.New("transport: peer is silent")
 	// ErrProtocol is the end of a connection whose peer does not keep to ZMTP.
 	ErrProtocol = errors.New("transport: protocol violation")
+	// ErrInterrupted is what Recv gives after Interrupt; the connection goes on.
+	ErrInterrupted = errors.New("transport: receive interrupted")
 	// ErrAuth says that the peer could not prove that it belongs to this run.
 	ErrAuth = errors.New("transport: peer is not of this run")
 )

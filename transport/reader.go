@@ -2,10 +2,13 @@ package transport
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -44,10 +47,11 @@ type reader struct {
 
 	err error // what ended the stream
 
-	cut     atomic.Bool // the socket is being closed, and reads may have gaps
-	waiting atomic.Bool // a read is blocked in the socket
-	heard   atomic.Bool // something was read since the last heartbeat
-	fresh   *atomic.Bool
+	cut       atomic.Bool // the socket is being closed, and reads may have gaps
+	waiting   atomic.Bool // a read is blocked in the socket
+	heard     atomic.Bool // something was read since the last heartbeat
+	interrupt atomic.Bool // a deadline has passed that is to interrupt a read
+	fresh     *atomic.Bool
 }
 
 func newReader(nc net.Conn, fresh *atomic.Bool, command func([]byte) error) *reader {
@@ -64,8 +68,11 @@ func (r *reader) Read(p []byte) (n int, err error) {
 	case r.err != nil || len(p) == 0:
 		return 0, r.err
 	case len(r.header) == 0 && r.payload == 0:
-		if r.err = r.next(); r.err != nil {
-			return 0, r.err
+		if err := r.next(); err != nil {
+			if err != ErrInterrupted { // that one passes
+				r.err = err
+			}
+			return 0, err
 		}
 		fallthrough
 	case len(r.header) > 0:
@@ -206,6 +213,14 @@ func (r *reader) fill(n int) error {
 func (r *reader) read(p []byte) (int, error) {
 	r.waiting.Store(true)
 	n, err := r.nc.Read(p)
+	for errors.Is(err, os.ErrDeadlineExceeded) && r.interrupt.Swap(false) {
+		_ = r.nc.SetReadDeadline(time.Time{})
+		if r.between() {
+			err = ErrInterrupted
+			break
+		}
+		n, err = r.nc.Read(p) // in the middle of a message it goes on
+	}
 	r.waiting.Store(false)
 	if r.cut.Load() {
 		return 0, net.ErrClosed

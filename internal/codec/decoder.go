@@ -27,9 +27,10 @@ func (d *decoder) put() {
 }
 
 func (d *decoder) enter(t reflect.Type) error {
-	if d.depth++; d.depth > maxDepth {
+	if d.depth == maxDepth {
 		return fail(t, "nested more than %d levels deep", maxDepth)
 	}
+	d.depth++
 	return nil
 }
 

@@ -46,9 +46,10 @@ func (e *encoder) result() [][]byte {
 }
 
 func (e *encoder) enter(t reflect.Type) error {
-	if e.depth++; e.depth > maxDepth {
+	if e.depth == maxDepth {
 		return fail(t, "nested more than %d levels deep, or a cycle", maxDepth)
 	}
+	e.depth++ // only now: who is refused does not leave, and those above count on it
 	return nil
 }
 

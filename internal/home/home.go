@@ -8,6 +8,8 @@ package home
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/launch"
@@ -61,7 +63,10 @@ func (h *Home) Keep(value [][]byte) (Ref, error) {
 		return Ref{}, launch.ErrShutdown
 	}
 	if h.listener == nil {
-		l, err := transport.ListenUnix(h.node.Config.RuntimeDir, h.node.Credentials, h.node.TransportOptions(true))
+		if err := os.Mkdir(h.directory(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return Ref{}, err
+		}
+		l, err := transport.ListenUnix(h.directory(), h.node.Credentials, h.node.TransportOptions(true))
 		if err != nil {
 			return Ref{}, err
 		}
@@ -72,6 +77,12 @@ func (h *Home) Keep(value [][]byte) (Ref, error) {
 	h.lastID++
 	h.objects[h.lastID] = &object{value: value, holders: map[*transport.Conn]struct{}{}}
 	return Ref{h.listener.Endpoint(), h.lastID}, nil
+}
+
+// directory is the run's, with the sockets of all its processes in it, so
+// that the root can clear up after those that were killed.
+func (h *Home) directory() string {
+	return filepath.Join(h.node.Config.RuntimeDir, "fiber-"+h.node.Run)
 }
 
 // Local gives the frames of an object of this home.
@@ -160,7 +171,8 @@ func (h *Home) serve(conn *transport.Conn) {
 	}
 }
 
-// Close ends all connections and forgets all objects.
+// Close ends all connections and forgets all objects. The root closes its
+// home when no other process of the run is left.
 func (h *Home) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -179,4 +191,7 @@ func (h *Home) Close() {
 		listener.Close()
 	}
 	h.running.Wait()
+	if h.node.Parent == nil {
+		os.RemoveAll(h.directory())
+	}
 }

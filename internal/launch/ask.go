@@ -39,10 +39,15 @@ func (p *Parent) ask(ctx context.Context, what string, n int, held []string) ([]
 	case <-p.conn.Done():
 		return nil, p.conn.Err()
 	case <-ctx.Done():
-		// The answer may still come; what it gives goes back.
+		// The answer may still come, or have come just now; what it gives goes back.
 		p.mu.Lock()
 		p.late[id] = struct{}{}
 		p.mu.Unlock()
+		select {
+		case a := <-reply:
+			p.answered(a)
+		default:
+		}
 		return nil, ctx.Err()
 	}
 }
@@ -50,13 +55,13 @@ func (p *Parent) ask(ctx context.Context, what string, n int, held []string) ([]
 // answered takes an answer in.
 func (p *Parent) answered(a wire.Answer) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	reply := p.answers[a.ID]
 	_, late := p.late[a.ID]
 	delete(p.late, a.ID)
-	p.mu.Unlock()
 	switch {
 	case reply != nil && !late:
-		reply <- a
+		reply <- a // under the lock, or whoever asked could leave without it
 	case len(a.Held) > 0:
 		p.conn.Post(wire.MustPack(wire.KindAsk, wire.Ask{What: askGPUBack, Held: a.Held})...)
 	}

@@ -61,6 +61,7 @@ type Child struct {
 	tail tail
 	pid  int
 
+	turn     turn
 	resident atomic.Int64
 	done     chan struct{}
 
@@ -88,7 +89,7 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.Config.StartTimeout,
 		fmt.Errorf("not up after %v (start_timeout)", n.Config.StartTimeout))
 	defer cancel()
-	c := &Child{node: n, spec: spec, done: make(chan struct{})}
+	c := &Child{node: n, spec: spec, done: make(chan struct{}), turn: turn{resume: make(chan struct{}, 1)}}
 	c.asks, c.stopAsks = context.WithCancel(context.Background())
 	release := func() {}
 	var devices []string
@@ -261,44 +262,44 @@ func (c *Child) watch(release func()) {
 	close(c.done)
 }
 
-func (c *Child) read() error {
-	for {
-		frames, err := c.conn.Recv()
-		if err != nil {
+// readOne waits for one message and handles it.
+func (c *Child) readOne() error {
+	frames, err := c.conn.Recv()
+	if err != nil {
+		return err
+	}
+	switch kind := wire.KindOf(frames); kind {
+	case wire.KindDone:
+		var done wire.Done
+		if err := wire.Unpack(frames, &done); err != nil {
 			return err
 		}
-		switch kind := wire.KindOf(frames); kind {
-		case wire.KindDone:
-			var done wire.Done
-			if err := wire.Unpack(frames, &done); err != nil {
-				return err
-			}
-			c.mu.Lock()
-			c.exit.Err, c.exit.Returned = done.Err, true
-			c.mu.Unlock()
-			if c.spec.Handle != nil {
-				c.spec.Handle(kind, frames)
-			}
-		case wire.KindStatus:
-			var status wire.Status
-			if err := wire.Unpack(frames, &status); err != nil {
-				return err
-			}
-			c.resident.Store(status.Resident)
-		case wire.KindAsk:
-			var ask wire.Ask
-			if err := wire.Unpack(frames, &ask); err != nil {
-				return err
-			}
-			c.asking.Add(1)
-			go c.answer(ask)
-		default:
-			if c.spec.Handle == nil {
-				return fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
-			}
+		c.mu.Lock()
+		c.exit.Err, c.exit.Returned = done.Err, true
+		c.mu.Unlock()
+		if c.spec.Handle != nil {
 			c.spec.Handle(kind, frames)
 		}
+	case wire.KindStatus:
+		var status wire.Status
+		if err := wire.Unpack(frames, &status); err != nil {
+			return err
+		}
+		c.resident.Store(status.Resident)
+	case wire.KindAsk:
+		var ask wire.Ask
+		if err := wire.Unpack(frames, &ask); err != nil {
+			return err
+		}
+		c.asking.Add(1)
+		go c.answer(ask)
+	default:
+		if c.spec.Handle == nil {
+			return fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
+		}
+		c.spec.Handle(kind, frames)
 	}
+	return nil
 }
 
 // Post queues a message for the child; see transport.Conn.Post.

@@ -40,6 +40,7 @@ type CallOptions struct {
 	Chunk       int           // tasks handed out together; 0 adapts
 	Timeout     time.Duration // for one task; 0 for none
 	StopOnError bool          // tasks behind the first failed one are not wanted
+	Leads       bool          // one task, whose caller will call Lead
 }
 
 // Call is the tasks of one Apply, Map or IMap. The fields are the engine's,
@@ -66,6 +67,7 @@ type Call struct {
 	perTask    float64     // encoded bytes of one input
 	perResult  float64     // of one output
 	finished   bool
+	leads      *worker // the worker whose messages the caller is to read; the caller's
 
 	prev, next *Call // in the engine's ring of calls that have tasks to give
 	queued     bool
@@ -172,6 +174,24 @@ func (c *Call) CloseInput() {
 	finish := e.settle(c)
 	e.mu.Unlock()
 	finish()
+}
+
+// Lead handles what the call's worker says, as long as it is the caller's turn
+// to do so, until done is closed; see launch.Child.Lead. It returns early when
+// somebody else does that.
+func (c *Call) Lead(done <-chan struct{}) {
+	w := c.leads
+	if w == nil {
+		return
+	}
+	w.proc.Lead(done)
+	e := c.engine
+	e.mu.Lock()
+	more := len(w.grants) > 0
+	e.mu.Unlock()
+	if more {
+		w.proc.Attend()
+	}
 }
 
 // Cancel takes the call back: nothing more is delivered, and tasks that run

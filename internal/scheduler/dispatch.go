@@ -138,7 +138,7 @@ func (e *Engine) send(grants []*grant) {
 		if g.tell {
 			flags |= wire.Announce
 		}
-		if g.n == 1 && !g.tell && g.cost < inlineSeconds {
+		if g.brisk() {
 			flags |= wire.Inline
 		}
 		if g.call.opts.StopOnError {
@@ -152,6 +152,9 @@ func (e *Engine) send(grants []*grant) {
 				e.unsendable(g, err)
 			}
 			continue
+		}
+		if g.call.leads != g.w {
+			g.w.proc.Attend()
 		}
 		e.sent(g, value)
 	}

@@ -154,6 +154,11 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 	e.started = true
 	e.enqueue(c)
 	grants := e.dispatch()
+	for _, g := range grants {
+		if g.call == c && c.opts.Leads && g.brisk() {
+			c.leads = g.w
+		}
+	}
 	e.scale()
 	finish := e.settle(c)
 	e.mu.Unlock()

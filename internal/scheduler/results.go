@@ -85,6 +85,9 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	e.reclass(w)
 	e.retire(w)
 	grants := e.dispatch()
+	if c.opts.Leads && g.brisk() && len(w.grants) == 0 {
+		w.proc.StepAside()
+	}
 	e.mu.Unlock()
 	e.send(grants)
 	tell()

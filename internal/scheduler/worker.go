@@ -11,6 +11,10 @@ type Process interface {
 	Name() string
 	// Post queues a message; it does not block.
 	Post(frames ...[]byte) error
+	// StepAside, Attend and Lead say who reads its messages; see launch.Child.
+	StepAside()
+	Attend()
+	Lead(done <-chan struct{})
 	// Stop asks it to end when it holds nothing more.
 	Stop()
 	Terminate() error
@@ -91,6 +95,9 @@ type grant struct {
 	at    time.Time // of the grant, or of giving it up
 	heard time.Time // of the last report
 }
+
+// brisk says that the grant is one task, and known to be very short.
+func (g *grant) brisk() bool { return g.n == 1 && !g.tell && g.cost < inlineSeconds }
 
 // left is the tasks that are not reported.
 func (g *grant) left() span { return span{g.next, g.hi} }
