@@ -1,13 +1,50 @@
-# make test    everything that runs on this machine
-# make race    the same under the race detector
-# make check   gofmt, go vet, staticcheck
-# make fuzz    each fuzz target for 10 s
-# make bench   Fiber beside a raw socket, goroutines and multiprocessing
+# make test    all tests; TESTFLAGS=-v and the like go to go test
+# make race    the same under the race detector, without the longest (needs a C compiler)
+# make check   gofmt, go vet, staticcheck, and go vet for a system other than Linux
+# make fuzz    each fuzz target for FUZZTIME, 10s
+# make bench   Fiber beside bare sockets, goroutines and Python's multiprocessing
 
-.PHONY: test race check fuzz bench
+GO          ?= go
+FUZZTIME    ?= 10s
+STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
+
+.PHONY: help test race check format vet staticcheck darwin fuzz bench
+
+help:
+	@sed -n 's/^# \(make \)/\1/p' Makefile
 
 test:
-	go test -timeout 20m ./...
+	$(GO) test -timeout 20m $(TESTFLAGS) ./...
+
+# The race detector has every process sleep for a second at its exit, unless told not to.
+race:
+	GORACE=atexit_sleep_ms=0 $(GO) test -race -short -timeout 20m $(TESTFLAGS) ./...
+
+check: format vet staticcheck darwin
+
+format:
+	@files=$$(gofmt -l .) || exit; test -z "$$files" || { echo "gofmt would change:"; echo "$$files"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+
+staticcheck:
+	$(GO) run $(STATICCHECK) ./...
+
+# Files for other systems are built as well.
+darwin:
+	GOOS=darwin $(GO) vet ./...
+
+# Without a bound, making one large input smaller may take all of the time.
+fuzz:
+	@set -e; list=$$($(GO) test -list '^Fuzz' ./...); \
+	targets=$$(echo "$$list" | awk '/^Fuzz/ { names[n++] = $$1 } \
+		/^ok/ { for (i = 0; i < n; i++) print $$2, names[i]; n = 0 }'); \
+	test -n "$$targets" || { echo "no fuzz targets found"; exit 1; }; \
+	echo "$$targets" | while read -r package name; do \
+		echo "$$name"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "$$package" </dev/null; \
+	done
 
 bench:
-	go run ./bench
+	$(GO) run ./bench $(BENCHFLAGS)

@@ -144,10 +144,10 @@ workers run out of work at different times.
 
 [ChunkSize] sets the number instead. It is worth it only where Fiber cannot
 know better, for instance when the length of tasks varies wildly, and
-ChunkSize(1) costs less than one might think: messages for tasks known to be
-short still leave together. A chunk binds nobody for long: when a worker is
-idle, what others have not started is taken back from them and given to it.
-So four tasks of a second never share a worker while another has none,
+ChunkSize(1) costs less than one might think: of tasks known to be very short
+several chunks still travel together. A chunk binds nobody for long: when a
+worker is idle, what others have not started is taken back from them and given
+to it. So four tasks of a second never share a worker while another has none,
 whatever their chunk.
 
 # Streams
