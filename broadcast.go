@@ -30,6 +30,9 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("fiber: the shared value: %w", err)
 	}
+	if err := proc.fits(frames); err != nil {
+		return nil, fmt.Errorf("fiber: the shared value: %w", err)
+	}
 	for i, f := range frames[1:] { // these are parts of v itself
 		frames[i+1] = append(make([]byte, 0, len(f)), f...)
 	}
@@ -53,8 +56,12 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 		return zero, err
 	}
 	c := cachedShared(s.ref)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	select {
+	case c.busy <- struct{}{}:
+		defer func() { <-c.busy }()
+	case <-ctx.Done():
+		return zero, ctx.Err()
+	}
 	if c.set {
 		v, ok := c.value.(T)
 		if !ok {
@@ -108,7 +115,7 @@ var sharedCache struct {
 }
 
 type sharedValue struct {
-	mu    sync.Mutex // held while it is fetched
+	busy  chan struct{} // has one in it while somebody fetches it
 	set   bool
 	value any
 }
@@ -118,7 +125,7 @@ func cachedShared(ref home.Ref) *sharedValue {
 	defer sharedCache.Unlock()
 	c := sharedCache.values[ref]
 	if c == nil {
-		c = new(sharedValue)
+		c = &sharedValue{busy: make(chan struct{}, 1)}
 		if sharedCache.values == nil {
 			sharedCache.values = map[home.Ref]*sharedValue{}
 		}

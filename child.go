@@ -35,7 +35,8 @@ func runChild() int {
 		}
 		return 1
 	}
-	if err := startLog(parent.Assign.Config, parent.Assign.Name); err != nil {
+	log, err := openLog(parent.Assign.Config, parent.Assign.Name)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -44,7 +45,7 @@ func runChild() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	node, err := launch.NewChild(parent, b)
+	node, err := launch.NewChild(parent, b, log)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -209,8 +210,11 @@ func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error
 	return <-done
 }
 
-// runWorker serves a pool until it is told to stop.
+// runWorker serves a pool until it is told to stop. It listens while its
+// initializer runs, too, which may have things to ask of the parent.
 func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
+	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten, Panic: flattenPanic})
+	stop.at(w.Abort)
 	if name := parent.Assign.Func; name != "" {
 		if failure := call(ctx, name, parent.Value); failure != nil {
 			finish(parent, failure)
@@ -220,8 +224,6 @@ func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
 	if err := parent.Post(wire.MustPack(wire.KindReady, nil)...); err != nil {
 		return 1
 	}
-	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten, Panic: flattenPanic})
-	stop.at(w.Abort)
 	if err := w.Wait(); err != nil {
 		return 1 // the parent is gone
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"sync/atomic"
 
 	"github.com/fiber-go/fiber/internal/config"
 )
@@ -35,21 +34,21 @@ const (
 	GiB = config.GiB
 )
 
-func loadConfig(code Config) (config.Config, error) {
+// configure makes the configuration of the first process and opens its log.
+func configure(code Config) (config.Config, *slog.Logger, error) {
 	cfg, warnings, err := config.Load(config.Config(code), config.Sources{})
 	if err != nil {
-		return cfg, fmt.Errorf("fiber: %w", err)
+		return cfg, nil, fmt.Errorf("fiber: %w", err)
 	}
+	log, err := openLog(cfg, "MainProcess")
 	for _, w := range warnings {
-		fmt.Fprintln(os.Stderr, "fiber: warning:", w)
+		log.Warn("fiber: " + w)
 	}
-	return cfg, nil
+	return cfg, log, err
 }
 
-var logs atomic.Pointer[slog.Logger]
-
-// startLog opens the log that the configuration names.
-func startLog(cfg config.Config, process string) error {
+// openLog opens the log that the configuration names, for a process.
+func openLog(cfg config.Config, process string) (*slog.Logger, error) {
 	var w io.Writer
 	switch path := config.LogPath(cfg.LogFile, process); path {
 	case config.Stderr:
@@ -59,18 +58,9 @@ func startLog(cfg config.Config, process string) error {
 	default:
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
-			return fmt.Errorf("fiber: log_file: %w", err)
+			return slog.Default(), fmt.Errorf("fiber: log_file: %w", err)
 		}
-		w = f
+		w = f // open as long as the process
 	}
-	logs.Store(slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: config.Level(cfg.LogLevel)})))
-	return nil
-}
-
-// log is where Fiber itself logs.
-func log() *slog.Logger {
-	if l := logs.Load(); l != nil {
-		return l
-	}
-	return slog.Default()
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: config.Level(cfg.LogLevel)})), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/scheduler"
 	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
 )
 
 // ErrClosed is what using a closed pool, shared value or connection gives.
@@ -163,6 +164,9 @@ func flatten(fn string, err error) *wire.Error {
 	e := &wire.Error{Func: fn, Message: err.Error(), Worker: processName(),
 		Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded),
 		Closed: errors.Is(err, ErrClosed)}
+	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(e.Message, "max_message") {
+		e.Message += "; " + whatToDo
+	}
 	sentinels.RLock()
 	for text, sentinel := range sentinels.byText {
 		if errors.Is(err, sentinel) {
@@ -221,13 +225,27 @@ func unflatten(e *wire.Error) *RemoteError {
 	return r
 }
 
+// oneValue takes the index out of an error of encoding the only value.
+func oneValue(err error) error {
+	if e := (*EncodeError)(nil); errors.As(err, &e) {
+		e.Index = -1
+	}
+	return err
+}
+
 // fromEngine is an engine's error as a user sees it.
 func fromEngine(err error) error {
 	if e, ok := err.(*wire.Error); ok {
 		return unflatten(e)
 	}
+	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(err.Error(), "max_message") {
+		return fmt.Errorf("fiber: the argument: %w; %s", err, whatToDo)
+	}
 	return err
 }
+
+// whatToDo stands behind a *transport.SizeError.
+const whatToDo = "set max_message (FIBER_MAX_MESSAGE) higher, or send it in parts"
 
 // kind is one of Fiber's own errors on its way in another one.
 type kind struct {

@@ -117,18 +117,15 @@ func Init(opts ...InitOption) error {
 	for _, o := range opts {
 		o.applyInit(&code)
 	}
-	cfg, err := loadConfig(code)
+	cfg, log, err := configure(code)
 	if err != nil {
-		return err
-	}
-	if err := startLog(cfg, "MainProcess"); err != nil {
 		return err
 	}
 	b, err := newBackend(cfg.Backend)
 	if err != nil {
 		return err
 	}
-	node, err := launch.NewRoot(cfg, b)
+	node, err := launch.NewRoot(cfg, b, log)
 	if err != nil {
 		return err
 	}

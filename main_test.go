@@ -29,9 +29,14 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(programKey); name != "" {
 		runProgram(name)
 	}
-	dir, err := os.MkdirTemp("", "fiber-test")
-	if err != nil {
-		panic(err)
+	const dirKey = "FIBER_TEST_RUNTIME_DIR" // set for the children, which need no other
+	dir := os.Getenv(dirKey)
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "fiber-test"); err != nil {
+			panic(err)
+		}
+		os.Setenv(dirKey, dir)
 	}
 	if err := fiber.Init(fiber.Config{CancelGrace: testGrace, RuntimeDir: dir}); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -79,7 +79,7 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		}
 		value, err := codec.Marshal([]In{arg})
 		if err != nil {
-			return fmt.Errorf("fiber: the argument of the initializer %s: %w", fn.Name(), err)
+			return fmt.Errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
 		}
 		o.initializer, o.initArg = fn.entry, value
 		return nil
@@ -171,6 +171,9 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 			return nil, err
 		}
 	}
+	if err := p.fits(p.opts.initArg); err != nil {
+		return nil, fmt.Errorf("fiber: the argument of the initializer %s: %w", p.opts.initializer.Name, err)
+	}
 	if p.opts.max > 0 {
 		workers = p.opts.min
 	}
@@ -184,7 +187,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	cfg := proc.node.Config
 	p.engine = scheduler.New(scheduler.Options{
 		Start: p.start, Lost: workerLost, Failed: initializerFailed,
-		Name: p.opts.name, Workers: workers, Min: p.opts.min, Max: p.opts.max,
+		Log: proc.node.Log, Name: p.opts.name, Workers: workers, Min: p.opts.min, Max: p.opts.max,
 		Concurrency: p.opts.concurrency, MaxTasks: p.opts.maxTasks, MaxAttempts: p.opts.attempts,
 		IdleTimeout: p.opts.idle, CancelGrace: cfg.CancelGrace, ShutdownGrace: cfg.ShutdownGrace,
 	})
@@ -270,10 +273,12 @@ func (p *Pool) admit(f *registry.Func) error {
 }
 
 // fits says whether an encoded argument is within the size of a message.
-func (p *Pool) fits(frames [][]byte) error {
-	if size, limit := codec.Size(frames)+messageOverhead, int64(p.proc.node.Config.MaxMessage); int64(size) > limit {
-		return fmt.Errorf("%w; set max_message (FIBER_MAX_MESSAGE), or use fiber.Share for large values",
-			&transport.SizeError{Size: int64(size), Limit: limit})
+func (p *Pool) fits(frames [][]byte) error { return p.proc.fits(frames) }
+
+// fits says whether an encoded value is within the size of a message.
+func (p *process) fits(frames [][]byte) error {
+	if size, limit := codec.Size(frames)+messageOverhead, int64(p.node.Config.MaxMessage); int64(size) > limit {
+		return fmt.Errorf("%w; %s", &transport.SizeError{Size: int64(size), Limit: limit}, whatToDo)
 	}
 	return nil
 }

@@ -27,9 +27,11 @@ type Process struct {
 	err       error // of its making
 	resources meta.Resources
 
-	mu      sync.Mutex
-	started bool
-	child   *launch.Child
+	mu       sync.Mutex
+	started  bool   // or about to be
+	abandon  func() // ends the start that is under way, nil when none is
+	unwanted bool   // abandon was called
+	child    *launch.Child
 
 	// of this process and its parent, which are not children
 	pid   int
@@ -80,7 +82,7 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 	p.fn, p.resources = fn.Name(), fn.Resources()
 	value, err := codec.Marshal([]In{arg})
 	if err != nil {
-		p.err = fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
+		p.err = fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
 		return p
 	}
 	p.value = value
@@ -110,18 +112,46 @@ func (p *Process) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.started {
+		p.mu.Unlock()
 		return ErrStarted
 	}
+	value := p.value
+	if err := proc.fits(value); err != nil {
+		p.mu.Unlock()
+		return fmt.Errorf("fiber: the argument of %s: %w", p.fn, err)
+	}
+	p.started, p.abandon, p.unwanted = true, cancel, false
+	p.mu.Unlock()
 	child, err := proc.node.Start(ctx, launch.Spec{Name: p.name, Resources: p.resources,
-		Assign: wire.Assign{Role: wire.RoleFunction, Func: p.fn}, Value: p.value})
+		Assign: wire.Assign{Role: wire.RoleFunction, Func: p.fn}, Value: value})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.abandon = nil
 	if err != nil {
+		p.started = false
 		return err
 	}
-	p.started, p.child, p.done, p.value = true, child, child.Done(), nil
+	p.child, p.done, p.value = child, child.Done(), nil
+	if p.unwanted { // just too late to end the start
+		return child.Kill("")
+	}
 	return nil
+}
+
+// abandoned ends a start that is under way.
+func (p *Process) abandoned() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.abandon == nil {
+		return false
+	}
+	p.unwanted = true
+	p.abandon()
+	return true
 }
 
 func (p *Process) running() *launch.Child {
@@ -133,9 +163,21 @@ func (p *Process) running() *launch.Child {
 // Join waits until the process has ended, or ctx ends. It returns nil when
 // its function returned nil, a *RemoteError when it failed, and an *ExitError
 // when the process ended otherwise. It may be called any number of times.
+//
+// Of the parent it returns nil at its end; a process cannot wait for itself.
 func (p *Process) Join(ctx context.Context) error {
 	child := p.running()
-	if child == nil {
+	switch {
+	case p.pid != 0 && p.done == nil:
+		return errors.New("fiber: a process cannot wait for itself")
+	case p.pid != 0:
+		select {
+		case <-p.done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case child == nil:
 		return ErrNotStarted
 	}
 	select {
@@ -161,16 +203,24 @@ func (p *Process) Join(ctx context.Context) error {
 
 // Terminate asks the process to end: its function's context is cancelled, and
 // a second later it ends anyway. It does not wait. A process that was not
-// started, or has ended, is left alone.
+// started, or has ended, is left alone; one that is being started is not
+// started after all, and Start gives context.Canceled.
 func (p *Process) Terminate() error {
+	if p.abandoned() {
+		return nil
+	}
 	if child := p.running(); child != nil {
 		return child.Terminate()
 	}
 	return nil
 }
 
-// Kill ends the process at once. It does not wait.
+// Kill ends the process at once, or its start; see Terminate. It does not
+// wait.
 func (p *Process) Kill() error {
+	if p.abandoned() {
+		return nil
+	}
 	if child := p.running(); child != nil {
 		return child.Kill("")
 	}

@@ -338,7 +338,11 @@ func TestExitCodeOfMain(t *testing.T) {
 // A pool may end while its workers start: they have nothing to say then.
 func TestAChildWhoseParentIsGoneIsSilent(t *testing.T) {
 	t.Parallel()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	syscall.CloseOnExec(fds[0])
+	syscall.CloseOnExec(fds[1])
+	syscall.ForkLock.RUnlock()
 	require.NoError(t, err)
 	require.NoError(t, syscall.Close(fds[0]))
 	theirs := os.NewFile(uintptr(fds[1]), "parent")

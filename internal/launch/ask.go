@@ -93,11 +93,7 @@ func (c *Child) answer(ask wire.Ask) {
 			return false
 		})
 		c.mu.Unlock()
-		if c.node.gpus != nil {
-			c.node.gpus.release(back)
-		} else if len(back) > 0 {
-			c.node.Parent.ask(c.asks, askGPUBack, 0, back)
-		}
+		c.node.releaseGPUs(back)
 	default:
 		answer.Err = "fiber: a request of an unknown kind: " + ask.What
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,8 +49,6 @@ type Exit struct {
 	// Err is what its function returned; Returned says that it did return.
 	Err      *wire.Error
 	Returned bool
-	// Ours: this process ended it, for the status's Reason.
-	Ours bool
 }
 
 // Child is a process that this one started.
@@ -69,15 +68,18 @@ type Child struct {
 	exit   Exit
 	reason string // why we ended it, "" when we did not
 	killed bool
+	told   bool // it was asked to end, or killed without a reason
 
-	devices  []string // GPUs on loan to it and below it
+	lent     []string // GPUs on loan to it
+	devices  []string // GPUs on loan to the processes below it
 	asks     context.Context
 	stopAsks context.CancelFunc
 	asking   sync.WaitGroup
 }
 
 // Start starts a process and returns when it has taken its work on. It blocks
-// until then, until ctx ends, or for the configured start timeout. An error is
+// until then, until ctx ends, or for the configured start timeout, which does
+// not count the time that it waits for GPUs. An error is
 // a *backend.LaunchError or a *MismatchError, or the ctx's, and nothing is
 // left behind.
 func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
@@ -86,18 +88,30 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		return nil, err
 	}
 	defer n.starting.Done()
-	ctx, cancel := context.WithTimeoutCause(ctx, n.Config.StartTimeout,
-		fmt.Errorf("not up after %v (start_timeout)", n.Config.StartTimeout))
-	defer cancel()
 	c := &Child{node: n, spec: spec, done: make(chan struct{}), turn: turn{resume: make(chan struct{}, 1)}}
 	c.asks, c.stopAsks = context.WithCancel(context.Background())
 	release := func() {}
 	var devices []string
+	if n.Parent != nil && len(n.Parent.Assign.Devices) > 0 {
+		devices = []string{} // what was lent to this process is not the child's
+	}
 	if spec.Resources.GPU > 0 {
 		if devices, release, err = n.acquireGPUs(ctx, spec.Resources.GPU); err != nil {
 			return nil, c.failed(ctx, "", err)
 		}
 	}
+	select {
+	case n.slots <- struct{}{}:
+		defer func() { <-n.slots }()
+	case <-ctx.Done():
+		release()
+		return nil, c.failed(ctx, "", ctx.Err())
+	}
+	// Waiting for its turn, or for a GPU, is no part of the start.
+	ctx, cancel := context.WithTimeoutCause(ctx, n.Config.StartTimeout,
+		fmt.Errorf("not up after %v (start_timeout)", n.Config.StartTimeout))
+	defer cancel()
+	c.lent = devices
 	ours, theirs, err := socketPair()
 	if err != nil {
 		release()
@@ -105,7 +119,7 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	}
 	id := n.Run + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(serial)
 	boot, err := json.Marshal(wire.Bootstrap{Process: id, Build: Build(), FD: 3,
-		MaxMessage: int64(n.Config.MaxMessage), Heartbeat: n.Config.HeartbeatInterval})
+		MaxMessage: int64(n.Config.MaxMessage), Heartbeat: n.Config.HeartbeatInterval, Restore: runtimeSettings()})
 	if err != nil {
 		panic(err) // strings and numbers
 	}
@@ -128,14 +142,20 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		return nil, err
 	}
 	n.add(c)
+	n.Log.Debug("fiber: started", "process", spec.Name, "id", c.job.ID())
 	go c.watch(release)
 	return c, nil
 }
 
 // introduce shakes hands with the new process and gives it its work.
-func (c *Child) introduce(ctx context.Context, nc net.Conn, id string) error {
-	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+func (c *Child) introduce(ctx context.Context, nc net.Conn, id string) (err error) {
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	defer func() {
+		if !stop() && err == nil {
+			c.conn.Close()
+			err = ctx.Err()
+		}
+	}()
 	n := c.node
 	conn, err := transport.Open(nc, true, n.TransportOptions(false))
 	if err != nil {
@@ -168,6 +188,7 @@ func (c *Child) introduce(ctx context.Context, nc net.Conn, id string) error {
 	assign := c.spec.Assign
 	assign.Name, assign.Run, assign.Credentials, assign.Config = c.spec.Name, n.Run, credentials, n.Config
 	assign.ParentName, assign.ParentPID, assign.Host = n.Name, os.Getpid(), c.job.Host()
+	assign.Devices = c.lent
 	if err := conn.Send(ctx, wire.MustPack(wire.KindAssign, assign, c.spec.Value...)...); err != nil {
 		conn.Close()
 		return err
@@ -246,19 +267,19 @@ func (c *Child) watch(release func()) {
 	c.asking.Wait()
 	release()
 	c.mu.Lock()
-	if c.node.gpus != nil {
-		c.node.gpus.release(c.devices)
-	} else if len(c.devices) > 0 {
-		c.node.Parent.ask(context.Background(), askGPUBack, 0, c.devices)
-	}
+	devices := c.devices
 	c.devices = nil
+	c.mu.Unlock()
+	c.node.releaseGPUs(devices)
+	c.mu.Lock()
 	c.exit.ExitStatus, c.exit.Stderr = status, c.tail.Lines()
 	if c.reason != "" {
-		c.exit.Reason, c.exit.Ours = c.reason, true
+		c.exit.Reason = c.reason
 	}
 	c.mu.Unlock()
 	c.job.Remove(context.Background())
 	c.node.remove(c)
+	c.node.Log.Debug("fiber: ended", "process", c.spec.Name, "id", c.job.ID(), "how", c.exit.String())
 	close(c.done)
 }
 
@@ -306,10 +327,22 @@ func (c *Child) readOne() error {
 func (c *Child) Post(frames ...[]byte) error { return c.conn.Post(frames...) }
 
 // Stop asks a worker to end when it has finished what it holds.
-func (c *Child) Stop() { c.conn.Post(wire.MustPack(wire.KindStop, nil)...) }
+func (c *Child) Stop() {
+	c.tell()
+	c.conn.Post(wire.MustPack(wire.KindStop, nil)...)
+}
+
+func (c *Child) tell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = true
+}
 
 // Terminate asks the process to end.
-func (c *Child) Terminate() error { return c.job.Signal(context.Background(), backend.Terminate) }
+func (c *Child) Terminate() error {
+	c.tell()
+	return c.job.Signal(context.Background(), backend.Terminate)
+}
 
 // Kill ends the process at once; a reason goes into its exit status.
 func (c *Child) Kill(reason string) error {
@@ -318,6 +351,7 @@ func (c *Child) Kill(reason string) error {
 		c.reason = reason
 	}
 	c.killed = true
+	c.told = c.told || reason == ""
 	c.mu.Unlock()
 	return c.job.Signal(context.Background(), backend.Kill)
 }
@@ -330,6 +364,17 @@ func (c *Child) Exit() Exit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.exit
+}
+
+// Ending says how it ended, or nothing when it was told to end; only after
+// Done.
+func (c *Child) Ending() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told {
+		return ""
+	}
+	return c.exit.String()
 }
 
 // Name is the name that it was started with.
@@ -354,7 +399,13 @@ func (c *Child) Resident() int64 { return c.resident.Load() }
 
 // socketPair makes a connected pair: this process's end, and the child's.
 func socketPair() (net.Conn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	syscall.ForkLock.RLock() // nobody is to fork in between
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}

@@ -113,5 +113,14 @@ func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, re
 	if err != nil {
 		return nil, nil, err
 	}
-	return answer, func() { n.Parent.ask(context.Background(), askGPUBack, 0, answer) }, nil
+	return answer, func() { n.releaseGPUs(answer) }, nil
+}
+
+// releaseGPUs gives devices back to the root.
+func (n *Node) releaseGPUs(devices []string) {
+	if n.gpus != nil {
+		n.gpus.release(devices)
+	} else if len(devices) > 0 {
+		n.Parent.ask(context.Background(), askGPUBack, 0, devices)
+	}
 }

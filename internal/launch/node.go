@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -24,6 +25,10 @@ import (
 // ErrShutdown is what starting a process gives once the node is shut down.
 var ErrShutdown = errors.New("fiber: this process is shutting down; nothing can be started any more")
 
+// parallelStarts bounds the starts under way, so that of a thousand the first
+// are up while the last still wait, and none takes files before its turn.
+const parallelStarts = 32
+
 // Node is this process among those of a run.
 type Node struct {
 	Config      config.Config
@@ -31,9 +36,11 @@ type Node struct {
 	Name        string
 	Run         string
 	Credentials *transport.Credentials
+	Log         *slog.Logger
 	Parent      *Parent // nil in the root process
 
-	gpus *gpus
+	gpus  *gpus
+	slots chan struct{} // starts under way
 
 	mu       sync.Mutex
 	closed   bool
@@ -44,7 +51,7 @@ type Node struct {
 }
 
 // NewRoot makes the node of a program's first process.
-func NewRoot(cfg config.Config, b backend.Backend) (*Node, error) {
+func NewRoot(cfg config.Config, b backend.Backend, log *slog.Logger) (*Node, error) {
 	credentials, err := transport.NewCredentials()
 	if err != nil {
 		return nil, err
@@ -52,19 +59,19 @@ func NewRoot(cfg config.Config, b backend.Backend) (*Node, error) {
 	var id [6]byte
 	rand.Read(id[:])
 	n := &Node{Config: cfg, Backend: b, Name: "MainProcess", Run: hex.EncodeToString(id[:]), Credentials: credentials,
-		children: map[*Child]struct{}{}}
+		Log: log, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}
 	n.gpus = newGPUs(localDevices())
 	return n, nil
 }
 
 // NewChild makes the node of a process that parent started.
-func NewChild(parent *Parent, b backend.Backend) (*Node, error) {
+func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error) {
 	credentials := new(transport.Credentials)
 	if err := credentials.UnmarshalBinary(parent.Assign.Credentials); err != nil {
 		return nil, fmt.Errorf("fiber: the run's credentials: %w", err)
 	}
 	return &Node{Config: parent.Assign.Config, Backend: b, Name: parent.Assign.Name, Run: parent.Assign.Run,
-		Credentials: credentials, Parent: parent, children: map[*Child]struct{}{}}, nil
+		Credentials: credentials, Log: log, Parent: parent, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}, nil
 }
 
 // TransportOptions are the options of a connection to another process of the

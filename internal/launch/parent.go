@@ -40,7 +40,21 @@ func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 		return boot, true, fmt.Errorf("fiber: %s is set to something that no Fiber process set: %w; unset it", bootstrapKey, err)
 	}
 	unix.CloseOnExec(boot.FD)
+	for key, value := range boot.Restore {
+		if value == "" {
+			os.Unsetenv(key)
+		} else {
+			os.Setenv(key, value)
+		}
+	}
 	return boot, true, nil
+}
+
+// runtimeSettings are the variables by which a backend limits a child, as they
+// are in this process's environment. The Go runtime reads them before any
+// code runs.
+func runtimeSettings() map[string]string {
+	return map[string]string{"GOMAXPROCS": os.Getenv("GOMAXPROCS"), "GOMEMLIMIT": os.Getenv("GOMEMLIMIT")}
 }
 
 var bootstrap = sync.OnceValues(func() (*wire.Bootstrap, error) {

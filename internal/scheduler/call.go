@@ -33,6 +33,7 @@ type InputError struct {
 }
 
 func (e *InputError) Error() string { return e.Err.Error() }
+func (e *InputError) Unwrap() error { return e.Err }
 
 // CallOptions say how a call's tasks are to run.
 type CallOptions struct {
@@ -135,14 +136,6 @@ func (c *Call) take(n int) span {
 	s := span{c.fresh, min(c.fresh+n, c.total, c.limit)}
 	c.fresh = s.hi
 	return s
-}
-
-// available is how many tasks the next take may give.
-func (c *Call) available() int {
-	if last := len(c.back) - 1; last >= 0 {
-		return c.back[last].len()
-	}
-	return min(c.total, c.limit) - c.fresh
 }
 
 // giveBack puts tasks in front of all others of the call.

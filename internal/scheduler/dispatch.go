@@ -201,11 +201,12 @@ func (e *Engine) unsendable(g *grant, cause error) {
 		return
 	}
 	bad := -1
-	if g.left().len() == 1 {
-		bad = g.next
-	} else if errors.As(cause, &input) && input.Index >= g.next && input.Index < g.hi {
+	switch {
+	case errors.As(cause, &input) && input.Index >= g.next && input.Index < g.hi:
 		bad, cause = input.Index, input.Err
-	} else {
+	case g.left().len() == 1:
+		bad = g.next
+	default:
 		c.cap = max(1, g.left().len()/2)
 	}
 	left := g.left()

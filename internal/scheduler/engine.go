@@ -6,7 +6,7 @@
 // what; what a lost worker held runs again. The engine knows nothing of
 // backends, of values or of how a worker is started.
 //
-// One lock guards all of an engine. Nothing is encoded, sent, decoded or
+// One lock guards all of an engine. No task is encoded, sent, decoded or
 // delivered while it is held: an event changes the tables, decides who gets
 // what, lets go, and then sends.
 package scheduler
@@ -14,6 +14,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -72,6 +73,7 @@ type Options struct {
 	// Failed makes an error of what a worker's initializer returned.
 	Failed func(worker string, err *wire.Error) error
 
+	Log           *slog.Logger
 	Name          string
 	Workers       int // at the start
 	Min, Max      int // autoscaling when Max > 0

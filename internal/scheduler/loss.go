@@ -14,6 +14,9 @@ const youngAge = time.Second
 // while one task ran alone counts as an attempt of that task. When we ended
 // the worker ourselves, nobody is suspected.
 func (e *Engine) lost(w *worker) {
+	if how := w.proc.Ending(); how != "" {
+		e.opts.Log.Warn("fiber: a worker was lost", "worker", w.name, "how", how)
+	}
 	e.mu.Lock()
 	wasReady := w.state >= ready
 	e.leave(w)

@@ -36,6 +36,9 @@ func (e *Engine) scale() {
 	if e.failures > 0 && e.up == 0 && len(e.calls) == 0 && e.awaited == 0 {
 		return // nobody waits for a pool that cannot start
 	}
+	if e.failures >= startTries && e.up == 0 && e.alive > 0 {
+		return // until those that start have done so, or failed as well
+	}
 	if wait := time.Until(e.notBefore); wait > 0 {
 		e.wake(e.notBefore)
 		return
@@ -182,12 +185,13 @@ func (e *Engine) startFailed(w *worker, err error) {
 		e.mu.Unlock()
 		return
 	}
+	e.opts.Log.Warn("fiber: a worker did not start", "worker", w.name, "error", err)
 	var permanent interface{ Permanent() bool }
 	e.failures++
 	e.failure = err
 	e.notBefore = time.Now().Add(backoff(e.failures))
 	finish := func() {}
-	if e.up == 0 && (e.failures >= startTries || errors.As(err, &permanent) && permanent.Permanent()) {
+	if e.up == 0 && (e.alive == 0 && e.failures >= startTries || errors.As(err, &permanent) && permanent.Permanent()) {
 		e.failures = max(e.failures, startTries)
 		e.notBefore = time.Time{} // the next call tries at once
 		finish = e.fail(err)

@@ -21,6 +21,8 @@ type Process interface {
 	Kill(reason string) error
 	// Done is closed when it has ended and all its messages were handled.
 	Done() <-chan struct{}
+	// Ending says how it ended, or nothing when it was told to end.
+	Ending() string
 }
 
 // state is a worker's; it moves forward only.

@@ -15,6 +15,9 @@ type Bootstrap struct {
 	// What the child must know of the configuration before it is given it.
 	MaxMessage int64         `json:"max_message"`
 	Heartbeat  time.Duration `json:"heartbeat"`
+	// Restore is what these variables of the environment are to its children;
+	// in its own they say what it may use.
+	Restore map[string]string `json:"restore,omitempty"`
 }
 
 // Hello is a child's first message.
@@ -53,6 +56,7 @@ type Assign struct {
 	ParentName  string
 	ParentPID   int
 	Host        string
+	Devices     []string // GPUs on loan
 }
 
 // Done is how the assigned function, or an initializer, ended.

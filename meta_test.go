@@ -1,0 +1,303 @@
+package fiber_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/meta"
+)
+
+// limits is what a process may use, as it sees it.
+type limits struct {
+	Procs  int
+	Memory int64
+	GPUs   string
+}
+
+var (
+	seeLimits = fiber.Register("seeLimits", func(context.Context, none) (limits, error) {
+		return limits{runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1), os.Getenv("CUDA_VISIBLE_DEVICES")}, nil
+	})
+
+	limited = fiber.Register("limited", func(ctx context.Context, _ none) (limits, error) { return seeLimits.Call(ctx, none{}) },
+		meta.CPU(1.5), meta.Memory(200))
+)
+
+func TestLimitsOfWorkers(t *testing.T) {
+	t.Parallel()
+	got, err := fiber.Apply(soon(t), newPool(t, 1), limited, none{})
+	require.NoError(t, err)
+	require.Equal(t, 2, got.Procs, "a part of a core is a core")
+	require.EqualValues(t, 180<<20, got.Memory)
+
+	got, err = fiber.Apply(soon(t), newPool(t, 1, fiber.WithMeta(meta.CPU(3))), seeLimits, none{})
+	require.NoError(t, err)
+	require.Equal(t, 3, got.Procs)
+	require.Equal(t, debug.SetMemoryLimit(-1), got.Memory)
+
+	got, err = fiber.Apply(soon(t), newPool(t, 1), seeLimits, none{})
+	require.NoError(t, err)
+	require.Equal(t, limits{runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1), os.Getenv("CUDA_VISIBLE_DEVICES")}, got)
+}
+
+var hogged [][]byte
+
+// hog uses so many MiB.
+var hog = fiber.Register("hog", func(_ context.Context, mib int) (none, error) {
+	for range mib {
+		b := make([]byte, 1<<20)
+		for i := range b {
+			b[i] = byte(i)
+		}
+		hogged = append(hogged, b)
+		time.Sleep(time.Millisecond)
+	}
+	return none{}, nil
+}, meta.Memory(150))
+
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	used := regexp.MustCompile(`used (\d+) MiB of 150 MiB`)
+	pool := newPool(t, 1, fiber.WithMaxAttempts(1))
+	_, err := fiber.Apply(soon(t), pool, hog, 10)
+	require.NoError(t, err, "far from its limit")
+	_, err = fiber.Apply(soon(t), pool, hog, 2000)
+	var lost *fiber.WorkerLostError
+	require.ErrorAs(t, err, &lost)
+	require.True(t, lost.OOM)
+	require.Regexp(t, used, lost.Reason)
+	require.Contains(t, err.Error(), "OOMKilled")
+	require.Regexp(t, used, err.Error())
+	_, err = fiber.Apply(soon(t), pool, hog, 1)
+	require.NoError(t, err, "the pool goes on")
+
+	p := started(t, hog, 2000)
+	exit := exitOf(t, p)
+	require.True(t, exit.OOM)
+	require.Equal(t, 137, exit.Code)
+	require.Regexp(t, used, exit.Reason)
+	require.Regexp(t, used, exit.Error())
+
+	err = started(t, hog, 1).Join(soon(t))
+	require.NoError(t, err)
+}
+
+// expect ends a program when something is not so.
+func expect(ok bool, what string, args ...any) {
+	if !ok {
+		panic(fmt.Sprintf(what, args...))
+	}
+}
+
+// holding says which GPU it has and holds it.
+type holding struct {
+	File string
+	For  time.Duration
+}
+
+func (h holding) run(ctx context.Context) (string, error) {
+	devices := os.Getenv("CUDA_VISIBLE_DEVICES")
+	if h.File != "" {
+		if err := (marking{File: h.File, Line: devices}).append(); err != nil {
+			return "", err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-time.After(h.For):
+		return devices, nil
+	}
+}
+
+var (
+	holdOne = fiber.Register("holdOne", func(ctx context.Context, h holding) (string, error) { return h.run(ctx) }, meta.GPU(1))
+	holdTwo = fiber.Register("holdTwo", func(ctx context.Context, h holding) (string, error) { return h.run(ctx) }, meta.GPU(2))
+
+	// holdBelow has a process of its own hold one.
+	holdBelow = fiber.Register("holdBelow", func(ctx context.Context, h holding) (none, error) {
+		p := fiber.NewProcess(holdOne, h)
+		if err := p.Start(ctx); err != nil {
+			return none{}, err
+		}
+		return none{}, p.Join(ctx)
+	})
+
+	// holdFurtherBelow has a process of its process hold one.
+	holdFurtherBelow = fiber.Register("holdFurtherBelow", func(ctx context.Context, h holding) (none, error) {
+		p := fiber.NewProcess(holdBelow, h)
+		if err := p.Start(ctx); err != nil {
+			return none{}, err
+		}
+		return none{}, p.Join(ctx)
+	})
+)
+
+// waitForLines waits until a file has n lines.
+func waitForLines(file string, n int) []string {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		b, _ := os.ReadFile(file)
+		if got := strings.Fields(string(b)); len(got) >= n {
+			return got
+		}
+		expect(time.Now().Before(deadline), "%d lines never came to %s", n, file)
+	}
+}
+
+// brief is a start that is not to succeed.
+func brief(ctx context.Context, p *fiber.Process) error {
+	ctx, cancel := context.WithTimeout(ctx, 150*time.Millisecond)
+	defer cancel()
+	return p.Start(ctx)
+}
+
+var gpuPrograms = map[string]func(ctx context.Context, file string){
+	"processes": func(ctx context.Context, file string) {
+		one, two, three := fiber.NewProcess(holdOne, holding{file, time.Hour}), fiber.NewProcess(holdOne, holding{file, time.Hour}), fiber.NewProcess(holdOne, holding{file, time.Hour})
+		expect(one.Start(ctx) == nil && two.Start(ctx) == nil, "two start")
+		got := waitForLines(file, 2)
+		slices.Sort(got)
+		expect(slices.Equal(got, []string{"0", "1"}), "two share: %v", got)
+		err := brief(ctx, three)
+		expect(errors.Is(err, context.DeadlineExceeded), "the third did not wait: %v", err)
+		begun := make(chan error)
+		go func() { begun <- three.Start(ctx) }()
+		syscall.Kill(one.PID(), syscall.SIGKILL)
+		expect(<-begun == nil, "the third")
+		expect(!one.Alive(), "the third came before the first was gone")
+		expect(two.Alive(), "the second")
+		expect(waitForLines(file, 3)[2] != "", "the third has none")
+		// Two at once come when both are free, and nobody overtakes them.
+		both := fiber.NewProcess(holdTwo, holding{file, time.Hour})
+		go func() { begun <- both.Start(ctx) }()
+		two.Terminate()
+		three.Terminate()
+		expect(<-begun == nil, "both")
+		last := strings.Split(waitForLines(file, 4)[3], ",")
+		slices.Sort(last)
+		expect(slices.Equal(last, []string{"0", "1"}), "both: %v", last)
+	},
+	"too many": func(ctx context.Context, _ string) {
+		for _, p := range []*fiber.Process{fiber.NewProcess(holdOne, holding{}, fiber.ProcessMeta(meta.GPU(3)))} {
+			err := p.Start(ctx)
+			expect(err != nil && strings.Contains(err.Error(), "meta.GPU(3), and this machine has 2"), "%v", err)
+		}
+	},
+	"pool": func(ctx context.Context, _ string) {
+		pool, err := fiber.NewPool(3)
+		expect(err == nil, "%v", err)
+		devices, err := fiber.Map(ctx, pool, holdOne, make([]holding, 100), fiber.ChunkSize(1))
+		expect(err == nil, "%v", err)
+		for _, d := range devices {
+			expect(d == "0" || d == "1", "a worker with GPU %q", d)
+		}
+		expect(pool.Stats().WorkersStarted <= 2, "%+v", pool.Stats())
+		pool.Close()
+		p := fiber.NewProcess(holdTwo, holding{})
+		expect(p.Start(ctx) == nil && p.Join(ctx) == nil, "the closed pool keeps its GPUs")
+	},
+	"nested": func(ctx context.Context, file string) {
+		one, two := fiber.NewProcess(holdBelow, holding{file, time.Hour}), fiber.NewProcess(holdFurtherBelow, holding{file, time.Hour})
+		expect(one.Start(ctx) == nil && two.Start(ctx) == nil, "two start")
+		got := waitForLines(file, 2)
+		slices.Sort(got)
+		expect(slices.Equal(got, []string{"0", "1"}), "two share: %v", got)
+		three := fiber.NewProcess(holdOne, holding{file, time.Hour})
+		err := brief(ctx, three)
+		expect(errors.Is(err, context.DeadlineExceeded), "the third did not wait: %v", err)
+		four := fiber.NewProcess(holdBelow, holding{file, time.Hour}) // its process waits
+		expect(four.Start(ctx) == nil, "four")
+		expect(four.Kill() == nil && four.Join(ctx) != nil, "four dies waiting")
+		syscall.Kill(one.PID(), syscall.SIGKILL) // whose process holds one
+		expect(three.Start(ctx) == nil, "the third")
+		expect(waitForLines(file, 3)[2] != "", "the third has none")
+		five := fiber.NewProcess(holdBelow, holding{file, 0})
+		expect(five.Start(ctx) == nil, "five")
+		expect(two.Kill() == nil, "two")
+		expect(five.Join(ctx) == nil, "five")
+		expect(three.Kill() == nil && three.Join(ctx) != nil, "three")
+		both := fiber.NewProcess(holdTwo, holding{})
+		expect(both.Start(ctx) == nil && both.Join(ctx) == nil, "one is lost")
+	},
+	// A worker's own processes, at a time when the worker runs its initializer.
+	"initializer": func(ctx context.Context, file string) {
+		pool, err := fiber.NewPool(1, fiber.WithInitializer(holdBelow, holding{file, 0}))
+		expect(err == nil, "%v", err)
+		four, err := fiber.Apply(ctx, pool, square, 2)
+		expect(err == nil && four == 4, "%v", err)
+		expect(len(waitForLines(file, 1)) == 1, "the initializer's process")
+		pool.Close()
+	},
+	// Tasks of a worker ask upward while others of them run.
+	"tasks": func(ctx context.Context, file string) {
+		pool, err := fiber.NewPool(2, fiber.WithConcurrency(3))
+		expect(err == nil, "%v", err)
+		_, err = fiber.Map(ctx, pool, holdBelow, slicesOf(holding{file, time.Millisecond}, 20), fiber.ChunkSize(1))
+		expect(err == nil, "%v", err)
+		for _, d := range waitForLines(file, 20) {
+			expect(d == "0" || d == "1", "a process with GPU %q", d)
+		}
+		pool.Close()
+		both := fiber.NewProcess(holdTwo, holding{})
+		expect(both.Start(ctx) == nil && both.Join(ctx) == nil, "one is lost")
+	},
+	// Starts that are given up at any moment lose no device.
+	"given up": func(ctx context.Context, file string) {
+		pool, err := fiber.NewPool(1)
+		expect(err == nil, "%v", err)
+		_, err = fiber.Apply(ctx, pool, giveUp, none{})
+		expect(err == nil, "%v", err)
+		both := fiber.NewProcess(holdTwo, holding{})
+		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		expect(both.Start(soon) == nil && both.Join(ctx) == nil, "one is lost")
+		pool.Close()
+	},
+}
+
+// giveUp starts processes with a GPU and gives up early.
+var giveUp = fiber.Register("giveUp", func(ctx context.Context, _ none) (none, error) {
+	for i := range 300 {
+		short, cancel := context.WithTimeout(ctx, time.Duration(i)*time.Microsecond)
+		p := fiber.NewProcess(holdOne, holding{})
+		if p.Start(short) == nil {
+			p.Kill()
+			<-p.Done()
+		}
+		cancel()
+	}
+	return none{}, nil
+})
+
+var _ = mainProgram("gpus", func(ctx context.Context) error {
+	which, file, _ := strings.Cut(os.Getenv(argKey), "\n")
+	gpuPrograms[which](ctx, file)
+	fmt.Println("fine")
+	return nil
+})
+
+func TestGPUs(t *testing.T) {
+	t.Parallel()
+	for which := range gpuPrograms {
+		t.Run(which, func(t *testing.T) {
+			t.Parallel()
+			x := start(t, "gpus", "CUDA_VISIBLE_DEVICES=0,1", argKey+"="+which+"\n"+tempFile(t))
+			require.Zero(t, x.wait(patience))
+			require.Equal(t, "fine\n", x.out.String())
+			x.nobodyLeft(5 * time.Second)
+		})
+	}
+}

@@ -1,0 +1,275 @@
+package fiber_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+)
+
+// weighty counts in each process how often it was decoded, and how often a
+// decoded one was let go of.
+type weighty struct{ data []byte }
+
+var weights struct{ decoded, freed atomic.Int64 }
+
+func newWeighty(n int) weighty { return weighty{bytes.Repeat([]byte{1}, n)} }
+
+func (w weighty) MarshalBinary() ([]byte, error) { return w.data, nil }
+
+func (w *weighty) UnmarshalBinary(b []byte) error {
+	w.data = bytes.Clone(b)
+	weights.decoded.Add(1)
+	runtime.AddCleanup(&w.data[0], func(none) { weights.freed.Add(1) }, none{})
+	return nil
+}
+
+type lifting struct {
+	Weight *fiber.Shared[weighty]
+	N      int
+}
+
+type lifted struct{ PID, Size, Decoded int }
+
+var (
+	lift = fiber.Register("lift", func(ctx context.Context, l lifting) (lifted, error) {
+		w, err := l.Weight.Get(ctx)
+		return lifted{os.Getpid(), len(w.data), int(weights.decoded.Load())}, err
+	})
+
+	// letGo counts the weights that this process has let go of.
+	letGo = fiber.Register("letGo", func(context.Context, none) (int, error) {
+		runtime.GC()
+		return int(weights.freed.Load()), nil
+	})
+
+	total = fiber.Register("total", func(ctx context.Context, s *fiber.Shared[[]float64]) (float64, error) {
+		xs, err := s.Get(ctx)
+		sum := 0.0
+		for _, x := range xs {
+			sum += x
+		}
+		return sum, err
+	})
+)
+
+func share[T any](t testing.TB, v T) *fiber.Shared[T] {
+	t.Helper()
+	s, err := fiber.Share(soon(t), v)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestSharedValueIsFetchedOncePerWorker(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	pool := newPool(t, 2, fiber.WithConcurrency(4))
+	warm(t, pool)
+	s := share(t, newWeighty(size))
+	ins := make([]lifting, 200)
+	for i := range ins {
+		ins[i] = lifting{s, i}
+	}
+	for range 2 {
+		outs, err := fiber.Map(soon(t), pool, lift, ins, fiber.ChunkSize(1))
+		require.NoError(t, err)
+		for _, out := range outs {
+			require.Equal(t, size, out.Size)
+			require.Equal(t, 1, out.Decoded, "fetched more than once")
+			require.NotEqual(t, os.Getpid(), out.PID)
+		}
+	}
+	one, err := s.Get(soon(t))
+	require.NoError(t, err)
+	two, err := s.Get(soon(t))
+	require.NoError(t, err)
+	require.Same(t, &one.data[0], &two.data[0], "later calls give another value")
+}
+
+func TestSharedValueIsASnapshot(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1)
+	xs := make([]float64, 10_000)
+	for i := range xs {
+		xs[i] = 1
+	}
+	s := share(t, xs)
+	for i := range xs {
+		xs[i] = 5
+	}
+	sum, err := fiber.Apply(soon(t), pool, total, s)
+	require.NoError(t, err)
+	require.Equal(t, 10_000.0, sum, "a change after Share was seen")
+	here, err := s.Get(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, 1.0, here[0])
+}
+
+func TestClosedSharedValue(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1)
+	s := share(t, newWeighty(1<<20))
+	_, err := fiber.Apply(soon(t), pool, lift, lifting{Weight: s})
+	require.NoError(t, err)
+	s.Close()
+	s.Close()
+	_, err = s.Get(soon(t))
+	require.ErrorIs(t, err, fiber.ErrClosed)
+	freed := func() int {
+		n, err := fiber.Apply(soon(t), pool, letGo, none{})
+		require.NoError(t, err)
+		return n
+	}
+	eventually(t, patience, func() bool { return freed() == 1 }, "the worker keeps a closed value")
+	_, err = fiber.Apply(soon(t), pool, lift, lifting{Weight: s})
+	require.ErrorIs(t, err, fiber.ErrClosed)
+	var remote *fiber.RemoteError
+	require.ErrorAs(t, err, &remote)
+	require.Contains(t, err.Error(), "closed")
+}
+
+// A value that nobody holds any more goes, as an iteration's theta does.
+func TestUnreferencedSharedValueLeavesTheWorkers(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1)
+	const n = 5
+	for range n {
+		s, err := fiber.Share(soon(t), newWeighty(1<<20))
+		require.NoError(t, err)
+		_, err = fiber.Apply(soon(t), pool, lift, lifting{Weight: s})
+		require.NoError(t, err)
+	}
+	eventually(t, patience, func() bool {
+		runtime.GC()
+		freed, err := fiber.Apply(soon(t), pool, letGo, none{})
+		require.NoError(t, err)
+		return freed == n
+	}, "the worker keeps values that nobody holds")
+}
+
+// closing closes a value that is not this process's.
+var closing = fiber.Register("closing", func(ctx context.Context, s *fiber.Shared[weighty]) (int, error) {
+	if _, err := s.Get(ctx); err != nil {
+		return 0, err
+	}
+	s.Close()
+	w, err := s.Get(ctx)
+	return len(w.data), err
+})
+
+func TestClosingASharedValueElsewhereDoesNothing(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 2)
+	s := share(t, newWeighty(1000))
+	for range 2 {
+		n, err := fiber.Apply(soon(t), pool, closing, s)
+		require.NoError(t, err)
+		require.Equal(t, 1000, n)
+	}
+	w, err := s.Get(soon(t))
+	require.NoError(t, err)
+	require.Len(t, w.data, 1000)
+}
+
+func TestSharedValueOfAnotherType(t *testing.T) {
+	t.Parallel()
+	name, err := share(t, 42).MarshalBinary()
+	require.NoError(t, err)
+	var number fiber.Shared[int]
+	var text fiber.Shared[string]
+	require.NoError(t, number.UnmarshalBinary(name))
+	require.NoError(t, text.UnmarshalBinary(name))
+	_, err = text.Get(soon(t))
+	require.ErrorContains(t, err, "shared value")
+	var encode *fiber.EncodeError
+	require.ErrorAs(t, err, &encode)
+	n, err := number.Get(soon(t))
+	require.NoError(t, err, "after somebody asked for another type")
+	require.Equal(t, 42, n)
+	_, err = text.Get(soon(t))
+	var mismatch *fiber.MismatchError
+	require.ErrorAs(t, err, &mismatch)
+	require.ErrorContains(t, err, "is a int, not a string")
+	require.Error(t, text.UnmarshalBinary([]byte("nonsense")))
+}
+
+// Shared values of a process in the middle, and of the root, two below it.
+var sharedBelow = fiber.Register("sharedBelow", func(ctx context.Context, above *fiber.Shared[[]float64]) ([]float64, error) {
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	mine, err := fiber.Share(ctx, []float64{1, 2, 3})
+	if err != nil {
+		return nil, err
+	}
+	defer mine.Close()
+	return fiber.Map(ctx, pool, total, []*fiber.Shared[[]float64]{above, mine, above, mine}, fiber.ChunkSize(1))
+})
+
+func TestSharedValuesOfNestedProcesses(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1)
+	s := share(t, []float64{10, 20})
+	sums, err := fiber.Apply(soon(t), pool, sharedBelow, s)
+	require.NoError(t, err)
+	require.Equal(t, []float64{30, 6, 30, 6}, sums)
+}
+
+var keptShared atomic.Pointer[fiber.Shared[string]]
+
+// sharer shares a value and keeps it.
+var sharer = fiber.Register("sharer", func(ctx context.Context, text string) (*fiber.Shared[string], error) {
+	s, err := fiber.Share(ctx, text+" of "+strconv.Itoa(os.Getpid()))
+	keptShared.Store(s)
+	return s, err
+})
+
+func TestSharedValueOfAWorker(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1)
+	s, err := fiber.Apply(soon(t), pool, sharer, "word")
+	require.NoError(t, err)
+	pid, err := fiber.Apply(soon(t), pool, getpid, none{})
+	require.NoError(t, err)
+	word, err := s.Get(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, "word of "+strconv.Itoa(pid), word)
+
+	// Its home goes: the value is gone, and that is said, not waited for.
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	eventually(t, patience, func() bool { return !running(pid) }, "the worker is gone")
+	eventually(t, patience, func() bool { _, err = s.Get(soon(t)); return err != nil }, "the value of a process that is gone stays")
+	require.False(t, errors.Is(err, context.DeadlineExceeded), "it hung")
+}
+
+func TestSharedValuesOfAllSizes(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 2)
+	for _, n := range []int{1, 100, 5000, 3 << 20} {
+		s := share(t, make([]float64, n))
+		sum, err := fiber.Apply(soon(t), pool, total, s)
+		require.NoError(t, err)
+		require.Zero(t, sum)
+	}
+	s := share(t, []float64(nil))
+	sum, err := fiber.Apply(soon(t), pool, total, s)
+	require.NoError(t, err)
+	require.Zero(t, sum)
+	n := share(t, binary.MaxVarintLen64)
+	got, err := n.Get(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, binary.MaxVarintLen64, got)
+}

@@ -1,0 +1,14 @@
+//go:build more
+
+package main
+
+import (
+	"context"
+
+	"github.com/fiber-go/fiber"
+)
+
+var (
+	_ = fiber.Register("double", func(_ context.Context, x int) (int, error) { return 2 * x, nil })
+	_ = fiber.Register("triple", func(_ context.Context, x int) (int, error) { return 3 * x, nil })
+)
