@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -247,8 +246,8 @@ func TestMoreGPUsThanTheMachineHas(t *testing.T) {
 }
 
 var (
-	oneCore  = fiber.Register("oneCore", func(context.Context, none) (string, error) { return os.Getenv("GOMAXPROCS"), nil }, meta.CPU(1))
-	twoCores = fiber.Register("twoCores", func(context.Context, none) (string, error) { return os.Getenv("GOMAXPROCS"), nil }, meta.CPU(2))
+	oneCore  = fiber.Register("oneCore", func(context.Context, none) (int, error) { return runtime.GOMAXPROCS(0), nil }, meta.CPU(1))
+	twoCores = fiber.Register("twoCores", func(context.Context, none) (int, error) { return runtime.GOMAXPROCS(0), nil }, meta.CPU(2))
 )
 
 func TestPoolWithOtherResources(t *testing.T) {
@@ -256,7 +255,7 @@ func TestPoolWithOtherResources(t *testing.T) {
 	pool := newPool(t, 1)
 	cores, err := fiber.Apply(soon(t), pool, oneCore, none{})
 	require.NoError(t, err)
-	require.Equal(t, "1", cores)
+	require.Equal(t, 1, cores)
 	_, err = fiber.Apply(soon(t), pool, twoCores, none{})
 	refuses(t, err, "twoCores needs cpu 2", "have cpu 1", "since it ran oneCore first", "another pool")
 	_, err = fiber.Map(soon(t), pool, twoCores, make([]none, 5))
@@ -268,13 +267,13 @@ func TestPoolWithOtherResources(t *testing.T) {
 	refuses(t, err, "oneCore needs cpu 1", "have cpu 2", "WithMeta")
 	cores, err = fiber.Apply(soon(t), pool, twoCores, none{})
 	require.NoError(t, err)
-	require.Equal(t, "2", cores)
+	require.Equal(t, 2, cores)
 
 	// The resources of one pool do not leak into the next.
 	pool = newPool(t, 1)
 	cores, err = fiber.Apply(soon(t), pool, twoCores, none{})
 	require.NoError(t, err)
-	require.Equal(t, "2", cores)
+	require.Equal(t, 2, cores)
 }
 
 // link can be made a ring.

@@ -236,8 +236,6 @@ var (
 		syscall.Kill(os.Getpid(), syscall.Signal(s))
 		select {}
 	})
-
-	getenv = fiber.Register("getenv", func(_ context.Context, key string) (string, error) { return os.Getenv(key), nil })
 )
 
 // marking is a line for a file.

@@ -56,7 +56,7 @@ func Timeout(d time.Duration) CallOption {
 // OnProgress has fn called after each batch of results with the number of
 // tasks that have ended and that there are (-1 while an IMap's input goes on).
 // Calls come one after another, from other goroutines; fn should be quick,
-// since results wait for it.
+// since results wait for it, and must not use the pool.
 func OnProgress(fn func(done, total int)) CallOption {
 	return callOption(func(o *callOptions) error {
 		o.progress = fn

@@ -301,3 +301,37 @@ func TestGPUs(t *testing.T) {
 		})
 	}
 }
+
+// below is what a process of a limited process sees.
+var below = fiber.Register("below", func(ctx context.Context, _ none) ([2]limits, error) {
+	mine, err := seeLimits.Call(ctx, none{})
+	if err != nil {
+		return [2]limits{}, err
+	}
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return [2]limits{}, err
+	}
+	defer pool.Close()
+	its, err := fiber.Apply(ctx, pool, seeLimits, none{})
+	return [2]limits{mine, its}, err
+}, meta.CPU(1), meta.Memory(1000), meta.GPU(1))
+
+var _ = mainProgram("inheritance", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	got, err := fiber.Apply(ctx, pool, below, none{})
+	fmt.Printf("%+v\n", got)
+	return err
+})
+
+// What one process was given is not passed on to those it starts.
+func TestLimitsAreNotInherited(t *testing.T) {
+	t.Parallel()
+	x := start(t, "inheritance", "CUDA_VISIBLE_DEVICES=5", "GOMAXPROCS=7", "GOMEMLIMIT=4GiB")
+	require.Zero(t, x.wait(patience))
+	require.Equal(t, "[{Procs:1 Memory:943718400 GPUs:5} {Procs:7 Memory:4294967296 GPUs:}]\n", x.out.String())
+}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -149,6 +150,7 @@ func TestUnreferencedSharedValueLeavesTheWorkers(t *testing.T) {
 		require.NoError(t, err)
 		_, err = fiber.Apply(soon(t), pool, lift, lifting{Weight: s})
 		require.NoError(t, err)
+		runtime.KeepAlive(s)
 	}
 	eventually(t, patience, func() bool {
 		runtime.GC()
@@ -272,4 +274,79 @@ func TestSharedValuesOfAllSizes(t *testing.T) {
 	got, err := n.Get(soon(t))
 	require.NoError(t, err)
 	require.Equal(t, binary.MaxVarintLen64, got)
+}
+
+// liftLate takes a shared value when a file is there.
+var liftLate = fiber.Register("liftLate", func(ctx context.Context, l late) (int, error) {
+	if err := (marking{File: l.File, Line: "up"}).append(); err != nil {
+		return 0, err
+	}
+	for {
+		if _, err := os.Stat(l.Gate); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+	w, err := l.Weight.Get(ctx)
+	return len(w.data), err
+})
+
+type late struct {
+	Weight     *fiber.Shared[weighty]
+	File, Gate string
+}
+
+// A call holds its argument until it is done, and with it the value in it,
+// also when nobody else does.
+func TestArgumentsKeepTheirSharedValues(t *testing.T) {
+	t.Parallel()
+	fresh := func(file, gate string) late {
+		s, err := fiber.Share(soon(t), newWeighty(1000))
+		require.NoError(t, err)
+		return late{s, file, gate}
+	}
+	for name, call := range map[string]func(file, gate string) error{
+		"Apply": func(file, gate string) error {
+			_, err := fiber.Apply(soon(t), newPool(t, 1), liftLate, fresh(file, gate))
+			return err
+		},
+		"ApplyAsync": func(file, gate string) error {
+			_, err := fiber.ApplyAsync(soon(t), newPool(t, 1), liftLate, fresh(file, gate)).Get(soon(t))
+			return err
+		},
+		"Map": func(file, gate string) error {
+			_, err := fiber.Map(soon(t), newPool(t, 1), liftLate, []late{fresh(file, gate)})
+			return err
+		},
+		"IMap": func(file, gate string) (err error) {
+			for _, err = range fiber.IMap(soon(t), newPool(t, 1), liftLate, func(yield func(late) bool) { yield(fresh(file, gate)) }) {
+			}
+			return err
+		},
+		"Process": func(file, gate string) error {
+			p := fiber.NewProcess(liftLate, fresh(file, gate))
+			if err := p.Start(soon(t)); err != nil {
+				return err
+			}
+			return p.Join(soon(t))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			result := make(chan error, 1)
+			go func() { result <- call(dir+"/up", dir+"/gate") }()
+			eventually(t, patience, func() bool { return len(lines(t, dir+"/up")) == 1 }, "it is up")
+			for range 5 { // a cleanup runs after a collection
+				runtime.GC()
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.NoError(t, os.WriteFile(dir+"/gate", nil, 0o644))
+			require.NoError(t, <-result)
+		})
+	}
 }

@@ -1,12 +1,10 @@
 package transport_test
 
 import (
-	"context"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -71,10 +69,4 @@ func open(t testing.TB, a, b net.Conn, opts transport.Options) (*transport.Conn,
 func pair(t testing.TB, opts transport.Options) (*transport.Conn, *transport.Conn) {
 	a, b := unixPair(t)
 	return open(t, a, b, opts)
-}
-
-func timeout(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 )
 
+var _ = Opaque{a: 1, b: 2}.a + Opaque{}.b
+
 type (
 	Hooked  struct{ Config struct{ Hook func() } }
 	Failed  struct{ Err error }

@@ -110,8 +110,8 @@ type (
 
 // Handle travels as eight bytes, whatever it holds: what a shared value, a queue or a proxy does.
 type Handle[T any] struct {
-	id   uint64
-	held *T
+	id uint64
+	_  *T
 }
 
 var (
