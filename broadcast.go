@@ -41,7 +41,10 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 		return nil, err
 	}
 	s := &Shared[T]{ref: ref}
-	runtime.AddCleanup(s, func(id uint64) { go proc.home.Drop(id) }, ref.Object)
+	runtime.AddCleanup(s, func(ref home.Ref) {
+		forgetShared(ref)
+		go proc.home.Drop(ref.Object)
+	}, ref)
 	return s, nil
 }
 

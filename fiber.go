@@ -78,17 +78,17 @@ func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 			case <-tell.C:
 				p.node.Terminate()
 			case s = <-signals:
-				now, stop := context.WithCancel(context.Background())
-				stop()
-				Shutdown(now)
+				p.node.Kill()
+				p.home.Remove()
 				os.Exit(128 + int(s.(syscall.Signal)))
 			}
 		}
 	}()
 	err := run(ctx)
 	Shutdown(context.Background())
+	p.node.Forwarded(ctx)
 	if s := got.Load(); s != 0 {
-		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) {
+		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) && !errors.Is(err, launch.ErrShutdown) {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		return 128 + int(s)

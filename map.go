@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,6 +139,7 @@ func decodeOutputs[Out any](value [][]byte, n int) ([]Out, error) {
 type apply[Out any] struct {
 	Future[Out]
 	frames atomic.Pointer[[][]byte]
+	in     any // whose shared values are to stay until the end
 	out    Out
 	failed error
 	count  progress
@@ -166,6 +168,7 @@ func (a *apply[Out]) Deliver(_, _ int, value [][]byte, failures []scheduler.Fail
 
 func (a *apply[Out]) Finish(err error) {
 	a.frames.Store(nil)
+	runtime.KeepAlive(a.in)
 	if err != nil { // it may come in the middle of a Deliver
 		var zero Out
 		a.resolve(zero, fromEngine(err))
@@ -189,6 +192,7 @@ func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out]
 		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
 	a.frames.Store(&frames)
+	a.in = in
 	if err := pool.fits(frames); err != nil {
 		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
@@ -236,17 +240,19 @@ func ApplyAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out],
 		f.resolve(zero, err)
 		return f
 	}
-	follow(ctx, &a.Future, call)
+	follow(ctx, &a.Future, call, func() {})
 	return &a.Future
 }
 
-// follow cancels a call when ctx ends before its future has a result.
-func follow[T any](ctx context.Context, f *Future[T], call *scheduler.Call) {
+// follow cancels a call, and ends it by end, when ctx ends before its future
+// has a result.
+func follow[T any](ctx context.Context, f *Future[T], call *scheduler.Call, end func()) {
 	if ctx.Done() == nil {
 		return
 	}
 	stop := context.AfterFunc(ctx, func() {
 		call.Cancel()
+		end()
 		var zero T
 		f.resolve(zero, ctx.Err())
 	})
@@ -266,13 +272,28 @@ type mapping[In, Out any] struct {
 	outs  []Out
 	count progress
 
+	reading sync.RWMutex // held while ins is encoded
+	over    bool         // the caller may have changed ins
+
 	failing sync.Mutex
 	index   int // of the failed task with the lowest one
 	failed  error
 }
 
 func (m *mapping[In, Out]) Encode(lo, hi int) ([][]byte, error) {
+	m.reading.RLock()
+	defer m.reading.RUnlock()
+	if m.over {
+		return nil, ErrClosed
+	}
 	return encodeInputs(m.ins[lo:hi], lo)
+}
+
+// end has ins read no more, from its return on.
+func (m *mapping[In, Out]) end() {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	m.over = true
 }
 
 func (m *mapping[In, Out]) Deliver(lo, n int, value [][]byte, failures []scheduler.Failure) {
@@ -298,6 +319,7 @@ func (m *mapping[In, Out]) fail(i int, err error) {
 }
 
 func (m *mapping[In, Out]) Finish(err error) {
+	m.end()
 	m.failing.Lock()
 	if m.failed != nil {
 		err = fmt.Errorf("task %d: %w", m.index, m.failed)
@@ -316,7 +338,9 @@ func (m *mapping[In, Out]) Finish(err error) {
 // When a task fails, Map returns the error of the failed task with the lowest
 // index: tasks behind it are cancelled, those before it waited for. The
 // errors are those of Apply; an input that cannot be encoded is an
-// *EncodeError with its index. ins is not to be changed until Map returns.
+// *EncodeError with its index. ins is not to be changed until Map returns; when
+// it returns early, with an error, large slices of numbers in ins may be on
+// their way to a worker for a moment longer.
 func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) ([]Out, error) {
 	m, call, err := submitMap(ctx, pool, fn, ins, opts)
 	if err != nil {
@@ -328,6 +352,7 @@ func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []
 	case <-ctx.Done():
 		if call != nil {
 			call.Cancel()
+			m.end()
 		}
 		return nil, ctx.Err()
 	}
@@ -342,7 +367,7 @@ func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], i
 		return f
 	}
 	if call != nil {
-		follow(ctx, &m.Future, call)
+		follow(ctx, &m.Future, call, m.end)
 	}
 	return &m.Future
 }

@@ -299,8 +299,8 @@ func (p *Pool) Resize(ctx context.Context, workers int) error {
 	return p.engine.Resize(ctx, workers)
 }
 
-// Close refuses new work, waits until the pool has finished what it has, and
-// ends the workers. It may be called from anywhere, any number of times, and
+// Close refuses new work, further inputs of an IMap included, waits until the
+// pool has finished what it has, and ends the workers. It may be called from anywhere, any number of times, and
 // returns when the workers have gone.
 func (p *Pool) Close() { p.engine.Close() }
 

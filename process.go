@@ -24,6 +24,7 @@ type Process struct {
 	name      string
 	fn        string
 	value     [][]byte
+	arg       any   // whose shared values are to stay until it has ended
 	err       error // of its making
 	resources meta.Resources
 
@@ -85,7 +86,7 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 		p.err = fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
 		return p
 	}
-	p.value = value
+	p.value, p.arg = value, arg
 	for _, o := range opts {
 		if err := o.applyProcess(p); err != nil {
 			p.err = err
@@ -119,7 +120,7 @@ func (p *Process) Start(ctx context.Context) error {
 		p.mu.Unlock()
 		return ErrStarted
 	}
-	value := p.value
+	value, arg := p.value, p.arg
 	if err := proc.fits(value); err != nil {
 		p.mu.Unlock()
 		return fmt.Errorf("fiber: the argument of %s: %w", p.fn, err)
@@ -127,7 +128,7 @@ func (p *Process) Start(ctx context.Context) error {
 	p.started, p.abandon, p.unwanted = true, cancel, false
 	p.mu.Unlock()
 	child, err := proc.node.Start(ctx, launch.Spec{Name: p.name, Resources: p.resources,
-		Assign: wire.Assign{Role: wire.RoleFunction, Func: p.fn}, Value: value})
+		Assign: wire.Assign{Role: wire.RoleFunction, Func: p.fn}, Value: value, Keep: arg})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.abandon = nil
@@ -135,7 +136,7 @@ func (p *Process) Start(ctx context.Context) error {
 		p.started = false
 		return err
 	}
-	p.child, p.done, p.value = child, child.Done(), nil
+	p.child, p.done, p.value, p.arg = child, child.Done(), nil, nil
 	if p.unwanted { // just too late to end the start
 		return child.Kill("")
 	}

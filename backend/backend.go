@@ -42,7 +42,8 @@ type JobSpec struct {
 	// Socket is the child's end of its connection, where Network says
 	// Inherit. Launch does not close it.
 	Socket SyscallFile
-	// Stdout and Stderr receive the job's output as it comes.
+	// Stdout and Stderr receive the job's output as it comes; where they are
+	// io.Closers they are closed behind its end.
 	Stdout, Stderr io.Writer
 }
 

@@ -243,8 +243,7 @@ func (c *Conn) Recv() ([][]byte, error) {
 // ErrInterrupted, unless it is in the middle of a message. The connection is as
 // before.
 func (c *Conn) Interrupt() {
-	c.r.interrupt.Store(true)
-	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	c.r.interrupt()
 }
 
 // readError tells what a failed read means.

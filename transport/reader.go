@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -47,11 +48,12 @@ type reader struct {
 
 	err error // what ended the stream
 
-	cut       atomic.Bool // the socket is being closed, and reads may have gaps
-	waiting   atomic.Bool // a read is blocked in the socket
-	heard     atomic.Bool // something was read since the last heartbeat
-	interrupt atomic.Bool // a deadline has passed that is to interrupt a read
-	fresh     *atomic.Bool
+	cut          atomic.Bool // the socket is being closed, and reads may have gaps
+	waiting      atomic.Bool // a read is blocked in the socket
+	heard        atomic.Bool // something was read since the last heartbeat
+	interrupting sync.Mutex  // the deadline and interrupts, which belong together
+	interrupts   bool        // the deadline is to interrupt a read
+	fresh        *atomic.Bool
 }
 
 func newReader(nc net.Conn, fresh *atomic.Bool, command func([]byte) error) *reader {
@@ -209,12 +211,32 @@ func (r *reader) fill(n int) error {
 	return nil
 }
 
+// interrupt has a read that waits end with a deadline that says so.
+func (r *reader) interrupt() {
+	r.interrupting.Lock()
+	defer r.interrupting.Unlock()
+	r.interrupts = true
+	_ = r.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+// interrupted says whether a deadline that passed was an interrupt, and takes
+// it away.
+func (r *reader) interrupted() bool {
+	r.interrupting.Lock()
+	defer r.interrupting.Unlock()
+	if !r.interrupts {
+		return false
+	}
+	r.interrupts = false
+	_ = r.nc.SetReadDeadline(time.Time{})
+	return true
+}
+
 // read reads from the socket; an error comes without bytes.
 func (r *reader) read(p []byte) (int, error) {
 	r.waiting.Store(true)
 	n, err := r.nc.Read(p)
-	for errors.Is(err, os.ErrDeadlineExceeded) && r.interrupt.Swap(false) {
-		_ = r.nc.SetReadDeadline(time.Time{})
+	for errors.Is(err, os.ErrDeadlineExceeded) && r.interrupted() {
 		if r.between() {
 			err = ErrInterrupted
 			break

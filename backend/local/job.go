@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -52,17 +53,28 @@ func (j *job) emit(e backend.Event) {
 	}
 }
 
-// pump passes on what the process writes until its end of the pipe closes.
-func (j *job) pump(r *os.File, to io.Writer) {
-	defer j.output.Done()
-	defer r.Close()
-	to = discard(to)
+// pump passes on one stream of what the process writes.
+type pump struct {
+	from    *os.File
+	to      io.Writer
+	log     *log
+	writing atomic.Bool
+}
+
+// run passes on until the process's end of the pipe closes.
+func (p *pump) run() {
+	defer p.from.Close()
+	if c, ok := p.to.(io.Closer); ok {
+		defer c.Close()
+	}
 	buf := make([]byte, 8<<10)
 	for {
-		n, err := r.Read(buf)
+		n, err := p.from.Read(buf)
 		if n > 0 {
-			j.log.Write(buf[:n])
-			to.Write(buf[:n])
+			p.log.Write(buf[:n])
+			p.writing.Store(true)
+			p.to.Write(buf[:n])
+			p.writing.Store(false)
 		}
 		if err != nil {
 			return
@@ -71,7 +83,7 @@ func (j *job) pump(r *os.File, to io.Writer) {
 }
 
 // reap waits for the process and then for its output.
-func (j *job) reap(pipes ...*os.File) {
+func (j *job) reap(pumps ...*pump) {
 	state, err := j.process.Wait()
 	j.mu.Lock()
 	j.ended = true
@@ -90,10 +102,13 @@ func (j *job) reap(pipes ...*os.File) {
 	select {
 	case <-read:
 	case <-time.After(outputGrace):
-		for _, p := range pipes {
-			p.SetReadDeadline(time.Now())
+		// Somebody else holds the pipes. Or nobody takes what was read: then
+		// the rest follows when somebody does.
+		for _, p := range pumps {
+			if !p.writing.Load() {
+				p.from.SetReadDeadline(time.Now())
+			}
 		}
-		<-read
 	}
 	j.log.Close()
 	j.status = status

@@ -78,10 +78,11 @@ func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job
 	}
 	j.host, _ = os.Hostname()
 	j.emit(backend.Event{Kind: backend.Started})
-	j.output.Add(2)
-	go j.pump(outRead, spec.Stdout)
-	go j.pump(errRead, spec.Stderr)
-	go j.reap(outRead, errRead)
+	stdout := &pump{from: outRead, to: discard(spec.Stdout), log: j.log}
+	stderr := &pump{from: errRead, to: discard(spec.Stderr), log: j.log}
+	j.output.Go(stdout.run)
+	j.output.Go(stderr.run)
+	go j.reap(stdout, stderr)
 	if spec.Resources.Memory > 0 {
 		go j.watchMemory(spec.Resources.Memory)
 	}

@@ -63,6 +63,9 @@ func (h *Home) Keep(value [][]byte) (Ref, error) {
 		return Ref{}, launch.ErrShutdown
 	}
 	if h.listener == nil {
+		if h.node.Parent == nil {
+			sweep(h.node.Config.RuntimeDir)
+		}
 		if err := os.Mkdir(h.directory(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return Ref{}, err
 		}
@@ -191,6 +194,11 @@ func (h *Home) Close() {
 		listener.Close()
 	}
 	h.running.Wait()
+	h.Remove()
+}
+
+// Remove removes the run's directory, in the root.
+func (h *Home) Remove() {
 	if h.node.Parent == nil {
 		os.RemoveAll(h.directory())
 	}

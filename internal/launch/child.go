@@ -37,6 +37,7 @@ type Spec struct {
 	Resources meta.Resources
 	Assign    wire.Assign // Role, Func, Concurrency; the rest is filled in
 	Value     [][]byte    // the encoded argument behind it
+	Keep      any         // stays reachable until the process has ended
 	// Handle receives the messages that are not launch's own, one after
 	// another. It must not block.
 	Handle func(kind wire.Kind, frames [][]byte)
@@ -90,6 +91,9 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	defer n.starting.Done()
 	c := &Child{node: n, spec: spec, done: make(chan struct{}), turn: turn{resume: make(chan struct{}, 1)}}
 	c.asks, c.stopAsks = context.WithCancel(context.Background())
+	ctx, stopped := context.WithCancelCause(ctx)
+	defer stopped(nil)
+	defer context.AfterFunc(n.starts, func() { stopped(ErrShutdown) })()
 	release := func() {}
 	var devices []string
 	if n.Parent != nil && len(n.Parent.Assign.Devices) > 0 {
@@ -131,6 +135,8 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	})
 	theirs.Close()
 	if err != nil {
+		stdout.Close()
+		stderr.Close()
 		ours.Close()
 		release()
 		return nil, err
@@ -157,7 +163,9 @@ func (c *Child) introduce(ctx context.Context, nc net.Conn, id string) (err erro
 		}
 	}()
 	n := c.node
-	conn, err := transport.Open(nc, true, n.TransportOptions(false))
+	opts := n.TransportOptions(false)
+	opts.HandshakeTimeout = n.Config.StartTimeout // the program initialises itself before it speaks
+	conn, err := transport.Open(nc, true, opts)
 	if err != nil {
 		return err
 	}
@@ -206,8 +214,7 @@ func (c *Child) explain(ctx context.Context, err error) error {
 		wait, cancel := context.WithTimeout(context.Background(), exitGrace)
 		if _, waitErr := c.job.Wait(wait); waitErr == nil {
 			cancel()
-			status, _ := c.job.Wait(context.Background())
-			c.job.Remove(context.Background())
+			status, _ := c.job.Wait(context.Background()) // it is there
 			if mismatch := (*MismatchError)(nil); errors.As(err, &mismatch) {
 				return err
 			}
@@ -227,7 +234,11 @@ func (c *Child) explain(ctx context.Context, err error) error {
 
 func (c *Child) failed(ctx context.Context, reason string, err error) error {
 	if ctx.Err() != nil {
-		if cause := context.Cause(ctx); cause != ctx.Err() { // the start timeout
+		cause := context.Cause(ctx)
+		if errors.Is(cause, ErrShutdown) {
+			return cause
+		}
+		if cause != ctx.Err() { // the start timeout
 			return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: cause.Error()}
 		}
 		return ctx.Err()
@@ -277,8 +288,11 @@ func (c *Child) watch(release func()) {
 		c.exit.Reason = c.reason
 	}
 	c.mu.Unlock()
-	c.job.Remove(context.Background())
+	remove, cancel := context.WithTimeout(context.Background(), killGrace)
+	c.job.Remove(remove)
+	cancel()
 	c.node.remove(c)
+	c.spec.Keep = nil
 	c.node.Log.Debug("fiber: ended", "process", c.spec.Name, "id", c.job.ID(), "how", c.exit.String())
 	close(c.done)
 }

@@ -42,6 +42,10 @@ type Node struct {
 	gpus  *gpus
 	slots chan struct{} // starts under way
 
+	starts     context.Context // under which processes start
+	stopStarts context.CancelFunc
+	forwarding sync.WaitGroup // output that children wrote and nobody took yet
+
 	mu       sync.Mutex
 	closed   bool
 	children map[*Child]struct{}
@@ -61,6 +65,7 @@ func NewRoot(cfg config.Config, b backend.Backend, log *slog.Logger) (*Node, err
 	n := &Node{Config: cfg, Backend: b, Name: "MainProcess", Run: hex.EncodeToString(id[:]), Credentials: credentials,
 		Log: log, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}
 	n.gpus = newGPUs(localDevices())
+	n.starts, n.stopStarts = context.WithCancel(context.Background())
 	return n, nil
 }
 
@@ -70,8 +75,10 @@ func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error
 	if err := credentials.UnmarshalBinary(parent.Assign.Credentials); err != nil {
 		return nil, fmt.Errorf("fiber: the run's credentials: %w", err)
 	}
-	return &Node{Config: parent.Assign.Config, Backend: b, Name: parent.Assign.Name, Run: parent.Assign.Run,
-		Credentials: credentials, Log: log, Parent: parent, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}, nil
+	n := &Node{Config: parent.Assign.Config, Backend: b, Name: parent.Assign.Name, Run: parent.Assign.Run,
+		Credentials: credentials, Log: log, Parent: parent, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}
+	n.starts, n.stopStarts = context.WithCancel(context.Background())
+	return n, nil
 }
 
 // TransportOptions are the options of a connection to another process of the
@@ -140,10 +147,19 @@ func (n *Node) remove(c *Child) {
 	delete(n.children, c)
 }
 
-// Terminate asks every child to end.
+// Terminate gives up the starts under way and asks every child to end.
 func (n *Node) Terminate() {
+	n.stopStarts()
 	for _, c := range n.Children() {
 		c.Terminate()
+	}
+}
+
+// Kill gives up the starts under way and ends every child at once.
+func (n *Node) Kill() {
+	n.stopStarts()
+	for _, c := range n.Children() {
+		c.Kill("")
 	}
 }
 
@@ -155,37 +171,72 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	n.closed = true
 	n.mu.Unlock()
 	n.Terminate()
-	grace := time.NewTimer(n.Config.ShutdownGrace)
-	defer grace.Stop()
-	killed := make(chan struct{})
-	stopped := make(chan struct{})
+	gone := make(chan struct{})
 	go func() {
-		defer close(killed)
-		select {
-		case <-stopped:
-			return
-		case <-grace.C:
-		case <-ctx.Done():
-		}
+		defer close(gone)
+		n.starting.Wait()
+		n.Terminate() // those that were up just in time
 		for _, c := range n.Children() {
-			c.Kill("")
+			<-c.Done()
 		}
 	}()
-	n.starting.Wait()
-	n.Terminate() // those that were starting meanwhile
-	for _, c := range n.Children() {
-		<-c.Done()
+	grace, cancel := context.WithTimeout(ctx, n.Config.ShutdownGrace)
+	defer cancel()
+	select {
+	case <-gone:
+		return nil
+	case <-grace.Done():
 	}
-	close(stopped)
-	<-killed
-	return nil
+	again := time.NewTicker(killAgain)
+	defer again.Stop()
+	for {
+		n.Kill()
+		select {
+		case <-gone:
+			return nil
+		case <-again.C:
+		}
+	}
+}
+
+// killAgain is how often what is left is killed: something may just have
+// been started.
+const killAgain = 100 * time.Millisecond
+
+// Forwarded waits until everything that children which have ended had written
+// is passed on, or until ctx ends: whoever reads this process's output may be
+// slow.
+func (n *Node) Forwarded(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { n.forwarding.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // outputs are the writers of a child's stdout and stderr, tail keeping the
-// end of the latter.
-func (n *Node) outputs(tail io.Writer) (stdout, stderr io.Writer) {
-	if n.Config.ForwardLogs.Enabled() {
-		return os.Stdout, io.MultiWriter(tail, os.Stderr)
+// end of the latter. They are closed when it has written everything.
+func (n *Node) outputs(tail io.Writer) (stdout, stderr io.WriteCloser) {
+	if !n.Config.ForwardLogs.Enabled() {
+		return n.forward(io.Discard), n.forward(tail)
 	}
-	return nil, tail
+	return n.forward(os.Stdout), n.forward(io.MultiWriter(tail, os.Stderr))
+}
+
+func (n *Node) forward(to io.Writer) io.WriteCloser {
+	n.forwarding.Add(1)
+	return &forwarder{Writer: to, done: n.forwarding.Done}
+}
+
+// forwarder is one stream of a child's output.
+type forwarder struct {
+	io.Writer
+	once sync.Once
+	done func()
+}
+
+func (f *forwarder) Close() error {
+	f.once.Do(f.done)
+	return nil
 }

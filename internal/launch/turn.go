@@ -64,11 +64,19 @@ func (c *Child) Lead(done <-chan struct{}) {
 		return
 	}
 	t.led.Add(1)
+	finished := false
+	defer func() {
+		// Also when a function of the user's that is told of a result panics.
+		t.aside.Store(false)
+		t.state.Store(open)
+		if !finished {
+			t.wake()
+		}
+	}()
 	for {
 		select {
 		case <-done:
-			t.aside.Store(false)
-			t.state.Store(open)
+			finished = true
 			return
 		default:
 		}
@@ -76,9 +84,6 @@ func (c *Child) Lead(done <-chan struct{}) {
 			if !errors.Is(err, transport.ErrInterrupted) {
 				t.err = err
 			}
-			t.aside.Store(false)
-			t.state.Store(open)
-			t.wake()
 			return
 		}
 	}

@@ -67,6 +67,8 @@ type Call struct {
 	cap        int         // at most so many together, for their size
 	perTask    float64     // encoded bytes of one input
 	perResult  float64     // of one output
+	ending     error       // what the call ends with, when all its tasks are delivered
+	refused    bool        // inputs came after the pool was closed
 	finished   bool
 	leads      *worker // the worker whose messages the caller is to read; the caller's
 
@@ -145,10 +147,16 @@ func (c *Call) giveBack(s span) {
 	}
 }
 
-// Extend says that n more inputs have come to an open call.
+// Extend says that n more inputs have come to an open call. Once the pool is
+// closed they are refused, and the call ends with ErrClosed.
 func (c *Call) Extend(n int) {
 	e := c.engine
 	e.mu.Lock()
+	if !c.open { // the pool was closed meanwhile
+		c.refused = true
+		e.mu.Unlock()
+		return
+	}
 	c.total += n
 	if c.limit == math.MaxInt {
 		c.unresolved += n
@@ -164,6 +172,9 @@ func (c *Call) CloseInput() {
 	e := c.engine
 	e.mu.Lock()
 	c.open = false
+	if !c.refused {
+		c.ending = nil
+	}
 	finish := e.settle(c)
 	e.mu.Unlock()
 	finish()

@@ -70,6 +70,9 @@ func (e *Engine) Resize(ctx context.Context, n int) error {
 		return ErrClosed
 	}
 	e.target = n
+	if e.failures >= startTries {
+		e.failures = 0
+	}
 	if e.opts.Max > 0 {
 		e.opts.Min, e.opts.Max = min(e.opts.Min, n), max(e.opts.Max, n)
 	}
@@ -86,11 +89,22 @@ func (e *Engine) Resize(ctx context.Context, n int) error {
 	return e.settled(ctx)
 }
 
-// Close refuses new calls, waits for those that run, and ends the workers.
+// Close refuses new calls and further inputs of open ones, waits for those
+// that run, and ends the workers.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	e.closing = true
+	var finish []func()
+	for c := range e.calls {
+		if c.open {
+			c.open, c.ending = false, ErrClosed
+			finish = append(finish, e.settle(c))
+		}
+	}
 	e.mu.Unlock()
+	for _, f := range finish {
+		f()
+	}
 	e.wait(context.Background(), func() (bool, error) { return len(e.calls) == 0 || e.ended, nil })
 	e.end(func(w *worker) { w.proc.Stop() })
 }

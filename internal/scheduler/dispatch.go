@@ -28,6 +28,9 @@ func (e *Engine) dispatch() []*grant {
 		e.suspects = e.suspects[1:]
 		w.reserved = false
 		grants = append(grants, e.grant(w, s.call, s.span, true))
+		if len(e.suspects) == 0 {
+			e.unreserve()
+		}
 	}
 	for e.ring != nil {
 		c := e.ring
@@ -192,16 +195,13 @@ func (e *Engine) unsendable(g *grant, cause error) {
 	var input *InputError
 	e.mu.Lock()
 	c, w := g.call, g.w
-	if _, ok := e.grants[g.id]; !ok || g.dead {
-		if ok {
-			w.remove(g)
-			e.reclass(w)
-		}
+	if _, ok := e.grants[g.id]; !ok {
 		e.mu.Unlock()
 		return
 	}
 	bad := -1
 	switch {
+	case g.dead: // nobody waits for it
 	case errors.As(cause, &input) && input.Index >= g.next && input.Index < g.hi:
 		bad, cause = input.Index, input.Err
 	case g.left().len() == 1:
@@ -212,18 +212,24 @@ func (e *Engine) unsendable(g *grant, cause error) {
 	left := g.left()
 	w.remove(g)
 	w.given -= left.len()
-	if bad >= 0 {
+	tell := func() {}
+	switch {
+	case g.dead:
+	case bad >= 0:
 		c.giveBack(span{bad + 1, left.hi})
 		c.giveBack(span{left.lo, bad})
-	} else {
+		c.delivering = append(c.delivering, span{bad, bad + 1})
+		tell = e.failedAt(c, bad)
+	default:
 		c.giveBack(left)
 	}
 	e.enqueue(c)
-	e.reclass(w)
+	e.freed(w)
 	grants := e.dispatch()
 	e.mu.Unlock()
+	tell()
 	if bad >= 0 {
-		e.fault(c, bad, cause)
+		e.delivered(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
 	}
 	e.send(grants)
 }

@@ -212,7 +212,7 @@ func (e *Engine) settle(c *Call) func() {
 		for _, w := range notify {
 			w.cancel(c.id, 0)
 		}
-		c.source.Finish(nil)
+		c.source.Finish(c.ending)
 	}
 }
 

@@ -20,7 +20,7 @@ func (e *Engine) lost(w *worker) {
 	e.mu.Lock()
 	wasReady := w.state >= ready
 	e.leave(w)
-	if !w.ours && wasReady && e.opts.MaxTasks != w.given {
+	if !w.ours && wasReady {
 		e.stats.WorkersLost++
 		if w.done == 0 && time.Since(w.since) < youngAge {
 			e.young++

@@ -69,21 +69,22 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	if wanted && len(r.Errors) > 0 {
 		tell = e.failedAt(c, g.lo+r.Errors[0].Index)
 	}
+	if (r.Stuck || r.Ended) && !g.dead && g.left().len() > 0 {
+		// It stopped before its end: at an error, or for a recall whose
+		// answer comes later.
+		rest := g.left()
+		g.hi = g.next
+		w.reduce(g, rest.len())
+		c.giveBack(rest)
+		e.enqueue(c)
+	}
 	if r.Stuck {
 		w.abandon(g)
 	}
 	if r.Ended {
-		if !g.dead && g.left().len() > 0 { // stopped at an error
-			rest := g.left()
-			g.hi = g.next
-			w.reduce(g, rest.len())
-			c.giveBack(rest)
-			e.enqueue(c)
-		}
 		w.remove(g)
 	}
-	e.reclass(w)
-	e.retire(w)
+	e.freed(w)
 	grants := e.dispatch()
 	if c.opts.Leads && g.brisk() && len(w.grants) == 0 {
 		w.proc.StepAside()
@@ -134,7 +135,10 @@ func (e *Engine) failedAt(c *Call, i int) (tell func()) {
 		suspects = append(suspects, s)
 	}
 	clear(e.suspects[len(suspects):])
-	e.suspects = suspects
+	if len(suspects) != len(e.suspects) {
+		e.suspects = suspects
+		e.unreserve()
+	}
 	for _, s := range c.delivering {
 		c.unresolved += s.below(limit).len()
 	}
@@ -154,17 +158,6 @@ func (e *Engine) failedAt(c *Call, i int) (tell func()) {
 			w.cancel(c.id, limit)
 		}
 	}
-}
-
-// fault hands the failure of a task that no worker holds to its source.
-func (e *Engine) fault(c *Call, i int, err error) {
-	s, failures := span{i, i + 1}, []Failure{{i, err}}
-	e.mu.Lock()
-	c.delivering = append(c.delivering, s)
-	tell := e.failedAt(c, s.lo)
-	e.mu.Unlock()
-	tell()
-	e.delivered(c, s, nil, failures)
 }
 
 // delivered hands an outcome that is noted in the call's delivering to the
@@ -220,8 +213,7 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 			w.remove(g)
 		}
 	}
-	e.reclass(w)
-	e.retire(w)
+	e.freed(w)
 	grants := e.dispatch()
 	e.mu.Unlock()
 	e.send(grants)

@@ -210,18 +210,25 @@ func (e *Engine) drain(w *worker) {
 		w.ours = true
 		e.alive--
 		w.stop()
+		if w.proc != nil { // it runs its initializer
+			w.proc.Terminate()
+		}
 	case ready:
 		w.state = draining
 		e.alive--
 		e.up--
-		e.reclass(w)
-		e.retire(w)
+		e.freed(w)
 		e.wake(time.Now()) // a replacement may be wanted
+		if w.abandoned > 0 {
+			e.wake(time.Now().Add(e.opts.CancelGrace))
+		}
 	}
 }
 
-// retire ends a draining worker that holds nothing.
-func (e *Engine) retire(w *worker) {
+// freed follows up on what a worker holds less: it may be given something, or,
+// when it is draining and holds nothing, it ends.
+func (e *Engine) freed(w *worker) {
+	e.reclass(w)
 	if w.state == draining && len(w.grants) == 0 && !w.ours && w.proc != nil {
 		w.ours = true
 		w.proc.Stop()

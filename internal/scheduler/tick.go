@@ -62,7 +62,7 @@ func (e *Engine) tick() {
 	if !again.IsZero() {
 		e.wake(again)
 	}
-	kill := e.replaceStuck(now)
+	kill := append(e.replaceStuck(now), e.endStuck(now)...)
 	e.stopIdle(now)
 	e.scale()
 	grants := e.dispatch()
@@ -93,6 +93,26 @@ func (e *Engine) replaceStuck(now time.Time) (kill []*worker) {
 		}
 		if due := w.grants[0].at.Add(e.opts.CancelGrace); now.Before(due) {
 			e.starved = now
+			e.wake(due)
+			continue
+		}
+		w.ours = true
+		kill = append(kill, w)
+	}
+	return kill
+}
+
+// endStuck lists the draining workers to end because they run only what nobody
+// wants, for longer than the grace.
+func (e *Engine) endStuck(now time.Time) (kill []*worker) {
+	if e.abandoned == 0 {
+		return nil
+	}
+	for w := range e.workers {
+		if w.state != draining || w.ours || w.abandoned == 0 || w.abandoned < len(w.grants) {
+			continue
+		}
+		if due := w.grants[0].at.Add(e.opts.CancelGrace); now.Before(due) {
 			e.wake(due)
 			continue
 		}

@@ -189,6 +189,9 @@ func (w *worker) abandon(g *grant) {
 	g.dead = true
 	g.at = time.Now()
 	w.giveUp(1)
+	if w.state == draining {
+		w.engine.wake(g.at.Add(w.engine.opts.CancelGrace))
+	}
 }
 
 // classify says what the worker may be given.

@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
 )
 
 // timeoutGrace is how long after its time a task may still return by itself.
@@ -37,6 +39,7 @@ type grant struct {
 	mark   time.Time // when sent was last raised
 	stuck  bool      // the task that runs was given up for its time
 	told   bool      // the only task was announced late
+	begun  bool      // the first task was announced before it was decoded; of the goroutine that runs
 }
 
 // flushed says that the grant's results are sent from time to time.
@@ -73,6 +76,17 @@ func (g *grant) stopAt(n int) int {
 
 // run runs the tasks and sends what they give.
 func (g *grant) run() {
+	g.mu.Lock()
+	g.mark = time.Now()
+	g.mu.Unlock()
+	if g.Flags&wire.Announce != 0 {
+		// Before anything is decoded: that may end the process as well.
+		if _, ok := g.next(); !ok || !g.announce(0) {
+			g.end()
+			return
+		}
+		g.begun = true
+	}
 	g.mu.Lock()
 	batch, err := g.decode()
 	g.value = nil
@@ -143,13 +157,14 @@ func (g *grant) some() (more bool) {
 	}()
 	tell, timeout := g.Flags&wire.Announce != 0, time.Duration(g.Timeout)
 	for {
-		n, ok := g.next()
+		n, ok := 0, g.begun // the first one may be announced already
+		if g.begun = false; !ok {
+			n, ok = g.next()
+			ok = ok && (!tell || g.announce(n))
+		}
 		if !ok {
 			clean = true
 			return false
-		}
-		if tell {
-			g.announce(n)
 		}
 		i = n
 		var err error
@@ -190,13 +205,12 @@ func (g *grant) fail(i int, err *wire.Error) {
 	g.batch.Clear(i)
 }
 
-// announce says that task i begins; the word is in the socket before it does.
-func (g *grant) announce(i int) {
+// announce says that task i begins, which it may not do before the word is in
+// the socket; it is false when nothing is said any more.
+func (g *grant) announce(i int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.stuck {
-		g.send(wire.Results{Started: i}, i)
-	}
+	return !g.stuck && g.send(wire.Results{Started: i}, i)
 }
 
 // timed runs task i with a deadline; when the function does not heed it, the
@@ -246,8 +260,11 @@ func (g *grant) overdue(i int, timeout time.Duration) {
 }
 
 // send sends the results of the tasks below done that were not sent yet, with
-// what else r says; mu is held.
-func (g *grant) send(r wire.Results, done int) {
+// what else r says; mu is held. It is false when nothing is said any more.
+func (g *grant) send(r wire.Results, done int) bool {
+	if g.worker.muted.Load() {
+		return false
+	}
 	now := time.Now()
 	r.Grant, r.From, r.Count, r.Nanos = g.ID, g.sent, done-g.sent, int64(now.Sub(g.mark))
 	n := 0
@@ -257,7 +274,7 @@ func (g *grant) send(r wire.Results, done int) {
 	r.Errors = g.errors[:n]
 	g.errors = g.errors[n:]
 	var value [][]byte
-	if n < r.Count {
+	if n < r.Count && g.batch != nil {
 		var err error
 		if value, err = g.batch.Results(g.sent, done); err != nil {
 			r.Errors = g.unencodable(r.Errors, done)
@@ -267,15 +284,12 @@ func (g *grant) send(r wire.Results, done int) {
 		}
 	}
 	g.sent, g.mark = done, now
-	g.transmit(r, value)
+	return g.transmit(r, value)
 }
 
 // transmit sends a message: large values, which are not copied, and what must
 // be said before something happens, wait until they are in the socket.
-func (g *grant) transmit(r wire.Results, value [][]byte) {
-	if g.worker.muted.Load() {
-		return
-	}
+func (g *grant) transmit(r wire.Results, value [][]byte) bool {
 	frames, err := r.Pack(value)
 	if err != nil {
 		panic(err) // numbers and texts
@@ -285,16 +299,39 @@ func (g *grant) transmit(r wire.Results, value [][]byte) {
 	} else {
 		err = g.worker.link.Post(frames...)
 	}
-	if err != nil && r.Count > len(r.Errors) && value != nil {
-		// Too large to send: the tasks fail with that. With a connection
-		// that has ended this goes nowhere, as it should.
-		e := g.worker.opts.Error(string(g.Func), fmt.Errorf("the result: %w", err))
-		r.Errors = nil
-		for i := r.From; i < r.From+r.Count; i++ {
-			r.Errors = append(r.Errors, wire.TaskError{Index: i, Err: *e})
-		}
-		g.transmit(r, nil)
+	if size := (*transport.SizeError)(nil); errors.As(err, &size) {
+		return g.divide(r, err)
 	}
+	return err == nil
+}
+
+// divide sends results that are too large for one message in two, or fails
+// the task whose result alone is too large.
+func (g *grant) divide(r wire.Results, cause error) bool {
+	if r.Count == 1 {
+		e := g.worker.opts.Error(string(g.Func), fmt.Errorf("the result: %w", cause))
+		r.Errors = []wire.TaskError{{Index: r.From, Err: *e}}
+		return g.transmit(r, nil)
+	}
+	first, second := r, r
+	first.Count = r.Count / 2
+	first.Started, first.Ended, first.Stuck, first.Nanos = -1, false, false, r.Nanos*int64(first.Count)/int64(r.Count)
+	second.From, second.Count, second.Nanos = r.From+first.Count, r.Count-first.Count, r.Nanos-first.Nanos
+	n := 0
+	for n < len(r.Errors) && r.Errors[n].Index < second.From {
+		n++
+	}
+	first.Errors, second.Errors = r.Errors[:n], r.Errors[n:]
+	for _, half := range []wire.Results{first, second} {
+		var value [][]byte
+		if len(half.Errors) < half.Count {
+			value, _ = g.batch.Results(half.From, half.From+half.Count) // it was encoded before
+		}
+		if !g.transmit(half, value) {
+			return false
+		}
+	}
+	return true
 }
 
 // unencodable finds the outputs that cannot be encoded, makes them zero and
@@ -309,6 +346,9 @@ func (g *grant) unencodable(errs []wire.TaskError, done int) []wire.TaskError {
 		if _, ok := failed[i]; !ok {
 			if _, err := g.batch.Results(i, i+1); err != nil {
 				g.batch.Clear(i)
+				if at := (*codec.Error)(nil); errors.As(err, &at) && at.Index >= 0 {
+					at.Index = g.Lo + i
+				}
 				e := g.worker.opts.Error(string(g.Func), fmt.Errorf("the result: %w", err))
 				failed[i] = wire.TaskError{Index: i, Err: *e}
 			}

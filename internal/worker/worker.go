@@ -323,6 +323,7 @@ func (w *Worker) giveBack() {
 	}
 	clear(w.queue)
 	w.queue = w.queue[:0]
+	w.rest()
 	w.mu.Unlock()
 	w.link.Post(wire.MustPack(wire.KindReturned, back)...)
 }
@@ -353,6 +354,7 @@ func (w *Worker) cancel(c wire.Cancel) {
 			g.cancel()
 		}
 	}
+	w.rest()
 	w.mu.Unlock()
 	for _, g := range ended {
 		g.cancel()
