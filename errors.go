@@ -176,8 +176,8 @@ func flatten(fn string, err error) *wire.Error {
 	sentinels.RUnlock()
 	for _, k := range kinds {
 		if detail, ok := k.find(err); ok {
-			if e.Detail, err = msgpack.Marshal(detail); err == nil {
-				e.Kind = k.name
+			if fields, err := msgpack.Marshal(detail); err == nil {
+				e.Kind, e.Detail = k.name, string(fields)
 			}
 			break
 		}
@@ -217,7 +217,7 @@ func unflatten(e *wire.Error) *RemoteError {
 	sentinels.RUnlock()
 	for _, k := range kinds {
 		if k.name == e.Kind {
-			if err := k.decode(e.Detail); err != nil {
+			if err := k.decode([]byte(e.Detail)); err != nil {
 				r.causes = append(r.causes, err)
 			}
 		}

@@ -13,7 +13,7 @@ type Error struct {
 	Deadline bool     // is context.DeadlineExceeded
 	Closed   bool     // is fiber.ErrClosed
 	Kind     string   // the type of Fiber's own that it wraps, "" for none
-	Detail   []byte   // that error's fields
+	Detail   string   // that error's fields, msgpack
 }
 
 // Error is the message alone; the root package makes a RemoteError of it.

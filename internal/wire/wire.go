@@ -3,14 +3,15 @@
 // A message is a list of frames. Its first frame is the kind and the fields,
 // the frames after it are an encoded value of the user's (see codec). The
 // messages of a task's way, Grant and Results, are packed by hand because a
-// pool sends one for every task; the others are msgpack.
+// pool sends one for every task; the others are codec's, which takes no more
+// memory than a message's length accounts for.
 package wire
 
 import (
 	"errors"
 	"fmt"
 
-	"github.com/vmihailenco/msgpack/v5"
+	"github.com/fiber-go/fiber/internal/codec"
 )
 
 // Version is the protocol's; two processes talk only when theirs are equal.
@@ -60,11 +61,11 @@ var ErrMalformed = errors.New("fiber: malformed message")
 func Pack(kind Kind, fields any, value ...[]byte) ([][]byte, error) {
 	head := []byte{byte(kind)}
 	if fields != nil {
-		body, err := msgpack.Marshal(fields)
-		if err != nil {
-			return nil, fmt.Errorf("fiber: encoding a %v message: %w", kind, err)
+		body, err := codec.Marshal(fields)
+		if err != nil || len(body) != 1 {
+			return nil, fmt.Errorf("fiber: encoding a %v message: %w", kind, errors.Join(err, ErrMalformed))
 		}
-		head = append(head, body...)
+		head = append(head, body[0]...)
 	}
 	return append([][]byte{head}, value...), nil
 }
@@ -91,7 +92,7 @@ func Unpack(frames [][]byte, fields any) error {
 	if KindOf(frames) == 0 {
 		return ErrMalformed
 	}
-	if err := msgpack.Unmarshal(frames[0][1:], fields); err != nil {
+	if err := codec.Unmarshal([][]byte{frames[0][1:]}, fields); err != nil {
 		return fmt.Errorf("%w: %v: %v", ErrMalformed, KindOf(frames), err)
 	}
 	return nil
