@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -266,3 +267,10 @@ func lines(t testing.TB, file string) []string {
 }
 
 func tempFile(t testing.TB) string { return filepath.Join(t.TempDir(), "file") }
+
+// goroutine names the calling goroutine.
+func goroutine() string {
+	stack := make([]byte, 64)
+	name, _, _ := strings.Cut(string(stack[:runtime.Stack(stack, false)]), " [")
+	return name
+}

@@ -1,0 +1,149 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/scheduler"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// worker is a worker's process that says what a test tells it to: for orders
+// of messages that a real one produces once in a million.
+type worker struct {
+	name   string
+	handle func(wire.Kind, [][]byte)
+	posted chan [][]byte
+	done   chan struct{}
+}
+
+func (p *worker) Name() string                { return p.name }
+func (p *worker) Post(frames ...[]byte) error { p.posted <- frames; return nil }
+func (p *worker) StepAside()                  {}
+func (p *worker) Attend()                     {}
+func (p *worker) Lead(<-chan struct{})        {}
+func (p *worker) Ending() string              { return "" }
+func (p *worker) Stop()                       { close(p.done) }
+func (p *worker) Terminate() error            { close(p.done); return nil }
+func (p *worker) Kill(string) error           { return nil }
+func (p *worker) Done() <-chan struct{}       { return p.done }
+
+// grant waits for the next tasks that it is given.
+func (p *worker) grant(t *testing.T) (g wire.Grant) {
+	t.Helper()
+	for {
+		select {
+		case frames := <-p.posted:
+			if wire.KindOf(frames) == wire.KindGrant {
+				require.NoError(t, g.Unpack(frames))
+				return g
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("no tasks come")
+		}
+	}
+}
+
+func (p *worker) say(t *testing.T, r wire.Results) {
+	t.Helper()
+	frames, err := r.Pack([][]byte{{0}})
+	require.NoError(t, err)
+	p.handle(wire.KindResults, frames)
+}
+
+// source is a call's.
+type source struct {
+	encode   func(lo, hi int) ([][]byte, error)
+	finished chan error
+	got      map[int]int
+}
+
+func newSource() *source { return &source{finished: make(chan error, 1), got: map[int]int{}} }
+
+func (s *source) Encode(lo, hi int) ([][]byte, error) {
+	if s.encode != nil {
+		return s.encode(lo, hi)
+	}
+	return [][]byte{{0}}, nil
+}
+
+func (s *source) Deliver(lo, n int, _ [][]byte, _ []scheduler.Failure) {
+	for i := lo; i < lo+n; i++ {
+		s.got[i]++
+	}
+}
+
+func (s *source) Finish(err error) { s.finished <- err }
+
+func engine(t *testing.T) (*scheduler.Engine, chan *worker) {
+	started := make(chan *worker, 10)
+	e := scheduler.New(scheduler.Options{Name: "w", Workers: 1, Concurrency: 1, MaxAttempts: 3,
+		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
+		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (scheduler.Process, error) {
+			p := &worker{name, handle, make(chan [][]byte, 1000), make(chan struct{})}
+			started <- p
+			return p, nil
+		}})
+	t.Cleanup(e.Terminate)
+	return e, started
+}
+
+// A worker's word that a task is stuck may overtake what it returns behind
+// that task.
+func TestStuckOvertakesReturned(t *testing.T) {
+	t.Parallel()
+	e, started := engine(t)
+	s := newSource()
+	_, err := e.Submit(s, 5, false, scheduler.CallOptions{Func: "f", Chunk: 5, Timeout: time.Second})
+	require.NoError(t, err)
+	p := <-started
+	p.handle(wire.KindReady, wire.MustPack(wire.KindReady, nil))
+	g := p.grant(t)
+	require.Equal(t, 5, g.Count)
+	p.say(t, wire.Results{Grant: g.ID, Started: 0})
+	p.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: 1, Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
+	p.handle(wire.KindReturned, wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: g.ID, From: 1}}}))
+	p.say(t, wire.Results{Grant: g.ID, Started: -1, From: 1, Ended: true})
+	for left := 4; left > 0; {
+		g = p.grant(t)
+		p.say(t, wire.Results{Grant: g.ID, Started: -1, Count: g.Count, Nanos: 1000, Ended: true})
+		left -= g.Count
+	}
+	select {
+	case err := <-s.finished:
+		require.NoError(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the call does not end")
+	}
+	require.Equal(t, map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, s.got)
+}
+
+// A call may be cancelled while its input is encoded, and that may fail: the
+// worker is then free for the next call.
+func TestInputOfACancelledCallFails(t *testing.T) {
+	t.Parallel()
+	e, started := engine(t)
+	encoding, goOn := make(chan struct{}), make(chan struct{})
+	s := newSource()
+	s.encode = func(int, int) ([][]byte, error) {
+		close(encoding)
+		<-goOn
+		return nil, errors.New("no")
+	}
+	first, err := e.Submit(s, 1, false, scheduler.CallOptions{Func: "f"})
+	require.NoError(t, err)
+	p := <-started
+	go p.handle(wire.KindReady, wire.MustPack(wire.KindReady, nil))
+	<-encoding
+	first.Cancel()
+	_, err = e.Submit(newSource(), 1, false, scheduler.CallOptions{Func: "f"})
+	require.NoError(t, err)
+	close(goOn)
+	g := p.grant(t)
+	require.EqualValues(t, 1, g.Count)
+}

@@ -1,0 +1,157 @@
+package fiber_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+)
+
+// deadly ends the process that decodes it.
+type deadly struct{}
+
+func (deadly) MarshalBinary() ([]byte, error) { return []byte{1}, nil }
+func (*deadly) UnmarshalBinary([]byte) error  { os.Exit(7); return nil }
+
+// unwilling cannot be encoded.
+type unwilling struct{}
+
+func (unwilling) MarshalBinary() ([]byte, error) { return nil, errors.New("not me") }
+func (*unwilling) UnmarshalBinary([]byte) error  { return nil }
+
+var (
+	meetDeadly    = fiber.Register("meetDeadly", func(context.Context, deadly) (none, error) { return none{}, nil })
+	meetUnwilling = fiber.Register("meetUnwilling", func(context.Context, unwilling) (none, error) { return none{}, nil })
+	countKeys     = fiber.Register("countKeys", func(_ context.Context, m map[string]int) (int, error) {
+		time.Sleep(time.Millisecond)
+		return len(m), nil
+	})
+	sleepFirst = fiber.Register("sleepFirst", func(_ context.Context, d time.Duration) (none, error) {
+		time.Sleep(d)
+		return none{}, nil
+	})
+	dieLater = fiber.Register("dieLater", func(_ context.Context, d time.Duration) (none, error) {
+		time.AfterFunc(d, func() { os.Exit(1) })
+		return none{}, nil
+	})
+)
+
+// Workers that are not wanted any more end while their initializers run.
+func TestResizeWhileWorkersInitialise(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 3, fiber.WithInitializer(sleepFirst, time.Minute))
+	up := make(chan error, 1)
+	go func() { up <- pool.WaitUntilWorkersUp(within(t, 100*time.Millisecond)) }()
+	require.ErrorIs(t, <-up, context.DeadlineExceeded)
+	require.ErrorIs(t, pool.Resize(within(t, time.Second), 1), context.DeadlineExceeded, "it is not up either")
+	eventually(t, patience, func() bool { return len(pool.Stats().Processes) == 1 }, "surplus workers end")
+	pool.Terminate()
+}
+
+// An input that ends the process which decodes it is given up as a poison
+// task is.
+func TestPoisonThatIsDecoded(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1)
+	_, err := fiber.Apply(soon(t), pool, meetDeadly, deadly{})
+	var lost *fiber.WorkerLostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, 3, lost.Attempt)
+	require.Equal(t, 7, lost.ExitCode)
+	out, err := fiber.Apply(soon(t), pool, square, 3)
+	require.NoError(t, err)
+	require.Equal(t, 9, out)
+}
+
+// A process that was to end after a task that could not be sent ends.
+func TestUnsendableTasksLeaveNoProcesses(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1, fiber.WithMaxTasksPerChild(1))
+	for range 4 {
+		_, err := fiber.Map(soon(t), pool, meetUnwilling, []unwilling{{}})
+		var encode *fiber.EncodeError
+		require.ErrorAs(t, err, &encode)
+		require.ErrorContains(t, err, "not me")
+	}
+	eventually(t, patience, func() bool { return len(pool.Stats().Processes) <= 1 }, "one worker is left")
+}
+
+// So does one whose last task does not.
+func TestStuckTasksLeaveNoProcesses(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1, fiber.WithMaxTasksPerChild(1))
+	for range 4 {
+		_, err := fiber.Apply(soon(t), pool, nap, time.Hour, fiber.Timeout(20*time.Millisecond))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	eventually(t, patience, func() bool { return len(pool.Stats().Processes) <= 1 }, "the stuck ones are ended")
+}
+
+// Workers that die as soon as they are up are counted, and not started again
+// at full speed.
+func TestWorkersThatDieYoung(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1, fiber.WithInitializer(dieLater, time.Millisecond))
+	go pool.WaitUntilWorkersUp(within(t, time.Second))
+	eventually(t, patience, func() bool { return pool.Stats().WorkersLost >= 4 }, "they are counted")
+	begun, before := time.Now(), pool.Stats().WorkersStarted
+	eventually(t, patience, func() bool { return time.Since(begun) > time.Second }, "a second")
+	require.Less(t, pool.Stats().WorkersStarted-before, 12, "no pause between them")
+	pool.Terminate()
+}
+
+// Once Map has returned its inputs are the caller's again. The race detector
+// tells.
+func TestInputsAreTheCallersAgain(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 2)
+	ins := make([]map[string]int, 500)
+	for i := range ins {
+		ins[i] = map[string]int{}
+		for j := range 50 {
+			ins[i][fmt.Sprint(j)] = j
+		}
+	}
+	_, err := fiber.Map(soon(t), pool, countKeys, ins[:10])
+	require.NoError(t, err)
+	for k := range 60 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+k%7)*time.Millisecond)
+		fiber.Map(ctx, pool, countKeys, ins, fiber.ChunkSize(50))
+		cancel()
+		for i := range ins {
+			ins[i]["x"] = k
+		}
+	}
+}
+
+// A panic in OnProgress that the caller of Apply recovers leaves a pool that
+// works. Which goroutine calls OnProgress is not fixed, so only one in the
+// caller's own may panic here.
+func TestOnProgressThatPanics(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1)
+	for i := range 200 {
+		_, err := fiber.Apply(soon(t), pool, square, i)
+		require.NoError(t, err)
+	}
+	mine := goroutine()
+	for range 50 {
+		func() {
+			defer func() { recover() }()
+			fiber.Apply(within(t, 5*time.Second), pool, square, 1, fiber.OnProgress(func(int, int) {
+				if goroutine() == mine {
+					panic("a user's mistake")
+				}
+			}))
+		}()
+	}
+	out, err := fiber.Apply(soon(t), pool, square, 3)
+	require.NoError(t, err)
+	require.Equal(t, 9, out)
+}
