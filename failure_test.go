@@ -1,0 +1,373 @@
+package fiber_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+)
+
+var (
+	errDiverged = fiber.RegisterError(errors.New("diverged"))
+
+	fail = fiber.Register("fail", func(ctx context.Context, how string) (string, error) {
+		switch how {
+		case "error":
+			return "ignored", errors.New("it is broken")
+		case "sentinel":
+			return "", fmt.Errorf("at step 7: %w", errDiverged)
+		case "context":
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return "", fmt.Errorf("own: %w", ctx.Err())
+		case "deadline":
+			return "", fmt.Errorf("own: %w", context.DeadlineExceeded)
+		case "panic":
+			panic("help")
+		case "panic with an error":
+			panic(fmt.Errorf("help: %w", errDiverged))
+		case "nil pointer":
+			var p *marking
+			return p.File, nil
+		case "goexit":
+			runtime.Goexit()
+		case "closed":
+			return "", fmt.Errorf("own: %w", fiber.ErrClosed)
+		}
+		return how, nil
+	})
+)
+
+func TestErrorsOfFunctions(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1, fiber.WithName("Errors"))
+	failure := func(how string) *fiber.RemoteError {
+		t.Helper()
+		out, err := fiber.Apply(soon(t), pool, fail, how)
+		require.Error(t, err)
+		require.Empty(t, out)
+		var remote *fiber.RemoteError
+		require.ErrorAs(t, err, &remote)
+		require.Equal(t, "fail", remote.Func)
+		require.Equal(t, "Errors-1", remote.Worker)
+		return remote
+	}
+	require.Equal(t, "it is broken", failure("error").Message)
+	require.Empty(t, failure("error").Stack)
+	require.ErrorIs(t, failure("sentinel"), errDiverged)
+	require.Contains(t, failure("sentinel").Error(), "at step 7: diverged")
+	require.ErrorIs(t, failure("context"), context.Canceled)
+	require.ErrorIs(t, failure("deadline"), context.DeadlineExceeded)
+	require.ErrorIs(t, failure("closed"), fiber.ErrClosed)
+	e := failure("panic")
+	require.Equal(t, "help", e.Message)
+	require.Contains(t, e.Stack, "pool_test.go", "the stack does not show where")
+	require.Contains(t, e.Error(), "panicked: help")
+	require.ErrorIs(t, failure("panic with an error"), errDiverged)
+	require.Contains(t, failure("nil pointer").Message, "nil pointer")
+	require.Contains(t, failure("goexit").Message, "Goexit")
+
+	out, err := fiber.Apply(soon(t), pool, fail, "fine")
+	require.NoError(t, err)
+	require.Equal(t, "fine", out)
+	s := pool.Stats()
+	require.Equal(t, 1, s.WorkersStarted, "an error cost a worker")
+	require.Zero(t, s.WorkersLost)
+	require.Zero(t, s.Retried, "an error was retried")
+	require.Equal(t, 11+1, s.Failed+1)
+}
+
+// Failures among many: the others are right, whatever ends the goroutine.
+func TestFailuresWithinAChunk(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 2)
+	hows := []string{"fine", "error", "fine", "panic", "goexit", "fine", "sentinel"}
+	for _, chunk := range []int{0, 1, 50} {
+		var futures []*fiber.Future[string]
+		for i := range 300 {
+			futures = append(futures, fiber.ApplyAsync(soon(t), pool, fail, hows[i%len(hows)], fiber.ChunkSize(chunk)))
+		}
+		i := 0
+		for out, err := range fiber.IMap(soon(t), pool, fail, func(yield func(string) bool) {
+			for i := range 300 {
+				if !yield(hows[i%len(hows)]) {
+					return
+				}
+			}
+		}, fiber.ChunkSize(chunk)) {
+			out2, err2 := futures[i].Get(soon(t))
+			require.Equal(t, out, out2)
+			if how := hows[i%len(hows)]; how == "fine" {
+				require.NoError(t, err)
+				require.NoError(t, err2)
+				require.Equal(t, "fine", out)
+			} else {
+				require.Error(t, err)
+				require.Error(t, err2)
+			}
+			i++
+		}
+		require.Equal(t, 300, i)
+	}
+}
+
+type step struct {
+	Index int
+	Fail  bool
+	Panic bool
+	Nap   time.Duration
+	File  string
+}
+
+var walk = fiber.Register("walk", func(ctx context.Context, s step) (int, error) {
+	if s.File != "" {
+		if err := (marking{File: s.File, Line: fmt.Sprint(s.Index)}).append(); err != nil {
+			return 0, err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(s.Nap):
+	}
+	switch {
+	case s.Panic:
+		panic("stumbled")
+	case s.Fail:
+		return 0, fmt.Errorf("fell at %d", s.Index)
+	}
+	return s.Index, nil
+})
+
+func TestMapReturnsTheLowestError(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 4)
+	warm(t, pool)
+	for _, chunk := range []int{0, 1, 5} {
+		// The later one fails first.
+		ins := make([]step, 40)
+		for i := range ins {
+			ins[i] = step{Index: i, Nap: 5 * time.Millisecond}
+		}
+		ins[30].Fail, ins[30].Nap = true, 0
+		ins[20].Fail, ins[20].Nap = true, 0
+		ins[3].Panic, ins[3].Nap = true, 300*time.Millisecond
+		_, err := fiber.Map(soon(t), pool, walk, ins, fiber.ChunkSize(chunk))
+		require.ErrorContains(t, err, "stumbled")
+		require.ErrorContains(t, err, "task 3")
+	}
+}
+
+func TestAFailureCancelsTasksBehindIt(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 4)
+	warm(t, pool)
+	file := tempFile(t)
+	ins := make([]step, 2000)
+	for i := range ins {
+		ins[i] = step{Index: i, Nap: 10 * time.Millisecond, File: file}
+	}
+	ins[2].Fail = true
+	for i := 4; i < 8; i++ {
+		ins[i].Nap = time.Hour
+	}
+	begun := time.Now()
+	_, err := fiber.Map(soon(t), pool, walk, ins)
+	require.ErrorContains(t, err, "fell at 2")
+	require.Less(t, time.Since(begun), 5*time.Second)
+	// The hour-long ones were cancelled and left their workers.
+	_, err = fiber.Map(soon(t), pool, nap, slicesOf(100*time.Millisecond, 4))
+	require.NoError(t, err)
+	ran := len(lines(t, file))
+	require.Less(t, ran, 100, "tasks behind the failed one were run")
+	_, err = fiber.Map(soon(t), pool, nap, slicesOf(100*time.Millisecond, 4))
+	require.NoError(t, err)
+	require.Zero(t, pool.Stats().WorkersLost)
+	require.Equal(t, 4, pool.Stats().WorkersStarted)
+	require.Equal(t, ran, len(lines(t, file)), "tasks behind the failed one ran on")
+}
+
+func TestAPoisonTaskIsGivenUp(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 2, fiber.WithName("Poisoned"))
+	_, err := fiber.Apply(soon(t), pool, die, int(syscall.SIGKILL))
+	var lost *fiber.WorkerLostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, "die", lost.Func)
+	require.Equal(t, 3, lost.Attempt)
+	require.Equal(t, 3, lost.Attempts)
+	require.Equal(t, "killed", lost.Signal)
+	require.Equal(t, 137, lost.ExitCode)
+	require.True(t, strings.HasPrefix(lost.Worker, "Poisoned-"), lost.Worker)
+	require.Equal(t, []string{"last words"}, lost.Stderr)
+	require.ErrorContains(t, err, "attempt 3 of 3")
+	require.ErrorContains(t, err, "last words")
+
+	_, err = fiber.Apply(soon(t), pool, exit, 7)
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, 7, lost.ExitCode)
+	require.Empty(t, lost.Signal)
+
+	// A Map returns it, too, and the pool goes on.
+	_, err = fiber.Map(soon(t), pool, exit, []int{3, 4})
+	require.ErrorAs(t, err, &lost)
+	require.ErrorContains(t, err, "task 0")
+	out, err := fiber.Apply(soon(t), pool, square, 5)
+	require.NoError(t, err)
+	require.Equal(t, 25, out)
+	eventually(t, patience, func() bool { return pool.Stats().Ready == 2 }, "two workers again")
+}
+
+func TestMaxAttemptsOneNeverRunsATaskAgain(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 2, fiber.WithMaxAttempts(1))
+	file := tempFile(t)
+	const n = 60
+	var futures []*fiber.Future[int]
+	for i := range n {
+		futures = append(futures, fiber.ApplyAsync(soon(t), pool, mark, marking{File: file, Line: fmt.Sprint(i), Nap: 20 * time.Millisecond}))
+	}
+	kills := 0
+	for kills < 4 {
+		for _, w := range pool.Stats().Processes {
+			if w.Tasks > 0 && kills < 4 {
+				pid := atoi(t, w.ID)
+				syscall.Kill(pid, syscall.SIGKILL)
+				eventually(t, patience, func() bool { return !running(pid) }, "it dies")
+				kills++
+			}
+		}
+	}
+	lost := 0
+	for _, f := range futures {
+		if _, err := f.Get(soon(t)); err != nil {
+			var e *fiber.WorkerLostError
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, 1, e.Attempt)
+			require.Equal(t, 1, e.Attempts)
+			lost++
+		}
+	}
+	ran := lines(t, file)
+	require.Equal(t, len(ran), distinct(ran), "a task ran twice")
+	require.LessOrEqual(t, lost, kills, "tasks that were not started were given up")
+	require.GreaterOrEqual(t, len(ran), n-lost)
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 2)
+	warm(t, pool)
+	const limit = 200 * time.Millisecond
+	begun := time.Now()
+	_, err := fiber.Apply(soon(t), pool, rest, time.Hour, fiber.Timeout(limit))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(begun), limit+time.Second)
+	require.Equal(t, 2, pool.Stats().WorkersStarted)
+
+	begun = time.Now()
+	_, err = fiber.Apply(soon(t), pool, nap, time.Hour, fiber.Timeout(limit))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(begun), limit+time.Second)
+
+	// Each task has its own time; those within it succeed, and a task that
+	// waits for a worker is not running.
+	var futures []*fiber.Future[int]
+	for i := range 20 {
+		d := 50 * time.Millisecond
+		if i%10 == 5 {
+			d = time.Hour
+		}
+		futures = append(futures, fiber.ApplyAsync(soon(t), pool, nap, d, fiber.Timeout(limit)))
+	}
+	for i, f := range futures {
+		_, err := f.Get(soon(t))
+		if i%10 == 5 {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		} else {
+			require.NoError(t, err, "task %d", i)
+		}
+	}
+	pids, err := fiber.Map(soon(t), pool, nap, slicesOf(4*testGrace, 2))
+	require.NoError(t, err)
+	require.Equal(t, 2, distinct(pids), "the pool has not two workers again")
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1)
+	warm(t, pool)
+	cancelled := func(fn *fiber.Func[time.Duration, int]) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(soon(t))
+		time.AfterFunc(100*time.Millisecond, cancel)
+		begun := time.Now()
+		_, err := fiber.Apply(ctx, pool, fn, time.Hour)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Less(t, time.Since(begun), time.Second, "it did not return at once")
+	}
+	first, err := fiber.Apply(soon(t), pool, getpid, none{})
+	require.NoError(t, err)
+
+	// A function that heeds its context is gone from the worker.
+	cancelled(rest)
+	pid, err := fiber.Apply(soon(t), pool, getpid, none{})
+	require.NoError(t, err)
+	require.Equal(t, first, pid, "the worker was replaced although its function heeds its context")
+
+	// One that does not keeps it until somebody else waits for it.
+	cancelled(nap)
+	time.Sleep(3 * testGrace)
+	require.True(t, running(first), "the worker was replaced although nobody waits for it")
+	begun := time.Now()
+	pid, err = fiber.Apply(soon(t), pool, getpid, none{})
+	require.NoError(t, err)
+	require.NotEqual(t, first, pid)
+	require.Less(t, time.Since(begun), testGrace+2*time.Second)
+	require.Greater(t, time.Since(begun), testGrace/2)
+
+	// Close ends one that nobody waits for.
+	cancelled(nap)
+	begun = time.Now()
+	pool.Close()
+	require.Less(t, time.Since(begun), 10*time.Second)
+
+	// ApplyAsync and MapAsync.
+	pool = newPool(t, 2)
+	ctx, cancel := context.WithCancel(soon(t))
+	a, m := fiber.ApplyAsync(ctx, pool, rest, time.Hour), fiber.MapAsync(ctx, pool, rest, []time.Duration{time.Hour, time.Hour})
+	warm(t, pool)
+	cancel()
+	_, err = a.Get(soon(t))
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = m.Get(soon(t))
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = fiber.Apply(ctx, pool, square, 1)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Cancelling one call leaves the others alone.
+func TestCancelIsOneCalls(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 3)
+	warm(t, pool)
+	ctx, cancel := context.WithCancel(soon(t))
+	doomed := fiber.MapAsync(ctx, pool, rest, slicesOf(20*time.Millisecond, 300))
+	kept := fiber.MapAsync(soon(t), pool, rest, slicesOf(5*time.Millisecond, 300))
+	eventually(t, patience, func() bool { return pool.Stats().Done > 50 }, "both run")
+	cancel()
+	_, err := doomed.Get(soon(t))
+	require.ErrorIs(t, err, context.Canceled)
+	outs, err := kept.Get(soon(t))
+	require.NoError(t, err)
+	require.Len(t, outs, 300)
+	require.Equal(t, 3, pool.Stats().WorkersStarted)
+}

@@ -1,0 +1,265 @@
+package fiber_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+)
+
+var initialized string
+
+var (
+	initialize = fiber.Register("initialize", func(_ context.Context, how string) (none, error) {
+		switch {
+		case how == "error":
+			return none{}, fmt.Errorf("no data: %w", errDiverged)
+		case how == "panic":
+			panic("no data at all")
+		case how == "exit":
+			fmt.Fprintln(os.Stderr, "cannot go on")
+			os.Exit(4)
+		case strings.HasPrefix(how, "slow"):
+			time.Sleep(300 * time.Millisecond)
+		case strings.HasPrefix(how, "once "): // fails in the first two workers
+			f, err := os.OpenFile(how[5:], os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
+			if err != nil {
+				return none{}, err
+			}
+			fmt.Fprint(f, "x")
+			if info, _ := f.Stat(); info.Size() <= 2 {
+				return none{}, errors.New("not yet")
+			}
+		}
+		initialized = how
+		return none{}, nil
+	})
+	howInitialized = fiber.Register("howInitialized", func(context.Context, none) (string, error) { return initialized, nil })
+)
+
+func TestInitializer(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 3, fiber.WithInitializer(initialize, "well"))
+	hows, err := fiber.Map(soon(t), pool, howInitialized, make([]none, 100))
+	require.NoError(t, err)
+	for _, how := range hows {
+		require.Equal(t, "well", how)
+	}
+
+	pool = newPool(t, 1, fiber.WithInitializer(initialize, "once "+tempFile(t)))
+	how, err := fiber.Apply(soon(t), pool, howInitialized, none{})
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(how, "once "))
+}
+
+func TestInitializerThatFailsEveryTime(t *testing.T) {
+	t.Parallel()
+	for how, words := range map[string][]string{
+		"error": {"initializer", "no data: diverged"},
+		"panic": {"initializer", "panicked", "no data at all", "pool_test.go"},
+		"exit":  {"ended before it was ready", "exit code 4", "cannot go on"},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t, 3, fiber.WithInitializer(initialize, how))
+			check := func(err error) {
+				t.Helper()
+				var launch *fiber.LaunchError
+				require.ErrorAs(t, err, &launch)
+				for _, w := range words {
+					require.ErrorContains(t, err, w)
+				}
+				if how == "error" {
+					require.ErrorIs(t, err, errDiverged)
+				}
+			}
+			for range 2 { // later calls, too
+				_, err := fiber.Apply(soon(t), pool, howInitialized, none{})
+				check(err)
+				_, err = fiber.Map(soon(t), pool, howInitialized, make([]none, 50))
+				check(err)
+				check(pool.WaitUntilWorkersUp(soon(t)))
+			}
+			require.Error(t, pool.Stats().LastStartError)
+		})
+	}
+}
+
+func TestMaxTasksPerChild(t *testing.T) {
+	t.Parallel()
+	for _, concurrency := range []int{1, 2} {
+		pool := newPool(t, 2, fiber.WithMaxTasksPerChild(3), fiber.WithConcurrency(concurrency))
+		pids, err := fiber.Map(soon(t), pool, getpid, make([]none, 30))
+		require.NoError(t, err)
+		count := map[int]int{}
+		for _, pid := range pids {
+			count[pid]++
+		}
+		for pid, n := range count {
+			require.LessOrEqual(t, n, 3, "process %d ran too many", pid)
+		}
+		require.GreaterOrEqual(t, len(count), 10)
+		s := pool.Stats()
+		require.Zero(t, s.WorkersLost, "an end that was wanted counts as a loss")
+		require.Zero(t, s.Retried)
+	}
+	pool := newPool(t, 1, fiber.WithMaxTasksPerChild(2))
+	var pids []int
+	for range 6 {
+		pid, err := fiber.Apply(soon(t), pool, getpid, none{})
+		require.NoError(t, err)
+		pids = append(pids, pid)
+	}
+	require.Equal(t, 3, distinct(pids))
+	require.Equal(t, pids[0], pids[1])
+	require.Equal(t, pids[2], pids[3])
+}
+
+var concurrent struct{ now, most atomic.Int64 }
+
+var crowd = fiber.Register("crowd", func(_ context.Context, d time.Duration) ([2]int, error) {
+	n := concurrent.now.Add(1)
+	defer concurrent.now.Add(-1)
+	for most := concurrent.most.Load(); n > most && !concurrent.most.CompareAndSwap(most, n); most = concurrent.most.Load() {
+	}
+	time.Sleep(d)
+	return [2]int{os.Getpid(), int(concurrent.most.Load())}, nil
+})
+
+func TestConcurrency(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1, fiber.WithConcurrency(4))
+	warm(t, pool)
+	begun := time.Now()
+	outs, err := fiber.Map(soon(t), pool, crowd, slicesOf(200*time.Millisecond, 8))
+	require.NoError(t, err)
+	require.Less(t, time.Since(begun), 700*time.Millisecond, "not four at a time")
+	most := 0
+	for _, out := range outs {
+		require.Equal(t, outs[0][0], out[0])
+		most = max(most, out[1])
+	}
+	require.Equal(t, 4, most)
+
+	pool = newPool(t, 2, fiber.WithConcurrency(2))
+	outs, err = fiber.Map(soon(t), pool, crowd, slicesOf(300*time.Millisecond, 4))
+	require.NoError(t, err)
+	require.Equal(t, 2, distinct([]int{outs[0][0], outs[1][0], outs[2][0], outs[3][0]}), "cold: one worker has all the work")
+}
+
+func TestAutoscale(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 7, fiber.WithAutoscale(0, 3), fiber.WithIdleTimeout(300*time.Millisecond))
+	require.Zero(t, pool.Stats().Workers)
+	_, err := fiber.Apply(soon(t), pool, square, 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, pool.Stats().WorkersStarted)
+
+	pids, err := fiber.Map(soon(t), pool, nap, slicesOf(200*time.Millisecond, 9))
+	require.NoError(t, err)
+	require.Equal(t, 3, distinct(pids), "it did not grow to its maximum")
+
+	// A busy worker stays, idle ones go.
+	busy := fiber.ApplyAsync(soon(t), pool, nap, 1500*time.Millisecond)
+	eventually(t, patience, func() bool { return pool.Stats().Ready == 1 }, "it shrinks to the busy one")
+	require.False(t, busy.Ready())
+	_, err = busy.Get(soon(t))
+	require.NoError(t, err)
+	eventually(t, patience, func() bool { return len(pool.Stats().Processes) == 0 }, "it shrinks to 0")
+	s := pool.Stats()
+	require.Zero(t, s.WorkersLost)
+	require.Zero(t, s.Retried)
+	_, err = fiber.Apply(soon(t), pool, square, 1)
+	require.NoError(t, err)
+
+	pool = newPool(t, 1, fiber.WithAutoscale(1, 4), fiber.WithIdleTimeout(200*time.Millisecond))
+	warm(t, pool)
+	require.Equal(t, 1, pool.Stats().Ready)
+	_, err = fiber.Map(soon(t), pool, nap, slicesOf(300*time.Millisecond, 4))
+	require.NoError(t, err)
+	eventually(t, patience, func() bool { s := pool.Stats(); return s.Ready == 1 && len(s.Processes) == 1 }, "it shrinks to 1")
+}
+
+func TestResize(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1)
+	require.NoError(t, pool.Resize(soon(t), 2), "before the start")
+	warm(t, pool)
+	require.Equal(t, 2, pool.Stats().Ready)
+	// The workers are held long enough for every one to have a task.
+	require.NoError(t, pool.Resize(soon(t), 4))
+	s := pool.Stats()
+	require.Equal(t, 4, s.Ready)
+	require.Equal(t, 4, s.Workers)
+	pids, err := fiber.Map(soon(t), pool, nap, slicesOf(200*time.Millisecond, 4))
+	require.NoError(t, err)
+	require.Equal(t, 4, distinct(pids))
+
+	// Down while it works: nothing is lost or run twice.
+	file := tempFile(t)
+	ins := make([]marking, 60)
+	for i := range ins {
+		ins[i] = marking{File: file, Line: fmt.Sprint(i), Nap: 20 * time.Millisecond}
+	}
+	f := fiber.MapAsync(soon(t), pool, mark, ins)
+	eventually(t, patience, func() bool { return len(lines(t, file)) > 5 }, "it works")
+	require.NoError(t, pool.Resize(soon(t), 1))
+	s = pool.Stats()
+	require.Equal(t, 1, s.Ready)
+	require.Len(t, s.Processes, 1)
+	require.NoError(t, pool.Resize(soon(t), 3))
+	pids, err = f.Get(soon(t))
+	require.NoError(t, err)
+	require.Len(t, pids, 60)
+	require.Len(t, lines(t, file), 60)
+	s = pool.Stats()
+	require.Zero(t, s.WorkersLost)
+	require.Zero(t, s.Retried)
+	require.Error(t, pool.Resize(soon(t), 0))
+	require.Error(t, pool.Resize(soon(t), -1))
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 2, fiber.WithName("Counted"))
+	require.Equal(t, fiber.PoolStats{Workers: 2}, pool.Stats())
+	warm(t, pool)
+	s := pool.Stats()
+	require.Equal(t, 2, s.Ready)
+	require.Equal(t, 2, s.Idle)
+	require.Len(t, s.Processes, 2)
+	for i, w := range s.Processes {
+		require.Equal(t, fmt.Sprintf("Counted-%d", i+1), w.Name)
+		require.Equal(t, "ready", w.State)
+		require.True(t, running(atoi(t, w.ID)))
+	}
+	f := fiber.MapAsync(soon(t), pool, rest, slicesOf(300*time.Millisecond, 5))
+	eventually(t, patience, func() bool { s := pool.Stats(); return s.Running >= 2 && s.Idle == 0 }, "both run")
+	s = pool.Stats()
+	require.Equal(t, 5, s.Queued+s.Running+s.Done)
+	_, err := f.Get(soon(t))
+	require.NoError(t, err)
+	_, err = fiber.Apply(soon(t), pool, fail, "error")
+	require.Error(t, err)
+	s = pool.Stats()
+	require.Equal(t, 5, s.Done)
+	require.Equal(t, 1, s.Failed)
+	require.Zero(t, s.Queued)
+	require.Zero(t, s.Running)
+	eventually(t, patience, func() bool {
+		for _, w := range pool.Stats().Processes {
+			if w.Resident < 1<<20 {
+				return false
+			}
+		}
+		return true
+	}, "their memory is known")
+}
