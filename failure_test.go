@@ -69,7 +69,7 @@ func TestErrorsOfFunctions(t *testing.T) {
 	require.ErrorIs(t, failure("closed"), fiber.ErrClosed)
 	e := failure("panic")
 	require.Equal(t, "help", e.Message)
-	require.Contains(t, e.Stack, "pool_test.go", "the stack does not show where")
+	require.Contains(t, e.Stack, "failure_test.go", "the stack does not show where")
 	require.Contains(t, e.Error(), "panicked: help")
 	require.ErrorIs(t, failure("panic with an error"), errDiverged)
 	require.Contains(t, failure("nil pointer").Message, "nil pointer")

@@ -153,7 +153,7 @@ func TestProcessEnds(t *testing.T) {
 				require.Equal(t, "Ending", remote.Worker)
 				require.Equal(t, test.panics, remote.Stack != "")
 				if test.panics {
-					require.Contains(t, remote.Stack, "pool_test.go", "the stack does not show where")
+					require.Contains(t, remote.Stack, "failure_test.go", "the stack does not show where")
 				}
 			case test.code != 0:
 				var exit *fiber.ExitError

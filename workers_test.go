@@ -64,7 +64,7 @@ func TestInitializerThatFailsEveryTime(t *testing.T) {
 	t.Parallel()
 	for how, words := range map[string][]string{
 		"error": {"initializer", "no data: diverged"},
-		"panic": {"initializer", "panicked", "no data at all", "pool_test.go"},
+		"panic": {"initializer", "panicked", "no data at all", "workers_test.go"},
 		"exit":  {"ended before it was ready", "exit code 4", "cannot go on"},
 	} {
 		t.Run(how, func(t *testing.T) {
