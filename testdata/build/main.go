@@ -1,4 +1,4 @@
-// This program is built in several ways by the tests of build_test.go.
+// Command build is built in several ways by the tests of build_test.go.
 package main
 
 import (
