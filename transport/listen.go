@@ -77,6 +77,13 @@ func ListenTLS(address string, cred *Credentials, opts Options) (*Listener, erro
 // unspecified one, which only processes on this host can dial.
 func (l *Listener) Endpoint() string { return l.endpoint }
 
+// Advertise has the endpoint of a TLS listener name another host, by which
+// others reach it. It is called before anybody asks for the endpoint.
+func (l *Listener) Advertise(host string) {
+	_, port, _ := net.SplitHostPort(l.l.Addr().String())
+	l.endpoint = "tls:" + net.JoinHostPort(host, port)
+}
+
 // Addr is the address that the listener is bound to.
 func (l *Listener) Addr() net.Addr { return l.l.Addr() }
 
