@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -74,8 +75,8 @@ func findLibraries(x *executable, conf string) ([]entry, error) {
 		return nil, errors.New(strings.Join(l.missing, "\n") + advice)
 	}
 	entries := []entry{{path: loader, file: file, mode: 0o755}}
-	for _, e := range l.found {
-		entries = append(entries, e)
+	for _, name := range slices.Sorted(maps.Keys(l.found)) {
+		entries = append(entries, l.found[name])
 	}
 	return entries, nil
 }
