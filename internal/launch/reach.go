@@ -112,7 +112,7 @@ func (n *Node) expect(network backend.Network, id string) (endpoint string, visi
 	return r.listener.Endpoint(), came, nil
 }
 
-// forget closes the door to a process that has not reported.
+// forget closes the door to a process that has reported, or never will.
 func (r *reach) forget(id string) {
 	r.mu.Lock()
 	came := r.waiting[id]
@@ -148,12 +148,11 @@ func (r *reach) receive(open context.Context, conn *transport.Conn) {
 		return
 	}
 	r.mu.Lock()
-	came := r.waiting[hello.Process]
-	delete(r.waiting, hello.Process)
-	if came != nil {
-		came <- visit{conn, hello} // it has room for the one
+	select {
+	case r.waiting[hello.Process] <- visit{conn, hello}: // it has room for one
 		r.mu.Unlock()
 		return
+	default: // not expected, or here already
 	}
 	r.mu.Unlock()
 	conn.Post(wire.MustPack(wire.KindRefuse, wire.Refuse{Reason: "fiber: no process is expected by that id"})...)

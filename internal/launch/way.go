@@ -79,6 +79,7 @@ func (w *way) launched() {
 // ended.
 func (w *way) meet(ctx context.Context, ended <-chan struct{}) (*transport.Conn, wire.Hello, error) {
 	if w.remote() {
+		defer w.node.reach.forget(w.id)
 		select {
 		case v := <-w.visits:
 			return v.conn, v.hello, nil
