@@ -24,9 +24,17 @@ func TestAProgramRunsInItsImage(t *testing.T) {
 	for name, program := range map[string]func() (string, error){"static": static, "dynamic": dynamic} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, "fine fiber /tmp "+name+"\n", run(t, newImage(t, built(t, program))))
+			assert.Regexp(t, fine(name), run(t, newImage(t, built(t, program))))
 		})
 	}
+}
+
+// fine is what testdata/system says. Only root can become the image's user.
+func fine(linked string) string {
+	if os.Geteuid() == 0 {
+		return "^fine fiber /tmp " + linked + "\n$"
+	}
+	return "^fine .* " + linked + "\n$"
 }
 
 func TestCertificatesAreInTheImage(t *testing.T) {
@@ -34,7 +42,7 @@ func TestCertificatesAreInTheImage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "own.pem")
 	require.NoError(t, os.WriteFile(file, []byte(certificate), 0o600))
 	t.Setenv("SSL_CERT_FILE", file)
-	assert.Equal(t, "fine fiber /tmp static\n", run(t, newImage(t, program), "CERTIFICATES=1"))
+	assert.Regexp(t, fine("static"), run(t, newImage(t, program), "CERTIFICATES=1"))
 }
 
 func TestTheRunningExecutableIsTheDefault(t *testing.T) {
