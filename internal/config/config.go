@@ -38,6 +38,22 @@ type Config struct {
 	// "host:container:ro". A relative path of the host starts at the working directory. Defaults to none.
 	DockerVolumes []string
 
+	// Registry is where images that are made from the executable are pushed to, such as "registry.example.com/team",
+	// with the user's credentials for docker. Defaults to none.
+	Registry string
+	// RegistryInsecure lets the registry speak plain http, or have a certificate that nobody vouches for. Defaults to
+	// Off.
+	RegistryInsecure Switch
+	// MasterCPU is how many CPUs a master has that Main puts on a cluster. Defaults to no limit.
+	MasterCPU float64
+	// MasterMemory is its memory. Defaults to no limit.
+	MasterMemory ByteSize
+	// MasterGPU is how many GPUs it has. Defaults to none.
+	MasterGPU int
+	// MasterEnv are the variables of this process's environment that it is given: a name, a beginning of names with a
+	// star behind it, or "NAME=value". Defaults to none but Fiber's own settings.
+	MasterEnv []string
+
 	// LogLevel is the least severe level that Fiber's own log messages have: "debug", "info", "warn" or "error".
 	// Defaults to "info".
 	LogLevel string

@@ -46,3 +46,16 @@ func unknownEnv(environ []string) []string {
 	}
 	return warnings
 }
+
+// Environ writes c as FIBER_ variables: whatever is not the default, but the keys that are left out.
+func Environ(c Config, except ...string) []string {
+	defaults := Defaults()
+	var environ []string
+	for _, s := range settings {
+		key := s.key()
+		if text := s.text(c); text != s.text(defaults) && text != "" && !slices.Contains(except, key.Name) {
+			environ = append(environ, key.Env+"="+text)
+		}
+	}
+	return environ
+}

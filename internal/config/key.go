@@ -112,10 +112,13 @@ func (r row[T]) text(c Config) string { return r.kind.format(*r.value(&c)) }
 // isZero reports whether a field is not set. An empty list that is not nil is: it says that there shall be none.
 func isZero[T any](value T) bool { return reflect.ValueOf(&value).Elem().IsZero() }
 
-// fieldName makes HeartbeatTimeout of heartbeat_timeout.
+// fieldName makes HeartbeatTimeout of heartbeat_timeout, and MasterCPU of master_cpu.
 func fieldName(key string) string {
 	var field strings.Builder
 	for word := range strings.SplitSeq(key, "_") {
+		if word == "cpu" || word == "gpu" {
+			word = strings.ToUpper(word)
+		}
 		fmt.Fprintf(&field, "%s%s", strings.ToUpper(word[:1]), word[1:])
 	}
 	return field.String()

@@ -46,6 +46,36 @@ var settings = []setting{
 		meaning: "What containers are given of the host: directories, files and volumes.",
 	},
 	row[string]{
+		name: "registry", value: func(c *Config) *string { return &c.Registry },
+		kind: registryName, unset: "none",
+		meaning: "Where images that are made from the executable are pushed to, with the user's credentials for docker.",
+	},
+	row[Switch]{
+		name: "registry_insecure", value: func(c *Config) *Switch { return &c.RegistryInsecure },
+		kind: boolean, initial: "off",
+		meaning: "The registry may speak plain http, or have a certificate that nobody vouches for.",
+	},
+	row[float64]{
+		name: "master_cpu", value: func(c *Config) *float64 { return &c.MasterCPU },
+		kind: cpus, unset: "no limit",
+		meaning: "The CPUs of a master that `Main` puts on a cluster.",
+	},
+	row[ByteSize]{
+		name: "master_memory", value: func(c *Config) *ByteSize { return &c.MasterMemory },
+		kind: size, unset: "no limit",
+		meaning: "Its memory.",
+	},
+	row[int]{
+		name: "master_gpu", value: func(c *Config) *int { return &c.MasterGPU },
+		kind: gpus, unset: "none",
+		meaning: "Its GPUs.",
+	},
+	row[[]string]{
+		name: "master_env", value: func(c *Config) *[]string { return &c.MasterEnv },
+		kind: variables, unset: "none",
+		meaning: "The environment variables that go along to it, besides Fiber's settings: `NAME`, `PREFIX_*` or `NAME=value`.",
+	},
+	row[string]{
 		name: "log_level", value: func(c *Config) *string { return &c.LogLevel },
 		kind: oneOf(logLevelNames), initial: "info",
 		meaning: "The least severe level that Fiber's own log messages have.",

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -43,6 +44,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	want := config.Config{
 		AllowOtherBuild:   config.Off,
+		RegistryInsecure:  config.Off,
 		LogLevel:          "info",
 		LogFile:           "stderr",
 		ForwardLogs:       config.On,
@@ -91,6 +93,12 @@ func samples(t *testing.T) map[string]sample {
 		"host":               {"10.0.0.1", "build-7.example.com", "fd00::1"},
 		"docker_network":     {"team", "host", "my_net.1"},
 		"docker_volumes":     {[]string{"/data:/data:ro", "cache:/var/cache"}, []string{"/a:/b"}, []string{"/c:/d", "/e:/f"}},
+		"registry":           {"registry.example.com/team", "localhost:5000", "10.0.0.1:5000/x"},
+		"registry_insecure":  {config.On, config.Off, config.On},
+		"master_cpu":         {0.5, 2.0, 1.5},
+		"master_memory":      {config.GiB, 512 * config.MiB, 300 * config.MiB},
+		"master_gpu":         {1, 2, 3},
+		"master_env":         {[]string{"RATE=0.1"}, []string{"HF_*", "TOKEN"}, []string{"SEED"}},
 	}
 }
 
@@ -140,7 +148,7 @@ func text(value any) string {
 	if list, ok := value.([]string); ok {
 		return strings.Join(list, ", ")
 	}
-	return value.(string)
+	return fmt.Sprint(value)
 }
 
 func TestEveryFieldHasAKey(t *testing.T) {
@@ -246,4 +254,16 @@ func TestTheUsualTemporaryDirectoryIsCheckedToo(t *testing.T) {
 	_, _, err := config.Load(config.Config{}, config.Sources{Environ: []string{}, Dir: "/"})
 	assert.EqualError(t, err, `default: runtime_dir = "/does/not/exist" does not exist; `+
 		"allowed: the path of a directory that exists and is writable")
+}
+
+func TestEnvironIsWhatIsNotTheDefault(t *testing.T) {
+	t.Parallel()
+	resolved := load(t, config.Config{MasterCPU: 1.5, MasterEnv: []string{"RATE=0.1", "HF_*"}},
+		sources(t, "log_level = debug\nhost = 10.0.0.1\n", "FIBER_FORWARD_LOGS=no"))
+	environ := config.Environ(resolved, "host", "runtime_dir")
+	assert.Equal(t, []string{"FIBER_MASTER_CPU=1.5", "FIBER_MASTER_ENV=RATE=0.1,HF_*", "FIBER_LOG_LEVEL=debug", "FIBER_FORWARD_LOGS=off"}, environ)
+	again, warnings, err := config.Load(config.Config{}, config.Sources{Environ: environ, Dir: t.TempDir()})
+	require.NoError(t, err)
+	assert.Empty(t, warnings)
+	assert.Equal(t, resolved.MasterEnv, again.MasterEnv)
 }

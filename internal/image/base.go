@@ -98,14 +98,15 @@ func platformImage(index v1.ImageIndex, p Platform) (v1.Image, error) {
 }
 
 // digest asks a registry what an image is, which a reference by digest says itself.
-func digest(ctx context.Context, ref name.Reference) (v1.Hash, error) {
+func digest(ctx context.Context, ref name.Reference, more ...remote.Option) (v1.Hash, error) {
 	if d, ok := ref.(name.Digest); ok {
 		return v1.NewHash(d.DigestStr())
 	}
-	if d, err := remote.Head(ref, options(ctx, Platform{})...); err == nil {
+	opts := append(options(ctx, Platform{}), more...)
+	if d, err := remote.Head(ref, opts...); err == nil {
 		return d.Digest, nil
 	}
-	d, err := remote.Get(ref, options(ctx, Platform{})...) // its answer has the registry's words
+	d, err := remote.Get(ref, opts...) // its answer has the registry's words
 	if err != nil {
 		return v1.Hash{}, err
 	}

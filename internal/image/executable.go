@@ -52,6 +52,20 @@ func runningPath() (path, file string) {
 	return path, path
 }
 
+// PlatformOf is what a program was built for, "" the running one.
+func PlatformOf(path string) (Platform, error) {
+	x, err := openExecutable(path)
+	if err != nil {
+		return Platform{}, err
+	}
+	defer x.close()
+	p, err := x.platform()
+	if err != nil {
+		return p, fmt.Errorf("%s %w", x.path, err)
+	}
+	return p, nil
+}
+
 func (x *executable) close() { _ = x.from.Close() } // it was only read
 
 // check says whether the program runs on p, and if not, how to make one that does.

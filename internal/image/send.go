@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -33,20 +34,41 @@ func (i *Image) Save(ctx context.Context, w io.Writer) error {
 // Push puts the image into a registry, such as registry.example.com/team, unless it is there already, and returns its
 // reference by digest. Of an image that is not there, the layers that are are not sent again.
 // The user's credentials for docker are used.
-func (i *Image) Push(ctx context.Context, registry string) (ref string, err error) {
-	tag, err := name.NewTag(registry + "/" + i.Name())
+func (i *Image) Push(ctx context.Context, registry string, opts ...PushOption) (ref string, err error) {
+	return push(ctx, registry+"/"+i.Name(), opts, func() (v1.Image, error) { return i.image(ctx, true) })
+}
+
+// PushTo puts any image into a registry under a name with a tag that says what is in it, as Push does. Build is called
+// when it is not there.
+func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opts ...PushOption) (string, error) {
+	return push(ctx, ref, opts, build)
+}
+
+func push(ctx context.Context, ref string, opts []PushOption, build func() (v1.Image, error)) (string, error) {
+	var p pushing
+	for _, o := range opts {
+		o(&p)
+	}
+	tag, err := name.NewTag(ref, p.name...)
 	if err != nil {
 		return "", fmt.Errorf("push the image: %w", err)
 	}
-	there, absent := digest(ctx, tag)
+	remotes := append(options(ctx, Platform{}), p.remote...)
+	there, absent := digest(ctx, tag, p.remote...)
 	if absent == nil {
 		return tag.Digest(there.String()).String(), nil
 	}
-	img, err := i.image(ctx, true)
+	if err := unreachable(absent); err != nil {
+		return "", fmt.Errorf("push the image %s: %w", tag, err)
+	}
+	img, err := build()
 	if err != nil {
 		return "", err
 	}
-	if err := remote.Write(tag, img, options(ctx, Platform{})...); err != nil {
+	told := p.follow(&remotes)
+	err = remote.Write(tag, img, remotes...)
+	told()
+	if err != nil {
 		if wordless(err) {
 			err = absent
 		}
@@ -57,6 +79,21 @@ func (i *Image) Push(ctx context.Context, registry string) (ref string, err erro
 		return "", fmt.Errorf("push the image %s: %w", tag, err)
 	}
 	return tag.Digest(id.String()).String(), nil
+}
+
+// unreachable is err where no image could change it, nil where a push may be tried: the registry does not answer, or
+// speaks http only, which it says how to allow.
+func unreachable(err error) error {
+	var answer *transport.Error
+	switch {
+	case errors.As(err, &answer):
+		return nil
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return errors.New("the registry speaks plain http only: set FIBER_REGISTRY_INSECURE=true to allow that")
+	case strings.Contains(err.Error(), "x509: "):
+		return fmt.Errorf("%w; FIBER_REGISTRY_INSECURE=true trusts it all the same", err)
+	}
+	return err
 }
 
 // wordless reports whether err is a registry's answer to a HEAD request, which can't say more than its status.

@@ -1,8 +1,10 @@
 package image_test
 
 import (
+	"context"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/image"
 )
 
 // counted is a registry that knows what it was sent.
@@ -145,4 +149,26 @@ func configName(t *testing.T, img v1.Image) v1.Hash {
 	h, err := img.ConfigName()
 	require.NoError(t, err)
 	return h
+}
+
+func TestPushOfARegistryThatSpeaksHTTPOnly(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	_, port, err := net.SplitHostPort(r.host())
+	require.NoError(t, err)
+	host := "localtest.me:" + port // no name that is taken for this machine
+	img := newImage(t, built(t, static))
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, r.host())
+	}
+	_, err = img.Push(t.Context(), host, image.Dialled(dial))
+	require.ErrorContains(t, err, "the registry speaks plain http only: set FIBER_REGISTRY_INSECURE=true")
+	assert.Zero(t, r.sent())
+
+	var last [2]int64
+	ref, err := img.Push(t.Context(), host, image.Insecure(), image.Dialled(dial), image.Progress(func(done, total int64) { last = [2]int64{done, total} }))
+	require.NoError(t, err)
+	assert.Contains(t, ref, host+"/"+img.Repository()+"@sha256:")
+	assert.Equal(t, last[1], last[0])
+	assert.Positive(t, last[0])
 }
