@@ -30,6 +30,10 @@ type Closer interface {
 	Close(ctx context.Context) error
 }
 
+// Cluster is a backend that finds room for its jobs by itself: it hands out
+// its own GPUs, and takes on many jobs that may have to wait for room.
+type Cluster interface{ Cluster() }
+
 // Network is how a child reaches the process that launched it.
 type Network struct {
 	// Inherit: the child is given an already connected socket.
@@ -47,7 +51,8 @@ type JobSpec struct {
 	Parent     string   // the name of the process that wants it
 	Executable string   // "" for the running one
 	Args       []string // behind the program's name
-	Env        []string // KEY=value, all of it
+	Env        []string // KEY=value; there may be secrets in it
+	Public     []string // more of it, this job's own and without secrets
 	Resources  meta.Resources
 	Devices    []string // GPUs that are the job's; nil leaves the environment's as they are
 	// Socket is the child's end of its connection, where Network says
@@ -67,7 +72,9 @@ type Job interface {
 	ID() string
 	// Host is the machine that it runs on, "" when it is not known yet.
 	Host() string
-	// Wait blocks until the job has ended and its output has been read.
+	// Wait blocks until the job has ended and its output has been read. An
+	// error is the ctx's, or a *LaunchError of a job that was taken on but
+	// could not be started.
 	Wait(ctx context.Context) (ExitStatus, error)
 	// Events tells what happens to the job; it is closed at its end. Events
 	// that nobody reads are dropped, oldest first.

@@ -3,6 +3,7 @@ package backend
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,4 +36,26 @@ func With(env []string, set map[string]string) []string {
 		all = append(all, key+"="+value)
 	}
 	return all
+}
+
+// hostVariables describe the machine and the session that a program was
+// started in. They make no sense in a container, whose own stay.
+var hostVariables = []string{"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "SHLVL", "USER", "LOGNAME", "USERNAME", "MAIL",
+	"HOSTNAME", "HOST", "TMPDIR", "TEMP", "TMP", "_", "DISPLAY", "WAYLAND_DISPLAY", "TERM_PROGRAM", "INVOCATION_ID",
+	"JOURNAL_STREAM", "NOTIFY_SOCKET", "MANAGERPID", "SYSTEMD_EXEC_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
+	"LD_PRELOAD", "LD_LIBRARY_PATH", "GOROOT", "GOPATH", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "GOENV", "GOBIN",
+	"GOCOVERDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}
+
+// hostPrefixes are beginnings of such variables.
+var hostPrefixes = []string{"XDG_", "SSH_", "DOCKER_", "DBUS_", "SUDO_", "GPG_", "TMUX", "VSCODE_", "KUBERNETES_"}
+
+// Portable is the part of a job's environment that is the program's and not
+// this machine's.
+func Portable(spec JobSpec) []string {
+	env := slices.DeleteFunc(slices.Clone(spec.Env), func(kv string) bool {
+		key, _, _ := strings.Cut(kv, "=")
+		return key == "" || slices.Contains(hostVariables, key) ||
+			slices.ContainsFunc(hostPrefixes, func(p string) bool { return strings.HasPrefix(key, p) })
+	})
+	return append(env, spec.Public...)
 }

@@ -4,12 +4,12 @@ import (
 	"crypto/rand"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/master"
 	"github.com/fiber-go/fiber/internal/pid1"
 )
 
@@ -19,7 +19,7 @@ const (
 	labelName    = "fiber.name"    // the process's name
 	labelParent  = "fiber.parent"  // the name of the process that started it
 	labelSession = "fiber.session" // which backend made it
-	labelMaster  = "fiber.master"  // the run's first process; see master
+	labelMaster  = "fiber.master"  // the run's first process; see package master
 )
 
 // container says what the engine is to make.
@@ -32,11 +32,11 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 		Image:      img.name,
 		Entrypoint: img.entrypoint,
 		Cmd:        spec.Args,
-		Env:        backend.With(portable(spec.Env), set),
+		Env:        backend.With(backend.Portable(spec), set),
 		// The process that was started ends by the first of these.
 		StopSignal: "SIGTERM",
 		Labels: map[string]string{labelRun: spec.Run, labelName: spec.Name, labelParent: spec.Parent,
-			labelSession: b.session, labelMaster: master()},
+			labelSession: b.session, labelMaster: master.Name()},
 	}
 	host := &container.HostConfig{
 		AutoRemove: true,
@@ -85,25 +85,4 @@ func containerName(name string) string {
 		name = name[:maxName]
 	}
 	return "fiber-" + strings.TrimPrefix(name+"-", "-") + strings.ToLower(rand.Text()[:12])
-}
-
-// hostVariables describe the machine and the session that a program was
-// started in. They make no sense in a container, whose own stay.
-var hostVariables = []string{"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "SHLVL", "USER", "LOGNAME", "USERNAME", "MAIL",
-	"HOSTNAME", "HOST", "TMPDIR", "TEMP", "TMP", "_", "DISPLAY", "WAYLAND_DISPLAY", "TERM_PROGRAM", "INVOCATION_ID",
-	"JOURNAL_STREAM", "NOTIFY_SOCKET", "MANAGERPID", "SYSTEMD_EXEC_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
-	"LD_PRELOAD", "LD_LIBRARY_PATH", "GOROOT", "GOPATH", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "GOENV", "GOBIN",
-	"GOCOVERDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}
-
-// hostPrefixes are beginnings of such variables.
-var hostPrefixes = []string{"XDG_", "SSH_", "DOCKER_", "DBUS_", "SUDO_", "GPG_", "TMUX", "VSCODE_", "KUBERNETES_"}
-
-// portable is the part of an environment that is the program's and not the
-// machine's.
-func portable(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
-		key, _, _ := strings.Cut(kv, "=")
-		return key == "" || slices.Contains(hostVariables, key) ||
-			slices.ContainsFunc(hostPrefixes, func(p string) bool { return strings.HasPrefix(key, p) })
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/fiber-go/fiber/backend"
@@ -93,7 +94,7 @@ func environment(spec backend.JobSpec) []string {
 	if spec.Devices != nil {
 		set["CUDA_VISIBLE_DEVICES"] = strings.Join(spec.Devices, ",")
 	}
-	return backend.With(spec.Env, set)
+	return backend.With(slices.Concat(spec.Env, spec.Public), set)
 }
 
 func discard(w io.Writer) io.Writer {
