@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,8 +38,9 @@ type Pool struct {
 	opts   poolOptions
 
 	mu        sync.Mutex
-	resources *meta.Resources // nil before the first function
-	adopted   string          // the function whose resources they are, "" for WithMeta
+	resources *meta.Resources   // nil before the first function
+	adopted   string            // the function whose resources they are, "" for WithMeta
+	pending   map[string]string // why workers that start have to wait, by their names
 }
 
 // PoolOption is an option of NewPool.
@@ -203,7 +206,8 @@ func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, []
 	}
 	p.mu.Unlock()
 	spec := launch.Spec{Name: name, Resources: resources, Handle: handle,
-		Assign: wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.concurrency}}
+		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.concurrency},
+		Pending: func(reason string) { p.waits(name, reason) }}
 	if p.opts.initializer != nil {
 		spec.Assign.Func, spec.Value = p.opts.initializer.Name, p.opts.initArg
 	}
@@ -212,6 +216,20 @@ func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, []
 		return nil, startError{err}
 	}
 	return child, nil
+}
+
+// waits notes why a worker that starts has to wait, "" when it does not.
+func (p *Pool) waits(worker, reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if reason == "" {
+		delete(p.pending, worker)
+		return
+	}
+	if p.pending == nil {
+		p.pending = map[string]string{}
+	}
+	p.pending[worker] = reason
 }
 
 // startError is an error of a start; some are not worth a second try.
@@ -325,7 +343,8 @@ type PoolStats struct {
 	WorkersStarted int // that became ready
 	WorkersLost    int // that ended without being told to
 
-	LastStartError error // why the last start failed, nil after one that succeeded
+	Pending        []string // why workers that start have to wait, each reason once: no node has room, say
+	LastStartError error    // why the last start failed, nil after one that succeeded
 	Processes      []WorkerStats
 }
 
@@ -345,6 +364,9 @@ func (p *Pool) Stats() PoolStats {
 	stats := PoolStats{Workers: s.Target, Starting: s.Starting, Ready: s.Ready, Idle: s.Idle, Queued: s.Queued, Running: s.Held,
 		Done: s.TasksDone, Failed: s.TasksFailed, Retried: s.TasksRetried, WorkersStarted: s.WorkersStarted,
 		WorkersLost: s.WorkersLost, LastStartError: s.Failure}
+	p.mu.Lock()
+	stats.Pending = slices.Compact(slices.Sorted(maps.Values(p.pending)))
+	p.mu.Unlock()
 	for _, w := range s.Workers {
 		child := w.Process.(*launch.Child)
 		stats.Processes = append(stats.Processes, WorkerStats{Name: child.Name(), ID: child.Job().ID(), State: w.State,

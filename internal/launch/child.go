@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ import (
 const (
 	// bootstrapKey is the environment variable of wire.Bootstrap.
 	bootstrapKey = "FIBER_BOOTSTRAP"
+	// credentialsKey is that of its Credentials, in base64.
+	credentialsKey = "FIBER_CREDENTIALS"
 	// exitGrace is how long a child may live on after its connection ended.
 	exitGrace = 2 * time.Second
 	// killGrace bounds the wait for a killed job that the backend cannot end.
@@ -45,6 +48,9 @@ type Spec struct {
 	Assign    wire.Assign // Role, Func, Concurrency; the rest is filled in
 	Value     [][]byte    // the encoded argument behind it
 	Keep      any         // stays reachable until the process has ended
+	// Pending, if there is one, is told what the start waits for, in the
+	// backend's words, and "" when it waits no longer.
+	Pending func(reason string)
 	// Handle receives the messages that are not launch's own, one after
 	// another. It must not block.
 	Handle func(kind wire.Kind, frames [][]byte)
@@ -71,6 +77,7 @@ type Child struct {
 
 	turn     turn
 	resident atomic.Int64
+	pending  atomic.Value // string: what the start waits for
 	done     chan struct{}
 
 	mu     sync.Mutex
@@ -147,10 +154,14 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		release()
 		return nil, c.failed(ctx, "", err)
 	}
+	env := os.Environ()
+	if bootstrap.Credentials != nil {
+		env = append(env, credentialsKey+"="+base64.StdEncoding.EncodeToString(bootstrap.Credentials))
+	}
 	stdout, stderr := n.outputs(spec.Name, c.remote, &c.tail)
 	c.job, err = n.Backend.Launch(ctx, backend.JobSpec{
 		Name: spec.Name, Run: n.Run, Parent: n.Name, Executable: n.Config.Executable, Args: os.Args[1:],
-		Env:       append(os.Environ(), bootstrapKey+"="+string(boot)),
+		Env: env, Public: []string{bootstrapKey + "=" + string(boot)},
 		Resources: spec.Resources, Devices: devices, Socket: c.way.socket(), Stdout: stdout, Stderr: stderr,
 	})
 	c.way.launched()
@@ -188,10 +199,14 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 		within, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() {
-			if _, err := c.job.Wait(within); err == nil {
+			if _, err := c.job.Wait(within); err == nil || isLaunch(err) {
 				close(ended)
 			}
 		}()
+		var hearing sync.WaitGroup
+		hearing.Go(func() { c.heed(within) })
+		defer hearing.Wait()
+		defer cancel() // before that
 	}
 	conn, hello, err := c.way.meet(ctx, ended)
 	if err != nil {
@@ -222,6 +237,40 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	return nil
 }
 
+// heed listens to what happens to the job while it comes up.
+func (c *Child) heed(ctx context.Context) {
+	tell := c.spec.Pending
+	if tell == nil {
+		tell = func(string) {}
+	}
+	defer tell("")
+	for {
+		select {
+		case e, more := <-c.job.Events():
+			if !more {
+				return
+			}
+			reason := ""
+			if e.Kind == backend.Pending {
+				reason = e.Reason
+			}
+			c.pending.Store(reason)
+			tell(reason)
+			if reason != "" && c.node.waits.fresh(reason) {
+				c.node.Log.Warn("fiber: a process waits to be started", "process", c.spec.Name, "id", c.job.ID(), "reason", reason)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// isLaunch says whether an error is of a job that could not be started.
+func isLaunch(err error) bool {
+	var launch *backend.LaunchError
+	return errors.As(err, &launch)
+}
+
 // explain ends a job that did not come up and says why it did not.
 func (c *Child) explain(ctx context.Context, err error) error {
 	select {
@@ -229,7 +278,13 @@ func (c *Child) explain(ctx context.Context, err error) error {
 	default:
 		// It may have died with something to say.
 		wait, cancel := context.WithTimeout(context.Background(), exitGrace)
-		if _, waitErr := c.job.Wait(wait); waitErr == nil {
+		_, waitErr := c.job.Wait(wait)
+		if isLaunch(waitErr) {
+			cancel()
+			c.remove()
+			return waitErr
+		}
+		if waitErr == nil {
 			cancel()
 			status, _ := c.job.Wait(context.Background()) // it is there
 			if mismatch := (*MismatchError)(nil); errors.As(err, &mismatch) {
@@ -271,7 +326,11 @@ func (c *Child) graces() (exit, kill time.Duration) {
 func (c *Child) failed(ctx context.Context, reason string, err error) error {
 	if ctx.Err() != nil {
 		cause := context.Cause(ctx)
-		if errors.Is(err, errNoHello) && cause != ctx.Err() && !errors.Is(cause, ErrShutdown) {
+		if waits, _ := c.pending.Load().(string); waits != "" {
+			if cause != ctx.Err() && !errors.Is(cause, ErrShutdown) {
+				cause = fmt.Errorf("%w: %s", cause, waits)
+			}
+		} else if errors.Is(err, errNoHello) && cause != ctx.Err() && !errors.Is(cause, ErrShutdown) {
 			cause = fmt.Errorf("%w: it has not reported to %s, where this process listens; if that cannot be reached from there, set FIBER_HOST to an address that can", cause, c.way.endpoint)
 		}
 		if errors.Is(cause, ErrShutdown) {

@@ -105,6 +105,9 @@ func (g *gpus) serve() {
 
 // acquireGPUs takes n devices from the root; release gives them back.
 func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, release func(), err error) {
+	if n.gpus == nil && n.Parent == nil { // the backend hands them out
+		return nil, func() {}, nil
+	}
 	if n.gpus != nil {
 		devices, err = n.gpus.acquire(ctx, count)
 		return devices, func() { n.gpus.release(devices) }, err
@@ -120,7 +123,7 @@ func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, re
 func (n *Node) releaseGPUs(devices []string) {
 	if n.gpus != nil {
 		n.gpus.release(devices)
-	} else if len(devices) > 0 {
+	} else if len(devices) > 0 && n.Parent != nil {
 		n.Parent.ask(context.Background(), askGPUBack, 0, devices)
 	}
 }

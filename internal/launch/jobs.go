@@ -23,6 +23,7 @@ import (
 const (
 	jobLaunch = "launch"
 	jobWait   = "wait"
+	jobEvent  = "event" // wait for the next one
 	jobSignal = "signal"
 	jobLogs   = "logs" // open them
 	jobRead   = "read" // from them
@@ -44,7 +45,7 @@ type jobRequest struct {
 // jobSpec is a backend.JobSpec that can travel.
 type jobSpec struct {
 	Name, Run, Parent, Executable string
-	Args, Env                     []string
+	Args, Env, Public             []string
 	Resources                     meta.Resources
 	Devices                       []string
 	NoDevices                     bool // Devices is empty and not nil
@@ -56,6 +57,7 @@ type jobAnswer struct {
 	Host     string
 	Status   backend.ExitStatus
 	Tail     []byte // wait: the end of its stderr
+	Event    backend.Event
 	Reader   uint64 // logs
 	Data     []byte // read: none at the end
 	Failure  *jobFailure
@@ -224,6 +226,13 @@ func (n *Node) serveJob(ctx context.Context, r jobRequest) (jobAnswer, error) {
 	case jobWait:
 		status, err := j.Wait(ctx)
 		return jobAnswer{Status: status, Tail: j.tail.bytes()}, err
+	case jobEvent:
+		select {
+		case e := <-j.Events():
+			return jobAnswer{Event: e, Host: j.Host()}, nil // none: there will be no more
+		case <-ctx.Done():
+			return jobAnswer{}, ctx.Err()
+		}
 	case jobSignal:
 		return jobAnswer{}, j.Signal(ctx, r.Signal)
 	case jobRemove:
@@ -259,7 +268,7 @@ func (n *Node) launchLower(ctx context.Context, r jobRequest) (jobAnswer, error)
 	j := new(lower)
 	stdout, stderr := n.outputs(s.Name, true, &j.tail)
 	spec := backend.JobSpec{Name: s.Name, Run: s.Run, Parent: s.Parent, Executable: s.Executable, Args: s.Args,
-		Env: s.Env, Resources: s.Resources, Devices: s.Devices, Stdout: stdout, Stderr: stderr}
+		Env: s.Env, Public: s.Public, Resources: s.Resources, Devices: s.Devices, Stdout: stdout, Stderr: stderr}
 	if s.NoDevices {
 		spec.Devices = []string{}
 	}

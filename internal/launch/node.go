@@ -29,6 +29,9 @@ var ErrShutdown = errors.New("fiber: this process is shutting down; nothing can 
 // are up while the last still wait, and none takes files before its turn.
 const parallelStarts = 32
 
+// clusterStarts bounds them where each may wait long for room, or an image.
+const clusterStarts = 1000
+
 // Node is this process among those of a run.
 type Node struct {
 	Config      config.Config
@@ -42,7 +45,8 @@ type Node struct {
 	gpus  *gpus
 	slots chan struct{} // starts under way
 	reach reach
-	jobs  jobs // of the processes below the root's children
+	jobs  jobs  // of the processes below the root's children
+	waits waits // what starts wait for, as far as it was said
 
 	starts     context.Context // under which processes start
 	stopStarts context.CancelFunc
@@ -66,7 +70,11 @@ func NewRoot(cfg config.Config, b backend.Backend, log *slog.Logger) (*Node, err
 	rand.Read(id[:])
 	n := &Node{Config: cfg, Backend: b, Name: "MainProcess", Run: hex.EncodeToString(id[:]), Credentials: credentials,
 		Log: log, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}
-	n.gpus = newGPUs(localDevices())
+	if _, ok := b.(backend.Cluster); ok {
+		n.slots = make(chan struct{}, clusterStarts)
+	} else {
+		n.gpus = newGPUs(localDevices())
+	}
 	n.starts, n.stopStarts = context.WithCancel(context.Background())
 	return n, nil
 }

@@ -3,6 +3,7 @@ package launch
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,8 +39,14 @@ func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 	if !ok {
 		return boot, false, nil
 	}
+	credentials := os.Getenv(credentialsKey)
 	os.Unsetenv(bootstrapKey)
-	if err := json.Unmarshal([]byte(text), &boot); err != nil {
+	os.Unsetenv(credentialsKey)
+	err = json.Unmarshal([]byte(text), &boot)
+	if err == nil {
+		boot.Credentials, err = base64.StdEncoding.DecodeString(credentials)
+	}
+	if err != nil {
 		return boot, true, fmt.Errorf("fiber: %s is set to something that no Fiber process set: %w; unset it", bootstrapKey, err)
 	}
 	if boot.Endpoint == "" {

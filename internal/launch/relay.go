@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
@@ -60,7 +61,7 @@ func (r *relay) ask(ctx context.Context, request jobRequest) (jobAnswer, error) 
 
 func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
 	request := jobRequest{Do: jobLaunch, Spec: jobSpec{Name: spec.Name, Run: spec.Run, Parent: spec.Parent,
-		Executable: spec.Executable, Args: spec.Args, Env: spec.Env, Resources: spec.Resources, Devices: spec.Devices,
+		Executable: spec.Executable, Args: spec.Args, Env: spec.Env, Public: spec.Public, Resources: spec.Resources, Devices: spec.Devices,
 		NoDevices: spec.Devices != nil && len(spec.Devices) == 0}}
 	if deadline, ok := ctx.Deadline(); ok {
 		request.Within = max(time.Until(deadline), time.Nanosecond)
@@ -72,9 +73,9 @@ func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, 
 		}
 		return nil, &backend.LaunchError{Backend: r.Name(), Job: spec.Name, Err: err}
 	}
-	j := &relayedJob{relay: r, id: a.Launched, host: a.Host, log: output.New(), done: make(chan struct{}),
-		events: make(chan backend.Event, 4)}
-	j.events <- backend.Event{Kind: backend.Started}
+	j := &relayedJob{relay: r, id: a.Launched, log: output.New(), done: make(chan struct{}), events: make(chan backend.Event, 8)}
+	j.host.Store(a.Host)
+	go j.hear()
 	go j.watch(spec.Stdout, spec.Stderr)
 	return j, nil
 }
@@ -83,25 +84,45 @@ func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, 
 type relayedJob struct {
 	relay  *relay
 	id     string
-	host   string
-	log    *output.Log // once it has ended
+	host   atomic.Value // string
+	log    *output.Log  // once it has ended
 	events chan backend.Event
 
 	done   chan struct{}
 	status backend.ExitStatus
+	err    error // it could not be started
 	once   sync.Once
 }
 
 func (j *relayedJob) ID() string                   { return j.id }
-func (j *relayedJob) Host() string                 { return j.host }
+func (j *relayedJob) Host() string                 { return j.host.Load().(string) }
 func (j *relayedJob) Events() <-chan backend.Event { return j.events }
+
+// hear passes on what happens to the job, which has gone on when nobody reads.
+func (j *relayedJob) hear() {
+	defer close(j.events)
+	for {
+		a, err := j.relay.ask(context.Background(), jobRequest{Do: jobEvent, Job: j.id})
+		if err != nil || a.Event.Kind == "" {
+			return
+		}
+		j.host.Store(a.Host)
+		select {
+		case j.events <- a.Event:
+		case <-j.events:
+			j.events <- a.Event
+		}
+	}
+}
 
 // watch waits for the job's end. The root passes its output on; this process
 // gets the end of it, for errors and for Logs.
 func (j *relayedJob) watch(stdout, stderr io.Writer) {
 	a, err := j.relay.ask(context.Background(), jobRequest{Do: jobWait, Job: j.id})
 	j.status = a.Status
-	if err != nil {
+	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
+		j.err = err
+	} else if err != nil {
 		j.status = backend.ExitStatus{Code: -1, Reason: err.Error()}
 	} else if logs, err := j.open(context.Background(), false); err == nil {
 		io.Copy(j.log, logs)
@@ -116,15 +137,13 @@ func (j *relayedJob) watch(stdout, stderr io.Writer) {
 			c.Close()
 		}
 	}
-	j.events <- backend.Event{Kind: backend.Ended, Reason: j.status.String()}
-	close(j.events)
 	close(j.done)
 }
 
 func (j *relayedJob) Wait(ctx context.Context) (backend.ExitStatus, error) {
 	select {
 	case <-j.done:
-		return j.status, nil
+		return j.status, j.err
 	case <-ctx.Done():
 		return backend.ExitStatus{}, ctx.Err()
 	}
@@ -162,7 +181,7 @@ func (j *relayedJob) Remove(ctx context.Context) error {
 	if err := j.Signal(ctx, backend.Kill); err != nil {
 		return err
 	}
-	if _, err := j.Wait(ctx); err != nil {
+	if _, err := j.Wait(ctx); err != nil && j.err == nil {
 		return err
 	}
 	var err error

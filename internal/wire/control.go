@@ -13,9 +13,10 @@ type Bootstrap struct {
 	Build   string `json:"build"`   // the parent's build
 	FD      int    `json:"fd"`      // the inherited socket, where there is no endpoint
 	// Endpoint is where the parent listens, and Credentials, the run's, are
-	// what it takes to be let in.
+	// what it takes to be let in. They are in a variable of their own, since
+	// whoever may see what a job was started with need not see them.
 	Endpoint    string `json:"endpoint,omitempty"`
-	Credentials []byte `json:"credentials,omitempty"`
+	Credentials []byte `json:"-"`
 	// What the child must know of the configuration before it is given it.
 	MaxMessage int64         `json:"max_message"`
 	Heartbeat  time.Duration `json:"heartbeat"`
