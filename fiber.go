@@ -57,7 +57,19 @@ func Main(run func(ctx context.Context) error, opts ...InitOption) {
 	os.Exit(runMain(run, opts))
 }
 
+// elsewhere, where the build has it, runs this program somewhere else than
+// here, if that is what the configuration means.
+var elsewhere func(config.Config) (code int, gone bool)
+
 func runMain(run func(ctx context.Context) error, opts []InitOption) int {
+	if elsewhere != nil && !launch.Started() {
+		// Init says what is wrong with the configuration.
+		if cfg, _, err := config.Load(config.Config(given(opts)), config.Sources{}); err == nil {
+			if code, gone := elsewhere(cfg); gone {
+				return code
+			}
+		}
+	}
 	if err := Init(opts...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -114,11 +126,7 @@ func Init(opts ...InitOption) error {
 	if current.Load() != nil {
 		return errors.New("fiber: Init was called before; call it once, or Shutdown between")
 	}
-	var code Config
-	for _, o := range opts {
-		o.applyInit(&code)
-	}
-	cfg, log, err := configure(code)
+	cfg, log, err := configure(given(opts))
 	if err != nil {
 		return err
 	}
@@ -132,6 +140,14 @@ func Init(opts ...InitOption) error {
 	}
 	enter(node)
 	return nil
+}
+
+// given is the configuration that the code gives.
+func given(opts []InitOption) (code Config) {
+	for _, o := range opts {
+		o.applyInit(&code)
+	}
+	return code
 }
 
 func enter(node *launch.Node) {
@@ -158,8 +174,15 @@ func Shutdown(ctx context.Context) error {
 // backends makes those that a build may leave out, by name.
 var backends = map[string]func(config.Config) (backend.Backend, error){}
 
+// inPod, where the build has Kubernetes, says whether this process is in a pod
+// that may start others.
+var inPod = func() bool { return false }
+
 // newBackend makes the configured backend; "" is chosen by where we are.
 func newBackend(cfg config.Config) (backend.Backend, error) {
+	if cfg.Backend == "" && inPod() {
+		cfg.Backend = "kubernetes"
+	}
 	if cfg.Backend == "" || cfg.Backend == "local" {
 		return local.New(), nil
 	}

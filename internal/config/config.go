@@ -8,12 +8,12 @@ package config
 import "time"
 
 // Backends are the names that [Config.Backend] may have.
-var Backends = []string{"local", "docker"}
+var Backends = []string{"local", "docker", "kubernetes"}
 
 // Config is every setting of Fiber. A zero field means "not set here": the environment, then .fiberconfig, then the
 // default decide. A Config is plain data; what [Load] returns travels to the children as it is.
 type Config struct {
-	// Backend is what the children run on: "local" or "docker". Defaults to what fits where the program itself runs.
+	// Backend is what the children run on: "local", "docker" or "kubernetes". Defaults to what fits where the program itself runs.
 	Backend string
 	// Executable is the path of another build of this program, which the children then run. A relative path starts at
 	// the working directory; PATH is not searched. Defaults to this program's own executable.
@@ -53,6 +53,17 @@ type Config struct {
 	// MasterEnv are the variables of this process's environment that it is given: a name, a beginning of names with a
 	// star behind it, or "NAME=value". Defaults to none but Fiber's own settings.
 	MasterEnv []string
+
+	// KubernetesNamespace is where pods are. It must exist. Defaults to that of the kubeconfig, or, in a pod, to its own.
+	KubernetesNamespace string
+	// KubernetesVolumes are the PersistentVolumeClaims that pods are given, "claim", which is mounted at /persistent,
+	// "claim:path" or "claim:path:ro". Defaults to those of the pod that this process is in.
+	KubernetesVolumes []string
+	// KubernetesGPUResource is what meta.GPU counts on a node. Defaults to "nvidia.com/gpu".
+	KubernetesGPUResource string
+	// PodTemplate is the path of a pod in YAML, which says of pods what no other setting does. Its first container is
+	// the one that runs the program. Defaults to none.
+	PodTemplate string
 
 	// LogLevel is the least severe level that Fiber's own log messages have: "debug", "info", "warn" or "error".
 	// Defaults to "info".

@@ -27,10 +27,12 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 		networks  = "; allowed: the name of a network other than none"
 		volumes   = "; allowed: host:container or host:container:ro, several with commas between; " +
 			"host is a path or the name of a volume, container an absolute path"
+		claims = "; allowed: claim, claim:path or claim:path:ro, several with commas between; " +
+			"claim is the name of a PersistentVolumeClaim, path an absolute one, /persistent unless it is given"
 	)
 	for key, values := range map[string]map[string]string{
 		"backend": {
-			"slurm": "is not known; allowed: local or docker",
+			"slurm": "is not known; allowed: local, docker or kubernetes",
 		},
 		"log_level": {
 			"loud": "is not known" + levels,
@@ -111,6 +113,25 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 			"/data:/":          `has "/data:/" in it, whose second part is no absolute path below /` + volumes,
 			"/a:/x,/b:/y/../x": "has two volumes at /x" + volumes,
 		},
+		"kubernetes_namespace": {
+			"My-Team": "is no name of a namespace; allowed: the name of a namespace: small letters, digits and -, at most 63",
+			"a.b":     "is no name of a namespace; allowed: the name of a namespace: small letters, digits and -, at most 63",
+		},
+		"kubernetes_volumes": {
+			"Data":          `has "Data" in it, whose first part is no name of a claim` + claims,
+			"data:x":        `has "data:x" in it, whose second part is no absolute path below /` + claims,
+			"data:/":        `has "data:/" in it, whose second part is no absolute path below /` + claims,
+			"data:/x:wr":    `has "data:/x:wr" in it, whose last part is neither ro nor rw` + claims,
+			"a,b":           "has two claims at /persistent" + claims,
+			"a:/x,,b:/y/..": `has "" in it, whose first part is no name of a claim` + claims,
+		},
+		"kubernetes_gpu_resource": {
+			"two words": "is no name of a resource; allowed: the name of a resource that nodes have, such as nvidia.com/gpu or amd.com/gpu",
+		},
+		"pod_template": {
+			"/does/not/exist": "does not exist; allowed: the path of a file with a pod in YAML",
+			os.TempDir():      "is a directory; allowed: the path of a file with a pod in YAML",
+		},
 		"log_file": {
 			"/does/not/exist/log": "is in /does/not/exist, which is no directory" + logs,
 			os.TempDir():          "is a directory" + logs,
@@ -144,17 +165,17 @@ func environ(key string) string {
 func TestWrongInCode(t *testing.T) {
 	t.Parallel()
 	for want, code := range map[string]config.Config{
-		`code, Config.HeartbeatTimeout: heartbeat_timeout = "10ns" is too short`:         {HeartbeatTimeout: 10},
-		`code, Config.CancelGrace: cancel_grace = "-1s" is too short`:                    {CancelGrace: -time.Second},
-		`code, Config.MaxMessage: max_message = "1B" is too small`:                       {MaxMessage: 1},
-		`code, Config.MaxMessage: max_message = "-1KiB" is too small`:                    {MaxMessage: -config.KiB},
-		`code, Config.ForwardLogs: forward_logs = "invalid" is neither On nor Off`:       {ForwardLogs: 2},
-		`code, Config.Backend: backend = "cloud" is not known; allowed: local or docker`: {Backend: "cloud"},
-		`code, Config.Executable: executable = "/a\x00b" has a zero byte in it`:          {Executable: "/a\x00b"},
-		`code, Config.RuntimeDir: runtime_dir = "/does/not/exist" does not exist`:        {RuntimeDir: "/does/not/exist"},
-		`code, Config.RuntimeDir: runtime_dir = "/dev/null" is not a directory`:          {RuntimeDir: "/dev/null"},
-		`code, Config.DockerVolumes: docker_volumes = "/a:/b,c" has "c" in it`:           {DockerVolumes: []string{"/a:/b", "c"}},
-		`code, Config.Host: host = "a:1" has the port 1; write "a"`:                      {Host: "a:1"},
+		`code, Config.HeartbeatTimeout: heartbeat_timeout = "10ns" is too short`:                     {HeartbeatTimeout: 10},
+		`code, Config.CancelGrace: cancel_grace = "-1s" is too short`:                                {CancelGrace: -time.Second},
+		`code, Config.MaxMessage: max_message = "1B" is too small`:                                   {MaxMessage: 1},
+		`code, Config.MaxMessage: max_message = "-1KiB" is too small`:                                {MaxMessage: -config.KiB},
+		`code, Config.ForwardLogs: forward_logs = "invalid" is neither On nor Off`:                   {ForwardLogs: 2},
+		`code, Config.Backend: backend = "cloud" is not known; allowed: local, docker or kubernetes`: {Backend: "cloud"},
+		`code, Config.Executable: executable = "/a\x00b" has a zero byte in it`:                      {Executable: "/a\x00b"},
+		`code, Config.RuntimeDir: runtime_dir = "/does/not/exist" does not exist`:                    {RuntimeDir: "/does/not/exist"},
+		`code, Config.RuntimeDir: runtime_dir = "/dev/null" is not a directory`:                      {RuntimeDir: "/dev/null"},
+		`code, Config.DockerVolumes: docker_volumes = "/a:/b,c" has "c" in it`:                       {DockerVolumes: []string{"/a:/b", "c"}},
+		`code, Config.Host: host = "a:1" has the port 1; write "a"`:                                  {Host: "a:1"},
 		`default: heartbeat_timeout = "10s" is not longer than heartbeat_interval; allowed: ` +
 			`more than the 10s of heartbeat_interval (code, Config.HeartbeatInterval)`: {HeartbeatInterval: 10 * time.Second},
 	} {

@@ -76,6 +76,26 @@ var settings = []setting{
 		meaning: "The environment variables that go along to it, besides Fiber's settings: `NAME`, `PREFIX_*` or `NAME=value`.",
 	},
 	row[string]{
+		name: "kubernetes_namespace", value: func(c *Config) *string { return &c.KubernetesNamespace },
+		kind: namespaceName, unset: "that of the kubeconfig, or, in a pod, its own",
+		meaning: "Where pods are. It must exist.",
+	},
+	row[[]string]{
+		name: "kubernetes_volumes", value: func(c *Config) *[]string { return &c.KubernetesVolumes },
+		kind: claims, unset: "those of the pod that the program is in",
+		meaning: "The PersistentVolumeClaims that pods are given.",
+	},
+	row[string]{
+		name: "kubernetes_gpu_resource", value: func(c *Config) *string { return &c.KubernetesGPUResource },
+		kind: gpuResource, initial: "nvidia.com/gpu",
+		meaning: "What `meta.GPU` counts on a node.",
+	},
+	row[string]{
+		name: "pod_template", value: func(c *Config) *string { return &c.PodTemplate },
+		kind: podTemplate, unset: "none",
+		meaning: "A pod in YAML, which says of pods what no other setting does. Its first container is the one that runs the program.",
+	},
+	row[string]{
 		name: "log_level", value: func(c *Config) *string { return &c.LogLevel },
 		kind: oneOf(logLevelNames), initial: "info",
 		meaning: "The least severe level that Fiber's own log messages have.",

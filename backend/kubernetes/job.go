@@ -1,0 +1,347 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/output"
+)
+
+const (
+	// outputGrace bounds how long the output of a pod that has ended is waited
+	// for.
+	outputGrace = 3 * time.Second
+	// statusGrace is how long a process that was killed is waited for to be
+	// told by the cluster why: it looks every second.
+	statusGrace = 5 * time.Second
+	// terminateGrace is how many seconds a job may take to heed a Terminate.
+	terminateGrace = 600
+	// killGrace is the shortest grace after which the node itself says that
+	// the process has ended; the node makes it two seconds.
+	killGrace = 1
+	// forceAfter is when a node that has not said so is taken for dead.
+	forceAfter = 10 * time.Second
+	// maxPulls is how often the pull of an image may fail.
+	maxPulls = 2
+)
+
+// job is a pod.
+type job struct {
+	backend        *Backend
+	cluster        *cluster
+	name           string
+	id             string // the pod's name
+	container      string
+	memory         int // MiB, 0 for no limit
+	requests       corev1.ResourceList
+	log            *output.Log
+	stdout, stderr io.Writer
+	events         chan backend.Event
+
+	started chan struct{} // closed when its process has been started
+	stopped chan struct{} // closed when the cluster says that it has ended, or never will start
+	done    chan struct{} // closed when status and err are final and the output has been read
+
+	mu      sync.Mutex
+	host    string
+	pulls   int    // that failed
+	pulling bool   // the last state was such a failure
+	said    string // the last reason to wait
+	ran     bool
+	ended   backend.ExitStatus // before stopped is closed
+	fatal   string             // why it will never start
+	killed  bool               // by us
+	force   *time.Timer
+	gone    bool        // there is no such pod any more
+	created atomic.Bool // the cluster has said that it made it
+	sent    bool        // events are closed
+
+	status backend.ExitStatus
+	err    error
+}
+
+func (j *job) ID() string                   { return j.id }
+func (j *job) Events() <-chan backend.Event { return j.events }
+
+func (j *job) Host() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.host
+}
+
+// emit tells what happens; mu is held.
+func (j *job) emit(e backend.Event) {
+	for !j.sent {
+		select {
+		case j.events <- e:
+			return
+		default:
+		}
+		select { // nobody reads: the oldest goes
+		case <-j.events:
+		default:
+		}
+	}
+}
+
+// update takes in what the watch tells of the pod.
+func (j *job) update(pod *corev1.Pod) {
+	st := stateOf(pod, j.container)
+	j.mu.Lock()
+	if pod.Spec.NodeName != "" {
+		j.host = pod.Spec.NodeName
+	}
+	if st.ran {
+		j.runs()
+	}
+	if st.pulling && !j.pulling {
+		if j.pulls++; j.pulls > maxPulls {
+			st.fatal = st.pending
+		}
+	}
+	j.pulling = st.pulling
+	ask := st.unschedulable && st.pending != j.said
+	if st.fatal == "" && st.pending != "" && st.pending != j.said && !ask {
+		j.emit(backend.Event{Kind: backend.Pending, Reason: st.pending})
+	}
+	j.said = st.pending
+	if st.ended || st.fatal != "" {
+		j.stops(st.status, st.fatal)
+	}
+	j.mu.Unlock()
+	if ask {
+		go j.noRoom(st.pending)
+	}
+}
+
+// noRoom tells that no node has room, and if none will ever have.
+func (j *job) noRoom(reason string) {
+	if largest := j.cluster.tooLarge(j.requests); largest != "" {
+		reason += " No node can hold it: " + largest + "."
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.said != "" {
+		j.emit(backend.Event{Kind: backend.Pending, Reason: reason})
+	}
+}
+
+// deleted takes in that the pod is no more.
+func (j *job) deleted() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.gone = true
+	fatal := ""
+	if !j.ran && !j.killed {
+		fatal = "its pod was deleted before it had started"
+	}
+	j.stops(backend.ExitStatus{Code: -1, Reason: "its pod was deleted"}, fatal)
+}
+
+// runs notes that the process was started; mu is held.
+func (j *job) runs() {
+	if !j.ran {
+		j.ran = true
+		j.emit(backend.Event{Kind: backend.Started})
+		close(j.started)
+	}
+}
+
+// stops notes that the pod has ended, or never will start; mu is held.
+func (j *job) stops(status backend.ExitStatus, fatal string) {
+	select {
+	case <-j.stopped:
+	default:
+		j.ended, j.fatal = status, fatal
+		close(j.stopped)
+	}
+}
+
+// run sees to the job's output and its end.
+func (j *job) run() {
+	var code int
+	var said bool // the program's init has said how it ended
+	select {
+	case <-j.started:
+		code, said = j.readOutput()
+	case <-j.stopped:
+		select {
+		case <-j.started:
+			code, said = j.readOutput()
+		default:
+			closeAll(j.stdout, j.stderr)
+		}
+	}
+	if said && code == 128+int(syscall.SIGKILL) && j.memory > 0 {
+		select { // it may have used too much memory
+		case <-j.stopped:
+		case <-time.After(statusGrace):
+		}
+	}
+	j.mu.Lock()
+	j.conclude(code, said)
+	j.emit(backend.Event{Kind: backend.Ended, Reason: j.status.String()})
+	j.sent = true
+	close(j.events)
+	if j.force != nil {
+		j.force.Stop()
+	}
+	j.mu.Unlock()
+	j.log.Close()
+	close(j.done)
+}
+
+// conclude works out how the job has ended; mu is held.
+func (j *job) conclude(code int, said bool) {
+	select {
+	case <-j.stopped:
+		j.status = j.ended
+	default:
+	}
+	oom := j.status.OOMKilled
+	if said {
+		j.status = exited(code)
+		j.status.Reason = j.ended.Reason
+		if j.ended.Code == -1 {
+			j.status.Reason = ""
+		}
+	}
+	switch {
+	case j.killed:
+		j.status = exited(128 + int(syscall.SIGKILL))
+	case oom:
+		j.status = exited(128 + int(syscall.SIGKILL))
+		j.status.OOMKilled = true
+		j.status.Reason = "it used more memory than its node has"
+		if j.memory > 0 {
+			j.status.Reason = fmt.Sprintf("used more than its %d MiB", j.memory)
+		}
+	case j.fatal != "":
+		j.err = &backend.LaunchError{Backend: j.backend.Name(), Job: j.name, Reason: j.fatal, Permanent: permanent(j.fatal)}
+	}
+}
+
+func (j *job) Wait(ctx context.Context) (backend.ExitStatus, error) {
+	select {
+	case <-j.done:
+		return j.status, j.err
+	case <-ctx.Done():
+		return backend.ExitStatus{}, ctx.Err()
+	}
+}
+
+// Signal deletes the pod: its node sends a SIGTERM, and a SIGKILL after the
+// grace. There is no other way to signal a pod.
+func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
+	select {
+	case <-j.done:
+		return nil
+	case <-j.stopped:
+		return nil
+	default:
+	}
+	grace := int64(terminateGrace)
+	if sig == backend.Kill {
+		grace = killGrace
+		j.mu.Lock()
+		j.killed = true
+		if j.force == nil {
+			j.force = time.AfterFunc(forceAfter, j.forceDelete)
+		}
+		j.mu.Unlock()
+	}
+	if err := j.cluster.Delete(ctx, "pods", j.id, grace); err != nil {
+		return fmt.Errorf("fiber: signalling %s (pod %s): %w", j.name, j.id, err)
+	}
+	return nil
+}
+
+// forceDelete has the cluster forget a pod whose node does not answer.
+func (j *job) forceDelete() {
+	select {
+	case <-j.stopped:
+		return
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
+	defer cancel()
+	if j.cluster.Delete(ctx, "pods", j.id, 0) == nil {
+		j.deleted()
+	}
+}
+
+func (j *job) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
+	return j.log.Reader(ctx, opts.Follow), nil
+}
+
+// Remove ends the job if it runs, and deletes the pod.
+func (j *job) Remove(ctx context.Context) error {
+	select {
+	case <-j.done:
+	default:
+		if err := j.Signal(ctx, backend.Kill); err != nil {
+			return err
+		}
+		select {
+		case <-j.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	j.mu.Lock()
+	gone := j.gone
+	j.mu.Unlock()
+	if !gone {
+		if err := j.cluster.Delete(ctx, "pods", j.id, 0); err != nil {
+			return fmt.Errorf("fiber: removing %s (pod %s): %w", j.name, j.id, err)
+		}
+		j.mu.Lock()
+		j.gone = true
+		j.mu.Unlock()
+	}
+	j.backend.watch.drop(j)
+	return nil
+}
+
+// permanent says whether a job that could not start will not start again.
+func permanent(reason string) bool {
+	for _, passes := range []string{"OutOf", "Node", "Evicted", "UnexpectedAdmissionError", "Preempt", "Shutdown", "Terminated", "its pod was deleted"} {
+		if len(reason) >= len(passes) && reason[:len(passes)] == passes {
+			return false
+		}
+	}
+	return true
+}
+
+// stream is one of the two that a job writes.
+type stream struct {
+	log     *output.Log
+	to      io.Writer
+	writing *atomic.Int32
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	s.log.Write(p)
+	if s.to != nil {
+		s.writing.Add(1)
+		s.to.Write(p)
+		s.writing.Add(-1)
+	}
+	return len(p), nil
+}
+
+func closeAll(all ...io.Writer) {
+	for _, w := range all {
+		if c, ok := w.(io.Closer); ok {
+			c.Close()
+		}
+	}
+}

@@ -1,0 +1,208 @@
+// Package kubernetes runs Fiber's jobs as pods of a Kubernetes cluster.
+//
+// A pod runs the image of the pod that this process is in, one that is made of
+// the executable and pushed to a registry, or one that the user names. One
+// watch tells what happens to all of them. The pods of a run belong to its
+// first process's pod, if it is one, and go with it.
+package kubernetes
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/output"
+)
+
+// clusterTimeout bounds what the cluster does for one pod when nobody waits
+// for it any more.
+const clusterTimeout = 30 * time.Second
+
+// Options say how pods are made. The zero value is usable inside a pod.
+type Options struct {
+	Namespace        string   // "" is that of the kubeconfig, or of this process's pod
+	Image            string   // an existing image whose entrypoint is this program
+	BaseImage        string   // what the executable is put on, "" for nothing
+	Executable       string   // the one that an image is made of; "" is the running one
+	Registry         string   // where an image that is made is pushed to
+	RegistryInsecure bool     // it may speak plain http
+	Host             string   // where pods reach this process; "" is found out
+	GPUResource      string   // what GPUs are called; "" is nvidia.com/gpu
+	Volumes          []string // claim:path[:ro]
+	Template         string   // the path of a pod in YAML, "" for none
+}
+
+// Backend starts pods. Nothing is asked of a cluster before it is used.
+type Backend struct {
+	opts    Options
+	session string // stands in a label of everything that it makes
+
+	connecting sync.Mutex // held while the cluster is looked for
+	cluster    *cluster
+
+	images  images
+	secrets secrets
+	watch   watcher
+	undoing sync.WaitGroup // of launches that were given up
+}
+
+// cluster is a cluster that has answered.
+type cluster struct {
+	*kube.Client
+	self     *corev1.Pod // the pod that this process is in, nil for none
+	template *corev1.Pod
+}
+
+// New makes the backend.
+func New(opts Options) *Backend {
+	if opts.GPUResource == "" {
+		opts.GPUResource = "nvidia.com/gpu"
+	}
+	return &Backend{opts: opts, session: strings.ToLower(rand.Text()[:16])}
+}
+
+// Name is "kubernetes".
+func (*Backend) Name() string { return "kubernetes" }
+
+// Cluster says that the cluster finds room for pods, and hands out its GPUs.
+func (*Backend) Cluster() {}
+
+// refusal is an error that will be the same the next time.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// failure is the error of a launch.
+func (b *Backend) failure(job string, err error) error {
+	var final refusal
+	return &backend.LaunchError{Backend: b.Name(), Job: job, Err: err, Permanent: errors.As(err, &final) || kube.Final(err)}
+}
+
+// connect finds the cluster, once.
+func (b *Backend) connect(ctx context.Context) (*cluster, error) {
+	b.connecting.Lock()
+	defer b.connecting.Unlock()
+	if b.cluster != nil {
+		return b.cluster, nil
+	}
+	client, err := kube.Connect(b.opts.Namespace)
+	if err != nil {
+		return nil, refusal{err}
+	}
+	c := &cluster{Client: client}
+	if c.template, err = readTemplate(b.opts.Template); err != nil {
+		return nil, refusal{err}
+	}
+	if client.InCluster {
+		if c.self, err = findSelf(ctx, client); err != nil {
+			return nil, err
+		}
+	} else {
+		c.sweep(ctx)
+	}
+	b.cluster = c
+	return c, nil
+}
+
+// Launch starts a pod. It blocks while the image is made and pushed, and
+// returns when the cluster has taken the pod on: it may then wait for room.
+func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
+	j, err := b.launch(ctx, spec)
+	if err != nil {
+		return nil, b.failure(spec.Name, err)
+	}
+	return j, nil
+}
+
+func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c, err := b.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	img, err := b.image(ctx, c, spec.Executable)
+	if err != nil {
+		return nil, err
+	}
+	env, err := b.secret(ctx, c, spec)
+	if err != nil {
+		return nil, err
+	}
+	pod := b.pod(c, img, env, spec)
+	j := &job{backend: b, cluster: c, name: spec.Name, id: pod.Name, container: pod.Spec.Containers[0].Name,
+		memory: spec.Resources.Memory, requests: pod.Spec.Containers[0].Resources.Requests, log: output.New(),
+		stdout: spec.Stdout, stderr: spec.Stderr, events: make(chan backend.Event, 8),
+		started: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{})}
+	if err := b.watch.add(ctx, c, b.session, j); err != nil {
+		return nil, err
+	}
+	made := make(chan error, 1)
+	// The cluster may make a pod although nobody waits for it any more.
+	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
+	go func() { defer cancel(); made <- c.Make(engaged, "pods", pod.Name, pod) }()
+	select {
+	case err = <-made:
+		if err == nil {
+			err = ctx.Err()
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+		b.undoing.Go(func() { <-made; b.undo(j) })
+		return nil, err
+	}
+	if err != nil {
+		if ctx.Err() != nil || !isAnswer(err) { // it may be there
+			b.undoing.Go(func() { b.undo(j) })
+		} else {
+			b.watch.drop(j)
+		}
+		return nil, err
+	}
+	j.created.Store(true)
+	go j.run()
+	return j, nil
+}
+
+// isAnswer says whether the cluster itself refused something.
+func isAnswer(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer)
+}
+
+// undo removes a pod that nobody wants any more.
+func (b *Backend) undo(j *job) {
+	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
+	defer cancel()
+	b.watch.drop(j)
+	j.cluster.Delete(ctx, "pods", j.id, 0)
+}
+
+// Close removes what is left of this backend's pods and secrets.
+func (b *Backend) Close(ctx context.Context) error {
+	b.connecting.Lock()
+	c := b.cluster
+	b.connecting.Unlock()
+	if c == nil {
+		return nil
+	}
+	b.undoing.Wait()
+	var removals sync.WaitGroup
+	for _, j := range b.watch.all() {
+		removals.Go(func() { j.Remove(ctx) })
+	}
+	removals.Wait()
+	b.watch.close()
+	err := b.secrets.remove(ctx, c)
+	c.Close()
+	return err
+}

@@ -1,0 +1,128 @@
+package kubernetes_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/backendtest"
+	"github.com/fiber-go/fiber/backend/kubernetes"
+	"github.com/fiber-go/fiber/internal/kube"
+)
+
+// patience is how long anything here may take.
+const patience = time.Minute
+
+// kubeconfigKey names the cluster that the tests use; none are without it.
+const kubeconfigKey = "FIBER_TEST_KUBECONFIG"
+
+// client is the tests' own, nil where there is no cluster.
+var client *kube.Client
+
+func TestMain(m *testing.M) {
+	backendtest.Main()
+	client = dial()
+	before := left()
+	code := m.Run()
+	for name := range left() {
+		if !before[name] {
+			fmt.Fprintln(os.Stderr, "leak:", name)
+			code = max(code, 1)
+		}
+	}
+	if client != nil {
+		client.Close()
+	}
+	if err := goleak.Find(goleak.IgnoreTopFunction("os/signal.signal_recv")); err != nil {
+		fmt.Fprintln(os.Stderr, "leak:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// dial gives a client of the cluster, nil when there is none: the tests that
+// need one are then skipped, and that is said once.
+func dial() *kube.Client {
+	path := os.Getenv(kubeconfigKey)
+	if path == "" {
+		fmt.Fprintln(os.Stderr, "no cluster ("+kubeconfigKey+" is not set; make test-kubernetes starts one): its tests are skipped")
+		return nil
+	}
+	os.Setenv("KUBECONFIG", path)
+	c, err := kube.Connect("")
+	if err == nil {
+		_, err = c.Nodes(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return c
+}
+
+// left is what Fiber has on the cluster, by name.
+func left() map[string]bool {
+	names := map[string]bool{}
+	if client == nil {
+		return names
+	}
+	pods, err := client.ListPods(context.Background(), kubernetes.LabelManaged+"=fiber")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return names
+	}
+	for _, p := range pods.Items {
+		names["pod "+p.Name] = true
+	}
+	secrets, err := client.ListSecrets(context.Background(), kubernetes.LabelManaged+"=fiber")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return names
+	}
+	for _, s := range secrets.Items {
+		names["secret "+s.Name] = true
+	}
+	return names
+}
+
+func needCluster(t testing.TB) {
+	t.Helper()
+	if client == nil {
+		t.Skip("no cluster")
+	}
+}
+
+// options are what the tests' cluster needs: FIBER_TEST_HOST is where its pods
+// reach this machine, FIBER_TEST_REGISTRY where it pulls images from.
+func options() kubernetes.Options {
+	o := kubernetes.Options{Host: os.Getenv("FIBER_TEST_HOST"), Registry: os.Getenv("FIBER_TEST_REGISTRY")}
+	if o.Registry == "" {
+		o.Registry = "localhost:5000"
+	}
+	return o
+}
+
+// newBackend makes a backend that is closed at the end of the test.
+func newBackend(t testing.TB, opts kubernetes.Options) *kubernetes.Backend {
+	b := kubernetes.New(opts)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		require.NoError(t, b.Close(ctx))
+	})
+	return b
+}
+
+func TestBackend(t *testing.T) {
+	needCluster(t)
+	backendtest.Run(t, func(t *testing.T) backend.Backend { return newBackend(t, options()) })
+}
+
+var _ = url.Parse

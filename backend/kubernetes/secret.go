@@ -1,0 +1,95 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fiber-go/fiber/backend"
+)
+
+// secrets hold the environments of the pods: the run's credentials are among
+// it, and whatever of the user's is nobody's business. All pods with the same
+// environment share one.
+type secrets struct {
+	mu    sync.Mutex
+	names map[string]*sync.Once
+	errs  map[string]error
+}
+
+// keyName is what a secret, and an environment, lets its keys be called.
+var keyName = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
+
+// secret gives the name of the secret with a job's environment.
+func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) (string, error) {
+	data := map[string][]byte{}
+	env := backend.Portable(backend.JobSpec{Env: spec.Env})
+	for _, kv := range env {
+		key, value, _ := strings.Cut(kv, "=")
+		if keyName.MatchString(key) && key != "KUBECONFIG" {
+			data[key] = []byte(value)
+		}
+	}
+	slices.Sort(env)
+	sum := sha256.Sum256([]byte(strings.Join(env, "\x00")))
+	name := "fiber-" + b.session + "-" + hex.EncodeToString(sum[:6])
+	s := &b.secrets
+	s.mu.Lock()
+	if s.names == nil {
+		s.names, s.errs = map[string]*sync.Once{}, map[string]error{}
+	}
+	once := s.names[name]
+	if once == nil {
+		once = new(sync.Once)
+		s.names[name] = once
+	}
+	s.mu.Unlock()
+	once.Do(func() {
+		yes := true
+		secret := &corev1.Secret{ObjectMeta: b.meta(c, name, spec), Data: data, Immutable: &yes}
+		err := c.Make(context.WithoutCancel(ctx), "secrets", name, secret)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			s.errs[name] = fmt.Errorf("the secret with the environment of the pods: %w", err)
+			delete(s.names, name)
+		} else {
+			delete(s.errs, name)
+		}
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return name, s.errs[name]
+}
+
+// remove deletes them.
+func (s *secrets) remove(ctx context.Context, c *cluster) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all errgroup.Group
+	for name := range s.names {
+		all.Go(func() error { return c.Delete(ctx, "secrets", name, 0) })
+	}
+	s.names = nil
+	return all.Wait()
+}
+
+// meta is the metadata of what is made for a job.
+func (b *Backend) meta(c *cluster, name string, spec backend.JobSpec) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		LabelManaged: "fiber", LabelRun: labelValue(spec.Run), LabelSession: b.session, LabelMaster: masterLabel(),
+	}, Annotations: map[string]string{annotationMaster: masterName(c)}}
+	if c.self != nil && c.self.Namespace == c.Namespace {
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: c.self.Name, UID: c.self.UID}}
+	}
+	return m
+}

@@ -1,0 +1,198 @@
+// Package kube is the little of the Kubernetes API that Fiber uses: pods and their logs, secrets, nodes.
+//
+// It goes through client-go's REST client with a scheme of its own, made when a cluster is first used: the generated
+// clients would cost every process of a program, on whatever backend, memory and time at its start.
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+const (
+	// tryTimeout bounds one try of a request, watches and logs aside.
+	tryTimeout = 10 * time.Second
+	// firstTimeout bounds the wait for a cluster that has never answered.
+	firstTimeout = 10 * time.Second
+	// retryPause is before a second try; it doubles up to the longest.
+	retryPause, longestPause = 100 * time.Millisecond, 2 * time.Second
+)
+
+// Client talks to a cluster. All methods may be called from many goroutines.
+type Client struct {
+	// Namespace is where everything is, unless a method says otherwise.
+	Namespace string
+	// InCluster says that this process is in a pod of the cluster and uses its service account.
+	InCluster bool
+	REST      *rest.RESTClient
+	Config    *rest.Config
+
+	answered atomic.Bool
+}
+
+// codecs read and write the API's objects; their options are parameters.
+var codecs = sync.OnceValues(func() (runtime.NegotiatedSerializer, runtime.ParameterCodec) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		panic(err) // it is compiled in
+	}
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	return serializer.NewCodecFactory(scheme).WithoutConversion(), runtime.NewParameterCodec(scheme)
+})
+
+func parameters() runtime.ParameterCodec {
+	_, params := codecs()
+	return params
+}
+
+// Where a pod finds its service account.
+const (
+	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	tokenFile     = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+)
+
+// InPod says whether this process is in a pod that has a service account's token.
+func InPod() bool {
+	_, err := os.Stat(tokenFile)
+	return err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+}
+
+// Connect makes a client of the cluster that KUBECONFIG, ~/.kube/config or the pod that this process is in name, for
+// a namespace, "" for the one that these name. Nothing is asked of the cluster yet.
+func Connect(namespace string) (*Client, error) {
+	c := &Client{Namespace: namespace}
+	loading := clientcmd.NewDefaultClientConfigLoadingRules()
+	loading.WarnIfAllMissing = false
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, &clientcmd.ConfigOverrides{})
+	raw, err := loader.RawConfig()
+	var config *rest.Config
+	switch {
+	case err == nil && len(raw.Clusters) == 0 && InPod():
+		c.InCluster = true
+		config, err = rest.InClusterConfig()
+		if text, e := os.ReadFile(namespaceFile); e == nil && c.Namespace == "" {
+			c.Namespace = strings.TrimSpace(string(text))
+		}
+	case err == nil && len(raw.Clusters) == 0:
+		return nil, errors.New("no cluster is configured: " + looked() + ", and this is no pod with a service account; " +
+			"set KUBECONFIG to the path of a kubeconfig file")
+	case err == nil:
+		if config, err = loader.ClientConfig(); err == nil && c.Namespace == "" {
+			c.Namespace, _, err = loader.Namespace()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the configuration of the cluster: %w", err)
+	}
+	if c.Namespace == "" {
+		c.Namespace = metav1.NamespaceDefault
+	}
+	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // the server has its own, and is heeded
+	config.WarningHandler = rest.NoWarnings{}
+	config.UserAgent = "fiber"
+	config.APIPath = "/api"
+	config.GroupVersion = &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer, _ = codecs()
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	c.Config = config
+	if c.REST, err = rest.RESTClientFor(config); err != nil {
+		return nil, fmt.Errorf("the configuration of the cluster: %w", err)
+	}
+	return c, nil
+}
+
+// looked says where a kubeconfig was looked for.
+func looked() string {
+	if path := os.Getenv("KUBECONFIG"); path != "" {
+		return "there is none in KUBECONFIG=" + path
+	}
+	return "KUBECONFIG is not set, there is none in ~/.kube/config"
+}
+
+// call makes a request and says in plain words what came of it.
+func (c *Client) call(ctx context.Context, verb, resource string, request func(context.Context) error) error {
+	err := c.Try(ctx, request)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return c.Explain(err, verb, resource)
+}
+
+func get[T runtime.Object](ctx context.Context, c *Client, namespace, resource, name string, into T) (T, error) {
+	err := c.call(ctx, "get", resource, func(ctx context.Context) error {
+		return c.REST.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name).Do(ctx).Into(into)
+	})
+	return into, err
+}
+
+func list[T runtime.Object](ctx context.Context, c *Client, namespace, resource string, opts metav1.ListOptions, into T) (T, error) {
+	err := c.call(ctx, "list", resource, func(ctx context.Context) error {
+		return c.REST.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&opts, parameters()).Do(ctx).Into(into)
+	})
+	return into, err
+}
+
+// Try makes a request until it is answered, or ctx ends; a cluster that has never answered is soon given up.
+func (c *Client) Try(ctx context.Context, request func(context.Context) error) error {
+	begun := time.Now()
+	for pause := retryPause; ; pause = min(2*pause, longestPause) {
+		once, cancel := context.WithTimeout(ctx, tryTimeout)
+		err := request(once)
+		cancel()
+		if !Transient(err) {
+			c.answered.Store(true)
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !c.answered.Load() && (time.Since(begun) > firstTimeout-longestPause || hopeless(err)) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Transient says whether an error is of the way to the cluster, or one that passes.
+func Transient(err error) bool {
+	if err == nil {
+		return false
+	}
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
+		return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
+			apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsUnexpectedServerError(err)
+	}
+	return true
+}
+
+// hopeless says whether an error, of the way to a cluster, is worth no second try.
+func hopeless(err error) bool {
+	text := err.Error()
+	for _, word := range []string{"connection refused", "no such host", "certificate", "no route to host"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}

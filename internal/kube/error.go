@@ -1,0 +1,80 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// RBAC is where the permissions that Fiber needs are written down.
+const RBAC = "deploy/rbac.yaml"
+
+// Error is what a cluster has answered, or that it has not, in plain words.
+type Error struct {
+	Verb, Resource string
+	Text           string
+	Err            error
+}
+
+func (e *Error) Error() string { return e.Text }
+func (e *Error) Unwrap() error { return e.Err }
+
+var (
+	missingNamespace = regexp.MustCompile(`namespaces "([^"]*)" not found`)
+	missingAccount   = regexp.MustCompile(`serviceaccount "([^"]*)" not found`)
+)
+
+// Explain says in one line what the error of a call means, and what can be done.
+func (c *Client) Explain(err error, verb, resource string) error {
+	text := oneLine(err)
+	host := ""
+	if c.Config != nil {
+		host = c.Config.Host
+	}
+	switch {
+	case apierrors.IsUnauthorized(err):
+		text = fmt.Sprintf("the cluster at %s does not accept the credentials of the kubeconfig: they are wrong or have expired; log in again", host)
+	case apierrors.IsForbidden(err) && missingAccount.MatchString(text):
+		text = fmt.Sprintf("there is no service account %q in the namespace %s: kubectl apply -n %[2]s -f %s makes one",
+			missingAccount.FindStringSubmatch(text)[1], c.Namespace, RBAC)
+	case apierrors.IsForbidden(err) && strings.Contains(text, "cannot"):
+		text = fmt.Sprintf("no permission to %s %s in the namespace %s: kubectl apply -n %[3]s -f %s gives it (%s)", verb, resource, c.Namespace, RBAC, text)
+	case missingNamespace.MatchString(text):
+		text = fmt.Sprintf("the cluster has no namespace %q", missingNamespace.FindStringSubmatch(text)[1])
+	case Unreachable(err):
+		text = fmt.Sprintf("no cluster answers at %s: %s", host, cause(err))
+	}
+	return &Error{Verb: verb, Resource: resource, Text: text, Err: err}
+}
+
+// Unreachable reports whether err says that nobody has answered. It may heal.
+func Unreachable(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	var address *url.Error
+	return errors.As(err, &op) || errors.As(err, &dns) || errors.As(err, &address)
+}
+
+// cause is what is at the bottom of an error of the network.
+func cause(err error) string {
+	var number syscall.Errno
+	var dns *net.DNSError
+	var address *url.Error
+	switch {
+	case errors.As(err, &number):
+		return number.Error()
+	case errors.As(err, &dns):
+		return dns.Error()
+	case errors.As(err, &address):
+		return oneLine(address.Err)
+	}
+	return oneLine(err)
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
