@@ -22,11 +22,16 @@ type pushing struct {
 // Insecure allows a registry that speaks plain http, or has a certificate that nobody vouches for.
 func Insecure() PushOption {
 	return func(p *pushing) {
-		t := remote.DefaultTransport.(*http.Transport).Clone()
-		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the user asks for it
 		p.name = append(p.name, name.Insecure)
-		p.remote = append(p.remote, remote.WithTransport(t))
+		p.remote = append(p.remote, remote.WithTransport(InsecureTransport()))
 	}
+}
+
+// InsecureTransport trusts every certificate.
+func InsecureTransport() http.RoundTripper {
+	t := remote.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the user asks for it
+	return t
 }
 
 // Progress is told now and then how many bytes of how many have been sent, or were there. It is not called where the

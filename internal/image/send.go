@@ -58,7 +58,8 @@ func push(ctx context.Context, ref string, opts []PushOption, build func() (v1.I
 	if absent == nil {
 		return tag.Digest(there.String()).String(), nil
 	}
-	if err := unreachable(absent); err != nil {
+	var answer *transport.Error
+	if err := Unreachable(absent); !errors.As(err, &answer) {
 		return "", fmt.Errorf("push the image %s: %w", tag, err)
 	}
 	img, err := build()
@@ -81,12 +82,11 @@ func push(ctx context.Context, ref string, opts []PushOption, build func() (v1.I
 	return tag.Digest(id.String()).String(), nil
 }
 
-// unreachable is err where no image could change it, nil where a push may be tried: the registry does not answer, or
-// speaks http only, which it says how to allow.
-func unreachable(err error) error {
-	var answer *transport.Error
+// Unreachable is a registry's error, in words that say what to do where it speaks plain http only or nobody vouches for
+// it.
+func Unreachable(err error) error {
 	switch {
-	case errors.As(err, &answer):
+	case err == nil:
 		return nil
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return errors.New("the registry speaks plain http only: set FIBER_REGISTRY_INSECURE=true to allow that")

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// pack writes a file or a folder, with all that is in it, under a name. Links stay links.
+func pack(w io.Writer, from, name string) error {
+	out := tar.NewWriter(w)
+	err := filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		link := ""
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0 && file == from:
+			if info, err = os.Stat(file); err != nil { // what the user names is meant, not the link to it
+				return err
+			}
+			if info.IsDir() {
+				return fmt.Errorf("%s is a link to a folder: name the folder, or %[1]s/", from)
+			}
+		case info.Mode()&fs.ModeSymlink != 0:
+			if link, err = os.Readlink(file); err != nil {
+				return err
+			}
+		case !info.Mode().IsRegular() && !info.IsDir():
+			return nil // a socket or a device is no file to copy
+		}
+		h, err := tar.FileInfoHeader(info, link)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, file)
+		if err != nil {
+			return err
+		}
+		h.Name = path.Join(name, filepath.ToSlash(rel))
+		h.Uid, h.Gid, h.Uname, h.Gname = 0, 0, "", ""
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return nil
+		}
+		return send(out, file, info.Size())
+	})
+	if err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// send writes as much of a file as was promised: it may grow meanwhile.
+func send(w io.Writer, file string, size int64) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n, err := io.Copy(w, io.LimitReader(f, size))
+	if err == nil && n < size {
+		err = fmt.Errorf("%s has become shorter while it was copied", file)
+	}
+	return err
+}
+
+// unpack writes an archive into a folder, and nowhere else. Its first name becomes another one, unless that is "".
+// The files belong to whom the folder belongs, as far as this process may say so.
+func unpack(r io.Reader, dir, name string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	uid, gid := owner(dir)
+	in := tar.NewReader(r)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		to := path.Clean(h.Name)
+		if name != "" {
+			_, rest, _ := strings.Cut(to, "/")
+			to = path.Join(name, rest)
+		}
+		if !filepath.IsLocal(to) {
+			return fmt.Errorf("the archive has %q in it, which is outside of it", h.Name)
+		}
+		if err := unpackOne(root, to, h, in); err != nil {
+			return err
+		}
+		if uid >= 0 && os.Getuid() == 0 {
+			_ = root.Lchown(to, uid, gid) // not every volume can
+		}
+	}
+}
+
+func unpackOne(root *os.Root, to string, h *tar.Header, body io.Reader) error {
+	mode := h.FileInfo().Mode().Perm()
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return root.MkdirAll(to, mode|0o700)
+	case tar.TypeSymlink:
+		_ = root.Remove(to) // an older one
+		return root.Symlink(h.Linkname, to)
+	case tar.TypeReg:
+	default:
+		return nil
+	}
+	if err := root.MkdirAll(path.Dir(to), 0o755); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode|0o200)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, body); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

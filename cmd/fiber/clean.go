@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/submit"
+)
+
+type cleanCommand struct {
+	where
+	DryRun bool `help:"Only say what would be removed."`
+}
+
+func (c *cleanCommand) Run() error {
+	client, err := kube.Connect(c.Namespace)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	found, err := submit.Find(ctx, client, false)
+	if err != nil {
+		return err
+	}
+	var pods []corev1.Pod
+	for _, m := range found.Masters {
+		if m.Ended() {
+			pods = append(append(pods, m.Pod), m.Children...)
+		}
+	}
+	for _, p := range append(found.Copies, found.Others...) {
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			pods = append(pods, p)
+		}
+	}
+	for _, p := range pods {
+		if !c.DryRun {
+			if err := client.DeletePod(ctx, &p, 0); err != nil {
+				return err
+			}
+		}
+		fmt.Println("pod " + p.Name)
+	}
+	secrets, err := c.secrets(ctx, client, found, pods)
+	if err != nil {
+		return err
+	}
+	if len(pods)+secrets == 0 {
+		fmt.Println("nothing is left in " + scope(client, false))
+	}
+	return nil
+}
+
+// secrets removes those of runs that have no pod left. One whose owner is a pod goes with that.
+func (c *cleanCommand) secrets(ctx context.Context, client *kube.Client, found submit.Found, gone []corev1.Pod) (int, error) {
+	removed := map[string]bool{}
+	for _, p := range gone {
+		removed[p.Name] = true
+	}
+	alive := map[string]bool{}
+	for _, p := range found.Others {
+		if !removed[p.Name] {
+			alive[p.Labels[labelRun]] = true
+		}
+	}
+	list, err := client.ListSecrets(ctx, submit.LabelManaged+"=fiber")
+	if err != nil {
+		return 0, nil // who may not list them has made none
+	}
+	n := 0
+	for _, s := range list.Items {
+		if len(s.OwnerReferences) > 0 || alive[s.Labels[labelRun]] || recent(s.CreationTimestamp) {
+			continue
+		}
+		if !c.DryRun {
+			if err := client.Delete(ctx, "secrets", s.Name, 0); err != nil {
+				return n, err
+			}
+		}
+		n++
+		fmt.Println("secret " + s.Name)
+	}
+	return n, nil
+}
+
+// labelRun is the label of a run's pods and secrets.
+const labelRun = "fiber.run"
+
+// recent reports whether something may belong to a run that has no pod yet.
+func recent(at metav1.Time) bool { return time.Since(at.Time) < 10*time.Minute }

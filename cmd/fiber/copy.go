@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/submit"
+)
+
+// tarImage has sh and tar, for where this command itself can't be the image of a pod.
+const tarImage = "busybox:1.37"
+
+type copyCommand struct {
+	where
+	Image string `placeholder:"IMAGE" help:"An image with sh and tar, instead of one made of this command."`
+	From  string `arg:"" help:"A file or folder; CLAIM:PATH is in a claim."`
+	To    string `arg:"" help:"Where to; exactly one of the two is in a claim."`
+}
+
+// place is a path, here or in a claim.
+type place struct{ claim, path string }
+
+var claimPath = regexp.MustCompile(`^([a-z0-9][-a-z0-9.]*):(.*)$`)
+
+func parsePlace(text string) place {
+	if m := claimPath.FindStringSubmatch(text); m != nil {
+		return place{m[1], m[2]}
+	}
+	return place{"", text}
+}
+
+// inPod is where the pod has it.
+func (p place) inPod() string { return path.Join(submit.DefaultMount, path.Join("/", p.path)) }
+
+func (c *copyCommand) Run() error {
+	from, to := parsePlace(c.From), parsePlace(c.To)
+	switch {
+	case from.claim != "" && to.claim != "":
+		return fmt.Errorf("%s and %s are both in claims: cp copies between a claim and this machine", c.From, c.To)
+	case from.claim == "" && to.claim == "":
+		return fmt.Errorf("neither %s nor %s is in a claim, as CLAIM:PATH is: cp copies between a claim and this machine", c.From, c.To)
+	}
+	if from.claim == "" {
+		if _, err := os.Stat(from.path); err != nil {
+			return err
+		}
+	}
+	client, err := kube.Connect(c.Namespace)
+	if err != nil {
+		return err
+	}
+	cfg, err := settings(config.Config{})
+	if err != nil {
+		return err
+	}
+	code, err := submit.Before(submit.Signals(), func(ctx context.Context) error {
+		h := &helper{client: client, report: submit.NewReport(os.Stderr)}
+		if err := h.start(ctx, cfg, c.Image, from.claim+to.claim); err != nil {
+			return err
+		}
+		defer h.remove()
+		if from.claim != "" {
+			return h.download(ctx, from, to.path)
+		}
+		return h.upload(ctx, from.path, to)
+	})
+	if err == nil && code != 0 {
+		return status(code)
+	}
+	return err
+}
+
+// helper is the pod that has the claim.
+type helper struct {
+	client *kube.Client
+	report *submit.Report
+	run    *submit.Run
+	own    bool // its image is this command
+}
+
+func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string) error {
+	if _, err := h.client.Claim(ctx, claim); apierrors.IsNotFound(err) {
+		return fmt.Errorf("the namespace %s has no claim %s", h.client.Namespace, claim)
+	}
+	h.sweep(ctx)
+	job := submit.Job{Program: "cp", Role: submit.RoleCopy, Claims: []submit.Claim{{Name: claim, Path: submit.DefaultMount}}}
+	if err := h.image(ctx, cfg, img, &job); err != nil {
+		return err
+	}
+	h.run = &submit.Run{Client: h.client, Report: h.report, StartTimeout: cfg.StartTimeout, Output: io.Discard, Detach: true}
+	// A volume belongs to whoever has made it, and this pod is to get at it all the same. Where the namespace does not
+	// allow that, files have to be readable for others.
+	job.User = "0:0"
+	err := h.run.Start(ctx, job)
+	if err != nil && strings.Contains(err.Error(), "PodSecurity") {
+		job.User = image.User
+		err = h.run.Start(ctx, job)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := h.run.Follow(ctx, nil); err != nil {
+		h.remove()
+		return err
+	}
+	h.report.Clear()
+	return nil
+}
+
+// image chooses what the pod runs: this command, if it can, else what has sh and tar.
+func (h *helper) image(ctx context.Context, cfg config.Config, img string, job *submit.Job) error {
+	if img == "" && cfg.Registry != "" && runtime.GOOS == "linux" {
+		arch, have, err := h.client.Platform(ctx)
+		if err != nil {
+			return err
+		}
+		if arch == "" || have[runtime.GOARCH] > 0 {
+			parcel := submit.Parcel{Registry: cfg.Registry, Insecure: cfg.RegistryInsecure.Enabled(), Report: h.report}
+			h.own, job.Args = true, []string{"hold"}
+			job.Image, job.Arch, err = parcel.Ship(ctx, h.client)
+			return err
+		}
+	}
+	if job.Image = img; img == "" {
+		job.Image = tarImage
+	}
+	job.Command = []string{"sh", "-c", fmt.Sprintf("f=%s; touch $f; while [ -n \"$(find $f -mmin -2)\" ]; do sleep 9; done", busyFile)}
+	return nil
+}
+
+// sweep removes the pods of copies that were killed.
+func (h *helper) sweep(ctx context.Context) {
+	found, err := submit.Find(ctx, h.client, false)
+	if err != nil {
+		return // it is no more than tidiness
+	}
+	for _, p := range found.Copies {
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			_ = h.client.DeletePod(ctx, &p, 0)
+		}
+	}
+}
+
+func (h *helper) remove() {
+	if err := h.run.Remove(); err != nil {
+		h.report.Say("the pod %s could not be removed, and ends by itself: %v", h.run.Pod(), err)
+	}
+}
+
+// scripts do without this command what it does in a pod.
+var scripts = map[string]string{
+	"stat":   `if [ -d "$1" ]; then echo dir; elif [ -e "$1" ]; then echo file; else echo none; fi`,
+	"pack":   `(while touch ` + busyFile + `; do sleep 9; done) & t=$!; tar -c -f - -C "$(dirname "$1")" "$(basename "$1")"; c=$?; kill $t; exit $c`,
+	"unpack": `(while touch ` + busyFile + `; do sleep 9; done) & t=$!; mkdir -p "$1" && tar -x -f - -C "$1"; c=$?; kill $t; exit $c`,
+}
+
+// do runs something in the pod.
+func (h *helper) do(ctx context.Context, what, path string, in io.Reader, out io.Writer) error {
+	command := []string{image.Path, "tar", what, path}
+	if !h.own {
+		command = []string{"sh", "-c", scripts[what], "sh", path}
+	}
+	exec, err := executor(h.client, h.run.Pod(), submit.Container, command, in != nil)
+	if err != nil {
+		return err
+	}
+	var words bytes.Buffer
+	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &words})
+	if text := strings.TrimSpace(words.String()); err != nil && text != "" && ctx.Err() == nil {
+		err = errors.New(strings.TrimPrefix(text, "fiber: "))
+	}
+	if err != nil && ctx.Err() == nil {
+		err = h.client.Explain(err, "create", "pods/exec")
+	}
+	return err
+}
+
+func (h *helper) stat(ctx context.Context, path string) (string, error) {
+	var out bytes.Buffer
+	err := h.do(ctx, "stat", path, nil, &out)
+	return strings.TrimSpace(out.String()), err
+}
+
+func (h *helper) upload(ctx context.Context, from string, to place) error {
+	kind, err := h.stat(ctx, to.inPod())
+	if err != nil {
+		return err
+	}
+	dir, name := path.Split(to.inPod())
+	if kind == "dir" || strings.HasSuffix(to.path, "/") || to.path == "" {
+		abs, err := filepath.Abs(from)
+		if err != nil {
+			return err
+		}
+		dir, name = to.inPod(), filepath.Base(abs)
+	}
+	r, w := io.Pipe()
+	packed := make(chan error, 1)
+	count := &counter{report: h.report, verb: "copied", to: w, last: time.Now()}
+	go func() {
+		err := pack(count, from, name)
+		w.CloseWithError(err)
+		packed <- err
+	}()
+	err = h.do(ctx, "unpack", dir, r, io.Discard)
+	r.Close()
+	if local := <-packed; local != nil && !errors.Is(local, io.ErrClosedPipe) {
+		err = local
+	}
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	count.end(to.claim + ":" + path.Join(strings.TrimPrefix(dir, submit.DefaultMount), name))
+	return nil
+}
+
+func (h *helper) download(ctx context.Context, from place, to string) error {
+	kind, err := h.stat(ctx, from.inPod())
+	if err != nil {
+		return err
+	}
+	if kind == "none" {
+		return fmt.Errorf("the claim %s has no %s", from.claim, from.path)
+	}
+	dir, name := filepath.Split(to)
+	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
+		dir, name = to, path.Base(from.inPod())
+		if from.inPod() == submit.DefaultMount { // all of it
+			name = from.claim
+		}
+	}
+	if dir == "" {
+		dir = "."
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	count := &counter{report: h.report, verb: "copied", to: w, last: time.Now()}
+	got := make(chan error, 1)
+	go func() {
+		err := h.do(ctx, "pack", from.inPod(), nil, count)
+		w.CloseWithError(err)
+		got <- err
+	}()
+	err = unpack(r, dir, name)
+	_, _ = io.Copy(io.Discard, r) // the archive's padding
+	r.CloseWithError(err)
+	if remote := <-got; remote != nil && (err == nil || errors.Is(err, remote)) {
+		err = remote
+	}
+	if err != nil {
+		return fmt.Errorf("copying %s:%s: %w", from.claim, from.path, err)
+	}
+	count.end(filepath.Join(dir, name))
+	return nil
+}
+
+// counter shows how much has been copied.
+type counter struct {
+	report *submit.Report
+	verb   string
+	to     io.Writer
+	n      int64
+	last   time.Time
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	if time.Since(c.last) > 200*time.Millisecond {
+		c.last = time.Now()
+		c.report.Passing("%s %s", c.verb, submit.Amount(c.n))
+	}
+	return n, err
+}
+
+func (c *counter) end(where string) { c.report.Say("%s %s to %s", c.verb, submit.Amount(c.n), where) }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/submit"
+)
+
+// build makes the image of a Dockerfile, "" for the engine's own platform, and returns its id. The folder that we are
+// in is what it is made from.
+func (s source) build(ctx context.Context, platform string) (id string, err error) {
+	dir, err := os.MkdirTemp("", "fiber-build")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "id")
+	args := []string{"build", "-f", s.what, "--iidfile", file}
+	if platform != "" {
+		args = append(args, "--platform", platform)
+	}
+	if err := docker(ctx, append(args, ".")...); err != nil {
+		return "", fmt.Errorf("%s does not build: %w", s.what, err)
+	}
+	text, err := os.ReadFile(file)
+	return strings.TrimSpace(string(text)), err
+}
+
+// docker runs the engine's own command, whose words the user sees.
+func docker(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "docker", args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return errors.New("the docker command is not in PATH")
+	case errors.As(err, &exit):
+		return errors.New("docker's words are above")
+	}
+	return err
+}
+
+// pushBuilt puts an image of the engine into the registry, under a name that says what is in it.
+func pushBuilt(ctx context.Context, id, name string, p submit.Parcel) (ref string, err error) {
+	_, hash, _ := strings.Cut(id, ":")
+	if len(hash) < 32 {
+		return "", fmt.Errorf("docker calls the image %q, which is no id", id)
+	}
+	dir, err := os.MkdirTemp("", "fiber-push")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	saved := func() (v1.Image, error) {
+		file := filepath.Join(dir, "image.tar")
+		if err := docker(ctx, "save", "-o", file, id); err != nil {
+			return nil, fmt.Errorf("taking the image out of the engine: %w", err)
+		}
+		return tarball.ImageFromPath(file, nil)
+	}
+	to := p.Registry + "/fiber-" + submit.Title(name) + ":" + hash[:32]
+	ref, err = image.PushTo(ctx, to, saved, p.Options()...)
+	p.Report.Clear()
+	return ref, err
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/client"
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/submit"
+)
+
+type doctorCommand struct {
+	where
+}
+
+// doctor is one look at everything.
+type doctor struct {
+	ctx    context.Context
+	cfg    config.Config
+	failed int
+}
+
+// answerTime bounds each question.
+const answerTime = 15 * time.Second
+
+func (d *doctor) good(what, format string, args ...any) { d.say("ok  ", what, format, args) }
+func (d *doctor) note(what, format string, args ...any) { d.say("note", what, format, args) }
+func (d *doctor) bad(what, format string, args ...any) {
+	d.failed++
+	d.say("BAD ", what, format, args)
+}
+func (d *doctor) say(mark, what, format string, args []any) {
+	fmt.Printf("%s  %-12s %s\n", mark, what, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
+}
+
+func (c *doctorCommand) Run() error {
+	d := &doctor{ctx: context.Background()}
+	d.good("fiber", "%s, %s/%s", version(), runtime.GOOS, runtime.GOARCH)
+	cfg, err := settings(config.Config{})
+	if err != nil {
+		d.bad("settings", "%v", err)
+	}
+	d.cfg = cfg
+	d.compiler()
+	d.docker()
+	d.cluster(c.Namespace)
+	d.registry()
+	if d.failed > 0 {
+		return fmt.Errorf("%d of these do not work", d.failed)
+	}
+	return nil
+}
+
+// compiler looks for the go command.
+func (d *doctor) compiler() {
+	out, err := exec.CommandContext(d.ctx, "go", "env", "GOVERSION").Output()
+	if err != nil {
+		d.note("go", "the go command is not in PATH: fiber run can run commands in images, and no packages (https://go.dev/dl)")
+		return
+	}
+	d.good("go", "%s", out)
+}
+
+// docker looks for an engine, which only some things need.
+func (d *doctor) docker() {
+	ctx, cancel := context.WithTimeout(d.ctx, answerTime)
+	defer cancel()
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err == nil {
+		defer cli.Close()
+		v, e := cli.ServerVersion(ctx)
+		if err = e; err == nil {
+			d.good("docker", "engine %s, %s/%s", v.Version, v.Os, v.Arch)
+			return
+		}
+	}
+	d.note("docker", "no engine: %v (only --backend docker and --build need one)", err)
+}
+
+func (d *doctor) cluster(namespace string) {
+	c, err := kube.Connect(namespace)
+	if err != nil {
+		d.bad("cluster", "%v", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, 4*answerTime)
+	defer cancel()
+	var v struct{ GitVersion, Platform string }
+	text, err := c.REST.Get().AbsPath("/version").Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(text, &v)
+	}
+	if err != nil {
+		d.bad("cluster", "%v", c.Explain(err, "get", "/version"))
+		return
+	}
+	d.good("cluster", "%s, Kubernetes %s", c.Config.Host, v.GitVersion)
+	if !d.namespace(ctx, c) {
+		return
+	}
+	d.permissions(ctx, c)
+	d.account(ctx, c)
+	d.nodes(ctx, c)
+}
+
+func (d *doctor) namespace(ctx context.Context, c *kube.Client) bool {
+	_, err := c.Pods(ctx, submit.LabelManaged+"=fiber", false)
+	if apierrors.IsUnauthorized(err) {
+		d.bad("credentials", "%v", err)
+		return false
+	}
+	err = c.REST.Get().Resource("namespaces").Name(c.Namespace).Do(ctx).Error()
+	switch {
+	case apierrors.IsNotFound(err):
+		d.bad("namespace", "there is no namespace %s: kubectl create namespace %[1]s makes it, -n takes another one", c.Namespace)
+		return false
+	case err != nil && !apierrors.IsForbidden(err):
+		d.bad("namespace", "%v", c.Explain(err, "get", "namespaces"))
+		return false
+	}
+	d.good("namespace", "%s", c.Namespace)
+	return true
+}
+
+// permission is something that the user may have to be allowed.
+type permission struct {
+	verb, resource string
+	why            string // "" where nothing works without
+}
+
+var permissions = []permission{
+	{"create", "pods", ""}, {"get", "pods", ""}, {"list", "pods", ""}, {"watch", "pods", ""}, {"delete", "pods", ""},
+	{"get", "pods/log", ""},
+	{"create", "secrets", "with FIBER_HOST, when the first process stays here"},
+	{"delete", "secrets", "with FIBER_HOST, and for fiber clean"},
+	{"create", "pods/exec", "for fiber cp"},
+	{"get", "persistentvolumeclaims", "to say at once that a claim is missing"},
+	{"list", "events", "to say why a pod waits"},
+	{"list", "nodes", "to build for the nodes' architecture, and to say which is the largest"},
+}
+
+func (d *doctor) permissions(ctx context.Context, c *kube.Client) {
+	var missing []string
+	for _, p := range permissions {
+		yes, err := allowed(ctx, c, p)
+		switch {
+		case err != nil:
+			d.bad("permissions", "%v", c.Explain(err, "create", "selfsubjectaccessreviews"))
+			return
+		case yes:
+		case p.why == "":
+			missing = append(missing, p.verb+" "+p.resource)
+		default:
+			d.note("permissions", "may not %s %s, which is needed %s", p.verb, p.resource, p.why)
+		}
+	}
+	if len(missing) > 0 {
+		d.bad("permissions", "may not %s in the namespace %s: kubectl apply -n %[2]s -f %s gives that to a service account, and an administrator to you",
+			strings.Join(missing, ", "), c.Namespace, kube.RBAC)
+		return
+	}
+	d.good("permissions", "pods and their logs in %s", c.Namespace)
+}
+
+// allowed asks the cluster by a SelfSubjectAccessReview.
+func allowed(ctx context.Context, c *kube.Client, p permission) (bool, error) {
+	resource, sub, _ := strings.Cut(p.resource, "/")
+	attributes := map[string]string{"verb": p.verb, "resource": resource, "subresource": sub}
+	if resource != "nodes" {
+		attributes["namespace"] = c.Namespace
+	}
+	question, err := json.Marshal(map[string]any{
+		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+		"spec": map[string]any{"resourceAttributes": attributes},
+	})
+	if err != nil {
+		return false, err
+	}
+	text, err := c.REST.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question).Do(ctx).Raw()
+	if err != nil {
+		return false, err
+	}
+	var answer struct{ Status struct{ Allowed bool } }
+	err = json.Unmarshal(text, &answer)
+	return answer.Status.Allowed, err
+}
+
+func (d *doctor) account(ctx context.Context, c *kube.Client) {
+	_, err := c.ServiceAccount(ctx, submit.ServiceAccount)
+	switch {
+	case err == nil:
+		d.good("account", "the service account %s is there for programs to start pods with", submit.ServiceAccount)
+	case apierrors.IsNotFound(err):
+		d.note("account", "there is no service account %s: programs run as the namespace's default, which mostly may start no pods; kubectl apply -n %s -f %s makes it",
+			submit.ServiceAccount, c.Namespace, kube.RBAC)
+	default:
+		d.note("account", "%v", err)
+	}
+}
+
+func (d *doctor) nodes(ctx context.Context, c *kube.Client) {
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return // permissions has said so
+	}
+	count, gpus := kube.Architectures(nodes), int64(0)
+	var words []string
+	for arch, n := range count {
+		words = append(words, fmt.Sprintf("%d linux/%s", n, arch))
+	}
+	slices.Sort(words)
+	for _, n := range nodes {
+		q := n.Status.Allocatable[corev1.ResourceName(submit.GPUResource)]
+		gpus += q.Value()
+	}
+	if len(words) == 0 {
+		d.bad("nodes", "no node takes pods")
+		return
+	}
+	d.good("nodes", "%s; %d GPUs", strings.Join(words, ", "), gpus)
+}
+
+func (d *doctor) registry() {
+	if d.cfg.Registry == "" {
+		d.bad("registry", "%v", submit.ErrNoRegistry)
+		return
+	}
+	var opts []name.Option
+	transport := remote.DefaultTransport
+	if d.cfg.RegistryInsecure.Enabled() {
+		opts, transport = append(opts, name.Insecure), image.InsecureTransport()
+	}
+	ref, err := name.ParseReference(d.cfg.Registry+"/fiber-doctor", opts...)
+	if err != nil {
+		d.bad("registry", "%v", err)
+		return
+	}
+	answered := make(chan error, 1)
+	go func() { answered <- remote.CheckPushPermission(ref, authn.DefaultKeychain, transport) }()
+	select {
+	case err = <-answered:
+	case <-time.After(answerTime):
+		err = fmt.Errorf("no answer for %v", answerTime)
+	}
+	if err = image.Unreachable(err); err != nil {
+		d.bad("registry", "%s: %v", d.cfg.Registry, explainPush(err, ref))
+		return
+	}
+	d.good("registry", "%s takes images", d.cfg.Registry)
+}
+
+func explainPush(err error, ref name.Reference) error {
+	if strings.Contains(err.Error(), http.StatusText(http.StatusUnauthorized)) || strings.Contains(err.Error(), "denied") {
+		return errors.New(err.Error() + "; docker login " + ref.Context().RegistryStr() + " gives you credentials")
+	}
+	return err
+}

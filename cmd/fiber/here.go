@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/meta"
+)
+
+// local runs the plan on this machine.
+func (p *plan) local() error {
+	if len(p.claims) > 0 {
+		return errors.New("--volume is a claim of a cluster, or a volume of docker: a program on this machine has its files")
+	}
+	if p.source.kind == goPackage {
+		return p.packageHere("local")
+	}
+	if p.source.what != "" {
+		return errors.New("--image and --build are for a cluster or for docker: on this machine a command needs none")
+	}
+	return p.start(exec.Command(p.args[0], p.args[1:]...), "local")
+}
+
+// docker runs the plan with the docker engine: a package here, with its processes in containers, and a command in a
+// container.
+func (p *plan) docker() error {
+	if p.source.kind == goPackage {
+		return p.packageHere("docker")
+	}
+	name := p.source.what
+	if p.source.kind == dockerfile {
+		var err error
+		if name, err = p.source.build(context.Background(), ""); err != nil {
+			return err
+		}
+	}
+	args := []string{"run", "--rm", "--init", "-i"}
+	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
+		args = append(args, "-t")
+	}
+	if p.CPU > 0 {
+		args = append(args, "--cpus", strconv.FormatFloat(p.CPU, 'f', -1, 64))
+	}
+	if p.memory > 0 {
+		args = append(args, "--memory", strconv.FormatInt(int64(p.memory), 10))
+	}
+	if p.GPU > 0 {
+		args = append(args, "--gpus", strconv.Itoa(p.GPU))
+	}
+	if p.Name != "" {
+		args = append(args, "--name", p.Name)
+	}
+	for _, c := range p.claims {
+		args = append(args, "-v", c.Name+":"+c.Path)
+	}
+	for _, kv := range p.env {
+		args = append(args, "-e", kv)
+	}
+	if len(p.args) > 0 {
+		args = append(args, "--entrypoint", p.args[0])
+	}
+	args = append(args, name)
+	if len(p.args) > 1 {
+		args = append(args, p.args[1:]...)
+	}
+	return p.start(exec.Command("docker", args...), "")
+}
+
+// packageHere builds a package for this machine and runs it.
+func (p *plan) packageHere(on string) error {
+	dir, err := os.MkdirTemp("", "fiber-run")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, p.source.name)
+	if err := p.source.compile(context.Background(), program, nil); err != nil {
+		return err
+	}
+	return p.start(exec.Command(program, p.args...), on)
+}
+
+// start runs a command to its end. The terminal's Ctrl-C reaches it by itself.
+func (p *plan) start(cmd *exec.Cmd, on string) error {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = os.Environ()
+	if on != "" {
+		cmd.Env = backend.With(append(cmd.Env, p.env...),
+			backend.Limits(meta.Resources{CPU: p.CPU, Memory: int(p.memory >> 20)}))
+		cmd.Env = append(cmd.Env, "FIBER_BACKEND="+on)
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return fmt.Errorf("%s is not in PATH, and no Go package", cmd.Path)
+		}
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			if s == syscall.SIGTERM || !term.IsTerminal(int(os.Stdin.Fd())) {
+				_ = cmd.Process.Signal(s) // it may have ended
+			}
+		case err := <-ended:
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) {
+				return err
+			}
+			if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+				return status(128 + int(w.Signal()))
+			}
+			return status(exit.ExitCode())
+		}
+	}
+}

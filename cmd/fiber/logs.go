@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/submit"
+)
+
+type logsCommand struct {
+	where
+	Follow bool   `short:"f" help:"Go on until the program ends."`
+	Name   string `arg:"" help:"The pod, or the program if there is one of that name."`
+}
+
+func (c *logsCommand) Run() error {
+	client, err := kube.Connect(c.Namespace)
+	if err != nil {
+		return err
+	}
+	signals := submit.Signals()
+	code, err := submit.Before(signals, func(ctx context.Context) error {
+		pod, err := submit.Lookup(ctx, client, c.Name)
+		if err != nil {
+			return err
+		}
+		return submit.Logs(ctx, client, pod, c.Follow, os.Stdout, submit.NewReport(os.Stderr))
+	})
+	switch {
+	case submit.Unread(err): // such as by a pager that has seen enough
+		return nil
+	case errors.Is(err, context.Canceled) || err == nil && code != 0:
+		return status(code)
+	}
+	return err
+}

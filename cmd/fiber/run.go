@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/submit"
+)
+
+type runCommand struct {
+	Attach    *bool    `short:"a" negatable:"" help:"Follow the output, and end as the program does. The default on a terminal."`
+	Image     string   `placeholder:"IMAGE" help:"The image that the command is in."`
+	Build     string   `placeholder:"DOCKERFILE" help:"Build the image that the command is in, with docker."`
+	CPU       float64  `name:"cpu" placeholder:"N" help:"CPUs, such as 2 or 0.5."`
+	Memory    string   `placeholder:"SIZE" help:"Memory, such as 512MiB or 4GiB; a number alone is MiB."`
+	GPU       int      `name:"gpu" placeholder:"N" help:"GPUs."`
+	Volume    []string `short:"v" sep:"none" placeholder:"CLAIM[:PATH]" help:"Mount a PersistentVolumeClaim, at /persistent unless a path is given."`
+	Env       []string `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes this shell's on."`
+	Namespace string   `short:"n" placeholder:"NAME" help:"The namespace."`
+	Backend   string   `placeholder:"NAME" help:"Where to run it: kubernetes, local or docker."`
+	Name      string   `placeholder:"NAME" help:"The pod's name."`
+	Keep      bool     `help:"Keep the pod when the program has ended."`
+	Args      []string `arg:"" optional:"" passthrough:"partial" name:"package|command" help:"A Go package or file, or a command; all that follows is its own."`
+}
+
+// plan is what a command line asks for, checked.
+type plan struct {
+	runCommand
+	settings config.Config
+	memory   config.ByteSize
+	claims   []submit.Claim
+	env      []string
+	source   source
+	args     []string // of the program, behind the package's name
+	report   *submit.Report
+}
+
+func (c *runCommand) Run() error {
+	p, err := c.plan()
+	if err != nil {
+		return err
+	}
+	switch p.settings.Backend {
+	case "local":
+		return p.local()
+	case "docker":
+		return p.docker()
+	}
+	return p.cluster()
+}
+
+func (c *runCommand) plan() (*plan, error) {
+	p := &plan{runCommand: *c, report: submit.NewReport(os.Stderr)}
+	cfg, err := settings(config.Config{Backend: c.Backend})
+	if err != nil {
+		return nil, err
+	}
+	p.settings = cfg
+	if c.CPU < 0 || c.GPU < 0 {
+		return nil, errors.New("--cpu and --gpu can't be less than none")
+	}
+	if p.memory, err = memory(c.Memory); err != nil {
+		return nil, err
+	}
+	for _, v := range c.Volume {
+		claim, err := submit.ParseClaim(v)
+		if err != nil {
+			return nil, fmt.Errorf("--volume: %w", err)
+		}
+		p.claims = append(p.claims, claim)
+	}
+	for _, kv := range c.Env {
+		key, _, given := strings.Cut(kv, "=")
+		if key == "" {
+			return nil, fmt.Errorf("--env: %q names no variable", kv)
+		}
+		if !given {
+			value, ok := os.LookupEnv(key)
+			if !ok {
+				return nil, fmt.Errorf("--env: %s is not set here; %[1]s=VALUE sets it", key)
+			}
+			kv = key + "=" + value
+		}
+		p.env = append(p.env, kv)
+	}
+	p.defaults()
+	p.source, p.args, err = c.find()
+	return p, err
+}
+
+// defaults are what the master_ settings say where no flag does.
+func (p *plan) defaults() {
+	if p.CPU == 0 {
+		p.CPU = p.settings.MasterCPU
+	}
+	if p.memory == 0 {
+		p.memory = p.settings.MasterMemory
+	}
+	if p.GPU == 0 {
+		p.GPU = p.settings.MasterGPU
+	}
+	p.env = append(submit.Chosen(p.settings.MasterEnv, os.Environ()), p.env...)
+}
+
+// memory reads a size; a number alone is MiB, as in meta.Memory.
+func memory(text string) (config.ByteSize, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return config.ByteSize(n) * config.MiB, nil
+	}
+	size, err := config.ParseByteSize(text)
+	if err != nil || size <= 0 {
+		return 0, fmt.Errorf("--memory: %q is no size: write 512MiB or 4GiB, or a number of MiB", text)
+	}
+	return size, nil
+}
+
+// cluster runs the plan there.
+func (p *plan) cluster() error {
+	client, err := kube.Connect(p.Namespace)
+	if err != nil {
+		return err
+	}
+	job := submit.Job{Name: p.Name, Program: p.source.name, Env: p.env, CPU: p.CPU, Memory: int64(p.memory), GPU: p.GPU, Claims: p.claims}
+	if err := job.Check(); err != nil {
+		return err
+	}
+	attach := term.IsTerminal(int(os.Stdout.Fd()))
+	if p.Attach != nil {
+		attach = *p.Attach
+	}
+	run := &submit.Run{Client: client, Report: p.report, StartTimeout: p.settings.StartTimeout, Output: os.Stdout, Detach: !attach, Keep: p.Keep}
+	signals := submit.Signals()
+	code, err := submit.Before(signals, func(ctx context.Context) error {
+		if err := p.prepare(ctx, client, &job); err != nil {
+			return err
+		}
+		return run.Start(ctx, job)
+	})
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return status(code)
+	}
+	if attach {
+		p.report.Say("Created pod: %s", run.Pod())
+	} else {
+		fmt.Println("Created pod: " + run.Pod())
+	}
+	code, err = run.Follow(context.Background(), signals)
+	if failure := (*submit.Failure)(nil); errors.As(err, &failure) {
+		p.report.Say("fiber: %v", err)
+		return status(code)
+	}
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return status(code)
+	}
+	return nil
+}
+
+// prepare makes the job's image, or finds it.
+func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job) error {
+	arch, _, err := client.Platform(ctx)
+	if err != nil {
+		return err
+	}
+	if arch == "" {
+		arch = "amd64"
+	}
+	parcel := submit.Parcel{Base: p.settings.BaseImage, Registry: p.settings.Registry, Insecure: p.settings.RegistryInsecure.Enabled(), Report: p.report}
+	switch p.source.kind {
+	case goPackage:
+		if parcel.Registry == "" {
+			return submit.ErrNoRegistry
+		}
+		dir, err := os.MkdirTemp("", "fiber-run")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		parcel.Executable = filepath.Join(dir, p.source.name)
+		p.report.Passing("building %s for linux/%s", p.source.what, arch)
+		err = p.source.compile(ctx, parcel.Executable, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"})
+		p.report.Clear()
+		if err != nil {
+			return err
+		}
+		job.Args, job.Group = p.args, submit.Group
+		job.Env = append(submit.Settings(p.settings), job.Env...)
+		job.Image, job.Arch, err = parcel.Ship(ctx, client)
+		return err
+	case dockerfile:
+		if parcel.Registry == "" {
+			return submit.ErrNoRegistry
+		}
+		id, err := p.source.build(ctx, "linux/"+arch)
+		if err != nil {
+			return err
+		}
+		job.Command, job.Arch = p.args, arch
+		job.Image, err = pushBuilt(ctx, id, p.source.name, parcel)
+		return err
+	}
+	job.Command, job.Image = p.args, p.source.what
+	return nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// source is where a program comes from.
+type source struct {
+	kind sourceKind
+	what string // the package, the image, or the Dockerfile
+	name string // what the program is called
+}
+
+type sourceKind int
+
+const (
+	goPackage sourceKind = iota
+	inImage
+	dockerfile
+)
+
+// find says what the arguments name, and which of them are the program's own.
+func (c *runCommand) find() (source, []string, error) {
+	switch {
+	case c.Image != "" && c.Build != "":
+		return source{}, nil, errors.New("--image names an image that is there, and --build makes one: give one of them")
+	case c.Image != "":
+		return source{kind: inImage, what: c.Image, name: commandName(c.Args, c.Image)}, c.Args, nil
+	case c.Build != "":
+		if info, err := os.Stat(c.Build); err != nil || !info.Mode().IsRegular() {
+			return source{}, nil, fmt.Errorf("--build: there is no Dockerfile %s", c.Build)
+		}
+		return source{kind: dockerfile, what: c.Build, name: folderName()}, c.Args, nil
+	case len(c.Args) == 0:
+		return source{}, nil, errors.New("nothing to run: name a Go package, or a command and its --image")
+	case isPackage(c.Args[0]):
+		return source{kind: goPackage, what: c.Args[0], name: packageName(c.Args[0])}, c.Args[1:], nil
+	case c.Backend == "local":
+		return source{kind: inImage, name: c.Args[0]}, c.Args, nil
+	}
+	files, err := dockerfiles(".")
+	switch {
+	case err != nil:
+		return source{}, nil, err
+	case len(files) == 0:
+		return source{}, nil, fmt.Errorf("%s is no Go package, and there is no image to run it in: give --image, or have a Dockerfile or *.docker in this folder", c.Args[0])
+	case len(files) > 1:
+		return source{}, nil, fmt.Errorf("%s is no Go package, and several files could make its image: give one of %s to --build", c.Args[0], strings.Join(files, ", "))
+	}
+	return source{kind: dockerfile, what: files[0], name: folderName()}, c.Args, nil
+}
+
+// isPackage reports whether an argument is a Go package or file: what looks like one, or a folder with Go files.
+func isPackage(arg string) bool {
+	if strings.HasSuffix(arg, ".go") {
+		return true
+	}
+	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		files, _ := filepath.Glob(filepath.Join(arg, "*.go"))
+		return len(files) > 0 || strings.HasPrefix(arg, ".") || filepath.IsAbs(arg)
+	}
+	if strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../") {
+		return filepath.Ext(arg) == ""
+	}
+	host, _, path := strings.Cut(arg, "/")
+	return path && strings.Contains(host, ".") && !filepath.IsAbs(arg) // an import path
+}
+
+func packageName(arg string) string {
+	if abs, err := filepath.Abs(arg); err == nil && !strings.Contains(filepath.Base(arg), "@") {
+		arg = abs
+	}
+	return strings.TrimSuffix(filepath.Base(arg), ".go")
+}
+
+func folderName() string { return packageName(".") }
+
+func commandName(args []string, image string) string {
+	if len(args) > 0 {
+		return filepath.Base(args[0])
+	}
+	image, _, _ = strings.Cut(image, "@")
+	name, _, _ := strings.Cut(filepath.Base(image), ":")
+	return name
+}
+
+func dockerfiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	var files []string
+	for _, e := range entries {
+		if name := e.Name(); e.Type().IsRegular() && (name == "Dockerfile" || strings.HasSuffix(name, ".docker")) {
+			files = append(files, name)
+		}
+	}
+	return files, err
+}
+
+// compile builds a package. What the compiler says is what the user sees.
+func (s source) compile(ctx context.Context, to string, env []string) error {
+	target, dir := s.what, ""
+	if info, err := os.Stat(s.what); err == nil && info.IsDir() {
+		target, dir = ".", s.what
+	}
+	env = append(os.Environ(), env...)
+	var name bytes.Buffer
+	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Name}}", target)
+	list.Dir, list.Env, list.Stdout, list.Stderr = dir, env, &name, os.Stderr
+	if err := list.Run(); err != nil {
+		return s.unbuilt(ctx, err)
+	}
+	if got := strings.TrimSpace(name.String()); got != "main" {
+		return fmt.Errorf("%s is package %s, and no program: its package must be main", s.what, got)
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", to, target)
+	build.Dir, build.Env, build.Stdout, build.Stderr = dir, env, os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return s.unbuilt(ctx, err)
+	}
+	return nil
+}
+
+func (s source) unbuilt(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return errors.New("building a package needs the go command, which is not in PATH")
+	}
+	return fmt.Errorf("%s does not build: go's words are above", s.what)
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/submit"
+)
+
+type stopCommand struct {
+	where
+	Now   bool     `help:"End them at once, without asking them to."`
+	Names []string `arg:"" name:"name" help:"Pods, or programs of which there is one."`
+}
+
+func (c *stopCommand) Run() error {
+	client, err := kube.Connect(c.Namespace)
+	if err != nil {
+		return err
+	}
+	grace := int64(-1)
+	if c.Now {
+		grace = 0
+	}
+	code, err := submit.Before(submit.Signals(), func(ctx context.Context) error {
+		errs := make([]error, len(c.Names))
+		var group errgroup.Group
+		for i, name := range c.Names {
+			group.Go(func() error {
+				pod, err := submit.Lookup(ctx, client, name)
+				if err == nil {
+					err = submit.Stop(ctx, client, pod, grace)
+				}
+				if errs[i] = err; err == nil {
+					fmt.Println("Stopped " + pod.Name)
+				}
+				return nil
+			})
+		}
+		_ = group.Wait() // errs has them
+		return errors.Join(errs...)
+	})
+	if err == nil && code != 0 {
+		return status(code)
+	}
+	return err
+}

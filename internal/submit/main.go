@@ -1,0 +1,137 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/kube"
+)
+
+// Main runs this program on the cluster, with the arguments that it was given, and returns its exit code.
+func Main(cfg config.Config) int {
+	signals := Signals()
+	report := NewReport(os.Stderr)
+	code, err := program(cfg, report, signals)
+	if err != nil {
+		report.Say("fiber: %v", err)
+	}
+	return code
+}
+
+func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, error) {
+	client, err := kube.Connect("")
+	if err != nil {
+		return 1, err
+	}
+	job := Job{
+		Program: programName(cfg.Executable), Image: cfg.Image, Args: os.Args[1:],
+		Env: append(Chosen(cfg.MasterEnv, os.Environ()), Settings(cfg)...),
+		CPU: cfg.MasterCPU, Memory: int64(cfg.MasterMemory), GPU: cfg.MasterGPU,
+	}
+	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Output: os.Stdout}
+	code, err := Before(signals, func(ctx context.Context) error {
+		if job.Image == "" {
+			parcel := Parcel{Executable: cfg.Executable, Base: cfg.BaseImage, Registry: cfg.Registry,
+				Insecure: cfg.RegistryInsecure.Enabled(), Report: report}
+			job.Group = Group
+			if job.Image, job.Arch, err = parcel.Ship(ctx, client); err != nil {
+				return err
+			}
+		}
+		return run.Start(ctx, job)
+	})
+	if err != nil || code != 0 {
+		return code, err
+	}
+	report.Say("Created pod: %s", run.Pod())
+	return run.Follow(context.Background(), signals)
+}
+
+// Signals are those that end a program.
+func Signals() <-chan os.Signal {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write says so instead
+	return signals
+}
+
+// Before does what comes before there is a pod. A signal gives it up, and is an exit code.
+func Before(signals <-chan os.Signal, do func(context.Context) error) (code int, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- do(ctx) }()
+	for {
+		select {
+		case err := <-done:
+			switch {
+			case code != 0 && errors.Is(err, context.Canceled):
+				return code, nil
+			case err != nil:
+				return 1, err
+			}
+			return code, nil
+		case s := <-signals:
+			if code != 0 { // a second one
+				return code, nil
+			}
+			code = 128 + int(s.(syscall.Signal))
+			cancel()
+		}
+	}
+}
+
+// here are the settings that are of this machine, or of the submission.
+var here = []string{"executable", "base_image", "registry", "registry_insecure", "runtime_dir", "host",
+	"docker_network", "docker_volumes", "master_cpu", "master_memory", "master_gpu", "master_env"}
+
+// Settings are the settings that go along with a program, as variables.
+func Settings(cfg config.Config) []string {
+	except := here
+	if cfg.LogFile != config.Stderr && cfg.LogFile != config.Stdout {
+		except = append(slices.Clone(here), "log_file")
+	}
+	return config.Environ(cfg, except...)
+}
+
+// Chosen are the variables that patterns choose of an environment, or set: NAME, PREFIX_*, NAME=value.
+func Chosen(patterns, environ []string) []string {
+	var chosen []string
+	for _, p := range patterns {
+		if strings.Contains(p, "=") {
+			chosen = append(chosen, p)
+			continue
+		}
+		start, many := strings.CutSuffix(p, "*")
+		for _, kv := range environ {
+			if key, _, _ := strings.Cut(kv, "="); key == p || many && strings.HasPrefix(key, start) {
+				chosen = append(chosen, kv)
+			}
+		}
+	}
+	return chosen
+}
+
+// programName is what a program is called, "" the running one.
+func programName(path string) string {
+	if path == "" {
+		path, _ = os.Executable()
+	}
+	return strings.TrimSuffix(filepath.Base(path), ".exe")
+}
+
+// Check finds what is wrong with a job before anything is done for it.
+func (j Job) Check() error {
+	if j.CPU < 0 || j.Memory < 0 || j.GPU < 0 {
+		return fmt.Errorf("a program can't have less than no CPU, memory or GPU")
+	}
+	return j.check()
+}

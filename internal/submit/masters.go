@@ -1,0 +1,166 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/fiber-go/fiber/internal/kube"
+)
+
+// Master is a program on a cluster, with the pods that it has started.
+type Master struct {
+	Pod      corev1.Pod
+	Children []corev1.Pod
+}
+
+// Program is what it is called.
+func (m Master) Program() string { return m.Pod.Labels[LabelProgram] }
+
+// Status is how far it has come, in a word or two.
+func (m Master) Status() string {
+	s := judge(&m.Pod)
+	switch {
+	case m.Pod.DeletionTimestamp != nil:
+		return "ending"
+	case s.failed != "":
+		return "failed"
+	case s.ended != nil && s.ended.ExitCode == 0:
+		return "done"
+	case s.ended != nil && s.ended.Reason == "OOMKilled":
+		return "OOMKilled"
+	case s.ended != nil:
+		return fmt.Sprintf("exit code %d", s.ended.ExitCode)
+	case s.started:
+		return "running"
+	case s.unplaced:
+		return "no node"
+	}
+	return "pending"
+}
+
+// Ended reports whether it is over.
+func (m Master) Ended() bool { return ended(&m.Pod) }
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// Found is what a namespace has of Fiber's.
+type Found struct {
+	Masters []Master
+	Copies  []corev1.Pod // of fiber cp
+	Others  []corev1.Pod // children of a program that is no pod, or of one that is gone
+}
+
+// Find looks for the programs of the client's namespace, or of all.
+func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
+	pods, err := c.Pods(ctx, LabelManaged+"=fiber", all)
+	if err != nil {
+		return Found{}, err
+	}
+	var f Found
+	at := map[string]int{}
+	for _, p := range pods {
+		switch p.Labels[LabelRole] {
+		case RoleMaster:
+			at[string(p.UID)] = len(f.Masters)
+			f.Masters = append(f.Masters, Master{Pod: p})
+		case RoleCopy:
+			f.Copies = append(f.Copies, p)
+		}
+	}
+	for _, p := range pods {
+		if p.Labels[LabelRole] != "" {
+			continue
+		}
+		owned := false
+		for _, o := range p.OwnerReferences {
+			if n, ok := at[string(o.UID)]; ok {
+				f.Masters[n].Children, owned = append(f.Masters[n].Children, p), true
+			}
+		}
+		if !owned {
+			f.Others = append(f.Others, p)
+		}
+	}
+	return f, nil
+}
+
+// Lookup finds the pod that a name means: a pod's, the beginning of one master's, or one program's.
+func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, error) {
+	pod, err := c.Pod(ctx, name)
+	if err == nil {
+		return pod, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	found, err := Find(ctx, c, false)
+	if err != nil {
+		return nil, err
+	}
+	var fits []*corev1.Pod
+	var names []string
+	for _, m := range found.Masters {
+		if m.Program() == name || strings.HasPrefix(m.Pod.Name, name) {
+			fits, names = append(fits, m.Pod.DeepCopy()), append(names, m.Pod.Name)
+		}
+	}
+	switch len(fits) {
+	case 1:
+		return fits[0], nil
+	case 0:
+		return nil, fmt.Errorf("there is no program %s in the namespace %s; fiber ps lists those that are", name, c.Namespace)
+	}
+	return nil, fmt.Errorf("%s may be any of %s: give the whole name", name, strings.Join(names, ", "))
+}
+
+// Logs writes what a pod has written and, if so, what it will write until it ends.
+func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, to io.Writer, report *Report) error {
+	out := &Output{Client: c, Pod: pod.Name, To: to, Report: report}
+	if !follow {
+		err := out.Read(ctx)
+		if kube.NoLogsYet(err) {
+			return nil
+		}
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	over := make(chan struct{})
+	seen := observe(ctx, c, pod, report)
+	go func() {
+		defer close(over)
+		for p, gone, err := seen.see(); !ended(p) && !gone && err == nil; p, gone, err = seen.see() {
+			select {
+			case <-seen.changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out.Follow(ctx, over)
+}
+
+// Stop ends a pod and waits until it is gone.
+func Stop(ctx context.Context, c *kube.Client, pod *corev1.Pod, grace int64) error {
+	if err := c.DeletePod(ctx, pod, grace); err != nil {
+		return err
+	}
+	for pause := (backoff{}); pause.wait(ctx); pause.next = min(pause.next, time.Second/2) {
+		now, err := c.Pod(ctx, pod.Name)
+		if apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,178 @@
+package submit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fiber-go/fiber/internal/kube"
+)
+
+// Output is what a pod writes. Connections that break are made again, and each line is written once: every line has a
+// time, by which the next connection is told where to go on.
+type Output struct {
+	Client *kube.Client
+	Pod    string
+	To     io.Writer
+	Report *Report
+
+	mark mark
+}
+
+// mark is how far the output has been written.
+type mark struct {
+	at    time.Time // of the last line
+	lines int       // how many of that time were written in full
+	part  int       // how many bytes of the one behind them
+}
+
+// writeError is an output that nobody takes any more.
+type writeError struct{ error }
+
+func (w writeError) Unwrap() error { return w.error }
+
+// Follow writes the output until the pod has ended, which ended tells, and all of it is written.
+func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
+	pause := backoff{}
+	told := false
+	for {
+		over := isClosed(ended)
+		before := o.mark
+		err := o.once(ctx, true)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, new(writeError)):
+			return err
+		case err == nil && over, over && kube.NoLogsYet(err), apierrors.IsNotFound(err):
+			return nil
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+			return err
+		case err != nil && !kube.NoLogsYet(err) && !over:
+			if !told {
+				o.Report.Say("the pod's output: %v; trying again", err)
+			}
+			told = true
+		}
+		if o.mark != before {
+			told = false
+			pause.reset()
+		}
+		if !pause.wait(ctx) {
+			return ctx.Err()
+		}
+	}
+}
+
+// Read writes what there is now.
+func (o *Output) Read(ctx context.Context) error { return o.once(ctx, false) }
+
+func (o *Output) once(ctx context.Context, follow bool) error {
+	opts := corev1.PodLogOptions{Follow: follow, Timestamps: true}
+	if !o.mark.at.IsZero() {
+		since := metav1.NewTime(o.mark.at)
+		opts.SinceTime = &since
+	}
+	r, err := o.Client.Logs(ctx, o.Pod, opts)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return o.copy(r)
+}
+
+// copy writes the lines of r that are new, without their times.
+func (o *Output) copy(r io.Reader) error {
+	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriterSize(o.To, 64<<10)
+	at, skip := o.mark.at, o.mark.lines
+	begin, drop, part := true, 0, 0
+	for {
+		if in.Buffered() == 0 {
+			if err := out.Flush(); err != nil {
+				return writeError{err}
+			}
+		}
+		piece, err := in.ReadSlice('\n')
+		if err == nil || errors.Is(err, bufio.ErrBufferFull) || len(piece) > 0 {
+			text := piece
+			if begin {
+				stamp, rest, ok := bytes.Cut(piece, []byte(" "))
+				t, bad := time.Parse(time.RFC3339Nano, string(stamp))
+				switch {
+				case !ok || bad != nil: // the log's own words, such as an error in it
+					t = o.mark.at
+				default:
+					text = rest
+				}
+				drop = o.begin(t, at, &skip)
+				part = 0
+			}
+			begin = bytes.HasSuffix(piece, []byte("\n"))
+			whole := len(text)
+			switch {
+			case drop < 0:
+				text = nil
+			case drop > 0:
+				n := min(drop, len(text))
+				text, drop = text[n:], drop-n
+			}
+			if _, err := out.Write(text); err != nil {
+				return writeError{err}
+			}
+			if drop >= 0 {
+				if part += whole; begin {
+					o.mark.lines, o.mark.part = o.mark.lines+1, 0
+				} else {
+					o.mark.part = max(o.mark.part, part)
+				}
+			}
+		}
+		switch {
+		case err == nil || errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			if err := out.Flush(); err != nil {
+				return writeError{err}
+			}
+			return nil
+		default:
+			out.Flush()
+			return fmt.Errorf("the connection was lost: %w", err)
+		}
+	}
+}
+
+// begin begins a line of that time. It says how many bytes of it were written before, -1 for all. At and skip are
+// where this connection began.
+func (o *Output) begin(t, at time.Time, skip *int) int {
+	switch {
+	case t.Before(at):
+		return -1
+	case t.Equal(at) && *skip > 0:
+		*skip--
+		return -1
+	case t.Equal(o.mark.at):
+		return o.mark.part
+	}
+	o.mark = mark{at: t}
+	return 0
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Unread reports whether err is an output that nobody takes any more.
+func Unread(err error) bool { return errors.As(err, new(writeError)) }

@@ -1,0 +1,341 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/fiber-go/fiber/internal/kube"
+)
+
+const (
+	// lookAgain is how often a pod that waits is asked about.
+	lookAgain = 4 * time.Second
+	// noHope is how long a pod may wait that no node can ever hold, for an autoscaler to announce one that can.
+	noHope = 25 * time.Second
+	// pullTries is how long an image may be pulled in vain where the error may heal.
+	pullTries = 45 * time.Second
+	// lastOutput bounds the wait for the output of a pod that has ended.
+	lastOutput = 15 * time.Second
+	// undo bounds what is done on the cluster once nobody waits for it.
+	undo = 15 * time.Second
+)
+
+// Run is a job on a cluster.
+type Run struct {
+	Client       *kube.Client
+	Report       *Report
+	StartTimeout time.Duration
+	Output       io.Writer
+	Detach       bool // the run is left alone once it has started
+	Keep         bool // its pod stays when it has ended
+
+	pod *corev1.Pod
+}
+
+// Start creates the job's pod. With no account of its own a job has the one that deploy/rbac.yaml makes, if it is
+// there, else the namespace's.
+func (r *Run) Start(ctx context.Context, job Job) error {
+	if err := job.check(); err != nil {
+		return err
+	}
+	spec := job.Pod()
+	if job.Account == "" && job.Role == "" {
+		spec.Spec.ServiceAccountName = ServiceAccount
+	}
+	// A creation that nobody waits for any more may have happened all the same: it is waited for, and undone.
+	made, err := r.Client.CreatePod(context.WithoutCancel(ctx), spec)
+	if err != nil && job.Account == "" && apierrors.IsForbidden(err) && strings.Contains(errorText(err), "serviceaccount") {
+		spec.Spec.ServiceAccountName = ""
+		made, err = r.Client.CreatePod(context.WithoutCancel(ctx), spec)
+	}
+	if err != nil {
+		return err
+	}
+	r.pod = made
+	if ctx.Err() != nil {
+		r.remove(0)
+		return ctx.Err()
+	}
+	return nil
+}
+
+// errorText is what the API has said.
+func errorText(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Message
+	}
+	return err.Error()
+}
+
+// Pod is the name of the job's pod.
+func (r *Run) Pod() string { return r.pod.Name }
+
+// Attach takes a pod that runs already.
+func (r *Run) Attach(pod *corev1.Pod) { r.pod = pod }
+
+// Remove deletes the pod at once.
+func (r *Run) Remove() error { return r.remove(0) }
+
+// remove deletes the pod, whatever the user does meanwhile.
+func (r *Run) remove(grace int64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), undo)
+	defer cancel()
+	return r.Client.DeletePod(ctx, r.pod, grace)
+}
+
+// Failure is a job that could not be started. Nothing is left of it.
+type Failure struct {
+	Pod, Reason string
+	Code        int // an exit code for it
+}
+
+func (f *Failure) Error() string { return fmt.Sprintf("%s was not started: %s", f.Pod, f.Reason) }
+
+// Follow waits for the start of the job, and unless it is to be left alone for its end. It returns its exit code.
+// The first signal asks the job to end, a second one ends it.
+func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer r.Report.Clear()
+	f := follower{Run: r, seen: observe(ctx, r.Client, r.pod, r.Report), ended: make(chan struct{}), written: make(chan error, 1), since: time.Now()}
+	timeout := r.StartTimeout
+	if timeout == 0 {
+		timeout = DefaultStartTimeout
+	}
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	var silent <-chan time.Time
+	for {
+		select {
+		case <-f.seen.changed:
+			if done, code, err := f.look(ctx); done {
+				return code, err
+			}
+			if f.now.ended != nil && silent == nil {
+				silent = time.After(lastOutput)
+			}
+		case <-look.C:
+			if !f.now.started && !f.stopped {
+				if err := f.wait(ctx); err != nil {
+					return 1, err
+				}
+			}
+		case err := <-f.written:
+			return f.conclude(err)
+		case <-silent:
+			r.Report.Say("the last of the pod's output could not be read")
+			return f.conclude(nil)
+		case <-late.C:
+			if !f.now.started && !f.stopped {
+				return 1, f.fail("it has not started for %v (FIBER_START_TIMEOUT): %s", timeout, f.now.waits)
+			}
+		case s := <-signals:
+			if code, gone := f.signal(s); gone {
+				return code, nil
+			}
+		case <-ctx.Done():
+			return 1, ctx.Err()
+		}
+	}
+}
+
+// follower is a Follow that is going on.
+type follower struct {
+	*Run
+	seen    *observer
+	now     state
+	since   time.Time // the pod waits, or its image is pulled in vain, since then
+	pulling bool
+	told    bool
+
+	streaming bool
+	ended     chan struct{} // closed when the pod's end is known
+	written   chan error    // the end of the output
+
+	stopped bool
+	by      syscall.Signal // the user's
+}
+
+// look takes in what is known of the pod.
+func (f *follower) look(ctx context.Context) (done bool, code int, err error) {
+	pod, gone, err := f.seen.see()
+	f.pod = pod
+	if err != nil {
+		return true, 1, fmt.Errorf("the pod %s can't be watched, and goes on: %w", pod.Name, err)
+	}
+	f.now = judge(pod)
+	switch {
+	case f.now.started && f.Detach:
+		return true, 0, nil
+	case f.now.started && f.now.ended != nil:
+		f.stream(ctx)
+		if !isClosed(f.ended) {
+			close(f.ended)
+		}
+	case gone && f.stopped:
+		return true, 128 + int(f.by), nil
+	case gone:
+		return true, 1, fmt.Errorf("the pod %s was deleted", pod.Name)
+	case f.stopped:
+	case f.now.failed != "":
+		err := f.fail("%s", f.now.failed)
+		if f.now.ended != nil {
+			err.Code = startCode(f.now.failed)
+		}
+		return true, err.Code, err
+	case f.now.started:
+		f.stream(ctx)
+	case f.now.unplaced && !f.told:
+		if err := f.wait(ctx); err != nil {
+			return true, 1, err
+		}
+	default:
+		f.tell(f.now.waits)
+	}
+	if f.now.pulling != f.pulling {
+		f.pulling, f.since = f.now.pulling, time.Now()
+	}
+	return false, 0, nil
+}
+
+func (f *follower) tell(words string) {
+	if words == "" {
+		f.Report.Passing("%s is pending", f.pod.Name)
+		return
+	}
+	f.told = true
+	f.Report.Status("%s is pending: %s", f.pod.Name, words)
+}
+
+// wait asks about a pod that waits, and gives it up when there is no hope.
+func (f *follower) wait(ctx context.Context) *Failure {
+	switch {
+	case f.now.pulling:
+		if time.Since(f.since) > pullTries {
+			return f.fail("%s", f.now.waits)
+		}
+		return nil
+	case f.now.unplaced:
+		nodes, err := f.Client.Nodes(ctx)
+		words, enough := kube.Largest(nodes, f.pod.Spec.Containers[0].Resources.Requests)
+		if err != nil || enough || len(nodes) == 0 {
+			f.tell(f.now.waits)
+			return nil
+		}
+		f.tell(f.now.waits + " " + words)
+		if time.Since(f.since) > noHope && !f.announced(ctx) {
+			return f.fail("%s %s", f.now.waits, words)
+		}
+		return nil
+	}
+	events, err := f.Client.PodEvents(ctx, f.pod.Name)
+	if err != nil {
+		return nil // they are an extra
+	}
+	for _, e := range events {
+		if e.Type == corev1.EventTypeWarning && e.Reason != "FailedScheduling" {
+			f.now.waits = join(e.Reason, e.Message)
+		}
+	}
+	f.tell(f.now.waits)
+	return nil
+}
+
+// announced reports whether a new node may come.
+func (f *follower) announced(ctx context.Context) bool {
+	events, err := f.Client.PodEvents(ctx, f.pod.Name)
+	if err != nil {
+		return true // who knows
+	}
+	for _, e := range events {
+		if e.Reason == "TriggeredScaleUp" || e.Reason == "Nominated" {
+			return true
+		}
+	}
+	return false
+}
+
+// stream begins to write the output.
+func (f *follower) stream(ctx context.Context) {
+	if f.streaming {
+		return
+	}
+	f.streaming = true
+	f.Report.Clear()
+	out := &Output{Client: f.Client, Pod: f.pod.Name, To: f.Output, Report: f.Report}
+	go func() { f.written <- out.Follow(ctx, f.ended) }()
+}
+
+// fail removes the pod.
+func (f *follower) fail(format string, args ...any) *Failure {
+	failure := &Failure{Pod: f.pod.Name, Reason: strings.TrimSuffix(strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "), ": "), Code: 1}
+	if err := f.remove(0); err != nil {
+		failure.Reason += "; its pod could not be removed: " + err.Error()
+	}
+	return failure
+}
+
+// signal passes the user's wish on.
+func (f *follower) signal(s os.Signal) (code int, gone bool) {
+	n, ok := s.(syscall.Signal)
+	if !ok {
+		n = syscall.SIGTERM
+	}
+	grace := int64(-1) // the pod's own
+	if f.stopped || !f.now.started {
+		grace = 0
+	}
+	again := f.stopped
+	f.stopped, f.by = true, n
+	if !again {
+		f.Report.Passing("%s is told to end", f.pod.Name)
+	}
+	if err := f.remove(grace); err != nil {
+		f.Report.Say("%s could not be told to end: %v", f.pod.Name, err)
+	}
+	return 128 + int(n), again || grace == 0
+}
+
+// conclude is called when the output has been written.
+func (f *follower) conclude(err error) (int, error) {
+	if errors.As(err, new(writeError)) { // as a program that runs here, it is ended
+		_ = f.remove(-1) // nobody is there to be told
+		return 128 + int(syscall.SIGPIPE), nil
+	}
+	pod, gone, _ := f.seen.see()
+	s := judge(pod)
+	if s.ended == nil {
+		if f.stopped {
+			return 128 + int(f.by), nil
+		}
+		if err == nil && gone {
+			err = errors.New("it was deleted")
+		}
+		return 1, fmt.Errorf("the pod %s: %w", pod.Name, err)
+	}
+	code, words := exit(pod, s.ended)
+	if words != "" {
+		f.Report.Say("%s: %s", pod.Name, words)
+	}
+	if f.stopped && code == 128+int(syscall.SIGTERM) {
+		code = 128 + int(f.by) // it was told by a SIGTERM, whatever the user's was
+	}
+	if !gone && !f.Keep {
+		if failure := f.remove(0); failure != nil {
+			f.Report.Say("the pod %s has ended and could not be removed: %v", pod.Name, failure)
+		}
+	}
+	return code, err
+}

@@ -1,0 +1,20 @@
+//go:build !fiber_nokubernetes
+
+package fiber
+
+import (
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/submit"
+)
+
+// Pods can't dial a machine outside of their cluster, unless it says by its
+// host where they can. So the program goes there.
+func init() {
+	elsewhere = func(c config.Config) (code int, gone bool) {
+		if c.Backend != "kubernetes" || c.Host != "" || kube.InPod() {
+			return 0, false
+		}
+		return submit.Main(c), true
+	}
+}
