@@ -29,8 +29,9 @@ const (
 	killGrace = 1
 	// forceAfter is when a node that has not said so is taken for dead.
 	forceAfter = 10 * time.Second
-	// maxPulls is how often the pull of an image may fail.
-	maxPulls = 2
+	// maxPulls is how often the pull of an image may fail: the node tries again
+	// ten seconds later.
+	maxPulls = 1
 )
 
 // job is a pod.
