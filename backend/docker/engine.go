@@ -114,7 +114,8 @@ func plain(err error) error {
 	if errors.As(err, &number) {
 		return number
 	}
-	return err
+	text, _, _ := strings.Cut(err.Error(), ". Is the docker daemon running?")
+	return errors.New(text)
 }
 
 func hint(err error) string {
