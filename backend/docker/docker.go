@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/errdefs"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/output"
@@ -68,8 +68,8 @@ func (r refusal) Unwrap() error { return r.error }
 func (b *Backend) failure(job string, err error) error {
 	e := &backend.LaunchError{Backend: b.Name(), Job: job, Err: err}
 	var final refusal
-	e.Permanent = errors.As(err, &final) || errdefs.IsInvalidParameter(err) || errdefs.IsNotFound(err) ||
-		errdefs.IsForbidden(err) || errdefs.IsUnauthorized(err) || noDevice(err)
+	e.Permanent = errors.As(err, &final) || errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) ||
+		errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || noDevice(err)
 	return e
 }
 
@@ -100,6 +100,19 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	if err != nil {
 		return nil, err
 	}
+	j, err := b.start(ctx, e, img, spec)
+	if errdefs.IsNotFound(err) && ctx.Err() == nil { // somebody has removed the image since
+		b.forgetImages()
+		if img, err = b.image(ctx, e, spec.Executable); err != nil {
+			return nil, err
+		}
+		j, err = b.start(ctx, e, img, spec)
+	}
+	return j, err
+}
+
+// start makes a container and starts it; after an error nothing is left of it.
+func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backend.JobSpec) (*job, error) {
 	config, host := b.container(e, img, spec)
 	// An engine that has begun to make a container goes on doing so when
 	// nobody waits any more. So it is waited for, and undone.

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/errdefs"
 )
 
 // watch hears from the engine what happens to all containers of a backend, in
@@ -35,7 +35,11 @@ func (w *watch) add(ctx context.Context, j *job) error {
 	}
 	if w.stop == nil {
 		stream, stop := context.WithCancel(context.Background())
+		inTime := context.AfterFunc(ctx, stop)
 		messages, errs := w.open(stream, time.Time{})
+		if !inTime() {
+			return ctx.Err()
+		}
 		select {
 		case err := <-errs:
 			stop()
