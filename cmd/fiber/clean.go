@@ -18,7 +18,7 @@ type cleanCommand struct {
 }
 
 func (c *cleanCommand) Run() error {
-	client, err := kube.Connect(c.Namespace)
+	client, err := connect(c.Namespace)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (c *copyCommand) Run() error {
 			return err
 		}
 	}
-	client, err := kube.Connect(c.Namespace)
+	client, err := connect(c.Namespace)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string
 	if err := h.image(ctx, cfg, img, &job); err != nil {
 		return err
 	}
-	h.run = &submit.Run{Client: h.client, Report: h.report, StartTimeout: cfg.StartTimeout, Output: io.Discard, Detach: true}
+	h.run = &submit.Run{Client: h.client, Report: h.report, StartTimeout: cfg.StartTimeout, Stdout: io.Discard, Stderr: io.Discard, Detach: true}
 	// A volume belongs to whoever has made it, and this pod is to get at it all the same. Where the namespace does not
 	// allow that, files have to be readable for others.
 	job.User = "0:0"

@@ -94,7 +94,7 @@ func (d *doctor) docker() {
 }
 
 func (d *doctor) cluster(namespace string) {
-	c, err := kube.Connect(namespace)
+	c, err := connect(namespace)
 	if err != nil {
 		d.bad("cluster", "%v", err)
 		return

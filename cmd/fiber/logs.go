@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 
-	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/submit"
 )
 
@@ -16,7 +15,7 @@ type logsCommand struct {
 }
 
 func (c *logsCommand) Run() error {
-	client, err := kube.Connect(c.Namespace)
+	client, err := connect(c.Namespace)
 	if err != nil {
 		return err
 	}
@@ -26,7 +25,7 @@ func (c *logsCommand) Run() error {
 		if err != nil {
 			return err
 		}
-		return submit.Logs(ctx, client, pod, c.Follow, os.Stdout, submit.NewReport(os.Stderr))
+		return submit.Logs(ctx, client, pod, c.Follow, os.Stdout, os.Stderr, submit.NewReport(os.Stderr))
 	})
 	switch {
 	case submit.Unread(err): // such as by a pager that has seen enough

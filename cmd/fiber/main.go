@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/kube"
 )
 
 // commands are the command line.
@@ -86,4 +87,16 @@ func settings(flags config.Config) (config.Config, error) {
 		fmt.Fprintln(os.Stderr, "fiber: "+w)
 	}
 	return cfg, err
+}
+
+// connect finds the cluster, and the namespace: a flag's, or that of the configuration.
+func connect(namespace string) (*kube.Client, error) {
+	if namespace == "" {
+		cfg, err := settings(config.Config{})
+		if err != nil {
+			return nil, err
+		}
+		namespace = cfg.KubernetesNamespace
+	}
+	return kube.Connect(namespace)
 }

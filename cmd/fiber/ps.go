@@ -22,7 +22,7 @@ type psCommand struct {
 }
 
 func (c *psCommand) Run() error {
-	client, err := kube.Connect(c.Namespace)
+	client, err := connect(c.Namespace)
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,9 @@ func (p *plan) defaults() {
 	if p.GPU == 0 {
 		p.GPU = p.settings.MasterGPU
 	}
+	if len(p.claims) == 0 {
+		p.claims, _ = submit.ParseClaims(p.settings.KubernetesVolumes) // they have been checked
+	}
 	p.env = append(submit.Chosen(p.settings.MasterEnv, os.Environ()), p.env...)
 }
 
@@ -128,11 +131,15 @@ func memory(text string) (config.ByteSize, error) {
 
 // cluster runs the plan there.
 func (p *plan) cluster() error {
-	client, err := kube.Connect(p.Namespace)
+	client, err := connect(p.Namespace)
 	if err != nil {
 		return err
 	}
-	job := submit.Job{Name: p.Name, Program: p.source.name, Env: p.env, CPU: p.CPU, Memory: int64(p.memory), GPU: p.GPU, Claims: p.claims}
+	template, err := submit.Template(p.settings.PodTemplate)
+	if err != nil {
+		return err
+	}
+	job := submit.Job{Template: template, GPUResource: p.settings.KubernetesGPUResource, Name: p.Name, Program: p.source.name, Env: p.env, CPU: p.CPU, Memory: int64(p.memory), GPU: p.GPU, Claims: p.claims}
 	if err := job.Check(); err != nil {
 		return err
 	}
@@ -140,7 +147,7 @@ func (p *plan) cluster() error {
 	if p.Attach != nil {
 		attach = *p.Attach
 	}
-	run := &submit.Run{Client: client, Report: p.report, StartTimeout: p.settings.StartTimeout, Output: os.Stdout, Detach: !attach, Keep: p.Keep}
+	run := &submit.Run{Client: client, Report: p.report, StartTimeout: p.settings.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr, Detach: !attach, Keep: p.Keep}
 	signals := submit.Signals()
 	code, err := submit.Before(signals, func(ctx context.Context) error {
 		if err := p.prepare(ctx, client, &job); err != nil {
@@ -200,7 +207,7 @@ func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job
 		if err != nil {
 			return err
 		}
-		job.Args, job.Group = p.args, submit.Group
+		job.Args, job.Group, job.Joined = p.args, submit.Group, true
 		job.Env = append(submit.Settings(p.settings), job.Env...)
 		job.Image, job.Arch, err = parcel.Ship(ctx, client)
 		return err

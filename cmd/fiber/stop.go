@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/submit"
 )
 
@@ -18,7 +17,7 @@ type stopCommand struct {
 }
 
 func (c *stopCommand) Run() error {
-	client, err := kube.Connect(c.Namespace)
+	client, err := connect(c.Namespace)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ package submit
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"regexp"
@@ -17,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fiber-go/fiber/internal/pid1"
 )
 
 const (
@@ -42,21 +45,36 @@ const (
 // Claim is a PersistentVolumeClaim and where it is mounted.
 type Claim struct {
 	Name, Path string
+	ReadOnly   bool
 }
 
-// ParseClaim reads pvc or pvc:/path.
+// ParseClaims reads claims as FIBER_KUBERNETES_VOLUMES has them.
+func ParseClaims(list []string) ([]Claim, error) {
+	var claims []Claim
+	for _, text := range list {
+		c, err := ParseClaim(text)
+		if err != nil {
+			return nil, err
+		}
+		claims = append(claims, c)
+	}
+	return claims, nil
+}
+
+// ParseClaim reads claim, claim:/path or claim:/path:ro.
 func ParseClaim(text string) (Claim, error) {
 	name, where, given := strings.Cut(text, ":")
 	if !given {
 		where = DefaultMount
 	}
-	if !podName.MatchString(name) {
+	where, readOnly := strings.CutSuffix(where, ":ro")
+	if !claimName.MatchString(name) {
 		return Claim{}, fmt.Errorf("%q is no claim: it is the name of a PersistentVolumeClaim, or name:/path", text)
 	}
 	if !path.IsAbs(where) || path.Clean(where) == "/" || strings.Contains(where, ":") {
 		return Claim{}, fmt.Errorf("%q is no claim: what follows the colon is the absolute path that it is mounted at", text)
 	}
-	return Claim{name, path.Clean(where)}, nil
+	return Claim{name, path.Clean(where), readOnly}, nil
 }
 
 // Job is a program to put on a cluster.
@@ -72,17 +90,18 @@ type Job struct {
 	GPU         int
 	GPUResource string // "" is nvidia.com/gpu
 	Claims      []Claim
-	PullSecrets []string
-	Account     string // the service account; "" is the namespace's own
-	Arch        string // of the nodes that can run it, in Go's words; "" is any
-	Role        string // "" is master
-	User        string // uid:gid that it runs as; "" is the image's
-	Group       int64  // that its claims are given to; 0 is nobody
+	Template    *corev1.Pod // says what nothing else here does; nil for none
+	Joined      bool        // the program says in its log what is stderr, where it knows how
+	Arch        string      // of the nodes that can run it, in Go's words; "" is any
+	Role        string      // "" is master
+	User        string      // uid:gid that it runs as; "" is the image's
+	Group       int64       // that its claims are given to; 0 is nobody
 }
 
 var (
-	podName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	notAName = regexp.MustCompile(`[^a-z0-9]+`)
+	claimName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+	podName   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	notAName  = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
 // check finds what the cluster would refuse in words that say less.
@@ -122,32 +141,42 @@ func (j Job) Pod() *corev1.Pod {
 	if role == "" {
 		role = RoleMaster
 	}
-	share := true
-	pod := &corev1.Pod{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			LabelManaged: "fiber", LabelRole: role, LabelProgram: Title(j.Program)}},
-		Spec: corev1.PodSpec{
-			RestartPolicy:         corev1.RestartPolicyNever,
-			ServiceAccountName:    j.Account,
-			ShareProcessNamespace: &share, // the pause container is process 1, and not the program
-			Containers: []corev1.Container{{
-				Name: Container, Image: j.Image, Command: escaped(j.Command), Args: escaped(j.Args), Env: j.env(),
-				Resources: j.resources(),
-			}},
-		},
+	pod := &corev1.Pod{}
+	if j.Template != nil {
+		pod = j.Template.DeepCopy()
 	}
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	pod.Name, pod.GenerateName = name, ""
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	maps.Copy(pod.Labels, map[string]string{LabelManaged: "fiber", LabelRole: role, LabelProgram: Title(j.Program)})
+	if len(pod.Spec.Containers) == 0 {
+		pod.Spec.Containers = []corev1.Container{{}}
+	}
+	s := &pod.Spec
+	s.RestartPolicy = corev1.RestartPolicyNever
+	if s.ShareProcessNamespace == nil && !s.HostPID {
+		share := true // the pause container is process 1, and not the program
+		s.ShareProcessNamespace = &share
+	}
+	m := &s.Containers[0]
+	if m.Name == "" {
+		m.Name = Container
+	}
+	m.Image, m.Command, m.Args = j.Image, escaped(j.Command), escaped(j.Args)
+	m.Env = append(m.Env, j.env()...)
+	j.resources(&m.Resources)
 	if j.Arch != "" {
-		pod.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: j.Arch, corev1.LabelOSStable: "linux"}
-	}
-	for _, s := range j.PullSecrets {
-		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: s})
+		s.NodeSelector = joinMaps(s.NodeSelector, map[string]string{corev1.LabelArchStable: j.Arch, corev1.LabelOSStable: "linux"})
 	}
 	if role == RoleCopy {
 		no := false
-		pod.Spec.AutomountServiceAccountToken = &no
+		s.AutomountServiceAccountToken = &no
 	}
-	pod.Spec.SecurityContext = j.security()
+	if s.SecurityContext == nil {
+		s.SecurityContext = j.security()
+	}
 	j.mount(&pod.Spec)
 	return pod
 }
@@ -167,6 +196,11 @@ func (j Job) security() *corev1.PodSecurityContext {
 
 func (j Job) env() []corev1.EnvVar {
 	var env []corev1.EnvVar
+	if j.Joined {
+		for key, value := range pid1.Joined() {
+			env = append(env, corev1.EnvVar{Name: key, Value: value})
+		}
+	}
 	for _, kv := range j.Env {
 		key, value, _ := strings.Cut(kv, "=")
 		env = append(env, corev1.EnvVar{Name: key, Value: escape(value)})
@@ -185,7 +219,7 @@ func escaped(list []string) []string {
 	return out
 }
 
-func (j Job) resources() corev1.ResourceRequirements {
+func (j Job) resources(r *corev1.ResourceRequirements) {
 	list := corev1.ResourceList{}
 	if j.CPU > 0 {
 		list[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(math.Ceil(j.CPU*1000)), resource.DecimalSI)
@@ -200,10 +234,20 @@ func (j Job) resources() corev1.ResourceRequirements {
 		}
 		list[corev1.ResourceName(name)] = *resource.NewQuantity(int64(j.GPU), resource.DecimalSI)
 	}
-	if len(list) == 0 {
-		return corev1.ResourceRequirements{}
+	r.Requests, r.Limits = joinMaps(r.Requests, list), joinMaps(r.Limits, list)
+}
+
+func joinMaps[K comparable, V any](a, b map[K]V) map[K]V {
+	if len(a)+len(b) == 0 {
+		return nil
 	}
-	return corev1.ResourceRequirements{Limits: list, Requests: list.DeepCopy()}
+	all := maps.Clone(b)
+	for k, v := range a {
+		if _, ok := all[k]; !ok {
+			all[k] = v
+		}
+	}
+	return all
 }
 
 // mount gives the container its claims, each of which is one volume however often it is mounted.
@@ -218,7 +262,7 @@ func (j Job) mount(spec *corev1.PodSpec) {
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}})
 		}
 		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts,
-			corev1.VolumeMount{Name: name, MountPath: c.Path})
+			corev1.VolumeMount{Name: name, MountPath: c.Path, ReadOnly: c.ReadOnly})
 	}
 }
 

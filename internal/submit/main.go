@@ -27,7 +27,15 @@ func Main(cfg config.Config) int {
 }
 
 func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, error) {
-	client, err := kube.Connect("")
+	client, err := kube.Connect(cfg.KubernetesNamespace)
+	if err != nil {
+		return 1, err
+	}
+	claims, err := ParseClaims(cfg.KubernetesVolumes)
+	if err != nil {
+		return 1, err
+	}
+	template, err := Template(cfg.PodTemplate)
 	if err != nil {
 		return 1, err
 	}
@@ -35,8 +43,9 @@ func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, 
 		Program: programName(cfg.Executable), Image: cfg.Image, Args: os.Args[1:],
 		Env: append(Chosen(cfg.MasterEnv, os.Environ()), Settings(cfg)...),
 		CPU: cfg.MasterCPU, Memory: int64(cfg.MasterMemory), GPU: cfg.MasterGPU,
+		GPUResource: cfg.KubernetesGPUResource, Claims: claims, Template: template, Joined: true,
 	}
-	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Output: os.Stdout}
+	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr}
 	code, err := Before(signals, func(ctx context.Context) error {
 		if job.Image == "" {
 			parcel := Parcel{Executable: cfg.Executable, Base: cfg.BaseImage, Registry: cfg.Registry,
@@ -89,9 +98,11 @@ func Before(signals <-chan os.Signal, do func(context.Context) error) (code int,
 	}
 }
 
-// here are the settings that are of this machine, or of the submission.
+// here are the settings that are of this machine, or of the submission. What the master's pod has from them its children
+// take over from it.
 var here = []string{"executable", "base_image", "registry", "registry_insecure", "runtime_dir", "host",
-	"docker_network", "docker_volumes", "master_cpu", "master_memory", "master_gpu", "master_env"}
+	"docker_network", "docker_volumes", "master_cpu", "master_memory", "master_gpu", "master_env",
+	"kubernetes_namespace", "kubernetes_volumes", "pod_template"}
 
 // Settings are the settings that go along with a program, as variables.
 func Settings(cfg config.Config) []string {

@@ -122,7 +122,9 @@ func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, erro
 }
 
 // Logs writes what a pod has written and, if so, what it will write until it ends.
-func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, to io.Writer, report *Report) error {
+func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, stdout, stderr io.Writer, report *Report) error {
+	to := apart(pod, stdout, stderr)
+	defer to.Close()
 	out := &Output{Client: c, Pod: pod.Name, To: to, Report: report}
 	if !follow {
 		err := out.Read(ctx)

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +23,9 @@ func judge(pod *corev1.Pod) state {
 	var s state
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			s.waits, s.unplaced = c.Message, true
-			if strings.Contains(c.Message, "persistentvolumeclaim") && strings.Contains(c.Message, "not found") {
-				s.failed = c.Message
+			s.waits, s.unplaced = unplaced(c.Message), true
+			if m := missingClaim.FindStringSubmatch(c.Message); m != nil {
+				s.failed = "the namespace has no claim " + m[1]
 			}
 		}
 	}
@@ -54,7 +55,7 @@ func (s *state) wait(w *corev1.ContainerStateWaiting) {
 	switch w.Reason {
 	case "ContainerCreating", "PodInitializing", "":
 	case "ErrImagePull", "ImagePullBackOff":
-		s.waits, s.pulling = "the image can't be pulled: "+w.Message, true
+		s.waits, s.pulling = "the image can't be pulled: "+pullWords(w.Message), true
 		if hopeless(w.Message) {
 			s.failed = s.waits
 		}
@@ -68,6 +69,22 @@ func (s *state) wait(w *corev1.ContainerStateWaiting) {
 	default:
 		s.waits = join(w.Reason, w.Message)
 	}
+}
+
+var (
+	missingClaim = regexp.MustCompile(`persistentvolumeclaim "([^"]*)" not found`)
+	pullPrefix   = regexp.MustCompile(`Back-off pulling image "[^"]*": ErrImagePull: |rpc error: code = \w+ desc = |failed to pull and unpack image "[^"]*": |failed to resolve reference "[^"]*": `)
+)
+
+// pullWords is what is at the bottom of a pull's error.
+func pullWords(message string) string { return pullPrefix.ReplaceAllString(message, "") }
+
+// unplaced is why the scheduler finds no node, without what it thinks of evicting others.
+func unplaced(message string) string {
+	for _, rest := range []string{" no new claims to deallocate", " preemption:"} {
+		message, _, _ = strings.Cut(message, rest)
+	}
+	return message
 }
 
 // hopeless reports whether a pull will fail the next time, too.

@@ -22,7 +22,7 @@ const (
 	// noHope is how long a pod may wait that no node can ever hold, for an autoscaler to announce one that can.
 	noHope = 25 * time.Second
 	// pullTries is how long an image may be pulled in vain where the error may heal.
-	pullTries = 45 * time.Second
+	pullTries = 14 * time.Second
 	// lastOutput bounds the wait for the output of a pod that has ended.
 	lastOutput = 15 * time.Second
 	// undo bounds what is done on the cluster once nobody waits for it.
@@ -34,26 +34,28 @@ type Run struct {
 	Client       *kube.Client
 	Report       *Report
 	StartTimeout time.Duration
-	Output       io.Writer
+	Stdout       io.Writer
+	Stderr       io.Writer
 	Detach       bool // the run is left alone once it has started
 	Keep         bool // its pod stays when it has ended
 
 	pod *corev1.Pod
 }
 
-// Start creates the job's pod. With no account of its own a job has the one that deploy/rbac.yaml makes, if it is
+// Start creates the job's pod. With no account in its template a job has the one that deploy/rbac.yaml makes, if it is
 // there, else the namespace's.
 func (r *Run) Start(ctx context.Context, job Job) error {
 	if err := job.check(); err != nil {
 		return err
 	}
 	spec := job.Pod()
-	if job.Account == "" && job.Role == "" {
+	own := spec.Spec.ServiceAccountName == "" && job.Role == ""
+	if own {
 		spec.Spec.ServiceAccountName = ServiceAccount
 	}
 	// A creation that nobody waits for any more may have happened all the same: it is waited for, and undone.
 	made, err := r.Client.CreatePod(context.WithoutCancel(ctx), spec)
-	if err != nil && job.Account == "" && apierrors.IsForbidden(err) && strings.Contains(errorText(err), "serviceaccount") {
+	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errorText(err), "serviceaccount") {
 		spec.Spec.ServiceAccountName = ""
 		made, err = r.Client.CreatePod(context.WithoutCancel(ctx), spec)
 	}
@@ -274,8 +276,13 @@ func (f *follower) stream(ctx context.Context) {
 	}
 	f.streaming = true
 	f.Report.Clear()
-	out := &Output{Client: f.Client, Pod: f.pod.Name, To: f.Output, Report: f.Report}
-	go func() { f.written <- out.Follow(ctx, f.ended) }()
+	to := apart(f.pod, f.Stdout, f.Stderr)
+	out := &Output{Client: f.Client, Pod: f.pod.Name, To: to, Report: f.Report}
+	go func() {
+		err := out.Follow(ctx, f.ended)
+		_ = to.Close() // what is left is no whole line
+		f.written <- err
+	}()
 }
 
 // fail removes the pod.
