@@ -22,6 +22,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/master"
 )
 
 // prepared is an image that containers can be made of.
@@ -112,7 +113,7 @@ func (e *engine) isProgram(ctx context.Context, image, path string) (bool, error
 	if !strings.HasPrefix(path, "/") {
 		return false, nil
 	}
-	probe, err := e.ContainerCreate(ctx, &container.Config{Image: image, Labels: map[string]string{labelMaster: master()}}, nil, nil, nil, "")
+	probe, err := e.ContainerCreate(ctx, &container.Config{Image: image, Labels: map[string]string{labelMaster: master.Name()}}, nil, nil, nil, "")
 	if err != nil {
 		return false, err
 	}
