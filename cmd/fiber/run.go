@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -180,6 +181,9 @@ func (p *plan) cluster() error {
 	return nil
 }
 
+// slowBuild is when a build is worth a line.
+const slowBuild = 5 * time.Second
+
 // prepare makes the job's image, or finds it.
 func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job) error {
 	arch, _, err := client.Platform(ctx)
@@ -202,7 +206,9 @@ func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job
 		defer os.RemoveAll(dir)
 		parcel.Executable = filepath.Join(dir, p.source.name)
 		p.report.Passing("building %s for linux/%s", p.source.what, arch)
+		slow := time.AfterFunc(slowBuild, func() { p.report.Status("building %s for linux/%s", p.source.what, arch) })
 		err = p.source.compile(ctx, parcel.Executable, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"})
+		slow.Stop()
 		p.report.Clear()
 		if err != nil {
 			return err

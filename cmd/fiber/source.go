@@ -1,10 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,21 +111,79 @@ func (s source) compile(ctx context.Context, to string, env []string) error {
 		target, dir = ".", s.what
 	}
 	env = append(os.Environ(), env...)
-	var name bytes.Buffer
-	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Name}}", target)
-	list.Dir, list.Env, list.Stdout, list.Stderr = dir, env, &name, os.Stderr
-	if err := list.Run(); err != nil {
-		return s.unbuilt(ctx, err)
-	}
-	if got := strings.TrimSpace(name.String()); got != "main" {
-		return fmt.Errorf("%s is package %s, and no program: its package must be main", s.what, got)
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", to, target)
+	kind := make(chan string, 1)
+	go func() { kind <- packageKind(ctx, dir, target, env) }()
+	kept := keptAt(dir, target, to, env)
+	build := exec.CommandContext(ctx, "go", "build", "-o", kept, target)
 	build.Dir, build.Env, build.Stdout, build.Stderr = dir, env, os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
+	err := build.Run()
+	if name := <-kind; name != "" && name != "main" && ctx.Err() == nil {
+		return fmt.Errorf("%s is package %s, and no program: its package must be main", s.what, name)
+	}
+	if err != nil {
 		return s.unbuilt(ctx, err)
 	}
-	return nil
+	if kept == to {
+		return nil
+	}
+	// Another build may put another file in its place at any time.
+	if err := os.Link(kept, to); err == nil {
+		return nil
+	}
+	return duplicate(kept, to)
+}
+
+// keptAt is where a built program stays: go build then knows whether it has to link it again. Without a place for it
+// that is to itself.
+func keptAt(dir, target, to string, env []string) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return to
+	}
+	where, err := filepath.Abs(dir)
+	if err != nil {
+		return to
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q", where, target)
+	for _, kv := range env {
+		if strings.HasPrefix(kv, "GO") || strings.HasPrefix(kv, "CGO_") {
+			fmt.Fprintf(sum, " %q", kv)
+		}
+	}
+	folder := filepath.Join(cache, "fiber", "run", hex.EncodeToString(sum.Sum(nil)[:8]))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return to
+	}
+	return filepath.Join(folder, filepath.Base(to))
+}
+
+func duplicate(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}
+
+// packageKind is a package's name, "" where go can't tell.
+func packageKind(ctx context.Context, dir, target string, env []string) string {
+	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Name}}", target)
+	list.Dir, list.Env = dir, env
+	name, err := list.Output()
+	if err != nil {
+		return "" // the build says what is wrong
+	}
+	return strings.TrimSpace(string(name))
 }
 
 func (s source) unbuilt(ctx context.Context, err error) error {
