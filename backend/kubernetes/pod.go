@@ -101,6 +101,15 @@ func inherit(pod, self *corev1.Pod) {
 	if s.ImagePullSecrets == nil {
 		s.ImagePullSecrets = from.ImagePullSecrets
 	}
+	if s.Affinity == nil {
+		s.Affinity = from.Affinity
+	}
+	if s.PriorityClassName == "" {
+		s.PriorityClassName = from.PriorityClassName
+	}
+	if s.RuntimeClassName == nil {
+		s.RuntimeClassName = from.RuntimeClassName
+	}
 	if s.SecurityContext == nil {
 		s.SecurityContext = from.SecurityContext
 	}
