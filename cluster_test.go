@@ -202,7 +202,7 @@ var _ = mainProgram("crowded", func(ctx context.Context) error {
 	return nil
 })
 
-func TestAPoolThatNoNodeHasRoomFor(t *testing.T) {
+func TestPodsThatNoNodeHasRoomFor(t *testing.T) {
 	x := clustered(t, "crowded", "FIBER_START_TIMEOUT=6s")
 	require.Zero(t, x.wait(2*patience), x.err.String())
 	require.Contains(t, x.out.String(), "pending [Unschedulable: ")
@@ -216,10 +216,19 @@ const (
 	havocWorkers = 4
 )
 
-// havoc deletes and kills the pods of a pool until it is called off.
+// havoc deletes and kills the pods of a pool, and cordons the nodes now and
+// then, until it is called off.
 func havoc(pool *fiber.Pool, seed uint64, stop <-chan struct{}) (deleted, killed int) {
 	r := rand.New(rand.NewPCG(seed, 4))
-	for {
+	nodes := func(what string) {
+		out, _ := exec.Command("kubectl", "get", "nodes", "-o", "name").Output()
+		for _, node := range strings.Fields(string(out)) {
+			exec.Command("kubectl", what, node).Run()
+		}
+	}
+	defer nodes("uncordon")
+	for turn := 0; ; turn++ {
+		nodes([]string{"uncordon", "uncordon", "cordon"}[turn%3])
 		select {
 		case <-stop:
 			return deleted, killed
@@ -299,6 +308,11 @@ func TestChaosOfPods(t *testing.T) {
 		seed = strconv.Itoa(rand.IntN(1_000_000))
 	}
 	t.Log(seedKey + "=" + seed)
+	t.Cleanup(func() {
+		for _, node := range strings.Fields(kubectl(t, "get", "nodes", "-o", "name")) {
+			kubectl(t, "uncordon", node)
+		}
+	})
 	x := clustered(t, "havoc", argKey+"="+seed)
 	require.Zero(t, x.wait(5*time.Minute), x.err.String())
 	require.Contains(t, x.out.String(), "held")
@@ -482,4 +496,54 @@ func signalled(sig os.Signal) <-chan os.Signal {
 	c := make(chan os.Signal, 4)
 	signal.Notify(c, sig)
 	return c
+}
+
+// What one process writes to a claim another one reads.
+var (
+	keep = fiber.Register("keep", func(_ context.Context, text string) (none, error) {
+		return none{}, os.WriteFile("/persistent/kept", []byte(text), 0o644)
+	})
+	kept = fiber.Register("kept", func(context.Context, none) (string, error) {
+		text, err := os.ReadFile("/persistent/kept")
+		return string(text), err
+	})
+)
+
+var _ = mainProgram("keeper", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(1, fiber.WithMaxTasksPerChild(1))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if _, err := fiber.Apply(ctx, pool, keep, "for later"); err != nil {
+		return err
+	}
+	text, err := fiber.Apply(ctx, pool, kept, none{})
+	fmt.Println(text)
+	return err
+})
+
+func TestPodsShareAClaim(t *testing.T) {
+	needCluster(t)
+	apiServer(t) // its node is this machine
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o777)) // pods are another user
+	name := fmt.Sprintf("fiber-test-%x", time.Now().UnixNano())
+	file := tempFile(t)
+	require.NoError(t, os.WriteFile(file, []byte(fmt.Sprintf(`
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: %[1]s}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], storageClassName: %[1]s, hostPath: {path: %[2]q}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: %[1]s}
+spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+`, name, dir)), 0o644))
+	kubectl(t, "apply", "-f", file)
+	t.Cleanup(func() { kubectl(t, "delete", "--wait=false", "-f", file) })
+	x := clustered(t, "keeper", "FIBER_KUBERNETES_VOLUMES="+name)
+	require.Zero(t, x.wait(2*patience), x.err.String())
+	require.Equal(t, "for later\n", x.out.String())
 }

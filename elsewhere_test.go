@@ -44,6 +44,13 @@ var onThisMachine = map[string][]string{
 	"a child writes to a file of this machine":             {"ExampleWithMaxAttempts"},
 }
 
+// notOnACluster are those that run on all backends but kubernetes.
+var notOnACluster = map[string][]string{
+	"they expect workers to be up within a second or two": {"TestAutoscale", "TestConcurrency", "TestWorkersThatDieYoung"},
+	"they want more CPUs than a small cluster has":        {"TestPoolWithOtherResources"},
+	"they are about containers, or have been run":         {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestAMasterInAPod", ".*APIServer"},
+}
+
 // elsewhere has the tests, and the programs that they start, run on another
 // backend. Its children have the tests' temporary files.
 func elsewhere(backend, dir string) {
@@ -57,10 +64,15 @@ func elsewhere(backend, dir string) {
 	} {
 		os.Setenv(key, value)
 	}
+	var skipped []string
 	if backend == "kubernetes" {
 		onCluster(files)
+		for _, names := range notOnACluster {
+			for _, name := range names {
+				skipped = append(skipped, "^"+name)
+			}
+		}
 	}
-	var skipped []string
 	for _, names := range onThisMachine {
 		for _, name := range names {
 			skipped = append(skipped, "^"+strings.ReplaceAll(name, "/", "$/^"))
