@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,6 +90,9 @@ func (o *Output) once(ctx context.Context, follow bool) error {
 	return o.copy(r)
 }
 
+// halfTime is the beginning of a line's time.
+var halfTime = regexp.MustCompile(`^[0-9][-0-9T:.Z+]{0,34}$`)
+
 // copy writes the lines of r that are new, without their times.
 func (o *Output) copy(r io.Reader) error {
 	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriterSize(o.To, 64<<10)
@@ -101,7 +105,7 @@ func (o *Output) copy(r io.Reader) error {
 			}
 		}
 		piece, err := in.ReadSlice('\n')
-		if err == nil || errors.Is(err, bufio.ErrBufferFull) || len(piece) > 0 {
+		if cut := begin && err != nil && halfTime.Match(piece); len(piece) > 0 && !cut { // a line that is cut there will come again
 			text := piece
 			if begin {
 				stamp, rest, ok := bytes.Cut(piece, []byte(" "))

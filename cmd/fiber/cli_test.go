@@ -1,0 +1,188 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/config"
+)
+
+// command is key's value in the environment of a process that is to be the command.
+const commandKey = "FIBER_TEST_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(commandKey) != "" {
+		os.Exit(execute(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// fiber runs the command in a directory.
+func fiber(t *testing.T, dir string, env []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	var out, errs bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
+	cmd.Env = append(append(os.Environ(), commandKey+"=1"), env...)
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil {
+		require.ErrorAs(t, err, &exit)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+}
+
+// What is wrong is one line, and no exit code of 0.
+func TestWrongCommandLines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "one.docker"), "")
+	write(t, filepath.Join(dir, "two.docker"), "")
+	write(t, filepath.Join(dir, "lib", "lib.go"), "package lib\n")
+	write(t, filepath.Join(dir, "go.mod"), "module x\n\ngo 1.26\n")
+	none := []string{"KUBECONFIG=" + filepath.Join(dir, "none"), "FIBER_REGISTRY="}
+	for want, args := range map[string][]string{
+		"unknown flag --foo":                      {"run", "--foo", "x"},
+		"unexpected argument nosuch":              {"nosuch"},
+		"nothing to run":                          {"run"},
+		"--cpu and --gpu can't be less than none": {"run", "--cpu=-1", "--image", "x", "x"},
+		`"abc" is no size`:                        {"run", "--memory", "abc", "--image", "x", "x"},
+		`"No" is no claim`:                        {"run", "-v", "No", "--image", "x", "x"},
+		"NOT_SET_HERE is not set here":            {"run", "-e", "NOT_SET_HERE", "--image", "x", "x"},
+		"give one of them":                        {"run", "--image", "x", "--build", "y", "z"},
+		"there is no Dockerfile nope":             {"run", "--build", "nope", "z"},
+		"give one of one.docker, two.docker":      {"run", "python", "x.py"},
+		"no cluster is configured":                {"ps"},
+		"backend":                                 {"run", "--backend", "moon", "./lib"},
+		"./lib is package lib, and no program":    {"run", "--backend", "local", "./lib"},
+		"neither a nor b is in a claim":           {"cp", "a", "b"},
+		"are both in claims":                      {"cp", "a:b", "c:d"},
+		"no such file":                            {"cp", "nope", "c:d"},
+	} {
+		_, stderr, code := fiber(t, dir, none, args...)
+		assert.NotZero(t, code, args)
+		assert.Contains(t, stderr, want, args)
+		assert.Len(t, strings.Split(strings.TrimSpace(stderr), "\n"), 1, stderr)
+		assert.True(t, strings.HasPrefix(stderr, "fiber: "), stderr)
+	}
+}
+
+func TestRunHere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), "module x\n\ngo 1.26\n")
+	write(t, filepath.Join(dir, "p", "main.go"), "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\n"+
+		"func main() {\n\tfmt.Println(os.Args[1:], os.Getenv(\"A\"), os.Getenv(\"FIBER_BACKEND\"))\n\tos.Exit(3)\n}\n")
+	cache := "XDG_CACHE_HOME=" + filepath.Join(dir, "cache")
+	build := "GOCACHE=" + command(t, "go", "env", "GOCACHE")
+	out, stderr, code := fiber(t, dir, []string{cache, build}, "run", "--backend", "local", "-e", "A=b", "./p", "--flag", "x")
+	assert.Equal(t, "[--flag x] b local\n", out, stderr)
+	assert.Equal(t, 3, code)
+
+	out, stderr, code = fiber(t, dir, nil, "run", "--backend", "local", "sh", "-c", "echo $0; kill -9 $$", "zero")
+	assert.Equal(t, "zero\n", out, stderr)
+	assert.Equal(t, 137, code)
+
+	write(t, filepath.Join(dir, "bad", "main.go"), "package main\n\nfunc main() { x }\n")
+	_, stderr, code = fiber(t, dir, []string{cache, build}, "run", "--backend", "local", "./bad")
+	assert.Contains(t, stderr, "undefined: x", "the compiler's words")
+	assert.Contains(t, stderr, "./bad does not build")
+	assert.Equal(t, 1, code)
+}
+
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]config.ByteSize{"": 0, "300": 300 * config.MiB, "2GiB": 2 * config.GiB, "512MiB": 512 * config.MiB} {
+		got, err := memory(text)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, got, text)
+	}
+}
+
+func TestWhatIsAPackage(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "examples/pi/main.go", "package main\n")
+	write(t, "data/x.txt", "")
+	for arg, want := range map[string]bool{
+		"./examples/pi": true, "examples/pi": true, "main.go": true, ".": true, "example.com/x/cmd": true,
+		"python": false, "data": false, "/bin/sh": false, "./run.sh": false, "./nothere": true,
+	} {
+		assert.Equal(t, want, isPackage(arg), arg)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		out, stderr, code := fiber(t, ".", nil, "completion", shell)
+		require.Zero(t, code, stderr)
+		assert.Contains(t, out, "namespace")
+		assert.NotContains(t, out, "hold")
+	}
+	out, _, _ := fiber(t, ".", nil, "completion", "bash")
+	script := out + "\nCOMP_WORDS=(fiber run --me); COMP_CWORD=2; _fiber; echo \"${COMPREPLY[@]}\"\n" +
+		"COMP_WORDS=(fiber st); COMP_CWORD=1; _fiber; echo \"${COMPREPLY[@]}\"\n"
+	assert.Equal(t, "--memory\nstop", command(t, "bash", "-c", script))
+}
+
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(from, "a"), "a")
+	write(t, filepath.Join(from, "sub", "b"), strings.Repeat("b", 1<<16))
+	require.NoError(t, os.Symlink("sub/b", filepath.Join(from, "l")))
+	require.NoError(t, os.Chmod(filepath.Join(from, "a"), 0o750))
+	var archive bytes.Buffer
+	require.NoError(t, pack(&archive, from, "in"))
+	require.NoError(t, unpack(bytes.NewReader(archive.Bytes()), to, "other"))
+	require.NoError(t, unpack(bytes.NewReader(archive.Bytes()), to, "other"), "over what is there")
+	b, err := os.ReadFile(filepath.Join(to, "other", "l"))
+	require.NoError(t, err)
+	assert.Len(t, b, 1<<16)
+	info, err := os.Stat(filepath.Join(to, "other", "a"))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o750), info.Mode())
+}
+
+// What comes from a claim is written where it is to be, and nowhere else.
+func TestArchiveThatReachesOut(t *testing.T) {
+	t.Parallel()
+	for name, headers := range map[string][]tar.Header{
+		"dots":     {{Name: "../x", Typeflag: tar.TypeReg, Mode: 0o644}},
+		"absolute": {{Name: "/tmp/fiber-test-x", Typeflag: tar.TypeReg, Mode: 0o644}},
+		"link":     {{Name: "in/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "in/l/x", Typeflag: tar.TypeReg, Mode: 0o644}},
+	} {
+		var archive bytes.Buffer
+		w := tar.NewWriter(&archive)
+		for _, h := range headers {
+			require.NoError(t, w.WriteHeader(&h))
+		}
+		require.NoError(t, w.Close())
+		outside := t.TempDir()
+		dir := filepath.Join(outside, "dir")
+		require.NoError(t, os.Mkdir(dir, 0o755))
+		require.Error(t, unpack(&archive, dir, ""), name)
+		require.NoFileExists(t, filepath.Join(outside, "x"))
+		require.NoFileExists(t, "/tmp/fiber-test-x")
+	}
+}

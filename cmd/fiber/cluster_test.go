@@ -1,0 +1,249 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What is shown on a real cluster: make test-kubernetes.
+
+// onCluster is a namespace of its own, with the permissions of deploy/rbac.yaml, in which nothing may be left.
+type onCluster struct {
+	*testing.T
+	namespace, dir string
+	env            []string
+	bin            string
+}
+
+// installed is the command itself: a pod of fiber cp runs it.
+var installed = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "fiber-cmd")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "fiber")
+	build := exec.Command("go", "build", "-o", bin, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return bin, err
+})
+
+func newOnCluster(t *testing.T) *onCluster {
+	t.Helper()
+	if os.Getenv("FIBER_TEST_KUBECONFIG") == "" {
+		t.Skip("needs a cluster: make test-kubernetes")
+	}
+	bin, err := installed()
+	require.NoError(t, err)
+	c := &onCluster{T: t, namespace: fmt.Sprintf("fiber-cli-%x", time.Now().UnixNano()), dir: t.TempDir(), bin: bin}
+	c.env = append(os.Environ(), "KUBECONFIG="+os.Getenv("FIBER_TEST_KUBECONFIG"), "FIBER_REGISTRY="+os.Getenv("FIBER_TEST_REGISTRY"),
+		"FIBER_KUBERNETES_NAMESPACE="+c.namespace)
+	c.kubectl("create", "namespace", c.namespace)
+	t.Cleanup(func() { c.kubectl("delete", "namespace", c.namespace, "--wait=false") })
+	c.kubectl("apply", "-n", c.namespace, "-f", "../../deploy/rbac.yaml")
+	write(t, filepath.Join(c.dir, "main.go"), program)
+	return c
+}
+
+// program says what it was given, on both outputs, and does as it is told.
+const program = `package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	fmt.Println("out", os.Args[1:], os.Getenv("A"))
+	fmt.Fprintln(os.Stderr, "err")
+	switch os.Args[1] {
+	case "exit":
+		os.Exit(7)
+	case "wait":
+		s := make(chan os.Signal, 1)
+		signal.Notify(s, syscall.SIGTERM)
+		select {
+		case <-s:
+			fmt.Println("told")
+			os.Exit(5)
+		case <-time.After(time.Minute):
+		}
+	case "sleep":
+		time.Sleep(time.Minute)
+	case "eat":
+		var all [][]byte
+		for {
+			b := make([]byte, 16<<20)
+			for i := range b {
+				b[i] = 1
+			}
+			all = append(all, b)
+		}
+	}
+}
+`
+
+func (c *onCluster) kubectl(args ...string) string {
+	c.Helper()
+	cmd := exec.Command("kubectl", args...)
+	cmd.Env = c.env
+	out, err := cmd.CombinedOutput()
+	require.NoError(c, err, "kubectl %v: %s", args, out)
+	return string(out)
+}
+
+func (c *onCluster) start(args ...string) (cmd *exec.Cmd, stdout, stderr *strings.Builder) {
+	c.Helper()
+	cmd = exec.Command(c.bin, args...)
+	stdout, stderr = new(strings.Builder), new(strings.Builder)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.dir, c.env, stdout, stderr
+	require.NoError(c, cmd.Start())
+	return cmd, stdout, stderr
+}
+
+func (c *onCluster) fiber(args ...string) (stdout, stderr string, code int) {
+	c.Helper()
+	cmd, out, errs := c.start(args...)
+	_ = cmd.Wait() // the exit code says it
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func (c *onCluster) pods() string {
+	return strings.TrimSpace(c.kubectl("get", "pods", "-n", c.namespace, "--no-headers", "--ignore-not-found", "-o", "name"))
+}
+
+// empty waits until nothing is left: a pod that was deleted takes a moment to go.
+func (c *onCluster) empty() {
+	c.Helper()
+	require.Eventually(c, func() bool { return c.pods() == "" }, 40*time.Second, 200*time.Millisecond, "pods are left")
+}
+
+func TestRunOnACluster(t *testing.T) {
+	c := newOnCluster(t)
+	out, stderr, code := c.fiber("run", "-a", "-e", "A=b", "main.go", "exit", "$(A)")
+	assert.Equal(t, 7, code, stderr)
+	assert.Equal(t, "out [exit $(A)] b\n", out)
+	assert.Regexp(t, `(?m)^Created pod: fiber-main-\w+$`, stderr)
+	c.empty()
+
+	_, stderr, code = c.fiber("run", "-a", "main.go", "exit")
+	assert.Equal(t, 7, code)
+	assert.NotContains(t, stderr, "pushing", "it is there already")
+
+	_, stderr, code = c.fiber("run", "-a", "--memory", "64MiB", "main.go", "eat")
+	assert.Equal(t, 137, code)
+	assert.Contains(t, stderr, "it has used more than its 64 MiB of memory (OOMKilled)")
+	c.empty()
+}
+
+func TestSignalsReachTheCluster(t *testing.T) {
+	c := newOnCluster(t)
+	for _, test := range []struct {
+		program string
+		signal  syscall.Signal
+		code    int
+	}{{"wait", syscall.SIGINT, 5}, {"sleep", syscall.SIGINT, 130}, {"sleep", syscall.SIGTERM, 143}} {
+		cmd, out, stderr := c.start("run", "-a", "main.go", test.program)
+		require.Eventually(t, func() bool {
+			return strings.Contains(c.kubectl("get", "pods", "-n", c.namespace, "--no-headers", "--ignore-not-found"), "Running")
+		}, 4*time.Minute, 100*time.Millisecond)
+		time.Sleep(time.Second) // the program has yet to listen
+		require.NoError(t, cmd.Process.Signal(test.signal))
+		_ = cmd.Wait() // the exit code says it
+		assert.Equal(t, test.code, cmd.ProcessState.ExitCode(), "%s %v: %s%s", test.program, test.signal, out, stderr)
+		c.empty()
+	}
+}
+
+func TestLookingAfterPrograms(t *testing.T) {
+	c := newOnCluster(t)
+	out, stderr, code := c.fiber("run", "--name", "mine", "main.go", "wait")
+	require.Zero(t, code, stderr)
+	assert.Equal(t, "Created pod: mine\n", out)
+	out, _, _ = c.fiber("ps")
+	assert.Regexp(t, `(?m)^mine +main +running +0 `, out)
+	require.Eventually(t, func() bool {
+		out, _, _ = c.fiber("logs", "main")
+		return strings.HasPrefix(out, "out [wait]")
+	}, 10*time.Second, 100*time.Millisecond)
+
+	_, stderr, code = c.fiber("run", "--name", "mine", "main.go", "wait")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "already exists")
+
+	out, stderr, code = c.fiber("stop", "mine")
+	assert.Zero(t, code, stderr)
+	assert.Equal(t, "Stopped mine\n", out)
+	c.empty()
+	_, stderr, code = c.fiber("stop", "mine")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "there is no program mine")
+
+	_, stderr, code = c.fiber("run", "--name", "over", "main.go", "exit")
+	require.Zero(t, code, stderr)
+	out, _, code = c.fiber("logs", "-f", "over")
+	assert.Zero(t, code)
+	assert.Equal(t, "out [exit] \n", out)
+	out, _, _ = c.fiber("clean")
+	assert.Equal(t, "pod over\n", out)
+	c.empty()
+}
+
+func TestWhatCanNotRunOnACluster(t *testing.T) {
+	c := newOnCluster(t)
+	registry := os.Getenv("FIBER_TEST_REGISTRY")
+	for want, args := range map[string][]string{
+		`the cluster has no namespace "nosuch"`:                    {"run", "-a", "-n", "nosuch", "main.go", "exit"},
+		"the namespace has no claim nope":                          {"run", "-a", "-v", "nope", "main.go", "exit"},
+		"can't be pulled: " + registry + "/no:1: not found":        {"run", "-a", "--image", registry + "/no:1", "x"},
+		"InvalidImageName":                                         {"run", "-a", "--image", "NOT/an image", "x"},
+		"Insufficient cpu. the largest node, ":                     {"run", "-a", "--cpu", "4000", "main.go", "exit"},
+		"has no claim nope":                                        {"cp", "main.go", "nope:"},
+		"there is no program nope in the namespace " + c.namespace: {"logs", "nope"},
+	} {
+		_, stderr, code := c.fiber(args...)
+		assert.NotZero(t, code, args)
+		assert.Contains(t, stderr, want, args)
+		c.empty()
+	}
+}
+
+func TestMainGoesToTheCluster(t *testing.T) {
+	c := newOnCluster(t)
+	pi := filepath.Join(c.dir, "pi")
+	build := exec.Command("go", "build", "-o", pi, "../../examples/pi")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	run := func(args ...string) (string, string, int) {
+		cmd := exec.Command(pi, args...)
+		var stdout, stderr strings.Builder
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(c.env, "FIBER_BACKEND=kubernetes"), &stdout, &stderr
+		_ = cmd.Run() // the exit code says it
+		return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+	}
+	stdout, stderr, code := run("-samples", "10000", "-workers", "1")
+	assert.Zero(t, code, stderr)
+	assert.Regexp(t, `^Pi is roughly 3\.\d+\n$`, stdout)
+	assert.Regexp(t, `(?m)^Created pod: fiber-pi-\w+$`, stderr)
+	stdout, stderr, code = run("-samples", "0")
+	assert.Equal(t, 1, code)
+	assert.Empty(t, stdout, "an error is written to stderr there, and comes on stderr here")
+	assert.Contains(t, stderr, "-samples 0: it must be")
+	c.empty()
+}

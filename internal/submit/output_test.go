@@ -1,0 +1,82 @@
+package submit_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/submit"
+)
+
+// dial makes a client of an API that a test plays.
+func dial(t *testing.T, api http.HandlerFunc) *kube.Client {
+	t.Helper()
+	server := httptest.NewServer(api)
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+		"clusters": [{"name": "c", "cluster": {"server": %q}}], "contexts": [{"name": "c", "context": {"cluster": "c"}}]}`, server.URL), 0o600))
+	t.Setenv("KUBECONFIG", file)
+	client, err := kube.Connect("")
+	require.NoError(t, err)
+	return client
+}
+
+// Connections that break, at any byte, neither lose nor repeat what was written.
+func TestOutputIsWrittenOnce(t *testing.T) {
+	base := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var log, want strings.Builder
+	for i := range 60 {
+		at := base.Add(time.Duration(i/3) * 400 * time.Millisecond) // three lines of one time
+		text := fmt.Sprintf("line %d %s", i, strings.Repeat("x", i%7))
+		fmt.Fprintf(&log, "%s %s\n", at.Format("2006-01-02T15:04:05.000000000Z07:00"), text)
+		want.WriteString(text + "\n")
+	}
+	whole := log.String()
+	var calls atomic.Int64
+	client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		n := calls.Add(1)
+		if n == 1 {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"BadRequest","code":400,
+				"message":"container \"fiber\" in pod \"p\" is waiting to start: ContainerCreating"}`)
+			return
+		}
+		text := whole
+		if since := r.URL.Query().Get("sinceTime"); since != "" {
+			from, err := time.Parse(time.RFC3339, since)
+			if err != nil {
+				t.Error(err)
+			}
+			for line := range strings.Lines(whole) {
+				if at, _ := time.Parse(time.RFC3339Nano, line[:30]); !at.Before(from) {
+					break
+				}
+				text = text[len(line):]
+			}
+		}
+		if n < 12 { // it breaks
+			w.Header().Set("Content-Length", fmt.Sprint(len(text)+1))
+			text = text[:min(len(text), 100+int(n*37)%1000)]
+		}
+		fmt.Fprint(w, text)
+	})
+	ended := make(chan struct{})
+	time.AfterFunc(2*time.Second, func() { close(ended) }) // by then all has come, and more connections were made
+	var got bytes.Buffer
+	out := &submit.Output{Client: client, Pod: "p", To: &got}
+	require.NoError(t, out.Follow(t.Context(), ended))
+	require.Greater(t, calls.Load(), int64(5))
+	require.Equal(t, want.String(), got.String())
+}
