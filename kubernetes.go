@@ -14,6 +14,6 @@ func init() {
 	backends["kubernetes"] = func(c config.Config) (backend.Backend, error) {
 		return kubernetes.New(kubernetes.Options{Namespace: c.KubernetesNamespace, Image: c.Image, BaseImage: c.BaseImage,
 			Executable: c.Executable, Registry: c.Registry, RegistryInsecure: c.RegistryInsecure.Enabled(), Host: c.Host,
-			GPUResource: c.KubernetesGPUResource, Volumes: c.KubernetesVolumes, Template: c.PodTemplate}), nil
+			GPUResource: c.KubernetesGPUResource, Volumes: c.KubernetesVolumes, Template: c.PodTemplate, Grace: c.ShutdownGrace}), nil
 	}
 }

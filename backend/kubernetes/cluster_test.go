@@ -1,7 +1,9 @@
 package kubernetes_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -328,3 +330,52 @@ func TestGPUs(t *testing.T) {
 }
 
 var _ = kubernetes.LabelRun
+
+// A job that heeds nothing is really gone when it is said to be: the process,
+// not only the pod.
+func TestAKilledProcessIsGone(t *testing.T) {
+	needCluster(t)
+	b := newBackend(t, options())
+	for name, signals := range map[string][]backend.Signal{
+		"killed":                {backend.Kill},
+		"terminated and killed": {backend.Terminate, backend.Kill},
+		"removed":               {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := job("ignore")
+			mark := "FIBER_TEST_MARK=" + rand.Text()
+			spec.Public = []string{mark}
+			j := launch(t, b, spec)
+			logs, err := j.Logs(soon(t), backend.LogOptions{Follow: true})
+			require.NoError(t, err)
+			_, err = bufio.NewReader(logs).ReadString('\n') // "up"
+			require.NoError(t, err)
+			require.NoError(t, logs.Close())
+			if !there(mark) {
+				t.Skip("the node is another machine")
+			}
+			for _, s := range signals {
+				require.NoError(t, j.Signal(soon(t), s))
+			}
+			if len(signals) == 0 {
+				require.NoError(t, j.Remove(soon(t)))
+			}
+			status, err := j.Wait(soon(t))
+			require.NoError(t, err)
+			require.Equal(t, 137, status.Code)
+			require.False(t, there(mark), "the process lives on")
+		})
+	}
+}
+
+// there says whether a process of this machine has a variable in its
+// environment.
+func there(variable string) bool {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, f := range files {
+		if text, err := os.ReadFile(f); err == nil && strings.Contains(string(text), variable) {
+			return true
+		}
+	}
+	return false
+}

@@ -22,8 +22,8 @@ const (
 	// statusGrace is how long a process that was killed is waited for to be
 	// told by the cluster why: it looks every second.
 	statusGrace = 5 * time.Second
-	// terminateGrace is how many seconds a job may take to heed a Terminate.
-	terminateGrace = 600
+	// defaultGrace is how long a job may take to heed a Terminate.
+	defaultGrace = 2 * time.Second
 	// killGrace is the shortest grace after which the node itself says that
 	// the process has ended; the node makes it two seconds.
 	killGrace = 1
@@ -60,6 +60,7 @@ type job struct {
 	ended   backend.ExitStatus // before stopped is closed
 	fatal   string             // why it will never start
 	killed  bool               // by us
+	until   time.Time          // when its node kills it that was told to end
 	force   *time.Timer
 	gone    bool        // there is no such pod any more
 	created atomic.Bool // the cluster has said that it made it
@@ -240,7 +241,10 @@ func (j *job) Wait(ctx context.Context) (backend.ExitStatus, error) {
 }
 
 // Signal deletes the pod: its node sends a SIGTERM, and a SIGKILL after the
-// grace. There is no other way to signal a pod.
+// grace. There is no other way to signal a pod. A grace that was given is not
+// made shorter by many nodes, whatever the cluster says, nor by force: so that
+// of a Terminate is no longer than it must be, and a Kill may have to wait for
+// its end.
 func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 	select {
 	case <-j.done:
@@ -249,16 +253,18 @@ func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 		return nil
 	default:
 	}
-	grace := int64(terminateGrace)
+	grace := max(killGrace, int64((j.backend.opts.Grace+time.Second-1)/time.Second)+1)
+	j.mu.Lock()
 	if sig == backend.Kill {
 		grace = killGrace
-		j.mu.Lock()
 		j.killed = true
 		if j.force == nil {
-			j.force = time.AfterFunc(forceAfter, j.forceDelete)
+			j.force = time.AfterFunc(forceAfter+max(0, time.Until(j.until)), j.forceDelete)
 		}
-		j.mu.Unlock()
+	} else if j.until.IsZero() {
+		j.until = time.Now().Add(time.Duration(grace) * time.Second)
 	}
+	j.mu.Unlock()
 	if err := j.cluster.Delete(ctx, "pods", j.id, grace); err != nil {
 		return fmt.Errorf("fiber: signalling %s (pod %s): %w", j.name, j.id, err)
 	}

@@ -28,16 +28,17 @@ const clusterTimeout = 30 * time.Second
 
 // Options say how pods are made. The zero value is usable inside a pod.
 type Options struct {
-	Namespace        string   // "" is that of the kubeconfig, or of this process's pod
-	Image            string   // an existing image whose entrypoint is this program
-	BaseImage        string   // what the executable is put on, "" for nothing
-	Executable       string   // the one that an image is made of; "" is the running one
-	Registry         string   // where an image that is made is pushed to
-	RegistryInsecure bool     // it may speak plain http
-	Host             string   // where pods reach this process; "" is found out
-	GPUResource      string   // what GPUs are called; "" is nvidia.com/gpu
-	Volumes          []string // claim:path[:ro]
-	Template         string   // the path of a pod in YAML, "" for none
+	Namespace        string        // "" is that of the kubeconfig, or of this process's pod
+	Image            string        // an existing image whose entrypoint is this program
+	BaseImage        string        // what the executable is put on, "" for nothing
+	Executable       string        // the one that an image is made of; "" is the running one
+	Registry         string        // where an image that is made is pushed to
+	RegistryInsecure bool          // it may speak plain http
+	Host             string        // where pods reach this process; "" is found out
+	GPUResource      string        // what GPUs are called; "" is nvidia.com/gpu
+	Volumes          []string      // claim:path[:ro]
+	Template         string        // the path of a pod in YAML, "" for none
+	Grace            time.Duration // how long a job has that is told to end; 0 is 2 s
 }
 
 // Backend starts pods. Nothing is asked of a cluster before it is used.
@@ -65,6 +66,9 @@ type cluster struct {
 func New(opts Options) *Backend {
 	if opts.GPUResource == "" {
 		opts.GPUResource = "nvidia.com/gpu"
+	}
+	if opts.Grace == 0 {
+		opts.Grace = defaultGrace
 	}
 	return &Backend{opts: opts, session: strings.ToLower(rand.Text()[:16])}
 }
