@@ -22,6 +22,7 @@ help:
 
 test:
 	@docker version >/dev/null 2>&1 || echo "no docker engine answers: its tests are skipped (make engine-up)"
+	@test -n "$$FIBER_TEST_KUBECONFIG" || echo "FIBER_TEST_KUBECONFIG is not set: the tests that need a cluster are skipped (make test-kubernetes)"
 	$(GO) test -timeout 20m $(TESTFLAGS) ./...
 
 engine-up:
