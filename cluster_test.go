@@ -303,6 +303,7 @@ var _ = mainProgram("havoc", func(ctx context.Context) error {
 })
 
 func TestChaosOfPods(t *testing.T) {
+	needCluster(t)
 	seed := os.Getenv(seedKey)
 	if seed == "" {
 		seed = strconv.Itoa(rand.IntN(1_000_000))
