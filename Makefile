@@ -36,7 +36,7 @@ cluster-down:
 
 # One package after the other: they count what is left on the cluster.
 test-kubernetes:
-	test/cluster/with.sh $(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) ./backend/kubernetes
+	test/cluster/with.sh $(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) ./backend/kubernetes ./cmd/fiber
 	test/cluster/with.sh $(GO) test -count 1 -timeout 20m $(TESTFLAGS) -run 'Pod|APIServer' .
 	FIBER_TEST_BACKEND=kubernetes test/cluster/with.sh $(GO) test -count 1 -timeout 40m $(TESTFLAGS) .
 

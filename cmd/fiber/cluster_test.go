@@ -138,7 +138,7 @@ func TestRunOnACluster(t *testing.T) {
 	c := newOnCluster(t)
 	out, stderr, code := c.fiber("run", "-a", "-e", "A=b", "main.go", "exit", "$(A)")
 	assert.Equal(t, 7, code, stderr)
-	assert.Equal(t, "out [exit $(A)] b\n", out)
+	assert.Equal(t, "out [exit $(A)] b\nerr\n", out, "the log of a program without Fiber has both in one")
 	assert.Regexp(t, `(?m)^Created pod: fiber-main-\w+$`, stderr)
 	c.empty()
 
@@ -181,7 +181,7 @@ func TestLookingAfterPrograms(t *testing.T) {
 	require.Eventually(t, func() bool {
 		out, _, _ = c.fiber("logs", "main")
 		return strings.HasPrefix(out, "out [wait]")
-	}, 10*time.Second, 100*time.Millisecond)
+	}, 40*time.Second, 100*time.Millisecond)
 
 	_, stderr, code = c.fiber("run", "--name", "mine", "main.go", "wait")
 	assert.Equal(t, 1, code)
@@ -199,7 +199,7 @@ func TestLookingAfterPrograms(t *testing.T) {
 	require.Zero(t, code, stderr)
 	out, _, code = c.fiber("logs", "-f", "over")
 	assert.Zero(t, code)
-	assert.Equal(t, "out [exit] \n", out)
+	assert.Equal(t, "out [exit] \nerr\n", out)
 	out, _, _ = c.fiber("clean")
 	assert.Equal(t, "pod over\n", out)
 	c.empty()
@@ -222,6 +222,53 @@ func TestWhatCanNotRunOnACluster(t *testing.T) {
 		assert.Contains(t, stderr, want, args)
 		c.empty()
 	}
+}
+
+func TestCopyToAndFromAClaim(t *testing.T) {
+	c := newOnCluster(t)
+	volume := c.namespace // volumes are of no namespace
+	manifest := filepath.Join(c.dir, "volume.yaml")
+	write(t, manifest, fmt.Sprintf(`
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: %[1]s}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteMany]
+  storageClassName: %[1]s
+  hostPath: {path: /tmp/%[1]s, type: DirectoryOrCreate}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+`, volume))
+	c.kubectl("apply", "-n", c.namespace, "-f", manifest)
+	t.Cleanup(func() {
+		c.kubectl("delete", "pv", volume, "--wait=false")
+		os.RemoveAll("/tmp/" + volume) // where the node is this machine
+	})
+	write(t, filepath.Join(c.dir, "in", "sub", "file"), strings.Repeat("x", 1<<20))
+	_, stderr, code := c.fiber("cp", "in", "data:")
+	require.Zero(t, code, stderr)
+	c.empty()
+	_, stderr, code = c.fiber("cp", "data:in/sub", "out")
+	require.Zero(t, code, stderr)
+	b, err := os.ReadFile(filepath.Join(c.dir, "out", "file"))
+	require.NoError(t, err)
+	assert.Len(t, b, 1<<20)
+	_, stderr, code = c.fiber("cp", "data:nope", "out")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "the claim data has no nope")
+	c.empty()
+
+	// Nothing is left of one that is interrupted, either.
+	cmd, _, errs := c.start("cp", "in", "data:again")
+	require.Eventually(t, func() bool { return c.pods() != "" }, 40*time.Second, 20*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	_ = cmd.Wait() // the exit code says it
+	assert.Equal(t, 130, cmd.ProcessState.ExitCode(), errs)
+	c.empty()
 }
 
 func TestMainGoesToTheCluster(t *testing.T) {

@@ -55,7 +55,7 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	}
 	// A creation that nobody waits for any more may have happened all the same: it is waited for, and undone.
 	made, err := r.Client.CreatePod(context.WithoutCancel(ctx), spec)
-	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errorText(err), "serviceaccount") {
+	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errorText(err), "looking up service account") {
 		spec.Spec.ServiceAccountName = ""
 		made, err = r.Client.CreatePod(context.WithoutCancel(ctx), spec)
 	}
