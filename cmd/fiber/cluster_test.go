@@ -224,6 +224,36 @@ func TestWhatCanNotRunOnACluster(t *testing.T) {
 	}
 }
 
+func TestWhoMayNot(t *testing.T) {
+	c := newOnCluster(t)
+	c.kubectl("create", "serviceaccount", "nobody", "-n", c.namespace)
+	as := func(token string) {
+		file := filepath.Join(c.dir, "config")
+		write(t, file, c.kubectl("config", "view", "--raw"))
+		c.kubectl("--kubeconfig", file, "config", "set-credentials", "test", "--token", token)
+		c.kubectl("--kubeconfig", file, "config", "set-context", "--current", "--user", "test")
+		c.env = append(c.env, "KUBECONFIG="+file)
+	}
+	admin := c.env
+	as(strings.TrimSpace(c.kubectl("create", "token", "nobody", "-n", c.namespace)))
+	_, stderr, code := c.fiber("run", "-a", "main.go", "exit")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "no permission to create pods in the namespace "+c.namespace+": kubectl apply -n "+c.namespace+" -f deploy/rbac.yaml")
+	out, _, code := c.fiber("doctor")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "may not create pods")
+
+	c.env = admin
+	as("expired")
+	_, stderr, code = c.fiber("run", "-a", "main.go", "exit")
+	c.env = admin
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "does not accept the credentials of the kubeconfig")
+	out, stderr, code = c.fiber("doctor")
+	assert.Zero(t, code, out+stderr)
+	c.empty()
+}
+
 func TestCopyToAndFromAClaim(t *testing.T) {
 	c := newOnCluster(t)
 	volume := c.namespace // volumes are of no namespace
