@@ -56,7 +56,10 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 	once.Do(func() {
 		yes := true
 		secret := &corev1.Secret{ObjectMeta: b.meta(c, name, spec), Data: data, Immutable: &yes}
-		err := c.Make(context.WithoutCancel(ctx), "secrets", name, secret)
+		// Others wait for it, too.
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
+		defer cancel()
+		err := c.Make(within, "secrets", name, secret)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err != nil {
