@@ -79,7 +79,7 @@ func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 				p.node.Terminate()
 			case s = <-signals:
 				p.node.Kill()
-				p.home.Remove()
+				p.home.RemoveDirectory()
 				os.Exit(128 + int(s.(syscall.Signal)))
 			}
 		}
@@ -134,7 +134,7 @@ func Init(opts ...InitOption) error {
 }
 
 func enter(node *launch.Node) {
-	current.Store(&process{node: node, home: home.New(node, forgetShared)})
+	current.Store(&process{node: node, home: home.New(node)})
 }
 
 // Shutdown ends every process that this one started and has not ended: it
@@ -150,6 +150,7 @@ func Shutdown(ctx context.Context) error {
 	}
 	err := p.node.Shutdown(ctx)
 	p.home.Close()
+	forgetTransit()
 	current.CompareAndSwap(p, nil)
 	return err
 }

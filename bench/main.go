@@ -25,7 +25,7 @@ func main() {
 	fiber.Main(run)
 }
 
-var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows)
+var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows)
 
 func run(ctx context.Context) error {
 	now := time.Now()

@@ -88,7 +88,36 @@ def process(n):
         assert p.exitcode == 0
 
 
-commands = [apply, map_one, map_default, pi_warm, pi_cold, echo_bytes, echo_floats, sleep, process]
+queue_ends = []
+
+
+def produce(q, orders):
+    while True:
+        for i in range(orders.get()):
+            q.put(i)
+
+
+def consume(q, orders, done):
+    while True:
+        for i in range(orders.get()):
+            q.get()
+        done.put(None)
+
+
+def queue(n):
+    if not queue_ends:
+        q, done = multiprocessing.SimpleQueue(), multiprocessing.SimpleQueue()
+        puts, gets = multiprocessing.SimpleQueue(), multiprocessing.SimpleQueue()
+        for f, args in (produce, (q, puts)), (consume, (q, gets, done)):
+            multiprocessing.Process(target=f, args=args, daemon=True).start()
+        queue_ends.extend((puts, gets, done))
+    puts, gets, done = queue_ends
+    puts.put(n)
+    gets.put(n)
+    done.get()
+
+
+commands = [queue, apply, map_one, map_default, pi_warm, pi_cold, echo_bytes, echo_floats, sleep, process]
 
 
 def serve():

@@ -41,6 +41,8 @@ type Role string
 const (
 	RoleFunction Role = "function" // runs one function and ends
 	RoleWorker   Role = "worker"   // serves a pool
+	RoleManager  Role = "manager"  // is the home of managed objects
+	RoleRing     Role = "ring"     // is a rank of a ring
 )
 
 // Assign gives a child its work. The value behind it is the function's
@@ -79,10 +81,3 @@ type Answer struct {
 
 // Status is how a child is.
 type Status struct{ Resident int64 } // bytes
-
-// Fetch asks a home for an object, and answers.
-type Fetch struct {
-	ID     uint64 // of the request
-	Object uint64
-	Found  bool // in the answer; the value is behind it
-}

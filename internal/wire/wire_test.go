@@ -127,7 +127,7 @@ func FuzzUnpack(f *testing.F) {
 			require.Equal(t, len(r.Errors), len(more.Errors))
 			require.Equal(t, r.Started, more.Started)
 		}
-		for _, fields := range []any{new(wire.Cancel), new(wire.Returned), new(wire.Hello), new(wire.Done), new(wire.Ask), new(wire.Answer), new(wire.Fetch)} {
+		for _, fields := range []any{new(wire.Cancel), new(wire.Returned), new(wire.Hello), new(wire.Done), new(wire.Ask), new(wire.Answer), new(wire.Visit)} {
 			refused(wire.Unpack(frames, fields))
 		}
 	})
