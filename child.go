@@ -61,6 +61,8 @@ func runChild() int {
 		return runFunction(ctx, parent, stop)
 	case wire.RoleWorker:
 		return runWorker(ctx, parent, stop)
+	case wire.RoleManager:
+		return runManager(ctx, parent, stop)
 	}
 	fmt.Fprintf(os.Stderr, "fiber: this process was started as a %q, which this build does not know\n", parent.Assign.Role)
 	return 1

@@ -26,6 +26,9 @@ func (c Config) applyInit(to *Config) { *to = c }
 type process struct {
 	node *launch.Node
 	home *home.Home
+	// homes are the managers that this process has started, *launch.Child by
+	// the endpoint of their home.
+	homes sync.Map
 }
 
 var (

@@ -57,8 +57,7 @@ func objectError(what string, err error) error {
 	case errors.Is(err, launch.ErrShutdown):
 		return err
 	case errors.As(err, &lost):
-		return &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
-			Reason: fmt.Sprintf("the process in which %s lived cannot be reached any more: %v", what, lost.Err)}
+		return lostError(what, lost)
 	case errors.As(err, &refusal) && refusal.Code == home.Unknown:
 		return &MismatchError{Reason: refusal.Text}
 	}

@@ -115,5 +115,8 @@ func (r *Reader) String() string { return string(r.Bytes(r.Int())) }
 
 // AppendString writes a string with its length before it.
 func AppendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	return append(AppendUvarint(b, uint64(len(s))), s...)
 }
+
+// AppendUvarint writes a number.
+func AppendUvarint(b []byte, n uint64) []byte { return binary.AppendUvarint(b, n) }

@@ -1,0 +1,209 @@
+// Package manager is the manager's side of managed objects: it makes them, and
+// runs the methods of those that are of the user's own types.
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// The operations of a Service and of the objects that it makes.
+const (
+	New  byte = iota // an object of a registered type; the answer names it
+	Make             // one of Fiber's own; the answer names it
+	Call             // of a method
+)
+
+// Failed is the code of a refusal whose text is an encoded wire.Error.
+const Failed = home.OwnCodes
+
+// Type is a registered type of managed objects.
+type Type struct {
+	Recv       string // the Go type, which methods name as well
+	Concurrent bool   // its methods may be called from many goroutines at once
+	New        func(ctx context.Context, in [][]byte) (any, error)
+}
+
+// Method is a registered method.
+type Method struct {
+	Recv string
+	Call func(ctx context.Context, object any, in [][]byte) ([][]byte, error)
+}
+
+// Options is what a service needs of the typed edge.
+type Options struct {
+	Error func(fn string, err error) *wire.Error
+	Panic func(fn string, value any, stack []byte) *wire.Error
+	// Make makes an object of Fiber's own.
+	Make func(h *home.Home, kind string, args []byte, values []home.Value) (home.Object, error)
+}
+
+// Service is the home.Object that makes objects in its process.
+type Service struct {
+	home *home.Home
+	opts Options
+	ctx  context.Context
+	stop context.CancelFunc
+
+	mu      sync.Mutex
+	closing sync.WaitGroup // objects that are not done with
+	given   map[*home.Request]context.CancelFunc
+}
+
+// NewService makes a service. Methods' contexts end with ctx.
+func NewService(ctx context.Context, h *home.Home, opts Options) *Service {
+	s := &Service{home: h, opts: opts, given: map[*home.Request]context.CancelFunc{}}
+	s.ctx, s.stop = context.WithCancel(ctx)
+	return s
+}
+
+// Serve takes a request.
+func (s *Service) Serve(r *home.Request) {
+	args := wire.Reader{B: r.Args}
+	name := args.String()
+	if args.Err != nil {
+		r.Malformed()
+		return
+	}
+	switch r.Op {
+	case New:
+		t, ok := registry.Find(registry.Type, name).(*Type)
+		if !ok {
+			r.Fail(home.Unknown, fmt.Sprintf("type %q is not registered in the manager's process", name))
+			return
+		}
+		ctx, cancel := context.WithCancel(s.ctx)
+		s.mu.Lock()
+		s.given[r] = cancel
+		s.mu.Unlock()
+		go s.make(ctx, r, name, t)
+	case Make:
+		values, err := home.UnpackValues(&args, r.Value)
+		if err != nil {
+			r.Malformed()
+			return
+		}
+		o, err := s.opts.Make(s.home, name, args.B, values)
+		if err != nil {
+			r.Fail(home.Unknown, err.Error())
+			return
+		}
+		s.name(r, o)
+	default:
+		r.Malformed()
+	}
+}
+
+// make runs a type's constructor.
+func (s *Service) make(ctx context.Context, r *home.Request, name string, t *Type) {
+	var object any
+	failure := s.guard(name, func() (err error) {
+		object, err = t.New(ctx, r.Value)
+		return err
+	})
+	s.mu.Lock()
+	cancel := s.given[r]
+	delete(s.given, r)
+	s.mu.Unlock()
+	cancel()
+	if failure != nil {
+		fail(r, failure)
+		return
+	}
+	o := &instance{service: s, typ: t, name: name, object: object}
+	s.closing.Add(1)
+	if !r.Wanted() {
+		o.Drop()
+		return
+	}
+	s.name(r, o)
+}
+
+// name makes an object known and answers with its name.
+func (s *Service) name(r *home.Request, o home.Object) {
+	ref, err := s.home.Make(o, false)
+	if err != nil {
+		o.Drop()
+		fail(r, s.opts.Error("fiber.New", err))
+		return
+	}
+	r.Reply(wire.AppendUvarint(nil, ref.Object), nil)
+}
+
+// GiveUp ends a constructor's context.
+func (s *Service) GiveUp(r *home.Request) {
+	s.mu.Lock()
+	cancel := s.given[r]
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	r.Fail(home.GivenUp, "")
+}
+
+// Left has nothing to do: a manager lives until it is closed.
+func (s *Service) Left(*home.Peer, bool) {}
+
+// Drop ends the contexts of all calls.
+func (s *Service) Drop() { s.stop() }
+
+// Wait waits until the objects that were dropped are closed, or ctx ends.
+func (s *Service) Wait(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { s.closing.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+var errGoexit = errors.New("the function called runtime.Goexit")
+
+// guard calls a function of the user's.
+func (s *Service) guard(name string, call func() error) (failure *wire.Error) {
+	done := make(chan struct{})
+	go func() { // a Goexit ends this goroutine alone
+		defer close(done)
+		returned := false
+		defer func() {
+			if value := recover(); value != nil {
+				failure = s.opts.Panic(name, value, debug.Stack())
+			} else if !returned {
+				failure = s.opts.Error(name, errGoexit)
+			}
+		}()
+		err := call()
+		returned = true
+		if err != nil {
+			failure = s.opts.Error(name, err)
+		}
+	}()
+	<-done
+	return failure
+}
+
+func fail(r *home.Request, failure *wire.Error) {
+	frames, err := codec.Marshal(failure)
+	if err != nil || len(frames) != 1 {
+		r.Fail(home.Unknown, failure.Message)
+		return
+	}
+	r.Fail(Failed, string(frames[0]))
+}
+
+// Failure reads the text of a refusal of code Failed.
+func Failure(text string) *wire.Error {
+	failure := new(wire.Error)
+	if err := codec.Unmarshal([][]byte{[]byte(text)}, failure); err != nil {
+		failure.Message = text
+	}
+	return failure
+}
