@@ -126,8 +126,12 @@ func (r *remote) end(err error, goodbye bool) {
 	if h.remotes[r.endpoint] == r {
 		delete(h.remotes, r.endpoint)
 	}
-	if goodbye && h.uses[r.endpoint] > 0 {
+	switch {
+	case h.uses[r.endpoint] == 0 || h.closed:
+	case goodbye:
 		h.ended[r.endpoint] = struct{}{}
+	case r.connected() != nil:
+		h.remote(ref) // its home may live on, and is to know what is held here
 	}
 	var told []func(byte, []byte)
 	for watched, watch := range h.watchers {
