@@ -140,7 +140,7 @@ func (c *sharedValue) hold(h *home.Home, ref home.Ref) {
 		return
 	}
 	c.home = h
-	h.Watch(ref, func(byte, []byte) { forgetShared(ref) })
+	h.Watch(ref, func(byte, []byte, [][]byte) { forgetShared(ref) })
 	h.Hold(ref)
 }
 

@@ -113,20 +113,53 @@ func owned(value [][]byte) [][]byte {
 // Tell sends a request that has no answer; it is in the socket, or the
 // connection has ended, when Tell returns.
 func (h *Home) Tell(ref Ref, op byte, args []byte) error {
-	h.mu.Lock()
-	e, mine := h.mine(ref)
-	h.mu.Unlock()
-	if mine {
-		if e != nil {
-			e.Serve(&Request{Peer: h.self, Op: op, Args: args, object: e.Object})
-		}
-		return nil
+	return h.Send(context.Background(), ref, op, args, nil)
+}
+
+// Send is Tell with a value. When ctx ends before the first byte has left, the
+// error is its, and nothing was sent.
+func (h *Home) Send(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte) error {
+	if mine, err := h.serveOwn(ref, op, args, value); mine {
+		return err
 	}
-	r, err := h.reach(context.Background(), ref)
+	r, err := h.reach(ctx, ref)
 	if err != nil {
 		return err
 	}
-	return r.send(context.Background(), wire.Request{Object: ref.Object, Op: op, Args: args}, nil, nil)
+	return r.send(ctx, wire.Request{Object: ref.Object, Op: op, Args: args}, value, nil)
+}
+
+// Post is Tell that never waits: the request is queued, or, when its home is
+// not connected, dropped.
+func (h *Home) Post(ref Ref, op byte, args []byte) {
+	if mine, _ := h.serveOwn(ref, op, args, nil); mine {
+		return
+	}
+	h.mu.Lock()
+	r := h.remotes[ref.Endpoint]
+	h.mu.Unlock()
+	if r == nil {
+		return
+	}
+	if conn := r.connected(); conn != nil {
+		m := wire.Request{Object: ref.Object, Op: op, Args: args}
+		conn.Post(m.Pack(wire.KindRequest, nil)...)
+	}
+}
+
+// serveOwn has an object of this home serve a request that has no answer.
+func (h *Home) serveOwn(ref Ref, op byte, args []byte, value [][]byte) (mine bool, err error) {
+	h.mu.Lock()
+	e, mine := h.mine(ref)
+	h.mu.Unlock()
+	switch {
+	case !mine:
+		return false, nil
+	case e == nil:
+		return true, ErrGone
+	}
+	e.Serve(&Request{Peer: h.self, Op: op, Args: args, Value: owned(value), object: e.Object})
+	return true, nil
 }
 
 // Call sends a request to an object and waits for its answer, or until ctx
@@ -219,11 +252,10 @@ func (h *Home) Release(ref Ref) {
 		delete(h.ended, ref.Endpoint)
 	}
 	if _, mine := h.mine(ref); mine {
-		e := h.release(h.self, ref.Object)
-		h.mu.Unlock()
-		if e != nil {
-			e.Left(h.self, false)
+		if e := h.release(h.self, ref.Object); e != nil {
+			h.running.Go(func() { e.Left(h.self, false) }) // who releases may hold the object's lock
 		}
+		h.mu.Unlock()
 		return
 	}
 	defer h.mu.Unlock()
@@ -236,8 +268,9 @@ func (h *Home) Release(ref Ref) {
 }
 
 // Watch has what an object notifies its holders of told to watch, which must
-// not block; nil ends that.
-func (h *Home) Watch(ref Ref, watch func(op byte, args []byte)) {
+// not block, nor ask anything of the object before it has returned; nil ends
+// that.
+func (h *Home) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) {
 	ref.Process = ""
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -249,6 +282,6 @@ func (h *Home) Watch(ref Ref, watch func(op byte, args []byte)) {
 }
 
 // watcher finds who watches an object. The lock is held.
-func (h *Home) watcher(endpoint string, object uint64) func(byte, []byte) {
+func (h *Home) watcher(endpoint string, object uint64) func(byte, []byte, [][]byte) {
 	return h.watchers[Ref{Endpoint: endpoint, Object: object}]
 }

@@ -70,7 +70,7 @@ type Home struct {
 	held     map[Ref]int         // how many values here name the object
 	uses     map[string]int      // of these, by endpoint
 	ended    map[string]struct{} // endpoints in use that said goodbye
-	watchers map[Ref]func(op byte, args []byte)
+	watchers map[Ref]func(op byte, args []byte, value [][]byte)
 	running  sync.WaitGroup
 }
 
@@ -86,10 +86,13 @@ type entry struct {
 // New makes a home.
 func New(node *launch.Node) *Home {
 	h := &Home{node: node, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
-		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]struct{}{}, watchers: map[Ref]func(byte, []byte){}}
+		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]struct{}{}, watchers: map[Ref]func(byte, []byte, [][]byte){}}
 	h.self = &Peer{Name: node.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
 	return h
 }
+
+// Self is this process as one of those that use its objects.
+func (h *Home) Self() *Peer { return h.self }
 
 // Make gives an object its name. A pinned one lives until Remove; others are
 // dropped when nobody has held them for a while.

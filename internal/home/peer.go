@@ -99,22 +99,30 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	}
 }
 
+// Holds says whether a process holds an object of this home.
+func (p *Peer) Holds(object uint64) bool {
+	p.home.mu.Lock()
+	defer p.home.mu.Unlock()
+	return p.held[object] != nil
+}
+
 // Notify tells a process that holds an object something that it did not ask.
-func (p *Peer) Notify(object uint64, op byte, args []byte) {
+// The frames must not be changed any more.
+func (p *Peer) Notify(object uint64, op byte, args []byte, value ...[]byte) {
 	if p.conn == nil {
 		p.home.mu.Lock()
-		var watch func(byte, []byte)
+		var watch func(byte, []byte, [][]byte)
 		if p.home.listener != nil {
 			watch = p.home.watcher(p.home.listener.Endpoint(), object)
 		}
 		p.home.mu.Unlock()
 		if watch != nil {
-			watch(op, args)
+			watch(op, args, value)
 		}
 		return
 	}
 	notice := wire.Request{Object: object, Op: op, Args: args}
-	p.conn.Post(notice.Pack(wire.KindNotice, nil)...)
+	p.conn.Post(notice.Pack(wire.KindNotice, value)...)
 }
 
 // Holders lists the processes that hold an object of this home.

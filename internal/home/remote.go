@@ -133,7 +133,7 @@ func (r *remote) end(err error, goodbye bool) {
 	case r.connected() != nil:
 		h.remote(ref) // its home may live on, and is to know what is held here
 	}
-	var told []func(byte, []byte)
+	var told []func(byte, []byte, [][]byte)
 	for watched, watch := range h.watchers {
 		if watched.Endpoint == r.endpoint {
 			told = append(told, watch)
@@ -149,7 +149,7 @@ func (r *remote) end(err error, goodbye bool) {
 		p.settle(answer{err: err})
 	}
 	for _, watch := range told {
-		watch(NoticeLost, nil)
+		watch(NoticeLost, nil, nil)
 	}
 }
 
@@ -185,7 +185,7 @@ func (r *remote) read(conn *transport.Conn) (err error, goodbye bool) {
 			watch := r.home.watcher(r.endpoint, m.Object)
 			r.home.mu.Unlock()
 			if watch != nil {
-				watch(m.Op, m.Args)
+				watch(m.Op, m.Args, frames[1:])
 			}
 		case wire.KindBye:
 			goodbye = true
