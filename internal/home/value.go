@@ -19,6 +19,9 @@ func (v Value) Size() int {
 	for _, f := range v.Frames {
 		n += len(f)
 	}
+	for _, ref := range v.Refs {
+		n += 16 + len(ref.Endpoint) + len(ref.Process)
+	}
 	return n
 }
 
@@ -94,7 +97,7 @@ func PackValues(args []byte, values ...Value) ([]byte, [][]byte) {
 // UnpackValues reads what PackValues has written.
 func UnpackValues(args *wire.Reader, frames [][]byte) ([]Value, error) {
 	n := args.Int()
-	if args.Err != nil || n > len(args.B) || len(frames) == 0 {
+	if args.Err != nil || n > len(args.B)/3 || len(frames) == 0 { // three numbers each
 		return nil, wire.ErrMalformed
 	}
 	first := wire.Reader{B: frames[0]}
