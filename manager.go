@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -149,12 +150,17 @@ func (m *Manager) Close() error {
 }
 
 // Name is the name of the manager's process.
-func (m *Manager) Name() string { return m.h.ref.Process }
+func (m *Manager) Name() string {
+	if m == nil || m.h == nil {
+		return ""
+	}
+	return m.h.ref.Process
+}
 
 // ID names the manager's process where it runs (see Process.ID), and PID is
 // its process id; "" and 0 in a process that did not make the manager.
 func (m *Manager) ID() string {
-	if m.child == nil {
+	if m == nil || m.child == nil {
 		return ""
 	}
 	return m.child.Job().ID()
@@ -162,7 +168,7 @@ func (m *Manager) ID() string {
 
 // PID is the manager's process id in its operating system; see ID.
 func (m *Manager) PID() int {
-	if m.child == nil {
+	if m == nil || m.child == nil {
 		return 0
 	}
 	return m.child.PID()
@@ -170,7 +176,7 @@ func (m *Manager) PID() int {
 
 // MarshalBinary gives the manager's name.
 func (m *Manager) MarshalBinary() ([]byte, error) {
-	if m.h == nil {
+	if m == nil || m.h == nil {
 		return nil, fmt.Errorf("fiber: the manager: %w", errEmptyHandle)
 	}
 	return m.h.marshal()
@@ -189,7 +195,12 @@ func (m *Manager) Travels() []any { return m.h.Travels() }
 // handle checks that the manager is one.
 func (m *Manager) handle() (*handle, error) {
 	if m == nil || m.h == nil {
-		return nil, fmt.Errorf("fiber: the manager is none; make one with fiber.NewManager")
+		return nil, fmt.Errorf("fiber: the manager: %w", errEmptyHandle)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, fmt.Errorf("fiber: the manager has ended: %w", ErrClosed)
 	}
 	return m.h, nil
 }
@@ -365,6 +376,7 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 		return nil, err
 	}
 	made, err := h.create(ctx, manager.New, typ.name, nil, frames)
+	runtime.KeepAlive(in) // what it names lives until the object has it
 	if err != nil {
 		return nil, err
 	}
@@ -395,6 +407,8 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 		return out, err
 	}
 	a, err := h.proc.home.Call(ctx, h.ref, manager.Call, args, frames, nil)
+	runtime.KeepAlive(h)  // the object, and those that the argument names,
+	runtime.KeepAlive(in) // live until it has answered
 	if err != nil {
 		return out, managerError("the object", err)
 	}
@@ -421,16 +435,22 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		fail(err)
 		return f
 	}
+	arrive := func(a home.Answer, err error) {
+		var out Out
+		if err != nil {
+			err = managerError("the object", err)
+		} else {
+			err = resultOf(method.key, a, &out)
+		}
+		f.resolve(out, err)
+		runtime.KeepAlive(h) // as in Call
+		runtime.KeepAlive(in)
+	}
 	w, err := h.proc.home.Begin(ctx, h.ref, manager.Call, args, frames, func(a home.Answer, err error) {
-		switch {
-		case err == nil:
-			var out Out
-			err := resultOf(method.key, a, &out)
-			f.resolve(out, err)
-		case waits(err):
-			go func() { fail(managerError("the object", err)) }()
-		default:
-			fail(managerError("the object", err))
+		if waits(err) || codec.Size(a.Value) > smallResult {
+			go arrive(a, err)
+		} else {
+			arrive(a, err)
 		}
 	})
 	if err != nil {
@@ -439,13 +459,17 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 	}
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
+			fail(ctx.Err()) // before the answer that says so
 			w.GiveUp()
-			fail(ctx.Err())
 		})
 		f.then(func() { stop() })
 	}
 	return f
 }
+
+// smallResult bounds the results that are decoded by the goroutine that reads
+// them, which other calls' results wait for.
+const smallResult = 16 << 10
 
 // waits says whether turning an error into the user's takes time.
 func waits(err error) bool {
@@ -474,7 +498,7 @@ func resultOf(method string, a home.Answer, out any) error {
 
 // MarshalBinary gives the object's name.
 func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
-	if p.h == nil {
+	if p == nil || p.h == nil {
 		return nil, fmt.Errorf("fiber: the proxy: %w", errEmptyHandle)
 	}
 	return p.h.marshal([]byte(typeName(reflect.TypeFor[T]()))...)
@@ -530,7 +554,10 @@ const exitWait = 5 * time.Second
 // runManager makes this process a manager until it is told to stop.
 func runManager(ctx context.Context, parent *launch.Parent, stop *stopping) int {
 	proc := current.Load()
-	service := manager.NewService(ctx, proc.home, manager.Options{Error: flatten, Panic: flattenPanic, Make: managed.Make})
+	service := manager.NewService(ctx, proc.home, manager.Options{Error: flatten, Panic: flattenPanic, Fits: proc.fits, Make: managed.Make,
+		Log: func(name string, failure *wire.Error) {
+			proc.node.Log.Warn("fiber: an object's Close failed", "type", name, "error", unflatten(failure))
+		}})
 	ref, err := proc.home.Make(service, true)
 	up := managerReady{Ref: ref}
 	if err != nil {

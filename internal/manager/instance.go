@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/home"
@@ -20,18 +21,23 @@ type instance struct {
 	object  any
 
 	mu      sync.Mutex
-	waiting []*call
-	calls   map[*home.Request]*call // running
+	calls   map[*home.Request]*call // waiting and running
+	waiting []*call                 // in the order in which they came
+	over    int                     // of these, those that were given up
+	running int
 	dropped bool
 	closed  bool
 }
 
+// call is a call of a method.
 type call struct {
-	r      *home.Request
-	method *Method
-	name   string
-	ctx    context.Context
-	cancel context.CancelFunc
+	r       *home.Request
+	method  *Method
+	name    string
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running bool
+	over    bool // given up before it began
 }
 
 // Serve takes a call.
@@ -53,27 +59,44 @@ func (o *instance) Serve(r *home.Request) {
 	}
 	c := &call{r: r, method: m, name: key}
 	c.ctx, c.cancel = context.WithCancel(o.service.ctx)
+	switch o.enter(c) {
+	case enterRun:
+		go o.run(c)
+	case enterGone:
+		c.cancel()
+		r.Fail(home.Gone, "")
+	}
+}
+
+// What becomes of a call that has come.
+const (
+	enterWait = iota
+	enterRun
+	enterGone
+)
+
+func (o *instance) enter(c *call) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.dropped {
-		c.cancel()
-		r.Fail(home.Gone, "")
-		return
+		return enterGone
 	}
-	if len(o.calls) > 0 && !o.typ.Concurrent {
-		o.waiting = append(o.waiting, c)
-		return
-	}
-	o.begin(c)
-	go o.run(c)
-}
-
-// begin enters a running call. The lock is held.
-func (o *instance) begin(c *call) {
 	if o.calls == nil {
 		o.calls = map[*home.Request]*call{}
 	}
 	o.calls[c.r] = c
+	if o.running > 0 && !o.typ.Concurrent {
+		o.waiting = append(o.waiting, c)
+		return enterWait
+	}
+	o.begin(c)
+	return enterRun
+}
+
+// begin makes a call a running one. The lock is held.
+func (o *instance) begin(c *call) {
+	c.running = true
+	o.running++
 }
 
 // run runs a call, and those that have come meanwhile, one after another.
@@ -91,15 +114,36 @@ func (o *instance) run(c *call) {
 	}()
 	for c != nil {
 		out, failure := o.invoke(c)
-		if failure != nil {
-			fail(c.r, failure)
-		} else {
-			// The object may change what its method has returned.
-			c.r.Reply(nil, home.Value{Frames: out}.Private().Frames)
-		}
+		o.answer(c, out, failure)
 		c.cancel()
 		c = o.next(c)
 	}
+}
+
+// answer gives the outcome of a call.
+func (o *instance) answer(c *call, out [][]byte, failure *wire.Error) {
+	if failure == nil {
+		if err := o.service.opts.Fits(out); err != nil {
+			failure = o.service.opts.Error(c.name, fmt.Errorf("the result: %w", err))
+		}
+	}
+	switch {
+	case failure == nil:
+		// The object may change what its method has returned.
+		c.r.Reply(nil, home.Value{Frames: out}.Private().Frames)
+	case failure.Canceled && o.ends():
+		c.r.Fail(home.Gone, "")
+	default:
+		fail(c.r, failure)
+	}
+}
+
+// ends says whether contexts of calls were cancelled since the object, or the
+// manager, ends.
+func (o *instance) ends() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.dropped || o.service.ctx.Err() != nil
 }
 
 // invoke calls a method.
@@ -121,31 +165,46 @@ func (o *instance) next(done *call) *call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.calls, done.r)
-	if len(o.waiting) == 0 {
-		o.end()
-		return nil
+	o.running--
+	for len(o.waiting) > 0 {
+		c := o.waiting[0]
+		o.waiting[0] = nil
+		o.waiting = o.waiting[1:]
+		if c.over {
+			o.over--
+			continue
+		}
+		o.begin(c)
+		return c
 	}
-	c := o.waiting[0]
-	o.waiting = o.waiting[1:]
-	o.begin(c)
-	return c
+	o.waiting = nil
+	o.end()
+	return nil
 }
 
 // GiveUp takes a waiting call out, and ends a running one's context.
 func (o *instance) GiveUp(r *home.Request) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if c := o.calls[r]; c != nil {
+	c := o.calls[r]
+	if c != nil {
+		if !c.running {
+			delete(o.calls, r)
+			o.remove(c)
+		}
 		c.cancel()
 	}
-	for i, c := range o.waiting {
-		if c.r == r {
-			c.cancel()
-			o.waiting = append(o.waiting[:i:i], o.waiting[i+1:]...)
-			break
-		}
-	}
+	o.mu.Unlock()
 	r.Fail(home.GivenUp, "")
+}
+
+// remove takes a call out of those that wait, in a time that does not depend
+// on their number. The lock is held.
+func (o *instance) remove(c *call) {
+	c.over, c.r = true, nil
+	if o.over++; o.over > len(o.waiting)/2 {
+		o.waiting = slices.DeleteFunc(o.waiting, func(c *call) bool { return c.over })
+		o.over = 0
+	}
 }
 
 // Left has nothing to do.
@@ -154,35 +213,42 @@ func (o *instance) Left(*home.Peer, bool) {}
 // Drop lets go of the object when its last call has ended.
 func (o *instance) Drop() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.dropped {
+		o.mu.Unlock()
 		return
 	}
 	o.dropped = true
-	for _, c := range o.calls {
+	var refused []*home.Request
+	for r, c := range o.calls {
 		c.cancel()
+		if !c.running {
+			delete(o.calls, r)
+			refused = append(refused, r)
+		}
 	}
-	for _, c := range o.waiting {
-		c.cancel()
-		c.r.Fail(home.Gone, "")
-	}
-	o.waiting = nil
+	o.waiting, o.over = nil, 0
 	o.end()
+	o.mu.Unlock()
+	for _, r := range refused {
+		r.Fail(home.Gone, "")
+	}
 }
 
 // end closes a dropped object that nobody uses any more. The lock is held.
 func (o *instance) end() {
-	if !o.dropped || o.closed || len(o.calls) > 0 {
+	if !o.dropped || o.closed || o.running > 0 {
 		return
 	}
 	o.closed = true
 	closer, ok := o.object.(io.Closer)
 	if !ok {
-		o.service.closing.Done()
+		o.service.done()
 		return
 	}
 	go func() {
-		defer o.service.closing.Done()
-		o.service.guard(o.name, closer.Close)
+		defer o.service.done()
+		if failure := o.service.guard(o.name, closer.Close); failure != nil {
+			o.service.opts.Log(o.name, failure)
+		}
 	}()
 }

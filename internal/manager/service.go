@@ -42,6 +42,10 @@ type Method struct {
 type Options struct {
 	Error func(fn string, err error) *wire.Error
 	Panic func(fn string, value any, stack []byte) *wire.Error
+	// Fits says why a result is too large for a message.
+	Fits func(frames [][]byte) error
+	// Log tells what nobody waits for: an object's Close that failed.
+	Log func(name string, failure *wire.Error)
 	// Make makes an object of Fiber's own.
 	Make func(h *home.Home, kind string, args []byte, values []home.Value) (home.Object, error)
 }
@@ -53,9 +57,10 @@ type Service struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	mu      sync.Mutex
-	closing sync.WaitGroup // objects that are not done with
-	given   map[*home.Request]context.CancelFunc
+	mu    sync.Mutex
+	given map[*home.Request]context.CancelFunc // of constructors that run
+	live  int                                  // constructors that run, and objects that are not done with
+	idle  chan struct{}                        // closed when there are none; nil until somebody waits
 }
 
 // NewService makes a service. Methods' contexts end with ctx.
@@ -83,6 +88,7 @@ func (s *Service) Serve(r *home.Request) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		s.mu.Lock()
 		s.given[r] = cancel
+		s.live++
 		s.mu.Unlock()
 		go s.make(ctx, r, name, t)
 	case Make:
@@ -115,11 +121,15 @@ func (s *Service) make(ctx context.Context, r *home.Request, name string, t *Typ
 	s.mu.Unlock()
 	cancel()
 	if failure != nil {
-		fail(r, failure)
+		if failure.Canceled && s.ctx.Err() != nil {
+			r.Fail(home.Gone, "")
+		} else {
+			fail(r, failure)
+		}
+		s.done()
 		return
 	}
 	o := &instance{service: s, typ: t, name: name, object: object}
-	s.closing.Add(1)
 	if !r.Wanted() {
 		o.Drop()
 		return
@@ -132,7 +142,7 @@ func (s *Service) name(r *home.Request, o home.Object) {
 	ref, err := s.home.Make(o, false)
 	if err != nil {
 		o.Drop()
-		fail(r, s.opts.Error("fiber.New", err))
+		r.Fail(home.Gone, "") // the manager ends
 		return
 	}
 	r.Reply(wire.AppendUvarint(nil, ref.Object), nil)
@@ -157,11 +167,29 @@ func (s *Service) Drop() { s.stop() }
 
 // Wait waits until the objects that were dropped are closed, or ctx ends.
 func (s *Service) Wait(ctx context.Context) {
-	done := make(chan struct{})
-	go func() { s.closing.Wait(); close(done) }()
+	s.mu.Lock()
+	if s.live == 0 {
+		s.mu.Unlock()
+		return
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
 	select {
-	case <-done:
+	case <-idle:
 	case <-ctx.Done():
+	}
+}
+
+// done tells that an object is done with.
+func (s *Service) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live--; s.live == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
 	}
 }
 
