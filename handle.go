@@ -147,6 +147,9 @@ func (h *handle) Travels() []any {
 	return []any{h}
 }
 
+// reference names the handle's object.
+func (h *handle) reference() home.Ref { return h.ref }
+
 // encode encodes a value that another process is to keep, with the names of
 // the objects in it.
 func encode(what string, v any) (home.Value, error) {
@@ -156,11 +159,17 @@ func encode(what string, v any) (home.Value, error) {
 	}
 	value := home.Value{Frames: frames}
 	for _, t := range travellers {
-		if h, ok := t.(*handle); ok {
-			value.Refs = append(value.Refs, h.ref)
+		if t, ok := t.(interface{ reference() home.Ref }); ok {
+			value.Refs = append(value.Refs, t.reference())
 		}
 	}
 	return value, nil
+}
+
+// fitsValue says whether a value, and what there is to say of it, is within
+// the size of a message.
+func (p *process) fitsValue(v home.Value) error {
+	return p.fitsSize(v.Size())
 }
 
 // forgetTransit lets go of all handles at a Shutdown.

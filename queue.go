@@ -191,7 +191,7 @@ func (q *SimpleQueue[T]) client(items ...home.Value) (*queueClient, error) {
 		return nil, fmt.Errorf("fiber: the queue: %w", errEmptyHandle)
 	}
 	for _, item := range items {
-		if err := q.h.proc.fits(item.Frames); err != nil {
+		if err := q.h.proc.fitsValue(item); err != nil {
 			return nil, fmt.Errorf("fiber: the item: %w", err)
 		}
 	}
