@@ -59,6 +59,7 @@ type Assign struct {
 	ParentPID   int
 	Host        string
 	Devices     []string // GPUs on loan
+	Rank, Size  int      // of a ring
 }
 
 // Done is how the assigned function, or an initializer, ended.
