@@ -16,7 +16,7 @@ const (
 	LockAcquire   byte = lockOps + iota // owner: wait for the lock; abandoned
 	LockTry                             // owner: whether it was free, abandoned
 	LockRelease                         // owner
-	LockReturn                          // owner, abandoned: release what came too late, or should not have come
+	LockReturn                          // owner, abandoned, whether altogether: release what came too late, or should not have come
 	LockForget                          // owner: it ends
 	LockCondition                       // a number for another condition
 	LockWait                            // owner, condition, wait: release, wait for a notice, acquire; abandoned, whether the wait was ended
@@ -60,9 +60,7 @@ func (l *lock) Serve(r *home.Request) {
 	}
 	var rest [2]uint64
 	switch r.Op {
-	case LockReturn:
-		rest[0] = args.Uvarint()
-	case LockWait, LockNotify:
+	case LockReturn, LockWait, LockNotify:
 		rest[0], rest[1] = args.Uvarint(), args.Uvarint()
 	}
 	l.mu.Lock()
@@ -94,6 +92,9 @@ func (l *lock) Serve(r *home.Request) {
 	case r.Op == LockReturn:
 		if held {
 			l.abandoned = l.abandoned || rest[0] == 1
+			if rest[1] == 1 {
+				l.count = 1
+			}
 			l.release()
 		}
 		r.Reply(nil, nil)
