@@ -19,14 +19,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/internal/home"
 )
 
 // testGrace is the suite's cancel_grace.
 const testGrace = 500 * time.Millisecond
 
+// testLapse is how long an object of the suite lives that nobody holds.
+const testLapse = 2 * time.Second
+
 // TestMain runs the tests in a process that Fiber starts again as its
 // children, and fails the run for whatever they leave behind.
 func TestMain(m *testing.M) {
+	home.Grace = testLapse
 	if name := os.Getenv(programKey); name != "" {
 		runProgram(name)
 	}

@@ -47,9 +47,9 @@ type Object interface {
 	Drop()
 }
 
-// grace is how long an object lives that nobody holds: its name may be on its
-// way to somebody.
-const grace = 10 * time.Second
+// Grace is how long an object lives that nobody holds: its name may be on its
+// way to somebody. Tests have less patience.
+var Grace = 10 * time.Second
 
 // lastWords bounds the goodbye to processes that do not read.
 const lastWords = time.Second
@@ -225,7 +225,7 @@ func (h *Home) leave(e *entry) {
 	if len(e.holders) > 0 || e.pinned || e.lapse != nil {
 		return
 	}
-	e.lapse = time.AfterFunc(grace, func() {
+	e.lapse = time.AfterFunc(Grace, func() {
 		h.mu.Lock()
 		gone := len(e.holders) == 0 && h.objects[e.id] == e
 		if gone {

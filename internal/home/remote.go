@@ -3,6 +3,7 @@ package home
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -116,6 +117,9 @@ func (r *remote) open(conn *transport.Conn) error {
 func (r *remote) end(err error, goodbye bool) {
 	h := r.home
 	ref := Ref{Endpoint: r.endpoint, Process: r.process}
+	if errors.Is(err, fs.ErrNotExist) {
+		goodbye = true // who ends as it should removes its socket
+	}
 	switch {
 	case goodbye:
 		err = ErrEnded
