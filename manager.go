@@ -211,10 +211,7 @@ func (m *Manager) make(ctx context.Context, kind string, args []byte, values ...
 	if err != nil {
 		return nil, err
 	}
-	packed, frames := []byte{0}, [][]byte(nil)
-	if len(values) > 0 {
-		packed, frames = home.PackValues(nil, values...)
-	}
+	packed, frames := home.PackValues(nil, values...)
 	return h.create(ctx, manager.Make, kind, append(packed, args...), frames)
 }
 
@@ -586,8 +583,8 @@ func runManager(ctx context.Context, parent *launch.Parent, stop *stopping) int 
 	}
 	grace, cancel := context.WithTimeout(context.Background(), proc.node.Config.ShutdownGrace/2)
 	defer cancel()
+	service.End(grace)
 	Shutdown(grace)
-	service.Wait(grace)
 	stop.conclude()
 	return 0
 }
