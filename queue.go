@@ -309,7 +309,7 @@ func (c *queueClient) drain() {
 			items[i] = p.item
 		}
 		for len(items) > 0 {
-			n := home.Fitting(items)
+			n := c.h.proc.home.Fitting(items)
 			err := c.send(context.Background(), items[:n])
 			for _, p := range batch[:n] {
 				p.done <- err
@@ -327,7 +327,7 @@ func (c *queueClient) send(ctx context.Context, items []home.Value) error {
 
 func (c *queueClient) putMany(ctx context.Context, items []home.Value) error {
 	for total := len(items); len(items) > 0; {
-		n := home.Fitting(items)
+		n := c.h.proc.home.Fitting(items)
 		if err := c.send(ctx, items[:n]); err != nil {
 			if sent := total - len(items); sent > 0 {
 				return fmt.Errorf("fiber: %d of %d items were put: %w", sent, total, err)

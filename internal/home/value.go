@@ -52,13 +52,24 @@ const (
 	MaxBytes  = 1 << 20
 )
 
-// Fitting says how many of the values, one at least, go into one message.
-func Fitting(values []Value) int {
+// overhead is the room that a message needs beside its values.
+const overhead = 1 << 10
+
+// Fitting says how many of the values, one at least, go into one message, when
+// messages are not bounded to less than MaxBytes.
+func Fitting(values []Value) int { return fitting(values, MaxBytes) }
+
+// Fitting is the same, with the bound that messages have.
+func (h *Home) Fitting(values []Value) int {
+	return fitting(values, min(MaxBytes, int(h.node.Config.MaxMessage)-overhead))
+}
+
+func fitting(values []Value, most int) int {
 	frames, bytes := 0, 0
 	for i, v := range values {
 		frames += len(v.Frames)
 		bytes += v.Size()
-		if i > 0 && (frames-i > MaxFrames || bytes > MaxBytes) {
+		if i > 0 && (frames-i > MaxFrames || bytes > most) {
 			return i
 		}
 	}

@@ -177,7 +177,7 @@ func (q *Queue) deliver() (moved bool) {
 			continue
 		}
 		items := q.items.front(g.max)
-		items = slices.Clone(items[:home.Fitting(items)])
+		items = slices.Clone(items[:q.home.Fitting(items)])
 		q.items.drop(len(items))
 		q.last++
 		q.out[q.last] = delivery{g.r.Peer, items}
