@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -46,7 +45,7 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 // ends, also before the call, the barrier is broken.
 func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
 	if err := ctx.Err(); err != nil { // the others are not to wait for this one
-		return 0, errors.Join(err, b.release(ctx, managed.BarrierAbort, nil))
+		return 0, both(err, b.release(ctx, managed.BarrierAbort, nil))
 	}
 	return b.number(ctx, managed.BarrierWait, nil)
 }

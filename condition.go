@@ -3,7 +3,6 @@ package fiber
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -64,7 +63,7 @@ var conditionWaits atomic.Uint64
 // Wait releases the lock, however often it was acquired, waits until somebody
 // notifies it, and acquires the lock as often again. Not to hold the lock is an
 // error. When ctx ends it acquires the lock, too, before it returns ctx's error;
-// if that takes more than 10 s, the error says so, and the lock is not held.
+// if that takes more than 5 s, the error says so, and the lock is not held.
 // With ErrAbandoned the lock is held.
 func (c *Condition) Wait(ctx context.Context) error {
 	if err := c.empty(); err != nil {
@@ -112,12 +111,12 @@ func (c *Condition) Wait(ctx context.Context) error {
 	in := wire.Reader{B: o.a.Args}
 	err = abandoned(c.what(), &in)
 	if in.Uvarint() == 1 && ctx.Err() != nil {
-		return errors.Join(ctx.Err(), err)
+		return both(ctx.Err(), err)
 	}
 	return err
 }
 
-const reacquireTime = 10 * time.Second
+const reacquireTime = 5 * time.Second
 
 // WaitFor waits until ready says so, which it asks with the lock held, now and
 // after each notice. It ends with an error of ready or of Wait; see there for

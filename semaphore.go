@@ -104,6 +104,6 @@ func (p *permits[N]) With(ctx context.Context, fn func(context.Context) error) (
 	if err := p.Acquire(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.Release(ctx)) }()
+	defer func() { err = both(err, p.Release(ctx)) }()
 	return fn(ctx)
 }

@@ -121,10 +121,18 @@ func (m *mutex[N]) Release(ctx context.Context) error {
 func (m *mutex[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
 	if err := m.Acquire(ctx); err != nil {
 		if errors.Is(err, ErrAbandoned) {
-			err = errors.Join(err, m.release(ctx, managed.LockReturn, m.owner(managed.LockForget, 1, 0)))
+			err = both(err, m.release(ctx, managed.LockReturn, m.owner(managed.LockForget, 1, 0)))
 		}
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Release(ctx)) }()
+	defer func() { err = both(err, m.Release(ctx)) }()
 	return fn(ctx)
+}
+
+// both is two errors, of which the second most often is none.
+func both(err, another error) error {
+	if another == nil {
+		return err
+	}
+	return errors.Join(err, another)
 }
