@@ -15,6 +15,7 @@ import (
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/pipe"
 )
 
 // InitOption is an option of Main and Init: a Config.
@@ -152,6 +153,7 @@ func Shutdown(ctx context.Context) error {
 		return nil
 	}
 	err := p.node.Shutdown(ctx)
+	pipe.LeaveAll(p.home)
 	p.home.Close()
 	forgetTransit()
 	current.CompareAndSwap(p, nil)
