@@ -113,8 +113,12 @@ func (o *instance) run(c *call) {
 		}
 	}()
 	for c != nil {
-		out, failure := o.invoke(c)
-		o.answer(c, out, failure)
+		if c.ctx.Err() != nil { // the manager ends, or it was given up just now
+			c.r.Fail(home.Gone, "")
+		} else {
+			out, failure := o.invoke(c)
+			o.answer(c, out, failure)
+		}
 		c.cancel()
 		c = o.next(c)
 	}
@@ -218,19 +222,24 @@ func (o *instance) Drop() {
 		return
 	}
 	o.dropped = true
-	var refused []*home.Request
+	var waiting, running []*call
 	for r, c := range o.calls {
-		c.cancel()
-		if !c.running {
+		if c.running {
+			running = append(running, c)
+		} else {
 			delete(o.calls, r)
-			refused = append(refused, r)
+			waiting = append(waiting, c)
 		}
 	}
 	o.waiting, o.over = nil, 0
 	o.end()
 	o.mu.Unlock()
-	for _, r := range refused {
-		r.Fail(home.Gone, "")
+	for _, c := range waiting {
+		c.r.Fail(home.Gone, "")
+		c.cancel()
+	}
+	for _, c := range running {
+		c.cancel()
 	}
 }
 
