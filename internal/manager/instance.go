@@ -190,15 +190,15 @@ func (o *instance) next(done *call) *call {
 func (o *instance) GiveUp(r *home.Request) {
 	o.mu.Lock()
 	c := o.calls[r]
-	if c != nil {
-		if !c.running {
-			delete(o.calls, r)
-			o.remove(c)
-		}
-		c.cancel()
+	if c != nil && !c.running {
+		delete(o.calls, r)
+		o.remove(c)
 	}
 	o.mu.Unlock()
-	r.Fail(home.GivenUp, "")
+	r.Fail(home.GivenUp, "") // before the method answers because of it
+	if c != nil {
+		c.cancel()
+	}
 }
 
 // remove takes a call out of those that wait, in a time that does not depend
