@@ -436,13 +436,13 @@ func TestRingCancelledWhileStarting(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(context.Background(), after)
-		require.Equal(t, context.DeadlineExceeded, fiber.NewRing(3, heedless).Run(ctx, none{}))
+		require.Equal(t, context.DeadlineExceeded, fiber.NewRing(3, heedlessRing).Run(ctx, none{}))
 		cancel()
 	}
 }
 
-// heedless is a ring that does not look at its context.
-var heedless = fiber.RegisterRing("heedless", nil, func(context.Context, *fiber.RingNode, none) error {
+// heedlessRing is one that does not look at its context.
+var heedlessRing = fiber.RegisterRing("heedless", nil, func(context.Context, *fiber.RingNode, none) error {
 	time.Sleep(time.Hour)
 	return nil
 })
@@ -452,7 +452,7 @@ func TestHeedlessRanksAreKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	begun := time.Now()
-	require.Equal(t, context.DeadlineExceeded, fiber.NewRing(2, heedless).Run(ctx, none{}))
+	require.Equal(t, context.DeadlineExceeded, fiber.NewRing(2, heedlessRing).Run(ctx, none{}))
 	require.Greater(t, time.Since(begun), time.Second+testGrace/2)
 	require.Less(t, time.Since(begun), time.Second+testGrace+5*time.Second)
 }
@@ -480,7 +480,7 @@ func TestRingsBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "fiber: NewRing: the function is nil")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.Equal(t, context.Canceled, fiber.NewRing(2, heedless).Run(ctx, none{}))
+	require.Equal(t, context.Canceled, fiber.NewRing(2, heedlessRing).Run(ctx, none{}))
 
 	require.Nil(t, new(fiber.RingError).Err)
 	for what, register := range map[string]func(){
@@ -545,7 +545,7 @@ func TestRingInAChild(t *testing.T) {
 
 var _ = mainProgram("ring", func(ctx context.Context) error {
 	fmt.Println("started")
-	return fiber.NewRing(4, heedless).Run(ctx, none{})
+	return fiber.NewRing(4, heedlessRing).Run(ctx, none{})
 })
 
 func TestKilledMasterLeavesNoRing(t *testing.T) {
