@@ -212,6 +212,7 @@ func TestNamesInValues(t *testing.T) {
 	send := func(op byte, args []byte, values ...home.Value) string {
 		args, frames := managed.Pack(args, values...)
 		r := u.Reply(u.Ask(b.id, op, args, frames...))
+		u.Settled() // what was freed is let go of after the answer
 		if r.Code != 0 {
 			return said(r)
 		}
