@@ -16,6 +16,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/pipe"
 )
 
 // InitOption is an option of Main and Init: a Config.
@@ -153,6 +154,7 @@ func Shutdown(ctx context.Context) error {
 		return nil
 	}
 	err := p.node.Shutdown(ctx)
+	pipe.LeaveAll(p.home)
 	p.home.Close()
 	forgetTransit()
 	current.CompareAndSwap(p, nil)

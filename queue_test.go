@@ -214,17 +214,23 @@ func TestSlowConsumerDoesNotHoard(t *testing.T) {
 func TestItemOfAKilledConsumerGoesBackToTheFront(t *testing.T) {
 	t.Parallel()
 	q := newQueue[parcel](t)
-	up := newQueue[parcel](t)
-	p := fiber.NewProcess(waitingInGet, [2]*fiber.SimpleQueue[parcel]{q, up})
+	p := fiber.NewProcess(takeParcels, taking{Queue: q, N: 1})
 	begin(t, p)
-	_, err := up.Get(soon(t))
-	require.NoError(t, err)
 	pid := p.PID()
-	eventually(t, patience, func() bool { return halt(pid) }, "it is stopped")
-	require.NoError(t, q.PutMany(soon(t), []parcel{{0, 0}, {0, 1}, {0, 2}}))
-	n, err := q.Len(soon(t))
-	require.NoError(t, err)
-	require.Equal(t, 2, n, "the stopped process was to have the first")
+	eventually(t, patience, func() bool {
+		if !halt(pid) {
+			return false
+		}
+		require.NoError(t, q.PutMany(soon(t), []parcel{{0, 0}, {0, 1}, {0, 2}}))
+		n, err := q.Len(soon(t))
+		require.NoError(t, err)
+		if n == 3 { // it did not wait in Get yet
+			_, err := q.GetMany(soon(t), 3)
+			require.NoError(t, err)
+			require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
+		}
+		return n == 2
+	}, "the stopped process is handed an item")
 	require.NoError(t, p.Kill())
 	eventually(t, patience, func() bool {
 		n, err := q.Len(soon(t))
@@ -242,27 +248,6 @@ func halt(pid int) bool {
 	f := stat(pid)
 	return len(f) > 0 && f[0] == "T"
 }
-
-// waitingInGet waits in Get, and says that it is about to. The queue hands out
-// nothing before it is asked, so what it hands out shows that it was.
-var waitingInGet = fiber.Register("waitingInGet", func(ctx context.Context, w [2]*fiber.SimpleQueue[parcel]) (none, error) {
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := w[0].Get(ctx)
-		waiting <- err
-	}()
-	// A request that is answered behind the Get shows that the Get is there.
-	for range 20 {
-		runtime.Gosched()
-		if _, err := w[0].Len(ctx); err != nil {
-			return none{}, err
-		}
-	}
-	if err := w[1].Put(ctx, parcel{}); err != nil {
-		return none{}, err
-	}
-	return none{}, <-waiting
-})
 
 func TestQueueWithCapacity(t *testing.T) {
 	t.Parallel()

@@ -197,8 +197,9 @@ func (e everything) use(ctx context.Context) map[string]error {
 	nothing := func(context.Context) error { return nil }
 	said["Lock"] = e.Lock.With(ctx, nothing)
 	said["RLock"] = e.RLock.With(ctx, nothing)
-	_, said["RLock.TryAcquire"] = e.RLock.TryAcquire(ctx)
-	if said["RLock.TryAcquire"] == nil {
+	took, err := e.RLock.TryAcquire(ctx)
+	said["RLock.TryAcquire"] = err
+	if took {
 		said["RLock.Release"] = e.RLock.Release(ctx)
 	}
 	said["Semaphore"] = e.Semaphore.With(ctx, nothing)

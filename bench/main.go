@@ -25,7 +25,7 @@ func main() {
 	fiber.Main(run)
 }
 
-var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows, pipeRows, managerRows)
+var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows, pipeRows, managerRows, ringRows)
 
 func run(ctx context.Context) error {
 	now := time.Now()

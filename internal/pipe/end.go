@@ -22,7 +22,7 @@ const (
 	claim    byte = iota // make me the owner; the answer is the new generation, and how much of what was sent is not read
 	send                 // an item, for the other end
 	read                 // so many items were read
-	depart               // the end's name is about to be sent to somebody
+	depart               // so many items were read; the end's name is about to be sent to somebody
 	stay                 // it was not sent after all
 	leave                // the owner's last word: so many more items were read
 	closeEnd             // the owner's last word: nobody is to have it after me
@@ -110,6 +110,7 @@ func (e *End) Serve(r *home.Request) {
 	case read:
 		e.read(args.Int())
 	case depart:
+		e.read(args.Int())
 		e.tickets++
 	case stay:
 		e.tickets--
@@ -224,12 +225,12 @@ func (e *End) Left(p *home.Peer, _ bool) {
 	}
 }
 
-// Drop closes the end.
+// Drop closes the end; its owner, if there is one, may read what it has got.
 func (e *End) Drop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.live() {
-		e.owner.Notify(e.id, moved, binary.AppendUvarint(nil, e.gen))
+		e.owner.Notify(e.id, ended, binary.AppendUvarint(nil, e.gen))
 	}
 	e.close()
 }

@@ -294,8 +294,10 @@ func (p *Port) Depart() (gen uint64, err error) {
 	}
 	p.busy++
 	gen = p.gen
+	args := binary.AppendUvarint(binary.AppendUvarint(nil, gen), uint64(p.read))
+	p.read, p.bytes = 0, 0
 	p.mu.Unlock()
-	p.home.Post(p.ref, depart, binary.AppendUvarint(nil, gen))
+	p.home.Post(p.ref, depart, args)
 	p.mu.Lock()
 	p.done()
 	return gen, nil

@@ -73,3 +73,21 @@ func (w *watch) notice(op byte, args []byte, value [][]byte) {
 		p.notice(op, args, value)
 	}
 }
+
+// LeaveAll ends the use of all ends in this process: those that are on their
+// way to somebody are theirs, and what was read here is not read again.
+func LeaveAll(h *home.Home) {
+	watches.Lock()
+	var ports []*Port
+	for key, w := range watches.m {
+		if key.home == h {
+			w.mu.Lock()
+			ports = append(ports, w.ports...)
+			w.mu.Unlock()
+		}
+	}
+	watches.Unlock()
+	for _, p := range ports {
+		p.Leave()
+	}
+}

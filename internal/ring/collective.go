@@ -26,10 +26,14 @@ const (
 var names = [...]string{AllReduce: "AllReduce", Broadcast: "Broadcast", AllGather: "AllGather",
 	ReduceScatter: "ReduceScatter", Barrier: "Barrier", Start: "the ring's function"}
 
-// segmentSize is the bytes of one message: small enough to stay in the
-// processor's cache until it is added, and large enough that the calls for it
-// cost little.
-const segmentSize = 128 << 10
+// The bytes of one message: large enough that the calls for it cost little, and
+// small enough that a part has some, and that one stays in the processor's
+// cache until it is added.
+const (
+	leastSegment = 32 << 10
+	mostSegment  = 512 << 10
+	segments     = 8 // of a part, unless these bounds say otherwise
+)
 
 // Vector is the numbers of a collective, as bytes.
 type Vector struct {
@@ -55,7 +59,8 @@ func Part(count, k, n int) (lo, hi int) {
 // A collective is in progress.
 type collective struct {
 	*Node
-	vector Vector
+	vector  Vector
+	segment int // bytes
 }
 
 // Do does a collective together with the other ranks: what, its numbers, and
@@ -82,7 +87,7 @@ func (n *Node) Do(ctx context.Context, what, op byte, root int, v Vector) error 
 	err := ctx.Err()
 	if err == nil && n.opts.Size > 1 {
 		stop := context.AfterFunc(ctx, n.hangUp)
-		err = (&collective{n, v}).run(&head)
+		err = (&collective{n, v, n.segmentOf(len(v.Bytes))}).run(&head)
 		if !stop() {
 			err = ctx.Err() // it hangs up, in the middle of whatever comes next
 		}
@@ -101,6 +106,12 @@ func (n *Node) Do(ctx context.Context, what, op byte, root int, v Vector) error 
 		return err
 	}
 	return n.failure()
+}
+
+// segmentOf is the size of the segments of a vector of so many bytes.
+func (n *Node) segmentOf(size int) int {
+	s := min(max(size/n.opts.Size/segments, leastSegment), mostSegment)
+	return min(s, int(min(n.opts.MaxMessage, mostSegment))) &^ 7
 }
 
 // hangUp ends the connections that collectives use.
@@ -291,7 +302,7 @@ func (c *collective) recv(segment []byte) error {
 
 // reduce adds what comes to a segment.
 func (c *collective) reduce(segment []byte, last bool) error {
-	if c.scratch == nil {
+	if len(c.scratch) < len(segment) {
 		c.scratch = make([]byte, c.segment)
 	}
 	scratch := c.scratch[:len(segment)]

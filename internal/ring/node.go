@@ -69,7 +69,7 @@ type Node struct {
 
 // New makes a node, which has no connections before Join.
 func New(opts Options) *Node {
-	n := &Node{opts: opts, segment: int(min(segmentSize, opts.MaxMessage)) &^ 7, table: make(chan []wire.Member, 1), broken: make(chan struct{}), over: make(chan struct{}),
+	n := &Node{opts: opts, table: make(chan []wire.Member, 1), broken: make(chan struct{}), over: make(chan struct{}),
 		rightEnded:  make(chan struct{}),
 		releasePort: func() {}}
 	n.Left = newNeighbour(n, (opts.Rank+opts.Size-1)%opts.Size)
