@@ -28,10 +28,6 @@ const testGrace = 500 * time.Millisecond
 // testLapse is how long an object of the suite lives that nobody holds.
 const testLapse = 2 * time.Second
 
-// backendKey names the backend that the tests run on; local when it is not
-// set.
-const backendKey = "FIBER_TEST_BACKEND"
-
 // TestMain runs the tests in a process that Fiber starts again as its
 // children, and fails the run for whatever they leave behind.
 func TestMain(m *testing.M) {
@@ -47,7 +43,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		os.Setenv(dirKey, dir)
-		if b := os.Getenv(backendKey); b != "" {
+		if b := os.Getenv(backendKey); b != "" && b != "local" {
 			elsewhere(b, dir)
 		}
 	}
@@ -67,21 +63,6 @@ func TestMain(m *testing.M) {
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
-}
-
-// elsewhere has the tests, and the programs that they start, run on another
-// backend, whose children have the tests' temporary files.
-func elsewhere(backend, dir string) {
-	files := filepath.Join(dir, "files")
-	syscall.Umask(0) // its children are other users
-	if err := os.Mkdir(files, 0o777); err != nil {
-		panic(err)
-	}
-	for key, value := range map[string]string{
-		"FIBER_BACKEND": backend, "TMPDIR": files, "FIBER_DOCKER_VOLUMES": files + ":" + files,
-	} {
-		os.Setenv(key, value)
-	}
 }
 
 // leaks lists what is left after Shutdown.
@@ -233,19 +214,19 @@ type none struct{}
 var (
 	square = fiber.Register("square", func(_ context.Context, x int) (int, error) { return x * x, nil })
 
-	getpid = fiber.Register("getpid", func(context.Context, none) (int, error) { return os.Getpid(), nil })
+	getpid = fiber.Register("getpid", func(context.Context, none) (int, error) { return self(), nil })
 
 	// nap sleeps without looking at its context and gives its process's id.
 	nap = fiber.Register("nap", func(_ context.Context, d time.Duration) (int, error) {
 		time.Sleep(d)
-		return os.Getpid(), nil
+		return self(), nil
 	})
 
 	// rest sleeps until its context ends.
 	rest = fiber.Register("rest", func(ctx context.Context, d time.Duration) (int, error) {
 		select {
 		case <-time.After(d):
-			return os.Getpid(), nil
+			return self(), nil
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
@@ -253,7 +234,7 @@ var (
 
 	// mark appends a line to a file.
 	mark = fiber.Register("mark", func(_ context.Context, m marking) (int, error) {
-		return os.Getpid(), m.append()
+		return self(), m.append()
 	})
 
 	exit = fiber.Register("exit", func(_ context.Context, code int) (none, error) {
@@ -295,7 +276,7 @@ func lines(t testing.TB, file string) []string {
 	return strings.Fields(string(b))
 }
 
-func tempFile(t testing.TB) string { return filepath.Join(t.TempDir(), "file") }
+func tempFile(t testing.TB) string { return filepath.Join(openDir(t), "file") }
 
 // goroutine names the calling goroutine.
 func goroutine() string {

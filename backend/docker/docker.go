@@ -100,6 +100,19 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	if err != nil {
 		return nil, err
 	}
+	j, err := b.start(ctx, e, img, spec)
+	if errdefs.IsNotFound(err) && ctx.Err() == nil { // somebody has removed the image since
+		b.forgetImages()
+		if img, err = b.image(ctx, e, spec.Executable); err != nil {
+			return nil, err
+		}
+		j, err = b.start(ctx, e, img, spec)
+	}
+	return j, err
+}
+
+// start makes a container and starts it; after an error nothing is left of it.
+func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backend.JobSpec) (*job, error) {
 	config, host := b.container(e, img, spec)
 	// An engine that has begun to make a container goes on doing so when
 	// nobody waits any more. So it is waited for, and undone.

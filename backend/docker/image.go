@@ -9,10 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	dockerimage "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/errdefs"
@@ -81,10 +85,65 @@ func (e *engine) existing(ctx context.Context, name, executable string) (prepare
 		return prepared{}, refusal{fmt.Errorf("image %s is for %s/%s, and the engine runs %s/%s", name, found.Os, found.Architecture, e.os, e.arch)}
 	}
 	img := prepared{name: found.ID}
-	if found.Config == nil || len(found.Config.Entrypoint) == 0 {
-		img.copied, img.entrypoint = self(executable), []string{copiedTo}
+	if found.Config != nil && len(found.Config.Entrypoint) > 0 {
+		its, err := e.isProgram(ctx, found.ID, found.Config.Entrypoint[0])
+		if err != nil {
+			return prepared{}, fmt.Errorf("image %s: %w", name, err)
+		}
+		if its {
+			return img, nil
+		}
 	}
+	if executable == "" && (runtime.GOOS != e.os || runtime.GOARCH != e.arch) {
+		return prepared{}, refusal{fmt.Errorf("image %s has no program as its entrypoint, and this one is for %s/%s; set FIBER_EXECUTABLE to a build for %s/%s",
+			name, runtime.GOOS, runtime.GOARCH, e.os, e.arch)}
+	}
+	img.copied, img.entrypoint = self(executable), []string{copiedTo}
 	return img, nil
+}
+
+// headSize is how much of a file says what it is.
+const headSize = 64 << 10
+
+// isProgram says whether an image's entrypoint is a Go program, which then
+// should be this one: the handshake compares the builds. A shell, or a script,
+// is none, and the executable is put beside it.
+func (e *engine) isProgram(ctx context.Context, image, path string) (bool, error) {
+	if !strings.HasPrefix(path, "/") {
+		return false, nil
+	}
+	probe, err := e.ContainerCreate(ctx, &container.Config{Image: image, Labels: map[string]string{labelMaster: master()}}, nil, nil, nil, "")
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
+		defer cancel()
+		e.remove(undo, probe.ID)
+	}()
+	for range 8 { // links
+		archive, about, err := e.CopyFromContainer(ctx, probe.ID, path)
+		if errdefs.IsNotFound(err) {
+			return false, refusal{fmt.Errorf("its entrypoint %s is not in it", path)}
+		}
+		if err != nil {
+			return false, err
+		}
+		if about.Mode&os.ModeSymlink != 0 {
+			archive.Close()
+			path = about.LinkTarget
+			continue
+		}
+		defer archive.Close()
+		files := tar.NewReader(archive)
+		if _, err := files.Next(); err != nil {
+			return false, err
+		}
+		head, err := io.ReadAll(io.LimitReader(files, headSize))
+		// The note that the Go linker leaves: its type, 4, and its name.
+		return bytes.HasPrefix(head, []byte("\x7fELF")) && bytes.Contains(head, []byte("\x04\x00\x00\x00Go\x00\x00")), err
+	}
+	return false, nil
 }
 
 func (e *engine) pull(ctx context.Context, name string) error {
@@ -187,5 +246,38 @@ func (e *engine) made(ctx context.Context, executable, base string) (prepared, e
 	if err := followed(loaded.Body, func() {}); err != nil {
 		return prepared{}, fmt.Errorf("giving the engine the image %s: %w", img.Name(), err)
 	}
+	e.forgetOld(ctx, img.Repository())
 	return prepared{name: img.Name()}, nil
+}
+
+// imagesKept is how many builds of a program the engine keeps, so that some
+// programs of one name can take turns.
+const imagesKept = 4
+
+// forgetOld removes the images of a program's older builds. What a container
+// uses stays.
+func (e *engine) forgetOld(ctx context.Context, repository string) {
+	all, err := e.ImageList(ctx, dockerimage.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", repository), filters.Arg("label", image.Label))})
+	if err != nil || len(all) <= imagesKept {
+		return
+	}
+	tagged := map[string]time.Time{}
+	for _, old := range all {
+		if details, err := e.ImageInspect(ctx, old.ID); err == nil {
+			tagged[old.ID] = details.Metadata.LastTagTime
+		}
+	}
+	slices.SortFunc(all, func(a, b dockerimage.Summary) int { return tagged[b.ID].Compare(tagged[a.ID]) })
+	for _, old := range all[imagesKept:] {
+		for _, tag := range old.RepoTags {
+			e.ImageRemove(ctx, tag, dockerimage.RemoveOptions{})
+		}
+	}
+}
+
+// forgetImages has images prepared once more: somebody has removed one.
+func (b *Backend) forgetImages() {
+	b.images.preparing.Lock()
+	defer b.images.preparing.Unlock()
+	clear(b.images.ready)
 }

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -209,14 +208,21 @@ func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 		j.mu.Unlock()
 	}
 	err := j.engine.ContainerKill(ctx, j.id, name)
+	// A paused container takes a signal only when it goes on; some engines say
+	// so, others do not.
+	if (err == nil || errdefs.IsConflict(err)) && j.paused(ctx) {
+		j.engine.ContainerUnpause(ctx, j.id)
+		err = j.engine.ContainerKill(ctx, j.id, name)
+	}
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) { // conflict: it does not run
 		return fmt.Errorf("fiber: signalling %s (container %s): %w", j.name, j.ID(), err)
 	}
-	if sig == backend.Terminate {
-		// A paused container takes the signal only when it goes on.
-		j.engine.ContainerUnpause(ctx, j.id)
-	}
 	return nil
+}
+
+func (j *job) paused(ctx context.Context) bool {
+	details, err := j.engine.ContainerInspect(ctx, j.id)
+	return err == nil && details.State.Paused
 }
 
 func (j *job) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
@@ -229,13 +235,9 @@ func (j *job) Remove(ctx context.Context) error {
 	select {
 	case <-j.died:
 	default:
-		j.mu.Lock()
-		j.killed = true
-		j.mu.Unlock()
-		// What is only killed is paused for ever if it is paused.
 		if err := j.Signal(ctx, backend.Kill); err != nil {
-			if err := j.engine.remove(ctx, j.id); err != nil {
-				return errors.Join(err)
+			if j.engine.remove(ctx, j.id) != nil {
+				return err
 			}
 		}
 	}

@@ -117,6 +117,9 @@ func Report(ctx context.Context) (*Parent, error) {
 		if err := wire.Unpack(frames, &refuse); err != nil {
 			return nil, err
 		}
+		if refuse.Reason == "" { // it is not expected any more
+			return nil, ErrParentGone
+		}
 		return nil, errors.New(refuse.Reason)
 	default:
 		return nil, fmt.Errorf("%w: %v instead of an assignment", wire.ErrMalformed, kind)
@@ -141,7 +144,7 @@ func (e *UnreachableError) ExitCode() int { return unreachableCode }
 
 const (
 	// dialTimeout bounds the dialling of the parent.
-	dialTimeout = 8 * time.Second
+	dialTimeout = 7 * time.Second
 	// dialPause is between two tries: a network may be up a moment later than
 	// the process.
 	dialPause = 100 * time.Millisecond

@@ -161,7 +161,7 @@ func (r *reach) receive(open context.Context, conn *transport.Conn) {
 	default: // not expected, or here already
 	}
 	r.mu.Unlock()
-	conn.Post(wire.MustPack(wire.KindRefuse, wire.Refuse{Reason: "fiber: no process is expected by that id"})...)
+	conn.Post(wire.MustPack(wire.KindRefuse, wire.Refuse{})...)
 	flush, flushed := context.WithTimeout(open, time.Second)
 	defer flushed()
 	conn.Flush(flush)
