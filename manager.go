@@ -434,10 +434,13 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 	}
 	arrive := func(a home.Answer, err error) {
 		var out Out
-		if err != nil {
-			err = managerError("the object", err)
-		} else {
+		switch {
+		case err == nil:
 			err = resultOf(method.key, a, &out)
+		case ctx.Err() != nil:
+			err = ctx.Err()
+		default:
+			err = managerError("the object", err)
 		}
 		f.resolve(out, err)
 		runtime.KeepAlive(h) // as in Call
@@ -456,8 +459,8 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 	}
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
-			fail(ctx.Err()) // before the answer that says so
-			w.GiveUp()
+			w.GiveUp() // before anybody hears of it
+			fail(ctx.Err())
 		})
 		f.then(func() { stop() })
 	}

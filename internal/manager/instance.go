@@ -138,8 +138,8 @@ func (o *instance) answer(c *call, out [][]byte, failure *wire.Error) {
 	}
 }
 
-// ends says whether contexts of calls were cancelled since the object, or the
-// manager, ends.
+// ends says whether the contexts of calls were cancelled since the object, or
+// its manager, ends.
 func (o *instance) ends() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -242,11 +242,11 @@ func (o *instance) end() {
 	o.closed = true
 	closer, ok := o.object.(io.Closer)
 	if !ok {
-		o.service.done()
+		o.service.done(o)
 		return
 	}
 	go func() {
-		defer o.service.done()
+		defer o.service.done(o)
 		if failure := o.service.guard(o.name, closer.Close); failure != nil {
 			o.service.opts.Log(o.name, failure)
 		}

@@ -57,15 +57,16 @@ type Service struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	mu    sync.Mutex
-	given map[*home.Request]context.CancelFunc // of constructors that run
-	live  int                                  // constructors that run, and objects that are not done with
-	idle  chan struct{}                        // closed when there are none; nil until somebody waits
+	mu      sync.Mutex
+	ended   bool
+	given   map[*home.Request]context.CancelFunc // of constructors that run
+	objects map[*instance]struct{}               // that are not done with
+	idle    chan struct{}                        // closed when there are none of both any more; nil until somebody waits
 }
 
 // NewService makes a service. Methods' contexts end with ctx.
 func NewService(ctx context.Context, h *home.Home, opts Options) *Service {
-	s := &Service{home: h, opts: opts, given: map[*home.Request]context.CancelFunc{}}
+	s := &Service{home: h, opts: opts, given: map[*home.Request]context.CancelFunc{}, objects: map[*instance]struct{}{}}
 	s.ctx, s.stop = context.WithCancel(ctx)
 	return s
 }
@@ -86,11 +87,12 @@ func (s *Service) Serve(r *home.Request) {
 			return
 		}
 		ctx, cancel := context.WithCancel(s.ctx)
-		s.mu.Lock()
-		s.given[r] = cancel
-		s.live++
-		s.mu.Unlock()
-		go s.make(ctx, r, name, t)
+		if !s.enter(r, cancel) {
+			cancel()
+			r.Fail(home.Gone, "")
+			return
+		}
+		go s.make(ctx, cancel, r, name, t)
 	case Make:
 		values, err := home.UnpackValues(&args, r.Value)
 		if err != nil {
@@ -108,33 +110,47 @@ func (s *Service) Serve(r *home.Request) {
 	}
 }
 
+// enter makes a constructor a running one, unless the service has ended.
+func (s *Service) enter(r *home.Request, cancel context.CancelFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.given[r] = cancel
+	}
+	return !s.ended
+}
+
 // make runs a type's constructor.
-func (s *Service) make(ctx context.Context, r *home.Request, name string, t *Type) {
+func (s *Service) make(ctx context.Context, cancel context.CancelFunc, r *home.Request, name string, t *Type) {
 	var object any
 	failure := s.guard(name, func() (err error) {
 		object, err = t.New(ctx, r.Value)
 		return err
 	})
+	var o *instance
 	s.mu.Lock()
-	cancel := s.given[r]
+	ended := s.ended
 	delete(s.given, r)
+	if failure == nil {
+		o = &instance{service: s, typ: t, name: name, object: object}
+		s.objects[o] = struct{}{}
+	}
+	s.rest()
 	s.mu.Unlock()
 	cancel()
-	if failure != nil {
-		if failure.Canceled && s.ctx.Err() != nil {
-			r.Fail(home.Gone, "")
-		} else {
-			fail(r, failure)
-		}
-		s.done()
-		return
-	}
-	o := &instance{service: s, typ: t, name: name, object: object}
-	if !r.Wanted() {
+	switch {
+	case failure != nil && failure.Canceled && ended:
+		r.Fail(home.Gone, "")
+	case failure != nil:
+		fail(r, failure)
+	case ended:
 		o.Drop()
-		return
+		r.Fail(home.Gone, "")
+	case !r.Wanted():
+		o.Drop()
+	default:
+		s.name(r, o)
 	}
-	s.name(r, o)
 }
 
 // name makes an object known and answers with its name.
@@ -162,34 +178,49 @@ func (s *Service) GiveUp(r *home.Request) {
 // Left has nothing to do: a manager lives until it is closed.
 func (s *Service) Left(*home.Peer, bool) {}
 
-// Drop ends the contexts of all calls.
-func (s *Service) Drop() { s.stop() }
+// Drop has nothing to do: see End.
+func (s *Service) Drop() {}
 
-// Wait waits until the objects that were dropped are closed, or ctx ends.
-func (s *Service) Wait(ctx context.Context) {
+// End ends the contexts of all that runs, and returns when it has, and the
+// objects are closed, or when ctx ends. No call begins any more.
+func (s *Service) End(ctx context.Context) {
 	s.mu.Lock()
-	if s.live == 0 {
-		s.mu.Unlock()
-		return
+	s.ended = true
+	var objects []*instance
+	for o := range s.objects {
+		objects = append(objects, o)
 	}
 	if s.idle == nil {
 		s.idle = make(chan struct{})
+		s.rest()
 	}
-	idle := s.idle
 	s.mu.Unlock()
+	s.stop()
+	for _, o := range objects {
+		o.Drop()
+	}
 	select {
-	case <-idle:
+	case <-s.idle:
 	case <-ctx.Done():
 	}
 }
 
 // done tells that an object is done with.
-func (s *Service) done() {
+func (s *Service) done(o *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live--; s.live == 0 && s.idle != nil {
-		close(s.idle)
-		s.idle = nil
+	delete(s.objects, o)
+	s.rest()
+}
+
+// rest tells End that nothing is left. The lock is held.
+func (s *Service) rest() {
+	if s.idle != nil && len(s.given) == 0 && len(s.objects) == 0 {
+		select {
+		case <-s.idle:
+		default:
+			close(s.idle)
+		}
 	}
 }
 
