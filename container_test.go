@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,7 +80,10 @@ func TestContainersOfAKilledMaster(t *testing.T) {
 	t.Parallel()
 	x := ships(t)
 	x.master(syscall.SIGKILL)
-	eventually(t, 15*time.Second, func() bool { return len(x.containers()) == 0 }, "containers are left")
+	eventually(t, 15*time.Second, func() bool {
+		return !slices.ContainsFunc(x.containers(), func(c container.Summary) bool { return c.State == "running" })
+	}, "containers live on")
+	eventually(t, patience, func() bool { return len(x.containers()) == 0 }, "the engine has containers left")
 }
 
 func TestContainersAfterASignal(t *testing.T) {

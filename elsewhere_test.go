@@ -30,7 +30,7 @@ var onThisMachine = map[string][]string{
 		"TestGarbageAtEverySocket", "TestLimitsAreNotInherited", "TestForwardLogs",
 	},
 	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
-	"they are about this machine's resources":  {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas"},
+	"they are about this machine's resources":  {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestBadArguments"},
 	"they run no process":                      {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies"},
 	"a home listens on a unix socket": {
 		"TestSharedValueIsFetchedOncePerWorker", "TestSharedValueIsASnapshot", "TestClosedSharedValue",

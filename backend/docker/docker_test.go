@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,13 +28,10 @@ var engine *client.Client
 func TestMain(m *testing.M) {
 	backendtest.Main()
 	engine = dial()
-	before := containers()
 	code := m.Run()
 	for id := range containers() {
-		if !before[id] {
-			fmt.Fprintln(os.Stderr, "leak: container", id)
-			code = max(code, 1)
-		}
+		fmt.Fprintln(os.Stderr, "leak: container", id)
+		code = max(code, 1)
 	}
 	if engine != nil {
 		engine.Close()
@@ -65,7 +64,7 @@ func dial() *client.Client {
 	return nil
 }
 
-// containers are those that are there, by id.
+// containers are those of this process, by id.
 func containers() map[string]bool {
 	ids := map[string]bool{}
 	if engine == nil {
@@ -76,7 +75,9 @@ func containers() map[string]bool {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	for _, c := range all {
-		ids[c.ID] = true
+		if master := strings.Fields(c.Labels["fiber.master"]); len(master) == 4 && master[2] == strconv.Itoa(os.Getpid()) {
+			ids[c.ID] = true
+		}
 	}
 	return ids
 }
