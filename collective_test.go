@@ -7,7 +7,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,4 +141,249 @@ func TestCollectives(t *testing.T) {
 			require.NoError(t, fiber.NewRing(size, collectives).Run(soon(t), none{}))
 		})
 	}
+}
+
+// disagreeing is what the ranks of a ring do that do not agree.
+var disagreeing = fiber.RegisterRing("disagreeing", nil, func(ctx context.Context, node *fiber.RingNode, w disagreement) error {
+	do := func() error {
+		me, last := node.Rank(), node.Rank() == node.Size()-1
+		xs := make([]float32, 1_000_000)
+		switch w.How {
+		case "lengths":
+			return fiber.AllReduce(ctx, node, xs[:1000*(1+me%2)])
+		case "one longer":
+			return fiber.AllReduce(ctx, node, xs[:len(xs)-me/(node.Size()-1)])
+		case "one empty":
+			if last {
+				xs = nil
+			}
+			return fiber.AllReduce(ctx, node, xs)
+		case "one not empty":
+			if !last {
+				xs = nil
+			}
+			return fiber.AllReduce(ctx, node, xs)
+		case "gathered lengths":
+			_, err := fiber.AllGather(ctx, node, xs[:10+me])
+			return err
+		case "types":
+			if last {
+				return fiber.AllReduce(ctx, node, make([]float64, 10))
+			}
+			return fiber.AllReduce(ctx, node, make([]float32, 10))
+		case "operations":
+			return fiber.AllReduce(ctx, node, xs, fiber.Op(me%2))
+		case "roots":
+			return fiber.Broadcast(ctx, node, me, xs)
+		case "collectives":
+			if last {
+				return fiber.Broadcast(ctx, node, 0, xs)
+			}
+			return fiber.AllReduce(ctx, node, xs)
+		case "order":
+			err := fiber.AllReduce(ctx, node, xs)
+			if me%2 == 0 {
+				err = errors.Join(err, fiber.Barrier(ctx, node))
+			}
+			return errors.Join(err, fiber.AllReduce(ctx, node, xs))
+		case "returns early":
+			if last {
+				return nil
+			}
+			return fiber.AllReduce(ctx, node, xs)
+		case "context":
+			ctx := ctx
+			if last {
+				short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				defer cancel()
+				ctx = short
+			} else if me == 0 { // whom the others wait for
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return fiber.AllReduce(ctx, node, xs)
+		}
+		return errors.New("how?")
+	}
+	err := fiber.Barrier(ctx, node) // or some may not have begun
+	if err == nil {
+		err = do()
+	}
+	if failed := w.Q.Put(context.Background(), rankReport{Rank: node.Rank(), Text: fmt.Sprint(err)}); failed != nil {
+		return failed
+	}
+	<-ctx.Done()
+	return nil // what was wrong is known all the same
+})
+
+type disagreement struct {
+	How string
+	Q   *fiber.SimpleQueue[rankReport]
+}
+
+func TestRanksThatDisagree(t *testing.T) {
+	t.Parallel()
+	for how, text := range map[string]string{
+		"lengths":          `AllReduce: rank \d gives [12]000 numbers and rank \d gives [12]000; the slices must have the same length on all ranks`,
+		"one longer":       `AllReduce: rank \d gives (1000000|999999) numbers and rank \d gives (1000000|999999);`,
+		"one empty":        `AllReduce: rank \d gives (1000000|0) numbers and rank \d gives (1000000|0);`,
+		"one not empty":    `AllReduce: rank \d gives (1000000|0) numbers and rank \d gives (1000000|0);`,
+		"gathered lengths": `AllGather: rank \d gives \d+ numbers and rank \d gives \d+;`,
+		"types":            `AllReduce: rank \d gives \[\]float(32|64) and rank \d \[\]float(32|64)`,
+		"operations":       `AllReduce: rank \d and rank \d give different operations`,
+		"roots":            `Broadcast: rank \d names rank \d as the root and rank \d names rank \d`,
+		"collectives":      `rank \d does (AllReduce|Broadcast) where rank \d does (AllReduce|Broadcast); all ranks must do the same collectives in the same order`,
+		"order":            `rank \d does (AllReduce|Barrier) where rank \d does (AllReduce|Barrier); all ranks`,
+		"context":          `AllReduce: context deadline exceeded`,
+	} {
+		t.Run(how, func(t *testing.T) {
+			for _, size := range []int{2, 4} {
+				if how == "context" && size == 2 {
+					continue
+				}
+				q := rankReports(t)
+				ring := fiber.NewRing(size, disagreeing)
+				begun := time.Now()
+				err := ring.Run(soon(t), disagreement{how, q})
+				require.Less(t, time.Since(begun), 10*time.Second)
+				require.ErrorAs(t, err, new(*fiber.RingError))
+				require.Regexp(t, text, err.Error())
+				for _, r := range collectRanks(t, q, size) {
+					if how == "context" && r.Rank == size-1 {
+						require.Equal(t, context.DeadlineExceeded.Error(), r.Text)
+						continue
+					}
+					require.Regexp(t, text, r.Text, "rank %d", r.Rank)
+				}
+				if how == "context" {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+			}
+		})
+	}
+}
+
+// A rank that returns without doing what the others wait for.
+func TestRankThatReturnsEarly(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{2, 4} {
+		ring := fiber.NewRing(size, early)
+		begun := time.Now()
+		err := ring.Run(soon(t), none{})
+		require.Less(t, time.Since(begun), 5*time.Second)
+		require.ErrorContains(t, err, fmt.Sprintf("AllReduce: rank %d has returned from the ring's function", size-1))
+		var remote *fiber.RemoteError
+		require.ErrorAs(t, err, &remote)
+	}
+}
+
+var early = fiber.RegisterRing("early", nil, func(ctx context.Context, node *fiber.RingNode, _ none) error {
+	if node.Rank() == node.Size()-1 {
+		return nil
+	}
+	return fiber.AllReduce(ctx, node, make([]float32, 10_000_000))
+})
+
+// refused is what a rank is told at once, with no harm to the ring.
+var refused = fiber.RegisterRing("refused", nil, func(ctx context.Context, node *fiber.RingNode, _ none) error {
+	xs := []float64{1, 2}
+	for want, err := range map[string]error{
+		"one operation at a time, not [Sum Max]":       fiber.AllReduce(ctx, node, xs, fiber.Sum, fiber.Max),
+		"there is no operation Op(77)":                 fiber.AllReduce(ctx, node, xs, fiber.Op(77)),
+		"there is no rank 2 in a ring of 2":            fiber.Broadcast(ctx, node, 2, xs),
+		"there is no rank -1 in a ring of 2":           fiber.Broadcast(ctx, node, -1, xs),
+		"ReduceScatter: there is no operation Op(200)": second(fiber.ReduceScatter(ctx, node, xs, fiber.Op(200))),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			return fmt.Errorf("%v instead of %s", err, want)
+		}
+	}
+	// While one collective waits another one is refused.
+	if node.Rank() == 0 {
+		results := make(chan error, 2)
+		for range 2 {
+			go func() { results <- fiber.Barrier(ctx, node) }()
+		}
+		if err := <-results; err == nil || !strings.Contains(err.Error(), "another collective runs on this rank") {
+			return fmt.Errorf("two collectives at a time: %v", err)
+		}
+		if err := node.Right().Send(ctx, "go"); err != nil {
+			return err
+		}
+		if err := <-results; err != nil {
+			return err
+		}
+	} else {
+		var word string
+		if err := node.Left().Recv(ctx, &word); err != nil {
+			return err
+		}
+		if err := fiber.Barrier(ctx, node); err != nil {
+			return err
+		}
+	}
+	return fiber.AllReduce(ctx, node, xs)
+})
+
+func TestRefusedCollectives(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, fiber.NewRing(2, refused).Run(soon(t), none{}))
+}
+
+// What a rank adds up is the same from run to run, and its slices are its own
+// as soon as AllReduce returns.
+var repeating = fiber.RegisterRing("repeating", nil, func(ctx context.Context, node *fiber.RingNode, q *fiber.SimpleQueue[[]float32]) error {
+	xs := make([]float32, 300_001)
+	for round := range 20 {
+		copy(xs, input[float32](uint64(round), node.Rank(), len(xs)))
+		if err := fiber.AllReduce(ctx, node, xs); err != nil {
+			return err
+		}
+		if round == 19 && node.Rank() == 1 {
+			return q.Put(ctx, xs)
+		}
+		for i := range xs { // others still take what was posted, if anything was
+			xs[i] = float32(math.NaN())
+		}
+	}
+	return nil
+})
+
+func TestDeterministic(t *testing.T) {
+	t.Parallel()
+	q, err := fiber.NewSimpleQueue[[]float32]()
+	require.NoError(t, err)
+	defer q.Close()
+	var first []float32
+	for range 3 {
+		require.NoError(t, fiber.NewRing(3, repeating).Run(soon(t), q))
+		xs, err := q.Get(soon(t))
+		require.NoError(t, err)
+		require.NoError(t, near("AllReduce", xs, serially[float32](19, 3, len(xs), fiber.Sum), 1e-5))
+		if first == nil {
+			first = xs
+		}
+		require.True(t, slices.Equal(first, xs))
+	}
+}
+
+// NaN and the infinities.
+var special = fiber.RegisterRing("special", nil, func(ctx context.Context, node *fiber.RingNode, _ none) error {
+	inf, nan := math.Inf(1), math.NaN()
+	for i, want := range [][]float64{{nan, inf, nan}, {nan, 1, -inf}, {nan, inf, inf}} {
+		op := []fiber.Op{fiber.Sum, fiber.Min, fiber.Max}[i]
+		xs := [][]float64{{nan, inf, inf}, {2, 1, -inf}}[node.Rank()]
+		if err := fiber.AllReduce(ctx, node, xs, op); err != nil {
+			return err
+		}
+		if fmt.Sprint(xs) != fmt.Sprint(want) {
+			return fmt.Errorf("%v: %v instead of %v", op, xs, want)
+		}
+	}
+	return nil
+})
+
+func TestSpecialNumbers(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, fiber.NewRing(2, special).Run(soon(t), none{}))
 }

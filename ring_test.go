@@ -21,8 +21,8 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// report is what a rank has to say to a test.
-type report struct {
+// rankReport is what a rank has to say to a test.
+type rankReport struct {
 	Rank, Size int
 	PID        int
 	Name       string
@@ -34,19 +34,19 @@ type report struct {
 	Text       string
 }
 
-// reports is a queue for them.
-func reports(t testing.TB) *fiber.SimpleQueue[report] {
+// rankReports is a queue for them.
+func rankReports(t testing.TB) *fiber.SimpleQueue[rankReport] {
 	t.Helper()
-	q, err := fiber.NewSimpleQueue[report]()
+	q, err := fiber.NewSimpleQueue[rankReport]()
 	require.NoError(t, err)
 	t.Cleanup(func() { q.Close() })
 	return q
 }
 
-// collect gets n reports in the order of their ranks.
-func collect(t testing.TB, q *fiber.SimpleQueue[report], n int) []report {
+// collectRanks gets n reports in the order of their ranks.
+func collectRanks(t testing.TB, q *fiber.SimpleQueue[rankReport], n int) []rankReport {
 	t.Helper()
-	all := make([]report, n)
+	all := make([]rankReport, n)
 	for range n {
 		r, err := q.Get(soon(t))
 		require.NoError(t, err)
@@ -65,8 +65,8 @@ var reporting = fiber.RegisterRing("reporting",
 		inits++
 		return nil
 	},
-	func(ctx context.Context, node *fiber.RingNode, q *fiber.SimpleQueue[report]) error {
-		return q.Put(ctx, report{Rank: node.Rank(), Size: node.Size(), PID: os.Getpid(), Name: fiber.CurrentProcess().Name(),
+	func(ctx context.Context, node *fiber.RingNode, q *fiber.SimpleQueue[rankReport]) error {
+		return q.Put(ctx, rankReport{Rank: node.Rank(), Size: node.Size(), PID: os.Getpid(), Name: fiber.CurrentProcess().Name(),
 			Left: node.Left().Rank(), Right: node.Right().Rank(), Members: node.Members(), Inits: inits, Torch: node.TorchEnv()})
 	})
 
@@ -74,14 +74,14 @@ func TestRing(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 2, 3, 5, 8} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			q := reports(t)
+			q := rankReports(t)
 			ring := fiber.NewRing(size, reporting)
 			require.NoError(t, ring.Run(soon(t), q))
 			require.Equal(t, size, ring.Size())
-			all := collect(t, q, size)
+			all := collectRanks(t, q, size)
 			port := strconv.Itoa(all[0].Members[0].Port)
 			for rank, r := range all {
-				require.Equal(t, report{Rank: rank, Size: size, PID: r.PID, Name: fmt.Sprintf("%s/rank-%d", ring.Name(), rank),
+				require.Equal(t, rankReport{Rank: rank, Size: size, PID: r.PID, Name: fmt.Sprintf("%s/rank-%d", ring.Name(), rank),
 					Left: (rank + size - 1) % size, Right: (rank + 1) % size, Members: all[0].Members, Inits: 1,
 					Torch: []string{"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, fmt.Sprintf("RANK=%d", rank),
 						fmt.Sprintf("WORLD_SIZE=%d", size), "GLOO_SOCKET_IFNAME=" + loopback(t)}}, r)
@@ -96,7 +96,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-func pidsOf(all []report) (pids []int) {
+func pidsOf(all []rankReport) (pids []int) {
 	for _, r := range all {
 		pids = append(pids, r.PID)
 	}
@@ -116,12 +116,12 @@ func loopback(t testing.TB) string {
 
 func TestRingRunsAgain(t *testing.T) {
 	t.Parallel()
-	q := reports(t)
+	q := rankReports(t)
 	ring := fiber.NewRing(2, reporting)
 	require.NoError(t, ring.Run(soon(t), q))
-	first := collect(t, q, 2)
+	first := collectRanks(t, q, 2)
 	require.NoError(t, ring.Run(soon(t), q))
-	second := collect(t, q, 2)
+	second := collectRanks(t, q, 2)
 	require.Equal(t, 4, distinct(append(pidsOf(first), pidsOf(second)...)))
 }
 
@@ -193,7 +193,7 @@ func TestInitBeforeRun(t *testing.T) {
 type failing struct {
 	How  string
 	Rank int // at which
-	Q    *fiber.SimpleQueue[report]
+	Q    *fiber.SimpleQueue[rankReport]
 }
 
 var errRing = fiber.RegisterError(errors.New("the ring is bent"))
@@ -260,7 +260,7 @@ var fails = fiber.RegisterRing("fails",
 		if again := node.Left().Send(context.Background(), 1); fmt.Sprint(again) != fmt.Sprint(err) {
 			said += ", Send gives " + fmt.Sprint(again)
 		}
-		if putting := f.Q.Put(context.Background(), report{Rank: node.Rank(), Text: said}); putting != nil {
+		if putting := f.Q.Put(context.Background(), rankReport{Rank: node.Rank(), Text: said}); putting != nil {
 			return putting
 		}
 		return err
@@ -296,7 +296,7 @@ func TestFailingRank(t *testing.T) {
 	} {
 		t.Run(test.how, func(t *testing.T) {
 			for _, rank := range []int{0, 2} {
-				q := reports(t)
+				q := rankReports(t)
 				ring := fiber.NewRing(4, fails)
 				begun := time.Now()
 				err := ring.Run(soon(t), failing{test.how, rank, q})
@@ -320,7 +320,7 @@ func TestFailingRank(t *testing.T) {
 					}
 				}
 				require.Equal(t, strings.Contains(test.said, "sentinel"), errors.Is(err, errRing))
-				for _, r := range slices.DeleteFunc(collectAll(t, q, 3), func(r report) bool { return r.Rank == rank }) {
+				for _, r := range slices.DeleteFunc(collectAll(t, q, 3), func(r rankReport) bool { return r.Rank == rank }) {
 					require.Equal(t, fmt.Sprintf("%s rank %d %s", ring.Name(), rank, test.said), r.Text, "rank %d", r.Rank)
 				}
 			}
@@ -329,7 +329,7 @@ func TestFailingRank(t *testing.T) {
 }
 
 // collectAll gets n reports.
-func collectAll(t testing.TB, q *fiber.SimpleQueue[report], n int) (all []report) {
+func collectAll(t testing.TB, q *fiber.SimpleQueue[rankReport], n int) (all []rankReport) {
 	t.Helper()
 	for range n {
 		r, err := q.Get(soon(t))
@@ -343,7 +343,7 @@ func TestFailingInit(t *testing.T) {
 	for _, how := range []string{"error", "panic"} {
 		t.Setenv("TEST_INIT", how+" 1")
 		var failed *fiber.RingError
-		err := fiber.NewRing(3, fails).Run(soon(t), failing{Rank: -1, Q: reports(t)})
+		err := fiber.NewRing(3, fails).Run(soon(t), failing{Rank: -1, Q: rankReports(t)})
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, 1, failed.Rank)
 		var remote *fiber.RemoteError
@@ -354,7 +354,7 @@ func TestFailingInit(t *testing.T) {
 }
 
 // reducing is a ring that adds up for ever.
-var reducing = fiber.RegisterRing("reducing", nil, func(ctx context.Context, node *fiber.RingNode, q *fiber.SimpleQueue[report]) error {
+var reducing = fiber.RegisterRing("reducing", nil, func(ctx context.Context, node *fiber.RingNode, q *fiber.SimpleQueue[rankReport]) error {
 	xs := make([]float32, 4<<20)
 	for i := 0; ; i++ {
 		err := fiber.AllReduce(ctx, node, xs, fiber.Mean)
@@ -363,7 +363,7 @@ var reducing = fiber.RegisterRing("reducing", nil, func(ctx context.Context, nod
 			if err != nil {
 				text = err.Error()
 			}
-			if failed := q.Put(context.Background(), report{Rank: node.Rank(), PID: os.Getpid(), Text: text}); failed != nil {
+			if failed := q.Put(context.Background(), rankReport{Rank: node.Rank(), PID: os.Getpid(), Text: text}); failed != nil {
 				return failed
 			}
 		}
@@ -390,11 +390,11 @@ func TestLostRank(t *testing.T) {
 			}
 			t.Parallel()
 			const size, victim = 8, 5
-			q := reports(t)
+			q := rankReports(t)
 			ended := make(chan error, 1)
 			ring := fiber.NewRing(size, reducing)
 			go func() { ended <- ring.Run(within(t, 2*patience), q) }()
-			begun := collect(t, q, size)
+			begun := collectRanks(t, q, size)
 			lost := time.Now()
 			require.NoError(t, syscall.Kill(begun[victim].PID, test.signal))
 			for _, r := range collectAll(t, q, size-1) {
@@ -417,11 +417,11 @@ func TestLostRank(t *testing.T) {
 
 func TestCancelledRing(t *testing.T) {
 	t.Parallel()
-	q := reports(t)
+	q := rankReports(t)
 	ctx, cancel := context.WithCancel(soon(t))
 	ended := make(chan error, 1)
 	go func() { ended <- fiber.NewRing(4, reducing).Run(ctx, q) }()
-	begun := collect(t, q, 4)
+	begun := collectRanks(t, q, 4)
 	cancel()
 	require.Equal(t, context.Canceled, <-ended)
 	for _, r := range begun {
@@ -436,13 +436,13 @@ func TestRingCancelledWhileStarting(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(context.Background(), after)
-		require.Equal(t, context.DeadlineExceeded, fiber.NewRing(3, heedless).Run(ctx, none{}))
+		require.Equal(t, context.DeadlineExceeded, fiber.NewRing(3, heedlessRing).Run(ctx, none{}))
 		cancel()
 	}
 }
 
-// heedless is a ring that does not look at its context.
-var heedless = fiber.RegisterRing("heedless", nil, func(context.Context, *fiber.RingNode, none) error {
+// heedlessRing is one that does not look at its context.
+var heedlessRing = fiber.RegisterRing("heedless", nil, func(context.Context, *fiber.RingNode, none) error {
 	time.Sleep(time.Hour)
 	return nil
 })
@@ -452,7 +452,7 @@ func TestHeedlessRanksAreKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	begun := time.Now()
-	require.Equal(t, context.DeadlineExceeded, fiber.NewRing(2, heedless).Run(ctx, none{}))
+	require.Equal(t, context.DeadlineExceeded, fiber.NewRing(2, heedlessRing).Run(ctx, none{}))
 	require.Greater(t, time.Since(begun), time.Second+testGrace/2)
 	require.Less(t, time.Since(begun), time.Second+testGrace+5*time.Second)
 }
@@ -480,7 +480,7 @@ func TestRingsBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "fiber: NewRing: the function is nil")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.Equal(t, context.Canceled, fiber.NewRing(2, heedless).Run(ctx, none{}))
+	require.Equal(t, context.Canceled, fiber.NewRing(2, heedlessRing).Run(ctx, none{}))
 
 	require.Nil(t, new(fiber.RingError).Err)
 	for what, register := range map[string]func(){
@@ -526,7 +526,7 @@ func TestRingInAChild(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, 1)
 	for _, how := range []string{"kill", "error"} {
-		q := reports(t)
+		q := rankReports(t)
 		_, err := fiber.Apply(soon(t), pool, nesting, failing{how, 2, q})
 		require.Len(t, collectAll(t, q, 2), 2)
 		var failed *fiber.RingError
@@ -545,7 +545,7 @@ func TestRingInAChild(t *testing.T) {
 
 var _ = mainProgram("ring", func(ctx context.Context) error {
 	fmt.Println("started")
-	return fiber.NewRing(4, heedless).Run(ctx, none{})
+	return fiber.NewRing(4, heedlessRing).Run(ctx, none{})
 })
 
 func TestKilledMasterLeavesNoRing(t *testing.T) {
@@ -568,7 +568,7 @@ func TestManyRings(t *testing.T) {
 	for range 4 {
 		rings.Go(func() {
 			for range 5 {
-				q := reports(t)
+				q := rankReports(t)
 				if err := fiber.NewRing(3, reporting).Run(soon(t), q); err != nil {
 					t.Error(err)
 				}

@@ -1,7 +1,9 @@
 package home
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -165,6 +167,8 @@ func (p *Peer) serve() {
 		open = append(open, r)
 	}
 	p.mu.Unlock()
+	// The last ones first: nothing begins that waits for what ends now.
+	slices.SortFunc(open, func(a, b *Request) int { return cmp.Compare(b.id, a.id) })
 	for _, r := range open {
 		r.object.GiveUp(r)
 	}

@@ -113,8 +113,12 @@ func (o *instance) run(c *call) {
 		}
 	}()
 	for c != nil {
-		out, failure := o.invoke(c)
-		o.answer(c, out, failure)
+		if c.ctx.Err() != nil { // the manager ends, or it was given up just now
+			c.r.Fail(home.Gone, "")
+		} else {
+			out, failure := o.invoke(c)
+			o.answer(c, out, failure)
+		}
 		c.cancel()
 		c = o.next(c)
 	}
@@ -186,15 +190,15 @@ func (o *instance) next(done *call) *call {
 func (o *instance) GiveUp(r *home.Request) {
 	o.mu.Lock()
 	c := o.calls[r]
-	if c != nil {
-		if !c.running {
-			delete(o.calls, r)
-			o.remove(c)
-		}
-		c.cancel()
+	if c != nil && !c.running {
+		delete(o.calls, r)
+		o.remove(c)
 	}
 	o.mu.Unlock()
-	r.Fail(home.GivenUp, "")
+	r.Fail(home.GivenUp, "") // before the method answers because of it
+	if c != nil {
+		c.cancel()
+	}
 }
 
 // remove takes a call out of those that wait, in a time that does not depend
@@ -218,19 +222,24 @@ func (o *instance) Drop() {
 		return
 	}
 	o.dropped = true
-	var refused []*home.Request
+	var waiting, running []*call
 	for r, c := range o.calls {
-		c.cancel()
-		if !c.running {
+		if c.running {
+			running = append(running, c)
+		} else {
 			delete(o.calls, r)
-			refused = append(refused, r)
+			waiting = append(waiting, c)
 		}
 	}
 	o.waiting, o.over = nil, 0
 	o.end()
 	o.mu.Unlock()
-	for _, r := range refused {
-		r.Fail(home.Gone, "")
+	for _, c := range waiting {
+		c.r.Fail(home.Gone, "")
+		c.cancel()
+	}
+	for _, c := range running {
+		c.cancel()
 	}
 }
 

@@ -195,10 +195,10 @@ func (s *Service) End(ctx context.Context) {
 		s.rest()
 	}
 	s.mu.Unlock()
-	s.stop()
 	for _, o := range objects {
 		o.Drop()
 	}
+	s.stop()
 	select {
 	case <-s.idle:
 	case <-ctx.Done():
