@@ -50,10 +50,27 @@ func TestPermitsComeBack(t *testing.T) {
 			require.Empty(t, v.end(waiting))
 			require.Empty(t, v.end(done))
 			require.Empty(t, u.ask(managed.SemaphoreRelease, 2))
+			require.Equal(t, "1", v.ask(managed.SemaphoreTry, 1))
+			waiting = v.begin(managed.SemaphoreAcquire, 1)
+			v.Settled()
 			end(u)
-			eventually(t, func() bool { return v.ask(managed.SemaphoreValue) == "3" })
+			require.Empty(t, v.end(waiting))
+			eventually(t, func() bool { return v.ask(managed.SemaphoreValue) == "1" })
 		})
 	}
+}
+
+// A proxy that is gone has given back what it released itself.
+func TestPermitsOfProxies(t *testing.T) {
+	b := newBed(t, managed.KindSemaphore, 2, 0)
+	u := b.user()
+	require.Empty(t, u.ask(managed.SemaphoreAcquire, 1))
+	require.Empty(t, u.ask(managed.SemaphoreAcquire, 2))
+	require.Empty(t, u.ask(managed.SemaphoreRelease, 2))
+	u.tell(managed.SemaphoreForget, 2)
+	require.Equal(t, "1", u.ask(managed.SemaphoreValue))
+	u.tell(managed.SemaphoreForget, 1)
+	require.Equal(t, "2", u.ask(managed.SemaphoreValue))
 }
 
 // A permit that was released for another process is not given back again when
