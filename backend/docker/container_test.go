@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +81,26 @@ func TestSocketThatIsNone(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+file)
 	err := refused(t, newBackend(t, docker.Options{}), spec("exit 0"))
 	require.ErrorContains(t, err, file)
+}
+
+func TestSocketThatMayNotBeUsed(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "DOCKER_TEST_STRANGER=1")
+	const nobody = 65534
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.Dir = "/"
+	begun := time.Now()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Less(t, time.Since(begun), 10*time.Second)
+	require.Contains(t, string(out), "cannot start Job on docker")
+	require.Contains(t, string(out), "permission denied")
+	require.Contains(t, string(out), "the group docker")
 }
 
 func TestWhatTheEngineHasNot(t *testing.T) {

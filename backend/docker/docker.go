@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/errdefs"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/output"
@@ -68,8 +68,8 @@ func (r refusal) Unwrap() error { return r.error }
 func (b *Backend) failure(job string, err error) error {
 	e := &backend.LaunchError{Backend: b.Name(), Job: job, Err: err}
 	var final refusal
-	e.Permanent = errors.As(err, &final) || errdefs.IsInvalidParameter(err) || errdefs.IsNotFound(err) ||
-		errdefs.IsForbidden(err) || errdefs.IsUnauthorized(err) || noDevice(err)
+	e.Permanent = errors.As(err, &final) || errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) ||
+		errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || noDevice(err)
 	return e
 }
 

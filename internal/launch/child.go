@@ -82,7 +82,8 @@ type Child struct {
 	told   bool // it was asked to end, or killed without a reason
 
 	remote  bool           // it is not on this machine, or behind an engine
-	signals sync.WaitGroup // on their way to it, then
+	over    bool           // it is signalled no more
+	signals sync.WaitGroup // on their way to it, where it is remote
 
 	lent     []string            // GPUs on loan to it
 	devices  []string            // GPUs on loan to the processes below it
@@ -339,6 +340,9 @@ func (c *Child) watch(release func()) {
 		c.exit.Reason = c.reason
 	}
 	c.mu.Unlock()
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
 	c.signals.Wait()
 	c.remove()
 	c.node.remove(c)
@@ -404,7 +408,7 @@ func (c *Child) tell() {
 	c.told = true
 }
 
-// Terminate asks the process to end.
+// Terminate asks the process to end. It does not wait.
 func (c *Child) Terminate() error {
 	c.tell()
 	return c.signal(backend.Terminate)
@@ -416,26 +420,37 @@ func (c *Child) signal(sig backend.Signal) error {
 	if !c.remote {
 		return c.job.Signal(context.Background(), sig)
 	}
-	c.signals.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), engineGrace)
-		defer cancel()
-		if err := c.job.Signal(ctx, sig); err != nil {
-			c.node.Log.Warn("fiber: signalling a process", "process", c.spec.Name, "id", c.job.ID(), "error", err)
-		}
-	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.signals.Go(func() { c.signalNow(sig) })
+	}
 	return nil
+}
+
+// signalNow signals the job and returns when that is done.
+func (c *Child) signalNow(sig backend.Signal) {
+	ctx, cancel := context.WithTimeout(context.Background(), engineGrace)
+	defer cancel()
+	if err := c.job.Signal(ctx, sig); err != nil {
+		c.node.Log.Warn("fiber: signalling a process", "process", c.spec.Name, "id", c.job.ID(), "error", err)
+	}
 }
 
 // Kill ends the process at once; a reason goes into its exit status.
 func (c *Child) Kill(reason string) error {
+	c.noteKill(reason)
+	return c.signal(backend.Kill)
+}
+
+func (c *Child) noteKill(reason string) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.reason == "" && !c.killed {
 		c.reason = reason
 	}
 	c.killed = true
 	c.told = c.told || reason == ""
-	c.mu.Unlock()
-	return c.signal(backend.Kill)
 }
 
 // Done is closed when the process has ended and all it said has been read.

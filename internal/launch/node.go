@@ -166,13 +166,13 @@ func (n *Node) remove(c *Child) {
 // Terminate gives up the starts under way and asks every child to end.
 func (n *Node) Terminate() {
 	n.stopStarts()
-	n.each(func(c *Child) { c.Terminate() })
+	n.each(func(c *Child) { c.tell(); c.signalNow(backend.Terminate) })
 }
 
 // Kill gives up the starts under way and ends every child at once.
 func (n *Node) Kill() {
 	n.stopStarts()
-	n.each(func(c *Child) { c.Kill("") })
+	n.each(func(c *Child) { c.noteKill(""); c.signalNow(backend.Kill) })
 }
 
 // each does something to every child, side by side where it takes an engine's
@@ -181,7 +181,7 @@ func (n *Node) each(do func(*Child)) {
 	var all sync.WaitGroup
 	for _, c := range n.Children() {
 		if c.remote {
-			all.Go(func() { do(c); c.signals.Wait() })
+			all.Go(func() { do(c) })
 		} else {
 			do(c)
 		}
