@@ -129,9 +129,12 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	value, err := codec.Marshal([]In{in})
+	value, travellers, err := codec.MarshalTravellers([]In{in})
 	if err != nil {
 		return fmt.Errorf("fiber: the argument of %s: %w", r.fn.Name(), oneValue(err))
+	}
+	if len(endsIn(travellers)) > 0 {
+		return fmt.Errorf("fiber: the argument of %s: it goes to all ranks, and the end of a pipe can be in one process only; use a SimpleQueue, or the ranks' neighbours", r.fn.Name())
 	}
 	if err := proc.fits(value); err != nil {
 		return fmt.Errorf("fiber: the argument of %s: %w", r.fn.Name(), err)

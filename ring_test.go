@@ -482,7 +482,16 @@ func TestRingsBadInput(t *testing.T) {
 	cancel()
 	require.Equal(t, context.Canceled, fiber.NewRing(2, heedlessRing).Run(ctx, none{}))
 
-	require.Nil(t, new(fiber.RingError).Err)
+	r, w, err := fiber.PipeOneWay[int]()
+	require.NoError(t, err)
+	require.ErrorContains(t, fiber.NewRing(2, piping).Run(soon(t), w), "the end of a pipe can be in one process only")
+	require.NoError(t, w.Send(soon(t), 7), "it is still here")
+	got, err := r.Recv(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, 7, got)
+	require.NoError(t, errors.Join(r.Close(), w.Close()))
+	require.ErrorAs(t, fiber.NewRing(2, anything).Run(soon(t), make(chan int)), new(*fiber.EncodeError))
+
 	for what, register := range map[string]func(){
 		"already registered": func() {
 			fiber.RegisterRing("reporting", nil, func(context.Context, *fiber.RingNode, int) error { return nil })
@@ -513,6 +522,11 @@ func TestRingsBadInput(t *testing.T) {
 		require.ErrorContains(t, err, "the node is nil")
 	}
 }
+
+var (
+	piping   = fiber.RegisterRing("piping", nil, func(context.Context, *fiber.RingNode, *fiber.Sender[int]) error { return nil })
+	anything = fiber.RegisterRing("anything", nil, func(context.Context, *fiber.RingNode, any) error { return nil })
+)
 
 func second[T any](_ T, err error) error { return err }
 
