@@ -1,4 +1,6 @@
-# make test    all tests; TESTFLAGS=-v and the like go to go test
+# make test    all tests; TESTFLAGS=-v and the like go to go test. Those that need a docker engine run when one answers.
+#              FIBER_TEST_BACKEND=docker runs the root package's on containers, too
+# make engine-up  has a docker engine answer; installs and starts one when there is none (Debian, Ubuntu)
 # make race    the same under the race detector, without the longest (needs a C compiler)
 # make check   gofmt, go vet, staticcheck, and go vet for a system other than Linux
 # make fuzz    each fuzz target for FUZZTIME, 10s
@@ -8,13 +10,17 @@ GO          ?= go
 FUZZTIME    ?= 10s
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: help test race check format vet staticcheck darwin fuzz bench
+.PHONY: help test engine-up race check format vet staticcheck darwin fuzz bench
 
 help:
-	@sed -n 's/^# \(make \)/\1/p' Makefile
+	@sed -n 's/^# \(make \|   \)/\1/p' Makefile
 
 test:
+	@docker version >/dev/null 2>&1 || echo "no docker engine answers: its tests are skipped (make engine-up)"
 	$(GO) test -timeout 20m $(TESTFLAGS) ./...
+
+engine-up:
+	@test/engine/up.sh
 
 # The race detector has every process sleep for a second at its exit, unless told not to.
 race:

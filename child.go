@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -33,17 +34,25 @@ func runChild() int {
 		if !errors.Is(err, launch.ErrParentGone) {
 			fmt.Fprintln(os.Stderr, err)
 		}
+		if unreachable := (*launch.UnreachableError)(nil); errors.As(err, &unreachable) {
+			return unreachable.ExitCode()
+		}
 		return 1
+	}
+	b := parent.Relay()
+	if b != nil { // elsewhere: the file of a log is the root's
+		parent.Assign.Config.LogFile = config.Stderr
 	}
 	log, err := openLog(parent.Assign.Config, parent.Assign.Name)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	b, err := newBackend(parent.Assign.Config.Backend)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if b == nil {
+		if b, err = newBackend(parent.Assign.Config); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	node, err := launch.NewChild(parent, b, log)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/pipe"
@@ -125,7 +126,7 @@ func Init(opts ...InitOption) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBackend(cfg.Backend)
+	b, err := newBackend(cfg)
 	if err != nil {
 		return err
 	}
@@ -160,11 +161,16 @@ func Shutdown(ctx context.Context) error {
 	return err
 }
 
-// newBackend makes the backend of a name; "" is chosen by where we are.
-func newBackend(name string) (backend.Backend, error) {
-	switch name {
-	case "", "local":
+// backends makes those that a build may leave out, by name.
+var backends = map[string]func(config.Config) (backend.Backend, error){}
+
+// newBackend makes the configured backend; "" is chosen by where we are.
+func newBackend(cfg config.Config) (backend.Backend, error) {
+	if cfg.Backend == "" || cfg.Backend == "local" {
 		return local.New(), nil
 	}
-	return nil, fmt.Errorf("fiber: backend %q is not in this build", name)
+	if make := backends[cfg.Backend]; make != nil {
+		return make(cfg)
+	}
+	return nil, fmt.Errorf("fiber: backend %q is not in this build", cfg.Backend)
 }

@@ -221,7 +221,9 @@ func (e startError) Unwrap() error { return e.error }
 
 func (e startError) Permanent() bool {
 	var mismatch *MismatchError
-	return errors.Is(e, launch.ErrShutdown) || errors.Is(e, launch.ErrTooManyGPUs) || errors.As(e, &mismatch)
+	var failed *LaunchError
+	return errors.Is(e, launch.ErrShutdown) || errors.Is(e, launch.ErrTooManyGPUs) || errors.As(e, &mismatch) ||
+		errors.As(e, &failed) && failed.Permanent
 }
 
 // workerLost makes the error of a task that went down with its worker, or,

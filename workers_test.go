@@ -131,7 +131,7 @@ var crowd = fiber.Register("crowd", func(_ context.Context, d time.Duration) ([2
 	for most := concurrent.most.Load(); n > most && !concurrent.most.CompareAndSwap(most, n); most = concurrent.most.Load() {
 	}
 	time.Sleep(d)
-	return [2]int{os.Getpid(), int(concurrent.most.Load())}, nil
+	return [2]int{self(), int(concurrent.most.Load())}, nil
 })
 
 func TestConcurrency(t *testing.T) {

@@ -23,17 +23,28 @@ type Backend interface {
 	Launch(ctx context.Context, spec JobSpec) (Job, error)
 }
 
+// Closer is a backend with something to clear up at the end of a run.
+type Closer interface {
+	// Close removes what is left of this run's jobs. The backend can be used
+	// again.
+	Close(ctx context.Context) error
+}
+
 // Network is how a child reaches the process that launched it.
 type Network struct {
 	// Inherit: the child is given an already connected socket.
 	Inherit bool
-	// Host is the address of this process for its children otherwise.
+	// Host is the address of this process for its children otherwise, and
+	// Bind the one that it listens on; "" is all of this machine's.
 	Host string
+	Bind string
 }
 
 // JobSpec is a job to start.
 type JobSpec struct {
 	Name       string
+	Run        string   // the run's id
+	Parent     string   // the name of the process that wants it
 	Executable string   // "" for the running one
 	Args       []string // behind the program's name
 	Env        []string // KEY=value, all of it
@@ -127,6 +138,8 @@ type LaunchError struct {
 	Job     string
 	Reason  string
 	Err     error
+	// Permanent says that it makes no sense to try again.
+	Permanent bool
 }
 
 func (e *LaunchError) Error() string {

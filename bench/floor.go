@@ -24,6 +24,17 @@ const floorVariable = "BENCH_FLOOR"
 func serveFloor(role string) {
 	role, argument, _ := strings.Cut(role, ":")
 	size, _ := strconv.Atoi(argument)
+	switch role {
+	case "say":
+		os.Stdout.WriteString("!")
+		os.Exit(0)
+	case "tls":
+		if err := dialTLS(argument); err != nil && !errors.Is(err, io.EOF) {
+			fmt.Fprintln(os.Stderr, "bench: floor:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	file := os.NewFile(3, "socket")
 	var err error
 	switch role {

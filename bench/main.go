@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fiber-go/fiber"
@@ -22,10 +23,13 @@ func main() {
 		serveFloor(role)
 	}
 	profileWorker()
+	if os.Getenv(dockerVariable) != "" {
+		fiber.Main(serveDocker, fiber.Config{Backend: "docker"})
+	}
 	fiber.Main(run)
 }
 
-var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows, pipeRows, managerRows, ringRows)
+var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows, pipeRows, managerRows, ringRows, dockerRows)
 
 func run(ctx context.Context) error {
 	now := time.Now()
@@ -42,6 +46,14 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("-rows: %w", err)
 	}
 	rows := slices.DeleteFunc(slices.Clone(allRows), func(r row) bool { return !pattern.MatchString(r.name) })
+	if !*list && !engineAnswers() {
+		if n := len(rows); n > 0 {
+			rows = slices.DeleteFunc(rows, func(r row) bool { return strings.HasPrefix(r.name, "docker/") })
+			if len(rows) < n {
+				fmt.Println("no docker engine answers: its rows are left out")
+			}
+		}
+	}
 	if len(rows) == 0 {
 		return fmt.Errorf("-rows: no row matches %q; -list prints them all", *only)
 	}

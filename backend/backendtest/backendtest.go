@@ -36,6 +36,8 @@ func Run(t *testing.T, make func(t *testing.T) backend.Backend) {
 		"Name":                   testName,
 		"ExitCodes":              testExitCodes,
 		"Signals":                testSignals,
+		"OwnSignals":             testOwnSignals,
+		"Orphans":                testOrphans,
 		"SignalAfterTheEnd":      testSignalAfterTheEnd,
 		"Remove":                 testRemove,
 		"Wait":                   testWait,
@@ -166,6 +168,19 @@ func testSignals(t *testing.T, b *bench) {
 	require.Equal(t, 137, status.Code)
 	require.Equal(t, syscall.SIGKILL, status.Signal)
 	require.False(t, status.OOMKilled)
+}
+
+// A process dies of a signal that it sends to itself, whichever its id is.
+func testOwnSignals(t *testing.T, b *bench) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		j := b.launch(t, spec(fmt.Sprint("own signal ", int(sig))))
+		require.Equal(t, backend.ExitStatus{Code: 128 + int(sig), Signal: sig}, b.wait(t, j))
+	}
+}
+
+// Processes whose parent has ended are taken in when they end.
+func testOrphans(t *testing.T, b *bench) {
+	require.Equal(t, "gone\n", b.says(t, spec("orphan")))
 }
 
 func testSignalAfterTheEnd(t *testing.T, b *bench) {
@@ -311,10 +326,10 @@ func testResources(t *testing.T, b *bench) {
 	limited := func(what string) backend.JobSpec {
 		s := spec("environment " + what)
 		s.Env = append(s.Env, "GOMAXPROCS=64", "GOMEMLIMIT=64GiB")
-		s.Resources = meta.Resources{CPU: 2.5, Memory: 400}
+		s.Resources = meta.Resources{CPU: 1.5, Memory: 400}
 		return s
 	}
-	require.Equal(t, "GOMAXPROCS=3\n", b.says(t, limited("GOMAXPROCS")))
+	require.Equal(t, "GOMAXPROCS=2\n", b.says(t, limited("GOMAXPROCS")))
 	require.Equal(t, "GOMEMLIMIT=368640KiB\n", b.says(t, limited("GOMEMLIMIT")), "90% of it")
 }
 
@@ -337,6 +352,7 @@ func testDialBack(t *testing.T, b *bench) {
 	require.NoError(t, err)
 	if !network.Inherit {
 		require.NotEmpty(t, network.Host)
+		dialled(t, b, network)
 		return
 	}
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -358,6 +374,30 @@ func testDialBack(t *testing.T, b *bench) {
 	require.NoError(t, err)
 	require.Equal(t, "you said hello\n", string(answer))
 	require.Equal(t, backend.ExitStatus{}, b.wait(t, j))
+}
+
+// dialled has a job dial this process at the address where it is reached.
+func dialled(t *testing.T, b *bench, network backend.Network) {
+	l, err := net.Listen("tcp", net.JoinHostPort(network.Bind, "0"))
+	require.NoError(t, err)
+	defer l.Close()
+	answer := make(chan string, 1)
+	go func() {
+		defer close(answer)
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		fmt.Fprintln(nc, "hello")
+		text, _ := io.ReadAll(nc)
+		answer <- string(text)
+	}()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	j := b.launch(t, spec("dial "+net.JoinHostPort(network.Host, port)))
+	require.Equal(t, backend.ExitStatus{}, b.wait(t, j), "%s", b.logs(t, j))
+	require.Equal(t, "you said hello\n", <-answer)
 }
 
 func testLaunchFailure(t *testing.T, b *bench) {

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"strconv"
@@ -35,6 +37,32 @@ func job(what string) int {
 	case "signal":
 		signal.Reset(syscall.Signal(number))
 		syscall.Kill(os.Getpid(), syscall.Signal(number))
+	case "own": // a signal that nobody has touched
+		n, _ := strconv.Atoi(strings.TrimPrefix(arg, "signal "))
+		syscall.Kill(os.Getpid(), syscall.Signal(n))
+	case "orphan": // waits until a process whose parent has ended is gone
+		return orphan()
+	case "parent": // of one that outlives it for a moment
+		child, err := again("brief")
+		fmt.Println(child, err)
+		return 0
+	case "brief":
+		time.Sleep(100 * time.Millisecond)
+		return 0
+	case "dial":
+		nc, err := net.DialTimeout("tcp", arg, 10*time.Second)
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		line, err := bufio.NewReader(nc).ReadString('\n')
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Fprintf(nc, "you said %s", line)
+		nc.Close()
+		return 0
 	case "wait": // for a signal
 		fmt.Println("up")
 	case "heed": // exits with the number at a SIGTERM
@@ -100,4 +128,43 @@ func job(what string) int {
 	}
 	time.Sleep(time.Hour)
 	return 98
+}
+
+// again starts this program as another job.
+func again(what string) (pid int, err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), jobKey+"="+what)
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	return cmd.Process.Pid, nil
+}
+
+func orphan() int {
+	exe, err := os.Executable()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), jobKey+"=parent")
+	out, err := cmd.Output()
+	pid, convErr := strconv.Atoi(strings.Fields(string(out) + " ?")[0])
+	if err != nil || convErr != nil {
+		fmt.Println(string(out), err)
+		return 1
+	}
+	for range 1000 {
+		if err := syscall.Kill(pid, 0); err == syscall.ESRCH {
+			fmt.Println("gone")
+			return 0
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	fmt.Println("it is still there")
+	return 1
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/output"
 )
 
 // outputGrace bounds how long the output of a process that has ended is
@@ -29,7 +30,7 @@ type job struct {
 	host    string
 	process *os.Process
 	events  chan backend.Event
-	log     *log
+	log     *output.Log
 	output  sync.WaitGroup // the two pumps
 	done    chan struct{}  // closed when status is final
 
@@ -57,7 +58,7 @@ func (j *job) emit(e backend.Event) {
 type pump struct {
 	from    *os.File
 	to      io.Writer
-	log     *log
+	log     *output.Log
 	writing atomic.Bool
 }
 
@@ -143,7 +144,7 @@ func (j *job) Signal(_ context.Context, sig backend.Signal) error {
 }
 
 func (j *job) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
-	return j.log.reader(ctx, opts.Follow), nil
+	return j.log.Reader(ctx, opts.Follow), nil
 }
 
 func (j *job) Remove(ctx context.Context) error {

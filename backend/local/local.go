@@ -8,14 +8,12 @@ package local
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"math"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/output"
 )
 
 // Backend starts jobs on this machine.
@@ -40,7 +38,7 @@ func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job
 	if err := ctx.Err(); err != nil {
 		return fail("", err)
 	}
-	j := &job{name: spec.Name, events: make(chan backend.Event, 4), done: make(chan struct{}), log: newLog()}
+	j := &job{name: spec.Name, events: make(chan backend.Event, 4), done: make(chan struct{}), log: output.New()}
 	stdin, err := os.Open(os.DevNull)
 	if err != nil {
 		return fail("opening an empty stdin", err)
@@ -91,29 +89,11 @@ func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job
 
 // environment is the job's environment with its resources in it.
 func environment(spec backend.JobSpec) []string {
-	set := map[string]string{}
-	r := spec.Resources
-	if r.CPU > 0 {
-		set["GOMAXPROCS"] = strconv.Itoa(int(math.Ceil(r.CPU)))
-	}
-	if r.Memory > 0 {
-		// A tenth is left for what the Go runtime does not count.
-		set["GOMEMLIMIT"] = fmt.Sprintf("%dKiB", r.Memory*1024*9/10)
-	}
+	set := backend.Limits(spec.Resources)
 	if spec.Devices != nil {
 		set["CUDA_VISIBLE_DEVICES"] = strings.Join(spec.Devices, ",")
 	}
-	env := make([]string, 0, len(spec.Env)+len(set))
-	for _, kv := range spec.Env {
-		key, _, _ := strings.Cut(kv, "=")
-		if _, ok := set[key]; !ok {
-			env = append(env, kv)
-		}
-	}
-	for key, value := range set {
-		env = append(env, key+"="+value)
-	}
-	return env
+	return backend.With(spec.Env, set)
 }
 
 func discard(w io.Writer) io.Writer {

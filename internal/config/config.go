@@ -8,19 +8,35 @@ package config
 import "time"
 
 // Backends are the names that [Config.Backend] may have.
-var Backends = []string{"local"}
+var Backends = []string{"local", "docker"}
 
 // Config is every setting of Fiber. A zero field means "not set here": the environment, then .fiberconfig, then the
 // default decide. A Config is plain data; what [Load] returns travels to the children as it is.
 type Config struct {
-	// Backend is what the children run on: "local". Defaults to what fits where the program itself runs.
+	// Backend is what the children run on: "local" or "docker". Defaults to what fits where the program itself runs.
 	Backend string
 	// Executable is the path of another build of this program, which the children then run. A relative path starts at
 	// the working directory; PATH is not searched. Defaults to this program's own executable.
 	Executable string
+	// Image is an existing image that the containers of the children run, as docker names it. Defaults to one that is
+	// made from the executable.
+	Image string
+	// BaseImage is the image that the executable is put on: a reference, such as "debian:12", or the path of an image
+	// in a file (docker save) or in a directory (an OCI layout). Defaults to none: the image then holds the executable,
+	// the libraries that it names, and little else.
+	BaseImage string
 	// AllowOtherBuild lets a child be another build of this program than its parent, as long as the names and types of
 	// their functions agree. Defaults to Off.
 	AllowOtherBuild Switch
+
+	// Host is the address, a name or an IP without a port, at which children on other machines and in containers reach
+	// this process. Defaults to what fits the backend.
+	Host string
+	// DockerNetwork is the network of the containers. It must exist. Defaults to the engine's own, bridge.
+	DockerNetwork string
+	// DockerVolumes are the directories, files and volumes that containers are given, "host:container" or
+	// "host:container:ro". A relative path of the host starts at the working directory. Defaults to none.
+	DockerVolumes []string
 
 	// LogLevel is the least severe level that Fiber's own log messages have: "debug", "info", "warn" or "error".
 	// Defaults to "info".

@@ -21,10 +21,16 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 		levels    = "; allowed: debug, info, warn or error"
 		programs  = "; allowed: the path of an executable file"
 		logs      = `; allowed: stderr, stdout, or the path of a file in a directory that exists, with "%p" in the file's name only`
+		images    = "; allowed: an image's name, such as debian:12 or registry.example.com/team/app:v1"
+		bases     = "; allowed: an image's name, such as debian:12, or the path of an image: a file (docker save) or a directory (an OCI layout)"
+		hosts     = "; allowed: an IP address or the name of a host, without a port"
+		networks  = "; allowed: the name of a network other than none"
+		volumes   = "; allowed: host:container or host:container:ro, several with commas between; " +
+			"host is a path or the name of a volume, container an absolute path"
 	)
 	for key, values := range map[string]map[string]string{
 		"backend": {
-			"slurm": "is not known; allowed: local",
+			"slurm": "is not known; allowed: local or docker",
 		},
 		"log_level": {
 			"loud": "is not known" + levels,
@@ -65,6 +71,46 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 			"/dev/null/app":   "can't be used: not a directory" + programs,
 			os.TempDir():      "is not a file" + programs,
 		},
+		"image": {
+			"Debian":     "is no name of an image: could not parse reference: Debian" + images,
+			"debian: 12": "is no name of an image: could not parse reference: debian: 12" + images,
+		},
+		"base_image": {
+			"Debian":      "is no name of an image: could not parse reference: Debian" + bases,
+			"./none":      "does not exist" + bases,
+			"none.tar":    "does not exist" + bases,
+			"/dev/null":   "is not a file" + bases,
+			"/dev/null/x": "can't be used: not a directory" + bases,
+			os.TempDir():  "is a directory and no OCI layout" + bases,
+		},
+		"host": {
+			"10.0.0.1:80":  `has the port 80; write "10.0.0.1"` + hosts,
+			"[::1]:80":     `has the port 80; write "::1"` + hosts,
+			"0.0.0.0":      "is every address, and none to be reached at" + hosts,
+			"::":           "is every address, and none to be reached at" + hosts,
+			"10.0.0.256":   "is no address" + hosts,
+			"http://a":     "is no address" + hosts,
+			"-a":           "is no address" + hosts,
+			"two words":    "is no address" + hosts,
+			"[fd00::1]":    "is no address" + hosts,
+			"a..b.example": "is no address" + hosts,
+		},
+		"docker_network": {
+			"none":  "connects containers to nothing" + networks,
+			"a net": "is no name of a network" + networks,
+			"-net":  "is no name of a network" + networks,
+		},
+		"docker_volumes": {
+			"/data":            `has "/data" in it, which is no host:container` + volumes,
+			":/data":           `has ":/data" in it, which is no host:container` + volumes,
+			"/a:/b:ro:rw":      `has "/a:/b:ro:rw" in it, which is no host:container` + volumes,
+			"/a:/b,":           `has "" in it, which is no host:container` + volumes,
+			"/a:/b,/c:/d:wr":   `has "/c:/d:wr" in it, whose last part is neither ro nor rw` + volumes,
+			"~/data:/data":     `has "~/data:/data" in it, whose first part is neither a path, which starts with / or ., nor the name of a volume` + volumes,
+			"/data:data":       `has "/data:data" in it, whose second part is no absolute path below /` + volumes,
+			"/data:/":          `has "/data:/" in it, whose second part is no absolute path below /` + volumes,
+			"/a:/x,/b:/y/../x": "has two volumes at /x" + volumes,
+		},
 		"log_file": {
 			"/does/not/exist/log": "is in /does/not/exist, which is no directory" + logs,
 			os.TempDir():          "is a directory" + logs,
@@ -98,15 +144,17 @@ func environ(key string) string {
 func TestWrongInCode(t *testing.T) {
 	t.Parallel()
 	for want, code := range map[string]config.Config{
-		`code, Config.HeartbeatTimeout: heartbeat_timeout = "10ns" is too short`:   {HeartbeatTimeout: 10},
-		`code, Config.CancelGrace: cancel_grace = "-1s" is too short`:              {CancelGrace: -time.Second},
-		`code, Config.MaxMessage: max_message = "1B" is too small`:                 {MaxMessage: 1},
-		`code, Config.MaxMessage: max_message = "-1KiB" is too small`:              {MaxMessage: -config.KiB},
-		`code, Config.ForwardLogs: forward_logs = "invalid" is neither On nor Off`: {ForwardLogs: 2},
-		`code, Config.Backend: backend = "cloud" is not known; allowed: local`:     {Backend: "cloud"},
-		`code, Config.Executable: executable = "/a\x00b" has a zero byte in it`:    {Executable: "/a\x00b"},
-		`code, Config.RuntimeDir: runtime_dir = "/does/not/exist" does not exist`:  {RuntimeDir: "/does/not/exist"},
-		`code, Config.RuntimeDir: runtime_dir = "/dev/null" is not a directory`:    {RuntimeDir: "/dev/null"},
+		`code, Config.HeartbeatTimeout: heartbeat_timeout = "10ns" is too short`:         {HeartbeatTimeout: 10},
+		`code, Config.CancelGrace: cancel_grace = "-1s" is too short`:                    {CancelGrace: -time.Second},
+		`code, Config.MaxMessage: max_message = "1B" is too small`:                       {MaxMessage: 1},
+		`code, Config.MaxMessage: max_message = "-1KiB" is too small`:                    {MaxMessage: -config.KiB},
+		`code, Config.ForwardLogs: forward_logs = "invalid" is neither On nor Off`:       {ForwardLogs: 2},
+		`code, Config.Backend: backend = "cloud" is not known; allowed: local or docker`: {Backend: "cloud"},
+		`code, Config.Executable: executable = "/a\x00b" has a zero byte in it`:          {Executable: "/a\x00b"},
+		`code, Config.RuntimeDir: runtime_dir = "/does/not/exist" does not exist`:        {RuntimeDir: "/does/not/exist"},
+		`code, Config.RuntimeDir: runtime_dir = "/dev/null" is not a directory`:          {RuntimeDir: "/dev/null"},
+		`code, Config.DockerVolumes: docker_volumes = "/a:/b,c" has "c" in it`:           {DockerVolumes: []string{"/a:/b", "c"}},
+		`code, Config.Host: host = "a:1" has the port 1; write "a"`:                      {Host: "a:1"},
 		`default: heartbeat_timeout = "10s" is not longer than heartbeat_interval; allowed: ` +
 			`more than the 10s of heartbeat_interval (code, Config.HeartbeatInterval)`: {HeartbeatInterval: 10 * time.Second},
 	} {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -10,7 +11,7 @@ type Key struct {
 	Name    string // as in .fiberconfig: heartbeat_timeout
 	Env     string // FIBER_HEARTBEAT_TIMEOUT
 	Field   string // of Config: HeartbeatTimeout
-	Type    string // word, path, boolean, duration or size
+	Type    string // word, path, image, name, address, list, boolean, duration or size
 	Allowed string // what the value may be
 	Default string // in words where it is not the same everywhere
 	Meaning string
@@ -41,7 +42,7 @@ type setting interface {
 }
 
 // row is a setting whose value is a T.
-type row[T comparable] struct {
+type row[T any] struct {
 	name    string
 	value   func(*Config) *T
 	kind    kind[T]
@@ -77,8 +78,8 @@ func (r row[T]) parse(c *Config, text string) error {
 }
 
 func (r row[T]) override(c *Config, code Config) (bool, error) {
-	value, zero := *r.value(&code), *new(T)
-	if value == zero {
+	value := *r.value(&code)
+	if isZero(value) {
 		return false, nil
 	}
 	return true, r.store(c, value)
@@ -94,8 +95,8 @@ func (r row[T]) store(c *Config, value T) error {
 }
 
 func (r row[T]) locate(c *Config, dir string) error {
-	value, zero := r.value(c), *new(T)
-	if r.kind.locate == nil || *value == zero {
+	value := r.value(c)
+	if r.kind.locate == nil || isZero(*value) {
 		return nil
 	}
 	located, err := r.kind.locate(*value, dir)
@@ -107,6 +108,9 @@ func (r row[T]) locate(c *Config, dir string) error {
 }
 
 func (r row[T]) text(c Config) string { return r.kind.format(*r.value(&c)) }
+
+// isZero reports whether a field is not set. An empty list that is not nil is: it says that there shall be none.
+func isZero[T any](value T) bool { return reflect.ValueOf(&value).Elem().IsZero() }
 
 // fieldName makes HeartbeatTimeout of heartbeat_timeout.
 func fieldName(key string) string {

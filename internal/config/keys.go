@@ -15,10 +15,35 @@ var settings = []setting{
 		kind: executablePath, unset: "this program's own executable",
 		meaning: "Another build of this program, which the children then run. `PATH` is not searched.",
 	},
+	row[string]{
+		name: "image", value: func(c *Config) *string { return &c.Image },
+		kind: imageName, unset: "one made from the executable",
+		meaning: "An existing image that the containers of the children run.",
+	},
+	row[string]{
+		name: "base_image", value: func(c *Config) *string { return &c.BaseImage },
+		kind: baseImage, unset: "none",
+		meaning: "The image that the executable is put on: a reference, or the path of an image in a file (`docker save`) or a directory (an OCI layout). With none the image holds the executable, the libraries that it names, and little else.",
+	},
 	row[Switch]{
 		name: "allow_other_build", value: func(c *Config) *Switch { return &c.AllowOtherBuild },
 		kind: boolean, initial: "off",
 		meaning: "A child may be another build of this program than its parent, as long as the names and types of their functions agree.",
+	},
+	row[string]{
+		name: "host", value: func(c *Config) *string { return &c.Host },
+		kind: hostAddress, unset: "what fits the backend",
+		meaning: "The address at which children on other machines and in containers reach this process.",
+	},
+	row[string]{
+		name: "docker_network", value: func(c *Config) *string { return &c.DockerNetwork },
+		kind: dockerNetwork, unset: "the engine's own, `bridge`",
+		meaning: "The network of the containers. It must exist.",
+	},
+	row[[]string]{
+		name: "docker_volumes", value: func(c *Config) *[]string { return &c.DockerVolumes },
+		kind: volumes, unset: "none",
+		meaning: "What containers are given of the host: directories, files and volumes.",
 	},
 	row[string]{
 		name: "log_level", value: func(c *Config) *string { return &c.LogLevel },

@@ -9,7 +9,7 @@ import (
 )
 
 // kind is a type of setting: how it is read from text, what it may be, and how it is written.
-type kind[T comparable] struct {
+type kind[T any] struct {
 	name    string
 	allowed func() string
 	parse   func(text string) (T, error)

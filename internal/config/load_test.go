@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,7 +85,12 @@ func samples(t *testing.T) map[string]sample {
 		"cancel_grace":       {time.Millisecond, time.Hour, time.Minute},
 		"max_message":        {512 * config.MiB, 64 * config.KiB, 3 * config.GiB},
 		"runtime_dir":        {folder("d1"), folder("d2"), folder("d3")},
-		"backend":            {"local", "local", "local"}, // there is no second one yet
+		"backend":            {"docker", "local", "docker"},
+		"image":              {"app:v1", "registry.example.com:5000/team/app", "app@sha256:" + strings.Repeat("0", 64)},
+		"base_image":         {"debian:12", write(t, filepath.Join(dir, "base.tar"), "", 0o600), "gcr.io/distroless/base"},
+		"host":               {"10.0.0.1", "build-7.example.com", "fd00::1"},
+		"docker_network":     {"team", "host", "my_net.1"},
+		"docker_volumes":     {[]string{"/data:/data:ro", "cache:/var/cache"}, []string{"/a:/b"}, []string{"/c:/d", "/e:/f"}},
 	}
 }
 
@@ -131,6 +137,9 @@ func text(value any) string {
 	if s, ok := value.(interface{ String() string }); ok {
 		return s.String()
 	}
+	if list, ok := value.([]string); ok {
+		return strings.Join(list, ", ")
+	}
 	return value.(string)
 }
 
@@ -157,7 +166,7 @@ func TestLoadingTheResultAgainChangesNothing(t *testing.T) {
 
 func TestAConfigTravelsAsMsgpack(t *testing.T) {
 	t.Parallel()
-	sent := load(t, config.Config{ForwardLogs: config.Off}, sources(t, "max_message = 5KiB"))
+	sent := load(t, config.Config{ForwardLogs: config.Off}, sources(t, "max_message = 5KiB\ndocker_volumes = /a:/b"))
 	encoded, err := msgpack.Marshal(sent)
 	require.NoError(t, err)
 	var received config.Config
@@ -167,14 +176,43 @@ func TestAConfigTravelsAsMsgpack(t *testing.T) {
 
 func TestRelativePathsStartAtTheDirectory(t *testing.T) {
 	t.Parallel()
-	from := sources(t, "executable = bin/app\nlog_file = bin/%p.log")
+	from := sources(t, "executable = bin/app\nlog_file = bin/%p.log\nbase_image = bin/base\n"+
+		"docker_volumes = ./bin:/bin:ro, .:/work, bin:/cache, ../x:/x:rw")
 	bin := filepath.Join(from.Dir, "bin")
 	require.NoError(t, os.Mkdir(bin, 0o700))
 	app := write(t, filepath.Join(bin, "app"), "", 0o700)
+	base := write(t, filepath.Join(bin, "base"), "", 0o600)
 	resolved := load(t, config.Config{RuntimeDir: "bin"}, from)
 	assert.Equal(t, app, resolved.Executable)
 	assert.Equal(t, filepath.Join(bin, "%p.log"), resolved.LogFile)
 	assert.Equal(t, bin, resolved.RuntimeDir)
+	assert.Equal(t, base, resolved.BaseImage)
+	assert.Equal(t, []string{
+		bin + ":/bin:ro", from.Dir + ":/work", "bin:/cache", filepath.Dir(from.Dir) + "/x:/x",
+	}, resolved.DockerVolumes)
+}
+
+// Of a word that may be both, an image that is there decides.
+func TestABaseImageIsAPathOrAReference(t *testing.T) {
+	t.Parallel()
+	from := sources(t, "")
+	require.NoError(t, os.Mkdir(filepath.Join(from.Dir, "debian"), 0o700))
+	layout := filepath.Join(from.Dir, "layout")
+	require.NoError(t, os.Mkdir(layout, 0o700))
+	write(t, filepath.Join(layout, "oci-layout"), "{}", 0o600)
+	file := write(t, filepath.Join(from.Dir, "saved"), "", 0o600)
+	for given, want := range map[string]string{
+		"debian": "debian", "layout": layout, "./layout": layout, "saved": file, "other": "other",
+	} {
+		assert.Equal(t, want, load(t, config.Config{BaseImage: given}, from).BaseImage)
+	}
+}
+
+// Code can turn off what the environment or the file asks for.
+func TestAnEmptyListIsAValue(t *testing.T) {
+	t.Parallel()
+	from := sources(t, "docker_volumes = /a:/b", "FIBER_DOCKER_VOLUMES=/c:/d")
+	assert.Empty(t, load(t, config.Config{DockerVolumes: []string{}}, from).DockerVolumes)
 }
 
 func TestRuntimeDirDefaultsToTheSession(t *testing.T) {

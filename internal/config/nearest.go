@@ -2,7 +2,8 @@ package config
 
 // nearest returns the key that looks most like name, "" when none looks like it at all.
 func nearest(name string) string {
-	best, least := "", max(2, len(name)/3)+1
+	// With half of a short name's letters changed, anything looks like anything: port is no misspelt host.
+	best, least := "", min(max(2, len(name)/3), (len(name)-1)/2)+1
 	for _, s := range settings {
 		key := s.key().Name
 		if d := distance(name, key); d < least {

@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -59,10 +57,13 @@ type Home struct {
 	node *launch.Node
 	self *Peer
 
+	opening sync.Mutex // held while the listener is opened
+	sweep   sync.Once
+
 	mu       sync.Mutex
 	closed   bool
-	swept    bool
 	listener *transport.Listener
+	endpoint string // its
 	lastID   uint64
 	objects  map[uint64]*entry
 	peers    map[*Peer]struct{}
@@ -88,6 +89,7 @@ func New(node *launch.Node) *Home {
 	h := &Home{node: node, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]struct{}{}, watchers: map[Ref]func(byte, []byte, [][]byte){}}
 	h.self = &Peer{Name: node.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
+	node.FoundAt(h.Endpoint)
 	return h
 }
 
@@ -97,76 +99,68 @@ func (h *Home) Self() *Peer { return h.self }
 // Make gives an object its name. A pinned one lives until Remove; others are
 // dropped when nobody has held them for a while.
 func (h *Home) Make(o Object, pinned bool) (Ref, error) {
+	endpoint, err := h.Endpoint()
+	if err != nil {
+		return Ref{}, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.open(); err != nil {
-		return Ref{}, err
+	if h.closed {
+		return Ref{}, launch.ErrShutdown
 	}
 	h.lastID++
 	e := &entry{Object: o, id: h.lastID, pinned: pinned, holders: map[*Peer]struct{}{}}
 	h.objects[e.id] = e
 	h.leave(e)
-	return Ref{h.listener.Endpoint(), e.id, h.node.Name}, nil
+	return Ref{endpoint, e.id, h.node.Name}, nil
 }
 
 // Listen opens another listener at which processes of the run reach this one,
 // for a connection that is not about objects. Its owner closes it.
 func (h *Home) Listen() (*transport.Listener, error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
+	closed := h.closed
+	h.mu.Unlock()
+	if closed {
 		return nil, launch.ErrShutdown
 	}
-	return h.listen()
+	h.sweep.Do(func() {
+		if h.node.Parent == nil {
+			sweep(h.node.Config.RuntimeDir)
+		}
+	})
+	return h.node.Listen()
 }
 
 // Dial connects to what another process of the run listens at.
 func (h *Home) Dial(ctx context.Context, endpoint string) (*transport.Conn, error) {
-	return transport.Dial(ctx, endpoint, h.node.Credentials, h.options(endpoint))
+	return h.node.Dial(ctx, endpoint)
 }
 
 // Endpoint is where this home is found; it is opened if it was not.
 func (h *Home) Endpoint() (string, error) {
+	h.opening.Lock()
+	defer h.opening.Unlock()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.open(); err != nil {
+	endpoint := h.endpoint
+	h.mu.Unlock()
+	if endpoint != "" {
+		return endpoint, nil
+	}
+	l, err := h.Listen()
+	if err != nil {
 		return "", err
 	}
-	return h.listener.Endpoint(), nil
-}
-
-func (h *Home) open() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.closed {
-		return launch.ErrShutdown
+		l.Close()
+		return "", launch.ErrShutdown
 	}
-	if h.listener != nil {
-		return nil
-	}
-	l, err := h.listen()
-	if err != nil {
-		return err
-	}
-	h.listener = l
+	h.listener, h.endpoint = l, l.Endpoint()
 	h.running.Add(1)
 	go h.accept(l)
-	return nil
-}
-
-func (h *Home) listen() (*transport.Listener, error) {
-	if h.node.Parent == nil && !h.swept {
-		h.swept = true
-		sweep(h.node.Config.RuntimeDir)
-	}
-	if err := os.Mkdir(h.directory(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
-	}
-	return transport.ListenUnix(h.directory(), h.node.Credentials, h.node.TransportOptions(true))
-}
-
-// directory is the run's, with the sockets of all its processes in it, so
-// that the root can clear up after those that were killed.
-func (h *Home) directory() string {
-	return filepath.Join(h.node.Config.RuntimeDir, "fiber-"+h.node.Run)
+	return h.endpoint, nil
 }
 
 // Remove drops an object at once.
@@ -240,7 +234,7 @@ func (h *Home) leave(e *entry) {
 
 // mine finds an object of this home. The lock is held.
 func (h *Home) mine(ref Ref) (e *entry, mine bool) {
-	if h.listener == nil || ref.Endpoint != h.listener.Endpoint() {
+	if h.endpoint == "" || ref.Endpoint != h.endpoint {
 		return nil, false
 	}
 	return h.objects[ref.Object], true
@@ -323,17 +317,10 @@ func (h *Home) Close() {
 	h.RemoveDirectory()
 }
 
-// options are those of a connection to or from an endpoint. A process on this
-// machine may be stopped for as long as its user likes; its death is an end of
-// file.
-func (h *Home) options(endpoint string) transport.Options {
-	return h.node.TransportOptions(strings.HasPrefix(endpoint, "unix:"))
-}
-
 // RemoveDirectory removes the run's directory, in the root.
 func (h *Home) RemoveDirectory() {
 	if h.node.Parent == nil {
-		os.RemoveAll(h.directory())
+		os.RemoveAll(h.node.Directory())
 	}
 }
 

@@ -114,9 +114,7 @@ func (p *Peer) Notify(object uint64, op byte, args []byte, value ...[]byte) {
 	if p.conn == nil {
 		p.home.mu.Lock()
 		var watch func(byte, []byte, [][]byte)
-		if p.home.listener != nil {
-			watch = p.home.watcher(p.home.listener.Endpoint(), object)
-		}
+		watch = p.home.watcher(p.home.endpoint, object)
 		p.home.mu.Unlock()
 		if watch != nil {
 			watch(op, args, value)
@@ -154,11 +152,15 @@ func (p *Peer) take(r *Request) {
 func (p *Peer) serve() {
 	h := p.home
 	defer h.running.Done()
-	goodbye := p.read()
-	p.conn.Close()
+	goodbye, wanted := p.read()
 	h.mu.Lock()
 	delete(h.peers, p)
 	h.mu.Unlock()
+	if wanted != nil {
+		h.node.CameBack(wanted.ID, p.conn)
+		return
+	}
+	p.conn.Close()
 	p.mu.Lock()
 	open := make([]*Request, 0, len(p.requests))
 	for _, r := range p.requests {
@@ -182,23 +184,30 @@ func (p *Peer) serve() {
 }
 
 // read handles messages until the connection ends, and says whether the
-// process had said so.
-func (p *Peer) read() (goodbye bool) {
+// process had said so. A connection that this process has wanted, and that was
+// dialled from the other side, is none of a peer's.
+func (p *Peer) read() (goodbye bool, wanted *wire.Back) {
 	h := p.home
 	for first := true; ; first = false {
 		frames, err := p.conn.Recv()
 		if err != nil {
-			return goodbye
+			return goodbye, nil
 		}
 		kind := wire.KindOf(frames)
-		if first != (kind == wire.KindVisit) {
-			return false
+		if first != (kind == wire.KindVisit || kind == wire.KindBack) {
+			return false, nil
 		}
 		switch kind {
+		case wire.KindBack:
+			wanted = new(wire.Back)
+			if wire.Unpack(frames, wanted) != nil {
+				return false, nil
+			}
+			return false, wanted
 		case wire.KindVisit:
 			var visit wire.Visit
 			if wire.Unpack(frames, &visit) != nil {
-				return false
+				return false, nil
 			}
 			p.Name, p.PID = visit.Name, visit.PID
 		case wire.KindBye:
@@ -206,11 +215,11 @@ func (p *Peer) read() (goodbye bool) {
 		case wire.KindRequest, wire.KindGiveUp, wire.KindHold, wire.KindRelease:
 			var m wire.Request
 			if m.Unpack(frames) != nil {
-				return false
+				return false, nil
 			}
 			p.handle(h, kind, &m, frames[1:])
 		default:
-			return false
+			return false, nil
 		}
 	}
 }

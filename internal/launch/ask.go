@@ -12,14 +12,27 @@ import (
 const (
 	askGPU     = "gpu"      // N devices
 	askGPUBack = "gpu-back" // these devices are free again
+	askJob     = "job"      // a jobRequest, which stands behind it
 )
+
+// answer is an answer with what stands behind it.
+type answer struct {
+	wire.Answer
+	value [][]byte
+}
 
 // ask sends a request up the tree and waits for the answer.
 func (p *Parent) ask(ctx context.Context, what string, n int, held []string) ([]string, error) {
+	a, err := p.request(ctx, wire.Ask{What: what, N: n, Held: held}, nil)
+	return a.Held, err
+}
+
+func (p *Parent) request(ctx context.Context, ask wire.Ask, value [][]byte) (answer, error) {
 	p.mu.Lock()
 	p.asked++
 	id := p.asked
-	reply := make(chan wire.Answer, 1)
+	ask.ID = id
+	reply := make(chan answer, 1)
 	p.answers[id] = reply
 	p.mu.Unlock()
 	defer func() {
@@ -27,17 +40,17 @@ func (p *Parent) ask(ctx context.Context, what string, n int, held []string) ([]
 		delete(p.answers, id)
 		p.mu.Unlock()
 	}()
-	if err := p.conn.Send(ctx, wire.MustPack(wire.KindAsk, wire.Ask{ID: id, What: what, N: n, Held: held})...); err != nil {
-		return nil, err
+	if err := p.conn.Send(ctx, wire.MustPack(wire.KindAsk, ask, value...)...); err != nil {
+		return answer{}, err
 	}
 	select {
 	case a := <-reply:
 		if a.Err != "" {
-			return nil, errors.New(a.Err)
+			return a, errors.New(a.Err)
 		}
-		return a.Held, nil
+		return a, nil
 	case <-p.conn.Done():
-		return nil, p.conn.Err()
+		return answer{}, p.conn.Err()
 	case <-ctx.Done():
 		// The answer may still come, or have come just now; what it gives goes back.
 		p.mu.Lock()
@@ -48,12 +61,12 @@ func (p *Parent) ask(ctx context.Context, what string, n int, held []string) ([]
 			p.answered(a)
 		default:
 		}
-		return nil, ctx.Err()
+		return answer{}, ctx.Err()
 	}
 }
 
 // answered takes an answer in.
-func (p *Parent) answered(a wire.Answer) {
+func (p *Parent) answered(a answer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	reply := p.answers[a.ID]
@@ -64,12 +77,17 @@ func (p *Parent) answered(a wire.Answer) {
 		reply <- a // under the lock, or whoever asked could leave without it
 	case len(a.Held) > 0:
 		p.conn.Post(wire.MustPack(wire.KindAsk, wire.Ask{What: askGPUBack, Held: a.Held})...)
+	default:
+		if id := launchedJob(a.value); id != "" {
+			p.conn.Post(wire.MustPack(wire.KindAsk, wire.Ask{What: askJob}, jobRequest{Do: jobRemove, Job: id}.frames()...)...)
+		}
 	}
 }
 
 // answer serves a child's request, by this node or by the one above.
-func (c *Child) answer(ask wire.Ask) {
+func (c *Child) answer(ask wire.Ask, value [][]byte) {
 	defer c.asking.Done()
+	var back [][]byte // behind the answer
 	answer := wire.Answer{ID: ask.ID}
 	switch ask.What {
 	case askGPU:
@@ -94,10 +112,15 @@ func (c *Child) answer(ask wire.Ask) {
 		})
 		c.mu.Unlock()
 		c.node.releaseGPUs(back)
+	case askJob:
+		var err error
+		if back, err = c.answerJob(value); err != nil {
+			answer.Err = err.Error()
+		}
 	default:
 		answer.Err = "fiber: a request of an unknown kind: " + ask.What
 	}
 	if ask.ID != 0 {
-		c.conn.Post(wire.MustPack(wire.KindAnswer, answer)...)
+		c.conn.Post(wire.MustPack(wire.KindAnswer, answer, back...)...)
 	}
 }

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +30,13 @@ const (
 	exitGrace = 2 * time.Second
 	// killGrace bounds the wait for a killed job that the backend cannot end.
 	killGrace = 5 * time.Second
+	// engineGrace is in the place of both where an engine tells of ends: it may
+	// have much to do.
+	engineGrace = 20 * time.Second
 )
+
+// errNoHello is a process that has not reported.
+var errNoHello = errors.New("it has not reported")
 
 // Spec is a process to start.
 type Spec struct {
@@ -57,9 +64,12 @@ type Child struct {
 	node *Node
 	spec Spec
 	job  backend.Job
-	conn *transport.Conn
-	tail tail
-	pid  int
+	way  *way
+
+	place string // in the tree; see places
+	conn  *transport.Conn
+	tail  tail
+	pid   int
 
 	turn     turn
 	resident atomic.Int64
@@ -71,8 +81,13 @@ type Child struct {
 	killed bool
 	told   bool // it was asked to end, or killed without a reason
 
-	lent     []string // GPUs on loan to it
-	devices  []string // GPUs on loan to the processes below it
+	remote  bool           // it is not on this machine, or behind an engine
+	over    bool           // it is signalled no more
+	signals sync.WaitGroup // on their way to it, where it is remote
+
+	lent     []string            // GPUs on loan to it
+	devices  []string            // GPUs on loan to the processes below it
+	below    map[string]struct{} // jobs of the processes below it
 	asks     context.Context
 	stopAsks context.CancelFunc
 	asking   sync.WaitGroup
@@ -89,7 +104,7 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		return nil, err
 	}
 	defer n.starting.Done()
-	c := &Child{node: n, spec: spec, done: make(chan struct{}), turn: turn{resume: make(chan struct{}, 1)}}
+	c := &Child{node: n, spec: spec, place: n.placeOf(serial), done: make(chan struct{}), turn: turn{resume: make(chan struct{}, 1)}}
 	c.asks, c.stopAsks = context.WithCancel(context.Background())
 	ctx, stopped := context.WithCancelCause(ctx)
 	defer stopped(nil)
@@ -116,33 +131,41 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		fmt.Errorf("not up after %v (start_timeout)", n.Config.StartTimeout))
 	defer cancel()
 	c.lent = devices
-	ours, theirs, err := socketPair()
-	if err != nil {
+	id := n.Run + "-" + strconv.Itoa(serial) + "-" + rand.Text()
+	if c.way, err = n.newWay(ctx, id); err != nil {
 		release()
-		return nil, c.failed(ctx, "making its socket", err)
+		return nil, c.failed(ctx, "", err)
 	}
-	id := n.Run + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(serial)
-	boot, err := json.Marshal(wire.Bootstrap{Process: id, Build: Build(), FD: 3,
-		MaxMessage: int64(n.Config.MaxMessage), Heartbeat: n.Config.HeartbeatInterval, Restore: runtimeSettings()})
+	c.remote = c.way.remote()
+	bootstrap := wire.Bootstrap{Process: id, Build: Build(),
+		MaxMessage: int64(n.Config.MaxMessage), Heartbeat: n.Config.HeartbeatInterval, Restore: runtimeSettings()}
+	err = c.way.bootstrap(&bootstrap)
+	var boot []byte
+	if err == nil {
+		boot, err = json.Marshal(bootstrap)
+	}
 	if err != nil {
-		panic(err) // strings and numbers
+		c.way.launched()
+		c.way.close()
+		release()
+		return nil, c.failed(ctx, "", err)
 	}
-	stdout, stderr := n.outputs(&c.tail)
+	stdout, stderr := n.outputs(spec.Name, c.remote, &c.tail)
 	c.job, err = n.Backend.Launch(ctx, backend.JobSpec{
-		Name: spec.Name, Executable: n.Config.Executable, Args: os.Args[1:],
+		Name: spec.Name, Run: n.Run, Parent: n.Name, Executable: n.Config.Executable, Args: os.Args[1:],
 		Env:       append(os.Environ(), bootstrapKey+"="+string(boot)),
-		Resources: spec.Resources, Devices: devices, Socket: theirs, Stdout: stdout, Stderr: stderr,
+		Resources: spec.Resources, Devices: devices, Socket: c.way.socket(), Stdout: stdout, Stderr: stderr,
 	})
-	theirs.Close()
+	c.way.launched()
 	if err != nil {
 		stdout.Close()
 		stderr.Close()
-		ours.Close()
+		c.way.close()
 		release()
-		return nil, err
+		return nil, c.failed(ctx, "", err)
 	}
-	if err := c.introduce(ctx, ours, id); err != nil {
-		ours.Close()
+	if err := c.introduce(ctx); err != nil {
+		c.way.close()
 		err = c.explain(ctx, err)
 		release()
 		return nil, err
@@ -154,8 +177,8 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 }
 
 // introduce shakes hands with the new process and gives it its work.
-func (c *Child) introduce(ctx context.Context, nc net.Conn, id string) (err error) {
-	stop := context.AfterFunc(ctx, func() { nc.Close() })
+func (c *Child) introduce(ctx context.Context) (err error) {
+	stop := context.AfterFunc(ctx, c.way.close)
 	defer func() {
 		if !stop() && err == nil {
 			c.conn.Close()
@@ -163,25 +186,19 @@ func (c *Child) introduce(ctx context.Context, nc net.Conn, id string) (err erro
 		}
 	}()
 	n := c.node
-	opts := n.TransportOptions(false)
-	opts.HandshakeTimeout = n.Config.StartTimeout // the program initialises itself before it speaks
-	conn, err := transport.Open(nc, true, opts)
+	ended := make(chan struct{})
+	if c.remote { // no connection tells of its end
+		within, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			if _, err := c.job.Wait(within); err == nil {
+				close(ended)
+			}
+		}()
+	}
+	conn, hello, err := c.way.meet(ctx, ended)
 	if err != nil {
 		return err
-	}
-	frames, err := conn.Recv()
-	if err != nil {
-		conn.Close()
-		return err
-	}
-	var hello wire.Hello
-	if err := wire.Unpack(frames, &hello); err != nil {
-		conn.Close()
-		return err
-	}
-	if hello.Process != id {
-		conn.Close()
-		return fmt.Errorf("%w: a hello of process %q, not %q", wire.ErrMalformed, hello.Process, id)
 	}
 	if err := n.fits(hello); err != nil {
 		conn.Send(ctx, wire.MustPack(wire.KindRefuse, wire.Refuse{Reason: err.Error()})...)
@@ -196,7 +213,10 @@ func (c *Child) introduce(ctx context.Context, nc net.Conn, id string) (err erro
 	assign := c.spec.Assign
 	assign.Name, assign.Run, assign.Credentials, assign.Config = c.spec.Name, n.Run, credentials, n.Config
 	assign.ParentName, assign.ParentPID, assign.Host = n.Name, os.Getpid(), c.job.Host()
-	assign.Devices = c.lent
+	assign.Devices, assign.Place = c.lent, c.place
+	if c.remote {
+		assign.Backend = n.Backend.Name()
+	}
 	if err := conn.Send(ctx, wire.MustPack(wire.KindAssign, assign, c.spec.Value...)...); err != nil {
 		conn.Close()
 		return err
@@ -216,25 +236,47 @@ func (c *Child) explain(ctx context.Context, err error) error {
 			cancel()
 			status, _ := c.job.Wait(context.Background()) // it is there
 			if mismatch := (*MismatchError)(nil); errors.As(err, &mismatch) {
+				c.remove()
 				return err
 			}
 			reason := "it ended before it was ready: " + status.String()
 			for _, line := range c.tail.Lines() {
 				reason += "\n\t" + line
 			}
-			return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason}
+			c.remove()
+			return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason,
+				Permanent: c.remote && status.Code == unreachableCode}
 		}
 		cancel()
 	}
-	remove, cancel := context.WithTimeout(context.Background(), killGrace)
-	defer cancel()
-	c.job.Remove(remove)
+	c.remove()
 	return c.failed(ctx, "", err)
+}
+
+// remove has the backend forget the job.
+func (c *Child) remove() {
+	_, killGrace := c.graces()
+	ctx, cancel := context.WithTimeout(context.Background(), killGrace)
+	defer cancel()
+	if err := c.job.Remove(ctx); err != nil {
+		c.node.Log.Warn("fiber: a job was not removed", "process", c.spec.Name, "id", c.job.ID(), "error", err)
+	}
+}
+
+// graces are how long the end of the job is waited for, by itself and killed.
+func (c *Child) graces() (exit, kill time.Duration) {
+	if c.remote {
+		return engineGrace, engineGrace
+	}
+	return exitGrace, killGrace
 }
 
 func (c *Child) failed(ctx context.Context, reason string, err error) error {
 	if ctx.Err() != nil {
 		cause := context.Cause(ctx)
+		if errors.Is(err, errNoHello) && cause != ctx.Err() && !errors.Is(cause, ErrShutdown) {
+			cause = fmt.Errorf("%w: it has not reported to %s, where this process listens; if that cannot be reached from there, set FIBER_HOST to an address that can", cause, c.way.endpoint)
+		}
 		if errors.Is(cause, ErrShutdown) {
 			return cause
 		}
@@ -245,6 +287,14 @@ func (c *Child) failed(ctx context.Context, reason string, err error) error {
 	}
 	if mismatch := (*MismatchError)(nil); errors.As(err, &mismatch) {
 		return err
+	}
+	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
+		if launch.Job != "" {
+			return err
+		}
+		named := *launch // one of the network's, for every job
+		named.Job = c.spec.Name
+		return &named
 	}
 	return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason, Err: err}
 }
@@ -262,6 +312,7 @@ func (c *Child) watch(release func()) {
 	if errors.Is(readErr, transport.ErrSilent) {
 		c.Kill(fmt.Sprintf("nothing heard from it for %v (heartbeat_timeout)", c.node.Config.HeartbeatTimeout))
 	}
+	exitGrace, killGrace := c.graces()
 	grace := time.NewTimer(exitGrace)
 	defer grace.Stop()
 	select {
@@ -278,19 +329,22 @@ func (c *Child) watch(release func()) {
 	c.asking.Wait()
 	release()
 	c.mu.Lock()
-	devices := c.devices
-	c.devices = nil
+	devices, below := c.devices, c.below
+	c.devices, c.below = nil, nil
 	c.mu.Unlock()
 	c.node.releaseGPUs(devices)
+	c.node.removeJobs(below)
 	c.mu.Lock()
 	c.exit.ExitStatus, c.exit.Stderr = status, c.tail.Lines()
 	if c.reason != "" {
 		c.exit.Reason = c.reason
 	}
 	c.mu.Unlock()
-	remove, cancel := context.WithTimeout(context.Background(), killGrace)
-	c.job.Remove(remove)
-	cancel()
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.signals.Wait()
+	c.remove()
 	c.node.remove(c)
 	c.spec.Keep = nil
 	c.node.Log.Debug("fiber: ended", "process", c.spec.Name, "id", c.job.ID(), "how", c.exit.String())
@@ -315,6 +369,8 @@ func (c *Child) readOne() error {
 		if c.spec.Handle != nil {
 			c.spec.Handle(kind, frames)
 		}
+	case wire.KindTunnel:
+		return c.node.pass(frames)
 	case wire.KindStatus:
 		var status wire.Status
 		if err := wire.Unpack(frames, &status); err != nil {
@@ -327,7 +383,7 @@ func (c *Child) readOne() error {
 			return err
 		}
 		c.asking.Add(1)
-		go c.answer(ask)
+		go c.answer(ask, frames[1:])
 	default:
 		if c.spec.Handle == nil {
 			return fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
@@ -352,22 +408,49 @@ func (c *Child) tell() {
 	c.told = true
 }
 
-// Terminate asks the process to end.
+// Terminate asks the process to end. It does not wait.
 func (c *Child) Terminate() error {
 	c.tell()
-	return c.job.Signal(context.Background(), backend.Terminate)
+	return c.signal(backend.Terminate)
+}
+
+// signal has the backend signal the job. Where that takes an engine's time it
+// is not waited for: the caller may hold up others.
+func (c *Child) signal(sig backend.Signal) error {
+	if !c.remote {
+		return c.job.Signal(context.Background(), sig)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.signals.Go(func() { c.signalNow(sig) })
+	}
+	return nil
+}
+
+// signalNow signals the job and returns when that is done.
+func (c *Child) signalNow(sig backend.Signal) {
+	ctx, cancel := context.WithTimeout(context.Background(), engineGrace)
+	defer cancel()
+	if err := c.job.Signal(ctx, sig); err != nil {
+		c.node.Log.Warn("fiber: signalling a process", "process", c.spec.Name, "id", c.job.ID(), "error", err)
+	}
 }
 
 // Kill ends the process at once; a reason goes into its exit status.
 func (c *Child) Kill(reason string) error {
+	c.noteKill(reason)
+	return c.signal(backend.Kill)
+}
+
+func (c *Child) noteKill(reason string) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.reason == "" && !c.killed {
 		c.reason = reason
 	}
 	c.killed = true
 	c.told = c.told || reason == ""
-	c.mu.Unlock()
-	return c.job.Signal(context.Background(), backend.Kill)
 }
 
 // Done is closed when the process has ended and all it said has been read.

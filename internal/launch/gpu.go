@@ -106,6 +106,9 @@ func (g *gpus) serve() {
 // acquireGPUs takes n devices from the root; release gives them back.
 func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, release func(), err error) {
 	if n.gpus != nil {
+		if network, err := n.Network(ctx); len(n.gpus.all) == 0 && err == nil && !network.Inherit {
+			return nil, func() {}, nil // the engine knows what there is
+		}
 		devices, err = n.gpus.acquire(ctx, count)
 		return devices, func() { n.gpus.release(devices) }, err
 	}

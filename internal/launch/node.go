@@ -41,10 +41,15 @@ type Node struct {
 
 	gpus  *gpus
 	slots chan struct{} // starts under way
+	reach reach
+	jobs  jobs // of the processes below the root's children
 
 	starts     context.Context // under which processes start
 	stopStarts context.CancelFunc
 	forwarding sync.WaitGroup // output that children wrote and nobody took yet
+
+	Place  string // in the tree; see places
+	places places
 
 	mu       sync.Mutex
 	closed   bool
@@ -78,6 +83,8 @@ func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error
 	n := &Node{Config: parent.Assign.Config, Backend: b, Name: parent.Assign.Name, Run: parent.Assign.Run,
 		Credentials: credentials, Log: log, Parent: parent, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}
 	n.starts, n.stopStarts = context.WithCancel(context.Background())
+	n.Place = parent.Assign.Place
+	parent.node = n
 	return n, nil
 }
 
@@ -128,6 +135,12 @@ func (n *Node) add(c *Child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.children[c] = struct{}{}
+	n.places.mu.Lock()
+	if n.places.below == nil {
+		n.places.below = map[string]*Child{}
+	}
+	n.places.below[c.place] = c
+	n.places.mu.Unlock()
 	n.order = append(n.order, c)
 	if len(n.order) > 2*len(n.children)+16 {
 		kept := n.order[:0]
@@ -145,22 +158,35 @@ func (n *Node) remove(c *Child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.children, c)
+	n.places.mu.Lock()
+	delete(n.places.below, c.place)
+	n.places.mu.Unlock()
 }
 
 // Terminate gives up the starts under way and asks every child to end.
 func (n *Node) Terminate() {
 	n.stopStarts()
-	for _, c := range n.Children() {
-		c.Terminate()
-	}
+	n.each(func(c *Child) { c.tell(); c.signalNow(backend.Terminate) })
 }
 
 // Kill gives up the starts under way and ends every child at once.
 func (n *Node) Kill() {
 	n.stopStarts()
+	n.each(func(c *Child) { c.noteKill(""); c.signalNow(backend.Kill) })
+}
+
+// each does something to every child, side by side where it takes an engine's
+// time, and returns when it is done.
+func (n *Node) each(do func(*Child)) {
+	var all sync.WaitGroup
 	for _, c := range n.Children() {
-		c.Kill("")
+		if c.remote {
+			all.Go(func() { do(c) })
+		} else {
+			do(c)
+		}
 	}
+	all.Wait()
 }
 
 // Shutdown refuses further starts and ends every child: it asks first, and
@@ -180,6 +206,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 			<-c.Done()
 		}
 	}()
+	defer n.close()
 	grace, cancel := context.WithTimeout(ctx, n.Config.ShutdownGrace)
 	defer cancel()
 	select {
@@ -195,6 +222,21 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		case <-gone:
 			return nil
 		case <-again.C:
+		}
+	}
+}
+
+// closeTimeout bounds the backend's own clearing up.
+const closeTimeout = 20 * time.Second
+
+// close gives up what the node has opened for its children.
+func (n *Node) close() {
+	n.reach.close()
+	if b, ok := n.Backend.(backend.Closer); ok {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := b.Close(ctx); err != nil {
+			n.Log.Warn("fiber: clearing up", "backend", n.Backend.Name(), "error", err)
 		}
 	}
 }
@@ -215,28 +257,49 @@ func (n *Node) Forwarded(ctx context.Context) {
 	}
 }
 
-// outputs are the writers of a child's stdout and stderr, tail keeping the
-// end of the latter. They are closed when it has written everything.
-func (n *Node) outputs(tail io.Writer) (stdout, stderr io.WriteCloser) {
-	if !n.Config.ForwardLogs.Enabled() {
-		return n.forward(io.Discard), n.forward(tail)
+// outputs are the writers of a process's stdout and stderr, tail keeping the
+// end of the latter. They are closed when it has written everything. What
+// comes from elsewhere comes in lines, with the process's name in front; what
+// a process below a child's writes, the root passes on.
+func (n *Node) outputs(name string, remote bool, tail io.Writer) (stdout, stderr io.WriteCloser) {
+	switch {
+	case !n.Config.ForwardLogs.Enabled(), remote && n.Parent != nil:
+		return n.forward(nil, nil), n.forward(tail, nil)
+	case remote:
+		return n.forward(nil, newLines(name, os.Stdout)), n.forward(tail, newLines(name, os.Stderr))
 	}
-	return n.forward(os.Stdout), n.forward(io.MultiWriter(tail, os.Stderr))
+	return n.forward(os.Stdout, nil), n.forward(io.MultiWriter(tail, os.Stderr), nil)
 }
 
-func (n *Node) forward(to io.Writer) io.WriteCloser {
+func (n *Node) forward(to io.Writer, in *lines) io.WriteCloser {
 	n.forwarding.Add(1)
-	return &forwarder{Writer: to, done: n.forwarding.Done}
+	return &forwarder{to: to, in: in, done: n.forwarding.Done}
 }
 
-// forwarder is one stream of a child's output.
+// forwarder is one stream of a process's output.
 type forwarder struct {
-	io.Writer
+	to   io.Writer // nil for nothing
+	in   *lines    // nil for nothing
 	once sync.Once
 	done func()
 }
 
+func (f *forwarder) Write(p []byte) (int, error) {
+	if f.to != nil {
+		f.to.Write(p)
+	}
+	if f.in != nil {
+		f.in.Write(p)
+	}
+	return len(p), nil
+}
+
 func (f *forwarder) Close() error {
-	f.once.Do(f.done)
+	f.once.Do(func() {
+		if f.in != nil {
+			f.in.end()
+		}
+		f.done()
+	})
 	return nil
 }

@@ -1,15 +1,18 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	_ "github.com/fiber-go/fiber/internal/pid1" // before the program is initialised
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -20,11 +23,12 @@ type Parent struct {
 	Value  [][]byte // the encoded argument behind the assignment
 
 	conn   *transport.Conn
-	socket *transport.Inherited
+	socket *transport.Inherited // nil where it has dialled
+	node   *Node                // this process's
 
 	mu      sync.Mutex
 	asked   uint64
-	answers map[uint64]chan wire.Answer
+	answers map[uint64]chan answer
 	late    map[uint64]struct{}
 }
 
@@ -39,7 +43,9 @@ func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 	if err := json.Unmarshal([]byte(text), &boot); err != nil {
 		return boot, true, fmt.Errorf("fiber: %s is set to something that no Fiber process set: %w; unset it", bootstrapKey, err)
 	}
-	unix.CloseOnExec(boot.FD)
+	if boot.Endpoint == "" {
+		unix.CloseOnExec(boot.FD)
+	}
 	for key, value := range boot.Restore {
 		if value == "" {
 			os.Unsetenv(key)
@@ -87,16 +93,9 @@ func Report(ctx context.Context) (*Parent, error) {
 		return nil, err
 	}
 	go Build() // while the handshake is on its way
-	nc, err := transport.Inherit(boot.FD)
+	conn, nc, err := connect(ctx, boot)
 	if err != nil {
-		return nil, fmt.Errorf("fiber: the inherited socket: %w", err)
-	}
-	// A parent on this machine may be stopped for as long as its user likes;
-	// its death is an end of file.
-	conn, err := transport.Open(nc, false, transport.Options{MaxMessage: boot.MaxMessage, HeartbeatInterval: boot.Heartbeat, HeartbeatTimeout: -1})
-	if err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
+		return nil, err
 	}
 	if err := conn.Send(ctx, wire.MustPack(wire.KindHello, newHello(*boot, os.Getpid()))...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
@@ -105,7 +104,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
-	p := &Parent{conn: conn, socket: nc, answers: map[uint64]chan wire.Answer{}, late: map[uint64]struct{}{}}
+	p := &Parent{conn: conn, socket: nc, answers: map[uint64]chan answer{}, late: map[uint64]struct{}{}}
 	switch kind := wire.KindOf(frames); kind {
 	case wire.KindAssign:
 		if err := wire.Unpack(frames, &p.Assign); err != nil {
@@ -118,9 +117,77 @@ func Report(ctx context.Context) (*Parent, error) {
 		if err := wire.Unpack(frames, &refuse); err != nil {
 			return nil, err
 		}
+		if refuse.Reason == "" { // it is not expected any more
+			return nil, ErrParentGone
+		}
 		return nil, errors.New(refuse.Reason)
 	default:
 		return nil, fmt.Errorf("%w: %v instead of an assignment", wire.ErrMalformed, kind)
+	}
+}
+
+// UnreachableError is a parent that this process was started by and cannot
+// dial.
+type UnreachableError struct{ Err error }
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("fiber: this process cannot reach the one that started it: %v; set FIBER_HOST to an address of that one which can be reached from here", e.Err)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// unreachableCode is the exit code of a process that cannot reach its parent.
+const unreachableCode = 111
+
+// ExitCode is what the process exits with.
+func (e *UnreachableError) ExitCode() int { return unreachableCode }
+
+const (
+	// dialTimeout bounds the dialling of the parent.
+	dialTimeout = 7 * time.Second
+	// dialPause is between two tries: a network may be up a moment later than
+	// the process.
+	dialPause = 100 * time.Millisecond
+)
+
+// connect makes the connection to the parent.
+func connect(ctx context.Context, boot *wire.Bootstrap) (*transport.Conn, *transport.Inherited, error) {
+	opts := transport.Options{MaxMessage: boot.MaxMessage, HeartbeatInterval: boot.Heartbeat, HeartbeatTimeout: -1}
+	if boot.Endpoint != "" {
+		opts.HeartbeatTimeout = cmp.Or(boot.Silence, -1)
+		conn, err := dial(ctx, boot, opts)
+		return conn, nil, err
+	}
+	nc, err := transport.Inherit(boot.FD)
+	if err != nil {
+		return nil, nil, fmt.Errorf("fiber: the inherited socket: %w", err)
+	}
+	// A parent on this machine may be stopped for as long as its user likes;
+	// its death is an end of file.
+	conn, err := transport.Open(nc, false, opts)
+	if err != nil {
+		nc.Close()
+		return nil, nil, fmt.Errorf("%w: %w", ErrParentGone, err)
+	}
+	return conn, nc, nil
+}
+
+func dial(ctx context.Context, boot *wire.Bootstrap, opts transport.Options) (*transport.Conn, error) {
+	credentials := new(transport.Credentials)
+	if err := credentials.UnmarshalBinary(boot.Credentials); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	for began := time.Now(); ; {
+		conn, err := transport.Dial(ctx, boot.Endpoint, credentials, opts)
+		if err == nil {
+			return conn, nil
+		}
+		if ctx.Err() != nil || time.Since(began) > dialTimeout/4 {
+			return nil, &UnreachableError{err}
+		}
+		time.Sleep(dialPause)
 	}
 }
 
@@ -128,21 +195,30 @@ func Report(ctx context.Context) (*Parent, error) {
 // goroutine at a time; alone says that no other one has anything to do. The
 // error is the end of the connection.
 func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
-	p.socket.Alone(alone)
+	if p.socket != nil {
+		p.socket.Alone(alone)
+	}
 	for {
 		frames, err := p.conn.Recv()
 		if err != nil {
 			return 0, nil, err
 		}
 		kind := wire.KindOf(frames)
-		if kind != wire.KindAnswer {
+		switch kind {
+		case wire.KindAnswer:
+		case wire.KindTunnel:
+			if err := p.node.pass(frames); err != nil {
+				return 0, nil, err
+			}
+			continue
+		default:
 			return kind, frames, nil
 		}
 		var a wire.Answer
 		if err := wire.Unpack(frames, &a); err != nil {
 			return 0, nil, err
 		}
-		p.answered(a)
+		p.answered(answer{a, frames[1:]})
 	}
 }
 

@@ -27,6 +27,13 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// bytes are the end of what was written.
+func (t *tail) bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bytes.Clone(t.buf[max(0, len(t.buf)-tailBytes):])
+}
+
 // Lines are the last 20, oldest first.
 func (t *tail) Lines() []string {
 	t.mu.Lock()

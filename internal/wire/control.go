@@ -11,10 +11,15 @@ import (
 type Bootstrap struct {
 	Process string `json:"process"` // the child's id within the run
 	Build   string `json:"build"`   // the parent's build
-	FD      int    `json:"fd"`      // the inherited socket
+	FD      int    `json:"fd"`      // the inherited socket, where there is no endpoint
+	// Endpoint is where the parent listens, and Credentials, the run's, are
+	// what it takes to be let in.
+	Endpoint    string `json:"endpoint,omitempty"`
+	Credentials []byte `json:"credentials,omitempty"`
 	// What the child must know of the configuration before it is given it.
 	MaxMessage int64         `json:"max_message"`
 	Heartbeat  time.Duration `json:"heartbeat"`
+	Silence    time.Duration `json:"silence,omitempty"` // how long the parent may be silent, 0 for ever
 	// Restore is what these variables of the environment are to its children;
 	// in its own they say what it may use.
 	Restore map[string]string `json:"restore,omitempty"`
@@ -59,13 +64,16 @@ type Assign struct {
 	ParentPID   int
 	Host        string
 	Devices     []string // GPUs on loan
+	Place       string   // in the tree of processes
 	Rank, Size  int      // of a ring
+	Backend     string   // what the root starts its jobs on, "" when the child starts its own itself
 }
 
 // Done is how the assigned function, or an initializer, ended.
 type Done struct{ Err *Error }
 
-// Ask is a request that a child passes up the tree.
+// Ask is a request that a child passes up the tree. What it is about may stand
+// behind it.
 type Ask struct {
 	ID   uint64
 	What string

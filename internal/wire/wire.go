@@ -45,6 +45,8 @@ const (
 	KindRelease                    // anybody, to a home: it is not any more
 	KindNotice                     // home: something that was not asked
 	KindBye                        // either: the end of the connection is no accident
+	KindTunnel                     // anybody, along the tree: about a connection that could not be dialled
+	KindBack                       // anybody, to a home: this is the connection that you wanted
 	KindMember                     // rank: where its left neighbour finds it
 	KindMembers                    // parent: all ranks of the ring
 	KindBroken                     // rank, parent: the ring has failed, and why
@@ -57,7 +59,7 @@ var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "a
 	KindStop: "stop", KindAsk: "ask", KindAnswer: "answer", KindStatus: "status", KindReady: "ready",
 	KindGrant: "grant", KindResults: "results", KindRecall: "recall", KindReturned: "returned",
 	KindCancel: "cancel", KindVisit: "visit", KindRequest: "request", KindReply: "reply", KindGiveUp: "give up",
-	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye",
+	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindTunnel: "tunnel", KindBack: "back",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
 	KindCollective: "collective"}
 

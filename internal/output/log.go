@@ -1,4 +1,6 @@
-package local
+// Package output keeps the end of what a job has written, for those who ask
+// for its logs while it runs or afterwards.
+package output
 
 import (
 	"context"
@@ -6,11 +8,11 @@ import (
 	"sync"
 )
 
-// logKept is how many bytes of a job's output are kept for Logs.
-const logKept = 256 << 10
+// kept is how many bytes of a job's output are kept.
+const kept = 256 << 10
 
-// log keeps the end of a job's output and wakes those who follow it.
-type log struct {
+// Log keeps the end of a job's output and wakes those who follow it.
+type Log struct {
 	mu     sync.Mutex
 	kept   []byte
 	first  int64         // position in the whole output of kept[0]
@@ -18,13 +20,15 @@ type log struct {
 	more   chan struct{} // closed and replaced at each change, nil when nobody waits
 }
 
-func newLog() *log { return &log{} }
+// New makes a log that is empty.
+func New() *Log { return &Log{} }
 
-func (l *log) Write(p []byte) (int, error) {
+// Write adds to the log; it never fails.
+func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = append(l.kept, p...)
-	if cut := len(l.kept) - logKept; cut > logKept/2 {
+	if cut := len(l.kept) - kept; cut > kept/2 {
 		l.kept = append([]byte(nil), l.kept[cut:]...)
 		l.first += int64(cut)
 	}
@@ -33,37 +37,37 @@ func (l *log) Write(p []byte) (int, error) {
 }
 
 // Close says that the output has ended.
-func (l *log) Close() {
+func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 	l.wake()
 }
 
-func (l *log) wake() {
+func (l *Log) wake() {
 	if l.more != nil {
 		close(l.more)
 		l.more = nil
 	}
 }
 
-// reader reads from the oldest kept byte; following, it ends with the job.
-func (l *log) reader(ctx context.Context, follow bool) io.ReadCloser {
+// Reader reads from the oldest kept byte; following, it ends with the job.
+func (l *Log) Reader(ctx context.Context, follow bool) io.ReadCloser {
 	ctx, cancel := context.WithCancel(ctx)
-	return &logReader{log: l, ctx: ctx, cancel: cancel, follow: follow}
+	return &reader{log: l, ctx: ctx, cancel: cancel, follow: follow}
 }
 
-type logReader struct {
-	log    *log
+type reader struct {
+	log    *Log
 	ctx    context.Context
 	cancel context.CancelFunc
 	follow bool
 	next   int64
 }
 
-func (r *logReader) Close() error { r.cancel(); return nil }
+func (r *reader) Close() error { r.cancel(); return nil }
 
-func (r *logReader) Read(p []byte) (int, error) {
+func (r *reader) Read(p []byte) (int, error) {
 	for {
 		l := r.log
 		l.mu.Lock()

@@ -1,0 +1,340 @@
+package docker_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"debug/elf"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/docker"
+	"github.com/fiber-go/fiber/meta"
+)
+
+// spec is a job of backendtest's.
+func spec(what string) backend.JobSpec {
+	return backend.JobSpec{Name: "Job", Run: "run", Parent: "MainProcess", Env: append(os.Environ(), "BACKENDTEST_JOB="+what)}
+}
+
+func soon(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func launched(t testing.TB, b *docker.Backend, s backend.JobSpec) backend.Job {
+	t.Helper()
+	j, err := b.Launch(soon(t), s)
+	require.NoError(t, err)
+	return j
+}
+
+func ended(t testing.TB, j backend.Job) backend.ExitStatus {
+	t.Helper()
+	status, err := j.Wait(soon(t))
+	require.NoError(t, err)
+	return status
+}
+
+// refused gives the error of a launch that fails soon, and for good.
+func refused(t testing.TB, b *docker.Backend, s backend.JobSpec) error {
+	t.Helper()
+	begun := time.Now()
+	j, err := b.Launch(soon(t), s)
+	require.Nil(t, j)
+	require.Less(t, time.Since(begun), 10*time.Second)
+	var launch *backend.LaunchError
+	require.ErrorAs(t, err, &launch)
+	require.Equal(t, "docker", launch.Backend)
+	require.Equal(t, s.Name, launch.Job)
+	require.True(t, launch.Permanent, "it would be tried again: %v", err)
+	return err
+}
+
+func TestNoEngine(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix:///no/such.sock")
+	err := refused(t, newBackend(t, docker.Options{}), spec("exit 0"))
+	require.ErrorContains(t, err, "no docker engine answers at DOCKER_HOST=unix:///no/such.sock")
+	_, err = newBackend(t, docker.Options{}).Network(soon(t))
+	require.ErrorContains(t, err, "/no/such.sock")
+}
+
+func TestSocketThatIsNone(t *testing.T) {
+	file := t.TempDir() + "/docker.sock"
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("DOCKER_HOST", "unix://"+file)
+	err := refused(t, newBackend(t, docker.Options{}), spec("exit 0"))
+	require.ErrorContains(t, err, file)
+}
+
+func TestSocketThatMayNotBeUsed(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "DOCKER_TEST_STRANGER=1")
+	const nobody = 65534
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.Dir = "/"
+	begun := time.Now()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Less(t, time.Since(begun), 10*time.Second)
+	require.Contains(t, string(out), "cannot start Job on docker")
+	require.Contains(t, string(out), "permission denied")
+	require.Contains(t, string(out), "the group docker")
+}
+
+func TestWhatTheEngineHasNot(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	b := newBackend(t, docker.Options{})
+	for _, test := range []struct {
+		resources meta.Resources
+		says      string
+	}{
+		{meta.Resources{Memory: 1 << 30}, "meta.Memory(1073741824) is more than the"},
+		{meta.Resources{CPU: 100_000}, "CPUs"},
+		{meta.Resources{GPU: 1}, "could not select device driver"},
+	} {
+		s := spec("exit 0")
+		s.Resources = test.resources
+		require.ErrorContains(t, refused(t, b, s), test.says)
+	}
+}
+
+func TestNamesThatDockerRefuses(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	b := newBackend(t, docker.Options{})
+	for _, name := range []string{"with spaces and ünïcode ✓", "///", strings.Repeat("long", 200), "-x", "a\nb"} {
+		s := spec("wait")
+		s.Name = name
+		j := launched(t, b, s)
+		details, err := engine.ContainerInspect(soon(t), j.ID())
+		require.NoError(t, err)
+		require.Equal(t, name, details.Config.Labels["fiber.name"])
+		require.Equal(t, "run", details.Config.Labels["fiber.run"])
+		require.Equal(t, "MainProcess", details.Config.Labels["fiber.parent"])
+		require.NoError(t, j.Remove(soon(t)))
+	}
+}
+
+// made makes an image of files, and removes it at the end.
+func made(t testing.TB, name string, changes []string, files map[string]string) string {
+	t.Helper()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for path, text := range files {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(text))}))
+		_, err := w.Write([]byte(text))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	progress, err := engine.ImageImport(soon(t), image.ImportSource{Source: &archive, SourceName: "-"}, name,
+		image.ImportOptions{Changes: changes})
+	require.NoError(t, err)
+	_, err = new(bytes.Buffer).ReadFrom(progress)
+	require.NoError(t, err)
+	require.NoError(t, progress.Close())
+	t.Cleanup(func() {
+		engine.ImageRemove(context.Background(), name, image.RemoveOptions{Force: true})
+	})
+	return name
+}
+
+// static builds a program of backendtest's jobs that needs no libraries.
+func static(t testing.TB) string {
+	t.Helper()
+	file := t.TempDir() + "/job"
+	cmd := exec.Command("go", "build", "-o", file, "./testdata/job")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return file
+}
+
+func TestImageOfTheUsers(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	program := static(t)
+	body, err := os.ReadFile(program)
+	require.NoError(t, err)
+	for _, test := range []struct {
+		name    string
+		changes []string
+		files   map[string]string
+		says    string // of the job; else
+		refuses string
+	}{
+		{"nothing in it", nil, map[string]string{"etc/empty": ""}, "", ""},
+		{"a script", []string{`ENTRYPOINT ["/start.sh"]`}, map[string]string{"start.sh": "#!/bin/sh\n"}, "", ""},
+		{"a command of no path", []string{`ENTRYPOINT ["python3"]`}, map[string]string{"etc/empty": ""}, "", ""},
+		{"the program", []string{`ENTRYPOINT ["/app/job"]`, "ENV MARK=image"}, map[string]string{"app/job": string(body)}, "image", ""},
+		{"no program", []string{`ENTRYPOINT ["/app/job"]`}, map[string]string{"etc/empty": ""}, "", "its entrypoint /app/job is not in it"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			name := made(t, "fiber-test-"+strings.ReplaceAll(test.name, " ", "-")+":v1", test.changes, test.files)
+			b := newBackend(t, docker.Options{Image: name, Executable: program})
+			s := spec("environment MARK")
+			if test.refuses != "" {
+				require.ErrorContains(t, refused(t, b, s), test.refuses)
+				return
+			}
+			var out bytes.Buffer
+			s.Stdout = &out
+			require.Equal(t, backend.ExitStatus{}, ended(t, launched(t, b, s)))
+			require.Equal(t, "MARK="+test.says+"\n", out.String())
+		})
+	}
+	name := otherImage(t)
+	require.ErrorContains(t, refused(t, newBackend(t, docker.Options{Image: name}), spec("exit 0")), "is for linux/s390x")
+}
+
+// otherImage gives the engine an image for another CPU.
+func otherImage(t testing.TB) string {
+	t.Helper()
+	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: "s390x", RootFS: v1.RootFS{Type: "layers"}})
+	require.NoError(t, err)
+	tag, err := name.NewTag("fiber-test-other:v1")
+	require.NoError(t, err)
+	var archive bytes.Buffer
+	require.NoError(t, tarball.Write(tag, img, &archive))
+	loaded, err := engine.ImageLoad(soon(t), &archive)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, loaded.Body)
+	require.NoError(t, err)
+	require.NoError(t, loaded.Body.Close())
+	t.Cleanup(func() {
+		engine.ImageRemove(context.Background(), tag.String(), image.RemoveOptions{Force: true})
+	})
+	return tag.String()
+}
+
+func TestImageThatIsNowhere(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	err := refused(t, newBackend(t, docker.Options{Image: "registry.invalid/no/such:image"}), spec("exit 0"))
+	require.ErrorContains(t, err, "registry.invalid/no/such:image")
+}
+
+func TestExecutableForAnotherPlatform(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	body, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	const machine = 18 // in an ELF header
+	body[machine], body[machine+1] = byte(elf.EM_RISCV), byte(elf.EM_RISCV>>8)
+	file := t.TempDir() + "/program"
+	require.NoError(t, os.WriteFile(file, body, 0o755))
+	require.ErrorContains(t, refused(t, newBackend(t, docker.Options{Executable: file}), spec("exit 0")), "riscv64")
+}
+
+// A paused container can be ended all the same.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	b := newBackend(t, docker.Options{})
+	for _, end := range []func(backend.Job) error{
+		func(j backend.Job) error { return j.Signal(soon(t), backend.Terminate) },
+		func(j backend.Job) error { return j.Signal(soon(t), backend.Kill) },
+		func(j backend.Job) error { return j.Remove(soon(t)) },
+	} {
+		j := launched(t, b, spec("wait"))
+		require.NoError(t, engine.ContainerPause(soon(t), j.ID()))
+		require.NoError(t, end(j))
+		require.NotZero(t, ended(t, j).Signal)
+	}
+}
+
+// What a run that was killed has left is removed by the next one of its user,
+// and what belongs to a living one is not.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	living := newBackend(t, docker.Options{})
+	j := launched(t, living, spec("wait"))
+	details, err := engine.ContainerInspect(soon(t), j.ID())
+	require.NoError(t, err)
+	left := *details.Config
+	mine := strings.Fields(left.Labels["fiber.master"])
+	require.Len(t, mine, 4)
+	leave := func(master ...string) string {
+		left.Labels = map[string]string{"fiber.master": strings.Join(master, " ")}
+		c, err := engine.ContainerCreate(soon(t), &left, nil, nil, nil, "")
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			engine.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true})
+		})
+		return c.ID
+	}
+	dead := leave(mine[0], mine[1], mine[2], "1")
+	elsewhere := leave("another-machine", mine[1], mine[2], "1")
+	others := leave(mine[0], "4711", mine[2], "1")
+	next := newBackend(t, docker.Options{})
+	require.Equal(t, backend.ExitStatus{}, ended(t, launched(t, next, spec("exit 0"))))
+	there := containers()
+	require.True(t, there[details.ID])
+	for id, left := range map[string]bool{dead: false, elsewhere: true, others: true} {
+		_, err := engine.ContainerInspect(soon(t), id)
+		require.Equal(t, left, err == nil)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", "/of/the/host")
+	t.Setenv("OF_THE_PROGRAM", "yes")
+	needEngine(t)
+	b := newBackend(t, docker.Options{})
+	for key, want := range map[string]string{"XDG_CACHE_HOME": "", "OF_THE_PROGRAM": "yes", "DOCKER_HOST": "", "PWD": "", "FIBER_INIT": ""} {
+		var out bytes.Buffer
+		s := spec("environment " + key)
+		s.Stdout = &out
+		ended(t, launched(t, b, s))
+		require.Equal(t, key+"="+want+"\n", out.String())
+	}
+}
+
+func TestVolumes(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	dir := t.TempDir()
+	b := newBackend(t, docker.Options{Volumes: []string{dir + ":/data:ro"}})
+	j := launched(t, b, spec("wait"))
+	details, err := engine.ContainerInspect(soon(t), j.ID())
+	require.NoError(t, err)
+	require.Len(t, details.Mounts, 1)
+	require.Equal(t, "/data", details.Mounts[0].Destination)
+	require.False(t, details.Mounts[0].RW)
+}
+
+// Close ends what runs.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	b := newBackend(t, docker.Options{})
+	j := launched(t, b, spec("ignore"))
+	require.NoError(t, b.Close(soon(t)))
+	require.Equal(t, 137, ended(t, j).Code)
+	_, err := engine.ContainerInspect(soon(t), j.ID())
+	require.Error(t, err)
+	require.Equal(t, 3, ended(t, launched(t, b, spec("exit 3"))).Code, "it can be used again")
+}

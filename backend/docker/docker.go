@@ -1,0 +1,181 @@
+// Package docker runs Fiber's jobs as containers of a docker engine.
+//
+// A container runs the image that is made of the executable, or one that the
+// user names. CPU and memory are the engine's limits, GPUs its device
+// requests. Containers remove themselves at their end, and those of a run
+// whose first process was killed are removed by the next run.
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/output"
+)
+
+const (
+	// engineTimeout bounds what the engine does for one container, short of
+	// pulling its image.
+	engineTimeout = 30 * time.Second
+	// answerTimeout bounds the wait for an engine that may not be there.
+	answerTimeout = 5 * time.Second
+)
+
+// Options say how containers are made. The zero value is usable.
+type Options struct {
+	Image      string   // an existing image; "" makes one of the executable
+	BaseImage  string   // what the executable is put on; "" for nothing
+	Executable string   // the one that an image is made of; "" is the running one
+	Network    string   // of the containers; "" is the engine's own
+	Volumes    []string // host:container[:ro]
+	Host       string   // where containers reach this process; "" is found out
+}
+
+// Backend starts containers. Nothing of docker is touched before it is used.
+type Backend struct {
+	opts    Options
+	session string // stands in a label of everything that it makes
+
+	connecting sync.Mutex // held while the engine is looked for
+	engine     *engine
+	images     images
+	watch      watch
+}
+
+// New makes the backend.
+func New(opts Options) *Backend {
+	return &Backend{opts: opts, session: rand.Text()}
+}
+
+// Name is "docker".
+func (*Backend) Name() string { return "docker" }
+
+// refusal is an error that will be the same the next time.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// failure is the error of a launch.
+func (b *Backend) failure(job string, err error) error {
+	e := &backend.LaunchError{Backend: b.Name(), Job: job, Err: err}
+	var final refusal
+	e.Permanent = errors.As(err, &final) || errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) ||
+		errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || noDevice(err)
+	return e
+}
+
+// noDevice is how an engine says that it has no GPUs.
+func noDevice(err error) bool { return strings.Contains(err.Error(), "could not select device driver") }
+
+// Launch starts a container. It blocks while the image is made or pulled.
+func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
+	j, err := b.launch(ctx, spec)
+	if err != nil {
+		return nil, b.failure(spec.Name, err)
+	}
+	return j, nil
+}
+
+func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e, err := b.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.has(spec.Resources); err != nil {
+		return nil, err
+	}
+	img, err := b.image(ctx, e, spec.Executable)
+	if err != nil {
+		return nil, err
+	}
+	j, err := b.start(ctx, e, img, spec)
+	if errdefs.IsNotFound(err) && ctx.Err() == nil { // somebody has removed the image since
+		b.forgetImages()
+		if img, err = b.image(ctx, e, spec.Executable); err != nil {
+			return nil, err
+		}
+		j, err = b.start(ctx, e, img, spec)
+	}
+	return j, err
+}
+
+// start makes a container and starts it; after an error nothing is left of it.
+func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backend.JobSpec) (*job, error) {
+	config, host := b.container(e, img, spec)
+	// An engine that has begun to make a container goes on doing so when
+	// nobody waits any more. So it is waited for, and undone.
+	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
+	defer cancel()
+	made, err := e.ContainerCreate(engaged, config, host, nil, nil, containerName(spec.Name))
+	if err != nil {
+		return nil, err
+	}
+	j := &job{backend: b, engine: e, name: spec.Name, id: made.ID, memory: spec.Resources.Memory, log: output.New(),
+		events: make(chan backend.Event, 8), died: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{})}
+	if err := b.begin(ctx, engaged, j, img, spec); err != nil {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
+		defer cancel()
+		e.remove(undo, made.ID)
+		b.watch.drop(j)
+		return nil, err
+	}
+	return j, nil
+}
+
+// begin starts a container that was made, with everything that watches it.
+func (b *Backend) begin(ctx, engaged context.Context, j *job, img prepared, spec backend.JobSpec) error {
+	if err := b.watch.add(engaged, j); err != nil {
+		return err
+	}
+	if img.copied != "" {
+		if err := copyIn(engaged, j.engine, j.id, img.copied); err != nil {
+			return err
+		}
+	}
+	streams, err := j.engine.ContainerAttach(engaged, j.id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		streams.Close()
+		return err
+	}
+	if err := j.engine.ContainerStart(engaged, j.id, container.StartOptions{}); err != nil {
+		streams.Close()
+		return fmt.Errorf("image %s: %w", img.name, err)
+	}
+	if err := ctx.Err(); err != nil {
+		streams.Close()
+		return err
+	}
+	j.emit(backend.Event{Kind: backend.Started})
+	go j.run(streams, spec.Stdout, spec.Stderr)
+	return nil
+}
+
+// Close removes what is left of this backend's containers, and waits until
+// those that have ended are gone.
+func (b *Backend) Close(ctx context.Context) error {
+	b.connecting.Lock()
+	e := b.engine
+	b.connecting.Unlock()
+	if e == nil {
+		return nil
+	}
+	b.watch.settle(ctx)
+	err := e.removeAll(ctx, labelSession+"="+b.session)
+	e.Close()
+	return err
+}

@@ -1,0 +1,114 @@
+package docker_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/backendtest"
+	"github.com/fiber-go/fiber/backend/docker"
+)
+
+// patience is how long anything here may take.
+const patience = time.Minute
+
+// engine is the tests' own client, nil where no engine answers.
+var engine *client.Client
+
+// strangerKey has this binary launch a container as another user, who may not.
+const strangerKey = "DOCKER_TEST_STRANGER"
+
+func TestMain(m *testing.M) {
+	backendtest.Main()
+	if os.Getenv(strangerKey) != "" {
+		_, err := docker.New(docker.Options{}).Launch(context.Background(), backend.JobSpec{Name: "Job"})
+		fmt.Println(err)
+		os.Exit(0)
+	}
+	engine = dial()
+	code := m.Run()
+	for id := range containers() {
+		fmt.Fprintln(os.Stderr, "leak: container", id)
+		code = max(code, 1)
+	}
+	if engine != nil {
+		engine.Close()
+	}
+	if err := goleak.Find(goleak.IgnoreTopFunction("os/signal.signal_recv")); err != nil {
+		fmt.Fprintln(os.Stderr, "leak:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// dial gives a client of the engine, nil when none answers: the tests that
+// need one are then skipped, and that is said once. FIBER_TEST_BACKEND=docker
+// makes that an error.
+func dial() *client.Client {
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if _, err = cli.Ping(ctx); err == nil {
+			return cli
+		}
+		cli.Close()
+	}
+	if os.Getenv("FIBER_TEST_BACKEND") == "docker" {
+		fmt.Fprintln(os.Stderr, "no docker engine answers:", err)
+		os.Exit(1)
+	}
+	fmt.Fprintln(os.Stderr, "no docker engine answers (make engine-up starts one): its tests are skipped")
+	return nil
+}
+
+// containers are those of this process, by id.
+func containers() map[string]bool {
+	ids := map[string]bool{}
+	if engine == nil {
+		return ids
+	}
+	all, err := engine.ContainerList(context.Background(), container.ListOptions{All: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	for _, c := range all {
+		if master := strings.Fields(c.Labels["fiber.master"]); len(master) == 4 && master[2] == strconv.Itoa(os.Getpid()) {
+			ids[c.ID] = true
+		}
+	}
+	return ids
+}
+
+func needEngine(t testing.TB) {
+	t.Helper()
+	if engine == nil {
+		t.Skip("no docker engine answers")
+	}
+}
+
+// new makes a backend that is closed at the end of the test.
+func newBackend(t testing.TB, opts docker.Options) *docker.Backend {
+	b := docker.New(opts)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		require.NoError(t, b.Close(ctx))
+	})
+	return b
+}
+
+func TestBackend(t *testing.T) {
+	needEngine(t)
+	backendtest.Run(t, func(t *testing.T) backend.Backend { return newBackend(t, docker.Options{}) })
+}

@@ -1,0 +1,160 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fiber-go/fiber/meta"
+)
+
+// engine is a docker engine that has answered.
+type engine struct {
+	*client.Client
+	info    system.Info
+	os      string // of its containers, as Go calls it
+	arch    string
+	hasInit bool // it can put an init above a container's process
+	local   bool // it is on this machine
+}
+
+// connect finds the engine, once.
+func (b *Backend) connect(ctx context.Context) (*engine, error) {
+	b.connecting.Lock()
+	defer b.connecting.Unlock()
+	if b.engine != nil {
+		return b.engine, nil
+	}
+	e, err := dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.engine = e
+	b.watch.engine, b.watch.session = e, b.session
+	e.sweep(ctx)
+	return e, nil
+}
+
+// sockets are where engines listen that DOCKER_HOST does not name: the
+// system's, Docker Desktop's, a rootless one's.
+func sockets() []string {
+	paths := []string{"/var/run/docker.sock"}
+	if home, err := os.UserHomeDir(); err == nil {
+		paths = append(paths, filepath.Join(home, ".docker/run/docker.sock"))
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		paths = append(paths, filepath.Join(dir, "docker.sock"))
+	}
+	return paths
+}
+
+func dial(ctx context.Context) (*engine, error) {
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	looked := "at DOCKER_HOST=" + os.Getenv("DOCKER_HOST")
+	if os.Getenv("DOCKER_HOST") == "" {
+		paths := sockets()
+		looked = "at " + strings.Join(paths, ", ") + " (DOCKER_HOST is not set)"
+		for _, path := range paths {
+			if _, err := os.Stat(path); err == nil {
+				opts = append(opts, client.WithHost("unix://"+path))
+				looked = "at " + path + " (DOCKER_HOST is not set)"
+				break
+			}
+		}
+	}
+	cli, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, refusal{fmt.Errorf("the docker engine %s: %w", looked, err)}
+	}
+	within, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	e := &engine{Client: cli}
+	if e.info, err = cli.Info(within); err != nil {
+		cli.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, refusal{fmt.Errorf("no docker engine answers %s: %w%s", looked, plain(err), hint(err))}
+	}
+	version, err := cli.ServerVersion(within)
+	if err != nil {
+		cli.Close()
+		return nil, refusal{fmt.Errorf("the docker engine %s: %w", looked, err)}
+	}
+	e.os, e.arch = version.Os, version.Arch
+	e.hasInit = e.info.InitCommit.ID != "" && e.info.InitCommit.ID != "N/A"
+	u, err := url.Parse(cli.DaemonHost())
+	e.local = err == nil && (u.Scheme == "unix" || u.Scheme == "tcp" && isLoopback(u.Hostname()))
+	return e, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// plain takes the client's advice out of an error where the system's own word
+// says more.
+func plain(err error) error {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return number
+	}
+	return err
+}
+
+func hint(err error) string {
+	if errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "permission denied") {
+		return "; this user may not use its socket: most engines let the group docker do so"
+	}
+	return "; start one, or set DOCKER_HOST to where it listens"
+}
+
+// has says whether the engine's machine has what a job asks for. Of CPUs the
+// engine says so itself.
+func (e *engine) has(r meta.Resources) error {
+	if total := e.info.MemTotal >> 20; r.Memory > 0 && total > 0 && int64(r.Memory) > total {
+		return refusal{fmt.Errorf("meta.Memory(%d) is more than the %d MiB that the machine of the engine has", r.Memory, total)}
+	}
+	return nil
+}
+
+// remove removes a container, whatever it does, and its anonymous volumes.
+func (e *engine) remove(ctx context.Context, id string) error {
+	err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // conflict: somebody else is at it
+		return nil
+	}
+	return err
+}
+
+// removeAll removes the containers with a label and waits until they are gone.
+func (e *engine) removeAll(ctx context.Context, label string) error {
+	all, err := e.labelled(ctx, label)
+	if err != nil {
+		return err
+	}
+	var removals errgroup.Group
+	for _, c := range all {
+		removals.Go(func() error { return e.remove(ctx, c.ID) })
+	}
+	return removals.Wait()
+}
+
+func (e *engine) labelled(ctx context.Context, label string) ([]container.Summary, error) {
+	return e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
+}

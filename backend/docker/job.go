@@ -1,0 +1,246 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/output"
+)
+
+const (
+	// outputGrace bounds how long the output of a container that has ended is
+	// waited for.
+	outputGrace = 2 * time.Second
+	// oomGrace is how long the word that a container used too much memory may
+	// come after the word that it was killed.
+	oomGrace = 500 * time.Millisecond
+	// maxSignal is the highest signal that an exit code may stand for.
+	maxSignal = 64
+)
+
+// job is a container.
+type job struct {
+	backend *Backend
+	engine  *engine
+	name    string
+	id      string
+	memory  int // MiB, 0 for no limit
+	log     *output.Log
+	events  chan backend.Event
+
+	died chan struct{} // closed when the engine says that it has ended
+	done chan struct{} // closed when status is final and the output has been read
+	gone chan struct{} // closed when the engine has removed it
+
+	mu       sync.Mutex
+	code     int // before died is closed
+	reason   string
+	oom      bool
+	outOfMem chan struct{} // closed with oom, nil when nobody waits
+	killed   bool          // by us
+	status   backend.ExitStatus
+}
+
+// idShown is how much of a container's id is shown, as docker itself does.
+const idShown = 12
+
+func (j *job) ID() string                   { return j.id[:min(len(j.id), idShown)] }
+func (j *job) Host() string                 { return j.engine.info.Name }
+func (j *job) Events() <-chan backend.Event { return j.events }
+
+func (j *job) emit(e backend.Event) {
+	for {
+		select {
+		case j.events <- e:
+			return
+		default:
+		}
+		select { // nobody reads: the oldest goes
+		case <-j.events:
+		default:
+		}
+	}
+}
+
+// stream is one of the two that a container writes.
+type stream struct {
+	log     *output.Log
+	to      io.Writer
+	writing *atomic.Int32
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	s.log.Write(p)
+	if s.to != nil {
+		s.writing.Add(1)
+		s.to.Write(p)
+		s.writing.Add(-1)
+	}
+	return len(p), nil
+}
+
+// run passes the output on and sees to the container's end.
+func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
+	var writing atomic.Int32
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		stdcopy.StdCopy(stream{j.log, stdout, &writing}, stream{j.log, stderr, &writing}, from.Reader)
+		for _, w := range []io.Writer{stdout, stderr} {
+			if c, ok := w.(io.Closer); ok {
+				c.Close()
+			}
+		}
+	}()
+	<-j.died
+	grace := time.After(outputGrace)
+	select {
+	case <-read:
+	case <-grace:
+		if writing.Load() == 0 { // else nobody takes what was read, and the rest follows when somebody does
+			from.Close()
+			<-read
+		}
+	}
+	go func() { <-read; from.Close() }()
+	status := j.ending()
+	j.mu.Lock()
+	j.status = status
+	j.mu.Unlock()
+	j.log.Close()
+	j.emit(backend.Event{Kind: backend.Ended, Reason: status.String()})
+	close(j.events)
+	close(j.done)
+}
+
+// ending is how the container ended.
+func (j *job) ending() backend.ExitStatus {
+	j.mu.Lock()
+	status := backend.ExitStatus{Code: j.code, Reason: j.reason}
+	if n := status.Code - 128; n > 0 && n <= maxSignal {
+		status.Signal = syscall.Signal(n)
+	}
+	suspect := j.memory > 0 && status.Signal == syscall.SIGKILL
+	if suspect && !j.oom && !j.killed {
+		j.outOfMem = make(chan struct{})
+		j.mu.Unlock()
+		select {
+		case <-j.outOfMem:
+		case <-time.After(oomGrace):
+		}
+		j.mu.Lock()
+	}
+	status.OOMKilled = suspect && j.oom
+	j.mu.Unlock()
+	if status.OOMKilled {
+		status.Reason = fmt.Sprintf("used more than its %d MiB", j.memory)
+	}
+	return status
+}
+
+// usedTooMuch notes that the system has killed something in the container for
+// the memory it used.
+func (j *job) usedTooMuch() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.oom {
+		j.oom = true
+		if j.outOfMem != nil {
+			close(j.outOfMem)
+		}
+	}
+}
+
+// ended notes that the container has ended.
+func (j *job) ended(code int, reason string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	select {
+	case <-j.died:
+	default:
+		j.code, j.reason = code, reason
+		close(j.died)
+	}
+}
+
+// removed notes that the engine has removed the container.
+func (j *job) removed() {
+	j.ended(-1, "it was removed")
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	select {
+	case <-j.gone:
+	default:
+		close(j.gone)
+	}
+}
+
+func (j *job) Wait(ctx context.Context) (backend.ExitStatus, error) {
+	select {
+	case <-j.done:
+		return j.status, nil
+	case <-ctx.Done():
+		return backend.ExitStatus{}, ctx.Err()
+	}
+}
+
+func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
+	select {
+	case <-j.died:
+		return nil
+	default:
+	}
+	name := "SIGTERM"
+	if sig == backend.Kill {
+		name = "SIGKILL"
+		j.mu.Lock()
+		j.killed = true
+		j.mu.Unlock()
+	}
+	err := j.engine.ContainerKill(ctx, j.id, name)
+	// A paused container takes a signal only when it goes on; some engines say
+	// so, others do not.
+	if (err == nil || errdefs.IsConflict(err)) && j.paused(ctx) {
+		j.engine.ContainerUnpause(ctx, j.id)
+		err = j.engine.ContainerKill(ctx, j.id, name)
+	}
+	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) { // conflict: it does not run
+		return fmt.Errorf("fiber: signalling %s (container %s): %w", j.name, j.ID(), err)
+	}
+	return nil
+}
+
+func (j *job) paused(ctx context.Context) bool {
+	details, err := j.engine.ContainerInspect(ctx, j.id)
+	return err == nil && details.State.Paused
+}
+
+func (j *job) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
+	return j.log.Reader(ctx, opts.Follow), nil
+}
+
+// Remove kills the container if it runs. The engine removes it when it has
+// ended; Backend.Close waits for that.
+func (j *job) Remove(ctx context.Context) error {
+	select {
+	case <-j.died:
+	default:
+		if err := j.Signal(ctx, backend.Kill); err != nil {
+			if j.engine.remove(ctx, j.id) != nil {
+				return err
+			}
+		}
+	}
+	_, err := j.Wait(ctx)
+	return err
+}

@@ -1,0 +1,138 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/fiber-go/fiber/backend"
+)
+
+// desktopHost is what Docker Desktop calls the machine that it runs on.
+const desktopHost = "host.docker.internal"
+
+// desktop says whether the engine is in a virtual machine of Docker Desktop's.
+func desktop(e *engine) bool { return e.info.OperatingSystem == "Docker Desktop" }
+
+// Network is where containers reach this process: Options.Host; this
+// process's own address when it is in a container itself; the machine's
+// address on the containers' network, which nobody outside can reach; or, where
+// the engine is elsewhere, the address by which this machine reaches it.
+func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
+	if host := b.opts.Host; host != "" {
+		return backend.Network{Host: host, Bind: bindable(host)}, nil
+	}
+	e, err := b.connect(ctx)
+	if err != nil {
+		return backend.Network{}, b.failure("", err)
+	}
+	found, err := b.network(ctx, e)
+	if err != nil {
+		return backend.Network{}, b.failure("", err)
+	}
+	return found, nil
+}
+
+func (b *Backend) network(ctx context.Context, e *engine) (backend.Network, error) {
+	switch {
+	case b.opts.Network == "host" && e.local && !desktop(e):
+		return backend.Network{Host: "127.0.0.1", Bind: "127.0.0.1"}, nil
+	case inContainer():
+		host, err := outward("192.0.2.1")
+		return backend.Network{Host: host, Bind: host}, err
+	case desktop(e):
+		return backend.Network{Host: desktopHost, Bind: "127.0.0.1"}, nil
+	case !e.local:
+		u, err := url.Parse(e.DaemonHost())
+		if err != nil {
+			return backend.Network{}, err
+		}
+		host, err := outward(u.Hostname())
+		return backend.Network{Host: host, Bind: host}, err
+	}
+	name := b.opts.Network
+	if name == "" {
+		name = network.NetworkBridge
+	}
+	details, err := e.NetworkInspect(ctx, name, network.InspectOptions{})
+	if err != nil {
+		return backend.Network{}, fmt.Errorf("the network of the containers: %w", err)
+	}
+	for _, host := range gateways(details) {
+		if bindable(host) != "" {
+			return backend.Network{Host: host, Bind: host}, nil
+		}
+	}
+	// A rootless engine's networks are not this machine's, but lead to it.
+	host, err := outward("192.0.2.1")
+	if err != nil {
+		return backend.Network{}, fmt.Errorf("this machine has no address on the network %s, and %w; set FIBER_HOST", name, err)
+	}
+	return backend.Network{Host: host, Bind: host}, nil
+}
+
+// gateways are the addresses that this machine may have on a network of the
+// engine. After its first start the engine does not say the bridge's; the
+// bridge itself does.
+func gateways(details network.Inspect) (hosts []string) {
+	for _, c := range details.IPAM.Config {
+		if c.Gateway != "" {
+			hosts = append(hosts, c.Gateway)
+		}
+	}
+	if bridge, err := net.InterfaceByName(details.Options["com.docker.network.bridge.name"]); err == nil {
+		addresses, _ := bridge.Addrs()
+		for _, a := range addresses {
+			if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil {
+				hosts = append(hosts, ip.IP.String())
+			}
+		}
+	}
+	for _, c := range details.IPAM.Config {
+		if subnet, err := netip.ParsePrefix(c.Subnet); err == nil {
+			hosts = append(hosts, subnet.Masked().Addr().Next().String())
+		}
+	}
+	return hosts
+}
+
+// bindable gives a host that is an address of this machine, "" for any other.
+func bindable(host string) string {
+	ip := net.ParseIP(host)
+	addresses, err := net.InterfaceAddrs()
+	if ip == nil || err != nil {
+		return ""
+	}
+	for _, a := range addresses {
+		if own, ok := a.(*net.IPNet); ok && own.IP.Equal(ip) {
+			return host
+		}
+	}
+	return ""
+}
+
+// outward is the address of this machine towards another one; nothing is sent.
+func outward(host string) (string, error) {
+	c, err := net.Dial("udp", net.JoinHostPort(host, "9"))
+	if err != nil {
+		return "", fmt.Errorf("this machine's address is not known: %w", err)
+	}
+	defer c.Close()
+	own, _, err := net.SplitHostPort(c.LocalAddr().String())
+	return own, err
+}
+
+// inContainer says whether this process is in a container.
+func inContainer() bool {
+	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if _, err := os.Stat(mark); err == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,350 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/backend/docker"
+	"github.com/fiber-go/fiber/internal/image"
+)
+
+// containers is how many workers are started at once.
+const containers = 20
+
+// stepLimit is what finding the image of an unchanged program may take.
+const stepLimit = 300 * time.Millisecond
+
+// dockerRows are measured when an engine answers: Fiber in a process of its own, whose backend is docker, against
+// "docker run" of the same image, which holds this executable, and against this process's local workers.
+var dockerRows = []row{
+	{name: "docker/start", unit: duration, pairs: 7, open: func(ctx context.Context, m *match) error {
+		return openRuns(ctx, m, "start", 1, atMost(1.5))
+	}},
+	{name: "docker/20-up", unit: duration, pairs: 3, open: func(ctx context.Context, m *match) error {
+		return openRuns(ctx, m, "up", containers, atMost(2))
+	}},
+	{name: "docker/pi", unit: duration, pairs: 7, open: openDockerPi},
+	{name: "docker/image", unit: duration, pairs: 5, open: openImageStep},
+	{name: "docker/10MB", unit: duration, pairs: 9, open: openDockerEcho},
+}
+
+// engineAnswers says whether there is an engine to measure.
+func engineAnswers() bool {
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return false
+	}
+	defer cli.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_, err = cli.Ping(ctx)
+	return err == nil
+}
+
+// dockerVariable marks the process whose backend is docker.
+const dockerVariable = "BENCH_DOCKER"
+
+// serveDocker does what the lines of its stdin say, and answers each with the seconds that it took.
+func serveDocker(ctx context.Context) error {
+	var pool *fiber.Pool
+	defer func() {
+		if pool != nil {
+			pool.Close()
+		}
+	}()
+	ins, body := make([]int, piSamples), make([]byte, echoBytes)
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		begun := time.Now()
+		var took time.Duration
+		var err error
+		switch lines.Text() {
+		case "start":
+			p := fiber.NewProcess(same, 1)
+			err = p.Start(ctx)
+			took = time.Since(begun)
+			if err == nil {
+				err = p.Join(ctx)
+			}
+		case "up":
+			var many *fiber.Pool
+			if many, err = fiber.NewPool(containers); err == nil {
+				err = many.WaitUntilWorkersUp(ctx)
+				took = time.Since(begun)
+				many.Close()
+			}
+		case "pi", "echo":
+			workers := map[string]int{"pi": 4, "echo": 1}[lines.Text()]
+			if pool == nil {
+				if pool, err = fiber.NewPool(workers); err == nil {
+					err = pool.WaitUntilWorkersUp(ctx)
+				}
+			}
+			begun = time.Now()
+			if err == nil && workers == 4 {
+				err = mapPi(ctx, pool, ins)
+			} else if err == nil {
+				_, err = fiber.Apply(ctx, pool, sameBytes, body)
+			}
+			took = time.Since(begun)
+		}
+		answer := dockerAnswer{Seconds: took.Seconds()}
+		if err != nil {
+			answer.Err = err.Error()
+		}
+		if err := json.NewEncoder(os.Stdout).Encode(answer); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+type dockerAnswer struct {
+	Seconds float64
+	Err     string
+}
+
+// openDocker starts that process, and gives a contender's run: what it is told to do, n times.
+func openDocker(m *match, what string) (func(context.Context, int) (float64, error), error) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), dockerVariable+"=1", "FIBER_FORWARD_LOGS=off")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	m.closing(func() { in.Close(); cmd.Wait() })
+	answers := json.NewDecoder(out)
+	return func(_ context.Context, n int) (total float64, err error) {
+		for range n {
+			if _, err := fmt.Fprintln(in, what); err != nil {
+				return 0, err
+			}
+			var a dockerAnswer
+			if err := answers.Decode(&a); err != nil {
+				return 0, err
+			}
+			if a.Err != "" {
+				return 0, errors.New(a.Err)
+			}
+			total += a.Seconds
+		}
+		return total, nil
+	}, nil
+}
+
+// ownImage is the name of this executable's image.
+func ownImage() (string, error) {
+	img, err := image.New(image.Options{Platform: image.Platform{OS: "linux", Arch: runtime.GOARCH}})
+	if err != nil {
+		return "", err
+	}
+	return img.Name(), nil
+}
+
+// openRuns measures processes started, against as many "docker run" at once.
+func openRuns(_ context.Context, m *match, what string, n int, b bound) error {
+	run, err := openDocker(m, what)
+	if err != nil {
+		return err
+	}
+	name, err := ownImage()
+	if err != nil {
+		return err
+	}
+	m.subject = contender{name: what, ops: 1, run: run}
+	m.references = []reference{{bound: b, contender: contender{name: fmt.Sprint(n, " docker run"), ops: 1,
+		run: timedRuns(n, name)}}}
+	return nil
+}
+
+// timedRuns has so many "docker run" write a byte, and waits for the bytes, and then, on nobody's time, for their ends.
+func timedRuns(n int, name string) func(context.Context, int) (float64, error) {
+	return func(ctx context.Context, _ int) (float64, error) {
+		begun := time.Now()
+		up, ended := make(chan error, n), sync.WaitGroup{}
+		defer ended.Wait()
+		for range n {
+			cmd := exec.CommandContext(ctx, "docker", "run", "--rm", "--env", floorVariable+"=say", name)
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				return 0, err
+			}
+			ended.Go(func() {
+				_, err := io.ReadFull(out, make([]byte, 1))
+				up <- err
+				io.Copy(io.Discard, out)
+				cmd.Wait()
+			})
+		}
+		for range n {
+			if err := <-up; err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(begun).Seconds(), nil
+	}
+}
+
+// openDockerPi measures the Pi program on a warm pool of four containers, against one of four processes.
+func openDockerPi(ctx context.Context, m *match) error {
+	run, err := openDocker(m, "pi")
+	if err != nil {
+		return err
+	}
+	pool, err := warmPool(ctx, m, 4, func(ctx context.Context, pool *fiber.Pool) error {
+		_, err := fiber.Apply(ctx, pool, inside, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	ins := make([]int, piSamples)
+	m.subject = contender{name: "4 containers", ops: 1, run: run}
+	m.references = []reference{{bound: atMost(1.3), contender: contender{name: "4 processes", ops: 1,
+		run: timed(func(ctx context.Context, _ int) error { return mapPi(ctx, pool, ins) })}}}
+	return nil
+}
+
+// openImageStep measures what a program that is not changed waits for its image.
+func openImageStep(ctx context.Context, m *match) error {
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return err
+	}
+	m.closing(func() { cli.Close() })
+	start, err := openDocker(m, "start") // so that the engine has it
+	if err != nil {
+		return err
+	}
+	if _, err := start(ctx, 1); err != nil {
+		return err
+	}
+	m.subject = contender{name: "image named and found", ops: 1, run: timed(func(ctx context.Context, _ int) error {
+		name, err := ownImage()
+		if err == nil {
+			_, err = cli.ImageInspect(ctx, name)
+		}
+		return err
+	})}
+	m.references = []reference{{bound: atMost(1), contender: contender{name: "limit", ops: 1,
+		run: func(context.Context, int) (float64, error) { return stepLimit.Seconds(), nil }}}}
+	return nil
+}
+
+// openDockerEcho measures 10 MB to a container and back, against as many bytes over bare TLS on the same bridge.
+func openDockerEcho(ctx context.Context, m *match) error {
+	run, err := openDocker(m, "echo")
+	if err != nil {
+		return err
+	}
+	if _, err := run(ctx, 1); err != nil { // so that the engine has the image
+		return err
+	}
+	network, err := docker.New(docker.Options{}).Network(ctx)
+	if err != nil {
+		return err
+	}
+	certificate, err := selfSigned()
+	if err != nil {
+		return err
+	}
+	l, err := tls.Listen("tcp", net.JoinHostPort(network.Bind, "0"), &tls.Config{Certificates: []tls.Certificate{certificate}})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	name, err := ownImage()
+	if err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	far := exec.Command("docker", "run", "--rm", "--env",
+		floorVariable+"=tls:"+strconv.Itoa(echoBytes)+" "+net.JoinHostPort(network.Host, port), name)
+	far.Stderr = os.Stderr
+	if err := far.Start(); err != nil {
+		return err
+	}
+	nc, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	m.closing(func() { nc.Close(); far.Wait() })
+	out, in := make([]byte, echoBytes), make([]byte, echoBytes)
+	m.subject = contender{name: "Apply", ops: 5, run: run}
+	m.references = []reference{{bound: atMost(3), contender: contender{name: "bare TLS", ops: 5,
+		run: timed(func(_ context.Context, n int) error {
+			for range n {
+				if _, err := nc.Write(out); err != nil {
+					return err
+				}
+				if _, err := io.ReadFull(nc, in); err != nil {
+					return err
+				}
+			}
+			return nil
+		})}}}
+	return nil
+}
+
+// dialTLS is the far side of bare TLS: it echoes messages of so many bytes.
+func dialTLS(argument string) error {
+	text, address, _ := strings.Cut(argument, " ")
+	size, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	nc, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // nothing is secret
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, size)
+	for {
+		if _, err := io.ReadFull(nc, buf); err != nil {
+			return err
+		}
+		if _, err := nc.Write(buf); err != nil {
+			return err
+		}
+	}
+}
+
+func selfSigned() (tls.Certificate, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, public, private)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, err
+}

@@ -1,0 +1,330 @@
+package fiber_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+)
+
+// Programs on the docker backend, where an engine answers. What they do on all
+// backends is in the other tests, by FIBER_TEST_BACKEND=docker.
+
+// engine is a client of the engine, nil where none answers. TestMain of
+// backend/docker says so.
+var engine = sync.OnceValue(func() *client.Client {
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if _, err := cli.Ping(ctx); err != nil {
+		cli.Close()
+		return nil
+	}
+	return cli
+})
+
+// contained starts a program whose children are containers.
+func contained(t *testing.T, name string, env ...string) *execution {
+	t.Helper()
+	if engine() == nil {
+		t.Skip("no docker engine answers")
+	}
+	return start(t, name, append([]string{"FIBER_BACKEND=docker"}, env...)...)
+}
+
+// containers lists those of a master.
+func containers(t testing.TB, master int) (all []container.Summary) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	found, err := engine().ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "fiber.master"))})
+	engine().Close() // its idle connections
+	require.NoError(t, err)
+	for _, c := range found {
+		if fields := strings.Fields(c.Labels["fiber.master"]); len(fields) == 4 && fields[2] == strconv.Itoa(master) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (x *execution) containers() []container.Summary { return containers(x.t, x.cmd.Process.Pid) }
+
+// ships starts the program with children of all sorts, in containers.
+func ships(t *testing.T) *execution {
+	x := contained(t, "family")
+	x.says("started")
+	eventually(t, patience, func() bool { return len(x.containers()) == 5 }, "5 containers")
+	return x
+}
+
+func TestContainersOfAKilledMaster(t *testing.T) {
+	t.Parallel()
+	x := ships(t)
+	x.master(syscall.SIGKILL)
+	eventually(t, 15*time.Second, func() bool {
+		return !slices.ContainsFunc(x.containers(), func(c container.Summary) bool { return c.State == "running" })
+	}, "containers live on")
+	eventually(t, patience, func() bool { return len(x.containers()) == 0 }, "the engine has containers left")
+}
+
+func TestContainersAfterASignal(t *testing.T) {
+	t.Parallel()
+	x := ships(t)
+	x.group(syscall.SIGINT)
+	require.Equal(t, 130, x.wait(patience))
+	require.Empty(t, x.containers(), "containers are left")
+	require.NotContains(t, x.err.String(), "canceled", "a signal is no error to print")
+
+	x = contained(t, "stubborn")
+	x.says("started")
+	x.master(syscall.SIGINT)
+	x.says("told")
+	x.master(syscall.SIGTERM) // at once
+	require.Equal(t, 143, x.wait(10*time.Second))
+	eventually(t, 15*time.Second, func() bool { return len(x.containers()) == 0 }, "containers are left")
+}
+
+func TestContainersAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	x := contained(t, "fine")
+	require.Equal(t, 0, x.wait(patience))
+	require.Equal(t, "squares 100 9801\n", x.out.String())
+	require.Empty(t, x.err.String())
+	require.Empty(t, x.containers())
+}
+
+func TestOutputOfContainers(t *testing.T) {
+	t.Parallel()
+	x := contained(t, "talkative")
+	require.Zero(t, x.wait(patience))
+	require.Equal(t, "Process-1: from stdout\nkept 24\n", x.out.String())
+	require.Equal(t, "Process-1: from stderr\n", x.err.String())
+	x = contained(t, "talkative", "FIBER_FORWARD_LOGS=off")
+	require.Zero(t, x.wait(patience))
+	require.Equal(t, "kept 24\n", x.out.String())
+	require.Empty(t, x.err.String())
+}
+
+// beneath starts a process that has a pool, and gives what came of it.
+var beneath = fiber.Register("beneath", func(ctx context.Context, _ none) (none, error) {
+	p := fiber.NewProcess(bottom, none{})
+	if err := p.Start(ctx); err != nil {
+		return none{}, err
+	}
+	return none{}, p.Join(ctx)
+})
+
+var bottom = fiber.Register("bottom", func(ctx context.Context, _ none) (none, error) {
+	pool, err := fiber.NewPool(2, fiber.WithMaxAttempts(1))
+	if err != nil {
+		return none{}, err
+	}
+	defer pool.Close()
+	squares, err := fiber.Map(ctx, pool, square, numbers(100))
+	if err != nil || squares[99] != 99*99 {
+		return none{}, fmt.Errorf("squares %v: %w", squares, err)
+	}
+	if _, err := fiber.Apply(ctx, pool, die, int(syscall.SIGKILL)); !errors.As(err, new(*fiber.WorkerLostError)) ||
+		!strings.Contains(err.Error(), "last words") {
+		return none{}, fmt.Errorf("a worker that is lost: %w", err)
+	}
+	return none{}, nil
+})
+
+var _ = mainProgram("nested ships", func(ctx context.Context) error {
+	p := fiber.NewProcess(beneath, none{})
+	if err := p.Start(ctx); err != nil {
+		return err
+	}
+	return p.Join(ctx)
+})
+
+func TestContainersStartContainers(t *testing.T) {
+	t.Parallel()
+	x := contained(t, "nested ships")
+	require.Zero(t, x.wait(patience), x.err.String())
+	require.Empty(t, x.containers())
+}
+
+var _ = mainProgram("hungry", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(2, fiber.WithMaxAttempts(1))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	meals := fiber.MapAsync(ctx, pool, hog, []int{1, 2, 3, 4, 5, 6})
+	_, err = fiber.Apply(ctx, pool, hog, 2000)
+	var lost *fiber.WorkerLostError
+	if !errors.As(err, &lost) || !lost.OOM || !strings.Contains(err.Error(), "OOMKilled") || !strings.Contains(err.Error(), "150 MiB") {
+		return fmt.Errorf("too much memory: %w", err)
+	}
+	_, err = meals.Get(ctx)
+	return err
+})
+
+func TestContainerOutOfMemory(t *testing.T) {
+	t.Parallel()
+	x := contained(t, "hungry")
+	require.Zero(t, x.wait(patience), x.err.String())
+}
+
+// A pool that cannot start says why, at once.
+var _ = mainProgram("no start", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(4)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	begun := time.Now()
+	_, err = fiber.Map(ctx, pool, square, numbers(10))
+	var launch *fiber.LaunchError
+	if !errors.As(err, &launch) || launch.Backend != "docker" {
+		return fmt.Errorf("no LaunchError: %w", err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		return fmt.Errorf("it took %v", took)
+	}
+	fmt.Println(err)
+	return nil
+})
+
+func TestContainersThatCannotStart(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		env  []string
+		says []string
+	}{
+		"no engine":     {[]string{"DOCKER_HOST=unix:///no/engine"}, []string{"/no/engine"}},
+		"no way back":   {[]string{"FIBER_HOST=127.0.0.1"}, []string{"tls:127.0.0.1:", "FIBER_HOST"}},
+		"no route":      {[]string{"FIBER_HOST=192.0.2.1"}, []string{"tls:192.0.2.1:", "FIBER_HOST"}},
+		"no such image": {[]string{"FIBER_IMAGE=registry.invalid/no/such:v1"}, []string{"registry.invalid/no/such:v1"}},
+		"no base image": {[]string{"FIBER_BASE_IMAGE=registry.invalid/no/base:v1"}, []string{"registry.invalid/no/base:v1"}},
+		"no network":    {[]string{"FIBER_DOCKER_NETWORK=no-such-net"}, []string{"no-such-net"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := contained(t, "no start", test.env...)
+			require.Zero(t, x.wait(patience), x.err.String())
+			for _, text := range test.says {
+				require.Contains(t, x.out.String(), text)
+			}
+			if name != "no engine" {
+				require.Empty(t, x.containers())
+			}
+		})
+	}
+}
+
+const (
+	stormTasks   = 5_000
+	stormWorkers = 4
+)
+
+// storm kills and pauses the containers of a pool until it is called off.
+func storm(pool *fiber.Pool, seed uint64, stop <-chan struct{}) (killed, paused int) {
+	cli := engine()
+	defer cli.Close()
+	r := rand.New(rand.NewPCG(seed, 3))
+	for {
+		select {
+		case <-stop:
+			return killed, paused
+		case <-time.After(time.Duration(200+r.IntN(800)) * time.Millisecond):
+		}
+		workers := pool.Stats().Processes
+		if len(workers) == 0 {
+			continue
+		}
+		id := workers[r.IntN(len(workers))].ID
+		if r.IntN(2) == 0 {
+			if cli.ContainerKill(context.Background(), id, "SIGKILL") == nil {
+				killed++
+			}
+		} else if cli.ContainerPause(context.Background(), id) == nil {
+			paused++
+		}
+	}
+}
+
+var _ = mainProgram("storm", func(ctx context.Context) error {
+	seed := chaosSeed()
+	pool, err := fiber.NewPool(stormWorkers, fiber.WithMaxAttempts(20))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := pool.WaitUntilWorkersUp(ctx); err != nil {
+		return err
+	}
+	stop, killed, paused := make(chan struct{}), 0, 0
+	var raging sync.WaitGroup
+	raging.Go(func() { killed, paused = storm(pool, seed, stop) })
+	ins := choresFrom(seed)[:stormTasks]
+	for i := range ins {
+		ins[i].Micros *= 4
+	}
+	outs, err := fiber.Map(ctx, pool, chores, ins)
+	close(stop)
+	raging.Wait()
+	if err != nil {
+		return err
+	}
+	if len(outs) != len(ins) {
+		return fmt.Errorf("%d results of %d", len(outs), len(ins))
+	}
+	for i, out := range outs {
+		if out != i*7+1 {
+			return fmt.Errorf("task %d gave %d", i, out)
+		}
+	}
+	if killed+paused == 0 {
+		return errors.New("there was no storm")
+	}
+	for { // a paused one among them is found out by its silence
+		if s := pool.Stats(); s.Ready == stormWorkers && s.Starting == 0 && len(s.Processes) == stormWorkers {
+			break
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, err := fiber.Map(ctx, pool, square, numbers(1000)); err != nil {
+		return err
+	}
+	fmt.Println("calm", killed, "killed", paused, "paused")
+	return nil
+})
+
+func TestChaosOfContainers(t *testing.T) {
+	t.Parallel()
+	seed := os.Getenv(seedKey)
+	if seed == "" {
+		seed = strconv.Itoa(rand.IntN(1_000_000))
+	}
+	t.Log(seedKey + "=" + seed)
+	x := contained(t, "storm", argKey+"="+seed, "FIBER_HEARTBEAT_INTERVAL=200ms", "FIBER_HEARTBEAT_TIMEOUT=2s")
+	require.Zero(t, x.wait(3*time.Minute), x.err.String())
+	require.Contains(t, x.out.String(), "calm")
+	require.Empty(t, x.containers())
+	t.Log(x.out.String())
+}

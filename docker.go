@@ -1,0 +1,16 @@
+//go:build !fiber_nodocker
+
+package fiber
+
+import (
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/docker"
+	"github.com/fiber-go/fiber/internal/config"
+)
+
+func init() {
+	backends["docker"] = func(c config.Config) (backend.Backend, error) {
+		return docker.New(docker.Options{Image: c.Image, BaseImage: c.BaseImage, Executable: c.Executable,
+			Network: c.DockerNetwork, Volumes: c.DockerVolumes, Host: c.Host}), nil
+	}
+}

@@ -1,0 +1,92 @@
+package fiber_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// backendKey names the backend that the tests run on; local when it is not
+// set.
+const backendKey = "FIBER_TEST_BACKEND"
+
+// onThisMachine are the tests that are about processes of this machine and
+// run on the local backend alone. All others run on every backend.
+var onThisMachine = map[string][]string{
+	"they look at process ids, or signal them": {
+		"TestProcess", "TestProcessIsAlive", "TestTerminateProcess", "TestClose", "TestTerminate", "TestStats", "TestTimeout",
+		"TestMaxAttemptsOneNeverRunsATaskAgain", "TestKilledMasterLeavesNobody", "TestKilledMiddleLeavesNobodyBelow",
+		"TestInterrupt", "TestChildrenAreToldEvenIfRunGoesOn", "TestSecondSignalEndsAtOnce", "TestSuspended",
+		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
+		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
+		"TestNestedProcesses", "TestActiveChildren", "TestCancel", "ExampleWithMaxTasksPerChild",
+	},
+	"they are about what a process inherits": {
+		"TestMoreThanAThousandOpenFiles", "TestAChildWhoseParentIsGoneIsSilent", "TestCurrentAndParentProcess",
+		"TestGarbageAtEverySocket", "TestLimitsAreNotInherited", "TestForwardLogs",
+	},
+	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
+	"they are about this machine's resources":  {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestBadArguments"},
+	"they run no process":                      {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies"},
+	"a home listens on a unix socket": {
+		"TestSharedValueIsFetchedOncePerWorker", "TestSharedValueIsASnapshot", "TestClosedSharedValue",
+		"TestUnreferencedSharedValueLeavesTheWorkers", "TestClosingASharedValueElsewhereDoesNothing",
+		"TestSharedValueOfAnotherType", "TestSharedValuesOfNestedProcesses", "TestSharedValueOfAWorker",
+		"TestSharedValuesOfAllSizes", "TestArgumentsKeepTheirSharedValues", "ExampleShare",
+	},
+	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
+	"their output has the processes' names in front there": {"ExampleProcess", "ExampleProcess_nested", "ExampleProcess_Logs"},
+	"a child writes to a file of this machine":             {"ExampleWithMaxAttempts"},
+}
+
+// elsewhere has the tests, and the programs that they start, run on another
+// backend. Its children have the tests' temporary files.
+func elsewhere(backend, dir string) {
+	files := filepath.Join(dir, "files")
+	syscall.Umask(0) // its children are other users
+	if err := os.Mkdir(files, 0o777); err != nil {
+		panic(err)
+	}
+	for key, value := range map[string]string{
+		"FIBER_BACKEND": backend, "TMPDIR": files, "FIBER_DOCKER_VOLUMES": files + ":" + files,
+	} {
+		os.Setenv(key, value)
+	}
+	var skipped []string
+	for _, names := range onThisMachine {
+		for _, name := range names {
+			skipped = append(skipped, "^"+strings.ReplaceAll(name, "/", "$/^"))
+			if !strings.Contains(name, "/") {
+				skipped[len(skipped)-1] += "$"
+			}
+		}
+	}
+	flag.Parse()
+	flag.Set("test.skip", strings.Join(skipped, "|"))
+}
+
+// self tells this process from all others of a run.
+func self() int {
+	if b := os.Getenv(backendKey); b != "" && b != "local" {
+		// Each has process ids of its own there, and a host name.
+		host, _ := os.Hostname()
+		if id, err := strconv.ParseInt(host, 16, 63); err == nil {
+			return int(id)
+		}
+	}
+	return os.Getpid()
+}
+
+// openDir is a temporary directory that children on every backend can write
+// to.
+func openDir(t testing.TB) string {
+	dir := t.TempDir()
+	if b := os.Getenv(backendKey); b != "" && b != "local" {
+		os.Chmod(filepath.Dir(dir), 0o777)
+	}
+	return dir
+}

@@ -1,0 +1,123 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// Base is an image that executables are put on.
+type Base struct {
+	// ID says what is in it: two bases of the same ID are the same.
+	ID string
+	// Open makes it readable. It is called when an image is made, not when it is named.
+	Open func(context.Context) (v1.Image, error)
+}
+
+// FindBase finds the base image that FIBER_BASE_IMAGE names: an absolute path, of a file as docker save makes it or of
+// a directory with an OCI layout, or else a reference, which the registry is asked for with the user's credentials for
+// docker. Of an image for several platforms it is the one for p.
+func FindBase(ctx context.Context, ref string, p Platform) (*Base, error) {
+	if filepath.IsAbs(ref) {
+		return localBase(ref, p)
+	}
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		return nil, fmt.Errorf("base image: %w", err)
+	}
+	id, err := digest(ctx, parsed)
+	if err != nil {
+		return nil, fmt.Errorf("base image %s: %w", ref, err)
+	}
+	return &Base{ID: id.String(), Open: func(ctx context.Context) (v1.Image, error) {
+		img, err := remote.Image(parsed.Context().Digest(id.String()), options(ctx, p)...)
+		if err != nil {
+			return nil, fmt.Errorf("base image %s: %w", ref, err)
+		}
+		return img, nil
+	}}, nil
+}
+
+func localBase(path string, p Platform) (*Base, error) {
+	img, err := openBase(path, p)
+	if err != nil {
+		return nil, fmt.Errorf("base image %s: %w", path, err)
+	}
+	id, err := img.ConfigName()
+	if err != nil {
+		return nil, fmt.Errorf("base image %s: %w", path, err)
+	}
+	return &Base{ID: id.String(), Open: func(context.Context) (v1.Image, error) { return img, nil }}, nil
+}
+
+func openBase(path string, p Platform) (v1.Image, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return tarball.ImageFromPath(path, nil)
+	}
+	index, err := layout.ImageIndexFromPath(path)
+	if err != nil {
+		return nil, err
+	}
+	return platformImage(index, p)
+}
+
+// platformImage is the image for p in an index, or the only one.
+func platformImage(index v1.ImageIndex, p Platform) (v1.Image, error) {
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range manifest.Manifests {
+		switch {
+		case m.MediaType.IsIndex():
+			inner, err := index.ImageIndex(m.Digest)
+			if err != nil {
+				return nil, err
+			}
+			if img, err := platformImage(inner, p); err == nil {
+				return img, nil
+			}
+		case m.MediaType.IsImage() && (m.Platform == nil && len(manifest.Manifests) == 1 ||
+			m.Platform != nil && m.Platform.OS == p.OS && m.Platform.Architecture == p.Arch):
+			return index.Image(m.Digest)
+		}
+	}
+	return nil, fmt.Errorf("has no image for %s", p)
+}
+
+// digest asks a registry what an image is, which a reference by digest says itself.
+func digest(ctx context.Context, ref name.Reference) (v1.Hash, error) {
+	if d, ok := ref.(name.Digest); ok {
+		return v1.NewHash(d.DigestStr())
+	}
+	if d, err := remote.Head(ref, options(ctx, Platform{})...); err == nil {
+		return d.Digest, nil
+	}
+	d, err := remote.Get(ref, options(ctx, Platform{})...) // its answer has the registry's words
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	return d.Digest, nil
+}
+
+func options(ctx context.Context, p Platform) []remote.Option {
+	o := []remote.Option{
+		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithUserAgent("fiber"),
+	}
+	if p != (Platform{}) {
+		o = append(o, remote.WithPlatform(v1.Platform{OS: p.OS, Architecture: p.Arch}))
+	}
+	return o
+}

@@ -1,0 +1,204 @@
+// Package image makes an executable into a container image, without a Dockerfile and without an engine.
+//
+// The image holds the executable at [Path], on a base image or on nothing. On nothing it also holds what a program
+// expects of a system: the loader and the libraries that it names, certificates, a user, a temporary directory. The
+// same input gives the same image, and its tag is a hash of the input: who finds the tag need not make the image.
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+const (
+	// Path is where the executable is in every image.
+	Path = "/fiber/program"
+	// Label is on every image, with the program's name.
+	Label = "fiber.program"
+	// User is the unprivileged user, and its group, that an image runs as unless its base has another one.
+	User = "65532:65532"
+
+	searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+)
+
+// Options is what an image is made from. Platform alone must be set.
+type Options struct {
+	// Executable is the path of the program. Defaults to the running one, even when its file was replaced or deleted.
+	Executable string
+	// Platform is what the image shall run on, which the executable must be built for.
+	Platform Platform
+	// Base is what the executable is put on. Defaults to nothing.
+	Base *Base
+
+	ldConf string // the linker's configuration, for tests
+}
+
+// Image is an image that is known by its content, and made when it is asked for. It may be used by several goroutines.
+type Image struct {
+	program  string
+	platform Platform
+	base     *Base
+	layers   []*layer
+	tag      string
+}
+
+// New reads the executable, and what goes with it, to find the image's name. It is quick, as quick as reading these
+// files, and writes nothing. It fails when the executable is for another platform, or a library is missing.
+func New(o Options) (*Image, error) {
+	exe, err := openExecutable(o.Executable)
+	if err != nil {
+		return nil, err
+	}
+	defer exe.close()
+	if err := exe.check(o.Platform); err != nil {
+		return nil, err
+	}
+	img := &Image{program: programName(exe.name), platform: o.Platform, base: o.Base}
+	if o.Base == nil {
+		entries, err := exe.system(o.ldConf)
+		if err != nil {
+			return nil, err
+		}
+		if err := img.add("the system", entries); err != nil {
+			return nil, err
+		}
+	}
+	if err := img.add("the program", []entry{{path: Path, file: exe.file, mode: 0o755}}); err != nil {
+		return nil, err
+	}
+	img.tag, err = img.hash()
+	return img, err
+}
+
+func (i *Image) add(comment string, entries []entry) error {
+	l, err := newLayer(comment, entries)
+	if err != nil {
+		return fmt.Errorf("make the image of %s: %w", i.program, err)
+	}
+	i.layers = append(i.layers, l)
+	return nil
+}
+
+// Name is the image's name and tag, such as fiber-pi:0b5d…, which depend on nothing but what is in it.
+func (i *Image) Name() string { return i.Repository() + ":" + i.tag }
+
+// Repository is the image's name without the tag, the same for all builds of a program.
+func (i *Image) Repository() string { return "fiber-" + i.program }
+
+// Program returns the layer that holds the executable, for those who put it into something else than this image.
+func (i *Image) Program() v1.Layer { return i.layers[len(i.layers)-1] }
+
+// image makes the image, its own layers as they are, for an engine on this machine, or compressed, for the network.
+func (i *Image) image(ctx context.Context, compressed bool) (v1.Image, error) {
+	var base v1.Image = empty.Image
+	if i.base != nil {
+		var err error
+		if base, err = i.base.Open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	config, err := i.config(base)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := base.MediaType()
+	if err != nil {
+		return nil, fmt.Errorf("read the base image: %w", err)
+	}
+	img, err := mutate.ConfigFile(base, config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the image of %s: %w", i.program, err)
+	}
+	adds := make([]mutate.Addendum, len(i.layers))
+	for n, l := range i.layers {
+		adds[n] = mutate.Addendum{
+			Layer:   l.as(compressed, kind == types.OCIManifestSchema1),
+			History: v1.History{Created: v1.Time{Time: epoch}, CreatedBy: "fiber", Comment: l.comment},
+		}
+	}
+	if img, err = mutate.Append(img, adds...); err != nil {
+		return nil, fmt.Errorf("make the image of %s: %w", i.program, err)
+	}
+	return img, nil
+}
+
+// epoch is when all images were made.
+var epoch = time.Unix(0, 0).UTC()
+
+// config is the base's configuration with the executable as its entrypoint.
+func (i *Image) config(base v1.Image) (*v1.ConfigFile, error) {
+	have, err := base.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("read the base image: %w", err)
+	}
+	c := have.DeepCopy()
+	if i.base == nil {
+		c.OS, c.Architecture = i.platform.OS, i.platform.Arch
+		c.Config.Env = []string{"PATH=" + searchPath}
+		c.Config.WorkingDir = "/tmp"
+	} else if on := (Platform{c.OS, c.Architecture}); on != i.platform {
+		return nil, fmt.Errorf("the base image is for %s, and the program shall run on %s", on, i.platform)
+	}
+	c.Created = v1.Time{Time: epoch}
+	c.Config.Entrypoint, c.Config.Cmd = []string{Path}, nil
+	if c.Config.User == "" {
+		c.Config.User = User
+	}
+	if c.Config.WorkingDir == "" {
+		c.Config.WorkingDir = "/"
+	}
+	if c.Config.Labels == nil {
+		c.Config.Labels = map[string]string{}
+	}
+	c.Config.Labels[Label] = i.program
+	return c, nil
+}
+
+// hash is over all that decides what the image is. The version stands for what this package makes of it.
+func (i *Image) hash() (string, error) {
+	id := struct {
+		Version  int
+		Program  string
+		Platform Platform
+		Base     string
+		Layers   []string
+	}{Version: 1, Program: i.program, Platform: i.platform}
+	if i.base != nil {
+		id.Base = i.base.ID
+	}
+	for _, l := range i.layers {
+		id.Layers = append(id.Layers, l.diffID.String())
+	}
+	text, err := json.Marshal(id)
+	if err != nil {
+		return "", fmt.Errorf("name the image of %s: %w", i.program, err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+var noName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// programName makes a name of an executable's path that an image may have.
+func programName(path string) string {
+	s := noName.ReplaceAllString(strings.ToLower(strings.TrimSuffix(filepath.Base(path), ".exe")), "-")
+	if len(s) > 100 {
+		s = s[:100]
+	}
+	if s = strings.Trim(s, "-"); s == "" {
+		return "program"
+	}
+	return s
+}

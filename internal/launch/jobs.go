@@ -1,0 +1,318 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/meta"
+)
+
+// Where an engine runs the jobs, the root alone asks it for them. What another
+// process wants of it passes up the tree as a jobRequest; relay.go is the side
+// that asks, this file the one that serves.
+
+// What is wanted of a job.
+const (
+	jobLaunch = "launch"
+	jobWait   = "wait"
+	jobSignal = "signal"
+	jobLogs   = "logs" // open them
+	jobRead   = "read" // from them
+	jobClose  = "close"
+	jobRemove = "remove"
+)
+
+// jobRequest is what a process below wants of a job.
+type jobRequest struct {
+	Do     string
+	Job    string         // its id; launch: none yet
+	Spec   jobSpec        // launch
+	Within time.Duration  // launch: how long it may take, 0 for ever
+	Signal backend.Signal // signal
+	Follow bool           // logs
+	Reader uint64         // read, close
+}
+
+// jobSpec is a backend.JobSpec that can travel.
+type jobSpec struct {
+	Name, Run, Parent, Executable string
+	Args, Env                     []string
+	Resources                     meta.Resources
+	Devices                       []string
+	NoDevices                     bool // Devices is empty and not nil
+}
+
+// jobAnswer is what comes of it.
+type jobAnswer struct {
+	Launched string // the id of a job that was launched just now
+	Host     string
+	Status   backend.ExitStatus
+	Tail     []byte // wait: the end of its stderr
+	Reader   uint64 // logs
+	Data     []byte // read: none at the end
+	Failure  *jobFailure
+}
+
+// jobFailure is a backend's error that can travel.
+type jobFailure struct {
+	Launch    bool // it is a *backend.LaunchError
+	Backend   string
+	Job       string
+	Reason    string
+	Permanent bool
+	Canceled  bool
+	Deadline  bool
+}
+
+func failureOf(err error) *jobFailure {
+	f := &jobFailure{Reason: err.Error(), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded)}
+	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
+		f.Launch, f.Backend, f.Job, f.Reason, f.Permanent = true, launch.Backend, launch.Job, launch.Reason, launch.Permanent
+		if launch.Err != nil {
+			f.Reason = strings.TrimPrefix(f.Reason+": "+launch.Err.Error(), ": ")
+		}
+	}
+	return f
+}
+
+func (f *jobFailure) err() error {
+	var cause error
+	switch {
+	case f.Canceled:
+		cause = context.Canceled
+	case f.Deadline:
+		cause = context.DeadlineExceeded
+	}
+	switch {
+	case f.Launch && cause != nil:
+		return &backend.LaunchError{Backend: f.Backend, Job: f.Job, Err: cause, Permanent: f.Permanent}
+	case f.Launch:
+		return &backend.LaunchError{Backend: f.Backend, Job: f.Job, Reason: f.Reason, Permanent: f.Permanent}
+	case cause != nil:
+		return cause
+	}
+	return errors.New(f.Reason)
+}
+
+func (r jobRequest) frames() [][]byte { return mustMarshal(r) }
+
+func mustMarshal(v any) [][]byte {
+	frames, err := codec.Marshal(v)
+	if err != nil {
+		panic(err) // strings, numbers and bytes
+	}
+	return frames
+}
+
+// launchedJob is the id of the job that an answer says was launched, "" when
+// it says something else.
+func launchedJob(value [][]byte) string {
+	var a jobAnswer
+	if len(value) == 0 || codec.Unmarshal(value, &a) != nil {
+		return ""
+	}
+	return a.Launched
+}
+
+// jobs are those that the root runs for the processes below its children.
+type jobs struct {
+	mu      sync.Mutex
+	byID    map[string]*lower
+	readers map[uint64]*lowerLogs
+	last    uint64
+}
+
+// lower is a job of a process below.
+type lower struct {
+	backend.Job
+	tail tail
+}
+
+// lowerLogs is the output of a lower job that is being read.
+type lowerLogs struct {
+	job string
+	io.ReadCloser
+}
+
+// logsChunk is how much of a job's output goes into one answer.
+const logsChunk = 32 << 10
+
+// answerJob serves the request of a process below, here or further up, and
+// notes what has to be removed when that process ends.
+func (c *Child) answerJob(value [][]byte) ([][]byte, error) {
+	var r jobRequest
+	if err := codec.Unmarshal(value, &r); err != nil {
+		return nil, fmt.Errorf("%w: a job request: %w", wire.ErrMalformed, err)
+	}
+	var back [][]byte
+	if n := c.node; n.Parent != nil {
+		a, err := n.Parent.request(c.asks, wire.Ask{What: askJob}, value)
+		if err != nil {
+			return nil, err
+		}
+		back = a.value
+	} else {
+		answer, err := n.serveJob(c.asks, r)
+		if err != nil {
+			answer = jobAnswer{Failure: failureOf(err)}
+		}
+		back = mustMarshal(answer)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch r.Do {
+	case jobLaunch:
+		if id := launchedJob(back); id != "" {
+			if c.below == nil {
+				c.below = map[string]struct{}{}
+			}
+			c.below[id] = struct{}{}
+		}
+	case jobRemove:
+		delete(c.below, r.Job)
+	}
+	return back, nil
+}
+
+// removeJobs removes the jobs of a process that has ended.
+func (n *Node) removeJobs(ids map[string]struct{}) {
+	var all sync.WaitGroup
+	for id := range ids {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), engineGrace)
+			defer cancel()
+			r := jobRequest{Do: jobRemove, Job: id}
+			if n.Parent != nil {
+				n.Parent.request(ctx, wire.Ask{What: askJob}, r.frames())
+			} else if _, err := n.serveJob(ctx, r); err != nil {
+				n.Log.Warn("fiber: a job was not removed", "id", id, "error", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// serveJob does, in the root, what is wanted of a job.
+func (n *Node) serveJob(ctx context.Context, r jobRequest) (jobAnswer, error) {
+	switch r.Do {
+	case jobLaunch:
+		return n.launchLower(ctx, r)
+	case jobRead:
+		return n.jobs.read(r)
+	case jobClose:
+		n.jobs.closeReader(r.Reader)
+		return jobAnswer{}, nil
+	}
+	n.jobs.mu.Lock()
+	j := n.jobs.byID[r.Job]
+	n.jobs.mu.Unlock()
+	if j == nil {
+		if r.Do == jobRemove {
+			return jobAnswer{}, nil
+		}
+		return jobAnswer{}, fmt.Errorf("fiber: there is no job %s any more", r.Job)
+	}
+	switch r.Do {
+	case jobWait:
+		status, err := j.Wait(ctx)
+		return jobAnswer{Status: status, Tail: j.tail.bytes()}, err
+	case jobSignal:
+		return jobAnswer{}, j.Signal(ctx, r.Signal)
+	case jobRemove:
+		err := j.Remove(ctx)
+		if err == nil {
+			n.jobs.forget(r.Job)
+		}
+		return jobAnswer{}, err
+	case jobLogs:
+		logs, err := j.Logs(context.Background(), backend.LogOptions{Follow: r.Follow})
+		if err != nil {
+			return jobAnswer{}, err
+		}
+		n.jobs.mu.Lock()
+		defer n.jobs.mu.Unlock()
+		if n.jobs.readers == nil {
+			n.jobs.readers = map[uint64]*lowerLogs{}
+		}
+		n.jobs.last++
+		n.jobs.readers[n.jobs.last] = &lowerLogs{r.Job, logs}
+		return jobAnswer{Reader: n.jobs.last}, nil
+	}
+	return jobAnswer{}, fmt.Errorf("%w: %q is not done with jobs", wire.ErrMalformed, r.Do)
+}
+
+func (n *Node) launchLower(ctx context.Context, r jobRequest) (jobAnswer, error) {
+	if r.Within > 0 {
+		within, cancel := context.WithTimeout(ctx, r.Within)
+		defer cancel()
+		ctx = within
+	}
+	s := r.Spec
+	j := new(lower)
+	stdout, stderr := n.outputs(s.Name, true, &j.tail)
+	spec := backend.JobSpec{Name: s.Name, Run: s.Run, Parent: s.Parent, Executable: s.Executable, Args: s.Args,
+		Env: s.Env, Resources: s.Resources, Devices: s.Devices, Stdout: stdout, Stderr: stderr}
+	if s.NoDevices {
+		spec.Devices = []string{}
+	}
+	job, err := n.Backend.Launch(ctx, spec)
+	if err != nil {
+		stdout.Close()
+		stderr.Close()
+		return jobAnswer{}, err
+	}
+	j.Job = job
+	n.jobs.mu.Lock()
+	defer n.jobs.mu.Unlock()
+	if n.jobs.byID == nil {
+		n.jobs.byID = map[string]*lower{}
+	}
+	n.jobs.byID[job.ID()] = j
+	return jobAnswer{Launched: job.ID(), Host: job.Host()}, nil
+}
+
+func (j *jobs) read(r jobRequest) (jobAnswer, error) {
+	j.mu.Lock()
+	logs := j.readers[r.Reader]
+	j.mu.Unlock()
+	if logs == nil {
+		return jobAnswer{}, nil // its end
+	}
+	buf := make([]byte, logsChunk)
+	n, err := logs.Read(buf)
+	if n > 0 || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return jobAnswer{Data: buf[:n]}, err
+}
+
+func (j *jobs) closeReader(id uint64) {
+	j.mu.Lock()
+	logs := j.readers[id]
+	delete(j.readers, id)
+	j.mu.Unlock()
+	if logs != nil {
+		logs.Close()
+	}
+}
+
+// forget forgets a job that has been removed.
+func (j *jobs) forget(id string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.byID, id)
+	for reader, logs := range j.readers {
+		if logs.job == id {
+			delete(j.readers, reader)
+			logs.Close()
+		}
+	}
+}
