@@ -588,7 +588,8 @@ func TestBackPressure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, b := newPipe[[]byte](t)
-			p := fiber.NewProcess(serveLater, later{b, 1000})
+			gate := newQueue[int](t)
+			p := fiber.NewProcess(serveLater, gated{b, gate})
 			begin(t, p)
 			sent := 0
 			for {
@@ -603,21 +604,24 @@ func TestBackPressure(t *testing.T) {
 				require.LessOrEqual(t, sent, 256, "nobody receives")
 				require.LessOrEqual(t, (sent-1)*size, 1<<20, "nobody receives")
 			}
+			require.NoError(t, gate.Put(soon(t), 1))
 			require.NoError(t, a.Send(soon(t), nil), "the receiver takes them now")
 			receives(t, a, fmt.Append(nil, sent))
 		})
 	}
 }
 
-type later struct {
-	End *fiber.Conn[[]byte]
-	Nap int // ms
+type gated struct {
+	End  *fiber.Conn[[]byte]
+	Gate *fiber.SimpleQueue[int]
 }
 
-// serveLater receives what was sent a while ago, up to an empty item, and says
-// how many those were.
-var serveLater = fiber.Register("serveLater", func(ctx context.Context, l later) (none, error) {
-	time.Sleep(time.Duration(l.Nap) * time.Millisecond)
+// serveLater receives, when it may, up to an empty item, and says how many
+// items those were.
+var serveLater = fiber.Register("serveLater", func(ctx context.Context, l gated) (none, error) {
+	if _, err := l.Gate.Get(ctx); err != nil {
+		return none{}, err
+	}
 	for n := 0; ; n++ {
 		b, err := l.End.Recv(ctx)
 		if err != nil {

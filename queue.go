@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/codec"
@@ -322,6 +323,7 @@ func (c *queueClient) drain() {
 func (c *queueClient) send(ctx context.Context, items []home.Value) error {
 	args, frames := home.PackValues(nil, items...)
 	_, err := c.h.proc.home.Settle(ctx, c.h.ref, queue.Put, args, frames)
+	runtime.KeepAlive(c.h)
 	return queueError(err)
 }
 

@@ -482,6 +482,23 @@ func TestItemKeepsItsQueue(t *testing.T) {
 	require.Equal(t, 42, v)
 }
 
+// What is named in a value is known, so that whoever keeps the value holds it.
+func TestValuesNameWhatTravels(t *testing.T) {
+	t.Parallel()
+	q := newQueue[int](t)
+	a, b := newPipe[int](t)
+	n, err := fiber.RefsIn(struct {
+		Qs   []*fiber.SimpleQueue[int]
+		Ends map[string]ends
+		None *fiber.SimpleQueue[int]
+	}{[]*fiber.SimpleQueue[int]{q, q}, map[string]ends{"here": {a, b}}, nil})
+	require.NoError(t, err)
+	require.Equal(t, 4, n)
+	n, err = fiber.RefsIn("nothing")
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
 // A queue that is in itself is closed by somebody who has it no other way.
 func TestQueueInItself(t *testing.T) {
 	t.Parallel()
@@ -865,6 +882,8 @@ func TestChaosOfAQueue(t *testing.T) {
 	killed := map[int]bool{} // consumers
 	kills := 0
 	kill := func(p *fiber.Process) {
+		syscall.Kill(p.PID(), syscall.SIGSTOP) // a consumer is handed something now
+		time.Sleep(5 * time.Millisecond)
 		require.NoError(t, p.Kill())
 		kills++
 		var exit *fiber.ExitError
@@ -928,8 +947,9 @@ func TestChaosOfAQueue(t *testing.T) {
 		}
 		return lost
 	}
-	// A consumer may be killed when Get has returned and it has not noted what.
-	eventually(t, 10*time.Second, func() bool { return len(lost()) <= len(killed)*chaosBatch }, "items are lost")
+	// A consumer may die when Get has returned and it has not noted what, which
+	// is seldom. If what it was handed were lost, that would be twice as much.
+	eventually(t, 10*time.Second, func() bool { return len(lost()) <= len(killed) }, "items are lost")
 	t.Logf("%d killed, %d of them consumers; %d came back late; %d got and not noted by one that died", kills, len(killed), len(rest), len(lost()))
 	require.Greater(t, kills, 5)
 	times, live := map[parcel]int{}, map[parcel]bool{}

@@ -240,6 +240,7 @@ func TestOwnerDiesWithANameUnderWay(t *testing.T) {
 	old.gets("ab")
 	old.says(depart, 1)
 	old.Die()
+	b.ownerless(b.b)
 	next := b.owner(b.b)
 	next.claimed(next.claim(old.gen))
 	next.gets("b")
@@ -247,6 +248,21 @@ func TestOwnerDiesWithANameUnderWay(t *testing.T) {
 	next.says(stay)
 	next.Die() // with none
 	b.recv(b.a, "")
+}
+
+// ownerless waits until an end has no owner.
+func (b *bed) ownerless(p *Port) {
+	b.t.Helper()
+	e := b.h.Local(p.Ref()).(*End)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		e.mu.Lock()
+		owner := e.owner
+		e.mu.Unlock()
+		if owner == nil {
+			return
+		}
+		require.True(b.t, time.Now().Before(deadline), "it has an owner")
+	}
 }
 
 // Nobody ever claims it: it lapses.
@@ -383,4 +399,28 @@ func TestMalformedMessages(t *testing.T) {
 	b.recv(b.a, "b")
 	b.send(b.a, "c")
 	o.gets("c")
+}
+
+// An item keeps what it names until it is read, or the end is closed.
+func TestItemsHoldWhatTheyName(t *testing.T) {
+	b := newBed(t)
+	o := b.away(b.b)
+	for _, last := range []byte{read, closeEnd} {
+		one, two, err := Make(b.h)
+		require.NoError(t, err)
+		for _, p := range []*Port{one, two} {
+			require.NoError(t, b.a.Send(soon(t), home.Value{Frames: [][]byte{{'a'}}, Refs: []home.Ref{p.Ref()}}))
+			require.Len(t, b.h.Holders(p.Ref().Object), 1)
+		}
+		o.gets("aa")
+		o.says(last, 2)
+		require.Empty(t, b.h.Holders(one.Ref().Object))
+		require.Empty(t, b.h.Holders(two.Ref().Object))
+		require.ErrorIs(t, recvError(t, one), io.EOF) // it lapses
+	}
+}
+
+func recvError(t *testing.T, p *Port) error {
+	_, err := p.Recv(soon(t))
+	return err
 }

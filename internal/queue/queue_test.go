@@ -246,6 +246,15 @@ func TestCloseWithAllSortsOfWaiters(t *testing.T) {
 	require.Equal(t, byte(queue.Closed), putter.Reply(put).Code)
 	require.Equal(t, byte(queue.Closed), joiner.Reply(join).Code)
 	require.Equal(t, byte(queue.Closed), getter.Reply(getter.get(1)).Code)
+	empty := &bed{t, b.run, b.h, 0}
+	ref, err := b.h.Make(queue.New(b.h, 0), true)
+	require.NoError(t, err)
+	empty.id = ref.Object
+	waits := empty.user()
+	waiting := waits.get(1)
+	waits.Settled()
+	b.h.Remove(empty.id)
+	require.Equal(t, byte(queue.Closed), waits.Reply(waiting).Code)
 	require.Equal(t, byte(queue.Closed), putter.Reply(putter.put("d")).Code)
 	getter.settle(queue.Back, delivery)
 	require.Zero(t, getter.len(), "a closed queue takes an item back")
@@ -264,6 +273,7 @@ func TestMalformedRequests(t *testing.T) {
 	args, frames := home.PackValues(nil, home.Value{Frames: [][]byte{{'a'}}})
 	require.Equal(t, byte(home.Unknown), u.Reply(u.Ask(b.id, queue.Put, args, append(frames, []byte("more"))...)).Code)
 	u.Tell(b.id, queue.Taken, nil)
+	u.Tell(b.id, queue.Get, number(1)) // that wants no answer
 	u.puts("a")
 	require.Equal(t, 1, u.len())
 }
@@ -279,4 +289,28 @@ func TestDeliveryFitsAMessage(t *testing.T) {
 	_, items := u.gets(4)
 	require.Len(t, items, 2*400<<10)
 	require.Equal(t, 2, u.len())
+}
+
+// An item keeps what it names for as long as it is in the queue.
+func TestItemsHoldWhatTheyName(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	for _, name := range []string{"taken", "closed"} {
+		ref, err := b.h.Make(queue.New(b.h, 0), false)
+		require.NoError(t, err)
+		args, frames := home.PackValues(nil, home.Value{Frames: [][]byte{{'a'}}, Refs: []home.Ref{ref}})
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, args, frames...)).Code)
+		require.Len(t, b.h.Holders(ref.Object), 1, name)
+		delivery, _ := u.gets(1)
+		require.Len(t, b.h.Holders(ref.Object), 1, "it is only handed out")
+		u.settle(queue.Back, delivery)
+		delivery, _ = u.gets(1)
+		if name == "closed" {
+			require.Zero(t, u.Reply(u.Ask(b.id, queue.Close, nil)).Code)
+		} else {
+			u.settle(queue.Taken, delivery)
+			u.Settled()
+		}
+		require.Empty(t, b.h.Holders(ref.Object), name)
+	}
 }
