@@ -136,3 +136,13 @@ func TestMistakenNeighbours(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, fiber.NewRing(3, mistaken).Run(soon(t), none{}))
 }
+
+// The last thing that the ranks do is to send, and be received from.
+func TestLastMessages(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		begun := time.Now()
+		require.NoError(t, fiber.NewRing(3, passOn).Run(soon(t), 3))
+		require.Less(t, time.Since(begun), 4*time.Second)
+	}
+}

@@ -51,8 +51,8 @@ func (n *Node) Join(ctx context.Context) error {
 		return err
 	}
 	n.readers.Go(n.watchRight)
-	n.readers.Go(n.Left.read)
-	n.readers.Go(n.Right.read)
+	n.readers.Go(n.Left.take)
+	n.readers.Go(n.Right.take)
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -25,15 +27,18 @@ type Neighbour struct {
 	self *Neighbour // in a ring of one: what is sent here arrives there
 
 	arrived, taken chan struct{} // hold one token when something may have changed
+	ended          chan struct{} // closed when err is set
+	sent, read     atomic.Uint64 // messages
 
 	mu    sync.Mutex
 	queue [][][]byte
 	bytes int
-	err   error // why there will be no more
+
+	err *lostError // why there will be no more, before ended is closed
 }
 
 func newNeighbour(n *Node, rank int) *Neighbour {
-	return &Neighbour{Rank: rank, node: n, arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+	return &Neighbour{Rank: rank, node: n, arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 func signal(c chan struct{}) {
@@ -56,27 +61,44 @@ func (b *Neighbour) Send(ctx context.Context, value [][]byte) error {
 		b.self.put(own)
 		return nil
 	}
+	count := b.sent.Add(1)
 	err := b.conn.Send(ctx, append([][]byte{{byte(wire.KindMessage)}}, value...)...)
 	var size *transport.SizeError
-	if err == nil || errors.As(err, &size) || ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &size):
+		b.sent.Add(^uint64(0))
 		return err
+	case ctx.Err() != nil && b.conn.Err() == nil:
+		b.sent.Add(^uint64(0))
+		return b.node.explain(ctx, ctx.Err())
 	}
-	return b.node.explain(ctx, b.gone(err))
-}
-
-// gone is the end of the connection.
-func (b *Neighbour) gone(err error) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err != nil {
-		return b.err
+	// It may have had the message, said goodbye, and gone, before it was noted
+	// here that the message had left.
+	select {
+	case <-b.ended:
+		if b.err.returned && b.err.count >= count {
+			return nil
+		}
+		return b.node.explain(ctx, b.err)
+	case <-b.node.broken:
+	case <-b.node.over:
+	case <-ctx.Done():
+	case <-time.After(patience):
 	}
-	return &lostError{rank: b.Rank, err: err}
+	return b.node.explain(ctx, &lostError{rank: b.Rank, err: err})
 }
 
 // Recv waits for the next value.
 func (b *Neighbour) Recv(ctx context.Context) ([][]byte, error) {
 	for {
+		var err error
+		select {
+		case <-b.ended: // and what came before is in the queue
+			err = b.err
+		default:
+		}
 		b.mu.Lock()
 		if len(b.queue) > 0 {
 			value := b.queue[0]
@@ -89,7 +111,6 @@ func (b *Neighbour) Recv(ctx context.Context) ([][]byte, error) {
 			signal(b.taken)
 			return value, nil
 		}
-		err := b.err
 		b.mu.Unlock()
 		if err != nil {
 			signal(b.arrived) // others wait, too
@@ -118,32 +139,31 @@ func (b *Neighbour) put(value [][]byte) {
 	signal(b.arrived)
 }
 
-// read takes messages in until the connection ends.
-func (b *Neighbour) read() {
+// take takes messages in until the connection ends.
+func (b *Neighbour) take() {
 	end := &lostError{rank: b.Rank}
-	for {
+	for end.err == nil {
 		frames, err := b.conn.Recv()
-		if err == nil && wire.KindOf(frames) == wire.KindMessage && len(frames) > 1 {
+		kind := wire.KindOf(frames)
+		switch {
+		case err != nil:
+			end.err = err
+		case kind == wire.KindMessage && len(frames) > 1:
+			b.read.Add(1)
 			b.put(frames[1:])
 			if !b.room() {
 				return
 			}
-			continue
-		}
-		if err == nil && wire.KindOf(frames) == wire.KindBye {
-			end.returned = true
-			continue
-		}
-		if err == nil {
-			err = wire.ErrMalformed
+		case kind == wire.KindBye:
+			r := wire.Reader{B: frames[0][1:]}
+			end.returned, end.count = true, r.Uvarint()
+		default:
+			end.err = wire.ErrMalformed
 			b.conn.Close()
 		}
-		end.err = err
-		break
 	}
-	b.mu.Lock()
 	b.err = end
-	b.mu.Unlock()
+	close(b.ended)
 	signal(b.arrived)
 }
 

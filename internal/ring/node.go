@@ -48,7 +48,6 @@ type Node struct {
 
 	in, out     *transport.Conn // collectives: from the left, to the right; nil in a ring of one
 	scratch     []byte
-	segment     int           // bytes of a collective's message
 	busy        atomic.Bool   // with a collective
 	serial      uint64        // collectives begun
 	done        atomic.Uint64 // collectives done
@@ -136,9 +135,17 @@ func (n *Node) Close() {
 	if !failed {
 		ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 		defer cancel()
-		bye := binary.AppendUvarint([]byte{byte(wire.KindBye)}, n.done.Load())
 		for _, c := range conns {
-			c.Post(bye)
+			var count uint64 // of what has come over it
+			switch c {
+			case n.Left.conn:
+				count = n.Left.read.Load()
+			case n.Right.conn:
+				count = n.Right.read.Load()
+			default:
+				count = n.done.Load()
+			}
+			c.Post(binary.AppendUvarint([]byte{byte(wire.KindBye)}, count))
 		}
 		for _, c := range conns {
 			c.Flush(ctx)
@@ -166,7 +173,8 @@ func (n *Node) own(c *transport.Conn) error {
 // lostError is a connection to a neighbour that has ended.
 type lostError struct {
 	rank     int
-	returned bool // it said so
+	returned bool   // it said so
+	count    uint64 // what it said to have had of this rank's messages
 	err      error
 }
 
