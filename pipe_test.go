@@ -467,10 +467,16 @@ func TestStartThatFailsBringsTheEndBack(t *testing.T) {
 // A process that was made and not started has not got the end.
 func TestUnstartedProcessHasNotGotTheEnd(t *testing.T) {
 	t.Parallel()
-	a, b := newPipe[[]byte](t)
+	a, b, err := fiber.Pipe[[]byte]()
+	require.NoError(t, err)
 	fiber.NewProcess(echo, echoing{b, 1})
 	require.NoError(t, a.Send(soon(t), []byte("x")))
 	receives(t, b, []byte("x"))
+	ended := make(chan error, 1)
+	go func() { _, err := a.Recv(soon(t)); ended <- err }()
+	// Both are forgotten, and so the pipe ends: no name is under way.
+	eventually(t, patience/2, func() bool { runtime.GC(); return len(ended) == 1 }, "the end is kept for a process that was not started")
+	require.Equal(t, io.EOF, <-ended)
 }
 
 // A child ends before it has taken its argument up.

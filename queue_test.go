@@ -971,17 +971,18 @@ func TestChaosOfAQueue(t *testing.T) {
 // A program makes many queues, with something in them, and drops them.
 var _ = mainProgram("dropped queues", func(ctx context.Context) error {
 	const n, size = 1000, 100 << 10
-	if err := dropQueues(ctx, 1, size); err != nil {
+	if _, err := filledQueues(ctx, 1, size); err != nil {
 		return err
 	}
 	before := consumes()
-	if err := dropQueues(ctx, n, size); err != nil {
+	qs, err := filledQueues(ctx, n, size)
+	if err != nil {
 		return err
 	}
-	during := consumes()
-	if during.heap < n*size {
+	if during := consumes(); during.heap < n*size {
 		return fmt.Errorf("the queues' items take %d bytes", during.heap)
 	}
+	runtime.KeepAlive(qs)
 	for {
 		now := consumes()
 		if now.heap < before.heap+n*size/10 && now.goroutines <= before.goroutines+5 && now.files <= before.files {
@@ -996,18 +997,19 @@ var _ = mainProgram("dropped queues", func(ctx context.Context) error {
 	}
 })
 
-// dropQueues makes queues, puts something into each, and lets go of them.
-func dropQueues(ctx context.Context, n, size int) error {
+// filledQueues makes queues with an item of so many bytes in each.
+func filledQueues(ctx context.Context, n, size int) (qs []*fiber.SimpleQueue[[]byte], err error) {
 	for range n {
 		q, err := fiber.NewSimpleQueue[[]byte]()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := q.Put(ctx, make([]byte, size)); err != nil {
-			return err
+			return nil, err
 		}
+		qs = append(qs, q)
 	}
-	return nil
+	return qs, nil
 }
 
 type consumption struct {
