@@ -403,7 +403,7 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 	if err != nil {
 		return out, err
 	}
-	a, err := h.proc.home.Call(ctx, h.ref, manager.Call, args, frames, nil)
+	a, err := h.proc.home.Lead(ctx, h.ref, manager.Call, args, frames)
 	runtime.KeepAlive(h)  // the object, and those that the argument names,
 	runtime.KeepAlive(in) // live until it has answered
 	if err != nil {

@@ -36,6 +36,7 @@ type pending struct {
 	remote *remote  // nil for an object of this home
 	local  *Request // for an object of this home
 	done   func(Answer, error)
+	leads  bool // the caller reads the answer itself, if it is its turn
 }
 
 func (p *pending) settle(a answer) { p.done(a.Answer, a.err) }
@@ -70,7 +71,10 @@ func (w Pending) GiveUp() {
 // Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
 // *transport.SizeError, or the ctx's.
 func (h *Home) Begin(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, done func(Answer, error)) (Pending, error) {
-	p := &pending{done: done}
+	return h.begin(ctx, ref, op, args, value, &pending{done: done})
+}
+
+func (h *Home) begin(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, p *pending) (Pending, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -166,25 +170,35 @@ func (h *Home) serveOwn(ref Ref, op byte, args []byte, value [][]byte) (mine boo
 // ends: then it tells the object and returns at once. late, unless nil, is
 // given an answer that comes nevertheless.
 func (h *Home) Call(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, late func(Answer)) (Answer, error) {
-	return h.call(ctx, ref, op, args, value, late, 0)
+	return h.call(ctx, ref, op, args, value, late, 0, false)
+}
+
+// Lead is Call by a caller that may read its answer itself, and with it what
+// else comes from the object's home: it holds no lock that a watcher, or what
+// was given to Begin, takes.
+func (h *Home) Lead(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte) (Answer, error) {
+	return h.call(ctx, ref, op, args, value, nil, 0, true)
 }
 
 // Settle is Call, but when ctx ends it waits for the answer for another
 // moment, so that the caller knows whether what it asked for was done.
 func (h *Home) Settle(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte) (Answer, error) {
-	return h.call(ctx, ref, op, args, value, nil, settleTime)
+	return h.call(ctx, ref, op, args, value, nil, settleTime, false)
 }
 
 const settleTime = time.Second
 
-func (h *Home) call(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, late func(Answer), wait time.Duration) (Answer, error) {
+func (h *Home) call(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, late func(Answer), wait time.Duration, leads bool) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
 	answered := make(chan answer, 1)
-	w, err := h.Begin(ctx, ref, op, args, value, func(a Answer, err error) { answered <- answer{a, err} })
+	w, err := h.begin(ctx, ref, op, args, value, &pending{done: func(a Answer, err error) { answered <- answer{a, err} }, leads: leads})
 	if err != nil {
 		return Answer{}, err
+	}
+	if leads && w.p.remote != nil {
+		w.p.remote.lead(func() bool { return len(answered) > 0 })
 	}
 	select {
 	case a := <-answered:

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -18,6 +19,10 @@ type remote struct {
 	endpoint string
 	process  string
 	ready    chan struct{} // closed when conn or err is set
+
+	turn    *turn.Turn // who reads
+	reading *transport.Conn
+	goodbye bool // the home has said it; goes with the turn
 
 	mu      sync.Mutex
 	conn    *transport.Conn
@@ -84,9 +89,9 @@ func (r *remote) run() {
 		return
 	}
 	close(r.ready)
-	err, goodbye := r.read(conn)
+	err = r.turn.Read()
 	conn.Close()
-	r.end(err, goodbye)
+	r.end(err, r.goodbye)
 }
 
 // open says who visits and what it holds.
@@ -107,9 +112,10 @@ func (r *remote) open(conn *transport.Conn) error {
 			conn.Post(m.Pack(wire.KindHold, nil)...)
 		}
 	}
+	r.turn = turn.New(r.readOne, conn.Interrupt)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.conn = conn // whoever holds another one from now on says so himself
+	r.reading, r.conn = conn, conn // whoever holds another one from now on says so himself
 	return nil
 }
 
@@ -161,41 +167,56 @@ func (r *remote) end(err error, goodbye bool) {
 // home has ended.
 const NoticeLost = 0xff
 
-func (r *remote) read(conn *transport.Conn) (err error, goodbye bool) {
-	for {
-		frames, err := conn.Recv()
-		if err != nil {
-			return err, goodbye
+// readOne waits for a message and handles it.
+func (r *remote) readOne() error {
+	frames, err := r.reading.Recv()
+	if err != nil {
+		return err
+	}
+	switch wire.KindOf(frames) {
+	case wire.KindReply:
+		var m wire.Reply
+		if err := m.Unpack(frames); err != nil {
+			return err
 		}
-		switch wire.KindOf(frames) {
-		case wire.KindReply:
-			var m wire.Reply
-			if err := m.Unpack(frames); err != nil {
-				return err, false
-			}
-			r.mu.Lock()
-			p := r.waiting[m.ID]
-			delete(r.waiting, m.ID)
-			r.mu.Unlock()
-			if p != nil {
-				p.settle(newAnswer(m.Code, m.Args, frames[1:]))
-			}
-		case wire.KindNotice:
-			var m wire.Request
-			if err := m.Unpack(frames); err != nil {
-				return err, false
-			}
-			r.home.mu.Lock()
-			watch := r.home.watcher(r.endpoint, m.Object)
-			r.home.mu.Unlock()
-			if watch != nil {
-				watch(m.Op, m.Args, frames[1:])
-			}
-		case wire.KindBye:
-			goodbye = true
-		default:
-			return wire.ErrMalformed, false
+		r.mu.Lock()
+		p := r.waiting[m.ID]
+		delete(r.waiting, m.ID)
+		aside := p != nil && p.leads && len(r.waiting) == 0
+		r.mu.Unlock()
+		if p != nil {
+			p.settle(newAnswer(m.Code, m.Args, frames[1:]))
 		}
+		if aside {
+			r.turn.StepAside()
+		}
+	case wire.KindNotice:
+		var m wire.Request
+		if err := m.Unpack(frames); err != nil {
+			return err
+		}
+		r.home.mu.Lock()
+		watch := r.home.watcher(r.endpoint, m.Object)
+		r.home.mu.Unlock()
+		if watch != nil {
+			watch(m.Op, m.Args, frames[1:])
+		}
+	case wire.KindBye:
+		r.goodbye = true
+	default:
+		return wire.ErrMalformed
+	}
+	return nil
+}
+
+// lead reads what comes until done says so, or for a moment.
+func (r *remote) lead(done func() bool) {
+	r.turn.Lead(done)
+	r.mu.Lock()
+	more := len(r.waiting) > 0
+	r.mu.Unlock()
+	if more {
+		r.turn.Attend()
 	}
 }
 
@@ -231,6 +252,9 @@ func (r *remote) send(ctx context.Context, m wire.Request, value [][]byte, p *pe
 	var size *transport.SizeError
 	switch {
 	case err == nil:
+		if p != nil && !p.leads {
+			r.turn.Attend()
+		}
 		return nil
 	case errors.As(err, &size), ctx.Err() != nil:
 		if p != nil {

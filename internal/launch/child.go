@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 	"github.com/fiber-go/fiber/transport"
@@ -71,7 +72,7 @@ type Child struct {
 	tail  tail
 	pid   int
 
-	turn     turn
+	turn     *turn.Turn
 	resident atomic.Int64
 	done     chan struct{}
 
@@ -104,7 +105,8 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		return nil, err
 	}
 	defer n.starting.Done()
-	c := &Child{node: n, spec: spec, place: n.placeOf(serial), done: make(chan struct{}), turn: turn{resume: make(chan struct{}, 1)}}
+	c := &Child{node: n, spec: spec, place: n.placeOf(serial), done: make(chan struct{})}
+	c.turn = turn.New(c.readOne, func() { c.conn.Interrupt() })
 	c.asks, c.stopAsks = context.WithCancel(context.Background())
 	ctx, stopped := context.WithCancelCause(ctx)
 	defer stopped(nil)
@@ -307,7 +309,7 @@ func (c *Child) watch(release func()) {
 		defer close(ended)
 		status, _ = c.job.Wait(context.Background())
 	}()
-	readErr := c.read()
+	readErr := c.turn.Read()
 	c.conn.Close()
 	if errors.Is(readErr, transport.ErrSilent) {
 		c.Kill(fmt.Sprintf("nothing heard from it for %v (heartbeat_timeout)", c.node.Config.HeartbeatTimeout))
@@ -349,6 +351,25 @@ func (c *Child) watch(release func()) {
 	c.spec.Keep = nil
 	c.node.Log.Debug("fiber: ended", "process", c.spec.Name, "id", c.job.ID(), "how", c.exit.String())
 	close(c.done)
+}
+
+// StepAside lets a caller read the child's next messages; see turn.Turn.
+func (c *Child) StepAside() { c.turn.StepAside() }
+
+// Attend has what the child says read at once, by somebody.
+func (c *Child) Attend() { c.turn.Attend() }
+
+// Lead reads and handles what the child says until done is closed, or for a
+// moment.
+func (c *Child) Lead(done <-chan struct{}) {
+	c.turn.Lead(func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // readOne waits for one message and handles it.

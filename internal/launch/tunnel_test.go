@@ -13,6 +13,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -95,7 +96,8 @@ func attach(t *testing.T, parent, child *Node) {
 	}()
 	up, err := transport.Open(nc, false, child.TransportOptions(false))
 	require.NoError(t, err)
-	c := &Child{node: parent, conn: <-down, place: child.Place, turn: turn{resume: make(chan struct{}, 1)}}
+	c := &Child{node: parent, conn: <-down, place: child.Place}
+	c.turn = turn.New(c.readOne, func() { c.conn.Interrupt() })
 	require.NotNil(t, c.conn)
 	parent.add(c)
 	child.Parent = &Parent{conn: up, node: child}
