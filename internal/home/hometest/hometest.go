@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/launch"
@@ -33,14 +34,14 @@ func NewRun(t testing.TB) *Run {
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	root, err := launch.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
-		HeartbeatTimeout: 10 * time.Second}, nil, slog.New(slog.DiscardHandler))
+		HeartbeatTimeout: 10 * time.Second}, local.New(), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	return &Run{t, root}
 }
 
 // Home makes a home.
 func (r *Run) Home(name string) *home.Home {
-	node := &launch.Node{Config: r.root.Config, Name: name, Run: r.root.Run, Credentials: r.root.Credentials, Log: r.root.Log,
+	node := &launch.Node{Config: r.root.Config, Backend: r.root.Backend, Name: name, Run: r.root.Run, Credentials: r.root.Credentials, Log: r.root.Log,
 		Parent: new(launch.Parent)}
 	h := home.New(node)
 	r.t.Cleanup(h.Close)
