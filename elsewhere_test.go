@@ -69,6 +69,15 @@ func elsewhere(backend, dir string) {
 	flag.Set("test.skip", strings.Join(skipped, "|"))
 }
 
+// pace is how much longer a test's work is for workers that take longer to
+// come up.
+func pace() int {
+	if b := os.Getenv(backendKey); b != "" && b != "local" {
+		return 5
+	}
+	return 1
+}
+
 // self tells this process from all others of a run.
 func self() int {
 	if b := os.Getenv(backendKey); b != "" && b != "local" {

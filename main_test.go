@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	dir := os.Getenv(dirKey)
 	if dir == "" {
 		var err error
-		if dir, err = os.MkdirTemp("", "fiber-test"); err != nil {
+		if dir, err = os.MkdirTemp("", "test-of-fiber"); err != nil {
 			panic(err)
 		}
 		os.Setenv(dirKey, dir)
@@ -142,7 +142,7 @@ func commandOf(pid int) string {
 }
 
 // patience is how long a test waits for something that should take no time.
-const patience = 30 * time.Second
+var patience = time.Duration(pace()) * 30 * time.Second
 
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()

@@ -35,7 +35,11 @@ func (w *watch) add(ctx context.Context, j *job) error {
 	}
 	if w.stop == nil {
 		stream, stop := context.WithCancel(context.Background())
+		inTime := context.AfterFunc(ctx, stop)
 		messages, errs := w.open(stream, time.Time{})
+		if !inTime() {
+			return ctx.Err()
+		}
 		select {
 		case err := <-errs:
 			stop()
