@@ -113,8 +113,7 @@ func (p *Peer) Holds(object uint64) bool {
 func (p *Peer) Notify(object uint64, op byte, args []byte, value ...[]byte) {
 	if p.conn == nil {
 		p.home.mu.Lock()
-		var watch func(byte, []byte, [][]byte)
-		watch = p.home.watcher(p.home.endpoint, object)
+		watch := p.home.watcher(p.home.endpoint, object)
 		p.home.mu.Unlock()
 		if watch != nil {
 			watch(op, args, value)
