@@ -157,31 +157,29 @@ func TestAbandonedLockElsewhere(t *testing.T) {
 	require.ErrorIs(t, err, fiber.ErrAbandoned)
 }
 
-// A proxy that nobody has any more holds nothing.
+// A proxy that nobody has any more holds nothing, also where another one is.
 func TestLockOfADroppedProxy(t *testing.T) {
 	t.Parallel()
 	m, ctx := newManager(t), soon(t)
-	l := newLocked(t, m)
-	l.Times = 0
-	pool := newPool(t, 1)
-	sure(fiber.Apply(ctx, pool, keepLocks, l))(t)
-	acquired := make(chan error, 1)
-	go func() { acquired <- l.Lock.Acquire(ctx) }()
-	for {
-		sure(fiber.Apply(ctx, pool, collectGarbage, none{}))(t)
-		select {
-		case err := <-acquired:
-			require.ErrorIs(t, err, fiber.ErrAbandoned)
-			return
-		case <-time.After(time.Millisecond):
-		}
+	l, s := sure(fiber.NewLock(ctx, m))(t), sure(fiber.NewSemaphore(ctx, m, 1))(t)
+	func() {
+		lost, spent := new(fiber.Lock), new(fiber.Semaphore)
+		require.NoError(t, lost.UnmarshalBinary(sure(l.MarshalBinary())(t)))
+		require.NoError(t, spent.UnmarshalBinary(sure(s.MarshalBinary())(t)))
+		require.NoError(t, errors.Join(lost.Acquire(ctx), spent.Acquire(ctx)))
+	}()
+	collected := func(back func() bool) {
+		t.Helper()
+		eventually(t, patience, func() bool { runtime.GC(); return back() }, "it does not come back")
 	}
+	collected(func() bool { return sure(s.TryAcquire(ctx))(t) })
+	collected(func() bool {
+		ok, err := l.TryAcquire(ctx)
+		require.Equal(t, ok, errors.Is(err, fiber.ErrAbandoned))
+		return ok
+	})
+	require.NoError(t, l.Release(ctx))
 }
-
-var collectGarbage = fiber.Register("collectGarbage", func(context.Context, none) (none, error) {
-	runtime.GC()
-	return none{}, nil
-})
 
 // With does not touch what an abandoned lock guards, and leaves it to somebody
 // who looks after it.
