@@ -18,12 +18,13 @@ const backendKey = "FIBER_TEST_BACKEND"
 // run on the local backend alone. All others run on every backend.
 var onThisMachine = map[string][]string{
 	"they look at process ids, or signal them": {
-		"TestProcess", "TestProcessIsAlive", "TestTerminateProcess", "TestClose", "TestTerminate", "TestStats", "TestTimeout",
+		"TestProcess", "TestProcessIsAlive", "TestTerminateProcess", "TestKillProcess", "TestClose", "TestTerminate", "TestStats", "TestTimeout",
 		"TestMaxAttemptsOneNeverRunsATaskAgain", "TestKilledMasterLeavesNobody", "TestKilledMiddleLeavesNobodyBelow",
 		"TestInterrupt", "TestChildrenAreToldEvenIfRunGoesOn", "TestSecondSignalEndsAtOnce", "TestSuspended",
 		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
 		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
 		"TestNestedProcesses", "TestActiveChildren", "TestCancel", "ExampleWithMaxTasksPerChild",
+		"TestSharedValueOfAWorker",
 	},
 	"they are about what a process inherits": {
 		"TestMoreThanAThousandOpenFiles", "TestAChildWhoseParentIsGoneIsSilent", "TestCurrentAndParentProcess",
@@ -35,7 +36,7 @@ var onThisMachine = map[string][]string{
 	"a home listens on a unix socket": {
 		"TestSharedValueIsFetchedOncePerWorker", "TestSharedValueIsASnapshot", "TestClosedSharedValue",
 		"TestUnreferencedSharedValueLeavesTheWorkers", "TestClosingASharedValueElsewhereDoesNothing",
-		"TestSharedValueOfAnotherType", "TestSharedValuesOfNestedProcesses", "TestSharedValueOfAWorker",
+		"TestSharedValueOfAnotherType", "TestSharedValuesOfNestedProcesses",
 		"TestSharedValuesOfAllSizes", "TestArgumentsKeepTheirSharedValues", "ExampleShare",
 	},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
