@@ -23,7 +23,7 @@ var onThisMachine = map[string][]string{
 		"TestInterrupt", "TestChildrenAreToldEvenIfRunGoesOn", "TestSecondSignalEndsAtOnce", "TestSuspended",
 		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
 		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
-		"TestNestedProcesses", "TestActiveChildren", "TestCancel", "ExampleWithMaxTasksPerChild",
+		"TestNestedProcesses", "TestActiveChildren", "TestSharedValueOfAWorker", "TestCancel", "ExampleWithMaxTasksPerChild",
 		"TestSharedValueOfAWorker",
 	},
 	"they are about what a process inherits": {
@@ -33,12 +33,6 @@ var onThisMachine = map[string][]string{
 	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
 	"they are about this machine's resources":  {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestBadArguments"},
 	"they run no process":                      {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies"},
-	"a home listens on a unix socket": {
-		"TestSharedValueIsFetchedOncePerWorker", "TestSharedValueIsASnapshot", "TestClosedSharedValue",
-		"TestUnreferencedSharedValueLeavesTheWorkers", "TestClosingASharedValueElsewhereDoesNothing",
-		"TestSharedValueOfAnotherType", "TestSharedValuesOfNestedProcesses",
-		"TestSharedValuesOfAllSizes", "TestArgumentsKeepTheirSharedValues", "ExampleShare",
-	},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
 	"their output has the processes' names in front there": {"ExampleProcess", "ExampleProcess_nested", "ExampleProcess_Logs"},
 	"a child writes to a file of this machine":             {"ExampleWithMaxAttempts"},
