@@ -840,11 +840,10 @@ func TestNothingToManage(t *testing.T) {
 
 func TestBadTypesAndMethods(t *testing.T) {
 	t.Parallel()
-	type hidden struct{ n int }
 	for text, register := range map[string]func(){
 		`RegisterType("x"): the function is nil`: func() { fiber.RegisterType[int, int]("x", nil) },
 		`RegisterType("x"): its argument`: func() {
-			fiber.RegisterType("x", func(context.Context, hidden) (int, error) { return 0, nil })
+			fiber.RegisterType("x", func(context.Context, chan int) (int, error) { return 0, nil })
 		},
 		"without a name": func() { fiber.RegisterType("", func(context.Context, int) (int, error) { return 0, nil }) },
 		`named "journal" is already registered at`: func() {

@@ -221,6 +221,7 @@ func (e *End) Left(p *home.Peer, _ bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.owner == p && !p.Holds(e.id) { // it may have come back to it
+		p.Notify(e.id, ended, binary.AppendUvarint(nil, e.gen)) // should it live on
 		e.abandon()
 	}
 }

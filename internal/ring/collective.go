@@ -60,7 +60,8 @@ func Part(count, k, n int) (lo, hi int) {
 type collective struct {
 	*Node
 	vector  Vector
-	segment int // bytes
+	segment int      // bytes
+	marks   []uint64 // behind the segments that were posted and will be received again
 }
 
 // Do does a collective together with the other ranks: what, its numbers, and
@@ -87,7 +88,7 @@ func (n *Node) Do(ctx context.Context, what, op byte, root int, v Vector) error 
 	err := ctx.Err()
 	if err == nil && n.opts.Size > 1 {
 		stop := context.AfterFunc(ctx, n.hangUp)
-		err = (&collective{n, v, n.segmentOf(len(v.Bytes))}).run(&head)
+		err = (&collective{Node: n, vector: v, segment: n.segmentOf(len(v.Bytes))}).run(&head)
 		if !stop() {
 			err = ctx.Err() // it hangs up, in the middle of whatever comes next
 		}
@@ -145,9 +146,10 @@ func (c *collective) run(head *wire.Collective) error {
 // first reduce steps what is received is added to what is here, in the others
 // it takes its place.
 //
-// Segments are sent by reference. One that is sent in a reduce step is not
-// changed before its sum has gone around, that is, has been received where it
-// was sent to.
+// Segments are sent by reference. One that was sent in a reduce step is not
+// written to before its sum has come around, and so has been received where it
+// was sent to: waiting until it has left, which is so, but may not have been noted
+// yet, waits for nobody else.
 func (c *collective) circulate(head *wire.Collective, first, steps, reduce int) error {
 	part := func(k int) []byte {
 		k %= c.opts.Size
@@ -156,7 +158,14 @@ func (c *collective) circulate(head *wire.Collective, first, steps, reduce int) 
 		}
 		return c.vector.part(k, c.opts.Size)
 	}
-	if err := c.each(part(first), c.post); err != nil {
+	post := func(segment []byte) error {
+		if err := c.post(segment); err != nil {
+			return err
+		}
+		c.marks = append(c.marks, c.out.Mark())
+		return nil
+	}
+	if err := c.each(part(first), post); err != nil {
 		return err
 	}
 	if err := c.meet(head); err != nil {
@@ -164,13 +173,19 @@ func (c *collective) circulate(head *wire.Collective, first, steps, reduce int) 
 	}
 	for step := range steps {
 		err := c.each(part(first-1-step), func(segment []byte) error {
-			var err error
 			if step < reduce {
-				err = c.reduce(segment, step == reduce-1)
-			} else {
-				err = c.recv(segment)
+				if err := c.reduce(segment, step == reduce-1); err != nil || step == steps-1 {
+					return err
+				}
+				return post(segment)
 			}
-			if err != nil || step == steps-1 {
+			if reduce > 0 { // the segments come in the order in which they were posted
+				if err := c.out.Past(context.Background(), c.marks[0]); err != nil {
+					return c.lostRight(err)
+				}
+				c.marks = c.marks[1:]
+			}
+			if err := c.recv(segment); err != nil || step == steps-1 {
 				return err
 			}
 			return c.post(segment)

@@ -42,6 +42,7 @@ func (f *Failure) Error() string { return fmt.Sprintf("rank %d: %v", f.Rank, f.E
 
 // run is a ring as its parent sees it.
 type run struct {
+	ctx        context.Context
 	spec       Spec
 	node       *launch.Node
 	stopStarts context.CancelFunc
@@ -59,7 +60,7 @@ type run struct {
 func Run(ctx context.Context, node *launch.Node, spec Spec) error {
 	starts, stopStarts := context.WithCancel(ctx)
 	defer stopStarts()
-	r := &run{spec: spec, node: node, stopStarts: stopStarts, children: make([]*launch.Child, spec.Size),
+	r := &run{ctx: ctx, spec: spec, node: node, stopStarts: stopStarts, children: make([]*launch.Child, spec.Size),
 		members: make([]*wire.Member, spec.Size), broken: make(chan struct{})}
 	defer context.AfterFunc(ctx, func() { r.fail(-1, ctx.Err()) })()
 	done := make(chan struct{})
@@ -152,6 +153,9 @@ func (r *run) fail(rank int, err error) {
 	defer r.mu.Unlock()
 	if r.failure != nil {
 		return
+	}
+	if ended := r.ctx.Err(); ended != nil { // which the rank may have been told first
+		rank, err = -1, ended
 	}
 	r.failure = err
 	if rank >= 0 {
