@@ -260,8 +260,8 @@ func (h *Home) accept(l *transport.Listener) {
 		h.mu.Lock()
 		if h.closed {
 			h.mu.Unlock()
-			conn.Close()
-			return
+			dismiss(conn)
+			continue // until the listener is closed
 		}
 		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
 		h.peers[p] = struct{}{}
@@ -269,6 +269,15 @@ func (h *Home) accept(l *transport.Listener) {
 		h.mu.Unlock()
 		go p.serve()
 	}
+}
+
+// dismiss says bye to who comes too late.
+func dismiss(conn *transport.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	conn.Post(wire.MustPack(wire.KindBye, nil)...)
+	conn.Flush(ctx)
+	conn.Close()
 }
 
 // Close tells all users of this home's objects that it ends, drops the

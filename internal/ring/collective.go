@@ -180,8 +180,8 @@ func (c *collective) circulate(head *wire.Collective, first, steps, reduce int) 
 				return post(segment)
 			}
 			if reduce > 0 { // the segments come in the order in which they were posted
-				if err := c.out.Past(context.Background(), c.marks[0]); err != nil {
-					return c.lostRight(err)
+				if err := c.left(c.out.Past(context.Background(), c.marks[0])); err != nil {
+					return err
 				}
 				c.marks = c.marks[1:]
 			}
@@ -291,16 +291,23 @@ func (c *collective) post(segment []byte) error {
 	return nil
 }
 
-// flush waits until what was posted has left. A neighbour that has done the
-// collective, and gone, has got everything.
+// flush waits until what was posted has left.
 func (c *collective) flush() error {
-	if err := c.out.Flush(context.Background()); err != nil {
-		lost := c.lostRight(err)
-		if c.rightLeft.Load() <= c.serial {
-			return lost
-		}
+	return c.left(c.out.Flush(context.Background()))
+}
+
+// left looks at an error of waiting until something has left. A neighbour that
+// has done the collective, and gone, has got everything, whether or not that was
+// noted here before it went.
+func (c *collective) left(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	lost := c.lostRight(err)
+	if c.rightLeft.Load() <= c.serial {
+		return lost
+	}
+	return c.out.Close() // and nobody writes
 }
 
 // recv fills a segment.
