@@ -29,7 +29,7 @@ var onThisMachine = map[string][]string{
 	"they look at process ids, or signal them, of homes, managers and ranks": {
 		"TestQueueOfAKilledProcess", "TestChaosOfAQueue", "TestEndOfThePipesHome", "TestManagerThatCannotListen",
 		"TestManagerKilled", "TestManagerClosed", "TestManagerOptions", "TestAbandonedLockElsewhere", "TestSemaphoreBetweenProcesses",
-		"TestRing", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledMasterLeavesNoRing",
+		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledMasterLeavesNoRing",
 	},
 	"they are about what a process inherits": {
 		"TestMoreThanAThousandOpenFiles", "TestAChildWhoseParentIsGoneIsSilent", "TestCurrentAndParentProcess",
