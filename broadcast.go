@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -43,7 +42,7 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	s := &Shared[T]{ref: ref}
 	runtime.AddCleanup(s, func(ref home.Ref) {
 		forgetShared(ref)
-		go proc.home.Drop(ref.Object)
+		go proc.home.Withdraw(ref)
 	}, ref)
 	return s, nil
 }
@@ -72,19 +71,14 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 		}
 		return v, nil
 	}
-	frames, mine, err := proc.home.Local(s.ref)
-	if !mine && err == nil {
-		frames, err = proc.home.Fetch(ctx, s.ref)
-	}
+	c.hold(proc.home, s.ref)
+	answer, err := proc.home.Call(ctx, s.ref, 0, nil, nil, nil)
 	if err != nil {
 		forgetShared(s.ref)
-		if errors.Is(err, home.ErrGone) {
-			return zero, fmt.Errorf("%w: %w", err, ErrClosed)
-		}
-		return zero, err
+		return zero, objectError("the shared value", err)
 	}
 	var v T
-	if err := codec.Unmarshal(frames, &v); err != nil {
+	if err := codec.Unmarshal(answer.Value, &v); err != nil {
 		return zero, fmt.Errorf("fiber: the shared value: %w", err)
 	}
 	c.value, c.set = v, true
@@ -99,8 +93,8 @@ func (s *Shared[T]) Close() {
 	if proc == nil {
 		return
 	}
-	if _, mine, _ := proc.home.Local(s.ref); mine {
-		proc.home.Drop(s.ref.Object)
+	if proc.home.Local(s.ref) != nil {
+		proc.home.Withdraw(s.ref)
 	}
 	forgetShared(s.ref)
 }
@@ -119,6 +113,7 @@ var sharedCache struct {
 
 type sharedValue struct {
 	busy  chan struct{} // has one in it while somebody fetches it
+	home  *home.Home    // where it is held, nil when it is not
 	set   bool
 	value any
 }
@@ -137,18 +132,26 @@ func cachedShared(ref home.Ref) *sharedValue {
 	return c
 }
 
-// forgetShared takes a value out of the cache, or, for object 0, all of a
-// home.
-func forgetShared(ref home.Ref) {
+// hold has the value forgotten when its home says so, or is gone.
+func (c *sharedValue) hold(h *home.Home, ref home.Ref) {
 	sharedCache.Lock()
 	defer sharedCache.Unlock()
-	if ref.Object != 0 {
-		delete(sharedCache.values, ref)
+	if c.home != nil {
 		return
 	}
-	for r := range sharedCache.values {
-		if r.Endpoint == ref.Endpoint {
-			delete(sharedCache.values, r)
-		}
+	c.home = h
+	h.Watch(ref, func(byte, []byte, [][]byte) { forgetShared(ref) })
+	h.Hold(ref)
+}
+
+// forgetShared takes a value out of the cache.
+func forgetShared(ref home.Ref) {
+	sharedCache.Lock()
+	c := sharedCache.values[ref]
+	delete(sharedCache.values, ref)
+	sharedCache.Unlock()
+	if c != nil && c.home != nil {
+		c.home.Watch(ref, nil)
+		c.home.Release(ref)
 	}
 }

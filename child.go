@@ -70,6 +70,10 @@ func runChild() int {
 		return runFunction(ctx, parent, stop)
 	case wire.RoleWorker:
 		return runWorker(ctx, parent, stop)
+	case wire.RoleManager:
+		return runManager(ctx, parent, stop)
+	case wire.RoleRing:
+		return runRing(ctx, parent, stop)
 	}
 	fmt.Fprintf(os.Stderr, "fiber: this process was started as a %q, which this build does not know\n", parent.Assign.Role)
 	return 1
@@ -119,12 +123,16 @@ func (s *stopping) at(before func()) {
 	}
 }
 
+// wasTold says whether the process was told to end.
+func (s *stopping) wasTold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told
+}
+
 // conclude ends the process by the signal if it was told to end.
 func (s *stopping) conclude() {
-	s.mu.Lock()
-	told := s.told
-	s.mu.Unlock()
-	if told {
+	if s.wasTold() {
 		dieBySIGTERM()
 	}
 }

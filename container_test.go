@@ -25,6 +25,10 @@ import (
 // Programs on the docker backend, where an engine answers. What they do on all
 // backends is in the other tests, by FIBER_TEST_BACKEND=docker.
 
+// containerPatience is how long anything may take here: engines are slow when
+// the machine is busy.
+const containerPatience = 2 * time.Minute
+
 // engine is a client of the engine, nil where none answers. TestMain of
 // backend/docker says so.
 var engine = sync.OnceValue(func() *client.Client {
@@ -72,7 +76,7 @@ func (x *execution) containers() []container.Summary { return containers(x.t, x.
 func ships(t *testing.T) *execution {
 	x := contained(t, "family")
 	x.says("started")
-	eventually(t, patience, func() bool { return len(x.containers()) == 5 }, "5 containers")
+	eventually(t, containerPatience, func() bool { return len(x.containers()) == 5 }, "5 containers")
 	return x
 }
 
@@ -83,14 +87,14 @@ func TestContainersOfAKilledMaster(t *testing.T) {
 	eventually(t, 15*time.Second, func() bool {
 		return !slices.ContainsFunc(x.containers(), func(c container.Summary) bool { return c.State == "running" })
 	}, "containers live on")
-	eventually(t, patience, func() bool { return len(x.containers()) == 0 }, "the engine has containers left")
+	eventually(t, containerPatience, func() bool { return len(x.containers()) == 0 }, "the engine has containers left")
 }
 
 func TestContainersAfterASignal(t *testing.T) {
 	t.Parallel()
 	x := ships(t)
 	x.group(syscall.SIGINT)
-	require.Equal(t, 130, x.wait(patience))
+	require.Equal(t, 130, x.wait(containerPatience))
 	require.Empty(t, x.containers(), "containers are left")
 	require.NotContains(t, x.err.String(), "canceled", "a signal is no error to print")
 
@@ -106,7 +110,7 @@ func TestContainersAfterASignal(t *testing.T) {
 func TestContainersAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	x := contained(t, "fine")
-	require.Equal(t, 0, x.wait(patience))
+	require.Equal(t, 0, x.wait(containerPatience))
 	require.Equal(t, "squares 100 9801\n", x.out.String())
 	require.Empty(t, x.err.String())
 	require.Empty(t, x.containers())
@@ -115,11 +119,11 @@ func TestContainersAfterTheEnd(t *testing.T) {
 func TestOutputOfContainers(t *testing.T) {
 	t.Parallel()
 	x := contained(t, "talkative")
-	require.Zero(t, x.wait(patience))
+	require.Zero(t, x.wait(containerPatience))
 	require.Equal(t, "Process-1: from stdout\nkept 24\n", x.out.String())
 	require.Equal(t, "Process-1: from stderr\n", x.err.String())
 	x = contained(t, "talkative", "FIBER_FORWARD_LOGS=off")
-	require.Zero(t, x.wait(patience))
+	require.Zero(t, x.wait(containerPatience))
 	require.Equal(t, "kept 24\n", x.out.String())
 	require.Empty(t, x.err.String())
 }
@@ -161,7 +165,7 @@ var _ = mainProgram("nested ships", func(ctx context.Context) error {
 func TestContainersStartContainers(t *testing.T) {
 	t.Parallel()
 	x := contained(t, "nested ships")
-	require.Zero(t, x.wait(patience), x.err.String())
+	require.Zero(t, x.wait(containerPatience), x.err.String())
 	require.Empty(t, x.containers())
 }
 
@@ -184,7 +188,7 @@ var _ = mainProgram("hungry", func(ctx context.Context) error {
 func TestContainerOutOfMemory(t *testing.T) {
 	t.Parallel()
 	x := contained(t, "hungry")
-	require.Zero(t, x.wait(patience), x.err.String())
+	require.Zero(t, x.wait(containerPatience), x.err.String())
 }
 
 // A pool that cannot start says why, at once.
@@ -223,7 +227,7 @@ func TestContainersThatCannotStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := contained(t, "no start", test.env...)
-			require.Zero(t, x.wait(patience), x.err.String())
+			require.Zero(t, x.wait(containerPatience), x.err.String())
 			for _, text := range test.says {
 				require.Contains(t, x.out.String(), text)
 			}

@@ -293,6 +293,201 @@ each worker fetches it once.
 
 All tasks of a worker get the same value, which therefore must not be changed.
 
+# Queues
+
+A [SimpleQueue] carries values between any processes. It travels as an
+argument, and lives in the process that made it.
+
+	type stage struct{ In, Out *fiber.SimpleQueue[int] }
+
+	var double = fiber.Register("double", func(ctx context.Context, s stage) (int, error) {
+		for n := 0; ; n++ {
+			x, err := s.In.Get(ctx)
+			if errors.Is(err, fiber.ErrClosed) {
+				return n, nil // there is no more to do
+			}
+			if err != nil {
+				return n, err
+			}
+			if err := s.Out.Put(ctx, 2*x); err != nil {
+				return n, err
+			}
+		}
+	})
+
+	func pipeline(ctx context.Context) error {
+		in, err := fiber.NewSimpleQueue[int]()
+		if err != nil {
+			return err
+		}
+		out, err := fiber.NewSimpleQueue[int](fiber.WithCapacity(100))
+		if err != nil {
+			return err
+		}
+		for range 4 {
+			if err := fiber.NewProcess(double, stage{in, out}).Start(ctx); err != nil {
+				return err
+			}
+		}
+		if err := in.PutMany(ctx, []int{1, 2, 3}); err != nil {
+			return err
+		}
+		for range 3 {
+			x, err := out.Get(ctx)
+			if err != nil {
+				return err
+			}
+			fmt.Println(x)
+		}
+		return in.Close()
+	}
+
+When Put has returned, the item is safe in the queue. Get hands it to one
+consumer, who asks for it: nobody has items that he is not working on. If he
+dies before Get has returned, the item goes back to the front. Many items go
+faster together: [SimpleQueue.PutMany], [SimpleQueue.GetMany].
+
+# Pipes
+
+A [Pipe] joins two ends, for two processes to talk. An end that is given to a
+process is that process's from then on.
+
+	var answer = fiber.Register("answer", func(ctx context.Context, c *fiber.Conn[string]) (int, error) {
+		for n := 0; ; n++ {
+			question, err := c.Recv(ctx)
+			if errors.Is(err, io.EOF) {
+				return n, nil // the other end is closed, or its process has died
+			}
+			if err != nil {
+				return n, err
+			}
+			if err := c.Send(ctx, question+"!"); err != nil {
+				return n, err
+			}
+		}
+	})
+
+	func talk(ctx context.Context) error {
+		here, there, err := fiber.Pipe[string]()
+		if err != nil {
+			return err
+		}
+		defer here.Close()
+		p := fiber.NewProcess(answer, there)
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+		if err := here.Send(ctx, "hello"); err != nil {
+			return err
+		}
+		reply, err := here.Recv(ctx)
+		fmt.Println(reply)
+		return err
+	}
+
+[PipeOneWay] has one end that sends and one that receives.
+
+# Managers
+
+A [Manager] is a process in which objects live that others use through
+proxies. Its types and methods are registered, like functions:
+
+	type env struct{ position, steps int }
+
+	func (e *env) Step(ctx context.Context, move int) (int, error) {
+		e.position += move
+		e.steps++
+		return e.position, nil
+	}
+
+	var (
+		envs = fiber.RegisterType("env", func(ctx context.Context, start int) (*env, error) {
+			return &env{position: start}, nil
+		})
+		step = fiber.RegisterMethod("step", (*env).Step)
+	)
+
+	func simulate(ctx context.Context) error {
+		m, err := fiber.NewManager(ctx)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		e, err := fiber.New(ctx, m, envs, 10)
+		if err != nil {
+			return err
+		}
+		position, err := fiber.Call(ctx, e, step, 1)
+		if err != nil {
+			return err
+		}
+		later := fiber.CallAsync(ctx, e, step, -1)
+		again, err := later.Get(ctx)
+		fmt.Println(position, again)
+		return err
+	}
+
+The calls on one object run one after another, unless its type is registered
+with [ConcurrentCalls]. A [Proxy] travels anywhere; its object lives as long as
+somebody has one. What a method returns as an error, and its panic, comes back
+as a RemoteError. When the manager's process dies, all calls give a
+WorkerLostError.
+
+Managers also have objects of Fiber's own, Python's: [Dict], [List],
+[Namespace], [Value], [Array], [Queue], [JoinableQueue], and to synchronise
+processes [Lock], [RLock], [Semaphore], [BoundedSemaphore], [Event],
+[Condition] and [CyclicBarrier].
+
+	var count = fiber.Register("count", func(ctx context.Context, words *fiber.Dict[string, int]) (int, error) {
+		return words.Update(ctx, "total", func(n int, _ bool) (int, error) { return n + 1, nil })
+	})
+
+	func tally(ctx context.Context, m *fiber.Manager, pool *fiber.Pool) error {
+		words, err := fiber.NewDict[string, int](ctx, m)
+		if err != nil {
+			return err
+		}
+		for range 10 {
+			if _, err := fiber.Apply(ctx, pool, count, words); err != nil {
+				return err
+			}
+		}
+		n, _, err := words.Get(ctx, "total")
+		fmt.Println(n)
+		return err
+	}
+
+What Get gives is a copy: changing it changes nothing in the manager, setting
+it does. Update, which runs its function here and tries again when somebody
+else was faster, needs no lock. A lock whose holder's process dies goes to the
+next one who asks, with [ErrAbandoned].
+
+# Rings
+
+A ring is a number of processes, its ranks, that work on one thing together,
+each connected to its neighbours:
+
+	var descend = fiber.RegisterRing("descend", nil, func(ctx context.Context, node *fiber.RingNode, rounds int) error {
+		gradient := make([]float32, 1000)
+		for range rounds {
+			gradient[0] = float32(node.Rank()) // from this rank's share of the data
+			if err := fiber.AllReduce(ctx, node, gradient, fiber.Mean); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+
+	func trainTogether(ctx context.Context) error {
+		return fiber.NewRing(4, descend).Run(ctx, 10)
+	}
+
+[AllReduce], [Broadcast], [AllGather], [ReduceScatter] and [Barrier] are called
+by all ranks in the same order. Each rank moves as little data as can be,
+whatever their number. When a rank fails, the others get an error that names
+it, and so does [Ring.Run]. [RingNode.TorchEnv] is for frameworks that bring
+collectives of their own.
+
 # Resources
 
 What a function needs is registered with it:

@@ -19,26 +19,27 @@ const backendKey = "FIBER_TEST_BACKEND"
 // run on the local backend alone. All others run on every backend.
 var onThisMachine = map[string][]string{
 	"they look at process ids, or signal them": {
-		"TestProcess", "TestProcessIsAlive", "TestTerminateProcess", "TestClose", "TestTerminate", "TestStats", "TestTimeout",
+		"TestProcess", "TestProcessIsAlive", "TestTerminateProcess", "TestKillProcess", "TestClose", "TestTerminate", "TestStats", "TestTimeout",
 		"TestMaxAttemptsOneNeverRunsATaskAgain", "TestKilledMasterLeavesNobody", "TestKilledMiddleLeavesNobodyBelow",
 		"TestInterrupt", "TestChildrenAreToldEvenIfRunGoesOn", "TestSecondSignalEndsAtOnce", "TestSuspended",
 		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
 		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
-		"TestNestedProcesses", "TestActiveChildren", "TestCancel", "ExampleWithMaxTasksPerChild",
+		"TestNestedProcesses", "TestActiveChildren", "TestSharedValueOfAWorker", "TestCancel", "ExampleWithMaxTasksPerChild",
+		"TestSharedValueOfAWorker",
+	},
+	"they look at process ids, or signal them, of homes, managers and ranks": {
+		"TestQueueOfAKilledProcess", "TestChaosOfAQueue", "TestEndOfThePipesHome", "TestManagerThatCannotListen",
+		"TestManagerKilled", "TestManagerClosed", "TestManagerOptions", "TestAbandonedLockElsewhere", "TestSemaphoreBetweenProcesses",
+		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledMasterLeavesNoRing",
 	},
 	"they are about what a process inherits": {
 		"TestMoreThanAThousandOpenFiles", "TestAChildWhoseParentIsGoneIsSilent", "TestCurrentAndParentProcess",
 		"TestGarbageAtEverySocket", "TestLimitsAreNotInherited", "TestForwardLogs",
 	},
 	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
-	"they are about this machine's resources":  {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestBadArguments"},
-	"they run no process":                      {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies"},
-	"a home listens on a unix socket": {
-		"TestSharedValueIsFetchedOncePerWorker", "TestSharedValueIsASnapshot", "TestClosedSharedValue",
-		"TestUnreferencedSharedValueLeavesTheWorkers", "TestClosingASharedValueElsewhereDoesNothing",
-		"TestSharedValueOfAnotherType", "TestSharedValuesOfNestedProcesses", "TestSharedValueOfAWorker",
-		"TestSharedValuesOfAllSizes", "TestArgumentsKeepTheirSharedValues", "ExampleShare",
-	},
+	"they are about this machine's resources": {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestBadArguments",
+		"TestRingThatCannotStart", "TestManagerThatCannotStart"},
+	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies"},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
 	"their output has the processes' names in front there": {"ExampleProcess", "ExampleProcess_nested", "ExampleProcess_Logs"},
 	"a child writes to a file of this machine":             {"ExampleWithMaxAttempts"},
@@ -83,6 +84,15 @@ func elsewhere(backend, dir string) {
 	}
 	flag.Parse()
 	flag.Set("test.skip", strings.Join(skipped, "|"))
+}
+
+// pace is how much longer a test's work is for workers that take longer to
+// come up.
+func pace() int {
+	if b := os.Getenv(backendKey); b != "" && b != "local" {
+		return 5
+	}
+	return 1
 }
 
 // self tells this process from all others of a run.

@@ -16,6 +16,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/pipe"
 )
 
 // InitOption is an option of Main and Init: a Config.
@@ -27,6 +28,9 @@ func (c Config) applyInit(to *Config) { *to = c }
 type process struct {
 	node *launch.Node
 	home *home.Home
+	// homes are the managers that this process has started, *launch.Child by
+	// the endpoint of their home.
+	homes sync.Map
 }
 
 var (
@@ -92,7 +96,7 @@ func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 				p.node.Terminate()
 			case s = <-signals:
 				p.node.Kill()
-				p.home.Remove()
+				p.home.RemoveDirectory()
 				os.Exit(128 + int(s.(syscall.Signal)))
 			}
 		}
@@ -151,7 +155,7 @@ func given(opts []InitOption) (code Config) {
 }
 
 func enter(node *launch.Node) {
-	current.Store(&process{node: node, home: home.New(node, forgetShared)})
+	current.Store(&process{node: node, home: home.New(node)})
 }
 
 // Shutdown ends every process that this one started and has not ended: it
@@ -166,7 +170,9 @@ func Shutdown(ctx context.Context) error {
 		return nil
 	}
 	err := p.node.Shutdown(ctx)
+	pipe.LeaveAll(p.home)
 	p.home.Close()
+	forgetTransit()
 	current.CompareAndSwap(p, nil)
 	return err
 }

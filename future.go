@@ -14,6 +14,7 @@ type Future[T any] struct {
 
 	mu      sync.Mutex
 	waiting []func(T, error)
+	after   func()
 }
 
 func newFuture[T any]() *Future[T] { return &Future[T]{done: make(chan struct{})} }
@@ -60,6 +61,18 @@ func (f *Future[T]) OnDone(fn func(T, error)) {
 	f.waiting = append(f.waiting, fn)
 }
 
+// then has fn called once when the result is there, by whoever brings it. It
+// must not block.
+func (f *Future[T]) then(fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Ready() {
+		fn()
+		return
+	}
+	f.after = fn
+}
+
 // resolve sets the result; only the first one counts.
 func (f *Future[T]) resolve(value T, err error) {
 	f.mu.Lock()
@@ -73,4 +86,8 @@ func (f *Future[T]) resolve(value T, err error) {
 		go fn(value, err)
 	}
 	f.waiting = nil
+	if f.after != nil {
+		f.after()
+		f.after = nil
+	}
 }

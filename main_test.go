@@ -19,14 +19,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/internal/home"
 )
 
 // testGrace is the suite's cancel_grace.
 const testGrace = 500 * time.Millisecond
 
+// testLapse is how long an object of the suite lives that nobody holds.
+const testLapse = 2 * time.Second
+
 // TestMain runs the tests in a process that Fiber starts again as its
 // children, and fails the run for whatever they leave behind.
 func TestMain(m *testing.M) {
+	home.Grace = testLapse
 	if name := os.Getenv(programKey); name != "" {
 		runProgram(name)
 	}
@@ -34,7 +39,7 @@ func TestMain(m *testing.M) {
 	dir := os.Getenv(dirKey)
 	if dir == "" {
 		var err error
-		if dir, err = os.MkdirTemp("", "fiber-test"); err != nil {
+		if dir, err = os.MkdirTemp("", "test-of-fiber"); err != nil {
 			panic(err)
 		}
 		os.Setenv(dirKey, dir)
@@ -137,7 +142,7 @@ func commandOf(pid int) string {
 }
 
 // patience is how long a test waits for something that should take no time.
-const patience = 30 * time.Second
+var patience = time.Duration(pace()) * 30 * time.Second
 
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()

@@ -296,8 +296,10 @@ func (p *Pool) admit(f *registry.Func) error {
 func (p *Pool) fits(frames [][]byte) error { return p.proc.fits(frames) }
 
 // fits says whether an encoded value is within the size of a message.
-func (p *process) fits(frames [][]byte) error {
-	if size, limit := codec.Size(frames)+messageOverhead, int64(p.node.Config.MaxMessage); int64(size) > limit {
+func (p *process) fits(frames [][]byte) error { return p.fitsSize(codec.Size(frames)) }
+
+func (p *process) fitsSize(size int) error {
+	if size, limit := size+messageOverhead, int64(p.node.Config.MaxMessage); int64(size) > limit {
 		return fmt.Errorf("%w; %s", &transport.SizeError{Size: int64(size), Limit: limit}, whatToDo)
 	}
 	return nil

@@ -24,7 +24,8 @@ type Process struct {
 	name      string
 	fn        string
 	value     [][]byte
-	arg       any   // whose shared values are to stay until it has ended
+	arg       any // whose shared values are to stay until it has ended
+	ends      departing
 	err       error // of its making
 	resources meta.Resources
 
@@ -81,12 +82,12 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 		return p
 	}
 	p.fn, p.resources = fn.Name(), fn.Resources()
-	value, err := codec.Marshal([]In{arg})
+	value, travellers, err := codec.MarshalTravellers([]In{arg})
 	if err != nil {
 		p.err = fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
 		return p
 	}
-	p.value, p.arg = value, arg
+	p.value, p.arg, p.ends = value, arg, endsIn(travellers)
 	for _, o := range opts {
 		if err := o.applyProcess(p); err != nil {
 			p.err = err
@@ -125,6 +126,10 @@ func (p *Process) Start(ctx context.Context) error {
 		p.mu.Unlock()
 		return fmt.Errorf("fiber: the argument of %s: %w", p.fn, err)
 	}
+	if err := p.ends.depart(); err != nil {
+		p.mu.Unlock()
+		return fmt.Errorf("fiber: the argument of %s: %w", p.fn, err)
+	}
 	p.started, p.abandon, p.unwanted = true, cancel, false
 	p.mu.Unlock()
 	child, err := proc.node.Start(ctx, launch.Spec{Name: p.name, Resources: p.resources,
@@ -134,9 +139,12 @@ func (p *Process) Start(ctx context.Context) error {
 	p.abandon = nil
 	if err != nil {
 		p.started = false
+		p.ends.stay()
 		return err
 	}
+	p.ends.gone(child.Done())
 	p.child, p.done, p.value, p.arg = child, child.Done(), nil, nil
+	p.ends = nil
 	if p.unwanted { // just too late to end the start
 		return child.Kill("")
 	}

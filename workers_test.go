@@ -163,7 +163,7 @@ func TestAutoscale(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, pool.Stats().WorkersStarted)
 
-	pids, err := fiber.Map(soon(t), pool, nap, slicesOf(200*time.Millisecond, 9))
+	pids, err := fiber.Map(soon(t), pool, nap, slicesOf(200*time.Millisecond, 9*pace()))
 	require.NoError(t, err)
 	require.Equal(t, 3, distinct(pids), "it did not grow to its maximum")
 

@@ -44,6 +44,8 @@ func serveFloor(role string) {
 		err = serve(file, blocking, size, nil)
 	case "sleep":
 		err = serve(file, polled, 8, func(b []byte) { time.Sleep(time.Duration(binary.LittleEndian.Uint64(b))) })
+	case "ring":
+		err = serveRing(size, file)
 	case "exit":
 		_, err = file.Write([]byte{1})
 	}

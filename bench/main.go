@@ -29,7 +29,7 @@ func main() {
 	fiber.Main(run)
 }
 
-var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, dockerRows)
+var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows, pipeRows, managerRows, ringRows, dockerRows)
 
 func run(ctx context.Context) error {
 	now := time.Now()

@@ -189,6 +189,22 @@ func (c *Conn) Flush(ctx context.Context) error {
 	return c.w.settle(ctx, end, end)
 }
 
+// Mark is the place in the queue behind everything that was sent or posted
+// before; see Past.
+func (c *Conn) Mark() uint64 {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.w.out.end()
+}
+
+// Past waits until everything before mark is in the socket: its memory is then
+// the caller's again. Otherwise it is Flush.
+func (c *Conn) Past(ctx context.Context, mark uint64) error {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.w.settle(ctx, mark, mark)
+}
+
 // check tells the size of a message that is within the bounds.
 func (c *Conn) check(frames [][]byte) (size int64, err error) {
 	if len(frames) == 0 {

@@ -42,6 +42,21 @@ func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options)
 	}
 }
 
+// Over is Dial over a connection that reaches a TLS listener by some way of the
+// caller's. It owns nc.
+func Over(ctx context.Context, nc net.Conn, cred *Credentials, opts Options) (*Conn, error) {
+	opts = opts.withDefaults()
+	config, err := cred.tlsConfig()
+	if err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	deadline := time.Now().Add(opts.HandshakeTimeout)
+	within, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return join(within, tls.Client(nc, config), cred, opts, deadline, nil)
+}
+
 func hungUp(err error) bool {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, end) {

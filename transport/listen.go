@@ -84,6 +84,24 @@ func (l *Listener) Advertise(host string) {
 	l.endpoint = "tls:" + net.JoinHostPort(host, port)
 }
 
+// Label puts something behind the endpoint that is for others than Dial. It is
+// called before anybody asks for the endpoint.
+func (l *Listener) Label(label string) { l.endpoint += label }
+
+// Deliver has Accept return a connection of the run that was made otherwise.
+func (l *Listener) Deliver(c *Conn) {
+	select {
+	case l.ready <- c:
+	case <-c.Done():
+		_ = c.Close()
+	case <-l.ctx.Done():
+		_ = c.Close()
+	}
+}
+
+// Closed says whether Close was called.
+func (l *Listener) Closed() bool { return l.ctx.Err() != nil }
+
 // Addr is the address that the listener is bound to.
 func (l *Listener) Addr() net.Addr { return l.l.Addr() }
 

@@ -191,6 +191,8 @@ func (w *writer) kick(patient bool) {
 		w.handOver()
 		return
 	}
+	w.done.Add(1) // Close waits for it: it may hold memory of other callers'
+	defer w.done.Done()
 	w.mu.Unlock()
 	for n := 1; ; n++ {
 		err := w.raw.Write(w.try)

@@ -28,7 +28,7 @@ import (
 )
 
 // patience is how long anything here may take.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Run tests a backend; each test gets one of its own.
 func Run(t *testing.T, make func(t *testing.T) backend.Backend) {

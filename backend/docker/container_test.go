@@ -259,6 +259,10 @@ func TestPaused(t *testing.T) {
 		func(j backend.Job) error { return j.Remove(soon(t)) },
 	} {
 		j := launched(t, b, spec("wait"))
+		logs, err := j.Logs(soon(t), backend.LogOptions{Follow: true})
+		require.NoError(t, err)
+		_, err = io.ReadFull(logs, make([]byte, len("up\n")))
+		require.NoError(t, err)
 		require.NoError(t, engine.ContainerPause(soon(t), j.ID()))
 		require.NoError(t, end(j))
 		require.NotZero(t, ended(t, j).Signal)

@@ -25,7 +25,7 @@ import (
 const (
 	// engineTimeout bounds what the engine does for one container, short of
 	// pulling its image.
-	engineTimeout = 30 * time.Second
+	engineTimeout = time.Minute
 	// answerTimeout bounds the wait for an engine that may not be there.
 	answerTimeout = 5 * time.Second
 )
@@ -47,6 +47,7 @@ type Backend struct {
 
 	connecting sync.Mutex // held while the engine is looked for
 	engine     *engine
+	starting   chan struct{} // has one in it for each container that is being started
 	images     images
 	watch      watch
 }
@@ -113,6 +114,12 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 
 // start makes a container and starts it; after an error nothing is left of it.
 func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backend.JobSpec) (*job, error) {
+	select {
+	case b.starting <- struct{}{}:
+		defer func() { <-b.starting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	config, host := b.container(e, img, spec)
 	// An engine that has begun to make a container goes on doing so when
 	// nobody waits any more. So it is waited for, and undone.

@@ -32,6 +32,13 @@ type engine struct {
 	local   bool // it is on this machine
 }
 
+// How many containers an engine is asked to start at once: more would not be
+// up sooner, and each would take longer.
+const (
+	minStarts    = 8
+	startsPerCPU = 4
+)
+
 // connect finds the engine, once.
 func (b *Backend) connect(ctx context.Context) (*engine, error) {
 	b.connecting.Lock()
@@ -44,6 +51,7 @@ func (b *Backend) connect(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	b.engine = e
+	b.starting = make(chan struct{}, max(minStarts, startsPerCPU*e.info.NCPU))
 	b.watch.engine, b.watch.session = e, b.session
 	e.sweep(ctx)
 	return e, nil

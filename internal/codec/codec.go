@@ -24,6 +24,21 @@ func Marshal(v any) ([][]byte, error) {
 	return e.result(), nil
 }
 
+// A Traveller is a value with a binary encoding whose home has to know where
+// it is: a queue, a proxy, the end of a pipe.
+type Traveller interface{ Travels() []any }
+
+// MarshalTravellers is Marshal, and gives what the travellers in v say.
+func MarshalTravellers(v any) (frames [][]byte, travellers []any, err error) {
+	e := getEncoder()
+	defer e.put()
+	e.list = true
+	if err := e.any(reflect.ValueOf(v)); err != nil {
+		return nil, nil, err
+	}
+	return e.result(), e.travellers, nil
+}
+
 // Unmarshal decodes frames into the value that ptr points to, replacing all of it. Large slices alias the
 // frames, which then belong to the value. Bytes that Marshal never wrote give an [*Error], not a panic, and
 // take no more memory than their length accounts for; after an error the value is in no particular state.

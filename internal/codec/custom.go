@@ -178,6 +178,9 @@ func marshalBinary(e *encoder, x any) error {
 	if err != nil {
 		return err
 	}
+	if t, ok := x.(Traveller); ok && e.list {
+		e.travellers = append(e.travellers, t.Travels()...)
+	}
 	return e.numbers(reflect.TypeOf(x).Elem(), bytesRun, unsafe.Pointer(unsafe.SliceData(b)), len(b))
 }
 

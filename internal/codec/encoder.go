@@ -19,6 +19,9 @@ type encoder struct {
 	buf    []byte
 	frames [][]byte
 	depth  int
+
+	list       bool // the travellers
+	travellers []any
 }
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}

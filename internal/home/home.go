@@ -1,119 +1,253 @@
 // Package home serves what a process has made to the other processes of its
-// run, and fetches what they have made.
+// run, and lets it use what they have made.
 //
-// Everything shared has a home: the process that made it. Whoever needs it
-// dials the home's endpoint, which is opened when the first thing is shared.
+// Everything shared has a home: the process that made it, where it is an
+// Object with a number. Whoever uses it dials the home's endpoint, which is
+// opened when the first object is made, and sends requests. An object lives as
+// long as somebody holds it: each process says so once, however many of its
+// values name the object, and whoever dies holds nothing.
 package home
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
 
-// ErrGone is what fetching an object gives that its home does not have (any
-// more).
-var ErrGone = errors.New("fiber: the shared value is closed")
-
 // Ref names an object in the run.
 type Ref struct {
 	Endpoint string // of its home
 	Object   uint64
+	Process  string // the home's name, for errors
 }
 
-// Home is this process's objects and its connections to other homes.
+// An Object is something of this process that all processes of the run may
+// use. Its methods are called from many goroutines.
+type Object interface {
+	// Serve takes a request, on the goroutine that reads the requester's
+	// connection: it must not block. The answer is given once, now or later,
+	// by any goroutine.
+	Serve(r *Request)
+	// GiveUp tells that nobody waits for the answer of r any more. If r is not
+	// answered yet, it is to be answered now, by Fail(GivenUp, "").
+	GiveUp(r *Request)
+	// Left tells that a process does not hold the object any more. It died, or
+	// cannot be reached, unless it said so itself.
+	Left(p *Peer, died bool)
+	// Drop tells that nobody holds the object, or that its home ends.
+	Drop()
+}
+
+// Grace is how long an object lives that nobody holds: its name may be on its
+// way to somebody. Tests have less patience.
+var Grace = 10 * time.Second
+
+// lastWords bounds the goodbye to processes that do not read.
+const lastWords = time.Second
+
+// Home is this process's objects, who uses them, and its own use of others'.
 type Home struct {
 	node *launch.Node
+	self *Peer
+
+	opening sync.Mutex // held while the listener is opened
+	sweep   sync.Once
 
 	mu       sync.Mutex
 	closed   bool
 	listener *transport.Listener
+	endpoint string // its
 	lastID   uint64
-	objects  map[uint64]*object
-	serving  map[*transport.Conn]struct{}
+	objects  map[uint64]*entry
+	peers    map[*Peer]struct{}
 	remotes  map[string]*remote
-	dropped  func(Ref)
+	held     map[Ref]int         // how many values here name the object
+	uses     map[string]int      // of these, by endpoint
+	ended    map[string]struct{} // endpoints in use that said goodbye
+	watchers map[Ref]func(op byte, args []byte, value [][]byte)
 	running  sync.WaitGroup
 }
 
-// object is bytes that others may fetch.
-type object struct {
-	value   [][]byte
-	holders map[*transport.Conn]struct{}
+// entry is an object and who holds it.
+type entry struct {
+	Object
+	id      uint64
+	pinned  bool
+	holders map[*Peer]struct{}
+	lapse   *time.Timer // runs while nobody holds it
 }
 
-// New makes a home; dropped is told of objects fetched from other homes that
-// have gone there.
-func New(node *launch.Node, dropped func(Ref)) *Home {
-	return &Home{node: node, dropped: dropped, objects: map[uint64]*object{},
-		serving: map[*transport.Conn]struct{}{}, remotes: map[string]*remote{}}
+// New makes a home.
+func New(node *launch.Node) *Home {
+	h := &Home{node: node, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
+		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]struct{}{}, watchers: map[Ref]func(byte, []byte, [][]byte){}}
+	h.self = &Peer{Name: node.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
+	node.FoundAt(h.Endpoint)
+	return h
 }
 
-// Keep makes an object of the frames of a value.
-func (h *Home) Keep(value [][]byte) (Ref, error) {
+// Self is this process as one of those that use its objects.
+func (h *Home) Self() *Peer { return h.self }
+
+// Make gives an object its name. A pinned one lives until Remove; others are
+// dropped when nobody has held them for a while.
+func (h *Home) Make(o Object, pinned bool) (Ref, error) {
+	endpoint, err := h.Endpoint()
+	if err != nil {
+		return Ref{}, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return Ref{}, launch.ErrShutdown
 	}
-	if h.listener == nil {
+	h.lastID++
+	e := &entry{Object: o, id: h.lastID, pinned: pinned, holders: map[*Peer]struct{}{}}
+	h.objects[e.id] = e
+	h.leave(e)
+	return Ref{endpoint, e.id, h.node.Name}, nil
+}
+
+// Listen opens another listener at which processes of the run reach this one,
+// for a connection that is not about objects. Its owner closes it.
+func (h *Home) Listen() (*transport.Listener, error) {
+	h.mu.Lock()
+	closed := h.closed
+	h.mu.Unlock()
+	if closed {
+		return nil, launch.ErrShutdown
+	}
+	h.sweep.Do(func() {
 		if h.node.Parent == nil {
 			sweep(h.node.Config.RuntimeDir)
 		}
-		if err := os.Mkdir(h.directory(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-			return Ref{}, err
-		}
-		l, err := transport.ListenUnix(h.directory(), h.node.Credentials, h.node.TransportOptions(true))
-		if err != nil {
-			return Ref{}, err
-		}
-		h.listener = l
-		h.running.Add(1)
-		go h.accept(l)
+	})
+	return h.node.Listen()
+}
+
+// Dial connects to what another process of the run listens at.
+func (h *Home) Dial(ctx context.Context, endpoint string) (*transport.Conn, error) {
+	return h.node.Dial(ctx, endpoint)
+}
+
+// Endpoint is where this home is found; it is opened if it was not.
+func (h *Home) Endpoint() (string, error) {
+	h.opening.Lock()
+	defer h.opening.Unlock()
+	h.mu.Lock()
+	endpoint := h.endpoint
+	h.mu.Unlock()
+	if endpoint != "" {
+		return endpoint, nil
 	}
-	h.lastID++
-	h.objects[h.lastID] = &object{value: value, holders: map[*transport.Conn]struct{}{}}
-	return Ref{h.listener.Endpoint(), h.lastID}, nil
-}
-
-// directory is the run's, with the sockets of all its processes in it, so
-// that the root can clear up after those that were killed.
-func (h *Home) directory() string {
-	return filepath.Join(h.node.Config.RuntimeDir, "fiber-"+h.node.Run)
-}
-
-// Local gives the frames of an object of this home.
-func (h *Home) Local(ref Ref) (value [][]byte, mine bool, err error) {
+	l, err := h.Listen()
+	if err != nil {
+		return "", err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.listener == nil || ref.Endpoint != h.listener.Endpoint() {
-		return nil, false, nil
+	if h.closed {
+		l.Close()
+		return "", launch.ErrShutdown
 	}
-	o := h.objects[ref.Object]
-	if o == nil {
-		return nil, true, ErrGone
-	}
-	return o.value, true, nil
+	h.listener, h.endpoint = l, l.Endpoint()
+	h.running.Add(1)
+	go h.accept(l)
+	return h.endpoint, nil
 }
 
-// Drop forgets an object of this home, and has those who fetched it do so.
-func (h *Home) Drop(id uint64) {
+// Remove drops an object at once.
+func (h *Home) Remove(id uint64) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	o := h.objects[id]
-	delete(h.objects, id)
-	if o == nil {
+	e := h.objects[id]
+	h.forget(e)
+	h.mu.Unlock()
+	if e != nil {
+		e.Drop()
+	}
+}
+
+// forget takes an object out. The lock is held.
+func (h *Home) forget(e *entry) {
+	if e == nil {
 		return
 	}
-	for conn := range o.holders {
-		conn.Post(wire.MustPack(wire.KindDropped, wire.Fetch{Object: id})...)
+	delete(h.objects, e.id)
+	for p := range e.holders {
+		delete(p.held, e.id)
 	}
+	if e.lapse != nil {
+		e.lapse.Stop()
+	}
+}
+
+// hold makes a process one of an object's holders. The lock is held.
+func (h *Home) hold(p *Peer, id uint64) {
+	e := h.objects[id]
+	if e == nil {
+		return // its use will tell
+	}
+	e.holders[p] = struct{}{}
+	p.held[id] = e
+	if e.lapse != nil {
+		e.lapse.Stop()
+		e.lapse = nil
+	}
+}
+
+// release ends a process's hold; the object is to be told. The lock is held.
+func (h *Home) release(p *Peer, id uint64) *entry {
+	e := p.held[id]
+	if e == nil {
+		return nil
+	}
+	delete(p.held, id)
+	delete(e.holders, p)
+	h.leave(e)
+	return e
+}
+
+// leave has an object lapse that nobody holds. The lock is held.
+func (h *Home) leave(e *entry) {
+	if len(e.holders) > 0 || e.pinned || e.lapse != nil {
+		return
+	}
+	e.lapse = time.AfterFunc(Grace, func() {
+		h.mu.Lock()
+		gone := len(e.holders) == 0 && h.objects[e.id] == e
+		if gone {
+			h.forget(e)
+		}
+		h.mu.Unlock()
+		if gone {
+			e.Drop()
+		}
+	})
+}
+
+// mine finds an object of this home. The lock is held.
+func (h *Home) mine(ref Ref) (e *entry, mine bool) {
+	if h.endpoint == "" || ref.Endpoint != h.endpoint {
+		return nil, false
+	}
+	return h.objects[ref.Object], true
+}
+
+// Local gives an object of this home, nil when it is another's or gone.
+func (h *Home) Local(ref Ref) Object {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e, _ := h.mine(ref); e != nil {
+		return e.Object
+	}
+	return nil
 }
 
 func (h *Home) accept(l *transport.Listener) {
@@ -126,80 +260,94 @@ func (h *Home) accept(l *transport.Listener) {
 		h.mu.Lock()
 		if h.closed {
 			h.mu.Unlock()
-			conn.Close()
-			return
+			dismiss(conn)
+			continue // until the listener is closed
 		}
-		h.serving[conn] = struct{}{}
+		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
+		h.peers[p] = struct{}{}
 		h.running.Add(1)
 		h.mu.Unlock()
-		go h.serve(conn)
+		go p.serve()
 	}
 }
 
-// serve answers one other process.
-func (h *Home) serve(conn *transport.Conn) {
-	defer h.running.Done()
-	defer func() {
-		conn.Close()
-		h.mu.Lock()
-		delete(h.serving, conn)
-		for _, o := range h.objects {
-			delete(o.holders, conn)
-		}
-		h.mu.Unlock()
-	}()
-	for {
-		frames, err := conn.Recv()
-		if err != nil {
-			return
-		}
-		var fetch wire.Fetch
-		if wire.KindOf(frames) != wire.KindFetch || wire.Unpack(frames, &fetch) != nil {
-			return
-		}
-		h.mu.Lock()
-		o := h.objects[fetch.Object]
-		fetch.Found = o != nil
-		var value [][]byte
-		if o != nil {
-			o.holders[conn] = struct{}{}
-			value = o.value
-		}
-		// Under the lock, so that the word of its end comes behind it.
-		err = conn.Post(wire.MustPack(wire.KindObject, fetch, value...)...)
-		h.mu.Unlock()
-		if err != nil || conn.Flush(context.Background()) != nil {
-			return
-		}
-	}
+// dismiss says bye to who comes too late.
+func dismiss(conn *transport.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	conn.Post(wire.MustPack(wire.KindBye, nil)...)
+	conn.Flush(ctx)
+	conn.Close()
 }
 
-// Close ends all connections and forgets all objects. The root closes its
-// home when no other process of the run is left.
+// Close tells all users of this home's objects that it ends, drops the
+// objects, and ends all connections. The root closes its home when no other
+// process of the run is left.
 func (h *Home) Close() {
 	h.mu.Lock()
-	h.closed = true
-	listener := h.listener
-	for conn := range h.serving {
-		conn.Close()
+	if h.closed {
+		h.mu.Unlock()
+		return
 	}
-	for _, r := range h.remotes {
-		if r.conn != nil {
-			r.conn.Close()
+	h.closed = true
+	listener, entries, peers, remotes := h.listener, h.objects, h.peers, h.remotes
+	h.objects, h.peers, h.remotes = map[uint64]*entry{}, map[*Peer]struct{}{}, map[string]*remote{}
+	for _, e := range entries {
+		if e.lapse != nil {
+			e.lapse.Stop()
 		}
 	}
-	clear(h.objects)
 	h.mu.Unlock()
+	for _, e := range entries {
+		e.Drop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	bye := wire.MustPack(wire.KindBye, nil)
+	for p := range peers {
+		p.conn.Post(bye...)
+	}
+	for _, r := range remotes {
+		if conn := r.connected(); conn != nil {
+			conn.Post(bye...)
+		}
+	}
+	for p := range peers {
+		p.conn.Flush(ctx)
+		p.conn.Close()
+	}
+	for _, r := range remotes {
+		r.close(ctx)
+	}
 	if listener != nil {
 		listener.Close()
 	}
 	h.running.Wait()
-	h.Remove()
+	h.RemoveDirectory()
 }
 
-// Remove removes the run's directory, in the root.
-func (h *Home) Remove() {
+// RemoveDirectory removes the run's directory, in the root.
+func (h *Home) RemoveDirectory() {
 	if h.node.Parent == nil {
-		os.RemoveAll(h.directory())
+		os.RemoveAll(h.node.Directory())
 	}
 }
+
+// LostError is a home that ended, or cannot be reached, without a word.
+type LostError struct {
+	Ref Ref
+	Err error
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("fiber: %s, the home of what is used here, cannot be reached: %v", e.Ref.Process, e.Err)
+}
+
+func (e *LostError) Unwrap() error { return e.Err }
+
+// ErrEnded is a home that has ended as it should, and ErrGone an object that
+// its home does not have any more.
+var (
+	ErrEnded = errors.New("fiber: the process in which it lived has ended")
+	ErrGone  = errors.New("fiber: it does not exist any more")
+)

@@ -2,10 +2,13 @@ package home
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"io/fs"
+	"os"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -14,119 +17,254 @@ import (
 type remote struct {
 	home     *Home
 	endpoint string
+	process  string
 	ready    chan struct{} // closed when conn or err is set
-	conn     *transport.Conn
-	err      error
+
+	turn    *turn.Turn // who reads
+	reading *transport.Conn
+	goodbye bool // the home has said it; goes with the turn
 
 	mu      sync.Mutex
+	conn    *transport.Conn
+	err     error // what no request can be made for
 	lastID  uint64
-	waiting map[uint64]chan [][]byte
+	waiting map[uint64]*pending
 }
 
-// Fetch gets the frames of another home's object. It blocks until they are
-// here, the home says that the object has gone (ErrGone), or ctx ends.
-func (h *Home) Fetch(ctx context.Context, ref Ref) ([][]byte, error) {
-	r, err := h.remote(ctx, ref.Endpoint)
-	if err != nil {
-		return nil, err
+// remote finds or makes the connection to a home. The lock is held.
+func (h *Home) remote(ref Ref) *remote {
+	r := h.remotes[ref.Endpoint]
+	if r == nil {
+		r = &remote{home: h, endpoint: ref.Endpoint, process: ref.Process, ready: make(chan struct{}), waiting: map[uint64]*pending{}}
+		h.remotes[ref.Endpoint] = r
+		h.running.Add(1)
+		go r.run()
 	}
-	reply := make(chan [][]byte, 1)
-	r.mu.Lock()
-	r.lastID++
-	id := r.lastID
-	r.waiting[id] = reply
-	r.mu.Unlock()
-	defer func() {
-		r.mu.Lock()
-		delete(r.waiting, id)
-		r.mu.Unlock()
-	}()
-	if err := r.conn.Send(ctx, wire.MustPack(wire.KindFetch, wire.Fetch{ID: id, Object: ref.Object})...); err != nil {
-		return nil, err
-	}
-	select {
-	case value := <-reply:
-		if value == nil {
-			return nil, ErrGone
-		}
-		return value, nil
-	case <-r.conn.Done():
-		return nil, fmt.Errorf("fiber: the process that shared the value is gone: %w", r.conn.Err())
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return r
 }
 
-// remote finds or makes the connection to a home.
-func (h *Home) remote(ctx context.Context, endpoint string) (*remote, error) {
+// reach waits for the connection to a home.
+func (h *Home) reach(ctx context.Context, ref Ref) (*remote, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
 		return nil, launch.ErrShutdown
 	}
-	r := h.remotes[endpoint]
-	if r == nil {
-		r = &remote{home: h, endpoint: endpoint, ready: make(chan struct{}), waiting: map[uint64]chan [][]byte{}}
-		h.remotes[endpoint] = r
-		h.running.Add(1)
-		go r.run()
+	if _, ended := h.ended[ref.Endpoint]; ended {
+		h.mu.Unlock()
+		return nil, ErrEnded
 	}
+	r := h.remote(ref)
 	h.mu.Unlock()
 	select {
 	case <-r.ready:
-		return r, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	default:
+		select {
+		case <-r.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+	return r, nil
+}
+
+// connected gives the connection, nil when there is none.
+func (r *remote) connected() *transport.Conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.conn
 }
 
 // run dials and then reads until the connection ends.
 func (r *remote) run() {
 	h := r.home
 	defer h.running.Done()
-	conn, err := transport.Dial(context.Background(), r.endpoint, h.node.Credentials, h.node.TransportOptions(true))
-	h.mu.Lock()
-	if err == nil && h.closed {
-		conn.Close()
+	conn, err := h.Dial(context.Background(), r.endpoint)
+	if err == nil {
+		err = r.open(conn)
 	}
-	r.conn, r.err = conn, err
 	if err != nil {
-		delete(h.remotes, r.endpoint)
-	}
-	h.mu.Unlock()
-	close(r.ready)
-	if err != nil {
+		r.end(err, false)
+		close(r.ready)
 		return
 	}
-	for {
-		frames, err := conn.Recv()
-		if err != nil {
-			break
-		}
-		var answer wire.Fetch
-		if wire.Unpack(frames, &answer) != nil {
-			break
-		}
-		switch wire.KindOf(frames) {
-		case wire.KindDropped:
-			h.dropped(Ref{r.endpoint, answer.Object})
-		case wire.KindObject:
-			r.mu.Lock()
-			reply := r.waiting[answer.ID]
-			r.mu.Unlock()
-			if reply == nil {
-				continue
-			}
-			if !answer.Found {
-				reply <- nil
-				continue
-			}
-			reply <- frames[1:]
+	close(r.ready)
+	err = r.turn.Read()
+	conn.Close()
+	r.end(err, r.goodbye)
+}
+
+// open says who visits and what it holds.
+func (r *remote) open(conn *transport.Conn) error {
+	h := r.home
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		conn.Close()
+		return launch.ErrShutdown
+	}
+	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: h.node.Name, PID: os.Getpid()})...); err != nil {
+		return err
+	}
+	for ref := range h.held {
+		if ref.Endpoint == r.endpoint {
+			m := wire.Request{Object: ref.Object}
+			conn.Post(m.Pack(wire.KindHold, nil)...)
 		}
 	}
-	conn.Close()
+	r.turn = turn.New(r.readOne, conn.Interrupt)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading, r.conn = conn, conn // whoever holds another one from now on says so himself
+	return nil
+}
+
+// end fails what waits, and makes room for another connection.
+func (r *remote) end(err error, goodbye bool) {
+	h := r.home
+	ref := Ref{Endpoint: r.endpoint, Process: r.process}
+	if errors.Is(err, fs.ErrNotExist) {
+		goodbye = true // who ends as it should removes its socket
+	}
+	switch {
+	case goodbye:
+		err = ErrEnded
+	case !errors.Is(err, launch.ErrShutdown):
+		err = &LostError{ref, err}
+	}
 	h.mu.Lock()
-	delete(h.remotes, r.endpoint)
+	if h.remotes[r.endpoint] == r {
+		delete(h.remotes, r.endpoint)
+	}
+	switch {
+	case h.uses[r.endpoint] == 0 || h.closed:
+	case goodbye:
+		h.ended[r.endpoint] = struct{}{}
+	case r.connected() != nil:
+		h.remote(ref) // its home may live on, and is to know what is held here
+	}
+	var told []func(byte, []byte, [][]byte)
+	for watched, watch := range h.watchers {
+		if watched.Endpoint == r.endpoint {
+			told = append(told, watch)
+		}
+	}
 	h.mu.Unlock()
-	h.dropped(Ref{Endpoint: r.endpoint})
+	r.mu.Lock()
+	r.conn, r.err = nil, err
+	waiting := r.waiting
+	r.waiting = nil
+	r.mu.Unlock()
+	for _, p := range waiting {
+		p.settle(answer{err: err})
+	}
+	for _, watch := range told {
+		watch(NoticeLost, nil, nil)
+	}
+}
+
+// NoticeLost is what a watcher is told when the connection to the object's
+// home has ended.
+const NoticeLost = 0xff
+
+// readOne waits for a message and handles it.
+func (r *remote) readOne() error {
+	frames, err := r.reading.Recv()
+	if err != nil {
+		return err
+	}
+	switch wire.KindOf(frames) {
+	case wire.KindReply:
+		var m wire.Reply
+		if err := m.Unpack(frames); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		p := r.waiting[m.ID]
+		delete(r.waiting, m.ID)
+		aside := p != nil && p.leads && len(r.waiting) == 0
+		r.mu.Unlock()
+		if p != nil {
+			p.settle(newAnswer(m.Code, m.Args, frames[1:]))
+		}
+		if aside {
+			r.turn.StepAside()
+		}
+	case wire.KindNotice:
+		var m wire.Request
+		if err := m.Unpack(frames); err != nil {
+			return err
+		}
+		r.home.mu.Lock()
+		watch := r.home.watcher(r.endpoint, m.Object)
+		r.home.mu.Unlock()
+		if watch != nil {
+			watch(m.Op, m.Args, frames[1:])
+		}
+	case wire.KindBye:
+		r.goodbye = true
+	default:
+		return wire.ErrMalformed
+	}
+	return nil
+}
+
+// lead reads what comes until done says so, or for a moment.
+func (r *remote) lead(done func() bool) {
+	r.turn.Lead(done)
+	r.mu.Lock()
+	more := len(r.waiting) > 0
+	r.mu.Unlock()
+	if more {
+		r.turn.Attend()
+	}
+}
+
+// close says what is left to say and ends the connection.
+func (r *remote) close(ctx context.Context) {
+	select {
+	case <-r.ready:
+	case <-ctx.Done(): // it sees itself that the home is closed
+		return
+	}
+	if conn := r.connected(); conn != nil {
+		conn.Flush(ctx)
+		conn.Close()
+	}
+}
+
+// send sends a request; with p nil no answer is wanted.
+func (r *remote) send(ctx context.Context, m wire.Request, value [][]byte, p *pending) error {
+	r.mu.Lock()
+	if r.err != nil {
+		defer r.mu.Unlock()
+		return r.err
+	}
+	conn := r.conn
+	if p != nil {
+		r.lastID++
+		m.ID = r.lastID
+		p.id, p.remote = m.ID, r
+		r.waiting[m.ID] = p
+	}
+	r.mu.Unlock()
+	err := conn.Send(ctx, m.Pack(wire.KindRequest, value)...)
+	var size *transport.SizeError
+	switch {
+	case err == nil:
+		if p != nil && !p.leads {
+			r.turn.Attend()
+		}
+		return nil
+	case errors.As(err, &size), ctx.Err() != nil:
+		if p != nil {
+			r.mu.Lock()
+			delete(r.waiting, p.id)
+			r.mu.Unlock()
+		}
+		return err
+	case p != nil:
+		return nil // the end of the connection, which tells what it means
+	}
+	return &LostError{Ref{Endpoint: r.endpoint, Process: r.process}, err}
 }

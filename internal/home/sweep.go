@@ -4,11 +4,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 )
 
 // sweepAge is how old a directory is at least that nobody is in.
 const sweepAge = time.Minute
+
+// ofRun is what the directories of runs are called; see launch.Node.Directory.
+var ofRun = regexp.MustCompile(`^fiber-[0-9a-f]{12}$`)
 
 // sweep removes the directories of runs whose processes were all killed: none
 // of their sockets is listened at any more. Others' are not ours to remove,
@@ -17,7 +21,7 @@ func sweep(runtimeDir string) {
 	dirs, _ := filepath.Glob(filepath.Join(runtimeDir, "fiber-*"))
 	for _, dir := range dirs {
 		info, err := os.Lstat(dir)
-		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < sweepAge {
+		if err != nil || !ofRun.MatchString(filepath.Base(dir)) || !info.IsDir() || time.Since(info.ModTime()) < sweepAge {
 			continue
 		}
 		sockets, err := filepath.Glob(filepath.Join(dir, "*", "*"))

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 	"github.com/fiber-go/fiber/transport"
@@ -71,11 +72,13 @@ type Child struct {
 	spec Spec
 	job  backend.Job
 	way  *way
-	conn *transport.Conn
-	tail tail
-	pid  int
 
-	turn     turn
+	place string // in the tree; see places
+	conn  *transport.Conn
+	tail  tail
+	pid   int
+
+	turn     *turn.Turn
 	resident atomic.Int64
 	pending  atomic.Value // string: what the start waits for
 	done     chan struct{}
@@ -109,7 +112,8 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		return nil, err
 	}
 	defer n.starting.Done()
-	c := &Child{node: n, spec: spec, done: make(chan struct{}), turn: turn{resume: make(chan struct{}, 1)}}
+	c := &Child{node: n, spec: spec, place: n.placeOf(serial), done: make(chan struct{})}
+	c.turn = turn.New(c.readOne, func() { c.conn.Interrupt() })
 	c.asks, c.stopAsks = context.WithCancel(context.Background())
 	ctx, stopped := context.WithCancelCause(ctx)
 	defer stopped(nil)
@@ -226,7 +230,7 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	assign := c.spec.Assign
 	assign.Name, assign.Run, assign.Credentials, assign.Config = c.spec.Name, n.Run, credentials, n.Config
 	assign.ParentName, assign.ParentPID, assign.Host = n.Name, os.Getpid(), c.job.Host()
-	assign.Devices = c.lent
+	assign.Devices, assign.Place = c.lent, c.place
 	if c.remote {
 		assign.Backend = n.Backend.Name()
 	}
@@ -364,7 +368,7 @@ func (c *Child) watch(release func()) {
 		defer close(ended)
 		status, _ = c.job.Wait(context.Background())
 	}()
-	readErr := c.read()
+	readErr := c.turn.Read()
 	c.conn.Close()
 	if errors.Is(readErr, transport.ErrSilent) {
 		c.Kill(fmt.Sprintf("nothing heard from it for %v (heartbeat_timeout)", c.node.Config.HeartbeatTimeout))
@@ -408,6 +412,25 @@ func (c *Child) watch(release func()) {
 	close(c.done)
 }
 
+// StepAside lets a caller read the child's next messages; see turn.Turn.
+func (c *Child) StepAside() { c.turn.StepAside() }
+
+// Attend has what the child says read at once, by somebody.
+func (c *Child) Attend() { c.turn.Attend() }
+
+// Lead reads and handles what the child says until done is closed, or for a
+// moment.
+func (c *Child) Lead(done <-chan struct{}) {
+	c.turn.Lead(func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
 // readOne waits for one message and handles it.
 func (c *Child) readOne() error {
 	frames, err := c.conn.Recv()
@@ -426,6 +449,8 @@ func (c *Child) readOne() error {
 		if c.spec.Handle != nil {
 			c.spec.Handle(kind, frames)
 		}
+	case wire.KindTunnel:
+		return c.node.pass(frames)
 	case wire.KindStatus:
 		var status wire.Status
 		if err := wire.Unpack(frames, &status); err != nil {

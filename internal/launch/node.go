@@ -52,6 +52,9 @@ type Node struct {
 	stopStarts context.CancelFunc
 	forwarding sync.WaitGroup // output that children wrote and nobody took yet
 
+	Place  string // in the tree; see places
+	places places
+
 	mu       sync.Mutex
 	closed   bool
 	children map[*Child]struct{}
@@ -88,6 +91,8 @@ func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error
 	n := &Node{Config: parent.Assign.Config, Backend: b, Name: parent.Assign.Name, Run: parent.Assign.Run,
 		Credentials: credentials, Log: log, Parent: parent, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}
 	n.starts, n.stopStarts = context.WithCancel(context.Background())
+	n.Place = parent.Assign.Place
+	parent.node = n
 	return n, nil
 }
 
@@ -138,6 +143,12 @@ func (n *Node) add(c *Child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.children[c] = struct{}{}
+	n.places.mu.Lock()
+	if n.places.below == nil {
+		n.places.below = map[string]*Child{}
+	}
+	n.places.below[c.place] = c
+	n.places.mu.Unlock()
 	n.order = append(n.order, c)
 	if len(n.order) > 2*len(n.children)+16 {
 		kept := n.order[:0]
@@ -155,6 +166,9 @@ func (n *Node) remove(c *Child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.children, c)
+	n.places.mu.Lock()
+	delete(n.places.below, c.place)
+	n.places.mu.Unlock()
 }
 
 // Terminate gives up the starts under way and asks every child to end.

@@ -25,6 +25,7 @@ type Parent struct {
 
 	conn   *transport.Conn
 	socket *transport.Inherited // nil where it has dialled
+	node   *Node                // this process's
 
 	mu      sync.Mutex
 	asked   uint64
@@ -210,7 +211,14 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 			return 0, nil, err
 		}
 		kind := wire.KindOf(frames)
-		if kind != wire.KindAnswer {
+		switch kind {
+		case wire.KindAnswer:
+		case wire.KindTunnel:
+			if err := p.node.pass(frames); err != nil {
+				return 0, nil, err
+			}
+			continue
+		default:
 			return kind, frames, nil
 		}
 		var a wire.Answer

@@ -62,14 +62,20 @@ func (n *Node) Network(ctx context.Context) (backend.Network, error) {
 // Listen opens a listener that the run's other processes can dial at its
 // Endpoint: a unix socket in the run's directory where children inherit their
 // connection, and else TLS at the address by which others reach this process.
-// Close it.
-func (n *Node) Listen(opts transport.Options) (*transport.Listener, error) {
+// Processes that cannot dial it are led to it along the tree: see Dial. Close
+// it.
+func (n *Node) Listen() (*transport.Listener, error) {
 	network, err := n.Network(context.Background())
 	if err != nil {
 		return nil, err
 	}
+	opts := n.TransportOptions(network.Inherit)
 	if !network.Inherit {
-		return n.listenTLS(network, opts)
+		l, err := n.listenTLS(network, opts)
+		if err != nil {
+			return nil, err
+		}
+		return n.keep(l), nil
 	}
 	dir := n.Directory()
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {

@@ -1,4 +1,4 @@
-// Package registry keeps the functions that a program has registered, by
+// Package registry keeps what a program has registered, functions above all, by
 // name. Code never travels between processes: a task names its function, and
 // both ends look the name up in the same table, which the handshake compares.
 package registry
@@ -78,13 +78,16 @@ func LookupBytes(name []byte) (*Func, bool) {
 	return f, ok
 }
 
-// Table lists the signatures of all functions, sorted.
+// Table lists the signatures of everything registered, sorted.
 func Table() []string {
 	mu.RLock()
 	defer mu.RUnlock()
 	table := make([]string, 0, len(funcs))
 	for _, f := range funcs {
 		table = append(table, f.Signature())
+	}
+	for _, e := range entries {
+		table = append(table, e.signature)
 	}
 	sort.Strings(table)
 	return table

@@ -47,6 +47,8 @@ type Role string
 const (
 	RoleFunction Role = "function" // runs one function and ends
 	RoleWorker   Role = "worker"   // serves a pool
+	RoleManager  Role = "manager"  // is the home of managed objects
+	RoleRing     Role = "ring"     // is a rank of a ring
 )
 
 // Assign gives a child its work. The value behind it is the function's
@@ -63,6 +65,8 @@ type Assign struct {
 	ParentPID   int
 	Host        string
 	Devices     []string // GPUs on loan
+	Place       string   // in the tree of processes
+	Rank, Size  int      // of a ring
 	Backend     string   // what the root starts its jobs on, "" when the child starts its own itself
 }
 
@@ -87,10 +91,3 @@ type Answer struct {
 
 // Status is how a child is.
 type Status struct{ Resident int64 } // bytes
-
-// Fetch asks a home for an object, and answers.
-type Fetch struct {
-	ID     uint64 // of the request
-	Object uint64
-	Found  bool // in the answer; the value is behind it
-}

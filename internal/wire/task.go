@@ -47,12 +47,12 @@ func (g *Grant) Unpack(frames [][]byte) error {
 		return ErrMalformed
 	}
 	g.Flags = Flags(frames[0][1])
-	r := reader{b: frames[0][2:]}
-	g.ID, g.Call = r.uvarint(), r.uvarint()
-	g.Lo, g.Count = r.int(), r.int()
-	g.Timeout = int64(r.int())
-	g.Func = r.b
-	return r.err
+	r := Reader{B: frames[0][2:]}
+	g.ID, g.Call = r.Uvarint(), r.Uvarint()
+	g.Lo, g.Count = r.Int(), r.Int()
+	g.Timeout = int64(r.Int())
+	g.Func = r.B
+	return r.Err
 }
 
 // Results gives the outcome of tasks From to From+Count-1 of a grant, counted
@@ -110,16 +110,16 @@ func (r *Results) Unpack(frames [][]byte) error {
 	}
 	flags := frames[0][1]
 	r.Ended, r.Stuck = flags&1 != 0, flags&2 != 0
-	in := reader{b: frames[0][2:]}
-	r.Grant = in.uvarint()
-	r.From, r.Count = in.int(), in.int()
-	r.Started = in.int() - 1
-	r.Nanos = int64(in.int())
-	if in.err != nil {
-		return in.err
+	in := Reader{B: frames[0][2:]}
+	r.Grant = in.Uvarint()
+	r.From, r.Count = in.Int(), in.Int()
+	r.Started = in.Int() - 1
+	r.Nanos = int64(in.Int())
+	if in.Err != nil {
+		return in.Err
 	}
 	if flags&4 != 0 {
-		return Unpack([][]byte{in.b}, &r.Errors)
+		return Unpack([][]byte{in.B}, &r.Errors)
 	}
 	return nil
 }
@@ -139,29 +139,4 @@ type Remainder struct {
 type Cancel struct {
 	Call uint64
 	From int
-}
-
-// reader takes numbers off the front of b.
-type reader struct {
-	b   []byte
-	err error
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.err, r.b = ErrMalformed, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) int() int {
-	v := r.uvarint()
-	if v > 1<<62 {
-		r.err = ErrMalformed
-		return 0
-	}
-	return int(v)
 }

@@ -2,9 +2,10 @@
 //
 // A message is a list of frames. Its first frame is the kind and the fields,
 // the frames after it are an encoded value of the user's (see codec). The
-// messages of a task's way, Grant and Results, are packed by hand because a
-// pool sends one for every task; the others are codec's, which takes no more
-// memory than a message's length accounts for.
+// messages of a task's way, Grant and Results, and those between users and homes
+// of objects are packed by hand because there is one for every task or call; the
+// others are codec's, which takes no more memory than a message's length
+// accounts for.
 package wire
 
 import (
@@ -22,29 +23,45 @@ type Kind byte
 
 // The messages, with who sends them.
 const (
-	KindHello    Kind = 1 + iota // child: who it is and what it was built from
-	KindRefuse                   // parent: the hello does not fit
-	KindAssign                   // parent: what to do
-	KindDone                     // child: the assigned function has returned
-	KindStop                     // parent: end when what you hold is done
-	KindAsk                      // child: a request to the process above
-	KindAnswer                   // parent: the answer to an ask
-	KindStatus                   // child: how it is
-	KindReady                    // worker: its initializer has run
-	KindGrant                    // pool: tasks to run
-	KindResults                  // worker: results, and what it starts next
-	KindRecall                   // pool: give back what you have not started
-	KindReturned                 // worker: what it gives back
-	KindCancel                   // pool: these tasks are not wanted any more
-	KindFetch                    // anybody, of a home: the bytes of an object
-	KindObject                   // home: the bytes asked for
-	KindDropped                  // home: an object has gone
+	KindHello      Kind = 1 + iota // child: who it is and what it was built from
+	KindRefuse                     // parent: the hello does not fit
+	KindAssign                     // parent: what to do
+	KindDone                       // child: the assigned function has returned
+	KindStop                       // parent: end when what you hold is done
+	KindAsk                        // child: a request to the process above
+	KindAnswer                     // parent: the answer to an ask
+	KindStatus                     // child: how it is
+	KindReady                      // worker: its initializer has run
+	KindGrant                      // pool: tasks to run
+	KindResults                    // worker: results, and what it starts next
+	KindRecall                     // pool: give back what you have not started
+	KindReturned                   // worker: what it gives back
+	KindCancel                     // pool: these tasks are not wanted any more
+	KindVisit                      // anybody, to a home: who it is
+	KindRequest                    // anybody, to a home: do this with an object
+	KindReply                      // home: the answer
+	KindGiveUp                     // anybody, to a home: the answer is not wanted any more
+	KindHold                       // anybody, to a home: an object is in use
+	KindRelease                    // anybody, to a home: it is not any more
+	KindNotice                     // home: something that was not asked
+	KindBye                        // either: the end of the connection is no accident
+	KindTunnel                     // anybody, along the tree: about a connection that could not be dialled
+	KindBack                       // anybody, to a home: this is the connection that you wanted
+	KindMember                     // rank: where its left neighbour finds it
+	KindMembers                    // parent: all ranks of the ring
+	KindBroken                     // rank, parent: the ring has failed, and why
+	KindMeet                       // rank, to its right neighbour: who it is
+	KindMessage                    // rank, to a neighbour: a value
+	KindCollective                 // rank, to its right neighbour: what begins
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
 	KindStop: "stop", KindAsk: "ask", KindAnswer: "answer", KindStatus: "status", KindReady: "ready",
 	KindGrant: "grant", KindResults: "results", KindRecall: "recall", KindReturned: "returned",
-	KindCancel: "cancel", KindFetch: "fetch", KindObject: "object", KindDropped: "dropped"}
+	KindCancel: "cancel", KindVisit: "visit", KindRequest: "request", KindReply: "reply", KindGiveUp: "give up",
+	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindTunnel: "tunnel", KindBack: "back",
+	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
+	KindCollective: "collective"}
 
 func (k Kind) String() string {
 	if int(k) < len(names) && names[k] != "" {

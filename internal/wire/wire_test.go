@@ -83,6 +83,15 @@ func TestMalformed(t *testing.T) {
 			require.ErrorIs(t, new(wire.Results).Unpack([][]byte{frames[0][:n]}), wire.ErrMalformed, "%d bytes", n)
 		}
 	}
+	frames = (&wire.Request{ID: 1 << 20, Object: 1 << 20}).Pack(wire.KindRequest, nil)
+	for n := range len(frames[0]) {
+		require.ErrorIs(t, new(wire.Request).Unpack([][]byte{frames[0][:n]}), wire.ErrMalformed, "%d bytes", n)
+	}
+	frames = (&wire.Reply{ID: 1 << 20}).Pack(nil)
+	for n := range len(frames[0]) {
+		require.ErrorIs(t, new(wire.Reply).Unpack([][]byte{frames[0][:n]}), wire.ErrMalformed, "%d bytes", n)
+	}
+	require.ErrorIs(t, new(wire.Reply).Unpack((&wire.Request{}).Pack(wire.KindRequest, nil)), wire.ErrMalformed, "another kind")
 	huge := append([]byte{byte(wire.KindGrant), 0, 1, 1}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 1, 1)
 	require.ErrorIs(t, new(wire.Grant).Unpack([][]byte{huge}), wire.ErrMalformed, "a negative number of tasks")
 }
@@ -100,6 +109,8 @@ func FuzzUnpack(f *testing.F) {
 	}
 	f.Add(wire.MustPack(wire.KindCancel, wire.Cancel{Call: 7, From: 9})[0])
 	f.Add(wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: 1, From: 2}}})[0])
+	f.Add((&wire.Request{ID: 1 << 20, Object: 3, Op: 2, Args: []byte("args")}).Pack(wire.KindRequest, nil)[0])
+	f.Add((&wire.Reply{ID: 1 << 20, Code: 2, Args: []byte("args")}).Pack(nil)[0])
 	f.Fuzz(func(t *testing.T, head []byte) {
 		frames := [][]byte{head}
 		refused := func(err error) bool {
@@ -127,7 +138,17 @@ func FuzzUnpack(f *testing.F) {
 			require.Equal(t, len(r.Errors), len(more.Errors))
 			require.Equal(t, r.Started, more.Started)
 		}
-		for _, fields := range []any{new(wire.Cancel), new(wire.Returned), new(wire.Hello), new(wire.Done), new(wire.Ask), new(wire.Answer), new(wire.Fetch)} {
+		var request, sameRequest wire.Request
+		if !refused(request.Unpack(frames)) {
+			require.NoError(t, sameRequest.Unpack(request.Pack(wire.KindOf(frames), nil)))
+			require.Equal(t, request, sameRequest)
+		}
+		var reply, sameReply wire.Reply
+		if !refused(reply.Unpack(frames)) {
+			require.NoError(t, sameReply.Unpack(reply.Pack(nil)))
+			require.Equal(t, reply, sameReply)
+		}
+		for _, fields := range []any{new(wire.Cancel), new(wire.Returned), new(wire.Hello), new(wire.Done), new(wire.Ask), new(wire.Answer), new(wire.Visit)} {
 			refused(wire.Unpack(frames, fields))
 		}
 	})

@@ -1,0 +1,89 @@
+package fiber
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// CyclicBarrier is where a number of parties in any processes wait for each
+// other, again and again. It lives in a manager, is made by NewBarrier, and
+// travels as (part of) an argument, a result, or a value of another managed
+// object. Any goroutine may use it. (The function Barrier is for the ranks of a
+// ring.)
+//
+// A barrier breaks when a process that has it dies, when somebody's Wait ends
+// with its context, and by Abort: all who wait, and all who do so later, get
+// ErrBrokenBarrier, until Reset.
+//
+// Methods give ErrClosed when the manager was closed, and a *WorkerLostError
+// when its process was lost.
+type CyclicBarrier struct{ object[barrierNoun] }
+
+type barrierNoun struct{}
+
+func (barrierNoun) noun() (string, byte) { return "barrier", 'G' }
+
+// NewBarrier makes a barrier in a manager, for a number of parties, one at
+// least.
+func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, error) {
+	if parties < 1 || parties > math.MaxInt32 {
+		return nil, fmt.Errorf("fiber: NewBarrier(%d): the number of parties is from 1 to %d", parties, math.MaxInt32)
+	}
+	o, err := makeObject[barrierNoun](ctx, m, managed.KindBarrier, uvarints(uint64(parties)))
+	if err != nil {
+		return nil, err
+	}
+	return &CyclicBarrier{o}, nil
+}
+
+// Wait waits until all parties do. It gives each of them another index, from
+// 0 to the number of parties minus 1, in the order in which they came. When ctx
+// ends, also before the call, the barrier is broken.
+func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
+	if err := ctx.Err(); err != nil { // the others are not to wait for this one
+		return 0, both(err, b.release(ctx, managed.BarrierAbort, nil))
+	}
+	return b.number(ctx, managed.BarrierWait, nil)
+}
+
+// Reset makes the barrier whole again. Who waits at the time gets
+// ErrBrokenBarrier.
+func (b *CyclicBarrier) Reset(ctx context.Context) error {
+	return b.do(ctx, managed.BarrierReset, nil)
+}
+
+// Abort breaks the barrier.
+func (b *CyclicBarrier) Abort(ctx context.Context) error {
+	return b.do(ctx, managed.BarrierAbort, nil)
+}
+
+// Parties is the number of those who wait for each other.
+func (b *CyclicBarrier) Parties(ctx context.Context) (int, error) {
+	parties, _, _, err := b.state(ctx)
+	return parties, err
+}
+
+// Waiting is the number of those who wait now.
+func (b *CyclicBarrier) Waiting(ctx context.Context) (int, error) {
+	_, waiting, _, err := b.state(ctx)
+	return waiting, err
+}
+
+// Broken says whether the barrier is broken.
+func (b *CyclicBarrier) Broken(ctx context.Context) (bool, error) {
+	_, _, broken, err := b.state(ctx)
+	return broken, err
+}
+
+func (b *CyclicBarrier) state(ctx context.Context) (parties, waiting int, broken bool, err error) {
+	a, err := b.call(ctx, managed.BarrierState, nil)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	in := wire.Reader{B: a.Args}
+	return in.Int(), in.Int(), in.Uvarint() == 1, in.Err
+}

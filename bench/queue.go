@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/meta"
+)
+
+var queueRows = []row{
+	{name: "queue/put", unit: duration, pairs: 15, open: openQueuePut},
+	{name: "queue/get", unit: duration, pairs: 15, open: openQueueGet},
+	{name: "queue/many", unit: duration, pairs: 15, open: openQueueMany},
+	{name: "queue/goroutines", unit: duration, pairs: 15, open: openQueueGoroutines},
+}
+
+// queueWork is a worker's part in a row about queues.
+type queueWork struct {
+	Queue *fiber.SimpleQueue[int]
+	N     int
+	Batch int // items in a call of PutMany or GetMany; 0 for Put and Get
+	Many  int // goroutines
+}
+
+// putItems puts items and returns the seconds that it took.
+var putItems = fiber.Register("bench.putItems", func(ctx context.Context, w queueWork) (float64, error) {
+	start := time.Now()
+	var err error
+	switch {
+	case w.Many > 0:
+		var wg sync.WaitGroup
+		for g := range w.Many {
+			wg.Go(func() {
+				for i := g; i < w.N; i += w.Many {
+					if failed := w.Queue.Put(ctx, i); failed != nil {
+						err = failed
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	case w.Batch > 0:
+		items := make([]int, w.Batch)
+		for i := 0; i < w.N && err == nil; i += w.Batch {
+			err = w.Queue.PutMany(ctx, items[:min(w.Batch, w.N-i)])
+		}
+	default:
+		for i := 0; i < w.N && err == nil; i++ {
+			err = w.Queue.Put(ctx, i)
+		}
+	}
+	return time.Since(start).Seconds(), err
+}, meta.CPU(1))
+
+// getItems gets items and returns the seconds that it took.
+var getItems = fiber.Register("bench.getItems", func(ctx context.Context, w queueWork) (float64, error) {
+	start := time.Now()
+	for got := 0; got < w.N; {
+		if w.Batch == 0 {
+			if _, err := w.Queue.Get(ctx); err != nil {
+				return 0, err
+			}
+			got++
+			continue
+		}
+		items, err := w.Queue.GetMany(ctx, min(w.Batch, w.N-got))
+		if err != nil {
+			return 0, err
+		}
+		got += len(items)
+	}
+	return time.Since(start).Seconds(), nil
+}, meta.CPU(1))
+
+// queueTrio is a queue in this process, and a producer and a consumer in
+// processes of their own.
+type queueTrio struct {
+	queue              *fiber.SimpleQueue[int]
+	producer, consumer *fiber.Pool
+}
+
+func openTrio(ctx context.Context, m *match) (*queueTrio, error) {
+	queue, err := fiber.NewSimpleQueue[int]()
+	if err != nil {
+		return nil, err
+	}
+	m.closing(func() { queue.Close() })
+	t := &queueTrio{queue: queue}
+	if t.producer, err = openPool(m, 1); err != nil {
+		return nil, err
+	}
+	if t.consumer, err = openPool(m, 1); err != nil {
+		return nil, err
+	}
+	_, err = t.both(ctx, queueWork{N: 100}, queueWork{N: 100})
+	return t, err
+}
+
+// both has items put, and then got, and returns what each took.
+func (t *queueTrio) both(ctx context.Context, put, get queueWork) (took [2]float64, err error) {
+	put.Queue, get.Queue = t.queue, t.queue
+	if took[0], err = fiber.Apply(ctx, t.producer, putItems, put); err != nil {
+		return took, err
+	}
+	took[1], err = fiber.Apply(ctx, t.consumer, getItems, get)
+	return took, err
+}
+
+func openQueuePut(ctx context.Context, m *match) error { return openQueueOp(ctx, m, "Put", 0) }
+func openQueueGet(ctx context.Context, m *match) error { return openQueueOp(ctx, m, "Get", 1) }
+
+// openQueueOp measures one of the two against 64 bytes there and back over a
+// bare socket.
+func openQueueOp(ctx context.Context, m *match, name string, which int) error {
+	t, err := openTrio(ctx, m)
+	if err != nil {
+		return err
+	}
+	m.subject = contender{name: name, run: func(ctx context.Context, n int) (float64, error) {
+		took, err := t.both(ctx, queueWork{N: n}, queueWork{N: n, Batch: 1000 * (1 - which)})
+		return took[which], err
+	}}
+	raw, err := rawEcho(m, 64)
+	m.references = []reference{{contender: raw, bound: atMost(2.5)}}
+	return err
+}
+
+// openQueueMany measures items through a queue, a thousand a call, producer
+// and consumer at the same time.
+func openQueueMany(ctx context.Context, m *match) error {
+	return openThroughput(ctx, m, "PutMany, GetMany", queueWork{Batch: 1000}, func() (reference, error) {
+		return multiprocessing(m, atLeast(2), 0, "queue")
+	})
+}
+
+// openQueueGoroutines measures items that 100 goroutines put one by one.
+func openQueueGoroutines(ctx context.Context, m *match) error {
+	return openThroughput(ctx, m, "100 goroutines in Put", queueWork{Many: 100}, func() (reference, error) {
+		return reference{contender: fixed("300,000 items/s", 1.0/300_000), bound: atMost(1)}, nil
+	})
+}
+
+// fixed is a contender that always costs the same.
+func fixed(name string, cost float64) contender {
+	return contender{name: name, ops: 1, run: func(_ context.Context, n int) (float64, error) { return cost * float64(n), nil }}
+}
+
+func openThroughput(ctx context.Context, m *match, name string, put queueWork, against func() (reference, error)) error {
+	t, err := openTrio(ctx, m)
+	if err != nil {
+		return err
+	}
+	m.subject = contender{name: name, run: timed(func(ctx context.Context, n int) error {
+		put, get := put, queueWork{Queue: t.queue, N: n, Batch: 1000}
+		put.Queue, put.N = t.queue, n
+		done := fiber.ApplyAsync(ctx, t.consumer, getItems, get)
+		if _, err := fiber.Apply(ctx, t.producer, putItems, put); err != nil {
+			return err
+		}
+		if _, err := done.Get(ctx); err != nil {
+			return err
+		}
+		if left, err := t.queue.Len(ctx); err != nil || left != 0 {
+			return fmt.Errorf("%d items are left: %w", left, err)
+		}
+		return nil
+	})}
+	ref, err := against()
+	m.references = []reference{ref}
+	return err
+}

@@ -1,0 +1,164 @@
+package fiber
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// Condition is a lock with which processes wait for something that the lock
+// guards to change, and tell each other that it has. It is made by NewCondition
+// and travels as (part of) an argument, a result, or a value of another managed
+// object. It is acquired and released like an RLock, through a proxy of its
+// own.
+//
+// When a process dies that holds the lock, all who wait for a notice are
+// woken, since nobody might notify them any more: the first gets ErrAbandoned,
+// with the lock held. So what is waited for may not be there when Wait returns;
+// WaitFor looks.
+//
+// Methods give ErrClosed when the manager was closed, and a *WorkerLostError
+// when its process was lost.
+type Condition struct {
+	mutex[conditionNoun]
+	number uint64 // among those of the lock
+}
+
+type conditionNoun struct{}
+
+func (conditionNoun) noun() (string, byte) { return "condition", 'C' }
+
+// NewCondition makes a condition. With a lock it is another condition of that
+// lock, lives where the lock does, and shares its holder: what was acquired
+// through one may be released through the other, as long as both are in this
+// process. With nil it has a lock of its own in the manager.
+func NewCondition(ctx context.Context, m *Manager, lock *RLock) (*Condition, error) {
+	c := new(Condition)
+	if lock != nil {
+		c.h, c.me = lock.h, lock.me
+	} else {
+		o, err := makeObject[conditionNoun](ctx, m, managed.KindRLock, nil)
+		if err != nil {
+			return nil, err
+		}
+		c.object = o
+	}
+	n, err := c.object.number(ctx, managed.LockCondition, nil)
+	if err != nil {
+		return nil, err
+	}
+	c.number = uint64(n)
+	return c, nil
+}
+
+var conditionWaits atomic.Uint64
+
+// Wait releases the lock, however often it was acquired, waits until somebody
+// notifies it, and acquires the lock as often again. Not to hold the lock is an
+// error. When ctx ends it acquires the lock, too, before it returns ctx's error;
+// if that takes more than 5 s, the error says so, and the lock is not held.
+// With ErrAbandoned the lock is held.
+func (c *Condition) Wait(ctx context.Context) error {
+	if err := c.empty(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	defer runtime.KeepAlive(c.h)
+	defer runtime.KeepAlive(c.me)
+	h, id := c.h.proc.home, conditionWaits.Add(1)
+	type outcome struct {
+		a   home.Answer
+		err error
+	}
+	answered := make(chan outcome, 1)
+	w, err := h.Begin(ctx, c.h.ref, managed.LockWait, c.owner(managed.LockForget, c.number, id), nil,
+		func(a home.Answer, err error) { answered <- outcome{a, err} })
+	if err != nil {
+		return managedError(c.what(), err)
+	}
+	var o outcome
+	select {
+	case o = <-answered:
+	case <-ctx.Done():
+		h.Tell(c.h.ref, managed.LockEndWait, uvarints(id))
+		again := time.NewTimer(reacquireTime)
+		defer again.Stop()
+		select {
+		case o = <-answered:
+		case <-again.C:
+			w.GiveUp()
+			go func() {
+				if o := <-answered; o.err == nil {
+					in := wire.Reader{B: o.a.Args}
+					c.giveBack(managed.LockReturn, c.owner(managed.LockForget, in.Uvarint(), 1))
+				}
+			}()
+			return fmt.Errorf("fiber: Condition.Wait: %w, and the lock was not free again within %v: it is not held", ctx.Err(), reacquireTime)
+		}
+	}
+	if o.err != nil {
+		return managedError(c.what(), o.err)
+	}
+	in := wire.Reader{B: o.a.Args}
+	err = abandoned(c.what(), &in)
+	if in.Uvarint() == 1 && ctx.Err() != nil {
+		return both(ctx.Err(), err)
+	}
+	return err
+}
+
+const reacquireTime = 5 * time.Second
+
+// WaitFor waits until ready says so, which it asks with the lock held, now and
+// after each notice. It ends with an error of ready or of Wait; see there for
+// who holds the lock then.
+func (c *Condition) WaitFor(ctx context.Context, ready func() (bool, error)) error {
+	for {
+		if ok, err := ready(); ok || err != nil {
+			return err
+		}
+		if err := c.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Notify wakes n of those who wait, or as many as there are, the longest
+// waiting first; they go on when the lock is released. Not to hold the lock is
+// an error.
+func (c *Condition) Notify(ctx context.Context, n int) error {
+	if n < 1 {
+		return fmt.Errorf("fiber: Condition.Notify(%d): one at least", n)
+	}
+	return c.do(ctx, managed.LockNotify, c.owner(managed.LockForget, c.number, uint64(n)))
+}
+
+// NotifyAll wakes all who wait; see Notify.
+func (c *Condition) NotifyAll(ctx context.Context) error {
+	return c.do(ctx, managed.LockNotify, c.owner(managed.LockForget, c.number, 0))
+}
+
+// MarshalBinary gives the condition's name.
+func (c *Condition) MarshalBinary() ([]byte, error) {
+	return c.marshal(binary.AppendUvarint(nil, c.number))
+}
+
+// UnmarshalBinary attaches to the condition of a name.
+func (c *Condition) UnmarshalBinary(b []byte) error {
+	more, err := c.unmarshal(b)
+	if err != nil {
+		return err
+	}
+	in := wire.Reader{B: more}
+	c.number = in.Uvarint()
+	return in.Err
+}

@@ -1,0 +1,224 @@
+package fiber
+
+import (
+	"context"
+	"iter"
+
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// Dict is a map that lives in a manager and that processes share. It is made
+// by NewDict and travels as (part of) an argument, a result, or a value of
+// another managed object; all copies are the same dict. Any goroutine may use
+// it.
+//
+// What is set and what is got are copies: changing what Get gave changes
+// nothing in the dict, setting it does. A managed object as a value, a *List
+// say, is shared and not copied. Keys are the same when their encodings are.
+// They stay in the order in which they came.
+//
+// Each method is one step that others see altogether or not at all, Update
+// included. Methods wait for the manager's answer and for nothing else; after
+// an error of ctx what was asked for may have been done. They give ErrClosed
+// when the manager was closed, a *WorkerLostError when its process was lost, an
+// *EncodeError for what cannot travel, and a *MismatchError for a value that is
+// no V.
+type Dict[K comparable, V any] struct{ object[dictNoun] }
+
+type dictNoun struct{}
+
+func (dictNoun) noun() (string, byte) { return "dict", 'D' }
+
+// NewDict makes an empty dict in a manager.
+func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V], error) {
+	if err := travels[K]("NewDict", "its keys"); err != nil {
+		return nil, err
+	}
+	if err := travels[V]("NewDict", "its values"); err != nil {
+		return nil, err
+	}
+	o, err := makeObject[dictNoun](ctx, m, managed.KindDict, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Dict[K, V]{o}, nil
+}
+
+// Get gives the value of a key, and whether there is one.
+func (d *Dict[K, V]) Get(ctx context.Context, k K) (V, bool, error) {
+	return d.value(d.at(ctx, managed.DictGet, nil, k))
+}
+
+// Set gives a key a value.
+func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
+	_, err := d.at(ctx, managed.DictSet, nil, k, v)
+	return err
+}
+
+// SetMany sets all keys of a map in one step, those that are new in no
+// particular order.
+func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
+	pairs := make([]home.Value, 0, 2*len(values))
+	for k, v := range values {
+		key, err := encode("the key", k)
+		if err != nil {
+			return err
+		}
+		value, err := encode("the value", v)
+		if err != nil {
+			return err
+		}
+		pairs = append(pairs, key, value)
+	}
+	return d.do(ctx, managed.DictSet, nil, pairs...)
+}
+
+// SetDefault gives the value of a key, which is set to v if there is none.
+func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
+	a, err := d.at(ctx, managed.DictSetDefault, nil, k, v)
+	if is, found, err := d.value(a, err); err != nil || found {
+		return is, err
+	}
+	return v, nil
+}
+
+// Delete takes a key out and says whether it was there.
+func (d *Dict[K, V]) Delete(ctx context.Context, k K) (bool, error) {
+	return said(d.at(ctx, managed.DictDelete, nil, k))
+}
+
+// Pop takes a key out and gives its value, and whether there was one.
+func (d *Dict[K, V]) Pop(ctx context.Context, k K) (V, bool, error) {
+	return d.value(d.at(ctx, managed.DictPop, nil, k))
+}
+
+// Has says whether a key is there.
+func (d *Dict[K, V]) Has(ctx context.Context, k K) (bool, error) {
+	return said(d.at(ctx, managed.DictHas, nil, k))
+}
+
+// Len is the number of keys.
+func (d *Dict[K, V]) Len(ctx context.Context) (int, error) {
+	return d.number(ctx, managed.DictLen, nil)
+}
+
+// Keys gives all keys, in the order in which they came.
+func (d *Dict[K, V]) Keys(ctx context.Context) ([]K, error) {
+	a, err := d.call(ctx, managed.DictKeys, nil)
+	return decodeAll[K]("key", a, err)
+}
+
+// Values gives all values, in the order of their keys.
+func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
+	a, err := d.call(ctx, managed.DictValues, nil)
+	return decodeAll[V]("value", a, err)
+}
+
+// All gives all keys with their values, in the order in which the keys came,
+// as they are at the time of the call: the loop over them asks for nothing
+// more, and may change the dict.
+func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
+	a, err := d.call(ctx, managed.DictAll, nil)
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := managed.Unpack(&wire.Reader{B: a.Args}, a.Value)
+	if err != nil || len(pairs)%2 != 0 {
+		return nil, wire.ErrMalformed
+	}
+	keys, values := make([]K, len(pairs)/2), make([]V, len(pairs)/2)
+	for i := range keys {
+		if keys[i], err = decode[K]("a key of the dict", pairs[2*i].Frames); err != nil {
+			return nil, err
+		}
+		if values[i], err = decode[V]("a value of the dict", pairs[2*i+1].Frames); err != nil {
+			return nil, err
+		}
+	}
+	return func(yield func(K, V) bool) {
+		for i, k := range keys {
+			if !yield(k, values[i]) {
+				return
+			}
+		}
+	}, nil
+}
+
+// Clear takes all keys out.
+func (d *Dict[K, V]) Clear(ctx context.Context) error { return d.do(ctx, managed.DictClear, nil) }
+
+// CompareAndSet sets a key if its value is old, as reflect.DeepEqual says or
+// since it is the same managed object, and says whether it did. A key that is
+// not there has no value.
+func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, error) {
+	p, err := d.place(ctx, k)
+	if err != nil {
+		return false, err
+	}
+	return p.compareAndSet(old, v)
+}
+
+// Update sets a key to what fn makes of its value, and gives that. ok says
+// whether there was one. fn runs here; if somebody else has written the key
+// meanwhile, it runs again, with the new value. So any number of processes may
+// count with it, without a lock. An error of fn is given back, and the dict
+// stays as it was. fn must be quick where many update the same key: who takes
+// longer than the others begins again more often.
+func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V, error)) (V, error) {
+	p, err := d.place(ctx, k)
+	if err != nil {
+		var none V
+		return none, err
+	}
+	return p.update(fn)
+}
+
+func (d *Dict[K, V]) place(ctx context.Context, k K) (place[V], error) {
+	key, err := encode("the key", k)
+	call := func(op byte, args []byte, values ...home.Value) (cell, error) {
+		return readCell(d.call(ctx, op, args, append([]home.Value{key}, values...)...))
+	}
+	return place[V]{"the value",
+		func() (cell, error) { return call(managed.DictGet, nil) },
+		func(version uint64, v home.Value) (cell, error) { return call(managed.DictSetIf, uvarints(version), v) },
+		func(old, v home.Value) (cell, error) { return call(managed.DictSwap, nil, old, v) },
+	}, err
+}
+
+// at sends a request about a key, with values.
+func (d *Dict[K, V]) at(ctx context.Context, op byte, args []byte, k K, vs ...V) (home.Answer, error) {
+	key, err := encode("the key", k)
+	values := []home.Value{key}
+	for _, v := range vs {
+		if err != nil {
+			break
+		}
+		var value home.Value
+		value, err = encode("the value", v)
+		values = append(values, value)
+	}
+	if err != nil {
+		return home.Answer{}, err
+	}
+	return d.call(ctx, op, args, values...)
+}
+
+func (d *Dict[K, V]) value(a home.Answer, err error) (v V, ok bool, _ error) {
+	c, err := readCell(a, err)
+	if err != nil || !c.found {
+		return v, false, err
+	}
+	v, err = decode[V]("the value", c.frames)
+	return v, err == nil, err
+}
+
+// said is an answer that is yes or no.
+func said(a home.Answer, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	in := wire.Reader{B: a.Args}
+	return in.Uvarint() == 1, in.Err
+}

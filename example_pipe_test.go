@@ -1,0 +1,52 @@
+package fiber_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fiber-go/fiber"
+)
+
+var answerLoudly = fiber.Register("answerLoudly", func(ctx context.Context, conn *fiber.Conn[string]) (struct{}, error) {
+	for {
+		words, err := conn.Recv(ctx)
+		if err == io.EOF { // the other end is closed
+			return struct{}{}, nil
+		}
+		if err != nil {
+			return struct{}{}, err
+		}
+		if err := conn.Send(ctx, strings.ToUpper(words)); err != nil {
+			return struct{}{}, err
+		}
+	}
+})
+
+func ExamplePipe() {
+	ctx := context.Background()
+	ours, theirs, err := fiber.Pipe[string]()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p := fiber.NewProcess(answerLoudly, theirs)
+	if err := p.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, words := range []string{"hello", "is there anybody"} {
+		if err := ours.Send(ctx, words); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(ours.Recv(ctx))
+	}
+	ours.Close()
+	fmt.Println(p.Join(ctx))
+	// Output:
+	// HELLO <nil>
+	// IS THERE ANYBODY <nil>
+	// <nil>
+}

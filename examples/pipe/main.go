@@ -1,0 +1,155 @@
+// Command pipe talks with a child over a pipe, and connects two children by
+// another.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/fiber-go/fiber"
+)
+
+// answer says something back to everything until the other end is closed.
+var answer = fiber.Register("answer", func(ctx context.Context, conn *fiber.Conn[string]) (struct{}, error) {
+	for {
+		words, err := conn.Recv(ctx)
+		if err == io.EOF {
+			return struct{}{}, nil
+		}
+		if err != nil {
+			return struct{}{}, err
+		}
+		if err := conn.Send(ctx, fmt.Sprintf("%s heard %q", fiber.CurrentProcess().Name(), words)); err != nil {
+			return struct{}{}, err
+		}
+	}
+})
+
+// source is what a producer sends, and where.
+type source struct {
+	To *fiber.Sender[int]
+	N  int
+}
+
+// produce sends the numbers from 1 to n. When its process ends, so does the
+// pipe.
+var produce = fiber.Register("produce", func(ctx context.Context, s source) (struct{}, error) {
+	for i := range s.N {
+		if err := s.To.Send(ctx, i+1); err != nil {
+			return struct{}{}, err
+		}
+	}
+	return struct{}{}, nil
+})
+
+// sink is where a consumer receives numbers, and where it sends their sum.
+type sink struct {
+	From *fiber.Receiver[int]
+	Sum  *fiber.Sender[int]
+}
+
+// consume adds up what comes.
+var consume = fiber.Register("consume", func(ctx context.Context, s sink) (struct{}, error) {
+	sum := 0
+	for {
+		n, err := s.From.Recv(ctx)
+		if err == io.EOF {
+			return struct{}{}, s.Sum.Send(ctx, sum)
+		}
+		if err != nil {
+			return struct{}{}, err
+		}
+		sum += n
+	}
+})
+
+var n = flag.Int("n", 1000, "how many numbers go from one child to the other")
+
+func main() { fiber.Main(run) }
+
+func run(ctx context.Context) error {
+	flag.Usage = usage
+	flag.Parse()
+	switch {
+	case flag.NArg() > 0:
+		return fmt.Errorf("pipe takes only flags, not %q; -h lists them", flag.Args())
+	case *n < 0:
+		return fmt.Errorf("-n: %d is no number of numbers", *n)
+	}
+	answers, err := talk(ctx, "hello", "good bye")
+	if err != nil {
+		return err
+	}
+	for _, a := range answers {
+		fmt.Println(a)
+	}
+	sum, err := connect(ctx, *n)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("The numbers from 1 to %d went from child to child; their sum is %d\n", *n, sum)
+	return nil
+}
+
+// talk says words to a child and gives its answers.
+func talk(ctx context.Context, words ...string) ([]string, error) {
+	ours, theirs, err := fiber.Pipe[string]()
+	if err != nil {
+		return nil, err
+	}
+	defer ours.Close()
+	child := fiber.NewProcess(answer, theirs, fiber.ProcessName("Listener"))
+	if err := child.Start(ctx); err != nil {
+		return nil, err
+	}
+	answers := make([]string, len(words))
+	for i, w := range words {
+		if err := ours.Send(ctx, w); err != nil {
+			return nil, err
+		}
+		if answers[i], err = ours.Recv(ctx); err != nil {
+			return nil, err
+		}
+	}
+	ours.Close() // the child sees the end of it
+	return answers, child.Join(ctx)
+}
+
+// connect has one child send n numbers to another, which gives their sum.
+func connect(ctx context.Context, n int) (sum int, err error) {
+	from, to, err := fiber.PipeOneWay[int]()
+	if err != nil {
+		return 0, err
+	}
+	result, sums, err := fiber.PipeOneWay[int]()
+	if err != nil {
+		return 0, err
+	}
+	producer, consumer := fiber.NewProcess(produce, source{to, n}), fiber.NewProcess(consume, sink{from, sums})
+	for _, p := range []*fiber.Process{producer, consumer} {
+		if err := p.Start(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if sum, err = result.Recv(ctx); err != nil {
+		return 0, err
+	}
+	if err := producer.Join(ctx); err != nil {
+		return 0, err
+	}
+	return sum, consumer.Join(ctx)
+}
+
+func usage() {
+	fmt.Fprint(flag.CommandLine.Output(), `Pipe says something to a child over a pipe and prints what it answers. Then it
+gives the two ends of another pipe to two children, of which one sends numbers
+and the other adds them up.
+
+	go run ./examples/pipe -n 1000000
+
+Flags:
+`)
+	flag.PrintDefaults()
+}

@@ -1,0 +1,346 @@
+package home_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/home/hometest"
+	"github.com/fiber-go/fiber/internal/launch"
+)
+
+func TestMain(m *testing.M) {
+	home.Grace = 300 * time.Millisecond
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		os.Stderr.WriteString("leak: " + err.Error() + "\n")
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// object notes what it is told. It answers an echo, and keeps everything else
+// waiting.
+type object struct {
+	events chan string
+
+	mu      sync.Mutex
+	waiting []*home.Request
+}
+
+const (
+	echo = iota
+	wait
+	huge
+)
+
+func newObject() *object { return &object{events: make(chan string, 100)} }
+
+func (o *object) Serve(r *home.Request) {
+	switch r.Op {
+	case echo:
+		r.Reply(r.Args, r.Value)
+	case huge:
+		r.Reply(make([]byte, 2<<20), nil)
+	default:
+		o.mu.Lock()
+		o.waiting = append(o.waiting, r)
+		o.mu.Unlock()
+		o.events <- "asked"
+	}
+}
+
+// answer answers all that wait.
+func (o *object) answer() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.waiting {
+		r.Reply([]byte("late"), nil)
+	}
+	o.waiting = nil
+}
+
+func (o *object) GiveUp(r *home.Request) {
+	o.events <- "given up"
+	r.Fail(home.GivenUp, "")
+}
+
+func (o *object) Left(p *home.Peer, died bool) {
+	if died {
+		o.events <- "died"
+		return
+	}
+	o.events <- "left"
+}
+
+func (o *object) Drop() { o.events <- "dropped" }
+
+// told checks what the object is told next.
+func (o *object) told(t *testing.T, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		select {
+		case got := <-o.events:
+			require.Equal(t, w, got)
+		case <-time.After(10 * time.Second):
+			require.FailNow(t, "it is not told: "+w)
+		}
+	}
+}
+
+// at makes an object in a home of its own.
+func at(t *testing.T, run *hometest.Run, pinned bool) (*home.Home, *object, home.Ref) {
+	t.Helper()
+	h, o := run.Home("Home"), newObject()
+	ref, err := h.Make(o, pinned)
+	require.NoError(t, err)
+	return h, o, ref
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestObjectThatNobodyHoldsLapses(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	_, o, _ := at(t, run, false)
+	o.told(t, "dropped")
+
+	h, o, ref := at(t, run, false)
+	h.Hold(ref)
+	h.Hold(ref)
+	v := run.Visit(h)
+	v.Hold(ref.Object)
+	v.Settled()
+	h.Release(ref)
+	h.Release(ref)
+	o.told(t, "left")
+	require.NotNil(t, h.Local(ref))
+	v.Release(ref.Object)
+	o.told(t, "left", "dropped")
+	require.Nil(t, h.Local(ref))
+	require.Equal(t, byte(home.Gone), v.Reply(v.Ask(ref.Object, echo, nil)).Code)
+	_, err := h.Call(soon(t), ref, echo, nil, nil, nil)
+	require.ErrorIs(t, err, home.ErrGone)
+}
+
+// Who holds again before an object lapses keeps it.
+func TestHoldInTime(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, o, ref := at(t, run, false)
+	v := run.Visit(h)
+	v.Hold(ref.Object)
+	for range 3 {
+		v.Release(ref.Object)
+		v.Hold(ref.Object)
+		o.told(t, "left")
+	}
+	time.Sleep(2 * home.Grace) // nothing happens
+	v.Release(ref.Object)
+	o.told(t, "left", "dropped")
+}
+
+func TestHoldersThatEnd(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, o, ref := at(t, run, false)
+	dies, ends := run.Visit(h), run.Visit(h)
+	for _, v := range []*hometest.Visitor{dies, ends} {
+		v.Hold(ref.Object)
+		v.Settled()
+	}
+	require.Len(t, h.Holders(ref.Object), 2)
+	ends.Bye()
+	o.told(t, "left")
+	dies.Ask(ref.Object, wait, nil)
+	o.told(t, "asked")
+	dies.Die()
+	o.told(t, "given up", "died", "dropped")
+}
+
+func TestPinnedObjectStays(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, o, ref := at(t, run, true)
+	h.Hold(ref)
+	h.Release(ref)
+	o.told(t, "left")
+	time.Sleep(2 * home.Grace) // nothing happens
+	require.NotNil(t, h.Local(ref))
+	h.Remove(ref.Object)
+	h.Remove(ref.Object)
+	o.told(t, "dropped")
+}
+
+func TestCall(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, o, ref := at(t, run, true)
+	for _, user := range []*home.Home{h, run.Home("User")} {
+		a, err := user.Call(soon(t), ref, echo, []byte("args"), [][]byte{[]byte("value"), []byte("more")}, nil)
+		require.NoError(t, err)
+		require.Equal(t, "args", string(a.Args))
+		require.Equal(t, [][]byte{[]byte("value"), []byte("more")}, a.Value)
+
+		ctx, cancel := context.WithCancel(soon(t))
+		cancel()
+		_, err = user.Call(ctx, ref, echo, nil, nil, nil)
+		require.ErrorIs(t, err, context.Canceled)
+
+		// Given up, and told so.
+		ctx, cancel = context.WithCancel(soon(t))
+		go func() { o.told(t, "asked"); cancel() }()
+		_, err = user.Call(ctx, ref, wait, nil, nil, func(home.Answer) { o.events <- "late" })
+		require.ErrorIs(t, err, context.Canceled)
+		o.told(t, "given up")
+		o.answer()
+
+		// The same, and the caller knows when it returns.
+		ctx, cancel = context.WithCancel(soon(t))
+		go func() { o.told(t, "asked"); cancel() }()
+		_, err = user.Settle(ctx, ref, wait, nil, nil)
+		require.ErrorIs(t, err, context.Canceled)
+		o.told(t, "given up")
+	}
+}
+
+// An answer that crosses with the giving up is given to late, and to Settle.
+func TestAnswerThatCrosses(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	for _, user := range []string{"here", "elsewhere"} {
+		h := run.Home("Home")
+		o := &crossing{newObject()}
+		ref, err := h.Make(o, true)
+		require.NoError(t, err)
+		from := h
+		if user == "elsewhere" {
+			from = run.Home("User")
+		}
+		ctx, cancel := context.WithCancel(soon(t))
+		go func() { o.told(t, "asked"); cancel() }()
+		_, err = from.Call(ctx, ref, wait, nil, nil, func(a home.Answer) { o.events <- string(a.Args) })
+		require.ErrorIs(t, err, context.Canceled)
+		o.told(t, "late")
+
+		ctx, cancel = context.WithCancel(soon(t))
+		go func() { o.told(t, "asked"); cancel() }()
+		a, err := from.Settle(ctx, ref, wait, nil, nil)
+		require.NoError(t, err)
+		require.Equal(t, "late", string(a.Args))
+	}
+}
+
+// crossing answers when it is told that nobody waits.
+type crossing struct{ *object }
+
+func (c *crossing) GiveUp(*home.Request) { c.answer() }
+
+func TestAnswerThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, _, ref := at(t, run, true)
+	v := run.Visit(h)
+	require.Equal(t, byte(home.Unknown), v.Reply(v.Ask(ref.Object, huge, nil)).Code)
+	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, nil)).Code)
+}
+
+// A home that ends says so to all who use it, one that is lost cannot.
+func TestHomeThatEnds(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, o, ref := at(t, run, true)
+	user := run.Home("User")
+	user.Hold(ref)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := user.Call(soon(t), ref, wait, nil, nil, nil)
+		waiting <- err
+	}()
+	lost := make(chan byte, 10)
+	user.Watch(ref, func(op byte, _ []byte, _ [][]byte) { lost <- op })
+	o.told(t, "asked")
+	h.Close()
+	h.Close()
+	o.told(t, "dropped")
+	require.ErrorIs(t, <-waiting, home.ErrEnded)
+	require.Equal(t, byte(home.NoticeLost), <-lost)
+	_, err := user.Call(soon(t), ref, echo, nil, nil, nil)
+	require.ErrorIs(t, err, home.ErrEnded)
+	require.Error(t, user.Send(soon(t), ref, echo, nil, nil))
+	user.Post(ref, echo, nil)
+	_, err = h.Make(newObject(), false)
+	require.ErrorIs(t, err, launch.ErrShutdown)
+	_, err = h.Call(soon(t), ref, echo, nil, nil, nil)
+	require.ErrorIs(t, err, launch.ErrShutdown)
+
+	// Nobody has ever listened there.
+	_, err = user.Call(soon(t), home.Ref{Endpoint: "unix:/nowhere/socket", Process: "Process-7"}, echo, nil, nil, nil)
+	var gone *home.LostError
+	require.True(t, errors.Is(err, home.ErrEnded) || errors.As(err, &gone), "%v", err)
+}
+
+// Notices come in order, to whoever watches, here and elsewhere.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, _, ref := at(t, run, true)
+	for _, user := range []*home.Home{h, run.Home("User")} {
+		user.Hold(ref)
+		_, err := user.Call(soon(t), ref, echo, nil, nil, nil)
+		require.NoError(t, err)
+		heard := make(chan string, 100)
+		user.Watch(ref, func(op byte, args []byte, value [][]byte) {
+			heard <- string(append([]byte{op}, args...)) + string(value[0])
+		})
+		holders := h.Holders(ref.Object)
+		for i := range 10 {
+			for _, p := range holders {
+				require.True(t, p.Holds(ref.Object))
+				p.Notify(ref.Object, byte('a'+i), []byte("-"), []byte("+"))
+			}
+		}
+		for i := range 10 {
+			require.Equal(t, string(rune('a'+i))+"-+", <-heard)
+		}
+		user.Watch(ref, nil)
+		user.Release(ref)
+	}
+}
+
+// Who lets go of the last name of an object may hold its lock.
+func TestReleaseUnderTheObjectsLock(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h := run.Home("Home")
+	o := &locked{object: newObject()}
+	ref, err := h.Make(o, false)
+	require.NoError(t, err)
+	h.Hold(ref)
+	o.lock.Lock()
+	h.Release(ref)
+	o.lock.Unlock()
+	o.told(t, "left", "dropped")
+}
+
+type locked struct {
+	*object
+	lock sync.Mutex
+}
+
+func (l *locked) Left(p *home.Peer, died bool) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.object.Left(p, died)
+}

@@ -1,0 +1,28 @@
+package home
+
+// kept is an object that is an encoded value, and nothing else.
+type kept [][]byte
+
+// Keep makes a pinned object of an encoded value, which Fetch gets.
+func (h *Home) Keep(frames [][]byte) (Ref, error) { return h.Make(kept(frames), true) }
+
+// Withdraw removes a value, and tells those who hold it.
+func (h *Home) Withdraw(ref Ref) {
+	holders := h.Holders(ref.Object)
+	h.Remove(ref.Object)
+	for _, p := range holders {
+		p.Notify(ref.Object, 0, nil)
+	}
+}
+
+// Serve replies with the value.
+func (v kept) Serve(r *Request) { r.Reply(nil, v) }
+
+// GiveUp has nothing to do: the reply is on its way.
+func (v kept) GiveUp(*Request) {}
+
+// Left has nothing to do.
+func (v kept) Left(*Peer, bool) {}
+
+// Drop has nothing to do.
+func (v kept) Drop() {}

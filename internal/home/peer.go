@@ -1,0 +1,259 @@
+package home
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// Peer is a process that uses this home's objects; this process itself is one.
+type Peer struct {
+	Name string
+	PID  int
+
+	home *Home
+	conn *transport.Conn   // nil for this process itself
+	held map[uint64]*entry // under home.mu
+
+	mu       sync.Mutex
+	lastID   uint64              // of this process's own requests
+	requests map[uint64]*Request // not answered yet
+}
+
+// Local says whether the peer is this process itself.
+func (p *Peer) Local() bool { return p.conn == nil }
+
+// Request is what a process asks of an object.
+type Request struct {
+	Peer  *Peer
+	Op    byte
+	Args  []byte
+	Value [][]byte
+
+	id     uint64 // 0: no answer is wanted
+	object Object
+	local  *pending // of this process's own requests
+}
+
+// Refusal is an answer that is none: a code and more words.
+type Refusal struct {
+	Code byte
+	Text string
+}
+
+func (r *Refusal) Error() string { return r.Text }
+
+// The codes of refusals; those from OwnCodes are an object's own.
+const (
+	fine     = iota
+	Gone     // there is no such object
+	GivenUp  // as asked
+	Unknown  // the object has no such operation, or not with such arguments
+	OwnCodes = 16
+)
+
+// Reply answers. The frames must not be changed any more.
+func (r *Request) Reply(args []byte, value [][]byte) { r.answer(fine, args, value) }
+
+// Fail answers that it could not be done.
+func (r *Request) Fail(code byte, text string) { r.answer(code, []byte(text), nil) }
+
+// Malformed answers a request that no Fiber sends.
+func (r *Request) Malformed() {
+	r.Fail(Unknown, fmt.Sprintf("fiber: a malformed request (operation %d); are both ends the same version?", r.Op))
+}
+
+// Wanted says whether the request has no answer yet.
+func (r *Request) Wanted() bool {
+	if r.id == 0 {
+		return false
+	}
+	r.Peer.mu.Lock()
+	defer r.Peer.mu.Unlock()
+	return r.Peer.requests[r.id] == r
+}
+
+func (r *Request) answer(code byte, args []byte, value [][]byte) {
+	if r.id == 0 {
+		return
+	}
+	p := r.Peer
+	p.mu.Lock()
+	wanted := p.requests[r.id] == r
+	delete(p.requests, r.id)
+	p.mu.Unlock()
+	if !wanted {
+		return
+	}
+	if r.local != nil {
+		r.local.settle(newAnswer(code, args, value))
+		return
+	}
+	reply := wire.Reply{ID: r.id, Code: code, Args: args}
+	if err := p.conn.Post(reply.Pack(value)...); err != nil {
+		// Too large for a message; or the end of the connection, which its reader sees.
+		reply.Code, reply.Args = Unknown, []byte(err.Error())
+		p.conn.Post(reply.Pack(nil)...)
+	}
+}
+
+// Holds says whether a process holds an object of this home.
+func (p *Peer) Holds(object uint64) bool {
+	p.home.mu.Lock()
+	defer p.home.mu.Unlock()
+	return p.held[object] != nil
+}
+
+// Notify tells a process that holds an object something that it did not ask.
+// The frames must not be changed any more.
+func (p *Peer) Notify(object uint64, op byte, args []byte, value ...[]byte) {
+	if p.conn == nil {
+		p.home.mu.Lock()
+		watch := p.home.watcher(p.home.endpoint, object)
+		p.home.mu.Unlock()
+		if watch != nil {
+			watch(op, args, value)
+		}
+		return
+	}
+	notice := wire.Request{Object: object, Op: op, Args: args}
+	p.conn.Post(notice.Pack(wire.KindNotice, value)...)
+}
+
+// Holders lists the processes that hold an object of this home.
+func (h *Home) Holders(object uint64) []*Peer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var peers []*Peer
+	if e := h.objects[object]; e != nil {
+		for p := range e.holders {
+			peers = append(peers, p)
+		}
+	}
+	return peers
+}
+
+// take enters a request, to be answered or given up.
+func (p *Peer) take(r *Request) {
+	if r.id == 0 {
+		return
+	}
+	p.mu.Lock()
+	p.requests[r.id] = r
+	p.mu.Unlock()
+}
+
+// serve reads what another process wants until it has gone.
+func (p *Peer) serve() {
+	h := p.home
+	defer h.running.Done()
+	goodbye, wanted := p.read()
+	h.mu.Lock()
+	delete(h.peers, p)
+	h.mu.Unlock()
+	if wanted != nil {
+		h.node.CameBack(wanted.ID, p.conn)
+		return
+	}
+	p.conn.Close()
+	p.mu.Lock()
+	open := make([]*Request, 0, len(p.requests))
+	for _, r := range p.requests {
+		open = append(open, r)
+	}
+	p.mu.Unlock()
+	// The last ones first: nothing begins that waits for what ends now.
+	slices.SortFunc(open, func(a, b *Request) int { return cmp.Compare(b.id, a.id) })
+	for _, r := range open {
+		r.object.GiveUp(r)
+	}
+	h.mu.Lock()
+	var left []*entry
+	for id := range p.held {
+		left = append(left, h.release(p, id))
+	}
+	h.mu.Unlock()
+	for _, e := range left {
+		e.Left(p, !goodbye)
+	}
+}
+
+// read handles messages until the connection ends, and says whether the
+// process had said so. A connection that this process has wanted, and that was
+// dialled from the other side, is none of a peer's.
+func (p *Peer) read() (goodbye bool, wanted *wire.Back) {
+	h := p.home
+	for first := true; ; first = false {
+		frames, err := p.conn.Recv()
+		if err != nil {
+			return goodbye, nil
+		}
+		kind := wire.KindOf(frames)
+		if first != (kind == wire.KindVisit || kind == wire.KindBack) {
+			return false, nil
+		}
+		switch kind {
+		case wire.KindBack:
+			wanted = new(wire.Back)
+			if wire.Unpack(frames, wanted) != nil {
+				return false, nil
+			}
+			return false, wanted
+		case wire.KindVisit:
+			var visit wire.Visit
+			if wire.Unpack(frames, &visit) != nil {
+				return false, nil
+			}
+			p.Name, p.PID = visit.Name, visit.PID
+		case wire.KindBye:
+			goodbye = true
+		case wire.KindRequest, wire.KindGiveUp, wire.KindHold, wire.KindRelease:
+			var m wire.Request
+			if m.Unpack(frames) != nil {
+				return false, nil
+			}
+			p.handle(h, kind, &m, frames[1:])
+		default:
+			return false, nil
+		}
+	}
+}
+
+func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) {
+	switch kind {
+	case wire.KindRequest:
+		h.mu.Lock()
+		e := h.objects[m.Object]
+		h.mu.Unlock()
+		r := &Request{Peer: p, Op: m.Op, Args: m.Args, Value: value, id: m.ID}
+		p.take(r)
+		if e == nil {
+			r.Fail(Gone, "")
+			return
+		}
+		r.object = e.Object
+		e.Serve(r)
+	case wire.KindGiveUp:
+		p.mu.Lock()
+		r := p.requests[m.ID]
+		p.mu.Unlock()
+		if r != nil {
+			r.object.GiveUp(r)
+		}
+	case wire.KindHold:
+		h.mu.Lock()
+		h.hold(p, m.Object)
+		h.mu.Unlock()
+	case wire.KindRelease:
+		h.mu.Lock()
+		e := h.release(p, m.Object)
+		h.mu.Unlock()
+		if e != nil {
+			e.Left(p, false)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package home_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+var values = []home.Value{
+	{Frames: [][]byte{[]byte("one")}},
+	{Frames: [][]byte{nil, bytes.Repeat([]byte{1}, 100), nil}},
+	{Frames: [][]byte{[]byte("three"), []byte("more")}, Refs: []home.Ref{{Endpoint: "unix:/x", Object: 7, Process: "Process-1"}, {}}},
+}
+
+// Values arrive as they were sent, alone and together.
+func TestPackValues(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= len(values); n++ {
+		args, frames := home.PackValues([]byte("before"), values[:n]...)
+		in := wire.Reader{B: append(args, "behind"...)[len("before"):]}
+		got, err := home.UnpackValues(&in, frames)
+		require.NoError(t, err)
+		require.Equal(t, "behind", string(in.B))
+		require.Len(t, got, n)
+		for i, v := range got {
+			require.Equal(t, values[i].Refs, v.Refs)
+			require.Equal(t, bytes.Join(values[i].Frames, []byte("|")), bytes.Join(v.Frames, []byte("|")))
+		}
+	}
+}
+
+// As many values go together as fit a message, and one always does.
+func TestFitting(t *testing.T) {
+	t.Parallel()
+	small := home.Value{Frames: [][]byte{make([]byte, 10)}}
+	large := home.Value{Frames: [][]byte{make([]byte, home.MaxBytes)}}
+	many := home.Value{Frames: make([][]byte, home.MaxFrames/2+2)}
+	require.Equal(t, 3, home.Fitting([]home.Value{small, small, small}))
+	require.Equal(t, 1, home.Fitting([]home.Value{large, small}))
+	require.Equal(t, 2, home.Fitting([]home.Value{small, small, large}))
+	require.Equal(t, 1, home.Fitting([]home.Value{many, many}))
+	require.Equal(t, 0, home.Fitting(nil))
+}
+
+// Whatever comes is refused as malformed or understood.
+func FuzzUnpackValues(f *testing.F) {
+	args, frames := home.PackValues(nil, values...)
+	f.Add(args, frames[0], len(frames))
+	args, frames = home.PackValues(nil, values[2])
+	f.Add(args, frames[0], len(frames))
+	f.Fuzz(func(t *testing.T, args, first []byte, count int) {
+		if count < 0 || count > 1000 {
+			return
+		}
+		frames := make([][]byte, count)
+		if count > 0 {
+			frames[0] = first
+		}
+		got, err := home.UnpackValues(&wire.Reader{B: args}, frames)
+		if err != nil {
+			require.True(t, errors.Is(err, wire.ErrMalformed))
+			return
+		}
+		if len(got) == 0 {
+			return
+		}
+		again, packed := home.PackValues(nil, got...)
+		same, err := home.UnpackValues(&wire.Reader{B: again}, packed)
+		require.NoError(t, err)
+		require.Equal(t, got, same)
+	})
+}

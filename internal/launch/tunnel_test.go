@@ -1,0 +1,192 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/turn"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// nowhere is an address at which nobody is (RFC 5737).
+const nowhere = "192.0.2.1"
+
+// member is a node of a tree that a test has made: its processes are this one,
+// with real connections between them.
+type member struct {
+	*Node
+	endpoint string
+	accepted chan *transport.Conn
+	dialled  atomic.Int32 // connections that came because they had been asked for
+}
+
+// tree makes a root with two children, the second of which has a child. Nobody
+// can dial those whose address is nowhere.
+func tree(t *testing.T, hosts [4]string) (members [4]*member) {
+	t.Helper()
+	credentials, err := transport.NewCredentials()
+	require.NoError(t, err)
+	for i, place := range []string{"", "/1", "/2", "/2/1"} {
+		n := &Node{Name: place, Place: place, Credentials: credentials, Log: slog.New(slog.DiscardHandler), children: map[*Child]struct{}{},
+			Config: config.Config{HeartbeatInterval: 50 * time.Millisecond, HeartbeatTimeout: 10 * time.Second, MaxMessage: 64 << 20}}
+		n.reach.network = &backend.Network{Host: hosts[i], Bind: "127.0.0.1"}
+		members[i] = &member{Node: n, accepted: make(chan *transport.Conn, 1)}
+	}
+	for _, edge := range [][2]int{{0, 1}, {0, 2}, {2, 3}} {
+		attach(t, members[edge[0]].Node, members[edge[1]].Node)
+	}
+	for _, m := range members {
+		l, err := m.Listen()
+		require.NoError(t, err)
+		t.Cleanup(func() { l.Close() })
+		m.endpoint = l.Endpoint()
+		m.FoundAt(func() (string, error) { return m.endpoint, nil })
+		go m.accept(l)
+	}
+	return members
+}
+
+// accept hands over what was dialled, as a home does.
+func (m *member) accept(l *transport.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			frames, err := conn.Recv()
+			if err != nil {
+				return
+			}
+			var back wire.Back
+			if wire.KindOf(frames) == wire.KindBack && wire.Unpack(frames, &back) == nil {
+				m.dialled.Add(1)
+				m.CameBack(back.ID, conn)
+				return
+			}
+			m.accepted <- conn
+		}()
+	}
+}
+
+// attach connects two nodes as parent and child.
+func attach(t *testing.T, parent, child *Node) {
+	t.Helper()
+	ours, theirs, err := socketPair()
+	require.NoError(t, err)
+	fd, err := unix.Dup(int(theirs.Fd()))
+	require.NoError(t, err)
+	theirs.Close()
+	nc, err := transport.Inherit(fd)
+	require.NoError(t, err)
+	down := make(chan *transport.Conn, 1)
+	go func() {
+		conn, _ := transport.Open(ours, true, parent.TransportOptions(false))
+		down <- conn
+	}()
+	up, err := transport.Open(nc, false, child.TransportOptions(false))
+	require.NoError(t, err)
+	c := &Child{node: parent, conn: <-down, place: child.Place}
+	c.turn = turn.New(c.readOne, func() { c.conn.Interrupt() })
+	require.NotNil(t, c.conn)
+	parent.add(c)
+	child.Parent = &Parent{conn: up, node: child}
+	go func() {
+		for c.readOne() == nil {
+		}
+		parent.remove(c)
+	}()
+	go child.Parent.Next(false)
+	t.Cleanup(func() { up.Close(); c.conn.Close() })
+}
+
+// talk sends a message of the size there and back.
+func talk(t *testing.T, from, to *member, size int) *transport.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := from.Dial(ctx, to.endpoint)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	message := bytes.Repeat([]byte{7}, size)
+	sent := make(chan error, 1)
+	go func() { sent <- conn.Send(ctx, []byte("hello"), message) }()
+	var other *transport.Conn
+	select {
+	case other = <-to.accepted:
+	case <-ctx.Done():
+		require.Fail(t, "nobody was connected")
+	}
+	t.Cleanup(func() { other.Close() })
+	require.NoError(t, <-sent)
+	go func() { sent <- other.Send(ctx, message) }()
+	frames, err := conn.Recv()
+	require.NoError(t, err)
+	require.NoError(t, <-sent)
+	require.True(t, len(frames) == 1 && bytes.Equal(frames[0], message), "the same message")
+	return conn
+}
+
+// underWay counts a node's tunnels.
+func (n *Node) underWay() int {
+	n.places.mu.Lock()
+	defer n.places.mu.Unlock()
+	return len(n.places.tunnels)
+}
+
+// Who can be dialled is.
+func TestDialDirect(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
+	talk(t, m[0], m[3], 100)
+	require.Zero(t, m[0].underWay())
+	require.Zero(t, m[0].dialled.Load())
+}
+
+// A root that can dial none of its children is dialled by them.
+func TestDialledFromTheOtherSide(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", nowhere, nowhere, nowhere})
+	talk(t, m[0], m[3], 100)
+	talk(t, m[0], m[1], 10<<20)
+	require.EqualValues(t, 2, m[0].dialled.Load())
+	require.Zero(t, m[0].underWay())
+}
+
+// Children that cannot dial each other talk through the tree.
+func TestAlongTheTree(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", nowhere, nowhere, nowhere})
+	one := talk(t, m[1], m[3], 100)
+	other := talk(t, m[3], m[1], 10<<20)
+	require.Zero(t, m[1].dialled.Load())
+	require.Equal(t, 2, m[1].underWay())
+	one.Close()
+	other.Close()
+	waitFor(t, func() bool { return m[1].underWay()+m[3].underWay() == 0 })
+}
+
+// A process that has gone is an error at once, and ends the connections to it.
+func TestAlongTheTreeToNobody(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", nowhere, nowhere, nowhere})
+	conn := talk(t, m[1], m[3], 100)
+	m[3].Parent.conn.Close()
+	_, err := conn.Recv()
+	require.Error(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_, err = m[1].Dial(ctx, m[3].endpoint)
+	require.ErrorContains(t, err, "not there any more")
+	require.NoError(t, ctx.Err())
+}

@@ -1,0 +1,288 @@
+package managed_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/home/hometest"
+	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// bed is an object, and processes that use it.
+type bed struct {
+	t   *testing.T
+	run *hometest.Run
+	h   *home.Home
+	id  uint64
+}
+
+func numbers(ns ...uint64) (b []byte) {
+	for _, n := range ns {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+func newBed(t *testing.T, kind string, args ...uint64) *bed {
+	t.Helper()
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h := run.Home("Home")
+	o, err := managed.Make(h, kind, numbers(args...), nil)
+	require.NoError(t, err)
+	ref, err := h.Make(o, true)
+	require.NoError(t, err)
+	return &bed{t, run, h, ref.Object}
+}
+
+// user is a process that uses it.
+type user struct {
+	*hometest.Visitor
+	b *bed
+}
+
+func (b *bed) user() user {
+	b.t.Helper()
+	v := b.run.Visit(b.h)
+	v.Hold(b.id)
+	v.Settled()
+	return user{v, b}
+}
+
+// begin sends a request.
+func (u user) begin(op byte, args ...uint64) (id uint64) {
+	u.b.t.Helper()
+	return u.Ask(u.b.id, op, numbers(args...))
+}
+
+// end waits for its answer, and gives its numbers.
+func (u user) end(id uint64) string {
+	u.b.t.Helper()
+	return said(u.Reply(id))
+}
+
+// ask is both.
+func (u user) ask(op byte, args ...uint64) string {
+	u.b.t.Helper()
+	return u.end(u.begin(op, args...))
+}
+
+// tell sends a request that is not answered, and waits until it was heard.
+func (u user) tell(op byte, args ...uint64) {
+	u.b.t.Helper()
+	u.Tell(u.b.id, op, numbers(args...))
+	u.Settled()
+}
+
+// said is the numbers of an answer, or the code and text of a refusal.
+func said(r hometest.Reply) string {
+	if r.Code != 0 {
+		return fmt.Sprint("refused ", r.Code, " ", string(r.Args))
+	}
+	args := wire.Reader{B: r.Args}
+	var ns []string
+	for len(args.B) > 0 {
+		ns = append(ns, fmt.Sprint(args.Uvarint()))
+	}
+	return strings.Join(ns, " ")
+}
+
+// eventually polls: a home sees some time later that a process has gone.
+func eventually(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "it does not happen")
+	}
+}
+
+func word(s string, refs ...home.Ref) home.Value {
+	return home.Value{Frames: [][]byte{[]byte(s)}, Refs: refs}
+}
+
+func TestMakeRefuses(t *testing.T) {
+	t.Parallel()
+	for kind, args := range map[string][]byte{"pot": nil, managed.KindSemaphore: {1}, managed.KindBarrier: nil, managed.KindLock: {1}, managed.KindQueue: nil} {
+		_, err := managed.Make(nil, kind, args, nil)
+		require.ErrorContains(t, err, kind)
+	}
+}
+
+// Requests that no Fiber sends, and those to an object of another sort, are
+// refused, and change nothing.
+func TestMalformedRequests(t *testing.T) {
+	for _, kind := range []string{managed.KindDict, managed.KindList, managed.KindLock, managed.KindRLock, managed.KindSemaphore,
+		managed.KindEvent, managed.KindBarrier} {
+		t.Run(kind, func(t *testing.T) {
+			args := map[string][]uint64{managed.KindSemaphore: {1, 0}, managed.KindBarrier: {2}}[kind]
+			b := newBed(t, kind, args...)
+			u := b.user()
+			own := map[string]byte{managed.KindDict: managed.DictGet, managed.KindList: managed.ListGet, managed.KindLock: managed.LockAcquire,
+				managed.KindRLock: managed.LockAcquire, managed.KindSemaphore: managed.SemaphoreAcquire, managed.KindEvent: managed.EventSet,
+				managed.KindBarrier: managed.BarrierWait}[kind]
+			refused := 0
+			for op := range 256 {
+				if byte(op)&^0xf == own&^0xf {
+					continue // its own
+				}
+				reply := u.Reply(u.Ask(b.id, byte(op), numbers(0, 0, 0)))
+				require.NotZero(t, reply.Code, "operation %d", op)
+				refused++
+			}
+			require.Equal(t, 240, refused)
+			if kind == managed.KindDict || kind == managed.KindList {
+				for op := own; op < own+13; op++ {
+					for _, args := range [][]byte{nil, {0x80}, numbers(1 << 62), numbers(3, 0), numbers(0, 0, 1, 1<<40), []byte(strings.Repeat("\xff", 40))} {
+						u.Reply(u.Ask(b.id, op, args, []byte("x"))) // whatever it says, it lives
+					}
+				}
+			}
+			if kind == managed.KindLock { // no condition goes with it
+				require.Contains(t, u.ask(managed.LockCondition), "malformed")
+			}
+		})
+	}
+}
+
+func TestPack(t *testing.T) {
+	t.Parallel()
+	ref := home.Ref{Endpoint: "unix:/x", Process: "P", Object: 7}
+	for _, values := range [][]home.Value{
+		nil,
+		{word("a")},
+		{word("a", ref, ref)},
+		{{Frames: [][]byte{{1}, {2, 3}}}},
+		{word("a"), word(""), {Frames: [][]byte{{1}, {2, 3}, {}}, Refs: []home.Ref{ref}}},
+	} {
+		args, frames := managed.Pack(numbers(5), values...)
+		if len(values) > 1 {
+			require.Len(t, frames, 1)
+		}
+		in := wire.Reader{B: args}
+		require.Equal(t, uint64(5), in.Uvarint())
+		got, err := managed.Unpack(&in, frames)
+		require.NoError(t, err)
+		require.Empty(t, in.B)
+		require.Len(t, got, len(values))
+		for i, v := range values {
+			require.Equal(t, v.Refs, got[i].Refs)
+			require.True(t, slices.EqualFunc(v.Frames, got[i].Frames, slices.Equal[[]byte]))
+		}
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	args, frames := managed.Pack(nil, word("abc"), home.Value{Frames: [][]byte{{1}, {2}}, Refs: []home.Ref{{Endpoint: "e", Process: "p", Object: 1}}})
+	f.Add(args, frames[0])
+	f.Add(numbers(1<<60), []byte{})
+	f.Add(numbers(2, 0, 1, 1, 0, 1<<61), []byte("x"))
+	f.Fuzz(func(t *testing.T, args, frame []byte) {
+		values, err := managed.Unpack(&wire.Reader{B: args}, [][]byte{frame})
+		total := 0
+		for _, v := range values {
+			for _, f := range v.Frames {
+				total += len(f)
+			}
+		}
+		if err == nil && total > len(frame) {
+			t.Fatal("more bytes than came")
+		}
+	})
+}
+
+// The objects named in values live as long as these are kept.
+func TestNamesInValues(t *testing.T) {
+	b := newBed(t, managed.KindDict)
+	u := b.user()
+	made := func() home.Ref {
+		o, err := managed.Make(b.h, managed.KindEvent, nil, nil)
+		require.NoError(t, err)
+		ref, err := b.h.Make(o, false)
+		require.NoError(t, err)
+		return ref
+	}
+	holders := func(ref home.Ref) int { return len(b.h.Holders(ref.Object)) }
+	send := func(op byte, args []byte, values ...home.Value) string {
+		args, frames := managed.Pack(args, values...)
+		r := u.Reply(u.Ask(b.id, op, args, frames...))
+		u.Settled() // what was freed is let go of after the answer
+		if r.Code != 0 {
+			return said(r)
+		}
+		return ""
+	}
+	a, c, key := made(), made(), made()
+	require.Empty(t, send(managed.DictSet, nil, word("k", key), word("v", a)))
+	require.Equal(t, []int{1, 0, 1}, []int{holders(a), holders(c), holders(key)})
+	require.Empty(t, send(managed.DictSet, nil, word("k", key), word("w", c)))
+	require.Equal(t, []int{0, 1, 1}, []int{holders(a), holders(c), holders(key)})
+	require.Empty(t, send(managed.DictSwap, nil, word("k"), word("nothing"), word("v", a)))
+	require.Equal(t, []int{0, 1, 1}, []int{holders(a), holders(c), holders(key)}, "what was not set is not held")
+	require.Empty(t, send(managed.DictPop, nil, word("k")))
+	require.Equal(t, []int{0, 0, 0}, []int{holders(a), holders(c), holders(key)})
+	require.Empty(t, send(managed.DictSet, nil, word("k", key), word("v", a), word("l"), word("v", a)))
+	require.Empty(t, send(managed.DictDelete, nil, word("k")))
+	require.Equal(t, []int{1, 0}, []int{holders(a), holders(key)}, "another value names it")
+	require.Empty(t, send(managed.DictClear, nil))
+	require.Zero(t, holders(a))
+
+	// One that names itself, and what is left at the end.
+	self := home.Ref{Endpoint: a.Endpoint, Process: a.Process, Object: b.id}
+	require.Empty(t, send(managed.DictSet, nil, word("me"), word("v", self, a)))
+	require.Empty(t, send(managed.DictSet, nil, word("me"), word("v", a)))
+	require.Equal(t, 1, holders(a))
+	b.h.Remove(b.id)
+	require.Zero(t, holders(a))
+	require.Contains(t, send(managed.DictLen, nil), fmt.Sprint("refused ", home.Gone))
+
+	l := &bed{t, b.run, b.h, 0}
+	o, err := managed.Make(b.h, managed.KindList, nil, []home.Value{word("a", a)})
+	require.NoError(t, err)
+	ref, err := b.h.Make(o, true)
+	require.NoError(t, err)
+	l.id = ref.Object
+	b = l
+	u = b.user()
+	require.Equal(t, 1, holders(a))
+	require.Empty(t, send(managed.ListSet, numbers(0), word("c", c)))
+	require.Equal(t, []int{0, 1}, []int{holders(a), holders(c)})
+	require.Contains(t, send(managed.ListSet, numbers(1), word("a", a)), "no index 1")
+	require.Empty(t, send(managed.ListInsert, numbers(0), word("a", a)))
+	require.Empty(t, send(managed.ListPop, numbers(1)))
+	require.Equal(t, []int{1, 0}, []int{holders(a), holders(c)})
+	b.h.Remove(b.id)
+	require.Zero(t, holders(a))
+}
+
+// Who waits at an object that is dropped is told.
+func TestDropTellsWhoWaits(t *testing.T) {
+	for kind, wait := range map[string]func(user) uint64{
+		managed.KindEvent:     func(u user) uint64 { return u.begin(managed.EventWait) },
+		managed.KindBarrier:   func(u user) uint64 { return u.begin(managed.BarrierWait) },
+		managed.KindSemaphore: func(u user) uint64 { return u.begin(managed.SemaphoreAcquire, 1) },
+		managed.KindLock: func(u user) uint64 {
+			u.ask(managed.LockAcquire, 1)
+			return u.begin(managed.LockAcquire, 2)
+		},
+		managed.KindRLock: func(u user) uint64 {
+			u.ask(managed.LockAcquire, 1)
+			return u.begin(managed.LockWait, 1, 1, 1)
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			b := newBed(t, kind, map[string][]uint64{managed.KindSemaphore: {0, 0}, managed.KindBarrier: {2}}[kind]...)
+			u := b.user()
+			id := wait(u)
+			u.Silent()
+			b.h.Remove(b.id)
+			require.Equal(t, byte(home.Gone), u.Reply(id).Code)
+		})
+	}
+}

@@ -1,0 +1,268 @@
+// Package manager is the manager's side of managed objects: it makes them, and
+// runs the methods of those that are of the user's own types.
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// The operations of a Service and of the objects that it makes.
+const (
+	New  byte = iota // an object of a registered type; the answer names it
+	Make             // one of Fiber's own; the answer names it
+	Call             // of a method
+)
+
+// Failed is the code of a refusal whose text is an encoded wire.Error.
+const Failed = home.OwnCodes
+
+// Type is a registered type of managed objects.
+type Type struct {
+	Recv       string // the Go type, which methods name as well
+	Concurrent bool   // its methods may be called from many goroutines at once
+	New        func(ctx context.Context, in [][]byte) (any, error)
+}
+
+// Method is a registered method.
+type Method struct {
+	Recv string
+	Call func(ctx context.Context, object any, in [][]byte) ([][]byte, error)
+}
+
+// Options is what a service needs of the typed edge.
+type Options struct {
+	Error func(fn string, err error) *wire.Error
+	Panic func(fn string, value any, stack []byte) *wire.Error
+	// Fits says why a result is too large for a message.
+	Fits func(frames [][]byte) error
+	// Log tells what nobody waits for: an object's Close that failed.
+	Log func(name string, failure *wire.Error)
+	// Make makes an object of Fiber's own.
+	Make func(h *home.Home, kind string, args []byte, values []home.Value) (home.Object, error)
+}
+
+// Service is the home.Object that makes objects in its process.
+type Service struct {
+	home *home.Home
+	opts Options
+	ctx  context.Context
+	stop context.CancelFunc
+
+	mu      sync.Mutex
+	ended   bool
+	given   map[*home.Request]context.CancelFunc // of constructors that run
+	objects map[*instance]struct{}               // that are not done with
+	idle    chan struct{}                        // closed when there are none of both any more; nil until somebody waits
+}
+
+// NewService makes a service. Methods' contexts end with ctx.
+func NewService(ctx context.Context, h *home.Home, opts Options) *Service {
+	s := &Service{home: h, opts: opts, given: map[*home.Request]context.CancelFunc{}, objects: map[*instance]struct{}{}}
+	s.ctx, s.stop = context.WithCancel(ctx)
+	return s
+}
+
+// Serve takes a request.
+func (s *Service) Serve(r *home.Request) {
+	args := wire.Reader{B: r.Args}
+	name := args.String()
+	if args.Err != nil {
+		r.Malformed()
+		return
+	}
+	switch r.Op {
+	case New:
+		t, ok := registry.Find(registry.Type, name).(*Type)
+		if !ok {
+			r.Fail(home.Unknown, fmt.Sprintf("type %q is not registered in the manager's process", name))
+			return
+		}
+		ctx, cancel := context.WithCancel(s.ctx)
+		if !s.enter(r, cancel) {
+			cancel()
+			r.Fail(home.Gone, "")
+			return
+		}
+		go s.make(ctx, cancel, r, name, t)
+	case Make:
+		values, err := home.UnpackValues(&args, r.Value)
+		if err != nil {
+			r.Malformed()
+			return
+		}
+		o, err := s.opts.Make(s.home, name, args.B, values)
+		if err != nil {
+			r.Fail(home.Unknown, err.Error())
+			return
+		}
+		s.name(r, o)
+	default:
+		r.Malformed()
+	}
+}
+
+// enter makes a constructor a running one, unless the service has ended.
+func (s *Service) enter(r *home.Request, cancel context.CancelFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.given[r] = cancel
+	}
+	return !s.ended
+}
+
+// make runs a type's constructor.
+func (s *Service) make(ctx context.Context, cancel context.CancelFunc, r *home.Request, name string, t *Type) {
+	var object any
+	failure := s.guard(name, func() (err error) {
+		object, err = t.New(ctx, r.Value)
+		return err
+	})
+	var o *instance
+	s.mu.Lock()
+	ended := s.ended
+	delete(s.given, r)
+	if failure == nil {
+		o = &instance{service: s, typ: t, name: name, object: object}
+		s.objects[o] = struct{}{}
+	}
+	s.rest()
+	s.mu.Unlock()
+	cancel()
+	switch {
+	case failure != nil && failure.Canceled && ended:
+		r.Fail(home.Gone, "")
+	case failure != nil:
+		fail(r, failure)
+	case ended:
+		o.Drop()
+		r.Fail(home.Gone, "")
+	case !r.Wanted():
+		o.Drop()
+	default:
+		s.name(r, o)
+	}
+}
+
+// name makes an object known and answers with its name.
+func (s *Service) name(r *home.Request, o home.Object) {
+	ref, err := s.home.Make(o, false)
+	if err != nil {
+		o.Drop()
+		r.Fail(home.Gone, "") // the manager ends
+		return
+	}
+	r.Reply(wire.AppendUvarint(nil, ref.Object), nil)
+}
+
+// GiveUp ends a constructor's context.
+func (s *Service) GiveUp(r *home.Request) {
+	s.mu.Lock()
+	cancel := s.given[r]
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	r.Fail(home.GivenUp, "")
+}
+
+// Left has nothing to do: a manager lives until it is closed.
+func (s *Service) Left(*home.Peer, bool) {}
+
+// Drop has nothing to do: see End.
+func (s *Service) Drop() {}
+
+// End ends the contexts of all that runs, and returns when it has, and the
+// objects are closed, or when ctx ends. No call begins any more.
+func (s *Service) End(ctx context.Context) {
+	s.mu.Lock()
+	s.ended = true
+	var objects []*instance
+	for o := range s.objects {
+		objects = append(objects, o)
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+		s.rest()
+	}
+	s.mu.Unlock()
+	for _, o := range objects {
+		o.Drop()
+	}
+	s.stop()
+	select {
+	case <-s.idle:
+	case <-ctx.Done():
+	}
+}
+
+// done tells that an object is done with.
+func (s *Service) done(o *instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, o)
+	s.rest()
+}
+
+// rest tells End that nothing is left. The lock is held.
+func (s *Service) rest() {
+	if s.idle != nil && len(s.given) == 0 && len(s.objects) == 0 {
+		select {
+		case <-s.idle:
+		default:
+			close(s.idle)
+		}
+	}
+}
+
+var errGoexit = errors.New("the function called runtime.Goexit")
+
+// guard calls a function of the user's.
+func (s *Service) guard(name string, call func() error) (failure *wire.Error) {
+	done := make(chan struct{})
+	go func() { // a Goexit ends this goroutine alone
+		defer close(done)
+		returned := false
+		defer func() {
+			if value := recover(); value != nil {
+				failure = s.opts.Panic(name, value, debug.Stack())
+			} else if !returned {
+				failure = s.opts.Error(name, errGoexit)
+			}
+		}()
+		err := call()
+		returned = true
+		if err != nil {
+			failure = s.opts.Error(name, err)
+		}
+	}()
+	<-done
+	return failure
+}
+
+func fail(r *home.Request, failure *wire.Error) {
+	frames, err := codec.Marshal(failure)
+	if err != nil || len(frames) != 1 {
+		r.Fail(home.Unknown, failure.Message)
+		return
+	}
+	r.Fail(Failed, string(frames[0]))
+}
+
+// Failure reads the text of a refusal of code Failed.
+func Failure(text string) *wire.Error {
+	failure := new(wire.Error)
+	if err := codec.Unmarshal([][]byte{[]byte(text)}, failure); err != nil {
+		failure.Message = text
+	}
+	return failure
+}

@@ -1,0 +1,21 @@
+package pipe
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/fiber-go/fiber/internal/home"
+)
+
+func TestMain(m *testing.M) {
+	home.Grace = 100 * time.Millisecond
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		os.Stderr.WriteString("leak: " + err.Error() + "\n")
+		code = 1
+	}
+	os.Exit(code)
+}

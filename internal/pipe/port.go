@@ -1,0 +1,354 @@
+package pipe
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// The window: a sender waits while so many items, or bytes, are not read. A
+// reader says what it has read when it is so much.
+const (
+	windowItems = 256
+	windowBytes = 1 << 20
+	tellItems   = windowItems / 4
+	tellBytes   = windowBytes / 4
+)
+
+// What a Port gives when the end cannot be used.
+var (
+	ErrGone  = errors.New("fiber: this end of the pipe was closed, or is another process's now")
+	ErrEnded = errors.New("fiber: the other end of the pipe was closed, or its process has ended")
+)
+
+// Port is an end of a pipe as a process uses it that owns it, or claims it.
+type Port struct {
+	home *home.Home
+	ref  home.Ref
+
+	claimed chan struct{} // closed when it is known whose the end is
+	over    chan struct{} // closed when nothing comes any more
+	arrived chan struct{} // has one in it when items may have come
+	room    chan struct{} // and here, when there may be room for one to be sent
+
+	mu     sync.Mutex
+	gen    uint64 // 0 until it is claimed
+	gone   bool   // it is not used here any more
+	ended  bool   // the other end is gone
+	word   byte   // the last word, when there is one to say
+	said   bool   // it was said, or nobody hears it
+	busy   int    // messages of this generation that are being sent
+	items  deque  // what has come
+	read   int    // items read that the home was not told of
+	bytes  int    // their size
+	out    int    // items sent and not known to be read
+	outLen int    // their size
+}
+
+func newPort(h *home.Home, ref home.Ref) *Port {
+	p := &Port{home: h, ref: ref, claimed: make(chan struct{}), over: make(chan struct{}),
+		arrived: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	p.watch()
+	return p
+}
+
+// Claim makes an end one of this process's whose name, with its generation,
+// has come here. It does not wait.
+func Claim(h *home.Home, ref home.Ref, gen uint64) *Port {
+	p := newPort(h, ref)
+	go func() {
+		if _, err := h.Begin(context.Background(), ref, claim, binary.AppendUvarint(nil, gen), nil, p.answered); err != nil {
+			p.answered(home.Answer{}, err)
+		}
+	}()
+	return p
+}
+
+// answered takes the answer to the claim.
+func (p *Port) answered(a home.Answer, err error) {
+	args := wire.Reader{B: a.Args}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer close(p.claimed)
+	if err == nil {
+		p.gen, p.out, p.outLen = args.Uvarint(), args.Int(), args.Int()
+		err = args.Err
+	}
+	if err == nil {
+		if p.gone {
+			go p.conclude()
+		}
+		return
+	}
+	if refusal := (*home.Refusal)(nil); errors.As(err, &refusal) {
+		p.gone = true
+	}
+	p.silence()
+}
+
+// silence ends a port whose home is gone, or does not know it. The lock is
+// held.
+func (p *Port) silence() {
+	p.said = true
+	p.end()
+	p.unwatch()
+}
+
+func (p *Port) end() {
+	if !p.ended {
+		p.ended = true
+		p.finish()
+	}
+}
+
+// finish closes over, once.
+func (p *Port) finish() {
+	select {
+	case <-p.over:
+	default:
+		close(p.over)
+	}
+}
+
+// Ref names the end.
+func (p *Port) Ref() home.Ref { return p.ref }
+
+// Send sends an item to the other end, and waits while the window is full. It
+// returns when the item is in the socket. The error is ErrGone, ErrEnded, the
+// ctx's, or a *transport.SizeError.
+func (p *Port) Send(ctx context.Context, v home.Value) error {
+	size := v.Size()
+	p.mu.Lock()
+	for waited := false; ; waited = true {
+		switch {
+		case p.gone:
+			p.mu.Unlock()
+			return ErrGone
+		case p.ended:
+			p.mu.Unlock()
+			return ErrEnded
+		case ctx.Err() != nil:
+			p.mu.Unlock()
+			return ctx.Err()
+		}
+		if p.gen > 0 && p.open() {
+			p.out++
+			p.outLen += size
+			p.busy++
+			if waited && p.open() {
+				signal(p.room) // for somebody else
+			}
+			break
+		}
+		p.wait(ctx, p.room)
+	}
+	args := binary.AppendUvarint(nil, p.gen)
+	p.mu.Unlock()
+	args, frames := home.PackValues(args, v)
+	err := p.home.Send(ctx, p.ref, send, args, frames)
+	p.mu.Lock()
+	if err != nil {
+		p.out--
+		p.outLen -= size
+		signal(p.room)
+	}
+	p.done()
+	return err
+}
+
+func (p *Port) open() bool { return p.out < windowItems && p.outLen < windowBytes }
+
+// Recv waits for an item from the other end. The error is ErrGone, io.EOF when
+// the other end is gone and all that was sent was read, or the ctx's.
+func (p *Port) Recv(ctx context.Context) (home.Value, error) {
+	p.mu.Lock()
+	for {
+		switch {
+		case p.gone:
+			p.mu.Unlock()
+			return home.Value{}, ErrGone
+		case p.items.len() > 0 && ctx.Err() == nil:
+			v := p.items.pop()
+			p.read++
+			p.bytes += v.Size()
+			if p.items.len() > 0 {
+				signal(p.arrived) // for somebody else
+			}
+			p.tell()
+			return v, nil
+		case ctx.Err() != nil:
+			p.mu.Unlock()
+			return home.Value{}, ctx.Err()
+		case p.ended:
+			p.mu.Unlock()
+			return home.Value{}, io.EOF
+		}
+		p.wait(ctx, p.arrived)
+	}
+}
+
+// tell tells the home what was read, when it is worth it. It is called with
+// the lock held and returns without it.
+func (p *Port) tell() {
+	if p.said || p.read < tellItems && p.bytes < tellBytes {
+		p.mu.Unlock()
+		return
+	}
+	args := binary.AppendUvarint(binary.AppendUvarint(nil, p.gen), uint64(p.read))
+	p.read, p.bytes = 0, 0
+	p.busy++
+	p.mu.Unlock()
+	p.home.Post(p.ref, read, args)
+	p.mu.Lock()
+	p.done()
+}
+
+// wait waits for a signal, an end of the port, or of ctx; while the claim is
+// not answered, for that. It is called with the lock held and returns with it.
+func (p *Port) wait(ctx context.Context, ready chan struct{}) {
+	claimed := p.claimed
+	if p.gen > 0 {
+		claimed = nil
+	}
+	p.mu.Unlock()
+	select {
+	case <-ready:
+	case <-claimed:
+	case <-p.over:
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// done ends a message that was being sent. It is called with the lock held and
+// returns without it.
+func (p *Port) done() {
+	p.busy--
+	last := p.gone && p.busy == 0
+	p.mu.Unlock()
+	if last {
+		p.conclude()
+	}
+}
+
+// quit ends the use of the end here; word is the last word. It does nothing
+// the second time.
+func (p *Port) quit(word byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone {
+		return
+	}
+	p.gone, p.word = true, word
+	p.items = deque{}
+	p.finish()
+}
+
+// conclude says the last word, when nothing else is being said.
+func (p *Port) conclude() {
+	p.mu.Lock()
+	if !p.gone || p.said || p.gen == 0 || p.busy > 0 {
+		p.mu.Unlock()
+		return
+	}
+	p.said = true
+	args := binary.AppendUvarint(binary.AppendUvarint(nil, p.gen), uint64(p.read))
+	p.unwatch()
+	p.mu.Unlock()
+	p.home.Post(p.ref, p.word, args)
+}
+
+// Close ends the pipe from this end.
+func (p *Port) Close() {
+	p.quit(closeEnd)
+	p.conclude()
+}
+
+// Leave ends the use of the end here. If its name was sent to somebody it is
+// theirs from now on, else it is closed.
+func (p *Port) Leave() {
+	p.quit(leave)
+	p.conclude()
+}
+
+// Depart tells the home that the end's name is about to be sent to somebody,
+// and gives its generation. While the end is being claimed it waits.
+func (p *Port) Depart() (gen uint64, err error) {
+	<-p.claimed
+	p.mu.Lock()
+	if p.gone || p.gen == 0 {
+		p.mu.Unlock()
+		return 0, ErrGone
+	}
+	p.busy++
+	gen = p.gen
+	args := binary.AppendUvarint(binary.AppendUvarint(nil, gen), uint64(p.read))
+	p.read, p.bytes = 0, 0
+	p.mu.Unlock()
+	p.home.Post(p.ref, depart, args)
+	p.mu.Lock()
+	p.done()
+	return gen, nil
+}
+
+// Stay takes a Depart back, if the end is still this process's.
+func (p *Port) Stay() { p.post(stay) }
+
+// Orphan closes the end if it was not claimed since it left here.
+func (p *Port) Orphan() { p.post(orphan) }
+
+func (p *Port) post(op byte) {
+	p.mu.Lock()
+	gen := p.gen
+	p.mu.Unlock()
+	p.home.Post(p.ref, op, binary.AppendUvarint(nil, gen))
+}
+
+// notice takes what the home tells. The home's lock on the pipe may be held.
+func (p *Port) notice(op byte, b []byte, frames [][]byte) {
+	args := wire.Reader{B: b}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if op == home.NoticeLost {
+		p.silence()
+		return
+	}
+	if gen := args.Uvarint(); gen != p.gen || p.said {
+		return
+	}
+	switch op {
+	case item:
+		values, err := home.UnpackValues(&args, frames)
+		if err == nil && !p.gone {
+			for _, v := range values {
+				p.items.push(v)
+			}
+			signal(p.arrived)
+		}
+	case room:
+		p.out -= args.Int()
+		p.outLen -= args.Int()
+		signal(p.room)
+	case ended:
+		p.end()
+	case moved:
+		if !p.gone {
+			p.gone, p.word = true, leave
+			p.items = deque{}
+			p.finish()
+		}
+		go p.conclude()
+	}
+}

@@ -1,0 +1,298 @@
+// Package queue is the home's side of queues: items in the order in which they
+// were put, who waits for them, and who was handed which.
+//
+// An item that was handed out belongs to the queue until its receiver has said
+// that it has it. Until then it goes back to the front when the receiver dies
+// or does not want it any more.
+package queue
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// The operations.
+const (
+	Put   byte = iota // values; the answer comes when all of them are in
+	Get               // at most so many items; the answer is a delivery and the items
+	Taken             // a delivery has arrived
+	Back              // a delivery is not wanted
+	Len               // how many items are in it
+	Close             // nobody puts or gets any more
+	Done              // so many items are dealt with
+	Join              // wait until all items are dealt with; how many never will be, since who got them died
+)
+
+// The codes of refusals.
+const (
+	Closed   = home.OwnCodes + iota // the queue was closed
+	TooOften                        // more items were dealt with than were put
+)
+
+// Queue is a home.Object.
+type Queue struct {
+	home     *home.Home
+	capacity int // 0: none
+
+	mu      sync.Mutex
+	closed  bool
+	items   deque
+	getters []getter
+	putters []putter
+	joiners []*home.Request
+	undone  int                // items put and not dealt with
+	owed    map[*home.Peer]int // of these, what processes have got
+	lost    int                // owed by processes that died, since somebody joined
+	last    uint64
+	out     map[uint64]delivery
+}
+
+// getter waits for at most max items, putter for room for its items.
+type getter struct {
+	r   *home.Request
+	max int
+}
+
+type putter struct {
+	r     *home.Request
+	items []home.Value
+	done  int // how many of them are in
+}
+
+// delivery is items that were handed out and not acknowledged.
+type delivery struct {
+	to    *home.Peer
+	items []home.Value
+}
+
+// New makes a queue, with room for so many items, 0 for any number.
+func New(h *home.Home, capacity int) *Queue {
+	return &Queue{home: h, capacity: capacity, owed: map[*home.Peer]int{}, out: map[uint64]delivery{}}
+}
+
+// Serve takes a request.
+func (q *Queue) Serve(r *home.Request) {
+	args := wire.Reader{B: r.Args}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch r.Op {
+	case Put:
+		items, err := home.UnpackValues(&args, r.Value)
+		if err != nil {
+			r.Malformed()
+			return
+		}
+		if q.closed {
+			r.Fail(Closed, "")
+			return
+		}
+		for _, v := range items {
+			q.home.HoldRefs(v)
+		}
+		q.putters = append(q.putters, putter{r: r, items: items})
+		q.move()
+	case Get:
+		limit := args.Int()
+		if args.Err != nil || limit < 1 {
+			r.Malformed()
+			return
+		}
+		if q.closed {
+			r.Fail(Closed, "")
+			return
+		}
+		q.getters = append(q.getters, getter{r, limit})
+		q.move()
+	case Taken, Back:
+		q.settle(args.Uvarint(), r.Op == Taken)
+	case Len:
+		r.Reply(binary.AppendUvarint(nil, uint64(q.items.len())), nil)
+	case Close:
+		q.close()
+		r.Reply(nil, nil)
+	case Done:
+		n := args.Int()
+		switch {
+		case args.Err != nil:
+			r.Malformed()
+		case n > q.undone:
+			r.Fail(TooOften, "")
+		default:
+			q.undone -= n
+			q.owed[r.Peer] = max(0, q.owed[r.Peer]-n)
+			q.answerJoiners()
+			r.Reply(nil, nil)
+		}
+	case Join:
+		q.joiners = append(q.joiners, r)
+		q.answerJoiners()
+	default:
+		r.Malformed()
+	}
+}
+
+// move takes in what there is room for, and hands out what somebody waits
+// for, as far as both go. The lock is held.
+func (q *Queue) move() {
+	for {
+		moved := q.admit()
+		if q.deliver() || moved {
+			continue
+		}
+		return
+	}
+}
+
+func (q *Queue) admit() (moved bool) {
+	for len(q.putters) > 0 {
+		p := &q.putters[0]
+		n := len(p.items) - p.done
+		if q.capacity > 0 {
+			n = min(n, q.capacity-q.items.len())
+		}
+		if n > 0 {
+			q.items.push(p.items[p.done : p.done+n]...)
+			q.undone += n
+			p.done += n
+			moved = true
+		}
+		if p.done < len(p.items) {
+			return moved
+		}
+		p.r.Reply(nil, nil)
+		q.putters = slices.Delete(q.putters, 0, 1)
+	}
+	return moved
+}
+
+func (q *Queue) deliver() (moved bool) {
+	for len(q.getters) > 0 && q.items.len() > 0 {
+		g := q.getters[0]
+		q.getters = slices.Delete(q.getters, 0, 1)
+		if !g.r.Wanted() {
+			continue
+		}
+		items := q.items.front(g.max)
+		items = slices.Clone(items[:q.home.Fitting(items)])
+		q.items.drop(len(items))
+		q.last++
+		q.out[q.last] = delivery{g.r.Peer, items}
+		args, frames := home.PackValues(binary.AppendUvarint(nil, q.last), items...)
+		g.r.Reply(args, frames)
+		moved = true
+	}
+	return moved
+}
+
+// settle ends a delivery. The lock is held.
+func (q *Queue) settle(id uint64, taken bool) {
+	d, ok := q.out[id]
+	if !ok {
+		return
+	}
+	delete(q.out, id)
+	if taken {
+		q.owed[d.to] += len(d.items)
+		q.release(d.items)
+		return
+	}
+	q.items.unshift(d.items)
+	q.move()
+}
+
+// release lets go of the objects in items. The lock is held.
+func (q *Queue) release(items []home.Value) {
+	for _, v := range items {
+		q.home.ReleaseRefs(v)
+	}
+}
+
+// GiveUp takes a waiting request out.
+func (q *Queue) GiveUp(r *home.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.getters = slices.DeleteFunc(q.getters, func(g getter) bool { return g.r == r })
+	q.joiners = slices.DeleteFunc(q.joiners, func(j *home.Request) bool { return j == r })
+	for i, p := range q.putters {
+		if p.r == r {
+			q.release(p.items[p.done:])
+			q.putters = slices.Delete(q.putters, i, i+1)
+			if p.done > 0 {
+				q.move()
+			}
+			break
+		}
+	}
+	r.Fail(home.GivenUp, "")
+}
+
+// Left takes back what a process was handed and has not acknowledged. What it
+// has got and not dealt with, nobody ever will, if it died.
+func (q *Queue) Left(p *home.Peer, died bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	owed := min(q.owed[p], q.undone)
+	delete(q.owed, p)
+	if died && owed > 0 {
+		q.undone -= owed
+		q.lost += owed
+		q.answerJoiners()
+	}
+	var lost []uint64
+	for id, d := range q.out {
+		if d.to == p {
+			lost = append(lost, id)
+		}
+	}
+	slices.Sort(lost)
+	for _, id := range slices.Backward(lost) { // so that the oldest comes to the front
+		q.items.unshift(q.out[id].items)
+		delete(q.out, id)
+	}
+	q.move()
+}
+
+// Drop closes the queue.
+func (q *Queue) Drop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.close()
+}
+
+func (q *Queue) close() {
+	if q.closed {
+		return
+	}
+	q.closed = true
+	for _, g := range q.getters {
+		g.r.Fail(Closed, "")
+	}
+	for _, p := range q.putters {
+		q.release(p.items[p.done:])
+		p.r.Fail(Closed, "")
+	}
+	for _, j := range q.joiners {
+		j.Fail(Closed, "")
+	}
+	for _, d := range q.out {
+		q.release(d.items)
+	}
+	q.release(q.items.front(q.items.len()))
+	q.getters, q.putters, q.joiners, q.items, q.out = nil, nil, nil, deque{}, map[uint64]delivery{}
+}
+
+// answerJoiners lets go of those who wait for all items to be dealt with, if
+// they are. The lock is held.
+func (q *Queue) answerJoiners() {
+	if q.undone > 0 || len(q.joiners) == 0 {
+		return
+	}
+	for _, j := range q.joiners {
+		j.Reply(binary.AppendUvarint(nil, uint64(q.lost)), nil)
+	}
+	q.joiners, q.lost = nil, 0
+}

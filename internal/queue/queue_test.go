@@ -1,0 +1,316 @@
+package queue_test
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/home/hometest"
+	"github.com/fiber-go/fiber/internal/queue"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// bed is a queue whose items are words of one byte.
+type bed struct {
+	t   *testing.T
+	run *hometest.Run
+	h   *home.Home
+	id  uint64
+}
+
+func newBed(t *testing.T, capacity int) *bed {
+	t.Helper()
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h := run.Home("Home")
+	ref, err := h.Make(queue.New(h, capacity), true)
+	require.NoError(t, err)
+	return &bed{t, run, h, ref.Object}
+}
+
+// user is a process that uses it.
+func (b *bed) user() user {
+	b.t.Helper()
+	v := b.run.Visit(b.h)
+	v.Hold(b.id)
+	v.Settled()
+	return user{v, b}
+}
+
+type user struct {
+	*hometest.Visitor
+	b *bed
+}
+
+func number(n uint64) []byte { return binary.AppendUvarint(nil, n) }
+
+func (u user) put(items string) (id uint64) {
+	u.b.t.Helper()
+	var values []home.Value
+	for i := range items {
+		values = append(values, home.Value{Frames: [][]byte{{items[i]}}})
+	}
+	args, frames := home.PackValues(nil, values...)
+	return u.Ask(u.b.id, queue.Put, args, frames...)
+}
+
+// puts puts items and waits for the answer.
+func (u user) puts(items string) {
+	u.b.t.Helper()
+	require.Zero(u.b.t, u.Reply(u.put(items)).Code)
+}
+
+func (u user) get(n int) (id uint64) {
+	u.b.t.Helper()
+	return u.Ask(u.b.id, queue.Get, number(uint64(n)))
+}
+
+// got waits for a delivery.
+func (u user) got(id uint64) (delivery uint64, items string) {
+	u.b.t.Helper()
+	reply := u.Reply(id)
+	require.Zero(u.b.t, reply.Code)
+	args := wire.Reader{B: reply.Args}
+	delivery = args.Uvarint()
+	values, err := home.UnpackValues(&args, reply.Value)
+	require.NoError(u.b.t, err)
+	for _, v := range values {
+		items += string(v.Frames[0])
+	}
+	return delivery, items
+}
+
+// gets gets items and waits for the delivery.
+func (u user) gets(n int) (delivery uint64, items string) {
+	u.b.t.Helper()
+	return u.got(u.get(n))
+}
+
+func (u user) settle(op byte, delivery uint64) {
+	u.b.t.Helper()
+	u.Tell(u.b.id, op, number(delivery))
+}
+
+func (u user) len() int {
+	u.b.t.Helper()
+	reply := u.Reply(u.Ask(u.b.id, queue.Len, nil))
+	args := wire.Reader{B: reply.Args}
+	return args.Int()
+}
+
+// eventually polls the queue's length, which changes when a home has seen that
+// a process has gone.
+func (u user) eventually(n int) {
+	u.b.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); u.len() != n; time.Sleep(time.Millisecond) {
+		require.True(u.b.t, time.Now().Before(deadline), "%d items, not %d", u.len(), n)
+	}
+}
+
+// What a dead consumer was handed comes back in its order, before all others,
+// but not what it has acknowledged.
+func TestDeliveriesOfADeadConsumer(t *testing.T) {
+	for name, end := range map[string]func(user){
+		"dies":     func(u user) { u.Die() },
+		"ends":     func(u user) { u.Bye() },
+		"releases": func(u user) { u.Release(u.b.id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, 0)
+			u, other := b.user(), b.user()
+			other.puts("abcdefgh")
+			_, first := u.gets(1)
+			second, bc := u.gets(2)
+			_, third := u.gets(3)
+			require.Equal(t, "a bc def", first+" "+bc+" "+third)
+			u.settle(queue.Taken, second)
+			u.Settled()
+			end(u)
+			other.eventually(6)
+			_, items := other.gets(100)
+			require.Equal(t, "adefgh", items)
+		})
+	}
+}
+
+// A getter that waits gets what comes back.
+func TestWhatComesBackGoesToWhoWaits(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	u.puts("a")
+	u.gets(1)
+	waiting := other.get(1)
+	other.GiveUp(999) // of which nobody knows
+	u.Die()
+	_, items := other.got(waiting)
+	require.Equal(t, "a", items)
+}
+
+func TestDeliveryGivenBack(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	u.puts("abc")
+	id, _ := u.gets(2)
+	u.settle(queue.Back, id)
+	u.settle(queue.Back, id)
+	u.settle(queue.Taken, id)
+	u.settle(queue.Taken, 999)
+	_, items := u.gets(3)
+	require.Equal(t, "abc", items)
+}
+
+func TestGetterThatGaveUp(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	id := u.get(1)
+	u.GiveUp(id)
+	require.Equal(t, byte(home.GivenUp), u.Reply(id).Code)
+	u.puts("a")
+	require.Equal(t, 1, u.len(), "an item for somebody who gave up")
+	// One that gives up too late has got it, and only its Back gives it back.
+	id = u.get(1)
+	delivery, _ := u.got(id)
+	u.GiveUp(id)
+	u.Settled()
+	require.Zero(t, u.len())
+	u.settle(queue.Back, delivery)
+	require.Equal(t, 1, u.len())
+}
+
+// A dead process's waiting Get takes nothing.
+func TestGetterThatDied(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	u.get(1)
+	u.get(1)
+	u.Settled()
+	u.Die()
+	// The end of its connection may be seen after the items have come.
+	other.puts("ab")
+	other.eventually(2)
+}
+
+func TestPutterWaitsForRoom(t *testing.T) {
+	b := newBed(t, 2)
+	u, other := b.user(), b.user()
+	u.puts("ab")
+	long := u.put("cde")
+	u.Settled()
+	next := other.put("x")
+	other.Settled()
+	_, items := b.user().gets(1)
+	require.Equal(t, "a", items)
+	taker := b.user()
+	_, items = taker.gets(2)
+	require.Equal(t, "bc", items)
+	require.Zero(t, u.Reply(long).Code)
+	_, items = taker.gets(2)
+	require.Equal(t, "de", items, "who came later was first")
+	require.Zero(t, other.Reply(next).Code)
+}
+
+// Who gives up has put some of its items, and the others will not be.
+func TestPutterThatGaveUp(t *testing.T) {
+	b := newBed(t, 2)
+	u, other := b.user(), b.user()
+	long := u.put("abcde")
+	u.Settled()
+	next := other.put("x")
+	other.Settled()
+	u.GiveUp(long)
+	require.Equal(t, byte(home.GivenUp), u.Reply(long).Code)
+	_, items := u.gets(10)
+	require.Equal(t, "ab", items)
+	require.Zero(t, other.Reply(next).Code)
+	_, items = u.gets(10)
+	require.Equal(t, "x", items)
+}
+
+func TestCloseWithAllSortsOfWaiters(t *testing.T) {
+	b := newBed(t, 1)
+	putter, getter, joiner := b.user(), b.user(), b.user()
+	putter.puts("a")
+	delivery, _ := getter.gets(1)
+	putter.puts("b")
+	put := putter.put("c")
+	putter.Settled()
+	join := joiner.Ask(b.id, queue.Join, nil)
+	joiner.Settled()
+	closer := b.user()
+	for range 2 {
+		require.Zero(t, closer.Reply(closer.Ask(b.id, queue.Close, nil)).Code)
+	}
+	require.Equal(t, byte(queue.Closed), putter.Reply(put).Code)
+	require.Equal(t, byte(queue.Closed), joiner.Reply(join).Code)
+	require.Equal(t, byte(queue.Closed), getter.Reply(getter.get(1)).Code)
+	empty := &bed{t, b.run, b.h, 0}
+	ref, err := b.h.Make(queue.New(b.h, 0), true)
+	require.NoError(t, err)
+	empty.id = ref.Object
+	waits := empty.user()
+	waiting := waits.get(1)
+	waits.Settled()
+	b.h.Remove(empty.id)
+	require.Equal(t, byte(queue.Closed), waits.Reply(waiting).Code)
+	require.Equal(t, byte(queue.Closed), putter.Reply(putter.put("d")).Code)
+	getter.settle(queue.Back, delivery)
+	require.Zero(t, getter.len(), "a closed queue takes an item back")
+}
+
+// Messages that no Fiber sends are refused, and the connection lives on.
+func TestMalformedRequests(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	for _, m := range []struct {
+		op   byte
+		args []byte
+	}{{queue.Get, nil}, {queue.Get, number(0)}, {queue.Get, number(1 << 63)}, {queue.Put, nil}, {queue.Put, number(1)}, {queue.Put, number(1 << 40)}, {99, nil}} {
+		require.Equal(t, byte(home.Unknown), u.Reply(u.Ask(b.id, m.op, m.args)).Code, "operation %d", m.op)
+	}
+	args, frames := home.PackValues(nil, home.Value{Frames: [][]byte{{'a'}}})
+	require.Equal(t, byte(home.Unknown), u.Reply(u.Ask(b.id, queue.Put, args, append(frames, []byte("more"))...)).Code)
+	u.Tell(b.id, queue.Taken, nil)
+	u.Tell(b.id, queue.Get, number(1)) // that wants no answer
+	u.puts("a")
+	require.Equal(t, 1, u.len())
+}
+
+// As many items as fit a message go together.
+func TestDeliveryFitsAMessage(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	for range 4 {
+		args, frames := home.PackValues(nil, home.Value{Frames: [][]byte{make([]byte, 400<<10)}})
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, args, frames...)).Code)
+	}
+	_, items := u.gets(4)
+	require.Len(t, items, 2*400<<10)
+	require.Equal(t, 2, u.len())
+}
+
+// An item keeps what it names for as long as it is in the queue.
+func TestItemsHoldWhatTheyName(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	for _, name := range []string{"taken", "closed"} {
+		ref, err := b.h.Make(queue.New(b.h, 0), false)
+		require.NoError(t, err)
+		args, frames := home.PackValues(nil, home.Value{Frames: [][]byte{{'a'}}, Refs: []home.Ref{ref}})
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, args, frames...)).Code)
+		require.Len(t, b.h.Holders(ref.Object), 1, name)
+		delivery, _ := u.gets(1)
+		require.Len(t, b.h.Holders(ref.Object), 1, "it is only handed out")
+		u.settle(queue.Back, delivery)
+		delivery, _ = u.gets(1)
+		if name == "closed" {
+			require.Zero(t, u.Reply(u.Ask(b.id, queue.Close, nil)).Code)
+		} else {
+			u.settle(queue.Taken, delivery)
+			u.Settled()
+		}
+		require.Empty(t, b.h.Holders(ref.Object), name)
+	}
+}

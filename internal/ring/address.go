@@ -1,0 +1,30 @@
+package ring
+
+import (
+	"net"
+	"strings"
+)
+
+// address tells the IP and the network interface at which an endpoint of this
+// process is found: where it is on this machine only, the loopback's.
+func address(endpoint string) (ip, iface string) {
+	loopback := net.IPv4(127, 0, 0, 1)
+	want := loopback
+	if rest, ok := strings.CutPrefix(endpoint, "tls:"); ok {
+		if host, _, err := net.SplitHostPort(rest); err == nil {
+			if parsed := net.ParseIP(host); parsed != nil && !parsed.IsUnspecified() {
+				want = parsed
+			}
+		}
+	}
+	all, _ := net.Interfaces()
+	for _, i := range all {
+		addresses, _ := i.Addrs()
+		for _, a := range addresses {
+			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(want) {
+				return want.String(), i.Name
+			}
+		}
+	}
+	return want.String(), "lo"
+}

@@ -1,0 +1,118 @@
+package ring
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// Join tells the parent where this rank is found, waits until it knows where
+// all others are, and connects to both neighbours.
+func (n *Node) Join(ctx context.Context) error {
+	me := wire.Member{Rank: n.opts.Rank}
+	var listener *transport.Listener
+	if n.opts.Size > 1 {
+		var err error
+		if listener, err = n.opts.Listen(); err != nil {
+			return err
+		}
+		defer listener.Close()
+		me.Endpoint = listener.Endpoint()
+	}
+	var err error
+	if me.Port, n.releasePort, err = reservePort(); err != nil {
+		n.releasePort = func() {}
+		return err
+	}
+	me.IP, me.Interface = address(me.Endpoint)
+	if err := n.opts.Post(wire.MustPack(wire.KindMember, me)...); err != nil {
+		return err
+	}
+	select {
+	case n.Members = <-n.table:
+	case <-n.broken:
+		return n.failure()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if len(n.Members) != n.opts.Size {
+		return wire.ErrMalformed
+	}
+	if n.opts.Size == 1 {
+		n.Left.self, n.Right.self = n.Right, n.Left
+		return nil
+	}
+	if err := n.connect(ctx, listener); err != nil {
+		if failed := n.failure(); failed != nil {
+			return failed
+		}
+		return err
+	}
+	n.readers.Go(n.watchRight)
+	n.readers.Go(n.Left.take)
+	n.readers.Go(n.Right.take)
+	return nil
+}
+
+// connect makes two connections to each neighbour, one for collectives and one
+// for messages: it dials those to the right and accepts those from the left.
+func (n *Node) connect(ctx context.Context, listener *transport.Listener) error {
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	for _, messages := range []bool{false, true} {
+		c, err := n.opts.Dial(ctx, n.Members[n.Right.Rank].Endpoint)
+		if err != nil {
+			return fmt.Errorf("fiber: connecting to rank %d: %w", n.Right.Rank, err)
+		}
+		if err := n.own(c); err != nil {
+			return err
+		}
+		if err := c.Post(wire.MustPack(wire.KindMeet, wire.Meet{Ring: n.opts.Name, Rank: n.opts.Rank, Messages: messages})...); err != nil {
+			return fmt.Errorf("fiber: connecting to rank %d: %w", n.Right.Rank, err)
+		}
+		if messages {
+			n.Right.conn = c
+		} else {
+			n.out = c
+		}
+	}
+	for n.in == nil || n.Left.conn == nil {
+		c, err := listener.Accept()
+		if err != nil {
+			return fmt.Errorf("fiber: waiting for rank %d: %w", n.Left.Rank, err)
+		}
+		if err := n.own(c); err != nil {
+			return err
+		}
+		frames, err := c.Recv()
+		if err != nil {
+			return fmt.Errorf("fiber: waiting for rank %d: %w", n.Left.Rank, err)
+		}
+		var meet wire.Meet
+		if wire.KindOf(frames) != wire.KindMeet || wire.Unpack(frames, &meet) != nil || meet.Rank != n.Left.Rank || meet.Ring != n.opts.Name {
+			return fmt.Errorf("%w: %v instead of rank %d", wire.ErrMalformed, wire.KindOf(frames), n.Left.Rank)
+		}
+		if meet.Messages {
+			n.Left.conn = c
+		} else {
+			n.in = c
+		}
+	}
+	return nil
+}
+
+// watchRight reads what the right neighbour says about collectives: goodbye.
+func (n *Node) watchRight() {
+	defer close(n.rightEnded)
+	for {
+		frames, err := n.out.Recv()
+		if err != nil {
+			return
+		}
+		if wire.KindOf(frames) == wire.KindBye {
+			r := wire.Reader{B: frames[0][1:]}
+			n.rightLeft.Store(1 + r.Uvarint())
+		}
+	}
+}

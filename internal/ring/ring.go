@@ -1,0 +1,216 @@
+// Package ring runs the ranks of a ring and connects them to each other.
+//
+// In the parent, Run starts the processes and sees to it that the failure of
+// one ends the others. In each of them, a Node has the connections to the two
+// neighbours, and does collectives over them by the ring algorithm.
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/meta"
+)
+
+// Spec is a ring to run.
+type Spec struct {
+	Name      string
+	Size      int
+	Func      string // the registered ring function
+	Resources meta.Resources
+	Value     [][]byte // its encoded argument
+	Keep      any      // stays reachable until the ring has ended
+
+	Lost    func(*launch.Child) error // the error of a rank that ended without a word
+	Flatten func(error) *wire.Error   // makes an error ready to travel
+}
+
+// Failure is the rank that failed first, and how: a *wire.Error when it said
+// so itself.
+type Failure struct {
+	Rank int
+	Err  error
+}
+
+func (f *Failure) Error() string { return fmt.Sprintf("rank %d: %v", f.Rank, f.Err) }
+
+// run is a ring as its parent sees it.
+type run struct {
+	ctx        context.Context
+	spec       Spec
+	node       *launch.Node
+	stopStarts context.CancelFunc
+
+	mu       sync.Mutex
+	children []*launch.Child // by rank, nil before they are up
+	members  []*wire.Member
+	met      bool // all were told of all
+	failure  error
+	broken   chan struct{} // closed when failure is set
+}
+
+// Run runs a ring and returns when all its ranks have ended: nil when all
+// returned nil, ctx's error when that ended, or else a *Failure.
+func Run(ctx context.Context, node *launch.Node, spec Spec) error {
+	starts, stopStarts := context.WithCancel(ctx)
+	defer stopStarts()
+	r := &run{ctx: ctx, spec: spec, node: node, stopStarts: stopStarts, children: make([]*launch.Child, spec.Size),
+		members: make([]*wire.Member, spec.Size), broken: make(chan struct{})}
+	defer context.AfterFunc(ctx, func() { r.fail(-1, ctx.Err()) })()
+	done := make(chan struct{})
+	go r.endSoon(done)
+	var ranks sync.WaitGroup
+	for rank := range spec.Size {
+		ranks.Go(func() { r.rank(starts, rank) })
+	}
+	ranks.Wait()
+	close(done)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failure
+}
+
+// rank starts a rank and waits for its end.
+func (r *run) rank(ctx context.Context, rank int) {
+	child, err := r.node.Start(ctx, launch.Spec{Name: fmt.Sprintf("%s/rank-%d", r.spec.Name, rank), Resources: r.spec.Resources,
+		Assign: wire.Assign{Role: wire.RoleRing, Func: r.spec.Func, Rank: rank, Size: r.spec.Size},
+		Value:  r.spec.Value, Keep: r.spec.Keep,
+		Handle: func(kind wire.Kind, frames [][]byte) { r.handle(rank, kind, frames) }})
+	if err != nil {
+		r.fail(rank, err)
+		return
+	}
+	r.mu.Lock()
+	r.children[rank] = child
+	if r.failure != nil {
+		r.tell(child)
+	}
+	r.introduce()
+	r.mu.Unlock()
+	<-child.Done()
+	if exit := child.Exit(); !exit.Returned || exit.Code != 0 || exit.Signal != 0 {
+		r.fail(rank, r.spec.Lost(child))
+	}
+}
+
+// handle takes what a rank says.
+func (r *run) handle(rank int, kind wire.Kind, frames [][]byte) {
+	switch kind {
+	case wire.KindMember:
+		var m wire.Member
+		if err := wire.Unpack(frames, &m); err != nil {
+			r.fail(rank, err)
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		m.Rank = rank
+		r.members[rank] = &m
+		r.introduce()
+	case wire.KindBroken:
+		var b wire.Broken
+		if err := wire.Unpack(frames, &b); err != nil || b.Err == nil {
+			r.fail(rank, errors.Join(err, wire.ErrMalformed))
+			return
+		}
+		r.fail(rank, b.Err)
+	case wire.KindDone:
+		var d wire.Done
+		if err := wire.Unpack(frames, &d); err == nil && d.Err != nil {
+			r.fail(rank, d.Err)
+		}
+	default:
+		r.fail(rank, fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind))
+	}
+}
+
+// introduce tells all ranks of all, when all are there. The lock is held.
+func (r *run) introduce() {
+	if r.met || slices.Contains(r.members, nil) || slices.Contains(r.children, nil) {
+		return
+	}
+	r.met = true
+	all := make([]wire.Member, len(r.members))
+	for i, m := range r.members {
+		all[i] = *m
+		all[i].Name, all[i].Host, all[i].PID = r.children[i].Name(), r.children[i].Job().Host(), r.children[i].PID()
+	}
+	frames := wire.MustPack(wire.KindMembers, wire.Members{All: all})
+	for _, c := range r.children {
+		c.Post(frames...) // one that has gone is heard of elsewhere
+	}
+}
+
+// fail ends the ring. The first failure counts; others follow from it.
+func (r *run) fail(rank int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failure != nil {
+		return
+	}
+	if ended := r.ctx.Err(); ended != nil { // which the rank may have been told first
+		rank, err = -1, ended
+	}
+	r.failure = err
+	if rank >= 0 {
+		r.failure = &Failure{rank, err}
+	}
+	close(r.broken)
+	r.stopStarts()
+	for _, c := range r.children {
+		if c != nil {
+			r.tell(c)
+		}
+	}
+}
+
+// tell tells a rank of the failure. The lock is held.
+func (r *run) tell(c *launch.Child) {
+	b := wire.Broken{Rank: -1}
+	var failed *Failure
+	switch {
+	case !errors.As(r.failure, &failed):
+		b.Err = r.spec.Flatten(r.failure)
+	default:
+		b.Rank = failed.Rank
+		var ok bool
+		if b.Err, ok = failed.Err.(*wire.Error); !ok {
+			b.Err = r.spec.Flatten(failed.Err)
+		}
+	}
+	c.Post(wire.MustPack(wire.KindBroken, b)...)
+}
+
+// endSoon kills the ranks that go on for too long after a failure.
+func (r *run) endSoon(done chan struct{}) {
+	select {
+	case <-r.broken:
+	case <-done:
+		return
+	}
+	again := time.NewTimer(r.node.Config.CancelGrace)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+		case <-done:
+			return
+		}
+		r.mu.Lock()
+		for _, c := range r.children {
+			if c != nil {
+				c.Kill("its ring had failed, and it went on for longer than cancel_grace")
+			}
+		}
+		r.mu.Unlock()
+		again.Reset(killAgain) // for one that was being started
+	}
+}
+
+const killAgain = 100 * time.Millisecond

@@ -1,0 +1,122 @@
+package wire
+
+import "encoding/binary"
+
+// Visit is what a process says first to the home of an object.
+type Visit struct {
+	Name string
+	PID  int
+}
+
+// Request asks an object to do something. It is also the form of a give up, a
+// hold, a release and a notice, which use fewer of the fields.
+type Request struct {
+	ID     uint64 // 0 when no answer is wanted
+	Object uint64
+	Op     byte // what, in the object's own numbers
+	Args   []byte
+}
+
+// Pack makes a message of the kind; value is encoded values.
+func (r *Request) Pack(kind Kind, value [][]byte) [][]byte {
+	head := make([]byte, 0, 2+2*binary.MaxVarintLen64+len(r.Args))
+	head = append(head, byte(kind), r.Op)
+	head = binary.AppendUvarint(head, r.ID)
+	head = binary.AppendUvarint(head, r.Object)
+	return message(append(head, r.Args...), value)
+}
+
+// Unpack reads the message; the value is frames[1:].
+func (r *Request) Unpack(frames [][]byte) error {
+	if KindOf(frames) == 0 || len(frames[0]) < 2 {
+		return ErrMalformed
+	}
+	r.Op = frames[0][1]
+	in := Reader{B: frames[0][2:]}
+	r.ID, r.Object = in.Uvarint(), in.Uvarint()
+	r.Args = in.B
+	return in.Err
+}
+
+// Reply answers a request.
+type Reply struct {
+	ID   uint64
+	Code byte // 0 when it was done
+	Args []byte
+}
+
+// Pack makes the message; value is encoded values.
+func (r *Reply) Pack(value [][]byte) [][]byte {
+	head := make([]byte, 0, 2+binary.MaxVarintLen64+len(r.Args))
+	head = append(head, byte(KindReply), r.Code)
+	head = binary.AppendUvarint(head, r.ID)
+	return message(append(head, r.Args...), value)
+}
+
+// Unpack reads the message; the value is frames[1:].
+func (r *Reply) Unpack(frames [][]byte) error {
+	if KindOf(frames) != KindReply || len(frames[0]) < 2 {
+		return ErrMalformed
+	}
+	r.Code = frames[0][1]
+	in := Reader{B: frames[0][2:]}
+	r.ID = in.Uvarint()
+	r.Args = in.B
+	return in.Err
+}
+
+func message(head []byte, value [][]byte) [][]byte {
+	frames := make([][]byte, 1, 1+len(value))
+	frames[0] = head
+	return append(frames, value...)
+}
+
+// Reader takes numbers and strings off the front of B. After an error it gives
+// zeros.
+type Reader struct {
+	B   []byte
+	Err error
+}
+
+// Uvarint takes a number.
+func (r *Reader) Uvarint() uint64 {
+	v, n := binary.Uvarint(r.B)
+	if n <= 0 {
+		r.Err, r.B = ErrMalformed, nil
+		return 0
+	}
+	r.B = r.B[n:]
+	return v
+}
+
+// Int takes a number that fits an int.
+func (r *Reader) Int() int {
+	v := r.Uvarint()
+	if v > 1<<62 {
+		r.Err = ErrMalformed
+		return 0
+	}
+	return int(v)
+}
+
+// Bytes takes n bytes, of which there may be fewer.
+func (r *Reader) Bytes(n int) []byte {
+	if n < 0 || n > len(r.B) {
+		r.Err, r.B = ErrMalformed, nil
+		return nil
+	}
+	b := r.B[:n:n]
+	r.B = r.B[n:]
+	return b
+}
+
+// String takes a string that AppendString has written.
+func (r *Reader) String() string { return string(r.Bytes(r.Int())) }
+
+// AppendString writes a string with its length before it.
+func AppendString(b []byte, s string) []byte {
+	return append(AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// AppendUvarint writes a number.
+func AppendUvarint(b []byte, n uint64) []byte { return binary.AppendUvarint(b, n) }

@@ -1,0 +1,593 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/manager"
+	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/meta"
+)
+
+// Manager is a process in which objects live that other processes use: those
+// of the program's own types (New, Call) and Fiber's (NewDict, NewLock and so
+// on). It travels as (part of) an argument, so that other processes can make
+// objects in it, too. Its methods may be called from many goroutines.
+type Manager struct {
+	h     *handle
+	child *launch.Child // nil where it was not made
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// ManagerOption is an option of NewManager.
+type ManagerOption interface{ applyManager(*launch.Spec) error }
+
+type managerOption func(*launch.Spec) error
+
+func (f managerOption) applyManager(s *launch.Spec) error { return f(s) }
+
+// ManagerName names a manager's process. Defaults to Manager-1, Manager-2 and
+// so on.
+func ManagerName(name string) ManagerOption {
+	return managerOption(func(s *launch.Spec) error {
+		if strings.TrimSpace(name) == "" {
+			return errors.New("fiber: ManagerName: the name is empty")
+		}
+		s.Name = name
+		return nil
+	})
+}
+
+// ManagerMeta gives a manager's process resources.
+func ManagerMeta(m ...meta.Option) ManagerOption {
+	return managerOption(func(s *launch.Spec) error {
+		r, err := meta.Collect(m...)
+		if err != nil {
+			return fmt.Errorf("fiber: ManagerMeta: %w", err)
+		}
+		s.Resources = r
+		return nil
+	})
+}
+
+var managers atomic.Int64
+
+// NewManager starts a manager and returns when it is up. The error is a
+// *LaunchError, ErrNotInitialized, or the ctx's; ctx bounds the start alone.
+func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
+	proc, err := running()
+	if err != nil {
+		return nil, err
+	}
+	ready := make(chan managerReady, 1)
+	spec := launch.Spec{Name: fmt.Sprintf("Manager-%d", managers.Add(1)), Assign: wire.Assign{Role: wire.RoleManager},
+		Handle: func(kind wire.Kind, frames [][]byte) {
+			var up managerReady
+			if kind == wire.KindReady && wire.Unpack(frames, &up) == nil {
+				select {
+				case ready <- up:
+				default:
+				}
+			}
+		}}
+	for _, o := range opts {
+		if err := o.applyManager(&spec); err != nil {
+			return nil, err
+		}
+	}
+	child, err := proc.node.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case up := <-ready:
+		if up.Err != "" {
+			child.Kill("")
+			<-child.Done()
+			return nil, &LaunchError{Backend: proc.node.Backend.Name(), Job: spec.Name, Reason: up.Err}
+		}
+		proc.homes.Store(up.Ref.Endpoint, child)
+		return &Manager{h: proc.attach(up.Ref), child: child}, nil
+	case <-child.Done():
+		return nil, &LaunchError{Backend: proc.node.Backend.Name(), Job: spec.Name, Reason: "it ended before it was ready: " + child.Exit().String()}
+	case <-ctx.Done():
+		child.Kill("")
+		<-child.Done()
+		return nil, ctx.Err()
+	}
+}
+
+// managerReady is what a manager's process says first.
+type managerReady struct {
+	Ref home.Ref
+	Err string
+}
+
+// Close ends the manager's process and all objects in it: who uses them then
+// gets ErrClosed. Methods that run have their contexts cancelled; objects with
+// a Close method have it called. It returns when the process has ended, which
+// is after the configured grace at the latest. A second call does nothing, and
+// so does one in a process that did not make the manager.
+func (m *Manager) Close() error {
+	if m == nil || m.h == nil {
+		return fmt.Errorf("fiber: the manager: %w", errEmptyHandle)
+	}
+	if m.child == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	m.child.Stop()
+	grace := time.NewTimer(m.h.proc.node.Config.ShutdownGrace)
+	defer grace.Stop()
+	select {
+	case <-m.child.Done():
+	case <-grace.C:
+		m.child.Kill("")
+		<-m.child.Done()
+	}
+	m.h.proc.homes.Delete(m.h.ref.Endpoint)
+	return nil
+}
+
+// Name is the name of the manager's process.
+func (m *Manager) Name() string {
+	if m == nil || m.h == nil {
+		return ""
+	}
+	return m.h.ref.Process
+}
+
+// ID names the manager's process where it runs (see Process.ID), and PID is
+// its process id; "" and 0 in a process that did not make the manager.
+func (m *Manager) ID() string {
+	if m == nil || m.child == nil {
+		return ""
+	}
+	return m.child.Job().ID()
+}
+
+// PID is the manager's process id in its operating system; see ID.
+func (m *Manager) PID() int {
+	if m == nil || m.child == nil {
+		return 0
+	}
+	return m.child.PID()
+}
+
+// MarshalBinary gives the manager's name.
+func (m *Manager) MarshalBinary() ([]byte, error) {
+	if m == nil || m.h == nil {
+		return nil, fmt.Errorf("fiber: the manager: %w", errEmptyHandle)
+	}
+	return m.h.marshal()
+}
+
+// UnmarshalBinary attaches to the manager of a name.
+func (m *Manager) UnmarshalBinary(b []byte) error {
+	h, _, err := unmarshalHandle(b)
+	m.h = h
+	return err
+}
+
+// Travels tells the codec what travels with the manager.
+func (m *Manager) Travels() []any { return m.h.Travels() }
+
+// handle checks that the manager is one.
+func (m *Manager) handle() (*handle, error) {
+	if m == nil || m.h == nil {
+		return nil, fmt.Errorf("fiber: the manager: %w", errEmptyHandle)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, fmt.Errorf("fiber: the manager has ended: %w", ErrClosed)
+	}
+	return m.h, nil
+}
+
+// make makes an object of Fiber's own in the manager.
+func (m *Manager) make(ctx context.Context, kind string, args []byte, values ...home.Value) (*handle, error) {
+	h, err := m.handle()
+	if err != nil {
+		return nil, err
+	}
+	packed, frames := home.PackValues(nil, values...)
+	return h.create(ctx, manager.Make, kind, append(packed, args...), frames)
+}
+
+// create asks the manager that h names for an object.
+func (h *handle) create(ctx context.Context, op byte, name string, args []byte, value [][]byte) (*handle, error) {
+	// An object that comes too late is dropped when nobody holds it.
+	a, err := h.proc.home.Call(ctx, h.ref, op, append(wire.AppendString(nil, name), args...), value, nil)
+	if err != nil {
+		return nil, managerError("the manager", err)
+	}
+	in := wire.Reader{B: a.Args}
+	ref := home.Ref{Endpoint: h.ref.Endpoint, Process: h.ref.Process, Object: in.Uvarint()}
+	if in.Err != nil {
+		return nil, fmt.Errorf("fiber: the manager: %w", in.Err)
+	}
+	return h.proc.attach(ref), nil
+}
+
+// managerError is an error of a manager's process as a user sees it.
+func managerError(what string, err error) error {
+	if refusal := (*home.Refusal)(nil); errors.As(err, &refusal) && refusal.Code == manager.Failed {
+		return unflatten(manager.Failure(refusal.Text))
+	}
+	return objectError(what, err)
+}
+
+// Type is a type of managed objects. It is made by RegisterType.
+type Type[T, In any] struct{ name string }
+
+// TypeOption is an option of RegisterType.
+type TypeOption interface{ applyType(*manager.Type) }
+
+type typeOption func(*manager.Type)
+
+func (f typeOption) applyType(t *manager.Type) { f(t) }
+
+// ConcurrentCalls says that the methods of a type may be called from many
+// goroutines at the same time. Without it the calls on one object run one
+// after another.
+func ConcurrentCalls() TypeOption { return typeOption(func(t *manager.Type) { t.Concurrent = true }) }
+
+// RegisterType makes objects of a type possible in managers, by a function
+// that makes one from an argument. T is most often a pointer. Like Register it
+// is called while package variables are initialised:
+//
+//	var counters = fiber.RegisterType("counter", func(ctx context.Context, start int) (*counter, error) {
+//		return &counter{n: start}, nil
+//	})
+//
+// T itself does not travel. In does, as an argument of Register. When nobody
+// holds a proxy of an object any more, or its manager is closed, an object
+// with a method Close() error has it called. RegisterType panics, with the
+// file and line of the call, when the name is taken or In cannot travel.
+func RegisterType[T, In any](name string, construct func(ctx context.Context, in In) (T, error), opts ...TypeOption) *Type[T, In] {
+	where := callerLine()
+	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.RegisterType(%q): %s", where, name, reason)) }
+	if construct == nil {
+		bad("the function is nil")
+	}
+	in := reflect.TypeFor[In]()
+	if err := codec.Check(in); err != nil {
+		bad("its argument: " + err.Error())
+	}
+	entry := &manager.Type{Recv: typeName(reflect.TypeFor[T]()), New: func(ctx context.Context, frames [][]byte) (any, error) {
+		var arg In
+		if err := codec.Unmarshal(frames, &arg); err != nil {
+			return nil, err
+		}
+		return construct(ctx, arg)
+	}}
+	for _, o := range opts {
+		o.applyType(entry)
+	}
+	registry.Add(registry.Type, name, "("+codec.Signature(in)+") "+entry.Recv, where, entry)
+	return &Type[T, In]{name}
+}
+
+// Name is the name that the type was registered under.
+func (t *Type[T, In]) Name() string { return t.name }
+
+// Method is a method of managed objects. It is made by RegisterMethod.
+type Method[T, In, Out any] struct{ key string }
+
+// RegisterMethod makes a method callable through proxies, under a name that
+// no other method of T has. Like Register it is called while package variables
+// are initialised, most often with a method expression:
+//
+//	var add = fiber.RegisterMethod("add", (*counter).Add)
+//
+// with Add(ctx context.Context, n int) (int, error). In and Out travel; see
+// Register. It panics, with the file and line of the call, when the name is
+// taken or a type cannot travel.
+func RegisterMethod[T, In, Out any](name string, method func(object T, ctx context.Context, in In) (Out, error)) *Method[T, In, Out] {
+	where := callerLine()
+	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.RegisterMethod(%q): %s", where, name, reason)) }
+	switch {
+	case method == nil:
+		bad("the method is nil")
+	case strings.TrimSpace(name) == "":
+		bad("the name is empty")
+	}
+	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	if err := codec.Check(in); err != nil {
+		bad("its argument: " + err.Error())
+	}
+	if err := codec.Check(out); err != nil {
+		bad("its result: " + err.Error())
+	}
+	entry := &manager.Method{Recv: typeName(reflect.TypeFor[T]()), Call: func(ctx context.Context, object any, frames [][]byte) ([][]byte, error) {
+		var arg In
+		if err := codec.Unmarshal(frames, &arg); err != nil {
+			return nil, err
+		}
+		result, err := method(object.(T), ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		return codec.Marshal(result)
+	}}
+	m := &Method[T, In, Out]{entry.Recv + "." + name}
+	registry.Add(registry.Method, m.key, "("+codec.Signature(in)+") "+codec.Signature(out), where, entry)
+	return m
+}
+
+// Name is the name that the method was registered under, behind its type's.
+func (m *Method[T, In, Out]) Name() string { return m.key }
+
+// typeName tells Go types apart.
+func typeName(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		return "*" + typeName(t.Elem())
+	}
+	if t.Name() != "" && t.PkgPath() != "" {
+		return t.PkgPath() + "." + t.Name()
+	}
+	return t.String()
+}
+
+// Proxy is an object of type T that lives in a manager. It travels as (part
+// of) an argument, a result, or inside other managed objects; the object lives
+// as long as some process has a proxy of it, and its manager. Any goroutine may
+// use it.
+type Proxy[T any] struct{ h *handle }
+
+// New makes an object in a manager: it calls the type's function there, with
+// in, and waits. The error is the function's as a *RemoteError, ErrClosed when
+// the manager was closed, a *WorkerLostError when its process was lost, an
+// *EncodeError, a *MismatchError, or the ctx's, which ends the function's, too.
+func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*Proxy[T], error) {
+	h, err := m.handle()
+	if err != nil {
+		return nil, err
+	}
+	if typ == nil {
+		return nil, errors.New("fiber: New: the type is nil; register it in a package variable with fiber.RegisterType")
+	}
+	frames, err := h.argument(typ.name, in)
+	if err != nil {
+		return nil, err
+	}
+	made, err := h.create(ctx, manager.New, typ.name, nil, frames)
+	runtime.KeepAlive(in) // what it names lives until the object has it
+	if err != nil {
+		return nil, err
+	}
+	return &Proxy[T]{made}, nil
+}
+
+// argument encodes an argument.
+func (h *handle) argument(name string, in any) ([][]byte, error) {
+	frames, err := codec.Marshal(in)
+	if err == nil {
+		err = h.proc.fits(frames)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fiber: the argument of %s: %w", name, err)
+	}
+	return frames, nil
+}
+
+// Call calls a method of a managed object and waits for its result. Calls on
+// one object run one after another, in the order in which they arrive, unless
+// its type is registered with ConcurrentCalls; so a method that calls its own
+// object waits for itself. The errors are New's. When ctx ends Call returns at
+// once, and the method's context ends, too; one that has not begun never does.
+func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (Out, error) {
+	var out Out
+	h, args, frames, err := callOf(p, method, in)
+	if err != nil {
+		return out, err
+	}
+	a, err := h.proc.home.Lead(ctx, h.ref, manager.Call, args, frames)
+	runtime.KeepAlive(h)  // the object, and those that the argument names,
+	runtime.KeepAlive(in) // live until it has answered
+	if err != nil {
+		return out, managerError("the object", err)
+	}
+	return out, resultOf(method.key, a, &out)
+}
+
+// CallAsync begins a call and returns when it is on its way; the result comes
+// with the future. Any number of calls may be under way: each future gets its
+// own call's answer, and one that nobody looks at harms no other. It blocks
+// only until the object's home is reached and takes the message. Errors are
+// Call's.
+func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) *Future[Out] {
+	f := newFuture[Out]()
+	fail := func(err error) {
+		var none Out
+		f.resolve(none, err)
+	}
+	if err := ctx.Err(); err != nil {
+		fail(err)
+		return f
+	}
+	h, args, frames, err := callOf(p, method, in)
+	if err != nil {
+		fail(err)
+		return f
+	}
+	arrive := func(a home.Answer, err error) {
+		var out Out
+		switch {
+		case err == nil:
+			err = resultOf(method.key, a, &out)
+		case ctx.Err() != nil:
+			err = ctx.Err()
+		default:
+			err = managerError("the object", err)
+		}
+		f.resolve(out, err)
+		runtime.KeepAlive(h) // as in Call
+		runtime.KeepAlive(in)
+	}
+	w, err := h.proc.home.Begin(ctx, h.ref, manager.Call, args, frames, func(a home.Answer, err error) {
+		if waits(err) || codec.Size(a.Value) > smallResult {
+			go arrive(a, err)
+		} else {
+			arrive(a, err)
+		}
+	})
+	if err != nil {
+		fail(managerError("the object", err))
+		return f
+	}
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, func() {
+			w.GiveUp() // before anybody hears of it
+			fail(ctx.Err())
+		})
+		f.then(func() { stop() })
+	}
+	return f
+}
+
+// smallResult bounds the results that are decoded by the goroutine that reads
+// them, which other calls' results wait for.
+const smallResult = 16 << 10
+
+// waits says whether turning an error into the user's takes time.
+func waits(err error) bool {
+	var lost *home.LostError
+	return errors.As(err, &lost)
+}
+
+// callOf encodes a call.
+func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (h *handle, args []byte, frames [][]byte, err error) {
+	switch {
+	case p == nil || p.h == nil:
+		return nil, nil, nil, fmt.Errorf("fiber: the proxy: %w", errEmptyHandle)
+	case method == nil:
+		return nil, nil, nil, errors.New("fiber: Call: the method is nil; register it in a package variable with fiber.RegisterMethod")
+	}
+	frames, err = p.h.argument(method.key, in)
+	return p.h, wire.AppendString(nil, method.key), frames, err
+}
+
+func resultOf(method string, a home.Answer, out any) error {
+	if err := codec.Unmarshal(a.Value, out); err != nil {
+		return fmt.Errorf("fiber: the result of %s: %w", method, err)
+	}
+	return nil
+}
+
+// MarshalBinary gives the object's name.
+func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
+	if p == nil || p.h == nil {
+		return nil, fmt.Errorf("fiber: the proxy: %w", errEmptyHandle)
+	}
+	return p.h.marshal([]byte(typeName(reflect.TypeFor[T]()))...)
+}
+
+// UnmarshalBinary attaches to the object of a name, which has to be a T.
+func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
+	h, of, err := unmarshalHandle(b)
+	if err != nil {
+		return err
+	}
+	if want := typeName(reflect.TypeFor[T]()); string(of) != want {
+		return &MismatchError{Reason: fmt.Sprintf("the proxy is one of a %s, not of a %s", of, want)}
+	}
+	p.h = h
+	return nil
+}
+
+// Travels tells the codec what travels with the proxy.
+func (p *Proxy[T]) Travels() []any { return p.h.Travels() }
+
+// lostError is a home that was lost, with what its process's end tells, which
+// the process that started it waits for.
+func lostError(what string, lost *home.LostError) error {
+	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
+		Reason: fmt.Sprintf("the process in which %s lived cannot be reached any more: %v", what, lost.Err)}
+	proc := current.Load()
+	if proc == nil {
+		return e
+	}
+	child, ok := proc.homes.Load(lost.Ref.Endpoint)
+	if !ok {
+		return e
+	}
+	c := child.(*launch.Child)
+	select {
+	case <-c.Done():
+	case <-time.After(exitWait):
+		return e
+	}
+	exit := c.Exit()
+	e.ID, e.Host, e.ExitCode, e.OOM, e.Stderr = c.Job().ID(), c.Job().Host(), exit.Code, exit.OOMKilled, exit.Stderr
+	if exit.Signal != 0 {
+		e.Signal = exit.Signal.String()
+	}
+	e.Reason = exit.Reason
+	return e
+}
+
+// exitWait bounds the wait for a lost process's exit status.
+const exitWait = 5 * time.Second
+
+// runManager makes this process a manager until it is told to stop.
+func runManager(ctx context.Context, parent *launch.Parent, stop *stopping) int {
+	proc := current.Load()
+	service := manager.NewService(ctx, proc.home, manager.Options{Error: flatten, Panic: flattenPanic, Fits: proc.fits, Make: managed.Make,
+		Log: func(name string, failure *wire.Error) {
+			proc.node.Log.Warn("fiber: an object's Close failed", "type", name, "error", unflatten(failure))
+		}})
+	ref, err := proc.home.Make(service, true)
+	up := managerReady{Ref: ref}
+	if err != nil {
+		up.Err = err.Error()
+	}
+	if err := parent.Post(wire.MustPack(wire.KindReady, up)...); err != nil {
+		return 1
+	}
+	stopped := make(chan struct{})
+	go func() {
+		for {
+			kind, _, err := parent.Next(false)
+			if err != nil {
+				os.Exit(1)
+			}
+			if kind == wire.KindStop {
+				close(stopped)
+				break
+			}
+		}
+		endWithParent(parent)
+	}()
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.Background(), proc.node.Config.ShutdownGrace/2)
+	defer cancel()
+	service.End(grace)
+	Shutdown(grace)
+	stop.conclude()
+	return 0
+}

@@ -1,0 +1,79 @@
+package fiber
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/managed"
+)
+
+// Namespace is named values of any types that live in a manager and that
+// processes share. It is made by NewNamespace and travels as (part of) an
+// argument, a result, or a value of another managed object; all copies are the
+// same. Any goroutine may use it. Values are copies, methods are single steps,
+// and errors are the same, as those of a Dict.
+type Namespace struct{ object[namespaceNoun] }
+
+type namespaceNoun struct{}
+
+func (namespaceNoun) noun() (string, byte) { return "namespace", 'N' }
+
+// NewNamespace makes an empty namespace in a manager.
+func NewNamespace(ctx context.Context, m *Manager) (*Namespace, error) {
+	o, err := makeObject[namespaceNoun](ctx, m, managed.KindDict, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Namespace{o}, nil
+}
+
+// Set gives a name a value.
+func (n *Namespace) Set(ctx context.Context, name string, v any) error {
+	key, err := encode("the name", name)
+	if err != nil {
+		return err
+	}
+	value, err := encode(name, v)
+	if err != nil {
+		return err
+	}
+	return n.do(ctx, managed.DictSet, nil, key, value)
+}
+
+// Get decodes the value of a name into what into points to, and says whether
+// there is one. The type must be that of the value, or one that it can be
+// decoded into; else the error is a *MismatchError.
+func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error) {
+	if v := reflect.ValueOf(into); v.Kind() != reflect.Pointer || v.IsNil() {
+		return false, fmt.Errorf("fiber: Namespace.Get(%q): a value is decoded into a pointer that is not nil, not into a %T", name, into)
+	}
+	key, err := encode("the name", name)
+	if err != nil {
+		return false, err
+	}
+	c, err := readCell(n.call(ctx, managed.DictGet, nil, key))
+	if err != nil || !c.found {
+		return false, err
+	}
+	if err := codec.Unmarshal(c.frames, into); err != nil {
+		return false, &MismatchError{Reason: fmt.Sprintf("%s in the namespace is no %v: %v", name, reflect.TypeOf(into).Elem(), err)}
+	}
+	return true, nil
+}
+
+// Delete takes a name out and says whether it was there.
+func (n *Namespace) Delete(ctx context.Context, name string) (bool, error) {
+	key, err := encode("the name", name)
+	if err != nil {
+		return false, err
+	}
+	return n.yes(ctx, managed.DictDelete, nil, key)
+}
+
+// Names gives all names, in the order in which they came.
+func (n *Namespace) Names(ctx context.Context) ([]string, error) {
+	a, err := n.call(ctx, managed.DictKeys, nil)
+	return decodeAll[string]("name", a, err)
+}

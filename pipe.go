@@ -1,0 +1,335 @@
+package fiber
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/pipe"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// Conn is an end of a pipe that both sends and receives. See Pipe.
+type Conn[T any] struct{ end *pipeEnd }
+
+// Receiver is the end of a one-way pipe that receives. See PipeOneWay.
+type Receiver[T any] struct{ end *pipeEnd }
+
+// Sender is the end of a one-way pipe that sends. See PipeOneWay.
+type Sender[T any] struct{ end *pipeEnd }
+
+// Pipe makes a pipe: what is sent into one end is received at the other, in
+// the same order, both ways. The error is ErrNotInitialized, or a T that
+// cannot travel.
+//
+// Each end belongs to one process. It travels as (part of) an argument, a
+// result, or an item of a queue, and then belongs to whoever has got it, with
+// all that was not received; where it was, using it gives ErrClosed. As an
+// argument of a Process it has gone when Start has returned, and if that
+// failed it is still here; as the argument of a pool's task it goes when a
+// worker takes the task up. Any goroutine of its process may use it.
+//
+// An end that is closed, that nobody can use any more, or whose process has
+// ended, however it ended, ends the pipe: at the other end Recv gives what was
+// sent before, and then io.EOF, and Send gives ErrClosed. So does the end of the
+// process that made the pipe, through which the items go.
+func Pipe[T any]() (*Conn[T], *Conn[T], error) {
+	a, b, err := makePipe[T]("Pipe")
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Conn[T]{a}, &Conn[T]{b}, nil
+}
+
+// PipeOneWay makes a pipe that goes one way; otherwise it is as Pipe's.
+func PipeOneWay[T any]() (r *Receiver[T], w *Sender[T], err error) {
+	a, b, err := makePipe[T]("PipeOneWay")
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Receiver[T]{a}, &Sender[T]{b}, nil
+}
+
+func makePipe[T any](constructor string) (a, b *pipeEnd, err error) {
+	proc, err := running()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := travels[T](constructor, "its items"); err != nil {
+		return nil, nil, err
+	}
+	one, two, err := pipe.Make(proc.home)
+	if err != nil {
+		return nil, nil, err
+	}
+	return newPipeEnd(proc, one), newPipeEnd(proc, two), nil
+}
+
+// Send sends a value to the other end. It returns when the value has left this
+// process, and waits while much of what was sent is not received yet, about a
+// megabyte or 256 values. The error is ErrClosed when the other end, or this
+// one, is gone; the ctx's; or an *EncodeError.
+func (c *Conn[T]) Send(ctx context.Context, v T) error { return sendPipe(ctx, c.pipeEnd(), v) }
+
+// Recv waits for a value from the other end. The error is io.EOF when the
+// other end is gone and nothing is left, ErrClosed when this end is gone, or
+// the ctx's.
+func (c *Conn[T]) Recv(ctx context.Context) (T, error) { return recvPipe[T](ctx, c.pipeEnd()) }
+
+// Close ends the pipe. What was received from it and not given to anybody is
+// lost; what was sent is not. A second call does nothing, nor does one where
+// the end is not any more.
+func (c *Conn[T]) Close() error { return c.pipeEnd().close() }
+
+// Send is Conn's.
+func (s *Sender[T]) Send(ctx context.Context, v T) error { return sendPipe(ctx, s.pipeEnd(), v) }
+
+// Close is Conn's.
+func (s *Sender[T]) Close() error { return s.pipeEnd().close() }
+
+// Recv is Conn's.
+func (r *Receiver[T]) Recv(ctx context.Context) (T, error) { return recvPipe[T](ctx, r.pipeEnd()) }
+
+// Close is Conn's.
+func (r *Receiver[T]) Close() error { return r.pipeEnd().close() }
+
+// MarshalBinary gives the end away, to the first process that decodes it.
+func (c *Conn[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](c.end, bothWays) }
+
+// UnmarshalBinary takes an end over.
+func (c *Conn[T]) UnmarshalBinary(b []byte) (err error) {
+	c.end, err = unmarshalEnd[T](b, bothWays)
+	return err
+}
+
+// Travels tells the codec what travels with the end.
+func (c *Conn[T]) Travels() []any { return c.end.travels() }
+
+// MarshalBinary gives the end away, to the first process that decodes it.
+func (s *Sender[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](s.end, sends) }
+
+// UnmarshalBinary takes an end over.
+func (s *Sender[T]) UnmarshalBinary(b []byte) (err error) {
+	s.end, err = unmarshalEnd[T](b, sends)
+	return err
+}
+
+// Travels tells the codec what travels with the end.
+func (s *Sender[T]) Travels() []any { return s.end.travels() }
+
+// MarshalBinary gives the end away, to the first process that decodes it.
+func (r *Receiver[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](r.end, receives) }
+
+// UnmarshalBinary takes an end over.
+func (r *Receiver[T]) UnmarshalBinary(b []byte) (err error) {
+	r.end, err = unmarshalEnd[T](b, receives)
+	return err
+}
+
+// Travels tells the codec what travels with the end.
+func (r *Receiver[T]) Travels() []any { return r.end.travels() }
+
+func (c *Conn[T]) pipeEnd() *pipeEnd {
+	if c == nil {
+		return nil
+	}
+	return c.end
+}
+
+func (s *Sender[T]) pipeEnd() *pipeEnd {
+	if s == nil {
+		return nil
+	}
+	return s.end
+}
+
+func (r *Receiver[T]) pipeEnd() *pipeEnd {
+	if r == nil {
+		return nil
+	}
+	return r.end
+}
+
+// What an end can do.
+const (
+	receives = 1 << iota
+	sends
+	bothWays = receives | sends
+)
+
+// pipeEnd is an end of a pipe in this process. When nobody can use it any more
+// it is closed, unless it is on its way to somebody.
+type pipeEnd struct {
+	proc *process
+	port *pipe.Port
+}
+
+func newPipeEnd(proc *process, port *pipe.Port) *pipeEnd {
+	proc.home.Hold(port.Ref())
+	e := &pipeEnd{proc, port}
+	runtime.AddCleanup(e, func(port *pipe.Port) {
+		port.Leave()
+		proc.home.Release(port.Ref())
+	}, port)
+	return e
+}
+
+var errEmptyEnd = fmt.Errorf("fiber: the pipe: %w", errEmptyHandle)
+
+func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
+	if e == nil {
+		return errEmptyEnd
+	}
+	item, err := encode("the item", v)
+	if err != nil {
+		return err
+	}
+	if err := e.proc.fitsValue(item); err != nil {
+		return fmt.Errorf("fiber: the item: %w", err)
+	}
+	err = e.port.Send(ctx, item)
+	runtime.KeepAlive(e)
+	return pipeError(err)
+}
+
+func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
+	var v T
+	if e == nil {
+		return v, errEmptyEnd
+	}
+	item, err := e.port.Recv(ctx)
+	runtime.KeepAlive(e)
+	if err != nil {
+		return v, pipeError(err)
+	}
+	if err := codec.Unmarshal(item.Frames, &v); err != nil {
+		return v, &MismatchError{Reason: fmt.Sprintf("an item of the pipe is no %v: %v", reflect.TypeFor[T](), err)}
+	}
+	return v, nil
+}
+
+// pipeError is an error of a port as a user sees it.
+func pipeError(err error) error {
+	var lost *home.LostError
+	switch {
+	case err == nil, err == io.EOF:
+		return err
+	case errors.Is(err, pipe.ErrGone), errors.Is(err, pipe.ErrEnded):
+		return fmt.Errorf("%w: %w", err, ErrClosed)
+	case errors.As(err, &lost):
+		return fmt.Errorf("%w: %w", pipe.ErrEnded, ErrClosed)
+	}
+	return objectError("the pipe", err)
+}
+
+func (e *pipeEnd) close() error {
+	if e == nil {
+		return errEmptyEnd
+	}
+	e.port.Close()
+	return nil
+}
+
+// reference names the end's object.
+func (e *pipeEnd) reference() home.Ref { return e.port.Ref() }
+
+func (e *pipeEnd) travels() []any {
+	if e == nil {
+		return nil
+	}
+	return []any{e}
+}
+
+// marshalEnd makes a ticket: the end's name, its generation, what it can do,
+// and the type of its items.
+func marshalEnd[T any](e *pipeEnd, can byte) ([]byte, error) {
+	if e == nil {
+		return nil, errEmptyEnd
+	}
+	gen, err := e.port.Depart()
+	if err != nil {
+		return nil, pipeError(err)
+	}
+	e.proc.attach(e.port.Ref()).depart()
+	b := binary.AppendUvarint(appendRef(nil, e.port.Ref()), gen)
+	return append(append(b, can), typeName(reflect.TypeFor[T]())...), nil
+}
+
+func unmarshalEnd[T any](b []byte, can byte) (*pipeEnd, error) {
+	r := wire.Reader{B: b}
+	ref, gen, does := readRef(&r), r.Uvarint(), r.Bytes(1)
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	if does[0] != can {
+		return nil, &MismatchError{Reason: "the end of the pipe is of another kind; send a Conn as a Conn, a Receiver as a Receiver, a Sender as a Sender"}
+	}
+	if want := typeName(reflect.TypeFor[T]()); string(r.B) != want {
+		return nil, &MismatchError{Reason: fmt.Sprintf("the pipe is one of %s, not of %s", r.B, want)}
+	}
+	p, err := running()
+	if err != nil {
+		return nil, err
+	}
+	p.home.Hold(ref)
+	e := newPipeEnd(p, pipe.Claim(p.home, ref, gen))
+	p.home.Release(ref)
+	return e, nil
+}
+
+// departing is the ends of pipes in the argument of a process: they go when it
+// has started.
+type departing []*pipeEnd
+
+// endsIn finds the ends among what travels in a value that was encoded and is
+// not sent yet.
+func endsIn(travellers []any) departing {
+	var ends departing
+	for _, t := range travellers {
+		if e, ok := t.(*pipeEnd); ok {
+			ends = append(ends, e)
+		}
+	}
+	ends.stay()
+	return ends
+}
+
+// depart has all ends on their way, or none.
+func (d departing) depart() error {
+	for i, e := range d {
+		if _, err := e.port.Depart(); err != nil {
+			d[:i].stay()
+			return pipeError(err)
+		}
+	}
+	return nil
+}
+
+// stay takes depart back.
+func (d departing) stay() {
+	for _, e := range d {
+		e.port.Stay()
+	}
+}
+
+// gone ends the use of the ends here; they are closed when the process that
+// was to have them ends without having taken them.
+func (d departing) gone(ended <-chan struct{}) {
+	for _, e := range d {
+		e.port.Leave()
+	}
+	if len(d) > 0 {
+		go func() {
+			<-ended
+			for _, e := range d {
+				e.port.Orphan()
+			}
+		}()
+	}
+}

@@ -1,0 +1,124 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime/debug"
+
+	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/ring"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// runRing is a rank of a ring.
+func runRing(ctx context.Context, parent *launch.Parent, stop *stopping) int {
+	a := &parent.Assign
+	entry, ok := registry.Find(registry.Ring, a.Func).(*ringEntry)
+	if !ok {
+		finish(parent, flatten(a.Func, errors.New("it is not registered in this process")))
+		return 1
+	}
+	proc := current.Load()
+	name := ringName(a.Name)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	node := ring.New(ring.Options{Name: name, Rank: a.Rank, Size: a.Size, MaxMessage: int64(a.Config.MaxMessage),
+		Post: parent.Post, Listen: proc.home.Listen, Dial: proc.home.Dial, Failed: cancel,
+		Break: func(err error) error {
+			if !stop.wasTold() {
+				parent.Post(wire.MustPack(wire.KindBroken, wire.Broken{Rank: a.Rank, Err: flatten(a.Func, err)})...)
+			}
+			return &RingError{Ring: name, Rank: a.Rank, Err: err}
+		}})
+	go obeyRing(parent, node, name)
+	failure := runRank(ctx, node, entry, parent.Value)
+	if !stop.wasTold() { // or else the signal says what happened
+		finish(parent, failure)
+	}
+	if failure != nil {
+		node.Fail(ErrClosed) // the neighbours hear from the parent why
+	}
+	node.Close()
+	Shutdown(context.Background())
+	stop.conclude()
+	if failure != nil {
+		return 1
+	}
+	return 0
+}
+
+// ringName is the part of a rank's name that is the ring's.
+func ringName(process string) string {
+	for i := len(process) - 1; i >= 0; i-- {
+		if process[i] == '/' {
+			return process[:i]
+		}
+	}
+	return process
+}
+
+// obeyRing takes what the parent says.
+func obeyRing(parent *launch.Parent, node *ring.Node, name string) {
+	for {
+		kind, frames, err := parent.Next(false)
+		if err != nil {
+			os.Exit(1)
+		}
+		switch kind {
+		case wire.KindMembers:
+			var m wire.Members
+			if wire.Unpack(frames, &m) == nil {
+				node.Meet(m.All)
+			}
+		case wire.KindBroken:
+			var b wire.Broken
+			if wire.Unpack(frames, &b) == nil && b.Err != nil {
+				// What a process said itself is a RemoteError; the parent's own words
+				// are what they wrap.
+				node.Fail(&RingError{Ring: name, Rank: b.Rank, Err: unflattenCause(b.Err, b.Err.Worker != parent.Assign.ParentName)})
+			}
+		}
+	}
+}
+
+// runRank connects a rank to the others and runs its functions.
+func runRank(ctx context.Context, node *ring.Node, entry *ringEntry, value [][]byte) *wire.Error {
+	if err := node.Join(ctx); err != nil {
+		return flatten(entry.name, err)
+	}
+	n := newRingNode(entry.name, node)
+	if entry.init != nil {
+		if failure := guard(entry.name, func() error { return entry.init(ctx, n) }); failure != nil {
+			return failure
+		}
+	}
+	if err := node.Do(ctx, ring.Start, 0, 0, ring.Vector{Width: 1}); err != nil {
+		return flatten(entry.name, err)
+	}
+	return guard(entry.name, func() error { return entry.run(ctx, n, value) })
+}
+
+// guard calls a function of the user's.
+func guard(name string, fn func() error) *wire.Error {
+	done := make(chan *wire.Error, 1)
+	go func() {
+		returned := false
+		defer func() {
+			if value := recover(); value != nil {
+				done <- flattenPanic(name, value, debug.Stack())
+			} else if !returned {
+				done <- flatten(name, errors.New("the function called runtime.Goexit"))
+			}
+		}()
+		err := fn()
+		returned = true
+		if err != nil {
+			done <- flatten(name, err)
+			return
+		}
+		done <- nil
+	}()
+	return <-done
+}

@@ -1,0 +1,109 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// Semaphore is a number of permits that live in a manager and that processes
+// share. It is made by NewSemaphore and travels as (part of) an argument, a
+// result, or a value of another managed object. Any goroutine may use it.
+//
+// A release without an acquire before adds a permit. What a process holds that
+// dies or ends, or through a proxy that it drops, comes back, as far as there
+// are then no more permits than at first: with NewSemaphore(ctx, m, 0), whose
+// permits are signals that are used up, none does. A permit may be released by
+// another process than the one that acquired it.
+//
+// Methods give ErrClosed when the manager was closed, and a *WorkerLostError
+// when its process was lost.
+type Semaphore struct{ permits[semaphoreNoun] }
+
+type semaphoreNoun struct{}
+
+func (semaphoreNoun) noun() (string, byte) { return "semaphore", 'S' }
+
+// NewSemaphore makes a semaphore in a manager, with n permits, which may be 0.
+func NewSemaphore(ctx context.Context, m *Manager, n int) (*Semaphore, error) {
+	p, err := newPermits[semaphoreNoun](ctx, m, "NewSemaphore", n, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Semaphore{p}, nil
+}
+
+// BoundedSemaphore is a Semaphore that never has more permits than at first:
+// a release that would add one is an error.
+type BoundedSemaphore struct{ permits[boundedNoun] }
+
+type boundedNoun struct{}
+
+func (boundedNoun) noun() (string, byte) { return "semaphore", 'B' }
+
+// NewBoundedSemaphore makes a bounded semaphore in a manager, with n permits,
+// one at least.
+func NewBoundedSemaphore(ctx context.Context, m *Manager, n int) (*BoundedSemaphore, error) {
+	if n == 0 {
+		return nil, errors.New("fiber: NewBoundedSemaphore(0): nobody could ever acquire it")
+	}
+	p, err := newPermits[boundedNoun](ctx, m, "NewBoundedSemaphore", n, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &BoundedSemaphore{p}, nil
+}
+
+// permits is what semaphores have in common.
+type permits[N noun] struct{ object[N] }
+
+func newPermits[N noun](ctx context.Context, m *Manager, constructor string, n int, bounded uint64) (permits[N], error) {
+	if n < 0 || n > math.MaxInt32 {
+		return permits[N]{}, fmt.Errorf("fiber: %s(%d): it must be from 0 to %d", constructor, n, math.MaxInt32)
+	}
+	o, err := makeObject[N](ctx, m, managed.KindSemaphore, uvarints(uint64(n), bounded))
+	return permits[N]{o}, err
+}
+
+// Acquire waits for a permit and takes it. Who waits longer comes first. A
+// permit that comes when ctx has ended is given back.
+func (p *permits[N]) Acquire(ctx context.Context) error {
+	_, err := p.wait(ctx, managed.SemaphoreAcquire, p.owner(managed.SemaphoreForget), func(home.Answer) {
+		p.giveBack(managed.SemaphoreRelease, p.owner(managed.SemaphoreForget))
+	})
+	return err
+}
+
+// TryAcquire takes a permit if there is one, and says whether it has.
+func (p *permits[N]) TryAcquire(ctx context.Context) (bool, error) {
+	return said(p.wait(ctx, managed.SemaphoreTry, p.owner(managed.SemaphoreForget), func(late home.Answer) {
+		if in := (wire.Reader{B: late.Args}); in.Uvarint() == 1 {
+			p.giveBack(managed.SemaphoreRelease, p.owner(managed.SemaphoreForget))
+		}
+	}))
+}
+
+// Release gives a permit back, or adds one. It does so also when ctx has
+// ended. An error of a bounded semaphore says that it has all its permits.
+func (p *permits[N]) Release(ctx context.Context) error {
+	return p.release(ctx, managed.SemaphoreRelease, p.owner(managed.SemaphoreForget))
+}
+
+// Permits is how many can be acquired now.
+func (p *permits[N]) Permits(ctx context.Context) (int, error) {
+	return p.number(ctx, managed.SemaphoreValue, nil)
+}
+
+// With runs fn with a permit, and gives fn's error.
+func (p *permits[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
+	if err := p.Acquire(ctx); err != nil {
+		return err
+	}
+	defer func() { err = both(err, p.Release(ctx)) }()
+	return fn(ctx)
+}

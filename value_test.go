@@ -1,0 +1,66 @@
+package fiber_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+)
+
+func TestValue(t *testing.T) {
+	t.Parallel()
+	m, ctx := newManager(t), soon(t)
+	v := sure(fiber.NewValue(ctx, m, []int{1}))(t)
+	is := sure(v.Get(ctx))(t)
+	require.Equal(t, []int{1}, is)
+	is[0] = 9
+	require.Equal(t, []int{1}, sure(v.Get(ctx))(t), "a change of a copy was seen")
+	require.NoError(t, v.Set(ctx, is))
+	require.Equal(t, []int{9}, sure(v.Get(ctx))(t))
+	require.False(t, sure(v.CompareAndSet(ctx, []int{8}, nil))(t))
+	require.True(t, sure(v.CompareAndSet(ctx, []int{9}, []int{7}))(t))
+	require.Equal(t, []int{7, 1}, sure(v.Update(ctx, func(old []int) ([]int, error) { return append(old, 1), nil }))(t))
+	_, err := v.Update(ctx, func([]int) ([]int, error) { return nil, errShut })
+	require.Equal(t, errShut, err)
+	require.Equal(t, []int{7, 1}, sure(v.Get(ctx))(t))
+}
+
+func TestNamespace(t *testing.T) {
+	t.Parallel()
+	m, ctx := newManager(t), soon(t)
+	n := sure(fiber.NewNamespace(ctx, m))(t)
+	var i int
+	require.False(t, sure(n.Get(ctx, "x", &i))(t))
+	require.NoError(t, n.Set(ctx, "x", 1))
+	require.NoError(t, n.Set(ctx, "p", corner{1, 2}))
+	require.NoError(t, n.Set(ctx, "l", newList(t, m, "a")))
+	require.True(t, sure(n.Get(ctx, "x", &i))(t))
+	require.Equal(t, 1, i)
+	var p corner
+	require.True(t, sure(n.Get(ctx, "p", &p))(t))
+	require.Equal(t, corner{1, 2}, p)
+	var l *fiber.List[string]
+	require.True(t, sure(n.Get(ctx, "l", &l))(t))
+	require.NoError(t, l.Append(ctx, "b"))
+	require.True(t, sure(n.Get(ctx, "l", &l))(t))
+	require.Equal(t, []string{"a", "b"}, elements(t, l))
+	require.Equal(t, []string{"x", "p", "l"}, sure(n.Names(ctx))(t))
+	require.True(t, sure(n.Delete(ctx, "x"))(t))
+	require.False(t, sure(n.Delete(ctx, "x"))(t))
+
+	var mismatch *fiber.MismatchError
+	_, err := n.Get(ctx, "p", &i)
+	require.ErrorAs(t, err, &mismatch)
+	require.ErrorContains(t, err, "p in the namespace is no int")
+	var d *fiber.Dict[string, string]
+	_, err = n.Get(ctx, "l", &d)
+	require.ErrorAs(t, err, &mismatch)
+	require.ErrorContains(t, err, "not of a dict")
+	for _, bad := range []any{nil, 1, (*int)(nil)} {
+		_, err = n.Get(ctx, "p", bad)
+		require.ErrorContains(t, err, "pointer")
+	}
+	var encode *fiber.EncodeError
+	require.ErrorAs(t, n.Set(ctx, "f", func() {}), &encode)
+}
