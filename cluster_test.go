@@ -504,7 +504,7 @@ var (
 	keep = fiber.Register("keep", func(_ context.Context, text string) (none, error) {
 		return none{}, os.WriteFile("/persistent/kept", []byte(text), 0o644)
 	})
-	kept = fiber.Register("kept", func(context.Context, none) (string, error) {
+	onClaim = fiber.Register("onClaim", func(context.Context, none) (string, error) {
 		text, err := os.ReadFile("/persistent/kept")
 		return string(text), err
 	})
@@ -519,7 +519,7 @@ var _ = mainProgram("keeper", func(ctx context.Context) error {
 	if _, err := fiber.Apply(ctx, pool, keep, "for later"); err != nil {
 		return err
 	}
-	text, err := fiber.Apply(ctx, pool, kept, none{})
+	text, err := fiber.Apply(ctx, pool, onClaim, none{})
 	fmt.Println(text)
 	return err
 })

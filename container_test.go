@@ -76,7 +76,10 @@ func (x *execution) containers() []container.Summary { return containers(x.t, x.
 func ships(t *testing.T) *execution {
 	x := contained(t, "family")
 	x.says("started")
-	eventually(t, containerPatience, func() bool { return len(x.containers()) == 5 }, "5 containers")
+	eventually(t, containerPatience, func() bool {
+		running := slices.DeleteFunc(x.containers(), func(c container.Summary) bool { return c.State != "running" })
+		return len(running) == 5
+	}, "5 containers")
 	return x
 }
 

@@ -25,11 +25,12 @@ var onThisMachine = map[string][]string{
 		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
 		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
 		"TestNestedProcesses", "TestActiveChildren", "TestSharedValueOfAWorker", "TestCancel", "ExampleWithMaxTasksPerChild",
-		"TestSharedValueOfAWorker",
 	},
 	"they look at process ids, or signal them, of homes, managers and ranks": {
 		"TestQueueOfAKilledProcess", "TestChaosOfAQueue", "TestEndOfThePipesHome", "TestManagerThatCannotListen",
 		"TestManagerKilled", "TestManagerClosed", "TestManagerOptions", "TestAbandonedLockElsewhere", "TestSemaphoreBetweenProcesses",
+		"TestItemOfAKilledConsumerGoesBackToTheFront", "TestLateAnswerGivesTheItemBack", "TestManagedObject", "TestEndOfTheManager/killed",
+		"TestObjectsLiveWhileTheyAreHeld/in_a_process_that_is_killed",
 		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledMasterLeavesNoRing",
 	},
 	"they are about what a process inherits": {
@@ -41,7 +42,7 @@ var onThisMachine = map[string][]string{
 		"TestRingThatCannotStart", "TestManagerThatCannotStart"},
 	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies"},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
-	"their output has the processes' names in front there": {"ExampleProcess", "ExampleProcess_nested", "ExampleProcess_Logs"},
+	"their output has the processes' names in front there": {"ExampleProcess", "ExampleProcess_nested", "ExampleProcess_Logs", "ExampleRing", "ExampleAllReduce"},
 	"a child writes to a file of this machine":             {"ExampleWithMaxAttempts"},
 }
 

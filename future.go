@@ -11,6 +11,7 @@ type Future[T any] struct {
 	done  chan struct{}
 	value T
 	err   error
+	lead  func() // who waits may read the result himself; may be nil
 
 	mu      sync.Mutex
 	waiting []func(T, error)
@@ -26,6 +27,9 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 	case <-f.done:
 		return f.value, f.err
 	default:
+	}
+	if f.lead != nil {
+		f.lead()
 	}
 	select {
 	case <-f.done:

@@ -213,8 +213,8 @@ var contend = fiber.Register("contend", func(ctx context.Context, l locked) (non
 	}
 	for range l.Times {
 		err := with(ctx, func(context.Context) error {
-			begin := marking{File: l.File, Line: fmt.Sprint("in", os.Getpid())}
-			end := marking{File: l.File, Line: fmt.Sprint("out", os.Getpid())}
+			begin := marking{File: l.File, Line: fmt.Sprint("in", self())}
+			end := marking{File: l.File, Line: fmt.Sprint("out", self())}
 			return errors.Join(begin.append(), end.append())
 		})
 		if err != nil {

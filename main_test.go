@@ -158,7 +158,7 @@ func eventually(t testing.TB, d time.Duration, cond func() bool, what string, ar
 	t.Helper()
 	for deadline := time.Now().Add(d); !cond(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			require.FailNow(t, "not within "+d.String(), what, args)
+			require.FailNow(t, "not within "+d.String(), append([]any{what}, args...)...)
 		}
 	}
 }

@@ -403,7 +403,7 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 	if err != nil {
 		return out, err
 	}
-	a, err := h.proc.home.Lead(ctx, h.ref, manager.Call, args, frames)
+	a, err := h.proc.home.Call(ctx, h.ref, manager.Call, args, frames, nil)
 	runtime.KeepAlive(h)  // the object, and those that the argument names,
 	runtime.KeepAlive(in) // live until it has answered
 	if err != nil {
@@ -457,6 +457,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		fail(managerError("the object", err))
 		return f
 	}
+	f.lead = w.Lead
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
 			w.GiveUp() // before anybody hears of it

@@ -337,7 +337,7 @@ func TestArgumentsKeepTheirSharedValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			dir := openDir(t)
 			result := make(chan error, 1)
 			go func() { result <- call(dir+"/up", dir+"/gate") }()
 			eventually(t, patience, func() bool { return len(lines(t, dir+"/up")) == 1 }, "it is up")

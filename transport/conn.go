@@ -57,6 +57,7 @@ func Open(nc net.Conn, server bool, opts Options) (*Conn, error) {
 // open does the handshake and leaves the deadline set: the connection has tight
 // bounds and no heartbeats before start.
 func open(nc net.Conn, server bool, opts Options, deadline time.Time) (*Conn, error) {
+	nc = detachableOf(nc)
 	c := &Conn{opts: opts, nc: nc, done: make(chan struct{})}
 	c.w = newWriter(nc, opts.MaxQueue, c.writeFailed)
 	c.r = newReader(nc, &c.w.fresh, c.command)
@@ -260,6 +261,16 @@ func (c *Conn) Recv() ([][]byte, error) {
 // before.
 func (c *Conn) Interrupt() {
 	c.r.interrupt()
+}
+
+// Linger says whether the goroutine that receives has handed nothing to others
+// and expects the next message soon: Recv may then wait for it in the kernel for
+// a moment before it waits in Go's poller. That is the shortest way from the
+// peer's write to the reader. Threads are left for the others.
+func (c *Conn) Linger(yes bool) {
+	if s, ok := plain(c.nc).(interface{ Linger(yes bool) }); ok {
+		s.Linger(yes)
+	}
 }
 
 // readError tells what a failed read means.

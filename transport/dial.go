@@ -91,7 +91,7 @@ func dial(ctx context.Context, endpoint string, cred *Credentials) (net.Conn, er
 		if err != nil {
 			return nil, err
 		}
-		return tls.Client(nc, config), nil
+		return tls.Client(detachableOf(nc), config), nil
 	}
 	return nil, errors.New(`endpoint is neither "unix:path" nor "tls:host:port"`)
 }

@@ -19,9 +19,8 @@ func rawConn(nc net.Conn) syscall.RawConn {
 	if !nonBlocking {
 		return nil
 	}
-	switch nc.(type) {
-	case *net.UnixConn, *net.TCPConn, *Inherited:
-		if raw, err := nc.(syscall.Conn).SyscallConn(); err == nil {
+	if s, ok := nc.(syscall.Conn); ok {
+		if raw, err := s.SyscallConn(); err == nil {
 			return raw
 		}
 	}

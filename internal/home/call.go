@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/launch"
@@ -36,13 +37,28 @@ type pending struct {
 	remote *remote  // nil for an object of this home
 	local  *Request // for an object of this home
 	done   func(Answer, error)
-	leads  bool // the caller reads the answer itself, if it is its turn
+
+	leads   atomic.Bool // somebody waits who reads the answer himself, if it is his turn
+	settled atomic.Bool
 }
 
-func (p *pending) settle(a answer) { p.done(a.Answer, a.err) }
+func (p *pending) settle(a answer) {
+	p.done(a.Answer, a.err)
+	p.settled.Store(true)
+}
 
 // Pending is a request that was begun.
 type Pending struct{ p *pending }
+
+// Lead reads what comes from the object's home, if it is the caller's turn,
+// until the answer is there, or for a moment when nothing comes. The caller holds
+// no lock that a watcher, or what was given to Begin, takes.
+func (w Pending) Lead() {
+	if p := w.p; p != nil && p.remote != nil {
+		p.leads.Store(true)
+		p.remote.lead(p.settled.Load)
+	}
+}
 
 // GiveUp tells the object that nobody waits for the answer any more. It is
 // still given, most often as a Refusal with code GivenUp.
@@ -66,7 +82,8 @@ func (w Pending) GiveUp() {
 // Begin sends a request to an object. done is called once with its answer, by
 // a goroutine that reads a connection: it must not block. When Begin gives an
 // error, done is not called. It returns when the request is in the socket and
-// blocks, as long as ctx lasts, until the object's home is reached.
+// blocks, as long as ctx lasts, until the object's home is reached. The answer
+// may be noticed a millisecond late when nobody calls Lead.
 //
 // Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
 // *transport.SizeError, or the ctx's.
@@ -168,38 +185,30 @@ func (h *Home) serveOwn(ref Ref, op byte, args []byte, value [][]byte) (mine boo
 
 // Call sends a request to an object and waits for its answer, or until ctx
 // ends: then it tells the object and returns at once. late, unless nil, is
-// given an answer that comes nevertheless.
+// given an answer that comes nevertheless. See Pending.Lead for what the caller
+// may not hold.
 func (h *Home) Call(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, late func(Answer)) (Answer, error) {
-	return h.call(ctx, ref, op, args, value, late, 0, false)
-}
-
-// Lead is Call by a caller that may read its answer itself, and with it what
-// else comes from the object's home: it holds no lock that a watcher, or what
-// was given to Begin, takes.
-func (h *Home) Lead(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte) (Answer, error) {
-	return h.call(ctx, ref, op, args, value, nil, 0, true)
+	return h.call(ctx, ref, op, args, value, late, 0)
 }
 
 // Settle is Call, but when ctx ends it waits for the answer for another
 // moment, so that the caller knows whether what it asked for was done.
 func (h *Home) Settle(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte) (Answer, error) {
-	return h.call(ctx, ref, op, args, value, nil, settleTime, false)
+	return h.call(ctx, ref, op, args, value, nil, settleTime)
 }
 
 const settleTime = time.Second
 
-func (h *Home) call(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, late func(Answer), wait time.Duration, leads bool) (Answer, error) {
+func (h *Home) call(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, late func(Answer), wait time.Duration) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
 	answered := make(chan answer, 1)
-	w, err := h.begin(ctx, ref, op, args, value, &pending{done: func(a Answer, err error) { answered <- answer{a, err} }, leads: leads})
+	w, err := h.begin(ctx, ref, op, args, value, &pending{done: func(a Answer, err error) { answered <- answer{a, err} }})
 	if err != nil {
 		return Answer{}, err
 	}
-	if leads && w.p.remote != nil {
-		w.p.remote.lead(func() bool { return len(answered) > 0 })
-	}
+	w.Lead()
 	select {
 	case a := <-answered:
 		return a.Answer, a.err
@@ -293,6 +302,19 @@ func (h *Home) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) 
 		return
 	}
 	h.watchers[ref] = watch
+}
+
+// Await reads what comes from an object's home, if it is the caller's turn,
+// until done says so, or for a moment when nothing comes. It is for who waits for
+// a notice, and holds no lock that a watcher takes.
+func (h *Home) Await(ref Ref, done func() bool) {
+	h.mu.Lock()
+	r := h.remotes[ref.Endpoint]
+	h.mu.Unlock()
+	if r != nil && r.connected() != nil {
+		r.awaited.Store(true)
+		r.lead(done)
+	}
 }
 
 // watcher finds who watches an object. The lock is held.

@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -56,6 +58,8 @@ const lastWords = time.Second
 type Home struct {
 	node *launch.Node
 	self *Peer
+
+	lastUser atomic.Pointer[Peer] // whose message came last
 
 	opening sync.Mutex // held while the listener is opened
 	sweep   sync.Once
@@ -264,6 +268,7 @@ func (h *Home) accept(l *transport.Listener) {
 			continue // until the listener is closed
 		}
 		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
+		p.inline = turn.NewInline(p.serve)
 		h.peers[p] = struct{}{}
 		h.running.Add(1)
 		h.mu.Unlock()

@@ -2,10 +2,12 @@ package home
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -15,9 +17,14 @@ type Peer struct {
 	Name string
 	PID  int
 
-	home *Home
-	conn *transport.Conn   // nil for this process itself
-	held map[uint64]*entry // under home.mu
+	home   *Home
+	conn   *transport.Conn   // nil for this process itself
+	held   map[uint64]*entry // under home.mu
+	inline *turn.Inline
+
+	// Of the goroutine that reads.
+	visited bool // it has said who it is
+	goodbye bool // it has said that it ends
 
 	mu       sync.Mutex
 	lastID   uint64              // of this process's own requests
@@ -37,6 +44,7 @@ type Request struct {
 	id     uint64 // 0: no answer is wanted
 	object Object
 	local  *pending // of this process's own requests
+	here   func()   // see Run
 }
 
 // Refusal is an answer that is none: a code and more words.
@@ -65,6 +73,24 @@ func (r *Request) Fail(code byte, text string) { r.answer(code, []byte(text), ni
 // Malformed answers a request that no Fiber sends.
 func (r *Request) Malformed() {
 	r.Fail(Unknown, fmt.Sprintf("fiber: a malformed request (operation %d); are both ends the same version?", r.Op))
+}
+
+// Run has f called, which may block, and answers. When it is brief, and
+// nothing else that the process has asked for is open, that happens when Serve has
+// returned, on the goroutine that has called it; otherwise on one of its own.
+func (r *Request) Run(brief bool, f func()) {
+	if brief && r.Peer.conn != nil && r.Peer.asksOnly(r) {
+		r.here = f
+	} else {
+		go f()
+	}
+}
+
+// asksOnly says whether nothing but r is open.
+func (p *Peer) asksOnly(r *Request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.requests) == 1 && p.requests[r.id] == r
 }
 
 // Wanted says whether the request has no answer yet.
@@ -147,16 +173,31 @@ func (p *Peer) take(r *Request) {
 	p.mu.Unlock()
 }
 
-// serve reads what another process wants until it has gone.
+// serve reads what another process wants until it has gone, or until another
+// goroutine does.
 func (p *Peer) serve() {
+	for {
+		r, err := p.read()
+		if err != nil {
+			p.gone(err)
+			return
+		}
+		if r != nil && r.here != nil && !p.inline.Run(r.here) {
+			return
+		}
+	}
+}
+
+// gone ends what the process has asked for and held.
+func (p *Peer) gone(err error) {
 	h := p.home
 	defer h.running.Done()
-	goodbye, wanted := p.read()
 	h.mu.Lock()
 	delete(h.peers, p)
 	h.mu.Unlock()
-	if wanted != nil {
-		h.node.CameBack(wanted.ID, p.conn)
+	var back *cameBack
+	if errors.As(err, &back) {
+		h.node.CameBack(back.id, p.conn)
 		return
 	}
 	p.conn.Close()
@@ -178,52 +219,63 @@ func (p *Peer) serve() {
 	}
 	h.mu.Unlock()
 	for _, e := range left {
-		e.Left(p, !goodbye)
+		e.Left(p, !p.goodbye)
 	}
 }
 
-// read handles messages until the connection ends, and says whether the
-// process had said so. A connection that this process has wanted, and that was
-// dialled from the other side, is none of a peer's.
-func (p *Peer) read() (goodbye bool, wanted *wire.Back) {
+// cameBack is what a connection says that is none of a peer's: this process has
+// wanted it, and it was dialled from the other side.
+type cameBack struct{ id uint64 }
+
+func (*cameBack) Error() string { return "it is a connection that was asked for" }
+
+// read handles a message, and gives the request if it was one.
+func (p *Peer) read() (*Request, error) {
 	h := p.home
-	for first := true; ; first = false {
-		frames, err := p.conn.Recv()
-		if err != nil {
-			return goodbye, nil
-		}
-		kind := wire.KindOf(frames)
-		if first != (kind == wire.KindVisit || kind == wire.KindBack) {
-			return false, nil
-		}
-		switch kind {
-		case wire.KindBack:
-			wanted = new(wire.Back)
-			if wire.Unpack(frames, wanted) != nil {
-				return false, nil
-			}
-			return false, wanted
-		case wire.KindVisit:
-			var visit wire.Visit
-			if wire.Unpack(frames, &visit) != nil {
-				return false, nil
-			}
-			p.Name, p.PID = visit.Name, visit.PID
-		case wire.KindBye:
-			goodbye = true
-		case wire.KindRequest, wire.KindGiveUp, wire.KindHold, wire.KindRelease:
-			var m wire.Request
-			if m.Unpack(frames) != nil {
-				return false, nil
-			}
-			p.handle(h, kind, &m, frames[1:])
-		default:
-			return false, nil
-		}
+	p.conn.Linger(h.lastUser.Swap(p) == p && p.idle())
+	frames, err := p.conn.Recv()
+	if err != nil {
+		return nil, err
 	}
+	kind := wire.KindOf(frames)
+	if p.visited == (kind == wire.KindVisit || kind == wire.KindBack) {
+		return nil, wire.ErrMalformed
+	}
+	switch kind {
+	case wire.KindBack:
+		var m wire.Back
+		if err := wire.Unpack(frames, &m); err != nil {
+			return nil, err
+		}
+		return nil, &cameBack{m.ID}
+	case wire.KindVisit:
+		var visit wire.Visit
+		if err := wire.Unpack(frames, &visit); err != nil {
+			return nil, err
+		}
+		p.Name, p.PID, p.visited = visit.Name, visit.PID, true
+	case wire.KindBye:
+		p.goodbye = true
+	case wire.KindRequest, wire.KindGiveUp, wire.KindHold, wire.KindRelease:
+		var m wire.Request
+		if err := m.Unpack(frames); err != nil {
+			return nil, err
+		}
+		return p.handle(h, kind, &m, frames[1:]), nil
+	default:
+		return nil, wire.ErrMalformed
+	}
+	return nil, nil
 }
 
-func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) {
+// idle says whether nothing that the process has asked for is open.
+func (p *Peer) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.requests) == 0
+}
+
+func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) *Request {
 	switch kind {
 	case wire.KindRequest:
 		h.mu.Lock()
@@ -233,10 +285,11 @@ func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) 
 		p.take(r)
 		if e == nil {
 			r.Fail(Gone, "")
-			return
+			return nil
 		}
 		r.object = e.Object
 		e.Serve(r)
+		return r
 	case wire.KindGiveUp:
 		p.mu.Lock()
 		r := p.requests[m.ID]
@@ -256,4 +309,5 @@ func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) 
 			e.Left(p, false)
 		}
 	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/turn"
@@ -22,7 +23,8 @@ type remote struct {
 
 	turn    *turn.Turn // who reads
 	reading *transport.Conn
-	goodbye bool // the home has said it; goes with the turn
+	goodbye bool        // the home has said it; goes with the turn
+	awaited atomic.Bool // somebody waits for a notice
 
 	mu      sync.Mutex
 	conn    *transport.Conn
@@ -112,7 +114,7 @@ func (r *remote) open(conn *transport.Conn) error {
 			conn.Post(m.Pack(wire.KindHold, nil)...)
 		}
 	}
-	r.turn = turn.New(r.readOne, conn.Interrupt)
+	r.turn = turn.New(r.readOne, conn)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reading, r.conn = conn, conn // whoever holds another one from now on says so himself
@@ -182,7 +184,7 @@ func (r *remote) readOne() error {
 		r.mu.Lock()
 		p := r.waiting[m.ID]
 		delete(r.waiting, m.ID)
-		aside := p != nil && p.leads && len(r.waiting) == 0
+		aside := p != nil && p.leads.Load() && len(r.waiting) == 0
 		r.mu.Unlock()
 		if p != nil {
 			p.settle(newAnswer(m.Code, m.Args, frames[1:]))
@@ -201,6 +203,9 @@ func (r *remote) readOne() error {
 		if watch != nil {
 			watch(m.Op, m.Args, frames[1:])
 		}
+		if r.awaited.Swap(false) && r.idle() {
+			r.turn.StepAside()
+		}
 	case wire.KindBye:
 		r.goodbye = true
 	default:
@@ -212,12 +217,16 @@ func (r *remote) readOne() error {
 // lead reads what comes until done says so, or for a moment.
 func (r *remote) lead(done func() bool) {
 	r.turn.Lead(done)
-	r.mu.Lock()
-	more := len(r.waiting) > 0
-	r.mu.Unlock()
-	if more {
+	if !r.idle() {
 		r.turn.Attend()
 	}
+}
+
+// idle says whether nothing waits for an answer.
+func (r *remote) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting) == 0
 }
 
 // close says what is left to say and ends the connection.
@@ -252,9 +261,6 @@ func (r *remote) send(ctx context.Context, m wire.Request, value [][]byte, p *pe
 	var size *transport.SizeError
 	switch {
 	case err == nil:
-		if p != nil && !p.leads {
-			r.turn.Attend()
-		}
 		return nil
 	case errors.As(err, &size), ctx.Err() != nil:
 		if p != nil {

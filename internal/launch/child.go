@@ -113,7 +113,6 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	}
 	defer n.starting.Done()
 	c := &Child{node: n, spec: spec, place: n.placeOf(serial), done: make(chan struct{})}
-	c.turn = turn.New(c.readOne, func() { c.conn.Interrupt() })
 	c.asks, c.stopAsks = context.WithCancel(context.Background())
 	ctx, stopped := context.WithCancelCause(ctx)
 	defer stopped(nil)
@@ -239,6 +238,7 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 		return err
 	}
 	c.conn, c.pid = conn, hello.PID
+	c.turn = turn.New(c.readOne, conn)
 	return nil
 }
 

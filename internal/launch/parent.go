@@ -23,9 +23,8 @@ type Parent struct {
 	Assign wire.Assign
 	Value  [][]byte // the encoded argument behind the assignment
 
-	conn   *transport.Conn
-	socket *transport.Inherited // nil where it has dialled
-	node   *Node                // this process's
+	conn *transport.Conn
+	node *Node // this process's
 
 	mu      sync.Mutex
 	asked   uint64
@@ -100,7 +99,7 @@ func Report(ctx context.Context) (*Parent, error) {
 		return nil, err
 	}
 	go Build() // while the handshake is on its way
-	conn, nc, err := connect(ctx, boot)
+	conn, err := connect(ctx, boot)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +110,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
-	p := &Parent{conn: conn, socket: nc, answers: map[uint64]chan answer{}, late: map[uint64]struct{}{}}
+	p := &Parent{conn: conn, answers: map[uint64]chan answer{}, late: map[uint64]struct{}{}}
 	switch kind := wire.KindOf(frames); kind {
 	case wire.KindAssign:
 		if err := wire.Unpack(frames, &p.Assign); err != nil {
@@ -158,25 +157,23 @@ const (
 )
 
 // connect makes the connection to the parent.
-func connect(ctx context.Context, boot *wire.Bootstrap) (*transport.Conn, *transport.Inherited, error) {
+func connect(ctx context.Context, boot *wire.Bootstrap) (*transport.Conn, error) {
 	opts := transport.Options{MaxMessage: boot.MaxMessage, HeartbeatInterval: boot.Heartbeat, HeartbeatTimeout: -1}
 	if boot.Endpoint != "" {
 		opts.HeartbeatTimeout = cmp.Or(boot.Silence, -1)
-		conn, err := dial(ctx, boot, opts)
-		return conn, nil, err
+		return dial(ctx, boot, opts)
 	}
 	nc, err := transport.Inherit(boot.FD)
 	if err != nil {
-		return nil, nil, fmt.Errorf("fiber: the inherited socket: %w", err)
+		return nil, fmt.Errorf("fiber: the inherited socket: %w", err)
 	}
 	// A parent on this machine may be stopped for as long as its user likes;
 	// its death is an end of file.
 	conn, err := transport.Open(nc, false, opts)
 	if err != nil {
-		nc.Close()
-		return nil, nil, fmt.Errorf("%w: %w", ErrParentGone, err)
+		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
-	return conn, nc, nil
+	return conn, nil
 }
 
 func dial(ctx context.Context, boot *wire.Bootstrap, opts transport.Options) (*transport.Conn, error) {
@@ -202,9 +199,7 @@ func dial(ctx context.Context, boot *wire.Bootstrap, opts transport.Options) (*t
 // goroutine at a time; alone says that no other one has anything to do. The
 // error is the end of the connection.
 func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
-	if p.socket != nil {
-		p.socket.Alone(alone)
-	}
+	p.conn.Linger(alone)
 	for {
 		frames, err := p.conn.Recv()
 		if err != nil {

@@ -97,7 +97,7 @@ func attach(t *testing.T, parent, child *Node) {
 	up, err := transport.Open(nc, false, child.TransportOptions(false))
 	require.NoError(t, err)
 	c := &Child{node: parent, conn: <-down, place: child.Place}
-	c.turn = turn.New(c.readOne, func() { c.conn.Interrupt() })
+	c.turn = turn.New(c.readOne, c.conn)
 	require.NotNil(t, c.conn)
 	parent.add(c)
 	child.Parent = &Parent{conn: up, node: child}

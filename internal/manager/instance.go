@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/registry"
@@ -61,7 +62,7 @@ func (o *instance) Serve(r *home.Request) {
 	c.ctx, c.cancel = context.WithCancel(o.service.ctx)
 	switch o.enter(c) {
 	case enterRun:
-		go o.run(c)
+		r.Run(m.brief.Load(), func() { o.run(c) })
 	case enterGone:
 		c.cancel()
 		r.Fail(home.Gone, "")
@@ -150,6 +151,10 @@ func (o *instance) ends() bool {
 	return o.dropped || o.service.ctx.Err() != nil
 }
 
+// brief is how long a method took that is expected to take no longer the next
+// time.
+const brief = 50 * time.Microsecond
+
 // invoke calls a method.
 func (o *instance) invoke(c *call) (out [][]byte, failure *wire.Error) {
 	defer func() {
@@ -157,6 +162,8 @@ func (o *instance) invoke(c *call) (out [][]byte, failure *wire.Error) {
 			failure = o.service.opts.Panic(c.name, value, debug.Stack())
 		}
 	}()
+	begun := time.Now()
+	defer func() { c.method.brief.Store(time.Since(begun) < brief) }()
 	out, err := c.method.Call(c.ctx, o.object, c.r.Value)
 	if err != nil {
 		failure = o.service.opts.Error(c.name, err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/home"
@@ -36,6 +37,8 @@ type Type struct {
 type Method struct {
 	Recv string
 	Call func(ctx context.Context, object any, in [][]byte) ([][]byte, error)
+
+	brief atomic.Bool // it was when it was last called
 }
 
 // Options is what a service needs of the typed edge.

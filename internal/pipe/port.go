@@ -216,6 +216,9 @@ func (p *Port) wait(ctx context.Context, ready chan struct{}) {
 		claimed = nil
 	}
 	p.mu.Unlock()
+	if claimed == nil {
+		p.home.Await(p.ref, func() bool { return len(ready) > 0 })
+	}
 	select {
 	case <-ready:
 	case <-claimed:

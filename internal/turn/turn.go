@@ -16,8 +16,8 @@ import (
 
 // Turn is who reads a connection.
 type Turn struct {
-	read      func() error // reads and handles one message
-	interrupt func()       // has a read end with transport.ErrInterrupted
+	read func() error // reads and handles one message
+	conn Conn
 
 	state  atomic.Int32
 	aside  atomic.Bool   // step aside after this message
@@ -37,10 +37,16 @@ const (
 // and how long a caller may lead when nothing comes.
 const moment = time.Millisecond
 
-// New makes a turn: read waits for a message and handles it, interrupt ends
-// such a wait by transport.ErrInterrupted.
-func New(read func() error, interrupt func()) *Turn {
-	return &Turn{read: read, interrupt: interrupt, resume: make(chan struct{}, 1)}
+// Conn is a transport.Conn, as far as it matters here.
+type Conn interface {
+	Interrupt()
+	Linger(yes bool)
+}
+
+// New makes a turn: read waits for a message of the connection's and handles
+// it.
+func New(read func() error, conn Conn) *Turn {
+	return &Turn{read: read, conn: conn, resume: make(chan struct{}, 1)}
 }
 
 // StepAside lets a caller read the next messages; see Lead. It is called while
@@ -74,10 +80,12 @@ func (t *Turn) Lead(done func() bool) {
 		return
 	}
 	t.led.Add(1)
+	t.conn.Linger(true) // nobody else has anything to do with what comes
 	finished := false
 	defer func() {
 		// Also when a function of the user's that is told of a result panics.
 		t.aside.Store(false)
+		t.conn.Linger(false)
 		t.state.Store(open)
 		if !finished {
 			t.wake()
@@ -114,7 +122,7 @@ func (t *Turn) stayAside() {
 			return
 		}
 		if now == led && t.state.Load() == lent {
-			t.interrupt() // the same caller since the last tick
+			t.conn.Interrupt() // the same caller since the last tick
 		}
 		led = now
 	}

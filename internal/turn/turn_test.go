@@ -16,16 +16,16 @@ import (
 // line is a connection that says what a test has it say.
 type line struct {
 	*turn.Turn
-	says      chan error // nil: a message
-	interrupt chan struct{}
-	readers   atomic.Int32
-	read      atomic.Int32
-	aside     bool // steps aside after each message
-	ended     chan error
+	says       chan error // nil: a message
+	interrupts chan struct{}
+	readers    atomic.Int32
+	read       atomic.Int32
+	aside      bool // steps aside after each message
+	ended      chan error
 }
 
 func newLine(aside bool) *line {
-	l := &line{says: make(chan error), interrupt: make(chan struct{}, 1), aside: aside, ended: make(chan error, 1)}
+	l := &line{says: make(chan error), interrupts: make(chan struct{}, 1), aside: aside, ended: make(chan error, 1)}
 	l.Turn = turn.New(func() error {
 		if l.readers.Add(1) != 1 {
 			panic("two read")
@@ -40,13 +40,16 @@ func newLine(aside bool) *line {
 				}
 			}
 			return err
-		case <-l.interrupt:
+		case <-l.interrupts:
 			return transport.ErrInterrupted
 		}
-	}, func() { l.interrupt <- struct{}{} })
+	}, l)
 	go func() { l.ended <- l.Read() }()
 	return l
 }
+
+func (l *line) Interrupt()  { l.interrupts <- struct{}{} }
+func (l *line) Linger(bool) {}
 
 var errEnd = errors.New("the end")
 

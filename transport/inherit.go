@@ -1,5 +1,3 @@
-//go:build !unix
-
 package transport
 
 import (
@@ -8,19 +6,14 @@ import (
 	"os"
 )
 
-// Inherited is the connection that a process was started with.
-type Inherited struct{ net.Conn }
-
 // Inherit makes a connection of a socket that this process was started with.
-func Inherit(fd int) (*Inherited, error) {
+// It owns fd.
+func Inherit(fd int) (net.Conn, error) {
 	f := os.NewFile(uintptr(fd), "inherited")
 	defer f.Close()
 	nc, err := net.FileConn(f)
 	if err != nil {
 		return nil, fmt.Errorf("transport: the inherited descriptor %d: %w", fd, err)
 	}
-	return &Inherited{nc}, nil
+	return nc, nil
 }
-
-// Alone makes no difference here.
-func (c *Inherited) Alone(bool) {}

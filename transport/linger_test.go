@@ -1,0 +1,178 @@
+package transport_test
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/transport"
+)
+
+// lingering is two ends that wait in the kernel, one of which echoes what it is
+// sent.
+func lingering(t *testing.T) (a *transport.Conn, echo *transport.Conn) {
+	a, echo = pair(t, transport.Options{HeartbeatInterval: -1})
+	a.Linger(true)
+	echo.Linger(true)
+	go func() {
+		for {
+			frames, err := echo.Recv()
+			if err != nil {
+				return
+			}
+			echo.Post(frames...)
+		}
+	}()
+	return a, echo
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/dev/fd")
+	require.NoError(t, err)
+	return len(files)
+}
+
+// roundTrips sends n numbered messages, one after another.
+func roundTrips(t *testing.T, a *transport.Conn, n int, extra ...[]byte) {
+	t.Helper()
+	for i := range n {
+		number := binary.BigEndian.AppendUint64(nil, uint64(i))
+		require.NoError(t, a.Post(append([][]byte{number}, extra...)...))
+		frames, err := a.Recv()
+		require.NoError(t, err)
+		require.Equal(t, number, frames[0])
+		require.Equal(t, extra, append([][]byte(nil), frames[1:]...))
+	}
+}
+
+func TestLinger(t *testing.T) {
+	a, _ := lingering(t)
+	before := descriptors(t)
+	roundTrips(t, a, 2000)
+	for range 3 { // each pause is longer than anybody waits in the kernel
+		time.Sleep(30 * time.Millisecond)
+		roundTrips(t, a, 20)
+	}
+	a.Linger(false)
+	roundTrips(t, a, 20)
+	a.Linger(true)
+	roundTrips(t, a, 20)
+	require.LessOrEqual(t, descriptors(t), before, "each end has one descriptor")
+}
+
+// What does not go into a socket at once leaves while its reader lingers.
+func TestLingerLargeMessages(t *testing.T) {
+	t.Parallel()
+	a, _ := lingering(t)
+	roundTrips(t, a, 100)
+	large := make([]byte, 8<<20)
+	for range 5 {
+		roundTrips(t, a, 2, large)
+		roundTrips(t, a, 10)
+	}
+}
+
+// A writer that finds the socket full waits, however long the peer takes to
+// read on.
+func TestLingerFullSocket(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, transport.Options{HeartbeatInterval: -1})
+	a.Linger(true)
+	for range 100 {
+		require.NoError(t, b.Post([]byte("x")))
+		_, err := a.Recv()
+		require.NoError(t, err)
+	}
+	received := make(chan error, 1)
+	go func() { _, err := a.Recv(); received <- err }()
+	sent := make(chan error, 1)
+	go func() { sent <- a.Send(context.Background(), make([]byte, 8<<20)) }()
+	select {
+	case err := <-sent:
+		t.Fatal("nobody reads", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	frames, err := b.Recv()
+	require.NoError(t, err)
+	require.Len(t, frames[0], 8<<20)
+	require.NoError(t, <-sent)
+	require.NoError(t, b.Post([]byte("y")))
+	require.NoError(t, <-received)
+}
+
+func TestInterruptWhileLingering(t *testing.T) {
+	t.Parallel()
+	a, b := lingering(t)
+	for range 5 {
+		roundTrips(t, a, 200)
+		waiting := make(chan error, 1)
+		go func() { _, err := a.Recv(); waiting <- err }()
+		a.Interrupt()
+		require.ErrorIs(t, <-waiting, transport.ErrInterrupted)
+	}
+	// It ends a reader to whom messages come, too.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for b.Err() == nil {
+			b.Post([]byte("more"))
+		}
+	}()
+	a.Interrupt()
+	var err error
+	for err == nil {
+		_, err = a.Recv()
+	}
+	require.ErrorIs(t, err, transport.ErrInterrupted)
+	b.Close()
+	<-done
+}
+
+func TestCloseWhileLingering(t *testing.T) {
+	t.Parallel()
+	for _, end := range []func(a, b *transport.Conn){
+		func(a, _ *transport.Conn) { a.Close() },
+		func(_, b *transport.Conn) { b.Close() },
+	} {
+		a, b := lingering(t)
+		roundTrips(t, a, 200)
+		waiting := make(chan error, 1)
+		go func() { _, err := a.Recv(); waiting <- err }()
+		end(a, b)
+		select {
+		case err := <-waiting:
+			require.Error(t, err)
+		case <-time.After(10 * time.Second):
+			t.Fatal("it still waits")
+		}
+	}
+}
+
+// Any number of connections may linger; few do, and none suffers.
+func TestManyLinger(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	const n = 20
+	for range n {
+		a, _ := lingering(t)
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for i := range 200 {
+				if a.Post(binary.BigEndian.AppendUint64(nil, uint64(i))) != nil {
+					t.Error("it cannot be sent")
+				}
+				if frames, err := a.Recv(); err != nil || binary.BigEndian.Uint64(frames[0]) != uint64(i) {
+					t.Error(i, err)
+				}
+			}
+		}()
+	}
+	for range n {
+		<-done
+	}
+}
