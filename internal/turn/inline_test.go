@@ -14,8 +14,7 @@ import (
 // reading runs what comes, inline.
 func reading(work chan func()) (inline *turn.Inline, readers chan struct{}) {
 	readers = make(chan struct{}, 100)
-	var read func()
-	read = func() {
+	read := func() {
 		readers <- struct{}{}
 		for f := range work {
 			if !inline.Run(f) {
@@ -23,7 +22,7 @@ func reading(work chan func()) (inline *turn.Inline, readers chan struct{}) {
 			}
 		}
 	}
-	inline = turn.NewInline(func() { read() })
+	inline = turn.NewInline(read)
 	go read()
 	return inline, readers
 }
