@@ -232,8 +232,9 @@ func (c *detachable) linger(fd int) bool {
 	return come
 }
 
-// waited notes how long a wait took. One long one counts for a while.
-func (c *detachable) waited(d time.Duration) { c.wait = max(d, c.wait-c.wait/8) }
+// waited notes how long a wait took. One long one counts for a while: after an
+// idle time it takes two short ones to linger, and 40 to spin.
+func (c *detachable) waited(d time.Duration) { c.wait = max(min(d, lingerTime), c.wait-c.wait/8) }
 
 // spin looks for something to read again and again, and gives the processor
 // away in between. A thread that is awake when the message comes has it in half
