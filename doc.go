@@ -344,7 +344,8 @@ argument, and lives in the process that made it.
 
 When Put has returned, the item is safe in the queue. Get hands it to one
 consumer, who asks for it: nobody has items that he is not working on. If he
-dies before Get has returned, the item goes back to the front. Many items go
+dies before Get has returned, the item goes back to the front. When the queue
+was closed and the last item is gone, Get has [ErrClosed]. Many items go
 faster together: [SimpleQueue.PutMany], [SimpleQueue.GetMany].
 
 # Pipes

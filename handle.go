@@ -60,6 +60,8 @@ func objectError(what string, err error) error {
 		return lostError(what, lost)
 	case errors.As(err, &refusal) && refusal.Code == home.Unknown:
 		return &MismatchError{Reason: refusal.Text}
+	case errors.As(err, &refusal) && refusal.Code == home.TooLarge:
+		return fmt.Errorf("fiber: what %s has: %s; %s", what, refusal.Text, whatToDo)
 	}
 	return fromEngine(err)
 }

@@ -584,6 +584,20 @@ var _ = mainProgram("too large", func(ctx context.Context) error {
 	}
 	n, err := fiber.Call(ctx, k, keepNotes, make([]float64, 1000))
 	fmt.Println(n, err)
+	list, err := fiber.NewList[[]float64](ctx, m, nil)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if err := list.Append(ctx, make([]float64, 100_000)); err != nil {
+			return err
+		}
+	}
+	_, err = list.All(ctx)
+	var mismatch *fiber.MismatchError
+	fmt.Println(errors.As(err, &mismatch), err)
+	one, err := list.Get(ctx, 1)
+	fmt.Println(len(one), err)
 	return nil
 }, fiber.Config{MaxMessage: 1 << 20})
 
@@ -594,6 +608,8 @@ func TestValuesThatAreTooLargeForAMessage(t *testing.T) {
 	require.Regexp(t, `^true fiber: .*Reuse in Manager-1: the result: .*; set max_message \(FIBER_MAX_MESSAGE\) higher, or send it in parts
 false fiber: the argument of .*Keep: .*; set max_message \(FIBER_MAX_MESSAGE\) higher, or send it in parts
 1000 <nil>
+false fiber: what the list has: .*; set max_message \(FIBER_MAX_MESSAGE\) higher, or send it in parts
+100000 <nil>
 $`, x.out.String())
 }
 

@@ -165,6 +165,23 @@ func brief(ctx context.Context, p *fiber.Process) error {
 }
 
 var gpuPrograms = map[string]func(ctx context.Context, file string){
+	// A ring has all of its GPUs or none: rings that want the same ones wait for each other.
+	"rings": func(ctx context.Context, file string) {
+		err := fiber.NewRing(3, paired).Run(ctx, file)
+		var launch *fiber.LaunchError
+		expect(errors.As(err, &launch) && strings.Contains(err.Error(), "3 ranks at a time"), "more than there are: %v", err)
+		ended := make(chan error)
+		for range 4 {
+			go func() { ended <- fiber.NewRing(2, paired).Run(ctx, file) }()
+		}
+		for range 4 {
+			err := <-ended
+			expect(err == nil, "a ring: %v", err)
+		}
+		got := waitForLines(file, 8)
+		slices.Sort(got)
+		expect(slices.Equal(got, []string{"0", "0", "0", "0", "1", "1", "1", "1"}), "the ranks' GPUs: %v", got)
+	},
 	"processes": func(ctx context.Context, file string) {
 		one, two, three := fiber.NewProcess(holdOne, holding{file, time.Hour}), fiber.NewProcess(holdOne, holding{file, time.Hour}), fiber.NewProcess(holdOne, holding{file, time.Hour})
 		expect(one.Start(ctx) == nil && two.Start(ctx) == nil, "two start")
@@ -301,6 +318,12 @@ func TestGPUs(t *testing.T) {
 		})
 	}
 }
+
+// paired notes which GPU each rank has.
+var paired = fiber.RegisterRing("paired", nil, func(ctx context.Context, node *fiber.RingNode, file string) error {
+	line := os.Getenv("CUDA_VISIBLE_DEVICES")
+	return errors.Join(marking{File: file, Line: line}.append(), fiber.Barrier(ctx, node))
+}, meta.GPU(1))
 
 // below is what a process of a limited process sees.
 var below = fiber.Register("below", func(ctx context.Context, _ none) ([2]limits, error) {

@@ -175,9 +175,10 @@ func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
 	return c.len(ctx)
 }
 
-// Close ends the queue for all processes: whoever waits at it, or uses it
-// later, gets ErrClosed, and items that are in it are lost. A second call does
-// nothing.
+// Close says, for all processes, that no more items come: whoever waits to put
+// one, or puts one later, gets ErrClosed. Those in the queue are still to be got;
+// then whoever waits for one, or gets one later, has ErrClosed, too. A second
+// call does nothing.
 func (q *SimpleQueue[T]) Close() error {
 	c, err := q.client()
 	if err != nil {

@@ -387,6 +387,9 @@ func TestCloseWakesEverybody(t *testing.T) {
 	require.ErrorIs(t, err, fiber.ErrClosed)
 	require.ErrorIs(t, <-here, fiber.ErrClosed)
 	require.ErrorIs(t, <-getting, fiber.ErrClosed)
+	left, err := q.GetMany(soon(t), 3)
+	require.NoError(t, err)
+	require.Len(t, left, 1, "what was in it is still to be got")
 	_, err = q.Get(soon(t))
 	require.ErrorIs(t, err, fiber.ErrClosed)
 	require.ErrorIs(t, q.Put(soon(t), parcel{}), fiber.ErrClosed)
@@ -509,6 +512,8 @@ func TestQueueInItself(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, q.Put(soon(t), k))
 	require.NoError(t, k.Self.Close())
+	_, err = q.Get(soon(t))
+	require.NoError(t, err)
 	_, err = q.Get(soon(t))
 	require.ErrorIs(t, err, fiber.ErrClosed)
 }

@@ -106,7 +106,8 @@ func (r *Ring[In]) Size() int { return r.size }
 
 // Run starts the processes, each of which gets in, and returns when all have
 // ended: nil when the functions have all returned nil. It may be called again,
-// and starts other processes then.
+// and starts other processes then. On this machine it takes the GPUs of all ranks
+// at once, and waits until there are so many.
 //
 // When one rank fails, because its init or run function returns an error or
 // panics, its process dies or cannot be started, or a collective goes wrong,

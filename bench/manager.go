@@ -185,8 +185,12 @@ func openCartPoleSync(ctx context.Context, m *match) error {
 	}
 	const steps = 1000
 	m.subject = contender{name: "Call", ops: steps, run: timed(func(ctx context.Context, n int) error { return playSync(ctx, envs, n) })}
+	sockets, err := rawSteps(m, false)
+	if err != nil {
+		return err
+	}
 	python, err := multiprocessing(m, atLeast(1.5), steps, "cartpole")
-	m.references = []reference{python}
+	m.references = []reference{{contender: sockets}, python}
 	return err
 }
 
@@ -197,8 +201,48 @@ func openCartPoleAsync(ctx context.Context, m *match) error {
 	}
 	const steps = 1000
 	m.subject = contender{name: "CallAsync", ops: steps, run: timed(func(ctx context.Context, n int) error { return playAsync(ctx, envs, n) })}
+	sockets, err := rawSteps(m, true)
+	if err != nil {
+		return err
+	}
 	sync := contender{name: "Call", ops: steps, run: timed(func(ctx context.Context, n int) error { return playSync(ctx, envs, n) })}
 	python, err := multiprocessing(m, atLeast(5), steps, "cartpole")
-	m.references = []reference{{contender: sync, bound: atLeast(2.2)}, python}
+	m.references = []reference{{contender: sockets}, {contender: sync, bound: atLeast(2.2)}, python}
 	return err
+}
+
+// rawSteps has 64 bytes go to as many processes as there are environments, and back, over blocking sockets: to one
+// after another, or to all at once.
+func rawSteps(m *match, together bool) (contender, error) {
+	var far []*floor
+	for range environments {
+		f, err := openFloor(m, "block:64", blocking)
+		if err != nil {
+			return contender{}, err
+		}
+		far = append(far, f)
+	}
+	out, in := make([]byte, 64), make([]byte, 64)
+	return contender{name: "blocking sockets", ops: 1000, run: timed(func(_ context.Context, n int) error {
+		for range n {
+			for _, f := range far {
+				err := f.send(out)
+				if err == nil && !together {
+					err = f.receive(in)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			for _, f := range far {
+				if !together {
+					break
+				}
+				if err := f.receive(in); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})}, nil
 }

@@ -25,6 +25,9 @@ const lingerTime = 10 * time.Millisecond
 // to be expected when it does so at all: about what it takes to wake a thread.
 const spinTime = 50 * time.Microsecond
 
+// spinRest is how long it does not when somebody else has taken the processor.
+const spinRest = 100 * time.Millisecond
+
 // lingering counts the readers that wait in the kernel: each has a thread, and
 // may keep its share of the scheduler for up to 10 ms (runtime.sysmon).
 var lingering atomic.Int32
@@ -36,8 +39,10 @@ var lingering atomic.Int32
 // socket, in the kernel, is the only one that wakes.
 type detachable struct {
 	local, remote net.Addr
-	lingers       atomic.Bool   // the reader may wait in the kernel
-	wait          time.Duration // what is to be expected; the reader's
+	lingers       atomic.Bool // the reader may wait in the kernel
+
+	wait time.Duration // what is to be expected; wait and rest are the reader's
+	rest time.Time     // until when it does not spin
 
 	mu       sync.Mutex
 	nc       net.Conn // it is in Go's poller
@@ -222,23 +227,29 @@ func (c *detachable) linger(fd int) bool {
 	}
 	runtime.Gosched() // this thread's other goroutines are first
 	begun := time.Now()
-	come := c.wait < spinTime && spin(fd, begun) || await(fd, unix.POLLIN)
+	come := c.wait < spinTime && begun.After(c.rest) && c.spin(fd, begun) || await(fd, unix.POLLIN)
 	c.waited(time.Since(begun))
 	return come
 }
 
-// waited notes how long a wait took. One long one counts for a while.
-func (c *detachable) waited(d time.Duration) { c.wait = max(d, c.wait-c.wait/8) }
+// waited notes how long a wait took. One long one counts for a while: after an
+// idle time it takes two short ones to linger, and 40 to spin.
+func (c *detachable) waited(d time.Duration) { c.wait = max(min(d, lingerTime), c.wait-c.wait/8) }
 
 // spin looks for something to read again and again, and gives the processor
 // away in between. A thread that is awake when the message comes has it in half
 // the time or less: nobody has to be woken, on a processor that sleeps at worst.
-func spin(fd int, begun time.Time) bool {
-	for runtime.NumCPU() > 1 && time.Since(begun) < spinTime {
+// Where others take the processor it costs more than it saves.
+func (c *detachable) spin(fd int, now time.Time) bool {
+	for end := now.Add(spinTime); now.Before(end) && runtime.NumCPU() > 1; {
 		if readable(uintptr(fd)) {
 			return true
 		}
+		before := now
 		yield()
+		if now = time.Now(); now.Sub(before) > spinTime {
+			c.rest = now.Add(spinRest)
+		}
 	}
 	return false
 }

@@ -61,6 +61,7 @@ const (
 	Gone     // there is no such object
 	GivenUp  // as asked
 	Unknown  // the object has no such operation, or not with such arguments
+	TooLarge // the answer, for a message
 	OwnCodes = 16
 )
 
@@ -121,8 +122,8 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	}
 	reply := wire.Reply{ID: r.id, Code: code, Args: args}
 	if err := p.conn.Post(reply.Pack(value)...); err != nil {
-		// Too large for a message; or the end of the connection, which its reader sees.
-		reply.Code, reply.Args = Unknown, []byte(err.Error())
+		// Or the end of the connection, which its reader sees.
+		reply.Code, reply.Args = TooLarge, []byte(err.Error())
 		p.conn.Post(reply.Pack(nil)...)
 	}
 }

@@ -46,6 +46,7 @@ var errNoHello = errors.New("it has not reported")
 type Spec struct {
 	Name      string
 	Resources meta.Resources
+	Devices   []string    // GPUs of AcquireGPUs; nil: Start acquires what it needs
 	Assign    wire.Assign // Role, Func, Concurrency; the rest is filled in
 	Value     [][]byte    // the encoded argument behind it
 	Keep      any         // stays reachable until the process has ended
@@ -122,8 +123,10 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	if n.Parent != nil && len(n.Parent.Assign.Devices) > 0 {
 		devices = []string{} // what was lent to this process is not the child's
 	}
-	if spec.Resources.GPU > 0 {
-		if devices, release, err = n.acquireGPUs(ctx, spec.Resources.GPU); err != nil {
+	if spec.Devices != nil {
+		devices = spec.Devices
+	} else if spec.Resources.GPU > 0 {
+		if devices, release, err = n.AcquireGPUs(ctx, spec.Resources.GPU); err != nil {
 			return nil, c.failed(ctx, "", err)
 		}
 	}

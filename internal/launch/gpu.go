@@ -103,8 +103,10 @@ func (g *gpus) serve() {
 	}
 }
 
-// acquireGPUs takes n devices from the root; release gives them back.
-func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, release func(), err error) {
+// AcquireGPUs takes devices from the root, all at once, and waits until there
+// are so many; release gives them back. They are none where the engine knows what
+// there is.
+func (n *Node) AcquireGPUs(ctx context.Context, count int) (devices []string, release func(), err error) {
 	if n.gpus == nil && n.Parent == nil { // the backend hands them out
 		return nil, func() {}, nil
 	}

@@ -29,7 +29,7 @@ const (
 
 // The codes of refusals.
 const (
-	Closed   = home.OwnCodes + iota // the queue was closed
+	Closed   = home.OwnCodes + iota // the queue was closed, and nothing is left in it
 	TooOften                        // more items were dealt with than were put
 )
 
@@ -101,10 +101,6 @@ func (q *Queue) Serve(r *home.Request) {
 			r.Malformed()
 			return
 		}
-		if q.closed {
-			r.Fail(Closed, "")
-			return
-		}
 		q.getters = append(q.getters, getter{r, limit})
 		q.move()
 	case Taken, Back:
@@ -113,6 +109,7 @@ func (q *Queue) Serve(r *home.Request) {
 		r.Reply(binary.AppendUvarint(nil, uint64(q.items.len())), nil)
 	case Close:
 		q.close()
+		q.move()
 		r.Reply(nil, nil)
 	case Done:
 		n := args.Int()
@@ -143,7 +140,13 @@ func (q *Queue) move() {
 		if q.deliver() || moved {
 			continue
 		}
-		return
+		break
+	}
+	if q.closed && q.items.len() == 0 && len(q.out) == 0 {
+		for _, g := range q.getters {
+			g.r.Fail(Closed, "")
+		}
+		q.getters = nil
 	}
 }
 
@@ -198,9 +201,9 @@ func (q *Queue) settle(id uint64, taken bool) {
 	if taken {
 		q.owed[d.to] += len(d.items)
 		q.release(d.items)
-		return
+	} else {
+		q.items.unshift(d.items)
 	}
-	q.items.unshift(d.items)
 	q.move()
 }
 
@@ -256,25 +259,11 @@ func (q *Queue) Left(p *home.Peer, died bool) {
 	q.move()
 }
 
-// Drop closes the queue.
+// Drop ends the queue with all that is in it.
 func (q *Queue) Drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.close()
-}
-
-func (q *Queue) close() {
-	if q.closed {
-		return
-	}
-	q.closed = true
-	for _, g := range q.getters {
-		g.r.Fail(Closed, "")
-	}
-	for _, p := range q.putters {
-		q.release(p.items[p.done:])
-		p.r.Fail(Closed, "")
-	}
 	for _, j := range q.joiners {
 		j.Fail(Closed, "")
 	}
@@ -282,7 +271,19 @@ func (q *Queue) close() {
 		q.release(d.items)
 	}
 	q.release(q.items.front(q.items.len()))
-	q.getters, q.putters, q.joiners, q.items, q.out = nil, nil, nil, deque{}, map[uint64]delivery{}
+	q.joiners, q.items, q.out = nil, deque{}, map[uint64]delivery{}
+	q.move()
+}
+
+// close lets nothing in any more. What is in the queue is still handed out.
+// The lock is held.
+func (q *Queue) close() {
+	q.closed = true
+	for _, p := range q.putters {
+		q.release(p.items[p.done:])
+		p.r.Fail(Closed, "")
+	}
+	q.putters = nil
 }
 
 // answerJoiners lets go of those who wait for all items to be dealt with, if

@@ -229,6 +229,8 @@ func TestPutterThatGaveUp(t *testing.T) {
 	require.Equal(t, "x", items)
 }
 
+// Nothing comes into a closed queue; what is in it is handed out, and what a
+// getter gives back is, too.
 func TestCloseWithAllSortsOfWaiters(t *testing.T) {
 	b := newBed(t, 1)
 	putter, getter, joiner := b.user(), b.user(), b.user()
@@ -244,20 +246,46 @@ func TestCloseWithAllSortsOfWaiters(t *testing.T) {
 		require.Zero(t, closer.Reply(closer.Ask(b.id, queue.Close, nil)).Code)
 	}
 	require.Equal(t, byte(queue.Closed), putter.Reply(put).Code)
-	require.Equal(t, byte(queue.Closed), joiner.Reply(join).Code)
+	require.Equal(t, byte(queue.Closed), putter.Reply(putter.put("d")).Code)
+	second, items := getter.gets(1)
+	require.Equal(t, "b", items)
+	getter.settle(queue.Taken, second)
+	other := b.user()
+	waiting := getter.get(1)
+	getter.Settled() // it waits for what becomes of the first item
+	last := other.get(1)
+	other.Settled()
+	getter.settle(queue.Back, delivery)
+	delivery, items = getter.got(waiting)
+	require.Equal(t, "a", items)
+	getter.settle(queue.Taken, delivery)
+	require.Equal(t, byte(queue.Closed), other.Reply(last).Code, "nothing is left")
 	require.Equal(t, byte(queue.Closed), getter.Reply(getter.get(1)).Code)
+	done := joiner.Ask(b.id, queue.Done, number(2))
+	require.Zero(t, joiner.Reply(join).Code, "all items were dealt with")
+	require.Zero(t, joiner.Reply(done).Code)
+}
+
+// Whoever waits at a queue that is gone is told.
+func TestDropWithAllSortsOfWaiters(t *testing.T) {
+	b := newBed(t, 1)
+	putter, getter, joiner := b.user(), b.user(), b.user()
+	putter.puts("a")
+	put := putter.put("b")
+	putter.Settled()
+	join := joiner.Ask(b.id, queue.Join, nil)
+	joiner.Settled()
 	empty := &bed{t, b.run, b.h, 0}
 	ref, err := b.h.Make(queue.New(b.h, 0), true)
 	require.NoError(t, err)
 	empty.id = ref.Object
-	waits := empty.user()
-	waiting := waits.get(1)
-	waits.Settled()
+	waiting := getter.Ask(empty.id, queue.Get, number(1))
+	getter.Settled()
 	b.h.Remove(empty.id)
-	require.Equal(t, byte(queue.Closed), waits.Reply(waiting).Code)
-	require.Equal(t, byte(queue.Closed), putter.Reply(putter.put("d")).Code)
-	getter.settle(queue.Back, delivery)
-	require.Zero(t, getter.len(), "a closed queue takes an item back")
+	b.h.Remove(b.id)
+	require.Equal(t, byte(queue.Closed), getter.Reply(waiting).Code)
+	require.Equal(t, byte(queue.Closed), putter.Reply(put).Code)
+	require.Equal(t, byte(queue.Closed), joiner.Reply(join).Code)
 }
 
 // Messages that no Fiber sends are refused, and the connection lives on.
@@ -295,7 +323,7 @@ func TestDeliveryFitsAMessage(t *testing.T) {
 func TestItemsHoldWhatTheyName(t *testing.T) {
 	b := newBed(t, 0)
 	u := b.user()
-	for _, name := range []string{"taken", "closed"} {
+	for _, name := range []string{"taken", "dropped"} {
 		ref, err := b.h.Make(queue.New(b.h, 0), false)
 		require.NoError(t, err)
 		args, frames := home.PackValues(nil, home.Value{Frames: [][]byte{{'a'}}, Refs: []home.Ref{ref}})
@@ -305,8 +333,8 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 		require.Len(t, b.h.Holders(ref.Object), 1, "it is only handed out")
 		u.settle(queue.Back, delivery)
 		delivery, _ = u.gets(1)
-		if name == "closed" {
-			require.Zero(t, u.Reply(u.Ask(b.id, queue.Close, nil)).Code)
+		if name == "dropped" {
+			b.h.Remove(b.id)
 		} else {
 			u.settle(queue.Taken, delivery)
 			u.Settled()

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
@@ -30,6 +31,8 @@ type Spec struct {
 	Lost    func(*launch.Child) error // the error of a rank that ended without a word
 	Flatten func(error) *wire.Error   // makes an error ready to travel
 }
+
+func (s *Spec) rankName(rank int) string { return fmt.Sprintf("%s/rank-%d", s.Name, rank) }
 
 // Failure is the rank that failed first, and how: a *wire.Error when it said
 // so itself.
@@ -60,6 +63,19 @@ type run struct {
 func Run(ctx context.Context, node *launch.Node, spec Spec) error {
 	starts, stopStarts := context.WithCancel(ctx)
 	defer stopStarts()
+	// All at once: of two rings that have half of theirs, none would ever begin.
+	var devices []string
+	if gpus := spec.Resources.GPU; gpus > 0 && spec.Size > 1 {
+		var release func()
+		var err error
+		if devices, release, err = node.AcquireGPUs(ctx, gpus*spec.Size); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return &Failure{0, &backend.LaunchError{Backend: node.Backend.Name(), Job: spec.rankName(0), Err: fmt.Errorf("%d ranks at a time: %w", spec.Size, err)}}
+		}
+		defer release()
+	}
 	r := &run{ctx: ctx, spec: spec, node: node, stopStarts: stopStarts, children: make([]*launch.Child, spec.Size),
 		members: make([]*wire.Member, spec.Size), broken: make(chan struct{})}
 	defer context.AfterFunc(ctx, func() { r.fail(-1, ctx.Err()) })()
@@ -67,7 +83,11 @@ func Run(ctx context.Context, node *launch.Node, spec Spec) error {
 	go r.endSoon(done)
 	var ranks sync.WaitGroup
 	for rank := range spec.Size {
-		ranks.Go(func() { r.rank(starts, rank) })
+		var its []string
+		if len(devices) > 0 {
+			its = devices[rank*spec.Resources.GPU:][:spec.Resources.GPU]
+		}
+		ranks.Go(func() { r.rank(starts, rank, its) })
 	}
 	ranks.Wait()
 	close(done)
@@ -77,8 +97,8 @@ func Run(ctx context.Context, node *launch.Node, spec Spec) error {
 }
 
 // rank starts a rank and waits for its end.
-func (r *run) rank(ctx context.Context, rank int) {
-	child, err := r.node.Start(ctx, launch.Spec{Name: fmt.Sprintf("%s/rank-%d", r.spec.Name, rank), Resources: r.spec.Resources,
+func (r *run) rank(ctx context.Context, rank int, devices []string) {
+	child, err := r.node.Start(ctx, launch.Spec{Name: r.spec.rankName(rank), Resources: r.spec.Resources, Devices: devices,
 		Assign: wire.Assign{Role: wire.RoleRing, Func: r.spec.Func, Rank: rank, Size: r.spec.Size},
 		Value:  r.spec.Value, Keep: r.spec.Keep,
 		Handle: func(kind wire.Kind, frames [][]byte) { r.handle(rank, kind, frames) }})
