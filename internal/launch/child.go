@@ -523,6 +523,9 @@ func (c *Child) signalNow(sig backend.Signal) {
 // Kill ends the process at once; a reason goes into its exit status.
 func (c *Child) Kill(reason string) error {
 	c.noteKill(reason)
+	if c.remote { // an engine may ask it to end first, and take its time
+		c.conn.Post(wire.MustPack(wire.KindKill, nil)...)
+	}
 	return c.signal(backend.Kill)
 }
 

@@ -208,6 +208,9 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 		kind := wire.KindOf(frames)
 		switch kind {
 		case wire.KindAnswer:
+		case wire.KindKill:
+			unix.Kill(os.Getpid(), unix.SIGKILL)
+			continue
 		case wire.KindTunnel:
 			if err := p.node.pass(frames); err != nil {
 				return 0, nil, err

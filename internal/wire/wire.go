@@ -53,6 +53,7 @@ const (
 	KindMeet                       // rank, to its right neighbour: who it is
 	KindMessage                    // rank, to a neighbour: a value
 	KindCollective                 // rank, to its right neighbour: what begins
+	KindKill                       // parent: end at once
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
@@ -61,7 +62,7 @@ var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "a
 	KindCancel: "cancel", KindVisit: "visit", KindRequest: "request", KindReply: "reply", KindGiveUp: "give up",
 	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindTunnel: "tunnel", KindBack: "back",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
-	KindCollective: "collective"}
+	KindCollective: "collective", KindKill: "kill"}
 
 func (k Kind) String() string {
 	if int(k) < len(names) && names[k] != "" {
