@@ -330,3 +330,24 @@ func TestMainGoesToTheCluster(t *testing.T) {
 	assert.Contains(t, stderr, "-samples 0: it must be")
 	c.empty()
 }
+
+// The examples print on a cluster what they print on one machine. Not more
+// than two processes want a CPU at a time, so that two are enough.
+func TestExamplesOnACluster(t *testing.T) {
+	c := newOnCluster(t)
+	c.dir = "../.."
+	for _, test := range []struct{ example, flags, prints string }{
+		{"pi", "-samples 200000 -workers 2", `^Pi is roughly 3\.1\d*\n$`},
+		{"async_manager", "-environments 2 -steps 200", `^200 steps in each of 2 environments
+Call       \d+\.\d{3} s  \d+ episodes
+CallAsync  \d+\.\d{3} s  \d+ episodes
+\d+\.\d times as fast\n$`},
+		{"ring_sgd", "-ranks 2 -epochs 5", `^1 process: loss 0\.\d{12}, 9\d\.\d% of 359 held-out digits right
+2 ranks:   loss 0\.\d{12}, 9\d\.\d% of 359 held-out digits right\n$`},
+	} {
+		out, stderr, code := c.fiber(append([]string{"run", "-a", "./examples/" + test.example}, strings.Fields(test.flags)...)...)
+		assert.Zero(t, code, "%s: %s", test.example, stderr)
+		assert.Regexp(t, test.prints, out, stderr)
+		c.empty()
+	}
+}
