@@ -48,10 +48,15 @@ var onThisMachine = map[string][]string{
 
 // notOnACluster are those that run on all backends but kubernetes.
 var notOnACluster = map[string][]string{
-	"they expect workers to be up within a second or two": {"TestAutoscale", "TestConcurrency", "TestWorkersThatDieYoung"},
-	"they want more CPUs than a small cluster has":        {"TestPoolWithOtherResources"},
-	"they are about containers, or have been run":         {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestAMasterInAPod", ".*APIServer"},
+	"they expect workers to be up within a second or two":   {"TestAutoscale", "TestConcurrency", "TestWorkersThatDieYoung"},
+	"they want more CPUs than a small cluster has":          {"TestPoolWithOtherResources"},
+	"they kill a process, which is told to end first there": {"TestJoinAfterADeath", "TestBrokenBarrier"},
+	"they are about containers, or have been run":           {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestAMasterInAPod", ".*APIServer"},
 }
+
+// longOnACluster are those that -short leaves out there: each starts dozens of
+// pods, one after another, to see again what other tests see of a few.
+var longOnACluster = []string{"TestManyRings", "TestLastMessages", "TestRanksThatDisagree", "TestFailingRank", "TestManagersAndProxiesLeaveNothing"}
 
 // elsewhere has the tests, and the programs that they start, run on another
 // backend. Its children have the tests' temporary files.
@@ -66,6 +71,7 @@ func elsewhere(backend, dir string) {
 	} {
 		os.Setenv(key, value)
 	}
+	flag.Parse()
 	var skipped []string
 	if backend == "kubernetes" {
 		onCluster(files)
@@ -73,6 +79,9 @@ func elsewhere(backend, dir string) {
 			for _, name := range names {
 				skipped = append(skipped, "^"+name)
 			}
+		}
+		if testing.Short() {
+			skipped = append(skipped, longOnACluster...)
 		}
 	}
 	for _, names := range onThisMachine {
@@ -83,7 +92,6 @@ func elsewhere(backend, dir string) {
 			}
 		}
 	}
-	flag.Parse()
 	flag.Set("test.skip", strings.Join(skipped, "|"))
 }
 
