@@ -70,14 +70,16 @@ import (
 )
 
 func main() {
+	s := make(chan os.Signal, 1)
+	if os.Args[1] == "wait" {
+		signal.Notify(s, syscall.SIGTERM)
+	}
 	fmt.Println("out", os.Args[1:], os.Getenv("A"))
 	fmt.Fprintln(os.Stderr, "err")
 	switch os.Args[1] {
 	case "exit":
 		os.Exit(7)
 	case "wait":
-		s := make(chan os.Signal, 1)
-		signal.Notify(s, syscall.SIGTERM)
 		select {
 		case <-s:
 			fmt.Println("told")
@@ -167,9 +169,9 @@ func TestSignalsReachTheCluster(t *testing.T) {
 	}{{"wait", syscall.SIGINT, 5}, {"sleep", syscall.SIGINT, 130}, {"sleep", syscall.SIGTERM, 143}} {
 		cmd, out, stderr := c.start("run", "-a", "main.go", test.program)
 		require.Eventually(t, func() bool {
-			return strings.Contains(c.kubectl("get", "pods", "-n", c.namespace, "--no-headers", "--ignore-not-found"), "Running")
+			log, _, _ := c.fiber("logs", "main")
+			return strings.Contains(log, "out")
 		}, 4*time.Minute, 100*time.Millisecond)
-		time.Sleep(time.Second) // the program has yet to listen
 		require.NoError(t, cmd.Process.Signal(test.signal))
 		_ = cmd.Wait() // the exit code says it
 		assert.Equal(t, test.code, cmd.ProcessState.ExitCode(), "%s %v: %s%s", test.program, test.signal, out, stderr)
