@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // backendKey names the backend that the tests run on; local when it is not
@@ -103,6 +104,9 @@ func pace() int {
 	}
 	return 1
 }
+
+// paced is how long something may take that takes d at most with local workers.
+func paced(d time.Duration) time.Duration { return time.Duration(pace()) * d }
 
 // self tells this process from all others of a run.
 func self() int {
