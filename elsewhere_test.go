@@ -51,6 +51,7 @@ var onThisMachine = map[string][]string{
 var notOnACluster = map[string][]string{
 	"they expect workers to be up within a second or two":   {"TestAutoscale", "TestConcurrency", "TestWorkersThatDieYoung"},
 	"they want more CPUs than a small cluster has":          {"TestPoolWithOtherResources"},
+	"they measure fractions of a second":                    {"TestSpread"},
 	"they kill a process, which is told to end first there": {"TestJoinAfterADeath", "TestBrokenBarrier"},
 	"they are about containers, or have been run":           {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestAMasterInAPod", ".*APIServer"},
 }
