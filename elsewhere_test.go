@@ -58,7 +58,7 @@ var notOnACluster = map[string][]string{
 
 // longOnACluster are those that -short leaves out there: each starts dozens of
 // pods, one after another, to see again what other tests see of a few.
-var longOnACluster = []string{"TestManyRings", "TestLastMessages", "TestRanksThatDisagree", "TestFailingRank", "TestManagersAndProxiesLeaveNothing"}
+var longOnACluster = []string{"TestManyRings", "TestLastMessages", "TestRanksThatDisagree", "TestFailingRank", "TestSpecialNumbers", "TestManagersAndProxiesLeaveNothing"}
 
 // elsewhere has the tests, and the programs that they start, run on another
 // backend. Its children have the tests' temporary files.
