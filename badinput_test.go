@@ -242,7 +242,7 @@ func TestMoreGPUsThanTheMachineHas(t *testing.T) {
 	var launch *fiber.LaunchError
 	require.ErrorAs(t, err, &launch)
 	refuses(t, pool.WaitUntilWorkersUp(soon(t)), "more GPUs")
-	require.Less(t, time.Since(begun), 5*time.Second, "it is tried again in vain")
+	require.Less(t, time.Since(begun), paced(5*time.Second), "it is tried again in vain")
 }
 
 var (

@@ -431,31 +431,41 @@ func apiServer(t testing.TB) int {
 func inPod(t *testing.T, program string, env ...string) (namespace string) {
 	t.Helper()
 	needCluster(t)
-	img, err := image.New(image.Options{Platform: thisPlatform(t)})
-	require.NoError(t, err)
-	ref, err := img.Push(soon(t), testRegistry())
-	image.CloseIdle()
-	require.NoError(t, err)
 	namespace = fmt.Sprintf("fiber-test-%x", time.Now().UnixNano())
 	kubectl(t, "create", "namespace", namespace)
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, _ := exec.Command("kubectl", "-n", namespace, "get", "pods", "-o", "wide").CombinedOutput()
-			logs, _ := exec.Command("kubectl", "-n", namespace, "logs", "master").CombinedOutput()
-			t.Logf("%s\n%s", out, logs)
+			t.Logf("%s\n%s", out, logsOf(namespace, "master"))
 		}
 		kubectl(t, "delete", "namespace", namespace, "--wait=false")
 	})
 	kubectl(t, "apply", "-n", namespace, "-f", "deploy/rbac.yaml")
-	overrides := map[string]any{"spec": map[string]any{"serviceAccountName": "fiber"}}
-	text, err := json.Marshal(overrides)
+	runPod(t, namespace, "master", program, map[string]any{"serviceAccountName": "fiber"}, env...)
+	return namespace
+}
+
+// runPod runs a program in a pod.
+func runPod(t *testing.T, namespace, name, program string, spec map[string]any, env ...string) {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"spec": spec})
 	require.NoError(t, err)
-	args := []string{"run", "master", "-n", namespace, "--image=" + ref, "--restart=Never", "--overrides=" + string(text), "--env=" + programKey + "=" + program}
-	for _, kv := range env {
+	args := []string{"run", name, "-n", namespace, "--image=" + pushed(t), "--restart=Never", "--overrides=" + string(text)}
+	for _, kv := range append(env, programKey+"="+program) {
 		args = append(args, "--env="+kv)
 	}
 	kubectl(t, args...)
-	return namespace
+}
+
+// pushed is the image of this test binary, which the cluster can pull.
+func pushed(t testing.TB) string {
+	t.Helper()
+	img, err := image.New(image.Options{Platform: thisPlatform(t)})
+	require.NoError(t, err)
+	ref, err := img.Push(soon(t), testRegistry())
+	image.CloseIdle()
+	require.NoError(t, err)
+	return ref
 }
 
 func thisPlatform(t testing.TB) image.Platform {
@@ -473,12 +483,21 @@ func logsOf(namespace, pod string) string {
 
 func TestAMasterInAPod(t *testing.T) {
 	namespace := inPod(t, "fine")
-	eventually(t, 2*patience, func() bool {
-		pods := podsIn(t, namespace)
-		return len(pods) == 1 && pods[0].Status.Phase == "Succeeded"
-	}, "it does not end well")
+	endsWell(t, namespace, "master")
+	require.Len(t, podsIn(t, namespace), 1)
 	require.Equal(t, "squares 100 9801\n", logsOf(namespace, "master"))
 	require.NotContains(t, kubectl(t, "get", "secrets", "-n", namespace, "-o", "name"), "fiber-")
+}
+
+// endsWell waits until a pod has ended, with 0.
+func endsWell(t *testing.T, namespace, pod string) {
+	t.Helper()
+	phase := ""
+	eventually(t, 3*patience, func() bool {
+		phase = kubectl(t, "get", "pod", pod, "-n", namespace, "-o", "jsonpath={.status.phase}")
+		return phase == "Succeeded" || phase == "Failed"
+	}, "it does not end")
+	require.Equal(t, "Succeeded", phase, logsOf(namespace, pod))
 }
 
 // The pods of a master that is deleted go with it.

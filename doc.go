@@ -524,6 +524,19 @@ all keys: in code, where it wins, in FIBER_ environment variables, or in a file
 A wrong value is an error before anything starts, whichever source it is in.
 The configuration goes along to all processes.
 
+# Elsewhere
+
+The same program runs its processes as containers when FIBER_BACKEND is docker.
+When it is kubernetes, they are pods of a cluster, the first one included:
+outside of a cluster, Main puts the program there, with the same arguments, and
+ends as it does there. Nothing is deployed for that. The executable becomes an
+image, which the nodes pull from where FIBER_REGISTRY says.
+
+Pools, queues, managers and rings are then as they are on one machine. Files are
+not: a process elsewhere has none of this machine's. docs/docker.md and
+docs/kubernetes.md say the rest, and docs/cli.md is about fiber, the command,
+which builds programs for a cluster and looks after them.
+
 # Tests
 
 Tests of a package that uses Fiber run in a process that Fiber starts again as

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // backendKey names the backend that the tests run on; local when it is not
@@ -48,10 +49,16 @@ var onThisMachine = map[string][]string{
 
 // notOnACluster are those that run on all backends but kubernetes.
 var notOnACluster = map[string][]string{
-	"they expect workers to be up within a second or two": {"TestAutoscale", "TestConcurrency", "TestWorkersThatDieYoung"},
-	"they want more CPUs than a small cluster has":        {"TestPoolWithOtherResources"},
-	"they are about containers, or have been run":         {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestAMasterInAPod", ".*APIServer"},
+	"they expect workers to be up within a second or two":   {"TestAutoscale", "TestConcurrency", "TestWorkersThatDieYoung"},
+	"they want more CPUs than a small cluster has":          {"TestPoolWithOtherResources"},
+	"they measure fractions of a second":                    {"TestSpread"},
+	"they kill a process, which is told to end first there": {"TestJoinAfterADeath", "TestBrokenBarrier"},
+	"they are about containers, or have been run":           {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestAMasterInAPod", ".*APIServer"},
 }
+
+// longOnACluster are those that -short leaves out there: each starts dozens of
+// pods, one after another, to see again what other tests see of a few.
+var longOnACluster = []string{"TestManyRings", "TestLastMessages", "TestRanksThatDisagree", "TestFailingRank", "TestSpecialNumbers", "TestManagersAndProxiesLeaveNothing"}
 
 // elsewhere has the tests, and the programs that they start, run on another
 // backend. Its children have the tests' temporary files.
@@ -66,6 +73,7 @@ func elsewhere(backend, dir string) {
 	} {
 		os.Setenv(key, value)
 	}
+	flag.Parse()
 	var skipped []string
 	if backend == "kubernetes" {
 		onCluster(files)
@@ -73,6 +81,9 @@ func elsewhere(backend, dir string) {
 			for _, name := range names {
 				skipped = append(skipped, "^"+name)
 			}
+		}
+		if testing.Short() {
+			skipped = append(skipped, longOnACluster...)
 		}
 	}
 	for _, names := range onThisMachine {
@@ -83,7 +94,6 @@ func elsewhere(backend, dir string) {
 			}
 		}
 	}
-	flag.Parse()
 	flag.Set("test.skip", strings.Join(skipped, "|"))
 }
 
@@ -95,6 +105,9 @@ func pace() int {
 	}
 	return 1
 }
+
+// paced is how long something may take that takes d at most with local workers.
+func paced(d time.Duration) time.Duration { return time.Duration(pace()) * d }
 
 // self tells this process from all others of a run.
 func self() int {

@@ -182,7 +182,7 @@ func TestAFailureCancelsTasksBehindIt(t *testing.T) {
 	begun := time.Now()
 	_, err := fiber.Map(soon(t), pool, walk, ins)
 	require.ErrorContains(t, err, "fell at 2")
-	require.Less(t, time.Since(begun), 5*time.Second)
+	require.Less(t, time.Since(begun), paced(5*time.Second))
 	// The hour-long ones were cancelled and left their workers.
 	_, err = fiber.Map(soon(t), pool, nap, slicesOf(100*time.Millisecond, 4))
 	require.NoError(t, err)
@@ -331,14 +331,14 @@ func TestCancel(t *testing.T) {
 	pid, err = fiber.Apply(soon(t), pool, getpid, none{})
 	require.NoError(t, err)
 	require.NotEqual(t, first, pid)
-	require.Less(t, time.Since(begun), testGrace+2*time.Second)
+	require.Less(t, time.Since(begun), testGrace+paced(2*time.Second))
 	require.Greater(t, time.Since(begun), testGrace/2)
 
 	// Close ends one that nobody waits for.
 	cancelled(nap)
 	begun = time.Now()
 	pool.Close()
-	require.Less(t, time.Since(begun), 10*time.Second)
+	require.Less(t, time.Since(begun), paced(10*time.Second))
 
 	// ApplyAsync and MapAsync.
 	pool = newPool(t, 2)

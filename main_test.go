@@ -153,13 +153,19 @@ func within(t testing.TB, d time.Duration) context.Context {
 
 func soon(t testing.TB) context.Context { t.Helper(); return within(t, patience) }
 
-// eventually polls until cond is true.
+// eventually polls until cond is true, and leaves what cond looks at the
+// processor for longer than looking takes.
 func eventually(t testing.TB, d time.Duration, cond func() bool, what string, args ...any) {
 	t.Helper()
-	for deadline := time.Now().Add(d); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for begun := time.Now(); ; {
+		look := time.Now()
+		if cond() {
+			return
+		}
+		if time.Since(begun) > d {
 			require.FailNow(t, "not within "+d.String(), append([]any{what}, args...)...)
 		}
+		time.Sleep(max(5*time.Millisecond, 2*time.Since(look)))
 	}
 }
 

@@ -597,7 +597,7 @@ func TestQueueOfAKilledProcess(t *testing.T) {
 	require.ErrorAs(t, q.PutMany(soon(t), make([]parcel, 2)), &lost)
 	_, err = q.Len(soon(t))
 	require.ErrorAs(t, err, &lost)
-	require.Less(t, time.Since(begun), 12*time.Second)
+	require.Less(t, time.Since(begun), paced(12*time.Second))
 }
 
 func TestQueueOfAProcessThatHasEnded(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/address"
 )
 
 // desktopHost is what Docker Desktop calls the machine that it runs on.
@@ -25,7 +26,7 @@ func desktop(e *engine) bool { return e.info.OperatingSystem == "Docker Desktop"
 // the engine is elsewhere, the address by which this machine reaches it.
 func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
 	if host := b.opts.Host; host != "" {
-		return backend.Network{Host: host, Bind: bindable(host)}, nil
+		return backend.Network{Host: host, Bind: address.Own(host)}, nil
 	}
 	e, err := b.connect(ctx)
 	if err != nil {
@@ -43,7 +44,7 @@ func (b *Backend) network(ctx context.Context, e *engine) (backend.Network, erro
 	case b.opts.Network == "host" && e.local && !desktop(e):
 		return backend.Network{Host: "127.0.0.1", Bind: "127.0.0.1"}, nil
 	case inContainer():
-		host, err := outward("192.0.2.1")
+		host, err := address.Towards("192.0.2.1")
 		return backend.Network{Host: host, Bind: host}, err
 	case desktop(e):
 		return backend.Network{Host: desktopHost, Bind: "127.0.0.1"}, nil
@@ -52,7 +53,7 @@ func (b *Backend) network(ctx context.Context, e *engine) (backend.Network, erro
 		if err != nil {
 			return backend.Network{}, err
 		}
-		host, err := outward(u.Hostname())
+		host, err := address.Towards(u.Hostname())
 		return backend.Network{Host: host, Bind: host}, err
 	}
 	name := b.opts.Network
@@ -64,12 +65,12 @@ func (b *Backend) network(ctx context.Context, e *engine) (backend.Network, erro
 		return backend.Network{}, fmt.Errorf("the network of the containers: %w", err)
 	}
 	for _, host := range gateways(details) {
-		if bindable(host) != "" {
+		if address.Own(host) != "" {
 			return backend.Network{Host: host, Bind: host}, nil
 		}
 	}
 	// A rootless engine's networks are not this machine's, but lead to it.
-	host, err := outward("192.0.2.1")
+	host, err := address.Towards("192.0.2.1")
 	if err != nil {
 		return backend.Network{}, fmt.Errorf("this machine has no address on the network %s, and %w; set FIBER_HOST", name, err)
 	}
@@ -99,32 +100,6 @@ func gateways(details network.Inspect) (hosts []string) {
 		}
 	}
 	return hosts
-}
-
-// bindable gives a host that is an address of this machine, "" for any other.
-func bindable(host string) string {
-	ip := net.ParseIP(host)
-	addresses, err := net.InterfaceAddrs()
-	if ip == nil || err != nil {
-		return ""
-	}
-	for _, a := range addresses {
-		if own, ok := a.(*net.IPNet); ok && own.IP.Equal(ip) {
-			return host
-		}
-	}
-	return ""
-}
-
-// outward is the address of this machine towards another one; nothing is sent.
-func outward(host string) (string, error) {
-	c, err := net.Dial("udp", net.JoinHostPort(host, "9"))
-	if err != nil {
-		return "", fmt.Errorf("this machine's address is not known: %w", err)
-	}
-	defer c.Close()
-	own, _, err := net.SplitHostPort(c.LocalAddr().String())
-	return own, err
 }
 
 // inContainer says whether this process is in a container.

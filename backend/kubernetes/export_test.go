@@ -12,7 +12,7 @@ import (
 // PodOf is the pod that a backend makes for a job, of an image and of what it
 // takes over from the pod that this process is in.
 func PodOf(opts Options, self *corev1.Pod, image, path string, spec backend.JobSpec) (*corev1.Pod, error) {
-	template, err := readTemplate(opts.Template)
+	template, err := kube.Template(opts.Template)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 		return nil, refusal{err}
 	}
 	c := &cluster{Client: client}
-	if c.template, err = readTemplate(b.opts.Template); err != nil {
+	if c.template, err = kube.Template(b.opts.Template); err != nil {
 		return nil, refusal{err}
 	}
 	if client.InCluster {

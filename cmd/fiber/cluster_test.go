@@ -70,14 +70,16 @@ import (
 )
 
 func main() {
+	s := make(chan os.Signal, 1)
+	if os.Args[1] == "wait" {
+		signal.Notify(s, syscall.SIGTERM)
+	}
 	fmt.Println("out", os.Args[1:], os.Getenv("A"))
 	fmt.Fprintln(os.Stderr, "err")
 	switch os.Args[1] {
 	case "exit":
 		os.Exit(7)
 	case "wait":
-		s := make(chan os.Signal, 1)
-		signal.Notify(s, syscall.SIGTERM)
 		select {
 		case <-s:
 			fmt.Println("told")
@@ -167,9 +169,9 @@ func TestSignalsReachTheCluster(t *testing.T) {
 	}{{"wait", syscall.SIGINT, 5}, {"sleep", syscall.SIGINT, 130}, {"sleep", syscall.SIGTERM, 143}} {
 		cmd, out, stderr := c.start("run", "-a", "main.go", test.program)
 		require.Eventually(t, func() bool {
-			return strings.Contains(c.kubectl("get", "pods", "-n", c.namespace, "--no-headers", "--ignore-not-found"), "Running")
+			log, _, _ := c.fiber("logs", "main")
+			return strings.Contains(log, "out")
 		}, 4*time.Minute, 100*time.Millisecond)
-		time.Sleep(time.Second) // the program has yet to listen
 		require.NoError(t, cmd.Process.Signal(test.signal))
 		_ = cmd.Wait() // the exit code says it
 		assert.Equal(t, test.code, cmd.ProcessState.ExitCode(), "%s %v: %s%s", test.program, test.signal, out, stderr)
@@ -329,4 +331,25 @@ func TestMainGoesToTheCluster(t *testing.T) {
 	assert.Empty(t, stdout, "an error is written to stderr there, and comes on stderr here")
 	assert.Contains(t, stderr, "-samples 0: it must be")
 	c.empty()
+}
+
+// The examples print on a cluster what they print on one machine. Not more
+// than two processes want a CPU at a time, so that two are enough.
+func TestExamplesOnACluster(t *testing.T) {
+	c := newOnCluster(t)
+	c.dir = "../.."
+	for _, test := range []struct{ example, flags, prints string }{
+		{"pi", "-samples 200000 -workers 2", `^Pi is roughly 3\.1\d*\n$`},
+		{"async_manager", "-environments 2 -steps 200", `^200 steps in each of 2 environments
+Call       \d+\.\d{3} s  \d+ episodes
+CallAsync  \d+\.\d{3} s  \d+ episodes
+\d+\.\d times as fast\n$`},
+		{"ring_sgd", "-ranks 2 -epochs 5", `^1 process: loss 0\.\d{12}, 9\d\.\d% of 359 held-out digits right
+2 ranks:   loss 0\.\d{12}, 9\d\.\d% of 359 held-out digits right\n$`},
+	} {
+		out, stderr, code := c.fiber(append([]string{"run", "-a", "./examples/" + test.example}, strings.Fields(test.flags)...)...)
+		assert.Zero(t, code, "%s: %s", test.example, stderr)
+		assert.Regexp(t, test.prints, out, stderr)
+		c.empty()
+	}
 }

@@ -136,7 +136,7 @@ func (p *plan) cluster() error {
 	if err != nil {
 		return err
 	}
-	template, err := submit.Template(p.settings.PodTemplate)
+	template, err := kube.Template(p.settings.PodTemplate)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/submit"
 )
 
@@ -53,7 +54,7 @@ spec:
   nodeSelector: {disk: fast}
   containers: [{name: x, image: ignored, env: [{name: T, value: t}], resources: {limits: {cpu: 4, memory: 1Gi}}}]
 `), 0o600))
-	template, err := submit.Template(file)
+	template, err := kube.Template(file)
 	require.NoError(t, err)
 	pod := submit.Job{Name: "p", Image: "i", CPU: 1, Env: []string{"A=b"}, Arch: "amd64", Template: template}.Pod()
 	assert.Equal(t, "red", pod.Labels["team"])
@@ -67,7 +68,7 @@ spec:
 	assert.Equal(t, "1", m.Resources.Limits.Cpu().String())
 	assert.Equal(t, "1Gi", m.Resources.Limits.Memory().String())
 
-	_, err = submit.Template(file + "x")
+	_, err = kube.Template(file + "x")
 	require.ErrorContains(t, err, "the pod template")
 }
 

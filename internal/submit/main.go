@@ -35,7 +35,7 @@ func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, 
 	if err != nil {
 		return 1, err
 	}
-	template, err := Template(cfg.PodTemplate)
+	template, err := kube.Template(cfg.PodTemplate)
 	if err != nil {
 		return 1, err
 	}

@@ -5,7 +5,7 @@ state=$CLUSTER_STATE
 
 stop() { # name: as it is asked to, or else killed
 	local pid
-	pid=$(cat "$state/pid/$1" 2>/dev/null) || return
+	pid=$(running "$1") || return
 	kill -CONT "$pid" 2>/dev/null
 	kill "$pid" 2>/dev/null
 	for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done

@@ -9,3 +9,10 @@ pki=$CLUSTER_STATE/pki
 export PATH=$CLUSTER_BIN:/usr/local/sbin:/usr/sbin:/sbin:$PATH
 export KUBECONFIG=$CLUSTER_STATE/admin.kubeconfig
 ctr() { command ctr -a "$run/containerd.sock" -n k8s.io "$@"; }
+
+# running NAME gives the process id of what up.sh has started under that name, if it runs: after a restart of the machine
+# the id may be another process's.
+running() {
+	local pid
+	pid=$(cat "$CLUSTER_STATE/pid/$1" 2>/dev/null) && grep -qs -e "$1" "/proc/$pid/cmdline" && echo "$pid"
+}

@@ -8,7 +8,7 @@ mkdir -p "$state"/{log,pid,cni,kubelet,etcd,containerd,registry} "$run"
 start() { # name command...
 	local name=$1
 	shift
-	if [ -f "$state/pid/$name" ] && kill -0 "$(cat "$state/pid/$name")" 2>/dev/null; then return; fi
+	if running "$name" >/dev/null; then return; fi
 	setsid nohup "$@" >"$state/log/$name.log" 2>&1 </dev/null &
 	echo $! >"$state/pid/$name"
 }

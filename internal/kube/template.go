@@ -1,4 +1,4 @@
-package kubernetes
+package kube
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// readTemplate reads a pod from a YAML file, nil for none. Its first container
-// is the one that runs the program.
-func readTemplate(path string) (*corev1.Pod, error) {
+// Template reads the pod in YAML that pods are made from, nil for none. Its first container is the one that runs the
+// program.
+func Template(path string) (*corev1.Pod, error) {
 	if path == "" {
 		return nil, nil
 	}
