@@ -75,12 +75,13 @@ func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, er
 		if calls, err = listenForCalls(); err != nil {
 			return 0, err
 		}
-		defer calls.Close()
+		defer calls.end()
 		begun = time.Now()
 		p := fiber.NewProcess(callBack, calls.address())
 		if err = p.Start(ctx); err == nil {
 			err = calls.wait(ctx, 1)
 			took = time.Since(begun)
+			calls.end()
 			err = errors.Join(err, p.Join(ctx))
 		}
 	case "up":

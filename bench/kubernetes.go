@@ -184,12 +184,16 @@ func (n *namespace) onPods() []string {
 	return append(n.env(), elsewhereVariable+"=kubernetes", "FIBER_HOST="+testHost())
 }
 
-// calls are dialled back by whatever was started.
-type calls struct{ net.Listener }
+// calls are dialled back by whatever was started, which goes on until they are closed: it does not end while others
+// are still being started.
+type calls struct {
+	net.Listener
+	open []net.Conn
+}
 
 func listenForCalls() (*calls, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(testHost(), "0"))
-	return &calls{l}, err
+	return &calls{Listener: l}, err
 }
 
 func (c *calls) address() string { return c.Addr().String() }
@@ -202,23 +206,33 @@ func (c *calls) wait(ctx context.Context, n int) error {
 		if err != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
-		_, err = io.ReadFull(nc, make([]byte, 1))
-		nc.Close()
-		if err != nil {
+		c.open = append(c.open, nc)
+		if _, err = io.ReadFull(nc, make([]byte, 1)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// call dials back.
+// end closes them.
+func (c *calls) end() {
+	c.Close()
+	for _, nc := range c.open {
+		nc.Close()
+	}
+}
+
+// call dials back, and goes on until it is told to end.
 func call(address string) error {
 	nc, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	_, err = nc.Write([]byte{1})
+	if _, err = nc.Write([]byte{1}); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, nc)
 	return err
 }
 
@@ -266,7 +280,7 @@ func (n *namespace) barePods(ctx context.Context, count int, ref string) (float6
 	if err != nil {
 		return 0, err
 	}
-	defer calls.Close()
+	defer calls.end()
 	no := false
 	var pods []*corev1.Pod
 	for range count {
