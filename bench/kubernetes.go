@@ -169,7 +169,7 @@ func (n *namespace) settle(ctx context.Context, pods int) error {
 	if err := n.empty(ctx); err != nil {
 		return err
 	}
-	time.Sleep(time.Second + time.Duration(pods)*settling)
+	time.Sleep(2*time.Second + time.Duration(pods)*settling)
 	return nil
 }
 
