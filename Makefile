@@ -10,12 +10,14 @@
 # make check   gofmt, go vet, staticcheck, and go vet for a system other than Linux
 # make fuzz    each fuzz target for FUZZTIME, 10s
 # make bench   Fiber beside bare sockets, goroutines and Python's multiprocessing
+# make bench-kubernetes  Fiber on the cluster of make test-kubernetes beside bare pods, and what having that backend costs
+#              processes of this machine
 
 GO          ?= go
 FUZZTIME    ?= 10s
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race check format vet staticcheck darwin fuzz bench
+.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race check format vet staticcheck darwin fuzz bench bench-kubernetes
 
 help:
 	@sed -n 's/^# \(make \|   \)/\1/p' Makefile
@@ -72,3 +74,6 @@ fuzz:
 
 bench:
 	$(GO) run ./bench $(BENCHFLAGS)
+
+bench-kubernetes:
+	test/cluster/with.sh $(GO) run ./bench -rows '^(kubernetes/.*|process/100|worker/idle)$$' $(BENCHFLAGS)

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -28,8 +25,8 @@ import (
 	"github.com/fiber-go/fiber/internal/image"
 )
 
-// containers is how many workers are started at once.
-const containers = 20
+// onDocker is what the process whose backend is docker has in its environment.
+var onDocker = []string{elsewhereVariable + "=docker", "FIBER_FORWARD_LOGS=off"}
 
 // stepLimit is what finding the image of an unchanged program may take.
 const stepLimit = 300 * time.Millisecond
@@ -41,7 +38,7 @@ var dockerRows = []row{
 		return openRuns(ctx, m, "start", 1, atMost(1.5))
 	}},
 	{name: "docker/20-up", unit: duration, pairs: 3, open: func(ctx context.Context, m *match) error {
-		return openRuns(ctx, m, "up", containers, atMost(2))
+		return openRuns(ctx, m, "up", many, atMost(2))
 	}},
 	{name: "docker/pi", unit: duration, pairs: 7, open: openDockerPi},
 	{name: "docker/image", unit: duration, pairs: 5, open: openImageStep},
@@ -61,105 +58,6 @@ func engineAnswers() bool {
 	return err == nil
 }
 
-// dockerVariable marks the process whose backend is docker.
-const dockerVariable = "BENCH_DOCKER"
-
-// serveDocker does what the lines of its stdin say, and answers each with the seconds that it took.
-func serveDocker(ctx context.Context) error {
-	var pool *fiber.Pool
-	defer func() {
-		if pool != nil {
-			pool.Close()
-		}
-	}()
-	ins, body := make([]int, piSamples), make([]byte, echoBytes)
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		begun := time.Now()
-		var took time.Duration
-		var err error
-		switch lines.Text() {
-		case "start":
-			p := fiber.NewProcess(same, 1)
-			err = p.Start(ctx)
-			took = time.Since(begun)
-			if err == nil {
-				err = p.Join(ctx)
-			}
-		case "up":
-			var many *fiber.Pool
-			if many, err = fiber.NewPool(containers); err == nil {
-				err = many.WaitUntilWorkersUp(ctx)
-				took = time.Since(begun)
-				many.Close()
-			}
-		case "pi", "echo":
-			workers := map[string]int{"pi": 4, "echo": 1}[lines.Text()]
-			if pool == nil {
-				if pool, err = fiber.NewPool(workers); err == nil {
-					err = pool.WaitUntilWorkersUp(ctx)
-				}
-			}
-			begun = time.Now()
-			if err == nil && workers == 4 {
-				err = mapPi(ctx, pool, ins)
-			} else if err == nil {
-				_, err = fiber.Apply(ctx, pool, sameBytes, body)
-			}
-			took = time.Since(begun)
-		}
-		answer := dockerAnswer{Seconds: took.Seconds()}
-		if err != nil {
-			answer.Err = err.Error()
-		}
-		if err := json.NewEncoder(os.Stdout).Encode(answer); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
-}
-
-type dockerAnswer struct {
-	Seconds float64
-	Err     string
-}
-
-// openDocker starts that process, and gives a contender's run: what it is told to do, n times.
-func openDocker(m *match, what string) (func(context.Context, int) (float64, error), error) {
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), dockerVariable+"=1", "FIBER_FORWARD_LOGS=off")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	m.closing(func() { in.Close(); cmd.Wait() })
-	answers := json.NewDecoder(out)
-	return func(_ context.Context, n int) (total float64, err error) {
-		for range n {
-			if _, err := fmt.Fprintln(in, what); err != nil {
-				return 0, err
-			}
-			var a dockerAnswer
-			if err := answers.Decode(&a); err != nil {
-				return 0, err
-			}
-			if a.Err != "" {
-				return 0, errors.New(a.Err)
-			}
-			total += a.Seconds
-		}
-		return total, nil
-	}, nil
-}
-
 // ownImage is the name of this executable's image.
 func ownImage() (string, error) {
 	img, err := image.New(image.Options{Platform: image.Platform{OS: "linux", Arch: runtime.GOARCH}})
@@ -171,7 +69,7 @@ func ownImage() (string, error) {
 
 // openRuns measures processes started, against as many "docker run" at once.
 func openRuns(_ context.Context, m *match, what string, n int, b bound) error {
-	run, err := openDocker(m, what)
+	run, err := openElsewhere(m, what, onDocker...)
 	if err != nil {
 		return err
 	}
@@ -218,7 +116,7 @@ func timedRuns(n int, name string) func(context.Context, int) (float64, error) {
 
 // openDockerPi measures the Pi program on a warm pool of four containers, against one of four processes.
 func openDockerPi(ctx context.Context, m *match) error {
-	run, err := openDocker(m, "pi")
+	run, err := openElsewhere(m, "pi", onDocker...)
 	if err != nil {
 		return err
 	}
@@ -232,7 +130,7 @@ func openDockerPi(ctx context.Context, m *match) error {
 	ins := make([]int, piSamples)
 	m.subject = contender{name: "4 containers", ops: 1, run: run}
 	m.references = []reference{{bound: atMost(1.3), contender: contender{name: "4 processes", ops: 1,
-		run: timed(func(ctx context.Context, _ int) error { return mapPi(ctx, pool, ins) })}}}
+		run: timed(func(ctx context.Context, _ int) error { return mapPi(ctx, pool, inside, ins) })}}}
 	return nil
 }
 
@@ -243,7 +141,7 @@ func openImageStep(ctx context.Context, m *match) error {
 		return err
 	}
 	m.closing(func() { cli.Close() })
-	start, err := openDocker(m, "start") // so that the engine has it
+	start, err := openElsewhere(m, "start", onDocker...) // so that the engine has it
 	if err != nil {
 		return err
 	}
@@ -264,7 +162,7 @@ func openImageStep(ctx context.Context, m *match) error {
 
 // openDockerEcho measures 10 MB to a container and back, against as many bytes over bare TLS on the same bridge.
 func openDockerEcho(ctx context.Context, m *match) error {
-	run, err := openDocker(m, "echo")
+	run, err := openElsewhere(m, "echo", onDocker...)
 	if err != nil {
 		return err
 	}

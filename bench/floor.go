@@ -28,6 +28,12 @@ func serveFloor(role string) {
 	case "say":
 		os.Stdout.WriteString("!")
 		os.Exit(0)
+	case "call":
+		if err := call(argument); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: floor:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case "tls":
 		if err := dialTLS(argument); err != nil && !errors.Is(err, io.EOF) {
 			fmt.Fprintln(os.Stderr, "bench: floor:", err)

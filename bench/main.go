@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -23,13 +24,13 @@ func main() {
 		serveFloor(role)
 	}
 	profileWorker()
-	if os.Getenv(dockerVariable) != "" {
-		fiber.Main(serveDocker, fiber.Config{Backend: "docker"})
+	if name := os.Getenv(elsewhereVariable); name != "" {
+		fiber.Main(serveElsewhere, fiber.Config{Backend: name})
 	}
 	fiber.Main(run)
 }
 
-var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows, pipeRows, managerRows, ringRows, dockerRows)
+var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows, pipeRows, managerRows, ringRows, dockerRows, kubernetesRows)
 
 func run(ctx context.Context) error {
 	now := time.Now()
@@ -46,13 +47,9 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("-rows: %w", err)
 	}
 	rows := slices.DeleteFunc(slices.Clone(allRows), func(r row) bool { return !pattern.MatchString(r.name) })
-	if !*list && !engineAnswers() {
-		if n := len(rows); n > 0 {
-			rows = slices.DeleteFunc(rows, func(r row) bool { return strings.HasPrefix(r.name, "docker/") })
-			if len(rows) < n {
-				fmt.Println("no docker engine answers: its rows are left out")
-			}
-		}
+	if !*list {
+		rows = without(rows, "docker/", engineAnswers, "no docker engine answers")
+		rows = without(rows, "kubernetes/", clusterGiven, kubeconfigKey+" names no cluster (make bench-kubernetes)")
 	}
 	if len(rows) == 0 {
 		return fmt.Errorf("-rows: no row matches %q; -list prints them all", *only)
@@ -82,8 +79,19 @@ func run(ctx context.Context) error {
 	return h.report(ctx, rows, &report{Time: now, Machine: thisMachine()}, *path)
 }
 
+// without leaves out the rows that need something which is not there, and says so.
+func without(rows []row, prefix string, there func() bool, why string) []row {
+	needy := func(r row) bool { return strings.HasPrefix(r.name, prefix) }
+	if !slices.ContainsFunc(rows, needy) || there() {
+		return rows
+	}
+	fmt.Println(why + ": its rows are left out")
+	return slices.DeleteFunc(rows, needy)
+}
+
 // report measures the rows, prints each as it is done, and saves them all.
-func (h *harness) report(ctx context.Context, rows []row, rep *report, path string) error {
+func (h *harness) report(ctx context.Context, rows []row, rep *report, path string) (err error) {
+	defer func() { err = errors.Join(err, closeNamespace()) }()
 	fmt.Println(rep.Machine)
 	fmt.Println()
 	printHeader(os.Stdout)

@@ -21,7 +21,10 @@ func sample(_ context.Context, _ int) (bool, error) {
 	return x*x+y*y < 1, nil
 }
 
-var inside = fiber.Register("bench.inside", sample, meta.CPU(1))
+var (
+	inside         = fiber.Register("bench.inside", sample, meta.CPU(1))
+	insideAnywhere = fiber.Register("bench.insideAnywhere", sample) // whatever there is of CPUs
+)
 
 var piRows = []row{
 	{name: "pi/warm", unit: duration, pairs: 9, open: openWarmPi},
@@ -38,7 +41,7 @@ func openWarmPi(ctx context.Context, m *match) error {
 	}
 	ins := make([]int, piSamples)
 	m.subject = contender{name: "Map", ops: 1, run: timed(func(ctx context.Context, _ int) error {
-		return mapPi(ctx, pool, ins)
+		return mapPi(ctx, pool, inside, ins)
 	})}
 	loop := contender{name: "goroutines", ops: 1, run: timed(goroutinePi)}
 	python, err := multiprocessing(m, atLeast(5), 1, fmt.Sprint("pi_warm ", piSamples))
@@ -55,15 +58,15 @@ func openColdPi(ctx context.Context, m *match) error {
 			return err
 		}
 		defer pool.Close()
-		return mapPi(ctx, pool, ins)
+		return mapPi(ctx, pool, inside, ins)
 	})}
 	python, err := multiprocessing(m, forInformation, 1, fmt.Sprint("pi_cold ", piSamples))
 	m.references = []reference{python}
 	return err
 }
 
-func mapPi(ctx context.Context, pool *fiber.Pool, ins []int) error {
-	outs, err := fiber.Map(ctx, pool, inside, ins)
+func mapPi(ctx context.Context, pool *fiber.Pool, fn *fiber.Func[int, bool], ins []int) error {
+	outs, err := fiber.Map(ctx, pool, fn, ins)
 	if err != nil {
 		return err
 	}

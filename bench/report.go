@@ -26,6 +26,7 @@ var (
 		return fmt.Sprintf("%.3f s", s)
 	}}
 	rate      = unit{"seconds per task", func(s float64) string { return fmt.Sprintf("%.0f /s", 1/s) }}
+	requests  = unit{"API requests", func(n float64) string { return fmt.Sprintf("%.0f", n) }}
 	mebibytes = unit{"MiB", func(mib float64) string { return fmt.Sprintf("%.1f MiB", mib) }}
 )
 

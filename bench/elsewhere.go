@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/fiber-go/fiber"
+)
+
+// Fiber on another backend than this process's is in a process of its own, which is told what to do.
+
+// elsewhereVariable marks that process, and names its backend.
+const elsewhereVariable = "BENCH_BACKEND"
+
+const (
+	// many is how many workers are started at once.
+	many = 20
+	// lingerers is how many workers run for a while, and linger how long.
+	lingerers, linger = 50, time.Minute
+)
+
+// serveElsewhere does what the lines of its stdin say, and answers each with the seconds that it took.
+func serveElsewhere(ctx context.Context) error {
+	e := elsewhere{ins: make([]int, piSamples), body: make([]byte, echoBytes)}
+	defer func() {
+		if e.pool != nil {
+			e.pool.Close()
+		}
+	}()
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		took, err := e.do(ctx, lines.Text())
+		answer := elsewhereAnswer{Seconds: took.Seconds()}
+		if err != nil {
+			answer.Err = err.Error()
+		}
+		if err := json.NewEncoder(os.Stdout).Encode(answer); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+type elsewhereAnswer struct {
+	Seconds float64
+	Err     string
+}
+
+// elsewhere is what that process has.
+type elsewhere struct {
+	pool *fiber.Pool // warm
+	ins  []int
+	body []byte
+}
+
+func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, err error) {
+	begun := time.Now()
+	switch what {
+	case "start": // a process, until Start returns
+		p := fiber.NewProcess(same, 1)
+		err = p.Start(ctx)
+		took = time.Since(begun)
+		if err == nil {
+			err = p.Join(ctx)
+		}
+	case "report": // a process, until its function has dialled back
+		var calls *calls
+		if calls, err = listenForCalls(); err != nil {
+			return 0, err
+		}
+		defer calls.end()
+		begun = time.Now()
+		p := fiber.NewProcess(callBack, calls.address())
+		if err = p.Start(ctx); err == nil {
+			err = calls.wait(ctx, 1)
+			took = time.Since(begun)
+			calls.end()
+			err = errors.Join(err, p.Join(ctx))
+		}
+	case "up":
+		var pool *fiber.Pool
+		if pool, err = fiber.NewPool(many); err == nil {
+			err = pool.WaitUntilWorkersUp(ctx)
+			took = time.Since(begun)
+			pool.Close()
+		}
+	case "linger":
+		err = lingerOn(ctx)
+		took = time.Since(begun)
+	case "pi", "pi anywhere", "echo":
+		if err = e.warm(ctx, map[string]int{"echo": 1}[what]); err != nil {
+			return 0, err
+		}
+		begun = time.Now()
+		switch what {
+		case "pi":
+			err = mapPi(ctx, e.pool, inside, e.ins)
+		case "pi anywhere":
+			err = mapPi(ctx, e.pool, insideAnywhere, e.ins)
+		case "echo":
+			_, err = fiber.Apply(ctx, e.pool, sameBytes, e.body)
+		}
+		took = time.Since(begun)
+	default:
+		err = fmt.Errorf("nobody knows how to %q", what)
+	}
+	return took, err
+}
+
+// warm has the pool up: 0 is the four workers of the Pi program.
+func (e *elsewhere) warm(ctx context.Context, workers int) (err error) {
+	if e.pool != nil {
+		return nil
+	}
+	if workers == 0 {
+		workers = 4
+	}
+	if e.pool, err = fiber.NewPool(workers); err != nil {
+		return err
+	}
+	return e.pool.WaitUntilWorkersUp(ctx)
+}
+
+// lingerOn has workers up for a while, each of which has something to do every second.
+func lingerOn(ctx context.Context) error {
+	pool, err := fiber.NewPool(lingerers)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := pool.WaitUntilWorkersUp(ctx); err != nil {
+		return err
+	}
+	for begun := time.Now(); time.Since(begun) < linger; time.Sleep(time.Second) {
+		if _, err := fiber.Map(ctx, pool, insideAnywhere, make([]int, lingerers), fiber.ChunkSize(1)); err != nil {
+			return err
+		}
+	}
+	if lost := pool.Stats().WorkersLost; lost > 0 {
+		return fmt.Errorf("%d workers were lost", lost)
+	}
+	return nil
+}
+
+// An elsewhereProcess is that process, as this one sees it.
+type elsewhereProcess struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	answers *json.Decoder
+}
+
+func startElsewhere(env ...string) (*elsewhereProcess, error) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &elsewhereProcess{cmd: cmd, in: in, answers: json.NewDecoder(out)}, nil
+}
+
+// do has it do something, and gives the seconds that took.
+func (e *elsewhereProcess) do(what string) (float64, error) {
+	if _, err := fmt.Fprintln(e.in, what); err != nil {
+		return 0, err
+	}
+	var a elsewhereAnswer
+	if err := e.answers.Decode(&a); err != nil {
+		return 0, err
+	}
+	if a.Err != "" {
+		return 0, errors.New(a.Err)
+	}
+	return a.Seconds, nil
+}
+
+// close has it end, and waits until it has.
+func (e *elsewhereProcess) close() error {
+	e.in.Close()
+	return e.cmd.Wait()
+}
+
+// openElsewhere starts that process, and gives a contender's run: what it is told to do, n times.
+func openElsewhere(m *match, what string, env ...string) (func(context.Context, int) (float64, error), error) {
+	e, err := startElsewhere(env...)
+	if err != nil {
+		return nil, err
+	}
+	m.closing(func() { e.close() })
+	return func(_ context.Context, n int) (total float64, err error) {
+		for range n {
+			seconds, err := e.do(what)
+			if err != nil {
+				return 0, err
+			}
+			total += seconds
+		}
+		return total, nil
+	}, nil
+}
