@@ -1,6 +1,7 @@
 package fiber_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber"
@@ -117,6 +119,48 @@ func TestContainersAfterTheEnd(t *testing.T) {
 	require.Equal(t, "squares 100 9801\n", x.out.String())
 	require.Empty(t, x.err.String())
 	require.Empty(t, x.containers())
+}
+
+// A container on the same bridge gets nothing from any port of the run, and the
+// run does not mind it.
+func TestContainersOfStrangersGetNothing(t *testing.T) {
+	t.Parallel()
+	x := contained(t, "fortress")
+	eventually(t, containerPatience, func() bool { return strings.Contains(x.out.String(), "round 1 ") }, "it does not start")
+	said, _, _ := strings.Cut(x.out.String(), "\n")
+	addresses := strings.Fields(said)[1:]
+	require.GreaterOrEqual(t, len(addresses), 4, "a home and a listener for children in each process: %s", said)
+
+	ctx := within(t, containerPatience)
+	defer engine().Close()
+	made, err := engine().ContainerCreate(ctx, &container.Config{
+		Image: x.containers()[0].Image, Env: []string{programKey + "=stranger", argKey + "=" + strings.Join(addresses, " ")},
+	}, nil, nil, nil, "")
+	require.NoError(t, err)
+	defer engine().ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true})
+	require.NoError(t, engine().ContainerStart(ctx, made.ID, container.StartOptions{}))
+	ended, failed := engine().ContainerWait(ctx, made.ID, container.WaitConditionNotRunning)
+	select {
+	case status := <-ended:
+		require.Zero(t, status.StatusCode)
+	case err := <-failed:
+		require.NoError(t, err)
+	}
+	logs, err := engine().ContainerLogs(ctx, made.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	require.NoError(t, err)
+	defer logs.Close()
+	var got bytes.Buffer
+	_, err = stdcopy.StdCopy(&got, &got, logs)
+	require.NoError(t, err)
+	require.Equal(t, len(addresses)*len(strangersTries), strings.Count(got.String(), "\n"))
+	for line := range strings.Lines(got.String()) {
+		require.Regexp(t, ": nothing\n$", line)
+	}
+	rounds := strings.Count(x.out.String(), "round")
+	eventually(t, patience, func() bool { return strings.Count(x.out.String(), "round") > rounds+1 }, "the run does not go on")
+	require.Regexp(t, `\nround \d+ lost 0\n$`, x.out.String())
+	x.group(syscall.SIGINT)
+	x.wait(containerPatience)
 }
 
 func TestOutputOfContainers(t *testing.T) {

@@ -80,8 +80,8 @@ func TestAsyncAnswersKeepTheirPlaces(t *testing.T) {
 // Four tasks of equal length never share a worker while another is idle.
 func TestSpread(t *testing.T) {
 	t.Parallel()
-	const d = 300 * time.Millisecond
-	spread := func(t *testing.T, pool *fiber.Pool, opts ...fiber.CallOption) {
+	const d, long = 300 * time.Millisecond, 2 * time.Second // long: until all workers are up
+	spread := func(t *testing.T, pool *fiber.Pool, d time.Duration, opts ...fiber.CallOption) {
 		t.Helper()
 		pids, err := fiber.Map(soon(t), pool, nap, []time.Duration{d, d, d, d}, opts...)
 		require.NoError(t, err)
@@ -89,18 +89,18 @@ func TestSpread(t *testing.T) {
 	}
 	t.Run("cold", func(t *testing.T) {
 		t.Parallel()
-		spread(t, newPool(t, 4))
+		spread(t, newPool(t, 4), long)
 	})
 	t.Run("cold, chunk size 1", func(t *testing.T) {
 		t.Parallel()
-		spread(t, newPool(t, 4), fiber.ChunkSize(1))
+		spread(t, newPool(t, 4), long, fiber.ChunkSize(1))
 	})
 	t.Run("cold, async", func(t *testing.T) {
 		t.Parallel()
 		pool := newPool(t, 4)
 		var fs []*fiber.Future[int]
 		for range 4 {
-			fs = append(fs, fiber.ApplyAsync(soon(t), pool, nap, d))
+			fs = append(fs, fiber.ApplyAsync(soon(t), pool, nap, long))
 		}
 		var pids []int
 		for _, f := range fs {
@@ -116,7 +116,7 @@ func TestSpread(t *testing.T) {
 			pool := newPool(t, 4)
 			warm(t, pool)
 			for range 3 {
-				spread(t, pool, fiber.ChunkSize(chunk))
+				spread(t, pool, d, fiber.ChunkSize(chunk))
 			}
 		})
 		t.Run(fmt.Sprintf("known as short, chunk size %d", chunk), func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestSpread(t *testing.T) {
 				_, err := fiber.Map(soon(t), pool, nap, make([]time.Duration, 5000))
 				require.NoError(t, err)
 				begun := time.Now()
-				spread(t, pool, fiber.ChunkSize(chunk))
+				spread(t, pool, d, fiber.ChunkSize(chunk))
 				require.Less(t, time.Since(begun), 2*d)
 			}
 		})

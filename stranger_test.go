@@ -29,9 +29,9 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// What pods see of a run that they are no part of.
+// What others see of a run that they are no part of.
 
-// fortified is what a worker has in its pod: a queue, so that it is a home, and
+// fortified is what a worker has: a queue, so that it is a home, and
 // a process of its own, which reports to it.
 type fortified struct {
 	Queue *fiber.SimpleQueue[int]
@@ -49,7 +49,7 @@ var fortify = fiber.Register("fortify", func(ctx context.Context, _ none) (f for
 	return f, err
 })
 
-// address is that of this machine, or of the pod that this process is in.
+// address is that of this machine, container or pod.
 func address() (string, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -63,11 +63,21 @@ func address() (string, error) {
 	return "", errors.New("this machine has no address")
 }
 
-// ports lists what can be dialled in the pod that this process is in.
+// ports lists where this process listens.
 func ports() (all []string, err error) {
 	host, err := address()
 	if err != nil {
 		return nil, err
+	}
+	own := map[string]bool{}
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil {
+			own[to] = true
+		}
 	}
 	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, err := os.ReadFile(file)
@@ -77,7 +87,7 @@ func ports() (all []string, err error) {
 		const listens = "0A"
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
-			if len(f) < 4 || f[3] != listens {
+			if len(f) < 10 || f[3] != listens || !own["socket:["+f[9]+"]"] {
 				continue
 			}
 			_, port, _ := strings.Cut(f[1], ":")

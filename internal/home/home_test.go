@@ -252,7 +252,7 @@ func TestAnswerThatIsTooLarge(t *testing.T) {
 	run := hometest.NewRun(t)
 	h, _, ref := at(t, run, true)
 	v := run.Visit(h)
-	require.Equal(t, byte(home.Unknown), v.Reply(v.Ask(ref.Object, huge, nil)).Code)
+	require.Equal(t, byte(home.TooLarge), v.Reply(v.Ask(ref.Object, huge, nil)).Code)
 	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, nil)).Code)
 }
 
