@@ -65,18 +65,25 @@ func runChild() int {
 	stop := &stopping{node: node, cancel: cancel}
 	go stop.obey()
 	go reportStatus(parent)
+	code := 1
 	switch parent.Assign.Role {
 	case wire.RoleFunction:
-		return runFunction(ctx, parent, stop)
+		code = runFunction(ctx, parent)
 	case wire.RoleWorker:
-		return runWorker(ctx, parent, stop)
+		code = runWorker(ctx, parent, stop)
 	case wire.RoleManager:
-		return runManager(ctx, parent, stop)
+		code = runManager(ctx, parent)
 	case wire.RoleRing:
-		return runRing(ctx, parent, stop)
+		code = runRing(ctx, parent, stop)
+	default:
+		fmt.Fprintf(os.Stderr, "fiber: this process was started as a %q, which this build does not know\n", parent.Assign.Role)
+		return 1
 	}
-	fmt.Fprintf(os.Stderr, "fiber: this process was started as a %q, which this build does not know\n", parent.Assign.Role)
-	return 1
+	words, done := context.WithTimeout(context.Background(), lastWords)
+	defer done()
+	parent.Goodbye(words)
+	stop.conclude()
+	return code
 }
 
 // stopping is how this process ends at a SIGTERM.
@@ -174,12 +181,11 @@ func endWithParent(parent *launch.Parent) {
 }
 
 // runFunction runs the assigned function.
-func runFunction(ctx context.Context, parent *launch.Parent, stop *stopping) int {
+func runFunction(ctx context.Context, parent *launch.Parent) int {
 	go endWithParent(parent)
 	failure := call(ctx, parent.Assign.Func, parent.Value)
 	Shutdown(context.Background())
 	finish(parent, failure)
-	stop.conclude()
 	if failure != nil {
 		return 1
 	}
@@ -245,11 +251,5 @@ func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
 		return 1 // the parent is gone
 	}
 	Shutdown(context.Background())
-	stop.conclude()
-	flush, cancel := context.WithTimeout(context.Background(), lastWords)
-	defer cancel()
-	if err := parent.Flush(flush); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return 1
-	}
 	return 0
 }

@@ -553,7 +553,7 @@ func lostError(what string, lost *home.LostError) error {
 const exitWait = 5 * time.Second
 
 // runManager makes this process a manager until it is told to stop.
-func runManager(ctx context.Context, parent *launch.Parent, stop *stopping) int {
+func runManager(ctx context.Context, parent *launch.Parent) int {
 	proc := current.Load()
 	service := manager.NewService(ctx, proc.home, manager.Options{Error: flatten, Panic: flattenPanic, Fits: proc.fits, Make: managed.Make,
 		Log: func(name string, failure *wire.Error) {
@@ -589,6 +589,5 @@ func runManager(ctx context.Context, parent *launch.Parent, stop *stopping) int 
 	defer cancel()
 	service.End(grace)
 	Shutdown(grace)
-	stop.conclude()
 	return 0
 }

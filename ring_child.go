@@ -42,7 +42,6 @@ func runRing(ctx context.Context, parent *launch.Parent, stop *stopping) int {
 	}
 	node.Close()
 	Shutdown(context.Background())
-	stop.conclude()
 	if failure != nil {
 		return 1
 	}

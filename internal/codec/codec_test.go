@@ -182,6 +182,7 @@ func TestManyLargeSlices(t *testing.T) {
 func TestChunk(t *testing.T) {
 	t.Parallel()
 	in := make([]int, 1_000_000)
+	in[999_999] = math.MinInt
 	frames, err := codec.Marshal(in)
 	require.NoError(t, err)
 	assert.Len(t, frames, 2)

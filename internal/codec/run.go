@@ -64,8 +64,14 @@ const grid = 0x80
 // numbers writes count runs that lie at p, in a frame of their own if they are large.
 func (e *encoder) numbers(t reflect.Type, r run, p unsafe.Pointer, count int) error {
 	b := toWire(r.kind, p, count*r.width)
+	var how byte
+	if len(b) >= frameMin {
+		if fewer, as := narrow(r.kind, p, count*r.width); fewer != nil {
+			b, how = fewer, as
+		}
+	}
 	var head [1 + binary.MaxVarintLen32]byte
-	head[0] = byte(r.kind)
+	head[0] = byte(r.kind) | how
 	n := 1
 	if r.width > 1 {
 		head[0] |= grid
@@ -125,7 +131,8 @@ func (d *decoder) run(tok token) (run, []byte, error) {
 		return r, nil, fail(nil, "numbers of no kind")
 	}
 	b := d.take(tok.n)
-	r.kind = reflect.Kind(b[0] &^ grid)
+	r.kind = reflect.Kind(b[0] &^ (grid | narrowBits))
+	how := b[0] & narrowBits
 	n := 1
 	if b[0]&grid != 0 {
 		w, m := binary.Uvarint(b[1:])
@@ -143,6 +150,13 @@ func (d *decoder) run(tok token) (run, []byte, error) {
 			return r, nil, fail(nil, "a frame is missing")
 		}
 		b, d.frames = d.frames[0], d.frames[1:]
+	}
+	if how != 0 {
+		wide, ok := widen(r.kind, b, how)
+		if !ok {
+			return r, nil, fail(nil, "%d bytes are no narrow integers", len(b))
+		}
+		b = wide
 	}
 	if len(b)%r.size() != 0 {
 		return r, nil, fail(nil, "%d bytes are no whole number of %s", len(b), r)

@@ -452,6 +452,8 @@ func (c *Child) readOne() error {
 		if c.spec.Handle != nil {
 			c.spec.Handle(kind, frames)
 		}
+	case wire.KindBye:
+		return c.conn.Post(wire.MustPack(wire.KindBye, nil)...)
 	case wire.KindTunnel:
 		return c.node.pass(frames)
 	case wire.KindStatus:

@@ -23,8 +23,10 @@ type Parent struct {
 	Assign wire.Assign
 	Value  [][]byte // the encoded argument behind the assignment
 
-	conn *transport.Conn
-	node *Node // this process's
+	conn    *transport.Conn
+	dialled bool          // and not inherited
+	bye     chan struct{} // closed when the parent has read all until the goodbye
+	node    *Node         // this process's
 
 	mu      sync.Mutex
 	asked   uint64
@@ -110,7 +112,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
-	p := &Parent{conn: conn, answers: map[uint64]chan answer{}, late: map[uint64]struct{}{}}
+	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), answers: map[uint64]chan answer{}, late: map[uint64]struct{}{}}
 	switch kind := wire.KindOf(frames); kind {
 	case wire.KindAssign:
 		if err := wire.Unpack(frames, &p.Assign); err != nil {
@@ -211,6 +213,9 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 		case wire.KindKill:
 			unix.Kill(os.Getpid(), unix.SIGKILL)
 			continue
+		case wire.KindBye:
+			close(p.bye)
+			continue
 		case wire.KindTunnel:
 			if err := p.node.pass(frames); err != nil {
 				return 0, nil, err
@@ -235,8 +240,25 @@ func (p *Parent) Send(ctx context.Context, frames ...[]byte) error {
 	return p.conn.Send(ctx, frames...)
 }
 
-// Flush waits until what was posted is in the socket.
-func (p *Parent) Flush(ctx context.Context) error { return p.conn.Flush(ctx) }
+// Goodbye is the last that this process says. It returns when the parent has
+// read it, and all that was sent before, or when ctx or the connection ends. On
+// the way through a network that would be lost when this process ends first: a
+// socket that is closed over something unread is reset, and forgets what it was
+// to deliver.
+func (p *Parent) Goodbye(ctx context.Context) {
+	if !p.dialled {
+		p.conn.Flush(ctx)
+		return
+	}
+	if p.conn.Send(ctx, wire.MustPack(wire.KindBye, nil)...) != nil {
+		return
+	}
+	select {
+	case <-p.bye:
+	case <-p.conn.Done():
+	case <-ctx.Done():
+	}
+}
 
 // Done is closed when the connection to the parent has ended.
 func (p *Parent) Done() <-chan struct{} { return p.conn.Done() }
