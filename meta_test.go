@@ -165,17 +165,6 @@ func brief(ctx context.Context, p *fiber.Process) error {
 }
 
 var gpuPrograms = map[string]func(ctx context.Context, file string){
-	"ring at a shutdown": func(ctx context.Context, file string) {
-		all := fiber.NewProcess(holdTwo, holding{file, time.Hour})
-		expect(all.Start(ctx) == nil, "it starts")
-		waitForLines(file, 1)
-		ended := make(chan error)
-		go func() { ended <- fiber.NewRing(2, paired).Run(context.Background(), file) }()
-		time.Sleep(100 * time.Millisecond) // it waits for the GPUs
-		fiber.Shutdown(ctx)
-		err := <-ended
-		expect(err != nil, "a ring without GPUs has run")
-	},
 	// A ring has all of its GPUs or none: rings that want the same ones wait for each other.
 	"rings": func(ctx context.Context, file string) {
 		err := fiber.NewRing(3, paired).Run(ctx, file)
