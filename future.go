@@ -11,11 +11,11 @@ type Future[T any] struct {
 	done  chan struct{}
 	value T
 	err   error
-	lead  func() // who waits may read the result himself; may be nil
 
 	mu      sync.Mutex
 	waiting []func(T, error)
 	after   func()
+	reading func() // who waits may read the result himself; nil when it is there
 }
 
 func newFuture[T any]() *Future[T] { return &Future[T]{done: make(chan struct{})} }
@@ -28,8 +28,11 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 		return f.value, f.err
 	default:
 	}
-	if f.lead != nil {
-		f.lead()
+	f.mu.Lock()
+	read := f.reading
+	f.mu.Unlock()
+	if read != nil {
+		read()
 	}
 	select {
 	case <-f.done:
@@ -77,6 +80,15 @@ func (f *Future[T]) then(fn func()) {
 	f.after = fn
 }
 
+// read has those who wait call read, which may bring the result.
+func (f *Future[T]) read(read func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.Ready() {
+		f.reading = read
+	}
+}
+
 // resolve sets the result; only the first one counts.
 func (f *Future[T]) resolve(value T, err error) {
 	f.mu.Lock()
@@ -89,7 +101,7 @@ func (f *Future[T]) resolve(value T, err error) {
 	for _, fn := range f.waiting {
 		go fn(value, err)
 	}
-	f.waiting = nil
+	f.waiting, f.reading = nil, nil
 	if f.after != nil {
 		f.after()
 		f.after = nil

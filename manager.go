@@ -457,7 +457,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		fail(managerError("the object", err))
 		return f
 	}
-	f.lead = w.Lead
+	f.read(w.Lead)
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
 			w.GiveUp() // before anybody hears of it

@@ -169,7 +169,7 @@ var gpuPrograms = map[string]func(ctx context.Context, file string){
 	"rings": func(ctx context.Context, file string) {
 		err := fiber.NewRing(3, paired).Run(ctx, file)
 		var launch *fiber.LaunchError
-		expect(errors.As(err, &launch) && strings.Contains(err.Error(), "3 ranks at a time"), "more than there are: %v", err)
+		expect(errors.As(err, &launch) && strings.Contains(err.Error(), "(3 ranks)"), "more than there are: %v", err)
 		ended := make(chan error)
 		for range 4 {
 			go func() { ended <- fiber.NewRing(2, paired).Run(ctx, file) }()

@@ -333,6 +333,15 @@ func TestObjectsLiveWhileTheyAreHeld(t *testing.T) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		eventually(t, patience, closedIn(t, file)(1), "its holder is dead")
 	})
+	t.Run("not by a result", func(t *testing.T) {
+		t.Parallel()
+		file := tempFile(t)
+		f := fiber.CallAsync(soon(t), manage(t, m, journals, file), writeEntry, entry{Line: 1})
+		_, err := f.Get(soon(t))
+		require.NoError(t, err)
+		eventually(t, patience, closedIn(t, file)(1), "only the result is held")
+		runtime.KeepAlive(f)
+	})
 	t.Run("as long as it is called", func(t *testing.T) {
 		t.Parallel()
 		file := tempFile(t)

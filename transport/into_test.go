@@ -97,12 +97,9 @@ func TestRecvIntoAtTheEnd(t *testing.T) {
 	// In the middle of a message.
 	a, b := unixPair(t)
 	_, three := open(t, &cutting{Conn: a}, b, transport.Options{})
-	go func() {
-		time.Sleep(10 * time.Millisecond)
-		a.Close()
-	}()
 	_, err = a.Write([]byte{0, 100, 'x'})
 	require.NoError(t, err)
+	require.NoError(t, a.Close())
 	_, err = three.RecvInto(make([]byte, 100))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 

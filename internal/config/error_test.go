@@ -191,17 +191,6 @@ func TestWhatMustBeExecutable(t *testing.T) {
 	assert.ErrorContains(t, err, "is not executable; allowed: the path of an executable file")
 }
 
-func TestWhatMustBeWritable(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() == 0 {
-		t.Skip("root may write everywhere")
-	}
-	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o500)) //nolint:gosec // a directory needs its x bit
-	_, _, err := config.Load(config.Config{RuntimeDir: dir}, sources(t, ""))
-	assert.ErrorContains(t, err, "is not writable")
-}
-
 func TestEveryFaultIsReported(t *testing.T) {
 	t.Parallel()
 	from := sources(t, "log_level = loud\nnonsense\n", "FIBER_MAX_MESSAGE=1", "FIBER_FORWARD_LOGS=perhaps")

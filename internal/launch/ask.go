@@ -91,7 +91,7 @@ func (c *Child) answer(ask wire.Ask, value [][]byte) {
 	answer := wire.Answer{ID: ask.ID}
 	switch ask.What {
 	case askGPU:
-		devices, _, err := c.node.AcquireGPUs(c.asks, ask.N)
+		devices, _, err := c.node.acquireGPUs(c.asks, ask.N)
 		if err != nil {
 			answer.Err = err.Error()
 			break

@@ -115,9 +115,8 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	defer n.starting.Done()
 	c := &Child{node: n, spec: spec, place: n.placeOf(serial), done: make(chan struct{})}
 	c.asks, c.stopAsks = context.WithCancel(context.Background())
-	ctx, stopped := context.WithCancelCause(ctx)
-	defer stopped(nil)
-	defer context.AfterFunc(n.starts, func() { stopped(ErrShutdown) })()
+	ctx, stop := n.whileStarting(ctx)
+	defer stop()
 	release := func() {}
 	var devices []string
 	if n.Parent != nil && len(n.Parent.Assign.Devices) > 0 {
@@ -126,7 +125,7 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	if spec.Devices != nil {
 		devices = spec.Devices
 	} else if spec.Resources.GPU > 0 {
-		if devices, release, err = n.AcquireGPUs(ctx, spec.Resources.GPU); err != nil {
+		if devices, release, err = n.acquireGPUs(ctx, spec.Resources.GPU); err != nil {
 			return nil, c.failed(ctx, "", err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -14,24 +13,8 @@ import (
 
 // A process that has dialled its parent ends when that has read its last words.
 func TestGoodbye(t *testing.T) {
-	ours, theirs, err := socketPair()
-	require.NoError(t, err)
-	fd, err := unix.Dup(int(theirs.Fd()))
-	require.NoError(t, err)
-	theirs.Close()
-	nc, err := transport.Inherit(fd)
-	require.NoError(t, err)
-	down := make(chan *transport.Conn, 1)
-	go func() {
-		conn, _ := transport.Open(ours, true, transport.Options{})
-		down <- conn
-	}()
-	up, err := transport.Open(nc, false, transport.Options{})
-	require.NoError(t, err)
-	defer up.Close()
-	c := &Child{conn: <-down}
-	defer c.conn.Close()
-
+	down, up := connected(t, transport.Options{}, transport.Options{})
+	c := &Child{conn: down}
 	p := &Parent{conn: up, dialled: true, bye: make(chan struct{})}
 	go p.Next(false)
 	ended := make(chan struct{})

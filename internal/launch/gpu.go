@@ -103,10 +103,26 @@ func (g *gpus) serve() {
 	}
 }
 
-// AcquireGPUs takes devices from the root, all at once, and waits until there
-// are so many; release gives them back. They are none where the engine knows what
-// there is.
-func (n *Node) AcquireGPUs(ctx context.Context, count int) (devices []string, release func(), err error) {
+// AcquireGPUs takes devices from the root, all at once, for processes that are
+// started together, and waits until there are so many; release gives them back.
+// They are none where the engine knows what there is. job names the processes in
+// an error, which is one of Start's.
+func (n *Node) AcquireGPUs(ctx context.Context, job string, count int) (devices []string, release func(), err error) {
+	if _, err := n.enter(); err != nil {
+		return nil, nil, err
+	}
+	defer n.starting.Done()
+	ctx, stop := n.whileStarting(ctx)
+	defer stop()
+	if devices, release, err = n.acquireGPUs(ctx, count); err != nil {
+		c := &Child{node: n, spec: Spec{Name: job}}
+		return nil, nil, c.failed(ctx, "", err)
+	}
+	return devices, release, nil
+}
+
+// acquireGPUs is AcquireGPUs with ctx alone, and errors as they are.
+func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, release func(), err error) {
 	if n.gpus == nil && n.Parent == nil { // the backend hands them out
 		return nil, func() {}, nil
 	}

@@ -139,6 +139,17 @@ func (n *Node) enter() (serial int, err error) {
 	return n.serial, nil
 }
 
+// whileStarting is ctx until the node takes no more starts: then its cause is
+// ErrShutdown.
+func (n *Node) whileStarting(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	off := context.AfterFunc(n.starts, func() { cancel(ErrShutdown) })
+	return ctx, func() {
+		off()
+		cancel(nil)
+	}
+}
+
 func (n *Node) add(c *Child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

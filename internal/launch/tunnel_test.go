@@ -79,8 +79,9 @@ func (m *member) accept(l *transport.Listener) {
 	}
 }
 
-// attach connects two nodes as parent and child.
-func attach(t *testing.T, parent, child *Node) {
+// connected is the two ends of a connection, as a parent and a child on one
+// machine have them.
+func connected(t *testing.T, parent, child transport.Options) (down, up *transport.Conn) {
 	t.Helper()
 	ours, theirs, err := socketPair()
 	require.NoError(t, err)
@@ -89,16 +90,25 @@ func attach(t *testing.T, parent, child *Node) {
 	theirs.Close()
 	nc, err := transport.Inherit(fd)
 	require.NoError(t, err)
-	down := make(chan *transport.Conn, 1)
+	opened := make(chan *transport.Conn, 1)
 	go func() {
-		conn, _ := transport.Open(ours, true, parent.TransportOptions(false))
-		down <- conn
+		conn, _ := transport.Open(ours, true, parent)
+		opened <- conn
 	}()
-	up, err := transport.Open(nc, false, child.TransportOptions(false))
+	up, err = transport.Open(nc, false, child)
 	require.NoError(t, err)
-	c := &Child{node: parent, conn: <-down, place: child.Place}
+	down = <-opened
+	require.NotNil(t, down)
+	t.Cleanup(func() { up.Close(); down.Close() })
+	return down, up
+}
+
+// attach connects two nodes as parent and child.
+func attach(t *testing.T, parent, child *Node) {
+	t.Helper()
+	down, up := connected(t, parent.TransportOptions(false), child.TransportOptions(false))
+	c := &Child{node: parent, conn: down, place: child.Place}
 	c.turn = turn.New(c.readOne, c.conn)
-	require.NotNil(t, c.conn)
 	parent.add(c)
 	child.Parent = &Parent{conn: up, node: child}
 	go func() {
@@ -107,7 +117,6 @@ func attach(t *testing.T, parent, child *Node) {
 		parent.remove(c)
 	}()
 	go child.Parent.Next(false)
-	t.Cleanup(func() { up.Close(); c.conn.Close() })
 }
 
 // talk sends a message of the size there and back.

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
@@ -31,8 +30,6 @@ type Spec struct {
 	Lost    func(*launch.Child) error // the error of a rank that ended without a word
 	Flatten func(error) *wire.Error   // makes an error ready to travel
 }
-
-func (s *Spec) rankName(rank int) string { return fmt.Sprintf("%s/rank-%d", s.Name, rank) }
 
 // Failure is the rank that failed first, and how: a *wire.Error when it said
 // so itself.
@@ -65,16 +62,15 @@ func Run(ctx context.Context, node *launch.Node, spec Spec) error {
 	defer stopStarts()
 	// All at once: of two rings that have half of theirs, none would ever begin.
 	var devices []string
-	if gpus := spec.Resources.GPU; gpus > 0 && spec.Size > 1 {
-		var release func()
-		var err error
-		if devices, release, err = node.AcquireGPUs(ctx, gpus*spec.Size); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return &Failure{0, &backend.LaunchError{Backend: node.Backend.Name(), Job: spec.rankName(0), Err: fmt.Errorf("%d ranks at a time: %w", spec.Size, err)}}
+	if gpus := spec.Resources.GPU; gpus > 0 {
+		its, release, err := node.AcquireGPUs(ctx, fmt.Sprintf("%s (%d ranks)", spec.Name, spec.Size), gpus*spec.Size)
+		if err != nil && ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			return &Failure{0, err}
 		}
 		defer release()
+		devices = its
 	}
 	r := &run{ctx: ctx, spec: spec, node: node, stopStarts: stopStarts, children: make([]*launch.Child, spec.Size),
 		members: make([]*wire.Member, spec.Size), broken: make(chan struct{})}
@@ -98,7 +94,7 @@ func Run(ctx context.Context, node *launch.Node, spec Spec) error {
 
 // rank starts a rank and waits for its end.
 func (r *run) rank(ctx context.Context, rank int, devices []string) {
-	child, err := r.node.Start(ctx, launch.Spec{Name: r.spec.rankName(rank), Resources: r.spec.Resources, Devices: devices,
+	child, err := r.node.Start(ctx, launch.Spec{Name: fmt.Sprintf("%s/rank-%d", r.spec.Name, rank), Resources: r.spec.Resources, Devices: devices,
 		Assign: wire.Assign{Role: wire.RoleRing, Func: r.spec.Func, Rank: rank, Size: r.spec.Size},
 		Value:  r.spec.Value, Keep: r.spec.Keep,
 		Handle: func(kind wire.Kind, frames [][]byte) { r.handle(rank, kind, frames) }})
