@@ -63,9 +63,6 @@ const (
 	createLimit = 3 * time.Second
 	// perPod is how many requests a pod may take.
 	perPod = 3
-	// perRun is how many requests a run takes, whatever it starts: the watch; two lists, of the pods and of the secrets
-	// that dead runs have left; the secret with the environment of all pods, which is created and deleted.
-	perRun = 5
 	// settling is how long a node takes, about, to tear a pod down that is no more in the API.
 	settling = 200 * time.Millisecond
 	// clusterPatience bounds what the cluster is waited for.
@@ -133,8 +130,8 @@ func closeNamespace() error {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
 	defer cancel()
 	err := n.empty(ctx)
-	if secrets, e := n.ListSecrets(ctx, ""); e == nil && len(secrets.Items) > 0 {
-		err = errors.Join(err, fmt.Errorf("%d secrets are left in the namespace %s", len(secrets.Items), n.Namespace))
+	if secrets, e := n.Secrets(ctx, ""); e == nil && len(secrets) > 0 {
+		err = errors.Join(err, fmt.Errorf("%d secrets are left in the namespace %s", len(secrets), n.Namespace))
 	}
 	return errors.Join(err, n.REST.Delete().Resource("namespaces").Name(n.Namespace).Do(ctx).Error())
 }
@@ -159,7 +156,7 @@ func (n *namespace) until(ctx context.Context, what string, there func() (bool, 
 func (n *namespace) empty(ctx context.Context) error {
 	return n.until(ctx, "no pods", func() (bool, error) {
 		pods, err := n.Pods(ctx, "", false)
-		return err == nil && len(pods) == 0, err
+		return err == nil && len(pods.Items) == 0, err
 	})
 }
 
@@ -418,8 +415,8 @@ func openRequests(ctx context.Context, m *match) error {
 		err = errors.Join(err, e.close(), space.empty(ctx))
 		return float64(c.counted.Load() - before), err
 	}}
-	m.references = []reference{{bound: atMost(1), contender: contender{name: fmt.Sprintf("%d a pod + %d", perPod, perRun), ops: 1,
-		run: func(context.Context, int) (float64, error) { return perPod*lingerers + perRun, nil }}}}
+	m.references = []reference{{bound: atMost(1), contender: contender{name: fmt.Sprintf("%d a pod + watch", perPod), ops: 1,
+		run: func(context.Context, int) (float64, error) { return perPod*lingerers + 1, nil }}}}
 	return nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/backend/kubernetes"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -131,12 +130,13 @@ func TestWhatIsMissing(t *testing.T) {
 	needCluster(t)
 	opts := options()
 	opts.Volumes = []string{"no-such-claim:/persistent"}
-	require.Contains(t, pending(t, launch(t, newBackend(t, opts), job("exit 0")), 5*time.Second),
-		`persistentvolumeclaim "no-such-claim" not found`)
+	launchError := never(t, launch(t, newBackend(t, opts), job("exit 0")))
+	require.ErrorContains(t, launchError, "the namespace has no claim no-such-claim")
+	require.True(t, launchError.Permanent)
 
 	opts = options()
 	opts.Template = template(t, `spec: {containers: [{envFrom: [{configMapRef: {name: no-such-map}}]}]}`)
-	launchError := never(t, launch(t, newBackend(t, opts), job("exit 0")))
+	launchError = never(t, launch(t, newBackend(t, opts), job("exit 0")))
 	require.ErrorContains(t, launchError, `CreateContainerConfigError: configmap "no-such-map" not found`)
 	require.True(t, launchError.Permanent)
 
@@ -328,8 +328,6 @@ func TestGPUs(t *testing.T) {
 	require.NoError(t, first.Remove(soon(t)))
 	require.Eventually(t, func() bool { return third.Host() != "" }, patience, 100*time.Millisecond, "the GPU that is free goes to it")
 }
-
-var _ = kubernetes.LabelRun
 
 // A job that heeds nothing is really gone when it is said to be: the process,
 // not only the pod.

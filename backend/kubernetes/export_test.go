@@ -1,8 +1,6 @@
 package kubernetes
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/backend"
@@ -22,28 +20,9 @@ func PodOf(opts Options, self *corev1.Pod, image, path string, spec backend.JobS
 		img.command = []string{path}
 	}
 	client := &kube.Client{Namespace: "team"}
-	return b.pod(&cluster{Client: client, self: self, template: template}, img, "environment", spec), nil
+	claims, err := kube.ParseClaims(opts.Volumes)
+	return b.pod(&cluster{Client: client, self: self, template: template, claims: claims}, img, "environment", spec), err
 }
 
 // ImageOf is the image of the pod that this process is in.
-func ImageOf(self *corev1.Pod) string {
-	spec, status := ownContainer(self)
-	return digested(status, spec.Image)
-}
-
-// Says is what a pod's status means, in a few words.
-func Says(pod *corev1.Pod, container string) string {
-	st := stateOf(pod, container)
-	var all []string
-	add := func(is bool, word string) {
-		if is {
-			all = append(all, word)
-		}
-	}
-	add(st.ran, "ran")
-	add(st.pending != "", "waits: "+st.pending)
-	add(st.unschedulable, "no room")
-	add(st.fatal != "", "never: "+st.fatal)
-	add(st.ended, "ended: "+st.status.String())
-	return strings.Join(all, ", ")
-}
+func ImageOf(self *corev1.Pod) string { return ownImage(self) }

@@ -35,8 +35,7 @@ func (b *Backend) image(ctx context.Context, c *cluster, executable string) (pre
 		if err != nil {
 			return prepared{}, refusal{err}
 		}
-		spec, status := ownContainer(c.self)
-		return prepared{name: digested(status, spec.Image), command: []string{path}}, nil
+		return prepared{name: ownImage(c.self), command: []string{path}}, nil
 	}
 	b.images.preparing.Lock()
 	defer b.images.preparing.Unlock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -12,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/output"
 )
 
@@ -39,10 +42,9 @@ type job struct {
 	backend        *Backend
 	cluster        *cluster
 	name           string
-	id             string // the pod's name
-	container      string
-	memory         int // MiB, 0 for no limit
-	requests       corev1.ResourceList
+	id             string      // the pod's name
+	pod            *corev1.Pod // as it was asked for
+	memory         int         // MiB, 0 for no limit
 	log            *output.Log
 	stdout, stderr io.Writer
 	events         chan backend.Event
@@ -96,37 +98,41 @@ func (j *job) emit(e backend.Event) {
 
 // update takes in what the watch tells of the pod.
 func (j *job) update(pod *corev1.Pod) {
-	st := stateOf(pod, j.container)
+	st := kube.Judge(pod)
 	j.mu.Lock()
 	if pod.Spec.NodeName != "" {
 		j.host = pod.Spec.NodeName
 	}
-	if st.ran {
+	if st.Started {
 		j.runs()
 	}
-	if st.pulling && !j.pulling {
+	pulling := st.Reason == kube.PullFailed
+	if pulling && !j.pulling {
 		if j.pulls++; j.pulls > maxPulls {
-			st.fatal = st.pending
+			st.Failed = st.Waits
 		}
 	}
-	j.pulling = st.pulling
-	ask := st.unschedulable && st.pending != j.said
-	if st.fatal == "" && st.pending != "" && st.pending != j.said && !ask {
-		j.emit(backend.Event{Kind: backend.Pending, Reason: st.pending})
+	j.pulling = pulling
+	ask := st.Failed == "" && st.Unplaced() && st.Waits != j.said
+	if st.Failed == "" && st.Waits != "" && st.Waits != j.said && !ask {
+		j.emit(backend.Event{Kind: backend.Pending, Reason: st.Waits})
 	}
-	j.said = st.pending
-	if st.ended || st.fatal != "" {
-		j.stops(st.status, st.fatal)
+	j.said = st.Waits
+	if j.ran {
+		st.Failed = ""
+	}
+	if st.Over || st.Failed != "" {
+		j.stops(statusOf(st), st.Failed)
 	}
 	j.mu.Unlock()
 	if ask {
-		go j.noRoom(st.pending)
+		go j.noRoom(st.Waits)
 	}
 }
 
 // noRoom tells that no node has room, and if none will ever have.
 func (j *job) noRoom(reason string) {
-	if largest := j.cluster.tooLarge(j.requests); largest != "" {
+	if largest := j.cluster.tooLarge(kube.Main(j.pod).Resources.Requests); largest != "" {
 		reason += " No node can hold it: " + largest + "."
 	}
 	j.mu.Lock()
@@ -307,7 +313,7 @@ func (j *job) Remove(ctx context.Context) error {
 	gone := j.gone
 	j.mu.Unlock()
 	if !gone {
-		if err := j.cluster.Delete(ctx, "pods", j.id, 0); err != nil {
+		if err := j.backend.removals.remove(ctx, j.cluster, j.id); err != nil {
 			return fmt.Errorf("fiber: removing %s (pod %s): %w", j.name, j.id, err)
 		}
 		j.mu.Lock()
@@ -318,14 +324,36 @@ func (j *job) Remove(ctx context.Context) error {
 	return nil
 }
 
+// passing begins the reasons for which a pod did not start that may start on
+// the next try: what its node has said, most of them.
+var passing = []string{"OutOf", "Node", "Evicted", "UnexpectedAdmissionError", "Preempt", "Shutdown", "Terminated", "its pod was deleted"}
+
 // permanent says whether a job that could not start will not start again.
 func permanent(reason string) bool {
-	for _, passes := range []string{"OutOf", "Node", "Evicted", "UnexpectedAdmissionError", "Preempt", "Shutdown", "Terminated", "its pod was deleted"} {
-		if len(reason) >= len(passes) && reason[:len(passes)] == passes {
-			return false
-		}
+	return !slices.ContainsFunc(passing, func(p string) bool { return strings.HasPrefix(reason, p) })
+}
+
+// maxSignal is the highest signal that an exit code may stand for.
+const maxSignal = 64
+
+// exited is the status of an exit code.
+func exited(code int) backend.ExitStatus {
+	status := backend.ExitStatus{Code: code}
+	if n := code - 128; n > 0 && n <= maxSignal {
+		status.Signal = syscall.Signal(n)
 	}
-	return true
+	return status
+}
+
+// statusOf is the status of a job that is over.
+func statusOf(st kube.State) backend.ExitStatus {
+	status := backend.ExitStatus{Code: -1}
+	if st.Ended != nil {
+		status = exited(int(st.Ended.ExitCode))
+		status.OOMKilled = st.Ended.Reason == "OOMKilled"
+	}
+	status.Reason = st.Note
+	return status
 }
 
 // stream is one of the two that a job writes.

@@ -49,10 +49,11 @@ type Backend struct {
 	connecting sync.Mutex // held while the cluster is looked for
 	cluster    *cluster
 
-	images  images
-	secrets secrets
-	watch   watcher
-	undoing sync.WaitGroup // of launches that were given up
+	images   images
+	secrets  secrets
+	watch    watcher
+	removals removals
+	undoing  sync.WaitGroup // of launches that were given up
 }
 
 // cluster is a cluster that has answered.
@@ -60,13 +61,11 @@ type cluster struct {
 	*kube.Client
 	self     *corev1.Pod // the pod that this process is in, nil for none
 	template *corev1.Pod
+	claims   []kube.Claim
 }
 
 // New makes the backend.
 func New(opts Options) *Backend {
-	if opts.GPUResource == "" {
-		opts.GPUResource = "nvidia.com/gpu"
-	}
 	if opts.Grace == 0 {
 		opts.Grace = defaultGrace
 	}
@@ -103,6 +102,9 @@ func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 	}
 	c := &cluster{Client: client}
 	if c.template, err = kube.Template(b.opts.Template); err != nil {
+		return nil, refusal{err}
+	}
+	if c.claims, err = kube.ParseClaims(b.opts.Volumes); err != nil {
 		return nil, refusal{err}
 	}
 	if client.InCluster {
@@ -143,8 +145,7 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 		return nil, err
 	}
 	pod := b.pod(c, img, env, spec)
-	j := &job{backend: b, cluster: c, name: spec.Name, id: pod.Name, container: pod.Spec.Containers[0].Name,
-		memory: spec.Resources.Memory, requests: pod.Spec.Containers[0].Resources.Requests, log: output.New(),
+	j := &job{backend: b, cluster: c, name: spec.Name, id: pod.Name, pod: pod, memory: spec.Resources.Memory, log: output.New(),
 		stdout: spec.Stdout, stderr: spec.Stderr, events: make(chan backend.Event, 8),
 		started: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{})}
 	if err := b.watch.add(ctx, c, b.session, j); err != nil {

@@ -73,7 +73,7 @@ func left() map[string]bool {
 	if client == nil {
 		return names
 	}
-	pods, err := client.ListPods(context.Background(), kubernetes.LabelManaged+"=fiber")
+	pods, err := client.Pods(context.Background(), kube.Managed, false)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return names
@@ -81,12 +81,12 @@ func left() map[string]bool {
 	for _, p := range pods.Items {
 		names["pod "+p.Name] = true
 	}
-	secrets, err := client.ListSecrets(context.Background(), kubernetes.LabelManaged+"=fiber")
+	secrets, err := client.Secrets(context.Background(), kube.Managed)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return names
 	}
-	for _, s := range secrets.Items {
+	for _, s := range secrets {
 		names["secret "+s.Name] = true
 	}
 	return names

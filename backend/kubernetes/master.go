@@ -33,22 +33,11 @@ func findSelf(ctx context.Context, client *kube.Client) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// ownContainer is the container of a pod that this process is in: the one that
-// the pod names as its main one, or else the first.
-func ownContainer(pod *corev1.Pod) (spec *corev1.Container, status *corev1.ContainerStatus) {
-	name := pod.Annotations["kubectl.kubernetes.io/default-container"]
-	spec = &pod.Spec.Containers[0]
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			spec = &pod.Spec.Containers[i]
-		}
-	}
-	return spec, statusOf(pod, spec.Name)
-}
-
-// digested is an image by its digest, where the status of a container tells
-// it with the repository: other nodes can pull nothing else.
-func digested(status *corev1.ContainerStatus, image string) string {
+// ownImage is the image of a pod's program, by its digest where the status of
+// the container tells it with the repository: other nodes can pull nothing
+// else.
+func ownImage(pod *corev1.Pod) string {
+	image, status := kube.Main(pod).Image, kube.MainStatus(pod)
 	if status == nil {
 		return image
 	}

@@ -46,9 +46,9 @@ func TestAPodOfAJob(t *testing.T) {
 		Args: []string{"-x", "$(HOME)"}, Env: []string{"TOKEN=secret"}, Public: []string{"FIBER_BOOTSTRAP={$}"},
 		Resources: meta.Resources{CPU: 1.5, Memory: 300, GPU: 2}})
 	require.Regexp(t, `^fiber-poolworker-1-[a-z0-9]{10}$`, pod.Name)
-	require.Equal(t, "run1", pod.Labels[kubernetes.LabelRun])
-	require.Equal(t, "PoolWorker-1", pod.Labels[kubernetes.LabelName])
-	require.Equal(t, "MainProcess", pod.Labels[kubernetes.LabelParent])
+	require.Equal(t, "run1", pod.Labels["fiber.run"])
+	require.Equal(t, "PoolWorker-1", pod.Labels["fiber.name"])
+	require.Equal(t, "MainProcess", pod.Labels["fiber.parent"])
 	require.Equal(t, corev1.RestartPolicyNever, pod.Spec.RestartPolicy)
 	require.True(t, *pod.Spec.ShareProcessNamespace, "user code is process 1")
 	require.False(t, *pod.Spec.AutomountServiceAccountToken)

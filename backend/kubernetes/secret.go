@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/kube"
 )
 
 // secrets hold the environments of the pods: the run's credentials are among
@@ -89,7 +90,7 @@ func (s *secrets) remove(ctx context.Context, c *cluster) error {
 // meta is the metadata of what is made for a job.
 func (b *Backend) meta(c *cluster, name string, spec backend.JobSpec) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		LabelManaged: "fiber", LabelRun: labelValue(spec.Run), LabelSession: b.session, LabelMaster: masterLabel(),
+		kube.LabelManaged: kube.Manager, kube.LabelRun: labelValue(spec.Run), labelSession: b.session, labelMaster: masterLabel(),
 	}, Annotations: map[string]string{annotationMaster: masterName(c)}}
 	if c.self != nil && c.self.Namespace == c.Namespace {
 		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: c.self.Name, UID: c.self.UID}}

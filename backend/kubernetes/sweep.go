@@ -41,23 +41,23 @@ func masterName(c *cluster) string {
 func (c *cluster) sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	selector := LabelMaster + "=" + masterLabel()
+	selector := labelMaster + "=" + masterLabel()
 	var removals sync.WaitGroup
 	remove := func(resource, name string, annotations map[string]string) {
 		if master.Gone(annotations[annotationMaster]) {
 			removals.Go(func() { c.Delete(ctx, resource, name, 0) })
 		}
 	}
-	pods, err := c.ListPods(ctx, selector)
+	pods, err := c.Pods(ctx, selector, false)
 	if err != nil {
 		return // whoever needs the cluster hears of it soon
 	}
 	for _, p := range pods.Items {
 		remove("pods", p.Name, p.Annotations)
 	}
-	secrets, err := c.ListSecrets(ctx, selector)
+	secrets, err := c.Secrets(ctx, selector)
 	if err == nil {
-		for _, s := range secrets.Items {
+		for _, s := range secrets {
 			remove("secrets", s.Name, s.Annotations)
 		}
 	}

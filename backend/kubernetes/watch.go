@@ -32,7 +32,7 @@ func (w *watcher) add(ctx context.Context, c *cluster, session string, j *job) e
 	if !open {
 		living, stop := context.WithCancel(context.Background())
 		undo := context.AfterFunc(ctx, stop)
-		selector := LabelSession + "=" + session
+		selector := labelSession + "=" + session
 		events, err := c.WatchPods(living, selector, "")
 		if !undo() {
 			err = ctx.Err()
@@ -152,7 +152,7 @@ func (w *watcher) take(ctx context.Context, events watch.Interface, version stri
 // look looks at all pods, when something may have been missed.
 func (w *watcher) look(ctx context.Context, c *cluster, selector string) string {
 	before := slices.DeleteFunc(w.all(), func(j *job) bool { return !j.created.Load() })
-	pods, err := c.ListPods(ctx, selector)
+	pods, err := c.Pods(ctx, selector, false)
 	if err != nil {
 		return ""
 	}

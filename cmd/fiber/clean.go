@@ -65,16 +65,16 @@ func (c *cleanCommand) secrets(ctx context.Context, client *kube.Client, found s
 	alive := map[string]bool{}
 	for _, p := range found.Others {
 		if !removed[p.Name] {
-			alive[p.Labels[labelRun]] = true
+			alive[p.Labels[kube.LabelRun]] = true
 		}
 	}
-	list, err := client.ListSecrets(ctx, submit.LabelManaged+"=fiber")
+	list, err := client.Secrets(ctx, kube.Managed)
 	if err != nil {
 		return 0, nil // who may not list them has made none
 	}
 	n := 0
-	for _, s := range list.Items {
-		if len(s.OwnerReferences) > 0 || alive[s.Labels[labelRun]] || recent(s.CreationTimestamp) {
+	for _, s := range list {
+		if len(s.OwnerReferences) > 0 || alive[s.Labels[kube.LabelRun]] || recent(s.CreationTimestamp) {
 			continue
 		}
 		if !c.DryRun {
@@ -87,9 +87,6 @@ func (c *cleanCommand) secrets(ctx context.Context, client *kube.Client, found s
 	}
 	return n, nil
 }
-
-// labelRun is the label of a run's pods and secrets.
-const labelRun = "fiber.run"
 
 // recent reports whether something may belong to a run that has no pod yet.
 func recent(at metav1.Time) bool { return time.Since(at.Time) < 10*time.Minute }

@@ -219,7 +219,7 @@ func TestWhatCanNotRunOnACluster(t *testing.T) {
 	for want, args := range map[string][]string{
 		`the cluster has no namespace "nosuch"`:                    {"run", "-a", "-n", "nosuch", "main.go", "exit"},
 		"the namespace has no claim nope":                          {"run", "-a", "-v", "nope", "main.go", "exit"},
-		"can't be pulled: " + registry + "/no:1: not found":        {"run", "-a", "--image", registry + "/no:1", "x"},
+		"ErrImagePull: " + registry + "/no:1: not found":           {"run", "-a", "--image", registry + "/no:1", "x"},
 		"InvalidImageName":                                         {"run", "-a", "--image", "NOT/an image", "x"},
 		"Insufficient cpu. the largest node, ":                     {"run", "-a", "--cpu", "4000", "main.go", "exit"},
 		"has no claim nope":                                        {"cp", "main.go", "nope:"},

@@ -47,7 +47,7 @@ func parsePlace(text string) place {
 }
 
 // inPod is where the pod has it.
-func (p place) inPod() string { return path.Join(submit.DefaultMount, path.Join("/", p.path)) }
+func (p place) inPod() string { return path.Join(kube.DefaultMount, path.Join("/", p.path)) }
 
 func (c *copyCommand) Run() error {
 	from, to := parsePlace(c.From), parsePlace(c.To)
@@ -100,7 +100,7 @@ func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string
 		return fmt.Errorf("the namespace %s has no claim %s", h.client.Namespace, claim)
 	}
 	h.sweep(ctx)
-	job := submit.Job{Program: "cp", Role: submit.RoleCopy, Claims: []submit.Claim{{Name: claim, Path: submit.DefaultMount}}}
+	job := submit.Job{Program: "cp", Role: submit.RoleCopy, Claims: []kube.Claim{{Name: claim, Path: kube.DefaultMount}}}
 	if err := h.image(ctx, cfg, img, &job); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (h *helper) do(ctx context.Context, what, path string, in io.Reader, out io
 	if !h.own {
 		command = []string{"sh", "-c", scripts[what], "sh", path}
 	}
-	exec, err := executor(h.client, h.run.Pod(), submit.Container, command, in != nil)
+	exec, err := executor(h.client, h.run.Pod(), kube.Container, command, in != nil)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (h *helper) upload(ctx context.Context, from string, to place) error {
 	if err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
-	count.end(to.claim + ":" + path.Join(strings.TrimPrefix(dir, submit.DefaultMount), name))
+	count.end(to.claim + ":" + path.Join(strings.TrimPrefix(dir, kube.DefaultMount), name))
 	return nil
 }
 
@@ -242,7 +242,7 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 	dir, name := filepath.Split(to)
 	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
 		dir, name = to, path.Base(from.inPod())
-		if from.inPod() == submit.DefaultMount { // all of it
+		if from.inPod() == kube.DefaultMount { // all of it
 			name = from.claim
 		}
 	}

@@ -120,7 +120,7 @@ func (d *doctor) cluster(namespace string) {
 }
 
 func (d *doctor) namespace(ctx context.Context, c *kube.Client) bool {
-	_, err := c.Pods(ctx, submit.LabelManaged+"=fiber", false)
+	_, err := c.Pods(ctx, kube.Managed, false)
 	if apierrors.IsUnauthorized(err) {
 		d.bad("credentials", "%v", err)
 		return false
@@ -146,6 +146,7 @@ type permission struct {
 
 var permissions = []permission{
 	{"create", "pods", ""}, {"get", "pods", ""}, {"list", "pods", ""}, {"watch", "pods", ""}, {"delete", "pods", ""},
+	{"deletecollection", "pods", "with FIBER_HOST, when the first process stays here"},
 	{"get", "pods/log", ""},
 	{"create", "secrets", "with FIBER_HOST, when the first process stays here"},
 	{"delete", "secrets", "with FIBER_HOST, and for fiber clean"},
@@ -227,7 +228,7 @@ func (d *doctor) nodes(ctx context.Context, c *kube.Client) {
 	}
 	slices.Sort(words)
 	for _, n := range nodes {
-		q := n.Status.Allocatable[corev1.ResourceName(submit.GPUResource)]
+		q := n.Status.Allocatable[corev1.ResourceName(kube.DefaultGPUResource)]
 		gpus += q.Value()
 	}
 	if len(words) == 0 {

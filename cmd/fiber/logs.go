@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/submit"
 )
 
@@ -28,7 +29,7 @@ func (c *logsCommand) Run() error {
 		return submit.Logs(ctx, client, pod, c.Follow, os.Stdout, os.Stderr, submit.NewReport(os.Stderr))
 	})
 	switch {
-	case submit.Unread(err): // such as by a pager that has seen enough
+	case kube.Unread(err): // such as by a pager that has seen enough
 		return nil
 	case errors.Is(err, context.Canceled) || err == nil && code != 0:
 		return status(code)

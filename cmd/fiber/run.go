@@ -38,7 +38,7 @@ type plan struct {
 	runCommand
 	settings config.Config
 	memory   config.ByteSize
-	claims   []submit.Claim
+	claims   []kube.Claim
 	env      []string
 	source   source
 	args     []string // of the program, behind the package's name
@@ -73,7 +73,7 @@ func (c *runCommand) plan() (*plan, error) {
 		return nil, err
 	}
 	for _, v := range c.Volume {
-		claim, err := submit.ParseClaim(v)
+		claim, err := kube.ParseClaim(v)
 		if err != nil {
 			return nil, fmt.Errorf("--volume: %w", err)
 		}
@@ -110,7 +110,7 @@ func (p *plan) defaults() {
 		p.GPU = p.settings.MasterGPU
 	}
 	if len(p.claims) == 0 {
-		p.claims, _ = submit.ParseClaims(p.settings.KubernetesVolumes) // they have been checked
+		p.claims, _ = kube.ParseClaims(p.settings.KubernetesVolumes) // they have been checked
 	}
 	p.env = append(submit.Chosen(p.settings.MasterEnv, os.Environ()), p.env...)
 }

@@ -1,4 +1,4 @@
-// Package kube is the little of the Kubernetes API that Fiber uses: pods and their logs, secrets, nodes.
+// Package kube is the little of Kubernetes that Fiber uses: pods, their status and logs, secrets, nodes.
 //
 // It goes through client-go's REST client with a scheme of its own, made when a cluster is first used: the generated
 // clients would cost every process of a program, on whatever backend, memory and time at its start.
@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
@@ -134,20 +135,6 @@ func (c *Client) call(ctx context.Context, verb, resource string, request func(c
 	return c.Explain(err, verb, resource)
 }
 
-func get[T runtime.Object](ctx context.Context, c *Client, namespace, resource, name string, into T) (T, error) {
-	err := c.call(ctx, "get", resource, func(ctx context.Context) error {
-		return c.REST.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name).Do(ctx).Into(into)
-	})
-	return into, err
-}
-
-func list[T runtime.Object](ctx context.Context, c *Client, namespace, resource string, opts metav1.ListOptions, into T) (T, error) {
-	err := c.call(ctx, "list", resource, func(ctx context.Context) error {
-		return c.REST.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&opts, parameters()).Do(ctx).Into(into)
-	})
-	return into, err
-}
-
 // Try makes a request until it is answered, or ctx ends; a cluster that has never answered is soon given up.
 func (c *Client) Try(ctx context.Context, request func(context.Context) error) error {
 	begun := time.Now()
@@ -196,3 +183,15 @@ func hopeless(err error) bool {
 	}
 	return false
 }
+
+// Final says whether the same request will be refused the next time, too.
+func Final(err error) bool {
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
+		return !Transient(err) && !apierrors.IsConflict(err)
+	}
+	return Unreachable(err)
+}
+
+// Close closes connections that are idle. The client can be used again.
+func (c *Client) Close() { utilnet.CloseIdleConnectionsFor(c.REST.Client.Transport) }

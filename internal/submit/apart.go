@@ -6,13 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/internal/joined"
+	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/pid1"
 )
 
 // apart takes the two outputs of a program apart that the pod's log joins, as far as the program says which is which.
 func apart(pod *corev1.Pod, stdout, stderr io.Writer) io.WriteCloser {
 	for key, value := range pid1.Joined() {
-		for _, e := range pod.Spec.Containers[0].Env {
+		for _, e := range kube.Main(pod).Env {
 			if e.Name == key && e.Value == value {
 				s := &split{out: keeper{to: stdout}, err: keeper{to: stderr}}
 				s.reader = joined.Reader{Stdout: &s.out, Stderr: &s.err}

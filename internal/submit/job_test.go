@@ -19,7 +19,7 @@ func TestAJobBecomesAPod(t *testing.T) {
 	pod := submit.Job{
 		Program: "My_Program.v2", Image: "r/x@sha256:1", Args: []string{"$(HOME)", "a b"}, Env: []string{"A=$(B)=c", "D="},
 		CPU: 1.5, Memory: 1 << 30, GPU: 2, GPUResource: "amd.com/gpu", Arch: "arm64", Group: submit.Group,
-		Claims: []submit.Claim{{Name: "data", Path: "/persistent"}, {Name: "data", Path: "/again", ReadOnly: true}},
+		Claims: []kube.Claim{{Name: "data", Path: "/persistent"}, {Name: "data", Path: "/again", ReadOnly: true}},
 	}.Pod()
 	assert.Regexp(t, `^fiber-my-program-v2-[a-z0-9]{6}$`, pod.Name)
 	assert.Equal(t, "my-program-v2", pod.Labels[submit.LabelProgram])
@@ -72,29 +72,11 @@ spec:
 	require.ErrorContains(t, err, "the pod template")
 }
 
-func TestClaims(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]submit.Claim{
-		"data":           {Name: "data", Path: "/persistent"},
-		"data:/x/../y/":  {Name: "data", Path: "/y"},
-		"my.data:/x:ro":  {Name: "my.data", Path: "/x", ReadOnly: true},
-		"d-1:/with spac": {Name: "d-1", Path: "/with spac"},
-	} {
-		got, err := submit.ParseClaim(text)
-		require.NoError(t, err, text)
-		assert.Equal(t, want, got, text)
-	}
-	for _, text := range []string{"", "Data", "data:", "data:x", "data:/", ":/x", "data:/x:rx", "a b"} {
-		_, err := submit.ParseClaim(text)
-		require.ErrorContains(t, err, "is no claim", text)
-	}
-}
-
 func TestJobsThatCanNotBe(t *testing.T) {
 	t.Parallel()
 	for want, job := range map[string]submit.Job{
 		`"My Pod" can't be the name of a pod`: {Name: "My Pod"},
-		"two claims are mounted at /x":        {Claims: []submit.Claim{{Name: "a", Path: "/x"}, {Name: "b", Path: "/x"}}},
+		"two claims are mounted at /x":        {Claims: []kube.Claim{{Name: "a", Path: "/x"}, {Name: "b", Path: "/x"}}},
 		"less than no":                        {CPU: -1},
 	} {
 		require.ErrorContains(t, job.Check(), want)

@@ -31,7 +31,7 @@ func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, 
 	if err != nil {
 		return 1, err
 	}
-	claims, err := ParseClaims(cfg.KubernetesVolumes)
+	claims, err := kube.ParseClaims(cfg.KubernetesVolumes)
 	if err != nil {
 		return 1, err
 	}

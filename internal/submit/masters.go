@@ -24,21 +24,21 @@ func (m Master) Program() string { return m.Pod.Labels[LabelProgram] }
 
 // Status is how far it has come, in a word or two.
 func (m Master) Status() string {
-	s := judge(&m.Pod)
+	s := kube.Judge(&m.Pod)
 	switch {
 	case m.Pod.DeletionTimestamp != nil:
 		return "ending"
-	case s.failed != "":
+	case s.Failed != "":
 		return "failed"
-	case s.ended != nil && s.ended.ExitCode == 0:
+	case s.Ended != nil && s.Ended.ExitCode == 0:
 		return "done"
-	case s.ended != nil && s.ended.Reason == "OOMKilled":
+	case s.Ended != nil && s.Ended.Reason == "OOMKilled":
 		return "OOMKilled"
-	case s.ended != nil:
-		return fmt.Sprintf("exit code %d", s.ended.ExitCode)
-	case s.started:
+	case s.Ended != nil:
+		return fmt.Sprintf("exit code %d", s.Ended.ExitCode)
+	case s.Started:
 		return "running"
-	case s.unplaced:
+	case s.Unplaced():
 		return "no node"
 	}
 	return "pending"
@@ -60,13 +60,13 @@ type Found struct {
 
 // Find looks for the programs of the client's namespace, or of all.
 func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
-	pods, err := c.Pods(ctx, LabelManaged+"=fiber", all)
+	pods, err := c.Pods(ctx, kube.Managed, all)
 	if err != nil {
 		return Found{}, err
 	}
 	var f Found
 	at := map[string]int{}
-	for _, p := range pods {
+	for _, p := range pods.Items {
 		switch p.Labels[LabelRole] {
 		case RoleMaster:
 			at[string(p.UID)] = len(f.Masters)
@@ -75,7 +75,7 @@ func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
 			f.Copies = append(f.Copies, p)
 		}
 	}
-	for _, p := range pods {
+	for _, p := range pods.Items {
 		if p.Labels[LabelRole] != "" {
 			continue
 		}
@@ -125,13 +125,9 @@ func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, erro
 func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, stdout, stderr io.Writer, report *Report) error {
 	to := apart(pod, stdout, stderr)
 	defer to.Close()
-	out := &Output{Client: c, Pod: pod.Name, To: to, Report: report}
+	out := &kube.Output{Client: c, Pod: pod, To: to, Lost: report.lost}
 	if !follow {
-		err := out.Read(ctx)
-		if kube.NoLogsYet(err) {
-			return nil
-		}
-		return err
+		return out.Read(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -155,7 +151,7 @@ func Stop(ctx context.Context, c *kube.Client, pod *corev1.Pod, grace int64) err
 	if err := c.DeletePod(ctx, pod, grace); err != nil {
 		return err
 	}
-	for pause := (backoff{}); pause.wait(ctx); pause.next = min(pause.next, time.Second/2) {
+	for pause := (kube.Backoff{Longest: time.Second / 2}); pause.Wait(ctx, nil); {
 		now, err := c.Pod(ctx, pod.Name)
 		if apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID {
 			return nil

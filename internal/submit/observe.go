@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,17 +48,17 @@ func (o *observer) set(change func()) {
 
 func (o *observer) run(ctx context.Context) {
 	name, uid, version := o.pod.Name, o.pod.UID, o.pod.ResourceVersion
-	pause := backoff{}
+	pause := kube.Backoff{}
 	for ctx.Err() == nil {
 		if w, err := o.client.WatchPod(ctx, name, version); err == nil {
-			pause.reset()
+			pause.Reset()
 			if o.follow(ctx, w) {
 				return
 			}
 		} else if o.final(err) {
 			return
 		}
-		if !pause.wait(ctx) {
+		if !pause.Wait(ctx, nil) {
 			return
 		}
 		pod, err := o.client.Pod(ctx, name)
@@ -108,20 +107,5 @@ func (o *observer) follow(ctx context.Context, w watch.Interface) (last bool) {
 				o.set(func() { o.pod = pod })
 			}
 		}
-	}
-}
-
-// backoff waits longer each time.
-type backoff struct{ next time.Duration }
-
-func (b *backoff) reset() { b.next = 0 }
-
-func (b *backoff) wait(ctx context.Context) bool {
-	b.next = min(max(2*b.next, 100*time.Millisecond), 5*time.Second)
-	select {
-	case <-time.After(b.next):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -38,6 +38,9 @@ func (r *Report) Say(format string, args ...any) {
 	fmt.Fprintf(r.to, format+"\n", args...)
 }
 
+// lost says that a connection broke.
+func (r *Report) lost(err error) { r.Say("the pod's output: %v; trying again", err) }
+
 // Status says what is going on now. On a terminal it takes the place of what was said before.
 func (r *Report) Status(format string, args ...any) {
 	if r == nil {

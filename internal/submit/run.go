@@ -54,15 +54,15 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 		spec.Spec.ServiceAccountName = ServiceAccount
 	}
 	// A creation that nobody waits for any more may have happened all the same: it is waited for, and undone.
-	made, err := r.Client.CreatePod(context.WithoutCancel(ctx), spec)
+	err := r.Client.Make(context.WithoutCancel(ctx), "pods", spec.Name, spec)
 	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errorText(err), "looking up service account") {
 		spec.Spec.ServiceAccountName = ""
-		made, err = r.Client.CreatePod(context.WithoutCancel(ctx), spec)
+		err = r.Client.Make(context.WithoutCancel(ctx), "pods", spec.Name, spec)
 	}
 	if err != nil {
 		return err
 	}
-	r.pod = made
+	r.pod = spec
 	if ctx.Err() != nil {
 		r.remove(0)
 		return ctx.Err()
@@ -125,11 +125,11 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 			if done, code, err := f.look(ctx); done {
 				return code, err
 			}
-			if f.now.ended != nil && silent == nil {
+			if f.now.Ended != nil && silent == nil {
 				silent = time.After(lastOutput)
 			}
 		case <-look.C:
-			if !f.now.started && !f.stopped {
+			if !f.now.Started && !f.stopped {
 				if err := f.wait(ctx); err != nil {
 					return 1, err
 				}
@@ -140,8 +140,8 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 			r.Report.Say("the last of the pod's output could not be read")
 			return f.conclude(nil)
 		case <-late.C:
-			if !f.now.started && !f.stopped {
-				return 1, f.fail("it has not started for %v (FIBER_START_TIMEOUT): %s", timeout, f.now.waits)
+			if !f.now.Started && !f.stopped {
+				return 1, f.fail("it has not started for %v (FIBER_START_TIMEOUT): %s", timeout, f.now.Waits)
 			}
 		case s := <-signals:
 			if code, gone := f.signal(s); gone {
@@ -157,12 +157,13 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 type follower struct {
 	*Run
 	seen    *observer
-	now     state
+	now     kube.State
 	since   time.Time // the pod waits, or its image is pulled in vain, since then
 	pulling bool
 	told    bool
 
 	streaming bool
+	over      bool          // ended is closed
 	ended     chan struct{} // closed when the pod's end is known
 	written   chan error    // the end of the output
 
@@ -177,13 +178,14 @@ func (f *follower) look(ctx context.Context) (done bool, code int, err error) {
 	if err != nil {
 		return true, 1, fmt.Errorf("the pod %s can't be watched, and goes on: %w", pod.Name, err)
 	}
-	f.now = judge(pod)
+	f.now = kube.Judge(pod)
 	switch {
-	case f.now.started && f.Detach:
+	case f.now.Started && f.Detach:
 		return true, 0, nil
-	case f.now.started && f.now.ended != nil:
+	case f.now.Started && f.now.Ended != nil:
 		f.stream(ctx)
-		if !isClosed(f.ended) {
+		if !f.over {
+			f.over = true
 			close(f.ended)
 		}
 	case gone && f.stopped:
@@ -191,23 +193,23 @@ func (f *follower) look(ctx context.Context) (done bool, code int, err error) {
 	case gone:
 		return true, 1, fmt.Errorf("the pod %s was deleted", pod.Name)
 	case f.stopped:
-	case f.now.failed != "":
-		err := f.fail("%s", f.now.failed)
-		if f.now.ended != nil {
-			err.Code = startCode(f.now.failed)
+	case f.now.Failed != "":
+		err := f.fail("%s", f.now.Failed)
+		if f.now.Ended != nil {
+			err.Code = startCode(f.now.Failed)
 		}
 		return true, err.Code, err
-	case f.now.started:
+	case f.now.Started:
 		f.stream(ctx)
-	case f.now.unplaced && !f.told:
+	case f.now.Unplaced() && !f.told:
 		if err := f.wait(ctx); err != nil {
 			return true, 1, err
 		}
 	default:
-		f.tell(f.now.waits)
+		f.tell(f.now.Waits)
 	}
-	if f.now.pulling != f.pulling {
-		f.pulling, f.since = f.now.pulling, time.Now()
+	if f.now.Pulling() != f.pulling {
+		f.pulling, f.since = f.now.Pulling(), time.Now()
 	}
 	return false, 0, nil
 }
@@ -224,21 +226,21 @@ func (f *follower) tell(words string) {
 // wait asks about a pod that waits, and gives it up when there is no hope.
 func (f *follower) wait(ctx context.Context) *Failure {
 	switch {
-	case f.now.pulling:
+	case f.now.Pulling():
 		if time.Since(f.since) > pullTries {
-			return f.fail("%s", f.now.waits)
+			return f.fail("%s", f.now.Waits)
 		}
 		return nil
-	case f.now.unplaced:
+	case f.now.Unplaced():
 		nodes, err := f.Client.Nodes(ctx)
-		words, enough := kube.Largest(nodes, f.pod.Spec.Containers[0].Resources.Requests)
+		words, enough := kube.Largest(nodes, kube.Main(f.pod).Resources.Requests)
 		if err != nil || enough || len(nodes) == 0 {
-			f.tell(f.now.waits)
+			f.tell(f.now.Waits)
 			return nil
 		}
-		f.tell(f.now.waits + " " + words)
+		f.tell(f.now.Waits + " " + words)
 		if time.Since(f.since) > noHope && !f.announced(ctx) {
-			return f.fail("%s %s", f.now.waits, words)
+			return f.fail("%s %s", f.now.Waits, words)
 		}
 		return nil
 	}
@@ -248,10 +250,10 @@ func (f *follower) wait(ctx context.Context) *Failure {
 	}
 	for _, e := range events {
 		if e.Type == corev1.EventTypeWarning && e.Reason != "FailedScheduling" {
-			f.now.waits = join(e.Reason, e.Message)
+			f.now.Waits = e.Reason + ": " + e.Message
 		}
 	}
-	f.tell(f.now.waits)
+	f.tell(f.now.Waits)
 	return nil
 }
 
@@ -277,7 +279,7 @@ func (f *follower) stream(ctx context.Context) {
 	f.streaming = true
 	f.Report.Clear()
 	to := apart(f.pod, f.Stdout, f.Stderr)
-	out := &Output{Client: f.Client, Pod: f.pod.Name, To: to, Report: f.Report}
+	out := &kube.Output{Client: f.Client, Pod: f.pod, To: to, Lost: f.Report.lost}
 	go func() {
 		err := out.Follow(ctx, f.ended)
 		_ = to.Close() // what is left is no whole line
@@ -301,7 +303,7 @@ func (f *follower) signal(s os.Signal) (code int, gone bool) {
 		n = syscall.SIGTERM
 	}
 	grace := int64(-1) // the pod's own
-	if f.stopped || !f.now.started {
+	if f.stopped || !f.now.Started {
 		grace = 0
 	}
 	again := f.stopped
@@ -317,13 +319,13 @@ func (f *follower) signal(s os.Signal) (code int, gone bool) {
 
 // conclude is called when the output has been written.
 func (f *follower) conclude(err error) (int, error) {
-	if errors.As(err, new(writeError)) { // as a program that runs here, it is ended
+	if kube.Unread(err) { // as a program that runs here, it is ended
 		_ = f.remove(-1) // nobody is there to be told
 		return 128 + int(syscall.SIGPIPE), nil
 	}
 	pod, gone, _ := f.seen.see()
-	s := judge(pod)
-	if s.ended == nil {
+	s := kube.Judge(pod)
+	if s.Ended == nil {
 		if f.stopped {
 			return 128 + int(f.by), nil
 		}
@@ -332,7 +334,7 @@ func (f *follower) conclude(err error) (int, error) {
 		}
 		return 1, fmt.Errorf("the pod %s: %w", pod.Name, err)
 	}
-	code, words := exit(pod, s.ended)
+	code, words := exit(pod, s)
 	if words != "" {
 		f.Report.Say("%s: %s", pod.Name, words)
 	}

@@ -1,4 +1,4 @@
-package submit
+package kube
 
 import (
 	"bufio"
@@ -8,22 +8,21 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// Output is what a pod writes. Connections that break are made again, and each line is written once: every line has a
-// time, by which the next connection is told where to go on.
+// Output is what the program of a pod writes. Connections that break are made again, and each line is written once:
+// every line has a time, by which the next connection is told where to go on.
 type Output struct {
-	Client *kube.Client
-	Pod    string
+	Client *Client
+	Pod    *corev1.Pod
 	To     io.Writer
-	Report *Report
+	Lost   func(error) // told of a connection that breaks, once until there is more; may be nil
 
 	mark mark
 }
@@ -40,54 +39,86 @@ type writeError struct{ error }
 
 func (w writeError) Unwrap() error { return w.error }
 
-// Follow writes the output until the pod has ended, which ended tells, and all of it is written.
+// Unread reports whether err is an output that nobody takes any more.
+func Unread(err error) bool { return errors.As(err, new(writeError)) }
+
+// followGrace is how long the output that is followed may lag behind the end of the program: the node looks only now
+// and then whether it goes on.
+const followGrace = 500 * time.Millisecond
+
+// Follow writes the output until the program has ended, which ended tells, and all of it is written.
 func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
-	pause := backoff{}
+	pause := Backoff{}
 	told := false
 	for {
 		over := isClosed(ended)
 		before := o.mark
-		err := o.once(ctx, true)
+		err := o.once(ctx, !over, ended)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.As(err, new(writeError)):
+		case Unread(err):
 			return err
-		case err == nil && over, over && kube.NoLogsYet(err), apierrors.IsNotFound(err):
+		case over && (err == nil || noLogsYet(err)), apierrors.IsNotFound(err):
 			return nil
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return err
-		case err != nil && !kube.NoLogsYet(err) && !over:
-			if !told {
-				o.Report.Say("the pod's output: %v; trying again", err)
-			}
+		case !over && isClosed(ended):
+			continue
+		case err != nil && !noLogsYet(err) && !told && o.Lost != nil:
+			o.Lost(err)
 			told = true
 		}
 		if o.mark != before {
 			told = false
-			pause.reset()
+			pause.Reset()
 		}
-		if !pause.wait(ctx) {
-			return ctx.Err()
+		if over {
+			ended = nil
 		}
+		pause.Wait(ctx, ended)
 	}
 }
 
 // Read writes what there is now.
-func (o *Output) Read(ctx context.Context) error { return o.once(ctx, false) }
+func (o *Output) Read(ctx context.Context) error {
+	if err := o.once(ctx, false, nil); !noLogsYet(err) {
+		return err
+	}
+	return nil
+}
 
-func (o *Output) once(ctx context.Context, follow bool) error {
-	opts := corev1.PodLogOptions{Follow: follow, Timestamps: true}
+// once opens the log behind what was written. One that is followed is left when the program has ended for a while.
+func (o *Output) once(ctx context.Context, follow bool, ended <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if follow {
+		go func() {
+			select {
+			case <-ended:
+				time.AfterFunc(followGrace, cancel)
+			case <-ctx.Done():
+			}
+		}()
+	}
+	opts := corev1.PodLogOptions{Container: Main(o.Pod).Name, Follow: follow, Timestamps: true}
 	if !o.mark.at.IsZero() {
 		since := metav1.NewTime(o.mark.at)
 		opts.SinceTime = &since
 	}
-	r, err := o.Client.Logs(ctx, o.Pod, opts)
+	r, err := o.Client.REST.Get().Namespace(o.Client.Namespace).Resource("pods").Name(o.Pod.Name).SubResource("log").
+		VersionedParams(&opts, parameters()).Stream(ctx)
 	if err != nil {
-		return err
+		return o.Client.Explain(err, "get", "pods/log")
 	}
 	defer r.Close()
 	return o.copy(r)
+}
+
+// noLogsYet reports whether err says that a container has not started, which it may have done all the same.
+func noLogsYet(err error) bool {
+	return apierrors.IsBadRequest(err) && (strings.Contains(err.Error(), "waiting to start") ||
+		strings.Contains(err.Error(), "is not available") || strings.Contains(err.Error(), "does not have a host assigned"))
 }
 
 // halfTime is the beginning of a line's time.
@@ -177,6 +208,3 @@ func isClosed(c <-chan struct{}) bool {
 		return false
 	}
 }
-
-// Unread reports whether err is an output that nobody takes any more.
-func Unread(err error) bool { return errors.As(err, new(writeError)) }

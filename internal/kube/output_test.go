@@ -1,4 +1,4 @@
-package submit_test
+package kube_test
 
 import (
 	"bytes"
@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/submit"
 )
 
 // dial makes a client of an API that a test plays.
@@ -75,7 +76,8 @@ func TestOutputIsWrittenOnce(t *testing.T) {
 	ended := make(chan struct{})
 	time.AfterFunc(2*time.Second, func() { close(ended) }) // by then all has come, and more connections were made
 	var got bytes.Buffer
-	out := &submit.Output{Client: client, Pod: "p", To: &got}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "fiber"}}}}
+	out := &kube.Output{Client: client, Pod: pod, To: &got}
 	require.NoError(t, out.Follow(t.Context(), ended))
 	require.Greater(t, calls.Load(), int64(5))
 	require.Equal(t, want.String(), got.String())

@@ -1,0 +1,146 @@
+package kube
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Make creates an object, whose name must be given, and reads it back into itself. When the answer to a first try was
+// lost, and the object is there at the second, that is no error: nothing is made twice.
+func (c *Client) Make(ctx context.Context, resource, name string, object runtime.Object) error {
+	tries := 0
+	return c.call(ctx, "create", resource, func(ctx context.Context) error {
+		tries++
+		err := c.REST.Post().Namespace(c.Namespace).Resource(resource).Body(object).Do(ctx).Into(object)
+		if tries > 1 && apierrors.IsAlreadyExists(err) {
+			if resource == "secrets" { // which nobody needs to be allowed to read
+				return nil
+			}
+			return c.REST.Get().Namespace(c.Namespace).Resource(resource).Name(name).Do(ctx).Into(object)
+		}
+		return err
+	})
+}
+
+// Delete deletes an object, with so many seconds of grace where it is a pod. What is not there is no error.
+func (c *Client) Delete(ctx context.Context, resource, name string, grace int64) error {
+	return c.delete(ctx, c.Namespace, resource, name, &metav1.DeleteOptions{GracePeriodSeconds: &grace})
+}
+
+// DeleteAll deletes at once the objects that a selector of labels selects.
+func (c *Client) DeleteAll(ctx context.Context, resource, selector string) error {
+	var grace int64
+	return c.call(ctx, "deletecollection", resource, func(ctx context.Context) error {
+		return c.REST.Delete().Namespace(c.Namespace).Resource(resource).
+			VersionedParams(&metav1.ListOptions{LabelSelector: selector}, parameters()).
+			Body(&metav1.DeleteOptions{GracePeriodSeconds: &grace}).Do(ctx).Error()
+	})
+}
+
+// DeletePod deletes this pod, and no other one of its name. Grace is how many seconds its processes have to end after a
+// SIGTERM; less than 0 is what the pod says. A pod that is gone is no error.
+func (c *Client) DeletePod(ctx context.Context, pod *corev1.Pod, grace int64) error {
+	opts := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+	if grace >= 0 {
+		opts.GracePeriodSeconds = &grace
+	}
+	err := c.delete(ctx, pod.Namespace, "pods", pod.Name, opts)
+	if apierrors.IsConflict(err) { // another one
+		return nil
+	}
+	return err
+}
+
+func (c *Client) delete(ctx context.Context, namespace, resource, name string, opts *metav1.DeleteOptions) error {
+	return c.call(ctx, "delete", resource, func(ctx context.Context) error {
+		err := c.REST.Delete().Namespace(namespace).Resource(resource).Name(name).Body(opts).Do(ctx).Error()
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Pod gets a pod.
+func (c *Client) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
+	return get(ctx, c, "pods", name, new(corev1.Pod))
+}
+
+// Pods lists the pods that a selector of labels selects, of all namespaces if so, with the version to watch from.
+func (c *Client) Pods(ctx context.Context, selector string, all bool) (*corev1.PodList, error) {
+	namespace := c.Namespace
+	if all {
+		namespace = ""
+	}
+	return list(ctx, c, namespace, "pods", metav1.ListOptions{LabelSelector: selector}, new(corev1.PodList))
+}
+
+// WatchPods tells what happens to the pods that a selector of labels selects, from a version on, or with "" beginning
+// with those that are there. It returns when the watch stands.
+func (c *Client) WatchPods(ctx context.Context, selector, version string) (watch.Interface, error) {
+	return c.watch(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: version})
+}
+
+// WatchPod tells what happens to one pod.
+func (c *Client) WatchPod(ctx context.Context, name, version string) (watch.Interface, error) {
+	field := fields.OneTermEqualSelector("metadata.name", name).String()
+	return c.watch(ctx, metav1.ListOptions{FieldSelector: field, ResourceVersion: version})
+}
+
+func (c *Client) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch, opts.AllowWatchBookmarks = true, true
+	w, err := c.REST.Get().Namespace(c.Namespace).Resource("pods").VersionedParams(&opts, parameters()).Watch(ctx)
+	if err != nil {
+		return nil, c.Explain(err, "watch", "pods")
+	}
+	return w, nil
+}
+
+// PodEvents lists what the cluster has noted about a pod.
+func (c *Client) PodEvents(ctx context.Context, name string) ([]corev1.Event, error) {
+	opts := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.name", name).String()}
+	events, err := list(ctx, c, c.Namespace, "events", opts, new(corev1.EventList))
+	return events.Items, err
+}
+
+// Secrets lists the secrets that a selector of labels selects.
+func (c *Client) Secrets(ctx context.Context, selector string) ([]corev1.Secret, error) {
+	secrets, err := list(ctx, c, c.Namespace, "secrets", metav1.ListOptions{LabelSelector: selector}, new(corev1.SecretList))
+	return secrets.Items, err
+}
+
+// Claim gets a claim of a volume.
+func (c *Client) Claim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
+	return get(ctx, c, "persistentvolumeclaims", name, new(corev1.PersistentVolumeClaim))
+}
+
+// ServiceAccount gets a service account.
+func (c *Client) ServiceAccount(ctx context.Context, name string) (*corev1.ServiceAccount, error) {
+	return get(ctx, c, "serviceaccounts", name, new(corev1.ServiceAccount))
+}
+
+// Nodes lists the nodes. Not everybody may.
+func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
+	nodes, err := list(ctx, c, "", "nodes", metav1.ListOptions{}, new(corev1.NodeList))
+	return nodes.Items, err
+}
+
+func get[T runtime.Object](ctx context.Context, c *Client, resource, name string, into T) (T, error) {
+	err := c.call(ctx, "get", resource, func(ctx context.Context) error {
+		return c.REST.Get().Namespace(c.Namespace).Resource(resource).Name(name).Do(ctx).Into(into)
+	})
+	return into, err
+}
+
+func list[T runtime.Object](ctx context.Context, c *Client, namespace, resource string, opts metav1.ListOptions, into T) (T, error) {
+	err := c.call(ctx, "list", resource, func(ctx context.Context) error {
+		return c.REST.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&opts, parameters()).Do(ctx).Into(into)
+	})
+	return into, err
+}

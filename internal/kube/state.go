@@ -1,0 +1,139 @@
+package kube
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// State is how far the program of a pod has come, which the pod's status says in many places.
+type State struct {
+	Reason  string // why it waits, in the cluster's one word
+	Waits   string // and in a few more; "" when there is nothing worth telling
+	Failed  string // why it will never start
+	Started bool
+	Ended   *corev1.ContainerStateTerminated // how it ended
+	Over    bool                             // it has ended, or its node would not have it or gave it up
+	Note    string                           // what the cluster says about that: Evicted, OutOfcpu …
+}
+
+// Unplaced says that no node has room for the pod.
+func (s *State) Unplaced() bool { return s.Reason == corev1.PodReasonUnschedulable }
+
+// The reasons of an image that could not be pulled: just now, or a while ago. The node tries again.
+const (
+	PullFailed = "ErrImagePull"
+	pullWaits  = "ImagePullBackOff"
+)
+
+// Pulling says that the image could not be pulled so far.
+func (s *State) Pulling() bool { return s.Reason == PullFailed || s.Reason == pullWaits }
+
+// Judge reads a pod's status.
+func Judge(pod *corev1.Pod) State {
+	status := MainStatus(pod)
+	switch {
+	case status != nil && status.State.Terminated != nil:
+		return terminated(pod, status.State.Terminated)
+	case status != nil && status.State.Running != nil:
+		return State{Started: true}
+	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
+		note := words(pod.Status.Reason, pod.Status.Message)
+		return State{Over: true, Note: note, Failed: note}
+	case status != nil && status.State.Waiting != nil:
+		return waiting(status.State.Waiting)
+	}
+	var s State
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			s = unplaced(c)
+		}
+	}
+	for _, init := range pod.Status.InitContainerStatuses {
+		if t := init.State.Terminated; t != nil && t.ExitCode != 0 {
+			return State{Failed: fmt.Sprintf("its init container %s failed: exit code %d %s", init.Name, t.ExitCode, words(t.Reason, t.Message))}
+		}
+		if init.State.Waiting != nil {
+			if of := waiting(init.State.Waiting); of.Failed != "" || of.Waits != "" {
+				return of
+			}
+		}
+	}
+	return s
+}
+
+func terminated(pod *corev1.Pod, t *corev1.ContainerStateTerminated) State {
+	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" {
+		return State{Over: true, Ended: t, Failed: words(t.Reason, t.Message)}
+	}
+	return State{Started: true, Over: true, Ended: t, Note: words(pod.Status.Reason, pod.Status.Message)}
+}
+
+var missingClaim = regexp.MustCompile(`persistentvolumeclaim "([^"]*)" not found`)
+
+// unplaced leaves out what the scheduler thinks of evicting others.
+func unplaced(c corev1.PodCondition) State {
+	message := c.Message
+	for _, rest := range []string{" no new claims to deallocate", " preemption:"} {
+		message, _, _ = strings.Cut(message, rest)
+	}
+	s := State{Reason: c.Reason, Waits: words(c.Reason, message)}
+	if m := missingClaim.FindStringSubmatch(message); m != nil {
+		s.Failed = "the namespace has no claim " + m[1]
+	}
+	return s
+}
+
+// waiting tells what passes by itself from what does not.
+func waiting(w *corev1.ContainerStateWaiting) State {
+	s := State{Reason: w.Reason, Waits: words(w.Reason, w.Message)}
+	final := false
+	switch w.Reason {
+	case "", "ContainerCreating", "PodInitializing":
+		return State{}
+	case "InvalidImageName", "ErrImageNameInvalid", "ErrImageNeverPull":
+		final = true
+	case PullFailed, pullWaits:
+		s.Waits = words(w.Reason, pullPrefix.ReplaceAllString(w.Message, ""))
+		final = has(w.Message, hopelessPulls)
+	case "CreateContainerConfigError": // the node may not have heard of everything yet
+		final = !has(w.Message, []string{"timed out", "failed to sync"})
+	case "CreateContainerError", "RunContainerError":
+		final = has(w.Message, hopelessStarts)
+	}
+	if final {
+		s.Failed = s.Waits
+	}
+	return s
+}
+
+// pullPrefix is what stands before the cause of a pull's error.
+var pullPrefix = regexp.MustCompile(`Back-off pulling image "[^"]*"(: ErrImagePull: )?|rpc error: code = \w+ desc = |failed to pull and unpack image "[^"]*": |failed to resolve (reference|image) "[^"]*": `)
+
+// What registries and runtimes say that will say so the next time, too.
+var (
+	hopelessPulls = []string{"not found", "manifest unknown", "name unknown", "does not exist", "unauthorized", "denied", "forbidden",
+		"no basic auth", "authentication required", "http response to https client", "certificate", "no match for platform", "invalid reference"}
+	hopelessStarts = []string{"no such file", "not found", "no command", "permission denied", "not a directory"}
+)
+
+func has(message string, any []string) bool {
+	message = strings.ToLower(message)
+	for _, words := range any {
+		if strings.Contains(message, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// words joins a reason and what is said about it in one line.
+func words(reason, message string) string {
+	message = strings.Join(strings.Fields(message), " ")
+	if reason == "" || message == "" {
+		return reason + message
+	}
+	return reason + ": " + message
+}
