@@ -278,6 +278,7 @@ func TestPodsShowNoCredentials(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(kubectl(t, "get", "secrets", "-n", namespace, "-l", "app.kubernetes.io/managed-by=fiber", "-o", "json")), &secrets))
 	require.NotEmpty(t, secrets.Items)
 	seen := kubectl(t, "get", "pods,events", "-n", namespace, "-o", "yaml")
+	kubectl(t, "wait", "pods", "--all", "-n", namespace, "--for=condition=Ready", "--timeout=30s") // their logs can be read then
 	pods := podsIn(t, namespace)
 	require.Len(t, pods, 6)
 	for _, p := range pods {

@@ -139,9 +139,9 @@ func TestConcurrency(t *testing.T) {
 	pool := newPool(t, 1, fiber.WithConcurrency(4))
 	warm(t, pool)
 	begun := time.Now()
-	outs, err := fiber.Map(soon(t), pool, crowd, slicesOf(200*time.Millisecond, 8))
+	outs, err := fiber.Map(soon(t), pool, crowd, slicesOf(paced(200*time.Millisecond), 8))
 	require.NoError(t, err)
-	require.Less(t, time.Since(begun), 700*time.Millisecond, "not four at a time")
+	require.Less(t, time.Since(begun), paced(700*time.Millisecond), "not four at a time")
 	most := 0
 	for _, out := range outs {
 		require.Equal(t, outs[0][0], out[0])
@@ -150,14 +150,14 @@ func TestConcurrency(t *testing.T) {
 	require.Equal(t, 4, most)
 
 	pool = newPool(t, 2, fiber.WithConcurrency(2))
-	outs, err = fiber.Map(soon(t), pool, crowd, slicesOf(300*time.Millisecond, 4))
+	outs, err = fiber.Map(soon(t), pool, crowd, slicesOf(paced(300*time.Millisecond), 4))
 	require.NoError(t, err)
 	require.Equal(t, 2, distinct([]int{outs[0][0], outs[1][0], outs[2][0], outs[3][0]}), "cold: one worker has all the work")
 }
 
 func TestAutoscale(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, 7, fiber.WithAutoscale(0, 3), fiber.WithIdleTimeout(300*time.Millisecond))
+	pool := newPool(t, 7, fiber.WithAutoscale(0, 3), fiber.WithIdleTimeout(paced(300*time.Millisecond)))
 	require.Zero(t, pool.Stats().Workers)
 	_, err := fiber.Apply(soon(t), pool, square, 1)
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestAutoscale(t *testing.T) {
 	require.Equal(t, 3, distinct(pids), "it did not grow to its maximum")
 
 	// A busy worker stays, idle ones go.
-	busy := fiber.ApplyAsync(soon(t), pool, nap, 1500*time.Millisecond)
+	busy := fiber.ApplyAsync(soon(t), pool, nap, paced(1500*time.Millisecond))
 	eventually(t, patience, func() bool { return pool.Stats().Ready == 1 }, "it shrinks to the busy one")
 	require.False(t, busy.Ready())
 	_, err = busy.Get(soon(t))
@@ -180,10 +180,10 @@ func TestAutoscale(t *testing.T) {
 	_, err = fiber.Apply(soon(t), pool, square, 1)
 	require.NoError(t, err)
 
-	pool = newPool(t, 1, fiber.WithAutoscale(1, 4), fiber.WithIdleTimeout(200*time.Millisecond))
+	pool = newPool(t, 1, fiber.WithAutoscale(1, 4), fiber.WithIdleTimeout(paced(200*time.Millisecond)))
 	warm(t, pool)
 	require.Equal(t, 1, pool.Stats().Ready)
-	_, err = fiber.Map(soon(t), pool, nap, slicesOf(300*time.Millisecond, 4))
+	_, err = fiber.Map(soon(t), pool, nap, slicesOf(paced(300*time.Millisecond), 4))
 	require.NoError(t, err)
 	eventually(t, patience, func() bool { s := pool.Stats(); return s.Ready == 1 && len(s.Processes) == 1 }, "it shrinks to 1")
 }

@@ -61,7 +61,7 @@ func (p *plan) docker() error {
 		args = append(args, "--name", p.Name)
 	}
 	for _, c := range p.claims {
-		args = append(args, "-v", c.Name+":"+c.Path)
+		args = append(args, "-v", c.String())
 	}
 	for _, kv := range p.env {
 		args = append(args, "-e", kv)

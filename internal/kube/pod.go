@@ -109,6 +109,14 @@ type Claim struct {
 	ReadOnly   bool
 }
 
+// String is what ParseClaim reads.
+func (c Claim) String() string {
+	if c.ReadOnly {
+		return c.Name + ":" + c.Path + ":ro"
+	}
+	return c.Name + ":" + c.Path
+}
+
 var claimName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
 // ParseClaim reads claim, claim:/path or claim:/path:ro.
