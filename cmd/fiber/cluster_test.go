@@ -300,6 +300,18 @@ spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {reques
 	assert.Contains(t, stderr, "the claim data has no nope")
 	c.empty()
 
+	// What can't be written ends a copy at once, however much is still to come.
+	write(t, filepath.Join(c.dir, "large", "file"), strings.Repeat("x", 20<<20))
+	_, stderr, code = c.fiber("cp", "large/file", "data:taken")
+	require.Zero(t, code, stderr)
+	assert.Contains(t, stderr, "copied 20 MiB to data:taken")
+	begin := time.Now()
+	_, stderr, code = c.fiber("cp", "large", "data:taken")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "copying large: ")
+	assert.Less(t, time.Since(begin), 45*time.Second)
+	c.empty()
+
 	// Nothing is left of one that is interrupted, either.
 	cmd, _, errs := c.start("cp", "in", "data:again")
 	require.Eventually(t, func() bool { return c.pods() != "" }, 40*time.Second, 20*time.Millisecond)

@@ -168,8 +168,13 @@ func (h *helper) remove() {
 var scripts = map[string]string{
 	"stat":   `if [ -d "$1" ]; then echo dir; elif [ -e "$1" ]; then echo file; else echo none; fi`,
 	"pack":   `(while touch ` + busyFile + `; do sleep 9; done) & t=$!; tar -c -f - -C "$(dirname "$1")" "$(basename "$1")"; c=$?; kill $t; exit $c`,
-	"unpack": `(while touch ` + busyFile + `; do sleep 9; done) & t=$!; mkdir -p "$1" && tar -x -f - -C "$1"; c=$?; kill $t; exit $c`,
+	"unpack": `(while touch ` + busyFile + `; do sleep 9; done) & t=$!; mkdir -p "$1" && tar -x -f - -C "$1"; c=$?; [ $c = 0 ] || { echo; cat >/dev/null; }; kill $t; exit $c`,
 }
+
+// enough ends an archive that is of no more use in the pod, which says so by writing anything.
+type enough struct{ archive *io.PipeWriter }
+
+func (e enough) Write(p []byte) (int, error) { return len(p), e.archive.Close() }
 
 // do runs something in the pod.
 func (h *helper) do(ctx context.Context, what, path string, in io.Reader, out io.Writer) error {
@@ -219,7 +224,7 @@ func (h *helper) upload(ctx context.Context, from string, to place) error {
 		w.CloseWithError(err)
 		packed <- err
 	}()
-	err = h.do(ctx, "unpack", dir, r, io.Discard)
+	err = h.do(ctx, "unpack", dir, r, enough{w})
 	r.Close()
 	if local := <-packed; local != nil && !errors.Is(local, io.ErrClosedPipe) {
 		err = local
@@ -227,7 +232,7 @@ func (h *helper) upload(ctx context.Context, from string, to place) error {
 	if err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
-	count.end(to.claim + ":" + path.Join(strings.TrimPrefix(dir, kube.DefaultMount), name))
+	count.end(to.claim + ":" + strings.TrimPrefix(path.Join(dir, name), kube.DefaultMount+"/"))
 	return nil
 }
 
@@ -252,6 +257,8 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	r, w := io.Pipe()
 	count := &counter{report: h.report, verb: "copied", to: w, last: time.Now()}
 	got := make(chan error, 1)
@@ -260,7 +267,9 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 		w.CloseWithError(err)
 		got <- err
 	}()
-	err = unpack(r, dir, name)
+	if err = unpack(r, dir, name); err != nil {
+		cancel() // the rest is of no use
+	}
 	_, _ = io.Copy(io.Discard, r) // the archive's padding
 	r.CloseWithError(err)
 	if remote := <-got; remote != nil && (err == nil || errors.Is(err, remote)) {

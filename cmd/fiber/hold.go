@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -46,10 +47,15 @@ func (c *tarCommand) Run() error {
 	case "pack":
 		return pack(os.Stdout, c.Path, filepath.Base(c.Path))
 	case "unpack":
-		if err := os.MkdirAll(c.Path, 0o755); err != nil {
-			return err
+		err := os.MkdirAll(c.Path, 0o755)
+		if err == nil {
+			err = unpack(os.Stdin, c.Path, "")
 		}
-		return unpack(os.Stdin, c.Path, "")
+		if err != nil { // what is sent and not read would be waited for
+			fmt.Println("enough")
+			_, _ = io.Copy(io.Discard, os.Stdin)
+		}
+		return err
 	}
 	info, err := os.Stat(c.Path)
 	switch {
