@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -260,16 +258,9 @@ func (d *doctor) registry() {
 	case <-time.After(answerTime):
 		err = fmt.Errorf("no answer for %v", answerTime)
 	}
-	if err = image.Unreachable(err); err != nil {
-		d.bad("registry", "%s: %v", d.cfg.Registry, explainPush(err, ref))
+	if err = image.Explain(err, ref.Context().RegistryStr()); err != nil {
+		d.bad("registry", "%s: %v", d.cfg.Registry, err)
 		return
 	}
 	d.good("registry", "%s takes images", d.cfg.Registry)
-}
-
-func explainPush(err error, ref name.Reference) error {
-	if strings.Contains(err.Error(), http.StatusText(http.StatusUnauthorized)) || strings.Contains(err.Error(), "denied") {
-		return errors.New(err.Error() + "; docker login " + ref.Context().RegistryStr() + " gives you credentials")
-	}
-	return err
 }

@@ -54,13 +54,14 @@ func push(ctx context.Context, ref string, opts []PushOption, build func() (v1.I
 		return "", fmt.Errorf("push the image: %w", err)
 	}
 	remotes := append(options(ctx, Platform{}), p.remote...)
+	host := tag.RegistryStr()
 	there, absent := digest(ctx, tag, p.remote...)
 	if absent == nil {
 		return tag.Digest(there.String()).String(), nil
 	}
 	var answer *transport.Error
-	if err := Unreachable(absent); !errors.As(err, &answer) {
-		return "", fmt.Errorf("push the image %s: %w", tag, err)
+	if !errors.As(absent, &answer) {
+		return "", fmt.Errorf("push the image %s: %w", tag, Explain(absent, host))
 	}
 	img, err := build()
 	if err != nil {
@@ -73,7 +74,7 @@ func push(ctx context.Context, ref string, opts []PushOption, build func() (v1.I
 		if wordless(err) {
 			err = absent
 		}
-		return "", fmt.Errorf("push the image %s: %w", tag, err)
+		return "", fmt.Errorf("push the image %s: %w", tag, Explain(err, host))
 	}
 	id, err := img.Digest()
 	if err != nil {
@@ -82,12 +83,19 @@ func push(ctx context.Context, ref string, opts []PushOption, build func() (v1.I
 	return tag.Digest(id.String()).String(), nil
 }
 
-// Unreachable is a registry's error, in words that say what to do where it speaks plain http only or nobody vouches for
-// it.
-func Unreachable(err error) error {
+// Explain is a registry's error, in words that say what to do where it speaks plain http only, where nobody vouches for
+// it, and where it does not take the user's credentials.
+func Explain(err error, host string) error {
+	var answer *transport.Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
+		said := strings.ToLower(http.StatusText(answer.StatusCode))
+		if len(answer.Errors) > 0 && answer.Errors[0].Message != "" {
+			said = answer.Errors[0].Message
+		}
+		return fmt.Errorf("the registry says: %s; docker login %s gives you credentials", said, host)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return errors.New("the registry speaks plain http only: set FIBER_REGISTRY_INSECURE=true to allow that")
 	case strings.Contains(err.Error(), "x509: "):

@@ -126,7 +126,7 @@ func TestPushByTheUsersCredentials(t *testing.T) {
 	img := newImage(t, built(t, static))
 	_, err := img.Push(t.Context(), host)
 	require.ErrorContains(t, err, "push the image "+host+"/"+img.Name())
-	require.ErrorContains(t, err, "who are you?")
+	require.ErrorContains(t, err, "the registry says: who are you?; docker login "+host+" gives you credentials")
 
 	auth, err := (&authn.AuthConfig{Username: "me", Password: "secret"}).MarshalJSON()
 	require.NoError(t, err)
