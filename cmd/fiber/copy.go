@@ -99,8 +99,12 @@ func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string
 	if _, err := h.client.Claim(ctx, claim); apierrors.IsNotFound(err) {
 		return fmt.Errorf("the namespace %s has no claim %s", h.client.Namespace, claim)
 	}
+	template, err := kube.Template(cfg.PodTemplate)
+	if err != nil {
+		return err
+	}
 	h.sweep(ctx)
-	job := submit.Job{Program: "cp", Role: submit.RoleCopy, Claims: []kube.Claim{{Name: claim, Path: kube.DefaultMount}}}
+	job := submit.Job{Program: "cp", Role: submit.RoleCopy, Template: placed(template), Claims: []kube.Claim{{Name: claim, Path: kube.DefaultMount}}}
 	if err := h.image(ctx, cfg, img, &job); err != nil {
 		return err
 	}
@@ -108,7 +112,7 @@ func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string
 	// A volume belongs to whoever has made it, and this pod is to get at it all the same. Where the namespace does not
 	// allow that, files have to be readable for others.
 	job.User = "0:0"
-	err := h.run.Start(ctx, job)
+	err = h.run.Start(ctx, job)
 	if err != nil && strings.Contains(err.Error(), "PodSecurity") {
 		job.User = image.User
 		err = h.run.Start(ctx, job)
@@ -122,6 +126,16 @@ func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string
 	}
 	h.report.Clear()
 	return nil
+}
+
+// placed is what a template says of where pods may run and what they may pull, which holds for copies as well.
+func placed(template *corev1.Pod) *corev1.Pod {
+	if template == nil {
+		return nil
+	}
+	t := template.Spec
+	return &corev1.Pod{Spec: corev1.PodSpec{ImagePullSecrets: t.ImagePullSecrets, ServiceAccountName: t.ServiceAccountName,
+		NodeSelector: t.NodeSelector, Tolerations: t.Tolerations, Affinity: t.Affinity}}
 }
 
 // image chooses what the pod runs: this command, if it can, else what has sh and tar.

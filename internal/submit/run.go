@@ -49,7 +49,7 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 		return err
 	}
 	spec := job.Pod()
-	own := spec.Spec.ServiceAccountName == "" && job.Role == ""
+	own := spec.Spec.ServiceAccountName == ""
 	if own {
 		spec.Spec.ServiceAccountName = ServiceAccount
 	}
