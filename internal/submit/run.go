@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -223,6 +224,9 @@ func (f *follower) tell(words string) {
 	f.Report.Status("%s is pending: %s", f.pod.Name, words)
 }
 
+// harmless are the warnings that no pod waits for. Where it has no room, its status says so.
+var harmless = []string{"FailedScheduling", "MissingClusterDNS", "DNSConfigForming"}
+
 // wait asks about a pod that waits, and gives it up when there is no hope.
 func (f *follower) wait(ctx context.Context) *Failure {
 	switch {
@@ -249,7 +253,7 @@ func (f *follower) wait(ctx context.Context) *Failure {
 		return nil // they are an extra
 	}
 	for _, e := range events {
-		if e.Type == corev1.EventTypeWarning && e.Reason != "FailedScheduling" {
+		if e.Type == corev1.EventTypeWarning && !slices.Contains(harmless, e.Reason) {
 			f.now.Waits = e.Reason + ": " + e.Message
 		}
 	}
