@@ -66,10 +66,9 @@ func bash(w io.Writer, app *kong.Application) {
 %s  esac
   case $current in
     -*) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
-    *) COMPREPLY=($(compgen -f -- "$current")) ;;
   esac
 }
-complete -F _fiber fiber
+complete -o default -F _fiber fiber
 `, strings.Join(append(names, "--help"), " "), cases.String())
 }
 
