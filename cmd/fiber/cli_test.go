@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,7 @@ func TestWrongCommandLines(t *testing.T) {
 	write(t, filepath.Join(dir, "lib", "lib.go"), "package lib\n")
 	write(t, filepath.Join(dir, "go.mod"), "module x\n\ngo 1.26\n")
 	none := []string{"KUBECONFIG=" + filepath.Join(dir, "none"), "FIBER_REGISTRY="}
+	failures := []string{"no cluster is configured", "./lib is package lib, and no program", "no such file"} // of what is no misuse
 	for want, args := range map[string][]string{
 		"unknown flag --foo":                      {"run", "--foo", "x"},
 		"unexpected argument nosuch":              {"nosuch"},
@@ -68,12 +70,21 @@ func TestWrongCommandLines(t *testing.T) {
 		"no cluster is configured":                {"ps"},
 		"backend":                                 {"run", "--backend", "moon", "./lib"},
 		"./lib is package lib, and no program":    {"run", "--backend", "local", "./lib"},
+		"there is no package ./gone":              {"run", "./gone"},
+		"there is no package gone.go":             {"run", "gone.go"},
+		"a program on this machine has its files": {"run", "--backend", "docker", "-v", "data", "./lib"},
+		"a program on this machine has its GPUs":  {"run", "--backend", "local", "--gpu", "1", "sh"},
+		"on this machine a command needs none":    {"run", "--backend", "local", "--image", "x", "sh"},
 		"neither a nor b is in a claim":           {"cp", "a", "b"},
 		"are both in claims":                      {"cp", "a:b", "c:d"},
 		"no such file":                            {"cp", "nope", "c:d"},
 	} {
 		_, stderr, code := fiber(t, dir, none, args...)
-		assert.NotZero(t, code, args)
+		wrong := 2
+		if slices.Contains(failures, want) {
+			wrong = 1
+		}
+		assert.Equal(t, wrong, code, args)
 		assert.Contains(t, stderr, want, args)
 		assert.Len(t, strings.Split(strings.TrimSpace(stderr), "\n"), 1, stderr)
 		assert.True(t, strings.HasPrefix(stderr, "fiber: "), stderr)
@@ -91,6 +102,11 @@ func TestRunHere(t *testing.T) {
 	out, stderr, code := fiber(t, dir, []string{cache, build}, "run", "--backend", "local", "-e", "A=b", "./p", "--flag", "x")
 	assert.Equal(t, "[--flag x] b local\n", out, stderr)
 	assert.Equal(t, 3, code)
+
+	ofClusters := []string{"FIBER_BACKEND=local", "FIBER_KUBERNETES_VOLUMES=data", "FIBER_MASTER_GPU=1", "FIBER_MASTER_CPU=1"}
+	out, stderr, code = fiber(t, dir, ofClusters, "run", "sh", "-c", "echo here $GOMAXPROCS")
+	assert.Equal(t, "here\n", out, stderr)
+	assert.Zero(t, code)
 
 	out, stderr, code = fiber(t, dir, nil, "run", "--backend", "local", "sh", "-c", "echo $0; kill -9 $$", "zero")
 	assert.Equal(t, "zero\n", out, stderr)

@@ -53,9 +53,9 @@ func (c *copyCommand) Run() error {
 	from, to := parsePlace(c.From), parsePlace(c.To)
 	switch {
 	case from.claim != "" && to.claim != "":
-		return fmt.Errorf("%s and %s are both in claims: cp copies between a claim and this machine", c.From, c.To)
+		return misuse{fmt.Errorf("%s and %s are both in claims: cp copies between a claim and this machine", c.From, c.To)}
 	case from.claim == "" && to.claim == "":
-		return fmt.Errorf("neither %s nor %s is in a claim, as CLAIM:PATH is: cp copies between a claim and this machine", c.From, c.To)
+		return misuse{fmt.Errorf("neither %s nor %s is in a claim, as CLAIM:PATH is: cp copies between a claim and this machine", c.From, c.To)}
 	}
 	if from.claim == "" {
 		if _, err := os.Stat(from.path); err != nil {

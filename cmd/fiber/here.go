@@ -19,14 +19,8 @@ import (
 
 // local runs the plan on this machine.
 func (p *plan) local() error {
-	if len(p.claims) > 0 {
-		return errors.New("--volume is a claim of a cluster, or a volume of docker: a program on this machine has its files")
-	}
 	if p.source.kind == goPackage {
 		return p.packageHere("local")
-	}
-	if p.source.what != "" {
-		return errors.New("--image and --build are for a cluster or for docker: on this machine a command needs none")
 	}
 	return p.start(exec.Command(p.args[0], p.args[1:]...), "local")
 }

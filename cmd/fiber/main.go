@@ -39,6 +39,11 @@ func (s status) Error() string { return fmt.Sprintf("exit code %d", int(s)) }
 
 const usageError = 2
 
+// misuse is a command line that is wrong, whoever notices.
+type misuse struct{ error }
+
+func (misuse) ExitCode() int { return usageError }
+
 func main() { os.Exit(execute(os.Args[1:])) }
 
 // execute runs one command line and returns its exit code.

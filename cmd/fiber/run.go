@@ -27,7 +27,7 @@ type runCommand struct {
 	Volume    []string `short:"v" sep:"none" placeholder:"CLAIM[:PATH]" help:"Mount a PersistentVolumeClaim, at /persistent unless a path is given."`
 	Env       []string `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes this shell's on."`
 	Namespace string   `short:"n" placeholder:"NAME" help:"The namespace."`
-	Backend   string   `placeholder:"NAME" help:"Where to run it: kubernetes, local or docker."`
+	Backend   string   `placeholder:"NAME" enum:"kubernetes,local,docker," default:"" help:"Where to run it: kubernetes, local or docker."`
 	Name      string   `placeholder:"NAME" help:"The pod's name."`
 	Keep      bool     `help:"Keep the pod when the program has ended."`
 	Args      []string `arg:"" optional:"" passthrough:"partial" name:"package|command" help:"A Go package or file, or a command; all that follows is its own."`
@@ -46,9 +46,13 @@ type plan struct {
 }
 
 func (c *runCommand) Run() error {
-	p, err := c.plan()
+	cfg, err := settings(config.Config{Backend: c.Backend})
 	if err != nil {
 		return err
+	}
+	p, err := c.plan(cfg)
+	if err != nil {
+		return misuse{err}
 	}
 	switch p.settings.Backend {
 	case "local":
@@ -59,13 +63,8 @@ func (c *runCommand) Run() error {
 	return p.cluster()
 }
 
-func (c *runCommand) plan() (*plan, error) {
-	p := &plan{runCommand: *c, report: submit.NewReport(os.Stderr)}
-	cfg, err := settings(config.Config{Backend: c.Backend})
-	if err != nil {
-		return nil, err
-	}
-	p.settings = cfg
+func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
+	p = &plan{runCommand: *c, settings: cfg, report: submit.NewReport(os.Stderr)}
 	if c.CPU < 0 || c.GPU < 0 {
 		return nil, errors.New("--cpu and --gpu can't be less than none")
 	}
@@ -93,12 +92,30 @@ func (c *runCommand) plan() (*plan, error) {
 		}
 		p.env = append(p.env, kv)
 	}
-	p.defaults()
-	p.source, p.args, err = c.find()
-	return p, err
+	if cfg.Backend != "local" && cfg.Backend != "docker" {
+		p.defaults()
+	}
+	if p.source, p.args, err = c.find(cfg.Backend); err != nil {
+		return nil, err
+	}
+	return p, p.check()
 }
 
-// defaults are what the master_ settings say where no flag does.
+// check finds what only a pod or a container can be given.
+func (p *plan) check() error {
+	here := p.settings.Backend == "local" || p.settings.Backend == "docker" && p.source.kind == goPackage
+	switch {
+	case here && len(p.claims) > 0:
+		return errors.New("--volume is for a pod, or a command in a container: a program on this machine has its files, and FIBER_DOCKER_VOLUMES gives them to its containers")
+	case here && p.GPU > 0:
+		return errors.New("--gpu is for a pod, or a command in a container: a program on this machine has its GPUs")
+	case p.settings.Backend == "local" && p.source.kind != goPackage && p.source.what != "":
+		return errors.New("--image and --build are for a cluster or for docker: on this machine a command needs none")
+	}
+	return nil
+}
+
+// defaults are what the master_ settings say where no flag does, of a program on a cluster.
 func (p *plan) defaults() {
 	if p.CPU == 0 {
 		p.CPU = p.settings.MasterCPU
@@ -142,7 +159,7 @@ func (p *plan) cluster() error {
 	}
 	job := submit.Job{Template: template, GPUResource: p.settings.KubernetesGPUResource, Name: p.Name, Program: p.source.name, Env: p.env, CPU: p.CPU, Memory: int64(p.memory), GPU: p.GPU, Claims: p.claims}
 	if err := job.Check(); err != nil {
-		return err
+		return misuse{err}
 	}
 	attach := term.IsTerminal(int(os.Stdout.Fd()))
 	if p.Attach != nil {

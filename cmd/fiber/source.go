@@ -29,7 +29,7 @@ const (
 )
 
 // find says what the arguments name, and which of them are the program's own.
-func (c *runCommand) find() (source, []string, error) {
+func (c *runCommand) find(backend string) (source, []string, error) {
 	switch {
 	case c.Image != "" && c.Build != "":
 		return source{}, nil, errors.New("--image names an image that is there, and --build makes one: give one of them")
@@ -43,8 +43,11 @@ func (c *runCommand) find() (source, []string, error) {
 	case len(c.Args) == 0:
 		return source{}, nil, errors.New("nothing to run: name a Go package, or a command and its --image")
 	case isPackage(c.Args[0]):
+		if _, err := os.Stat(c.Args[0]); err != nil && isLocal(c.Args[0]) {
+			return source{}, nil, fmt.Errorf("there is no package %s", c.Args[0])
+		}
 		return source{kind: goPackage, what: c.Args[0], name: packageName(c.Args[0])}, c.Args[1:], nil
-	case c.Backend == "local":
+	case backend == "local":
 		return source{kind: inImage, name: c.Args[0]}, c.Args, nil
 	}
 	files, err := dockerfiles(".")
@@ -73,6 +76,11 @@ func isPackage(arg string) bool {
 	}
 	host, _, path := strings.Cut(arg, "/")
 	return path && strings.Contains(host, ".") && !filepath.IsAbs(arg) // an import path
+}
+
+// isLocal reports whether a package's name is that of a file or folder here.
+func isLocal(name string) bool {
+	return strings.HasPrefix(name, ".") || filepath.IsAbs(name) || strings.HasSuffix(name, ".go")
 }
 
 func packageName(arg string) string {
