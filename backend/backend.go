@@ -150,7 +150,11 @@ type LaunchError struct {
 }
 
 func (e *LaunchError) Error() string {
-	text := fmt.Sprintf("fiber: cannot start %s on %s", e.Job, e.Backend)
+	job := e.Job
+	if job == "" { // it fails for all
+		job = "processes"
+	}
+	text := fmt.Sprintf("fiber: cannot start %s on %s", job, e.Backend)
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}
