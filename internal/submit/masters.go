@@ -48,7 +48,7 @@ func (m Master) Status() string {
 func (m Master) Ended() bool { return ended(&m.Pod) }
 
 func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || kube.Judge(p).Over // the phase comes later
 }
 
 // Found is what a namespace has of Fiber's.
@@ -116,6 +116,9 @@ func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, erro
 	case 1:
 		return fits[0], nil
 	case 0:
+		if err := c.Missing(ctx); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("there is no program %s in the namespace %s; fiber ps lists those that are", name, c.Namespace)
 	}
 	return nil, fmt.Errorf("%s may be any of %s: give the whole name", name, strings.Join(names, ", "))
