@@ -51,6 +51,9 @@ func (c *cleanCommand) Run() error {
 		return err
 	}
 	if len(pods)+secrets == 0 {
+		if err := client.Missing(ctx); err != nil {
+			return err
+		}
 		fmt.Println("nothing is left in " + scope(client, false))
 	}
 	return nil

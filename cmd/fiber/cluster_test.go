@@ -193,7 +193,7 @@ func TestLookingAfterPrograms(t *testing.T) {
 
 	_, stderr, code = c.fiber("run", "--name", "mine", "main.go", "wait")
 	assert.Equal(t, 1, code)
-	assert.Contains(t, stderr, "already exists")
+	assert.Contains(t, stderr, "there is a pod mine in the namespace "+c.namespace+" already: fiber stop mine removes it")
 
 	out, stderr, code = c.fiber("stop", "mine")
 	assert.Zero(t, code, stderr)
@@ -218,6 +218,9 @@ func TestWhatCanNotRunOnACluster(t *testing.T) {
 	registry := os.Getenv("FIBER_TEST_REGISTRY")
 	for want, args := range map[string][]string{
 		`the cluster has no namespace "nosuch"`:                    {"run", "-a", "-n", "nosuch", "main.go", "exit"},
+		`no namespace "none": kubectl create namespace none makes`: {"ps", "-n", "none"},
+		`the cluster has no namespace "gone"`:                      {"cp", "-n", "gone", "main.go", "data:"},
+		`the cluster has no namespace "lost"`:                      {"stop", "-n", "lost", "x"},
 		"the namespace has no claim nope":                          {"run", "-a", "-v", "nope", "main.go", "exit"},
 		"ErrImagePull: " + registry + "/no:1: not found":           {"run", "-a", "--image", registry + "/no:1", "x"},
 		"InvalidImageName":                                         {"run", "-a", "--image", "NOT/an image", "x"},

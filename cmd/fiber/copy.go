@@ -97,6 +97,9 @@ type helper struct {
 
 func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string) error {
 	if _, err := h.client.Claim(ctx, claim); apierrors.IsNotFound(err) {
+		if err := h.client.Missing(ctx); err != nil {
+			return err
+		}
 		return fmt.Errorf("the namespace %s has no claim %s", h.client.Namespace, claim)
 	}
 	template, err := kube.Template(cfg.PodTemplate)

@@ -26,11 +26,15 @@ func (c *psCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	found, err := submit.Find(context.Background(), client, c.AllNamespaces)
+	ctx := context.Background()
+	found, err := submit.Find(ctx, client, c.AllNamespaces)
 	if err != nil {
 		return err
 	}
 	if len(found.Masters) == 0 {
+		if err := client.Missing(ctx); err != nil && !c.AllNamespaces {
+			return err
+		}
 		fmt.Fprintln(os.Stderr, "no programs in "+scope(client, c.AllNamespaces))
 		return nil
 	}

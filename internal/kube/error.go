@@ -46,7 +46,7 @@ func (c *Client) Explain(err error, verb, resource string) error {
 	case apierrors.IsForbidden(err) && strings.Contains(text, "cannot"):
 		text = fmt.Sprintf("no permission to %s %s in the namespace %s: kubectl apply -n %[3]s -f %s gives it (%s)", verb, resource, c.Namespace, RBAC, text)
 	case missingNamespace.MatchString(text):
-		text = fmt.Sprintf("the cluster has no namespace %q", missingNamespace.FindStringSubmatch(text)[1])
+		text = fmt.Sprintf("the cluster has no namespace %q: kubectl create namespace %[1]s makes it", missingNamespace.FindStringSubmatch(text)[1])
 	case Unreachable(err):
 		text = fmt.Sprintf("no cluster answers at %s: %s", host, cause(err))
 	}

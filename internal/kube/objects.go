@@ -120,6 +120,15 @@ func (c *Client) Claim(ctx context.Context, name string) (*corev1.PersistentVolu
 	return get(ctx, c, "persistentvolumeclaims", name, new(corev1.PersistentVolumeClaim))
 }
 
+// Missing is an error if the namespace is not there: what is listed in it is then merely nothing.
+func (c *Client) Missing(ctx context.Context) error {
+	err := c.REST.Get().Resource("namespaces").Name(c.Namespace).Do(ctx).Error()
+	if !apierrors.IsNotFound(err) {
+		return nil // not everybody may ask
+	}
+	return c.Explain(err, "get", "namespaces")
+}
+
 // ServiceAccount gets a service account.
 func (c *Client) ServiceAccount(ctx context.Context, name string) (*corev1.ServiceAccount, error) {
 	return get(ctx, c, "serviceaccounts", name, new(corev1.ServiceAccount))

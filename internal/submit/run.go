@@ -60,6 +60,9 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 		spec.Spec.ServiceAccountName = ""
 		err = r.Client.Make(context.WithoutCancel(ctx), "pods", spec.Name, spec)
 	}
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("there is a pod %s in the namespace %s already: fiber stop %[1]s removes it", spec.Name, r.Client.Namespace)
+	}
 	if err != nil {
 		return err
 	}
