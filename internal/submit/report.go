@@ -88,6 +88,19 @@ func (r *Report) clear() {
 	}
 }
 
+// above is a writer of output, which takes the place of what Status has said.
+func (r *Report) above(to io.Writer) io.Writer { return cleared{r, to} }
+
+type cleared struct {
+	report *Report
+	to     io.Writer
+}
+
+func (c cleared) Write(p []byte) (int, error) {
+	c.report.Clear()
+	return c.to.Write(p)
+}
+
 // Amount writes a size as people do.
 func Amount(n int64) string {
 	if n < 1<<20 {

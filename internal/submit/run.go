@@ -285,7 +285,7 @@ func (f *follower) stream(ctx context.Context) {
 	}
 	f.streaming = true
 	f.Report.Clear()
-	to := apart(f.pod, f.Stdout, f.Stderr)
+	to := apart(f.pod, f.Report.above(f.Stdout), f.Report.above(f.Stderr))
 	out := &kube.Output{Client: f.Client, Pod: f.pod, To: to, Lost: f.Report.lost}
 	go func() {
 		err := out.Follow(ctx, f.ended)
