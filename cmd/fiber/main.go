@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -44,7 +45,10 @@ type misuse struct{ error }
 
 func (misuse) ExitCode() int { return usageError }
 
-func main() { os.Exit(execute(os.Args[1:])) }
+func main() {
+	runtime.ErrorHandlers = nil // client-go logs here what its calls return, too
+	os.Exit(execute(os.Args[1:]))
+}
 
 // execute runs one command line and returns its exit code.
 func execute(args []string) int {
