@@ -184,8 +184,8 @@ func (h *helper) remove() {
 // scripts do without this command what it does in a pod.
 var scripts = map[string]string{
 	"stat":   `if [ -d "$1" ]; then echo dir; elif [ -e "$1" ]; then echo file; else echo none; fi`,
-	"pack":   `(while touch ` + busyFile + `; do sleep 9; done) & t=$!; tar -c -f - -C "$(dirname "$1")" "$(basename "$1")"; c=$?; kill $t; exit $c`,
-	"unpack": `(while touch ` + busyFile + `; do sleep 9; done) & t=$!; mkdir -p "$1" && tar -x -f - -C "$1"; c=$?; [ $c = 0 ] || { echo; cat >/dev/null; }; kill $t; exit $c`,
+	"pack":   `(while touch ` + busyFile + `; do sleep 9; done) >/dev/null 2>&1 & t=$!; tar -c -f - -C "$(dirname "$1")" "$(basename "$1")"; c=$?; kill $t; exit $c`,
+	"unpack": `(while touch ` + busyFile + `; do sleep 9; done) >/dev/null 2>&1 & t=$!; mkdir -p "$1" && tar -x -f - -C "$1"; c=$?; [ $c = 0 ] || { echo; cat >/dev/null; }; kill $t; exit $c`,
 }
 
 // enough ends an archive that is of no more use in the pod, which says so by writing anything.
