@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/internal/config"
 )
@@ -159,6 +160,15 @@ func TestCompletion(t *testing.T) {
 	script := out + "\nCOMP_WORDS=(fiber run --me); COMP_CWORD=2; _fiber; echo \"${COMPREPLY[@]}\"\n" +
 		"COMP_WORDS=(fiber st); COMP_CWORD=1; _fiber; echo \"${COMPREPLY[@]}\"\n"
 	assert.Equal(t, "--memory\nstop", command(t, "bash", "-c", script))
+}
+
+// A copy is pulled and placed as programs are, and needs nothing else that they do.
+func TestCopiesByATemplate(t *testing.T) {
+	t.Parallel()
+	assert.Nil(t, placed(nil))
+	secrets := []corev1.LocalObjectReference{{Name: "pull"}}
+	got := placed(&corev1.Pod{Spec: corev1.PodSpec{ImagePullSecrets: secrets, ServiceAccountName: "me", Containers: []corev1.Container{{Name: "gpu"}}}})
+	assert.Equal(t, corev1.PodSpec{ImagePullSecrets: secrets, ServiceAccountName: "me"}, got.Spec)
 }
 
 func TestArchive(t *testing.T) {
