@@ -96,9 +96,6 @@ func waiting(w *corev1.ContainerStateWaiting) State {
 	case "InvalidImageName", "ErrImageNameInvalid", "ErrImageNeverPull":
 		final = true
 	case PullFailed, pullWaits:
-		if strings.Contains(w.Message, "pull QPS exceeded") { // by many pods at once; the registry was not asked
-			return State{Waits: "the node has more images to pull than it may at once"}
-		}
 		s.Waits = words(w.Reason, pullPrefix.ReplaceAllString(w.Message, ""))
 		final = has(w.Message, hopelessPulls)
 	case "CreateContainerConfigError": // the node may not have heard of everything yet

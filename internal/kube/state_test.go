@@ -85,14 +85,3 @@ func TestWhatAPodsStatusMeans(t *testing.T) {
 		})
 	}
 }
-
-// Many pods at once are more images than a node pulls at once, and that is no failure of a pull.
-func TestANodeThatPullsEnough(t *testing.T) {
-	t.Parallel()
-	for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
-		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}, Status: waiting(reason, "pull QPS exceeded")}
-		s := kube.Judge(pod)
-		require.False(t, s.Pulling(), reason)
-		require.Empty(t, s.Failed, reason)
-	}
-}
