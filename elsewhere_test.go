@@ -49,9 +49,10 @@ var onThisMachine = map[string][]string{
 
 // notOnACluster are those that run on all backends but kubernetes.
 var notOnACluster = map[string][]string{
-	"they want more CPUs than a small cluster has": {"TestPoolWithOtherResources"},
-	"they measure fractions of a second":           {"TestSpread"},
-	"they are about containers, or have been run":  {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestAMasterInAPod", ".*APIServer"},
+	"they expect workers to be up within a second or two": {"TestWorkersThatDieYoung"},
+	"they want more CPUs than a small cluster has":        {"TestPoolWithOtherResources"},
+	"they measure fractions of a second":                  {"TestSpread"},
+	"they are about containers, or have been run":         {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestAMasterInAPod", ".*APIServer"},
 }
 
 // longOnACluster are those that -short leaves out there: each starts dozens of

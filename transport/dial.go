@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -18,7 +19,7 @@ import (
 // It blocks until ctx ends or Options.HandshakeTimeout is over; ctx does not
 // matter afterwards. A listener that hangs up during the handshake, as one does
 // that has too many, is dialled again. ErrAuth says that the listener is of
-// another run.
+// another run, ErrNoAnswer that somebody listens and there was no time for more.
 func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options) (*Conn, error) {
 	opts = opts.withDefaults()
 	deadline := time.Now().Add(opts.HandshakeTimeout)
@@ -34,8 +35,11 @@ func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options)
 			return c, nil
 		}
 		if !hungUp(err) || !sleep(within, wait+rand.N(wait)) {
-			if ctx.Err() != nil {
+			switch {
+			case errors.Is(ctx.Err(), context.Canceled):
 				err = ctx.Err()
+			case within.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded):
+				err = fmt.Errorf("%w: %w", ErrNoAnswer, context.DeadlineExceeded)
 			}
 			return nil, fmt.Errorf("transport: dial %s: %w", endpoint, err)
 		}

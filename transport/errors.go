@@ -15,6 +15,9 @@ var (
 	ErrProtocol = errors.New("transport: protocol violation")
 	// ErrInterrupted is what Recv gives after Interrupt; the connection goes on.
 	ErrInterrupted = errors.New("transport: receive interrupted")
+	// ErrNoAnswer says that a listener was reached, which has not made itself
+	// known in time.
+	ErrNoAnswer = errors.New("transport: no answer")
 	// ErrAuth says that the peer could not prove that it belongs to this run.
 	ErrAuth = errors.New("transport: peer is not of this run")
 )

@@ -246,6 +246,18 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 	}
 }
 
+// What is made here runs where nothing of root's is allowed.
+func TestRestrictedNamespace(t *testing.T) {
+	needCluster(t)
+	opts := options()
+	opts.Namespace = namespace(t)
+	kubectl(t, "", "label", "namespace", opts.Namespace, "pod-security.kubernetes.io/enforce=restricted")
+	j := launch(t, newBackend(t, opts), job("exit 3"))
+	status, err := j.Wait(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, 3, status.Code)
+}
+
 // What a job was started with can be seen by whoever may see pods, except for
 // its environment.
 func TestEnvironmentIsInNoPodSpec(t *testing.T) {

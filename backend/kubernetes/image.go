@@ -13,6 +13,7 @@ import (
 type prepared struct {
 	name    string
 	command []string // nil for the image's own entrypoint
+	own     bool     // it has nothing but the program, which is not root there
 }
 
 // images are those that this process has prepared.
@@ -84,5 +85,5 @@ func (b *Backend) made(ctx context.Context, executable string) (prepared, error)
 		}
 		return prepared{}, refusal{err}
 	}
-	return prepared{name: ref}, nil
+	return prepared{name: ref, own: b.opts.BaseImage == ""}, nil
 }

@@ -63,6 +63,9 @@ func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec
 	}
 	r := spec.Resources
 	kube.Need(m, r.CPU, int64(r.Memory)<<20, r.GPU, b.opts.GPUResource)
+	if img.own {
+		kube.Restrict(s, m)
+	}
 	kube.Mount(s, m, c.claims)
 	return pod
 }

@@ -58,6 +58,11 @@ func newOnCluster(t *testing.T) *onCluster {
 	return c
 }
 
+// restrict lets no pod into the namespace that may do more than the strictest of the Pod Security Standards allows.
+func (c *onCluster) restrict() {
+	c.kubectl("label", "namespace", c.namespace, "pod-security.kubernetes.io/enforce=restricted")
+}
+
 // program says what it was given, on both outputs, and does as it is told.
 const program = `package main
 
@@ -326,6 +331,7 @@ spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {reques
 
 func TestMainGoesToTheCluster(t *testing.T) {
 	c := newOnCluster(t)
+	c.restrict()
 	pi := filepath.Join(c.dir, "pi")
 	build := exec.Command("go", "build", "-o", pi, "../../examples/pi")
 	out, err := build.CombinedOutput()
@@ -352,6 +358,7 @@ func TestMainGoesToTheCluster(t *testing.T) {
 // than two processes want a CPU at a time, so that two are enough.
 func TestExamplesOnACluster(t *testing.T) {
 	c := newOnCluster(t)
+	c.restrict()
 	c.dir = "../.."
 	for _, test := range []struct{ example, flags, prints string }{
 		{"pi", "-samples 200000 -workers 2", `^Pi is roughly 3\.1\d*\n$`},

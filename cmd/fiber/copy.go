@@ -117,7 +117,7 @@ func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string
 	job.User = "0:0"
 	err = h.run.Start(ctx, job)
 	if err != nil && strings.Contains(err.Error(), "PodSecurity") {
-		job.User = image.User
+		job.User, job.Restricted = image.User, true
 		err = h.run.Start(ctx, job)
 	}
 	if err != nil {

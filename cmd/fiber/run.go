@@ -230,7 +230,7 @@ func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job
 		if err != nil {
 			return err
 		}
-		job.Args, job.Group, job.Joined = p.args, submit.Group, true
+		job.Args, job.Group, job.Joined, job.Restricted = p.args, submit.Group, true, parcel.Base == ""
 		job.Env = append(submit.Settings(p.settings), job.Env...)
 		job.Image, job.Arch, err = parcel.Ship(ctx, client)
 		return err

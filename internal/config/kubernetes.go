@@ -14,19 +14,27 @@ const VolumePath = "/persistent"
 
 // dnsLabel is what a cluster lets a namespace be called, dnsName most other things, resourceName a resource of a node.
 var (
-	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	dnsName      = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
-	resourceName = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	dnsLabel     = form{regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`), 63}
+	dnsName      = form{regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`), 253}
+	resourceName = form{regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`), 63}
 )
 
+// form is what names are like. A count in an expression would take a hundred times as long to compile, in every process.
+type form struct {
+	letters *regexp.Regexp
+	longest int // behind a slash, where there is one
+}
+
+func (f form) fits(s string) bool { return f.letters.MatchString(s) && len(path.Base(s)) <= f.longest }
+
 // named is a name of a form.
-func named(allowed string, form *regexp.Regexp, what string) kind[string] {
+func named(allowed string, form form, what string) kind[string] {
 	return kind[string]{
 		name:    "name",
 		allowed: always(allowed),
 		parse:   verbatim,
 		check: func(s string) (string, error) {
-			if !form.MatchString(s) {
+			if !form.fits(s) {
 				return "", errors.New("is no name of " + what)
 			}
 			return s, nil
@@ -77,7 +85,7 @@ func cutClaim(item string) (claim, inside, mode string, err error) {
 		inside = VolumePath
 	}
 	switch {
-	case !dnsName.MatchString(claim):
+	case !dnsName.fits(claim):
 		return "", "", "", fmt.Errorf("has %q in it, whose first part is no name of a claim", item)
 	case !path.IsAbs(inside) || path.Clean(inside) == "/" || strings.ContainsRune(item, 0):
 		return "", "", "", fmt.Errorf("has %q in it, whose second part is no absolute path below /", item)

@@ -122,7 +122,7 @@ func noLogsYet(err error) bool {
 }
 
 // halfTime is the beginning of a line's time.
-var halfTime = regexp.MustCompile(`^[0-9][-0-9T:.Z+]{0,34}$`)
+var halfTime = regexp.MustCompile(`^[0-9][-0-9T:.Z+]*$`)
 
 // copy writes the lines of r that are new, without their times.
 func (o *Output) copy(r io.Reader) error {
@@ -136,7 +136,7 @@ func (o *Output) copy(r io.Reader) error {
 			}
 		}
 		piece, err := in.ReadSlice('\n')
-		if cut := begin && err != nil && halfTime.Match(piece); len(piece) > 0 && !cut { // a line that is cut there will come again
+		if cut := begin && err != nil && len(piece) <= len(time.RFC3339Nano) && halfTime.Match(piece); len(piece) > 0 && !cut { // a line that is cut there will come again
 			text := piece
 			if begin {
 				stamp, rest, ok := bytes.Cut(piece, []byte(" "))

@@ -98,6 +98,9 @@ func waiting(w *corev1.ContainerStateWaiting) State {
 	case PullFailed, pullWaits:
 		s.Waits = words(w.Reason, pullPrefix.ReplaceAllString(w.Message, ""))
 		final = has(w.Message, hopelessPulls)
+		if has(w.Message, []string{"qps exceeded"}) { // the node pulls for many others first
+			s.Reason = "PullLimited"
+		}
 	case "CreateContainerConfigError": // the node may not have heard of everything yet
 		final = !has(w.Message, []string{"timed out", "failed to sync"})
 	case "CreateContainerError", "RunContainerError":

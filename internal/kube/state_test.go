@@ -37,6 +37,7 @@ func says(s kube.State) string {
 	add(s.Started, "started")
 	add(s.Waits != "", "waits: "+s.Waits)
 	add(s.Unplaced(), "no room")
+	add(s.Pulling(), "no image")
 	add(s.Failed != "", "never: "+s.Failed)
 	add(s.Over, "over")
 	add(s.Ended != nil, "ended")
@@ -61,9 +62,10 @@ func TestWhatAPodsStatusMeans(t *testing.T) {
 			"waits: Unschedulable: 0/1 nodes are available: 1 Insufficient cpu., no room"},
 		"no claim": {unplaced(`0/1 nodes are available: persistentvolumeclaim "nope" not found. not found`),
 			`waits: Unschedulable: 0/1 nodes are available: persistentvolumeclaim "nope" not found. not found, no room, never: the namespace has no claim nope`},
-		"pull, may heal":     {waiting("ErrImagePull", "i/o timeout"), "waits: ErrImagePull: i/o timeout"},
-		"pull, backs off":    {waiting("ImagePullBackOff", `Back-off pulling image "x:1": ErrImagePull: dial tcp: lookup x: no such host`), "waits: ImagePullBackOff: dial tcp: lookup x: no such host"},
-		"pull, hopeless":     {waiting("ErrImagePull", missing), "waits: ErrImagePull: x:1: not found, never: ErrImagePull: x:1: not found"},
+		"pull, may heal":     {waiting("ErrImagePull", "i/o timeout"), "waits: ErrImagePull: i/o timeout, no image"},
+		"pull, backs off":    {waiting("ImagePullBackOff", `Back-off pulling image "x:1": ErrImagePull: dial tcp: lookup x: no such host`), "waits: ImagePullBackOff: dial tcp: lookup x: no such host, no image"},
+		"pull, hopeless":     {waiting("ErrImagePull", missing), "waits: ErrImagePull: x:1: not found, no image, never: ErrImagePull: x:1: not found"},
+		"pull, later":        {waiting("ErrImagePull", "pull QPS exceeded"), "waits: ErrImagePull: pull QPS exceeded"},
 		"bad name":           {waiting("InvalidImageName", "x"), "waits: InvalidImageName: x, never: InvalidImageName: x"},
 		"no secret":          {waiting("CreateContainerConfigError", `secret "x" not found`), `waits: CreateContainerConfigError: secret "x" not found, never: CreateContainerConfigError: secret "x" not found`},
 		"secret, may heal":   {waiting("CreateContainerConfigError", "failed to sync secret cache: timed out"), "waits: CreateContainerConfigError: failed to sync secret cache: timed out"},

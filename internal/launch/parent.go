@@ -151,8 +151,11 @@ const unreachableCode = 111
 func (e *UnreachableError) ExitCode() int { return unreachableCode }
 
 const (
-	// dialTimeout bounds the dialling of the parent.
+	// dialTimeout bounds the search for the parent.
 	dialTimeout = 7 * time.Second
+	// answerTimeout bounds it for a parent that was found and has not answered:
+	// one of the two has no processor to itself.
+	answerTimeout = time.Minute
 	// dialPause is between two tries: a network may be up a moment later than
 	// the process.
 	dialPause = 100 * time.Millisecond
@@ -183,17 +186,28 @@ func dial(ctx context.Context, boot *wire.Bootstrap, opts transport.Options) (*t
 	if err := credentials.UnmarshalBinary(boot.Credentials); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	for began := time.Now(); ; {
-		conn, err := transport.Dial(ctx, boot.Endpoint, credentials, opts)
-		if err == nil {
+	return keepDialling(dialTimeout, answerTimeout, func(limit time.Duration) (*transport.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return transport.Dial(ctx, boot.Endpoint, credentials, opts)
+	})
+}
+
+// keepDialling calls dial, with the time that it may take, until the parent has
+// answered or there is no hope.
+func keepDialling(find, answer time.Duration, dial func(limit time.Duration) (*transport.Conn, error)) (*transport.Conn, error) {
+	for began := time.Now(); ; time.Sleep(dialPause) {
+		conn, err := dial(find)
+		switch {
+		case err == nil:
 			return conn, nil
-		}
-		if ctx.Err() != nil || time.Since(began) > dialTimeout/4 {
+		case errors.Is(err, transport.ErrNoAnswer):
+			if time.Since(began) > answer {
+				return nil, fmt.Errorf("fiber: the process that started this one: %w", err)
+			}
+		case time.Since(began) > find/4:
 			return nil, &UnreachableError{err}
 		}
-		time.Sleep(dialPause)
 	}
 }
 

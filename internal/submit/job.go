@@ -43,6 +43,7 @@ type Job struct {
 	GPUResource string // "" is nvidia.com/gpu
 	Claims      []kube.Claim
 	Template    *corev1.Pod // says what nothing else here does; nil for none
+	Restricted  bool        // its image's user is not root, and it needs nothing of root's
 	Joined      bool        // the program says in its log what is stderr, where it knows how
 	Arch        string      // of the nodes that can run it, in Go's words; "" is any
 	Role        string      // "" is master
@@ -110,6 +111,9 @@ func (j Job) Pod() *corev1.Pod {
 	}
 	if s.SecurityContext == nil {
 		s.SecurityContext = j.security()
+	}
+	if j.Restricted {
+		kube.Restrict(s, m)
 	}
 	kube.Mount(s, m, j.Claims)
 	return pod

@@ -50,7 +50,7 @@ func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, 
 		if job.Image == "" {
 			parcel := Parcel{Executable: cfg.Executable, Base: cfg.BaseImage, Registry: cfg.Registry,
 				Insecure: cfg.RegistryInsecure.Enabled(), Report: report}
-			job.Group = Group
+			job.Group, job.Restricted = Group, cfg.BaseImage == ""
 			if job.Image, job.Arch, err = parcel.Ship(ctx, client); err != nil {
 				return err
 			}
