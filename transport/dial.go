@@ -58,7 +58,7 @@ func Over(ctx context.Context, nc net.Conn, cred *Credentials, opts Options) (*C
 	deadline := time.Now().Add(opts.HandshakeTimeout)
 	within, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	return join(within, tls.Client(nc, config), cred, opts, deadline, nil)
+	return join(within, tls.Client(&corked{Conn: nc}, config), cred, opts, deadline, nil)
 }
 
 func hungUp(err error) bool {
@@ -95,7 +95,7 @@ func dial(ctx context.Context, endpoint string, cred *Credentials) (net.Conn, er
 		if err != nil {
 			return nil, err
 		}
-		return tls.Client(detachableOf(nc), config), nil
+		return tls.Client(&corked{Conn: detachableOf(nc)}, config), nil
 	}
 	return nil, errors.New(`endpoint is neither "unix:path" nor "tls:host:port"`)
 }

@@ -69,7 +69,7 @@ func ListenTLS(address string, cred *Credentials, opts Options) (*Listener, erro
 	if err != nil {
 		return nil, err
 	}
-	wrap := func(nc net.Conn) net.Conn { return tls.Server(detachableOf(nc), config) }
+	wrap := func(nc net.Conn) net.Conn { return tls.Server(&corked{Conn: detachableOf(nc)}, config) }
 	return newListener(l, "tls:"+l.Addr().String(), wrap, cred, opts), nil
 }
 

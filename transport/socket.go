@@ -8,10 +8,13 @@ import (
 
 // plain is the socket below nc, which may speak TLS.
 func plain(nc net.Conn) net.Conn {
-	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		return over.NetConn()
+	for {
+		over, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nc
+		}
+		nc = over.NetConn()
 	}
-	return nc
 }
 
 // rawConn gives access to a plain socket's descriptor; nil for anything else.

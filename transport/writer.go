@@ -13,6 +13,7 @@ import (
 const (
 	inlineWrites = 4                     // system calls a caller makes before the writer goroutine takes over
 	burstWindow  = 20 * time.Microsecond // writes closer than that are a burst
+	maxBatch     = 128 << 10             // bytes that are written before anybody is told so
 )
 
 // writer moves the outbox into the socket. At most one goroutine writes at a
@@ -22,6 +23,7 @@ const (
 type writer struct {
 	nc   net.Conn
 	raw  syscall.RawConn // nil where a write cannot be tried without blocking
+	cork *corked         // where that is so; nil for none
 	fail func(error)     // ends the connection; called without the lock
 
 	try, wait func(fd uintptr) bool // push as RawConn.Write wants it, made once
@@ -61,7 +63,7 @@ func newWaiter() *waiter {
 }
 
 func newWriter(nc net.Conn, limit int64, fail func(error)) *writer {
-	w := &writer{nc: nc, raw: rawConn(nc), limit: limit, fail: fail}
+	w := &writer{nc: nc, raw: rawConn(nc), cork: corkOf(nc), limit: limit, fail: fail}
 	w.try = func(fd uintptr) bool { w.push(fd); return true }
 	w.wait = func(fd uintptr) bool { w.push(fd); return !w.stuck }
 	return w
@@ -222,7 +224,7 @@ func (w *writer) drain() {
 		if w.raw != nil {
 			err = w.raw.Write(w.wait)
 		} else {
-			err = w.writeOne()
+			err = w.writeMany()
 		}
 		w.mu.Lock()
 		if !w.goesOn(err) {
@@ -264,12 +266,31 @@ func (w *writer) push(fd uintptr) {
 	w.wrote(n, err)
 }
 
-// writeOne writes the next piece to a connection that is no plain socket.
-func (w *writer) writeOne() error {
-	if !w.take(1) {
+// writeMany writes the next pieces to a connection that is no plain socket, and
+// has them leave together where it can.
+func (w *writer) writeMany() (err error) {
+	limit := 1
+	if w.cork != nil {
+		limit = maxPieces
+	}
+	if !w.take(limit) {
 		return nil
 	}
-	n, err := w.nc.Write(w.iov[0])
+	if w.cork != nil {
+		w.cork.Cork()
+	}
+	n := 0
+	for i := 0; i < len(w.iov) && n < maxBatch && err == nil; i++ {
+		var m int
+		m, err = w.nc.Write(w.iov[i])
+		n += m
+	}
+	if w.cork != nil && err == nil {
+		err = w.cork.Flush()
+	}
+	if err != nil {
+		n = 0 // nobody knows how much of it
+	}
 	w.wrote(n, err)
 	return err
 }
