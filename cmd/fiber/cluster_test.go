@@ -184,6 +184,20 @@ func TestSignalsReachTheCluster(t *testing.T) {
 	}
 }
 
+func TestSomebodyElseDeletesTheProgram(t *testing.T) {
+	c := newOnCluster(t)
+	cmd, out, stderr := c.start("run", "-a", "--name", "mine", "main.go", "wait")
+	require.Eventually(t, func() bool {
+		log, _, _ := c.fiber("logs", "mine")
+		return strings.Contains(log, "out")
+	}, 4*time.Minute, 100*time.Millisecond)
+	c.kubectl("delete", "pod", "mine", "-n", c.namespace, "--wait=false")
+	_ = cmd.Wait() // the exit code says it
+	assert.Equal(t, 5, cmd.ProcessState.ExitCode(), "%s%s", out, stderr)
+	assert.Contains(t, stderr.String(), "mine: it was told to end, by a deletion of its pod")
+	c.empty()
+}
+
 func TestLookingAfterPrograms(t *testing.T) {
 	c := newOnCluster(t)
 	out, stderr, code := c.fiber("run", "--name", "mine", "main.go", "wait")

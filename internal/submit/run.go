@@ -342,6 +342,9 @@ func (f *follower) conclude(err error) (int, error) {
 		return 1, fmt.Errorf("the pod %s: %w", pod.Name, err)
 	}
 	code, words := exit(pod, s)
+	if words == "" && pod.DeletionTimestamp != nil && !f.stopped {
+		words = "it was told to end, by a deletion of its pod"
+	}
 	if words != "" {
 		f.Report.Say("%s: %s", pod.Name, words)
 	}
