@@ -214,7 +214,26 @@ func TestPodsThatNoNodeHasRoomFor(t *testing.T) {
 const (
 	havocTasks   = 2_000
 	havocWorkers = 4
+	havocMeals   = 5
 )
+
+// feast is a task that may be the last of its worker: it takes a meal, where
+// there is one left, that is more than the worker's memory.
+type feast struct {
+	Chore chore
+	Table *fiber.SimpleQueue[int]
+}
+
+var feasts = fiber.Register("feasts", func(ctx context.Context, f feast) (int, error) {
+	if f.Table != nil {
+		within, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		if mib, err := f.Table.Get(within); err == nil {
+			hog.Call(ctx, mib)
+		}
+	}
+	return chores.Call(ctx, f.Chore)
+})
 
 // havoc deletes and kills the pods of a pool, and cordons the nodes now and
 // then, until it is called off.
@@ -269,22 +288,33 @@ func killPod(name string) bool {
 
 var _ = mainProgram("havoc", func(ctx context.Context) error {
 	seed := chaosSeed()
-	pool, err := fiber.NewPool(havocWorkers, fiber.WithMaxAttempts(20))
+	pool, err := fiber.NewPool(havocWorkers, fiber.WithMaxAttempts(20), fiber.WithMeta(meta.Memory(150)))
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
+	table, err := fiber.NewSimpleQueue[int]()
+	if err != nil {
+		return err
+	}
+	if err := table.PutMany(ctx, slicesOf(2000, havocMeals)); err != nil {
+		return err
+	}
 	if err := pool.WaitUntilWorkersUp(ctx); err != nil {
 		return err
 	}
 	stop, deleted, killed := make(chan struct{}), 0, 0
 	var raging sync.WaitGroup
 	raging.Go(func() { deleted, killed = havoc(pool, seed, stop) })
-	ins := choresFrom(seed)[:havocTasks]
-	for i := range ins {
-		ins[i].Micros *= 20
+	ins := make([]feast, havocTasks)
+	for i, c := range choresFrom(seed)[:havocTasks] {
+		c.Micros *= 20
+		ins[i] = feast{Chore: c}
+		if i%100 == 50 {
+			ins[i].Table = table
+		}
 	}
-	outs, err := fiber.Map(ctx, pool, chores, ins)
+	outs, err := fiber.Map(ctx, pool, feasts, ins)
 	close(stop)
 	raging.Wait()
 	if err != nil {
@@ -317,6 +347,7 @@ func TestChaosOfPods(t *testing.T) {
 	x := clustered(t, "havoc", argKey+"="+seed)
 	require.Zero(t, x.wait(5*time.Minute), x.err.String())
 	require.Contains(t, x.out.String(), "held")
+	require.Contains(t, x.err.String(), "OOMKilled")
 	require.Empty(t, x.pods())
 	t.Log(x.out.String())
 }

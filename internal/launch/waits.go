@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -25,6 +26,7 @@ func (w *waits) fresh(reason string) bool {
 	if w.said == nil {
 		w.said = map[string]time.Time{}
 	}
+	maps.DeleteFunc(w.said, func(_ string, at time.Time) bool { return time.Since(at) >= waitsAgain })
 	w.said[reason] = time.Now()
 	return true
 }
