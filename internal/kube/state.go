@@ -101,8 +101,11 @@ func waiting(w *corev1.ContainerStateWaiting) State {
 		if has(w.Message, []string{"qps exceeded"}) { // the node pulls for many others first
 			s.Reason = "PullLimited"
 		}
-	case "CreateContainerConfigError": // the node may not have heard of everything yet
-		final = !has(w.Message, []string{"timed out", "failed to sync"})
+	case "CreateContainerConfigError":
+		if has(w.Message, []string{"timed out", "failed to sync"}) { // the node has not heard of everything yet
+			return State{}
+		}
+		final = true
 	case "CreateContainerError", "RunContainerError":
 		final = has(w.Message, hopelessStarts)
 	}

@@ -68,7 +68,7 @@ func TestWhatAPodsStatusMeans(t *testing.T) {
 		"pull, later":        {waiting("ErrImagePull", "pull QPS exceeded"), "waits: ErrImagePull: pull QPS exceeded"},
 		"bad name":           {waiting("InvalidImageName", "x"), "waits: InvalidImageName: x, never: InvalidImageName: x"},
 		"no secret":          {waiting("CreateContainerConfigError", `secret "x" not found`), `waits: CreateContainerConfigError: secret "x" not found, never: CreateContainerConfigError: secret "x" not found`},
-		"secret, may heal":   {waiting("CreateContainerConfigError", "failed to sync secret cache: timed out"), "waits: CreateContainerConfigError: failed to sync secret cache: timed out"},
+		"secret, may heal":   {waiting("CreateContainerConfigError", "failed to sync secret cache: timed out"), ""},
 		"no program":         {waiting("RunContainerError", `"/x": no such file`), `waits: RunContainerError: "/x": no such file, never: RunContainerError: "/x": no such file`},
 		"slow":               {waiting("CreateContainerError", "context deadline exceeded"), "waits: CreateContainerError: context deadline exceeded"},
 		"no program, ended":  {terminated(128, "StartError", "no such file"), "never: StartError: no such file, over, ended"},
