@@ -47,7 +47,7 @@ var kubernetesRows = []row{
 	{name: "kubernetes/20-up", unit: duration, pairs: 5, open: func(ctx context.Context, m *match) error {
 		return openPods(ctx, m, "up", many, atMost(1.5))
 	}},
-	{name: "kubernetes/pi", unit: duration, pairs: 7, open: openKubernetesPi},
+	{name: "kubernetes/pi", unit: duration, pairs: 31, open: openKubernetesPi},
 	{name: "kubernetes/requests", unit: requests, pairs: 1, open: openRequests},
 	{name: "kubernetes/idle", unit: mebibytes, pairs: 3, open: func(ctx context.Context, m *match) error {
 		return openIdle(ctx, m, allBackendsIdleLimit)
@@ -314,6 +314,9 @@ func (n *namespace) barePods(ctx context.Context, count int, ref string) (float6
 func openKubernetesPi(ctx context.Context, m *match) error {
 	space, err := ownNamespace(ctx)
 	if err != nil {
+		return err
+	}
+	if err := space.settle(ctx, many); err != nil { // those of the row before
 		return err
 	}
 	run, err := openElsewhere(m, "pi anywhere", append(space.onPods(), "FIBER_FORWARD_LOGS=off")...)
