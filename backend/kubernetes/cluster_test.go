@@ -8,14 +8,17 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -102,6 +105,30 @@ func TestNoRoom(t *testing.T) {
 
 	spec.Resources = meta.Resources{GPU: 3}
 	require.Contains(t, pending(t, launch(t, b, spec), 5*time.Second), "nvidia.com/gpu")
+}
+
+// A client of a cluster makes five requests a second, unless it is told
+// otherwise.
+func TestManyPodsAreNotHeldBack(t *testing.T) {
+	needCluster(t)
+	const many = 500
+	b := newBackend(t, options())
+	spec := job("exit 0")
+	spec.Resources = meta.Resources{CPU: 4000} // a small node holds no more than 110
+	var launches errgroup.Group
+	for range many {
+		launches.Go(func() error { _, err := b.Launch(soon(t), spec); return err })
+	}
+	require.NoError(t, launches.Wait())
+	pods, err := client.Pods(t.Context(), kube.Managed, false)
+	require.NoError(t, err)
+	var made []time.Time
+	for _, p := range pods.Items {
+		made = append(made, p.CreationTimestamp.Time)
+	}
+	slices.SortFunc(made, time.Time.Compare)
+	require.Len(t, made, many)
+	require.Less(t, made[many-1].Sub(made[0]), many/10*time.Second, "with five a second it takes twice as long")
 }
 
 func TestImagesThatCannotBePulled(t *testing.T) {

@@ -62,6 +62,7 @@ type cluster struct {
 	self     *corev1.Pod // the pod that this process is in, nil for none
 	template *corev1.Pod
 	claims   []kube.Claim
+	rooms    rooms
 }
 
 // New makes the backend.

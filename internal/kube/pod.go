@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/fiber-go/fiber/internal/config"
 )
 
 // The labels of what Fiber makes.
@@ -116,7 +118,7 @@ func Restrict(s *corev1.PodSpec, m *corev1.Container) {
 }
 
 // DefaultMount is where a claim is mounted.
-const DefaultMount = "/persistent"
+const DefaultMount = config.VolumePath
 
 // volumeName is how much of a claim's name, which may be longer, a volume's has.
 const volumeName = 50

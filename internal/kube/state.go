@@ -10,7 +10,7 @@ import (
 
 // State is how far the program of a pod has come, which the pod's status says in many places.
 type State struct {
-	Reason  string // why it waits, in the cluster's one word
+	Reason  string // why it waits, in one word, the cluster's as a rule
 	Waits   string // and in a few more; "" when there is nothing worth telling
 	Failed  string // why it will never start
 	Started bool
