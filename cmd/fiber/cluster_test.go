@@ -309,6 +309,8 @@ spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {reques
 		os.RemoveAll("/tmp/" + volume) // where the node is this machine
 	})
 	write(t, filepath.Join(c.dir, "in", "sub", "file"), strings.Repeat("x", 1<<20))
+	write(t, filepath.Join(c.dir, "in", "lines"), "a\nb\nc\n")
+	here := c.dir
 	_, stderr, code := c.fiber("cp", "in", "data:")
 	require.Zero(t, code, stderr)
 	c.empty()
@@ -317,6 +319,12 @@ spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {reques
 	b, err := os.ReadFile(filepath.Join(c.dir, "out", "file"))
 	require.NoError(t, err)
 	assert.Len(t, b, 1<<20)
+	// A program has the claim, and its processes have it from there: they read the files.
+	c.dir = "../.."
+	out, stderr, code := c.fiber("run", "-a", "-v", "data", "./examples/line_count", "-workers", "2", "/persistent/in/lines")
+	assert.Zero(t, code, stderr)
+	assert.Regexp(t, `^\s*3 /persistent/in/lines\n`, out)
+	c.dir = here
 	_, stderr, code = c.fiber("cp", "data:nope", "out")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, "the claim data has no nope")
