@@ -114,13 +114,14 @@ func TestManyPodsAreNotHeldBack(t *testing.T) {
 	const many = 500
 	b := newBackend(t, options())
 	spec := job("exit 0")
+	spec.Name = "Many"
 	spec.Resources = meta.Resources{CPU: 4000} // a small node holds no more than 110
 	var launches errgroup.Group
 	for range many {
 		launches.Go(func() error { _, err := b.Launch(soon(t), spec); return err })
 	}
 	require.NoError(t, launches.Wait())
-	pods, err := client.Pods(t.Context(), kube.Managed, false)
+	pods, err := client.Pods(t.Context(), kube.Managed+",fiber.name=Many", false)
 	require.NoError(t, err)
 	var made []time.Time
 	for _, p := range pods.Items {
