@@ -59,6 +59,9 @@ type Home struct {
 	node *launch.Node
 	self *Peer
 
+	dials    context.Context // to others' homes; ends with Close
+	endDials context.CancelFunc
+
 	lastUser atomic.Pointer[Peer] // whose message came last
 
 	opening sync.Mutex // held while the listener is opened
@@ -92,6 +95,7 @@ type entry struct {
 func New(node *launch.Node) *Home {
 	h := &Home{node: node, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]struct{}{}, watchers: map[Ref]func(byte, []byte, [][]byte){}}
+	h.dials, h.endDials = context.WithCancel(context.Background())
 	h.self = &Peer{Name: node.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
 	node.FoundAt(h.Endpoint)
 	return h
@@ -303,6 +307,7 @@ func (h *Home) Close() {
 		}
 	}
 	h.mu.Unlock()
+	h.endDials()
 	for _, e := range entries {
 		e.Drop()
 	}

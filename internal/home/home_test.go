@@ -3,6 +3,7 @@ package home_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/home/hometest"
 	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -343,4 +345,60 @@ func (l *locked) Left(p *home.Peer, died bool) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	l.object.Left(p, died)
+}
+
+// The end of a home does not wait for homes that do not answer.
+func TestCloseWhileDialling(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	h := hometest.NewRun(t).Home("Home")
+	h.Hold(home.Ref{Endpoint: "tls:" + silent.Addr().String(), Object: 1, Process: "Silent"})
+	conn, err := silent.Accept() // it is dialled
+	require.NoError(t, err)
+	defer conn.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		h.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(5 * time.Second): // the handshake has twice as much
+		require.Fail(t, "it still dials")
+	}
+}
+
+// A user that reads nothing, and has the last words of a home take all of their
+// time, does not keep it from leaving others' homes.
+func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, _, ref := at(t, run, true)
+	endpoint, err := h.Endpoint()
+	require.NoError(t, err)
+	conn, err := h.Dial(soon(t), endpoint)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.Send(soon(t), wire.MustPack(wire.KindVisit, wire.Visit{Name: "Deaf", PID: 1})...))
+	for id := range uint64(64) { // it asks for more than a socket holds, and reads nothing of it
+		m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo}
+		require.NoError(t, conn.Send(soon(t), m.Pack(wire.KindRequest, [][]byte{make([]byte, 1<<19)})...))
+	}
+	for range 16 {
+		_, _, other := at(t, run, true)
+		_, err := h.Call(soon(t), other, echo, nil, nil, nil)
+		require.NoError(t, err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		h.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "it has not left")
+	}
 }

@@ -81,9 +81,11 @@ func (r *remote) connected() *transport.Conn {
 func (r *remote) run() {
 	h := r.home
 	defer h.running.Done()
-	conn, err := h.Dial(context.Background(), r.endpoint)
+	conn, err := h.Dial(h.dials, r.endpoint)
 	if err == nil {
-		err = r.open(conn)
+		if err = r.open(conn); err != nil {
+			conn.Close()
+		}
 	}
 	if err != nil {
 		r.end(err, false)
@@ -102,7 +104,6 @@ func (r *remote) open(conn *transport.Conn) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		conn.Close()
 		return launch.ErrShutdown
 	}
 	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: h.node.Name, PID: os.Getpid()})...); err != nil {
@@ -231,11 +232,6 @@ func (r *remote) idle() bool {
 
 // close says what is left to say and ends the connection.
 func (r *remote) close(ctx context.Context) {
-	select {
-	case <-r.ready:
-	case <-ctx.Done(): // it sees itself that the home is closed
-		return
-	}
 	if conn := r.connected(); conn != nil {
 		conn.Flush(ctx)
 		conn.Close()

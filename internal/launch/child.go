@@ -372,6 +372,7 @@ func (c *Child) watch(release func()) {
 	}()
 	readErr := c.turn.Read()
 	c.conn.Close()
+	c.node.cutOff(c)
 	if errors.Is(readErr, transport.ErrSilent) {
 		c.Kill(fmt.Sprintf("nothing heard from it for %v (heartbeat_timeout)", c.node.Config.HeartbeatTimeout))
 	}

@@ -177,9 +177,6 @@ func (n *Node) remove(c *Child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.children, c)
-	n.places.mu.Lock()
-	delete(n.places.below, c.place)
-	n.places.mu.Unlock()
 }
 
 // Terminate gives up the starts under way and asks every child to end.

@@ -153,8 +153,9 @@ func (e *UnreachableError) ExitCode() int { return unreachableCode }
 const (
 	// dialTimeout bounds the search for the parent.
 	dialTimeout = 7 * time.Second
-	// answerTimeout bounds it for a parent that was found and has not answered:
-	// one of the two has no processor to itself.
+	// answerTimeout bounds it for a parent that was found and has not answered,
+	// and for any process that was asked along the tree: one of the two may have
+	// no processor to itself.
 	answerTimeout = time.Minute
 	// dialPause is between two tries: a network may be up a moment later than
 	// the process.

@@ -148,6 +148,24 @@ func (n *Node) next(to string) (post func(frames ...[]byte) error, here bool) {
 	return c.Post, false
 }
 
+// cutOff takes a child out of the tree of which nothing is heard any more. The
+// tunnels to it, and to who is below it, end: what went there last may be lost.
+func (n *Node) cutOff(c *Child) {
+	p := &n.places
+	p.mu.Lock()
+	delete(p.below, c.place)
+	var lost []*tunnel
+	for key, t := range p.tunnels {
+		if key.place == c.place || strings.HasPrefix(key.place, c.place+"/") {
+			lost = append(lost, t)
+		}
+	}
+	p.mu.Unlock()
+	for _, t := range lost {
+		t.end()
+	}
+}
+
 // pass brings a message of a tunnel to its place, or a step nearer. Who sends
 // something to where nobody is hears that the tunnel has ended.
 func (n *Node) pass(frames [][]byte) error {

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -74,6 +75,8 @@ func (n *Node) dialAlong(ctx context.Context, address, place string, opts transp
 	}
 	t := n.newTunnel(tunnelKey{place: place, mine: true})
 	t.tell(&wire.Tunnel{Step: wire.TunnelOpen, N: tunnelWindow, Target: address, Back: back})
+	late := time.NewTimer(answerTimeout) // somebody on the way may have died with the question
+	defer late.Stop()
 	select {
 	case conn := <-t.back:
 		t.end()
@@ -82,6 +85,9 @@ func (n *Node) dialAlong(ctx context.Context, address, place string, opts transp
 	case <-ctx.Done():
 		t.close()
 		return nil, ctx.Err()
+	case <-late.C:
+		t.close()
+		return nil, fmt.Errorf("the process was asked and gave no answer for %v", answerTimeout)
 	}
 	if t.over() {
 		select {

@@ -106,6 +106,13 @@ func connected(t *testing.T, parent, child transport.Options) (down, up *transpo
 // attach connects two nodes as parent and child.
 func attach(t *testing.T, parent, child *Node) {
 	t.Helper()
+	attachOnly(t, parent, child)
+	go child.Parent.Next(false)
+}
+
+// attachOnly does so with a child that reads nothing.
+func attachOnly(t *testing.T, parent, child *Node) {
+	t.Helper()
 	down, up := connected(t, parent.TransportOptions(false), child.TransportOptions(false))
 	c := &Child{node: parent, conn: down, place: child.Place}
 	c.turn = turn.New(c.readOne, c.conn)
@@ -114,9 +121,8 @@ func attach(t *testing.T, parent, child *Node) {
 	go func() {
 		for c.readOne() == nil {
 		}
-		parent.remove(c)
+		parent.cutOff(c)
 	}()
-	go child.Parent.Next(false)
 }
 
 // talk sends a message of the size there and back.
@@ -198,4 +204,31 @@ func TestAlongTheTreeToNobody(t *testing.T) {
 	_, err = m[1].Dial(ctx, m[3].endpoint)
 	require.ErrorContains(t, err, "not there any more")
 	require.NoError(t, ctx.Err())
+}
+
+// A process that dies with the question ends the wait for its answer.
+func TestAlongTheTreeToOneThatDies(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", nowhere, nowhere, nowhere})
+	heedless := &Node{Place: "/3"}
+	attachOnly(t, m[0].Node, heedless)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	m[0].noteFar("tls:" + nowhere + ":1")
+	dialled := make(chan error, 1)
+	for _, place := range []string{"/3", "/3/1"} { // itself, and one below it
+		go func() {
+			_, err := m[0].Dial(ctx, placed("tls:"+nowhere+":1", place))
+			dialled <- err
+		}()
+		frames, err := heedless.Parent.conn.Recv()
+		require.NoError(t, err)
+		require.Equal(t, wire.KindTunnel, wire.KindOf(frames))
+	}
+	heedless.Parent.conn.Close()
+	for range 2 {
+		require.ErrorContains(t, <-dialled, "not there any more")
+	}
+	require.NoError(t, ctx.Err())
+	require.Zero(t, m[0].underWay())
 }
