@@ -8,12 +8,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -207,6 +210,63 @@ func TestImageOfTheUsers(t *testing.T) {
 	}
 	name := otherImage(t)
 	require.ErrorContains(t, refused(t, newBackend(t, docker.Options{Image: name}), spec("exit 0")), "is for linux/s390x")
+}
+
+// The engine keeps the builds of a program that were used last, whether it had
+// them or was given them.
+func TestBuildsThatAreKept(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	body, err := os.ReadFile(static(t))
+	require.NoError(t, err)
+	dir, program := t.TempDir(), "kept"+strconv.Itoa(os.Getpid())
+	about := image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", "fiber-"+program))}
+	kept := func() map[string]bool {
+		all, err := engine.ImageList(soon(t), about)
+		require.NoError(t, err)
+		ids := map[string]bool{}
+		for _, one := range all {
+			ids[one.ID] = true
+		}
+		return ids
+	}
+	t.Cleanup(func() {
+		all, _ := engine.ImageList(context.Background(), about)
+		for _, one := range all {
+			engine.ImageRemove(context.Background(), one.ID, image.RemoveOptions{Force: true})
+		}
+	})
+	// use runs a build, and gives its image if the engine did not have it.
+	use := func(build int) (made string) {
+		file := filepath.Join(dir, strconv.Itoa(build), program)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, append(bytes.Clone(body), byte(build)), 0o700))
+		before := kept()
+		j := launched(t, newBackend(t, docker.Options{Executable: file}), spec("exit 0"))
+		require.Equal(t, backend.ExitStatus{}, ended(t, j))
+		after := kept()
+		require.NoError(t, j.Remove(soon(t)))
+		for id := range after {
+			if !before[id] {
+				made = id
+			}
+		}
+		return made
+	}
+	var ids []string
+	for build := range 4 {
+		ids = append(ids, use(build))
+	}
+	require.Len(t, kept(), 4)
+	require.Empty(t, use(0), "the engine has it")
+	for build := 4; build < 7; build++ {
+		ids = append(ids, use(build))
+		now := kept()
+		require.Len(t, now, 4)
+		require.True(t, now[ids[build]] && now[ids[build-1]], "it was used last")
+		require.False(t, now[ids[build-3]], "it was not used for longest")
+	}
+	require.True(t, kept()[ids[0]], "it was used since it was made")
 }
 
 // otherImage gives the engine an image for another CPU.

@@ -231,44 +231,52 @@ func (e *engine) made(ctx context.Context, executable, base string) (prepared, e
 	if err != nil {
 		return prepared{}, refusal{err}
 	}
-	if _, err := e.ImageInspect(ctx, img.Name()); err == nil {
-		return prepared{name: img.Name()}, nil
-	} else if !errdefs.IsNotFound(err) {
-		return prepared{}, err
+	err = e.touch(ctx, img.Name())
+	for tries := 0; errdefs.IsNotFound(err) && tries < 3; tries++ {
+		if err := e.load(ctx, img); err != nil {
+			return prepared{}, fmt.Errorf("giving the engine the image %s: %w", img.Name(), err)
+		}
+		if err = e.touch(ctx, img.Name()); err == nil {
+			e.forgetOld(ctx, img.Repository())
+		}
 	}
+	return prepared{name: img.Name()}, err
+}
+
+// touch has the engine note that an image is used, if it has it. What notes the
+// time is giving the image its name, and loading it does not.
+func (e *engine) touch(ctx context.Context, name string) error { return e.ImageTag(ctx, name, name) }
+
+func (e *engine) load(ctx context.Context, img *image.Image) error {
 	archive, into := io.Pipe()
 	go func() { into.CloseWithError(img.Save(ctx, into)) }()
 	defer archive.Close()
 	loaded, err := e.ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))
 	if err != nil {
-		return prepared{}, fmt.Errorf("giving the engine the image %s: %w", img.Name(), err)
+		return err
 	}
 	defer loaded.Body.Close()
-	if err := followed(loaded.Body, func() {}); err != nil {
-		return prepared{}, fmt.Errorf("giving the engine the image %s: %w", img.Name(), err)
-	}
-	e.forgetOld(ctx, img.Repository())
-	return prepared{name: img.Name()}, nil
+	return followed(loaded.Body, func() {})
 }
 
 // imagesKept is how many builds of a program the engine keeps, so that some
 // programs of one name can take turns.
 const imagesKept = 4
 
-// forgetOld removes the images of a program's older builds. What a container
-// uses stays.
+// forgetOld removes the images of those of a program's builds that were not used
+// for longest. What a container uses stays.
 func (e *engine) forgetOld(ctx context.Context, repository string) {
 	all, err := e.ImageList(ctx, dockerimage.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", repository), filters.Arg("label", image.Label))})
 	if err != nil || len(all) <= imagesKept {
 		return
 	}
-	tagged := map[string]time.Time{}
+	used := map[string]time.Time{}
 	for _, old := range all {
 		if details, err := e.ImageInspect(ctx, old.ID); err == nil {
-			tagged[old.ID] = details.Metadata.LastTagTime
+			used[old.ID] = details.Metadata.LastTagTime
 		}
 	}
-	slices.SortFunc(all, func(a, b dockerimage.Summary) int { return tagged[b.ID].Compare(tagged[a.ID]) })
+	slices.SortFunc(all, func(a, b dockerimage.Summary) int { return used[b.ID].Compare(used[a.ID]) })
 	for _, old := range all[imagesKept:] {
 		for _, tag := range old.RepoTags {
 			e.ImageRemove(ctx, tag, dockerimage.RemoveOptions{})
