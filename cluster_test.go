@@ -370,9 +370,8 @@ var _ = mainProgram("steady", func(ctx context.Context) error {
 	}
 	done := 0
 	_, err = fiber.Map(ctx, pool, nap, ins, fiber.ChunkSize(1), fiber.OnProgress(func(n, _ int) {
-		if n%50 == 0 && n > done {
-			done = n
-			fmt.Println("done", n)
+		for ; done+50 <= n; done += 50 {
+			fmt.Println("done", done+50)
 		}
 	}))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 var negate = fiber.Register("negate", func(ctx context.Context, x int) (int, error) { return -x, nil })
 
-// The function is called after each batch of results, never twice at a time,
-// and for the last time before Map returns.
+// The function is called as results come, never twice at a time, and for the
+// last time before Map returns.
 func ExampleOnProgress() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(2)

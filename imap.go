@@ -292,7 +292,14 @@ func (s *stream[In, Out]) next(ctx context.Context) (seg segment[Out], more bool
 		case failed != nil:
 			return seg, false, failed
 		case ended:
-			return seg, false, nil
+			told := make(chan struct{})
+			s.count.whenTold(func() { close(told) })
+			select {
+			case <-told:
+				return seg, false, nil
+			case <-ctx.Done():
+				return seg, false, ctx.Err()
+			}
 		}
 		select {
 		case <-s.arrived:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -97,8 +98,15 @@ func TestStuckTasksLeaveNoProcesses(t *testing.T) {
 // at full speed.
 func TestWorkersThatDieYoung(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, 1, fiber.WithInitializer(dieLater, time.Millisecond))
-	go pool.WaitUntilWorkersUp(within(t, time.Second))
+	pool := newPool(t, 1, fiber.WithInitializer(dieLater, 10*time.Millisecond))
+	wanted, enough := context.WithCancel(soon(t))
+	defer enough()
+	go func() { // one that dies before it was up is no loss, and three of them fail who waits
+		for wanted.Err() == nil {
+			pool.WaitUntilWorkersUp(wanted)
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
 	eventually(t, patience, func() bool { return pool.Stats().WorkersLost >= 4 }, "they are counted")
 	begun, before := time.Now(), pool.Stats().WorkersStarted
 	eventually(t, patience, func() bool { return time.Since(begun) > time.Second }, "a second")
@@ -130,28 +138,35 @@ func TestInputsAreTheCallersAgain(t *testing.T) {
 	}
 }
 
-// A panic in OnProgress that the caller of Apply recovers leaves a pool that
-// works. Which goroutine calls OnProgress is not fixed, so only one in the
-// caller's own may panic here.
-func TestOnProgressThatPanics(t *testing.T) {
+// Whatever an OnProgress does, the pool works on, and ends.
+func TestOnProgressThatBlocks(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, 1)
-	for i := range 200 {
-		_, err := fiber.Apply(soon(t), pool, square, i)
-		require.NoError(t, err)
-	}
-	mine := goroutine()
-	for range 50 {
-		func() {
-			defer func() { recover() }()
-			fiber.Apply(within(t, 5*time.Second), pool, square, 1, fiber.OnProgress(func(int, int) {
-				if goroutine() == mine {
-					panic("a user's mistake")
-				}
-			}))
-		}()
-	}
+	ctx, cancel := context.WithCancel(soon(t))
+	gate, inside := make(chan none), make(chan none, 10)
+	stuck := fiber.MapAsync(ctx, pool, square, numbers(10), fiber.OnProgress(func(int, int) {
+		inside <- none{}
+		<-gate
+	}))
+	<-inside
 	out, err := fiber.Apply(soon(t), pool, square, 3)
 	require.NoError(t, err)
 	require.Equal(t, 9, out)
+	cancel()
+	_, err = stuck.Get(soon(t))
+	require.ErrorIs(t, err, context.Canceled)
+
+	out, err = fiber.Apply(soon(t), pool, square, 4, fiber.OnProgress(func(int, int) { runtime.Goexit() }))
+	require.NoError(t, err)
+	require.Equal(t, 16, out)
+
+	again := make(chan int, 10) // it may use the pool
+	_, err = fiber.Map(soon(t), pool, square, numbers(10), fiber.OnProgress(func(done, _ int) {
+		out, _ := fiber.Apply(soon(t), pool, square, done)
+		again <- out
+	}))
+	require.NoError(t, err)
+	require.NotEmpty(t, again)
+	closeSoon(t, pool)
+	close(gate)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -283,10 +282,3 @@ func lines(t testing.TB, file string) []string {
 }
 
 func tempFile(t testing.TB) string { return filepath.Join(openDir(t), "file") }
-
-// goroutine names the calling goroutine.
-func goroutine() string {
-	stack := make([]byte, 64)
-	name, _, _ := strings.Cut(string(stack[:runtime.Stack(stack, false)]), " [")
-	return name
-}

@@ -54,10 +54,12 @@ func Timeout(d time.Duration) CallOption {
 	})
 }
 
-// OnProgress has fn called after each batch of results with the number of
-// tasks that have ended and that there are (-1 while an IMap's input goes on).
-// Calls come one after another, from other goroutines; fn should be quick,
-// since results wait for it, and must not use the pool.
+// OnProgress has fn called with the number of tasks that have ended and that
+// there are (-1 while an IMap's input goes on): after each batch of results, or,
+// when it takes longer than they do, with those that came meanwhile. Calls come
+// one after another, on a goroutine of their own: fn may take its time, and use
+// the pool. The results of all tasks, or the end of an IMap's loop, wait for its
+// last call; when the call fails or its context ends, one may still be under way.
 func OnProgress(fn func(done, total int)) CallOption {
 	return callOption(func(o *callOptions) error {
 		o.progress = fn
@@ -86,24 +88,6 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 
 func (o callOptions) engine(fn string, stop bool) scheduler.CallOptions {
 	return scheduler.CallOptions{Func: fn, Chunk: o.chunk, Timeout: o.timeout, StopOnError: stop}
-}
-
-// progress counts the tasks that have ended for an OnProgress.
-type progress struct {
-	fn    func(done, total int)
-	mu    sync.Mutex
-	done  int
-	total int
-}
-
-func (p *progress) add(n int) {
-	if p.fn == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done += n
-	p.fn(p.done, p.total)
 }
 
 // encodeInputs encodes inputs lo and on of a call.
@@ -174,8 +158,14 @@ func (a *apply[Out]) Finish(err error) {
 		a.resolve(zero, fromEngine(err))
 		return
 	}
-	a.resolve(a.out, fromEngine(a.failed))
+	if a.count.fn != nil {
+		a.count.whenTold(a.arrive)
+		return
+	}
+	a.arrive()
 }
+
+func (a *apply[Out]) arrive() { a.resolve(a.out, fromEngine(a.failed)) }
 
 func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, leads bool, opts []CallOption) (*apply[Out], *scheduler.Call, error) {
 	o, err := prepare(ctx, pool, fn, opts)
@@ -329,7 +319,7 @@ func (m *mapping[In, Out]) Finish(err error) {
 		m.resolve(nil, fromEngine(err))
 		return
 	}
-	m.resolve(m.outs, nil)
+	m.count.whenTold(func() { m.resolve(m.outs, nil) })
 }
 
 // Map runs a function on each of ins in the pool's workers and returns the
