@@ -64,6 +64,10 @@ func stopReading(nc net.Conn) {
 	_ = raw.Control(shutRead)
 }
 
+// goodbyeTime bounds how long a TLS connection says goodbye to a peer that reads
+// nothing: deadlines are not for sockets outside of the poller.
+const goodbyeTime = time.Second
+
 // closeSocket closes nc. A TLS connection says goodbye only when it is closed
 // with everything delivered: the peer can tell then, and a peer that is stuck
 // holds nobody up.
@@ -74,8 +78,11 @@ func closeSocket(nc net.Conn, goodbye bool) {
 	if raw := rawConn(plain(nc)); raw != nil {
 		_ = raw.Control(discard)
 	}
-	if !goodbye {
-		nc = plain(nc)
+	socket := plain(nc)
+	if goodbye && socket != nc {
+		enough := time.AfterFunc(goodbyeTime, func() { _ = socket.Close() })
+		_ = nc.Close()
+		enough.Stop()
 	}
-	_ = nc.Close()
+	_ = socket.Close()
 }

@@ -218,6 +218,8 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// A message that has begun to leave waits for its reader, whatever ctx says.
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := n.fits(hello); err != nil {
 		conn.Send(ctx, wire.MustPack(wire.KindRefuse, wire.Refuse{Reason: err.Error()})...)
 		conn.Close()
@@ -364,13 +366,28 @@ func (c *Child) failed(ctx context.Context, reason string, err error) error {
 
 // watch reads what the child says until it has ended.
 func (c *Child) watch(release func()) {
-	ended := make(chan struct{})
-	var status backend.ExitStatus
+	ended := make(chan backend.ExitStatus, 1)
 	go func() {
-		defer close(ended)
-		status, _ = c.job.Wait(context.Background())
+		status, _ := c.job.Wait(context.Background())
+		ended <- status
+		c.hangUp()
 	}()
-	readErr := c.turn.Read()
+	err := errors.New("a function of the program's has ended the goroutine that reads")
+	defer func() { c.conclude(err, ended, release) }()
+	err = c.turn.Read()
+}
+
+// hangUp ends the connection to a process that has ended, or was killed, if it
+// does not do so itself. A process elsewhere may live on when its engine, or this
+// process, has lost sight of it.
+func (c *Child) hangUp() {
+	if c.remote {
+		time.AfterFunc(engineGrace, func() { c.conn.Close() })
+	}
+}
+
+// conclude waits for the end of a process that says nothing more.
+func (c *Child) conclude(readErr error, ended <-chan backend.ExitStatus, release func()) {
 	c.conn.Close()
 	c.node.cutOff(c)
 	if errors.Is(readErr, transport.ErrSilent) {
@@ -379,12 +396,13 @@ func (c *Child) watch(release func()) {
 	exitGrace, killGrace := c.graces()
 	grace := time.NewTimer(exitGrace)
 	defer grace.Stop()
+	var status backend.ExitStatus
 	select {
-	case <-ended:
+	case status = <-ended:
 	case <-grace.C:
 		c.Kill("its connection ended but it did not")
 		select {
-		case <-ended:
+		case status = <-ended:
 		case <-time.After(killGrace):
 			status = backend.ExitStatus{Code: -1, Reason: "it did not end within " + killGrace.String() + " of being killed"}
 		}
@@ -524,21 +542,25 @@ func (c *Child) signalNow(sig backend.Signal) {
 
 // Kill ends the process at once; a reason goes into its exit status.
 func (c *Child) Kill(reason string) error {
-	c.noteKill(reason)
-	if c.remote { // an engine may ask it to end first, and take its time
-		c.conn.Post(wire.MustPack(wire.KindKill, nil)...)
-	}
+	c.condemn(reason)
 	return c.signal(backend.Kill)
 }
 
-func (c *Child) noteKill(reason string) {
+// condemn notes that the process is to be killed, and has it end itself where
+// an engine may ask it to end first, and take its time, or not answer.
+func (c *Child) condemn(reason string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.reason == "" && !c.killed {
 		c.reason = reason
 	}
+	first := !c.killed
 	c.killed = true
 	c.told = c.told || reason == ""
+	c.mu.Unlock()
+	if c.remote && first {
+		c.conn.Post(wire.MustPack(wire.KindKill, nil)...)
+		c.hangUp()
+	}
 }
 
 // Done is closed when the process has ended and all it said has been read.

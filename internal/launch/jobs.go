@@ -208,6 +208,8 @@ func (n *Node) serveJob(ctx context.Context, r jobRequest) (jobAnswer, error) {
 	case jobLaunch:
 		return n.launchLower(ctx, r)
 	case jobRead:
+		// Who asks may have gone while there is nothing to read.
+		defer context.AfterFunc(ctx, func() { n.jobs.closeReader(r.Reader) })()
 		return n.jobs.read(r)
 	case jobClose:
 		n.jobs.closeReader(r.Reader)

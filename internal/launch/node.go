@@ -188,7 +188,7 @@ func (n *Node) Terminate() {
 // Kill gives up the starts under way and ends every child at once.
 func (n *Node) Kill() {
 	n.stopStarts()
-	n.each(func(c *Child) { c.noteKill(""); c.signalNow(backend.Kill) })
+	n.each(func(c *Child) { c.condemn(""); c.signalNow(backend.Kill) })
 }
 
 // each does something to every child, side by side where it takes an engine's

@@ -23,6 +23,9 @@ import (
 
 func TestMain(m *testing.M) {
 	if Started() {
+		if os.Getenv(deafKey) != "" {
+			os.Exit(deaf())
+		}
 		os.Exit(child())
 	}
 	os.Exit(m.Run())
@@ -65,6 +68,8 @@ func child() int {
 		os.Exit(3)
 	case "exit":
 		return 7
+	case "done":
+		parent.Send(context.Background(), wire.MustPack(wire.KindDone, wire.Done{})...)
 	case "say":
 		fmt.Println("to stdout")
 		fmt.Fprintln(os.Stderr, "to stderr")
@@ -122,6 +127,7 @@ func nest(parent *Parent) error {
 type networked struct {
 	*local.Backend
 	host string
+	wrap func(backend.Job) backend.Job // nil: jobs are as they are
 
 	mu   sync.Mutex
 	jobs []backend.Job
@@ -137,7 +143,13 @@ func (b *networked) Launch(ctx context.Context, spec backend.JobSpec) (backend.J
 	if spec.Name == "refused" {
 		return nil, &backend.LaunchError{Backend: b.Name(), Job: spec.Name, Reason: "the engine's own words", Permanent: true}
 	}
+	if spec.Name == "deaf" {
+		spec.Env = append(spec.Env, deafKey+"=yes")
+	}
 	j, err := b.Backend.Launch(ctx, spec)
+	if err == nil && b.wrap != nil {
+		j = b.wrap(j)
+	}
 	if err == nil {
 		b.mu.Lock()
 		b.jobs = append(b.jobs, j)

@@ -83,10 +83,10 @@ func (n *Node) dialAlong(ctx context.Context, address, place string, opts transp
 		return conn, nil
 	case <-t.answered:
 	case <-ctx.Done():
-		t.close()
+		t.giveUp()
 		return nil, ctx.Err()
 	case <-late.C:
-		t.close()
+		t.giveUp()
 		return nil, fmt.Errorf("the process was asked and gave no answer for %v", answerTimeout)
 	}
 	if t.over() {
@@ -117,15 +117,26 @@ func (n *Node) CameBack(id uint64, conn *transport.Conn) {
 			t = mine
 		}
 	}
-	p.mu.Unlock()
-	if t == nil {
-		conn.Close() // it was given up
-		return
+	if t != nil {
+		select {
+		case t.back <- conn:
+			conn = nil
+		default:
+		}
 	}
+	p.mu.Unlock()
+	if conn != nil {
+		conn.Close() // it was given up, or has come twice
+	}
+}
+
+// giveUp ends a tunnel of mine that nobody waits for any more.
+func (t *tunnel) giveUp() {
+	t.close()
 	select {
-	case t.back <- conn:
-	default:
+	case conn := <-t.back: // none comes after the end
 		conn.Close()
+	default:
 	}
 }
 

@@ -1,0 +1,152 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// soon runs f, which is to return.
+func soon(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(60 * time.Second):
+		require.FailNow(t, what+" does not return")
+	}
+}
+
+// deafKey has a child say hello and read nothing.
+const deafKey = "LAUNCH_TEST_DEAF"
+
+func deaf() int {
+	boot, err := bootstrap()
+	if err != nil {
+		return 1
+	}
+	conn, err := connect(context.Background(), boot)
+	if err != nil {
+		return 1
+	}
+	conn.Send(context.Background(), wire.MustPack(wire.KindHello, newHello(*boot, os.Getpid()))...)
+	time.Sleep(time.Minute)
+	return 1
+}
+
+// A start ends with its context, although the process does not take all of the
+// work that was sent.
+func TestStartOfAProcessThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	n, _ := root(t, "127.0.0.1")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	soon(t, "Start", func() {
+		_, err := n.Start(ctx, Spec{Name: "deaf", Value: [][]byte{make([]byte, 32<<20)}})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// unruly is a job whose engine does not do what it is told.
+type unruly struct {
+	backend.Job
+	lost chan struct{} // closed when it takes the job for ended
+}
+
+func (j unruly) Wait(ctx context.Context) (backend.ExitStatus, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan backend.ExitStatus, 1)
+	go func() {
+		if status, err := j.Job.Wait(ctx); err == nil {
+			ended <- status
+		}
+	}()
+	select {
+	case status := <-ended:
+		return status, nil
+	case <-j.lost:
+		return backend.ExitStatus{Code: 137, Reason: "lost from sight"}, nil
+	case <-ctx.Done():
+		return backend.ExitStatus{}, ctx.Err()
+	}
+}
+
+func (unruly) Signal(context.Context, backend.Signal) error {
+	return errors.New("the engine does not answer")
+}
+
+// Where an engine does not answer, processes are ended all the same.
+func TestShutdownWithoutTheEngine(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	b.wrap = func(j backend.Job) backend.Job { return unruly{Job: j} }
+	c := started(t, n, "wait")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	soon(t, "Shutdown", func() { require.NoError(t, n.Shutdown(ctx)) })
+	require.Equal(t, 137, awaited(t, c).Code)
+}
+
+// A process that lives on when its engine has lost it from sight is let go of.
+func TestProcessThatIsLostFromSight(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	lost := make(chan struct{})
+	b.wrap = func(j backend.Job) backend.Job { return unruly{Job: j, lost: lost} }
+	c := started(t, n, "wait")
+	close(lost)
+	soon(t, "its end", func() { <-c.Done() })
+	require.Equal(t, "lost from sight", c.Exit().Reason)
+}
+
+// What handles a process's messages may end the goroutine that reads them.
+func TestHandlerThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	n, _ := root(t, "127.0.0.1")
+	c, err := n.Start(t.Context(), Spec{Name: "done", Handle: func(wire.Kind, [][]byte) { runtime.Goexit() }})
+	require.NoError(t, err)
+	soon(t, "its end", func() { <-c.Done() })
+	soon(t, "Shutdown", func() { require.NoError(t, n.Shutdown(t.Context())) })
+}
+
+// silentLogs have nothing to read until they are closed.
+type silentLogs struct {
+	*io.PipeReader
+	reads chan struct{}
+}
+
+func (l silentLogs) Read(p []byte) (int, error) {
+	close(l.reads)
+	return l.PipeReader.Read(p)
+}
+
+// Reading the output of a job ends with the process that wanted it.
+func TestReadingALogEndsWithWhoReadsIt(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	defer w.Close()
+	logs := silentLogs{r, make(chan struct{})}
+	n := &Node{Log: slog.New(slog.DiscardHandler)}
+	n.jobs.readers = map[uint64]*lowerLogs{1: {"job", logs}}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-logs.reads
+		cancel()
+	}()
+	soon(t, "the read", func() { n.serveJob(ctx, jobRequest{Do: jobRead, Reader: 1}) })
+}

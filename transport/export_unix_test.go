@@ -1,0 +1,19 @@
+//go:build unix
+
+package transport
+
+// Jam takes c's socket out of the poller, as a lingering reader does, and fills
+// it with what the peer cannot read.
+func Jam(c *Conn) {
+	s := plain(c.nc).(*detachable)
+	s.leave()
+	full := make([]byte, 64<<10)
+	raw := rawConn(s)
+	for stuck := false; !stuck; {
+		_ = raw.Write(func(fd uintptr) bool {
+			_, err := writeSome(fd, [][]byte{full})
+			stuck = err != nil
+			return true
+		})
+	}
+}
