@@ -239,6 +239,11 @@ func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
 	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten, Panic: flattenPanic})
 	stop.at(w.Abort)
 	if name := parent.Assign.Func; name != "" {
+		go func() {
+			if w.Wait() != nil {
+				os.Exit(1) // nobody waits for what it initialises
+			}
+		}()
 		if failure := call(ctx, name, parent.Value); failure != nil {
 			finish(parent, failure)
 			return 1

@@ -98,6 +98,33 @@ func TestContainersOfAKilledMaster(t *testing.T) {
 	eventually(t, containerPatience, func() bool { return len(x.containers()) == 0 }, "the engine has containers left")
 }
 
+// settleIn is an initializer that takes for ever.
+var settleIn = fiber.Register("settleIn", func(context.Context, none) (none, error) {
+	fmt.Println("settling in")
+	time.Sleep(time.Hour)
+	return none{}, nil
+})
+
+var _ = mainProgram("settlers", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(1, fiber.WithInitializer(settleIn, none{}))
+	if err != nil {
+		return err
+	}
+	defer pool.Terminate()
+	return pool.WaitUntilWorkersUp(ctx)
+})
+
+func TestContainersOfAKilledMasterThatInitialise(t *testing.T) {
+	t.Parallel()
+	x := contained(t, "settlers")
+	x.says("PoolWorker-1: settling in")
+	x.master(syscall.SIGKILL)
+	eventually(t, 15*time.Second, func() bool {
+		return !slices.ContainsFunc(x.containers(), func(c container.Summary) bool { return c.State == "running" })
+	}, "a worker lives on")
+	eventually(t, containerPatience, func() bool { return len(x.containers()) == 0 }, "the engine has containers left")
+}
+
 func TestContainersAfterASignal(t *testing.T) {
 	t.Parallel()
 	x := ships(t)
