@@ -237,6 +237,7 @@ func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []schedule
 	if value != nil {
 		seg.outs, seg.bad = decodeOutputs[Out](value, n)
 	}
+	s.count.add(n) // before the loop may end
 	s.mu.Lock()
 	for i := lo; i < lo+n; {
 		b := s.blocks[i/blockSize]
@@ -253,7 +254,6 @@ func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []schedule
 		s.order = append(s.order, lo)
 	}
 	s.mu.Unlock()
-	s.count.add(n)
 	poke(s.arrived)
 }
 
