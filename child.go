@@ -239,12 +239,17 @@ func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
 	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten, Panic: flattenPanic})
 	stop.at(w.Abort)
 	if name := parent.Assign.Func; name != "" {
+		initialized := make(chan struct{})
 		go func() {
-			if w.Wait() != nil {
-				os.Exit(1) // nobody waits for what it initialises
+			select {
+			case <-parent.Done():
+				os.Exit(1) // nobody waits for it any more
+			case <-initialized:
 			}
 		}()
-		if failure := call(ctx, name, parent.Value); failure != nil {
+		failure := call(ctx, name, parent.Value)
+		close(initialized)
+		if failure != nil {
 			finish(parent, failure)
 			return 1
 		}

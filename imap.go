@@ -296,10 +296,9 @@ func (s *stream[In, Out]) next(ctx context.Context) (seg segment[Out], more bool
 			s.count.whenTold(func() { close(told) })
 			select {
 			case <-told:
-				return seg, false, nil
-			case <-ctx.Done():
-				return seg, false, ctx.Err()
+			case <-ctx.Done(): // all results were there
 			}
+			return seg, false, nil
 		}
 		select {
 		case <-s.arrived:

@@ -59,7 +59,8 @@ func Timeout(d time.Duration) CallOption {
 // when it takes longer than they do, with those that came meanwhile. Calls come
 // one after another, on a goroutine of their own: fn may take its time, and use
 // the pool. The results of all tasks, or the end of an IMap's loop, wait for its
-// last call; when the call fails or its context ends, one may still be under way.
+// last call; when the call fails, its context ends or the loop is left, one may
+// still be under way. Pool.Close does not wait for it.
 func OnProgress(fn func(done, total int)) CallOption {
 	return callOption(func(o *callOptions) error {
 		o.progress = fn
@@ -187,7 +188,7 @@ func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out]
 		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
 	eo := o.engine(fn.Name(), false)
-	eo.Leads = leads
+	eo.Leads = leads && o.progress == nil // its result comes by another goroutine
 	call, err := pool.engine.Submit(a, 1, false, eo)
 	return a, call, err
 }

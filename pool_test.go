@@ -185,18 +185,16 @@ func TestNilIsAResult(t *testing.T) {
 func TestOnProgress(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, 3)
-	var last, calls atomic.Int64
+	var last atomic.Int64
 	outs, err := fiber.Map(soon(t), pool, square, numbers(5000), fiber.OnProgress(func(done, total int) {
 		if int64(done) <= last.Load() || total != 5000 {
 			t.Errorf("progress %d of %d after %d", done, total, last.Load())
 		}
 		last.Store(int64(done))
-		calls.Add(1)
 	}))
 	require.NoError(t, err)
 	require.Len(t, outs, 5000)
 	require.EqualValues(t, 5000, last.Load())
-	require.Greater(t, calls.Load(), int64(1))
 	var seen [][2]int
 	_, err = fiber.Apply(soon(t), pool, square, 3, fiber.OnProgress(func(done, total int) { seen = append(seen, [2]int{done, total}) }))
 	require.NoError(t, err)

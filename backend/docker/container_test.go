@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -217,12 +218,17 @@ func TestImageOfTheUsers(t *testing.T) {
 func TestBuildsThatAreKept(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
+	about, err := engine.Info(soon(t))
+	require.NoError(t, err)
+	if slices.Contains(about.DriverStatus, [2]string{"driver-type", "io.containerd.snapshotter.v1"}) {
+		t.Skip("containerd's image store does not note when an image was used")
+	}
 	body, err := os.ReadFile(static(t))
 	require.NoError(t, err)
 	dir, program := t.TempDir(), "kept"+strconv.Itoa(os.Getpid())
-	about := image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", "fiber-"+program))}
+	builds := image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", "fiber-"+program))}
 	kept := func() map[string]bool {
-		all, err := engine.ImageList(soon(t), about)
+		all, err := engine.ImageList(soon(t), builds)
 		require.NoError(t, err)
 		ids := map[string]bool{}
 		for _, one := range all {
@@ -231,7 +237,7 @@ func TestBuildsThatAreKept(t *testing.T) {
 		return ids
 	}
 	t.Cleanup(func() {
-		all, _ := engine.ImageList(context.Background(), about)
+		all, _ := engine.ImageList(context.Background(), builds)
 		for _, one := range all {
 			engine.ImageRemove(context.Background(), one.ID, image.RemoveOptions{Force: true})
 		}

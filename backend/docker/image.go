@@ -244,7 +244,8 @@ func (e *engine) made(ctx context.Context, executable, base string) (prepared, e
 }
 
 // touch has the engine note that an image is used, if it has it. What notes the
-// time is giving the image its name, and loading it does not.
+// time is giving the image its name; loading it does so only in containerd's
+// image store, which notes it once.
 func (e *engine) touch(ctx context.Context, name string) error { return e.ImageTag(ctx, name, name) }
 
 func (e *engine) load(ctx context.Context, img *image.Image) error {

@@ -88,6 +88,9 @@ func (r *remote) run() {
 		}
 	}
 	if err != nil {
+		if h.dials.Err() != nil {
+			err = launch.ErrShutdown
+		}
 		r.end(err, false)
 		close(r.ready)
 		return

@@ -194,7 +194,8 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 func (c *Child) introduce(ctx context.Context) (err error) {
 	stop := context.AfterFunc(ctx, c.way.close)
 	defer func() {
-		if !stop() && err == nil {
+		stop()
+		if err == nil && ctx.Err() != nil { // its connection may be closing
 			c.conn.Close()
 			err = ctx.Err()
 		}
@@ -372,22 +373,7 @@ func (c *Child) watch(release func()) {
 		ended <- status
 		c.hangUp()
 	}()
-	err := errors.New("a function of the program's has ended the goroutine that reads")
-	defer func() { c.conclude(err, ended, release) }()
-	err = c.turn.Read()
-}
-
-// hangUp ends the connection to a process that has ended, or was killed, if it
-// does not do so itself. A process elsewhere may live on when its engine, or this
-// process, has lost sight of it.
-func (c *Child) hangUp() {
-	if c.remote {
-		time.AfterFunc(engineGrace, func() { c.conn.Close() })
-	}
-}
-
-// conclude waits for the end of a process that says nothing more.
-func (c *Child) conclude(readErr error, ended <-chan backend.ExitStatus, release func()) {
+	readErr := c.turn.Read()
 	c.conn.Close()
 	c.node.cutOff(c)
 	if errors.Is(readErr, transport.ErrSilent) {
@@ -431,6 +417,15 @@ func (c *Child) conclude(readErr error, ended <-chan backend.ExitStatus, release
 	c.spec.Keep = nil
 	c.node.Log.Debug("fiber: ended", "process", c.spec.Name, "id", c.job.ID(), "how", c.exit.String())
 	close(c.done)
+}
+
+// hangUp ends the connection to a process that has ended, or was killed, if it
+// does not do so itself. A process elsewhere may live on when its engine, or this
+// process, has lost sight of it.
+func (c *Child) hangUp() {
+	if c.remote {
+		time.AfterFunc(engineGrace, func() { c.conn.Close() })
+	}
 }
 
 // StepAside lets a caller read the child's next messages; see turn.Turn.

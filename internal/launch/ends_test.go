@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
@@ -53,12 +52,20 @@ func deaf() int {
 func TestStartOfAProcessThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	n, _ := root(t, "127.0.0.1")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	soon(t, "Start", func() {
+	failed := make(chan error, 1)
+	go func() {
 		_, err := n.Start(ctx, Spec{Name: "deaf", Value: [][]byte{make([]byte, 32<<20)}})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		failed <- err
+	}()
+	waitFor(t, func() bool { // until it has reported
+		n.reach.mu.Lock()
+		defer n.reach.mu.Unlock()
+		return n.reach.listener != nil && len(n.reach.waiting) == 0
 	})
+	time.AfterFunc(500*time.Millisecond, cancel) // it is sent as much as it takes
+	soon(t, "Start", func() { require.ErrorIs(t, <-failed, context.Canceled) })
 }
 
 // unruly is a job whose engine does not do what it is told.
@@ -112,16 +119,6 @@ func TestProcessThatIsLostFromSight(t *testing.T) {
 	close(lost)
 	soon(t, "its end", func() { <-c.Done() })
 	require.Equal(t, "lost from sight", c.Exit().Reason)
-}
-
-// What handles a process's messages may end the goroutine that reads them.
-func TestHandlerThatEndsItsGoroutine(t *testing.T) {
-	t.Parallel()
-	n, _ := root(t, "127.0.0.1")
-	c, err := n.Start(t.Context(), Spec{Name: "done", Handle: func(wire.Kind, [][]byte) { runtime.Goexit() }})
-	require.NoError(t, err)
-	soon(t, "its end", func() { <-c.Done() })
-	soon(t, "Shutdown", func() { require.NoError(t, n.Shutdown(t.Context())) })
 }
 
 // silentLogs have nothing to read until they are closed.

@@ -68,8 +68,6 @@ func child() int {
 		os.Exit(3)
 	case "exit":
 		return 7
-	case "done":
-		parent.Send(context.Background(), wire.MustPack(wire.KindDone, wire.Done{})...)
 	case "say":
 		fmt.Println("to stdout")
 		fmt.Fprintln(os.Stderr, "to stderr")

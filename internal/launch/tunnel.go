@@ -90,12 +90,10 @@ func (n *Node) dialAlong(ctx context.Context, address, place string, opts transp
 		return nil, fmt.Errorf("the process was asked and gave no answer for %v", answerTimeout)
 	}
 	if t.over() {
-		select {
-		case conn := <-t.back:
+		if conn := t.cameBack(); conn != nil {
 			return conn, nil
-		default:
-			return nil, errors.New("the process is not there any more")
 		}
+		return nil, errors.New("the process is not there any more")
 	}
 	here, there := net.Pipe()
 	t.join(there)
@@ -133,11 +131,29 @@ func (n *Node) CameBack(id uint64, conn *transport.Conn) {
 // giveUp ends a tunnel of mine that nobody waits for any more.
 func (t *tunnel) giveUp() {
 	t.close()
-	select {
-	case conn := <-t.back: // none comes after the end
+	if conn := t.cameBack(); conn != nil {
 		conn.Close()
-	default:
 	}
+}
+
+// cameBack gives the connection that has come back before the tunnel's end, and
+// has none come any more.
+func (t *tunnel) cameBack() *transport.Conn {
+	t.forget()
+	select {
+	case conn := <-t.back:
+		return conn
+	default:
+		return nil
+	}
+}
+
+// forget has CameBack, and messages, find the tunnel no more.
+func (t *tunnel) forget() {
+	p := &t.node.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.tunnels, t.key)
 }
 
 // arrive takes a message of a tunnel that is for this process.
@@ -337,9 +353,7 @@ func (t *tunnel) end() bool {
 	t.answer()
 	nc := t.nc
 	t.mu.Unlock()
-	t.node.places.mu.Lock()
-	delete(t.node.places.tunnels, t.key)
-	t.node.places.mu.Unlock()
+	t.forget()
 	signal(t.wake)
 	signal(t.arrived)
 	if nc != nil {

@@ -188,14 +188,7 @@ func (c *Call) Lead(done <-chan struct{}) {
 	if w == nil {
 		return
 	}
-	returned := false
-	defer func() {
-		if !returned { // a function of the user's that was told of it panics
-			c.Cancel()
-		}
-	}()
 	w.proc.Lead(done)
-	returned = true
 	e := c.engine
 	e.mu.Lock()
 	more := len(w.grants) > 0

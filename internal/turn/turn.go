@@ -83,7 +83,7 @@ func (t *Turn) Lead(done func() bool) {
 	t.conn.Linger(true) // nobody else has anything to do with what comes
 	finished := false
 	defer func() {
-		// Also when a function of the user's that is told of a result panics.
+		// Also when what handles a message panics.
 		t.aside.Store(false)
 		t.conn.Linger(false)
 		t.state.Store(open)
