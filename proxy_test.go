@@ -428,7 +428,7 @@ func (before usage) returns(ctx context.Context) error {
 }
 
 var _ = mainProgram("managers come and go", func(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, paced(time.Minute))
 	defer cancel()
 	round := func(managers, proxies int) error {
 		var all sync.WaitGroup
@@ -478,7 +478,7 @@ var _ = mainProgram("managers come and go", func(ctx context.Context) error {
 })
 
 var _ = mainProgram("proxies come and go", func(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, paced(time.Minute))
 	defer cancel()
 	m, err := fiber.NewManager(ctx)
 	if err != nil {
@@ -559,7 +559,7 @@ func TestManagersAndProxiesLeaveNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := start(t, name)
-			require.Zero(t, x.wait(2*time.Minute))
+			require.Zero(t, x.wait(paced(2*time.Minute)))
 			require.Equal(t, "right\n", x.out.String())
 			x.nobodyLeft(5 * time.Second)
 		})
