@@ -159,7 +159,7 @@ func (a *apply[Out]) Finish(err error) {
 		a.resolve(zero, fromEngine(err))
 		return
 	}
-	if a.count.fn != nil {
+	if a.count.fn != nil { // the others save the memory for a function
 		a.count.whenTold(a.arrive)
 		return
 	}

@@ -347,6 +347,21 @@ func (l *locked) Left(p *home.Peer, died bool) {
 	l.object.Left(p, died)
 }
 
+// closes closes a home, in half of the time that a handshake has.
+func closes(t *testing.T, h *home.Home, otherwise string) {
+	t.Helper()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		h.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(5 * time.Second):
+		require.Fail(t, otherwise)
+	}
+}
+
 // The end of a home does not wait for homes that do not answer.
 func TestCloseWhileDialling(t *testing.T) {
 	t.Parallel()
@@ -358,16 +373,7 @@ func TestCloseWhileDialling(t *testing.T) {
 	conn, err := silent.Accept() // it is dialled
 	require.NoError(t, err)
 	defer conn.Close()
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		h.Close()
-	}()
-	select {
-	case <-closed:
-	case <-time.After(5 * time.Second): // the handshake has twice as much
-		require.Fail(t, "it still dials")
-	}
+	closes(t, h, "it still dials")
 }
 
 // A user that reads nothing, and has the last words of a home take all of their
@@ -391,14 +397,5 @@ func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 		_, err := h.Call(soon(t), other, echo, nil, nil, nil)
 		require.NoError(t, err)
 	}
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		h.Close()
-	}()
-	select {
-	case <-closed:
-	case <-time.After(10 * time.Second):
-		require.Fail(t, "it has not left")
-	}
+	closes(t, h, "it has not left")
 }
