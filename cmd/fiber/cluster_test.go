@@ -227,6 +227,10 @@ func TestLookingAfterPrograms(t *testing.T) {
 	out, _, code = c.fiber("logs", "-f", "over")
 	assert.Zero(t, code)
 	assertBoth(t, "out [exit] ", out)
+	// A command that its image does not have.
+	_, stderr, code = c.fiber("run", "-a", "--image", c.kubectl("get", "pod", "over", "-n", c.namespace, "-o", "jsonpath={.spec.containers[0].image}"), "nosuch")
+	assert.Equal(t, 127, code)
+	assert.Contains(t, stderr, `exec: "nosuch": executable file not found`)
 	out, _, _ = c.fiber("clean")
 	assert.Equal(t, "pod over\n", out)
 	c.empty()
