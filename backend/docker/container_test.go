@@ -111,6 +111,7 @@ func TestWhatTheEngineHasNot(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	b := newBackend(t, docker.Options{})
+	ended(t, launched(t, b, spec("exit 0"))) // from now on the engine has the image
 	for _, test := range []struct {
 		resources meta.Resources
 		says      string
@@ -215,8 +216,7 @@ func TestImageOfTheUsers(t *testing.T) {
 
 // The engine keeps the builds of a program that were used last, whether it had
 // them or was given them.
-func TestBuildsThatAreKept(t *testing.T) {
-	t.Parallel()
+func TestBuildsThatAreKept(t *testing.T) { // by itself: seven images keep the engine from everything else
 	needEngine(t)
 	about, err := engine.Info(soon(t))
 	require.NoError(t, err)
