@@ -7,7 +7,7 @@
 #              FIBER_TEST_KUBECONFIG names another one, with FIBER_TEST_HOST (where its pods reach this machine) and
 #              FIBER_TEST_REGISTRY (where they pull images from)
 # make race    the same under the race detector, without the longest (needs a C compiler)
-# make check   gofmt, go vet, staticcheck, and go vet for a system other than Linux
+# make check   gofmt, go vet, staticcheck, and go vet for the systems other than Linux
 # make fuzz    each fuzz target for FUZZTIME, 10s
 # make bench   Fiber beside bare sockets, goroutines and Python's multiprocessing
 # make bench-kubernetes  Fiber on the cluster of make test-kubernetes beside bare pods, and what having that backend costs
@@ -17,7 +17,7 @@ GO          ?= go
 FUZZTIME    ?= 10s
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race check format vet staticcheck darwin fuzz bench bench-kubernetes
+.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race check format vet staticcheck systems fuzz bench bench-kubernetes
 
 help:
 	@sed -n 's/^# \(make \|   \)/\1/p' Makefile
@@ -46,7 +46,7 @@ test-kubernetes:
 race:
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -short -timeout 20m $(TESTFLAGS) ./...
 
-check: format vet staticcheck darwin
+check: format vet staticcheck systems
 
 format:
 	@files=$$(gofmt -l .) || exit; test -z "$$files" || { echo "gofmt would change:"; echo "$$files"; exit 1; }
@@ -58,8 +58,8 @@ staticcheck:
 	$(GO) run $(STATICCHECK) ./...
 
 # Files for other systems are built as well.
-darwin:
-	GOOS=darwin $(GO) vet ./...
+systems:
+	@set -e; for os in darwin freebsd windows; do echo "GOOS=$$os $(GO) vet ./..."; GOOS=$$os $(GO) vet ./...; done
 
 # Without a bound, making one large input smaller may take all of the time.
 fuzz:

@@ -148,8 +148,10 @@ func (s *stopping) conclude() {
 // so that its exit status says what happened.
 func dieBySIGTERM() {
 	signal.Reset(syscall.SIGTERM)
-	syscall.Kill(os.Getpid(), syscall.SIGTERM)
-	select {}
+	if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(syscall.SIGTERM) == nil {
+		select {}
+	}
+	os.Exit(128 + int(syscall.SIGTERM))
 }
 
 // reportStatus tells the parent now and then how much memory is in use.

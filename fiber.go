@@ -190,7 +190,7 @@ func newBackend(cfg config.Config) (backend.Backend, error) {
 		cfg.Backend = "kubernetes"
 	}
 	if cfg.Backend == "" || cfg.Backend == "local" {
-		return local.New(), nil
+		return local.New(), local.Supported()
 	}
 	if make := backends[cfg.Backend]; make != nil {
 		return make(cfg)

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command bench measures Fiber against the floor under it (bare unix sockets, a bare re-exec of this same
 // executable, the same loop on goroutines) and against Python's multiprocessing, and prints which of the
 // project's bounds are reached. Fiber and the others take turns in one run, and the median of the ratios of

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package backendtest is what every backend has to pass. A package of a
 // backend calls Main in its TestMain and Run in a test:
 //

@@ -137,8 +137,7 @@ func (j *job) Signal(_ context.Context, sig backend.Signal) error {
 		return fmt.Errorf("fiber: signalling %s (process %s): %w", j.name, j.ID(), err)
 	}
 	if sig == backend.Terminate {
-		// A stopped process takes the signal only when it goes on.
-		j.process.Signal(syscall.SIGCONT)
+		resume(j.process) // a stopped one takes the signal only then
 	}
 	return nil
 }

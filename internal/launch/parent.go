@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	_ "github.com/fiber-go/fiber/internal/pid1" // before the program is initialised
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -52,7 +50,7 @@ func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 		return boot, true, fmt.Errorf("fiber: %s is set to something that no Fiber process set: %w; unset it", bootstrapKey, err)
 	}
 	if boot.Endpoint == "" {
-		unix.CloseOnExec(boot.FD)
+		keepInherited(boot.FD)
 	}
 	for key, value := range boot.Restore {
 		if value == "" {
@@ -226,7 +224,9 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 		switch kind {
 		case wire.KindAnswer:
 		case wire.KindKill:
-			unix.Kill(os.Getpid(), unix.SIGKILL)
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				self.Kill()
+			}
 			continue
 		case wire.KindBye:
 			close(p.bye)

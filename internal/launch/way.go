@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -125,27 +122,4 @@ func (w *way) close() {
 		return
 	}
 	w.ours.Close()
-}
-
-// socketPair makes a connected pair: this process's end, and the child's.
-func socketPair() (net.Conn, *os.File, error) {
-	syscall.ForkLock.RLock() // nobody is to fork in between
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err == nil {
-		unix.CloseOnExec(fds[0])
-		unix.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	mine := os.NewFile(uintptr(fds[0]), "fiber-child")
-	defer mine.Close()
-	theirs := os.NewFile(uintptr(fds[1]), "fiber-parent")
-	nc, err := net.FileConn(mine)
-	if err != nil {
-		theirs.Close()
-		return nil, nil, err
-	}
-	return nc, theirs, nil
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 // The job program is backendtest's jobs in a program that needs no libraries.
 package main
 

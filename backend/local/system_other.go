@@ -1,0 +1,24 @@
+//go:build !unix
+
+package local
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+)
+
+// Supported says why jobs can't be processes on this system: they inherit a
+// socket, end at a signal, and may not outlive their parent.
+func Supported() error {
+	return fmt.Errorf("fiber: the local backend does not work on %s: run the program on Linux (WSL 2 will do), "+
+		"or set FIBER_BACKEND to docker or kubernetes", runtime.GOOS)
+}
+
+func selfPath() string { return os.Args[0] }
+
+func start(string, []string, *os.ProcAttr) (*os.Process, error) { return nil, Supported() }
+
+func resume(*os.Process) {}
+
+func released() {}
