@@ -49,6 +49,7 @@ type Child struct {
 	turn     *turn.Turn
 	resident atomic.Int64
 	pending  atomic.Value // string: what the start waits for
+	gone     chan struct{}
 	done     chan struct{}
 
 	mu     sync.Mutex
@@ -98,23 +99,12 @@ func (c *Child) watch(release func()) {
 	readErr := c.turn.Read()
 	c.conn.Close()
 	c.node.cutOff(c)
-	if errors.Is(readErr, transport.ErrSilent) {
+	silent := errors.Is(readErr, transport.ErrSilent)
+	if silent {
 		c.Kill(fmt.Sprintf("nothing heard from it for %v (heartbeat_timeout)", c.node.Config.HeartbeatTimeout))
 	}
-	exitGrace, killGrace := c.graces()
-	grace := time.NewTimer(exitGrace)
-	defer grace.Stop()
-	var status backend.ExitStatus
-	select {
-	case status = <-ended:
-	case <-grace.C:
-		c.Kill("its connection ended but it did not")
-		select {
-		case status = <-ended:
-		case <-time.After(killGrace):
-			status = backend.ExitStatus{Code: -1, Reason: "it did not end within " + killGrace.String() + " of being killed"}
-		}
-	}
+	close(c.gone)
+	status := c.reap(ended, silent)
 	c.stopAsks()
 	c.asking.Wait()
 	release()
@@ -139,6 +129,26 @@ func (c *Child) watch(release func()) {
 	c.spec.Keep = nil
 	c.node.Log.Debug("fiber: ended", "process", c.spec.Name, "id", c.job.ID(), "how", c.exit.String())
 	close(c.done)
+}
+
+// reap waits until the job has ended, and kills it when it lives on for too long
+// after its connection; killed says that this has been done.
+func (c *Child) reap(ended <-chan backend.ExitStatus, killed bool) backend.ExitStatus {
+	exitGrace, killGrace := c.graces()
+	if !killed {
+		select {
+		case status := <-ended:
+			return status
+		case <-time.After(exitGrace):
+			c.Kill("its connection ended but it did not")
+		}
+	}
+	select {
+	case status := <-ended:
+		return status
+	case <-time.After(killGrace):
+		return backend.ExitStatus{Code: -1, Reason: "it did not end within " + killGrace.String() + " of being killed"}
+	}
 }
 
 // hangUp ends the connection to a process that has ended, or was killed, if it
@@ -279,6 +289,11 @@ func (c *Child) condemn(reason string) {
 		c.hangUp()
 	}
 }
+
+// Gone is closed when all that the process said has been read and nothing more
+// will come. How it ended is known when Done is closed, which may take an engine
+// a while longer.
+func (c *Child) Gone() <-chan struct{} { return c.gone }
 
 // Done is closed when the process has ended and all it said has been read.
 func (c *Child) Done() <-chan struct{} { return c.done }

@@ -54,7 +54,7 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		return nil, err
 	}
 	defer n.starting.Done()
-	c := &Child{node: n, spec: spec, place: n.placeOf(serial), done: make(chan struct{})}
+	c := &Child{node: n, spec: spec, place: n.placeOf(serial), gone: make(chan struct{}), done: make(chan struct{})}
 	c.asks, c.stopAsks = context.WithCancel(context.Background())
 	ctx, stop := n.whileStarting(ctx)
 	defer stop()

@@ -51,7 +51,8 @@ type Call struct {
 	id     uint64
 	opts   CallOptions
 	name   []byte
-	stats  *funcStats
+	stats  *funcStats // of the function, in all calls
+	own    funcStats  // in this call
 	source Source
 
 	total int    // inputs so far
@@ -90,7 +91,10 @@ type suspect struct {
 	span
 }
 
-// funcStats is what the engine has learnt about a function.
+// funcStats is what the engine has learnt about a function. What other calls
+// have shown decides what costs little when it is wrong: whether a start is
+// announced, and who runs it. How much a worker holds that it has not begun is
+// judged by the call's own tasks: the next input may take a thousand times longer.
 type funcStats struct {
 	seconds float64 // one task's running time, <0 before the first
 }
@@ -105,6 +109,15 @@ func (f *funcStats) learn(n int, took time.Duration) {
 		return
 	}
 	f.seconds = 0.6*f.seconds + 0.4*min(v, 3.5*f.seconds)
+}
+
+// seconds estimates one task's running time by what this call has shown, or
+// else by what others have; it is negative when nothing is known.
+func (c *Call) seconds() float64 {
+	if c.own.seconds >= 0 {
+		return c.own.seconds
+	}
+	return c.stats.seconds
 }
 
 // waiting is how many tasks could be granted now.

@@ -24,10 +24,13 @@ func (e *Engine) dispatch() []*grant {
 			e.reserve()
 			break
 		}
-		s := e.suspects[0]
-		e.suspects = e.suspects[1:]
+		s := &e.suspects[0]
+		n := min(e.piece(s), e.remaining(w))
 		w.reserved = false
-		grants = append(grants, e.grant(w, s.call, s.span, true))
+		grants = append(grants, e.grant(w, s.call, span{s.lo, s.lo + n}, true))
+		if s.lo += n; s.len() == 0 {
+			e.suspects = e.suspects[1:]
+		}
 		if len(e.suspects) == 0 {
 			e.unreserve()
 		}
@@ -53,10 +56,11 @@ func (e *Engine) dispatch() []*grant {
 // pick chooses a worker for a call's next tasks: an idle one, one with a free
 // slot, or, for tasks known to be short, one that is busy with short ones. Very
 // short tasks stay with the busy ones as long as there is not enough work for
-// more.
+// more. A call of several tasks has to show first that its own are short.
 func (e *Engine) pick(c *Call) *worker {
-	seconds := c.stats.seconds
-	short := seconds >= 0 && seconds <= pipelineTask && e.opts.MaxAttempts > 1
+	seconds := c.seconds()
+	short := seconds >= 0 && seconds <= pipelineTask && e.opts.MaxAttempts > 1 &&
+		(c.own.seconds >= 0 || c.total == 1 && !c.open)
 	if w := e.lists[room].first; w != nil && short && seconds < wakeSeconds &&
 		e.load+seconds*float64(c.waiting()) < spreadSeconds*float64(e.up-e.count[idle]) {
 		return w
@@ -84,7 +88,7 @@ func (e *Engine) remaining(w *worker) int {
 func (e *Engine) size(c *Call, most int) int {
 	unit := max(1, c.opts.Chunk)
 	n := unit
-	if seconds := c.stats.seconds; seconds >= 0 {
+	if seconds := c.own.seconds; seconds >= 0 {
 		if c.opts.Chunk > 0 {
 			n = unit * min(max(1, int(chunkSeconds/(seconds*float64(unit)))), max(1, chunkTasks/unit))
 		} else {
@@ -105,10 +109,21 @@ func (e *Engine) size(c *Call, most int) int {
 	return max(1, min(n, most))
 }
 
+// piece is how many tasks of a suspect run together: one, unless they are so
+// short that several take no longer than a round trip, and never so many that
+// a worker would be left out.
+func (e *Engine) piece(s *suspect) int {
+	seconds := s.call.own.seconds
+	if seconds < 0 {
+		return 1
+	}
+	return max(1, min(int(grantSeconds/seconds), s.len()/(2*e.slots())))
+}
+
 // grant enters tasks of a call in a worker's row of the pending table.
 func (e *Engine) grant(w *worker, c *Call, s span, solo bool) *grant {
 	e.lastID++
-	seconds := c.stats.seconds
+	seconds := c.seconds()
 	g := &grant{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, solo: solo, cost: max(0, seconds),
 		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds}
 	g.at = time.Now()
@@ -237,13 +252,16 @@ func (e *Engine) unsendable(g *grant, cause error) {
 // reserve keeps workers free for suspects, which run on workers that hold
 // nothing else.
 func (e *Engine) reserve() {
-	kept := 0
+	kept, wanted := 0, 0
 	for w := range e.workers {
 		if w.reserved || w.alone {
 			kept++
 		}
 	}
-	for kept < len(e.suspects) {
+	for _, s := range e.suspects {
+		wanted += s.len()
+	}
+	for kept < wanted {
 		var best *worker
 		for w := range e.workers {
 			if w.state == ready && !w.reserved && !w.alone && w.abandoned == 0 && (best == nil || w.held < best.held) {

@@ -140,7 +140,7 @@ func New(opts Options) *Engine {
 // block. The error is ErrClosed.
 func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (*Call, error) {
 	c := &Call{engine: e, opts: opts, name: []byte(opts.Func), source: source, total: total, open: open,
-		limit: math.MaxInt, unresolved: total}
+		own: funcStats{seconds: -1}, limit: math.MaxInt, unresolved: total}
 	e.mu.Lock()
 	if e.closing {
 		e.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +20,15 @@ type worker struct {
 	name   string
 	handle func(wire.Kind, [][]byte)
 	posted chan [][]byte
+	gone   chan struct{}
 	done   chan struct{}
+	once   sync.Once
+}
+
+// end has the worker's process end, and be known to have done so.
+func (p *worker) end() {
+	p.once.Do(func() { close(p.gone) })
+	close(p.done)
 }
 
 func (p *worker) Name() string                { return p.name }
@@ -28,9 +37,10 @@ func (p *worker) StepAside()                  {}
 func (p *worker) Attend()                     {}
 func (p *worker) Lead(<-chan struct{})        {}
 func (p *worker) Ending() string              { return "" }
-func (p *worker) Stop()                       { close(p.done) }
-func (p *worker) Terminate() error            { close(p.done); return nil }
+func (p *worker) Stop()                       { p.end() }
+func (p *worker) Terminate() error            { p.end(); return nil }
 func (p *worker) Kill(string) error           { return nil }
+func (p *worker) Gone() <-chan struct{}       { return p.gone }
 func (p *worker) Done() <-chan struct{}       { return p.done }
 
 // grant waits for the next tasks that it is given.
@@ -80,12 +90,12 @@ func (s *source) Deliver(lo, n int, _ [][]byte, _ []scheduler.Failure) {
 
 func (s *source) Finish(err error) { s.finished <- err }
 
-func engine(t *testing.T) (*scheduler.Engine, chan *worker) {
-	started := make(chan *worker, 10)
-	e := scheduler.New(scheduler.Options{Name: "w", Workers: 1, Concurrency: 1, MaxAttempts: 3,
+func engine(t *testing.T, workers int) (*scheduler.Engine, chan *worker) {
+	started := make(chan *worker, 100)
+	e := scheduler.New(scheduler.Options{Name: "w", Workers: workers, Concurrency: 1, MaxAttempts: 3,
 		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
 		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (scheduler.Process, error) {
-			p := &worker{name, handle, make(chan [][]byte, 1000), make(chan struct{})}
+			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
 			started <- p
 			return p, nil
 		}})
@@ -97,7 +107,7 @@ func engine(t *testing.T) (*scheduler.Engine, chan *worker) {
 // that task.
 func TestStuckOvertakesReturned(t *testing.T) {
 	t.Parallel()
-	e, started := engine(t)
+	e, started := engine(t, 1)
 	s := newSource()
 	_, err := e.Submit(s, 5, false, scheduler.CallOptions{Func: "f", Chunk: 5, Timeout: time.Second})
 	require.NoError(t, err)
@@ -127,7 +137,7 @@ func TestStuckOvertakesReturned(t *testing.T) {
 // worker is then free for the next call.
 func TestInputOfACancelledCallFails(t *testing.T) {
 	t.Parallel()
-	e, started := engine(t)
+	e, started := engine(t, 1)
 	encoding, goOn := make(chan struct{}), make(chan struct{})
 	s := newSource()
 	s.encode = func(int, int) ([][]byte, error) {

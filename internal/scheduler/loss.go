@@ -14,9 +14,6 @@ const youngAge = time.Second
 // while one task ran alone counts as an attempt of that task. When we ended
 // the worker ourselves, nobody is suspected.
 func (e *Engine) lost(w *worker) {
-	if how := w.proc.Ending(); how != "" {
-		e.opts.Log.Warn("fiber: a worker was lost", "worker", w.name, "how", how)
-	}
 	e.mu.Lock()
 	wasReady := w.state >= ready
 	e.leave(w)
@@ -99,6 +96,12 @@ func (e *Engine) lost(w *worker) {
 	e.broadcast()
 	e.mu.Unlock()
 	e.send(grants)
+	// What it held runs elsewhere by now. An engine may take its time to say how
+	// the process ended, and what fails for it waits for that.
+	<-w.proc.Done()
+	if how := w.proc.Ending(); how != "" {
+		e.opts.Log.Warn("fiber: a worker was lost", "worker", w.name, "how", how)
+	}
 	for _, l := range losses {
 		l.tell()
 		err := e.opts.Lost(w.proc, l.call.opts.Func, l.n, e.opts.MaxAttempts)

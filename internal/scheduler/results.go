@@ -58,6 +58,7 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	}
 	if r.Count > 0 {
 		c.stats.learn(r.Count, time.Duration(r.Nanos))
+		c.own.learn(r.Count, time.Duration(r.Nanos))
 		c.perResult = average(c.perResult, frames[1:], r.Count)
 		w.done += r.Count
 		e.young = 0
@@ -258,8 +259,9 @@ func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
 		if g := w.grants[0]; !g.dead {
 			// The task that it runs has been running for as long, however
 			// short it was thought to be.
-			stats := g.call.stats
-			stats.seconds = max(stats.seconds, min(now.Sub(g.heard).Seconds(), 2*announceSeconds))
+			for _, stats := range []*funcStats{g.call.stats, &g.call.own} {
+				stats.seconds = max(stats.seconds, min(now.Sub(g.heard).Seconds(), 2*announceSeconds))
+			}
 		}
 		w.recalling, w.late = true, true
 		e.reclass(w)

@@ -126,8 +126,9 @@ func (e *Engine) run(ctx context.Context, w *worker) {
 	} else if draining {
 		proc.Stop()
 	}
-	<-proc.Done()
+	<-proc.Gone()
 	if w.failure != nil {
+		<-proc.Done()
 		e.startFailed(w, w.failure)
 		return
 	}
@@ -135,6 +136,7 @@ func (e *Engine) run(ctx context.Context, w *worker) {
 	never := w.state == starting && !w.ours
 	e.mu.Unlock()
 	if never {
+		<-proc.Done()
 		e.startFailed(w, e.opts.Lost(proc, "", 0, 0))
 		return
 	}

@@ -19,7 +19,9 @@ type Process interface {
 	Stop()
 	Terminate() error
 	Kill(reason string) error
-	// Done is closed when it has ended and all its messages were handled.
+	// Gone is closed when all its messages were handled and no more will come.
+	Gone() <-chan struct{}
+	// Done is closed when it is known, besides, how it ended.
 	Done() <-chan struct{}
 	// Ending says how it ended, or nothing when it was told to end.
 	Ending() string
