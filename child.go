@@ -62,7 +62,7 @@ func runChild() int {
 	enter(node)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stop := &stopping{node: node, cancel: cancel}
+	stop := &stopping{node: node, parent: parent, cancel: cancel}
 	go stop.obey()
 	go reportStatus(parent)
 	code := 1
@@ -89,16 +89,19 @@ func runChild() int {
 // stopping is how this process ends at a SIGTERM.
 type stopping struct {
 	node   *launch.Node
+	parent *launch.Parent
 	cancel func()
 
 	mu     sync.Mutex
 	told   bool
-	before func() // called at a SIGTERM
+	leave  func() // called at a SIGTERM that is not the parent's
+	before func() // called before contexts end
 }
 
 // obey waits for a SIGTERM: the function's context ends, and when it has not
-// heeded that for half of the grace, so does the process. The terminal's
-// Ctrl-C is the root's to handle.
+// heeded that for half of the grace, so does the process. If the parent did not
+// send it, a worker has a quarter of the grace before that to finish what it
+// runs. The terminal's Ctrl-C is the root's to handle.
 func (s *stopping) obey() {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -108,8 +111,19 @@ func (s *stopping) obey() {
 		}
 		s.mu.Lock()
 		s.told = true
-		before := s.before
+		leave, before := s.leave, s.before
 		s.mu.Unlock()
+		if leave != nil {
+			select {
+			case <-s.parent.Terminated():
+			default:
+				leave()
+				select {
+				case <-s.parent.Terminated():
+				case <-time.After(s.node.Config.ShutdownGrace / 4):
+				}
+			}
+		}
 		if before != nil {
 			before()
 		}
@@ -120,11 +134,11 @@ func (s *stopping) obey() {
 	}
 }
 
-// at sets what is called at a SIGTERM.
-func (s *stopping) at(before func()) {
+// at sets what is called at a SIGTERM; leave may be nil.
+func (s *stopping) at(leave, before func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.before = before
+	s.leave, s.before = leave, before
 	if s.told {
 		before()
 	}
@@ -239,7 +253,7 @@ func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error
 // initializer runs, too, which may have things to ask of the parent.
 func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
 	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten, Panic: flattenPanic})
-	stop.at(w.Abort)
+	stop.at(w.Leave, w.Abort)
 	if name := parent.Assign.Func; name != "" {
 		initialized := make(chan struct{})
 		go func() {

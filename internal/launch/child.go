@@ -241,6 +241,7 @@ func (c *Child) tell() {
 // Terminate asks the process to end. It does not wait.
 func (c *Child) Terminate() error {
 	c.tell()
+	c.conn.Post(wire.MustPack(wire.KindTerminate, nil)...)
 	return c.signal(backend.Terminate)
 }
 

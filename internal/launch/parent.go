@@ -24,7 +24,9 @@ type Parent struct {
 	conn    *transport.Conn
 	dialled bool          // and not inherited
 	bye     chan struct{} // closed when the parent has read all until the goodbye
-	node    *Node         // this process's
+	end     chan struct{} // closed when the parent has told this process to end
+	ended   sync.Once
+	node    *Node // this process's
 
 	mu      sync.Mutex
 	asked   uint64
@@ -110,7 +112,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
-	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), answers: map[uint64]chan answer{}, late: map[uint64]struct{}{}}
+	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), end: make(chan struct{}), answers: map[uint64]chan answer{}, late: map[uint64]struct{}{}}
 	switch kind := wire.KindOf(frames); kind {
 	case wire.KindAssign:
 		if err := wire.Unpack(frames, &p.Assign); err != nil {
@@ -228,6 +230,9 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 				self.Kill()
 			}
 			continue
+		case wire.KindTerminate:
+			p.ended.Do(func() { close(p.end) })
+			continue
 		case wire.KindBye:
 			close(p.bye)
 			continue
@@ -274,6 +279,10 @@ func (p *Parent) Goodbye(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
+
+// Terminated is closed when the parent has told this process to end. A SIGTERM
+// that comes without that is somebody else's, who ends the machine, say.
+func (p *Parent) Terminated() <-chan struct{} { return p.end }
 
 // Done is closed when the connection to the parent has ended.
 func (p *Parent) Done() <-chan struct{} { return p.conn.Done() }

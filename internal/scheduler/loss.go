@@ -12,12 +12,12 @@ const youngAge = time.Second
 // goes back. What it may have started are suspects: each runs again on a
 // worker that holds nothing else and announces every start, and only a loss
 // while one task ran alone counts as an attempt of that task. When we ended
-// the worker ourselves, nobody is suspected.
+// the worker ourselves, or its machine did, nobody is suspected.
 func (e *Engine) lost(w *worker) {
 	e.mu.Lock()
 	wasReady := w.state >= ready
 	e.leave(w)
-	if !w.ours && wasReady {
+	if !w.ours && !w.leaving && wasReady {
 		e.stats.WorkersLost++
 		if w.done == 0 && time.Since(w.since) < youngAge {
 			e.young++
@@ -49,7 +49,7 @@ func (e *Engine) lost(w *worker) {
 		e.stats.TasksRetried += left.len()
 		started := g.run >= left.lo && g.run < left.hi
 		switch exact := g.tell || started && left.len() == 1; {
-		case w.ours && e.opts.MaxAttempts > 1, exact && !started && !g.solo:
+		case (w.ours || w.leaving) && e.opts.MaxAttempts > 1, exact && !started && !g.solo:
 			g.call.giveBack(left)
 		case exact && !started: // a suspect that is not cleared yet
 			suspects = append(suspects, suspect{g.call, left})
@@ -99,7 +99,9 @@ func (e *Engine) lost(w *worker) {
 	// What it held runs elsewhere by now. An engine may take its time to say how
 	// the process ended, and what fails for it waits for that.
 	<-w.proc.Done()
-	if how := w.proc.Ending(); how != "" {
+	if how := w.proc.Ending(); w.leaving {
+		e.opts.Log.Info("fiber: a worker was told to end where it runs; its tasks run elsewhere", "worker", w.name)
+	} else if how != "" {
 		e.opts.Log.Warn("fiber: a worker was lost", "worker", w.name, "how", how)
 	}
 	for _, l := range losses {

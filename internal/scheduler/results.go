@@ -214,6 +214,9 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 			w.remove(g)
 		}
 	}
+	if w.leaving = w.leaving || r.Leaving; r.Leaving {
+		e.drain(w)
+	}
 	e.freed(w)
 	grants := e.dispatch()
 	e.mu.Unlock()

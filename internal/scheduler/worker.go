@@ -72,6 +72,7 @@ type worker struct {
 	recalling bool     // has been asked to give back what it has not started
 	late      bool     // has not been heard of since it was recalled from
 	ours      bool     // we end it
+	leaving   bool     // it ends because somebody else has told it to
 
 	since   time.Time // of the start, then of the last change to idle
 	class   class

@@ -124,9 +124,12 @@ func (r *Results) Unpack(frames [][]byte) error {
 	return nil
 }
 
-// Returned is what a worker gives back after a recall: of each grant the
-// tasks From and behind, counted from the grant's first.
-type Returned struct{ Grants []Remainder }
+// Returned is what a worker gives back, when it is asked to or leaves: of each
+// grant the tasks From and behind, counted from the grant's first.
+type Returned struct {
+	Grants  []Remainder
+	Leaving bool // it takes no more, and ends when what runs has finished
+}
 
 // Remainder is the part of one grant that is given back.
 type Remainder struct {

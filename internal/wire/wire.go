@@ -16,7 +16,7 @@ import (
 )
 
 // Version is the protocol's; two processes talk only when theirs are equal.
-const Version = 1
+const Version = 2
 
 // Kind says what a message is; it is the first byte of its first frame.
 type Kind byte
@@ -54,6 +54,7 @@ const (
 	KindMessage                    // rank, to a neighbour: a value
 	KindCollective                 // rank, to its right neighbour: what begins
 	KindKill                       // parent: end at once
+	KindTerminate                  // parent: end, and what you run is not wanted any more
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
@@ -62,7 +63,8 @@ var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "a
 	KindCancel: "cancel", KindVisit: "visit", KindRequest: "request", KindReply: "reply", KindGiveUp: "give up",
 	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindTunnel: "tunnel", KindBack: "back",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
-	KindCollective: "collective", KindKill: "kill"}
+	KindCollective: "collective", KindKill: "kill",
+	KindTerminate: "terminate"}
 
 func (k Kind) String() string {
 	if int(k) < len(names) && names[k] != "" {

@@ -54,6 +54,7 @@ type Worker struct {
 	queue    []*grant // not started
 	running  map[*grant]struct{}
 	stopping bool
+	leaving  bool // it takes no more grants
 	flusher  *time.Timer
 	flushing bool  // the flusher is set
 	failure  error // of the link
@@ -227,6 +228,10 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*grant, error) {
 		g.state.Store(uint64(g.Count) << 32)
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if w.leaving {
+			g.cancel()
+			return nil, w.link.Post(wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: g.ID}}})...)
+		}
 		if len(w.running) >= w.opts.Concurrency {
 			w.queue = append(w.queue, g)
 			return nil, nil
@@ -234,7 +239,7 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*grant, error) {
 		w.start(g)
 		return g, nil
 	case wire.KindRecall:
-		w.giveBack()
+		w.giveBack(false)
 	case wire.KindCancel:
 		var c wire.Cancel
 		if err := wire.Unpack(frames, &c); err != nil {
@@ -274,6 +279,10 @@ func (w *Worker) Abort() {
 	w.mu.Unlock()
 }
 
+// Leave has the pool take back what has not been started, and the worker end
+// when what runs has finished.
+func (w *Worker) Leave() { w.giveBack(true) }
+
 // finished takes a grant out that has sent its last word.
 func (w *Worker) finished(g *grant) {
 	g.cancel()
@@ -307,10 +316,12 @@ func (w *Worker) flush() {
 	}
 }
 
-// giveBack returns all that has not been started.
-func (w *Worker) giveBack() {
-	var back wire.Returned
+// giveBack returns all that has not been started, and when the worker leaves
+// what comes from now on, too.
+func (w *Worker) giveBack(leaving bool) {
+	back := wire.Returned{Leaving: leaving}
 	w.mu.Lock()
+	w.leaving = w.leaving || leaving
 	for g := range w.running {
 		if from := g.stopAt(0); from < g.Count && !g.returned {
 			g.returned = true
@@ -323,9 +334,12 @@ func (w *Worker) giveBack() {
 	}
 	clear(w.queue)
 	w.queue = w.queue[:0]
-	w.rest()
 	w.mu.Unlock()
 	w.link.Post(wire.MustPack(wire.KindReturned, back)...)
+	w.mu.Lock()
+	w.stopping = w.stopping || leaving
+	w.rest()
+	w.mu.Unlock()
 }
 
 // cancel gives up a call's tasks from an index on.
