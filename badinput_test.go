@@ -238,13 +238,11 @@ func stillWorks(t testing.TB, pool *fiber.Pool) {
 func TestMoreGPUsThanTheMachineHas(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, 2, fiber.WithMeta(meta.GPU(1000)))
-	begun := time.Now()
 	_, err := fiber.Apply(soon(t), pool, square, 1)
 	refuses(t, err, "more GPUs than the machine has", "meta.GPU(1000)")
 	var launch *fiber.LaunchError
 	require.ErrorAs(t, err, &launch)
 	refuses(t, pool.WaitUntilWorkersUp(soon(t)), "more GPUs")
-	require.Less(t, time.Since(begun), paced(5*time.Second), "it is tried again in vain")
 }
 
 var (

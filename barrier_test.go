@@ -48,6 +48,16 @@ var meet = fiber.Register("meet", func(ctx context.Context, m meeting) ([]int, e
 	return indices, nil
 })
 
+// together has n tasks of a pool meet, which they do only when all of them run
+// at once.
+func together(t testing.TB, pool *fiber.Pool, n int) {
+	t.Helper()
+	m, ctx := newManager(t), soon(t)
+	in := meeting{Barrier: sure(fiber.NewBarrier(ctx, m, n))(t), File: tempFile(t), Times: 1}
+	_, err := fiber.Map(ctx, pool, meet, slices.Repeat([]meeting{in}, n))
+	require.NoError(t, err, "%d tasks never run at once: %+v", n, pool.Stats())
+}
+
 func TestBarrier(t *testing.T) {
 	t.Parallel()
 	const parties, times = 3, 20

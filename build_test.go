@@ -132,7 +132,7 @@ func TestAnotherBuild(t *testing.T) {
 				require.Contains(t, x.err.String(), text)
 			}
 			require.Equal(t, len(test.errs) > 0, code == 1)
-			x.nobodyLeft(5 * time.Second)
+			x.nobodyLeft()
 		})
 	}
 }

@@ -143,7 +143,7 @@ func TestCollectives(t *testing.T) {
 			if testing.Short() && size > 5 {
 				t.Skip("it takes long under the race detector")
 			}
-			require.NoError(t, fiber.NewRing(size, collectives).Run(within(t, 3*patience), none{}))
+			require.NoError(t, fiber.NewRing(size, collectives).Run(within(t, 2*patience), none{}))
 		})
 	}
 }
@@ -248,9 +248,7 @@ func TestRanksThatDisagree(t *testing.T) {
 				}
 				q := rankReports(t)
 				ring := fiber.NewRing(size, disagreeing)
-				begun := time.Now()
 				err := ring.Run(soon(t), disagreement{how, q})
-				require.Less(t, time.Since(begun), paced(10*time.Second))
 				require.ErrorAs(t, err, new(*fiber.RingError))
 				require.Regexp(t, text, err.Error())
 				for _, r := range collectRanks(t, q, size) {
@@ -273,9 +271,7 @@ func TestRankThatReturnsEarly(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 4} {
 		ring := fiber.NewRing(size, early)
-		begun := time.Now()
 		err := ring.Run(soon(t), none{})
-		require.Less(t, time.Since(begun), paced(5*time.Second))
 		require.ErrorContains(t, err, fmt.Sprintf("AllReduce: rank %d has returned from the ring's function", size-1))
 		var remote *fiber.RemoteError
 		require.ErrorAs(t, err, &remote)

@@ -164,10 +164,8 @@ func TestLeavingAnIMap(t *testing.T) {
 	case <-soon(t).Done():
 		t.Fatal("the input is still read")
 	}
-	begun := time.Now() // rest heeds its context, so both workers are free
 	_, err := fiber.Map(soon(t), pool, square, numbers(100))
-	require.NoError(t, err)
-	require.Less(t, time.Since(begun), patience)
+	require.NoError(t, err, "both workers are free: rest heeds its context")
 }
 
 func TestIMapEndsWithItsContext(t *testing.T) {

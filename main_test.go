@@ -23,11 +23,21 @@ import (
 	"github.com/fiber-go/fiber/internal/home"
 )
 
-// testGrace is the suite's cancel_grace.
+// testGrace is the suite's cancel_grace: functions that ignore their context
+// are ended soon. Tests of those that heed it need more, or a busy machine ends
+// them as well: see alone.
 const testGrace = 500 * time.Millisecond
+
+// testSilence is the suite's heartbeat_timeout, longer than any test waits. A
+// busy machine loses no process that way, and what a test learns of a lost one
+// it learns from its end.
+const testSilence = time.Hour
 
 // testLapse is how long an object of the suite lives that nobody holds.
 const testLapse = 2 * time.Second
+
+// dirKey names the runtime directory to the children, which need no other.
+const dirKey = "FIBER_TEST_RUNTIME_DIR"
 
 // TestMain runs the tests in a process that Fiber starts again as its
 // children, and fails the run for whatever they leave behind.
@@ -36,7 +46,6 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(programKey); name != "" {
 		runProgram(name)
 	}
-	const dirKey = "FIBER_TEST_RUNTIME_DIR" // set for the children, which need no other
 	dir := os.Getenv(dirKey)
 	if dir == "" {
 		var err error
@@ -48,7 +57,11 @@ func TestMain(m *testing.M) {
 			elsewhere(b, dir)
 		}
 	}
-	if err := fiber.Init(fiber.Config{CancelGrace: testGrace, RuntimeDir: dir}); err != nil {
+	config := fiber.Config{RuntimeDir: dir}
+	if os.Getenv(aloneKey) == "" { // otherwise the test says itself what it needs
+		config.CancelGrace, config.HeartbeatTimeout = testGrace, testSilence
+	}
+	if err := fiber.Init(config); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -142,8 +155,9 @@ func commandOf(pid int) string {
 	return strings.ReplaceAll(string(b), "\x00", " ")
 }
 
-// patience is how long a test waits for something that should take no time.
-var patience = time.Duration(pace()) * 30 * time.Second
+// patience is how long a test waits for something that should take no time. It
+// ends what hangs, on a machine that is busy with other things, too.
+const patience = 3 * time.Minute
 
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
@@ -261,6 +275,7 @@ type marking struct {
 	File string
 	Line string
 	Nap  time.Duration // after it is written
+	Gate string        // a file that is waited for when it is written, "" for none
 }
 
 func (m marking) append() error {
@@ -270,7 +285,27 @@ func (m marking) append() error {
 	}
 	_, err = fmt.Fprintln(f, m.Line)
 	time.Sleep(m.Nap)
-	return errors.Join(err, f.Close())
+	return errors.Join(err, f.Close(), await(context.Background(), m.Gate))
+}
+
+// await waits for a file, which a test has its processes go on by.
+func await(ctx context.Context, gate string) error {
+	for gate != "" {
+		if _, err := os.Stat(gate); err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func open(t testing.TB, gate string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(gate, nil, 0o644))
 }
 
 func lines(t testing.TB, file string) []string {

@@ -706,7 +706,6 @@ func TestManagerKilled(t *testing.T) {
 	using := fiber.ApplyAsync(soon(t), pool, usingFails, j) // waits as well
 	eventually(t, patience, func() bool { return pool.Stats().Running == 2 }, "both run")
 
-	begun := time.Now()
 	require.NoError(t, syscall.Kill(m.PID(), syscall.SIGKILL))
 	check := func(err error, here bool) {
 		var lost *fiber.WorkerLostError
@@ -733,7 +732,6 @@ func TestManagerKilled(t *testing.T) {
 		_, err = fiber.Apply(soon(t), pool, writeHere, writing{Journal: j})
 		check(err, false)
 	}
-	require.Less(t, time.Since(begun), paced(12*time.Second))
 	require.NoError(t, m.Close())
 }
 
@@ -786,7 +784,7 @@ func TestManagerThatCannotListen(t *testing.T) {
 	require.Equal(t, "true 0\n", x.out.String())
 	require.Contains(t, x.err.String(), "Manager-1")
 	require.Contains(t, x.err.String(), "too deep")
-	x.nobodyLeft(5 * time.Second)
+	x.nobodyLeft()
 }
 
 // What is registered after the start is unknown in other processes.

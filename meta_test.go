@@ -214,6 +214,11 @@ var gpuPrograms = map[string]func(ctx context.Context, file string){
 			err := p.Start(ctx)
 			expect(err != nil && strings.Contains(err.Error(), "meta.GPU(3), and this machine has 2"), "%v", err)
 		}
+		pool, err := fiber.NewPool(1, fiber.WithMeta(meta.GPU(3)))
+		expect(err == nil, "%v", err)
+		_, err = fiber.Apply(ctx, pool, square, 1)
+		expect(err != nil && strings.Contains(err.Error(), "meta.GPU(3), and this machine has 2"), "%v", err)
+		pool.Close()
 	},
 	"pool": func(ctx context.Context, _ string) {
 		pool, err := fiber.NewPool(3)
@@ -280,9 +285,7 @@ var gpuPrograms = map[string]func(ctx context.Context, file string){
 		_, err = fiber.Apply(ctx, pool, giveUp, none{})
 		expect(err == nil, "%v", err)
 		both := fiber.NewProcess(holdTwo, holding{})
-		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		expect(both.Start(soon) == nil && both.Join(ctx) == nil, "one is lost")
+		expect(both.Start(ctx) == nil && both.Join(ctx) == nil, "one is lost")
 		pool.Close()
 	},
 }
@@ -316,7 +319,10 @@ func TestGPUs(t *testing.T) {
 			x := start(t, "gpus", "CUDA_VISIBLE_DEVICES=0,1", argKey+"="+which+"\n"+tempFile(t))
 			require.Zero(t, x.wait(patience))
 			require.Equal(t, "fine\n", x.out.String())
-			x.nobodyLeft(5 * time.Second)
+			if which == "too many" {
+				require.Equal(t, 1, strings.Count(x.err.String(), "a worker did not start"), "it is tried again in vain")
+			}
+			x.nobodyLeft()
 		})
 	}
 }

@@ -139,12 +139,28 @@ func TestMistakenNeighbours(t *testing.T) {
 	require.NoError(t, fiber.NewRing(3, mistaken).Run(soon(t), none{}))
 }
 
-// The last thing that the ranks do is to send, and be received from.
+// quiet is a ring that ends with a Barrier.
+var quiet = fiber.RegisterRing("quiet", nil, func(ctx context.Context, node *fiber.RingNode, _ int) error {
+	return fiber.Barrier(ctx, node)
+})
+
+// The last thing that the ranks do is to send, and be received from. A ring ends
+// after it as soon as any other.
 func TestLastMessages(t *testing.T) {
 	t.Parallel()
-	for range 20 {
+	run := func(ring *fiber.RingFunc[int]) time.Duration {
 		begun := time.Now()
-		require.NoError(t, fiber.NewRing(3, passOn).Run(soon(t), 3))
-		require.Less(t, time.Since(begun), paced(4*time.Second))
+		require.NoError(t, fiber.NewRing(3, ring).Run(soon(t), 3))
+		return time.Since(begun)
 	}
+	var usual, last []time.Duration
+	for range 5 {
+		usual = append(usual, run(quiet))
+		for range 4 {
+			last = append(last, run(passOn))
+		}
+	}
+	slices.Sort(usual)
+	slices.Sort(last)
+	require.Less(t, last[len(last)/2], 10*usual[len(usual)/2])
 }

@@ -168,9 +168,9 @@ func (x *execution) wait(d time.Duration) int {
 }
 
 // nobodyLeft waits until no process of the run is left.
-func (x *execution) nobodyLeft(d time.Duration) {
+func (x *execution) nobodyLeft() {
 	x.t.Helper()
-	eventually(x.t, d, func() bool { return len(x.processes()) == 0 }, "processes are left")
+	eventually(x.t, patience, func() bool { return len(x.processes()) == 0 }, "processes are left")
 }
 
 func (x *execution) group(sig syscall.Signal) {
@@ -229,7 +229,7 @@ func TestKilledMasterLeavesNobody(t *testing.T) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
 	x.master(syscall.SIGKILL)
-	x.nobodyLeft(5 * time.Second)
+	x.nobodyLeft()
 }
 
 func TestKilledMiddleLeavesNobodyBelow(t *testing.T) {
@@ -244,7 +244,7 @@ func TestKilledMiddleLeavesNobodyBelow(t *testing.T) {
 	require.NotZero(t, middle)
 	require.NoError(t, syscall.Kill(below, syscall.SIGSTOP))
 	require.NoError(t, syscall.Kill(middle, syscall.SIGKILL))
-	eventually(t, 5*time.Second, func() bool { return !running(below) }, "the grandchild lives on")
+	eventually(t, patience, func() bool { return !running(below) }, "the grandchild lives on")
 }
 
 func TestInterrupt(t *testing.T) {
@@ -268,7 +268,7 @@ func TestInterrupt(t *testing.T) {
 			} else {
 				x.master(test.first)
 			}
-			require.Equal(t, test.code, x.wait(10*time.Second))
+			require.Equal(t, test.code, x.wait(patience))
 			require.Empty(t, x.processes(), "processes are left")
 			require.NotContains(t, x.err.String(), "canceled", "a signal is no error to print")
 		})
@@ -293,7 +293,7 @@ func TestChildrenAreToldEvenIfRunGoesOn(t *testing.T) {
 	x.says("started")
 	x.master(syscall.SIGINT)
 	x.says("told")
-	eventually(t, 10*time.Second, func() bool { return len(x.children()) == 0 }, "the child lives on")
+	eventually(t, patience, func() bool { return len(x.children()) == 0 }, "the child lives on")
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
@@ -302,10 +302,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	x.says("started")
 	x.master(syscall.SIGINT)
 	x.says("told")
-	begun := time.Now()
-	x.master(syscall.SIGTERM)
+	x.master(syscall.SIGTERM) // it would sleep for an hour
 	require.Equal(t, 143, x.wait(patience))
-	require.Less(t, time.Since(begun), time.Second)
 	require.Empty(t, x.processes())
 }
 
@@ -361,8 +359,8 @@ func TestAChildWhoseParentIsGoneIsSilent(t *testing.T) {
 	require.Empty(t, string(out))
 }
 
-// Ctrl-Z: naps that count how often they run, and heartbeats far shorter than
-// the time that the program is stopped.
+// Ctrl-Z: naps that count how often they run, and a heartbeat_timeout that is
+// shorter than the time that the program is stopped.
 var _ = mainProgram("suspended", func(ctx context.Context) error {
 	pool, err := fiber.NewPool(4)
 	if err != nil {
@@ -397,7 +395,7 @@ func TestSuspended(t *testing.T) {
 	t.Parallel()
 	nap := 30 * time.Second
 	if testing.Short() {
-		nap = 3 * time.Second
+		nap = 12 * time.Second
 	}
 	for _, test := range []struct {
 		name string
@@ -411,7 +409,7 @@ func TestSuspended(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			file := tempFile(t)
-			x := start(t, "suspended", argKey+"="+file, "FIBER_HEARTBEAT_INTERVAL=100ms", "FIBER_HEARTBEAT_TIMEOUT=1s")
+			x := start(t, "suspended", argKey+"="+file)
 			x.says("started")
 			eventually(t, patience, func() bool { return len(lines(t, file)) > 4 }, "tasks run")
 			test.stop(x, test.sig)

@@ -430,7 +430,7 @@ func (before usage) returns(ctx context.Context) error {
 }
 
 var _ = mainProgram("managers come and go", func(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, paced(time.Minute))
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	round := func(managers, proxies int) error {
 		var all sync.WaitGroup
@@ -480,7 +480,7 @@ var _ = mainProgram("managers come and go", func(ctx context.Context) error {
 })
 
 var _ = mainProgram("proxies come and go", func(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, paced(time.Minute))
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	m, err := fiber.NewManager(ctx)
 	if err != nil {
@@ -561,9 +561,9 @@ func TestManagersAndProxiesLeaveNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := start(t, name)
-			require.Zero(t, x.wait(paced(2*time.Minute)))
+			require.Zero(t, x.wait(2*patience))
 			require.Equal(t, "right\n", x.out.String())
-			x.nobodyLeft(5 * time.Second)
+			x.nobodyLeft()
 		})
 	}
 }

@@ -122,7 +122,7 @@ func noted(t testing.TB, dir, kind string) map[int][]parcel {
 func TestChaosOfAQueue(t *testing.T) {
 	t.Parallel()
 	q, dir := newQueue[parcel](t), t.TempDir()
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 2*patience)
 	next := func(part int) int { // what its producers have not noted
 		n := part
 		for _, items := range noted(t, dir, fmt.Sprintf("put-%d", part)) {
@@ -213,7 +213,7 @@ func TestChaosOfAQueue(t *testing.T) {
 	}
 	// A consumer may die when Get has returned and it has not noted what, which
 	// is seldom. If what it was handed were lost, that would be twice as much.
-	eventually(t, 10*time.Second, func() bool { return len(lost()) <= len(killed) }, "items are lost")
+	eventually(t, patience, func() bool { return len(lost()) <= len(killed) }, "items are lost")
 	t.Logf("%d killed, %d of them consumers; %d came back late; %d got and not noted by one that died", kills, len(killed), len(rest), len(lost()))
 	require.Greater(t, kills, 5)
 	times, live := map[parcel]int{}, map[parcel]bool{}

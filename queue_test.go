@@ -583,7 +583,6 @@ func TestQueueOfAKilledProcess(t *testing.T) {
 	go func() { _, err := q.Get(soon(t)); waiting <- err }()
 	elsewhere := fiber.ApplyAsync(soon(t), other, takeParcels, taking{Queue: q, N: 1})
 	eventually(t, patience, func() bool { return other.Stats().Running == 1 }, "it runs")
-	begun := time.Now()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	var lost *fiber.WorkerLostError
 	require.ErrorAs(t, <-waiting, &lost)
@@ -595,7 +594,6 @@ func TestQueueOfAKilledProcess(t *testing.T) {
 	require.ErrorAs(t, q.PutMany(soon(t), make([]parcel, 2)), &lost)
 	_, err = q.Len(soon(t))
 	require.ErrorAs(t, err, &lost)
-	require.Less(t, time.Since(begun), paced(12*time.Second))
 }
 
 func TestQueueOfAProcessThatHasEnded(t *testing.T) {
@@ -819,6 +817,6 @@ func consumes() consumption {
 func TestDroppedQueues(t *testing.T) {
 	t.Parallel()
 	x := start(t, "dropped queues")
-	require.Equal(t, 0, x.wait(2*time.Minute)) // they live for some seconds more
+	require.Equal(t, 0, x.wait(patience)) // they live for some seconds more
 	require.Equal(t, "back\n", x.out.String())
 }

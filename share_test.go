@@ -283,15 +283,8 @@ var liftLate = fiber.Register("liftLate", func(ctx context.Context, l late) (int
 	if err := (marking{File: l.File, Line: "up"}).append(); err != nil {
 		return 0, err
 	}
-	for {
-		if _, err := os.Stat(l.Gate); err == nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(time.Millisecond):
-		}
+	if err := await(ctx, l.Gate); err != nil {
+		return 0, err
 	}
 	w, err := l.Weight.Get(ctx)
 	return len(w.data), err
@@ -347,7 +340,7 @@ func TestArgumentsKeepTheirSharedValues(t *testing.T) {
 				runtime.GC()
 				time.Sleep(10 * time.Millisecond)
 			}
-			require.NoError(t, os.WriteFile(dir+"/gate", nil, 0o644))
+			open(t, dir+"/gate")
 			require.NoError(t, <-result)
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,24 +140,17 @@ func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, 1, fiber.WithConcurrency(4))
 	warm(t, pool)
-	begun := time.Now()
-	outs, err := fiber.Map(soon(t), pool, crowd, slicesOf(paced(200*time.Millisecond), 8))
+	together(t, pool, 4)
+	outs, err := fiber.Map(soon(t), pool, crowd, slicesOf(20*time.Millisecond, 40))
 	require.NoError(t, err)
-	require.Less(t, time.Since(begun), paced(700*time.Millisecond), "not four at a time")
-	most := 0
 	for _, out := range outs {
 		require.Equal(t, outs[0][0], out[0])
-		most = max(most, out[1])
+		require.LessOrEqual(t, out[1], 4)
 	}
-	require.Equal(t, 4, most)
 
-	// As many as there is room for in all: they meet, however much later one
-	// worker is up than the other.
-	m, ctx := newManager(t), soon(t)
-	in := meeting{Barrier: sure(fiber.NewBarrier(ctx, m, 4))(t), File: tempFile(t), Times: 1}
-	pool = newPool(t, 2, fiber.WithConcurrency(2))
-	_, err = fiber.Map(ctx, pool, meet, slices.Repeat([]meeting{in}, 4))
-	require.NoError(t, err, "cold: one worker has all the work")
+	// As many as there is room for in all, however much later one worker is up
+	// than the other: cold, one has not all the work.
+	together(t, newPool(t, 2, fiber.WithConcurrency(2)), 4)
 }
 
 func TestAutoscale(t *testing.T) {
@@ -168,15 +160,14 @@ func TestAutoscale(t *testing.T) {
 	_, err := fiber.Apply(soon(t), pool, square, 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, pool.Stats().WorkersStarted)
-
-	pids, err := fiber.Map(soon(t), pool, nap, slicesOf(200*time.Millisecond, 9*pace()))
-	require.NoError(t, err)
-	require.Equal(t, 3, distinct(pids), "it did not grow to its maximum")
+	together(t, pool, 3) // it grows to its maximum
 
 	// A busy worker stays, idle ones go.
-	busy := fiber.ApplyAsync(soon(t), pool, nap, paced(1500*time.Millisecond))
+	gate := tempFile(t)
+	busy := fiber.ApplyAsync(soon(t), pool, mark, marking{File: tempFile(t), Line: "begun", Gate: gate})
 	eventually(t, patience, func() bool { return pool.Stats().Ready == 1 }, "it shrinks to the busy one")
 	require.False(t, busy.Ready())
+	open(t, gate)
 	_, err = busy.Get(soon(t))
 	require.NoError(t, err)
 	eventually(t, patience, func() bool { return len(pool.Stats().Processes) == 0 }, "it shrinks to 0")
@@ -189,8 +180,7 @@ func TestAutoscale(t *testing.T) {
 	pool = newPool(t, 1, fiber.WithAutoscale(1, 4), fiber.WithIdleTimeout(paced(200*time.Millisecond)))
 	warm(t, pool)
 	require.Equal(t, 1, pool.Stats().Ready)
-	_, err = fiber.Map(soon(t), pool, nap, slicesOf(paced(300*time.Millisecond), 4))
-	require.NoError(t, err)
+	together(t, pool, 4)
 	eventually(t, patience, func() bool { s := pool.Stats(); return s.Ready == 1 && len(s.Processes) == 1 }, "it shrinks to 1")
 }
 
@@ -200,14 +190,11 @@ func TestResize(t *testing.T) {
 	require.NoError(t, pool.Resize(soon(t), 2), "before the start")
 	warm(t, pool)
 	require.Equal(t, 2, pool.Stats().Ready)
-	// The workers are held long enough for every one to have a task.
 	require.NoError(t, pool.Resize(soon(t), 4))
 	s := pool.Stats()
 	require.Equal(t, 4, s.Ready)
 	require.Equal(t, 4, s.Workers)
-	pids, err := fiber.Map(soon(t), pool, nap, slicesOf(200*time.Millisecond, 4))
-	require.NoError(t, err)
-	require.Equal(t, 4, distinct(pids))
+	together(t, pool, 4)
 
 	// Down while it works: nothing is lost or run twice.
 	file := tempFile(t)
@@ -222,7 +209,7 @@ func TestResize(t *testing.T) {
 	require.Equal(t, 1, s.Ready)
 	require.Len(t, s.Processes, 1)
 	require.NoError(t, pool.Resize(soon(t), 3))
-	pids, err = f.Get(soon(t))
+	pids, err := f.Get(soon(t))
 	require.NoError(t, err)
 	require.Len(t, pids, 60)
 	require.Len(t, lines(t, file), 60)
@@ -247,10 +234,12 @@ func TestStats(t *testing.T) {
 		require.Equal(t, "ready", w.State)
 		require.True(t, running(atoi(t, w.ID)))
 	}
-	f := fiber.MapAsync(soon(t), pool, rest, slicesOf(300*time.Millisecond, 5))
+	gate := tempFile(t)
+	f := fiber.MapAsync(soon(t), pool, mark, slicesOf(marking{File: tempFile(t), Line: "begun", Gate: gate}, 5))
 	eventually(t, patience, func() bool { s := pool.Stats(); return s.Running >= 2 && s.Idle == 0 }, "both run")
 	s = pool.Stats()
 	require.Equal(t, 5, s.Queued+s.Running+s.Done)
+	open(t, gate)
 	_, err := f.Get(soon(t))
 	require.NoError(t, err)
 	_, err = fiber.Apply(soon(t), pool, fail, "error")

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -58,13 +57,11 @@ func ended(t testing.TB, j backend.Job) backend.ExitStatus {
 	return status
 }
 
-// refused gives the error of a launch that fails soon, and for good.
+// refused gives the error of a launch that fails for good.
 func refused(t testing.TB, b *docker.Backend, s backend.JobSpec) error {
 	t.Helper()
-	begun := time.Now()
 	j, err := b.Launch(soon(t), s)
 	require.Nil(t, j)
-	require.Less(t, time.Since(begun), 10*time.Second)
 	var launch *backend.LaunchError
 	require.ErrorAs(t, err, &launch)
 	require.Equal(t, "docker", launch.Backend)
@@ -100,10 +97,8 @@ func TestSocketThatMayNotBeUsed(t *testing.T) {
 	const nobody = 65534
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	cmd.Dir = "/"
-	begun := time.Now()
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Less(t, time.Since(begun), 10*time.Second)
 	require.Contains(t, string(out), "cannot start Job on docker")
 	require.Contains(t, string(out), "permission denied")
 	require.Contains(t, string(out), "the group docker")

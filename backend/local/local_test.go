@@ -155,13 +155,11 @@ func TestUsedMemoryIsInTheReason(t *testing.T) {
 func TestOutputHeldOpenByOthers(t *testing.T) {
 	t.Parallel()
 	j, err := local.New().Launch(context.Background(), backend.JobSpec{Name: "Job", Executable: "/bin/sh",
-		Args: []string{"-c", "sleep 1000 & echo $!"}, Env: os.Environ()})
+		Args: []string{"-c", "sleep 100000 & echo $!"}, Env: os.Environ()})
 	require.NoError(t, err)
-	begun := time.Now()
 	status, err := j.Wait(context.Background())
 	require.NoError(t, err)
 	require.Zero(t, status.Code)
-	require.Less(t, time.Since(begun), 5*time.Second)
 	pid, err := strconv.Atoi(strings.TrimSpace(logs(t, j)))
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -214,7 +212,7 @@ func TestJobsDieWithTheirMaster(t *testing.T) {
 		require.True(t, alive(pid))
 		require.NoError(t, cmd.Process.Kill())
 		cmd.Wait()
-		for deadline := time.Now().Add(5 * time.Second); alive(pid); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); alive(pid); time.Sleep(time.Millisecond) {
 			require.True(t, time.Now().Before(deadline), "the job lives on")
 		}
 	}

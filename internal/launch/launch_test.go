@@ -67,7 +67,7 @@ func TestTail(t *testing.T) {
 
 func acquired(t *testing.T, g *gpus, n int) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	devices, err := g.acquire(ctx, n)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func (g *gpus) waiters() int {
 
 func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(deadline))
 	}
 }

@@ -40,7 +40,7 @@ func tree(t *testing.T, hosts [4]string) (members [4]*member) {
 	require.NoError(t, err)
 	for i, place := range []string{"", "/1", "/2", "/2/1"} {
 		n := &Node{Name: place, Place: place, Credentials: credentials, Log: slog.New(slog.DiscardHandler), children: map[*Child]struct{}{},
-			Config: config.Config{HeartbeatInterval: 50 * time.Millisecond, HeartbeatTimeout: 10 * time.Second, MaxMessage: 64 << 20}}
+			Config: config.Config{HeartbeatInterval: 50 * time.Millisecond, HeartbeatTimeout: time.Hour, MaxMessage: 64 << 20}}
 		n.reach.network = &backend.Network{Host: hosts[i], Bind: "127.0.0.1"}
 		members[i] = &member{Node: n, accepted: make(chan *transport.Conn, 1)}
 	}
@@ -130,7 +130,7 @@ func attachOnly(t *testing.T, parent, child *Node) {
 // talk sends a message of the size there and back.
 func talk(t *testing.T, from, to *member, size int) *transport.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := from.Dial(ctx, to.endpoint)
 	require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestAlongTheTreeToNobody(t *testing.T) {
 	m[3].Parent.conn.Close()
 	_, err := conn.Recv()
 	require.Error(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_, err = m[1].Dial(ctx, m[3].endpoint)
 	require.ErrorContains(t, err, "not there any more")
@@ -214,7 +214,7 @@ func TestAlongTheTreeToOneThatDies(t *testing.T) {
 	m := tree(t, [4]string{"127.0.0.1", nowhere, nowhere, nowhere})
 	heedless := &Node{Place: "/3"}
 	attachOnly(t, m[0].Node, heedless)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	m[0].noteFar("tls:" + nowhere + ":1")
 	dialled := make(chan error, 1)

@@ -109,7 +109,7 @@ func (o *owner) says(op byte, n ...uint64) {
 }
 
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -254,7 +254,7 @@ func TestOwnerDiesWithANameUnderWay(t *testing.T) {
 func (b *bed) ownerless(p *Port) {
 	b.t.Helper()
 	e := b.h.Local(p.Ref()).(*End)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		e.mu.Lock()
 		owner := e.owner
 		e.mu.Unlock()

@@ -105,7 +105,7 @@ func (u user) len() int {
 // a process has gone.
 func (u user) eventually(n int) {
 	u.b.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); u.len() != n; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); u.len() != n; time.Sleep(time.Millisecond) {
 		require.True(u.b.t, time.Now().Before(deadline), "%d items, not %d", u.len(), n)
 	}
 }

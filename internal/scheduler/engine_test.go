@@ -53,7 +53,7 @@ func (p *worker) grant(t *testing.T) (g wire.Grant) {
 				require.NoError(t, g.Unpack(frames))
 				return g
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("no tasks come")
 		}
 	}
@@ -103,6 +103,27 @@ func engine(t *testing.T, workers int) (*scheduler.Engine, chan *worker) {
 	return e, started
 }
 
+// hopeless is an error of a start that would be the same the next time.
+type hopeless struct{ error }
+
+func (hopeless) Permanent() bool { return true }
+
+func TestHopelessStartIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	starts := 0
+	e := scheduler.New(scheduler.Options{Name: "w", Workers: 1, Concurrency: 1, MaxAttempts: 3, Log: slog.New(slog.DiscardHandler),
+		Start: func(context.Context, string, func(wire.Kind, [][]byte)) (scheduler.Process, error) {
+			starts++
+			return nil, hopeless{errors.New("no such image")}
+		}})
+	s := newSource()
+	_, err := e.Submit(s, 1, false, scheduler.CallOptions{Func: "f"})
+	require.NoError(t, err)
+	require.ErrorContains(t, <-s.finished, "no such image")
+	e.Terminate()
+	require.Equal(t, 1, starts)
+}
+
 // A worker's word that a task is stuck may overtake what it returns behind
 // that task.
 func TestStuckOvertakesReturned(t *testing.T) {
@@ -127,7 +148,7 @@ func TestStuckOvertakesReturned(t *testing.T) {
 	select {
 	case err := <-s.finished:
 		require.NoError(t, err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the call does not end")
 	}
 	require.Equal(t, map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, s.got)

@@ -1,0 +1,51 @@
+package fiber_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// aloneKey is set in a process that runs one test by itself.
+const aloneKey = "TEST_ALONE"
+
+// alone has a test run in a process of its own, with settings that the others
+// do not have, and says whether that has been done. In that process it is
+// false: the test is to begin.
+func alone(t *testing.T, settings ...string) bool {
+	t.Helper()
+	if os.Getenv(aloneKey) != "" {
+		return false
+	}
+	out, err := byItself(t, t.Name(), settings...)
+	require.NoError(t, err, "%s", out)
+	return true
+}
+
+// byItself runs a single test, as go test -run does, in a process of its own.
+func byItself(t *testing.T, name string, env ...string) (output []byte, err error) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "test-of-fiber") // a short name: there are sockets in it
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	cmd := exec.CommandContext(within(t, 2*patience), "/proc/self/exe", "-test.run=^"+strings.ReplaceAll(name, "/", "$/^")+"$",
+		"-test.v", fmt.Sprintf("-test.short=%t", testing.Short()), "-test.timeout="+(2*patience).String())
+	cmd.Env = append(os.Environ(), append(env, aloneKey+"=yes", dirKey+"="+dir)...)
+	return cmd.CombinedOutput()
+}
+
+// Whatever a test uses, it can be run alone: nothing that it leaves open is
+// closed only by others.
+func TestATestByItself(t *testing.T) {
+	t.Parallel()
+	if engine() == nil {
+		t.Skip("no docker engine answers")
+	}
+	out, err := byItself(t, "TestContainersThatCannotStart/no_engine")
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: TestContainersThatCannotStart/no_engine")
+}
