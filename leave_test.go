@@ -52,5 +52,5 @@ func TestAWorkerThatIsToldToEndFinishesWhatItRuns(t *testing.T) {
 	x := start(t, "drain", "FIBER_SHUTDOWN_GRACE=10m")
 	require.Zero(t, x.wait(patience))
 	require.Equal(t, "lost: 0\n", x.out.String())
-	x.nobodyLeft(patience)
+	x.nobodyLeft()
 }
