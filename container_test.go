@@ -40,7 +40,7 @@ var engine = sync.OnceValue(func() *client.Client {
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	defer cli.Close() // its idle connection
 	if _, err := cli.Ping(ctx); err != nil {

@@ -34,7 +34,7 @@ const testGrace = 500 * time.Millisecond
 const testSilence = time.Hour
 
 // testLapse is how long an object of the suite lives that nobody holds.
-const testLapse = 2 * time.Second
+const testLapse = 5 * time.Second
 
 // dirKey names the runtime directory to the children, which need no other.
 const dirKey = "FIBER_TEST_RUNTIME_DIR"

@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 func dial() *client.Client {
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if _, err = cli.Ping(ctx); err == nil {
 			return cli

@@ -89,10 +89,10 @@ func main() {
 		case <-s:
 			fmt.Println("told")
 			os.Exit(5)
-		case <-time.After(time.Minute):
+		case <-time.After(time.Hour):
 		}
 	case "sleep":
-		time.Sleep(time.Minute)
+		time.Sleep(time.Hour)
 	case "eat":
 		var all [][]byte
 		for {
@@ -138,7 +138,7 @@ func (c *onCluster) pods() string {
 // empty waits until nothing is left: a pod that was deleted takes a moment to go.
 func (c *onCluster) empty() {
 	c.Helper()
-	require.Eventually(c, func() bool { return c.pods() == "" }, 40*time.Second, 200*time.Millisecond, "pods are left")
+	require.Eventually(c, func() bool { return c.pods() == "" }, 4*time.Minute, 200*time.Millisecond, "pods are left")
 }
 
 func TestRunOnACluster(t *testing.T) {
@@ -208,7 +208,7 @@ func TestLookingAfterPrograms(t *testing.T) {
 	require.Eventually(t, func() bool {
 		out, _, _ = c.fiber("logs", "main")
 		return strings.Contains(out, "out [wait]")
-	}, 40*time.Second, 100*time.Millisecond)
+	}, 4*time.Minute, 100*time.Millisecond)
 
 	_, stderr, code = c.fiber("run", "--name", "mine", "main.go", "wait")
 	assert.Equal(t, 1, code)
@@ -339,16 +339,15 @@ spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {reques
 	_, stderr, code = c.fiber("cp", "large/file", "data:taken")
 	require.Zero(t, code, stderr)
 	assert.Contains(t, stderr, "copied 20 MiB to data:taken")
-	begin := time.Now()
+	require.NoError(t, os.Truncate(filepath.Join(c.dir, "large", "file"), 1<<42)) // days, without that error
 	_, stderr, code = c.fiber("cp", "large", "data:taken")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, "copying large: ")
-	assert.Less(t, time.Since(begin), 45*time.Second)
 	c.empty()
 
 	// Nothing is left of one that is interrupted, either.
 	cmd, _, errs := c.start("cp", "in", "data:again")
-	require.Eventually(t, func() bool { return c.pods() != "" }, 40*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return c.pods() != "" }, 4*time.Minute, 20*time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait() // the exit code says it
 	assert.Equal(t, 130, cmd.ProcessState.ExitCode(), errs)
