@@ -14,6 +14,12 @@ import (
 	"time"
 )
 
+// A listener that hangs up is dialled again after a pause between these.
+const (
+	minDialPause = 20 * time.Millisecond
+	maxDialPause = 500 * time.Millisecond
+)
+
 // Dial connects to a listener of the same run and authenticates both ends. The
 // endpoint is what Listener.Endpoint tells, "unix:path" or "tls:host:port".
 // It blocks until ctx ends or Options.HandshakeTimeout is over; ctx does not
@@ -25,7 +31,7 @@ func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options)
 	deadline := time.Now().Add(opts.HandshakeTimeout)
 	within, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	for wait := 20 * time.Millisecond; ; wait *= 2 {
+	for wait := minDialPause; ; wait = min(2*wait, maxDialPause) {
 		nc, err := dial(within, endpoint, cred)
 		if err != nil {
 			return nil, fmt.Errorf("transport: dial %s: %w", endpoint, err)
@@ -102,9 +108,9 @@ func dial(ctx context.Context, endpoint string, cred *Credentials) (net.Conn, er
 
 // join makes an authenticated connection of a socket, which it closes on error:
 // who the peer is, the TLS handshake, the ZMTP handshake, the run's secret. A
-// listener gives spoke, which is called when the peer has said something; before
-// that it costs next to no memory.
-func join(ctx context.Context, nc net.Conn, cred *Credentials, opts Options, deadline time.Time, spoke func()) (c *Conn, err error) {
+// listener passes known, which is called as soon as the peer is no stranger; until
+// the peer has said something it costs next to no memory.
+func join(ctx context.Context, nc net.Conn, cred *Credentials, opts Options, deadline time.Time, known func()) (c *Conn, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = plain(nc).Close() })
 	defer func() {
 		if !stop() && err == nil {
@@ -121,19 +127,21 @@ func join(ctx context.Context, nc net.Conn, cred *Credentials, opts Options, dea
 	if err := nc.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	if spoke != nil {
+	if known != nil {
 		if err := awaitByte(plain(nc)); err != nil {
 			return nil, err
 		}
-		spoke()
 	}
 	if err := identify(nc); err != nil {
 		return nil, err
 	}
-	if c, err = open(nc, spoke != nil, opts, deadline); err != nil {
+	if known != nil {
+		known()
+	}
+	if c, err = open(nc, known != nil, opts, deadline); err != nil {
 		return nil, err
 	}
-	if err = c.authenticate(cred, spoke != nil); err != nil {
+	if err = c.authenticate(cred, known != nil); err != nil {
 		return c, err
 	}
 	return c, c.start()

@@ -5,22 +5,20 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 )
 
-const (
-	maxHandshakes = 256 // in flight on one listener
-	// patience is how long a peer may say nothing when others wait for its place.
-	// One of ours speaks first, and at once; if it cannot, it dials again.
-	patience = time.Second
-)
+// maxHandshakes is how many are in flight on one listener.
+const maxHandshakes = 256
 
 // Listener accepts authenticated connections of its run. Handshakes go on side
 // by side and apart from the accept loop, at most 256 at a time, each bounded by
-// Options.HandshakeTimeout; when more are wanted, a peer that has said nothing
-// for a second is given up. So a peer that does not authenticate costs little.
+// Options.HandshakeTimeout. When one more comes, the oldest of the strangers from
+// the address with the most of them is closed at once; one of ours dials again.
+// So strangers neither cost much nor keep others out.
 type Listener struct {
 	l        net.Listener
 	endpoint string
@@ -36,14 +34,31 @@ type Listener struct {
 	once   sync.Once
 
 	mu       sync.Mutex
-	inFlight []*handshake // oldest first
-	left     chan struct{}
+	inFlight []*handshake  // oldest first
+	left     chan struct{} // something has left inFlight
 }
 
+// handshake is a connection that is not authenticated yet.
 type handshake struct {
-	began  time.Time
-	spoke  bool // under the listener's lock
-	cancel context.CancelFunc
+	socket net.Conn
+	from   netip.Prefix
+	known  bool // its socket or its certificate is of the run; under the listener's lock
+}
+
+// source is where a connection comes from: an address, or the network of 64 bits
+// which a host with IPv6 has to itself.
+func source(nc net.Conn) netip.Prefix {
+	tcp, ok := nc.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap()
+	bits := 64
+	if ip.Is4() {
+		bits = 32
+	}
+	from, _ := ip.WithZone("").Prefix(bits)
+	return from
 }
 
 func newListener(l net.Listener, endpoint string, wrap func(net.Conn) net.Conn, cred *Credentials, opts Options) *Listener {
@@ -129,40 +144,71 @@ func (l *Listener) Close() error {
 }
 
 func (l *Listener) loop() {
-	for l.makeRoom() {
+	for {
 		nc, err := l.l.Accept()
 		switch {
 		case err == nil:
+			if !l.makeRoom() {
+				_ = nc.Close()
+				return
+			}
 			l.begin(nc)
 		case errors.Is(err, net.ErrClosed):
 			return
-		case !l.sleep(50 * time.Millisecond): // out of descriptors, most likely
+		case l.evict(): // it is out of descriptors, most likely
+		case !l.sleep(50 * time.Millisecond):
 			return
 		}
 	}
 }
 
-// makeRoom waits until another handshake may begin; false after Close.
+// makeRoom has another handshake begin as soon as it may; false after Close. It
+// waits only when all places are taken by handshakes with processes of the run.
 func (l *Listener) makeRoom() bool {
 	for {
-		wait := patience
 		l.mu.Lock()
-		if len(l.inFlight) < maxHandshakes {
-			l.mu.Unlock()
+		full := len(l.inFlight) >= maxHandshakes
+		l.mu.Unlock()
+		if !full || l.evict() {
 			return l.ctx.Err() == nil
 		}
-		i := slices.IndexFunc(l.inFlight, func(h *handshake) bool { return !h.spoke })
-		if i >= 0 {
-			if wait -= time.Since(l.inFlight[i].began); wait <= 0 {
-				l.inFlight[i].cancel()
-				wait = patience
-			}
-		}
-		l.mu.Unlock()
-		if !l.sleep(wait) {
+		if !l.sleep(time.Second) {
 			return false
 		}
 	}
+}
+
+// evict closes a stranger's connection, if there is one.
+func (l *Listener) evict() bool {
+	h := l.choose()
+	if h == nil {
+		return false
+	}
+	_ = plain(h.socket).Close() // now: it is its descriptor that is needed
+	return true
+}
+
+// choose takes a stranger out of those in flight: of the address that has the
+// most, the oldest. So a process of the run at that very address has its place
+// until 256 others have come after it.
+func (l *Listener) choose() *handshake {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	strangers := map[netip.Prefix]int{}
+	most := 0
+	for _, h := range l.inFlight {
+		if !h.known {
+			strangers[h.from]++
+			most = max(most, strangers[h.from])
+		}
+	}
+	for i, h := range l.inFlight {
+		if !h.known && strangers[h.from] == most {
+			l.inFlight = slices.Delete(l.inFlight, i, i+1)
+			return h
+		}
+	}
+	return nil
 }
 
 // sleep waits, at most until a handshake ends; false after Close.
@@ -179,18 +225,17 @@ func (l *Listener) sleep(d time.Duration) bool {
 }
 
 func (l *Listener) begin(nc net.Conn) {
-	h := &handshake{began: time.Now()}
-	deadline := h.began.Add(l.opts.HandshakeTimeout)
+	h := &handshake{socket: l.wrap(nc), from: source(nc)}
+	deadline := time.Now().Add(l.opts.HandshakeTimeout)
 	ctx, cancel := context.WithDeadline(l.ctx, deadline)
-	h.cancel = cancel
 	l.mu.Lock()
 	l.inFlight = append(l.inFlight, h)
 	l.mu.Unlock()
 	l.tasks.Go(func() {
-		c, err := join(ctx, l.wrap(nc), l.cred, l.opts, deadline, func() {
+		c, err := join(ctx, h.socket, l.cred, l.opts, deadline, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			h.spoke = true
+			h.known = true
 		})
 		cancel()
 		l.finish(h)

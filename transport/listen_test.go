@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -359,21 +360,54 @@ func TestHostilePeers(t *testing.T) { // not parallel: it measures memory
 	}
 }
 
-func TestSilentPeersHoldNobodyUp(t *testing.T) {
-	eachListener(t, func(t *testing.T, listen listenFunc) {
-		cred := credentials(t)
-		l := listen(t, cred, transport.Options{HandshakeTimeout: time.Hour})
-		network, address, _ := strings.Cut(l.Endpoint(), ":")
-		if network == "tls" {
-			network = "tcp"
-		}
-		for range 300 { // more than handshakes are allowed in flight
-			nc, err := net.Dial(network, address)
-			require.NoError(t, err)
-			defer nc.Close()
-		}
-		conversation(t, l, cred)
-	})
+// Strangers who take all places, and leave none of their own accord, lose one to
+// each who comes: the oldest from the address that has the most.
+func TestStrangersHoldNobodyUp(t *testing.T) {
+	for _, say := range []string{"", "\x16", "\xff"} { // nothing, and how TLS and ZMTP begin
+		t.Run(fmt.Sprintf("%q", say), func(t *testing.T) {
+			eachListener(t, func(t *testing.T, listen listenFunc) {
+				cred := credentials(t)
+				l := listen(t, cred, transport.Options{HandshakeTimeout: time.Hour})
+				network, address, _ := strings.Cut(l.Endpoint(), ":")
+				var dialer net.Dialer
+				stranger := func(host byte) net.Conn {
+					if network == "tls" {
+						dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, host)}
+					}
+					nc, err := dialer.Dial(strings.Replace(network, "tls", "tcp", 1), address)
+					require.NoError(t, err)
+					t.Cleanup(func() { nc.Close() })
+					_, _ = nc.Write([]byte(say))
+					return nc
+				}
+				// Unix sockets have one address, and its users are known when they say something.
+				if network == "unix" && say != "" {
+					return
+				}
+				var few, many []net.Conn
+				for range 50 {
+					few = append(few, stranger(3))
+				}
+				for range 250 {
+					many = append(many, stranger(1)) // where our own come from
+				}
+				if network == "unix" {
+					many = append(few, many...)
+				}
+				for range 10 {
+					conversation(t, l, cred)
+				}
+				for i, nc := range many {
+					late := i < 45 // 300 were there, and one more came at a time, for 256 places
+					if !late {
+						require.NoError(t, nc.SetReadDeadline(time.Now().Add(time.Millisecond)))
+					}
+					_, err := nc.Read(make([]byte, 1))
+					require.Equal(t, !late, errors.Is(err, os.ErrDeadlineExceeded), "%d: %v", i, err)
+				}
+			})
+		})
+	}
 }
 
 func TestCloseOfAListenerEndsItsHandshakes(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -151,11 +152,13 @@ const unreachableCode = 111
 func (e *UnreachableError) ExitCode() int { return unreachableCode }
 
 const (
-	// dialTimeout bounds the search for the parent.
+	// dialTimeout bounds one try to dial the parent.
 	dialTimeout = 7 * time.Second
-	// answerTimeout bounds it for a parent that was found and has not answered,
-	// and for any process that was asked along the tree: one of the two may have
-	// no processor to itself.
+	// findTimeout bounds the search for a parent that does not take the
+	// connection: it is too busy for that, or nothing gets through to it.
+	findTimeout = 30 * time.Second
+	// answerTimeout bounds the wait for a process that was asked along the tree:
+	// one of the two may have no processor to itself.
 	answerTimeout = time.Minute
 	// dialPause is between two tries: a network may be up a moment later than
 	// the process.
@@ -187,26 +190,39 @@ func dial(ctx context.Context, boot *wire.Bootstrap, opts transport.Options) (*t
 	if err := credentials.UnmarshalBinary(boot.Credentials); err != nil {
 		return nil, err
 	}
-	return keepDialling(dialTimeout, answerTimeout, func(limit time.Duration) (*transport.Conn, error) {
+	search := search{try: dialTimeout, find: findTimeout, answer: boot.StartTimeout}
+	return search.keepDialling(func(limit time.Duration) (*transport.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		return transport.Dial(ctx, boot.Endpoint, credentials, opts)
 	})
 }
 
+// search bounds how a parent is looked for.
+type search struct {
+	try    time.Duration // one try
+	find   time.Duration // until it takes a connection
+	answer time.Duration // then, until it has let this process in: it may have no place for it now
+}
+
 // keepDialling calls dial, with the time that it may take, until the parent has
 // answered or there is no hope.
-func keepDialling(find, answer time.Duration, dial func(limit time.Duration) (*transport.Conn, error)) (*transport.Conn, error) {
+func (s search) keepDialling(dial func(limit time.Duration) (*transport.Conn, error)) (*transport.Conn, error) {
 	for began := time.Now(); ; time.Sleep(dialPause) {
-		conn, err := dial(find)
+		conn, err := dial(s.try)
+		took, lost := time.Since(began), net.Error(nil)
 		switch {
 		case err == nil:
 			return conn, nil
 		case errors.Is(err, transport.ErrNoAnswer):
-			if time.Since(began) > answer {
+			if took > s.answer {
 				return nil, fmt.Errorf("fiber: the process that started this one: %w", err)
 			}
-		case time.Since(began) > find/4:
+		case errors.As(err, &lost) && lost.Timeout():
+			if took > s.find {
+				return nil, &UnreachableError{err}
+			}
+		case took > s.try/4:
 			return nil, &UnreachableError{err}
 		}
 	}

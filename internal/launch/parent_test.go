@@ -6,6 +6,8 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +21,8 @@ import (
 func dialled(t *testing.T, address string, credentials *transport.Credentials, answer time.Duration, tried func()) error {
 	t.Helper()
 	tries := 0
-	conn, err := keepDialling(2*time.Second, answer, func(limit time.Duration) (*transport.Conn, error) {
+	limits := search{try: 2 * time.Second, find: time.Hour, answer: answer}
+	conn, err := limits.keepDialling(func(limit time.Duration) (*transport.Conn, error) {
 		defer tried()
 		if tries++; tries > 1 {
 			limit = time.Minute
@@ -90,4 +93,46 @@ func TestAParentThatIsNowhere(t *testing.T) {
 	require.NoError(t, err)
 	l.Close()
 	require.ErrorAs(t, dialled(t, l.Addr().String(), credentials, time.Hour, func() {}), new(*UnreachableError))
+}
+
+// A parent whose queue of connections is full looks like none at all: what is
+// sent to it is dropped. It is found when there is room.
+func TestAParentWithoutRoom(t *testing.T) {
+	t.Parallel()
+	credentials, err := transport.NewCredentials()
+	require.NoError(t, err)
+	parent, err := transport.ListenTLS("127.0.0.1:0", credentials, transport.Options{})
+	require.NoError(t, err)
+	defer parent.Close()
+	full, makeRoom := fullListener(t)
+	tries := 0
+	require.NoError(t, dialled(t, full.Addr().String(), credentials, time.Hour, func() {
+		if tries++; tries == 1 {
+			makeRoom()
+			go passOn(full, parent.Addr().String())
+		}
+	}))
+	require.Equal(t, 2, tries)
+}
+
+// fullListener makes a listener that takes no more connections until makeRoom.
+func fullListener(t *testing.T) (l net.Listener, makeRoom func()) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(t, syscall.Listen(fd, 0))
+	f := os.NewFile(uintptr(fd), "listener")
+	defer f.Close()
+	l, err = net.FileListener(f)
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	queue, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	return l, func() {
+		queue.Close()
+		taken, err := l.Accept()
+		require.NoError(t, err)
+		taken.Close()
+	}
 }

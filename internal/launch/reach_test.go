@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -279,6 +282,41 @@ func TestParentThatCannotBeReached(t *testing.T) {
 	require.True(t, launch.Permanent)
 	require.ErrorContains(t, err, "tls:127.0.0.2:")
 	require.ErrorContains(t, err, "FIBER_HOST")
+}
+
+// Strangers at this very address who hold connections open hold no start up.
+func TestStartsAmongStrangers(t *testing.T) {
+	calm, _ := root(t, "127.0.0.1")
+	attacked, _ := root(t, "127.0.0.1")
+	started(t, attacked, "exit")
+	address := attacked.reach.listener.Addr().String()
+	stranger := func(say string) {
+		c, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		_, err = c.Write([]byte(say))
+		require.NoError(t, err)
+	}
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	for range min(8000, int(limit.Cur)/2) {
+		stranger("")
+	}
+	var usual, among []time.Duration
+	for range 9 {
+		for range 256 {
+			stranger("\x16")
+		}
+		for n, took := range map[*Node]*[]time.Duration{calm: &usual, attacked: &among} {
+			begun := time.Now()
+			started(t, n, "exit")
+			*took = append(*took, time.Since(begun))
+		}
+	}
+	slices.Sort(usual)
+	slices.Sort(among)
+	// Quartiles, since other tests take the processor now and then.
+	require.Less(t, among[len(among)/4], 2*usual[len(usual)*3/4], "usual: %v, among strangers: %v", usual, among)
 }
 
 func TestListen(t *testing.T) {

@@ -52,6 +52,7 @@ func (w *way) bootstrap(boot *wire.Bootstrap) error {
 	credentials, err := w.node.Credentials.MarshalBinary()
 	boot.Endpoint, boot.Credentials = w.endpoint, credentials
 	c := &w.node.Config
+	boot.StartTimeout = c.StartTimeout
 	boot.Silence = c.HeartbeatTimeout + childPatience*c.HeartbeatInterval
 	return err
 }

@@ -21,6 +21,9 @@ type Bootstrap struct {
 	MaxMessage int64         `json:"max_message"`
 	Heartbeat  time.Duration `json:"heartbeat"`
 	Silence    time.Duration `json:"silence,omitempty"` // how long the parent may be silent, 0 for ever
+	// StartTimeout is how long a child that has found its parent tries to be let in.
+	// The parent ends it at its own deadline, which is sooner.
+	StartTimeout time.Duration `json:"start_timeout,omitempty"`
 	// Restore is what these variables of the environment are to its children;
 	// in its own they say what it may use.
 	Restore map[string]string `json:"restore,omitempty"`
