@@ -7,6 +7,8 @@
 #              FIBER_TEST_KUBECONFIG names another one, with FIBER_TEST_HOST (where its pods reach this machine) and
 #              FIBER_TEST_REGISTRY (where they pull images from)
 # make race    the same under the race detector, without the longest (needs a C compiler)
+# make soak    all of it at work for SOAK, 10m, with kills, on FIBER_BACKEND: local, docker, or kubernetes, for which it
+#              brings a cluster of two nodes up, and takes one away now and then; SOAKFLAGS=-h has the rest
 # make check   gofmt, go vet, staticcheck, and go vet for the systems other than Linux
 # make fuzz    each fuzz target for FUZZTIME, 10s
 # make bench   Fiber beside bare sockets, goroutines and Python's multiprocessing
@@ -15,9 +17,10 @@
 
 GO          ?= go
 FUZZTIME    ?= 10s
+SOAK        ?= 10m
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race check format vet staticcheck systems fuzz bench bench-kubernetes
+.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race soak check format vet staticcheck systems fuzz bench bench-kubernetes
 
 help:
 	@sed -n 's/^# \(make \|   \)/\1/p' Makefile
@@ -45,6 +48,14 @@ test-kubernetes:
 # The race detector has every process sleep for a second at its exit, unless told not to.
 race:
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -short -timeout 20m $(TESTFLAGS) ./...
+
+soak:
+ifeq ($(FIBER_BACKEND),kubernetes)
+	test/cluster/with.sh $(if $(FIBER_TEST_KUBECONFIG),,test/cluster/node2.sh with) $(GO) run ./test/soak \
+		$(if $(FIBER_TEST_KUBECONFIG),,-node test/cluster/node2.sh) -for $(SOAK) $(SOAKFLAGS)
+else
+	$(GO) run ./test/soak -for $(SOAK) $(SOAKFLAGS)
+endif
 
 check: format vet staticcheck systems
 

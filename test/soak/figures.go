@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// floors are by how much figures may grow besides: noise. Containers, pods and the like have the last.
+var floors = map[string]float64{"heap MiB": 3, "master MiB": 6, "MiB of a child": 2, "goroutines": 20, "descriptors": 10, "threads": 6,
+	"processes": 4, "": 3}
+
+const mib = 1 << 20
+
+// look takes the figures and watches for hangs until it is told to stop. It says them every minute.
+func (s *soak) look(ctx context.Context, stop <-chan struct{}) {
+	said := time.Now()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(min(max(s.duration/60, time.Second/2), 10*time.Second)):
+		}
+		s.watch()
+		now := s.take(ctx)
+		warm := true // before each has done a round, all figures grow
+		for _, w := range s.work {
+			warm = warm && w.rounds.Load() > 0
+		}
+		for name, x := range now {
+			if warm {
+				s.series[name] = append(s.series[name], x)
+			}
+		}
+		if time.Since(said) < time.Minute {
+			continue
+		}
+		said = time.Now()
+		line := time.Since(s.begun).Round(time.Second).String() + ":"
+		for _, name := range slices.Sorted(maps.Keys(now)) {
+			line += fmt.Sprintf(" %s %.4g,", name, now[name])
+		}
+		line += " " + s.killer.String() + " done:"
+		for _, w := range s.work {
+			line += fmt.Sprintf(" %s %d,", w.name, w.done.Load())
+		}
+		fmt.Println(strings.TrimSuffix(line, ","))
+	}
+}
+
+// take takes the figures of now. Memory is without the pages of the executable, which all share.
+func (s *soak) take(ctx context.Context) map[string]float64 {
+	debug.FreeOSMemory()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	files, _ := os.ReadDir("/proc/self/fd")
+	children, total := descendants(), 0.0
+	for _, pid := range children {
+		total += status(pid, "RssAnon") / 1024
+	}
+	now := map[string]float64{"heap MiB": float64(mem.HeapAlloc) / mib, "master MiB": status(os.Getpid(), "RssAnon") / 1024,
+		"goroutines": float64(runtime.NumGoroutine()), "descriptors": float64(len(files)), "threads": status(os.Getpid(), "Threads"),
+		"processes": float64(len(children)), "MiB of a child": total / float64(max(1, len(children)))}
+	left, _ := s.ground.left(ctx)
+	for name, things := range left {
+		now[name] = float64(len(things))
+	}
+	return now
+}
+
+// report says what was done.
+func (s *soak) report() {
+	fmt.Printf("%v, %s\n", time.Since(s.begun).Round(time.Second), s.killer)
+	for _, w := range s.work {
+		fmt.Printf("%-8s %8d done in %d rounds, %d cut short by a kill\n", w.name, w.done.Load(), w.rounds.Load(), w.excused.Load())
+	}
+	stats := s.pool.Stats()
+	fmt.Printf("pool: %d workers lost, %d tasks retried\n", stats.WorkersLost, stats.Retried)
+}
+
+// judge is an error if a figure has grown.
+func (s *soak) judge() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.series)) {
+		floor, known := floors[name]
+		if !known {
+			floor = floors[""]
+		}
+		first, last, grown := trend(s.series[name], floor)
+		fmt.Printf("%-14s %8.2f in the first third, %8.2f in the last, of %d looks\n", name, first, last, len(s.series[name]))
+		if grown {
+			errs = append(errs, fmt.Errorf("%s: from %.2f to %.2f", name, first, last))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// descendants are this run's other processes on this machine: also those in containers, and those whose parent is gone.
+func descendants() (pids []int) {
+	mark := []byte(markKey + "=" + os.Getenv(markKey) + "\x00")
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != os.Getpid() && bytes.Contains(procfile(pid, "environ"), mark) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func procfile(pid int, name string) []byte {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+	return b
+}
+
+// status is a number of /proc/PID/status, 0 when there is none.
+func status(pid int, name string) float64 {
+	_, rest, _ := strings.Cut(string(procfile(pid, "status")), "\n"+name+":")
+	line, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 64)
+	return n
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/internal/master"
+)
+
+// ground is what the processes run on: a backend, by the commands that look at it and kill.
+type ground struct {
+	name    string
+	list    []string            // prints the ids and names of the processes
+	things  map[string][]string // print what there is, line by line
+	ways    [][]string          // kill the process whose id comes last
+	opening []string
+	ready   []string // succeeds when it can be used
+	closing []string
+}
+
+// A victim is a process that may be killed.
+type victim struct{ id, name string }
+
+func (v victim) kind() string {
+	kind, _, _ := strings.Cut(v.name, "-")
+	return kind
+}
+
+// newGround is called before Fiber looks at the environment, which it changes for a cluster.
+func newGround() (*ground, error) {
+	g := &ground{name: cmp.Or(os.Getenv("FIBER_BACKEND"), "local")}
+	switch g.name {
+	case "local":
+		g.ways = [][]string{{"kill", "-KILL"}, {"kill", "-KILL"}, {"kill", "-TERM"}, {"kill", "-STOP"}}
+	case "docker":
+		mine := []string{"docker", "ps", "--no-trunc", "--filter", "label=fiber.master=" + master.Name(), "--format"}
+		g.list = append(slices.Clone(mine), `{{.ID}} {{.Label "fiber.name"}}`)
+		g.things = map[string][]string{"containers": append(mine, `{{.ID}}`, "-a")}
+		g.ways = [][]string{{"docker", "kill"}, {"docker", "kill"}, {"docker", "kill", "-s", "TERM"}, {"docker", "pause"}}
+	case "kubernetes":
+		g.onCluster()
+	default:
+		return nil, fmt.Errorf("FIBER_BACKEND=%s: it is not known here", g.name)
+	}
+	return g, nil
+}
+
+// onCluster has Fiber find the cluster that test/cluster/with.sh names, stay outside of it, and use a namespace that
+// this run has for itself.
+func (g *ground) onCluster() {
+	for from, to := range map[string]string{"FIBER_TEST_KUBECONFIG": "KUBECONFIG", "FIBER_TEST_HOST": "FIBER_HOST", "FIBER_TEST_REGISTRY": "FIBER_REGISTRY"} {
+		if value := os.Getenv(from); value != "" {
+			os.Setenv(to, value)
+		}
+	}
+	namespace := "fiber-soak-" + strings.ToLower(rand.Text()[:8])
+	os.Setenv("FIBER_KUBERNETES_NAMESPACE", namespace)
+	kubectl := func(args ...string) []string {
+		return append([]string{"kubectl", "-n", namespace, "--request-timeout=10s"}, args...)
+	}
+	g.list = kubectl("get", "pods", "--no-headers", "--field-selector=status.phase=Running", "-o", `custom-columns=a:.metadata.name,b:.metadata.labels.fiber\.name`)
+	g.things = map[string][]string{"pods": kubectl("get", "pods", "-o", "name"), "secrets": kubectl("get", "secrets", "-o", "name")}
+	g.ways = [][]string{kubectl("delete", "--wait=false", "pod"), kubectl("delete", "--grace-period=0", "--force", "pod")}
+	g.opening, g.ready = kubectl("create", "namespace", namespace), kubectl("get", "serviceaccount", "default")
+	g.closing = kubectl("delete", "--wait=false", "namespace", namespace)
+}
+
+// lines runs a command and gives the lines that it prints.
+func lines(ctx context.Context, command []string) ([]string, error) {
+	if len(command) == 0 {
+		return nil, nil
+	}
+	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%v: %w: %s", command, err, exit.Stderr)
+	}
+	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' }), err
+}
+
+func (g *ground) open(ctx context.Context) error {
+	if _, err := lines(ctx, g.opening); err != nil {
+		return err
+	}
+	for {
+		_, err := lines(ctx, g.ready)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// victims are the processes that can be killed. On this machine they are this process's children, and theirs.
+func (g *ground) victims(ctx context.Context) (all []victim) {
+	listed, _ := lines(ctx, g.list)
+	for _, line := range listed {
+		if fields := strings.Fields(line); len(fields) == 2 {
+			all = append(all, victim{fields[0], fields[1]})
+		}
+	}
+	if g.list != nil {
+		return all
+	}
+	var children []string
+	for _, p := range fiber.ActiveChildren() {
+		all = append(all, victim{p.ID(), p.Name()})
+		children = append(children, p.ID())
+	}
+	for _, pid := range descendants() {
+		if slices.Contains(children, strconv.Itoa(int(status(pid, "PPid")))) {
+			all = append(all, victim{strconv.Itoa(pid), nestedKind})
+		}
+	}
+	return all
+}
+
+// left is what there is, besides processes, by its kind.
+func (g *ground) left(ctx context.Context) (map[string][]string, error) {
+	all := map[string][]string{}
+	var errs []error
+	for name, command := range g.things {
+		there, err := lines(ctx, command)
+		all[name], errs = there, append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// gone is an error if something is left. What is torn down behind a process's end has until ctx ends.
+func (g *ground) gone(ctx context.Context) error {
+	for {
+		left, err := g.left(ctx)
+		for _, pid := range descendants() {
+			left["processes"] = append(left["processes"], fmt.Sprintf("%d: %s", pid, procfile(pid, "cmdline")))
+		}
+		n := 0
+		for _, things := range left {
+			n += len(things)
+		}
+		if n == 0 && err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return fmt.Errorf("left behind: %v %w", left, err)
+		}
+	}
+}
+
+func (g *ground) close() error {
+	_, err := lines(context.Background(), g.closing)
+	return err
+}

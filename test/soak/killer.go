@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The kinds of processes: how their names begin.
+const (
+	workerKind  = "worker"
+	managerKind = "manager"
+	queueKind   = "queue"
+	pipeKind    = "pipe"
+	nestedKind  = "nested"
+	ringKind    = "Ring" // Fiber names these
+)
+
+// settles is how long a node's loss may show itself after it has come back.
+const settles = 2 * time.Minute
+
+// killer kills a process now and then, and a node.
+type killer struct {
+	s     *soak
+	lock  sync.Mutex
+	kills map[string]int // of each kind
+	deeds map[string]int // of each way
+	quiet time.Time      // a node's loss shows itself until then
+}
+
+func (k *killer) String() string {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	all := "kills:"
+	for _, way := range slices.Sorted(maps.Keys(k.deeds)) {
+		all += fmt.Sprintf(" %d %s,", k.deeds[way], way)
+	}
+	return all
+}
+
+// mark is how many of a kind have been killed so far; since says whether there are more by now, or a node was lost.
+func (k *killer) mark(kind string) int {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	return k.kills[kind]
+}
+
+func (k *killer) since(kind string, mark int) bool {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	return k.kills[kind] > mark || time.Now().Before(k.quiet)
+}
+
+// note notes a deed, before it is done.
+func (k *killer) note(kind, way string, quiet time.Duration) {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	k.kills[kind]++
+	k.deeds[way]++
+	if quiet > 0 {
+		k.quiet = time.Now().Add(quiet)
+	}
+}
+
+// pause waits, and is false when the run is over.
+func (k *killer) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-k.s.stop:
+		return false
+	}
+}
+
+// rage kills processes. It draws from the kinds first, so that the only manager dies as often as one of the workers.
+func (k *killer) rage(ctx context.Context) {
+	r := rand.New(rand.NewPCG(k.s.seed, 1000))
+	for k.s.every > 0 && k.pause(time.Duration(r.Int64N(2*int64(k.s.every)))) {
+		kinds := map[string][]victim{}
+		for _, v := range k.s.ground.victims(ctx) {
+			kinds[v.kind()] = append(kinds[v.kind()], v)
+		}
+		if len(kinds) == 0 {
+			continue
+		}
+		names := slices.Sorted(maps.Keys(kinds))
+		victims := kinds[names[r.IntN(len(names))]]
+		v, way := victims[r.IntN(len(victims))], k.s.ground.ways[r.IntN(len(k.s.ground.ways))]
+		k.note(v.kind(), strings.Join(way, " "), 0)
+		lines(ctx, append(slices.Clone(way), v.id)) // it may have ended
+	}
+}
+
+// trouble has a node cut off or killed, and has it come back.
+func (k *killer) trouble(ctx context.Context) {
+	r := rand.New(rand.NewPCG(k.s.seed, 2000))
+	for k.s.node != "" && k.pause(time.Duration(20+r.IntN(40))*time.Second) {
+		deed := [][2]string{{"cut", "join"}, {"kill", "up"}}[r.IntN(2)]
+		k.note("node", "node "+deed[0], time.Hour)
+		_, err := lines(ctx, []string{k.s.node, deed[0]})
+		k.pause(time.Duration(3+r.IntN(22)) * time.Second)
+		_, back := lines(context.WithoutCancel(ctx), []string{k.s.node, deed[1]})
+		k.note("node", "node "+deed[1], settles)
+		if err != nil || back != nil {
+			k.s.fail(fmt.Errorf("the node: %w %w", err, back))
+			return
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fiber-go/fiber"
+)
+
+// chore is a task of up to a few milliseconds.
+type chore struct {
+	N    int
+	Nap  time.Duration
+	Fail bool
+}
+
+const chores = 200
+
+var choreFunc = fiber.Register("chore", func(ctx context.Context, c chore) (int, error) {
+	select {
+	case <-time.After(c.Nap):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if c.Fail {
+		return 0, fmt.Errorf("chore %d fails", c.N)
+	}
+	return answer(c.N), nil
+})
+
+func answer(n int) int { return n*7 + 1 }
+
+// someChores are chores and their results.
+func someChores(r *rand.Rand) (ins []chore, answers []int) {
+	for range chores {
+		ins = append(ins, chore{N: r.IntN(1e9), Nap: time.Duration(r.IntN(5000)) * time.Microsecond})
+		answers = append(answers, answer(ins[len(ins)-1].N))
+	}
+	return ins, answers
+}
+
+// mapRound maps, without and with errors, and has futures, of which one is cancelled.
+func mapRound(s *soak, ctx context.Context, r *rand.Rand) error {
+	if plant := plants[s.plant]; plant != nil {
+		s.planted = append(s.planted, plant(s, ctx))
+	}
+	ins, answers := someChores(r)
+	outs, err := fiber.Map(ctx, s.pool, choreFunc, ins, fiber.OnProgress(func(int, int) { s.did("map", 1) }))
+	if err != nil || !slices.Equal(outs, answers) {
+		return fmt.Errorf("the results are %v, not %v; %w", outs, answers, err)
+	}
+
+	first := r.IntN(chores / 2)
+	ins[first].Fail, ins[first+1+r.IntN(chores/2)].Fail = true, true
+	var remote *fiber.RemoteError
+	_, err = fiber.Map(ctx, s.pool, choreFunc, ins)
+	if want := fmt.Sprintf("chore %d fails", ins[first].N); !errors.As(err, &remote) || !strings.Contains(remote.Message, want) {
+		return fmt.Errorf("the error is not %q: %w", want, err)
+	}
+
+	gone, cancel := context.WithCancel(ctx)
+	cancelled := fiber.ApplyAsync(gone, s.pool, choreFunc, chore{Nap: time.Minute})
+	var futures []*fiber.Future[int]
+	ins, answers = someChores(r)
+	for _, in := range ins[:20] {
+		futures = append(futures, fiber.ApplyAsync(ctx, s.pool, choreFunc, in))
+	}
+	cancel()
+	for i, f := range futures {
+		if out, err := f.Get(ctx); err != nil || out != answers[i] {
+			return fmt.Errorf("call %d gives %d and not %d, %w", i, out, answers[i], err)
+		}
+		s.did("map", 1)
+	}
+	if _, err := cancelled.Get(ctx); !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("what was cancelled gives %w", err)
+	}
+	return nil
+}
+
+// imapRound streams, in order and not, and leaves an endless loop.
+func imapRound(s *soak, ctx context.Context, r *rand.Rand) error {
+	ins, answers := someChores(r)
+	var ordered, unordered []int
+	for out, err := range fiber.IMap(ctx, s.pool, choreFunc, slices.Values(ins)) {
+		if err != nil {
+			return err
+		}
+		ordered = append(ordered, out)
+		s.did("imap", 1)
+	}
+	for out, err := range fiber.IMapUnordered(ctx, s.pool, choreFunc, slices.Values(ins)) {
+		if err != nil {
+			return err
+		}
+		unordered = append(unordered, out)
+		s.did("imap", 1)
+	}
+	if !slices.Equal(ordered, answers) || !slices.Equal(slices.Sorted(slices.Values(unordered)), slices.Sorted(slices.Values(answers))) {
+		return fmt.Errorf("the results are %v and %v, not %v", ordered, unordered, answers)
+	}
+
+	endless := func(yield func(chore) bool) {
+		for i := 0; yield(chore{N: i}); i++ {
+		}
+	}
+	next, last := 0, r.IntN(chores)
+	for out, err := range fiber.IMap(ctx, s.pool, choreFunc, endless) {
+		if err != nil || out != answer(next) {
+			return fmt.Errorf("result %d is %d, %w", next, out, err)
+		}
+		if next++; next > last {
+			break
+		}
+	}
+	return nil
+}
+
+// lookup asks for a number of a shared table.
+type lookup struct {
+	Table *fiber.Shared[[]float64]
+	Index int
+}
+
+const tableSize = 1 << 16
+
+var lookupFunc = fiber.Register("lookup", func(ctx context.Context, l lookup) (float64, error) {
+	table, err := l.Table.Get(ctx)
+	if err != nil || len(table) != tableSize {
+		return 0, fmt.Errorf("the table has %d numbers, %w", len(table), err)
+	}
+	return table[l.Index], nil
+})
+
+// shareRound shares a table, which the workers look things up in.
+func shareRound(s *soak, ctx context.Context, r *rand.Rand) error {
+	table := make([]float64, tableSize)
+	for i := range table {
+		table[i] = r.Float64()
+	}
+	shared, err := fiber.Share(ctx, table)
+	if err != nil {
+		return err
+	}
+	defer shared.Close()
+	var ins []lookup
+	var want []float64
+	for range 40 {
+		ins = append(ins, lookup{shared, r.IntN(tableSize)})
+		want = append(want, table[ins[len(ins)-1].Index])
+	}
+	outs, err := fiber.Map(ctx, s.pool, lookupFunc, ins)
+	if err != nil || !slices.Equal(outs, want) {
+		return fmt.Errorf("the numbers are %v, not %v; %w", outs, want, err)
+	}
+	s.did("share", len(outs))
+	return nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime/pprof"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fiber-go/fiber"
+)
+
+// A workload does rounds, one after the other, each of which is right or excused by a kill.
+type workload struct {
+	name  string
+	pace  time.Duration // of rounds
+	round func(s *soak, ctx context.Context, r *rand.Rand) error
+
+	rounds, done, excused atomic.Int64
+	moved                 atomic.Int64 // when it last got on, since the begin
+}
+
+// soak is a run.
+type soak struct {
+	options
+	ground  *ground
+	pool    *fiber.Pool
+	killer  *killer
+	manager *managed // that there is
+	work    []*workload
+	begun   time.Time
+	series  map[string][]float64
+	planted []any
+
+	stop     chan struct{} // it is over
+	failed   context.Context
+	failWith context.CancelCauseFunc
+}
+
+func newSoak(o options, g *ground) (*soak, error) {
+	pool, err := fiber.NewPool(o.workers, fiber.WithName(workerKind), fiber.WithMaxAttempts(20))
+	s := &soak{options: o, ground: g, pool: pool, begun: time.Now(), stop: make(chan struct{}), series: map[string][]float64{}}
+	s.killer = &killer{s: s, kills: map[string]int{}, deeds: map[string]int{}}
+	s.work = []*workload{
+		{name: "map", pace: time.Second, round: mapRound},
+		{name: "imap", pace: time.Second, round: imapRound},
+		{name: "share", pace: 2 * time.Second, round: shareRound},
+		{name: "nested", pace: 3 * time.Second, round: nestedRound},
+		{name: "queue", pace: time.Second, round: queueRound},
+		{name: "manager", pace: time.Second, round: managerRound},
+		{name: "pipe", pace: time.Second, round: pipeRound},
+		{name: "ring", pace: time.Second, round: ringRound},
+	}
+	s.failed, s.failWith = context.WithCancelCause(context.Background())
+	if plants[o.plant] == nil && o.plant != "" {
+		err = errors.Join(err, fmt.Errorf("-plant %s: there is no such fault", o.plant))
+	}
+	return s, err
+}
+
+func (s *soak) workload(name string) *workload {
+	for _, w := range s.work {
+		if w.name == name {
+			return w
+		}
+	}
+	panic("no workload is called " + name)
+}
+
+// did notes that a workload has got on.
+func (s *soak) did(name string, n int) {
+	w := s.workload(name)
+	w.done.Add(int64(n))
+	w.moved.Store(int64(time.Since(s.begun)))
+}
+
+// fail ends the run with its first error.
+func (s *soak) fail(err error) { s.failWith(err) }
+
+// run works, kills and looks until the time is up or something has failed. Rounds are not cut short, and the watchdog
+// looks after the last ones, too.
+func (s *soak) run(parent context.Context) error {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	var working, others, looking sync.WaitGroup
+	for i, w := range s.work {
+		working.Go(func() { s.repeat(ctx, w, rand.New(rand.NewPCG(s.seed, uint64(i)))) })
+	}
+	others.Go(func() { s.killer.rage(ctx) })
+	others.Go(func() { s.killer.trouble(ctx) })
+	worked := make(chan struct{})
+	looking.Go(func() { s.look(ctx, worked) })
+	select {
+	case <-time.After(s.duration):
+	case <-s.failed.Done():
+	case <-parent.Done():
+	}
+	close(s.stop)
+	others.Wait()
+	defer context.AfterFunc(s.failed, cancel)()
+	stuck := time.AfterFunc(2*s.patience, func() { s.hang("the last rounds") })
+	working.Wait()
+	stuck.Stop()
+	close(worked)
+	looking.Wait()
+	s.report()
+	if err := context.Cause(s.failed); err != nil {
+		s.pool.Terminate()
+		return err
+	}
+	err := s.manager.close()
+	s.pool.Close()
+	return errors.Join(err, s.judge())
+}
+
+// repeat does rounds until it is told to stop.
+func (s *soak) repeat(ctx context.Context, w *workload, r *rand.Rand) {
+	for ctx.Err() == nil {
+		begun := time.Now()
+		if err := w.round(s, ctx, r); err != nil && ctx.Err() == nil {
+			s.fail(fmt.Errorf("%s: %w", w.name, err))
+			return
+		}
+		w.rounds.Add(1)
+		select {
+		case <-time.After(time.Until(begun.Add(w.pace))):
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+// errWrong is a wrong result, which no kill excuses.
+var errWrong = fiber.RegisterError(errors.New("wrong"))
+
+// excuse turns the error of a loss into none if processes of a kind were killed since a mark.
+func (s *soak) excuse(name, kind string, since int, err error) error {
+	if err == nil || errors.Is(err, errWrong) {
+		return err
+	}
+	if !s.killer.since(kind, since) {
+		return fmt.Errorf("nobody was killed: %w", err)
+	}
+	s.workload(name).excused.Add(1)
+	s.did(name, 0)
+	return nil
+}
+
+// watch finds a workload that has not got on for too long.
+func (s *soak) watch() {
+	for _, w := range s.work {
+		if idle := time.Since(s.begun) - time.Duration(w.moved.Load()); idle > s.patience {
+			s.hang(w.name)
+		}
+	}
+}
+
+// hang says where everything hangs, and exits if that is not over soon after all contexts have ended.
+func (s *soak) hang(what string) {
+	if s.failed.Err() != nil {
+		return
+	}
+	pprof.Lookup("goroutine").WriteTo(os.Stdout, 2)
+	fmt.Printf("pool: %+v\n", s.pool.Stats())
+	s.fail(fmt.Errorf("%s: nothing has been done for %v", what, s.patience))
+	time.AfterFunc(s.patience, func() {
+		fmt.Println("FAILED: it goes on although its contexts have ended:", what)
+		os.Exit(1)
+	})
+}
+
+// plants are faults that a run must find, done in each round of the maps.
+var plants = map[string]func(s *soak, ctx context.Context) any{
+	"goroutine": func(*soak, context.Context) any {
+		for range 10 {
+			go func() { select {} }()
+		}
+		return nil
+	},
+	"descriptor": func(*soak, context.Context) any { r, w, _ := os.Pipe(); return []*os.File{r, w} },
+	"memory":     func(*soak, context.Context) any { return make([]byte, 1<<20) },
+	"item":       func(*soak, context.Context) any { return nil }, // see queue.go
+	"hang":       func(_ *soak, ctx context.Context) any { <-ctx.Done(); return nil },
+	"process": func(s *soak, _ context.Context) any {
+		if len(s.planted) > 0 {
+			return nil // one is enough
+		}
+		return exec.Command("sleep", "600").Start()
+	},
+}
