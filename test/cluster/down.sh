@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Stops what up.sh has started, and removes everything but the binaries; "down.sh keep" keeps the cluster's state.
 . "$(dirname "$0")/env.sh"
-state=$CLUSTER_STATE
 
 stop() { # name: as it is asked to, or else killed
 	local pid
@@ -13,6 +12,7 @@ stop() { # name: as it is asked to, or else killed
 	rm -f "$state/pid/$1"
 }
 
+[ ! -d "$state/node2" ] || "$here/node2.sh" down
 [ "${1:-}" = keep ] || timeout 60 kubectl delete pods --all -A --grace-period=0 --force >/dev/null 2>&1
 stop kubelet
 stop kube-proxy
