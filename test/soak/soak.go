@@ -113,7 +113,7 @@ func (s *soak) run(parent context.Context) error {
 		s.pool.Terminate()
 		return err
 	}
-	err := s.manager.close()
+	err := s.manager.close(s)
 	s.pool.Close()
 	return errors.Join(err, s.judge())
 }
