@@ -1,5 +1,5 @@
-# What runs on a node; up.sh and node2.sh read it, and set what env.sh calls the node's. ENTER is the command by which
-# its network is entered.
+# What runs on a node, for up.sh and node2.sh, by the node's settings of env.sh. "enter" is the command that enters its
+# network.
 enter=()
 mkdir -p "$state"/{log,pid,cni,containerd} "$run"
 
@@ -15,6 +15,7 @@ start() { # name command...: without the descriptors of the caller, such as a lo
 		exec setsid nohup "$@" >"$state/log/$name.log" 2>&1 </dev/null
 	) &
 	echo $! >"$state/pid/$name"
+	disown
 }
 
 await() { # name seconds command...

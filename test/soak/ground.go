@@ -22,10 +22,16 @@ type ground struct {
 	name    string
 	list    []string            // prints the ids and names of the processes
 	things  map[string][]string // print what there is, line by line
-	ways    [][]string          // kill the process whose id comes last
+	ways    []way
 	opening []string
 	ready   []string // succeeds when it can be used
 	closing []string
+}
+
+// A way is a command that kills the process whose id comes last.
+type way struct {
+	name    string
+	command []string
 }
 
 // A victim is a process that may be killed.
@@ -41,12 +47,14 @@ func newGround() (*ground, error) {
 	g := &ground{name: cmp.Or(os.Getenv("FIBER_BACKEND"), "local")}
 	switch g.name {
 	case "local":
-		g.ways = [][]string{{"kill", "-KILL"}, {"kill", "-KILL"}, {"kill", "-TERM"}, {"kill", "-STOP"}}
+		kill, term := way{"killed", []string{"kill", "-KILL"}}, way{"told to end", []string{"kill", "-TERM"}}
+		g.ways = []way{kill, kill, term, {"stopped", []string{"kill", "-STOP"}}}
 	case "docker":
 		mine := []string{"docker", "ps", "--no-trunc", "--filter", "label=fiber.master=" + master.Name(), "--format"}
 		g.list = append(slices.Clone(mine), `{{.ID}} {{.Label "fiber.name"}}`)
 		g.things = map[string][]string{"containers": append(mine, `{{.ID}}`, "-a")}
-		g.ways = [][]string{{"docker", "kill"}, {"docker", "kill"}, {"docker", "kill", "-s", "TERM"}, {"docker", "pause"}}
+		kill, term := way{"killed", []string{"docker", "kill"}}, way{"told to end", []string{"docker", "kill", "-s", "TERM"}}
+		g.ways = []way{kill, kill, term, {"paused", []string{"docker", "pause"}}}
 	case "kubernetes":
 		g.onCluster()
 	default:
@@ -70,7 +78,7 @@ func (g *ground) onCluster() {
 	}
 	g.list = kubectl("get", "pods", "--no-headers", "--field-selector=status.phase=Running", "-o", `custom-columns=a:.metadata.name,b:.metadata.labels.fiber\.name`)
 	g.things = map[string][]string{"pods": kubectl("get", "pods", "-o", "name"), "secrets": kubectl("get", "secrets", "-o", "name")}
-	g.ways = [][]string{kubectl("delete", "--wait=false", "pod"), kubectl("delete", "--grace-period=0", "--force", "pod")}
+	g.ways = []way{{"pods deleted", kubectl("delete", "--wait=false", "pod")}, {"pods struck", kubectl("delete", "--grace-period=0", "--force", "pod")}}
 	g.opening, g.ready = kubectl("create", "namespace", namespace), kubectl("get", "serviceaccount", "default")
 	g.closing = kubectl("delete", "--wait=false", "namespace", namespace)
 }
@@ -140,7 +148,7 @@ func (g *ground) gone(ctx context.Context) error {
 	for {
 		left, err := g.left(ctx)
 		for _, pid := range descendants() {
-			left["processes"] = append(left["processes"], fmt.Sprintf("%d: %s", pid, procfile(pid, "cmdline")))
+			left["processes"] = append(left["processes"], fmt.Sprintf("%d %q", pid, procfile(pid, "cmdline")))
 		}
 		n := 0
 		for _, things := range left {
@@ -152,7 +160,7 @@ func (g *ground) gone(ctx context.Context) error {
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return fmt.Errorf("left behind: %v %w", left, err)
+			return errors.Join(fmt.Errorf("left behind: %v", left), err)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -91,8 +90,8 @@ func (k *killer) rage(ctx context.Context) {
 		names := slices.Sorted(maps.Keys(kinds))
 		victims := kinds[names[r.IntN(len(names))]]
 		v, way := victims[r.IntN(len(victims))], k.s.ground.ways[r.IntN(len(k.s.ground.ways))]
-		k.note(v.kind(), strings.Join(way, " "), 0)
-		lines(ctx, append(slices.Clone(way), v.id)) // it may have ended
+		k.note(v.kind(), way.name, 0)
+		lines(ctx, append(slices.Clone(way.command), v.id)) // it may have ended
 	}
 }
 
@@ -101,11 +100,11 @@ func (k *killer) trouble(ctx context.Context) {
 	r := rand.New(rand.NewPCG(k.s.seed, 2000))
 	for k.s.node != "" && k.pause(time.Duration(20+r.IntN(40))*time.Second) {
 		deed := [][2]string{{"cut", "join"}, {"kill", "up"}}[r.IntN(2)]
-		k.note("node", "node "+deed[0], time.Hour)
+		k.note("node", "nodes "+deed[0], time.Hour)
 		_, err := lines(ctx, []string{k.s.node, deed[0]})
 		k.pause(time.Duration(3+r.IntN(22)) * time.Second)
 		_, back := lines(context.WithoutCancel(ctx), []string{k.s.node, deed[1]})
-		k.note("node", "node "+deed[1], settles)
+		k.note("node", "nodes "+deed[1], settles)
 		if err != nil || back != nil {
 			k.s.fail(fmt.Errorf("the node: %w %w", err, back))
 			return

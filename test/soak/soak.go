@@ -182,10 +182,16 @@ var plants = map[string]func(s *soak, ctx context.Context) any{
 		}
 		return nil
 	},
-	"descriptor": func(*soak, context.Context) any { r, w, _ := os.Pipe(); return []*os.File{r, w} },
-	"memory":     func(*soak, context.Context) any { return make([]byte, 1<<20) },
-	"item":       func(*soak, context.Context) any { return nil }, // see queue.go
-	"hang":       func(_ *soak, ctx context.Context) any { <-ctx.Done(); return nil },
+	"descriptor": func(*soak, context.Context) any {
+		var files [20]*os.File
+		for i := range files {
+			files[i], _ = os.Open(os.DevNull)
+		}
+		return files
+	},
+	"memory": func(*soak, context.Context) any { return make([]byte, 1<<20) },
+	"item":   func(*soak, context.Context) any { return nil }, // see queue.go
+	"hang":   func(_ *soak, ctx context.Context) any { <-ctx.Done(); return nil },
 	"process": func(s *soak, _ context.Context) any {
 		if len(s.planted) > 0 {
 			return nil // one is enough
