@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -228,31 +228,21 @@ func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error
 	if batch.Len() != 1 {
 		return flatten(name, wire.ErrMalformed)
 	}
-	done := make(chan *wire.Error, 1)
-	go func() {
-		returned := false
-		defer func() {
-			if value := recover(); value != nil {
-				done <- flattenPanic(name, value, debug.Stack())
-			} else if !returned {
-				done <- flatten(name, errors.New("the function called runtime.Goexit"))
-			}
-		}()
-		err := batch.Run(ctx, 0)
-		returned = true
-		if err != nil {
-			done <- flatten(name, err)
-			return
-		}
-		done <- nil
-	}()
-	return <-done
+	return failureOf(name, func() error { return batch.Run(ctx, 0) })
+}
+
+// failureOf calls a function of the user's.
+func failureOf(name string, fn func() error) *wire.Error {
+	if err := guard.Call(fn); err != nil {
+		return flatten(name, err)
+	}
+	return nil
 }
 
 // runWorker serves a pool until it is told to stop. It listens while its
 // initializer runs, too, which may have things to ask of the parent.
 func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
-	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten, Panic: flattenPanic})
+	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten})
 	stop.at(w.Leave, w.Abort)
 	if name := parent.Assign.Func; name != "" {
 		initialized := make(chan struct{})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/scheduler"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -159,11 +160,21 @@ func RegisterError(err error) error {
 	return err
 }
 
-// flatten makes an error of a function ready to travel.
+// flatten makes an error of a function, or its panic, ready to travel.
 func flatten(fn string, err error) *wire.Error {
-	e := &wire.Error{Func: fn, Message: err.Error(), Worker: processName(),
+	panicked, _ := err.(*guard.Panic)
+	if panicked != nil {
+		var ok bool
+		if err, ok = panicked.Value.(error); !ok {
+			err = fmt.Errorf("%v", panicked.Value)
+		}
+	}
+	e := &wire.Error{Func: fn, Message: fmt.Sprint(err), Worker: processName(), // Sprint: its Error method may panic
 		Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded),
 		Closed: errors.Is(err, ErrClosed)}
+	if panicked != nil {
+		e.Panic, e.Stack = true, string(panicked.Stack)
+	}
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(e.Message, "max_message") {
 		e.Message += "; " + whatToDo
 	}
@@ -182,17 +193,6 @@ func flatten(fn string, err error) *wire.Error {
 			break
 		}
 	}
-	return e
-}
-
-// flattenPanic makes a panic of a function ready to travel.
-func flattenPanic(fn string, value any, stack []byte) *wire.Error {
-	err, ok := value.(error)
-	if !ok {
-		err = fmt.Errorf("%v", value)
-	}
-	e := flatten(fn, err)
-	e.Panic, e.Stack = true, string(stack)
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/scheduler"
 )
 
@@ -119,7 +120,7 @@ type stream[In, Out any] struct {
 	blocked  bool                 // pull waits for room
 	segments map[int]segment[Out] // by their first index
 	order    []int                // of arrival, where results are not ordered
-	panicked any
+	broken   error                // what ended the input before its end
 	failed   error
 }
 
@@ -132,22 +133,23 @@ func poke(c chan struct{}) {
 
 // pull reads the input.
 func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
-	defer func() {
-		value := recover()
+	guard.Here(func() error {
+		for in := range ins {
+			if !s.push(in) {
+				break
+			}
+			poke(s.input)
+		}
+		return nil
+	}, func(err error) {
 		s.mu.Lock()
-		s.ended, s.panicked = true, value
+		s.ended, s.broken = true, err
 		s.mu.Unlock()
 		s.count.mu.Lock()
 		s.count.total = s.read
 		s.count.mu.Unlock()
 		poke(s.input)
-	}()
-	for in := range ins {
-		if !s.push(in) {
-			return
-		}
-		poke(s.input)
-	}
+	})
 }
 
 // extend offers what was read to the engine: at once, and together what has
@@ -284,11 +286,11 @@ func (s *stream[In, Out]) next(ctx context.Context) (seg segment[Out], more bool
 				return seg, true, nil
 			}
 		}
-		ended, panicked, failed := s.ended && s.yielded == s.read, s.panicked, s.failed
+		ended, broken, failed := s.ended && s.yielded == s.read, s.broken, s.failed
 		s.mu.Unlock()
 		switch {
-		case panicked != nil:
-			panic(fmt.Sprintf("fiber: the input of IMap panicked: %v", panicked))
+		case broken != nil:
+			panic(fmt.Sprintf("fiber: the input of IMap: %v", broken))
 		case failed != nil:
 			return seg, false, failed
 		case ended:

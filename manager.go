@@ -555,7 +555,7 @@ const exitWait = 5 * time.Second
 // runManager makes this process a manager until it is told to stop.
 func runManager(ctx context.Context, parent *launch.Parent) int {
 	proc := current.Load()
-	service := manager.NewService(ctx, proc.home, manager.Options{Error: flatten, Panic: flattenPanic, Fits: proc.fits, Make: managed.Make,
+	service := manager.NewService(ctx, proc.home, manager.Options{Error: flatten, Fits: proc.fits, Make: managed.Make,
 		Log: func(name string, failure *wire.Error) {
 			proc.node.Log.Warn("fiber: an object's Close failed", "type", name, "error", unflatten(failure))
 		}})

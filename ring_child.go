@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime/debug"
 
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/registry"
@@ -89,35 +88,12 @@ func runRank(ctx context.Context, node *ring.Node, entry *ringEntry, value [][]b
 	}
 	n := newRingNode(entry.name, node)
 	if entry.init != nil {
-		if failure := guard(entry.name, func() error { return entry.init(ctx, n) }); failure != nil {
+		if failure := failureOf(entry.name, func() error { return entry.init(ctx, n) }); failure != nil {
 			return failure
 		}
 	}
 	if err := node.Do(ctx, ring.Start, 0, 0, ring.Vector{Width: 1}); err != nil {
 		return flatten(entry.name, err)
 	}
-	return guard(entry.name, func() error { return entry.run(ctx, n, value) })
-}
-
-// guard calls a function of the user's.
-func guard(name string, fn func() error) *wire.Error {
-	done := make(chan *wire.Error, 1)
-	go func() {
-		returned := false
-		defer func() {
-			if value := recover(); value != nil {
-				done <- flattenPanic(name, value, debug.Stack())
-			} else if !returned {
-				done <- flatten(name, errors.New("the function called runtime.Goexit"))
-			}
-		}()
-		err := fn()
-		returned = true
-		if err != nil {
-			done <- flatten(name, err)
-			return
-		}
-		done <- nil
-	}()
-	return <-done
+	return failureOf(entry.name, func() error { return entry.run(ctx, n, value) })
 }

@@ -1,9 +1,6 @@
 package codec
 
-import (
-	"reflect"
-	"time"
-)
+import "reflect"
 
 // encodeAny writes what the interface v holds as what it is.
 func encodeAny(e *encoder, v reflect.Value) error { return e.any(v.Elem()) }
@@ -63,9 +60,9 @@ func (d *decoder) any() (any, error) {
 	case extNumbers, extFrame:
 		return d.anyNumbers(tok)
 	case extTime:
-		var t time.Time
-		if err := t.UnmarshalBinary(d.take(tok.n)); err != nil {
-			return nil, own(timeType, err)
+		t, err := decodeTime(d.take(tok.n))
+		if err != nil {
+			return nil, err
 		}
 		return t, nil
 	case extComplex:

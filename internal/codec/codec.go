@@ -16,12 +16,8 @@ import (
 // included. Types with msgpack's, encoding's binary or its text methods, for both directions, keep their own
 // encoding; what their EncodeMsgpack writes has to be msgpack. Concurrent calls are fine.
 func Marshal(v any) ([][]byte, error) {
-	e := getEncoder()
-	defer e.put()
-	if err := e.any(reflect.ValueOf(v)); err != nil {
-		return nil, err
-	}
-	return e.result(), nil
+	frames, _, err := marshal(v, false)
+	return frames, err
 }
 
 // A Traveller is a value with a binary encoding whose home has to know where
@@ -29,11 +25,32 @@ func Marshal(v any) ([][]byte, error) {
 type Traveller interface{ Travels() []any }
 
 // MarshalTravellers is Marshal, and gives what the travellers in v say.
-func MarshalTravellers(v any) (frames [][]byte, travellers []any, err error) {
+func MarshalTravellers(v any) (frames [][]byte, travellers []any, err error) { return marshal(v, true) }
+
+func marshal(v any, list bool) (frames [][]byte, travellers []any, err error) {
+	if v == nil {
+		return [][]byte{{codeNil}}, nil, nil
+	}
+	p, value := planOf(reflect.TypeOf(v)), reflect.ValueOf(v)
+	if !p.foreign {
+		return p.marshal(value, list, false)
+	}
+	return p.marshalApart(value, list)
+}
+
+func (p *plan) marshalApart(v reflect.Value, list bool) (frames [][]byte, travellers []any, err error) {
+	err = apartly(func(own apart) (err error) {
+		frames, travellers, err = p.marshal(v, list, own)
+		return err
+	})
+	return frames, travellers, err
+}
+
+func (p *plan) marshal(v reflect.Value, list bool, own apart) (frames [][]byte, travellers []any, err error) {
 	e := getEncoder()
 	defer e.put()
-	e.list = true
-	if err := e.any(reflect.ValueOf(v)); err != nil {
+	e.own, e.list = own, list
+	if err := p.encode(e, v); err != nil {
 		return nil, nil, err
 	}
 	return e.result(), e.travellers, nil
@@ -50,11 +67,20 @@ func Unmarshal(frames [][]byte, ptr any) error {
 	if len(frames) == 0 {
 		return fail(v.Type().Elem(), "there are no frames")
 	}
+	v = v.Elem()
+	p := planOf(v.Type())
+	if !p.foreign {
+		return p.unmarshal(frames, v, false)
+	}
+	return apartly(func(own apart) error { return p.unmarshal(frames, v, own) })
+}
+
+func (p *plan) unmarshal(frames [][]byte, v reflect.Value, own apart) error {
 	d := getDecoder(frames)
 	defer d.put()
-	v = v.Elem()
+	d.own = own
 	v.SetZero()
-	if err := planOf(v.Type()).decode(d, v); err != nil {
+	if err := p.decode(d, v); err != nil {
 		return err
 	}
 	if n := d.left(); n > 0 {

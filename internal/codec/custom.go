@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/fiber-go/fiber/internal/guard"
 )
 
 // custom is one way in which a type can have an encoding of its own: two interfaces, both of which *T has.
@@ -88,25 +90,68 @@ func (c *custom) plan(t reflect.Type) plan {
 				e.nil()
 				return nil
 			}
-			return guard(t, func() error { return c.encode(e, addressable(v).Addr().Interface()) })
+			return e.own.call(t, func() error { return c.encode(e, addressable(v).Addr().Interface()) })
 		},
 		decode: func(d *decoder, v reflect.Value) error {
 			if nilable && d.isNil() {
 				return nil
 			}
-			return guard(t, func() error { return c.decode(d, t, v.Addr().Interface()) })
+			return d.own.call(t, func() error { return c.decode(d, t, v.Addr().Interface()) })
 		},
 	}
 }
 
-// guard calls a type's own method, and turns its error or panic into an *Error.
-func guard(t reflect.Type, call func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fail(t, "panic: %v", r)
+// apart says that types' own methods have a goroutine that they may end.
+type apart bool
+
+// call calls a type's own method, and turns what it does other than return nil
+// into an *Error.
+func (together apart) call(t reflect.Type, method func() error) (err error) {
+	if together {
+		guard.Here(method, func(outcome error) { err = outcome })
+	} else {
+		err = guard.Call(method)
+	}
+	return own(t, err)
+}
+
+// apartly runs code of which types' own methods are a part. All of it has one
+// goroutine; when one of them has ended that by runtime.Goexit it begins anew,
+// with a goroutine for each, so that the error says where it was.
+func apartly(code func(apart) error) error {
+	err := guard.Call(func() error { return code(true) })
+	if err == guard.ErrGoexit {
+		return code(false)
+	}
+	if p, ok := err.(*guard.Panic); ok {
+		panic(p) // not in a method
+	}
+	return err
+}
+
+// foreign says whether values of type t are encoded or decoded by types' own
+// methods, as far as the type tells.
+func foreign(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] || t == timeType {
+		return false
+	}
+	seen[t] = true
+	if customOf(t) != nil {
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Map:
+		return foreign(t.Key(), seen) || foreign(t.Elem(), seen)
+	case reflect.Slice, reflect.Array, reflect.Pointer:
+		return foreign(t.Elem(), seen)
+	case reflect.Struct:
+		for _, f := range fieldsOf(t) {
+			if foreign(f.typ, seen) {
+				return true
+			}
 		}
-	}()
-	return own(t, call())
+	}
+	return false
 }
 
 // own is err as an *Error of type t.

@@ -11,6 +11,7 @@ type decoder struct {
 	pos    int
 	frames [][]byte
 	depth  int
+	own    apart
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}

@@ -19,6 +19,7 @@ type encoder struct {
 	buf    []byte
 	frames [][]byte
 	depth  int
+	own    apart
 
 	list       bool // the travellers
 	travellers []any

@@ -11,6 +11,8 @@ import (
 type plan struct {
 	encode func(*encoder, reflect.Value) error
 	decode func(*decoder, reflect.Value) error
+
+	foreign bool // types' own methods are a part of it
 }
 
 var (
@@ -43,6 +45,7 @@ func (ps planner) of(t reflect.Type) *plan {
 	first := len(ps) == 0
 	ps[t] = p
 	*p = ps.make(t)
+	p.foreign = foreign(t, map[reflect.Type]bool{})
 	if first {
 		for t, p := range ps {
 			plans.Store(t, p)
@@ -80,7 +83,7 @@ func (ps planner) make(t reflect.Type) plan {
 	case reflect.Struct:
 		return ps.structure(t)
 	case reflect.Interface:
-		return plan{encodeAny, decodeAny}
+		return plan{encode: encodeAny, decode: decodeAny}
 	default:
 		return numberPlan(t.Kind())
 	}

@@ -29,17 +29,17 @@ var stringPlan = plan{
 func numberPlan(k reflect.Kind) plan {
 	switch {
 	case k == reflect.Bool:
-		return plan{encodeBool, decodeBool}
+		return plan{encode: encodeBool, decode: decodeBool}
 	case k <= reflect.Int64:
-		return plan{encodeInt, decodeInt}
+		return plan{encode: encodeInt, decode: decodeInt}
 	case k <= reflect.Uintptr:
-		return plan{encodeUint, decodeUint}
+		return plan{encode: encodeUint, decode: decodeUint}
 	case k == reflect.Float32:
-		return plan{encodeFloat32, decodeFloat}
+		return plan{encode: encodeFloat32, decode: decodeFloat}
 	case k == reflect.Float64:
-		return plan{encodeFloat64, decodeFloat}
+		return plan{encode: encodeFloat64, decode: decodeFloat}
 	default:
-		return plan{encodeComplex, decodeComplex}
+		return plan{encode: encodeComplex, decode: decodeComplex}
 	}
 }
 

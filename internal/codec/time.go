@@ -1,14 +1,17 @@
 package codec
 
 import (
+	"encoding/binary"
 	"reflect"
+	"sync"
 	"time"
 )
 
-// timePlan keeps the zone's offset, which msgpack's own timestamps lose.
+// timePlan keeps the zone: its offset, which msgpack's own timestamps lose, and
+// its name and its location's, which time's own encoding loses.
 var timePlan = plan{
 	encode: func(e *encoder, v reflect.Value) error {
-		b, err := v.Interface().(time.Time).MarshalBinary()
+		b, err := appendTime(nil, v.Interface().(time.Time))
 		if err != nil {
 			return own(timeType, err)
 		}
@@ -24,9 +27,89 @@ var timePlan = plan{
 		if tok.sub != extTime {
 			return fail(timeType, "found %s", tok)
 		}
-		if err := v.Addr().Interface().(*time.Time).UnmarshalBinary(d.take(tok.n)); err != nil {
-			return own(timeType, err)
+		t, err := decodeTime(d.take(tok.n))
+		if err == nil {
+			v.Set(reflect.ValueOf(t))
 		}
-		return nil
+		return err
 	},
+}
+
+const plainTime = 15 // bytes
+
+// appendTime writes time's own encoding of the instant, and behind it, but for
+// UTC, the zone: its offset, its name with its length before it, and the name of
+// the location if it has more zones than that one. (What time itself makes of
+// an offset with seconds does not come back.)
+func appendTime(b []byte, t time.Time) ([]byte, error) {
+	b, err := t.UTC().AppendBinary(b)
+	if err != nil || t.Location() == time.UTC {
+		return b, err
+	}
+	name, offset := t.Zone()
+	b = binary.AppendVarint(b, int64(offset))
+	b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
+	if start, end := t.ZoneBounds(); !start.IsZero() || !end.IsZero() || t.Location() == time.Local {
+		b = append(b, t.Location().String()...)
+	}
+	return b, nil
+}
+
+// decodeTime reads what appendTime has written.
+func decodeTime(b []byte) (t time.Time, err error) {
+	zone := b[min(plainTime, len(b)):]
+	if err := t.UnmarshalBinary(b[:len(b)-len(zone)]); err != nil {
+		return t, own(timeType, err)
+	}
+	if len(zone) == 0 {
+		return t, nil
+	}
+	offset, n := binary.Varint(zone)
+	zone = zone[max(n, 0):]
+	length, m := binary.Uvarint(zone)
+	zone = zone[max(m, 0):]
+	if n <= 0 || m <= 0 || length > uint64(len(zone)) || int64(int32(offset)) != offset {
+		return t, fail(timeType, "its zone is malformed")
+	}
+	name, location := string(zone[:length]), string(zone[length:])
+	if l := locationOf(location); l != nil {
+		if there, o := t.In(l).Zone(); there == name && o == int(offset) {
+			return t.In(l), nil
+		}
+	}
+	return t.In(time.FixedZone(name, int(offset))), nil
+}
+
+// locations are those that this process has looked for, by name; nil is one that
+// it does not know.
+var locations struct {
+	sync.Mutex
+	m map[string]*time.Location
+}
+
+const maxLocations = 1000 // there are some 600; a sender may make names up
+
+func locationOf(name string) *time.Location {
+	switch name {
+	case "":
+		return nil
+	case "Local":
+		return time.Local
+	}
+	ls := &locations
+	ls.Lock()
+	defer ls.Unlock()
+	l, known := ls.m[name]
+	if known {
+		return l
+	}
+	l, err := time.LoadLocation(name)
+	if err != nil {
+		l = nil
+	}
+	if ls.m == nil || len(ls.m) >= maxLocations {
+		ls.m = map[string]*time.Location{}
+	}
+	ls.m[name] = l
+	return l
 }

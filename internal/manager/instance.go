@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -102,35 +102,43 @@ func (o *instance) begin(c *call) {
 
 // run runs a call, and those that have come meanwhile, one after another.
 func (o *instance) run(c *call) {
-	defer func() {
-		if c == nil {
-			return
-		}
-		// The method has ended this goroutine: another one goes on.
-		fail(c.r, o.service.opts.Error(c.name, errGoexit))
-		c.cancel()
-		if c = o.next(c); c != nil {
-			go o.run(c)
-		}
-	}()
 	for c != nil {
-		if c.ctx.Err() != nil { // the manager ends, or it was given up just now
-			c.r.Fail(home.Gone, "")
-		} else {
-			out, failure := o.invoke(c)
-			o.answer(c, out, failure)
-		}
-		c.cancel()
-		c = o.next(c)
+		c = o.one(c)
 	}
 }
 
-// answer gives the outcome of a call.
-func (o *instance) answer(c *call, out [][]byte, failure *wire.Error) {
-	if failure == nil {
-		if err := o.service.opts.Fits(out); err != nil {
-			failure = o.service.opts.Error(c.name, fmt.Errorf("the result: %w", err))
+// one runs a call and gives the one to run now. When the method ends this
+// goroutine another one goes on.
+func (o *instance) one(c *call) (next *call) {
+	if c.ctx.Err() != nil { // the manager ends, or it was given up just now
+		c.r.Fail(home.Gone, "")
+		c.cancel()
+		return o.next(c)
+	}
+	var out [][]byte
+	guard.Here(func() (err error) {
+		begun := time.Now()
+		defer func() { c.method.brief.Store(time.Since(begun) < brief) }()
+		out, err = c.method.Call(c.ctx, o.object, c.r.Value)
+		return err
+	}, func(err error) {
+		o.answer(c, out, err)
+		c.cancel()
+		next = o.next(c)
+		if err == guard.ErrGoexit {
+			go o.run(next)
 		}
+	})
+	return next
+}
+
+// answer gives the outcome of a call.
+func (o *instance) answer(c *call, out [][]byte, err error) {
+	var failure *wire.Error
+	if err != nil {
+		failure = o.service.opts.Error(c.name, err)
+	} else if err := o.service.opts.Fits(out); err != nil {
+		failure = o.service.opts.Error(c.name, fmt.Errorf("the result: %w", err))
 	}
 	switch {
 	case failure == nil:
@@ -154,22 +162,6 @@ func (o *instance) ends() bool {
 // brief is how long a method took that is expected to take no longer the next
 // time.
 const brief = 50 * time.Microsecond
-
-// invoke calls a method.
-func (o *instance) invoke(c *call) (out [][]byte, failure *wire.Error) {
-	defer func() {
-		if value := recover(); value != nil {
-			failure = o.service.opts.Panic(c.name, value, debug.Stack())
-		}
-	}()
-	begun := time.Now()
-	defer func() { c.method.brief.Store(time.Since(begun) < brief) }()
-	out, err := c.method.Call(c.ctx, o.object, c.r.Value)
-	if err != nil {
-		failure = o.service.opts.Error(c.name, err)
-	}
-	return out, failure
-}
 
 // next ends a call and gives the one to run now.
 func (o *instance) next(done *call) *call {

@@ -4,13 +4,12 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -43,8 +42,8 @@ type Method struct {
 
 // Options is what a service needs of the typed edge.
 type Options struct {
+	// Error makes what came of a function, a *guard.Panic for one, fit for travel.
 	Error func(fn string, err error) *wire.Error
-	Panic func(fn string, value any, stack []byte) *wire.Error
 	// Fits says why a result is too large for a message.
 	Fits func(frames [][]byte) error
 	// Log tells what nobody waits for: an object's Close that failed.
@@ -227,29 +226,12 @@ func (s *Service) rest() {
 	}
 }
 
-var errGoexit = errors.New("the function called runtime.Goexit")
-
 // guard calls a function of the user's.
-func (s *Service) guard(name string, call func() error) (failure *wire.Error) {
-	done := make(chan struct{})
-	go func() { // a Goexit ends this goroutine alone
-		defer close(done)
-		returned := false
-		defer func() {
-			if value := recover(); value != nil {
-				failure = s.opts.Panic(name, value, debug.Stack())
-			} else if !returned {
-				failure = s.opts.Error(name, errGoexit)
-			}
-		}()
-		err := call()
-		returned = true
-		if err != nil {
-			failure = s.opts.Error(name, err)
-		}
-	}()
-	<-done
-	return failure
+func (s *Service) guard(name string, call func() error) *wire.Error {
+	if err := guard.Call(call); err != nil {
+		return s.opts.Error(name, err)
+	}
+	return nil
 }
 
 func fail(r *home.Request, failure *wire.Error) {

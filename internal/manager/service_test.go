@@ -77,7 +77,6 @@ func newWorld(t *testing.T) *world {
 	}
 	w.service = manager.NewService(t.Context(), w.home, manager.Options{
 		Error: failure,
-		Panic: func(fn string, value any, _ []byte) *wire.Error { return failure(fn, fmt.Errorf("%v", value)) },
 		Fits:  func([][]byte) error { return nil },
 		Log:   func(string, *wire.Error) {},
 		Make: func(*home.Home, string, []byte, []home.Value) (home.Object, error) {

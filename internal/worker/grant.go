@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -131,30 +131,35 @@ func (g *grant) refuse(err error) {
 
 // some runs tasks until one panics or none is left; it says whether to go on.
 func (g *grant) some() (more bool) {
-	i, clean := -1, false
-	defer func() {
-		if clean {
+	i := -1
+	guard.Here(func() error {
+		g.each(&i)
+		return nil
+	}, func(err error) {
+		switch {
+		case err == nil:
+			return
+		case i < 0:
+			panic(err) // not the user's
+		}
+		g.fail(i, g.worker.opts.Error(string(g.Func), err))
+		if err != guard.ErrGoexit {
+			more = g.goesOn()
 			return
 		}
-		value := recover()
-		if i < 0 {
-			return
-		}
-		stack := debug.Stack()
-		if value == nil {
-			// runtime.Goexit ends this goroutine; another goes on.
-			g.fail(i, g.worker.opts.Error(string(g.Func), errors.New("the function called runtime.Goexit")))
-			go func() {
-				for g.goesOn() && g.some() {
-				}
-				g.end()
-				g.worker.work(g.worker.waiting())
-			}()
-			return
-		}
-		g.fail(i, g.worker.opts.Panic(string(g.Func), value, stack))
-		more = g.goesOn()
-	}()
+		go func() { // in this goroutine's place
+			for g.goesOn() && g.some() {
+			}
+			g.end()
+			g.worker.work(g.worker.waiting())
+		}()
+	})
+	return more
+}
+
+// each runs tasks until none is left, or one fails that was to be the last; i
+// is the one that runs, -1 when none does.
+func (g *grant) each(i *int) {
 	tell, timeout := g.Flags&wire.Announce != 0, time.Duration(g.Timeout)
 	for {
 		n, ok := 0, g.begun // the first one may be announced already
@@ -163,23 +168,21 @@ func (g *grant) some() (more bool) {
 			ok = ok && (!tell || g.announce(n))
 		}
 		if !ok {
-			clean = true
-			return false
+			return
 		}
-		i = n
+		*i = n
 		var err error
 		if timeout > 0 {
 			err = g.timed(n, timeout)
 		} else {
 			err = g.batch.Run(g.ctx, n)
 		}
-		i = -1
 		if err != nil {
 			g.fail(n, g.worker.opts.Error(string(g.Func), err))
-			if !g.goesOn() {
-				clean = true
-				return false
-			}
+		}
+		*i = -1
+		if err != nil && !g.goesOn() {
+			return
 		}
 	}
 }

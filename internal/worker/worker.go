@@ -35,9 +35,8 @@ type Link interface {
 // Options configure a worker.
 type Options struct {
 	Concurrency int
-	// Error and Panic make errors of functions fit for travel.
+	// Error makes what came of a function, a *guard.Panic for one, fit for travel.
 	Error func(fn string, err error) *wire.Error
-	Panic func(fn string, value any, stack []byte) *wire.Error
 }
 
 // Worker runs what its pool grants it.

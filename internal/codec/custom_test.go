@@ -1,0 +1,120 @@
+package codec_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/fiber-go/fiber/internal/codec"
+)
+
+// ends is how the methods of the types below end, where it is not as they should.
+type ends int
+
+const (
+	returns ends = iota
+	exits
+	panics
+)
+
+func (e ends) now(at int) {
+	switch {
+	case at == 3 && e == exits:
+		runtime.Goexit()
+	case at == 3 && e == panics:
+		panic("no")
+	}
+}
+
+// whenEncoded and whenDecoded say how the methods end for the value 3.
+var whenEncoded, whenDecoded ends
+
+type bin struct{ n byte }
+
+func (b bin) MarshalBinary() ([]byte, error) { whenEncoded.now(int(b.n)); return []byte{b.n}, nil }
+func (b *bin) UnmarshalBinary(from []byte) error {
+	b.n = from[0]
+	whenDecoded.now(int(b.n))
+	return nil
+}
+
+type text struct{ n byte }
+
+func (x text) MarshalText() ([]byte, error)     { whenEncoded.now(int(x.n)); return []byte{x.n}, nil }
+func (x *text) UnmarshalText(from []byte) error { x.n = from[0]; whenDecoded.now(int(x.n)); return nil }
+
+type packed struct{ n int }
+
+func (p packed) EncodeMsgpack(e *msgpack.Encoder) error {
+	whenEncoded.now(p.n)
+	return e.EncodeInt(int64(p.n))
+}
+func (p *packed) DecodeMsgpack(d *msgpack.Decoder) (err error) {
+	p.n, err = d.DecodeInt()
+	whenDecoded.now(p.n)
+	return err
+}
+
+type raw struct{ n byte }
+
+func (r raw) MarshalMsgpack() ([]byte, error) { whenEncoded.now(int(r.n)); return []byte{r.n}, nil }
+func (r *raw) UnmarshalMsgpack(from []byte) error {
+	r.n = from[0]
+	whenDecoded.now(int(r.n))
+	return nil
+}
+
+func listOf[T any](of func(n int) T) func() (any, any) {
+	return func() (any, any) {
+		list := make([]T, 5)
+		for i := range list {
+			list[i] = of(i)
+		}
+		return list, new([]T)
+	}
+}
+
+// A type's own method that ends its goroutine, or panics, is an error that says
+// where: neither Marshal's caller ends, nor Unmarshal's.
+func TestMethodsThatDoNotReturn(t *testing.T) {
+	t.Cleanup(func() { whenEncoded, whenDecoded = returns, returns })
+	type holder struct{ Inner any }
+	for name, list := range map[string]func() (any, any){
+		"binary":         listOf(func(n int) bin { return bin{byte(n)} }),
+		"text":           listOf(func(n int) text { return text{byte(n)} }),
+		"CustomEncoder":  listOf(func(n int) packed { return packed{n} }),
+		"Marshaler":      listOf(func(n int) raw { return raw{byte(n)} }),
+		"a pointer":      listOf(func(n int) *bin { return &bin{byte(n)} }),
+		"in a map":       listOf(func(n int) map[string]text { return map[string]text{"x": {byte(n)}} }),
+		"a struct":       listOf(func(n int) struct{ X [1]raw } { return struct{ X [1]raw }{[1]raw{{byte(n)}}} }),
+		"in any":         listOf(func(n int) any { return packed{n} }),
+		"in a field any": listOf(func(n int) holder { return holder{bin{byte(n)}} }),
+	} {
+		for how, reason := range map[ends]string{exits: "called runtime.Goexit", panics: "panic: no"} {
+			t.Run(fmt.Sprint(name, " ", reason), func(t *testing.T) {
+				in, out := list()
+				whenEncoded, whenDecoded = how, returns
+				_, err := codec.Marshal(in)
+				var e *codec.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, 3, e.Index)
+				require.Contains(t, e.Reason, reason)
+
+				whenEncoded, whenDecoded = returns, how
+				frames, err := codec.Marshal(in)
+				require.NoError(t, err)
+				err = codec.Unmarshal(frames, out)
+				if name == "in any" || name == "in a field any" { // what it was is not known there
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, 3, e.Index)
+				require.Contains(t, e.Reason, reason)
+			})
+		}
+	}
+}
