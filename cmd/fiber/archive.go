@@ -9,10 +9,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// pack writes a file or a folder, with all that is in it, under a name. Links stay links.
+// pack writes a file or a folder, with all that is in it, under a name. Links stay links; one that leads out of the
+// folder is an error.
 func pack(w io.Writer, from, name string) error {
 	out := tar.NewWriter(w)
 	err := filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
@@ -48,6 +50,9 @@ func pack(w io.Writer, from, name string) error {
 			return err
 		}
 		h.Name = path.Join(name, filepath.ToSlash(rel))
+		if h.Typeflag == tar.TypeSymlink && !staysInside(h.Name, link) {
+			return leavesError(h.Name, link)
+		}
 		h.Uid, h.Gid, h.Uname, h.Gname = 0, 0, "", ""
 		if err := out.WriteHeader(h); err != nil {
 			return err
@@ -61,6 +66,22 @@ func pack(w io.Writer, from, name string) error {
 		return err
 	}
 	return out.Close()
+}
+
+// staysInside reports whether a link leads to somewhere in its own tree, whose top is the first element of the link's
+// name. A .. behind a name does not count as inside: the name may be another link, and .. then leads elsewhere.
+func staysInside(name, target string) bool {
+	up, rest := 0, filepath.ToSlash(target)
+	for rest == ".." || strings.HasPrefix(rest, "../") {
+		up, rest = up+1, strings.TrimPrefix(rest[len(".."):], "/")
+	}
+	local := rest == "" || filepath.IsLocal(rest) && !slices.Contains(strings.Split(rest, "/"), "..")
+	return local && up < strings.Count(name, "/")
+}
+
+func leavesError(name, target string) error {
+	top, _, _ := strings.Cut(name, "/")
+	return fmt.Errorf("%s is a link to %s, which may lead out of %s: fiber cp copies no such link; copy what it leads to, or remove it", name, target, top)
 }
 
 // send writes as much of a file as was promised: it may grow meanwhile.
@@ -118,6 +139,14 @@ func unpackOne(root *os.Root, to string, h *tar.Header, body io.Reader) error {
 	case tar.TypeDir:
 		return root.MkdirAll(to, mode|0o700)
 	case tar.TypeSymlink:
+		if !staysInside(to, h.Linkname) {
+			return leavesError(to, h.Linkname)
+		}
+		for dir := path.Dir(to); dir != "."; dir = path.Dir(dir) { // the link's .. are of the folder that it is really in
+			if info, err := root.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+				return fmt.Errorf("%s is below %s, which is itself a link: fiber cp copies no such link", to, dir)
+			}
+		}
 		_ = root.Remove(to) // an older one
 		return root.Symlink(h.Linkname, to)
 	case tar.TypeReg:

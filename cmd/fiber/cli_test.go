@@ -193,10 +193,11 @@ func TestArchive(t *testing.T) {
 // What comes from a claim is written where it is to be, and nowhere else.
 func TestArchiveThatReachesOut(t *testing.T) {
 	t.Parallel()
+	top := tar.Header{Name: "in", Typeflag: tar.TypeDir, Mode: 0o755}
 	for name, headers := range map[string][]tar.Header{
 		"dots":     {{Name: "../x", Typeflag: tar.TypeReg, Mode: 0o644}},
 		"absolute": {{Name: "/tmp/fiber-test-x", Typeflag: tar.TypeReg, Mode: 0o644}},
-		"link":     {{Name: "in/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "in/l/x", Typeflag: tar.TypeReg, Mode: 0o644}},
+		"link":     {top, {Name: "in/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "in/l/x", Typeflag: tar.TypeReg, Mode: 0o644}},
 	} {
 		var archive bytes.Buffer
 		w := tar.NewWriter(&archive)
@@ -211,4 +212,58 @@ func TestArchiveThatReachesOut(t *testing.T) {
 		require.NoFileExists(t, filepath.Join(outside, "x"))
 		require.NoFileExists(t, "/tmp/fiber-test-x")
 	}
+}
+
+// Nor is a link made that leads anywhere else, whichever side has it, and by whatever other links.
+func TestArchiveWithLinksThatReachOut(t *testing.T) {
+	t.Parallel()
+	for _, links := range [][]string{ // name, target …; the last one is refused
+		{"in/l", "/etc/passwd"},
+		{"in/l", ".."},
+		{"in/l", "../"},
+		{"in/l", "../other"},
+		{"in/sub/l", "../../other"},
+		{"in/l", "..//etc"},
+		{"in/l", "sub/../../other"},
+		{"in/l", "./../other"},
+		{"in/s", "sub/deep", "in/l", "s/../../.."},
+		{"in/sub/deep/up", "../..", "in/sub/deep/up/sub/deep/l", "../../../../.."},
+		{"in/sub/deep/up", "../..", "in/sub/deep/up/l", "../.."},
+		{"in", "sub"},
+	} {
+		var archive bytes.Buffer
+		w := tar.NewWriter(&archive)
+		if links[0] != "in" {
+			for _, dir := range []string{"in", "in/sub", "in/sub/deep"} {
+				require.NoError(t, w.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755}))
+			}
+		}
+		for i := 0; i < len(links); i += 2 {
+			require.NoError(t, w.WriteHeader(&tar.Header{Name: links[i], Typeflag: tar.TypeSymlink, Linkname: links[i+1]}))
+		}
+		require.NoError(t, w.Close())
+		to := t.TempDir()
+		last := links[len(links)-2:]
+		require.ErrorContains(t, unpack(&archive, to, ""), last[0]+" is ", links)
+		_, err := os.Lstat(filepath.Join(to, last[0]))
+		require.ErrorIs(t, err, os.ErrNotExist, links)
+
+		if len(links) == 2 && links[0] != "in" { // and what has such a link is not sent
+			from := filepath.Join(t.TempDir(), "in")
+			require.NoError(t, os.MkdirAll(filepath.Join(from, "sub"), 0o755))
+			require.NoError(t, os.Symlink(last[1], filepath.Join(filepath.Dir(from), last[0])))
+			require.ErrorContains(t, pack(new(bytes.Buffer), from, "in"), last[0]+" is a link to "+last[1], links)
+		}
+	}
+	from, to := filepath.Join(t.TempDir(), "in"), t.TempDir()
+	write(t, filepath.Join(from, "sub", "deep", "file"), "text")
+	for name, target := range map[string]string{"a": "sub/deep/file", "sub/b": "../a", "sub/deep/c": "../b", "sub/deep/top": "../..", "d": "not/yet", "e": "sub/", "f": "..dots"} {
+		require.NoError(t, os.Symlink(target, filepath.Join(from, name)))
+	}
+	var archive bytes.Buffer
+	require.NoError(t, pack(&archive, from, "in"))
+	require.NoError(t, unpack(&archive, to, "out"))
+	text, err := os.ReadFile(filepath.Join(to, "out", "sub", "deep", "c"))
+	require.NoError(t, err)
+	assert.Equal(t, "text", string(text))
 }
