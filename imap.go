@@ -48,6 +48,10 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 		s.call = call
 		defer call.Cancel()
 		defer close(s.stopped)
+		s.count.whenFailed(func(err error) {
+			call.Cancel()
+			s.Finish(err)
+		})
 		go s.extend()
 		go s.pull(ins)
 		for {
@@ -294,13 +298,13 @@ func (s *stream[In, Out]) next(ctx context.Context) (seg segment[Out], more bool
 		case failed != nil:
 			return seg, false, failed
 		case ended:
-			told := make(chan struct{})
-			s.count.whenTold(func() { close(told) })
+			told := make(chan error, 1)
+			s.count.whenTold(func(err error) { told <- err })
 			select {
-			case <-told:
+			case err = <-told:
 			case <-ctx.Done(): // all results were there
 			}
-			return seg, false, nil
+			return seg, false, err
 		}
 		select {
 		case <-s.arrived:

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,10 +161,6 @@ func TestOnProgressThatBlocks(t *testing.T) {
 	_, err = stuck.Get(soon(t))
 	require.ErrorIs(t, err, context.Canceled)
 
-	out, err = fiber.Apply(soon(t), pool, square, 4, fiber.OnProgress(func(int, int) { runtime.Goexit() }))
-	require.NoError(t, err)
-	require.Equal(t, 16, out)
-
 	again := make(chan int, 10) // it may use the pool
 	_, err = fiber.Map(soon(t), pool, square, numbers(10), fiber.OnProgress(func(done, _ int) {
 		out, _ := fiber.Apply(soon(t), pool, square, done)
@@ -172,4 +170,54 @@ func TestOnProgressThatBlocks(t *testing.T) {
 	require.NotEmpty(t, again)
 	closeSoon(t, pool)
 	close(gate)
+}
+
+// What goes wrong in an OnProgress is its call's error.
+func TestOnProgressThatPanics(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 2)
+	ways := map[string]func(fiber.CallOption) error{
+		"Apply": func(o fiber.CallOption) error { _, err := fiber.Apply(soon(t), pool, square, 1, o); return err },
+		"ApplyAsync": func(o fiber.CallOption) error {
+			_, err := fiber.ApplyAsync(soon(t), pool, square, 1, o).Get(soon(t))
+			return err
+		},
+		"Map": func(o fiber.CallOption) error { _, err := fiber.Map(soon(t), pool, square, numbers(10), o); return err },
+		"a long Map": func(o fiber.CallOption) error { // it fails at once
+			_, err := fiber.Map(soon(t), pool, rest, []time.Duration{0, time.Hour}, o)
+			return err
+		},
+		"MapAsync": func(o fiber.CallOption) error {
+			_, err := fiber.MapAsync(soon(t), pool, square, numbers(10), o).Get(soon(t))
+			return err
+		},
+	}
+	for order, imap := range imaps {
+		ways["IMap, "+order] = func(o fiber.CallOption) (last error) {
+			for _, err := range imap(soon(t), pool, square, slices.Values(numbers(300)), o) {
+				require.NoError(t, last, "something came after the error")
+				last = err
+			}
+			return last
+		}
+		ways["endless IMap, "+order] = func(o fiber.CallOption) (last error) {
+			for _, err := range imap(soon(t), pool, square, endless(new(atomic.Int64)), o) {
+				require.NoError(t, last, "something came after the error")
+				last = err
+			}
+			return last
+		}
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			err := way(fiber.OnProgress(func(int, int) { panic("no bar") }))
+			require.ErrorContains(t, err, "OnProgress: panic: no bar")
+			require.ErrorContains(t, err, "lifetime_test.go", "it does not say where")
+			err = way(fiber.OnProgress(func(int, int) { panic(errDiverged) }))
+			require.ErrorIs(t, err, errDiverged)
+			err = way(fiber.OnProgress(func(int, int) { runtime.Goexit() }))
+			require.ErrorContains(t, err, "OnProgress: the function called runtime.Goexit")
+		})
+	}
+	stillWorks(t, pool)
 }

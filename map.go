@@ -61,6 +61,9 @@ func Timeout(d time.Duration) CallOption {
 // the pool. The results of all tasks, or the end of an IMap's loop, wait for its
 // last call; when the call fails, its context ends or the loop is left, one may
 // still be under way. Pool.Close does not wait for it.
+//
+// When fn panics, or calls runtime.Goexit, the call fails with an error that says
+// so, and its other tasks are cancelled.
 func OnProgress(fn func(done, total int)) CallOption {
 	return callOption(func(o *callOptions) error {
 		o.progress = fn
@@ -163,10 +166,18 @@ func (a *apply[Out]) Finish(err error) {
 		a.count.whenTold(a.arrive)
 		return
 	}
-	a.arrive()
+	a.arrive(nil)
 }
 
-func (a *apply[Out]) arrive() { a.resolve(a.out, fromEngine(a.failed)) }
+// arrive resolves the future; err is OnProgress's.
+func (a *apply[Out]) arrive(err error) {
+	if err != nil {
+		var zero Out
+		a.resolve(zero, err)
+		return
+	}
+	a.resolve(a.out, fromEngine(a.failed))
+}
 
 func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, leads bool, opts []CallOption) (*apply[Out], *scheduler.Call, error) {
 	o, err := prepare(ctx, pool, fn, opts)
@@ -320,7 +331,13 @@ func (m *mapping[In, Out]) Finish(err error) {
 		m.resolve(nil, fromEngine(err))
 		return
 	}
-	m.count.whenTold(func() { m.resolve(m.outs, nil) })
+	m.count.whenTold(func(err error) {
+		if err != nil {
+			m.resolve(nil, err)
+			return
+		}
+		m.resolve(m.outs, nil)
+	})
 }
 
 // Map runs a function on each of ins in the pool's workers and returns the
@@ -375,5 +392,12 @@ func submitMap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], 
 		return m, nil, nil
 	}
 	call, err := pool.engine.Submit(m, len(ins), false, o.engine(fn.Name(), true))
+	if err == nil {
+		m.count.whenFailed(func(err error) {
+			call.Cancel()
+			m.end()
+			m.resolve(nil, err)
+		})
+	}
 	return m, call, err
 }

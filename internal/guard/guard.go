@@ -19,6 +19,12 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
+// Unwrap is the error that it panicked with, if it was one.
+func (p *Panic) Unwrap() error {
+	err, _ := p.Value.(error)
+	return err
+}
+
 // Call calls f on a goroutine of its own, so that f ends no other one. It
 // returns f's error, a *Panic, or ErrGoexit.
 func Call(f func() error) error {
