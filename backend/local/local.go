@@ -65,8 +65,8 @@ func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job
 	if f, ok := spec.Socket.(*os.File); ok && f != nil {
 		attr.Files = append(attr.Files, f)
 	}
-	path, argv0 := selfPath(), os.Args[0]
-	if spec.Executable != "" {
+	path, argv0 := selfPath(), spec.Name // by which ps calls it
+	if spec.Executable != "" {           // what that does with its name is not known
 		path, argv0 = spec.Executable, spec.Executable
 	}
 	j.process, err = start(path, append([]string{argv0}, spec.Args...), attr)

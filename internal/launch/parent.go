@@ -55,6 +55,7 @@ func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 	if boot.Endpoint == "" {
 		keepInherited(boot.FD)
 	}
+	entitle(boot.Name, boot.Program)
 	for key, value := range boot.Restore {
 		if value == "" {
 			os.Unsetenv(key)
@@ -63,6 +64,16 @@ func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 		}
 	}
 	return boot, true, nil
+}
+
+// entitle has ps and top call this process by its name, as much of it as they
+// show. What the backend has started it by for the same purpose is put right for
+// the program.
+func entitle(name, program string) {
+	if program != "" && os.Args[0] == name {
+		os.Args[0] = program
+	}
+	os.WriteFile("/proc/self/comm", []byte(name), 0) // where there is such a thing
 }
 
 // runtimeSettings are the variables by which a backend limits a child, as they

@@ -88,8 +88,11 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		return nil, c.failed(ctx, "", err)
 	}
 	c.remote = c.way.remote()
-	bootstrap := wire.Bootstrap{Process: id, Build: Build(),
+	bootstrap := wire.Bootstrap{Process: id, Name: spec.Name, Build: Build(),
 		MaxMessage: int64(n.Config.MaxMessage), Heartbeat: n.Config.HeartbeatInterval, Restore: runtimeSettings()}
+	if !c.remote {
+		bootstrap.Program = os.Args[0]
+	}
 	err = c.way.bootstrap(&bootstrap)
 	var boot []byte
 	if err == nil {

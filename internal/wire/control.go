@@ -10,8 +10,12 @@ import (
 // which process it is to be.
 type Bootstrap struct {
 	Process string `json:"process"` // the child's id within the run
-	Build   string `json:"build"`   // the parent's build
-	FD      int    `json:"fd"`      // the inherited socket, where there is no endpoint
+	Name    string `json:"name"`    // what ps and top are to call it
+	// Program is the first of its parent's arguments, in the place of which it
+	// may have found its own name.
+	Program string `json:"program,omitempty"`
+	Build   string `json:"build"` // the parent's build
+	FD      int    `json:"fd"`    // the inherited socket, where there is no endpoint
 	// Endpoint is where the parent listens, and Credentials, the run's, are
 	// what it takes to be let in. They are in a variable of their own, since
 	// whoever may see what a job was started with need not see them.
