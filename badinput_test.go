@@ -269,6 +269,23 @@ func TestPoolWithOtherResources(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, cores)
 
+	// Those that need nothing come first: the workers have nothing, then.
+	pool = newPool(t, 2)
+	warm(t, pool)
+	_, err = fiber.Map(soon(t), pool, square, numbers(10))
+	require.NoError(t, err)
+	before := fiber.MapAsync(soon(t), pool, nap, slicesOf(50*time.Millisecond, 10))
+	cores, err = fiber.Apply(soon(t), pool, oneCore, none{})
+	require.NoError(t, err)
+	require.Equal(t, 1, cores)
+	_, err = before.Get(soon(t))
+	require.NoError(t, err)
+	s := pool.Stats()
+	require.Zero(t, s.Retried, "what the replaced workers had was run again")
+	require.Zero(t, s.WorkersLost)
+	_, err = fiber.Apply(soon(t), pool, twoCores, none{})
+	refuses(t, err, "twoCores needs cpu 2", "have cpu 1", "since it ran oneCore first")
+
 	// The resources of one pool do not leak into the next.
 	pool = newPool(t, 1)
 	cores, err = fiber.Apply(soon(t), pool, twoCores, none{})
@@ -527,7 +544,7 @@ func TestMessagesOverTheLimit(t *testing.T) {
 	said := strings.Split(x.out.String(), "\n")
 	require.Len(t, said, 14, x.out.String())
 	require.Equal(t, []string{"small ones: <nil>", "33", "small results: <nil>", "33"}, said[:4])
-	for i, begin := range []string{"apply: ", "map: task 33: ", "imap 33: ", "result: fiber: grow in PoolWorker-", "map's result: task 33: ", "process: ", "share: ", "initializer: "} {
+	for i, begin := range []string{"apply: ", "map: task 33: ", "imap 33: ", "result: fiber: grow in Pool1Worker-", "map's result: task 33: ", "process: ", "share: ", "initializer: "} {
 		line := said[4+i]
 		require.True(t, strings.HasPrefix(line, begin), line)
 		require.Contains(t, line, "exceeds the limit of 65536")

@@ -131,6 +131,11 @@ unless [WithMaxTasksPerChild] replaces it before. [WithAutoscale] starts
 workers when work waits and ends those that idle; [Pool.Resize] changes their
 number by hand.
 
+A worker has a name that no other one of the program has, such as
+Pool1Worker-3, or what [WithName] says in the place of Pool1Worker. Errors and
+the log use it, ps and top show it, and the names of containers and pods
+contain it.
+
 [Pool.Close] finishes what the pool has and ends the workers; it belongs
 behind every NewPool. [Pool.Terminate] does not wait for the work.
 
@@ -503,9 +508,11 @@ a reason that says so. GPU devices are handed out by the first process of the
 tree through CUDA_VISIBLE_DEVICES, so that no two processes share one; a start
 waits until enough are free, and asking for more than there are is an error.
 
-A pool's workers have the resources of the first function that it runs, or
-those of [WithMeta]. A function that needs others is refused with an error that
-says so; one that needs nothing runs in any pool.
+A pool's workers have the resources of [WithMeta], or else those of the first
+function that needs any: workers that were started without are then replaced. A
+function that needs nothing runs in any pool; one that needs others than the
+workers have is refused with an error that says so. In which order the functions
+come makes no difference to that.
 
 # Configuration
 

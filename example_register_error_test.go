@@ -28,9 +28,11 @@ func ExampleRegisterError() {
 	defer pool.Close()
 
 	_, err = fiber.Apply(ctx, pool, buy, 101)
-	fmt.Println(err)
+	if remote := (*fiber.RemoteError)(nil); errors.As(err, &remote) {
+		fmt.Println(remote.Message)
+	}
 	fmt.Println(errors.Is(err, errSoldOut))
 	// Output:
-	// fiber: buy in PoolWorker-1: ticket 101: sold out
+	// ticket 101: sold out
 	// true
 }

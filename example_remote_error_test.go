@@ -26,14 +26,12 @@ func ExampleRemoteError() {
 	_, err = fiber.Apply(ctx, pool, divide, 0)
 	var remote *fiber.RemoteError
 	if errors.As(err, &remote) {
-		fmt.Println(remote.Func, "in", remote.Worker)
-		fmt.Println(remote.Message)
+		fmt.Println(remote.Func, "failed:", remote.Message)
 		fmt.Println("it panicked:", remote.Stack != "")
 	}
 	fmt.Println(fiber.Apply(ctx, pool, divide, 4))
 	// Output:
-	// divide in PoolWorker-1
-	// runtime error: integer divide by zero
+	// divide failed: runtime error: integer divide by zero
 	// it panicked: true
 	// 25 <nil>
 }

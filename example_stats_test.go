@@ -28,7 +28,7 @@ func ExamplePool_Stats() {
 		return
 	}
 	for _, worker := range pool.Stats().Processes {
-		fmt.Println(worker.Name, "is", worker.State)
+		fmt.Println("a worker is", worker.State) // worker.Name is picker-1, and so on
 	}
 
 	for n := range 5 {
@@ -39,8 +39,8 @@ func ExamplePool_Stats() {
 	fmt.Println(stats.Done, "tasks done,", stats.Failed, "failed")
 	fmt.Println(stats.WorkersStarted, "workers started,", stats.WorkersLost, "lost")
 	// Output:
-	// picker-1 is ready
-	// picker-2 is ready
+	// a worker is ready
+	// a worker is ready
 	// 3 tasks done, 2 failed
 	// 2 workers started, 0 lost
 }

@@ -59,7 +59,7 @@ func TestErrorsOfFunctions(t *testing.T) {
 		var remote *fiber.RemoteError
 		require.ErrorAs(t, err, &remote)
 		require.Equal(t, "fail", remote.Func)
-		require.Equal(t, "Errors-1", remote.Worker)
+		require.Equal(t, pool.Stats().Processes[0].Name, remote.Worker)
 		return remote
 	}
 	require.Equal(t, "it is broken", failure("error").Message)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -204,6 +205,43 @@ func TestClosingAPoolEndsItsIMaps(t *testing.T) {
 		require.ErrorIs(t, last, fiber.ErrClosed)
 		require.GreaterOrEqual(t, n, 100)
 	}
+}
+
+// potter takes its time.
+var potter = fiber.Register("potter", func(_ context.Context, x int) (int, error) {
+	time.Sleep(20 * time.Millisecond)
+	return x, nil
+})
+
+// Close waits for the tasks that run, and not for what was read ahead of them.
+func TestClosingAPoolEndsManyIMaps(t *testing.T) {
+	t.Parallel()
+	const workers, loops = 2, 10
+	pool := newPool(t, workers)
+	warm(t, pool)
+	var yielded, cut atomic.Int64
+	var wg sync.WaitGroup
+	for i := range loops {
+		imap := imaps[[]string{"ordered", "unordered"}[i%2]]
+		wg.Go(func() {
+			for _, err := range imap(soon(t), pool, potter, endless(new(atomic.Int64))) {
+				if err == nil {
+					yielded.Add(1)
+				} else if errors.Is(err, fiber.ErrClosed) {
+					cut.Add(1)
+				}
+			}
+		})
+	}
+	eventually(t, patience, func() bool { return pool.Stats().Done > 5*loops }, "they work")
+	before := pool.Stats()
+	require.Greater(t, before.Queued, 50*workers, "they have read ahead")
+	pool.Close()
+	wg.Wait()
+	require.EqualValues(t, loops, cut.Load(), "loops that ended with ErrClosed")
+	// Some may have gone on between the look and the Close.
+	require.Less(t, pool.Stats().Done-before.Done, before.Queued/4, "what had not begun was run")
+	require.LessOrEqual(t, int(yielded.Load()), pool.Stats().Done)
 }
 
 func TestIMapInputThatPanics(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
@@ -28,18 +29,24 @@ const defaultAttempts = 3
 // Pool is processes that run functions. Its methods, and the calls that use
 // it, may be used from many goroutines; calls share the workers fairly.
 //
-// The workers start when the first function is run, with the resources that
-// function was registered with, or those of WithMeta. One is enough to make
+// The workers start when the first function is run. One is enough to make
 // progress. A worker that is lost is replaced, and what it was running runs
 // again elsewhere.
+//
+// The workers have the resources of WithMeta, or else those of the first function
+// that was registered with any. A function that needs nothing runs in every pool,
+// before and after; workers that were started without resources end, when they
+// have finished what they hold, and are replaced as soon as a function comes that
+// needs some. A function that needs others than the workers have is refused.
 type Pool struct {
 	engine *scheduler.Engine
 	proc   *process
 	opts   poolOptions
+	serial *atomic.Int64 // of its workers, and of those of other pools of its name
 
 	mu        sync.Mutex
-	resources *meta.Resources   // nil before the first function
-	adopted   string            // the function whose resources they are, "" for WithMeta
+	resources *meta.Resources   // nil before the first function that needs any
+	adopted   string            // that function, "" for WithMeta
 	pending   map[string]string // why workers that start have to wait, by their names
 }
 
@@ -131,8 +138,8 @@ func WithConcurrency(n int) PoolOption {
 	return atLeastOne("WithConcurrency", n, func(o *poolOptions) { o.concurrency = n })
 }
 
-// WithMeta gives the workers resources, instead of those of the first
-// function that is run.
+// WithMeta gives the workers resources, whatever function is run first. The pool
+// then runs functions that were registered with these resources, or with none.
 func WithMeta(m ...meta.Option) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if _, err := meta.Collect(m...); err != nil {
@@ -143,8 +150,13 @@ func WithMeta(m ...meta.Option) PoolOption {
 	})
 }
 
-// WithName names the pool; its workers are called name-1 and so on. Defaults
-// to PoolWorker.
+// WithName names the pool; its workers are called name-1 and so on. A further
+// pool of the same name goes on counting where the others are. Defaults to
+// Pool1Worker for a process's first pool, Pool2Worker for its second and so on.
+//
+// In a process that Fiber started, the number has that process's place in the
+// tree in front, as in Pool1Worker-3.1: no two workers of a run have the same
+// name. It is what ps, docker ps and kubectl get pods show of a worker.
 func WithName(name string) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if strings.TrimSpace(name) == "" {
@@ -168,7 +180,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	if workers == 0 {
 		workers = CPUCount()
 	}
-	p := &Pool{proc: proc, opts: poolOptions{name: "PoolWorker", idle: defaultIdle, attempts: defaultAttempts, concurrency: 1}}
+	p := &Pool{proc: proc, opts: poolOptions{idle: defaultIdle, attempts: defaultAttempts, concurrency: 1}}
 	for _, o := range opts {
 		if err := o.applyPool(&p.opts); err != nil {
 			return nil, err
@@ -187,14 +199,32 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		}
 		p.resources = &r
 	}
+	if p.opts.name == "" {
+		p.opts.name, p.serial = fmt.Sprintf("Pool%dWorker", pools.Add(1)), new(atomic.Int64)
+	} else {
+		serial, _ := serials.LoadOrStore(p.opts.name, new(atomic.Int64))
+		p.serial = serial.(*atomic.Int64)
+	}
 	cfg := proc.node.Config
 	p.engine = scheduler.New(scheduler.Options{
-		Start: p.start, Lost: workerLost, Failed: initializerFailed,
-		Log: proc.node.Log, Name: p.opts.name, Workers: workers, Min: p.opts.min, Max: p.opts.max,
+		Start: p.start, Ending: launch.ErrShutdown, Lost: workerLost, Failed: initializerFailed,
+		Log: proc.node.Log, Name: p.workerName, Workers: workers, Min: p.opts.min, Max: p.opts.max,
 		Concurrency: p.opts.concurrency, MaxTasks: p.opts.maxTasks, MaxAttempts: p.opts.attempts,
 		IdleTimeout: p.opts.idle, CancelGrace: cfg.CancelGrace, ShutdownGrace: cfg.ShutdownGrace,
 	})
 	return p, nil
+}
+
+var (
+	pools   atomic.Int64 // without a name
+	serials sync.Map     // how many workers pools of a name have had: *atomic.Int64
+)
+
+// workerName is the next worker's. In a process that has a parent the number has
+// this process's place in the tree in front.
+func (p *Pool) workerName() string {
+	place := strings.ReplaceAll(strings.TrimPrefix(p.proc.node.Place+"/", "/"), "/", ".")
+	return fmt.Sprintf("%s-%s%d", p.opts.name, place, p.serial.Add(1))
 }
 
 // start starts one worker for the engine.
@@ -274,15 +304,18 @@ func initializerFailed(worker string, err *wire.Error) error {
 }
 
 // admit checks that the pool can run a function and adopts the resources of
-// the first one.
+// the first one that needs any: workers that have none are replaced.
 func (p *Pool) admit(f *registry.Func) error {
+	if f.Resources.IsZero() {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.resources == nil:
 		p.resources, p.adopted = &f.Resources, f.Name
-	case f.Resources.IsZero() || f.Resources == *p.resources:
-	default:
+		p.engine.Renew()
+	case f.Resources != *p.resources:
 		by := "by WithMeta"
 		if p.adopted != "" {
 			by = "since it ran " + p.adopted + " first"
@@ -321,9 +354,13 @@ func (p *Pool) Resize(ctx context.Context, workers int) error {
 	return p.engine.Resize(ctx, workers)
 }
 
-// Close refuses new work, further inputs of an IMap included, waits until the
-// pool has finished what it has, and ends the workers. It may be called from anywhere, any number of times, and
-// returns when the workers have gone.
+// Close refuses new work, waits until the pool has finished what it has, and ends
+// the workers. It returns when they have gone, and may be called from anywhere,
+// any number of times.
+//
+// An IMap that has not read all of its input yet gets no more of it: the tasks
+// that run are finished, those that have not begun are not, and ErrClosed ends
+// its loop.
 func (p *Pool) Close() { p.engine.Close() }
 
 // Terminate fails all calls with ErrClosed and ends the workers at once. It

@@ -5,6 +5,8 @@ package fiber_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,30 +81,58 @@ func TestAsyncAnswersKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-// Four tasks of equal length never share a worker while another is idle.
+// gathering is a meeting: who comes writes a line into a file, and waits until as
+// many as are expected have done so.
+type gathering struct {
+	File     string
+	Expected int // 0 for a task that is over at once
+}
+
+var gather = fiber.Register("gather", func(ctx context.Context, g gathering) (int, error) {
+	if g.Expected == 0 {
+		return self(), nil
+	}
+	if err := (marking{File: g.File, Line: "here"}).append(); err != nil {
+		return 0, err
+	}
+	for {
+		b, err := os.ReadFile(g.File)
+		if err != nil || strings.Count(string(b), "\n") >= g.Expected {
+			return self(), err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+})
+
+// Four tasks never share a worker while another is idle: tasks that wait for one
+// another meet.
 func TestSpread(t *testing.T) {
 	t.Parallel()
-	const d, long = 300 * time.Millisecond, 2 * time.Second // long: until all workers are up
-	spread := func(t *testing.T, pool *fiber.Pool, d time.Duration, opts ...fiber.CallOption) {
+	four := func(t *testing.T) []gathering { return slicesOf(gathering{tempFile(t), 4}, 4) }
+	spread := func(t *testing.T, pool *fiber.Pool, opts ...fiber.CallOption) {
 		t.Helper()
-		pids, err := fiber.Map(soon(t), pool, nap, []time.Duration{d, d, d, d}, opts...)
+		pids, err := fiber.Map(soon(t), pool, gather, four(t), opts...)
 		require.NoError(t, err)
 		require.Equal(t, 4, distinct(pids), "tasks shared a worker: %v", pids)
 	}
 	t.Run("cold", func(t *testing.T) {
 		t.Parallel()
-		spread(t, newPool(t, 4), long)
+		spread(t, newPool(t, 4))
 	})
 	t.Run("cold, chunk size 1", func(t *testing.T) {
 		t.Parallel()
-		spread(t, newPool(t, 4), long, fiber.ChunkSize(1))
+		spread(t, newPool(t, 4), fiber.ChunkSize(1))
 	})
 	t.Run("cold, async", func(t *testing.T) {
 		t.Parallel()
 		pool := newPool(t, 4)
 		var fs []*fiber.Future[int]
-		for range 4 {
-			fs = append(fs, fiber.ApplyAsync(soon(t), pool, nap, long))
+		for _, g := range four(t) {
+			fs = append(fs, fiber.ApplyAsync(soon(t), pool, gather, g))
 		}
 		var pids []int
 		for _, f := range fs {
@@ -118,7 +148,7 @@ func TestSpread(t *testing.T) {
 			pool := newPool(t, 4)
 			warm(t, pool)
 			for range 3 {
-				spread(t, pool, d, fiber.ChunkSize(chunk))
+				spread(t, pool, fiber.ChunkSize(chunk))
 			}
 		})
 		t.Run(fmt.Sprintf("known as short, chunk size %d", chunk), func(t *testing.T) {
@@ -126,28 +156,20 @@ func TestSpread(t *testing.T) {
 			pool := newPool(t, 4)
 			warm(t, pool)
 			for range 3 {
-				_, err := fiber.Map(soon(t), pool, nap, make([]time.Duration, 5000))
+				_, err := fiber.Map(soon(t), pool, gather, make([]gathering, 5000))
 				require.NoError(t, err)
-				begun := time.Now()
-				spread(t, pool, d, fiber.ChunkSize(chunk))
-				require.Less(t, time.Since(begun), 2*d)
+				spread(t, pool, fiber.ChunkSize(chunk))
 			}
 		})
 		t.Run(fmt.Sprintf("known as short, many, chunk size %d", chunk), func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t, 4)
 			warm(t, pool)
-			_, err := fiber.Map(soon(t), pool, nap, make([]time.Duration, 5000))
+			_, err := fiber.Map(soon(t), pool, gather, make([]gathering, 5000))
 			require.NoError(t, err)
-			// Long ones where they hurt most: at the end, in one chunk.
-			ins := make([]time.Duration, 1000)
-			for i := range 4 {
-				ins[996+i] = d
-			}
-			begun := time.Now()
-			_, err = fiber.Map(soon(t), pool, nap, ins, fiber.ChunkSize(chunk))
+			// Those that wait where it is hardest: at the end, in one chunk.
+			_, err = fiber.Map(soon(t), pool, gather, append(make([]gathering, 996), four(t)...), fiber.ChunkSize(chunk))
 			require.NoError(t, err)
-			require.Less(t, time.Since(begun), 2*d)
 		})
 	}
 }

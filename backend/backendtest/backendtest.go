@@ -30,7 +30,7 @@ import (
 )
 
 // patience is how long anything here may take.
-const patience = 3 * time.Minute
+const patience = time.Minute
 
 // Run tests a backend; each test gets one of its own.
 func Run(t *testing.T, make func(t *testing.T) backend.Backend) {
@@ -308,14 +308,10 @@ func testFollow(t *testing.T, b *bench) {
 	logs, err := j.Logs(ctx, backend.LogOptions{Follow: true})
 	require.NoError(t, err)
 	defer logs.Close()
-	r := bufio.NewReader(logs)
-	line, err := r.ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "up\n", line)
-	cancel()
-	rest, err := io.ReadAll(r)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	text, err := io.ReadAll(logs)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, rest)
+	require.Equal(t, "up\n", string(text))
 }
 
 func testEnvironmentAndArgs(t *testing.T, b *bench) {

@@ -56,7 +56,7 @@ type Child struct {
 	exit   Exit
 	reason string // why we ended it, "" when we did not
 	killed bool
-	told   bool // it was asked to end, or killed without a reason
+	told   bool // it ends with this process
 
 	remote  bool           // it is not on this machine, or behind an engine
 	over    bool           // it is signalled no more
@@ -228,21 +228,23 @@ func (c *Child) Post(frames ...[]byte) error { return c.conn.Post(frames...) }
 
 // Stop asks a worker to end when it has finished what it holds.
 func (c *Child) Stop() {
-	c.tell()
 	c.conn.Post(wire.MustPack(wire.KindStop, nil)...)
-}
-
-func (c *Child) tell() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.told = true
 }
 
 // Terminate asks the process to end. It does not wait.
 func (c *Child) Terminate() error {
-	c.tell()
-	c.conn.Post(wire.MustPack(wire.KindTerminate, nil)...)
+	c.announce()
 	return c.signal(backend.Terminate)
+}
+
+// announce has the process know that the SIGTERM to come is its parent's.
+func (c *Child) announce() { c.conn.Post(wire.MustPack(wire.KindTerminate, nil)...) }
+
+// tell notes that the process is ended because this one ends.
+func (c *Child) tell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = true
 }
 
 // signal has the backend signal the job. Where that takes an engine's time it
@@ -283,7 +285,6 @@ func (c *Child) condemn(reason string) {
 	}
 	first := !c.killed
 	c.killed = true
-	c.told = c.told || reason == ""
 	c.mu.Unlock()
 	if c.remote && first {
 		c.conn.Post(wire.MustPack(wire.KindKill, nil)...)
@@ -306,15 +307,30 @@ func (c *Child) Exit() Exit {
 	return c.exit
 }
 
-// Ending says how it ended, or nothing when it was told to end; only after
-// Done.
-func (c *Child) Ending() string {
+// Told says that it was told to end because this process ends.
+func (c *Child) Told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.told {
-		return ""
+	return c.told
+}
+
+// Ending says how it ended; only after Done.
+func (c *Child) Ending() string { return c.Exit().String() }
+
+// Describe is its name, what the backend runs it as, and where, for a log.
+func (c *Child) Describe() []any {
+	id, host := "process", "host"
+	switch c.Backend() {
+	case "docker":
+		id = "container"
+	case "kubernetes":
+		id, host = "pod", "node"
 	}
-	return c.exit.String()
+	what := []any{"worker", c.Name(), id, c.job.ID()}
+	if at := c.job.Host(); at != "" { // it was placed
+		what = append(what, host, at)
+	}
+	return what
 }
 
 // Name is the name that it was started with.

@@ -182,13 +182,13 @@ func (n *Node) remove(c *Child) {
 // Terminate gives up the starts under way and asks every child to end.
 func (n *Node) Terminate() {
 	n.stopStarts()
-	n.each(func(c *Child) { c.tell(); c.signalNow(backend.Terminate) })
+	n.each(func(c *Child) { c.tell(); c.announce(); c.signalNow(backend.Terminate) })
 }
 
 // Kill gives up the starts under way and ends every child at once.
 func (n *Node) Kill() {
 	n.stopStarts()
-	n.each(func(c *Child) { c.condemn(""); c.signalNow(backend.Kill) })
+	n.each(func(c *Child) { c.tell(); c.condemn(""); c.signalNow(backend.Kill) })
 }
 
 // each does something to every child, side by side where it takes an engine's

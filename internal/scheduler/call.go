@@ -69,7 +69,8 @@ type Call struct {
 	perTask    float64     // encoded bytes of one input
 	perResult  float64     // of one output
 	ending     error       // what the call ends with, when all its tasks are delivered
-	refused    bool        // inputs came after the pool was closed
+	refused    bool        // inputs were not taken, since the pool was closed
+	cut        bool        // the pool was closed while it was open
 	finished   bool
 	leads      *worker // the worker whose messages the caller is to read; the caller's
 
@@ -153,11 +154,19 @@ func (c *Call) take(n int) span {
 	return s
 }
 
-// giveBack puts tasks in front of all others of the call.
+// giveBack puts tasks in front of all others of the call, or gives them up
+// when the call is cut.
 func (c *Call) giveBack(s span) {
-	if s = s.below(c.limit); s.len() > 0 && !c.finished {
-		c.back = append(c.back, s)
+	if s = s.below(c.limit); s.len() == 0 || c.finished {
+		return
 	}
+	if c.cut {
+		c.unresolved -= s.len()
+		c.refused = true
+		c.engine.broadcast() // Close ends it
+		return
+	}
+	c.back = append(c.back, s)
 }
 
 // Extend says that n more inputs have come to an open call. Once the pool is

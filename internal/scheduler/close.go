@@ -56,6 +56,21 @@ func (e *Engine) settled(ctx context.Context) error {
 	})
 }
 
+// Renew replaces every worker: those that there are finish what they hold, and
+// are given nothing more.
+func (e *Engine) Renew() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing {
+		return
+	}
+	for w := range e.workers {
+		e.drain(w)
+	}
+	e.scale()
+	e.broadcast()
+}
+
 func (e *Engine) unawait() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -89,24 +104,61 @@ func (e *Engine) Resize(ctx context.Context, n int) error {
 	return e.settled(ctx)
 }
 
-// Close refuses new calls and further inputs of open ones, waits for those
-// that run, and ends the workers.
+// Close refuses new calls, waits for those that are complete and for what runs
+// of the open ones, and ends the workers. What was not begun of an open call is
+// given up.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	e.closing = true
-	var finish []func()
+	var recall []*worker
 	for c := range e.calls {
 		if c.open {
-			c.open, c.ending = false, ErrClosed
-			finish = append(finish, e.settle(c))
+			recall = append(recall, e.cut(c)...)
 		}
 	}
 	e.mu.Unlock()
-	for _, f := range finish {
-		f()
+	for _, w := range recall {
+		w.recall()
 	}
-	e.wait(context.Background(), func() (bool, error) { return len(e.calls) == 0 || e.ended, nil })
+	for over := false; !over; {
+		var finish []func()
+		e.wait(context.Background(), func() (bool, error) {
+			for c := range e.calls {
+				if c.cut && c.unresolved == 0 {
+					finish = append(finish, e.settle(c))
+				}
+			}
+			over = len(e.calls) == 0 || e.ended
+			return over || len(finish) > 0, nil
+		})
+		for _, f := range finish {
+			f()
+		}
+	}
 	e.end(func(w *worker) { w.proc.Stop() })
+}
+
+// cut ends an open call with ErrClosed behind what runs of it, and lists the
+// workers that hold more of it than that.
+func (e *Engine) cut(c *Call) (recall []*worker) {
+	c.open, c.cut, c.ending = false, true, ErrClosed
+	if n := c.waiting(); n > 0 {
+		c.unresolved -= n
+		c.refused = true
+		c.back, c.fresh = nil, c.total
+		e.dequeue(c)
+	}
+	for w := range e.workers {
+		for _, g := range w.grants {
+			if g.call == c && !g.dead && !w.recalling {
+				w.recalling, w.late = true, true
+				e.reclass(w)
+				recall = append(recall, w)
+				break
+			}
+		}
+	}
+	return recall
 }
 
 // Terminate fails all calls with ErrClosed and ends the workers, busy or not.

@@ -191,16 +191,20 @@ func average(each float64, value [][]byte, n int) float64 {
 	return (each + now) / 2
 }
 
-// sent takes in how large a grant was; one that was given up on its way is
-// cancelled again, since the first cancellation may have overtaken it.
+// sent takes in how large a grant was. What was said of it while it was on its
+// way, that it is given up or to be given back, may have overtaken it and is said
+// again.
 func (e *Engine) sent(g *grant, value [][]byte) {
 	e.mu.Lock()
 	c := g.call
 	c.perTask = average(c.perTask, value, g.n)
-	dead := g.dead
+	dead, cut := g.dead, c.cut
 	e.mu.Unlock()
 	if dead {
 		g.w.cancel(c.id, 0)
+	}
+	if cut {
+		g.w.recall()
 	}
 }
 

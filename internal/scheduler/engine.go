@@ -68,17 +68,20 @@ type Options struct {
 	// Start starts a worker, which sends its messages to handle. An error
 	// that has a method Permanent() bool giving true is not tried again.
 	Start func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (Process, error)
+	// Ending is in the error of a start that fails because this process ends;
+	// such a one is not logged.
+	Ending error
 	// Lost makes the error of a task that went down with its worker.
 	Lost func(p Process, fn string, attempt, attempts int) error
 	// Failed makes an error of what a worker's initializer returned.
 	Failed func(worker string, err *wire.Error) error
 
 	Log           *slog.Logger
-	Name          string
-	Workers       int // at the start
-	Min, Max      int // autoscaling when Max > 0
-	Concurrency   int // tasks at a time in one worker
-	MaxTasks      int // per worker process, 0 for no limit
+	Name          func() string // of the next worker; no two are the same
+	Workers       int           // at the start
+	Min, Max      int           // autoscaling when Max > 0
+	Concurrency   int           // tasks at a time in one worker
+	MaxTasks      int           // per worker process, 0 for no limit
 	MaxAttempts   int
 	IdleTimeout   time.Duration // after which an autoscaled worker ends
 	CancelGrace   time.Duration
@@ -109,7 +112,6 @@ type Engine struct {
 	awaited   int     // callers waiting for workers to be up
 	funcs     map[string]*funcStats
 	lastID    uint64
-	serial    int
 
 	failures  int       // starts that failed since one succeeded
 	failure   error     // the last one's reason

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -23,12 +24,14 @@ type worker struct {
 	gone   chan struct{}
 	done   chan struct{}
 	once   sync.Once
+	ending string
+	told   bool
+	killed time.Time
 }
 
 // end has the worker's process end, and be known to have done so.
 func (p *worker) end() {
-	p.once.Do(func() { close(p.gone) })
-	close(p.done)
+	p.once.Do(func() { close(p.gone); close(p.done) })
 }
 
 func (p *worker) Name() string                { return p.name }
@@ -36,10 +39,12 @@ func (p *worker) Post(frames ...[]byte) error { p.posted <- frames; return nil }
 func (p *worker) StepAside()                  {}
 func (p *worker) Attend()                     {}
 func (p *worker) Lead(<-chan struct{})        {}
-func (p *worker) Ending() string              { return "" }
+func (p *worker) Told() bool                  { return p.told }
+func (p *worker) Ending() string              { return p.ending }
+func (p *worker) Describe() []any             { return []any{"worker", p.name} }
 func (p *worker) Stop()                       { p.end() }
 func (p *worker) Terminate() error            { p.end(); return nil }
-func (p *worker) Kill(string) error           { return nil }
+func (p *worker) Kill(string) error           { p.killed = time.Now(); p.end(); return nil }
 func (p *worker) Gone() <-chan struct{}       { return p.gone }
 func (p *worker) Done() <-chan struct{}       { return p.done }
 
@@ -90,15 +95,26 @@ func (s *source) Deliver(lo, n int, _ [][]byte, _ []scheduler.Failure) {
 
 func (s *source) Finish(err error) { s.finished <- err }
 
-func engine(t *testing.T, workers int) (*scheduler.Engine, chan *worker) {
+var errEnding = errors.New("it ends")
+
+// options are those of an engine whose workers are handed out as they start.
+func options(workers int) (scheduler.Options, chan *worker) {
 	started := make(chan *worker, 100)
-	e := scheduler.New(scheduler.Options{Name: "w", Workers: workers, Concurrency: 1, MaxAttempts: 3,
+	n := 0
+	return scheduler.Options{Workers: workers, Concurrency: 1, MaxAttempts: 3, Ending: errEnding,
 		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
+		Name: func() string { n++; return fmt.Sprintf("w-%d", n) },
+		Lost: func(scheduler.Process, string, int, int) error { return errors.New("lost") },
 		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (scheduler.Process, error) {
 			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
 			started <- p
 			return p, nil
-		}})
+		}}, started
+}
+
+func engine(t *testing.T, workers int) (*scheduler.Engine, chan *worker) {
+	opts, started := options(workers)
+	e := scheduler.New(opts)
 	t.Cleanup(e.Terminate)
 	return e, started
 }
@@ -111,7 +127,7 @@ func (hopeless) Permanent() bool { return true }
 func TestHopelessStartIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	starts := 0
-	e := scheduler.New(scheduler.Options{Name: "w", Workers: 1, Concurrency: 1, MaxAttempts: 3, Log: slog.New(slog.DiscardHandler),
+	e := scheduler.New(scheduler.Options{Name: func() string { return "w" }, Workers: 1, Concurrency: 1, MaxAttempts: 3, Ending: errEnding, Log: slog.New(slog.DiscardHandler),
 		Start: func(context.Context, string, func(wire.Kind, [][]byte)) (scheduler.Process, error) {
 			starts++
 			return nil, hopeless{errors.New("no such image")}

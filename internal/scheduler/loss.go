@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"time"
 )
 
@@ -12,12 +13,13 @@ const youngAge = time.Second
 // goes back. What it may have started are suspects: each runs again on a
 // worker that holds nothing else and announces every start, and only a loss
 // while one task ran alone counts as an attempt of that task. When we ended
-// the worker ourselves, or its machine did, nobody is suspected.
+// the worker ourselves, or its machine or this process's end did, it is not lost,
+// and nobody is suspected.
 func (e *Engine) lost(w *worker) {
 	e.mu.Lock()
-	wasReady := w.state >= ready
+	lost := !w.ours && !w.leaving && !w.proc.Told()
 	e.leave(w)
-	if !w.ours && !w.leaving && wasReady {
+	if lost {
 		e.stats.WorkersLost++
 		if w.done == 0 && time.Since(w.since) < youngAge {
 			e.young++
@@ -33,6 +35,7 @@ func (e *Engine) lost(w *worker) {
 		tell func()
 	}
 	var losses []loss
+	again := 0 // tasks that it held and that run elsewhere
 	for i := len(w.grants) - 1; i >= 0; i-- {
 		g := w.grants[i]
 		delete(e.grants, g.id)
@@ -47,6 +50,7 @@ func (e *Engine) lost(w *worker) {
 			continue
 		}
 		e.stats.TasksRetried += left.len()
+		again += left.len()
 		started := g.run >= left.lo && g.run < left.hi
 		switch exact := g.tell || started && left.len() == 1; {
 		case (w.ours || w.leaving) && e.opts.MaxAttempts > 1, exact && !started && !g.solo:
@@ -99,16 +103,33 @@ func (e *Engine) lost(w *worker) {
 	// What it held runs elsewhere by now. An engine may take its time to say how
 	// the process ended, and what fails for it waits for that.
 	<-w.proc.Done()
-	if how := w.proc.Ending(); w.leaving {
-		e.opts.Log.Info("fiber: a worker was told to end where it runs; its tasks run elsewhere", "worker", w.name)
-	} else if how != "" {
-		e.opts.Log.Warn("fiber: a worker was lost", "worker", w.name, "how", how)
+	switch {
+	case lost:
+		e.opts.Log.Warn("fiber: a worker was lost", append(w.proc.Describe(), "reason", w.proc.Ending(),
+			"tasks", fate(again-len(losses), len(losses), e.opts.MaxAttempts))...)
+	case w.leaving && !w.proc.Told():
+		e.opts.Log.Info("fiber: a worker was told to end where it runs; its tasks run elsewhere", w.proc.Describe()...)
 	}
 	for _, l := range losses {
 		l.tell()
 		err := e.opts.Lost(w.proc, l.call.opts.Func, l.n, e.opts.MaxAttempts)
 		e.delivered(l.call, span{l.at, l.at + 1}, nil, []Failure{{l.at, err}})
 	}
+}
+
+// fate says what becomes of the tasks that a lost worker held.
+func fate(again, failed, attempts int) string {
+	switch {
+	case failed == 0 && again == 0:
+		return "it had none"
+	case failed == 0:
+		return fmt.Sprintf("%d run again", again)
+	}
+	text := fmt.Sprintf("%d failed at attempt %d of %d", failed, attempts, attempts)
+	if again > 0 {
+		text += fmt.Sprintf(", %d run again", again)
+	}
+	return text
 }
 
 // leave takes a worker out of the engine's tables, whatever its state.

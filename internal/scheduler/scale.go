@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -96,9 +95,8 @@ func (e *Engine) surplus() *worker {
 
 // launch starts one worker.
 func (e *Engine) launch() {
-	e.serial++
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &worker{engine: e, name: fmt.Sprintf("%s-%d", e.opts.Name, e.serial), state: starting,
+	w := &worker{engine: e, name: e.opts.Name(), state: starting,
 		up: make(chan struct{}), stop: cancel, since: time.Now()}
 	e.workers[w] = struct{}{}
 	e.alive++
@@ -137,7 +135,11 @@ func (e *Engine) run(ctx context.Context, w *worker) {
 	e.mu.Unlock()
 	if never {
 		<-proc.Done()
-		e.startFailed(w, e.opts.Lost(proc, "", 0, 0))
+		err := e.opts.Ending
+		if !proc.Told() {
+			err = e.opts.Lost(proc, "", 0, 0)
+		}
+		e.startFailed(w, err)
 		return
 	}
 	e.lost(w)
@@ -187,7 +189,9 @@ func (e *Engine) startFailed(w *worker, err error) {
 		e.mu.Unlock()
 		return
 	}
-	e.opts.Log.Warn("fiber: a worker did not start", "worker", w.name, "error", err)
+	if !errors.Is(err, e.opts.Ending) {
+		e.opts.Log.Warn("fiber: a worker did not start", "worker", w.name, "error", err)
+	}
 	var permanent interface{ Permanent() bool }
 	e.failures++
 	e.failure = err

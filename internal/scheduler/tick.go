@@ -1,9 +1,8 @@
 package scheduler
 
 import (
+	"fmt"
 	"time"
-
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // balanceInterval is how long work may lie with a busy worker while another
@@ -62,57 +61,38 @@ func (e *Engine) tick() {
 	if !again.IsZero() {
 		e.wake(again)
 	}
-	kill := append(e.replaceStuck(now), e.endStuck(now)...)
+	kill := e.endStuck(now)
 	e.stopIdle(now)
 	e.scale()
 	grants := e.dispatch()
 	e.mu.Unlock()
 	e.send(grants)
 	for _, w := range recall {
-		w.proc.Post(wire.MustPack(wire.KindRecall, nil)...)
+		w.recall()
 	}
 	for _, w := range kill {
+		e.opts.Log.Warn("fiber: a worker is ended", append(w.proc.Describe(),
+			"reason", fmt.Sprintf("a task that is cancelled or timed out still ran after %v (cancel_grace)", e.opts.CancelGrace))...)
 		w.proc.Kill("a task that nobody waits for did not end")
 	}
 }
 
-// replaceStuck lists the workers to end because others' work waits for them
-// and they run only what nobody wants, for longer than the grace.
-func (e *Engine) replaceStuck(now time.Time) (kill []*worker) {
-	if e.starved.IsZero() {
-		return nil
-	}
-	if now.Sub(e.starved) < e.opts.CancelGrace {
-		e.wake(e.starved.Add(e.opts.CancelGrace))
-		return nil
-	}
-	e.starved = time.Time{}
-	for w := range e.workers {
-		if w.abandoned == 0 || w.abandoned < len(w.grants) || w.ours {
-			continue
-		}
-		if due := w.grants[0].at.Add(e.opts.CancelGrace); now.Before(due) {
-			e.starved = now
-			e.wake(due)
-			continue
-		}
-		w.ours = true
-		kill = append(kill, w)
-	}
-	return kill
-}
-
-// endStuck lists the draining workers to end because they run only what nobody
-// wants, for longer than the grace.
+// endStuck lists the workers to end because they have run nothing but what
+// nobody wants for longer than the grace: those that others' work waits for,
+// counted from when it does, and those that are draining.
 func (e *Engine) endStuck(now time.Time) (kill []*worker) {
 	if e.abandoned == 0 {
 		return nil
 	}
 	for w := range e.workers {
-		if w.state != draining || w.ours || w.abandoned == 0 || w.abandoned < len(w.grants) {
+		since, stuck := w.stuckSince()
+		if !stuck || w.ours || w.state != draining && e.starved.IsZero() {
 			continue
 		}
-		if due := w.grants[0].at.Add(e.opts.CancelGrace); now.Before(due) {
+		if w.state != draining && since.Before(e.starved) {
+			since = e.starved
+		}
+		if due := since.Add(e.opts.CancelGrace); now.Before(due) {
 			e.wake(due)
 			continue
 		}

@@ -23,8 +23,12 @@ type Process interface {
 	Gone() <-chan struct{}
 	// Done is closed when it is known, besides, how it ended.
 	Done() <-chan struct{}
-	// Ending says how it ended, or nothing when it was told to end.
+	// Told says that it ends because this process does.
+	Told() bool
+	// Ending says how it ended; only after Done.
 	Ending() string
+	// Describe is what tells it from others, as attributes for a log.
+	Describe() []any
 }
 
 // state is a worker's; it moves forward only.
@@ -115,6 +119,9 @@ func (w *worker) cancel(call uint64, from int) {
 	}
 }
 
+// recall has the worker give back what it has not begun.
+func (w *worker) recall() { w.proc.Post(wire.MustPack(wire.KindRecall, nil)...) }
+
 // add enters a grant in the pending table.
 func (w *worker) add(g *grant) {
 	before := w.spare()
@@ -175,9 +182,12 @@ func (w *worker) remove(g *grant) {
 	if g.solo {
 		w.alone = false
 	}
-	if len(w.grants) == 0 {
+	switch len(w.grants) {
+	case 0:
 		w.load(-w.seconds)
 		w.since = time.Now()
+	case w.abandoned:
+		w.engine.wake(time.Now()) // it may have been stuck for long
 	}
 	delete(w.engine.grants, g.id)
 }
@@ -192,9 +202,21 @@ func (w *worker) abandon(g *grant) {
 	g.dead = true
 	g.at = time.Now()
 	w.giveUp(1)
-	if w.state == draining {
-		w.engine.wake(g.at.Add(w.engine.opts.CancelGrace))
+	w.engine.wake(g.at.Add(w.engine.opts.CancelGrace))
+}
+
+// stuckSince is when the last of the tasks that it runs was given up; it is
+// not stuck while somebody waits for one of them.
+func (w *worker) stuckSince() (since time.Time, stuck bool) {
+	for _, g := range w.grants {
+		if !g.dead {
+			return since, false
+		}
+		if since.Before(g.at) {
+			since = g.at
+		}
 	}
+	return since, len(w.grants) > 0
 }
 
 // classify says what the worker may be given.

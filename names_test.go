@@ -1,0 +1,150 @@
+//go:build unix
+
+package fiber_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+)
+
+// title is what a process is called, by itself and by its operating system.
+type title struct {
+	Name, Comm string
+	Args       string // the first of its own, and the first that ps shows
+	Shown      string
+	Below      string // the name of a worker of a pool of its own
+}
+
+var entitled = fiber.Register("entitled", func(ctx context.Context, _ none) (title, error) {
+	comm, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		return title{}, err
+	}
+	cmdline, err := os.ReadFile("/proc/self/cmdline")
+	if err != nil {
+		return title{}, err
+	}
+	shown, _, _ := strings.Cut(string(cmdline), "\x00")
+	t := title{Name: fiber.CurrentProcess().Name(), Comm: strings.TrimSpace(string(comm)), Args: os.Args[0], Shown: shown}
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return t, err
+	}
+	defer pool.Close()
+	if _, err = fiber.Apply(ctx, pool, getpid, none{}); err == nil {
+		t.Below = pool.Stats().Processes[0].Name
+	}
+	return t, err
+})
+
+// Every process is called by its name, and no two workers have the same one.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, opts := range [][]fiber.PoolOption{nil, nil, {fiber.WithName("Same")}, {fiber.WithName("Same")}} {
+		pool := newPool(t, 2, opts...)
+		warm(t, pool)
+		for _, w := range pool.Stats().Processes {
+			require.False(t, seen[w.Name], "two workers are called %s", w.Name)
+			seen[w.Name] = true
+		}
+		for range 2 { // one after the other, in the same worker
+			its, err := fiber.Apply(soon(t), pool, entitled, none{})
+			require.NoError(t, err)
+			require.True(t, seen[its.Name])
+			require.Equal(t, its.Name[:min(len(its.Name), 15)], its.Comm)
+			if self() == os.Getpid() { // here, and not in containers
+				require.Equal(t, its.Name, its.Shown)
+				require.Equal(t, os.Args[0], its.Args, "the program sees what it was started as")
+			}
+			require.Regexp(t, `^Pool\d+Worker-(\d+\.)+\d+$`, its.Below)
+			require.False(t, seen[its.Below], "two workers are called %s", its.Below)
+			seen[its.Below] = true
+		}
+	}
+}
+
+var _ = mainProgram("a lost worker", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	_, err = fiber.Apply(ctx, pool, die, int(syscall.SIGKILL))
+	fmt.Println(err)
+	_, err = fiber.Apply(ctx, pool, nap, 3*testGrace, fiber.Timeout(testGrace/10))
+	fmt.Println(err)
+	_, err = fiber.Apply(ctx, pool, square, 1)
+	fmt.Println(err, pool.Stats().WorkersLost)
+	return nil
+}, fiber.Config{CancelGrace: testGrace})
+
+// The log says of a lost worker which process it was, where, why it ended, and
+// what becomes of its tasks. One that the pool ends is not lost. Log and count
+// agree.
+func TestWhatIsSaidOfALostWorker(t *testing.T) {
+	t.Parallel()
+	x := start(t, "a lost worker")
+	require.Zero(t, x.wait(patience))
+	require.True(t, strings.HasSuffix(x.out.String(), "\n<nil> 3\n"), x.out.String())
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	lost := regexp.MustCompile(`msg="fiber: a worker was lost" worker=Pool1Worker-(\d) process=(\d+) host=(\S+) reason="signal: killed" tasks="(.*)"`).
+		FindAllStringSubmatch(x.err.String(), -1)
+	require.Len(t, lost, 3, x.err.String())
+	for i, l := range lost {
+		require.Equal(t, []string{strconv.Itoa(i + 1), host}, []string{l[1], l[3]})
+		require.Equal(t, []string{"1 run again", "1 run again", "1 failed at attempt 3 of 3"}[i], l[4])
+	}
+	require.Regexp(t, `msg="fiber: a worker is ended" worker=Pool1Worker-4 process=\d+ host=\S+ reason=".*cancel_grace.*"`, x.err.String())
+}
+
+var leaveAPool = fiber.Register("leaveAPool", func(ctx context.Context, _ none) (none, error) {
+	pool, err := fiber.NewPool(4)
+	if err != nil {
+		return none{}, err
+	}
+	_, err = fiber.Apply(ctx, pool, square, 1)
+	return none{}, err
+})
+
+var _ = mainProgram("brief pools", func(ctx context.Context) error {
+	for range 30 {
+		pool, err := fiber.NewPool(6)
+		if err != nil {
+			return err
+		}
+		if _, err := fiber.Apply(ctx, pool, square, 1); err != nil {
+			return err
+		}
+		pool.Close()
+	}
+	for range 10 {
+		p := fiber.NewProcess(leaveAPool, none{})
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+		if err := p.Join(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+// A pool, or its process, may end while workers start: there is nothing to say.
+func TestPoolsThatEndWhileTheyStartAreSilent(t *testing.T) {
+	t.Parallel()
+	x := start(t, "brief pools")
+	require.Zero(t, x.wait(2*patience))
+	require.Empty(t, x.err.String())
+}
