@@ -17,6 +17,7 @@ import (
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/pipe"
+	"github.com/fiber-go/fiber/internal/warden"
 )
 
 // InitOption is an option of Main and Init: a Config.
@@ -160,8 +161,9 @@ func enter(node *launch.Node) {
 
 // Shutdown ends every process that this one started and has not ended: it
 // asks them to end, kills them after the configured grace or when ctx ends,
-// and returns when they have gone. Nothing can be started afterwards until
-// the next Init. Without Init it does nothing.
+// and returns when they have gone. It then kills what [Command] has started
+// here. Nothing can be started afterwards until the next Init. Without Init it
+// does nothing.
 func Shutdown(ctx context.Context) error {
 	initLock.Lock()
 	defer initLock.Unlock()
@@ -170,6 +172,7 @@ func Shutdown(ctx context.Context) error {
 		return nil
 	}
 	err := p.node.Shutdown(ctx)
+	warden.Close()
 	pipe.LeaveAll(p.home)
 	p.home.Close()
 	forgetTransit()

@@ -83,9 +83,9 @@ func (p *pump) run() {
 	}
 }
 
-// reap waits for the process and then for its output.
+// reap waits for the process, kills its group, and waits for its output.
 func (j *job) reap(pumps ...*pump) {
-	state, err := j.process.Wait()
+	state, err := wait(j.process)
 	j.mu.Lock()
 	j.ended = true
 	status := backend.ExitStatus{OOMKilled: j.oom, Reason: j.reason}

@@ -3,7 +3,9 @@
 //
 // CPU becomes GOMAXPROCS, memory GOMEMLIMIT and a limit on what is resident,
 // and GPUs CUDA_VISIBLE_DEVICES. A job cannot outlive the process that
-// launched it, not even when that is killed and the job is stopped.
+// launched it, not even when that is killed and the job is stopped. Each job
+// leads a process group, which is killed when the job has ended: by the process
+// that launched it, or by package warden where that was killed before.
 package local
 
 import (
@@ -15,6 +17,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/output"
+	"github.com/fiber-go/fiber/internal/warden"
 )
 
 // Backend starts jobs on this machine.
@@ -58,13 +61,17 @@ func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job
 	defer outWrite.Close()
 	defer errWrite.Close()
 
-	attr := &os.ProcAttr{
-		Env:   environment(spec),
-		Files: []*os.File{stdin, outWrite, errWrite},
-	}
+	attr := &os.ProcAttr{Files: []*os.File{stdin, outWrite, errWrite}}
 	if f, ok := spec.Socket.(*os.File); ok && f != nil {
 		attr.Files = append(attr.Files, f)
 	}
+	set := map[string]string{}
+	if attr.Files, err = warden.Inherit(attr.Files, set); err != nil {
+		outRead.Close()
+		errRead.Close()
+		return fail("", err)
+	}
+	attr.Env = backend.With(environment(spec), set)
 	path, argv0 := selfPath(), spec.Name // by which ps calls it
 	if spec.Executable != "" {           // what that does with its name is not known
 		path, argv0 = spec.Executable, spec.Executable

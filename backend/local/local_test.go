@@ -20,6 +20,7 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/backendtest"
 	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/internal/warden"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 	backendtest.Main()
 	before := openFiles()
 	code := m.Run()
+	warden.Close()
 	if err := leaks(before); err != nil {
 		fmt.Fprintln(os.Stderr, "leak:", err)
 		code = max(code, 1)
@@ -151,11 +153,12 @@ func TestUsedMemoryIsInTheReason(t *testing.T) {
 	require.Zero(t, local.Resident(1<<30), "there is no such process")
 }
 
-// A program that a job leaves behind with its output open holds nobody up.
+// A program that has left the job's group, and holds the job's output open,
+// holds nobody up.
 func TestOutputHeldOpenByOthers(t *testing.T) {
 	t.Parallel()
 	j, err := local.New().Launch(context.Background(), backend.JobSpec{Name: "Job", Executable: "/bin/sh",
-		Args: []string{"-c", "sleep 100000 & echo $!"}, Env: os.Environ()})
+		Args: []string{"-c", "setsid sleep 100000 & until grep -q \"^$! (sleep) . [0-9]* $! \" /proc/$!/stat; do :; done; echo $!"}, Env: os.Environ()})
 	require.NoError(t, err)
 	status, err := j.Wait(context.Background())
 	require.NoError(t, err)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // selfPath is the running executable: the same file even after a build has
@@ -36,9 +38,9 @@ type launched struct {
 	err     error
 }
 
-// start runs a program that dies with this process.
+// start runs a program that dies with this process and leads a group.
 func start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
-	attr.Sys = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	attr.Sys = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	launcher.Lock()
 	if launcher.requests == nil {
 		launcher.requests = make(chan launch)
@@ -80,4 +82,13 @@ func launcherThread(requests <-chan launch) {
 		p, err := os.StartProcess(l.path, l.argv, l.attr)
 		l.done <- launched{p, err}
 	}
+}
+
+// wait waits for a process, kills its group and reaps it. Until it is reaped,
+// its number is the group's and can be nobody else's.
+func wait(p *os.Process) (*os.ProcessState, error) {
+	for unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	unix.Kill(-p.Pid, unix.SIGKILL)
+	return p.Wait()
 }

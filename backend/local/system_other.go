@@ -22,3 +22,5 @@ func start(string, []string, *os.ProcAttr) (*os.Process, error) { return nil, Su
 func resume(*os.Process) {}
 
 func released() {}
+
+func wait(p *os.Process) (*os.ProcessState, error) { return p.Wait() }

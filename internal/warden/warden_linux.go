@@ -1,0 +1,140 @@
+package warden
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// key is the environment variable that tells a process of the run which
+	// descriptor is the socket, and the guard that it is the guard.
+	key     = "FIBER_GUARD"
+	isGuard = "guard"
+	// sendTimeout bounds the wait, in seconds, for a guard that does not read.
+	sendTimeout = 1
+	// closeTimeout bounds the wait for the guard's end.
+	closeTimeout = 5 * time.Second
+)
+
+// guard is this process's connection to the guard of its run.
+var guard struct {
+	sync.Mutex
+	socket  *os.File    // nil: there is none yet
+	process *os.Process // in the root
+}
+
+func init() {
+	value, ok := os.LookupEnv(key)
+	if !ok {
+		return
+	}
+	os.Unsetenv(key) // programs that this process starts are none of Fiber's
+	if value == isGuard {
+		stand(3)
+	}
+	fd, err := strconv.Atoi(value)
+	if err != nil {
+		return
+	}
+	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
+		return
+	}
+	unix.CloseOnExec(fd)
+	guard.socket = os.NewFile(uintptr(fd), "fiber-guard")
+	enrol(fd)
+}
+
+// enrol tells the guard of this process. Where it fails, on a kernel without
+// pidfds or with a guard that was killed, the parent alone kills the group.
+func enrol(socket int) {
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(self)
+	pid := strconv.Itoa(os.Getpid())
+	for unix.Sendmsg(socket, []byte(pid), unix.UnixRights(self), nil, unix.MSG_NOSIGNAL) == unix.EINTR {
+	}
+}
+
+// Inherit adds what a child on this machine needs to enrol: a file behind those
+// that it inherits, and a variable of its environment. It starts the guard if
+// this is the root and there is none.
+func Inherit(files []*os.File, env map[string]string) ([]*os.File, error) {
+	guard.Lock()
+	defer guard.Unlock()
+	if err := start(); err != nil {
+		return nil, err
+	}
+	env[key] = strconv.Itoa(len(files))
+	return append(files, guard.socket), nil
+}
+
+// Cover has a command of the root end with this process, in the guard's group.
+func Cover(cmd *exec.Cmd) error {
+	guard.Lock()
+	defer guard.Unlock()
+	if err := start(); err != nil {
+		return err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: guard.process.Pid}
+	return nil
+}
+
+// start starts the guard unless there is one; the lock is held.
+func start() error {
+	if guard.socket != nil {
+		return nil
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("making the guard's socket: %w", os.NewSyscallError("socketpair", err))
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "fiber-guard"), os.NewFile(uintptr(fds[1]), "fiber-run")
+	defer theirs.Close()
+	unix.SetsockoptTimeval(fds[0], unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: sendTimeout})
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		ours.Close()
+		return fmt.Errorf("starting the guard: %w", err)
+	}
+	defer null.Close()
+	// It holds neither the program's output nor its directory, and has none of
+	// its environment but what its executable needs to be loaded.
+	env := []string{key + "=" + isGuard, "GOMAXPROCS=1"}
+	if path, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
+		env = append(env, "LD_LIBRARY_PATH="+path)
+	}
+	// The terminal's signals go to the root's group, and not to the guard's own.
+	guard.process, err = os.StartProcess("/proc/self/exe", []string{"fiber-guard"}, &os.ProcAttr{Dir: "/", Env: env,
+		Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setpgid: true}})
+	if err != nil {
+		ours.Close()
+		return fmt.Errorf("starting the guard: %w", err)
+	}
+	guard.socket = ours
+	return nil
+}
+
+// Close ends the guard of a run whose other processes have ended, and with it
+// what Cover covers. It returns when the guard has gone. In any other process
+// than the root it does nothing.
+func Close() {
+	guard.Lock()
+	defer guard.Unlock()
+	if guard.process == nil {
+		return
+	}
+	guard.socket.Close()
+	late := time.AfterFunc(closeTimeout, func() { unix.Kill(-guard.process.Pid, unix.SIGKILL) })
+	guard.process.Wait()
+	late.Stop()
+	guard.socket, guard.process = nil, nil
+}
