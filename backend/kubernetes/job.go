@@ -42,9 +42,10 @@ type job struct {
 	backend        *Backend
 	cluster        *cluster
 	name           string
-	id             string      // the pod's name
-	pod            *corev1.Pod // as it was asked for
-	memory         int         // MiB, 0 for no limit
+	id             string                     // the pod's name
+	pod            *corev1.Pod                // as it was asked for; never written to
+	made           atomic.Pointer[corev1.Pod] // as the cluster has made it, nil before
+	memory         int                        // MiB, 0 for no limit
 	log            *output.Log
 	stdout, stderr io.Writer
 	events         chan backend.Event
@@ -64,9 +65,8 @@ type job struct {
 	killed  bool               // by us
 	until   time.Time          // when its node kills it that was told to end
 	force   *time.Timer
-	gone    bool        // there is no such pod any more
-	created atomic.Bool // the cluster has said that it made it
-	sent    bool        // events are closed
+	gone    bool // there is no such pod any more
+	sent    bool // events are closed
 
 	status backend.ExitStatus
 	err    error

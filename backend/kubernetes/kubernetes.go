@@ -155,7 +155,14 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	made := make(chan error, 1)
 	// The cluster may make a pod although nobody waits for it any more.
 	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
-	go func() { defer cancel(); made <- c.Make(engaged, "pods", pod.Name, pod) }()
+	go func() {
+		defer cancel()
+		pod, err := kube.Make(engaged, c.Client, "pods", pod.Name, pod)
+		if err == nil {
+			j.made.Store(pod)
+		}
+		made <- err
+	}()
 	select {
 	case err = <-made:
 		if err == nil {
@@ -174,7 +181,6 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 		}
 		return nil, err
 	}
-	j.created.Store(true)
 	go j.run()
 	return j, nil
 }

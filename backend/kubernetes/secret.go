@@ -60,7 +60,7 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 		// Others wait for it, too.
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
 		defer cancel()
-		err := c.Make(within, "secrets", name, secret)
+		_, err := kube.Make(within, c.Client, "secrets", name, secret)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err != nil {

@@ -8,24 +8,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Make creates an object, whose name must be given, and reads it back into itself. When the answer to a first try was
-// lost, and the object is there at the second, that is no error: nothing is made twice.
-func (c *Client) Make(ctx context.Context, resource, name string, object runtime.Object) error {
+// Make creates an object, whose name must be given, and returns it as the cluster has made it. The object itself is only
+// read, so that others may read it meanwhile. When the answer to a first try was lost, and the object is there at the
+// second, that is no error: nothing is made twice.
+func Make[T runtime.Object](ctx context.Context, c *Client, resource, name string, object T) (made T, err error) {
 	tries := 0
-	return c.call(ctx, "create", resource, func(ctx context.Context) error {
+	err = c.call(ctx, "create", resource, func(ctx context.Context) error {
 		tries++
-		err := c.REST.Post().Namespace(c.Namespace).Resource(resource).Body(object).Do(ctx).Into(object)
+		made = object.DeepCopyObject().(T) // the client writes to what it sends, and to what it reads
+		err := c.REST.Post().Namespace(c.Namespace).Resource(resource).Body(made).Do(ctx).Into(made)
 		if tries > 1 && apierrors.IsAlreadyExists(err) {
 			if resource == "secrets" { // which nobody needs to be allowed to read
 				return nil
 			}
-			return c.REST.Get().Namespace(c.Namespace).Resource(resource).Name(name).Do(ctx).Into(object)
+			return c.REST.Get().Namespace(c.Namespace).Resource(resource).Name(name).Do(ctx).Into(made)
 		}
 		return err
 	})
+	return made, err
 }
 
 // Delete deletes an object, with so many seconds of grace where it is a pod. What is not there is no error.
@@ -72,34 +74,13 @@ func (c *Client) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	return get(ctx, c, "pods", name, new(corev1.Pod))
 }
 
-// Pods lists the pods that a selector of labels selects, of all namespaces if so, with the version to watch from.
+// Pods lists the pods that a selector of labels selects, of all namespaces if so.
 func (c *Client) Pods(ctx context.Context, selector string, all bool) (*corev1.PodList, error) {
 	namespace := c.Namespace
 	if all {
 		namespace = ""
 	}
 	return list(ctx, c, namespace, "pods", metav1.ListOptions{LabelSelector: selector}, new(corev1.PodList))
-}
-
-// WatchPods tells what happens to the pods that a selector of labels selects, from a version on, or with "" beginning
-// with those that are there. It returns when the watch stands.
-func (c *Client) WatchPods(ctx context.Context, selector, version string) (watch.Interface, error) {
-	return c.watch(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: version})
-}
-
-// WatchPod tells what happens to one pod.
-func (c *Client) WatchPod(ctx context.Context, name, version string) (watch.Interface, error) {
-	field := fields.OneTermEqualSelector("metadata.name", name).String()
-	return c.watch(ctx, metav1.ListOptions{FieldSelector: field, ResourceVersion: version})
-}
-
-func (c *Client) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	opts.Watch, opts.AllowWatchBookmarks = true, true
-	w, err := c.REST.Get().Namespace(c.Namespace).Resource("pods").VersionedParams(&opts, parameters()).Watch(ctx)
-	if err != nil {
-		return nil, c.Explain(err, "watch", "pods")
-	}
-	return w, nil
 }
 
 // PodEvents lists what the cluster has noted about a pod.

@@ -24,7 +24,8 @@ type Output struct {
 	To     io.Writer
 	Lost   func(error) // told of a connection that breaks, once until there is more; may be nil
 
-	mark mark
+	opened bool // once at least
+	mark   mark
 }
 
 // mark is how far the output has been written.
@@ -49,6 +50,7 @@ const followGrace = 500 * time.Millisecond
 // Follow writes the output until the program has ended, which ended tells, and all of it is written.
 func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
 	pause := Backoff{}
+	var refusals refusals
 	told := false
 	for {
 		over := isClosed(ended)
@@ -61,7 +63,7 @@ func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
 			return err
 		case over && (err == nil || noLogsYet(err)), apierrors.IsNotFound(err):
 			return nil
-		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		case refusals.final(err, o.opened):
 			return err
 		case !over && isClosed(ended):
 			continue
@@ -112,6 +114,7 @@ func (o *Output) once(ctx context.Context, follow bool, ended <-chan struct{}) e
 		return o.Client.Explain(err, "get", "pods/log")
 	}
 	defer r.Close()
+	o.opened = true
 	return o.copy(r)
 }
 

@@ -135,7 +135,7 @@ func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, std
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	over := make(chan struct{})
-	seen := observe(ctx, c, pod, report)
+	seen := observe(ctx, c, pod)
 	go func() {
 		defer close(over)
 		for p, gone, err := seen.see(); !ended(p) && !gone && err == nil; p, gone, err = seen.see() {

@@ -55,10 +55,10 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 		spec.Spec.ServiceAccountName = ServiceAccount
 	}
 	// A creation that nobody waits for any more may have happened all the same: it is waited for, and undone.
-	err := r.Client.Make(context.WithoutCancel(ctx), "pods", spec.Name, spec)
+	pod, err := kube.Make(context.WithoutCancel(ctx), r.Client, "pods", spec.Name, spec)
 	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errorText(err), "looking up service account") {
 		spec.Spec.ServiceAccountName = ""
-		err = r.Client.Make(context.WithoutCancel(ctx), "pods", spec.Name, spec)
+		pod, err = kube.Make(context.WithoutCancel(ctx), r.Client, "pods", spec.Name, spec)
 	}
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("there is a pod %s in the namespace %s already: fiber stop %[1]s removes it", spec.Name, r.Client.Namespace)
@@ -66,7 +66,7 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	if err != nil {
 		return err
 	}
-	r.pod = spec
+	r.pod = pod
 	if ctx.Err() != nil {
 		r.remove(0)
 		return ctx.Err()
@@ -113,7 +113,7 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer r.Report.Clear()
-	f := follower{Run: r, seen: observe(ctx, r.Client, r.pod, r.Report), ended: make(chan struct{}), written: make(chan error, 1), since: time.Now()}
+	f := follower{Run: r, seen: observe(ctx, r.Client, r.pod), ended: make(chan struct{}), written: make(chan error, 1), since: time.Now()}
 	timeout := r.StartTimeout
 	if timeout == 0 {
 		timeout = DefaultStartTimeout
