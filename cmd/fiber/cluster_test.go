@@ -21,7 +21,7 @@ import (
 type onCluster struct {
 	*testing.T
 	namespace, dir string
-	env            []string
+	admin, env     []string // kubectl's, and the command's
 	bin            string
 }
 
@@ -51,6 +51,7 @@ func newOnCluster(t *testing.T) *onCluster {
 	c := &onCluster{T: t, namespace: fmt.Sprintf("fiber-cli-%x", time.Now().UnixNano()), dir: t.TempDir(), bin: bin}
 	c.env = append(os.Environ(), "KUBECONFIG="+os.Getenv("FIBER_TEST_KUBECONFIG"), "FIBER_REGISTRY="+os.Getenv("FIBER_TEST_REGISTRY"),
 		"FIBER_KUBERNETES_NAMESPACE="+c.namespace)
+	c.admin = c.env
 	c.kubectl("create", "namespace", c.namespace)
 	t.Cleanup(func() { c.kubectl("delete", "namespace", c.namespace, "--wait=false") })
 	c.kubectl("apply", "-n", c.namespace, "-f", "../../deploy/rbac.yaml")
@@ -109,7 +110,7 @@ func main() {
 func (c *onCluster) kubectl(args ...string) string {
 	c.Helper()
 	cmd := exec.Command("kubectl", args...)
-	cmd.Env = c.env
+	cmd.Env = c.admin
 	out, err := cmd.CombinedOutput()
 	require.NoError(c, err, "kubectl %v: %s", args, out)
 	return string(out)
@@ -157,6 +158,22 @@ func TestRunOnACluster(t *testing.T) {
 	assert.Equal(t, 137, code)
 	assert.Contains(t, stderr, "it has used more than its 64 MiB of memory (OOMKilled)")
 	c.empty()
+}
+
+// token is one of a service account.
+func (c *onCluster) token(account string) string {
+	c.Helper()
+	return strings.TrimSpace(c.kubectl("create", "token", account, "-n", c.namespace))
+}
+
+// as has what follows be done by whom a token names.
+func (c *onCluster) as(token string) {
+	c.Helper()
+	file := filepath.Join(c.dir, "config")
+	write(c.T, file, c.kubectl("config", "view", "--raw"))
+	c.kubectl("--kubeconfig", file, "config", "set-credentials", "test", "--token", token)
+	c.kubectl("--kubeconfig", file, "config", "set-context", "--current", "--user", "test")
+	c.env = append(c.env, "KUBECONFIG="+file)
 }
 
 // assertBoth checks the log of a program without Fiber: both outputs in one, in whatever order the node read them.
@@ -261,15 +278,7 @@ func TestWhatCanNotRunOnACluster(t *testing.T) {
 func TestWhoMayNot(t *testing.T) {
 	c := newOnCluster(t)
 	c.kubectl("create", "serviceaccount", "nobody", "-n", c.namespace)
-	as := func(token string) {
-		file := filepath.Join(c.dir, "config")
-		write(t, file, c.kubectl("config", "view", "--raw"))
-		c.kubectl("--kubeconfig", file, "config", "set-credentials", "test", "--token", token)
-		c.kubectl("--kubeconfig", file, "config", "set-context", "--current", "--user", "test")
-		c.env = append(c.env, "KUBECONFIG="+file)
-	}
-	admin := c.env
-	as(strings.TrimSpace(c.kubectl("create", "token", "nobody", "-n", c.namespace)))
+	c.as(c.token("nobody"))
 	_, stderr, code := c.fiber("run", "-a", "main.go", "exit")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, "no permission to create pods in the namespace "+c.namespace+": kubectl apply -n "+c.namespace+" -f deploy/rbac.yaml")
@@ -277,10 +286,9 @@ func TestWhoMayNot(t *testing.T) {
 	assert.Equal(t, 1, code)
 	assert.Contains(t, out, "may not create pods")
 
-	c.env = admin
-	as("expired")
+	c.as("expired")
 	_, stderr, code = c.fiber("run", "-a", "main.go", "exit")
-	c.env = admin
+	c.env = c.admin
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, "does not accept the credentials of the kubeconfig")
 	out, stderr, code = c.fiber("doctor")
