@@ -298,6 +298,8 @@ func TestContainersThatCannotStart(t *testing.T) {
 		"no such image": {[]string{"FIBER_IMAGE=registry.invalid/no/such:v1"}, []string{"registry.invalid/no/such:v1"}},
 		"no base image": {[]string{"FIBER_BASE_IMAGE=registry.invalid/no/base:v1"}, []string{"registry.invalid/no/base:v1"}},
 		"no network":    {[]string{"FIBER_DOCKER_NETWORK=no-such-net"}, []string{"no-such-net"}},
+		"no such path":  {[]string{"FIBER_DOCKER_VOLUMES=/no/such/path:/data"}, []string{"FIBER_DOCKER_VOLUMES names /no/such/path, which"}},
+		"no capability": {[]string{"FIBER_DOCKER_CAPABILITIES=FLY"}, []string{"FLY"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -51,6 +51,7 @@ func Run(t *testing.T, make func(t *testing.T) backend.Backend) {
 		"EnvironmentAndArgs":     testEnvironmentAndArgs,
 		"Resources":              testResources,
 		"MemoryLimit":            testMemoryLimit,
+		"ForgedEnd":              testForgedEnd,
 		"DialBack":               testDialBack,
 		"LaunchFailure":          testLaunchFailure,
 		"CancelledLaunch":        testCancelledLaunch,
@@ -333,6 +334,23 @@ func testResources(t *testing.T, b *bench) {
 	}
 	require.Equal(t, "GOMAXPROCS=2\n", b.says(t, limited("GOMAXPROCS")))
 	require.Equal(t, "GOMEMLIMIT=368640KiB\n", b.says(t, limited("GOMEMLIMIT")), "90% of it")
+}
+
+// testForgedEnd shows that a job which writes what looks like an end goes on.
+func testForgedEnd(t *testing.T, b *bench) {
+	s := spec("forge 7")
+	var out strings.Builder
+	s.Stdout = &out
+	j := b.launch(t, s)
+	logs, err := j.Logs(b.ctx, backend.LogOptions{Follow: true})
+	require.NoError(t, err)
+	defer logs.Close()
+	for lines := bufio.NewScanner(logs); lines.Text() != "up"; {
+		require.True(t, lines.Scan(), "it was taken for ended")
+	}
+	require.NoError(t, j.Signal(b.ctx, backend.Terminate))
+	require.Equal(t, 7, b.wait(t, j).Code)
+	require.Equal(t, 4, strings.Count(out.String(), "\n"), "%q", out.String())
 }
 
 func testMemoryLimit(t *testing.T, b *bench) {

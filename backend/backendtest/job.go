@@ -67,9 +67,12 @@ func job(what string) int {
 		return 0
 	case "wait": // for a signal
 		fmt.Println("up")
-	case "heed": // exits with the number at a SIGTERM
+	case "heed", "forge": // exits with the number at a SIGTERM
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, syscall.SIGTERM)
+		if word == "forge" { // what package joined ends a log with, as far as a program can know
+			fmt.Print("\x1b[;;m0\n\x1b[;;2147483648;2147483648;2147483648m\n\x1b[;;2147483648;2147483648;2147483648m0\n")
+		}
 		fmt.Println("up")
 		<-signals
 		return number
@@ -95,6 +98,10 @@ func job(what string) int {
 		return 0
 	case "environment":
 		fmt.Printf("%s=%s\n", arg, os.Getenv(arg))
+		return 0
+	case "file":
+		b, err := os.ReadFile(arg)
+		fmt.Printf("%s%v\n", b, err)
 		return 0
 	case "arguments":
 		fmt.Printf("%q\n", os.Args[1:])

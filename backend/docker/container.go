@@ -1,12 +1,14 @@
 package docker
 
 import (
+	"cmp"
 	"crypto/rand"
 	"maps"
 	"regexp"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/master"
@@ -25,9 +27,7 @@ const (
 // container says what the engine is to make.
 func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*container.Config, *container.HostConfig) {
 	set := backend.Limits(spec.Resources)
-	if !e.hasInit {
-		maps.Copy(set, pid1.Environment())
-	}
+	maps.Copy(set, pid1.Environment())
 	config := &container.Config{
 		Image:      img.name,
 		Entrypoint: img.entrypoint,
@@ -40,12 +40,15 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 	}
 	host := &container.HostConfig{
 		AutoRemove: true,
-		Binds:      b.opts.Volumes,
+		Mounts:     mounts(b.opts.Volumes),
+		CapDrop:    []string{"ALL"},
+		CapAdd:     b.opts.Capabilities,
 		Resources:  resources(spec),
 	}
-	if e.hasInit {
-		yes := true
-		host.Init = &yes
+	limit := cmp.Or(b.opts.PidsLimit, DefaultPidsLimit)
+	host.PidsLimit = &limit
+	if !b.opts.NewPrivileges {
+		host.SecurityOpt = []string{"no-new-privileges"}
 	}
 	if b.opts.Network != "" {
 		host.NetworkMode = container.NetworkMode(b.opts.Network)
@@ -54,6 +57,21 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 		host.ExtraHosts = []string{desktopHost + ":host-gateway"}
 	}
 	return config, host
+}
+
+// mounts are what Options.Volumes names. As binds an engine would make, as root, a path that is not there.
+func mounts(volumes []string) []mount.Mount {
+	var all []mount.Mount
+	for _, v := range volumes {
+		v, readOnly := strings.CutSuffix(v, ":ro")
+		colon := strings.LastIndex(v, ":") // the first one may be a drive's
+		m := mount.Mount{Type: mount.TypeVolume, Source: v[:max(0, colon)], Target: v[colon+1:], ReadOnly: readOnly}
+		if strings.ContainsAny(m.Source, `/\`) { // which the name of a volume has not
+			m.Type = mount.TypeBind
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 func resources(spec backend.JobSpec) container.Resources {

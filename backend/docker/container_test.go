@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/backend"
@@ -391,6 +393,98 @@ func TestVolumes(t *testing.T) {
 	require.Len(t, details.Mounts, 1)
 	require.Equal(t, "/data", details.Mounts[0].Destination)
 	require.False(t, details.Mounts[0].RW)
+}
+
+// A path that is not there is no folder of root's to be made.
+func TestVolumeThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	missing := t.TempDir() + "/missing"
+	err := refused(t, newBackend(t, docker.Options{Volumes: []string{missing + ":/data"}}), spec("exit 0"))
+	require.ErrorContains(t, err, "FIBER_DOCKER_VOLUMES names "+missing+", which the engine's machine does not have")
+	require.NoFileExists(t, missing)
+	require.NoDirExists(t, missing)
+}
+
+// A volume of the engine's is made when it is not there, and keeps what is written.
+func TestNamedVolume(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	name := "fiber-test-" + strconv.Itoa(os.Getpid())
+	t.Cleanup(func() { engine.VolumeRemove(context.Background(), name, true) })
+	b := newBackend(t, docker.Options{Volumes: []string{name + ":/data"}})
+	j := launched(t, b, spec("wait"))
+	details, err := engine.ContainerInspect(soon(t), j.ID())
+	require.NoError(t, err)
+	require.Len(t, details.Mounts, 1)
+	require.Equal(t, name, details.Mounts[0].Name)
+	require.True(t, details.Mounts[0].RW)
+}
+
+// said is what a job has written when it has ended.
+func said(t testing.TB, b *docker.Backend, s backend.JobSpec) string {
+	t.Helper()
+	var out bytes.Buffer
+	s.Stdout = &out
+	require.Equal(t, backend.ExitStatus{}, ended(t, launched(t, b, s)))
+	return out.String()
+}
+
+// What a container may do is what its program needs, and what it is given.
+func TestPrivileges(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	program := static(t)
+	body, err := os.ReadFile(program)
+	require.NoError(t, err)
+	root := made(t, "fiber-test-privileges:v1", []string{`ENTRYPOINT ["/app/job"]`}, map[string]string{"app/job": string(body)})
+	const none, chown = "0000000000000000", "0000000000000003" // and DAC_OVERRIDE
+	for name, test := range map[string]struct {
+		opts                       docker.Options
+		capabilities, noPrivileges string
+		pids                       int64
+	}{
+		"the program's own image": {docker.Options{}, none, "1", 4096},
+		"root":                    {docker.Options{Image: root, Executable: program}, none, "1", 4096},
+		"given": {docker.Options{Image: root, Executable: program, Capabilities: []string{"CHOWN", "DAC_OVERRIDE"}, NewPrivileges: true, PidsLimit: 100},
+			chown, "0", 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := said(t, newBackend(t, test.opts), spec("file /proc/self/status"))
+			for _, set := range []string{"CapPrm", "CapEff", "CapBnd"} {
+				require.Contains(t, status, set+":\t"+test.capabilities+"\n")
+			}
+			require.Contains(t, status, "NoNewPrivs:\t"+test.noPrivileges+"\n")
+			b := newBackend(t, test.opts)
+			details, err := engine.ContainerInspect(soon(t), launched(t, b, spec("wait")).ID())
+			require.NoError(t, err)
+			require.Equal(t, test.pids, *details.HostConfig.PidsLimit)
+		})
+	}
+	err = refused(t, newBackend(t, docker.Options{Capabilities: []string{"FLY"}}), spec("exit 0"))
+	require.ErrorContains(t, err, "FLY")
+}
+
+// However many run out of memory at a time, and however late the engine says
+// so: that is how each has ended, and not by somebody's signal.
+func TestManyOutOfMemory(t *testing.T) { // by itself: it keeps the engine from everything else
+	needEngine(t)
+	b := newBackend(t, docker.Options{})
+	s := spec("hog 200")
+	s.Resources = meta.Resources{Memory: 64}
+	var ending sync.WaitGroup
+	defer ending.Wait()
+	for range 24 {
+		ending.Go(func() {
+			j, err := b.Launch(soon(t), s)
+			if !assert.NoError(t, err) {
+				return
+			}
+			status, err := j.Wait(soon(t))
+			assert.NoError(t, err)
+			assert.Equal(t, backend.ExitStatus{Code: 137, Signal: syscall.SIGKILL, OOMKilled: true, Reason: "used more than its 64 MiB"}, status)
+		})
+	}
 }
 
 // Close ends what runs.

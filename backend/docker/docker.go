@@ -36,9 +36,16 @@ type Options struct {
 	BaseImage  string   // what the executable is put on; "" for nothing
 	Executable string   // the one that an image is made of; "" is the running one
 	Network    string   // of the containers; "" is the engine's own
-	Volumes    []string // host:container[:ro]
+	Volumes    []string // host:container[:ro]; a path that the engine's machine does not have is an error
 	Host       string   // where containers reach this process; "" is found out
+
+	Capabilities  []string // that containers have, of Linux; none if there are none here
+	NewPrivileges bool     // programs may gain privileges in containers
+	PidsLimit     int64    // processes and threads of a container; 0 is DefaultPidsLimit
 }
+
+// DefaultPidsLimit is how many processes and threads a container may have.
+const DefaultPidsLimit = 4096
 
 // Backend starts containers. Nothing of docker is touched before it is used.
 type Backend struct {
@@ -76,6 +83,14 @@ func (b *Backend) failure(job string, err error) error {
 
 // noDevice is how an engine says that it has no GPUs.
 func noDevice(err error) bool { return strings.Contains(err.Error(), "could not select device driver") }
+
+// noPath explains the engine's word that it has not a path of the host.
+func noPath(err error) error {
+	if _, path, missing := strings.Cut(err.Error(), "bind source path does not exist: "); missing {
+		return refusal{fmt.Errorf("FIBER_DOCKER_VOLUMES names %s, which the engine's machine does not have: make it there first", path)}
+	}
+	return err
+}
 
 // Launch starts a container. It blocks while the image is made or pulled.
 func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
@@ -127,10 +142,10 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 	defer cancel()
 	made, err := e.ContainerCreate(engaged, config, host, nil, nil, containerName(spec.Name))
 	if err != nil {
-		return nil, err
+		return nil, noPath(err)
 	}
 	j := &job{backend: b, engine: e, name: spec.Name, id: made.ID, memory: spec.Resources.Memory, log: output.New(),
-		events: make(chan backend.Event, 8), died: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{})}
+		events: make(chan backend.Event, 8), died: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), oom: make(chan struct{})}
 	if err := b.begin(ctx, engaged, j, img, spec); err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 		defer cancel()

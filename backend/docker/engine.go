@@ -25,11 +25,10 @@ import (
 // engine is a docker engine that has answered.
 type engine struct {
 	*client.Client
-	info    system.Info
-	os      string // of its containers, as Go calls it
-	arch    string
-	hasInit bool // it can put an init above a container's process
-	local   bool // it is on this machine
+	info  system.Info
+	os    string // of its containers, as Go calls it
+	arch  string
+	local bool // it is on this machine
 }
 
 // How many containers an engine is asked to start at once: more would not be
@@ -104,7 +103,6 @@ func dial(ctx context.Context) (*engine, error) {
 		return nil, refusal{fmt.Errorf("the docker engine %s: %w", looked, err)}
 	}
 	e.os, e.arch = version.Os, version.Arch
-	e.hasInit = e.info.InitCommit.ID != "" && e.info.InitCommit.ID != "N/A"
 	u, err := url.Parse(cli.DaemonHost())
 	e.local = err == nil && (u.Scheme == "unix" || u.Scheme == "tcp" && isLoopback(u.Hostname()))
 	return e, nil

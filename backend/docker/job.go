@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/joined"
 	"github.com/fiber-go/fiber/internal/output"
 )
 
@@ -21,9 +22,6 @@ const (
 	// outputGrace bounds how long the output of a container that has ended is
 	// waited for.
 	outputGrace = 2 * time.Second
-	// oomGrace is how long the word that a container used too much memory may
-	// come after the word that it was killed.
-	oomGrace = 500 * time.Millisecond
 	// maxSignal is the highest signal that an exit code may stand for.
 	maxSignal = 64
 )
@@ -41,14 +39,13 @@ type job struct {
 	died chan struct{} // closed when the engine says that it has ended
 	done chan struct{} // closed when status is final and the output has been read
 	gone chan struct{} // closed when the engine has removed it
+	oom  chan struct{} // closed when the engine says that it used too much memory; nothing is said once it is gone
 
-	mu       sync.Mutex
-	code     int // before died is closed
-	reason   string
-	oom      bool
-	outOfMem chan struct{} // closed with oom, nil when nobody waits
-	killed   bool          // by us
-	status   backend.ExitStatus
+	mu     sync.Mutex
+	code   int // before died is closed
+	reason string
+	killed bool // by us
+	status backend.ExitStatus
 }
 
 // idShown is how much of a container's id is shown, as docker itself does.
@@ -92,10 +89,13 @@ func (s stream) Write(p []byte) (int, error) {
 // run passes the output on and sees to the container's end.
 func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
 	var writing atomic.Int32
+	toStderr := stream{j.log, stderr, &writing}
+	apart := &joined.Reader{Stdout: stream{j.log, stdout, &writing}, Stderr: toStderr}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		stdcopy.StdCopy(stream{j.log, stdout, &writing}, stream{j.log, stderr, &writing}, from.Reader)
+		stdcopy.StdCopy(apart, toStderr, from.Reader) // the init itself writes what went wrong to stderr
+		apart.Close()
 		for _, w := range []io.Writer{stdout, stderr} {
 			if c, ok := w.(io.Closer); ok {
 				c.Close()
@@ -113,7 +113,14 @@ func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
 		}
 	}
 	go func() { <-read; from.Close() }()
-	status := j.ending()
+	var end joined.End
+	var said bool
+	select {
+	case <-read:
+		end, said = apart.Ended()
+	default:
+	}
+	status := j.ending(end, said)
 	j.mu.Lock()
 	j.status = status
 	j.mu.Unlock()
@@ -123,29 +130,38 @@ func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
 	close(j.done)
 }
 
-// ending is how the container ended.
-func (j *job) ending() backend.ExitStatus {
+// ending is how the container ended. The init may have said how its program
+// did; if it was killed itself it has not.
+func (j *job) ending(end joined.End, said bool) backend.ExitStatus {
 	j.mu.Lock()
 	status := backend.ExitStatus{Code: j.code, Reason: j.reason}
 	if n := status.Code - 128; n > 0 && n <= maxSignal {
 		status.Signal = syscall.Signal(n)
 	}
-	suspect := j.memory > 0 && status.Signal == syscall.SIGKILL
-	if suspect && !j.oom && !j.killed {
-		j.outOfMem = make(chan struct{})
-		j.mu.Unlock()
-		select {
-		case <-j.outOfMem:
-		case <-time.After(oomGrace):
-		}
-		j.mu.Lock()
-	}
-	status.OOMKilled = suspect && j.oom
+	killed := j.killed
 	j.mu.Unlock()
-	if status.OOMKilled {
+	if j.memory > 0 && status.Signal == syscall.SIGKILL && !killed && (end.OutOfMemory || !said && j.ranOut()) {
+		status.OOMKilled = true
 		status.Reason = fmt.Sprintf("used more than its %d MiB", j.memory)
 	}
 	return status
+}
+
+// ranOut reports whether the engine says that the container was killed for the
+// memory it used. It may do so after it has said that the container died, but
+// not after it has removed it, which it does by itself.
+func (j *job) ranOut() bool {
+	select {
+	case <-j.oom:
+	case <-j.gone:
+	case <-time.After(engineTimeout): // it can't remove the container, or is gone itself
+	}
+	select {
+	case <-j.oom:
+		return true
+	default:
+		return false
+	}
 }
 
 // usedTooMuch notes that the system has killed something in the container for
@@ -153,12 +169,7 @@ func (j *job) ending() backend.ExitStatus {
 func (j *job) usedTooMuch() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.oom {
-		j.oom = true
-		if j.outOfMem != nil {
-			close(j.outOfMem)
-		}
-	}
+	closeOnce(j.oom)
 }
 
 // ended notes that the container has ended.
@@ -178,10 +189,15 @@ func (j *job) removed() {
 	j.ended(-1, "it was removed")
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	closeOnce(j.gone)
+}
+
+// closeOnce closes a channel unless that has been done; calls exclude each other.
+func closeOnce(c chan struct{}) {
 	select {
-	case <-j.gone:
+	case <-c:
 	default:
-		close(j.gone)
+		close(c)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/joined"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/output"
 )
@@ -22,8 +23,8 @@ const (
 	// outputGrace bounds how long the output of a pod that has ended is waited
 	// for.
 	outputGrace = 3 * time.Second
-	// statusGrace is how long a process that was killed is waited for to be
-	// told by the cluster why: it looks every second.
+	// statusGrace is how long the cluster is waited for to tell of an end that
+	// a log has told of: it looks every second.
 	statusGrace = 5 * time.Second
 	// defaultGrace is how long a job may take to heed a Terminate.
 	defaultGrace = 2 * time.Second
@@ -175,27 +176,29 @@ func (j *job) stops(status backend.ExitStatus, fatal string) {
 
 // run sees to the job's output and its end.
 func (j *job) run() {
-	var code int
+	var end joined.End
 	var said bool // the program's init has said how it ended
 	select {
 	case <-j.started:
-		code, said = j.readOutput()
+		end, said = j.readOutput()
 	case <-j.stopped:
 		select {
 		case <-j.started:
-			code, said = j.readOutput()
+			end, said = j.readOutput()
 		default:
 			closeAll(j.stdout, j.stderr)
 		}
 	}
-	if said && code == 128+int(syscall.SIGKILL) && j.memory > 0 {
-		select { // it may have used too much memory
+	if said {
+		select { // the log is ahead of the cluster, whose word counts
 		case <-j.stopped:
 		case <-time.After(statusGrace):
 		}
+	} else {
+		<-j.stopped // whatever became of the log
 	}
 	j.mu.Lock()
-	j.conclude(code, said)
+	j.conclude(end, said)
 	j.emit(backend.Event{Kind: backend.Ended, Reason: j.status.String()})
 	j.sent = true
 	close(j.events)
@@ -208,19 +211,17 @@ func (j *job) run() {
 }
 
 // conclude works out how the job has ended; mu is held.
-func (j *job) conclude(code int, said bool) {
+func (j *job) conclude(end joined.End, said bool) {
+	j.status.Code = -1
 	select {
 	case <-j.stopped:
 		j.status = j.ended
 	default:
 	}
 	oom := j.status.OOMKilled
-	if said {
-		j.status = exited(code)
-		j.status.Reason = j.ended.Reason
-		if j.ended.Code == -1 {
-			j.status.Reason = ""
-		}
+	if said && j.status.Code == -1 { // the cluster does not know, or not yet
+		j.status = exited(end.Code)
+		oom = end.OutOfMemory
 	}
 	switch {
 	case j.killed:

@@ -15,7 +15,7 @@ var errEnded = errors.New("the output has ended")
 
 // readOutput reads the job's output until its program's init says how it
 // ended, or there is no more. What nobody takes yet does not hold it up.
-func (j *job) readOutput() (code int, said bool) {
+func (j *job) readOutput() (end joined.End, said bool) {
 	var writing atomic.Int32
 	apart := &joined.Reader{Stdout: stream{j.log, j.stdout, &writing}, Stderr: stream{j.log, j.stderr, &writing}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -39,7 +39,7 @@ func (j *job) readOutput() (code int, said bool) {
 	case <-read:
 	case <-late.C:
 		if writing.Load() > 0 {
-			return 0, false // the rest follows when somebody takes it
+			return joined.End{}, false // the rest follows when somebody takes it
 		}
 		cancel()
 		<-read

@@ -53,7 +53,7 @@ func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec
 	m.EnvFrom = append([]corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: env}}}}, m.EnvFrom...)
 	set := backend.Limits(spec.Resources)
-	maps.Copy(set, pid1.Joined())
+	maps.Copy(set, pid1.Environment())
 	for _, kv := range spec.Public {
 		key, value, _ := strings.Cut(kv, "=")
 		set[key] = value

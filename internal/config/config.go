@@ -36,7 +36,16 @@ type Config struct {
 	DockerNetwork string
 	// DockerVolumes are the directories, files and volumes that containers are given, "host:container" or
 	// "host:container:ro". A relative path of the host starts at the working directory. Defaults to none.
+	// A path that the engine's machine does not have is an error when a container starts.
 	DockerVolumes []string
+	// DockerCapabilities are the Linux capabilities that containers have, such as "DAC_OVERRIDE", or "ALL". Defaults to
+	// none.
+	DockerCapabilities []string
+	// DockerNewPrivileges lets the programs of a container gain privileges by setuid and file capabilities. Defaults to
+	// Off.
+	DockerNewPrivileges Switch
+	// DockerPidsLimit is how many processes and threads a container may have at a time. Defaults to 4096.
+	DockerPidsLimit int
 
 	// Registry is where images that are made from the executable are pushed to, such as "registry.example.com/team",
 	// with the user's credentials for docker. Defaults to none.

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -57,13 +58,7 @@ var hostAddress = kind[string]{
 var volumes = kind[[]string]{
 	name:    "list",
 	allowed: always("host:container or host:container:ro, several with commas between; host is a path or the name of a volume, container an absolute path"),
-	parse: func(text string) ([]string, error) {
-		var list []string
-		for item := range strings.SplitSeq(text, ",") {
-			list = append(list, strings.TrimSpace(item))
-		}
-		return list, nil
-	},
+	parse:   parseList,
 	check: func(list []string) ([]string, error) {
 		checked := make([]string, len(list))
 		taken := map[string]bool{}
@@ -80,7 +75,7 @@ var volumes = kind[[]string]{
 		}
 		return checked, nil
 	},
-	format: func(list []string) string { return strings.Join(list, ",") },
+	format: formatList,
 	locate: func(list []string, dir string) ([]string, error) {
 		located := make([]string, len(list))
 		for i, item := range list {
@@ -127,4 +122,37 @@ func cutVolume(item string) (host, inside, mode string, err error) {
 
 func isHostPath(s string) bool {
 	return filepath.IsAbs(s) || s == "." || s == ".." || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../")
+}
+
+var capability = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+
+// capabilities are those that the engine knows, which is its to say.
+var capabilities = kind[[]string]{
+	name:    "list",
+	allowed: always("names of Linux capabilities, such as DAC_OVERRIDE, several with commas between; or ALL"),
+	parse:   parseList,
+	check: func(list []string) ([]string, error) {
+		checked := make([]string, len(list))
+		for i, item := range list {
+			checked[i] = strings.TrimPrefix(strings.ToUpper(item), "CAP_")
+			if !capability.MatchString(checked[i]) {
+				return nil, fmt.Errorf("has %q in it, which is no name of a capability", item)
+			}
+		}
+		return checked, nil
+	},
+	format: formatList,
+}
+
+var pidsLimit = kind[int]{
+	name:    "number",
+	allowed: always("a whole number of processes and threads, at least 1"),
+	parse:   parseInt,
+	check: func(n int) (int, error) {
+		if n < 1 {
+			return 0, errors.New("is less than one")
+		}
+		return n, nil
+	},
+	format: strconv.Itoa,
 }

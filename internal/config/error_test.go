@@ -27,7 +27,8 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 		networks  = "; allowed: the name of a network other than none"
 		volumes   = "; allowed: host:container or host:container:ro, several with commas between; " +
 			"host is a path or the name of a volume, container an absolute path"
-		claims = "; allowed: claim, claim:path or claim:path:ro, several with commas between; " +
+		capabilities = "; allowed: names of Linux capabilities, such as DAC_OVERRIDE, several with commas between; or ALL"
+		claims       = "; allowed: claim, claim:path or claim:path:ro, several with commas between; " +
 			"claim is the name of a PersistentVolumeClaim, path an absolute one, /persistent unless it is given"
 	)
 	for key, values := range map[string]map[string]string{
@@ -112,6 +113,17 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 			"/data:data":       `has "/data:data" in it, whose second part is no absolute path below /` + volumes,
 			"/data:/":          `has "/data:/" in it, whose second part is no absolute path below /` + volumes,
 			"/a:/x,/b:/y/../x": "has two volumes at /x" + volumes,
+		},
+		"docker_capabilities": {
+			"CHOWN,":       `has "" in it, which is no name of a capability` + capabilities,
+			"drop all":     `has "drop all" in it, which is no name of a capability` + capabilities,
+			"CHOWN;SETUID": `has "CHOWN;SETUID" in it, which is no name of a capability` + capabilities,
+			"CAP_":         `has "CAP_" in it, which is no name of a capability` + capabilities,
+		},
+		"docker_pids_limit": {
+			"many": "is no whole number; allowed: a whole number of processes and threads, at least 1",
+			"0":    "is less than one; allowed: a whole number of processes and threads, at least 1",
+			"-1":   "is less than one; allowed: a whole number of processes and threads, at least 1",
 		},
 		"kubernetes_namespace": {
 			"My-Team": "is no name of a namespace; allowed: the name of a namespace: small letters, digits and -, at most 63",

@@ -43,7 +43,22 @@ var settings = []setting{
 	row[[]string]{
 		name: "docker_volumes", value: func(c *Config) *[]string { return &c.DockerVolumes },
 		kind: volumes, unset: "none",
-		meaning: "What containers are given of the host: directories, files and volumes.",
+		meaning: "What containers are given of the host: directories, files and volumes. A path must exist on the engine's machine.",
+	},
+	row[[]string]{
+		name: "docker_capabilities", value: func(c *Config) *[]string { return &c.DockerCapabilities },
+		kind: capabilities, unset: "none",
+		meaning: "The Linux capabilities that containers have.",
+	},
+	row[Switch]{
+		name: "docker_new_privileges", value: func(c *Config) *Switch { return &c.DockerNewPrivileges },
+		kind: boolean, initial: "off",
+		meaning: "Programs in a container may gain privileges, by setuid and file capabilities: without it `sudo` does not work there.",
+	},
+	row[int]{
+		name: "docker_pids_limit", value: func(c *Config) *int { return &c.DockerPidsLimit },
+		kind: pidsLimit, initial: "4096",
+		meaning: "How many processes and threads a container may have at a time.",
 	},
 	row[string]{
 		name: "registry", value: func(c *Config) *string { return &c.Registry },

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -84,6 +85,23 @@ func parseDuration(text string) (time.Duration, error) {
 	return 0, errors.New("is no duration")
 }
 
+// parseList reads items with commas between.
+func parseList(text string) ([]string, error) {
+	var list []string
+	for item := range strings.SplitSeq(text, ",") {
+		list = append(list, strings.TrimSpace(item))
+	}
+	return list, nil
+}
+
+func parseInt(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, errors.New("is no whole number")
+	}
+	return n, nil
+}
+
 func endsInDigit(s string) bool {
 	return s != "" && s[len(s)-1] >= '0' && s[len(s)-1] <= '9'
 }
@@ -97,5 +115,6 @@ func orList(words []string) string {
 }
 
 func always(s string) func() string        { return func() string { return s } }
+func formatList(list []string) string      { return strings.Join(list, ",") }
 func verbatim(text string) (string, error) { return text, nil }
 func identity(s string) string             { return s }

@@ -51,13 +51,7 @@ var (
 var claims = kind[[]string]{
 	name:    "list",
 	allowed: always("claim, claim:path or claim:path:ro, several with commas between; claim is the name of a PersistentVolumeClaim, path an absolute one, " + VolumePath + " unless it is given"),
-	parse: func(text string) ([]string, error) {
-		var list []string
-		for item := range strings.SplitSeq(text, ",") {
-			list = append(list, strings.TrimSpace(item))
-		}
-		return list, nil
-	},
+	parse:   parseList,
 	check: func(list []string) ([]string, error) {
 		checked := make([]string, len(list))
 		taken := map[string]bool{}
@@ -74,7 +68,7 @@ var claims = kind[[]string]{
 		}
 		return checked, nil
 	},
-	format: func(list []string) string { return strings.Join(list, ",") },
+	format: formatList,
 }
 
 // cutClaim splits claim[:path[:ro]]. The mode is "" or ":ro".

@@ -44,6 +44,8 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	want := config.Config{
 		AllowOtherBuild:       config.Off,
+		DockerNewPrivileges:   config.Off,
+		DockerPidsLimit:       4096,
 		RegistryInsecure:      config.Off,
 		KubernetesGPUResource: "nvidia.com/gpu",
 		LogLevel:              "info",
@@ -94,6 +96,9 @@ func samples(t *testing.T) map[string]sample {
 		"host":                    {"10.0.0.1", "build-7.example.com", "fd00::1"},
 		"docker_network":          {"team", "host", "my_net.1"},
 		"docker_volumes":          {[]string{"/data:/data:ro", "cache:/var/cache"}, []string{"/a:/b"}, []string{"/c:/d", "/e:/f"}},
+		"docker_capabilities":     {[]string{"CHOWN"}, []string{"NET_RAW", "SYS_PTRACE"}, []string{"ALL"}},
+		"docker_new_privileges":   {config.On, config.Off, config.On},
+		"docker_pids_limit":       {100, 1, 4_000_000},
 		"registry":                {"registry.example.com/team", "localhost:5000", "10.0.0.1:5000/x"},
 		"registry_insecure":       {config.On, config.Off, config.On},
 		"kubernetes_namespace":    {"team", "team-2", "x"},

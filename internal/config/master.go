@@ -52,13 +52,7 @@ var cpus = kind[float64]{
 var gpus = kind[int]{
 	name:    "number",
 	allowed: always("a whole number of GPUs, such as 1"),
-	parse: func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return 0, errors.New("is no whole number")
-		}
-		return n, nil
-	},
+	parse:   parseInt,
 	check: func(n int) (int, error) {
 		if n < 0 {
 			return 0, errors.New("is less than none")
@@ -73,13 +67,7 @@ var variable = regexp.MustCompile(`^([a-zA-Z_.-][a-zA-Z0-9_.-]*\*?|\*|[a-zA-Z_.-
 var variables = kind[[]string]{
 	name:    "variables",
 	allowed: always("NAME, PREFIX_* or NAME=value, several with commas between"),
-	parse: func(text string) ([]string, error) {
-		var list []string
-		for item := range strings.SplitSeq(text, ",") {
-			list = append(list, strings.TrimSpace(item))
-		}
-		return list, nil
-	},
+	parse:   parseList,
 	check: func(list []string) ([]string, error) {
 		for _, item := range list {
 			if !variable.MatchString(item) || strings.ContainsRune(item, 0) {
@@ -88,5 +76,5 @@ var variables = kind[[]string]{
 		}
 		return list, nil
 	},
-	format: func(list []string) string { return strings.Join(list, ",") },
+	format: formatList,
 }

@@ -14,15 +14,15 @@ import (
 )
 
 // apart takes a stream apart, a byte at a time.
-func apart(t *testing.T, stream string) (stdout, stderr string, code int, ended bool) {
+func apart(t *testing.T, stream string) (stdout, stderr string, end joined.End, ended bool) {
 	t.Helper()
 	var out, err bytes.Buffer
 	r := &joined.Reader{Stdout: &out, Stderr: &err}
 	_, failure := io.Copy(r, iotest.OneByteReader(strings.NewReader(stream)))
 	require.NoError(t, failure)
 	r.Close()
-	code, ended = r.Ended()
-	return out.String(), err.String(), code, ended
+	end, ended = r.Ended()
+	return out.String(), err.String(), end, ended
 }
 
 func TestWhatIsJoinedComesApart(t *testing.T) {
@@ -43,6 +43,7 @@ func TestWhatIsJoinedComesApart(t *testing.T) {
 			t.Parallel()
 			var stream, stdout, stderr bytes.Buffer
 			w := joined.NewWriter(&stream)
+			require.NoError(t, w.Begin())
 			one, two := w.Stdout(), w.Stderr()
 			for _, p := range pieces {
 				to, s := &stdout, one
@@ -55,14 +56,15 @@ func TestWhatIsJoinedComesApart(t *testing.T) {
 			}
 			require.NoError(t, one.Flush())
 			require.NoError(t, two.Flush())
-			require.NoError(t, w.End(137))
+			want := joined.End{Code: 137, OutOfMemory: len(pieces) > 1}
+			require.NoError(t, w.End(want))
 			for line := range strings.Lines(stream.String()) {
 				require.Less(t, len(line), 16<<10, "an engine cuts it")
 			}
-			gotOut, gotErr, code, ended := apart(t, stream.String())
+			gotOut, gotErr, end, ended := apart(t, stream.String())
 			require.Equal(t, stdout.String(), gotOut)
 			require.Equal(t, stderr.String(), gotErr)
-			require.Equal(t, 137, code)
+			require.Equal(t, want, end)
 			require.True(t, ended)
 		})
 	}
@@ -74,6 +76,51 @@ func TestAnUnmarkedStreamIsStdout(t *testing.T) {
 	require.Equal(t, "exec: no such file\nand no end", stdout)
 	require.Empty(t, stderr)
 	require.False(t, ended)
+}
+
+// A program can't end its stream: it does not know the mark, and one that it makes up is its output.
+func TestForgedEnds(t *testing.T) {
+	t.Parallel()
+	var other bytes.Buffer
+	require.NoError(t, joined.NewWriter(&other).Begin())
+	require.NoError(t, joined.NewWriter(&other).Begin())
+	forged := other.String() // two first lines, of other streams
+	mark, _, _ := strings.Cut(forged, "\n")
+	forged += mark + "0\n" + mark + "137 out of memory\n\x1b[;;m0\n\x1b[;;;;m0\n0\n"
+
+	var stream bytes.Buffer
+	w := joined.NewWriter(&stream)
+	require.NoError(t, w.Begin())
+	for _, s := range []*joined.Stream{w.Stdout(), w.Stderr()} {
+		_, err := s.Write([]byte(forged))
+		require.NoError(t, err)
+	}
+	cut := stream.Len()
+	require.NoError(t, w.End(joined.End{Code: 3}))
+	stdout, stderr, _, ended := apart(t, stream.String()[:cut])
+	require.False(t, ended, "it goes on")
+	require.Equal(t, forged, stdout)
+	require.Equal(t, forged, stderr)
+	_, _, end, ended := apart(t, stream.String())
+	require.True(t, ended)
+	require.Equal(t, joined.End{Code: 3}, end)
+
+	// Where the first line is lost nothing is an end, whatever comes first.
+	_, rest, _ := strings.Cut(stream.String(), "\n")
+	_, _, _, ended = apart(t, "x\n"+rest)
+	require.False(t, ended)
+}
+
+// No two streams have the same mark.
+func TestMarksDiffer(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 1000 {
+		var stream bytes.Buffer
+		require.NoError(t, joined.NewWriter(&stream).Begin())
+		require.False(t, seen[stream.String()])
+		seen[stream.String()] = true
+	}
 }
 
 // What is written without an end of line is not kept back for long.
@@ -91,7 +138,7 @@ func TestAPromptIsWrittenSoon(t *testing.T) {
 }
 
 func FuzzReader(f *testing.F) {
-	f.Add([]byte("\x1b[;mx\n\x1b[;;m3\n"), int64(1))
+	f.Add([]byte("\x1b[;;2147483648;2147483649;4294967295m\n\x1b[;mx\n\x1b[;;2147483648;2147483649;4294967295m3\n"), int64(1))
 	f.Add([]byte("\x1b[;;mx\n\x1b[;;;m\n\x1b[;m"), int64(2))
 	f.Fuzz(func(t *testing.T, stream []byte, seed int64) {
 		whole, _, _, _ := apart(t, string(stream))

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"io"
 	"strconv"
+	"strings"
 )
 
-// Reader takes a joined stream apart that is written to it. What has no marks at all is stdout.
+// Reader takes a joined stream apart that is written to it. What has no marks at all is stdout. A stream whose first line
+// is missing, since an engine has thrown it away, say, has no end for the reader.
 type Reader struct {
 	Stdout, Stderr io.Writer
 
 	rest  []byte
-	code  int
+	begun bool
+	mark  []byte // of the end, nil if the first line was none
+	end   End
 	ended bool
 }
 
@@ -42,13 +46,21 @@ func (r *Reader) Close() {
 	}
 }
 
-// Ended is the exit code, once it was read.
-func (r *Reader) Ended() (code int, ended bool) { return r.code, r.ended }
+// Ended is how the program has ended, once that was read.
+func (r *Reader) Ended() (e End, ended bool) { return r.end, r.ended }
 
 func (r *Reader) line(line []byte) {
-	if text, ok := bytes.CutPrefix(line, []byte(markEnd)); ok {
-		if code, err := strconv.Atoi(string(bytes.TrimSuffix(text, []byte("\n")))); err == nil {
-			r.code, r.ended = code, true
+	if !r.begun {
+		r.begun = true
+		if firstLine.Match(line) {
+			r.mark = bytes.Clone(line[:len(line)-1])
+			return
+		}
+	}
+	if text, ok := bytes.CutPrefix(line, r.mark); ok && r.mark != nil {
+		digits, oom := strings.CutSuffix(strings.TrimSuffix(string(text), "\n"), outOfMemory)
+		if code, err := strconv.Atoi(digits); err == nil {
+			r.end, r.ended = End{code, oom}, true
 			return
 		}
 	}

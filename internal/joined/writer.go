@@ -13,12 +13,23 @@ const patience = 100 * time.Millisecond
 
 // Writer joins two streams. Its streams may be written to by several goroutines.
 type Writer struct {
-	mu sync.Mutex
-	to io.Writer
+	mu   sync.Mutex
+	to   io.Writer
+	mark string // of the end, "" for none
 }
 
 // NewWriter makes a writer onto a stream that nobody else writes to.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
+
+// Begin has the stream say how the program ends. Nothing may be written before. The mark that tells the end from all else
+// is in this process's memory from then on, which the program must not be able to read.
+func (w *Writer) Begin() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mark = newMark()
+	_, err := io.WriteString(w.to, w.mark+"\n")
+	return err
+}
 
 // Stdout is the stream that is written as it is.
 func (w *Writer) Stdout() *Stream { return &Stream{writer: w} }
@@ -26,11 +37,18 @@ func (w *Writer) Stdout() *Stream { return &Stream{writer: w} }
 // Stderr is the stream that is marked.
 func (w *Writer) Stderr() *Stream { return &Stream{writer: w, mark: markErr} }
 
-// End writes the exit code. Nothing may be written afterwards.
-func (w *Writer) End(code int) error {
+// End says how the program has ended, unless the stream was not begun. Nothing may be written afterwards.
+func (w *Writer) End(e End) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, err := io.WriteString(w.to, markEnd+strconv.Itoa(code)+"\n")
+	if w.mark == "" {
+		return nil
+	}
+	line := w.mark + strconv.Itoa(e.Code)
+	if e.OutOfMemory {
+		line += outOfMemory
+	}
+	_, err := io.WriteString(w.to, line+"\n")
 	return err
 }
 

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fiber-go/fiber/internal/joined"
 )
 
@@ -18,20 +20,23 @@ import (
 const outputGrace = time.Second
 
 func init() {
-	switch how := os.Getenv(key); {
-	case how == "":
-	case how == withTwo:
-		os.Exit(runJoined())
-	case os.Getpid() == 1:
-		os.Exit(run(os.Stdout, os.Stderr))
-	default:
-		os.Unsetenv(key)
+	if os.Getenv(key) == value {
+		os.Exit(run())
 	}
 }
 
-// runJoined is run with the child's outputs joined on this process's stdout.
-func runJoined() int {
+// run runs the program as a child, joins its outputs on this process's stdout,
+// and returns its exit code, 128+n where signal n ended it.
+//
+// The program may be of the same user, and it must not know how the stream
+// ends: so it must not read this process's memory, nor its files in /proc,
+// which takes CAP_SYS_PTRACE once this process is not dumpable. Where it can't
+// be so the stream has no end.
+func run() int {
 	to := joined.NewWriter(os.Stdout)
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err == nil {
+		to.Begin()
+	}
 	var reading sync.WaitGroup
 	var ends []*os.File
 	for _, s := range []*joined.Stream{to.Stdout(), to.Stderr()} {
@@ -46,48 +51,45 @@ func runJoined() int {
 		})
 		ends = append(ends, end)
 	}
-	code := run(ends[0], ends[1])
+	end := child(ends[0], ends[1])
 	read := make(chan struct{})
 	go func() { reading.Wait(); close(read) }()
 	select {
 	case <-read:
 	case <-time.After(outputGrace):
 	}
-	to.End(code)
-	return code
+	to.End(end)
+	return end.Code
 }
 
-// run starts the program as a child with these outputs, which it closes if
-// they are not this process's, and returns its exit code, 128+n where signal n ended it.
-func run(stdout, stderr *os.File) int {
+// child runs the program with these outputs, which it closes.
+func child(stdout, stderr *os.File) joined.End {
+	defer stdout.Close()
+	defer stderr.Close()
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
-	child, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{Env: environment(),
+	pid, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{Env: environment(),
 		Files: []uintptr{0, stdout.Fd(), stderr.Fd()}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fiber: starting the program below an init:", err)
-		return 127
-	}
-	if stdout != os.Stdout {
-		stdout.Close()
-		stderr.Close()
+		return joined.End{Code: 127}
 	}
 	for s := range signals {
 		switch s {
 		case syscall.SIGCHLD:
-			if code, ended := reap(child); ended {
-				return code
+			if end, ended := reap(pid); ended {
+				return end
 			}
 		case syscall.SIGURG, syscall.SIGPIPE: // the Go runtime's, and our own
 		default:
-			syscall.Kill(child, s.(syscall.Signal))
+			syscall.Kill(pid, s.(syscall.Signal))
 		}
 	}
-	return 127
+	return joined.End{Code: 127}
 }
 
 // reap takes in all that have died, and tells how the child did if it has.
-func reap(child int) (code int, ended bool) {
+func reap(child int) (end joined.End, ended bool) {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
@@ -95,14 +97,32 @@ func reap(child int) (code int, ended bool) {
 		case err == syscall.EINTR:
 			continue
 		case pid <= 0:
-			return code, ended
+			return end, ended
 		case pid != child:
 		case status.Signaled():
-			code, ended = 128+int(status.Signal()), true
+			end, ended = joined.End{Code: 128 + int(status.Signal()), OutOfMemory: status.Signal() == syscall.SIGKILL && ranOut()}, true
 		default:
-			code, ended = status.ExitStatus(), true
+			end, ended = joined.End{Code: status.ExitStatus()}, true
 		}
 	}
+}
+
+// ranOut reports whether the kernel has killed a process of this container for
+// the memory that is used. It counts that before it kills, so that whoever has
+// reaped the process knows.
+func ranOut() bool {
+	for _, file := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
+		counts, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(counts)) {
+			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
+				return strings.TrimSpace(n) != "0"
+			}
+		}
+	}
+	return false
 }
 
 func environment() []string {

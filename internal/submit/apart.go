@@ -12,7 +12,7 @@ import (
 
 // apart takes the two outputs of a program apart that the pod's log joins, as far as the program says which is which.
 func apart(pod *corev1.Pod, stdout, stderr io.Writer) io.WriteCloser {
-	for key, value := range pid1.Joined() {
+	for key, value := range pid1.Environment() {
 		for _, e := range kube.Main(pod).Env {
 			if e.Name == key && e.Value == value {
 				s := &split{out: keeper{to: stdout}, err: keeper{to: stderr}}

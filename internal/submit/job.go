@@ -134,7 +134,7 @@ func (j Job) security() *corev1.PodSecurityContext {
 
 func (j Job) env(m *corev1.Container) {
 	if j.Joined {
-		for key, value := range pid1.Joined() {
+		for key, value := range pid1.Environment() {
 			kube.Setenv(m, key, value)
 		}
 	}
