@@ -171,12 +171,8 @@ type pipeEnd struct {
 }
 
 func newPipeEnd(proc *process, port *pipe.Port) *pipeEnd {
-	proc.home.Hold(port.Ref())
 	e := &pipeEnd{proc, port}
-	runtime.AddCleanup(e, func(port *pipe.Port) {
-		port.Leave()
-		proc.home.Release(port.Ref())
-	}, port)
+	runtime.AddCleanup(e, func(port *pipe.Port) { port.Leave() }, port)
 	return e
 }
 
@@ -256,7 +252,6 @@ func marshalEnd[T any](e *pipeEnd, can byte) ([]byte, error) {
 	if err != nil {
 		return nil, pipeError(err)
 	}
-	e.proc.attach(e.port.Ref()).depart()
 	b := binary.AppendUvarint(appendRef(nil, e.port.Ref()), gen)
 	return append(append(b, can), typeName(reflect.TypeFor[T]())...), nil
 }
@@ -277,10 +272,7 @@ func unmarshalEnd[T any](b []byte, can byte) (*pipeEnd, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.home.Hold(ref)
-	e := newPipeEnd(p, pipe.Claim(p.home, ref, gen))
-	p.home.Release(ref)
-	return e, nil
+	return newPipeEnd(p, pipe.Claim(p.home, ref, gen)), nil
 }
 
 // departing is the ends of pipes in the argument of a process: they go when it

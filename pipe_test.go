@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber"
@@ -491,6 +494,84 @@ func TestChildThatDiesAtOnceClosesTheEnd(t *testing.T) {
 		require.NoError(t, p.Kill())
 		eof(t, a)
 	}
+}
+
+// handingOn gives the end on, in the way that its process was told, and dies.
+type handingOn struct {
+	End *fiber.Conn[int]
+	To  *fiber.SimpleQueue[*fiber.Conn[int]] // nil: to nobody, it is only encoded
+}
+
+var handOn = fiber.Register("handOn", func(ctx context.Context, h handingOn) (none, error) {
+	if h.To == nil {
+		if _, err := h.End.MarshalBinary(); err != nil {
+			return none{}, err
+		}
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+	return none{}, h.To.Put(ctx, h.End)
+})
+
+// An end whose owner dies when its name is encoded and not delivered is closed,
+// although who made the pipe has it still.
+func TestOwnerDiesHandingTheEndOn(t *testing.T) {
+	t.Parallel()
+	a, b := newPipe[int](t)
+	begin(t, fiber.NewProcess(handOn, handingOn{End: b}))
+	eof(t, a)
+	refusesItems(t, a)
+	runtime.KeepAlive(b)
+}
+
+// However far a process has come with giving its end to another one when it is
+// killed: either the end has arrived, or the other end hears that it is gone.
+func TestKilledHandingTheEndOn(t *testing.T) {
+	t.Parallel()
+	const times, together = 120, 4
+	random := rand.New(rand.NewPCG(11, 6))
+	delays := make(chan time.Duration, times)
+	for range times {
+		delays <- time.Duration(random.Int64N(int64(8 * time.Millisecond)))
+	}
+	close(delays)
+	arrived, lost := 0, 0
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range together {
+		all.Go(func() {
+			for delay := range delays {
+				q := newQueue[*fiber.Conn[int]](t)
+				a, b := newPipe[int](t)
+				p := fiber.NewProcess(handOn, handingOn{b, q})
+				if !assert.NoError(t, p.Start(soon(t))) {
+					return
+				}
+				time.Sleep(delay) // the moment of its death
+				p.Kill()
+				<-p.Done()
+				n, err := q.Len(soon(t))
+				if !assert.NoError(t, err) {
+					return
+				}
+				if n == 1 {
+					c, err := q.Get(soon(t))
+					if !assert.NoError(t, err) || !assert.NoError(t, c.Close()) {
+						return
+					}
+				}
+				_, err = a.Recv(soon(t))
+				assert.Equal(t, io.EOF, err)
+				mu.Lock()
+				arrived, lost = arrived+n, lost+1-n
+				mu.Unlock()
+				runtime.KeepAlive(b)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, times, arrived+lost)
+	t.Logf("%d ends arrived, %d were lost with their owner", arrived, lost)
 }
 
 var never = fiber.Register("never", func(ctx context.Context, c heedless) (none, error) { return none{}, nil })

@@ -227,7 +227,11 @@ func (h *Home) leave(e *entry) {
 	if len(e.holders) > 0 || e.pinned || e.lapse != nil {
 		return
 	}
-	e.lapse = time.AfterFunc(Grace, func() {
+	grace := Grace
+	if silence := h.node.Config.HeartbeatTimeout; silence > 0 {
+		grace = min(grace, silence/2) // whoever waits for an end of it is told within heartbeat_timeout
+	}
+	e.lapse = time.AfterFunc(grace, func() {
 		h.mu.Lock()
 		gone := len(e.holders) == 0 && h.objects[e.id] == e
 		if gone {

@@ -34,7 +34,7 @@ const (
 	item  byte = iota // an item from the other end
 	room              // so many items, of so many bytes, were read at the other end
 	ended             // the other end was closed
-	moved             // the end is somebody else's from now on; a leave is waited for
+	moved             // the end is somebody else's from now on; from its owner, a leave is waited for
 )
 
 // The codes of refusals.
@@ -52,6 +52,7 @@ type End struct {
 	gen     uint64
 	owner   *home.Peer    // nil while nobody has it
 	tickets int           // names that the owner has sent, or is about to send
+	giver   *home.Peer    // who had it last, and left it to whoever takes it
 	next    *home.Request // a claim that waits for the owner's last word
 	closed  bool
 	unread  deque // what was sent to this end and not read
@@ -116,6 +117,9 @@ func (e *End) Serve(r *home.Request) {
 		e.tickets--
 	case leave:
 		e.read(args.Int())
+		if e.next == nil { // else it has heard of it
+			e.giver = e.owner
+		}
 		e.abandon()
 	case closeEnd, orphan:
 		e.close()
@@ -182,8 +186,11 @@ func (e *End) hand() {
 		e.close()
 		return
 	}
+	if e.giver != nil {
+		e.giver.Notify(e.id, moved, binary.AppendUvarint(nil, e.gen))
+	}
 	e.gen++
-	e.owner, e.tickets = r.Peer, 0
+	e.owner, e.giver, e.tickets = r.Peer, nil, 0
 	args := binary.AppendUvarint(nil, e.gen)
 	args = binary.AppendUvarint(args, uint64(o.unread.len()))
 	r.Reply(binary.AppendUvarint(args, uint64(o.bytes)), nil)

@@ -30,9 +30,6 @@ func newBed(t *testing.T) *bed {
 	h := run.Home("Home")
 	a, b, err := Make(h)
 	require.NoError(t, err)
-	for _, p := range []*Port{a, b} {
-		h.Hold(p.Ref())
-	}
 	return &bed{t, run, h, a, b}
 }
 
@@ -269,7 +266,6 @@ func (b *bed) ownerless(p *Port) {
 func TestEndThatNobodyClaims(t *testing.T) {
 	b := newBed(t)
 	old := b.away(b.b)
-	b.h.Release(b.b.Ref())
 	old.says(depart, 0)
 	old.Die()
 	b.recv(b.a, "")
@@ -406,21 +402,51 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 	b := newBed(t)
 	o := b.away(b.b)
 	for _, last := range []byte{read, closeEnd} {
-		one, two, err := Make(b.h)
-		require.NoError(t, err)
-		for _, p := range []*Port{one, two} {
-			require.NoError(t, b.a.Send(soon(t), home.Value{Frames: [][]byte{{'a'}}, Refs: []home.Ref{p.Ref()}}))
-			require.Len(t, b.h.Holders(p.Ref().Object), 1)
+		named := []named{make(named), make(named)}
+		for _, n := range named {
+			ref, err := b.h.Make(n, false)
+			require.NoError(t, err)
+			require.NoError(t, b.a.Send(soon(t), home.Value{Frames: [][]byte{{'a'}}, Refs: []home.Ref{ref}}))
+			require.Len(t, b.h.Holders(ref.Object), 1)
 		}
 		o.gets("aa")
 		o.says(last, 2)
-		require.Empty(t, b.h.Holders(one.Ref().Object))
-		require.Empty(t, b.h.Holders(two.Ref().Object))
-		require.ErrorIs(t, recvError(t, one), io.EOF) // it lapses
+		for _, n := range named {
+			<-n // it lapses
+		}
 	}
 }
 
-func recvError(t *testing.T, p *Port) error {
-	_, err := p.Recv(soon(t))
-	return err
+// named is an object that items name, closed when it is dropped.
+type named chan struct{}
+
+func (named) Serve(*home.Request)   {}
+func (named) GiveUp(*home.Request)  {}
+func (named) Left(*home.Peer, bool) {}
+func (n named) Drop()               { close(n) }
+
+// Whoever had an end holds it no longer than until somebody has taken it; so the
+// death of the next owner is noticed, with a name under way, too.
+func TestPastOwnersHoldNothing(t *testing.T) {
+	b := newBed(t)
+	for name, leavesFirst := range map[string]bool{"after it has left": true, "before": false} {
+		_, second, err := Make(b.h)
+		require.NoError(t, err)
+		gen, err := second.Depart()
+		require.NoError(t, err)
+		if leavesFirst {
+			second.Leave()
+		}
+		next := b.owner(second)
+		next.claimed(next.claim(gen))
+		id := second.Ref().Object
+		for deadline := time.Now().Add(transit / 2); len(b.h.Holders(id)) > 1; time.Sleep(time.Millisecond) {
+			require.True(t, time.Now().Before(deadline), "claimed "+name+": the past owner still holds it")
+		}
+		next.says(depart, 0)
+		next.Die()
+		for deadline := time.Now().Add(transit / 2); b.h.Local(second.Ref()) != nil; time.Sleep(time.Millisecond) {
+			require.True(t, time.Now().Before(deadline), "claimed "+name+": the end lives on")
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -42,19 +43,43 @@ type Port struct {
 	ended  bool   // the other end is gone
 	word   byte   // the last word, when there is one to say
 	said   bool   // it was said, or nobody hears it
-	busy   int    // messages of this generation that are being sent
-	items  deque  // what has come
-	read   int    // items read that the home was not told of
-	bytes  int    // their size
-	out    int    // items sent and not known to be read
-	outLen int    // their size
+	names  int    // sent, and not known to have been taken
+	moved  bool   // one of them was taken
+	lapse  *time.Timer
+	freed  bool
+	busy   int   // messages of this generation that are being sent
+	items  deque // what has come
+	read   int   // items read that the home was not told of
+	bytes  int   // their size
+	out    int   // items sent and not known to be read
+	outLen int   // their size
 }
 
 func newPort(h *home.Home, ref home.Ref) *Port {
 	p := &Port{home: h, ref: ref, claimed: make(chan struct{}), over: make(chan struct{}),
 		arrived: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	h.Hold(ref)
 	p.watch()
 	return p
+}
+
+// transit is how long a port that has left holds its end for whoever takes it,
+// unless it hears that this has happened. What carries the name longer, a queue
+// for one, holds the end itself.
+const transit = 30 * time.Second
+
+// free ends the hold of a port that has nothing more to say, or to hear. The
+// lock is held.
+func (p *Port) free() {
+	if p.freed {
+		return
+	}
+	p.freed = true
+	if p.lapse != nil {
+		p.lapse.Stop()
+	}
+	p.unwatch()
+	p.home.Release(p.ref)
 }
 
 // Claim makes an end one of this process's whose name, with its generation,
@@ -96,7 +121,7 @@ func (p *Port) answered(a home.Answer, err error) {
 func (p *Port) silence() {
 	p.said = true
 	p.end()
-	p.unwatch()
+	p.free()
 }
 
 func (p *Port) end() {
@@ -268,9 +293,22 @@ func (p *Port) conclude() {
 	}
 	p.said = true
 	args := binary.AppendUvarint(binary.AppendUvarint(nil, p.gen), uint64(p.read))
-	p.unwatch()
 	p.mu.Unlock()
 	p.home.Post(p.ref, p.word, args)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.word != leave || p.names <= 0 || p.moved {
+		p.free()
+	} else if !p.freed {
+		p.lapse = time.AfterFunc(transit, p.forget)
+	}
+}
+
+// forget ends the hold, whether the end was taken or not.
+func (p *Port) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free()
 }
 
 // Close ends the pipe from this end.
@@ -296,6 +334,7 @@ func (p *Port) Depart() (gen uint64, err error) {
 		return 0, ErrGone
 	}
 	p.busy++
+	p.names++
 	gen = p.gen
 	args := binary.AppendUvarint(binary.AppendUvarint(nil, gen), uint64(p.read))
 	p.read, p.bytes = 0, 0
@@ -307,7 +346,12 @@ func (p *Port) Depart() (gen uint64, err error) {
 }
 
 // Stay takes a Depart back, if the end is still this process's.
-func (p *Port) Stay() { p.post(stay) }
+func (p *Port) Stay() {
+	p.mu.Lock()
+	p.names--
+	p.mu.Unlock()
+	p.post(stay)
+}
 
 // Orphan closes the end if it was not claimed since it left here.
 func (p *Port) Orphan() { p.post(orphan) }
@@ -324,11 +368,17 @@ func (p *Port) notice(op byte, b []byte, frames [][]byte) {
 	args := wire.Reader{B: b}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if op == home.NoticeLost {
+	if op == home.NoticeLost { // the holds of this process have ended, too
 		p.silence()
 		return
 	}
-	if gen := args.Uvarint(); gen != p.gen || p.said {
+	if gen := args.Uvarint(); gen != p.gen {
+		return
+	}
+	if p.moved = p.moved || op == moved; p.said {
+		if p.moved {
+			p.free()
+		}
 		return
 	}
 	switch op {

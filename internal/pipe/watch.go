@@ -89,5 +89,6 @@ func LeaveAll(h *home.Home) {
 	watches.Unlock()
 	for _, p := range ports {
 		p.Leave()
+		p.forget()
 	}
 }
