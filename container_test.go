@@ -268,6 +268,8 @@ func TestContainerOutOfMemory(t *testing.T) {
 	t.Parallel()
 	x := contained(t, "hungry")
 	require.Zero(t, x.wait(containerPatience), x.err.String())
+	require.Regexp(t, `msg="fiber: a worker was lost" worker=Pool1Worker-\d container=[0-9a-f]{12} host=\S+ reason="[^"]*OOMKilled.*" tasks="1 failed at attempt 1 of 1`,
+		x.err.String())
 }
 
 // A pool that cannot start says why, long before start_timeout.
