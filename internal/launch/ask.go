@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/fiber-go/fiber/internal/wire"
 )
@@ -84,11 +85,20 @@ func (p *Parent) answered(a answer) {
 	}
 }
 
+// stamp says in a request which child it comes from.
+func (c *Child) stamp(ask *wire.Ask) {
+	if !strings.HasPrefix(ask.From, "/") { // its own
+		ask.From, ask.Name = "", c.spec.Name
+	}
+	ask.From = strings.TrimPrefix(c.place, c.node.Place) + ask.From
+}
+
 // answer serves a child's request, by this node or by the one above.
 func (c *Child) answer(ask wire.Ask, value [][]byte) {
 	defer c.asking.Done()
 	var back [][]byte // behind the answer
 	answer := wire.Answer{ID: ask.ID}
+	c.stamp(&ask)
 	switch ask.What {
 	case askGPU:
 		devices, _, err := c.node.acquireGPUs(c.asks, ask.N)
@@ -114,7 +124,7 @@ func (c *Child) answer(ask wire.Ask, value [][]byte) {
 		c.node.releaseGPUs(back)
 	case askJob:
 		var err error
-		if back, err = c.answerJob(value); err != nil {
+		if back, err = c.answerJob(ask, value); err != nil {
 			answer.Err = err.Error()
 		}
 	default:

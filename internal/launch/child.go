@@ -200,7 +200,7 @@ func (c *Child) readOne() error {
 	case wire.KindBye:
 		return c.conn.Post(wire.MustPack(wire.KindBye, nil)...)
 	case wire.KindTunnel:
-		return c.node.pass(frames)
+		return c.node.pass(frames, c.place)
 	case wire.KindStatus:
 		var status wire.Status
 		if err := wire.Unpack(frames, &status); err != nil {

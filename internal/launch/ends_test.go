@@ -141,11 +141,11 @@ func TestReadingALogEndsWithWhoReadsIt(t *testing.T) {
 	defer w.Close()
 	logs := silentLogs{r, make(chan struct{})}
 	n := &Node{Log: slog.New(slog.DiscardHandler)}
-	n.jobs.readers = map[uint64]*lowerLogs{1: {"job", logs}}
+	n.jobs.readers = map[uint64]*lowerLogs{1: {"job", "/1", logs}}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-logs.reads
 		cancel()
 	}()
-	soon(t, "the read", func() { n.serveJob(ctx, jobRequest{Do: jobRead, Reader: 1}) })
+	soon(t, "the read", func() { n.serveJob(ctx, wire.Ask{From: "/1"}, jobRequest{Do: jobRead, Reader: 1}) })
 }

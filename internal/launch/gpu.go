@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // ErrTooManyGPUs is asking for more devices than there are.
@@ -59,6 +61,10 @@ func newGPUs(devices []string) *gpus {
 // acquire waits for n devices. Asking for more than there are is an error.
 func (g *gpus) acquire(ctx context.Context, n int) ([]string, error) {
 	g.mu.Lock()
+	if n < 0 {
+		g.mu.Unlock()
+		return nil, fmt.Errorf("%w: %d GPUs are asked for", wire.ErrMalformed, n)
+	}
 	if n > len(g.all) {
 		g.mu.Unlock()
 		return nil, fmt.Errorf("%w: meta.GPU(%d), and this machine has %d for this program; ask for fewer, or set CUDA_VISIBLE_DEVICES", ErrTooManyGPUs, n, len(g.all))

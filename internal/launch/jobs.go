@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/codec"
@@ -18,6 +22,13 @@ import (
 // Where an engine runs the jobs, the root alone asks it for them. What another
 // process wants of it passes up the tree as a jobRequest; relay.go is the side
 // that asks, this file the one that serves.
+//
+// Who asks may be in somebody else's hands. It chooses how its children are
+// called, what they need, and what is in their environment, of which a backend
+// leaves out what would mean something outside of the container. All else is the
+// root's: the executable, the arguments, the run, whose child it is, and which
+// GPUs are lent to whom. A process reaches the jobs that it, or a process below
+// it, has asked for.
 
 // What is wanted of a job.
 const (
@@ -42,13 +53,14 @@ type jobRequest struct {
 	Reader uint64         // read, close
 }
 
-// jobSpec is a backend.JobSpec that can travel.
+// jobSpec is what a process below may say of a backend.JobSpec.
 type jobSpec struct {
-	Name, Run, Parent, Executable string
-	Args, Env, Public             []string
-	Resources                     meta.Resources
-	Devices                       []string
-	NoDevices                     bool // Devices is empty and not nil
+	Name      string
+	Env       []string
+	Bootstrap string
+	Resources meta.Resources
+	Devices   []string
+	NoDevices bool // Devices is empty and not nil
 }
 
 // jobAnswer is what comes of it.
@@ -124,6 +136,12 @@ func launchedJob(value [][]byte) string {
 	return a.Launched
 }
 
+// failed says whether an answer is a failure.
+func failed(value [][]byte) bool {
+	var a jobAnswer
+	return codec.Unmarshal(value, &a) != nil || a.Failure != nil
+}
+
 // jobs are those that the root runs for the processes below its children.
 type jobs struct {
 	mu      sync.Mutex
@@ -135,12 +153,14 @@ type jobs struct {
 // lower is a job of a process below.
 type lower struct {
 	backend.Job
-	tail tail
+	owner string // the place of the process that asked for it
+	tail  tail
 }
 
 // lowerLogs is the output of a lower job that is being read.
 type lowerLogs struct {
-	job string
+	job   string
+	owner string // of the job
 	io.ReadCloser
 }
 
@@ -149,20 +169,23 @@ const logsChunk = 32 << 10
 
 // answerJob serves the request of a process below, here or further up, and
 // notes what has to be removed when that process ends.
-func (c *Child) answerJob(value [][]byte) ([][]byte, error) {
+func (c *Child) answerJob(ask wire.Ask, value [][]byte) ([][]byte, error) {
 	var r jobRequest
 	if err := codec.Unmarshal(value, &r); err != nil {
 		return nil, fmt.Errorf("%w: a job request: %w", wire.ErrMalformed, err)
 	}
+	if r.Do == jobLaunch && !c.holds(r.Spec.Devices) {
+		return nil, fmt.Errorf("fiber: the GPUs %v are not lent to %s", r.Spec.Devices, c.spec.Name)
+	}
 	var back [][]byte
 	if n := c.node; n.Parent != nil {
-		a, err := n.Parent.request(c.asks, wire.Ask{What: askJob}, value)
+		a, err := n.Parent.request(c.asks, wire.Ask{What: askJob, From: ask.From, Name: ask.Name}, value)
 		if err != nil {
 			return nil, err
 		}
 		back = a.value
 	} else {
-		answer, err := n.serveJob(c.asks, r)
+		answer, err := n.serveJob(c.asks, ask, r)
 		if err != nil {
 			answer = jobAnswer{Failure: failureOf(err)}
 		}
@@ -179,9 +202,26 @@ func (c *Child) answerJob(value [][]byte) ([][]byte, error) {
 			c.below[id] = struct{}{}
 		}
 	case jobRemove:
-		delete(c.below, r.Job)
+		if !failed(back) {
+			delete(c.below, r.Job)
+		}
 	}
 	return back, nil
+}
+
+// holds says whether GPUs are on loan to the processes below a child, each once.
+func (c *Child) holds(devices []string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lent := slices.Clone(c.devices)
+	for _, d := range devices {
+		i := slices.Index(lent, d)
+		if i < 0 {
+			return false
+		}
+		lent = slices.Delete(lent, i, i+1)
+	}
+	return true
 }
 
 // removeJobs removes the jobs of a process that has ended.
@@ -194,7 +234,7 @@ func (n *Node) removeJobs(ids map[string]struct{}) {
 			r := jobRequest{Do: jobRemove, Job: id}
 			if n.Parent != nil {
 				n.Parent.request(ctx, wire.Ask{What: askJob}, r.frames())
-			} else if _, err := n.serveJob(ctx, r); err != nil {
+			} else if _, err := n.serveJob(ctx, wire.Ask{}, r); err != nil {
 				n.Log.Warn("fiber: a job was not removed", "id", id, "error", err)
 			}
 		})
@@ -202,23 +242,23 @@ func (n *Node) removeJobs(ids map[string]struct{}) {
 	all.Wait()
 }
 
-// serveJob does, in the root, what is wanted of a job.
-func (n *Node) serveJob(ctx context.Context, r jobRequest) (jobAnswer, error) {
+// serveJob does, in the root, what the process that asks wants of a job.
+func (n *Node) serveJob(ctx context.Context, ask wire.Ask, r jobRequest) (jobAnswer, error) {
 	switch r.Do {
 	case jobLaunch:
-		return n.launchLower(ctx, r)
+		return n.launchLower(ctx, ask, r)
 	case jobRead:
 		// Who asks may have gone while there is nothing to read.
-		defer context.AfterFunc(ctx, func() { n.jobs.closeReader(r.Reader) })()
-		return n.jobs.read(r)
+		defer context.AfterFunc(ctx, func() { n.jobs.closeReader(ask.From, r.Reader) })()
+		return n.jobs.read(ask.From, r)
 	case jobClose:
-		n.jobs.closeReader(r.Reader)
+		n.jobs.closeReader(ask.From, r.Reader)
 		return jobAnswer{}, nil
 	}
 	n.jobs.mu.Lock()
 	j := n.jobs.byID[r.Job]
 	n.jobs.mu.Unlock()
-	if j == nil {
+	if j == nil || !within(j.owner, ask.From) {
 		if r.Do == jobRemove {
 			return jobAnswer{}, nil
 		}
@@ -254,23 +294,28 @@ func (n *Node) serveJob(ctx context.Context, r jobRequest) (jobAnswer, error) {
 			n.jobs.readers = map[uint64]*lowerLogs{}
 		}
 		n.jobs.last++
-		n.jobs.readers[n.jobs.last] = &lowerLogs{r.Job, logs}
+		n.jobs.readers[n.jobs.last] = &lowerLogs{r.Job, j.owner, logs}
 		return jobAnswer{Reader: n.jobs.last}, nil
 	}
 	return jobAnswer{}, fmt.Errorf("%w: %q is not done with jobs", wire.ErrMalformed, r.Do)
 }
 
-func (n *Node) launchLower(ctx context.Context, r jobRequest) (jobAnswer, error) {
+// launchLower starts a job for the process that asks.
+func (n *Node) launchLower(ctx context.Context, ask wire.Ask, r jobRequest) (jobAnswer, error) {
 	if r.Within > 0 {
 		within, cancel := context.WithTimeout(ctx, r.Within)
 		defer cancel()
 		ctx = within
 	}
 	s := r.Spec
-	j := new(lower)
-	stdout, stderr := n.outputs(s.Name, true, &j.tail)
-	spec := backend.JobSpec{Name: s.Name, Run: s.Run, Parent: s.Parent, Executable: s.Executable, Args: s.Args,
-		Env: s.Env, Public: s.Public, Resources: s.Resources, Devices: s.Devices, Stdout: stdout, Stderr: stderr}
+	if err := n.allows(s); err != nil {
+		return jobAnswer{}, err
+	}
+	j := &lower{owner: ask.From}
+	name := printable(s.Name)
+	stdout, stderr := n.outputs(name, true, &j.tail)
+	spec := backend.JobSpec{Name: name, Run: n.Run, Parent: printable(ask.Name), Executable: n.Config.Executable, Args: os.Args[1:],
+		Env: s.Env, Public: []string{bootstrapKey + "=" + s.Bootstrap}, Resources: s.Resources, Devices: s.Devices, Stdout: stdout, Stderr: stderr}
 	if s.NoDevices {
 		spec.Devices = []string{}
 	}
@@ -290,9 +335,47 @@ func (n *Node) launchLower(ctx context.Context, r jobRequest) (jobAnswer, error)
 	return jobAnswer{Launched: job.ID(), Host: job.Host()}, nil
 }
 
-func (j *jobs) read(r jobRequest) (jobAnswer, error) {
+// allows says what is wrong with a job that a process below wants.
+func (n *Node) allows(s jobSpec) error {
+	r := s.Resources
+	if !(r.CPU >= 0) || math.IsInf(r.CPU, 1) || r.Memory < 0 || r.GPU < 0 {
+		return fmt.Errorf("%w: a job that needs %v", wire.ErrMalformed, r)
+	}
+	if n.gpus != nil && len(n.gpus.all) > 0 && len(s.Devices) != r.GPU {
+		return fmt.Errorf("%w: a job that needs %d GPUs, with %d that are lent to it", wire.ErrMalformed, r.GPU, len(s.Devices))
+	}
+	return nil
+}
+
+// maxName is how much of a name that comes from below is used.
+const maxName = 256
+
+// printable is a name that may stand in a line of a log.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name[:min(len(name), maxName)])
+}
+
+// within says whether a place is another one, or below it.
+func within(place, other string) bool {
+	return place == other || strings.HasPrefix(place, other+"/")
+}
+
+// reader is the output that a process reads; mu is held.
+func (j *jobs) reader(from string, id uint64) *lowerLogs {
+	if logs := j.readers[id]; logs != nil && within(logs.owner, from) {
+		return logs
+	}
+	return nil
+}
+
+func (j *jobs) read(from string, r jobRequest) (jobAnswer, error) {
 	j.mu.Lock()
-	logs := j.readers[r.Reader]
+	logs := j.reader(from, r.Reader)
 	j.mu.Unlock()
 	if logs == nil {
 		return jobAnswer{}, nil // its end
@@ -305,10 +388,12 @@ func (j *jobs) read(r jobRequest) (jobAnswer, error) {
 	return jobAnswer{Data: buf[:n]}, err
 }
 
-func (j *jobs) closeReader(id uint64) {
+func (j *jobs) closeReader(from string, id uint64) {
 	j.mu.Lock()
-	logs := j.readers[id]
-	delete(j.readers, id)
+	logs := j.reader(from, id)
+	if logs != nil {
+		delete(j.readers, id)
+	}
 	j.mu.Unlock()
 	if logs != nil {
 		logs.Close()

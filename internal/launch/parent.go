@@ -264,7 +264,7 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 			close(p.bye)
 			continue
 		case wire.KindTunnel:
-			if err := p.node.pass(frames); err != nil {
+			if err := p.node.pass(frames, ""); err != nil {
 				return 0, nil, err
 			}
 			continue

@@ -166,12 +166,16 @@ func (n *Node) cutOff(c *Child) {
 	}
 }
 
-// pass brings a message of a tunnel to its place, or a step nearer. Who sends
-// something to where nobody is hears that the tunnel has ended.
-func (n *Node) pass(frames [][]byte) error {
+// pass brings a message of a tunnel to its place, or a step nearer. It comes
+// from a child, which speaks for itself and those below it, or from above, "".
+// Who sends something to where nobody is hears that the tunnel has ended.
+func (n *Node) pass(frames [][]byte, child string) error {
 	var t wire.Tunnel
 	if err := t.Unpack(frames); err != nil {
 		return err
+	}
+	if !within(t.From, child) {
+		return fmt.Errorf("%w: a tunnel from %q, by way of %q", wire.ErrMalformed, t.From, child)
 	}
 	n.route(&t, frames)
 	return nil

@@ -71,6 +71,23 @@ func child() int {
 		}
 		fmt.Println("left", err)
 		os.Exit(3)
+	case "keep": // keeps one below
+		n, err := NewChild(parent, parent.Relay(), slog.New(slog.DiscardHandler))
+		if err == nil {
+			_, err = n.Start(context.Background(), Spec{Name: "wait"})
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		parent.Post(wire.MustPack(wire.KindReady, nil)...)
+	case "forge":
+		done := wire.Done{}
+		if err := forge(parent); err != nil {
+			done.Err = &wire.Error{Message: err.Error()}
+		}
+		parent.Send(context.Background(), wire.MustPack(wire.KindDone, done)...)
+		return 0
 	case "exit":
 		return 7
 	case "say":
@@ -132,8 +149,9 @@ type networked struct {
 	host string
 	wrap func(backend.Job) backend.Job // nil: jobs are as they are
 
-	mu   sync.Mutex
-	jobs []backend.Job
+	mu    sync.Mutex
+	jobs  []backend.Job
+	specs []backend.JobSpec
 }
 
 func (b *networked) Name() string { return "networked" }
@@ -155,6 +173,7 @@ func (b *networked) Launch(ctx context.Context, spec backend.JobSpec) (backend.J
 	}
 	if err == nil {
 		b.mu.Lock()
+		b.specs = append(b.specs, spec)
 		b.jobs = append(b.jobs, j)
 		b.mu.Unlock()
 	}

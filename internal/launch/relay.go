@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,10 +60,19 @@ func (r *relay) ask(ctx context.Context, request jobRequest) (jobAnswer, error) 
 	return a, nil
 }
 
+// bootstrapOf is the bootstrap in a job's public environment.
+func bootstrapOf(public []string) string {
+	for _, kv := range public {
+		if text, ok := strings.CutPrefix(kv, bootstrapKey+"="); ok {
+			return text
+		}
+	}
+	return ""
+}
+
 func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
-	request := jobRequest{Do: jobLaunch, Spec: jobSpec{Name: spec.Name, Run: spec.Run, Parent: spec.Parent,
-		Executable: spec.Executable, Args: spec.Args, Env: spec.Env, Public: spec.Public, Resources: spec.Resources, Devices: spec.Devices,
-		NoDevices: spec.Devices != nil && len(spec.Devices) == 0}}
+	request := jobRequest{Do: jobLaunch, Spec: jobSpec{Name: spec.Name, Env: spec.Env, Bootstrap: bootstrapOf(spec.Public),
+		Resources: spec.Resources, Devices: spec.Devices, NoDevices: spec.Devices != nil && len(spec.Devices) == 0}}
 	if deadline, ok := ctx.Deadline(); ok {
 		request.Within = max(time.Until(deadline), time.Nanosecond)
 	}

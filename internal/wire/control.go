@@ -81,12 +81,16 @@ type Assign struct {
 type Done struct{ Err *Error }
 
 // Ask is a request that a child passes up the tree. What it is about may stand
-// behind it.
+// behind it. A process that asks leaves From and Name empty: each parent on the
+// way puts its child in front of From, so that a process can speak for itself
+// and for those below it, and for no others.
 type Ask struct {
 	ID   uint64
 	What string
 	N    int
 	Held []string
+	From string // the place of who asks, below that of who is asked
+	Name string // of who asks, as its parent knows it
 }
 
 // Answer is the answer to an Ask.

@@ -1,0 +1,152 @@
+//go:build unix
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/meta"
+)
+
+// forgedRequest is a jobRequest with all that a process might try to say.
+type forgedRequest struct {
+	Do, Job string
+	Reader  uint64
+	Spec    forgedSpec
+}
+
+type forgedSpec struct {
+	Name, Run, Parent, Executable, User, Bootstrap string
+	Args, Env, Public, Devices                     []string
+	Resources                                      meta.Resources
+}
+
+// forged asks for something, and returns what comes of it.
+func forged(parent *Parent, from string, r forgedRequest) (a jobAnswer, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	back, err := parent.request(ctx, wire.Ask{What: askJob, From: from, Name: "MainProcess"}, mustMarshal(r))
+	if err == nil {
+		err = codec.Unmarshal(back.value, &a)
+	}
+	if err == nil && a.Failure != nil {
+		err = a.Failure.err()
+	}
+	return a, err
+}
+
+// forge is what a process in somebody else's hands may try. Its argument is a
+// job of another process.
+func forge(parent *Parent) error {
+	other := string(parent.Value[0])
+	for _, from := range []string{"", "/1", "1", "/../1", "/"} {
+		for _, do := range []string{jobSignal, jobLogs, jobEvent, jobWait} {
+			if _, err := forged(parent, from, forgedRequest{Do: do, Job: other}); err == nil || !strings.Contains(err.Error(), "there is no job") {
+				return fmt.Errorf("%s of another's job, from %q: %v", do, from, err)
+			}
+		}
+		if _, err := forged(parent, from, forgedRequest{Do: jobRemove, Job: other}); err != nil {
+			return err
+		}
+		if a, err := forged(parent, from, forgedRequest{Do: jobRead, Reader: 1}); err != nil || len(a.Data) > 0 {
+			return fmt.Errorf("what another reads: %q, %v", a.Data, err)
+		}
+		forged(parent, from, forgedRequest{Do: jobClose, Reader: 1})
+	}
+	for _, spec := range []forgedSpec{
+		{Devices: []string{"0"}, Resources: meta.Resources{GPU: 1}},
+		{Resources: meta.Resources{GPU: 1}},
+		{Resources: meta.Resources{GPU: -1}},
+		{Resources: meta.Resources{CPU: -1}},
+		{Resources: meta.Resources{Memory: -1}},
+	} {
+		if _, err := forged(parent, "", forgedRequest{Do: jobLaunch, Spec: spec}); err == nil {
+			return fmt.Errorf("a job of %+v is started", spec)
+		}
+	}
+	if _, err := parent.ask(context.Background(), askGPU, -1, nil); err == nil {
+		return errors.New("-1 GPUs are lent")
+	}
+	a, err := forged(parent, "", forgedRequest{Do: jobLaunch, Spec: forgedSpec{Name: "its\nown\x1b[2J", Run: "another", Parent: "MainProcess",
+		Executable: "/bin/true", User: "root", Bootstrap: "nothing", Args: []string{"of", "its", "own"}, Env: os.Environ(),
+		Public: []string{"LD_PRELOAD=/tmp/x.so"}}})
+	if err != nil {
+		return err
+	}
+	if _, err := forged(parent, "", forgedRequest{Do: jobWait, Job: a.Launched}); err != nil {
+		return fmt.Errorf("its own job: %w", err)
+	}
+	return nil
+}
+
+// A process that says what it likes has the root run nothing but its own
+// program, as its own child, and reaches no other process's jobs.
+func TestForgedRequests(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	n.gpus = newGPUs([]string{"0", "1"})
+	up := make(chan struct{})
+	_, err := n.Start(t.Context(), Spec{Name: "keep", Handle: func(wire.Kind, [][]byte) { close(up) }})
+	require.NoError(t, err)
+	<-up
+	require.Len(t, b.jobs, 2)
+	kept := b.jobs[1].ID()
+	logs, err := n.serveJob(t.Context(), wire.Ask{From: "/1"}, jobRequest{Do: jobLogs, Job: kept, Follow: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, logs.Reader)
+
+	forger, err := n.Start(t.Context(), Spec{Name: "forge", Value: [][]byte{[]byte(kept)}})
+	require.NoError(t, err)
+	exit := awaited(t, forger)
+	require.True(t, exit.Returned, "%v", exit)
+	require.Nil(t, exit.Err)
+	require.Len(t, b.specs, 4)
+	spec := b.specs[3]
+	require.Equal(t, []string{"its?own?[2J", n.Run, "forge", n.Config.Executable},
+		[]string{spec.Name, spec.Run, spec.Parent, spec.Executable})
+	require.Equal(t, os.Args[1:], spec.Args)
+	require.Equal(t, []string{bootstrapKey + "=nothing"}, spec.Public)
+
+	n.jobs.mu.Lock()
+	defer n.jobs.mu.Unlock()
+	require.Contains(t, n.jobs.byID, kept, "another's job was removed")
+	require.Contains(t, n.jobs.readers, logs.Reader, "another's reading was ended")
+}
+
+// A process speaks in tunnels for itself and those below it.
+func TestForgedTunnels(t *testing.T) {
+	t.Parallel()
+	n, _ := root(t, "127.0.0.1")
+	for _, from := range []string{"", "/1", "/22", "2", "/1/2"} {
+		require.ErrorIs(t, n.pass((&wire.Tunnel{From: from, To: "/1", Step: wire.TunnelClose}).Pack(), "/2"), wire.ErrMalformed, from)
+	}
+	for _, from := range []string{"/2", "/2/7"} {
+		require.NoError(t, n.pass((&wire.Tunnel{From: from, To: "/1", Step: wire.TunnelClose}).Pack(), "/2"), from)
+	}
+}
+
+// What a process says of where it is counts from its own place.
+func TestStamp(t *testing.T) {
+	t.Parallel()
+	c := &Child{node: &Node{Place: "/2"}, place: "/2/1", spec: Spec{Name: "child"}}
+	for _, test := range []struct{ from, name, wantFrom, wantName string }{
+		{"", "", "/1", "child"},
+		{"", "MainProcess", "/1", "child"},
+		{"0", "MainProcess", "/1", "child"}, // not /10
+		{"/3", "grandchild", "/1/3", "grandchild"},
+	} {
+		ask := wire.Ask{From: test.from, Name: test.name}
+		c.stamp(&ask)
+		require.Equal(t, wire.Ask{From: test.wantFrom, Name: test.wantName}, ask)
+	}
+}
