@@ -396,7 +396,7 @@ func TestAPIServerIsAway(t *testing.T) {
 	resume := sync.OnceFunc(func() { syscall.Kill(pid, syscall.SIGCONT) })
 	t.Cleanup(resume)
 	time.Sleep(20 * time.Second) // that is what is shown
-	x.says("done 200") // running work goes on
+	x.says("done 200")           // running work goes on
 	resume()
 	require.Zero(t, x.wait(3*patience), x.err.String())
 	require.Contains(t, x.out.String(), "lost 0 started 2\n")
