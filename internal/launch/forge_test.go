@@ -33,7 +33,7 @@ type forgedSpec struct {
 
 // forged asks for something, and returns what comes of it.
 func forged(parent *Parent, from string, r forgedRequest) (a jobAnswer, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	back, err := parent.request(ctx, wire.Ask{What: askJob, From: from, Name: "MainProcess"}, mustMarshal(r))
 	if err == nil {
