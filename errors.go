@@ -18,7 +18,10 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// ErrClosed is what using a closed pool, shared value or connection gives.
+// ErrClosed is returned by what somebody has closed: a pool, a queue, a manager
+// and all that is in it, a shared value. What ended with its process otherwise,
+// in good order or not, returns a *WorkerLostError; only Send into a pipe whose
+// other end is gone returns ErrClosed in any case.
 var ErrClosed = scheduler.ErrClosed
 
 // ErrNotInitialized is what starting anything gives in a program that has not
@@ -69,7 +72,7 @@ type WorkerLostError struct {
 	Worker   string // the process's name
 	ID       string // its OS pid, container or pod
 	Host     string
-	ExitCode int
+	ExitCode int      // -1 where it is not known: only the process that started it learns it
 	Signal   string   // "" when it exited by itself
 	OOM      bool     // it was ended for the memory it used
 	Reason   string   // more on why it ended, "" when nothing is known
@@ -80,17 +83,21 @@ type WorkerLostError struct {
 
 func (e *WorkerLostError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "fiber: %s (process %s", e.Worker, e.ID)
-	if e.Host != "" {
-		fmt.Fprintf(&b, " on %s", e.Host)
+	fmt.Fprintf(&b, "fiber: %s", e.Worker)
+	if e.ID != "" {
+		fmt.Fprintf(&b, " (process %s", e.ID)
+		if e.Host != "" {
+			fmt.Fprintf(&b, " on %s", e.Host)
+		}
+		b.WriteString(")")
 	}
-	b.WriteString(") was lost")
+	b.WriteString(" was lost")
 	if e.Func != "" {
 		fmt.Fprintf(&b, " running %s", e.Func)
 	}
 	if e.Signal != "" {
 		fmt.Fprintf(&b, ": %s", e.Signal)
-	} else {
+	} else if e.ExitCode >= 0 {
 		fmt.Fprintf(&b, ": exit code %d", e.ExitCode)
 	}
 	if e.OOM {

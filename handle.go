@@ -134,11 +134,12 @@ func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
 func appendRef(b []byte, ref home.Ref) []byte {
 	b = wire.AppendString(b, ref.Endpoint)
 	b = wire.AppendString(b, ref.Process)
+	b = binary.AppendUvarint(b, uint64(ref.PID))
 	return binary.AppendUvarint(b, ref.Object)
 }
 
 func readRef(r *wire.Reader) home.Ref {
-	return home.Ref{Endpoint: r.String(), Process: r.String(), Object: r.Uvarint()}
+	return home.Ref{Endpoint: r.String(), Process: r.String(), PID: r.Int(), Object: r.Uvarint()}
 }
 
 // Travels tells what has to know that the handle's value is sent.

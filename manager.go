@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -223,7 +224,7 @@ func (h *handle) create(ctx context.Context, op byte, name string, args []byte, 
 		return nil, managerError("the manager", err)
 	}
 	in := wire.Reader{B: a.Args}
-	ref := home.Ref{Endpoint: h.ref.Endpoint, Process: h.ref.Process, Object: in.Uvarint()}
+	ref := home.Ref{Endpoint: h.ref.Endpoint, Process: h.ref.Process, PID: h.ref.PID, Object: in.Uvarint()}
 	if in.Err != nil {
 		return nil, fmt.Errorf("fiber: the manager: %w", in.Err)
 	}
@@ -526,6 +527,9 @@ func (p *Proxy[T]) Travels() []any { return p.h.Travels() }
 func lostError(what string, lost *home.LostError) error {
 	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
 		Reason: fmt.Sprintf("the process in which %s lived cannot be reached any more: %v", what, lost.Err)}
+	if lost.Ref.PID > 0 {
+		e.ID = strconv.Itoa(lost.Ref.PID)
+	}
 	proc := current.Load()
 	if proc == nil {
 		return e
@@ -583,7 +587,9 @@ func runManager(ctx context.Context, parent *launch.Parent) int {
 	}()
 	select {
 	case <-stopped:
+		proc.home.Ends(true)
 	case <-ctx.Done():
+		proc.home.Ends(false)
 	}
 	grace, cancel := context.WithTimeout(context.Background(), proc.node.Config.ShutdownGrace/2)
 	defer cancel()

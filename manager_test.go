@@ -711,8 +711,10 @@ func TestManagerKilled(t *testing.T) {
 		var lost *fiber.WorkerLostError
 		require.ErrorAs(t, err, &lost)
 		require.Equal(t, m.Name(), lost.Worker)
+		require.Equal(t, m.ID(), lost.ID)
+		require.Contains(t, err.Error(), fmt.Sprintf("%s (process %d", m.Name(), m.PID()))
+		require.NotContains(t, err.Error(), "exit code -1")
 		if here { // where it was started its end is known
-			require.Equal(t, m.ID(), lost.ID)
 			require.Equal(t, "killed", lost.Signal)
 		}
 	}

@@ -25,9 +25,9 @@ import (
 // process that has the queue holds nothing back. A consumer that dies before
 // its Get has returned leaves its item to others, at the front of the queue.
 //
-// When the process that made the queue has ended, its methods give ErrClosed,
-// or a *WorkerLostError if it was killed. A queue ends when no process has it
-// any more.
+// When the process that made the queue has ended, however it ended, its methods
+// return a *WorkerLostError: ErrClosed is returned only after Close. A queue ends
+// when no process has it any more.
 type SimpleQueue[T any] struct {
 	h *handle
 	c *queueClient

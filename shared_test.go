@@ -262,6 +262,7 @@ func TestEndOfTheManager(t *testing.T) {
 	for name, end := range map[string]func(*fiber.Manager){
 		"closed": func(m *fiber.Manager) { require.NoError(t, m.Close()) },
 		"killed": func(m *fiber.Manager) { require.NoError(t, syscall.Kill(m.PID(), syscall.SIGKILL)) },
+		"told":   func(m *fiber.Manager) { require.NoError(t, syscall.Kill(m.PID(), syscall.SIGTERM)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -294,7 +295,10 @@ func TestEndOfTheManager(t *testing.T) {
 				}
 				var lost *fiber.WorkerLostError
 				require.ErrorAs(t, err, &lost, "%s: %v", what, err)
+				require.NotErrorIs(t, err, fiber.ErrClosed, what)
 				require.Equal(t, m.Name(), lost.Worker)
+				require.Equal(t, m.ID(), lost.ID)
+				require.Equal(t, map[string]string{"killed": "killed", "told": "terminated"}[name], lost.Signal)
 			}
 			for what, c := range ended {
 				select {

@@ -27,6 +27,8 @@ func newAnswer(code byte, args []byte, value [][]byte) answer {
 		return answer{Answer: Answer{args, value}}
 	case Gone:
 		return answer{err: ErrGone}
+	case Closed:
+		return answer{err: ErrEnded}
 	}
 	return answer{err: &Refusal{code, string(args)}}
 }
@@ -294,7 +296,7 @@ func (h *Home) Release(ref Ref) {
 // not block, nor ask anything of the object before it has returned; nil ends
 // that.
 func (h *Home) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) {
-	ref.Process = ""
+	ref.Process, ref.PID = "", 0
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if watch == nil {

@@ -28,6 +28,7 @@ type Ref struct {
 	Endpoint string // of its home
 	Object   uint64
 	Process  string // the home's name, for errors
+	PID      int    // and its process id
 }
 
 // An Object is something of this process that all processes of the run may
@@ -63,6 +64,7 @@ type Home struct {
 	endDials context.CancelFunc
 
 	lastUser atomic.Pointer[Peer] // whose message came last
+	end      atomic.Int32
 
 	opening sync.Mutex // held while the listener is opened
 	sweep   sync.Once
@@ -75,9 +77,9 @@ type Home struct {
 	objects  map[uint64]*entry
 	peers    map[*Peer]struct{}
 	remotes  map[string]*remote
-	held     map[Ref]int         // how many values here name the object
-	uses     map[string]int      // of these, by endpoint
-	ended    map[string]struct{} // endpoints in use that said goodbye
+	held     map[Ref]int      // how many values here name the object
+	uses     map[string]int   // of these, by endpoint
+	ended    map[string]error // endpoints in use that said goodbye, and what that means
 	watchers map[Ref]func(op byte, args []byte, value [][]byte)
 	running  sync.WaitGroup
 }
@@ -94,7 +96,7 @@ type entry struct {
 // New makes a home.
 func New(node *launch.Node) *Home {
 	h := &Home{node: node, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
-		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]struct{}{}, watchers: map[Ref]func(byte, []byte, [][]byte){}}
+		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref]func(byte, []byte, [][]byte){}}
 	h.dials, h.endDials = context.WithCancel(context.Background())
 	h.self = &Peer{Name: node.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
 	node.FoundAt(h.Endpoint)
@@ -120,7 +122,7 @@ func (h *Home) Make(o Object, pinned bool) (Ref, error) {
 	e := &entry{Object: o, id: h.lastID, pinned: pinned, holders: map[*Peer]struct{}{}}
 	h.objects[e.id] = e
 	h.leave(e)
-	return Ref{endpoint, e.id, h.node.Name}, nil
+	return Ref{endpoint, e.id, h.node.Name, os.Getpid()}, nil
 }
 
 // Listen opens another listener at which processes of the run reach this one,
@@ -272,7 +274,7 @@ func (h *Home) accept(l *transport.Listener) {
 		h.mu.Lock()
 		if h.closed {
 			h.mu.Unlock()
-			dismiss(conn)
+			h.dismiss(conn)
 			continue // until the listener is closed
 		}
 		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
@@ -285,12 +287,32 @@ func (h *Home) accept(l *transport.Listener) {
 }
 
 // dismiss says bye to who comes too late.
-func dismiss(conn *transport.Conn) {
+func (h *Home) dismiss(conn *transport.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	conn.Post(wire.MustPack(wire.KindBye, nil)...)
+	conn.Post(h.bye()...)
 	conn.Flush(ctx)
 	conn.Close()
+}
+
+// How a home ends.
+const (
+	ends   = 1 + iota // with its process
+	closed            // somebody has closed it: its users are told so
+)
+
+// Ends says that the home is about to end, and whether somebody has closed it.
+// The first call counts.
+func (h *Home) Ends(isClosed bool) {
+	how := int32(ends)
+	if isClosed {
+		how = closed
+	}
+	h.end.CompareAndSwap(0, how)
+}
+
+func (h *Home) bye() [][]byte {
+	return wire.MustPack(wire.KindBye, wire.HomeBye{Closed: h.end.Load() == closed})
 }
 
 // Close tells all users of this home's objects that it ends, drops the
@@ -311,13 +333,14 @@ func (h *Home) Close() {
 		}
 	}
 	h.mu.Unlock()
+	h.Ends(false)
 	h.endDials()
 	for _, e := range entries {
 		e.Drop()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	bye := wire.MustPack(wire.KindBye, nil)
+	bye := h.bye()
 	for p := range peers {
 		p.conn.Post(bye...)
 	}
@@ -359,9 +382,9 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Err }
 
-// ErrEnded is a home that has ended as it should, and ErrGone an object that
-// its home does not have any more.
+// ErrEnded is a home that somebody has closed, and ErrGone an object that its
+// home does not have any more.
 var (
-	ErrEnded = errors.New("fiber: the process in which it lived has ended")
+	ErrEnded = errors.New("fiber: the process in which it lived was closed")
 	ErrGone  = errors.New("fiber: it does not exist any more")
 )

@@ -258,39 +258,54 @@ func TestAnswerThatIsTooLarge(t *testing.T) {
 	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, nil)).Code)
 }
 
-// A home that ends says so to all who use it, one that is lost cannot.
+// A home that ends says so to all who use it, and whether somebody has closed it;
+// one that is lost cannot.
 func TestHomeThatEnds(t *testing.T) {
 	t.Parallel()
 	run := hometest.NewRun(t)
-	h, o, ref := at(t, run, true)
-	user := run.Home("User")
-	user.Hold(ref)
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := user.Call(soon(t), ref, wait, nil, nil, nil)
-		waiting <- err
-	}()
-	lost := make(chan byte, 10)
-	user.Watch(ref, func(op byte, _ []byte, _ [][]byte) { lost <- op })
-	o.told(t, "asked")
-	h.Close()
-	h.Close()
-	o.told(t, "dropped")
-	require.ErrorIs(t, <-waiting, home.ErrEnded)
-	require.Equal(t, byte(home.NoticeLost), <-lost)
-	_, err := user.Call(soon(t), ref, echo, nil, nil, nil)
-	require.ErrorIs(t, err, home.ErrEnded)
-	require.Error(t, user.Send(soon(t), ref, echo, nil, nil))
-	user.Post(ref, echo, nil)
-	_, err = h.Make(newObject(), false)
-	require.ErrorIs(t, err, launch.ErrShutdown)
-	_, err = h.Call(soon(t), ref, echo, nil, nil, nil)
-	require.ErrorIs(t, err, launch.ErrShutdown)
+	for _, closed := range []bool{true, false} {
+		h, o, ref := at(t, run, true)
+		user := run.Home("User")
+		user.Hold(ref)
+		ended := func(err error) {
+			t.Helper()
+			var lost *home.LostError
+			require.Equal(t, closed, errors.Is(err, home.ErrEnded), "%v", err)
+			require.Equal(t, !closed, errors.As(err, &lost), "%v", err)
+			if !closed {
+				require.Equal(t, os.Getpid(), lost.Ref.PID)
+			}
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := user.Call(soon(t), ref, wait, nil, nil, nil)
+			waiting <- err
+		}()
+		lost := make(chan byte, 10)
+		user.Watch(ref, func(op byte, _ []byte, _ [][]byte) { lost <- op })
+		o.told(t, "asked")
+		h.Ends(closed)
+		h.Ends(!closed) // the first word counts
+		h.Close()
+		h.Close()
+		o.told(t, "dropped")
+		ended(<-waiting)
+		require.Equal(t, byte(home.NoticeLost), <-lost)
+		_, err := user.Call(soon(t), ref, echo, nil, nil, nil)
+		ended(err)
+		require.Error(t, user.Send(soon(t), ref, echo, nil, nil))
+		user.Post(ref, echo, nil)
+		_, err = h.Make(newObject(), false)
+		require.ErrorIs(t, err, launch.ErrShutdown)
+		_, err = h.Call(soon(t), ref, echo, nil, nil, nil)
+		require.ErrorIs(t, err, launch.ErrShutdown)
+	}
 
+	user := run.Home("User")
 	// Nobody has ever listened there.
-	_, err = user.Call(soon(t), home.Ref{Endpoint: "unix:/nowhere/socket", Process: "Process-7"}, echo, nil, nil, nil)
+	_, err := user.Call(soon(t), home.Ref{Endpoint: "unix:/nowhere/socket", Process: "Process-7"}, echo, nil, nil, nil)
 	var gone *home.LostError
-	require.True(t, errors.Is(err, home.ErrEnded) || errors.As(err, &gone), "%v", err)
+	require.ErrorAs(t, err, &gone)
 }
 
 // Notices come in order, to whoever watches, here and elsewhere.

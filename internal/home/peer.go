@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -62,6 +63,7 @@ const (
 	GivenUp  // as asked
 	Unknown  // the object has no such operation, or not with such arguments
 	TooLarge // the answer, for a message
+	Closed   // the home, by somebody
 	OwnCodes = 16
 )
 
@@ -115,6 +117,14 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	p.mu.Unlock()
 	if !wanted {
 		return
+	}
+	if how := p.home.end.Load(); code == Gone && how == closed {
+		code = Closed
+	} else if code == Gone && how == ends {
+		if r.local != nil {
+			r.local.settle(answer{err: launch.ErrShutdown})
+		}
+		return // the end of the connection tells
 	}
 	if r.local != nil {
 		r.local.settle(newAnswer(code, args, value))

@@ -19,11 +19,13 @@ type remote struct {
 	home     *Home
 	endpoint string
 	process  string
+	pid      int
 	ready    chan struct{} // closed when conn or err is set
 
 	turn    *turn.Turn // who reads
 	reading *transport.Conn
 	goodbye bool        // the home has said it; goes with the turn
+	closed  bool        // and that it was closed
 	awaited atomic.Bool // somebody waits for a notice
 
 	mu      sync.Mutex
@@ -37,7 +39,7 @@ type remote struct {
 func (h *Home) remote(ref Ref) *remote {
 	r := h.remotes[ref.Endpoint]
 	if r == nil {
-		r = &remote{home: h, endpoint: ref.Endpoint, process: ref.Process, ready: make(chan struct{}), waiting: map[uint64]*pending{}}
+		r = &remote{home: h, endpoint: ref.Endpoint, process: ref.Process, pid: ref.PID, ready: make(chan struct{}), waiting: map[uint64]*pending{}}
 		h.remotes[ref.Endpoint] = r
 		h.running.Add(1)
 		go r.run()
@@ -52,9 +54,9 @@ func (h *Home) reach(ctx context.Context, ref Ref) (*remote, error) {
 		h.mu.Unlock()
 		return nil, launch.ErrShutdown
 	}
-	if _, ended := h.ended[ref.Endpoint]; ended {
+	if err := h.ended[ref.Endpoint]; err != nil {
 		h.mu.Unlock()
-		return nil, ErrEnded
+		return nil, err
 	}
 	r := h.remote(ref)
 	h.mu.Unlock()
@@ -128,13 +130,15 @@ func (r *remote) open(conn *transport.Conn) error {
 // end fails what waits, and makes room for another connection.
 func (r *remote) end(err error, goodbye bool) {
 	h := r.home
-	ref := Ref{Endpoint: r.endpoint, Process: r.process}
+	ref := Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}
 	if errors.Is(err, fs.ErrNotExist) {
 		goodbye = true // who ends as it should removes its socket
 	}
 	switch {
-	case goodbye:
+	case r.closed:
 		err = ErrEnded
+	case goodbye:
+		err = &LostError{ref, errOver}
 	case !errors.Is(err, launch.ErrShutdown):
 		err = &LostError{ref, err}
 	}
@@ -145,7 +149,7 @@ func (r *remote) end(err error, goodbye bool) {
 	switch {
 	case h.uses[r.endpoint] == 0 || h.closed:
 	case goodbye:
-		h.ended[r.endpoint] = struct{}{}
+		h.ended[r.endpoint] = err
 	case r.connected() != nil:
 		h.remote(ref) // its home may live on, and is to know what is held here
 	}
@@ -168,6 +172,8 @@ func (r *remote) end(err error, goodbye bool) {
 		watch(NoticeLost, nil, nil)
 	}
 }
+
+var errOver = errors.New("it has ended, and nobody has closed it")
 
 // NoticeLost is what a watcher is told when the connection to the object's
 // home has ended.
@@ -211,7 +217,11 @@ func (r *remote) readOne() error {
 			r.turn.StepAside()
 		}
 	case wire.KindBye:
-		r.goodbye = true
+		var bye wire.HomeBye
+		if err := wire.Unpack(frames, &bye); err != nil {
+			return err
+		}
+		r.goodbye, r.closed = true, bye.Closed
 	default:
 		return wire.ErrMalformed
 	}
@@ -271,5 +281,5 @@ func (r *remote) send(ctx context.Context, m wire.Request, value [][]byte, p *pe
 	case p != nil:
 		return nil // the end of the connection, which tells what it means
 	}
-	return &LostError{Ref{Endpoint: r.endpoint, Process: r.process}, err}
+	return &LostError{Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, err}
 }

@@ -20,7 +20,7 @@ func (v Value) Size() int {
 		n += len(f)
 	}
 	for _, ref := range v.Refs {
-		n += 16 + len(ref.Endpoint) + len(ref.Process)
+		n += 24 + len(ref.Endpoint) + len(ref.Process)
 	}
 	return n
 }
@@ -90,6 +90,7 @@ func PackValues(args []byte, values ...Value) ([]byte, [][]byte) {
 		for _, ref := range v.Refs {
 			args = wire.AppendString(args, ref.Endpoint)
 			args = wire.AppendString(args, ref.Process)
+			args = binary.AppendUvarint(args, uint64(ref.PID))
 			args = binary.AppendUvarint(args, ref.Object)
 		}
 	}
@@ -121,7 +122,7 @@ func UnpackValues(args *wire.Reader, frames [][]byte) ([]Value, error) {
 			return nil, wire.ErrMalformed
 		}
 		for range refs {
-			v.Refs = append(v.Refs, Ref{Endpoint: args.String(), Process: args.String(), Object: args.Uvarint()})
+			v.Refs = append(v.Refs, Ref{Endpoint: args.String(), Process: args.String(), PID: args.Int(), Object: args.Uvarint()})
 		}
 		v.Frames = make([][]byte, 1+others)
 		v.Frames[0] = first.Bytes(size)

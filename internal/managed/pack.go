@@ -18,6 +18,7 @@ func Pack(args []byte, values ...home.Value) ([]byte, [][]byte) {
 		for _, ref := range v.Refs {
 			args = wire.AppendString(args, ref.Endpoint)
 			args = wire.AppendString(args, ref.Process)
+			args = wire.AppendUvarint(args, uint64(ref.PID))
 			args = binary.AppendUvarint(args, ref.Object)
 		}
 		if len(values) == 1 {
@@ -59,7 +60,7 @@ func Unpack(args *wire.Reader, frames [][]byte) ([]home.Value, error) {
 			return nil, wire.ErrMalformed
 		}
 		for range refs {
-			v.Refs = append(v.Refs, home.Ref{Endpoint: args.String(), Process: args.String(), Object: args.Uvarint()})
+			v.Refs = append(v.Refs, home.Ref{Endpoint: args.String(), Process: args.String(), PID: args.Int(), Object: args.Uvarint()})
 		}
 		if n == 1 {
 			v.Frames = frames

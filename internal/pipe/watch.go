@@ -26,7 +26,7 @@ var watches struct {
 
 func (p *Port) key() watched {
 	ref := p.ref
-	ref.Process = ""
+	ref.Process, ref.PID = "", 0
 	return watched{p.home, ref}
 }
 

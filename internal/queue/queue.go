@@ -108,7 +108,7 @@ func (q *Queue) Serve(r *home.Request) {
 	case Len:
 		r.Reply(binary.AppendUvarint(nil, uint64(q.items.len())), nil)
 	case Close:
-		q.close()
+		q.close(Closed)
 		q.move()
 		r.Reply(nil, nil)
 	case Done:
@@ -263,25 +263,32 @@ func (q *Queue) Left(p *home.Peer, died bool) {
 func (q *Queue) Drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.close()
+	code := byte(home.Gone)
+	if q.closed {
+		code = Closed
+	}
+	q.close(code)
+	for _, g := range q.getters {
+		g.r.Fail(code, "")
+	}
 	for _, j := range q.joiners {
-		j.Fail(Closed, "")
+		j.Fail(code, "")
 	}
 	for _, d := range q.out {
 		q.release(d.items)
 	}
 	q.release(q.items.front(q.items.len()))
-	q.joiners, q.items, q.out = nil, deque{}, map[uint64]delivery{}
+	q.getters, q.joiners, q.items, q.out = nil, nil, deque{}, map[uint64]delivery{}
 	q.move()
 }
 
-// close lets nothing in any more. What is in the queue is still handed out.
-// The lock is held.
-func (q *Queue) close() {
+// close lets nothing in any more, and says why. What is in the queue is still
+// handed out. The lock is held.
+func (q *Queue) close(code byte) {
 	q.closed = true
 	for _, p := range q.putters {
 		q.release(p.items[p.done:])
-		p.r.Fail(Closed, "")
+		p.r.Fail(code, "")
 	}
 	q.putters = nil
 }

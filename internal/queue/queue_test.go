@@ -283,9 +283,9 @@ func TestDropWithAllSortsOfWaiters(t *testing.T) {
 	getter.Settled()
 	b.h.Remove(empty.id)
 	b.h.Remove(b.id)
-	require.Equal(t, byte(queue.Closed), getter.Reply(waiting).Code)
-	require.Equal(t, byte(queue.Closed), putter.Reply(put).Code)
-	require.Equal(t, byte(queue.Closed), joiner.Reply(join).Code)
+	require.Equal(t, byte(home.Gone), getter.Reply(waiting).Code, "nobody has closed it")
+	require.Equal(t, byte(home.Gone), putter.Reply(put).Code)
+	require.Equal(t, byte(home.Gone), joiner.Reply(join).Code)
 }
 
 // Messages that no Fiber sends are refused, and the connection lives on.

@@ -8,6 +8,9 @@ type Visit struct {
 	PID  int
 }
 
+// HomeBye is the last that a home says to who uses its objects.
+type HomeBye struct{ Closed bool }
+
 // Request asks an object to do something. It is also the form of a give up, a
 // hold, a release and a notice, which use fewer of the fields.
 type Request struct {
