@@ -162,10 +162,10 @@ func TestPodsOfAKilledMaster(t *testing.T) {
 }
 
 func TestOutputOfPods(t *testing.T) {
-	x := clustered(t, "talkative")
+	x := clustered(t, "talkative", prefixKey+"=on")
 	require.Zero(t, x.wait(patience))
-	require.Equal(t, "Process-1: from stdout\nkept 24\n", x.out.String())
-	require.Equal(t, "Process-1: from stderr\n", x.err.String())
+	require.Equal(t, "Process-1 | from stdout\nkept 24\n", x.out.String())
+	require.Equal(t, "Process-1 | from stderr\n", x.err.String())
 }
 
 func TestPodsStartPods(t *testing.T) {

@@ -197,10 +197,13 @@ func TestContainersOfStrangersGetNothing(t *testing.T) {
 
 func TestOutputOfContainers(t *testing.T) {
 	t.Parallel()
-	x := contained(t, "talkative")
+	x := contained(t, "talkative", prefixKey+"=on")
 	require.Zero(t, x.wait(containerPatience))
-	require.Equal(t, "Process-1: from stdout\nkept 24\n", x.out.String())
-	require.Equal(t, "Process-1: from stderr\n", x.err.String())
+	require.Equal(t, "Process-1 | from stdout\nkept 24\n", x.out.String())
+	require.Equal(t, "Process-1 | from stderr\n", x.err.String())
+	x = contained(t, "choir", prefixKey+"=on")
+	require.Zero(t, x.wait(containerPatience), "%s", x.err.String())
+	requireSong(t, x.out.String())
 	x = contained(t, "talkative", "FIBER_FORWARD_LOGS=off")
 	require.Zero(t, x.wait(containerPatience))
 	require.Equal(t, "kept 24\n", x.out.String())

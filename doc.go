@@ -264,8 +264,10 @@ Every process may start others, and make pools. The processes form a tree, and
 none outlives the one that started it: not when that is killed, and not when
 it is stopped itself.
 
-What a process writes to stdout and stderr is passed on to those of its parent,
-and kept for [Process.Logs]. Its stdin is empty. It has the program's
+What a process writes to stdout and stderr comes out of those of the main
+process, line by line, with the name of its process in front; the end of it is
+kept for [Process.Logs], without the name. Config.LogPrefix leaves the names out,
+Config.ForwardLogs all of it. Its stdin is empty. It has the program's
 arguments, environment and working directory.
 
 # Sharing large values

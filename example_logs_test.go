@@ -15,8 +15,9 @@ var count = fiber.Register("count", func(ctx context.Context, to int) (struct{},
 	return struct{}{}, nil
 })
 
-// What a process prints is passed on as it comes, unless Config.ForwardLogs
-// is off, and can be read as well. The reader ends when the process has.
+// What a process prints is passed on line by line, unless Config.ForwardLogs is
+// off, with its name in front, unless Config.LogPrefix is off, as here. It can be
+// read as well: without the name, until the process has ended.
 func ExampleProcess_Logs() {
 	ctx := context.Background()
 	p := fiber.NewProcess(count, 2)

@@ -39,6 +39,9 @@ const testLapse = 5 * time.Second
 // dirKey names the runtime directory to the children, which need no other.
 const dirKey = "FIBER_TEST_RUNTIME_DIR"
 
+// prefixKey is log_prefix in the environment.
+const prefixKey = "FIBER_LOG_PREFIX"
+
 // TestMain runs the tests in a process that Fiber starts again as its
 // children, and fails the run for whatever they leave behind.
 func TestMain(m *testing.M) {
@@ -53,6 +56,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		os.Setenv(dirKey, dir)
+		os.Setenv(prefixKey, "off") // most tests look at what processes write, not at who has
 		if b := os.Getenv(backendKey); b != "" && b != "local" {
 			elsewhere(b, dir)
 		}

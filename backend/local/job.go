@@ -62,19 +62,26 @@ type pump struct {
 	writing atomic.Bool
 }
 
-// run passes on until the process's end of the pipe closes.
+// run passes on until the process's end of the pipe closes. The log is of what
+// the process itself writes.
 func (p *pump) run() {
 	defer p.from.Close()
 	if c, ok := p.to.(io.Closer); ok {
 		defer c.Close()
 	}
+	to := &output.Split{Own: io.MultiWriter(p.log, p.to), Lower: func(string, []byte) {}}
+	if below, ok := p.to.(interface {
+		Lower(name string, line []byte)
+	}); ok {
+		to.Lower = below.Lower
+	}
+	defer to.End()
 	buf := make([]byte, 8<<10)
 	for {
 		n, err := p.from.Read(buf)
 		if n > 0 {
-			p.log.Write(buf[:n])
 			p.writing.Store(true)
-			p.to.Write(buf[:n])
+			to.Write(buf[:n])
 			p.writing.Store(false)
 		}
 		if err != nil {

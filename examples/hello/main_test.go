@@ -52,7 +52,7 @@ func TestCommand(t *testing.T) {
 
 	stdout, stderr, code := execute(t, program, "-name", "Gopher")
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `^Hello Gopher! This is Process-1 \(pid \d+\), started by MainProcess \(pid \d+\)\.\nDone\n$`, stdout)
+	require.Regexp(t, `^Process-1 \| Hello Gopher! This is Process-1 \(pid \d+\), started by MainProcess \(pid \d+\)\.\nDone\n$`, stdout)
 
 	_, stderr, code = execute(t, program, "-h")
 	require.Zero(t, code)

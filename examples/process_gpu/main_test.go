@@ -89,7 +89,7 @@ func TestCommand(t *testing.T) {
 	stdout, stderr, code := execute(t, program)
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `^There (are \d+ GPUs; the process gets one of its own|is no GPU; the process gets none)\.
-Process-1 has devices "[^,]*"
+Process-1 \| Process-1 has devices "[^,]*"
 Product \[\[19 22\] \[43 50\]\]\n$`, stdout)
 
 	// The devices are only lent out here, not used: any names will do.

@@ -82,6 +82,8 @@ type Config struct {
 	LogFile string
 	// ForwardLogs has a parent pass on what its children write to stdout and stderr. Defaults to On.
 	ForwardLogs Switch
+	// LogPrefix puts the name of the process that wrote it in front of each line that is passed on. Defaults to On.
+	LogPrefix Switch
 
 	// HeartbeatInterval is the time between two signs of life on a control connection, at least a millisecond, as
 	// every duration here. Defaults to 1s.

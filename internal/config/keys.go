@@ -125,6 +125,11 @@ var settings = []setting{
 		kind: boolean, initial: "on",
 		meaning: "A parent passes on what its children write to stdout and stderr.",
 	},
+	row[Switch]{
+		name: "log_prefix", value: func(c *Config) *Switch { return &c.LogPrefix },
+		kind: boolean, initial: "on",
+		meaning: "Each line that is passed on has the name of the process that wrote it in front: `worker-1-3 | text`.",
+	},
 	row[time.Duration]{
 		name: "heartbeat_interval", value: func(c *Config) *time.Duration { return &c.HeartbeatInterval },
 		kind: duration, initial: "1s",

@@ -50,6 +50,7 @@ type Node struct {
 
 	starts     context.Context // under which processes start
 	stopStarts context.CancelFunc
+	names      names
 	forwarding sync.WaitGroup // output that children wrote and nobody took yet
 
 	Place  string // in the tree; see places
@@ -274,48 +275,14 @@ func (n *Node) Forwarded(ctx context.Context) {
 }
 
 // outputs are the writers of a process's stdout and stderr, tail keeping the
-// end of the latter. They are closed when it has written everything. What
-// comes from elsewhere comes in lines, with the process's name in front; what
-// a process below a child's writes, the root passes on.
+// end of the latter. They are closed when it has written everything. What a
+// process elsewhere writes the root passes on, whoever has started it.
 func (n *Node) outputs(name string, remote bool, tail io.Writer) (stdout, stderr io.WriteCloser) {
-	switch {
-	case !n.Config.ForwardLogs.Enabled(), remote && n.Parent != nil:
-		return n.forward(nil, nil), n.forward(tail, nil)
-	case remote:
-		return n.forward(nil, newLines(name, os.Stdout)), n.forward(tail, newLines(name, os.Stderr))
+	o := &lines{node: n, name: printable(name)}
+	e := &lines{node: n, name: o.name, tail: tail}
+	if n.Config.ForwardLogs.Enabled() && (!remote || n.Parent == nil) {
+		o.to, e.to = os.Stdout, os.Stderr
 	}
-	return n.forward(os.Stdout, nil), n.forward(io.MultiWriter(tail, os.Stderr), nil)
-}
-
-func (n *Node) forward(to io.Writer, in *lines) io.WriteCloser {
-	n.forwarding.Add(1)
-	return &forwarder{to: to, in: in, done: n.forwarding.Done}
-}
-
-// forwarder is one stream of a process's output.
-type forwarder struct {
-	to   io.Writer // nil for nothing
-	in   *lines    // nil for nothing
-	once sync.Once
-	done func()
-}
-
-func (f *forwarder) Write(p []byte) (int, error) {
-	if f.to != nil {
-		f.to.Write(p)
-	}
-	if f.in != nil {
-		f.in.Write(p)
-	}
-	return len(p), nil
-}
-
-func (f *forwarder) Close() error {
-	f.once.Do(func() {
-		if f.in != nil {
-			f.in.end()
-		}
-		f.done()
-	})
-	return nil
+	n.forwarding.Add(2)
+	return o, e
 }
