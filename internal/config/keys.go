@@ -128,7 +128,7 @@ var settings = []setting{
 	row[Switch]{
 		name: "log_prefix", value: func(c *Config) *Switch { return &c.LogPrefix },
 		kind: boolean, initial: "on",
-		meaning: "Each line that is passed on has the name of the process that wrote it in front: `worker-1-3 | text`.",
+		meaning: "Each line that is passed on has the name of the process that wrote it in front: `Pool1Worker-3 | text`.",
 	},
 	row[time.Duration]{
 		name: "heartbeat_interval", value: func(c *Config) *time.Duration { return &c.HeartbeatInterval },
