@@ -16,7 +16,7 @@ import (
 )
 
 // floors are by how much figures may grow besides: noise. Containers, pods and the like have the last.
-var floors = map[string]float64{"heap MiB": 3, "master MiB": 6, "MiB of a child": 2, "goroutines": 20, "descriptors": 10, "threads": 6,
+var floors = map[string]float64{"heap MiB": 2, "master MiB": 5, "MiB of a child": 2, "goroutines": 20, "descriptors": 10, "threads": 6,
 	"processes": 4, "": 3}
 
 const mib = 1 << 20

@@ -83,12 +83,14 @@ func (g *ground) onCluster() {
 	g.closing = kubectl("delete", "--wait=false", "namespace", namespace)
 }
 
-// lines runs a command and gives the lines that it prints.
+// lines runs a command and gives the lines that it prints. What it leaves running is not this run's: a node, say.
 func lines(ctx context.Context, command []string) ([]string, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
-	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, markKey+"=") })
+	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = fmt.Errorf("%v: %w: %s", command, err, exit.Stderr)
