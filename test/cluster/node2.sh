@@ -4,6 +4,7 @@
 #   up         brings it up, also after kill; what is up already stays
 #   down       removes it
 #   cut, join  take the link between the nodes down and up
+#   drain, uncordon   have its pods leave as before a repair, and let others come
 #   kill       ends all its processes at once, as a power failure does
 #   with COMMAND...   runs a command while it is up
 set -euo pipefail
@@ -100,6 +101,8 @@ down() {
 case ${1:-} in
 up | down | join) "$1" ;;
 cut) ip link set $link down ;;
+drain) kubectl drain $node --force --delete-emptydir-data --ignore-daemonsets --timeout 60s ;;
+uncordon) kubectl uncordon $node ;;
 kill) killed ;;
 with)
 	shift
