@@ -20,6 +20,9 @@ FUZZTIME    ?= 10s
 SOAK        ?= 10m
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
+# The cluster of others has the nodes that it has.
+on_two_nodes = test/cluster/with.sh $(if $(FIBER_TEST_KUBECONFIG),,test/cluster/node2.sh with)
+
 .PHONY: help test engine-up cluster-up cluster-down test-kubernetes race soak check format vet staticcheck systems fuzz bench bench-kubernetes
 
 help:
@@ -41,8 +44,8 @@ cluster-down:
 
 # One package after the other: they count what is left on the cluster. Tests wait for pods more than they work.
 test-kubernetes:
-	test/cluster/with.sh $(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) ./backend/kubernetes ./cmd/fiber
-	test/cluster/with.sh $(GO) test -count 1 -timeout 20m $(TESTFLAGS) -run 'Pod|APIServer' .
+	$(on_two_nodes) $(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) ./backend/kubernetes ./cmd/fiber
+	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) -run 'Pod|APIServer' .
 	FIBER_TEST_BACKEND=kubernetes test/cluster/with.sh $(GO) test -parallel 6 -count 1 -timeout 40m $(TESTFLAGS) .
 
 # The race detector has every process sleep for a second at its exit, unless told not to.
@@ -50,12 +53,8 @@ race:
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -short -timeout 20m $(TESTFLAGS) ./...
 
 soak:
-ifeq ($(FIBER_BACKEND),kubernetes)
-	test/cluster/with.sh $(if $(FIBER_TEST_KUBECONFIG),,test/cluster/node2.sh with) $(GO) run ./test/soak \
-		$(if $(FIBER_TEST_KUBECONFIG),,-node test/cluster/node2.sh) -for $(SOAK) $(SOAKFLAGS)
-else
-	$(GO) run ./test/soak -for $(SOAK) $(SOAKFLAGS)
-endif
+	$(if $(filter kubernetes,$(FIBER_BACKEND)),$(on_two_nodes)) $(GO) run ./test/soak -for $(SOAK) \
+		$(if $(filter kubernetes,$(FIBER_BACKEND)),$(if $(FIBER_TEST_KUBECONFIG),,-node test/cluster/node2.sh)) $(SOAKFLAGS)
 
 check: format vet staticcheck systems
 
