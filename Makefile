@@ -44,8 +44,9 @@ cluster-down:
 
 # One package after the other: they count what is left on the cluster. Tests wait for pods more than they work.
 test-kubernetes:
-	$(on_two_nodes) $(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) ./backend/kubernetes ./cmd/fiber
-	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) -run 'Pod|APIServer' .
+	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./backend/kubernetes
+	test/cluster/with.sh $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./cmd/fiber
+	test/cluster/with.sh $(GO) test -count 1 -timeout 20m $(TESTFLAGS) -run 'Pod|APIServer' .
 	FIBER_TEST_BACKEND=kubernetes test/cluster/with.sh $(GO) test -parallel 6 -count 1 -timeout 40m $(TESTFLAGS) .
 
 # The race detector has every process sleep for a second at its exit, unless told not to.
