@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,7 +120,7 @@ var leaveAPool = fiber.Register("leaveAPool", func(ctx context.Context, _ none) 
 })
 
 var _ = mainProgram("brief pools", func(ctx context.Context) error {
-	for range 30 {
+	for i := range 30 {
 		pool, err := fiber.NewPool(6)
 		if err != nil {
 			return err
@@ -127,7 +128,15 @@ var _ = mainProgram("brief pools", func(ctx context.Context) error {
 		if _, err := fiber.Apply(ctx, pool, square, 1); err != nil {
 			return err
 		}
-		pool.Close()
+		if i%2 == 0 {
+			pool.Close()
+			continue
+		}
+		fiber.MapAsync(ctx, pool, rest, slicesOf(time.Hour, 6))
+		for pool.Stats().Running < 6 {
+			time.Sleep(time.Millisecond)
+		}
+		pool.Terminate()
 	}
 	for range 10 {
 		p := fiber.NewProcess(leaveAPool, none{})
@@ -141,8 +150,9 @@ var _ = mainProgram("brief pools", func(ctx context.Context) error {
 	return nil
 })
 
-// A pool, or its process, may end while workers start: there is nothing to say.
-func TestPoolsThatEndWhileTheyStartAreSilent(t *testing.T) {
+// A pool, or its process, may end while workers start, or work: there is nothing
+// to say.
+func TestPoolsThatEndAreSilent(t *testing.T) {
 	t.Parallel()
 	x := start(t, "brief pools")
 	require.Zero(t, x.wait(2*patience))

@@ -214,7 +214,8 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 			w.remove(g)
 		}
 	}
-	if w.leaving = w.leaving || r.Leaving; r.Leaving {
+	if r.Leaving && !w.ours { // else it has not heard yet who ends it
+		w.leaving = true
 		e.drain(w)
 	}
 	e.freed(w)
