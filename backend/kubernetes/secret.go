@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -27,16 +26,13 @@ type secrets struct {
 	errs  map[string]error
 }
 
-// keyName is what a secret, and an environment, lets its keys be called.
-var keyName = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
-
 // secret gives the name of the secret with a job's environment.
 func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) (string, error) {
 	data := map[string][]byte{}
 	env := backend.Portable(backend.JobSpec{Env: spec.Env})
 	for _, kv := range env {
 		key, value, _ := strings.Cut(kv, "=")
-		if keyName.MatchString(key) && key != "KUBECONFIG" {
+		if kube.IsKey(key) && key != "KUBECONFIG" {
 			data[key] = []byte(value)
 		}
 	}
@@ -93,7 +89,7 @@ func (b *Backend) meta(c *cluster, name string, spec backend.JobSpec) metav1.Obj
 		kube.LabelManaged: kube.Manager, kube.LabelRun: labelValue(spec.Run), labelSession: b.session, labelMaster: masterLabel(),
 	}, Annotations: map[string]string{annotationMaster: masterName(c)}}
 	if c.self != nil && c.self.Namespace == c.Namespace {
-		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: c.self.Name, UID: c.self.UID}}
+		m.OwnerReferences = kube.Owner(c.self)
 	}
 	return m
 }

@@ -168,3 +168,21 @@ func restart(t *testing.T, pid int) {
 	out, err := exec.Command("../../test/cluster/up.sh").CombinedOutput()
 	require.NoError(t, err, string(out))
 }
+
+// Whoever may look at pods does not see what a program was given; deploy/rbac.yaml is enough for that.
+func TestTheEnvironmentIsInNoPodSpec(t *testing.T) {
+	c := newOnCluster(t)
+	c.as(c.token("fiber"))
+	c.env = append(c.env, "A=very-secret $(B)", "FIBER_MASTER_ENV=A")
+	run := c.follow("run", "-a", "main.go", "wait")
+	run.says("out [wait] very-secret $(B)\n")
+	assert.NotContains(t, c.kubectl("get", "pods", "-n", c.namespace, "-o", "yaml"), "very-secret")
+	secrets := func() string {
+		return c.kubectl("get", "secrets", "-n", c.namespace, "-l", "fiber.program=main", "-o", "name")
+	}
+	assert.Equal(t, 1, strings.Count(secrets(), "secret/fiber-main-"))
+	require.NoError(t, run.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 5, run.code())
+	c.empty()
+	require.Eventually(t, func() bool { return secrets() == "" }, 5*time.Minute, 200*time.Millisecond, "it goes with the pod")
+}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/internal/config"
 )
@@ -211,6 +212,16 @@ func Verbatim(texts ...string) []string {
 func Setenv(m *corev1.Container, key, value string) {
 	m.Env = append(m.Env, corev1.EnvVar{Name: key, Value: Verbatim(value)[0]})
 }
+
+// Owner has what is made belong to a pod: the cluster removes it once the pod is gone.
+func Owner(pod *corev1.Pod) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
+}
+
+var keyName = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
+
+// IsKey reports whether a secret lets a key be called so.
+func IsKey(name string) bool { return keyName.MatchString(name) }
 
 // merged has what either map has, and of both the second's.
 func merged[K comparable, V any](a, b map[K]V) map[K]V {

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/pid1"
 )
 
 // ServiceAccount is the one that deploy/rbac.yaml makes.
@@ -83,8 +82,8 @@ func Title(name string) string {
 	return name
 }
 
-// Pod is the pod that the job becomes.
-func (j Job) Pod() *corev1.Pod {
+// Pod is the pod that the job becomes, and the secret with its environment, nil for none, which is to belong to the pod.
+func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 	pod, m := kube.NewPod(j.Template)
 	pod.Name = j.Name
 	if pod.Name == "" {
@@ -96,7 +95,7 @@ func (j Job) Pod() *corev1.Pod {
 	}
 	pod.Labels[LabelRole], pod.Labels[LabelProgram] = role, Title(j.Program)
 	m.Image, m.Command, m.Args = j.Image, kube.Verbatim(j.Command...), kube.Verbatim(j.Args...)
-	j.env(m)
+	secret := j.environment(pod, m)
 	kube.Need(m, j.CPU, j.Memory, j.GPU, j.GPUResource)
 	s := &pod.Spec
 	if j.Arch != "" {
@@ -116,7 +115,7 @@ func (j Job) Pod() *corev1.Pod {
 		kube.Restrict(s, m)
 	}
 	kube.Mount(s, m, j.Claims)
-	return pod
+	return pod, secret
 }
 
 func (j Job) security() *corev1.PodSecurityContext {
@@ -130,18 +129,6 @@ func (j Job) security() *corev1.PodSecurityContext {
 		s.FSGroup, s.FSGroupChangePolicy = &j.Group, &change
 	}
 	return &s
-}
-
-func (j Job) env(m *corev1.Container) {
-	if j.Joined {
-		for key, value := range pid1.Environment() {
-			kube.Setenv(m, key, value)
-		}
-	}
-	for _, kv := range j.Env {
-		key, value, _ := strings.Cut(kv, "=")
-		kube.Setenv(m, key, value)
-	}
 }
 
 // DefaultStartTimeout bounds the wait for a pod's start.

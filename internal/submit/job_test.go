@@ -16,8 +16,8 @@ import (
 
 func TestAJobBecomesAPod(t *testing.T) {
 	t.Parallel()
-	pod := submit.Job{
-		Program: "My_Program.v2", Image: "r/x@sha256:1", Args: []string{"$(HOME)", "a b"}, Env: []string{"A=$(B)=c", "D="},
+	pod, secret := submit.Job{
+		Program: "My_Program.v2", Image: "r/x@sha256:1", Args: []string{"$(HOME)", "a b"}, Env: []string{"A=$(B)=c", "D=", "F%%=e"},
 		CPU: 1.5, Memory: 1 << 30, GPU: 2, GPUResource: "amd.com/gpu", Arch: "arm64", Group: submit.Group,
 		Claims: []kube.Claim{{Name: "data", Path: "/persistent"}, {Name: "data", Path: "/again", ReadOnly: true}},
 	}.Pod()
@@ -30,7 +30,8 @@ func TestAJobBecomesAPod(t *testing.T) {
 	m := pod.Spec.Containers[0]
 	assert.Nil(t, m.Command)
 	assert.Equal(t, []string{"$$(HOME)", "a b"}, m.Args)
-	assert.Equal(t, []corev1.EnvVar{{Name: "A", Value: "$$(B)=c"}, {Name: "D"}}, m.Env)
+	assert.Equal(t, []corev1.EnvVar{from(secret, "A", "A"), from(secret, "D", "D"), from(secret, "F%%", "variable-2")}, m.Env)
+	assert.Equal(t, map[string][]byte{"A": []byte("$(B)=c"), "D": {}, "variable-2": []byte("e")}, secret.Data)
 	assert.Equal(t, m.Resources.Requests, m.Resources.Limits)
 	assert.Equal(t, "1500m", m.Resources.Limits.Cpu().String())
 	assert.Equal(t, "1Gi", m.Resources.Limits.Memory().String())
@@ -41,6 +42,12 @@ func TestAJobBecomesAPod(t *testing.T) {
 	require.Len(t, m.VolumeMounts, 2)
 	assert.True(t, m.VolumeMounts[1].ReadOnly)
 	assert.EqualValues(t, submit.Group, *pod.Spec.SecurityContext.FSGroup)
+}
+
+// from is a variable that comes from a secret.
+func from(secret *corev1.Secret, name, key string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: secret.Name}, Key: key}}}
 }
 
 func TestATemplateSaysTheRest(t *testing.T) {
@@ -56,7 +63,7 @@ spec:
 `), 0o600))
 	template, err := kube.Template(file)
 	require.NoError(t, err)
-	pod := submit.Job{Name: "p", Image: "i", CPU: 1, Env: []string{"A=b"}, Arch: "amd64", Template: template}.Pod()
+	pod, secret := submit.Job{Name: "p", Image: "i", CPU: 1, Env: []string{"A=b"}, Arch: "amd64", Template: template}.Pod()
 	assert.Equal(t, "red", pod.Labels["team"])
 	assert.Equal(t, "mine", pod.Spec.ServiceAccountName)
 	assert.Equal(t, []corev1.LocalObjectReference{{Name: "pull"}}, pod.Spec.ImagePullSecrets)
@@ -64,7 +71,7 @@ spec:
 	assert.Equal(t, "amd64", pod.Spec.NodeSelector["kubernetes.io/arch"])
 	m := pod.Spec.Containers[0]
 	assert.Equal(t, "i", m.Image)
-	assert.Equal(t, []corev1.EnvVar{{Name: "T", Value: "t"}, {Name: "A", Value: "b"}}, m.Env)
+	assert.Equal(t, []corev1.EnvVar{{Name: "T", Value: "t"}, from(secret, "A", "A")}, m.Env)
 	assert.Equal(t, "1", m.Resources.Limits.Cpu().String())
 	assert.Equal(t, "1Gi", m.Resources.Limits.Memory().String())
 

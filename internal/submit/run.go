@@ -40,16 +40,17 @@ type Run struct {
 	Detach       bool // the run is left alone once it has started
 	Keep         bool // its pod stays when it has ended
 
-	pod *corev1.Pod
+	pod    *corev1.Pod
+	secret string // with the pod's environment, "" for none
 }
 
-// Start creates the job's pod. With no account in its template a job has the one that deploy/rbac.yaml makes, if it is
+// Start creates the job's pod, and the secret that it starts with. With no account in its template a job has the one that deploy/rbac.yaml makes, if it is
 // there, else the namespace's.
 func (r *Run) Start(ctx context.Context, job Job) error {
 	if err := job.check(); err != nil {
 		return err
 	}
-	spec := job.Pod()
+	spec, env := job.Pod()
 	own := spec.Spec.ServiceAccountName == ""
 	if own {
 		spec.Spec.ServiceAccountName = ServiceAccount
@@ -67,11 +68,15 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 		return err
 	}
 	r.pod = pod
-	if ctx.Err() != nil {
-		r.remove(0)
-		return ctx.Err()
+	err = ctx.Err()
+	if err == nil && env != nil { // it goes with the pod, whoever removes that
+		r.secret, env.OwnerReferences = env.Name, kube.Owner(pod)
+		_, err = kube.Make(ctx, r.Client, "secrets", env.Name, env)
 	}
-	return nil
+	if err != nil {
+		_ = r.remove(0) // the first error says it
+	}
+	return err
 }
 
 // errorText is what the API has said.
@@ -183,6 +188,9 @@ func (f *follower) look(ctx context.Context) (done bool, code int, err error) {
 		return true, 1, fmt.Errorf("the pod %s can't be watched, and goes on: %w", pod.Name, err)
 	}
 	f.now = kube.Judge(pod)
+	if missing(f.secret, f.now.Failed) {
+		f.now.Failed = ""
+	}
 	switch {
 	case f.now.Started && f.Detach:
 		return true, 0, nil
