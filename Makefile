@@ -6,7 +6,8 @@
 # make test-kubernetes  the tests that need a cluster, and the root package's on it; brings it up unless
 #              FIBER_TEST_KUBECONFIG names another one, with FIBER_TEST_HOST (where its pods reach this machine) and
 #              FIBER_TEST_REGISTRY (where they pull images from)
-# make race    the same under the race detector, without the longest (needs a C compiler)
+# make race    the same under the race detector, without the longest (needs a C compiler); with tests of the cluster where
+#              FIBER_TEST_KUBECONFIG names one, or make cluster-up has brought one up
 # make soak    all of it at work for SOAK, 10m, with kills, on FIBER_BACKEND: local, docker, or kubernetes, for which it
 #              brings a cluster of two nodes up, and takes one away now and then; SOAKFLAGS=-h has the rest
 # make check   gofmt, go vet, staticcheck, and go vet for the systems other than Linux
@@ -23,7 +24,7 @@ STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 # The cluster of others has the nodes that it has.
 on_two_nodes = test/cluster/with.sh $(if $(FIBER_TEST_KUBECONFIG),,test/cluster/node2.sh with)
 
-.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race soak check format vet staticcheck systems fuzz bench bench-kubernetes
+.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race race-kubernetes soak check format vet staticcheck systems fuzz bench bench-kubernetes
 
 help:
 	@sed -n 's/^# \(make \|   \)/\1/p' Makefile
@@ -51,7 +52,16 @@ test-kubernetes:
 
 # The race detector has every process sleep for a second at its exit, unless told not to.
 race:
-	GORACE=atexit_sleep_ms=0 $(GO) test -race -short -timeout 20m $(TESTFLAGS) ./...
+	FIBER_TEST_KUBECONFIG= GORACE=atexit_sleep_ms=0 $(GO) test -race -short -timeout 20m $(TESTFLAGS) ./...
+	@if [ -n "$$FIBER_TEST_KUBECONFIG" ] || bash -c '. test/cluster/env.sh && running kube-apiserver' >/dev/null; then \
+		$(MAKE) --no-print-directory race-kubernetes; \
+	else \
+		echo "no cluster is up: its tests are skipped (make cluster-up)"; \
+	fi
+
+race-kubernetes:
+	GORACE=atexit_sleep_ms=0 test/cluster/with.sh $(GO) test -race -short -count 1 -timeout 20m $(TESTFLAGS) \
+		-run 'TestBackend|TestNoRoom|TestSomebodyElse' ./backend/kubernetes
 
 soak:
 	$(if $(filter kubernetes,$(FIBER_BACKEND)),$(on_two_nodes)) $(GO) run ./test/soak -for $(SOAK) \
