@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/codec"
@@ -345,19 +344,6 @@ func (n *Node) allows(s jobSpec) error {
 		return fmt.Errorf("%w: a job that needs %d GPUs, with %d that are lent to it", wire.ErrMalformed, r.GPU, len(s.Devices))
 	}
 	return nil
-}
-
-// maxName is how much of a name that comes from below is used.
-const maxName = 256
-
-// printable is a name that may stand in a line of a log.
-func printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, name[:min(len(name), maxName)])
 }
 
 // within says whether a place is another one, or below it.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 
 	"github.com/fiber-go/fiber/internal/output"
 )
@@ -47,14 +48,17 @@ func (n *Node) line(name string, text []byte) []byte {
 	return append(append([]byte(name), text...), '\n')
 }
 
+// maxName is how much of a process's name is shown.
+const maxName = 256
+
 // printable is a name that cannot be taken for the end of a name, or of a line.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' {
+		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
-	}, name)
+	}, name[:min(len(name), maxName)])
 }
 
 // lines passes one stream of a process's output on line by line, so that the
