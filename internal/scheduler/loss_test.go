@@ -34,9 +34,13 @@ func (p *worker) grants(t *testing.T) (all []wire.Grant) {
 	return all
 }
 
-// short has a worker show in a call of its own that a function is short.
-func short(t *testing.T, e *scheduler.Engine, workers []*worker) {
+// short is an engine with n workers, one of which has shown in a call of its
+// own that the function f is short.
+func short(t *testing.T, n int) (e *scheduler.Engine, started chan *worker, workers []*worker) {
 	t.Helper()
+	e, started = engine(t, n)
+	go e.Up(t.Context())
+	workers = up(started, n)
 	s := newSource()
 	_, err := e.Submit(s, 1, false, scheduler.CallOptions{Func: "f"})
 	require.NoError(t, err)
@@ -46,6 +50,7 @@ func short(t *testing.T, e *scheduler.Engine, workers []*worker) {
 		}
 	}
 	require.NoError(t, <-s.finished)
+	return e, started, workers
 }
 
 // What other calls have shown does not say how long this call's tasks take:
@@ -53,14 +58,8 @@ func short(t *testing.T, e *scheduler.Engine, workers []*worker) {
 func TestWhatIsHeldIsJudgedByTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, started := engine(t, 4)
-		s := newSource()
-		c, err := e.Submit(s, 0, true, scheduler.CallOptions{Func: "f"}) // starts the workers
-		require.NoError(t, err)
-		workers := up(started, 4)
-		c.Cancel()
-		short(t, e, workers)
-		_, err = e.Submit(s, 1000, false, scheduler.CallOptions{Func: "f"})
+		e, _, workers := short(t, 4)
+		_, err := e.Submit(newSource(), 1000, false, scheduler.CallOptions{Func: "f"})
 		require.NoError(t, err)
 		for _, p := range workers {
 			held := p.grants(t)
@@ -75,14 +74,8 @@ func TestWhatIsHeldIsJudgedByTheCall(t *testing.T) {
 func TestSuspectsRunOnAllWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, started := engine(t, 4)
-		s := newSource()
-		c, err := e.Submit(s, 0, true, scheduler.CallOptions{Func: "f"})
-		require.NoError(t, err)
-		workers := up(started, 4)
-		c.Cancel()
-		short(t, e, workers)
-		_, err = e.Submit(s, 20, false, scheduler.CallOptions{Func: "f", Chunk: 20})
+		e, started, workers := short(t, 4)
+		_, err := e.Submit(newSource(), 20, false, scheduler.CallOptions{Func: "f", Chunk: 20})
 		require.NoError(t, err)
 		var lost *worker
 		for _, p := range workers {
