@@ -132,6 +132,7 @@ func (e *Engine) grant(w *worker, c *Call, s span, solo bool) *grant {
 	c.largest = max(c.largest, s.len())
 	w.alone = w.alone || solo
 	e.grants[g.id] = g
+	w.unsent = append(w.unsent, g)
 	w.add(g)
 	w.bytes += g.size
 	if e.opts.MaxTasks > 0 && w.given >= e.opts.MaxTasks {
@@ -141,41 +142,60 @@ func (e *Engine) grant(w *worker, c *Call, s span, solo bool) *grant {
 	return g
 }
 
-// send encodes grants and posts them. A worker that dies meanwhile gives its
-// grants back as all dead workers do.
+// send sends grants. Each worker's are sent in the order in which it was given
+// them, whoever sends them: a task that was given out later, and may take hours,
+// does not run before.
 func (e *Engine) send(grants []*grant) {
 	for _, g := range grants {
-		// A grant that is given up before it is sent is sent all the same,
-		// with its cancellation behind it, so that the worker says it ended.
-		value, err := g.call.source.Encode(g.lo, g.lo+g.n)
-		if err != nil {
-			e.unsendable(g, err)
-			continue
+		w := g.w
+		e.mu.Lock()
+		for !w.sending && len(w.unsent) > 0 {
+			next := w.unsent[0]
+			w.unsent[0] = nil
+			w.unsent = w.unsent[1:]
+			w.sending = true
+			e.mu.Unlock()
+			e.post(next)
+			e.mu.Lock()
+			w.sending = false
 		}
-		var flags wire.Flags
-		if g.tell {
-			flags |= wire.Announce
-		}
-		if g.brisk() {
-			flags |= wire.Inline
-		}
-		if g.call.opts.StopOnError {
-			flags |= wire.StopOnError
-		}
-		msg := wire.Grant{ID: g.id, Call: g.call.id, Lo: g.lo, Count: g.n, Func: g.call.name,
-			Timeout: int64(g.call.opts.Timeout), Flags: flags}
-		frames := msg.Pack(value)
-		if err := g.w.proc.Post(frames...); err != nil {
-			if size := (*transport.SizeError)(nil); errors.As(err, &size) {
-				e.unsendable(g, err)
-			}
-			continue
-		}
-		if g.call.leads != g.w {
-			g.w.proc.Attend()
-		}
-		e.sent(g, value)
+		e.mu.Unlock()
 	}
+}
+
+// post encodes a grant and posts it. A worker that dies meanwhile gives its
+// grants back as all dead workers do.
+func (e *Engine) post(g *grant) {
+	// A grant that is given up before it is sent is sent all the same, with its
+	// cancellation behind it, so that the worker says it ended.
+	value, err := g.call.source.Encode(g.lo, g.lo+g.n)
+	if err != nil {
+		e.unsendable(g, err)
+		return
+	}
+	var flags wire.Flags
+	if g.tell {
+		flags |= wire.Announce
+	}
+	if g.brisk() {
+		flags |= wire.Inline
+	}
+	if g.call.opts.StopOnError {
+		flags |= wire.StopOnError
+	}
+	msg := wire.Grant{ID: g.id, Call: g.call.id, Lo: g.lo, Count: g.n, Func: g.call.name,
+		Timeout: int64(g.call.opts.Timeout), Flags: flags}
+	frames := msg.Pack(value)
+	if err := g.w.proc.Post(frames...); err != nil {
+		if size := (*transport.SizeError)(nil); errors.As(err, &size) {
+			e.unsendable(g, err)
+		}
+		return
+	}
+	if g.call.leads != g.w {
+		g.w.proc.Attend()
+	}
+	e.sent(g, value)
 }
 
 // average takes the size of n values into the average size of one.

@@ -65,6 +65,8 @@ type worker struct {
 	stop   func()        // ends its start
 
 	grants    []*grant // what it holds, in the order of granting
+	unsent    []*grant // those of them that are still to be sent
+	sending   bool     // somebody sends one of them
 	abandoned int      // grants nobody wants that it still runs
 	seconds   float64  // estimated running time of what it holds
 	bytes     int      // of the inputs it holds

@@ -1,0 +1,46 @@
+package scheduler_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/scheduler"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// What a worker is given first is sent first, although encoding it takes
+// longer: what comes later may be a task of hours.
+func TestGrantsAreSentInTheirOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, started := engine(t, 2)
+		go e.Up(t.Context())
+		workers := up(started, 2)
+		s, slow := newSource(), make(chan struct{})
+		s.encode = func(lo, _ int) ([][]byte, error) {
+			if lo == 1 {
+				<-slow
+			}
+			return [][]byte{{0}}, nil
+		}
+		go e.Submit(s, 100, false, scheduler.CallOptions{Func: "f"})
+		synctest.Wait()
+		first, second := workers[0], workers[1]
+		if len(first.posted) == 0 {
+			first, second = second, first
+		}
+		g := first.grant(t)
+		require.Equal(t, 0, g.Lo)
+		first.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: 1e6, Ended: true})
+		synctest.Wait()
+		require.NotEmpty(t, first.posted, "more tasks are given out, to both")
+		require.Empty(t, second.posted)
+		close(slow)
+		synctest.Wait()
+		held := second.grants(t)
+		require.Greater(t, len(held), 1)
+		require.Equal(t, 1, held[0].Lo)
+	})
+}
