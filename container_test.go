@@ -119,7 +119,7 @@ var _ = mainProgram("settlers", func(ctx context.Context) error {
 func TestContainersOfAKilledMasterThatInitialise(t *testing.T) {
 	t.Parallel()
 	x := contained(t, "settlers")
-	x.says("Pool1Worker-1: settling in")
+	x.says("settling in")
 	x.master(syscall.SIGKILL)
 	eventually(t, containerPatience, func() bool {
 		return !slices.ContainsFunc(x.containers(), func(c container.Summary) bool { return c.State == "running" })

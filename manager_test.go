@@ -626,12 +626,19 @@ var usingFails = fiber.Register("usingFails", func(ctx context.Context, j *fiber
 
 // writeHere writes a line from the process that runs it.
 var writeHere = fiber.Register("writeHere", func(ctx context.Context, w writing) (int, error) {
-	return fiber.Call(ctx, w.Journal, writeEntry, w.Entry)
+	call := fiber.CallAsync(ctx, w.Journal, writeEntry, w.Entry)
+	if w.Asked != nil {
+		if _, err := fiber.Call(ctx, w.Asked, ringBell, "asked"); err != nil {
+			return 0, err
+		}
+	}
+	return call.Get(ctx)
 })
 
 type writing struct {
 	Journal *fiber.Proxy[*journal]
 	Entry   entry
+	Asked   *fiber.Proxy[*bell] // rings when the journal's process has been asked
 }
 
 func TestManagerClosed(t *testing.T) {
@@ -648,8 +655,8 @@ func TestManagerClosed(t *testing.T) {
 	calls = append(calls, fiber.CallAsync(soon(t), j, writeEntry, entry{1, b}))
 	must(t, b, awaitBell, "begun")
 	calls = append(calls, fiber.CallAsync(soon(t), j, writeEntry, entry{2, b}),
-		fiber.ApplyAsync(soon(t), pool, writeHere, writing{j, entry{3, b}}))
-	eventually(t, patience, func() bool { return pool.Stats().Running == 1 }, "it runs")
+		fiber.ApplyAsync(soon(t), pool, writeHere, writing{j, entry{3, b}, b}))
+	must(t, b, awaitBell, "asked")
 	require.NoError(t, m.Close())
 	require.False(t, running(m.PID()), "its process is left")
 	for _, f := range calls {
@@ -701,7 +708,7 @@ func TestManagerKilled(t *testing.T) {
 	calls = append(calls, fiber.CallAsync(soon(t), j, writeEntry, entry{1, b}))
 	must(t, b, awaitBell, "begun")
 	calls = append(calls, fiber.CallAsync(soon(t), j, writeEntry, entry{2, b}),
-		fiber.ApplyAsync(soon(t), pool, writeHere, writing{k, entry{3, b}}))
+		fiber.ApplyAsync(soon(t), pool, writeHere, writing{Journal: k, Entry: entry{3, b}}))
 	must(t, b, awaitBell, "begun")
 	using := fiber.ApplyAsync(soon(t), pool, usingFails, j) // waits as well
 	eventually(t, patience, func() bool { return pool.Stats().Running == 2 }, "both run")

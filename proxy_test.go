@@ -147,14 +147,14 @@ func TestProxiesInOtherProcesses(t *testing.T) {
 	j, b := manage(t, m, journals, ""), manage(t, m, bells, none{})
 	ws := make([]writing, 200)
 	for i := range ws {
-		ws[i] = writing{j, entry{Line: i}}
+		ws[i] = writing{Journal: j, Entry: entry{Line: i}}
 	}
 	outs, err := fiber.Map(soon(t), pool, writeHere, ws, fiber.ChunkSize(1))
 	require.NoError(t, err)
 	require.Equal(t, numbers(200), outs)
 	require.ElementsMatch(t, numbers(200), must(t, j, readLines, none{}))
 
-	back, err := fiber.Apply(soon(t), pool, writeBelow, writing{j, entry{Line: 7}})
+	back, err := fiber.Apply(soon(t), pool, writeBelow, writing{Journal: j, Entry: entry{Line: 7}})
 	require.NoError(t, err)
 	require.Equal(t, []int{7, 7, 7, 7, 7}, must(t, back, readLines, none{})[200:])
 
