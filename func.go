@@ -53,9 +53,11 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 		Name: name, In: codec.Signature(in), Out: codec.Signature(out), Where: where, Resources: resources,
 		Decode: func(frames [][]byte) (registry.Batch, error) {
 			b := &batch[In, Out]{fn: fn}
-			if err := codec.Unmarshal(frames, &b.ins); err != nil {
+			travellers, err := codec.UnmarshalTravellers(frames, &b.ins)
+			if err != nil {
 				return nil, err
 			}
+			b.ends = arrivingIn(travellers)
 			b.outs = make([]Out, len(b.ins))
 			return b, nil
 		},
@@ -78,11 +80,15 @@ type batch[In, Out any] struct {
 	fn   func(context.Context, In) (Out, error)
 	ins  []In
 	outs []Out
+	ends arriving // in ins
 }
 
 func (b *batch[In, Out]) Len() int { return len(b.ins) }
 
 func (b *batch[In, Out]) Run(ctx context.Context, i int) (err error) {
+	if !b.ends.known(ctx) {
+		return context.Cause(ctx)
+	}
 	b.outs[i], err = b.fn(ctx, b.ins[i])
 	return err
 }

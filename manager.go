@@ -278,7 +278,7 @@ func RegisterType[T, In any](name string, construct func(ctx context.Context, in
 	}
 	entry := &manager.Type{Recv: typeName(reflect.TypeFor[T]()), New: func(ctx context.Context, frames [][]byte) (any, error) {
 		var arg In
-		if err := codec.Unmarshal(frames, &arg); err != nil {
+		if err := decodeArgument(ctx, frames, &arg); err != nil {
 			return nil, err
 		}
 		return construct(ctx, arg)
@@ -323,7 +323,7 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 	}
 	entry := &manager.Method{Recv: typeName(reflect.TypeFor[T]()), Call: func(ctx context.Context, object any, frames [][]byte) ([][]byte, error) {
 		var arg In
-		if err := codec.Unmarshal(frames, &arg); err != nil {
+		if err := decodeArgument(ctx, frames, &arg); err != nil {
 			return nil, err
 		}
 		result, err := method(object.(T), ctx, arg)

@@ -191,6 +191,7 @@ func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 	}
 	err = e.port.Send(ctx, item)
 	runtime.KeepAlive(e)
+	runtime.KeepAlive(v) // an end in it is held for a while after it is forgotten here, and not before it is sent
 	return pipeError(err)
 }
 
@@ -204,7 +205,11 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 	if err != nil {
 		return v, pipeError(err)
 	}
-	if err := codec.Unmarshal(item.Frames, &v); err != nil {
+	travellers, err := codec.UnmarshalTravellers(item.Frames, &v)
+	if len(item.Refs) > 0 {
+		arrivingIn(travellers).then(ctx, func() error { e.port.Took(item); return nil })
+	}
+	if err != nil {
 		return v, &MismatchError{Reason: fmt.Sprintf("an item of the pipe is no %v: %v", reflect.TypeFor[T](), err)}
 	}
 	return v, nil
@@ -324,4 +329,52 @@ func (d departing) gone(ended <-chan struct{}) {
 			}
 		}()
 	}
+}
+
+// arriving is the ends of pipes in a value that was decoded. Until their homes
+// know that this process claims them, it must not be said that the value has
+// arrived: if the process died, nobody would hear that the ends are gone.
+type arriving []*pipe.Port
+
+// arrivingIn finds them.
+func arrivingIn(travellers []any) arriving {
+	var ends arriving
+	for _, t := range travellers {
+		if e, ok := t.(*pipeEnd); ok {
+			ends = append(ends, e.port)
+		}
+	}
+	return ends
+}
+
+// known waits until all homes know, as long as ctx lasts.
+func (a arriving) known(ctx context.Context) bool {
+	for _, p := range a {
+		if !p.Known(ctx) {
+			return false
+		}
+	}
+	return true
+}
+
+// then says that the value has arrived, when all homes know; when ctx ends first
+// that is left to a goroutine.
+func (a arriving) then(ctx context.Context, say func() error) error {
+	if a.known(ctx) {
+		return say()
+	}
+	go func() {
+		a.known(context.Background())
+		say()
+	}()
+	return nil
+}
+
+// decodeArgument decodes what a function is to be called with.
+func decodeArgument(ctx context.Context, frames [][]byte, arg any) error {
+	travellers, err := codec.UnmarshalTravellers(frames, arg)
+	if err == nil && !arrivingIn(travellers).known(ctx) {
+		err = context.Cause(ctx)
+	}
+	return err
 }

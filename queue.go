@@ -100,7 +100,9 @@ func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 	if err != nil {
 		return err
 	}
-	return c.put(ctx, item)
+	err = c.put(ctx, item)
+	runtime.KeepAlive(v) // the queue's home holds what is in it only now
+	return err
 }
 
 // PutMany adds items in their order and returns when all of them are safe in
@@ -118,7 +120,9 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	if err != nil {
 		return err
 	}
-	return c.putMany(ctx, items)
+	err = c.putMany(ctx, items)
+	runtime.KeepAlive(vs)
+	return err
 }
 
 // Get waits for an item and takes it out of the queue. It returns when the
@@ -155,14 +159,17 @@ func getItems[T any](ctx context.Context, c *queueClient, max int) ([]T, error) 
 		return nil, err
 	}
 	vs := make([]T, len(items))
+	var ends arriving
 	for i, item := range items {
-		if err := codec.Unmarshal(item.Frames, &vs[i]); err != nil {
+		travellers, err := codec.UnmarshalTravellers(item.Frames, &vs[i])
+		if err != nil {
 			c.settle(queue.Back, id)
 			return nil, &MismatchError{Reason: fmt.Sprintf("an item of the queue is no %v: %v", reflect.TypeFor[T](), err)}
 		}
+		ends = append(ends, arrivingIn(travellers)...)
 	}
 	// Taken only now: what is in the items is held here by now.
-	return vs, c.settle(queue.Taken, id)
+	return vs, ends.then(ctx, func() error { return c.settle(queue.Taken, id) })
 }
 
 // Len is the number of items in the queue. It blocks until the queue's home

@@ -60,36 +60,54 @@ func (p *plan) marshal(v reflect.Value, list bool, own apart) (frames [][]byte, 
 // frames, which then belong to the value. Bytes that Marshal never wrote give an [*Error], not a panic, and
 // take no more memory than their length accounts for; after an error the value is in no particular state.
 func Unmarshal(frames [][]byte, ptr any) error {
+	_, err := unmarshal(frames, ptr, false)
+	return err
+}
+
+// UnmarshalTravellers is Unmarshal, and returns what the travellers in the value say.
+func UnmarshalTravellers(frames [][]byte, ptr any) (travellers []any, err error) {
+	return unmarshal(frames, ptr, true)
+}
+
+func unmarshal(frames [][]byte, ptr any, list bool) (travellers []any, err error) {
 	v := reflect.ValueOf(ptr)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return fail(reflect.TypeOf(ptr), "values are decoded into a pointer that is not nil")
+		return nil, fail(reflect.TypeOf(ptr), "values are decoded into a pointer that is not nil")
 	}
 	if len(frames) == 0 {
-		return fail(v.Type().Elem(), "there are no frames")
+		return nil, fail(v.Type().Elem(), "there are no frames")
 	}
 	v = v.Elem()
 	p := planOf(v.Type())
 	if !p.foreign {
-		return p.unmarshal(frames, v, false)
+		return p.unmarshal(frames, v, list, false)
 	}
-	return apartly(func(own apart) error { return p.unmarshal(frames, v, own) })
+	return p.unmarshalApart(frames, v, list)
 }
 
-func (p *plan) unmarshal(frames [][]byte, v reflect.Value, own apart) error {
+func (p *plan) unmarshalApart(frames [][]byte, v reflect.Value, list bool) (travellers []any, err error) {
+	err = apartly(func(own apart) (err error) {
+		travellers, err = p.unmarshal(frames, v, list, own)
+		return err
+	})
+	return travellers, err
+}
+
+func (p *plan) unmarshal(frames [][]byte, v reflect.Value, list bool, own apart) ([]any, error) {
 	d := getDecoder(frames)
 	defer d.put()
-	d.own = own
+	d.own, d.listing = own, list
 	v.SetZero()
 	if err := p.decode(d, v); err != nil {
-		return err
+		return nil, err
 	}
 	if n := d.left(); n > 0 {
-		return fail(v.Type(), "%d bytes too many", n)
+		return nil, fail(v.Type(), "%d bytes too many", n)
 	}
 	if n := len(d.frames); n > 0 {
-		return fail(v.Type(), "%d frames too many", n)
+		return nil, fail(v.Type(), "%d frames too many", n)
 	}
-	return nil
+	return d.travellers, nil
 }
 
 // Size is the number of bytes in frames.

@@ -234,7 +234,13 @@ func unmarshalBinary(d *decoder, t reflect.Type, x any) error {
 	if err != nil {
 		return err
 	}
-	return x.(encoding.BinaryUnmarshaler).UnmarshalBinary(b)
+	if err := x.(encoding.BinaryUnmarshaler).UnmarshalBinary(b); err != nil {
+		return err
+	}
+	if t, ok := x.(Traveller); ok && d.listing {
+		d.travellers = append(d.travellers, t.Travels()...)
+	}
+	return nil
 }
 
 var bytesRun = run{reflect.Uint8, 1}

@@ -12,6 +12,9 @@ type decoder struct {
 	frames [][]byte
 	depth  int
 	own    apart
+
+	listing    bool // the travellers
+	travellers []any
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}

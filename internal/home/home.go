@@ -229,11 +229,7 @@ func (h *Home) leave(e *entry) {
 	if len(e.holders) > 0 || e.pinned || e.lapse != nil {
 		return
 	}
-	grace := Grace
-	if silence := h.node.Config.HeartbeatTimeout; silence > 0 {
-		grace = min(grace, silence/2) // whoever waits for an end of it is told within heartbeat_timeout
-	}
-	e.lapse = time.AfterFunc(grace, func() {
+	e.lapse = time.AfterFunc(h.Within(Grace, 0.5), func() {
 		h.mu.Lock()
 		gone := len(e.holders) == 0 && h.objects[e.id] == e
 		if gone {
@@ -244,6 +240,15 @@ func (h *Home) leave(e *entry) {
 			e.Drop()
 		}
 	})
+}
+
+// Within is a time, or that part of heartbeat_timeout if it is less: what nobody
+// claims ends within heartbeat_timeout.
+func (h *Home) Within(d time.Duration, part float64) time.Duration {
+	if silence := h.node.Config.HeartbeatTimeout; silence > 0 {
+		return min(d, time.Duration(part*float64(silence)))
+	}
+	return d
 }
 
 // mine finds an object of this home. The lock is held.

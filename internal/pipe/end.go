@@ -27,6 +27,7 @@ const (
 	leave                // the owner's last word: so many more items were read
 	closeEnd             // the owner's last word: nobody is to have it after me
 	orphan               // whoever was to claim it has ended: close it, unless it was claimed
+	known                // answered at once, for who has claimed the end to know that the claim has come
 )
 
 // The notices to an end's owner. The first argument is its generation.
@@ -73,6 +74,7 @@ func Make(h *home.Home) (a, b *Port, err error) {
 		e.id = ref.Object
 		ports[i] = newPort(h, ref)
 		ports[i].gen = 1
+		close(ports[i].asked)
 		close(ports[i].claimed)
 	}
 	return ports[0], ports[1], nil
@@ -84,6 +86,10 @@ func (e *End) Serve(r *home.Request) {
 	gen := args.Uvarint()
 	if args.Err != nil {
 		r.Malformed()
+		return
+	}
+	if r.Op == known {
+		r.Reply(nil, nil)
 		return
 	}
 	e.mu.Lock()

@@ -450,3 +450,83 @@ func TestPastOwnersHoldNothing(t *testing.T) {
 		}
 	}
 }
+
+// The home says that it knows who claims an end, although the old owner has not
+// said its last word; then it notices the claimer's death.
+func TestKnownBeforeTheLastWord(t *testing.T) {
+	b := newBed(t)
+	old := b.away(b.b)
+	other := b.run.Home("Other")
+	p := Claim(other, b.b.Ref(), old.gen)
+	require.True(t, p.Known(soon(t)))
+	require.Equal(t, moved, old.Notice(old.id).Op)
+	select {
+	case <-p.claimed:
+		require.FailNow(t, "it has the end before the last word")
+	default:
+	}
+	other.Close()
+	old.says(leave, 0)
+	b.recv(b.a, "")
+	// Nor does it wait for a home that is gone, or is this process.
+	b = &bed{t: t, run: b.run, h: b.h}
+	var err error
+	b.a, b.b, err = Make(b.h)
+	require.NoError(t, err)
+	gen, err := b.b.Depart()
+	require.NoError(t, err)
+	require.True(t, Claim(b.h, b.b.Ref(), gen).Known(soon(t)))
+	third := b.run.Home("Third")
+	ref := b.a.Ref()
+	b.h.Close()
+	require.True(t, Claim(third, ref, 1).Known(soon(t)))
+}
+
+// An item that names objects is read when it was taken, and not before; whoever
+// has the end next gets it again until then.
+func TestItemThatNamesObjectsIsReadWhenTaken(t *testing.T) {
+	b := newBed(t)
+	for _, taken := range []bool{false, true} {
+		a, c, err := Make(b.h)
+		require.NoError(t, err)
+		value := home.Value{Frames: [][]byte{{'a'}}, Refs: []home.Ref{b.a.Ref()}}
+		require.NoError(t, a.Send(soon(t), value))
+		v, err := c.Recv(soon(t))
+		require.NoError(t, err)
+		gen, err := c.Depart()
+		require.NoError(t, err)
+		next := b.owner(c)
+		id := next.claim(gen)
+		if taken {
+			next.Settled()
+			c.Took(v)
+			next.claimed(id)
+			next.Silent()
+			continue
+		}
+		next.Settled()
+		c.forget() // as if its process had died
+		next.claimed(id)
+		next.gets("a")
+	}
+}
+
+// What nobody claims ends within heartbeat_timeout, although its sender lives.
+func TestLastNameIsLostWithItsCarrier(t *testing.T) {
+	b := newBed(t)
+	b.run.Silence(2 * time.Second)
+	h := b.run.Home("Strict")
+	a, c, err := Make(h)
+	require.NoError(t, err)
+	_, err = c.Depart()
+	require.NoError(t, err)
+	carrier := b.run.Visit(h)
+	carrier.Hold(c.Ref().Object)
+	carrier.Settled()
+	c.Leave()
+	carrier.Die()
+	ctx, cancel := context.WithTimeout(context.Background(), transit/2)
+	defer cancel()
+	_, err = a.Recv(ctx)
+	require.Equal(t, io.EOF, err)
+}

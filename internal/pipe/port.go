@@ -32,6 +32,7 @@ type Port struct {
 	home *home.Home
 	ref  home.Ref
 
+	asked   chan struct{} // closed when the claim is in the socket
 	claimed chan struct{} // closed when it is known whose the end is
 	over    chan struct{} // closed when nothing comes any more
 	arrived chan struct{} // has one in it when items may have come
@@ -47,7 +48,7 @@ type Port struct {
 	moved  bool   // one of them was taken
 	lapse  *time.Timer
 	freed  bool
-	busy   int   // messages of this generation that are being sent
+	busy   int   // messages of this generation that are being sent, or are to be
 	items  deque // what has come
 	read   int   // items read that the home was not told of
 	bytes  int   // their size
@@ -56,7 +57,7 @@ type Port struct {
 }
 
 func newPort(h *home.Home, ref home.Ref) *Port {
-	p := &Port{home: h, ref: ref, claimed: make(chan struct{}), over: make(chan struct{}),
+	p := &Port{home: h, ref: ref, asked: make(chan struct{}), claimed: make(chan struct{}), over: make(chan struct{}),
 		arrived: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 	h.Hold(ref)
 	p.watch()
@@ -64,9 +65,13 @@ func newPort(h *home.Home, ref home.Ref) *Port {
 }
 
 // transit is how long a port that has left holds its end for whoever takes it,
-// unless it hears that this has happened. What carries the name longer, a queue
-// for one, holds the end itself.
-const transit = 30 * time.Second
+// unless it hears that this has happened, and at most that part of
+// heartbeat_timeout: together with home.Grace it stays below. What carries the
+// name longer, a queue for one, holds the end itself.
+const (
+	transit     = 30 * time.Second
+	transitPart = 0.4
+)
 
 // free ends the hold of a port that has nothing more to say, or to hear. The
 // lock is held.
@@ -87,11 +92,30 @@ func (p *Port) free() {
 func Claim(h *home.Home, ref home.Ref, gen uint64) *Port {
 	p := newPort(h, ref)
 	go func() {
+		defer close(p.asked)
 		if _, err := h.Begin(context.Background(), ref, claim, binary.AppendUvarint(nil, gen), nil, p.answered); err != nil {
 			p.answered(home.Answer{}, err)
 		}
 	}()
 	return p
+}
+
+// Known waits until the end's home knows that this process claims it, and so
+// notices the death of this process, or until the home is gone. It does not wait
+// for the old owner. It returns false when ctx ends first.
+func (p *Port) Known(ctx context.Context) bool {
+	select {
+	case <-p.asked:
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-p.claimed:
+		return true
+	default:
+	}
+	_, err := p.home.Call(ctx, p.ref, known, binary.AppendUvarint(nil, 0), nil, nil) // behind the claim, on its connection
+	return err == nil || ctx.Err() == nil
 }
 
 // answered takes the answer to the claim.
@@ -188,8 +212,9 @@ func (p *Port) Send(ctx context.Context, v home.Value) error {
 
 func (p *Port) open() bool { return p.out < windowItems && p.outLen < windowBytes }
 
-// Recv waits for an item from the other end. The error is ErrGone, io.EOF when
-// the other end is gone and all that was sent was read, or the ctx's.
+// Recv waits for an item from the other end. One that names objects is read
+// only when Took is called. The error is ErrGone, io.EOF when the other end is
+// gone and all that was sent was read, or the ctx's.
 func (p *Port) Recv(ctx context.Context) (home.Value, error) {
 	p.mu.Lock()
 	for {
@@ -199,12 +224,15 @@ func (p *Port) Recv(ctx context.Context) (home.Value, error) {
 			return home.Value{}, ErrGone
 		case p.items.len() > 0 && ctx.Err() == nil:
 			v := p.items.pop()
-			p.read++
-			p.bytes += v.Size()
 			if p.items.len() > 0 {
 				signal(p.arrived) // for somebody else
 			}
-			p.tell()
+			if len(v.Refs) > 0 {
+				p.busy++ // until Took: the last word counts it
+				p.mu.Unlock()
+				return v, nil
+			}
+			p.took(v)
 			return v, nil
 		case ctx.Err() != nil:
 			p.mu.Unlock()
@@ -217,9 +245,20 @@ func (p *Port) Recv(ctx context.Context) (home.Value, error) {
 	}
 }
 
-// tell tells the home what was read, when it is worth it. It is called with
-// the lock held and returns without it.
-func (p *Port) tell() {
+// Took says that an item that names objects was read, and that what it names is
+// held here.
+func (p *Port) Took(v home.Value) {
+	p.mu.Lock()
+	p.took(v)
+	p.mu.Lock()
+	p.done()
+}
+
+// took counts an item as read, and tells the home when it is worth it. It is
+// called with the lock held and returns without it.
+func (p *Port) took(v home.Value) {
+	p.read++
+	p.bytes += v.Size()
 	if p.said || p.read < tellItems && p.bytes < tellBytes {
 		p.mu.Unlock()
 		return
@@ -300,7 +339,7 @@ func (p *Port) conclude() {
 	if p.word != leave || p.names <= 0 || p.moved {
 		p.free()
 	} else if !p.freed {
-		p.lapse = time.AfterFunc(transit, p.forget)
+		p.lapse = time.AfterFunc(p.home.Within(transit, transitPart), p.forget)
 	}
 }
 

@@ -39,6 +39,9 @@ func NewRun(t testing.TB) *Run {
 	return &Run{t, root}
 }
 
+// Silence sets heartbeat_timeout for the homes that are made from now on.
+func (r *Run) Silence(d time.Duration) { r.root.Config.HeartbeatTimeout = d }
+
 // Home makes a home.
 func (r *Run) Home(name string) *home.Home {
 	node := &launch.Node{Config: r.root.Config, Backend: r.root.Backend, Name: name, Run: r.root.Run, Credentials: r.root.Credentials, Log: r.root.Log,
