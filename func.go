@@ -86,8 +86,11 @@ type batch[In, Out any] struct {
 func (b *batch[In, Out]) Len() int { return len(b.ins) }
 
 func (b *batch[In, Out]) Run(ctx context.Context, i int) (err error) {
-	if !b.ends.known(ctx) {
-		return context.Cause(ctx)
+	if b.ends != nil {
+		if !b.ends.known(ctx) {
+			return context.Cause(ctx)
+		}
+		b.ends = nil // for all tasks of the batch, which run one after another
 	}
 	b.outs[i], err = b.fn(ctx, b.ins[i])
 	return err
