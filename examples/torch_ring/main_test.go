@@ -67,7 +67,7 @@ func TestCommand(t *testing.T) {
 		torch(t)
 		stdout, stderr, code := execute(t, program, "-ranks", "3")
 		require.Zero(t, code, stderr)
-		require.Regexp(t, `^3 ranks of PyTorch \S+ found y = 3\.00x -2\.00\n$`, stdout)
+		require.Regexp(t, `^Ring-1/rank-0 \| 3 ranks of PyTorch \S+ found y = 3\.00x -2\.00\n$`, stdout)
 	})
 
 	_, stderr, code := execute(t, program, "-h")
