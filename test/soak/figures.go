@@ -74,6 +74,9 @@ func (s *soak) take(ctx context.Context) map[string]float64 {
 	for name, things := range left {
 		now[name] = float64(len(things))
 	}
+	if _, ok := now["pods"]; ok { // a process on a node that is cut off outlives its pod
+		delete(now, "processes")
+	}
 	return now
 }
 
