@@ -27,6 +27,7 @@ var onThisMachine = map[string][]string{
 		"TestInterrupt", "TestChildrenAreToldEvenIfRunGoesOn", "TestSecondSignalEndsAtOnce", "TestSuspended",
 		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
 		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
+		"TestWhatIsSaidOfALostWorker", "TestWhatAProcessStartsEndsWithIt", "TestWhatProcessesStartEndsWithTheRoot",
 		"TestNestedProcesses", "TestActiveChildren", "TestSharedValueOfAWorker", "TestCancel", "ExampleWithMaxTasksPerChild",
 	},
 	"they look at process ids, or signal them, of homes, managers and ranks": {
@@ -34,6 +35,7 @@ var onThisMachine = map[string][]string{
 		"TestManagerKilled", "TestManagerClosed", "TestManagerOptions", "TestAbandonedLockElsewhere", "TestSemaphoreBetweenProcesses",
 		"TestItemOfAKilledConsumerGoesBackToTheFront", "TestLateAnswerGivesTheItemBack", "TestManagedObject", "TestEndOfTheManager/killed",
 		"TestObjectsLiveWhileTheyAreHeld/in_a_process_that_is_killed",
+		"TestConsumerDiesBeforeItsClaim", "TestReaderDiesBeforeItsClaim", "TestTaskBeginsWithItsEnd",
 		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledMasterLeavesNoRing",
 	},
 	"they are about what a process inherits": {
@@ -59,7 +61,8 @@ var notOnACluster = map[string][]string{
 
 // longOnACluster are those that -short leaves out there: each starts dozens of
 // pods, one after another, to see again what other tests see of a few.
-var longOnACluster = []string{"TestManyRings", "TestLastMessages", "TestRanksThatDisagree", "TestFailingRank", "TestSpecialNumbers", "TestManagersAndProxiesLeaveNothing"}
+var longOnACluster = []string{"TestManyRings", "TestLastMessages", "TestRanksThatDisagree", "TestFailingRank", "TestSpecialNumbers", "TestManagersAndProxiesLeaveNothing",
+	"TestKilledHandingTheEndOn", "TestKilledTakingAnEnd", "TestPoolsThatEndAreSilent"}
 
 // elsewhere has the tests, and the programs that they start, run on another
 // backend. Its children have the tests' temporary files.
