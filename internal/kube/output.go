@@ -132,6 +132,7 @@ func (o *Output) copy(r io.Reader) error {
 	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriterSize(o.To, 64<<10)
 	at, skip := o.mark.at, o.mark.lines
 	begin, drop, part := true, 0, 0
+	var last time.Time
 	for {
 		if in.Buffered() == 0 {
 			if err := out.Flush(); err != nil {
@@ -150,6 +151,10 @@ func (o *Output) copy(r io.Reader) error {
 				default:
 					text = rest
 				}
+				if t.Before(last) { // of two streams, the node may read the later line first
+					t = last
+				}
+				last = t
 				drop = o.begin(t, at, &skip)
 				part = 0
 			}
