@@ -33,7 +33,7 @@ var onThisMachine = map[string][]string{
 	"they look at process ids, or signal them, of homes, managers and ranks": {
 		"TestQueueOfAKilledProcess", "TestChaosOfAQueue", "TestEndOfThePipesHome", "TestManagerThatCannotListen",
 		"TestManagerKilled", "TestManagerClosed", "TestManagerOptions", "TestAbandonedLockElsewhere", "TestSemaphoreBetweenProcesses",
-		"TestItemOfAKilledConsumerGoesBackToTheFront", "TestLateAnswerGivesTheItemBack", "TestManagedObject", "TestEndOfTheManager/killed",
+		"TestItemOfAKilledConsumerGoesBackToTheFront", "TestLateAnswerGivesTheItemBack", "TestManagedObject", "TestEndOfTheManager/killed", "TestEndOfTheManager/told",
 		"TestObjectsLiveWhileTheyAreHeld/in_a_process_that_is_killed",
 		"TestConsumerDiesBeforeItsClaim", "TestReaderDiesBeforeItsClaim", "TestTaskBeginsWithItsEnd",
 		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledMasterLeavesNoRing",
