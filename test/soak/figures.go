@@ -32,7 +32,7 @@ func (s *soak) look(ctx context.Context, stop <-chan struct{}) {
 		}
 		s.watch()
 		now := s.take(ctx)
-		warm := true // before each has done a round, all figures grow
+		warm := time.Since(s.begun) < s.duration // before each has done a round, all figures grow; when they end, they fall
 		for _, w := range s.work {
 			warm = warm && w.rounds.Load() > 0
 		}
