@@ -382,6 +382,7 @@ type PoolStats struct {
 	WorkersStarted int // that became ready
 	WorkersLost    int // that ended without being told to
 
+	Avoided        []string // nodes of a cluster that new processes avoid for a while: workers were lost there, or did not start
 	Pending        []string // why workers that start have to wait, each reason once: no node has room, say
 	LastStartError error    // why the last start failed, nil after one that succeeded
 	Processes      []WorkerStats
@@ -404,6 +405,7 @@ func (p *Pool) Stats() PoolStats {
 		Done: s.TasksDone, Failed: s.TasksFailed, Retried: s.TasksRetried, WorkersStarted: s.WorkersStarted,
 		WorkersLost: s.WorkersLost, LastStartError: s.Failure}
 	p.mu.Lock()
+	stats.Avoided = p.proc.node.Avoided()
 	stats.Pending = slices.Compact(slices.Sorted(maps.Values(p.pending)))
 	p.mu.Unlock()
 	for _, w := range s.Workers {

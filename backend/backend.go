@@ -55,6 +55,7 @@ type JobSpec struct {
 	Public     []string // more of it, this job's own and without secrets
 	Resources  meta.Resources
 	Devices    []string // GPUs that are the job's; nil leaves the environment's as they are
+	Avoid      []string // machines that a Cluster uses only where no other has room
 	// Socket is the child's end of its connection, where Network says
 	// Inherit. Launch does not close it.
 	Socket SyscallFile

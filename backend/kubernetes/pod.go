@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -67,7 +68,28 @@ func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec
 		kube.Restrict(s, m)
 	}
 	kube.Mount(s, m, c.claims)
+	avoid(s, spec.Avoid)
 	return pod
+}
+
+// avoid has a pod placed on other nodes than these where they have room, beside what its affinity says already.
+func avoid(s *corev1.PodSpec, nodes []string) {
+	if len(nodes) == 0 {
+		return
+	}
+	if s.Affinity == nil {
+		s.Affinity = new(corev1.Affinity)
+	}
+	if s.Affinity.NodeAffinity == nil {
+		s.Affinity.NodeAffinity = new(corev1.NodeAffinity)
+	}
+	var others corev1.NodeSelectorTerm
+	for _, node := range nodes { // the API takes one name for each
+		others.MatchFields = append(others.MatchFields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField,
+			Operator: corev1.NodeSelectorOpNotIn, Values: []string{node}})
+	}
+	preferred := &s.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	*preferred = append(*preferred, corev1.PreferredSchedulingTerm{Weight: 100, Preference: others})
 }
 
 // inherit gives a pod and its container m what the pod has that this process is in, as far as the

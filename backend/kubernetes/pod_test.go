@@ -151,3 +151,27 @@ spec:
 		require.ErrorContains(t, err, "pod.yaml")
 	}
 }
+
+// What is avoided is a wish beside those of the template.
+func TestAPodAvoidsNodes(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, podOf(t, kubernetes.Options{}, nil, "", backend.JobSpec{Name: "p"}).Spec.Affinity)
+	avoids := corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+		{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"node1"}},
+		{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"node2"}}}}}
+	spec := backend.JobSpec{Name: "p", Avoid: []string{"node1", "node2"}}
+	pod := podOf(t, kubernetes.Options{}, nil, "", spec)
+	require.Equal(t, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{avoids}}}, pod.Spec.Affinity)
+
+	self := master()
+	ssd := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}
+	self.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: new(corev1.PodAntiAffinity), NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution:  &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{ssd}},
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: ssd}}}}
+	want := self.Spec.Affinity.DeepCopy()
+	want.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(want.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution, avoids)
+	for range 2 { // what is inherited stays as it is
+		require.Equal(t, want, podOf(t, kubernetes.Options{}, self, "/fiber/program", spec).Spec.Affinity)
+	}
+}

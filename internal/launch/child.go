@@ -58,6 +58,8 @@ type Child struct {
 	killed bool
 	told   bool // it ends with this process
 
+	parting bool // it said goodbye, or was asked to end
+
 	remote  bool           // it is not on this machine, or behind an engine
 	over    bool           // it is signalled no more
 	signals sync.WaitGroup // on their way to it, where it is remote
@@ -100,11 +102,18 @@ func (c *Child) watch(release func()) {
 	c.conn.Close()
 	c.node.cutOff(c)
 	silent := errors.Is(readErr, transport.ErrSilent)
+	acquit := func() {}
+	if c.unexpected() { // until more is known, its machine is to blame
+		acquit = c.node.strike(c.job.Host())
+	}
 	if silent {
 		c.Kill(fmt.Sprintf("nothing heard from it for %v (heartbeat_timeout)", c.node.Config.HeartbeatTimeout))
 	}
 	close(c.gone)
-	status := c.reap(ended, silent)
+	status, byItself := c.reap(ended, silent)
+	if byItself {
+		acquit()
+	}
 	c.stopAsks()
 	c.asking.Wait()
 	release()
@@ -133,22 +142,29 @@ func (c *Child) watch(release func()) {
 
 // reap waits until the job has ended, and kills it when it lives on for too long
 // after its connection; killed says that this has been done.
-func (c *Child) reap(ended <-chan backend.ExitStatus, killed bool) backend.ExitStatus {
+func (c *Child) reap(ended <-chan backend.ExitStatus, killed bool) (_ backend.ExitStatus, byItself bool) {
 	exitGrace, killGrace := c.graces()
 	if !killed {
 		select {
 		case status := <-ended:
-			return status
+			return status, true
 		case <-time.After(exitGrace):
 			c.Kill("its connection ended but it did not")
 		}
 	}
 	select {
 	case status := <-ended:
-		return status
+		return status, false
 	case <-time.After(killGrace):
-		return backend.ExitStatus{Code: -1, Reason: "it did not end within " + killGrace.String() + " of being killed"}
+		return backend.ExitStatus{Code: -1, Reason: "it did not end within " + killGrace.String() + " of being killed"}, false
 	}
+}
+
+// unexpected says that the process was to go on: it has not returned, nor said goodbye, nor was it told to end.
+func (c *Child) unexpected() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.exit.Returned && !c.parting && !c.told && !c.killed
 }
 
 // hangUp ends the connection to a process that has ended, or was killed, if it
@@ -198,6 +214,7 @@ func (c *Child) readOne() error {
 			c.spec.Handle(kind, frames)
 		}
 	case wire.KindBye:
+		c.parts()
 		return c.conn.Post(wire.MustPack(wire.KindBye, nil)...)
 	case wire.KindTunnel:
 		return c.node.pass(frames, c.place)
@@ -238,7 +255,16 @@ func (c *Child) Terminate() error {
 }
 
 // announce has the process know that the SIGTERM to come is its parent's.
-func (c *Child) announce() { c.conn.Post(wire.MustPack(wire.KindTerminate, nil)...) }
+func (c *Child) announce() {
+	c.parts()
+	c.conn.Post(wire.MustPack(wire.KindTerminate, nil)...)
+}
+
+func (c *Child) parts() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.parting = true
+}
 
 // tell notes that the process is ended because this one ends.
 func (c *Child) tell() {

@@ -60,6 +60,7 @@ type jobSpec struct {
 	Resources meta.Resources
 	Devices   []string
 	NoDevices bool // Devices is empty and not nil
+	Avoid     []string
 }
 
 // jobAnswer is what comes of it.
@@ -314,7 +315,8 @@ func (n *Node) launchLower(ctx context.Context, ask wire.Ask, r jobRequest) (job
 	name := printable(s.Name)
 	stdout, stderr := n.outputs(name, true, &j.tail)
 	spec := backend.JobSpec{Name: name, Run: n.Run, Parent: printable(ask.Name), Executable: n.Config.Executable, Args: os.Args[1:],
-		Env: s.Env, Public: []string{bootstrapKey + "=" + s.Bootstrap}, Resources: s.Resources, Devices: s.Devices, Stdout: stdout, Stderr: stderr}
+		Env: s.Env, Public: []string{bootstrapKey + "=" + s.Bootstrap}, Resources: s.Resources, Devices: s.Devices,
+		Avoid: slices.Compact(slices.Sorted(slices.Values(append(n.Avoided(), s.Avoid...)))), Stdout: stdout, Stderr: stderr}
 	if s.NoDevices {
 		spec.Devices = []string{}
 	}

@@ -47,6 +47,9 @@ type Node struct {
 	reach reach
 	jobs  jobs  // of the processes below the root's children
 	waits waits // what starts wait for, as far as it was said
+	hosts hosts // machines that are avoided
+
+	cluster bool // the backend finds a machine for each job
 
 	starts     context.Context // under which processes start
 	stopStarts context.CancelFunc
@@ -73,13 +76,12 @@ func NewRoot(cfg config.Config, b backend.Backend, log *slog.Logger) (*Node, err
 	var id [6]byte
 	rand.Read(id[:])
 	n := &Node{Config: cfg, Backend: b, Name: "MainProcess", Run: hex.EncodeToString(id[:]), Credentials: credentials,
-		Log: log, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}
-	if _, ok := b.(backend.Cluster); ok {
-		n.slots = make(chan struct{}, clusterStarts)
-	} else {
+		Log: log}
+	_, n.cluster = b.(backend.Cluster)
+	if !n.cluster {
 		n.gpus = newGPUs(localDevices())
 	}
-	n.starts, n.stopStarts = context.WithCancel(context.Background())
+	n.prepare()
 	return n, nil
 }
 
@@ -90,11 +92,20 @@ func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error
 		return nil, fmt.Errorf("fiber: the run's credentials: %w", err)
 	}
 	n := &Node{Config: parent.Assign.Config, Backend: b, Name: parent.Assign.Name, Run: parent.Assign.Run,
-		Credentials: credentials, Log: log, Parent: parent, children: map[*Child]struct{}{}, slots: make(chan struct{}, parallelStarts)}
-	n.starts, n.stopStarts = context.WithCancel(context.Background())
-	n.Place = parent.Assign.Place
+		Credentials: credentials, Log: log, Parent: parent, Place: parent.Assign.Place, cluster: parent.Assign.Cluster}
+	n.prepare()
 	parent.node = n
 	return n, nil
+}
+
+// prepare makes the node ready to start processes.
+func (n *Node) prepare() {
+	n.children = map[*Child]struct{}{}
+	n.slots = make(chan struct{}, parallelStarts)
+	if n.cluster {
+		n.slots = make(chan struct{}, clusterStarts)
+	}
+	n.starts, n.stopStarts = context.WithCancel(context.Background())
 }
 
 // TransportOptions are the options of a connection to another process of the

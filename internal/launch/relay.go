@@ -72,7 +72,7 @@ func bootstrapOf(public []string) string {
 
 func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
 	request := jobRequest{Do: jobLaunch, Spec: jobSpec{Name: spec.Name, Env: spec.Env, Bootstrap: bootstrapOf(spec.Public),
-		Resources: spec.Resources, Devices: spec.Devices, NoDevices: spec.Devices != nil && len(spec.Devices) == 0}}
+		Resources: spec.Resources, Devices: spec.Devices, Avoid: spec.Avoid, NoDevices: spec.Devices != nil && len(spec.Devices) == 0}}
 	if deadline, ok := ctx.Deadline(); ok {
 		request.Within = max(time.Until(deadline), time.Nanosecond)
 	}

@@ -112,7 +112,7 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	c.job, err = n.Backend.Launch(ctx, backend.JobSpec{
 		Name: spec.Name, Run: n.Run, Parent: n.Name, Executable: n.Config.Executable, Args: os.Args[1:],
 		Env: env, Public: []string{bootstrapKey + "=" + string(boot)},
-		Resources: spec.Resources, Devices: devices, Socket: c.way.socket(), Stdout: stdout, Stderr: stderr,
+		Resources: spec.Resources, Devices: devices, Avoid: n.Avoided(), Socket: c.way.socket(), Stdout: stdout, Stderr: stderr,
 	})
 	c.way.launched()
 	if err != nil {
@@ -128,6 +128,7 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		release()
 		return nil, err
 	}
+	n.startedOn(c.job.Host())
 	n.add(c)
 	n.Log.Debug("fiber: started", "process", spec.Name, "id", c.job.ID())
 	go c.watch(release)
@@ -178,7 +179,7 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	assign := c.spec.Assign
 	assign.Name, assign.Run, assign.Credentials, assign.Config = c.spec.Name, n.Run, credentials, n.Config
 	assign.ParentName, assign.ParentPID, assign.Host = n.Name, os.Getpid(), c.job.Host()
-	assign.Devices, assign.Place = c.lent, c.place
+	assign.Devices, assign.Place, assign.Cluster = c.lent, c.place, n.cluster
 	if c.remote {
 		assign.Backend = n.Backend.Name()
 	}
@@ -225,16 +226,23 @@ func isLaunch(err error) bool {
 	return errors.As(err, &launch)
 }
 
-// explain ends a job that did not come up and says why it did not.
+// explain ends a job that did not come up and says why it did not. That is its machine's fault unless it was given up,
+// will not start anywhere, or ended by itself.
 func (c *Child) explain(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done(): // it is not to be waited for
+		if cause := context.Cause(ctx); cause != ctx.Err() && !errors.Is(cause, ErrShutdown) {
+			c.node.strike(c.job.Host())
+		}
 	default:
 		// It may have died with something to say.
 		wait, cancel := context.WithTimeout(context.Background(), exitGrace)
 		_, waitErr := c.job.Wait(wait)
 		if isLaunch(waitErr) {
 			cancel()
+			if launch := (*backend.LaunchError)(nil); errors.As(waitErr, &launch) && !launch.Permanent {
+				c.node.strike(c.job.Host())
+			}
 			c.remove()
 			return waitErr
 		}
@@ -249,11 +257,15 @@ func (c *Child) explain(ctx context.Context, err error) error {
 			for _, line := range c.tail.Lines() {
 				reason += "\n\t" + line
 			}
+			unreachable := c.remote && status.Code == unreachableCode
+			if unreachable {
+				c.node.strike(c.job.Host())
+			}
 			c.remove()
-			return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason,
-				Permanent: c.remote && status.Code == unreachableCode}
+			return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason, Permanent: unreachable}
 		}
 		cancel()
+		c.node.strike(c.job.Host())
 	}
 	c.remove()
 	return c.failed(ctx, "", err)

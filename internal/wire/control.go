@@ -75,6 +75,7 @@ type Assign struct {
 	Place       string   // in the tree of processes
 	Rank, Size  int      // of a ring
 	Backend     string   // what the root starts its jobs on, "" when the child starts its own itself
+	Cluster     bool     // that backend finds a machine for each job
 }
 
 // Done is how the assigned function, or an initializer, ended.
