@@ -41,10 +41,12 @@ type Child struct {
 	job  backend.Job
 	way  *way
 
-	place string // in the tree; see places
-	conn  *transport.Conn
-	tail  tail
-	pid   int
+	place  string                  // in the tree; see places
+	avoid  []string                // machines that it was to avoid
+	giveUp context.CancelCauseFunc // of its start
+	conn   *transport.Conn
+	tail   tail
+	pid    int
 
 	turn     *turn.Turn
 	resident atomic.Int64

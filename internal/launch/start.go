@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/turn"
@@ -23,6 +25,9 @@ const (
 	// credentialsKey is that of its Credentials, in base64.
 	credentialsKey = "FIBER_CREDENTIALS"
 )
+
+// lookAgain is how often a start looks whether its machine is avoided.
+const lookAgain = time.Second
 
 // errNoHello is a process that has not reported.
 var errNoHello = errors.New("it has not reported")
@@ -47,7 +52,8 @@ type Spec struct {
 // until then, until ctx ends, or for the configured start timeout, which does
 // not count the time that it waits for GPUs. An error is
 // a *backend.LaunchError or a *MismatchError, or the ctx's, and nothing is
-// left behind.
+// left behind; a job on a machine of a cluster that is at fault is removed
+// meanwhile.
 func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	serial, err := n.enter()
 	if err != nil {
@@ -81,7 +87,9 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.Config.StartTimeout,
 		fmt.Errorf("not up after %v (start_timeout)", n.Config.StartTimeout))
 	defer cancel()
-	c.lent = devices
+	ctx, c.giveUp = context.WithCancelCause(ctx)
+	defer c.giveUp(nil)
+	c.lent, c.avoid = devices, n.Avoided()
 	id := n.Run + "-" + strconv.Itoa(serial) + "-" + rand.Text()
 	if c.way, err = n.newWay(ctx, id); err != nil {
 		release()
@@ -112,7 +120,7 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	c.job, err = n.Backend.Launch(ctx, backend.JobSpec{
 		Name: spec.Name, Run: n.Run, Parent: n.Name, Executable: n.Config.Executable, Args: os.Args[1:],
 		Env: env, Public: []string{bootstrapKey + "=" + string(boot)},
-		Resources: spec.Resources, Devices: devices, Avoid: n.Avoided(), Socket: c.way.socket(), Stdout: stdout, Stderr: stderr,
+		Resources: spec.Resources, Devices: devices, Avoid: c.avoid, Socket: c.way.socket(), Stdout: stdout, Stderr: stderr,
 	})
 	c.way.launched()
 	if err != nil {
@@ -192,15 +200,23 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	return nil
 }
 
-// heed listens to what happens to the job while it comes up.
+// heed listens to what happens to the job while it comes up. It gives up a start whose machine has come to be avoided
+// since: that may be dead, and nothing be heard of it until the start timeout.
 func (c *Child) heed(ctx context.Context) {
 	tell := c.spec.Pending
 	if tell == nil {
 		tell = func(string) {}
 	}
 	defer tell("")
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
 	for {
 		select {
+		case <-again.C:
+			if host := c.job.Host(); slices.Contains(c.node.Avoided(), host) && !slices.Contains(c.avoid, host) {
+				c.giveUp(fmt.Errorf("%s, where it was placed, is avoided by now", host))
+				return
+			}
 		case e, more := <-c.job.Events():
 			if !more {
 				return
@@ -232,7 +248,7 @@ func (c *Child) explain(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done(): // it is not to be waited for
 		if cause := context.Cause(ctx); cause != ctx.Err() && !errors.Is(cause, ErrShutdown) {
-			c.node.strike(c.job.Host())
+			return c.blame(c.failed(ctx, "", err))
 		}
 	default:
 		// It may have died with something to say.
@@ -241,7 +257,7 @@ func (c *Child) explain(ctx context.Context, err error) error {
 		if isLaunch(waitErr) {
 			cancel()
 			if launch := (*backend.LaunchError)(nil); errors.As(waitErr, &launch) && !launch.Permanent {
-				c.node.strike(c.job.Host())
+				return c.blame(waitErr)
 			}
 			c.remove()
 			return waitErr
@@ -257,18 +273,35 @@ func (c *Child) explain(ctx context.Context, err error) error {
 			for _, line := range c.tail.Lines() {
 				reason += "\n\t" + line
 			}
-			unreachable := c.remote && status.Code == unreachableCode
-			if unreachable {
-				c.node.strike(c.job.Host())
+			failed := &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason}
+			if c.remote && status.Code == unreachableCode {
+				failed.Permanent = true
+				return c.blame(failed)
 			}
 			c.remove()
-			return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason, Permanent: unreachable}
+			return failed
 		}
 		cancel()
-		c.node.strike(c.job.Host())
+		return c.blame(c.failed(ctx, "", err))
 	}
 	c.remove()
 	return c.failed(ctx, "", err)
+}
+
+// blame has a start's machine be at fault for what err says. A machine that is dead takes its time to be rid of a job,
+// which only the end of this process waits for.
+func (c *Child) blame(err error) error {
+	c.node.strike(c.job.Host())
+	if !c.node.cluster {
+		c.remove()
+		return err
+	}
+	c.node.starting.Add(1)
+	go func() {
+		defer c.node.starting.Done()
+		c.remove()
+	}()
+	return err
 }
 
 func (c *Child) failed(ctx context.Context, reason string, err error) error {
