@@ -158,7 +158,7 @@ func (h *helper) image(ctx context.Context, cfg config.Config, img string, job *
 	if job.Image = img; img == "" {
 		job.Image = tarImage
 	}
-	job.Command = []string{"sh", "-c", fmt.Sprintf("f=%s; touch $f; while [ -n \"$(find $f -mmin -2)\" ]; do sleep 9; done", busyFile)}
+	job.Command = []string{"sh", "-c", holdScript(busyFile)}
 	return nil
 }
 

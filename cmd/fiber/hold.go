@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	// busyFile says by its time that files are copied.
-	busyFile = "/tmp/.fiber-busy"
-	// idle is how long a pod for copying stays when nothing is: its fiber cp is gone.
+	// busyFile is made every busyPause while files are copied.
+	busyFile  = "/tmp/.fiber-busy"
+	busyPause = 9 * time.Second
+	// idle is how long a pod for copying stays at least when nothing is copied, and at most twice as long: its fiber cp
+	// is gone.
 	idle = 90 * time.Second
 )
 
@@ -19,16 +21,21 @@ const (
 type holdCommand struct{}
 
 func (holdCommand) Run() error {
-	touch()
-	for {
-		time.Sleep(idle / 10)
-		if info, err := os.Stat(busyFile); err != nil || time.Since(info.ModTime()) > idle {
-			return nil
-		}
+	hold(busyFile)
+	return nil
+}
+
+// hold returns when the file that it removes does not come back. The file's time means nothing: the node's clock may jump.
+func hold(file string) {
+	for busy := true; busy; busy = os.Remove(file) == nil {
+		time.Sleep(idle)
 	}
 }
 
-func touch() { _ = os.WriteFile(busyFile, nil, 0o666) } // a pod that may not write ends early
+// holdScript does without this command what hold does.
+func holdScript(file string) string {
+	return fmt.Sprintf("while sleep %d && rm %s 2>/dev/null; do :; done", int(idle.Seconds()), file)
+}
 
 // tarCommand is what fiber cp has done in its pod.
 type tarCommand struct {
@@ -39,8 +46,8 @@ type tarCommand struct {
 func (c *tarCommand) Run() error {
 	go func() {
 		for {
-			touch()
-			time.Sleep(idle / 10)
+			_ = os.WriteFile(busyFile, nil, 0o666) // a pod that may not write ends early
+			time.Sleep(busyPause)
 		}
 	}()
 	switch c.Do {
