@@ -6,11 +6,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/submit"
 )
+
+// startAge is how old a secret is at least whose run should have a pod by now.
+const startAge = 10 * time.Minute
 
 type cleanCommand struct {
 	where
@@ -75,9 +77,16 @@ func (c *cleanCommand) secrets(ctx context.Context, client *kube.Client, found s
 	if err != nil {
 		return 0, nil // who may not list them has made none
 	}
+	if len(list) == 0 {
+		return 0, nil
+	}
+	now, err := client.Now(ctx) // not this machine's: the two may be a day apart
+	if err != nil {
+		return 0, err
+	}
 	n := 0
 	for _, s := range list {
-		if len(s.OwnerReferences) > 0 || alive[s.Labels[kube.LabelRun]] || recent(s.CreationTimestamp) {
+		if len(s.OwnerReferences) > 0 || alive[s.Labels[kube.LabelRun]] || now.Sub(s.CreationTimestamp.Time) < startAge {
 			continue
 		}
 		if !c.DryRun {
@@ -90,6 +99,3 @@ func (c *cleanCommand) secrets(ctx context.Context, client *kube.Client, found s
 	}
 	return n, nil
 }
-
-// recent reports whether something may belong to a run that has no pod yet.
-func recent(at metav1.Time) bool { return time.Since(at.Time) < 10*time.Minute }

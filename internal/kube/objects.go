@@ -2,6 +2,9 @@ package kube
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -108,6 +111,32 @@ func (c *Client) Missing(ctx context.Context) error {
 		return nil // not everybody may ask
 	}
 	return c.Explain(err, "get", "namespaces")
+}
+
+// Now is the time by the clock of the API server, which dates what is made. This machine's may differ. Everybody may ask,
+// since a refusal is dated, too.
+func (c *Client) Now(ctx context.Context) (time.Time, error) {
+	var date string
+	err := c.call(ctx, "get", "the time", func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodHead, c.REST.Get().AbsPath("/version").URL().String(), nil)
+		if err != nil {
+			return err
+		}
+		answer, err := c.REST.Client.Do(request)
+		if err != nil {
+			return err
+		}
+		date = answer.Header.Get("Date")
+		return answer.Body.Close()
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	now, err := http.ParseTime(date)
+	if err != nil {
+		return now, fmt.Errorf("the cluster at %s does not say what time it is: %w", c.Config.Host, err)
+	}
+	return now, nil
 }
 
 // ServiceAccount gets a service account.
