@@ -13,18 +13,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Output is what the program of a pod writes. Connections that break are made again, and each line is written once:
-// every line has a time, by which the next connection is told where to go on.
+// Output is what the program of a pod writes. Connections that break are made again, and each line is written once.
+//
+// Each connection begins with the whole log, and skips the lines that were written: by their times, and by their number
+// where times are equal. To ask for the lines since a time would lose lines: when the node's clock is put back, the node
+// drops all that follow until the clock has caught up. It reads the whole log in either case.
 type Output struct {
 	Client *Client
 	Pod    *corev1.Pod
 	To     io.Writer
 	Lost   func(error) // told of a connection that breaks, once until there is more; may be nil
 
-	opened bool // once at least
+	opened bool      // once at least
+	first  time.Time // of the log's first line
 	mark   mark
 }
 
@@ -33,7 +36,12 @@ type mark struct {
 	at    time.Time // of the last line
 	lines int       // how many of that time were written in full
 	part  int       // how many bytes of the one behind them
+	back  bool      // the node's clock was put back: the lines since then count as of that time
 }
+
+// setBack is how much earlier than the line before a line is when the clock was put back. It is less where the program
+// writes two streams, of which the node may read the later line first.
+const setBack = time.Minute
 
 // writeError is an output that nobody takes any more.
 type writeError struct{ error }
@@ -104,10 +112,6 @@ func (o *Output) once(ctx context.Context, follow bool, ended <-chan struct{}) e
 		}()
 	}
 	opts := corev1.PodLogOptions{Container: Main(o.Pod).Name, Follow: follow, Timestamps: true}
-	if !o.mark.at.IsZero() {
-		since := metav1.NewTime(o.mark.at)
-		opts.SinceTime = &since
-	}
 	r, err := o.Client.REST.Get().Namespace(o.Client.Namespace).Resource("pods").Name(o.Pod.Name).SubResource("log").
 		VersionedParams(&opts, parameters()).Stream(ctx)
 	if err != nil {
@@ -131,7 +135,7 @@ var halfTime = regexp.MustCompile(`^[0-9][-0-9T:.Z+]*$`)
 func (o *Output) copy(r io.Reader) error {
 	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriterSize(o.To, 64<<10)
 	at, skip := o.mark.at, o.mark.lines
-	begin, drop, part := true, 0, 0
+	begin, words, drop, part := true, false, 0, 0
 	var last time.Time
 	for {
 		if in.Buffered() == 0 {
@@ -145,18 +149,22 @@ func (o *Output) copy(r io.Reader) error {
 			if begin {
 				stamp, rest, ok := bytes.Cut(piece, []byte(" "))
 				t, bad := time.Parse(time.RFC3339Nano, string(stamp))
-				switch {
-				case !ok || bad != nil: // the log's own words, such as an error in it
-					t = o.mark.at
-				default:
+				if words = !ok || bad != nil; words { // the node's own, such as an error in the log
+					drop = 0
+				} else {
 					text = rest
+					if last.IsZero() && o.begins(t) {
+						at, skip = time.Time{}, 0
+					}
+					back := last.Sub(t) > setBack
+					if t.Before(last) {
+						t = last
+					}
+					last = t
+					drop = o.begin(t, at, &skip)
+					o.mark.back = o.mark.back || back && t.Equal(o.mark.at)
+					part = 0
 				}
-				if t.Before(last) { // of two streams, the node may read the later line first
-					t = last
-				}
-				last = t
-				drop = o.begin(t, at, &skip)
-				part = 0
 			}
 			begin = bytes.HasSuffix(piece, []byte("\n"))
 			whole := len(text)
@@ -170,7 +178,7 @@ func (o *Output) copy(r io.Reader) error {
 			if _, err := out.Write(text); err != nil {
 				return writeError{err}
 			}
-			if drop >= 0 {
+			if drop >= 0 && !words {
 				if part += whole; begin {
 					o.mark.lines, o.mark.part = o.mark.lines+1, 0
 				} else {
@@ -190,6 +198,18 @@ func (o *Output) copy(r io.Reader) error {
 			return fmt.Errorf("the connection was lost: %w", err)
 		}
 	}
+}
+
+// begins takes in the time of the log's first line, and says whether all of the log is to be written. The first line is
+// another one when the log has been rotated. If the clock was put back besides, the times do not tell what was written,
+// and the line that they were counted from is gone: then lines come twice, but none is lost.
+func (o *Output) begins(t time.Time) bool {
+	anew := !o.first.IsZero() && !t.Equal(o.first) && (o.mark.back || t.Before(o.first))
+	o.first = t
+	if anew {
+		o.mark = mark{}
+	}
+	return anew
 }
 
 // begin begins a line of that time. It says how many bytes of it were written before, -1 for all. At and skip are

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -76,7 +77,7 @@ func TestOutputIsWrittenOnce(t *testing.T) {
 		}
 		if n < 12 { // it breaks
 			w.Header().Set("Content-Length", fmt.Sprint(len(text)+1))
-			text = text[:min(len(text), 100+int(n*37)%1000)]
+			text = text[:min(len(text), int(n*200+n*37%200))]
 		}
 		fmt.Fprint(w, text)
 	})
@@ -86,4 +87,56 @@ func TestOutputIsWrittenOnce(t *testing.T) {
 	require.NoError(t, out.Follow(t.Context(), ended))
 	require.GreaterOrEqual(t, calls.Load(), int64(15))
 	require.Equal(t, want.String(), got.String())
+}
+
+// A node's clock that is set, by a day in either direction, neither loses nor repeats a line, whether that is while a
+// connection lasts or between two. When the log is rotated as well, lines may come twice, and none is lost.
+func TestOutputOverAClockThatIsSet(t *testing.T) {
+	const count = 12
+	seen := []int{3, 5, 8, count} // so many lines are there at each connection
+	var log []string              // as the node has it
+	client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		since, _ := time.Parse(time.RFC3339, r.URL.Query().Get("sinceTime"))
+		for _, line := range log {
+			if at, _ := time.Parse(time.RFC3339Nano, line[:strings.Index(line, " ")]); !at.Before(since) {
+				fmt.Fprint(w, line)
+			}
+		}
+		fmt.Fprint(w, "the node's own words\n")
+	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "fiber"}}}}
+	for _, jump := range []time.Duration{0, -24 * time.Hour, 24 * time.Hour} {
+		for set := 1; set < count; set++ {
+			for reset := set + 1; reset <= count; reset++ {
+				for _, rotated := range []int{0, 1, 4, 6} { // so many lines are gone at the last connection
+					name := fmt.Sprintf("%v at %d, back at %d, %d rotated", jump, set, reset, rotated)
+					var whole []string
+					for i := range count {
+						at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(i) * 10 * time.Second)
+						if i >= set && i < reset {
+							at = at.Add(jump)
+						}
+						whole = append(whole, fmt.Sprintf("%s line %02d\n", at.Format(time.RFC3339Nano), i))
+					}
+					var got bytes.Buffer
+					out := &kube.Output{Client: client, Pod: pod, To: &got}
+					for _, n := range seen {
+						log = whole[:n]
+						if n == count {
+							log = whole[rotated:]
+						}
+						require.NoError(t, out.Read(t.Context()), name)
+					}
+					text := strings.ReplaceAll(got.String(), "the node's own words\n", "")
+					for i := range count {
+						require.Contains(t, text, fmt.Sprintf("line %02d\n", i), name)
+					}
+					if jump == 0 || rotated == 0 {
+						require.Equal(t, count, strings.Count(text, "\n"), "%s: %s", name, text)
+						require.True(t, slices.IsSorted(strings.Split(strings.TrimSpace(text), "\n")), name)
+					}
+				}
+			}
+		}
+	}
 }
