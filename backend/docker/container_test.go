@@ -52,6 +52,18 @@ func launched(t testing.TB, b *docker.Backend, s backend.JobSpec) backend.Job {
 	return j
 }
 
+// up launches a job and waits until it says that it runs.
+func up(t testing.TB, b *docker.Backend, s backend.JobSpec) backend.Job {
+	t.Helper()
+	j := launched(t, b, s)
+	logs, err := j.Logs(soon(t), backend.LogOptions{Follow: true})
+	require.NoError(t, err)
+	defer logs.Close()
+	_, err = io.ReadFull(logs, make([]byte, len("up\n")))
+	require.NoError(t, err)
+	return j
+}
+
 func ended(t testing.TB, j backend.Job) backend.ExitStatus {
 	t.Helper()
 	status, err := j.Wait(soon(t))
@@ -323,11 +335,7 @@ func TestPaused(t *testing.T) {
 		func(j backend.Job) error { return j.Signal(soon(t), backend.Kill) },
 		func(j backend.Job) error { return j.Remove(soon(t)) },
 	} {
-		j := launched(t, b, spec("wait"))
-		logs, err := j.Logs(soon(t), backend.LogOptions{Follow: true})
-		require.NoError(t, err)
-		_, err = io.ReadFull(logs, make([]byte, len("up\n")))
-		require.NoError(t, err)
+		j := up(t, b, spec("wait"))
 		require.NoError(t, engine.ContainerPause(soon(t), j.ID()))
 		require.NoError(t, end(j))
 		require.NotZero(t, ended(t, j).Signal)

@@ -135,6 +135,9 @@ func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
 func (j *job) ending(end joined.End, said bool) backend.ExitStatus {
 	j.mu.Lock()
 	status := backend.ExitStatus{Code: j.code, Reason: j.reason}
+	if j.code < 0 && said { // the engine had removed the container before it could be asked
+		status = backend.ExitStatus{Code: end.Code}
+	}
 	if n := status.Code - 128; n > 0 && n <= maxSignal {
 		status.Signal = syscall.Signal(n)
 	}

@@ -1,0 +1,150 @@
+//go:build unix
+
+package docker_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/docker"
+)
+
+// far is the engine behind a proxy: its clock says something else than this machine's, and its events may break off.
+type far struct {
+	off time.Duration // what the engine's clock is ahead
+
+	mu      sync.Mutex
+	silent  bool // there are no events
+	silence []context.CancelFunc
+}
+
+var created = regexp.MustCompile(`"Created":\d+`)
+
+// newFar has backends that are made from now on use the engine through a proxy.
+func newFar(t *testing.T, off time.Duration) *far {
+	f := &far{off: off}
+	at, err := client.ParseHostURL(engine.DaemonHost())
+	require.NoError(t, err)
+	way := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, at.Scheme, at.Host+at.Path)
+	}}
+	proxy := &httputil.ReverseProxy{Transport: way, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
+		ModifyResponse: f.date,
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			f.mu.Lock()
+			f.silence = append(f.silence, cancel)
+			if f.silent {
+				cancel()
+			}
+			f.mu.Unlock()
+			r = r.WithContext(ctx)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	server.Listener.Close()
+	path := filepath.Join(t.TempDir(), "engine")
+	server.Listener, err = net.Listen("unix", path)
+	require.NoError(t, err)
+	server.Start()
+	t.Cleanup(func() {
+		server.Close()
+		way.CloseIdleConnections()
+	})
+	t.Setenv("DOCKER_HOST", "unix://"+path)
+	return f
+}
+
+// date dates containers by the engine's clock.
+func (f *far) date(r *http.Response) error {
+	if !strings.HasSuffix(r.Request.URL.Path, "/containers/json") {
+		return nil
+	}
+	b, err := io.ReadAll(r.Body)
+	r.Body.Close()
+	b = created.ReplaceAllFunc(b, func(at []byte) []byte {
+		seconds, _ := strconv.Atoi(string(bytes.TrimPrefix(at, []byte(`"Created":`))))
+		return strconv.AppendInt([]byte(`"Created":`), int64(seconds)+int64(f.off.Seconds()), 10)
+	})
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+	r.Header.Set("Content-Length", strconv.Itoa(len(b)))
+	return err
+}
+
+// quiet has the events break off, and none come until it is called again.
+func (f *far) quiet(silent bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.silent = silent
+	for _, cancel := range f.silence {
+		cancel()
+	}
+}
+
+// What ends while the engine's events have broken off is heard of when they are back, with its exit code, although the
+// engine has removed it by then.
+func TestEndsWhileEventsAreBroken(t *testing.T) {
+	needEngine(t)
+	f := newFar(t, 0)
+	b := newBackend(t, docker.Options{})
+	status := map[backend.Job]backend.ExitStatus{
+		up(t, b, spec("heed 7")): {Code: 7},
+		up(t, b, spec("heed 0")): {},
+	}
+	f.quiet(true)
+	for j := range status {
+		require.NoError(t, engine.ContainerKill(soon(t), j.ID(), "SIGTERM"))
+		gone := func() bool {
+			_, err := engine.ContainerInspect(soon(t), j.ID())
+			return errdefs.IsNotFound(err)
+		}
+		require.Eventually(t, gone, patience, 10*time.Millisecond)
+	}
+	f.quiet(false)
+	for j, want := range status {
+		require.Equal(t, want, ended(t, j))
+	}
+}
+
+// A container that another run has just made, and will start, is not taken for old: not when the engine's clock is a day
+// behind, or was put back, either.
+func TestSweepGoesByNoClock(t *testing.T) {
+	needEngine(t)
+	living := launched(t, newBackend(t, docker.Options{}), spec("wait"))
+	details, err := engine.ContainerInspect(soon(t), living.ID())
+	require.NoError(t, err)
+	starting := *details.Config
+	starting.Labels = map[string]string{"fiber.master": "another-machine 1 2 3"}
+	made, err := engine.ContainerCreate(soon(t), &starting, nil, nil, nil, "")
+	require.NoError(t, err)
+	t.Cleanup(func() { engine.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true}) })
+	for _, off := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		newFar(t, off)
+		require.Equal(t, backend.ExitStatus{}, ended(t, launched(t, newBackend(t, docker.Options{}), spec("exit 0"))))
+		_, err := engine.ContainerInspect(soon(t), made.ID)
+		require.NoError(t, err, off)
+	}
+}
