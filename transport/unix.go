@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 )
 
+// SocketName is what the socket of ListenUnix is called in its directory.
+const SocketName = "socket"
+
 // maxUnixPath is what fits a socket address everywhere.
 const maxUnixPath = 103
 
@@ -14,23 +17,37 @@ const maxUnixPath = 103
 // this user can enter; an empty dir means the system's place for temporary
 // files. On Linux, processes of other users are refused besides. Close removes
 // the directory. A path that is too long for a socket is an error, except that
-// an empty dir then means /tmp.
+// an empty dir then means /tmp. The socket is called SocketName from when it takes
+// connections: one that refuses them by then is forgotten.
 func ListenUnix(dir string, cred *Credentials, opts Options) (*Listener, error) {
 	private, err := privateDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(private, "socket")
-	l, err := net.Listen("unix", path)
+	made, path := filepath.Join(private, "new"), filepath.Join(private, SocketName)
+	l, err := net.Listen("unix", made)
+	if err == nil {
+		if err = os.Rename(made, path); err != nil {
+			_ = l.Close()
+		}
+	}
 	if err != nil {
 		_ = os.RemoveAll(private)
 		return nil, err
 	}
 	same := func(nc net.Conn) net.Conn { return nc }
-	ln := newListener(l, "unix:"+path, same, cred, opts)
+	ln := newListener(renamed{l, path}, "unix:"+path, same, cred, opts)
 	ln.remove = func() error { return os.RemoveAll(private) }
 	return ln, nil
 }
+
+// renamed listens at a socket that has another name than it was made with.
+type renamed struct {
+	net.Listener
+	path string
+}
+
+func (r renamed) Addr() net.Addr { return &net.UnixAddr{Name: r.path, Net: "unix"} }
 
 func privateDir(dir string) (string, error) {
 	parent := dir
@@ -44,7 +61,7 @@ func privateDir(dir string) (string, error) {
 	if private, err = filepath.Abs(private); err != nil {
 		return "", err
 	}
-	if len(private)+len("/socket") <= maxUnixPath {
+	if len(private)+len("/"+SocketName) <= maxUnixPath {
 		return private, nil
 	}
 	_ = os.Remove(private)

@@ -1,49 +1,51 @@
 package home
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
-	"time"
-)
+	"syscall"
 
-// sweepAge is how old a directory is at least that nobody is in.
-const sweepAge = time.Minute
+	"github.com/fiber-go/fiber/transport"
+)
 
 // ofRun is what the directories of runs are called; see launch.Node.Directory.
 var ofRun = regexp.MustCompile(`^fiber-[0-9a-f]{12}$`)
 
-// sweep removes the directories of runs whose processes were all killed: none
-// of their sockets is listened at any more. Others' are not ours to remove,
-// and stay.
+// sweep removes what processes that were killed have left: the sockets at which
+// nobody listens, and then the directories of runs that are empty. Those of
+// others are not ours to remove, and stay. It goes by no clock, and may come at
+// any moment of another run's: a socket has its name only once somebody listens,
+// and launch.Node.Listen makes the directory again.
 func sweep(runtimeDir string) {
 	dirs, _ := filepath.Glob(filepath.Join(runtimeDir, "fiber-*"))
 	for _, dir := range dirs {
-		info, err := os.Lstat(dir)
-		if err != nil || !ofRun.MatchString(filepath.Base(dir)) || !info.IsDir() || time.Since(info.ModTime()) < sweepAge {
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ofRun.MatchString(filepath.Base(dir)) {
 			continue
 		}
-		sockets, err := filepath.Glob(filepath.Join(dir, "*", "*"))
-		if err != nil {
-			continue
+		sockets, _ := filepath.Glob(filepath.Join(dir, "*", transport.SocketName))
+		for _, socket := range sockets {
+			if isLeft(socket) {
+				os.Remove(socket)
+				os.Remove(filepath.Dir(socket))
+			}
 		}
-		if !anyListens(sockets) {
-			os.RemoveAll(dir)
-		}
+		os.Remove(dir) // fails while there is anything in it
 	}
 }
 
-func anyListens(sockets []string) bool {
-	for _, path := range sockets {
-		info, err := os.Lstat(path)
-		if err != nil || info.Mode()&os.ModeSocket == 0 {
-			return true // not what a run leaves
-		}
-		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			c.Close()
-			return true
-		}
+// isLeft reports whether a socket's process is gone. One that is busy may refuse
+// a connection otherwise.
+func isLeft(socket string) bool {
+	info, err := os.Lstat(socket)
+	if err != nil || info.Mode()&os.ModeSocket == 0 {
+		return false
 	}
-	return false
+	c, err := net.Dial("unix", socket)
+	if err == nil {
+		c.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -77,11 +77,15 @@ func (n *Node) Listen() (*transport.Listener, error) {
 		}
 		return n.keep(l), nil
 	}
-	dir := n.Directory()
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
+	for dir := n.Directory(); ; {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, err
+		}
+		l, err := transport.ListenUnix(dir, n.Credentials, opts)
+		if !errors.Is(err, os.ErrNotExist) { // else another run has swept the empty directory away
+			return l, err
+		}
 	}
-	return transport.ListenUnix(dir, n.Credentials, opts)
 }
 
 // Directory is the run's, with the unix sockets of all its processes in it.
