@@ -5,6 +5,7 @@ package docker_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"log"
 	"net"
@@ -31,17 +32,20 @@ import (
 // far is the engine behind a proxy: its clock says something else than this machine's, and its events may break off.
 type far struct {
 	off time.Duration // what the engine's clock is ahead
+	set time.Time     // since then
 
 	mu      sync.Mutex
 	silent  bool // there are no events
 	silence []context.CancelFunc
 }
 
-var created = regexp.MustCompile(`"Created":\d+`)
+// dates are when containers were made and images used.
+var dates = regexp.MustCompile(`"(Created|LastTagTime)":(\d+|"[^"]+")`)
 
-// newFar has backends that are made from now on use the engine through a proxy.
-func newFar(t *testing.T, off time.Duration) *far {
-	f := &far{off: off}
+// newFar has backends that are made from now on use the engine through a proxy. What is dated since a time is dated by a
+// clock that is ahead.
+func newFar(t *testing.T, off time.Duration, set time.Time) *far {
+	f := &far{off: off, set: set}
 	at, err := client.ParseHostURL(engine.DaemonHost())
 	require.NoError(t, err)
 	way := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -78,16 +82,31 @@ func newFar(t *testing.T, off time.Duration) *far {
 	return f
 }
 
-// date dates containers by the engine's clock.
+// date dates by the engine's clock.
 func (f *far) date(r *http.Response) error {
-	if !strings.HasSuffix(r.Request.URL.Path, "/containers/json") {
+	if !strings.HasSuffix(r.Request.URL.Path, "/json") {
 		return nil
 	}
 	b, err := io.ReadAll(r.Body)
 	r.Body.Close()
-	b = created.ReplaceAllFunc(b, func(at []byte) []byte {
-		seconds, _ := strconv.Atoi(string(bytes.TrimPrefix(at, []byte(`"Created":`))))
-		return strconv.AppendInt([]byte(`"Created":`), int64(seconds)+int64(f.off.Seconds()), 10)
+	b = dates.ReplaceAllFunc(b, func(date []byte) []byte {
+		key, value, _ := bytes.Cut(date, []byte(":"))
+		var at time.Time
+		seconds, err := strconv.ParseInt(string(value), 10, 64)
+		if err == nil {
+			at = time.Unix(seconds, 0)
+		} else if json.Unmarshal(value, &at) != nil {
+			return date
+		}
+		if at.Before(f.set) {
+			return date
+		}
+		if at = at.Add(f.off); err == nil {
+			value = strconv.AppendInt(nil, at.Unix(), 10)
+		} else {
+			value, _ = json.Marshal(at)
+		}
+		return append(append(key, ':'), value...)
 	})
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 	r.Header.Set("Content-Length", strconv.Itoa(len(b)))
@@ -108,7 +127,7 @@ func (f *far) quiet(silent bool) {
 // engine has removed it by then.
 func TestEndsWhileEventsAreBroken(t *testing.T) {
 	needEngine(t)
-	f := newFar(t, 0)
+	f := newFar(t, 0, time.Time{})
 	b := newBackend(t, docker.Options{})
 	status := map[backend.Job]backend.ExitStatus{
 		up(t, b, spec("heed 7")): {Code: 7},
@@ -142,7 +161,7 @@ func TestSweepGoesByNoClock(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true}) })
 	for _, off := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
-		newFar(t, off)
+		newFar(t, off, time.Time{})
 		require.Equal(t, backend.ExitStatus{}, ended(t, launched(t, newBackend(t, docker.Options{}), spec("exit 0"))))
 		_, err := engine.ContainerInspect(soon(t), made.ID)
 		require.NoError(t, err, off)

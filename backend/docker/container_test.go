@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -284,6 +285,10 @@ func TestBuildsThatAreKept(t *testing.T) { // by itself: seven images keep the e
 		require.False(t, now[ids[build-3]], "it was not used for longest")
 	}
 	require.True(t, kept()[ids[0]], "it was used since it was made")
+	newFar(t, -24*time.Hour, time.Now()) // the engine's clock is put back
+	id := use(7)
+	require.True(t, kept()[id], "it is used")
+	require.Len(t, kept(), 4)
 }
 
 // otherImage gives the engine an image for another CPU.

@@ -237,7 +237,7 @@ func (e *engine) made(ctx context.Context, executable, base string) (prepared, e
 			return prepared{}, fmt.Errorf("giving the engine the image %s: %w", img.Name(), err)
 		}
 		if err = e.touch(ctx, img.Name()); err == nil {
-			e.forgetOld(ctx, img.Repository())
+			e.forgetOld(ctx, img)
 		}
 	}
 	return prepared{name: img.Name()}, err
@@ -265,10 +265,12 @@ func (e *engine) load(ctx context.Context, img *image.Image) error {
 const imagesKept = 4
 
 // forgetOld removes the images of those of a program's builds that were not used
-// for longest. What a container uses stays.
-func (e *engine) forgetOld(ctx context.Context, repository string) {
-	all, err := e.ImageList(ctx, dockerimage.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", repository), filters.Arg("label", image.Label))})
-	if err != nil || len(all) <= imagesKept {
+// for longest. What a container uses stays, and so does latest, whose time is no
+// later than the others' when the engine's clock was put back.
+func (e *engine) forgetOld(ctx context.Context, latest *image.Image) {
+	all, err := e.ImageList(ctx, dockerimage.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", latest.Repository()), filters.Arg("label", image.Label))})
+	all = slices.DeleteFunc(all, func(s dockerimage.Summary) bool { return slices.Contains(s.RepoTags, latest.Name()) })
+	if err != nil || len(all) < imagesKept {
 		return
 	}
 	used := map[string]time.Time{}
@@ -278,7 +280,7 @@ func (e *engine) forgetOld(ctx context.Context, repository string) {
 		}
 	}
 	slices.SortFunc(all, func(a, b dockerimage.Summary) int { return used[b.ID].Compare(used[a.ID]) })
-	for _, old := range all[imagesKept:] {
+	for _, old := range all[imagesKept-1:] {
 		for _, tag := range old.RepoTags {
 			e.ImageRemove(ctx, tag, dockerimage.RemoveOptions{})
 		}
