@@ -47,8 +47,8 @@ cluster-down:
 # One package after the other: they count what is left on the cluster. Tests wait for pods more than they work.
 test-kubernetes:
 	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./backend/kubernetes
-	test/cluster/with.sh $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./cmd/fiber
-	test/cluster/with.sh $(GO) test -count 1 -timeout 20m $(TESTFLAGS) -run 'Pod|APIServer' .
+	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./cmd/fiber
+	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) -run 'Pod|APIServer|TestNodes' .
 	FIBER_TEST_BACKEND=kubernetes test/cluster/with.sh $(GO) test -parallel 6 -count 1 -timeout 40m $(TESTFLAGS) .
 
 # The race detector has every process sleep for a second at its exit, unless told not to.
@@ -65,8 +65,7 @@ race-kubernetes:
 		-run 'TestBackend|TestNoRoom|TestSomebodyElse' ./backend/kubernetes
 
 soak:
-	$(if $(filter kubernetes,$(FIBER_BACKEND)),$(on_two_nodes)) $(GO) run ./test/soak -for $(SOAK) \
-		$(if $(filter kubernetes,$(FIBER_BACKEND)),$(if $(FIBER_TEST_KUBECONFIG),,-node test/cluster/node2.sh)) $(SOAKFLAGS)
+	$(if $(filter kubernetes,$(FIBER_BACKEND)),$(on_two_nodes)) $(GO) run ./test/soak -for $(SOAK) $(SOAKFLAGS)
 
 check: format vet staticcheck systems
 

@@ -457,9 +457,16 @@ func apiServer(t testing.TB) int {
 	return pid
 }
 
-// inPod runs a program in a pod of its own namespace, with deploy/rbac.yaml
-// and nothing else.
+// inPod runs a program in a pod of its own namespace.
 func inPod(t *testing.T, program string, env ...string) (namespace string) {
+	t.Helper()
+	namespace = newNamespace(t)
+	runPod(t, namespace, "master", program, map[string]any{"serviceAccountName": "fiber"}, env...)
+	return namespace
+}
+
+// newNamespace makes a namespace with deploy/rbac.yaml and nothing else.
+func newNamespace(t *testing.T) (namespace string) {
 	t.Helper()
 	needCluster(t)
 	namespace = fmt.Sprintf("fiber-test-%x", time.Now().UnixNano())
@@ -472,7 +479,6 @@ func inPod(t *testing.T, program string, env ...string) (namespace string) {
 		kubectl(t, "delete", "namespace", namespace, "--wait=false")
 	})
 	kubectl(t, "apply", "-n", namespace, "-f", "deploy/rbac.yaml")
-	runPod(t, namespace, "master", program, map[string]any{"serviceAccountName": "fiber"}, env...)
 	return namespace
 }
 

@@ -6,7 +6,7 @@
 #   cut, join  take the link between the nodes down and up
 #   drain, uncordon   have its pods leave as before a repair, and let others come
 #   kill       ends all its processes at once, as a power failure does
-#   with COMMAND...   runs a command while it is up
+#   with COMMAND...   runs a command while it is up, which finds this script in FIBER_TEST_NODE
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 registry_ip=$node_ip
@@ -108,7 +108,7 @@ with)
 	shift
 	up
 	trap down EXIT
-	"$@"
+	FIBER_TEST_NODE="$here/node2.sh" "$@"
 	;;
 *)
 	sed -n '2,/^set/s/^# \?//p' "$0" >&2

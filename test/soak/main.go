@@ -52,7 +52,7 @@ func main() {
 	flag.DurationVar(&o.every, "every", every, "`time` between two kills on average; 0 for none")
 	flag.DurationVar(&o.patience, "patience", patience, "a workload that does nothing for so `long` hangs")
 	flag.IntVar(&o.workers, "workers", 4, "workers of the pool")
-	flag.StringVar(&o.node, "node", "", "a `script` that does to a node what test/cluster/node2.sh does, now and then")
+	flag.StringVar(&o.node, "node", os.Getenv("FIBER_TEST_NODE"), "a `script` that does to a node what test/cluster/node2.sh does, now and then")
 	flag.StringVar(&o.plant, "plant", "", "a `fault` that must be found: goroutine, descriptor, memory, item, hang or process")
 	flag.Parse()
 	if err := run(o, g, before); err != nil {
