@@ -27,7 +27,8 @@ network() {
 		ip -n $node link set eth0 up
 		ip -n $node link set lo up
 		ip -n $node route add default via $outside
-		ip -n $node link add cni0 type bridge
+		# see up.sh for the address
+		ip -n $node link add cni0 address 0a:58:0a:f4:01:01 type bridge
 		ip -n $node addr add $gateway/24 dev cni0
 		ip -n $node link set cni0 up
 		nsenter --net=/run/netns/$node sysctl -qw net.ipv4.ip_forward=1

@@ -5,10 +5,12 @@ set -euo pipefail
 . "$here/node.sh"
 mkdir -p "$state"/{etcd,registry}
 
-# The bridge of the pods has the node's address, so that pods and processes of this machine reach each other.
+# The bridge of the pods has the node's address, so that pods and processes of this machine reach each other. It has a
+# link-layer address of its own: otherwise it takes the lowest of its pods', and when one that goes had that, the others
+# reach nobody for seconds.
 sysctl -qw net.ipv4.ip_forward=1
 if ! ip link show cni0 >/dev/null 2>&1; then
-	ip link add cni0 type bridge
+	ip link add cni0 address 0a:58:0a:f4:00:01 type bridge
 	ip addr add "$node_ip/24" dev cni0
 	ip link set cni0 up
 fi
