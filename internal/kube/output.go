@@ -24,7 +24,7 @@ type Output struct {
 	Client *Client
 	Pod    *corev1.Pod
 	To     io.Writer
-	Lost   func(error) // told of a connection that breaks, once until there is more; may be nil
+	Lost   func(error) // told of a connection that breaks, once until there is more, and of what the node says of the log; may be nil
 
 	opened bool      // once at least
 	first  time.Time // of the log's first line
@@ -150,7 +150,10 @@ func (o *Output) copy(r io.Reader) error {
 				stamp, rest, ok := bytes.Cut(piece, []byte(" "))
 				t, bad := time.Parse(time.RFC3339Nano, string(stamp))
 				if words = !ok || bad != nil; words { // the node's own, such as an error in the log
-					drop = 0
+					drop = -1
+					if o.Lost != nil {
+						o.Lost(errors.New(strings.TrimSpace(string(piece))))
+					}
 				} else {
 					text = rest
 					if last.IsZero() && o.begins(t) {

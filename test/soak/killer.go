@@ -95,11 +95,15 @@ func (k *killer) rage(ctx context.Context) {
 	}
 }
 
-// trouble has a node cut off, killed or drained, and has it come back.
+// trouble has a node cut off, killed and drained, again and again, and has it come back each time.
 func (k *killer) trouble(ctx context.Context) {
 	r := rand.New(rand.NewPCG(k.s.seed, 2000))
-	for k.s.node != "" && k.pause(time.Duration(20+r.IntN(40))*time.Second) {
-		deed := [][2]string{{"cut", "join"}, {"kill", "up"}, {"drain", "uncordon"}}[r.IntN(3)]
+	deeds := [][2]string{{"cut", "join"}, {"kill", "up"}, {"drain", "uncordon"}}
+	for i := 0; k.s.node != "" && k.pause(time.Duration(10+r.IntN(20))*time.Second); i++ {
+		if i %= len(deeds); i == 0 {
+			r.Shuffle(len(deeds), func(i, j int) { deeds[i], deeds[j] = deeds[j], deeds[i] })
+		}
+		deed := deeds[i]
 		k.note("node", "nodes "+deed[0], time.Hour)
 		_, err := lines(ctx, []string{k.s.node, deed[0]})
 		k.pause(time.Duration(3+r.IntN(22)) * time.Second)
