@@ -125,6 +125,7 @@ type EventKind string
 // The events.
 const (
 	Pending EventKind = "pending" // it waits, with a reason
+	Placed  EventKind = "placed"  // it has a machine, of a Cluster's
 	Started EventKind = "started"
 	Ended   EventKind = "ended"
 )

@@ -229,7 +229,11 @@ func testEvents(t *testing.T, b *bench) {
 		}
 		last = e
 	}
-	require.Equal(t, []backend.EventKind{backend.Started, backend.Ended}, kinds)
+	want := []backend.EventKind{backend.Started, backend.Ended}
+	if _, ok := b.Backend.(backend.Cluster); ok {
+		want = append([]backend.EventKind{backend.Placed}, want...)
+	}
+	require.Equal(t, want, kinds)
 	require.Contains(t, last.Reason, "exit code 5")
 }
 

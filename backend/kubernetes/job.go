@@ -101,8 +101,9 @@ func (j *job) emit(e backend.Event) {
 func (j *job) update(pod *corev1.Pod) {
 	st := kube.Judge(pod)
 	j.mu.Lock()
-	if pod.Spec.NodeName != "" {
-		j.host = pod.Spec.NodeName
+	if node := pod.Spec.NodeName; node != "" && node != j.host {
+		j.host = node
+		j.emit(backend.Event{Kind: backend.Placed})
 	}
 	if st.Started {
 		j.runs()
