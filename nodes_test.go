@@ -29,33 +29,33 @@ func secondNode(t testing.TB, verb string) {
 	require.NoError(t, err, "%s: %s", verb, out)
 }
 
-// steadyWorkers are enough for the scheduler to place some on each node.
-const steadyWorkers = 8
+// roundsWorkers are enough for the scheduler to place some on each node.
+const roundsWorkers = 8
 
 var cubed = fiber.Register("cubed", func(ctx context.Context, n int) (int, error) {
 	time.Sleep(50 * time.Millisecond)
 	return n * n * n, nil
 }, meta.CPU(0.05))
 
-// steadyRound is what "steady" prints after each map.
-type steadyRound struct {
+// round is what "rounds" prints after each map.
+type round struct {
 	Workers              []string // by their pods' names
 	Ready, Lost, Started int
 	Avoided              []string
 }
 
-// steady works until it is ended, or a result is wrong.
-var _ = mainProgram("steady", func(ctx context.Context) error {
+// It works until it is ended, or a result is wrong.
+var _ = mainProgram("rounds", func(ctx context.Context) error {
 	var opts []fiber.PoolOption
-	if os.Getenv("STEADY_ONCE") != "" {
+	if os.Getenv("ROUNDS_ONCE") != "" {
 		opts = append(opts, fiber.WithMaxAttempts(1))
 	}
-	pool, err := fiber.NewPool(steadyWorkers, opts...)
+	pool, err := fiber.NewPool(roundsWorkers, opts...)
 	if err != nil {
 		return err
 	}
 	defer pool.Terminate()
-	ins, want := make([]int, 10*steadyWorkers), make([]int, 10*steadyWorkers)
+	ins, want := make([]int, 10*roundsWorkers), make([]int, 10*roundsWorkers)
 	for i := range ins {
 		ins[i], want[i] = i, i*i*i
 	}
@@ -68,7 +68,7 @@ var _ = mainProgram("steady", func(ctx context.Context) error {
 			return fmt.Errorf("the results are %v", outs)
 		}
 		s := pool.Stats()
-		r := steadyRound{Ready: s.Ready, Lost: s.WorkersLost, Started: s.WorkersStarted, Avoided: s.Avoided}
+		r := round{Ready: s.Ready, Lost: s.WorkersLost, Started: s.WorkersStarted, Avoided: s.Avoided}
 		for _, p := range s.Processes {
 			r.Workers = append(r.Workers, p.ID)
 		}
@@ -80,19 +80,19 @@ var _ = mainProgram("steady", func(ctx context.Context) error {
 	}
 })
 
-// steady is the program at work, in a pod or not.
-type steady struct {
+// rounds is the program at work, in a pod or not.
+type rounds struct {
 	t         testing.TB
 	namespace string
 	output    func() string
 	ended     func() bool
 }
 
-// startSteady starts it on a node, or outside of the cluster, "".
-func startSteady(t *testing.T, master string, env ...string) *steady {
+// startRounds starts it on a node, or outside of the cluster, "".
+func startRounds(t *testing.T, master string, env ...string) *rounds {
 	if master == "" {
-		x := clustered(t, "steady", env...)
-		return &steady{t, "default", x.out.String, func() bool {
+		x := clustered(t, "rounds", env...)
+		return &rounds{t, "default", x.out.String, func() bool {
 			select {
 			case <-x.done:
 				return true
@@ -102,24 +102,24 @@ func startSteady(t *testing.T, master string, env ...string) *steady {
 		}}
 	}
 	namespace := newNamespace(t)
-	runPod(t, namespace, "master", "steady", map[string]any{"serviceAccountName": "fiber", "nodeName": master}, env...)
-	return &steady{t, namespace, func() string { return logsOf(namespace, "master") }, func() bool { return false }}
+	runPod(t, namespace, "master", "rounds", map[string]any{"serviceAccountName": "fiber", "nodeName": master}, env...)
+	return &rounds{t, namespace, func() string { return logsOf(namespace, "master") }, func() bool { return false }}
 }
 
 // until waits for a round.
-func (s *steady) until(what string, cond func(r steadyRound) bool) (last steadyRound) {
+func (s *rounds) until(what string, cond func(r round) bool) (last round) {
 	s.t.Helper()
 	eventually(s.t, patience, func() bool {
 		require.False(s.t, s.ended(), "it has ended")
 		lines := strings.Split(s.output(), "\n") // the last one is not whole
-		last = steadyRound{}
+		last = round{}
 		return json.Unmarshal([]byte(lines[max(0, len(lines)-2)]), &last) == nil && cond(last)
 	}, what)
 	return last
 }
 
 // on lists those of the pods that are placed on a node, and of which more holds.
-func (s *steady) on(node string, pods []string, more ...string) (there []string) {
+func (s *rounds) on(node string, pods []string, more ...string) (there []string) {
 	s.t.Helper()
 	selector := strings.Join(append(more, "spec.nodeName="+node), ",")
 	for _, name := range strings.Fields(kubectl(s.t, "get", "pods", "-n", s.namespace, "--field-selector="+selector, "-o", "jsonpath={.items[*].metadata.name}")) {
@@ -131,18 +131,18 @@ func (s *steady) on(node string, pods []string, more ...string) (there []string)
 }
 
 // spread returns the workers when there are two on each node at least: the scheduler may have placed all on one.
-func (s *steady) spread() []string {
+func (s *rounds) spread() []string {
 	s.t.Helper()
-	r := s.until("all workers", func(r steadyRound) bool { return r.Ready == steadyWorkers })
+	r := s.until("all workers", func(r round) bool { return r.Ready == roundsWorkers })
 	for node, other := range map[string]string{"node1": "node2", "node2": "node1"} {
 		if len(s.on(node, r.Workers)) > 1 {
 			continue
 		}
 		kubectl(s.t, "cordon", other)
 		defer kubectl(s.t, "uncordon", other)
-		kubectl(s.t, append([]string{"delete", "pods", "-n", s.namespace, "--wait=false"}, r.Workers[:steadyWorkers/2]...)...)
-		r = s.until("workers on "+node, func(r steadyRound) bool {
-			return r.Ready == steadyWorkers && len(s.on(node, r.Workers)) >= steadyWorkers/2
+		kubectl(s.t, append([]string{"delete", "pods", "-n", s.namespace, "--wait=false"}, r.Workers[:roundsWorkers/2]...)...)
+		r = s.until("workers on "+node, func(r round) bool {
+			return r.Ready == roundsWorkers && len(s.on(node, r.Workers)) >= roundsWorkers/2
 		})
 	}
 	return r.Workers
@@ -174,9 +174,9 @@ func TestNodes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			env := []string{"FIBER_HEARTBEAT_TIMEOUT=5s"}
 			if !test.lost {
-				env = append(env, "STEADY_ONCE=1") // a second attempt would fail the map
+				env = append(env, "ROUNDS_ONCE=1") // a second attempt would fail the map
 			}
-			s := startSteady(t, test.master, env...)
+			s := startRounds(t, test.master, env...)
 			left := s.on(test.left, s.spread())
 
 			brought := false
@@ -197,15 +197,15 @@ func TestNodes(t *testing.T) {
 				secondNode(t, verb)
 			}
 			if test.full { // new workers wait for it
-				s.until("it is avoided", func(r steadyRound) bool { return slices.Equal(r.Avoided, []string{"node2"}) })
+				s.until("it is avoided", func(r round) bool { return slices.Equal(r.Avoided, []string{"node2"}) })
 				back()
 			}
 			if test.master == "node2" { // it reaches nothing until it is back
 				eventually(t, patience, func() bool { return len(s.on(test.left, left, "status.phase=Running")) == 0 }, "who hears nothing of the master does not end")
 				back()
 			}
-			after := s.until("all workers once more", func(r steadyRound) bool {
-				return r.Ready == steadyWorkers && !slices.ContainsFunc(left, func(w string) bool { return slices.Contains(r.Workers, w) })
+			after := s.until("all workers once more", func(r round) bool {
+				return r.Ready == roundsWorkers && !slices.ContainsFunc(left, func(w string) bool { return slices.Contains(r.Workers, w) })
 			})
 			switch {
 			case test.full:
@@ -224,7 +224,7 @@ func TestNodes(t *testing.T) {
 				back()
 			}
 			eventually(t, patience, func() bool { return len(s.on("node1", left))+len(s.on("node2", left)) == 0 }, "pods of lost workers are left")
-			s.until("it goes on", func(r steadyRound) bool { return r.Ready == steadyWorkers })
+			s.until("it goes on", func(r round) bool { return r.Ready == roundsWorkers })
 		})
 	}
 }

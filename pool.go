@@ -404,8 +404,8 @@ func (p *Pool) Stats() PoolStats {
 	stats := PoolStats{Workers: s.Target, Starting: s.Starting, Ready: s.Ready, Idle: s.Idle, Queued: s.Queued, Running: s.Held,
 		Done: s.TasksDone, Failed: s.TasksFailed, Retried: s.TasksRetried, WorkersStarted: s.WorkersStarted,
 		WorkersLost: s.WorkersLost, LastStartError: s.Failure}
-	p.mu.Lock()
 	stats.Avoided = p.proc.node.Avoided()
+	p.mu.Lock()
 	stats.Pending = slices.Compact(slices.Sorted(maps.Values(p.pending)))
 	p.mu.Unlock()
 	for _, w := range s.Workers {

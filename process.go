@@ -105,7 +105,8 @@ var ErrNotStarted = errors.New("fiber: the process was not started")
 
 // Start starts the process and returns when it has taken its work on. The
 // error is a *LaunchError, a *MismatchError, ErrNotInitialized, ErrStarted or
-// the ctx's; after it nothing is left behind. ctx bounds the start alone.
+// the ctx's; after it nothing is left behind, except that a pod on a node that
+// does not answer is removed meanwhile. ctx bounds the start alone.
 func (p *Process) Start(ctx context.Context) error {
 	if p.err != nil {
 		return p.err

@@ -33,6 +33,9 @@ var programs = map[string]func(){}
 
 // program adds a program that is all main.
 func program(name string, main func()) struct{} {
+	if programs[name] != nil {
+		panic("two programs are called " + name)
+	}
 	programs[name] = main
 	return struct{}{}
 }

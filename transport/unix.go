@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// SocketName is what the socket of ListenUnix is called in its directory.
-const SocketName = "socket"
+// socketName is what the socket of ListenUnix is called in its directory.
+const socketName = "socket"
 
 // maxUnixPath is what fits a socket address everywhere.
 const maxUnixPath = 103
@@ -17,14 +17,14 @@ const maxUnixPath = 103
 // this user can enter; an empty dir means the system's place for temporary
 // files. On Linux, processes of other users are refused besides. Close removes
 // the directory. A path that is too long for a socket is an error, except that
-// an empty dir then means /tmp. The socket is called SocketName from when it takes
+// an empty dir then means /tmp. The socket is called socketName from when it takes
 // connections: one that refuses them by then is forgotten.
 func ListenUnix(dir string, cred *Credentials, opts Options) (*Listener, error) {
 	private, err := privateDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	made, path := filepath.Join(private, "new"), filepath.Join(private, SocketName)
+	made, path := filepath.Join(private, "new"), filepath.Join(private, socketName)
 	l, err := net.Listen("unix", made)
 	if err == nil {
 		if err = os.Rename(made, path); err != nil {
@@ -61,7 +61,7 @@ func privateDir(dir string) (string, error) {
 	if private, err = filepath.Abs(private); err != nil {
 		return "", err
 	}
-	if len(private)+len("/"+SocketName) <= maxUnixPath {
+	if len(private)+len("/"+socketName) <= maxUnixPath {
 		return private, nil
 	}
 	_ = os.Remove(private)

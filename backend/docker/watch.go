@@ -36,7 +36,7 @@ func (w *watch) add(ctx context.Context, j *job) error {
 	if w.stop == nil {
 		stream, stop := context.WithCancel(context.Background())
 		inTime := context.AfterFunc(ctx, stop)
-		messages, errs := w.open(stream)
+		messages, errs := w.open(stream, time.Time{})
 		if !inTime() {
 			return ctx.Err()
 		}
@@ -108,15 +108,19 @@ func (w *watch) settle(ctx context.Context) {
 	}
 }
 
-// open opens the stream of events.
-func (w *watch) open(ctx context.Context) (<-chan events.Message, <-chan error) {
-	return w.engine.Events(ctx, events.ListOptions{Filters: filters.NewArgs(
+// open opens the stream of events, from a moment by the engine's clock on if there is one.
+func (w *watch) open(ctx context.Context, since time.Time) (<-chan events.Message, <-chan error) {
+	opts := events.ListOptions{Filters: filters.NewArgs(
 		filters.Arg("type", string(events.ContainerEventType)),
 		filters.Arg("label", labelSession+"="+w.session),
 		filters.Arg("event", string(events.ActionDie)),
 		filters.Arg("event", string(events.ActionOOM)),
 		filters.Arg("event", string(events.ActionDestroy)),
-	)})
+	)}
+	if !since.IsZero() {
+		opts.Since = fmt.Sprintf("%d.%09d", since.Unix(), since.Nanosecond())
+	}
+	return w.engine.Events(ctx, opts)
 }
 
 // reopenPause is between two tries to hear from an engine again.
@@ -124,16 +128,18 @@ const reopenPause = 200 * time.Millisecond
 
 func (w *watch) run(ctx context.Context, messages <-chan events.Message, errs <-chan error, stopped chan struct{}) {
 	defer close(stopped)
+	var last time.Time
 	for {
 		select {
 		case m := <-messages:
+			last = time.Unix(0, m.TimeNano)
 			w.happened(m)
 		case <-errs:
-			// The engine was restarted, most likely. It is asked for no events since a time, which its clock and this
-			// machine's may not agree on: look sees what was missed.
+			// The engine was restarted, most likely. Its clock, and that of this machine, may have been set meanwhile:
+			// what its events miss, look sees.
 			for ctx.Err() == nil {
 				time.Sleep(reopenPause)
-				messages, errs = w.open(ctx)
+				messages, errs = w.open(ctx, last)
 				select {
 				case <-errs:
 					continue

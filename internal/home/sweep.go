@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
-
-	"github.com/fiber-go/fiber/transport"
 )
 
 // ofRun is what the directories of runs are called; see launch.Node.Directory.
@@ -17,20 +15,26 @@ var ofRun = regexp.MustCompile(`^fiber-[0-9a-f]{12}$`)
 // sweep removes what processes that were killed have left: the sockets at which
 // nobody listens, and then the directories of runs that are empty. Those of
 // others are not ours to remove, and stay. It goes by no clock, and may come at
-// any moment of another run's: a socket has its name only once somebody listens,
-// and launch.Node.Listen makes the directory again.
+// any moment of another run's: launch.Node.Listen begins again when what it makes
+// is taken away.
 func sweep(runtimeDir string) {
 	dirs, _ := filepath.Glob(filepath.Join(runtimeDir, "fiber-*"))
 	for _, dir := range dirs {
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ofRun.MatchString(filepath.Base(dir)) {
 			continue
 		}
-		sockets, _ := filepath.Glob(filepath.Join(dir, "*", transport.SocketName))
-		for _, socket := range sockets {
-			if isLeft(socket) {
-				os.Remove(socket)
-				os.Remove(filepath.Dir(socket))
+		privates, _ := filepath.Glob(filepath.Join(dir, "*"))
+		for _, private := range privates {
+			if info, err := os.Lstat(private); err != nil || !info.IsDir() {
+				continue
 			}
+			sockets, _ := filepath.Glob(filepath.Join(private, "*"))
+			for _, socket := range sockets {
+				if isLeft(socket) {
+					os.Remove(socket)
+				}
+			}
+			os.Remove(private) // as dir below
 		}
 		os.Remove(dir) // fails while there is anything in it
 	}

@@ -19,14 +19,16 @@ import (
 //
 // Each connection begins with the whole log, and skips the lines that were written: by their times, and by their number
 // where times are equal. To ask for the lines since a time would lose lines: when the node's clock is put back, the node
-// drops all that follow until the clock has caught up. It reads the whole log in either case.
+// drops all that follow until the clock has caught up. So a connection that is made again costs as much as the node
+// keeps of the log, 10 MiB most often.
 type Output struct {
 	Client *Client
 	Pod    *corev1.Pod
 	To     io.Writer
-	Lost   func(error) // told of a connection that breaks, once until there is more, and of what the node says of the log; may be nil
+	Lost   func(error) // told of a connection that breaks, once until there is more, and what the node says of the log; may be nil
 
 	opened bool      // once at least
+	said   string    // by the node of the log
 	first  time.Time // of the log's first line
 	mark   mark
 }
@@ -76,7 +78,7 @@ func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
 		case !over && isClosed(ended):
 			continue
 		case err != nil && !noLogsYet(err) && !told && o.Lost != nil:
-			o.Lost(err)
+			o.Lost(fmt.Errorf("%w; trying again", err))
 			told = true
 		}
 		if o.mark != before {
@@ -151,8 +153,9 @@ func (o *Output) copy(r io.Reader) error {
 				t, bad := time.Parse(time.RFC3339Nano, string(stamp))
 				if words = !ok || bad != nil; words { // the node's own, such as an error in the log
 					drop = -1
-					if o.Lost != nil {
-						o.Lost(errors.New(strings.TrimSpace(string(piece))))
+					if said := strings.TrimSpace(string(piece)); said != o.said && o.Lost != nil {
+						o.said = said
+						o.Lost(errors.New(said))
 					}
 				} else {
 					text = rest
@@ -205,7 +208,8 @@ func (o *Output) copy(r io.Reader) error {
 
 // begins takes in the time of the log's first line, and says whether all of the log is to be written. The first line is
 // another one when the log has been rotated. If the clock was put back besides, the times do not tell what was written,
-// and the line that they were counted from is gone: then lines come twice, but none is lost.
+// and the line that they were counted from is gone: then lines come twice. What is not seen is a clock that was set, and a
+// log that was rotated, since the last connection: then lines are lost.
 func (o *Output) begins(t time.Time) bool {
 	anew := !o.first.IsZero() && !t.Equal(o.first) && (o.mark.back || t.Before(o.first))
 	o.first = t

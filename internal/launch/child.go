@@ -43,6 +43,7 @@ type Child struct {
 
 	place  string                  // in the tree; see places
 	avoid  []string                // machines that it was to avoid
+	late   error                   // the cause of a context whose start timeout has passed
 	giveUp context.CancelCauseFunc // of its start
 	conn   *transport.Conn
 	tail   tail

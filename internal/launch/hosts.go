@@ -12,8 +12,8 @@ const (
 	maxStrikes = 2
 	// avoidTime is for how long it is avoided after the last of them.
 	avoidTime = time.Minute
-	// sayAvoided is how long the cluster has to say that the lost processes ended by themselves, before the log has it.
-	sayAvoided = 3 * time.Second
+	// sureAfter is how long the cluster has to say that the lost processes ended by themselves, before the log has it.
+	sureAfter = 6 * time.Second
 )
 
 // hosts are the machines of a cluster on which starts fail, or processes are lost. New processes avoid them for a
@@ -25,8 +25,9 @@ type hosts struct {
 
 type badHost struct {
 	strikes int       // since the last start that succeeded
+	since   time.Time // when it came to be avoided
 	until   time.Time // when it is avoided no longer
-	said    bool
+	sure    bool      // that was sureAfter ago
 }
 
 func (b *badHost) avoided() bool { return time.Now().Before(b.until) }
@@ -49,11 +50,12 @@ func (n *Node) strike(host string) (acquit func()) {
 		h.bad[host] = b
 	}
 	if b.strikes++; b.strikes >= maxStrikes {
-		b.until = time.Now().Add(avoidTime)
-		if !b.said {
-			b.said = true
-			time.AfterFunc(sayAvoided, func() { n.sayAvoided(host, b) })
+		now := time.Now()
+		if !b.avoided() {
+			b.since, b.sure = now, false
+			time.AfterFunc(sureAfter, func() { n.sureOf(host, b, now) })
 		}
+		b.until = now.Add(avoidTime)
 	}
 	return func() {
 		h.mu.Lock()
@@ -83,12 +85,21 @@ func (n *Node) Avoided() (names []string) {
 	return names
 }
 
-func (n *Node) sayAvoided(host string, b *badHost) {
+// fails says whether a host is avoided for sure.
+func (n *Node) fails(host string) bool {
 	n.hosts.mu.Lock()
-	b.said = b.avoided() && n.hosts.bad[host] == b
-	said, strikes := b.said, b.strikes
+	defer n.hosts.mu.Unlock()
+	b := n.hosts.bad[host]
+	return b != nil && b.sure && b.avoided()
+}
+
+// sureOf takes a host that is still avoided for one that fails.
+func (n *Node) sureOf(host string, b *badHost, since time.Time) {
+	n.hosts.mu.Lock()
+	sure, strikes := b.avoided() && b.since.Equal(since) && n.hosts.bad[host] == b, b.strikes
+	b.sure = b.sure || sure
 	n.hosts.mu.Unlock()
-	if said {
+	if sure {
 		n.Log.Warn("fiber: a node is avoided: workers were lost there, or did not start", "node", host, "in a row", strikes, "for", avoidTime)
 	}
 }

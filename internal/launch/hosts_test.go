@@ -39,7 +39,15 @@ func TestAHostIsAvoidedForAWhile(t *testing.T) {
 		n.strike("a")
 		require.Empty(t, n.Avoided())
 		synctest.Wait()
-		require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("a node is avoided")), log.String())
+		require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("a node is avoided")), "each is said once: %s", log)
+
+		n.strike("c")
+		for range 2 {
+			n.strike("c")
+			time.Sleep(2 * avoidTime)
+			synctest.Wait()
+		}
+		require.Equal(t, 4, bytes.Count(log.Bytes(), []byte("a node is avoided")), "and once more when it is avoided again: %s", log)
 	})
 }
 
@@ -50,16 +58,18 @@ func TestAHostIsNotToBlame(t *testing.T) {
 		n.strike("a")
 		acquit := n.strike("a")
 		require.Equal(t, []string{"a"}, n.Avoided(), "what is started before more is known goes elsewhere")
-		time.Sleep(sayAvoided / 2)
+		time.Sleep(sureAfter / 2)
+		require.False(t, n.fails("a"))
 		acquit()
 		require.Empty(t, n.Avoided())
-		time.Sleep(sayAvoided)
+		time.Sleep(sureAfter)
 		synctest.Wait()
 		require.Empty(t, log.String())
 
 		n.strike("a")
-		time.Sleep(sayAvoided)
+		time.Sleep(sureAfter)
 		synctest.Wait()
+		require.True(t, n.fails("a"))
 		require.Contains(t, log.String(), `msg="fiber: a node is avoided: workers were lost there, or did not start" node=a`)
 	})
 }

@@ -23,8 +23,8 @@ import (
 // that asks, this file the one that serves.
 //
 // Who asks may be in somebody else's hands. It chooses how its children are
-// called, what they need, and what is in their environment, of which a backend
-// leaves out what would mean something outside of the container. All else is the
+// called, what they need, which machines they avoid, and what is in their environment,
+// of which a backend leaves out what would mean something outside of the container. All else is the
 // root's: the executable, the arguments, the run, whose child it is, and which
 // GPUs are lent to whom. A process reaches the jobs that it, or a process below
 // it, has asked for.

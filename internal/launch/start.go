@@ -26,6 +26,12 @@ const (
 	credentialsKey = "FIBER_CREDENTIALS"
 )
 
+// errAvoided is a start on a machine that has come to be avoided since.
+var errAvoided = errors.New("its machine is avoided by now")
+
+// endKnown is how long it takes a cluster to say how a process has ended.
+const endKnown = sureAfter
+
 // lookAgain is how often a start looks whether its machine is avoided.
 const lookAgain = time.Second
 
@@ -55,6 +61,16 @@ type Spec struct {
 // left behind; a job on a machine of a cluster that is at fault is removed
 // meanwhile.
 func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
+	for {
+		c, err := n.start(ctx, spec)
+		if !errors.Is(err, errAvoided) {
+			return c, err
+		}
+	}
+}
+
+// start is one try, which errAvoided ends.
+func (n *Node) start(ctx context.Context, spec Spec) (*Child, error) {
 	serial, err := n.enter()
 	if err != nil {
 		return nil, err
@@ -84,8 +100,8 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 		return nil, c.failed(ctx, "", ctx.Err())
 	}
 	// Waiting for its turn, or for a GPU, is no part of the start.
-	ctx, cancel := context.WithTimeoutCause(ctx, n.Config.StartTimeout,
-		fmt.Errorf("not up after %v (start_timeout)", n.Config.StartTimeout))
+	c.late = fmt.Errorf("not up after %v (start_timeout)", n.Config.StartTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, n.Config.StartTimeout, c.late)
 	defer cancel()
 	ctx, c.giveUp = context.WithCancelCause(ctx)
 	defer c.giveUp(nil)
@@ -213,8 +229,8 @@ func (c *Child) heed(ctx context.Context) {
 	for {
 		select {
 		case <-again.C:
-			if host := c.job.Host(); slices.Contains(c.node.Avoided(), host) && !slices.Contains(c.avoid, host) {
-				c.giveUp(fmt.Errorf("%s, where it was placed, is avoided by now", host))
+			if host := c.job.Host(); c.node.fails(host) && !slices.Contains(c.avoid, host) {
+				c.giveUp(errAvoided)
 				return
 			}
 		case e, more := <-c.job.Events():
@@ -242,17 +258,25 @@ func isLaunch(err error) bool {
 	return errors.As(err, &launch)
 }
 
-// explain ends a job that did not come up and says why it did not. That is its machine's fault unless it was given up,
-// will not start anywhere, or ended by itself.
+// explain ends a job that did not come up and says why it did not. That is its machine's fault if it ended without a
+// word, or not at all, or could not reach this process.
 func (c *Child) explain(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done(): // it is not to be waited for
-		if cause := context.Cause(ctx); cause != ctx.Err() && !errors.Is(cause, ErrShutdown) {
+		switch context.Cause(ctx) {
+		case errAvoided:
+			c.discard()
+			return errAvoided
+		case c.late:
 			return c.blame(c.failed(ctx, "", err))
 		}
 	default:
 		// It may have died with something to say.
-		wait, cancel := context.WithTimeout(context.Background(), exitGrace)
+		grace := exitGrace
+		if c.remote {
+			grace = endKnown
+		}
+		wait, cancel := context.WithTimeout(context.Background(), grace)
 		_, waitErr := c.job.Wait(wait)
 		if isLaunch(waitErr) {
 			cancel()
@@ -282,45 +306,50 @@ func (c *Child) explain(ctx context.Context, err error) error {
 			return failed
 		}
 		cancel()
-		return c.blame(c.failed(ctx, "", err))
+		if mismatch := (*MismatchError)(nil); !errors.As(err, &mismatch) {
+			return c.blame(c.failed(ctx, "", err))
+		}
 	}
 	c.remove()
 	return c.failed(ctx, "", err)
 }
 
-// blame has a start's machine be at fault for what err says. A machine that is dead takes its time to be rid of a job,
-// which only the end of this process waits for.
+// blame has a start's machine be at fault for what err says.
 func (c *Child) blame(err error) error {
 	c.node.strike(c.job.Host())
-	if !c.node.cluster {
+	c.discard()
+	return err
+}
+
+// discard removes the job of a start that is given up. A cluster's machine that is dead takes its time to be rid of it,
+// which only the end of this process waits for.
+func (c *Child) discard() {
+	if !c.node.cluster || c.job.Host() == "" {
 		c.remove()
-		return err
+		return
 	}
 	c.node.starting.Add(1)
 	go func() {
 		defer c.node.starting.Done()
 		c.remove()
 	}()
-	return err
 }
 
 func (c *Child) failed(ctx context.Context, reason string, err error) error {
 	if ctx.Err() != nil {
-		cause := context.Cause(ctx)
-		if waits, _ := c.pending.Load().(string); waits != "" {
-			if cause != ctx.Err() && !errors.Is(cause, ErrShutdown) {
-				cause = fmt.Errorf("%w: %s", cause, waits)
-			}
-		} else if errors.Is(err, errNoHello) && cause != ctx.Err() && !errors.Is(cause, ErrShutdown) {
-			cause = fmt.Errorf("%w: it has not reported to %s, where this process listens; if that cannot be reached from there, set FIBER_HOST to an address that can", cause, c.way.endpoint)
-		}
-		if errors.Is(cause, ErrShutdown) {
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, ErrShutdown):
 			return cause
+		case cause != c.late:
+			return ctx.Err()
 		}
-		if cause != ctx.Err() { // the start timeout
-			return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: cause.Error()}
+		reason := c.late.Error()
+		if waits, _ := c.pending.Load().(string); waits != "" {
+			reason += ": " + waits
+		} else if errors.Is(err, errNoHello) {
+			reason += ": it has not reported to " + c.way.endpoint + ", where this process listens; if that cannot be reached from there, set FIBER_HOST to an address that can"
 		}
-		return ctx.Err()
+		return &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason}
 	}
 	if mismatch := (*MismatchError)(nil); errors.As(err, &mismatch) {
 		return err

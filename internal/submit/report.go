@@ -39,7 +39,7 @@ func (r *Report) Say(format string, args ...any) {
 }
 
 // lost says that a connection broke.
-func (r *Report) lost(err error) { r.Say("the pod's output: %v; trying again", err) }
+func (r *Report) lost(err error) { r.Say("the pod's output: %v", err) }
 
 // Status says what is going on now. On a terminal it takes the place of what was said before.
 func (r *Report) Status(format string, args ...any) {
