@@ -79,6 +79,7 @@ failCgroupV1: false
 failSwapOn: false
 tlsCertFile: $pki/$1-server.crt
 tlsPrivateKeyFile: $pki/$1-server.key
+podLogsDir: $state/logs # another node's kubelet removes what it does not know
 clusterDomain: cluster.local
 evictionHard: {memory.available: 50Mi, nodefs.available: 1%, nodefs.inodesFree: 1%, imagefs.available: 1%, imagefs.inodesFree: 1%}
 imageGCHighThresholdPercent: 100
