@@ -214,13 +214,27 @@ func apart(t *testing.T) (command string) {
 	t.Helper()
 	apiServer(t) // the only node is this machine
 	const name = "fiber-apart"
-	remove := func() { exec.Command("ip", "netns", "del", name).Run() }
+	masquerade := "iptables -t nat %s POSTROUTING -o " + name + " -j MASQUERADE" // the router, for pods of all nodes
+	command = filepath.Join(t.TempDir(), "apart")
+	run := func(line string) error {
+		args := strings.Fields(line)
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%s: %w: %s", line, err, out)
+		}
+		return err
+	}
+	remove := func() {
+		run("ip link del " + name) // that of a network namespace may take a while
+		run("ip netns del " + name)
+		run(fmt.Sprintf(masquerade, "-D"))
+	}
 	remove() // of a test that was killed
 	ip := func(line string) {
 		t.Helper()
-		out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput()
-		require.NoError(t, err, "ip %s: %s", line, out)
+		require.NoError(t, run("ip "+line))
 	}
+	require.NoError(t, run(fmt.Sprintf(masquerade, "-A")))
 	ip("netns add " + name)
 	t.Cleanup(remove)
 	ip("link add " + name + " type veth peer name eth0 netns " + name)
@@ -232,7 +246,6 @@ func apart(t *testing.T) (command string) {
 	ip("-n " + name + " route add " + os.Getenv(hostKey) + " via " + apartHost)
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	command = filepath.Join(t.TempDir(), "apart")
 	script := fmt.Sprintf("#!/bin/sh\nexec ip netns exec %s %s\n", name, exe)
 	require.NoError(t, os.WriteFile(command, []byte(script), 0o755))
 	return command
