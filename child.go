@@ -63,7 +63,9 @@ func runChild() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stop := &stopping{node: node, parent: parent, cancel: cancel}
-	go stop.obey()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM) // before the function begins
+	go stop.obey(signals)
 	go reportStatus(parent)
 	code := 1
 	switch parent.Assign.Role {
@@ -102,9 +104,7 @@ type stopping struct {
 // heeded that for half of the grace, so does the process. If the parent did not
 // send it, a worker has a quarter of the grace before that to finish what it
 // runs. The terminal's Ctrl-C is the root's to handle.
-func (s *stopping) obey() {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+func (s *stopping) obey(signals <-chan os.Signal) {
 	for sig := range signals {
 		if sig != syscall.SIGTERM {
 			continue

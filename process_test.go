@@ -193,6 +193,15 @@ var heeding = fiber.Register("heeding", func(ctx context.Context, file string) (
 	return none{}, marking{File: file, Line: "heeded"}.append()
 })
 
+// hasty is terminated as soon as it runs.
+var hasty = fiber.Register("hasty", func(ctx context.Context, file string) (none, error) {
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		return none{}, err
+	}
+	<-ctx.Done()
+	return none{}, marking{File: file, Line: "heeded"}.append()
+})
+
 func exitOf(t testing.TB, p *fiber.Process) *fiber.ExitError {
 	t.Helper()
 	var exit *fiber.ExitError
@@ -222,6 +231,16 @@ func TestTerminateProcess(t *testing.T) {
 		eventually(t, patience, func() bool { return len(lines(t, file)) == 1 }, "it is up")
 		terminated(t, p)
 		require.Equal(t, []string{"up", "heeded"}, lines(t, file))
+	})
+	t.Run("at the function's first step", func(t *testing.T) {
+		t.Parallel()
+		if alone(t, "FIBER_SHUTDOWN_GRACE=1h", "GOMAXPROCS=1") { // nothing else of the process runs until the function waits
+			return
+		}
+		file := tempFile(t)
+		p := started(t, hasty, file)
+		require.Equal(t, 143, exitOf(t, p).Code)
+		require.Equal(t, []string{"heeded"}, lines(t, file))
 	})
 	heedless := func(t *testing.T) *fiber.Process {
 		t.Helper()
