@@ -189,14 +189,10 @@ func TestSignalsReachTheCluster(t *testing.T) {
 		signal  syscall.Signal
 		code    int
 	}{{"wait", syscall.SIGINT, 5}, {"sleep", syscall.SIGINT, 130}, {"sleep", syscall.SIGTERM, 143}} {
-		cmd, out, stderr := c.start("run", "-a", "main.go", test.program)
-		require.Eventually(t, func() bool {
-			log, _, _ := c.fiber("logs", "main")
-			return strings.Contains(log, "out")
-		}, 4*time.Minute, 100*time.Millisecond)
-		require.NoError(t, cmd.Process.Signal(test.signal))
-		_ = cmd.Wait() // the exit code says it
-		assert.Equal(t, test.code, cmd.ProcessState.ExitCode(), "%s %v: %s%s", test.program, test.signal, out, stderr)
+		run := c.follow("run", "-a", "main.go", test.program)
+		run.says("out") // it knows that the program runs: one that does not is removed at once
+		require.NoError(t, run.cmd.Process.Signal(test.signal))
+		assert.Equal(t, test.code, run.code(), "%s %v: %s%s", test.program, test.signal, run.stdout(), run.stderr())
 		c.empty()
 	}
 }
