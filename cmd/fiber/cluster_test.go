@@ -182,21 +182,6 @@ func assertBoth(t *testing.T, stdout, log string) {
 	assert.ElementsMatch(t, []string{stdout, "err", ""}, strings.Split(log, "\n"))
 }
 
-func TestSignalsReachTheCluster(t *testing.T) {
-	c := newOnCluster(t)
-	for _, test := range []struct {
-		program string
-		signal  syscall.Signal
-		code    int
-	}{{"wait", syscall.SIGINT, 5}, {"sleep", syscall.SIGINT, 130}, {"sleep", syscall.SIGTERM, 143}} {
-		run := c.follow("run", "-a", "main.go", test.program)
-		run.says("out") // it knows that the program runs: one that does not is removed at once
-		require.NoError(t, run.cmd.Process.Signal(test.signal))
-		assert.Equal(t, test.code, run.code(), "%s %v: %s%s", test.program, test.signal, run.stdout(), run.stderr())
-		c.empty()
-	}
-}
-
 func TestSomebodyElseDeletesTheProgram(t *testing.T) {
 	c := newOnCluster(t)
 	cmd, out, stderr := c.start("run", "-a", "--name", "mine", "main.go", "wait")
