@@ -17,8 +17,9 @@ const maxUnixPath = 103
 // this user can enter; an empty dir means the system's place for temporary
 // files. On Linux, processes of other users are refused besides. Close removes
 // the directory. A path that is too long for a socket is an error, except that
-// an empty dir then means /tmp. The socket is called socketName from when it takes
-// connections: one that refuses them by then is forgotten.
+// an empty dir then means /tmp. The socket gets its name once it takes connections:
+// when somebody has removed it before that, as left by a dead process, or the new
+// directory, the error is os.ErrNotExist.
 func ListenUnix(dir string, cred *Credentials, opts Options) (*Listener, error) {
 	private, err := privateDir(dir)
 	if err != nil {
