@@ -19,6 +19,7 @@ var ofRun = regexp.MustCompile(`^fiber-[0-9a-f]{12}$`)
 // is taken away.
 func sweep(runtimeDir string) {
 	dirs, _ := filepath.Glob(filepath.Join(runtimeDir, "fiber-*"))
+runs:
 	for _, dir := range dirs {
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ofRun.MatchString(filepath.Base(dir)) {
 			continue
@@ -30,9 +31,10 @@ func sweep(runtimeDir string) {
 			}
 			sockets, _ := filepath.Glob(filepath.Join(private, "*"))
 			for _, socket := range sockets {
-				if isLeft(socket) {
-					os.Remove(socket)
+				if !isLeft(socket) {
+					continue runs // its root will remove it: no more of its processes are disturbed
 				}
+				os.Remove(socket)
 			}
 			os.Remove(private) // as dir below
 		}
