@@ -172,13 +172,25 @@ func TestCommandOutlivesItsThread(t *testing.T) {
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	thread := make(chan int)
-	go func() {
+	var begin func()
+	begin = func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if syscall.Gettid() == syscall.Getpid() {
+			defer runtime.UnlockOSThread() // but the main thread does not: it is held while another one starts the command
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				begin()
+			}()
+			<-ended
+			return
+		}
 		if err := cmd.Start(); err != nil {
 			t.Error(err)
 		}
 		thread <- syscall.Gettid()
-	}()
+	}
+	go begin()
 	task := fmt.Sprintf("/proc/self/task/%d", <-thread)
 	eventually(t, patience, func() bool { _, err := os.Stat(task); return err != nil }, "the thread has ended")
 	fmt.Fprintln(in, "done")
