@@ -25,6 +25,7 @@ type ground struct {
 	ways    []way
 	opening []string
 	ready   []string // succeeds when it can be used
+	rights  []string // what a first process needs that is a pod
 	closing []string
 }
 
@@ -56,7 +57,9 @@ func newGround() (*ground, error) {
 		kill, term := way{"killed", []string{"docker", "kill"}}, way{"told to end", []string{"docker", "kill", "-s", "TERM"}}
 		g.ways = []way{kill, kill, term, {"paused", []string{"docker", "pause"}}}
 	case "kubernetes":
-		g.onCluster()
+		if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // in a pod there is nothing that looks
+			g.onCluster()
+		}
 	default:
 		return nil, fmt.Errorf("FIBER_BACKEND=%s: it is not known here", g.name)
 	}
@@ -76,10 +79,11 @@ func (g *ground) onCluster() {
 	kubectl := func(args ...string) []string {
 		return append([]string{"kubectl", "-n", namespace, "--request-timeout=10s"}, args...)
 	}
-	g.list = kubectl("get", "pods", "--no-headers", "--field-selector=status.phase=Running", "-o", `custom-columns=a:.metadata.name,b:.metadata.labels.fiber\.name`)
+	g.list = kubectl("get", "pods", "--no-headers", "-l", "fiber.name", "--field-selector=status.phase=Running", "-o", `custom-columns=a:.metadata.name,b:.metadata.labels.fiber\.name`)
 	g.things = map[string][]string{"pods": kubectl("get", "pods", "-o", "name"), "secrets": kubectl("get", "secrets", "-o", "name")}
 	g.ways = []way{{"pods deleted", kubectl("delete", "--wait=false", "pod")}, {"pods struck", kubectl("delete", "--grace-period=0", "--force", "pod")}}
 	g.opening, g.ready = kubectl("create", "namespace", namespace), kubectl("get", "serviceaccount", "default")
+	g.rights = kubectl("apply", "-f", "deploy/rbac.yaml")
 	g.closing = kubectl("delete", "--wait=false", "namespace", namespace)
 }
 

@@ -52,7 +52,7 @@ func (k *killer) mark(kind string) int {
 func (k *killer) since(kind string, mark int) bool {
 	k.lock.Lock()
 	defer k.lock.Unlock()
-	return k.kills[kind] > mark || time.Now().Before(k.quiet)
+	return k.s.killed || k.kills[kind] > mark || time.Now().Before(k.quiet)
 }
 
 // note notes a deed, before it is done.
@@ -99,6 +99,9 @@ func (k *killer) rage(ctx context.Context) {
 func (k *killer) trouble(ctx context.Context) {
 	r := rand.New(rand.NewPCG(k.s.seed, 2000))
 	deeds := [][2]string{{"cut", "join"}, {"kill", "up"}, {"drain", "uncordon"}}
+	if k.s.master == "node2" { // what ends the first process ends all
+		deeds = deeds[:1]
+	}
 	for i := 0; k.s.node != "" && k.pause(time.Duration(10+r.IntN(20))*time.Second); i++ {
 		if i %= len(deeds); i == 0 {
 			r.Shuffle(len(deeds), func(i, j int) { deeds[i], deeds[j] = deeds[j], deeds[i] })

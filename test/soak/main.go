@@ -27,10 +27,14 @@ type options struct {
 	duration, every, patience time.Duration
 	seed                      uint64
 	workers                   int
-	node, plant               string
+	killed                    bool
+	node, master, plant       string
 }
 
 func main() {
+	if os.Getenv(awayKey) != "" {
+		fiber.Main(nil) // the pod runs all that follows
+	}
 	var g *ground
 	var err error
 	if os.Getenv(markKey) == "" { // the first process
@@ -53,6 +57,8 @@ func main() {
 	flag.DurationVar(&o.patience, "patience", patience, "a workload that does nothing for so `long` hangs")
 	flag.IntVar(&o.workers, "workers", 4, "workers of the pool")
 	flag.StringVar(&o.node, "node", os.Getenv("FIBER_TEST_NODE"), "a `script` that does to a node what test/cluster/node2.sh does, now and then")
+	flag.StringVar(&o.master, "master", "", "have the first process be a pod on this `node`, and kill from outside")
+	flag.BoolVar(&o.killed, "killed", false, "somebody else kills: any loss is excused")
 	flag.StringVar(&o.plant, "plant", "", "a `fault` that must be found: goroutine, descriptor, memory, item, hang or process")
 	flag.Parse()
 	if err := run(o, g, before); err != nil {
@@ -70,10 +76,12 @@ func run(o options, g *ground, before goleak.Option) error {
 		return err
 	}
 	fmt.Printf("%v on %s, -seed %d\n", o.duration, g.name, o.seed)
-	s, err := newSoak(o, g)
-	if err == nil {
-		err = s.run(ctx)
+	s := newSoak(o, g)
+	work := s.run
+	if o.master != "" {
+		work = s.away
 	}
+	err := work(ctx)
 	late, end := context.WithTimeout(context.Background(), o.patience) // a cluster whose node is away takes its time
 	defer end()
 	err = errors.Join(err, fiber.Shutdown(late))

@@ -42,9 +42,8 @@ type soak struct {
 	failWith context.CancelCauseFunc
 }
 
-func newSoak(o options, g *ground) (*soak, error) {
-	pool, err := fiber.NewPool(o.workers, fiber.WithName(workerKind), fiber.WithMaxAttempts(20))
-	s := &soak{options: o, ground: g, pool: pool, begun: time.Now(), stop: make(chan struct{}), series: map[string][]float64{}}
+func newSoak(o options, g *ground) *soak {
+	s := &soak{options: o, ground: g, begun: time.Now(), stop: make(chan struct{}), series: map[string][]float64{}}
 	s.killer = &killer{s: s, kills: map[string]int{}, deeds: map[string]int{}}
 	s.work = []*workload{
 		{name: "map", pace: time.Second, round: mapRound},
@@ -57,10 +56,7 @@ func newSoak(o options, g *ground) (*soak, error) {
 		{name: "ring", pace: time.Second, round: ringRound},
 	}
 	s.failed, s.failWith = context.WithCancelCause(context.Background())
-	if plants[o.plant] == nil && o.plant != "" {
-		err = errors.Join(err, fmt.Errorf("-plant %s: there is no such fault", o.plant))
-	}
-	return s, err
+	return s
 }
 
 func (s *soak) workload(name string) *workload {
@@ -84,7 +80,13 @@ func (s *soak) fail(err error) { s.failWith(err) }
 
 // run works, kills and looks until the time is up or something has failed. Rounds are not cut short, and the watchdog
 // looks after the last ones, too.
-func (s *soak) run(parent context.Context) error {
+func (s *soak) run(parent context.Context) (err error) {
+	if plants[s.plant] == nil && s.plant != "" {
+		return fmt.Errorf("-plant %s: there is no such fault", s.plant)
+	}
+	if s.pool, err = fiber.NewPool(s.workers, fiber.WithName(workerKind), fiber.WithMaxAttempts(20)); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
 	var working, others, looking sync.WaitGroup
@@ -95,12 +97,7 @@ func (s *soak) run(parent context.Context) error {
 	others.Go(func() { s.killer.trouble(ctx) })
 	worked := make(chan struct{})
 	looking.Go(func() { s.look(ctx, worked) })
-	select {
-	case <-time.After(s.duration):
-	case <-s.failed.Done():
-	case <-parent.Done():
-	}
-	close(s.stop)
+	s.wait(parent)
 	others.Wait()
 	defer context.AfterFunc(s.failed, cancel)()
 	stuck := time.AfterFunc(2*s.patience, func() { s.hang("the last rounds") })
@@ -113,9 +110,19 @@ func (s *soak) run(parent context.Context) error {
 		s.pool.Terminate()
 		return err
 	}
-	err := s.manager.close(s)
+	err = s.manager.close(s)
 	s.pool.Close()
 	return errors.Join(err, s.judge())
+}
+
+// wait waits until the time is up or something has failed, and says so to all.
+func (s *soak) wait(parent context.Context) {
+	select {
+	case <-time.After(s.duration):
+	case <-s.failed.Done():
+	case <-parent.Done():
+	}
+	close(s.stop)
 }
 
 // repeat does rounds until it is told to stop.

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// awayKey stands in the environment of the process that goes to the cluster.
+const awayKey = "SOAK_AWAY"
+
+// away has this program work in a pod on a node of the cluster, as it does whose user is outside, and kills from here.
+func (s *soak) away(parent context.Context) error {
+	if s.ground.rights == nil {
+		return errors.New("-master: there are no nodes but on a cluster")
+	}
+	dir, err := os.MkdirTemp("", "soak-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	template := filepath.Join(dir, "pod.yaml")
+	if err := os.WriteFile(template, []byte("spec: {nodeName: "+s.master+"}\n"), 0o600); err != nil {
+		return err
+	}
+	if _, err := lines(parent, s.ground.rights); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(parent, self, "-for", s.duration.String(), "-every", "0", "-killed", "-seed", strconv.FormatUint(s.seed, 10),
+		"-patience", s.patience.String(), "-workers", strconv.Itoa(s.workers), "-plant", s.plant)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // as a user does
+	cmd.Env = append(os.Environ(), awayKey+"=yes", "FIBER_HOST=", "FIBER_POD_TEMPLATE="+template)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var killing sync.WaitGroup
+	killing.Go(func() { s.killer.rage(parent) })
+	killing.Go(func() { s.killer.trouble(parent) })
+	killing.Go(func() { s.wait(parent) })
+	defer context.AfterFunc(s.failed, func() { cmd.Cancel() })()
+	err = cmd.Wait()
+	err = errors.Join(context.Cause(s.failed), err)
+	s.failWith(nil) // who kills need not go on
+	killing.Wait()
+	fmt.Println(s.killer)
+	return err
+}
