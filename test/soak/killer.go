@@ -95,21 +95,25 @@ func (k *killer) rage(ctx context.Context) {
 	}
 }
 
-// trouble has a node cut off, killed and drained, again and again, and has it come back each time.
+// trouble has a node cut off, killed and drained, once in each part of the time, and has it come back each time.
 func (k *killer) trouble(ctx context.Context) {
 	r := rand.New(rand.NewPCG(k.s.seed, 2000))
 	deeds := [][2]string{{"cut", "join"}, {"kill", "up"}, {"drain", "uncordon"}}
 	if k.s.master == "node2" { // what ends the first process ends all
 		deeds = deeds[:1]
 	}
-	for i := 0; k.s.node != "" && k.pause(time.Duration(10+r.IntN(20))*time.Second); i++ {
-		if i %= len(deeds); i == 0 {
+	part := min(45*time.Second, k.s.duration/time.Duration(len(deeds)))
+	share := func(least, most int64) time.Duration { return part / 45 * time.Duration(least+r.Int64N(most-least)) }
+	begun := time.Now()
+	for n := 0; k.s.node != "" && k.pause(time.Until(begun.Add(part*time.Duration(n)+share(8, 20)))); n++ {
+		i := n % len(deeds)
+		if i == 0 {
 			r.Shuffle(len(deeds), func(i, j int) { deeds[i], deeds[j] = deeds[j], deeds[i] })
 		}
 		deed := deeds[i]
 		k.note("node", "nodes "+deed[0], time.Hour)
 		_, err := lines(ctx, []string{k.s.node, deed[0]})
-		k.pause(time.Duration(3+r.IntN(22)) * time.Second)
+		k.pause(share(3, 22))
 		_, back := lines(context.WithoutCancel(ctx), []string{k.s.node, deed[1]})
 		k.note("node", "nodes "+deed[1], settles)
 		if err != nil || back != nil {
