@@ -15,8 +15,9 @@ type Source interface {
 	// of n outputs, nil when all failed, and the failures. It is called once
 	// for each task, from any goroutine.
 	Deliver(lo, n int, outputs [][]byte, failures []Failure)
-	// Finish is called once, after the last Deliver: nil, or why the call as
-	// a whole has failed.
+	// Finish is called once: with nil after the last Deliver of a task that is
+	// wanted, or with the reason why the call as a whole has failed, maybe in
+	// the middle of a Deliver.
 	Finish(err error)
 }
 
@@ -220,7 +221,7 @@ func (c *Call) Lead(done <-chan struct{}) {
 	}
 }
 
-// Cancel takes the call back: nothing more is delivered, and tasks that run
+// Cancel takes the call back: no more results are taken in, and tasks that run
 // have their context cancelled. It does not call Finish.
 func (c *Call) Cancel() {
 	e := c.engine

@@ -12,7 +12,7 @@ const youngAge = time.Second
 // lost takes a worker out that has ended. What it held and had not started
 // goes back. What it may have started are suspects: each runs again on a
 // worker that holds nothing else and announces every start, and only a loss
-// while one task ran alone counts as an attempt of that task. When we ended
+// while one task ran, and nothing else, counts as an attempt of that task. When we ended
 // the worker ourselves, or its machine or this process's end did, it is not lost,
 // and nobody is suspected.
 func (e *Engine) lost(w *worker) {
@@ -66,6 +66,7 @@ func (e *Engine) lost(w *worker) {
 		}
 		e.enqueue(g.call)
 	}
+	known = known && w.abandoned == 0 // else what it still ran for nobody may have taken it down
 	e.spare -= w.spare()
 	w.load(-w.seconds)
 	e.abandoned -= w.abandoned

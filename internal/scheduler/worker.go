@@ -233,7 +233,7 @@ func (w *worker) classify() class {
 		return full
 	case len(w.grants) < e.opts.Concurrency:
 		return slot
-	case w.abandoned == 0 && !w.late && len(e.suspects) == 0 && w.seconds < pipelineSeconds*float64(e.opts.Concurrency) &&
+	case w.abandoned == 0 && !w.late && w.seconds < pipelineSeconds*float64(e.opts.Concurrency) &&
 		len(w.grants) < e.opts.Concurrency+pipelineGrants && w.bytes < pipelineBytes:
 		return room
 	}
