@@ -266,7 +266,7 @@ func TestPodsThatTheMasterCannotDial(t *testing.T) {
 	require.Empty(t, x.pods())
 }
 
-// islands has pods reach nobody of the pods' network, with the node's tools.
+// islands has pods reach nobody of the pods' network, on whichever node of test/cluster, with the node's tools.
 const islands = `spec:
   containers: [{}]
   initContainers:
@@ -280,7 +280,7 @@ const islands = `spec:
           network=$(ip -4 route show dev eth0 scope link | cut -d' ' -f1)
           ip route add $gateway dev eth0
           ip route del $network dev eth0
-          ip route add blackhole $network
+          ip route add blackhole 10.244.0.0/16
       env: [{name: PATH, value: "/usr/sbin:/usr/bin:/sbin:/bin"}]
       volumeMounts: [{name: usr, mountPath: /usr}, {name: bin, mountPath: /bin}, {name: lib, mountPath: /lib}, {name: lib64, mountPath: /lib64}]
   volumes:
