@@ -171,6 +171,7 @@ func TestEveryFieldHasAKey(t *testing.T) {
 	}
 	for _, key := range config.Keys() {
 		keys = append(keys, key.Field)
+		assert.NotEmpty(t, key.Type, "%s: its kind is not in the table", key.Name)
 		assert.NotEmpty(t, key.Default, key.Name)
 		assert.NotEmpty(t, key.Meaning, key.Name)
 	}
