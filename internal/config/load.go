@@ -50,6 +50,17 @@ func Defaults() Config {
 	return l.config
 }
 
+// WithDefaults is c with the defaults of what it does not set.
+func (c Config) WithDefaults() Config {
+	defaults := Defaults()
+	for _, s := range settings() {
+		if value := s.of(&c); value.IsZero() {
+			value.Set(s.of(&defaults))
+		}
+	}
+	return c
+}
+
 // loader gathers the configuration from its sources, the weakest first.
 type loader struct {
 	config Config

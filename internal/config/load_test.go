@@ -67,6 +67,15 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, want, config.Defaults())
 }
 
+func TestDefaultsOfWhatIsNotSet(t *testing.T) {
+	t.Parallel()
+	want := config.Defaults()
+	want.LogLevel, want.DockerVolumes, want.MasterGPU = "debug", []string{}, 1
+	given := config.Config{LogLevel: "debug", DockerVolumes: []string{}, MasterGPU: 1}
+	assert.Equal(t, want, given.WithDefaults())
+	assert.Empty(t, given.LogFile, "it is a copy that has the defaults")
+}
+
 // sample is a value of every key that is not its default, one for each source.
 type sample struct{ file, environ, code any }
 
