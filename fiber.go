@@ -181,7 +181,7 @@ func Shutdown(ctx context.Context) error {
 }
 
 // backends makes those that a build may leave out, by name.
-var backends = map[string]func(config.Config) (backend.Backend, error){}
+var backends = map[string]func(config.Config) backend.Backend{}
 
 // inPod, where the build has Kubernetes, says whether this process is in a pod
 // that may start others.
@@ -196,7 +196,7 @@ func newBackend(cfg config.Config) (backend.Backend, error) {
 		return local.New(), local.Supported()
 	}
 	if make := backends[cfg.Backend]; make != nil {
-		return make(cfg)
+		return make(cfg), nil
 	}
 	return nil, fmt.Errorf("fiber: backend %q is not in this build", cfg.Backend)
 }

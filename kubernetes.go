@@ -11,9 +11,5 @@ import (
 
 func init() {
 	inPod = kube.InPod
-	backends["kubernetes"] = func(c config.Config) (backend.Backend, error) {
-		return kubernetes.New(kubernetes.Options{Namespace: c.KubernetesNamespace, Image: c.Image, BaseImage: c.BaseImage,
-			Executable: c.Executable, Registry: c.Registry, RegistryInsecure: c.RegistryInsecure.Enabled(), Host: c.Host,
-			GPUResource: c.KubernetesGPUResource, Volumes: c.KubernetesVolumes, Template: c.PodTemplate, Grace: c.ShutdownGrace}), nil
-	}
+	backends["kubernetes"] = func(c config.Config) backend.Backend { return kubernetes.New(c) }
 }

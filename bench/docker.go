@@ -24,6 +24,7 @@ import (
 
 	"github.com/fiber-go/fiber"
 	"github.com/fiber-go/fiber/backend/docker"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/image"
 )
 
@@ -171,7 +172,7 @@ func openDockerEcho(ctx context.Context, m *match) error {
 	if _, err := run(ctx, 1); err != nil { // so that the engine has the image
 		return err
 	}
-	network, err := docker.New(docker.Options{}).Network(ctx)
+	network, err := docker.New(config.Config{}).Network(ctx)
 	if err != nil {
 		return err
 	}

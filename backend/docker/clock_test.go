@@ -26,7 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/backend/docker"
+	"github.com/fiber-go/fiber/internal/config"
 )
 
 // far is the engine behind a proxy: its clock says something else than this machine's, and its events may break off.
@@ -128,7 +128,7 @@ func (f *far) quiet(silent bool) {
 func TestEndsWhileEventsAreBroken(t *testing.T) {
 	needEngine(t)
 	f := newFar(t, 0, time.Time{})
-	b := newBackend(t, docker.Options{})
+	b := newBackend(t, config.Config{})
 	status := map[backend.Job]backend.ExitStatus{
 		up(t, b, spec("heed 7")): {Code: 7},
 		up(t, b, spec("heed 0")): {},
@@ -152,7 +152,7 @@ func TestEndsWhileEventsAreBroken(t *testing.T) {
 // behind, or was put back, either.
 func TestSweepGoesByNoClock(t *testing.T) {
 	needEngine(t)
-	living := launched(t, newBackend(t, docker.Options{}), spec("wait"))
+	living := launched(t, newBackend(t, config.Config{}), spec("wait"))
 	details, err := engine.ContainerInspect(soon(t), living.ID())
 	require.NoError(t, err)
 	starting := *details.Config
@@ -162,7 +162,7 @@ func TestSweepGoesByNoClock(t *testing.T) {
 	t.Cleanup(func() { engine.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true}) })
 	for _, off := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
 		newFar(t, off, time.Time{})
-		require.Equal(t, backend.ExitStatus{}, ended(t, launched(t, newBackend(t, docker.Options{}), spec("exit 0"))))
+		require.Equal(t, backend.ExitStatus{}, ended(t, launched(t, newBackend(t, config.Config{}), spec("exit 0"))))
 		_, err := engine.ContainerInspect(soon(t), made.ID)
 		require.NoError(t, err, off)
 	}

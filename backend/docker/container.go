@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"cmp"
 	"crypto/rand"
 	"maps"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/master"
 	"github.com/fiber-go/fiber/internal/pid1"
 )
@@ -28,7 +28,7 @@ const (
 func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*container.Config, *container.HostConfig) {
 	set := backend.Limits(spec.Resources)
 	maps.Copy(set, pid1.Environment())
-	config := &container.Config{
+	program := &container.Config{
 		Image:      img.name,
 		Entrypoint: img.entrypoint,
 		Cmd:        spec.Args,
@@ -40,32 +40,31 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 	}
 	host := &container.HostConfig{
 		AutoRemove: true,
-		Mounts:     mounts(b.opts.Volumes),
+		Mounts:     mounts(b.cfg.DockerVolumes),
 		CapDrop:    []string{"ALL"},
-		CapAdd:     b.opts.Capabilities,
+		CapAdd:     b.cfg.DockerCapabilities,
 		Resources:  resources(spec),
 	}
-	limit := cmp.Or(b.opts.PidsLimit, DefaultPidsLimit)
+	limit := int64(b.cfg.DockerPidsLimit)
 	host.PidsLimit = &limit
-	if !b.opts.NewPrivileges {
+	if !b.cfg.DockerNewPrivileges.Enabled() {
 		host.SecurityOpt = []string{"no-new-privileges"}
 	}
-	if b.opts.Network != "" {
-		host.NetworkMode = container.NetworkMode(b.opts.Network)
+	if b.cfg.DockerNetwork != "" {
+		host.NetworkMode = container.NetworkMode(b.cfg.DockerNetwork)
 	}
-	if b.opts.Host == desktopHost && !desktop(e) && e.local {
+	if b.cfg.Host == desktopHost && !desktop(e) && e.local {
 		host.ExtraHosts = []string{desktopHost + ":host-gateway"}
 	}
-	return config, host
+	return program, host
 }
 
-// mounts are what Options.Volumes names. As binds an engine would make, as root, a path that is not there.
+// mounts are what docker_volumes names. As binds an engine would make, as root, a path that is not there.
 func mounts(volumes []string) []mount.Mount {
 	var all []mount.Mount
-	for _, v := range volumes {
-		v, readOnly := strings.CutSuffix(v, ":ro")
-		colon := strings.LastIndex(v, ":") // the first one may be a drive's
-		m := mount.Mount{Type: mount.TypeVolume, Source: v[:max(0, colon)], Target: v[colon+1:], ReadOnly: readOnly}
+	for _, text := range volumes {
+		v, _ := config.ParseVolume(text) // it has been checked
+		m := mount.Mount{Type: mount.TypeVolume, Source: v.Name, Target: v.Path, ReadOnly: v.ReadOnly}
 		if strings.ContainsAny(m.Source, `/\`) { // which the name of a volume has not
 			m.Type = mount.TypeBind
 		}

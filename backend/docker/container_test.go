@@ -32,6 +32,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/docker"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -87,9 +88,9 @@ func refused(t testing.TB, b *docker.Backend, s backend.JobSpec) error {
 
 func TestNoEngine(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix:///no/such.sock")
-	err := refused(t, newBackend(t, docker.Options{}), spec("exit 0"))
+	err := refused(t, newBackend(t, config.Config{}), spec("exit 0"))
 	require.ErrorContains(t, err, "no docker engine answers at DOCKER_HOST=unix:///no/such.sock")
-	_, err = newBackend(t, docker.Options{}).Network(soon(t))
+	_, err = newBackend(t, config.Config{}).Network(soon(t))
 	require.ErrorContains(t, err, "/no/such.sock")
 }
 
@@ -97,7 +98,7 @@ func TestSocketThatIsNone(t *testing.T) {
 	file := t.TempDir() + "/docker.sock"
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	t.Setenv("DOCKER_HOST", "unix://"+file)
-	err := refused(t, newBackend(t, docker.Options{}), spec("exit 0"))
+	err := refused(t, newBackend(t, config.Config{}), spec("exit 0"))
 	require.ErrorContains(t, err, file)
 }
 
@@ -122,7 +123,7 @@ func TestSocketThatMayNotBeUsed(t *testing.T) {
 func TestWhatTheEngineHasNot(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	b := newBackend(t, docker.Options{})
+	b := newBackend(t, config.Config{})
 	ended(t, launched(t, b, spec("exit 0"))) // from now on the engine has the image
 	for _, test := range []struct {
 		resources meta.Resources
@@ -141,7 +142,7 @@ func TestWhatTheEngineHasNot(t *testing.T) {
 func TestNamesThatDockerRefuses(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	b := newBackend(t, docker.Options{})
+	b := newBackend(t, config.Config{})
 	for _, name := range []string{"with spaces and ünïcode ✓", "///", strings.Repeat("long", 200), "-x", "a\nb"} {
 		s := spec("wait")
 		s.Name = name
@@ -210,7 +211,7 @@ func TestImageOfTheUsers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := made(t, "fiber-test-"+strings.ReplaceAll(test.name, " ", "-")+":v1", test.changes, test.files)
-			b := newBackend(t, docker.Options{Image: name, Executable: program})
+			b := newBackend(t, config.Config{Image: name, Executable: program})
 			s := spec("environment MARK")
 			if test.refuses != "" {
 				require.ErrorContains(t, refused(t, b, s), test.refuses)
@@ -223,7 +224,7 @@ func TestImageOfTheUsers(t *testing.T) {
 		})
 	}
 	name := otherImage(t)
-	require.ErrorContains(t, refused(t, newBackend(t, docker.Options{Image: name}), spec("exit 0")), "is for linux/s390x")
+	require.ErrorContains(t, refused(t, newBackend(t, config.Config{Image: name}), spec("exit 0")), "is for linux/s390x")
 }
 
 // The engine keeps the builds of a program that were used last, whether it had
@@ -260,7 +261,7 @@ func TestBuildsThatAreKept(t *testing.T) { // by itself: seven images keep the e
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 		require.NoError(t, os.WriteFile(file, append(bytes.Clone(body), byte(build)), 0o700))
 		before := kept()
-		j := launched(t, newBackend(t, docker.Options{Executable: file}), spec("exit 0"))
+		j := launched(t, newBackend(t, config.Config{Executable: file}), spec("exit 0"))
 		require.Equal(t, backend.ExitStatus{}, ended(t, j))
 		after := kept()
 		require.NoError(t, j.Remove(soon(t)))
@@ -314,7 +315,7 @@ func otherImage(t testing.TB) string {
 func TestImageThatIsNowhere(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	err := refused(t, newBackend(t, docker.Options{Image: "registry.invalid/no/such:image"}), spec("exit 0"))
+	err := refused(t, newBackend(t, config.Config{Image: "registry.invalid/no/such:image"}), spec("exit 0"))
 	require.ErrorContains(t, err, "registry.invalid/no/such:image")
 }
 
@@ -327,14 +328,14 @@ func TestExecutableForAnotherPlatform(t *testing.T) {
 	body[machine], body[machine+1] = byte(elf.EM_RISCV), byte(elf.EM_RISCV>>8)
 	file := t.TempDir() + "/program"
 	require.NoError(t, os.WriteFile(file, body, 0o755))
-	require.ErrorContains(t, refused(t, newBackend(t, docker.Options{Executable: file}), spec("exit 0")), "riscv64")
+	require.ErrorContains(t, refused(t, newBackend(t, config.Config{Executable: file}), spec("exit 0")), "riscv64")
 }
 
 // A paused container can be ended all the same.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	b := newBackend(t, docker.Options{})
+	b := newBackend(t, config.Config{})
 	for _, end := range []func(backend.Job) error{
 		func(j backend.Job) error { return j.Signal(soon(t), backend.Terminate) },
 		func(j backend.Job) error { return j.Signal(soon(t), backend.Kill) },
@@ -352,7 +353,7 @@ func TestPaused(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	living := newBackend(t, docker.Options{})
+	living := newBackend(t, config.Config{})
 	j := launched(t, living, spec("wait"))
 	details, err := engine.ContainerInspect(soon(t), j.ID())
 	require.NoError(t, err)
@@ -371,7 +372,7 @@ func TestSweep(t *testing.T) {
 	dead := leave(mine[0], mine[1], mine[2], "1")
 	elsewhere := leave("another-machine", mine[1], mine[2], "1")
 	others := leave(mine[0], "4711", mine[2], "1")
-	next := newBackend(t, docker.Options{})
+	next := newBackend(t, config.Config{})
 	require.Equal(t, backend.ExitStatus{}, ended(t, launched(t, next, spec("exit 0"))))
 	there := containers()
 	require.True(t, there[details.ID])
@@ -385,7 +386,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", "/of/the/host")
 	t.Setenv("OF_THE_PROGRAM", "yes")
 	needEngine(t)
-	b := newBackend(t, docker.Options{})
+	b := newBackend(t, config.Config{})
 	for key, want := range map[string]string{"XDG_CACHE_HOME": "", "OF_THE_PROGRAM": "yes", "DOCKER_HOST": "", "PWD": "", "FIBER_INIT": ""} {
 		var out bytes.Buffer
 		s := spec("environment " + key)
@@ -399,7 +400,7 @@ func TestVolumes(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	dir := t.TempDir()
-	b := newBackend(t, docker.Options{Volumes: []string{dir + ":/data:ro"}})
+	b := newBackend(t, config.Config{DockerVolumes: []string{dir + ":/data:ro"}})
 	j := launched(t, b, spec("wait"))
 	details, err := engine.ContainerInspect(soon(t), j.ID())
 	require.NoError(t, err)
@@ -413,7 +414,7 @@ func TestVolumeThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	missing := t.TempDir() + "/missing"
-	err := refused(t, newBackend(t, docker.Options{Volumes: []string{missing + ":/data"}}), spec("exit 0"))
+	err := refused(t, newBackend(t, config.Config{DockerVolumes: []string{missing + ":/data"}}), spec("exit 0"))
 	require.ErrorContains(t, err, "FIBER_DOCKER_VOLUMES names "+missing+", which the engine's machine does not have")
 	require.NoFileExists(t, missing)
 	require.NoDirExists(t, missing)
@@ -425,7 +426,7 @@ func TestNamedVolume(t *testing.T) {
 	needEngine(t)
 	name := "fiber-test-" + strconv.Itoa(os.Getpid())
 	t.Cleanup(func() { engine.VolumeRemove(context.Background(), name, true) })
-	b := newBackend(t, docker.Options{Volumes: []string{name + ":/data"}})
+	b := newBackend(t, config.Config{DockerVolumes: []string{name + ":/data"}})
 	j := launched(t, b, spec("wait"))
 	details, err := engine.ContainerInspect(soon(t), j.ID())
 	require.NoError(t, err)
@@ -453,13 +454,13 @@ func TestPrivileges(t *testing.T) {
 	root := made(t, "fiber-test-privileges:v1", []string{`ENTRYPOINT ["/app/job"]`}, map[string]string{"app/job": string(body)})
 	const none, chown = "0000000000000000", "0000000000000003" // and DAC_OVERRIDE
 	for name, test := range map[string]struct {
-		opts                       docker.Options
+		opts                       config.Config
 		capabilities, noPrivileges string
 		pids                       int64
 	}{
-		"the program's own image": {docker.Options{}, none, "1", 4096},
-		"root":                    {docker.Options{Image: root, Executable: program}, none, "1", 4096},
-		"given": {docker.Options{Image: root, Executable: program, Capabilities: []string{"CHOWN", "DAC_OVERRIDE"}, NewPrivileges: true, PidsLimit: 100},
+		"the program's own image": {config.Config{}, none, "1", 4096},
+		"root":                    {config.Config{Image: root, Executable: program}, none, "1", 4096},
+		"given": {config.Config{Image: root, Executable: program, DockerCapabilities: []string{"CHOWN", "DAC_OVERRIDE"}, DockerNewPrivileges: config.On, DockerPidsLimit: 100},
 			chown, "0", 100},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -474,7 +475,7 @@ func TestPrivileges(t *testing.T) {
 			require.Equal(t, test.pids, *details.HostConfig.PidsLimit)
 		})
 	}
-	err = refused(t, newBackend(t, docker.Options{Capabilities: []string{"FLY"}}), spec("exit 0"))
+	err = refused(t, newBackend(t, config.Config{DockerCapabilities: []string{"FLY"}}), spec("exit 0"))
 	require.ErrorContains(t, err, "FLY")
 }
 
@@ -482,7 +483,7 @@ func TestPrivileges(t *testing.T) {
 // so: that is how each has ended, and not by somebody's signal.
 func TestManyOutOfMemory(t *testing.T) { // by itself: it keeps the engine from everything else
 	needEngine(t)
-	b := newBackend(t, docker.Options{})
+	b := newBackend(t, config.Config{})
 	s := spec("hog 200")
 	s.Resources = meta.Resources{Memory: 64}
 	var ending sync.WaitGroup
@@ -504,7 +505,7 @@ func TestManyOutOfMemory(t *testing.T) { // by itself: it keeps the engine from 
 func TestClose(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	b := newBackend(t, docker.Options{})
+	b := newBackend(t, config.Config{})
 	j := launched(t, b, spec("ignore"))
 	require.NoError(t, b.Close(soon(t)))
 	require.Equal(t, 137, ended(t, j).Code)

@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/output"
 )
 
@@ -30,26 +31,9 @@ const (
 	answerTimeout = 5 * time.Second
 )
 
-// Options say how containers are made. The zero value is usable.
-type Options struct {
-	Image      string   // an existing image; "" makes one of the executable
-	BaseImage  string   // what the executable is put on; "" for nothing
-	Executable string   // the one that an image is made of; "" is the running one
-	Network    string   // of the containers; "" is the engine's own
-	Volumes    []string // host:container[:ro]; a path that the engine's machine does not have is an error
-	Host       string   // where containers reach this process; "" is found out
-
-	Capabilities  []string // that containers have, of Linux; none if there are none here
-	NewPrivileges bool     // programs may gain privileges in containers
-	PidsLimit     int64    // processes and threads of a container; 0 is DefaultPidsLimit
-}
-
-// DefaultPidsLimit is how many processes and threads a container may have.
-const DefaultPidsLimit = 4096
-
 // Backend starts containers. Nothing of docker is touched before it is used.
 type Backend struct {
-	opts    Options
+	cfg     config.Config
 	session string // stands in a label of everything that it makes
 
 	connecting sync.Mutex // held while the engine is looked for
@@ -59,9 +43,9 @@ type Backend struct {
 	watch      watch
 }
 
-// New makes the backend.
-func New(opts Options) *Backend {
-	return &Backend{opts: opts, session: rand.Text()}
+// New makes the backend. What cfg does not set has its default.
+func New(cfg config.Config) *Backend {
+	return &Backend{cfg: cfg.WithDefaults(), session: rand.Text()}
 }
 
 // Name is "docker".
@@ -135,12 +119,12 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	config, host := b.container(e, img, spec)
+	program, host := b.container(e, img, spec)
 	// An engine that has begun to make a container goes on doing so when
 	// nobody waits any more. So it is waited for, and undone.
 	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
-	made, err := e.ContainerCreate(engaged, config, host, nil, nil, containerName(spec.Name))
+	made, err := e.ContainerCreate(engaged, program, host, nil, nil, containerName(spec.Name))
 	if err != nil {
 		return nil, noPath(err)
 	}

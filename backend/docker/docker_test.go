@@ -19,6 +19,7 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/backendtest"
 	"github.com/fiber-go/fiber/backend/docker"
+	"github.com/fiber-go/fiber/internal/config"
 )
 
 // patience is how long anything here may take.
@@ -33,7 +34,7 @@ const strangerKey = "DOCKER_TEST_STRANGER"
 func TestMain(m *testing.M) {
 	backendtest.Main()
 	if os.Getenv(strangerKey) != "" {
-		_, err := docker.New(docker.Options{}).Launch(context.Background(), backend.JobSpec{Name: "Job"})
+		_, err := docker.New(config.Config{}).Launch(context.Background(), backend.JobSpec{Name: "Job"})
 		fmt.Println(err)
 		os.Exit(0)
 	}
@@ -103,7 +104,7 @@ func needEngine(t testing.TB) {
 }
 
 // new makes a backend that is closed at the end of the test.
-func newBackend(t testing.TB, opts docker.Options) *docker.Backend {
+func newBackend(t testing.TB, opts config.Config) *docker.Backend {
 	b := docker.New(opts)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -115,5 +116,5 @@ func newBackend(t testing.TB, opts docker.Options) *docker.Backend {
 
 func TestBackend(t *testing.T) {
 	needEngine(t)
-	backendtest.Run(t, func(t *testing.T) backend.Backend { return newBackend(t, docker.Options{}) })
+	backendtest.Run(t, func(t *testing.T) backend.Backend { return newBackend(t, config.Config{}) })
 }

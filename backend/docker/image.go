@@ -42,7 +42,7 @@ type images struct {
 // prepared once.
 func (b *Backend) image(ctx context.Context, e *engine, executable string) (prepared, error) {
 	if executable == "" {
-		executable = b.opts.Executable
+		executable = b.cfg.Executable
 	}
 	b.images.preparing.Lock()
 	defer b.images.preparing.Unlock()
@@ -51,10 +51,10 @@ func (b *Backend) image(ctx context.Context, e *engine, executable string) (prep
 	}
 	var img prepared
 	var err error
-	if b.opts.Image != "" {
-		img, err = e.existing(ctx, b.opts.Image, executable)
+	if b.cfg.Image != "" {
+		img, err = e.existing(ctx, b.cfg.Image, executable)
 	} else {
-		img, err = e.made(ctx, executable, b.opts.BaseImage)
+		img, err = e.made(ctx, executable, b.cfg.BaseImage)
 	}
 	if err != nil {
 		return prepared{}, err

@@ -20,12 +20,12 @@ const desktopHost = "host.docker.internal"
 // desktop says whether the engine is in a virtual machine of Docker Desktop's.
 func desktop(e *engine) bool { return e.info.OperatingSystem == "Docker Desktop" }
 
-// Network is where containers reach this process: Options.Host; this
+// Network is where containers reach this process: the setting host; this
 // process's own address when it is in a container itself; the machine's
 // address on the containers' network, which nobody outside can reach; or, where
 // the engine is elsewhere, the address by which this machine reaches it.
 func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
-	if host := b.opts.Host; host != "" {
+	if host := b.cfg.Host; host != "" {
 		return backend.Network{Host: host, Bind: address.Own(host)}, nil
 	}
 	e, err := b.connect(ctx)
@@ -41,7 +41,7 @@ func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
 
 func (b *Backend) network(ctx context.Context, e *engine) (backend.Network, error) {
 	switch {
-	case b.opts.Network == "host" && e.local && !desktop(e):
+	case b.cfg.DockerNetwork == "host" && e.local && !desktop(e):
 		return backend.Network{Host: "127.0.0.1", Bind: "127.0.0.1"}, nil
 	case inContainer():
 		host, err := address.Towards("192.0.2.1")
@@ -56,7 +56,7 @@ func (b *Backend) network(ctx context.Context, e *engine) (backend.Network, erro
 		host, err := address.Towards(u.Hostname())
 		return backend.Network{Host: host, Bind: host}, err
 	}
-	name := b.opts.Network
+	name := b.cfg.DockerNetwork
 	if name == "" {
 		name = network.NetworkBridge
 	}

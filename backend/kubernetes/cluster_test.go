@@ -151,19 +151,19 @@ func TestImagesThatCannotBePulled(t *testing.T) {
 func TestWhatIsMissing(t *testing.T) {
 	needCluster(t)
 	opts := options()
-	opts.Volumes = []string{"no-such-claim:/persistent"}
+	opts.KubernetesVolumes = []string{"no-such-claim:/persistent"}
 	launchError := never(t, launch(t, newBackend(t, opts), job("exit 0")))
 	require.ErrorContains(t, launchError, "the namespace has no claim no-such-claim")
 	require.True(t, launchError.Permanent)
 
 	opts = options()
-	opts.Template = template(t, `spec: {containers: [{envFrom: [{configMapRef: {name: no-such-map}}]}]}`)
+	opts.PodTemplate = template(t, `spec: {containers: [{envFrom: [{configMapRef: {name: no-such-map}}]}]}`)
 	launchError = never(t, launch(t, newBackend(t, opts), job("exit 0")))
 	require.ErrorContains(t, launchError, `CreateContainerConfigError: configmap "no-such-map" not found`)
 	require.True(t, launchError.Permanent)
 
 	opts = options()
-	opts.Namespace = "no-such-namespace"
+	opts.KubernetesNamespace = "no-such-namespace"
 	_, err := newBackend(t, opts).Launch(soon(t), job("exit 0"))
 	refused(t, err, "no-such-namespace", "namespace")
 
@@ -190,10 +190,10 @@ func refused(t testing.TB, err error, words ...string) {
 func TestQuota(t *testing.T) {
 	needCluster(t)
 	opts := options()
-	opts.Namespace = namespace(t)
-	kubectl(t, "", "-n", opts.Namespace, "create", "quota", "small", "--hard=pods=0")
+	opts.KubernetesNamespace = namespace(t)
+	kubectl(t, "", "-n", opts.KubernetesNamespace, "create", "quota", "small", "--hard=pods=0")
 	require.Eventually(t, func() bool { // until the quota is counted
-		out, err := exec.Command("kubectl", "-n", opts.Namespace, "get", "quota", "small", "-o", "jsonpath={.status.used.pods}").Output()
+		out, err := exec.Command("kubectl", "-n", opts.KubernetesNamespace, "get", "quota", "small", "-o", "jsonpath={.status.used.pods}").Output()
 		return err == nil && string(out) == "0"
 	}, patience, 100*time.Millisecond)
 	_, err := newBackend(t, opts).Launch(soon(t), job("exit 0"))
@@ -226,15 +226,15 @@ func kubeconfig(t testing.TB, user, server string) string {
 // says what is missing.
 func TestPermissions(t *testing.T) {
 	opts := options()
-	opts.Namespace = namespace(t)
-	kubectl(t, "", "-n", opts.Namespace, "create", "serviceaccount", "nobody")
-	t.Setenv("KUBECONFIG", kubeconfig(t, strings.TrimSpace(kubectl(t, "", "-n", opts.Namespace, "create", "token", "nobody")), ""))
+	opts.KubernetesNamespace = namespace(t)
+	kubectl(t, "", "-n", opts.KubernetesNamespace, "create", "serviceaccount", "nobody")
+	t.Setenv("KUBECONFIG", kubeconfig(t, strings.TrimSpace(kubectl(t, "", "-n", opts.KubernetesNamespace, "create", "token", "nobody")), ""))
 	_, err := newBackend(t, opts).Launch(soon(t), job("exit 0"))
-	refused(t, err, "create", "secrets", "deploy/rbac.yaml", opts.Namespace)
+	refused(t, err, "create", "secrets", "deploy/rbac.yaml", opts.KubernetesNamespace)
 
 	os.Setenv("KUBECONFIG", os.Getenv(kubeconfigKey))
-	kubectl(t, "", "-n", opts.Namespace, "apply", "-f", "../../deploy/rbac.yaml")
-	t.Setenv("KUBECONFIG", kubeconfig(t, strings.TrimSpace(kubectl(t, "", "-n", opts.Namespace, "create", "token", "fiber")), ""))
+	kubectl(t, "", "-n", opts.KubernetesNamespace, "apply", "-f", "../../deploy/rbac.yaml")
+	t.Setenv("KUBECONFIG", kubeconfig(t, strings.TrimSpace(kubectl(t, "", "-n", opts.KubernetesNamespace, "create", "token", "fiber")), ""))
 	b := newBackend(t, opts)
 	j := launch(t, b, job("exit 3"))
 	status, err := j.Wait(soon(t))
@@ -270,8 +270,8 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 func TestRestrictedNamespace(t *testing.T) {
 	needCluster(t)
 	opts := options()
-	opts.Namespace = namespace(t)
-	kubectl(t, "", "label", "namespace", opts.Namespace, "pod-security.kubernetes.io/enforce=restricted")
+	opts.KubernetesNamespace = namespace(t)
+	kubectl(t, "", "label", "namespace", opts.KubernetesNamespace, "pod-security.kubernetes.io/enforce=restricted")
 	j := launch(t, newBackend(t, opts), job("exit 3"))
 	status, err := j.Wait(soon(t))
 	require.NoError(t, err)
@@ -326,7 +326,7 @@ func TestGPUs(t *testing.T) {
 	needCluster(t)
 	node := strings.TrimSpace(kubectl(t, "", "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
 	opts := options()
-	opts.GPUResource = "example.com/gpu"
+	opts.KubernetesGPUResource = "example.com/gpu"
 	patch := func(op string) {
 		kubectl(t, "", "patch", "node", node, "--subresource=status", "--type=json",
 			"-p", `[{"op":"`+op+`","path":"/status/capacity/example.com~1gpu","value":"2"}]`)

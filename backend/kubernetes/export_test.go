@@ -4,23 +4,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
 // PodOf is the pod that a backend makes for a job, of an image and of what it
 // takes over from the pod that this process is in.
-func PodOf(opts Options, self *corev1.Pod, image, path string, spec backend.JobSpec) (*corev1.Pod, error) {
-	template, err := kube.Template(opts.Template)
+func PodOf(cfg config.Config, self *corev1.Pod, image, path string, spec backend.JobSpec) (*corev1.Pod, error) {
+	template, err := kube.Template(cfg.PodTemplate)
 	if err != nil {
 		return nil, err
 	}
-	b := New(opts)
+	b := New(cfg)
 	img := prepared{name: image}
 	if path != "" {
 		img.command = []string{path}
 	}
 	client := &kube.Client{Namespace: "team"}
-	claims, err := kube.ParseClaims(opts.Volumes)
+	claims, err := kube.ParseClaims(cfg.KubernetesVolumes)
 	return b.pod(&cluster{Client: client, self: self, template: template, claims: claims}, img, "environment", spec), err
 }
 

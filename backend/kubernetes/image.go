@@ -26,11 +26,11 @@ type images struct {
 // that the user names; that of this process's own pod; or one that is made.
 func (b *Backend) image(ctx context.Context, c *cluster, executable string) (prepared, error) {
 	if executable == "" {
-		executable = b.opts.Executable
+		executable = b.cfg.Executable
 	}
 	switch {
-	case b.opts.Image != "":
-		return prepared{name: b.opts.Image}, nil
+	case b.cfg.Image != "":
+		return prepared{name: b.cfg.Image}, nil
 	case c.self != nil && executable == "":
 		path, err := os.Executable()
 		if err != nil {
@@ -61,11 +61,11 @@ func (b *Backend) made(ctx context.Context, executable string) (prepared, error)
 		return prepared{}, refusal{err}
 	}
 	opts := image.Options{Executable: executable, Platform: platform}
-	if b.opts.Registry == "" {
+	if b.cfg.Registry == "" {
 		return prepared{}, refusal{errors.New("there is no image that a pod could run: set FIBER_REGISTRY to where this program's may be pushed, or FIBER_IMAGE to one that has it")}
 	}
-	if b.opts.BaseImage != "" {
-		if opts.Base, err = image.FindBase(ctx, b.opts.BaseImage, platform); err != nil {
+	if b.cfg.BaseImage != "" {
+		if opts.Base, err = image.FindBase(ctx, b.cfg.BaseImage, platform); err != nil {
 			return prepared{}, refusal{err}
 		}
 	}
@@ -74,16 +74,16 @@ func (b *Backend) made(ctx context.Context, executable string) (prepared, error)
 		return prepared{}, refusal{err}
 	}
 	var push []image.PushOption
-	if b.opts.RegistryInsecure {
+	if b.cfg.RegistryInsecure.Enabled() {
 		push = append(push, image.Insecure())
 	}
 	defer image.CloseIdle()
-	ref, err := img.Push(ctx, b.opts.Registry, push...)
+	ref, err := img.Push(ctx, b.cfg.Registry, push...)
 	if err != nil {
 		if ctx.Err() != nil {
 			return prepared{}, ctx.Err()
 		}
 		return prepared{}, refusal{err}
 	}
-	return prepared{name: ref, own: b.opts.BaseImage == ""}, nil
+	return prepared{name: ref, own: b.cfg.BaseImage == ""}, nil
 }

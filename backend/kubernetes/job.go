@@ -26,8 +26,6 @@ const (
 	// statusGrace is how long the cluster is waited for to tell of an end that
 	// a log has told of: it looks every second.
 	statusGrace = 5 * time.Second
-	// defaultGrace is how long a job may take to heed a Terminate.
-	defaultGrace = 2 * time.Second
 	// killGrace is the shortest grace after which the node itself says that
 	// the process has ended; the node makes it two seconds.
 	killGrace = 1
@@ -261,7 +259,7 @@ func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 		return nil
 	default:
 	}
-	grace := max(killGrace, int64((j.backend.opts.Grace+time.Second-1)/time.Second)+1)
+	grace := max(killGrace, int64((j.backend.cfg.ShutdownGrace+time.Second-1)/time.Second)+1)
 	j.mu.Lock()
 	if sig == backend.Kill {
 		grace = killGrace

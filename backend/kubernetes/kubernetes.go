@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/output"
 )
@@ -26,24 +27,9 @@ import (
 // for it any more.
 const clusterTimeout = 30 * time.Second
 
-// Options say how pods are made. The zero value is usable inside a pod.
-type Options struct {
-	Namespace        string        // "" is that of the kubeconfig, or of this process's pod
-	Image            string        // an existing image whose entrypoint is this program
-	BaseImage        string        // what the executable is put on, "" for nothing
-	Executable       string        // the one that an image is made of; "" is the running one
-	Registry         string        // where an image that is made is pushed to
-	RegistryInsecure bool          // it may speak plain http
-	Host             string        // where pods reach this process; "" is found out
-	GPUResource      string        // what GPUs are called; "" is nvidia.com/gpu
-	Volumes          []string      // claim:path[:ro]
-	Template         string        // the path of a pod in YAML, "" for none
-	Grace            time.Duration // how long a job has that is told to end; 0 is 2 s
-}
-
 // Backend starts pods. Nothing is asked of a cluster before it is used.
 type Backend struct {
-	opts    Options
+	cfg     config.Config
 	session string // stands in a label of everything that it makes
 
 	connecting sync.Mutex // held while the cluster is looked for
@@ -65,12 +51,9 @@ type cluster struct {
 	rooms    rooms
 }
 
-// New makes the backend.
-func New(opts Options) *Backend {
-	if opts.Grace == 0 {
-		opts.Grace = defaultGrace
-	}
-	return &Backend{opts: opts, session: strings.ToLower(rand.Text()[:16])}
+// New makes the backend. What cfg does not set has its default.
+func New(cfg config.Config) *Backend {
+	return &Backend{cfg: cfg.WithDefaults(), session: strings.ToLower(rand.Text()[:16])}
 }
 
 // Name is "kubernetes".
@@ -97,15 +80,15 @@ func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 	if b.cluster != nil {
 		return b.cluster, nil
 	}
-	client, err := kube.Connect(b.opts.Namespace)
+	client, err := kube.Connect(b.cfg.KubernetesNamespace)
 	if err != nil {
 		return nil, refusal{err}
 	}
 	c := &cluster{Client: client}
-	if c.template, err = kube.Template(b.opts.Template); err != nil {
+	if c.template, err = kube.Template(b.cfg.PodTemplate); err != nil {
 		return nil, refusal{err}
 	}
-	if c.claims, err = kube.ParseClaims(b.opts.Volumes); err != nil {
+	if c.claims, err = kube.ParseClaims(b.cfg.KubernetesVolumes); err != nil {
 		return nil, refusal{err}
 	}
 	if client.InCluster {

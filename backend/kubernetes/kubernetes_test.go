@@ -16,6 +16,7 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/backendtest"
 	"github.com/fiber-go/fiber/backend/kubernetes"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
@@ -103,8 +104,8 @@ func needCluster(t testing.TB) {
 
 // options are what the tests' cluster needs: FIBER_TEST_HOST is where its pods
 // reach this machine, FIBER_TEST_REGISTRY where it pulls images from.
-func options() kubernetes.Options {
-	o := kubernetes.Options{Host: os.Getenv("FIBER_TEST_HOST"), Registry: os.Getenv("FIBER_TEST_REGISTRY")}
+func options() config.Config {
+	o := config.Config{Host: os.Getenv("FIBER_TEST_HOST"), Registry: os.Getenv("FIBER_TEST_REGISTRY")}
 	if o.Registry == "" {
 		o.Registry = "localhost:5000"
 	}
@@ -112,7 +113,7 @@ func options() kubernetes.Options {
 }
 
 // newBackend makes a backend that is closed at the end of the test.
-func newBackend(t testing.TB, opts kubernetes.Options) *kubernetes.Backend {
+func newBackend(t testing.TB, opts config.Config) *kubernetes.Backend {
 	b := kubernetes.New(opts)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

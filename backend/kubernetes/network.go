@@ -9,11 +9,11 @@ import (
 	"github.com/fiber-go/fiber/internal/address"
 )
 
-// Network is where pods reach this process: Options.Host; its own pod's
+// Network is where pods reach this process: the setting host; its own pod's
 // address; or else the address by which it reaches the cluster, which is right
 // where the two are in one network.
 func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
-	if host := b.opts.Host; host != "" {
+	if host := b.cfg.Host; host != "" {
 		return backend.Network{Host: host, Bind: address.Own(host)}, nil
 	}
 	c, err := b.connect(ctx)

@@ -63,7 +63,7 @@ func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec
 		kube.Setenv(m, key, set[key])
 	}
 	r := spec.Resources
-	kube.Need(m, r.CPU, int64(r.Memory)<<20, r.GPU, b.opts.GPUResource)
+	kube.Need(m, r.CPU, int64(r.Memory)<<20, r.GPU, b.cfg.KubernetesGPUResource)
 	if img.own {
 		kube.Restrict(s, m)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/kubernetes"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -33,7 +34,7 @@ func master() *corev1.Pod {
 	}
 }
 
-func podOf(t *testing.T, opts kubernetes.Options, self *corev1.Pod, path string, spec backend.JobSpec) *corev1.Pod {
+func podOf(t *testing.T, opts config.Config, self *corev1.Pod, path string, spec backend.JobSpec) *corev1.Pod {
 	t.Helper()
 	pod, err := kubernetes.PodOf(opts, self, "image:1", path, spec)
 	require.NoError(t, err)
@@ -42,7 +43,7 @@ func podOf(t *testing.T, opts kubernetes.Options, self *corev1.Pod, path string,
 
 func TestAPodOfAJob(t *testing.T) {
 	t.Parallel()
-	pod := podOf(t, kubernetes.Options{}, nil, "", backend.JobSpec{Name: "PoolWorker 1/ä", Run: "run1", Parent: "MainProcess",
+	pod := podOf(t, config.Config{}, nil, "", backend.JobSpec{Name: "PoolWorker 1/ä", Run: "run1", Parent: "MainProcess",
 		Args: []string{"-x", "$(HOME)"}, Env: []string{"TOKEN=secret"}, Public: []string{"FIBER_BOOTSTRAP={$}"},
 		Resources: meta.Resources{CPU: 1.5, Memory: 300, GPU: 2}})
 	require.Regexp(t, `^fiber-poolworker-1-[a-z0-9]{10}$`, pod.Name)
@@ -72,7 +73,7 @@ func TestAPodOfAJob(t *testing.T) {
 
 func TestAPodTakesOverWhatTheMastersHas(t *testing.T) {
 	t.Parallel()
-	pod := podOf(t, kubernetes.Options{}, master(), "/fiber/program", backend.JobSpec{Name: "Process-1"})
+	pod := podOf(t, config.Config{}, master(), "/fiber/program", backend.JobSpec{Name: "Process-1"})
 	require.Equal(t, []string{"/fiber/program"}, pod.Spec.Containers[0].Command)
 	require.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "master", UID: "1-2-3"}}, pod.OwnerReferences)
 	require.Equal(t, "fiber", pod.Spec.ServiceAccountName)
@@ -86,13 +87,13 @@ func TestAPodTakesOverWhatTheMastersHas(t *testing.T) {
 
 	elsewhere := master()
 	elsewhere.Namespace = "other"
-	pod = podOf(t, kubernetes.Options{}, elsewhere, "", backend.JobSpec{Name: "Process-1"})
+	pod = podOf(t, config.Config{}, elsewhere, "", backend.JobSpec{Name: "Process-1"})
 	require.Empty(t, pod.OwnerReferences, "an owner in another namespace would have it removed at once")
 }
 
 func TestClaims(t *testing.T) {
 	t.Parallel()
-	opts := kubernetes.Options{Volumes: []string{"data:/persistent", "data:/more:ro", "models.v1:/models"}}
+	opts := config.Config{KubernetesVolumes: []string{"data:/persistent", "data:/more:ro", "models.v1:/models"}}
 	pod := podOf(t, opts, nil, "", backend.JobSpec{Name: "Process-1"})
 	require.Equal(t, []corev1.VolumeMount{{Name: "fiber-data", MountPath: "/persistent"}, {Name: "fiber-data", MountPath: "/more", ReadOnly: true},
 		{Name: "fiber-models-v1", MountPath: "/models"}}, pod.Spec.Containers[0].VolumeMounts)
@@ -111,7 +112,7 @@ func template(t *testing.T, text string) string {
 
 func TestTemplate(t *testing.T) {
 	t.Parallel()
-	opts := kubernetes.Options{GPUResource: "amd.com/gpu", Template: template(t, `
+	opts := config.Config{KubernetesGPUResource: "amd.com/gpu", PodTemplate: template(t, `
 metadata: {labels: {team: vision}}
 spec:
   nodeSelector: {zone: a}
@@ -146,7 +147,7 @@ spec:
 		"spec: [":                        "yaml",
 		"spec: {containers: {image: x}}": "containers",
 	} {
-		_, err := kubernetes.PodOf(kubernetes.Options{Template: template(t, text)}, nil, "", "", backend.JobSpec{})
+		_, err := kubernetes.PodOf(config.Config{PodTemplate: template(t, text)}, nil, "", "", backend.JobSpec{})
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "pod.yaml")
 	}
@@ -155,12 +156,12 @@ spec:
 // What is avoided is a wish beside those of the template.
 func TestAPodAvoidsNodes(t *testing.T) {
 	t.Parallel()
-	require.Nil(t, podOf(t, kubernetes.Options{}, nil, "", backend.JobSpec{Name: "p"}).Spec.Affinity)
+	require.Nil(t, podOf(t, config.Config{}, nil, "", backend.JobSpec{Name: "p"}).Spec.Affinity)
 	avoids := corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 		{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"node1"}},
 		{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"node2"}}}}}
 	spec := backend.JobSpec{Name: "p", Avoid: []string{"node1", "node2"}}
-	pod := podOf(t, kubernetes.Options{}, nil, "", spec)
+	pod := podOf(t, config.Config{}, nil, "", spec)
 	require.Equal(t, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{avoids}}}, pod.Spec.Affinity)
 
@@ -172,6 +173,6 @@ func TestAPodAvoidsNodes(t *testing.T) {
 	want := self.Spec.Affinity.DeepCopy()
 	want.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(want.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution, avoids)
 	for range 2 { // what is inherited stays as it is
-		require.Equal(t, want, podOf(t, kubernetes.Options{}, self, "/fiber/program", spec).Spec.Affinity)
+		require.Equal(t, want, podOf(t, config.Config{}, self, "/fiber/program", spec).Spec.Affinity)
 	}
 }

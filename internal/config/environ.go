@@ -51,10 +51,10 @@ func unknownEnv(environ []string) []string {
 func Environ(c Config, except ...string) []string {
 	defaults := Defaults()
 	var environ []string
-	for _, s := range settings {
-		key := s.key()
-		if text := s.text(c); text != s.text(defaults) && text != "" && !slices.Contains(except, key.Name) {
-			environ = append(environ, key.Env+"="+text)
+	for _, s := range settings() {
+		text := format(s.of(&c))
+		if text != "" && text != format(s.of(&defaults)) && !slices.Contains(except, s.key) {
+			environ = append(environ, s.env+"="+text)
 		}
 	}
 	return environ

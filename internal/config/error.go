@@ -1,9 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Error is a value that a setting can't have, or a key that no setting has.
 type Error struct {
@@ -15,17 +12,16 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var text strings.Builder
-	text.WriteString(e.Source + ": ")
+	text := e.Source + ":"
 	if e.Key != "" {
-		text.WriteString(e.Key + " ")
+		text += " " + e.Key
 	}
 	if e.Value != "" {
-		fmt.Fprintf(&text, "= %q ", e.Value)
+		text += fmt.Sprintf(" = %q", e.Value)
 	}
-	text.WriteString(e.Reason)
+	text += " " + e.Reason
 	if e.Allowed != "" {
-		text.WriteString("; allowed: " + e.Allowed)
+		text += "; allowed: " + e.Allowed
 	}
-	return text.String()
+	return text
 }

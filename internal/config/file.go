@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -27,13 +28,14 @@ func ParseFile(name string, text []byte) ([]Line, error) {
 	if !utf8.Valid(text) {
 		return nil, &Error{Source: name, Reason: "is not UTF-8 text"}
 	}
+	comment := regexp.MustCompile(`(^|[ \t])[#;].*`)
 	var lines []Line
 	var faults []error
 	first := map[string]int{}
 	number := 0
 	for raw := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
 		number++
-		content := strings.TrimSpace(stripComment(string(raw)))
+		content := strings.TrimSpace(comment.ReplaceAllString(string(raw), ""))
 		if content == "" || strings.EqualFold(content, "[default]") {
 			continue
 		}
@@ -67,17 +69,6 @@ func parseLine(content string) (Line, *Error) {
 		return Line{}, &Error{Key: key, Value: value, Reason: "is in quotes; write it without"}
 	}
 	return Line{Key: key, Value: value}, nil
-}
-
-func stripComment(line string) string {
-	behindSpace := true
-	for i, r := range line {
-		if behindSpace && (r == '#' || r == ';') {
-			return line[:i]
-		}
-		behindSpace = r == ' ' || r == '\t'
-	}
-	return line
 }
 
 // readFile is ParseFile of the file at path, which need not exist.

@@ -3,118 +3,124 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// kind is a type of setting: how it is read from text, what it may be, and how it is written.
-type kind[T any] struct {
-	name    string
-	allowed func() string
-	parse   func(text string) (T, error)
-	check   func(T) (T, error) // returns the value in its one canonical form
-	format  func(T) string
-	// locate, where not nil, ties the value that was chosen to this machine: a path becomes absolute and must exist.
-	locate func(value T, dir string) (T, error)
+// kind is what the value of a setting may be.
+type kind struct {
+	name    string // of the type, in docs/config.md
+	allowed string
+	check   func(reflect.Value) error // says what is wrong with a value, or brings it into its one canonical form
+	// locate, where not nil, ties a text of the value that was chosen to this machine: a path becomes absolute and must
+	// exist.
+	locate func(text, dir string) (string, error)
 }
 
-var boolean = kind[Switch]{
-	name:    "boolean",
-	allowed: always("on, true, yes or 1; off, false, no or 0 (in code: On or Off)"),
-	parse:   parseSwitch,
-	check:   checkSwitch,
-	format:  Switch.String,
+// kinds are the kinds by the tag of a field, or by the name of its type.
+var kinds = map[string]kind{
+	"Switch": {"boolean", "on, true, yes or 1; off, false, no or 0 (in code: On or Off)",
+		within(float64(Off), float64(On), "is neither On nor Off"), nil},
+	"Duration": {"duration", "a duration of at least 1ms, such as 500ms, 10s or 1m30s",
+		atLeast(minDuration, "is too short"), nil},
+	"ByteSize": {"size", "a whole number of B, KiB, MiB or GiB, at least 4KiB, such as 512MiB",
+		atLeast(minMessage, "is too small"), nil},
+	"processes": {"number", "a whole number of processes and threads, at least 1", atLeast(1, "is less than one"), nil},
+	"gpus":      {"number", "a whole number of GPUs, such as 1", atLeast(0, "is less than none"), nil},
+	"cpus":      {"number", "a number of CPUs, such as 2 or 0.5", atLeast(0.001, "is no number of CPUs"), nil},
+
+	"address": {"address", "an IP address or the name of a host, without a port", each(checkAddress), nil},
+	"network": {"name", "the name of a network other than none", each(checkNetwork), nil},
+	"namespace": {"name", "the name of a namespace: small letters, digits and -, at most 63",
+		each(namespaceName.check), nil},
+	"resource": {"name", "the name of a resource that nodes have, such as nvidia.com/gpu or amd.com/gpu",
+		each(resourceName.check), nil},
+	"capabilities": {"list", "names of Linux capabilities, such as DAC_OVERRIDE, several with commas between; or ALL",
+		each(checkCapability), nil},
+	"variables": {"variables", "NAME, PREFIX_* or NAME=value, several with commas between", each(variable.check), nil},
+
+	"volumes": {"list", "host:container or host:container:ro, several with commas between; " +
+		"host is a path or the name of a volume, container an absolute path",
+		volumes("volumes", parseDockerVolume), locateVolume},
+	"claims": {"list", "claim, claim:path or claim:path:ro, several with commas between; claim is the name of a " +
+		"PersistentVolumeClaim, path an absolute one, " + VolumePath + " unless it is given",
+		volumes("claims", ParseClaim), nil},
+
+	"image": {"image", "an image's name, such as debian:12 or registry.example.com/team/app:v1", each(checkImage), nil},
+	"base image": {"image", "an image's name, such as debian:12, or the path of an image: a file (docker save) or " +
+		"a directory (an OCI layout)", each(checkBaseImage), locateBaseImage},
+	"registry": {"registry", "a registry, with a path or without: registry.example.com/team or localhost:5000",
+		each(checkRegistry), nil},
+
+	"executable": {"path", "the path of an executable file", each(verbatim), existing(fitsExecutable)},
+	"template":   {"path", "the path of a file with a pod in YAML", each(verbatim), existing(fitsFile)},
+	"directory":  {"path", "the path of a directory that exists and is writable", each(verbatim), existing(fitsDirectory)},
+	"log": {"path", `stderr, stdout, or the path of a file in a directory that exists, with "%p" in the file's name only`,
+		each(checkLog), locateLog},
 }
 
-var duration = kind[time.Duration]{
-	name:    "duration",
-	allowed: always("a duration of at least 1ms, such as 500ms, 10s or 1m30s"),
-	parse:   parseDuration,
-	check: func(d time.Duration) (time.Duration, error) {
-		// 10 instead of 10*time.Second is ten nanoseconds: no setting here makes sense below a millisecond.
-		if d < time.Millisecond {
-			return 0, errors.New("is too short")
-		}
-		return d, nil
-	},
-	format: time.Duration.String,
-}
+const (
+	// 10 instead of 10*time.Second is ten nanoseconds: no setting here makes sense below a millisecond.
+	minDuration = float64(time.Millisecond)
+	// minMessage is what Fiber's own messages need.
+	minMessage = float64(4 * KiB)
+)
 
-// minMessage is what Fiber's own messages need.
-const minMessage = 4 * KiB
-
-var size = kind[ByteSize]{
-	name:    "size",
-	allowed: always("a whole number of B, KiB, MiB or GiB, at least 4KiB, such as 512MiB"),
-	parse:   ParseByteSize,
-	check: func(s ByteSize) (ByteSize, error) {
-		if s < minMessage {
-			return 0, errors.New("is too small")
+// oneOf is a word out of some, in any case.
+func oneOf(words []string) kind {
+	check := func(s string) (string, error) {
+		if s = strings.ToLower(s); !slices.Contains(words, s) {
+			return "", errors.New("is not known")
 		}
 		return s, nil
-	},
-	format: ByteSize.String,
-}
-
-// oneOf is a word out of those that words returns, in any case.
-func oneOf(words func() []string) kind[string] {
-	return kind[string]{
-		name:    "word",
-		allowed: func() string { return orList(words()) },
-		parse:   verbatim,
-		check: func(s string) (string, error) {
-			if s = strings.ToLower(s); slices.Contains(words(), s) {
-				return s, nil
-			}
-			return "", errors.New("is not known")
-		},
-		format: identity,
 	}
-}
-
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err == nil {
-		return d, nil
-	}
-	if _, err := time.ParseDuration(text + "s"); err == nil && endsInDigit(text) {
-		return 0, fmt.Errorf("has no unit, write %q", text+"s")
-	}
-	return 0, errors.New("is no duration")
-}
-
-// parseList reads items with commas between.
-func parseList(text string) ([]string, error) {
-	var list []string
-	for item := range strings.SplitSeq(text, ",") {
-		list = append(list, strings.TrimSpace(item))
-	}
-	return list, nil
-}
-
-func parseInt(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, errors.New("is no whole number")
-	}
-	return n, nil
-}
-
-func endsInDigit(s string) bool {
-	return s != "" && s[len(s)-1] >= '0' && s[len(s)-1] <= '9'
+	return kind{"word", orList(words), each(check), nil}
 }
 
 func orList(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-func always(s string) func() string        { return func() string { return s } }
-func formatList(list []string) string      { return strings.Join(list, ",") }
-func verbatim(text string) (string, error) { return text, nil }
-func identity(s string) string             { return s }
+func verbatim(s string) (string, error) { return s, nil }
+
+func atLeast(least float64, reason string) func(reflect.Value) error {
+	return within(least, math.MaxFloat64, reason)
+}
+
+// within checks a number, whatever its type.
+func within(least, most float64, reason string) func(reflect.Value) error {
+	return func(value reflect.Value) error {
+		n := value.Convert(reflect.TypeFor[float64]()).Float()
+		if !(n >= least && n <= most) { // NaN is neither
+			return errors.New(reason)
+		}
+		return nil
+	}
+}
+
+// each puts what change makes of it in the place of a text, or of each text of a list.
+func each(change func(string) (string, error)) func(reflect.Value) error {
+	return func(value reflect.Value) error {
+		if strings.ContainsRune(format(value), 0) {
+			return errors.New("has a zero byte in it")
+		}
+		if value.Kind() == reflect.String {
+			text, err := change(value.String())
+			value.SetString(text)
+			return err
+		}
+		list := slices.Clone(value.Interface().([]string)) // which is the user's
+		for i, item := range list {
+			var err error
+			if list[i], err = change(item); err != nil {
+				return fmt.Errorf("has %q in it, %w", item, err)
+			}
+		}
+		value.Set(reflect.ValueOf(list))
+		return nil
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 )
 
 // Sources is where [Load] looks beside the code. The zero value is this process's environment and working directory.
@@ -28,13 +29,13 @@ func Load(code Config, from Sources) (Config, []string, error) {
 		return Config{}, nil, fmt.Errorf("find the working directory: %w", err)
 	}
 	l := loader{origin: map[string]string{}}
-	l.defaults()
+	l.defaults(from.Environ)
 	l.file(dir, filepath.Join(from.Dir, FileName))
 	l.environ(from.Environ)
 	l.code(code)
 	warnings := unknownEnv(from.Environ)
 	if len(l.faults) == 0 {
-		l.settle(dir, from.Environ)
+		l.settle(dir)
 	}
 	if err := errors.Join(l.faults...); err != nil {
 		return Config{}, warnings, err
@@ -45,9 +46,19 @@ func Load(code Config, from Sources) (Config, []string, error) {
 // Defaults is what Load returns where nothing is set anywhere.
 func Defaults() Config {
 	l := loader{origin: map[string]string{}}
-	l.defaults()
-	l.config.RuntimeDir = runtimeDir(os.Environ())
+	l.defaults(os.Environ())
 	return l.config
+}
+
+// WithDefaults is c with the defaults of what it does not set.
+func (c Config) WithDefaults() Config {
+	defaults := Defaults()
+	for _, s := range settings() {
+		if value := s.of(&c); value.IsZero() {
+			value.Set(s.of(&defaults))
+		}
+	}
+	return c
 }
 
 // loader gathers the configuration from its sources, the weakest first.
@@ -57,10 +68,13 @@ type loader struct {
 	faults []error
 }
 
-func (l *loader) defaults() {
-	for _, s := range settings {
-		if text := s.fallback(); text != "" {
-			l.set(s, text, "default")
+func (l *loader) defaults(environ []string) {
+	for _, s := range settings() {
+		if s.key == "runtime_dir" {
+			s.initial = runtimeDir(environ)
+		}
+		if s.initial != "" {
+			l.text(s, s.initial, "default")
 		}
 	}
 }
@@ -73,54 +87,56 @@ func (l *loader) file(dir, name string) {
 	for _, line := range lines {
 		source := position(name, line.Number)
 		if s := find(line.Key); s != nil {
-			l.set(s, line.Value, source)
-			continue
+			l.text(*s, line.Value, source)
+		} else {
+			l.faults = append(l.faults, unknownKey(line.Key, source))
 		}
-		l.faults = append(l.faults, unknownKey(line.Key, source))
 	}
 }
 
 func (l *loader) environ(environ []string) {
-	for _, s := range settings {
-		name := s.key().Env
-		if text, ok := lookup(environ, name); ok {
-			l.set(s, text, "environment variable "+name)
+	for _, s := range settings() {
+		if text, ok := lookup(environ, s.env); ok {
+			l.text(s, text, "environment variable "+s.env)
 		}
 	}
 }
 
 func (l *loader) code(code Config) {
-	for _, s := range settings {
-		given, err := s.override(&l.config, code)
-		if given {
-			l.note(s, s.text(code), "code, Config."+s.key().Field, err)
+	for _, s := range settings() {
+		// An empty list that is not nil is a value: it says that there shall be none.
+		if given := s.of(&code); !given.IsZero() {
+			l.store(s, given, format(given), "code, Config."+s.field.Name, s.check(given))
 		}
 	}
 }
 
-func (l *loader) set(s setting, text, source string) {
-	l.note(s, text, source, s.parse(&l.config, text))
+func (l *loader) text(s setting, text, source string) {
+	value := reflect.New(s.field.Type).Elem()
+	err := parse(text, value)
+	if err == nil {
+		err = s.check(value)
+	}
+	l.store(s, value, text, source, err)
 }
 
-// note records where the value of s came from, or what is wrong with it.
-func (l *loader) note(s setting, text, source string, err error) {
-	key := s.key()
-	l.origin[key.Name] = source
+// store keeps a value of s and where it came from, or what is wrong with it.
+func (l *loader) store(s setting, value reflect.Value, text, source string, err error) {
 	if err != nil {
-		l.faults = append(l.faults, &Error{
-			Key: key.Name, Value: text, Source: source, Reason: err.Error(), Allowed: key.Allowed,
-		})
+		l.faults = append(l.faults, &Error{Key: s.key, Value: text, Source: source, Reason: err.Error(), Allowed: s.allowed})
+		return
 	}
+	s.of(&l.config).Set(value)
+	l.origin[s.key] = source
 }
 
 // settle checks what only the chosen values show.
-func (l *loader) settle(dir string, environ []string) {
-	if l.config.RuntimeDir == "" {
-		l.config.RuntimeDir, l.origin["runtime_dir"] = runtimeDir(environ), "default"
-	}
-	for _, s := range settings {
-		if err := s.locate(&l.config, dir); err != nil {
-			l.note(s, s.text(l.config), l.origin[s.key().Name], err)
+func (l *loader) settle(dir string) {
+	for _, s := range settings() {
+		if value := s.of(&l.config); s.locate != nil && !value.IsZero() {
+			text := format(value)
+			locate := each(func(text string) (string, error) { return s.locate(text, dir) })
+			l.store(s, value, text, l.origin[s.key], locate(value))
 		}
 	}
 	if c := l.config; c.HeartbeatTimeout <= c.HeartbeatInterval {
@@ -138,8 +154,10 @@ func (l *loader) settle(dir string, environ []string) {
 // runtimeDir is the directory that the user's login session has for this, else the one for temporary files.
 // XDG_RUNTIME_DIR is not to be trusted blindly: su and containers pass on one that is another user's, or is not there.
 func runtimeDir(environ []string) string {
-	if dir, ok := lookup(environ, "XDG_RUNTIME_DIR"); ok && filepath.IsAbs(dir) && checkDirectory(dir) == nil {
-		return filepath.Clean(dir)
+	if dir, ok := lookup(environ, "XDG_RUNTIME_DIR"); ok && filepath.IsAbs(dir) {
+		if dir, err := existing(fitsDirectory)(dir, ""); err == nil {
+			return dir
+		}
 	}
 	return os.TempDir()
 }
@@ -148,9 +166,9 @@ func unknownKey(name, source string) *Error {
 	if near := nearest(name); near != "" {
 		return &Error{Key: name, Source: source, Reason: fmt.Sprintf("is no known key; did you mean %s?", near)}
 	}
-	names := make([]string, len(settings))
-	for i, key := range Keys() {
-		names[i] = key.Name
+	var names []string
+	for _, s := range settings() {
+		names = append(names, s.key)
 	}
 	return &Error{Key: name, Source: source, Reason: "is no known key", Allowed: orList(names)}
 }

@@ -67,6 +67,15 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, want, config.Defaults())
 }
 
+func TestDefaultsOfWhatIsNotSet(t *testing.T) {
+	t.Parallel()
+	want := config.Defaults()
+	want.LogLevel, want.DockerVolumes, want.MasterGPU = "debug", []string{}, 1
+	given := config.Config{LogLevel: "debug", DockerVolumes: []string{}, MasterGPU: 1}
+	assert.Equal(t, want, given.WithDefaults())
+	assert.Empty(t, given.LogFile, "it is a copy that has the defaults")
+}
+
 // sample is a value of every key that is not its default, one for each source.
 type sample struct{ file, environ, code any }
 
@@ -171,6 +180,7 @@ func TestEveryFieldHasAKey(t *testing.T) {
 	}
 	for _, key := range config.Keys() {
 		keys = append(keys, key.Field)
+		assert.NotEmpty(t, key.Type, "%s: its kind is not in the table", key.Name)
 		assert.NotEmpty(t, key.Default, key.Name)
 		assert.NotEmpty(t, key.Meaning, key.Name)
 	}

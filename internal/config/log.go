@@ -15,17 +15,11 @@ const (
 	Stdout = "stdout"
 )
 
-var logLevels = map[string]slog.Level{
-	"debug": slog.LevelDebug,
-	"info":  slog.LevelInfo,
-	"warn":  slog.LevelWarn,
-	"error": slog.LevelError,
-}
-
-func logLevelNames() []string { return []string{"debug", "info", "warn", "error"} }
-
 // Level is the slog level of a [Config.LogLevel], Info when it is not set.
-func Level(name string) slog.Level { return logLevels[name] }
+func Level(name string) (level slog.Level) {
+	_ = level.UnmarshalText([]byte(name)) // it has been checked; "" leaves Info
+	return level
+}
 
 // LogPath is the file that the process of that name logs to: every "%p" in the file's name becomes the process's name,
 // in which what separates directories becomes "-".
@@ -33,31 +27,26 @@ func LogPath(file, process string) string {
 	return strings.ReplaceAll(file, "%p", strings.NewReplacer("/", "-", `\`, "-", "\x00", "-").Replace(process))
 }
 
-var logTarget = kind[string]{
-	name:    "path",
-	allowed: always(`stderr, stdout, or the path of a file in a directory that exists, with "%p" in the file's name only`),
-	parse:   verbatim,
-	check: func(s string) (string, error) {
-		if word := strings.ToLower(s); word == Stderr || word == Stdout {
-			return word, nil
-		}
-		if strings.Contains(filepath.Dir(s), "%p") {
-			return "", errors.New(`has "%p" in the name of a directory`)
-		}
-		return checkPath(s)
-	},
-	format: identity,
-	locate: func(path, dir string) (string, error) {
-		if path == Stderr || path == Stdout {
-			return path, nil
-		}
-		path = under(dir, path)
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			return "", errors.New("is a directory")
-		}
-		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			return "", fmt.Errorf("is in %s, which is no directory", filepath.Dir(path))
-		}
+func checkLog(s string) (string, error) {
+	if word := strings.ToLower(s); word == Stderr || word == Stdout {
+		return word, nil
+	}
+	if strings.Contains(filepath.Dir(s), "%p") {
+		return "", errors.New(`has "%p" in the name of a directory`)
+	}
+	return s, nil
+}
+
+func locateLog(path, dir string) (string, error) {
+	if path == Stderr || path == Stdout {
 		return path, nil
-	},
+	}
+	path = under(dir, path)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return "", errors.New("is a directory")
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("is in %s, which is no directory", filepath.Dir(path))
+	}
+	return path, nil
 }

@@ -3,49 +3,28 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
-var executablePath = kind[string]{
-	name:    "path",
-	allowed: always("the path of an executable file"),
-	parse:   verbatim,
-	check:   checkPath,
-	format:  identity,
-	locate: func(path, dir string) (string, error) {
+// existing makes a path absolute, and checks what is there.
+func existing(fits func(path string, info fs.FileInfo) error) func(path, dir string) (string, error) {
+	return func(path, dir string) (string, error) {
 		path = under(dir, path)
-		return path, checkExecutable(path)
-	},
-}
-
-var directory = kind[string]{
-	name:    "path",
-	allowed: always("the path of a directory that exists and is writable"),
-	parse:   verbatim,
-	check:   checkPath,
-	format:  identity,
-	locate: func(path, dir string) (string, error) {
-		path = under(dir, path)
-		return path, checkDirectory(path)
-	},
-}
-
-func checkPath(path string) (string, error) {
-	if strings.ContainsRune(path, 0) {
-		return "", errors.New("has a zero byte in it")
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return "", errors.New("does not exist")
+		case err != nil:
+			return "", reason(err)
+		}
+		return path, fits(path, info)
 	}
-	return path, nil
 }
 
-func checkExecutable(path string) error {
-	info, err := os.Stat(path)
+func fitsExecutable(_ string, info fs.FileInfo) error {
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return errors.New("does not exist")
-	case err != nil:
-		return reason(err)
 	case !info.Mode().IsRegular():
 		return errors.New("is not a file")
 	case !executable(info):
@@ -54,13 +33,15 @@ func checkExecutable(path string) error {
 	return nil
 }
 
-func checkDirectory(path string) error {
-	info, err := os.Stat(path)
+func fitsFile(_ string, info fs.FileInfo) error {
+	if info.IsDir() {
+		return errors.New("is a directory")
+	}
+	return nil
+}
+
+func fitsDirectory(path string, info fs.FileInfo) error {
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return errors.New("does not exist")
-	case err != nil:
-		return reason(err)
 	case !info.IsDir():
 		return errors.New("is not a directory")
 	case !writable(path):

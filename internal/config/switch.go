@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 )
@@ -19,17 +20,9 @@ const (
 // Enabled reports whether s is On.
 func (s Switch) Enabled() bool { return s == On }
 
-func (s Switch) String() string {
-	switch s {
-	case On:
-		return "on"
-	case Off:
-		return "off"
-	case Unset:
-		return "unset"
-	}
-	return "invalid"
-}
+func (s Switch) String() string { return cmp.Or(switchNames[s], "invalid") }
+
+var switchNames = map[Switch]string{On: "on", Off: "off", Unset: "unset"}
 
 func parseSwitch(text string) (Switch, error) {
 	switch strings.ToLower(text) {
@@ -39,11 +32,4 @@ func parseSwitch(text string) (Switch, error) {
 		return Off, nil
 	}
 	return Unset, errors.New("is neither yes nor no")
-}
-
-func checkSwitch(s Switch) (Switch, error) {
-	if s != On && s != Off {
-		return Unset, errors.New("is neither On nor Off")
-	}
-	return s, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"path"
 	"regexp"
 	"strings"
 
@@ -125,35 +124,16 @@ const DefaultMount = config.VolumePath
 const volumeName = 50
 
 // Claim is a PersistentVolumeClaim and where it is mounted.
-type Claim struct {
-	Name, Path string
-	ReadOnly   bool
-}
-
-// String is what ParseClaim reads.
-func (c Claim) String() string {
-	if c.ReadOnly {
-		return c.Name + ":" + c.Path + ":ro"
-	}
-	return c.Name + ":" + c.Path
-}
-
-var claimName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+type Claim = config.Volume
 
 // ParseClaim reads claim, claim:/path or claim:/path:ro.
 func ParseClaim(text string) (Claim, error) {
-	name, where, given := strings.Cut(text, ":")
-	if !given {
-		where = DefaultMount
+	claim, err := config.ParseClaim(text)
+	if err != nil {
+		return Claim{}, fmt.Errorf("%q is no claim: it is the name of a PersistentVolumeClaim, name:/path or name:/path:ro, "+
+			"where the path is the absolute one that it is mounted at", text)
 	}
-	where, readOnly := strings.CutSuffix(where, ":ro")
-	if !claimName.MatchString(name) {
-		return Claim{}, fmt.Errorf("%q is no claim: it is the name of a PersistentVolumeClaim, or name:/path", text)
-	}
-	if !path.IsAbs(where) || path.Clean(where) == "/" || strings.Contains(where, ":") {
-		return Claim{}, fmt.Errorf("%q is no claim: what follows the colon is the absolute path that it is mounted at", text)
-	}
-	return Claim{name, path.Clean(where), readOnly}, nil
+	return claim, nil
 }
 
 // ParseClaims reads claims as FIBER_KUBERNETES_VOLUMES has them.

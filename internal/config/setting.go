@@ -1,0 +1,62 @@
+package config
+
+import (
+	"cmp"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// setting is one field of Config, and what its tags say.
+type setting struct {
+	kind
+	field   reflect.StructField
+	key     string // as in .fiberconfig: heartbeat_timeout
+	env     string // FIBER_HEARTBEAT_TIMEOUT
+	initial string // the default as text, "" where Load works it out
+}
+
+// settings are the fields of Config in their order.
+var settings = sync.OnceValue(func() []setting {
+	var all []setting
+	for f := range reflect.TypeFor[Config]().Fields() {
+		s := setting{field: f, key: f.Tag.Get("key"), initial: f.Tag.Get("default")}
+		s.env = envPrefix + strings.ToUpper(s.key)
+		if words := f.Tag.Get("words"); words != "" {
+			s.kind = oneOf(strings.Fields(words))
+		} else {
+			s.kind = kinds[cmp.Or(f.Tag.Get("kind"), f.Type.Name())]
+		}
+		all = append(all, s)
+	}
+	return all
+})
+
+// of is the value of s in c.
+func (s setting) of(c *Config) reflect.Value {
+	return reflect.ValueOf(c).Elem().FieldByIndex(s.field.Index)
+}
+
+// find returns the setting whose key is written exactly like this, or nil.
+func find(key string) *setting {
+	for _, s := range settings() {
+		if s.key == key {
+			return &s
+		}
+	}
+	return nil
+}
+
+// nearest returns the key that looks most like name, "" when none looks like it at all.
+func nearest(name string) string {
+	// With half of a short name's letters changed, anything looks like anything: port is no misspelt host.
+	best, least := "", min(max(2, len(name)/3), (len(name)-1)/2)+1
+	for _, s := range settings() {
+		if d := levenshtein.ComputeDistance(name, s.key); d < least {
+			best, least = s.key, d
+		}
+	}
+	return best
+}
