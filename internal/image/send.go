@@ -35,16 +35,12 @@ func (i *Image) Save(ctx context.Context, w io.Writer) error {
 // reference by digest. Of an image that is not there, the layers that are are not sent again.
 // The user's credentials for docker are used.
 func (i *Image) Push(ctx context.Context, registry string, opts ...PushOption) (ref string, err error) {
-	return push(ctx, registry+"/"+i.Name(), opts, func() (v1.Image, error) { return i.image(ctx, true) })
+	return PushTo(ctx, registry+"/"+i.Name(), func() (v1.Image, error) { return i.image(ctx, true) }, opts...)
 }
 
 // PushTo puts any image into a registry under a name with a tag that says what is in it, as Push does. Build is called
 // when it is not there.
 func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opts ...PushOption) (string, error) {
-	return push(ctx, ref, opts, build)
-}
-
-func push(ctx context.Context, ref string, opts []PushOption, build func() (v1.Image, error)) (string, error) {
 	var p pushing
 	for _, o := range opts {
 		o(&p)
@@ -109,6 +105,3 @@ func wordless(err error) bool {
 	var answer *transport.Error
 	return errors.As(err, &answer) && answer.Request != nil && answer.Request.Method == http.MethodHead
 }
-
-// Image makes the image, as it is saved.
-func (i *Image) Image(ctx context.Context) (v1.Image, error) { return i.image(ctx, false) }
