@@ -51,16 +51,11 @@ var kubernetesRows = []row{
 	}},
 	{name: "kubernetes/pi", unit: duration, pairs: 31, open: openKubernetesPi},
 	{name: "kubernetes/requests", unit: requests, pairs: 1, open: openRequests},
-	{name: "kubernetes/idle", unit: mebibytes, pairs: 3, open: func(ctx context.Context, m *match) error {
-		return openIdle(ctx, m, allBackendsIdleLimit)
-	}},
 	{name: "kubernetes/run", unit: duration, pairs: 5, open: openFiberRun},
 	{name: "kubernetes/main", unit: duration, pairs: 5, open: openMainOutside},
 }
 
 const (
-	// allBackendsIdleLimit is what an idle local worker may have resident, in MiB, when all backends are compiled in.
-	allBackendsIdleLimit = 25
 	// createLimit is what an unchanged program may take to have its pod.
 	createLimit = 3 * time.Second
 	// perPod is how many requests a pod may take.
