@@ -51,16 +51,11 @@ var kubernetesRows = []row{
 	}},
 	{name: "kubernetes/pi", unit: duration, pairs: 31, open: openKubernetesPi},
 	{name: "kubernetes/requests", unit: requests, pairs: 1, open: openRequests},
-	{name: "kubernetes/idle", unit: mebibytes, pairs: 3, open: func(ctx context.Context, m *match) error {
-		return openIdle(ctx, m, allBackendsIdleLimit)
-	}},
 	{name: "kubernetes/run", unit: duration, pairs: 5, open: openFiberRun},
 	{name: "kubernetes/main", unit: duration, pairs: 5, open: openMainOutside},
 }
 
 const (
-	// allBackendsIdleLimit is what an idle local worker may have resident, in MiB, when all backends are compiled in.
-	allBackendsIdleLimit = 25
 	// createLimit is what an unchanged program may take to have its pod.
 	createLimit = 3 * time.Second
 	// perPod is how many requests a pod may take.
@@ -455,7 +450,7 @@ func openFiberRun(ctx context.Context, m *match) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	return openSubmission(ctx, m, "fiber run", command, "run", "-a", "-e", floorVariable+"=say", "./bench")
+	return openSubmission(ctx, m, "fiber run", "bench", command, "run", "-a", "-e", floorVariable+"=say", ".")
 }
 
 // openMainOutside measures Main, when this executable is started outside of the cluster.
@@ -464,12 +459,12 @@ func openMainOutside(ctx context.Context, m *match) error {
 	if err != nil {
 		return err
 	}
-	return openSubmission(ctx, m, "Main", self)
+	return openSubmission(ctx, m, "Main", "", self)
 }
 
-// openSubmission measures a command that submits a program, up to its pod. The registry is reached through a teller
+// openSubmission measures a command that submits a program from a folder, up to its pod. The registry is reached through a teller
 // of uploads, of which there must be none after the first time.
-func openSubmission(ctx context.Context, m *match, name, command string, args ...string) error {
+func openSubmission(ctx context.Context, m *match, name, dir, command string, args ...string) error {
 	space, err := ownNamespace(ctx)
 	if err != nil {
 		return err
@@ -493,7 +488,7 @@ func openSubmission(ctx context.Context, m *match, name, command string, args ..
 			return 0, err
 		}
 		before := uploads()
-		took, said, err := submission(ctx, env, command, args...)
+		took, said, err := submission(ctx, env, dir, command, args...)
 		pushed := uploads() > before || strings.Contains(said, "pushing the image")
 		if err == nil && pushed && !first {
 			err = errors.New("a program that is unchanged was pushed again")
@@ -512,10 +507,11 @@ func loopback(host string) bool {
 	return err == nil && (name == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// submission gives the seconds that a command takes to say that the pod is created, and what it says on stderr. Its
-// end is waited for on nobody's time.
-func submission(ctx context.Context, env []string, command string, args ...string) (took float64, said string, err error) {
+// submission returns the seconds that a command takes to say that the pod is created, and what it says on stderr. The
+// time until its end is not counted.
+func submission(ctx context.Context, env []string, dir, command string, args ...string) (took float64, said string, err error) {
 	cmd := exec.CommandContext(ctx, command, args...)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
 	errs, err := cmd.StderrPipe()
 	if err != nil {

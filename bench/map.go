@@ -12,25 +12,18 @@ import (
 // mapTasks is the length of a no-op Map, for Fiber and its peer alike.
 const mapTasks = 50_000
 
-var mapRows = []row{
-	{name: "map/chunk-1", unit: rate, pairs: 7, open: func(ctx context.Context, m *match) error {
-		return openMap(ctx, m, atLeast(8), "map_one", fiber.ChunkSize(1))
-	}},
-	{name: "map/default", unit: rate, pairs: 7, open: func(ctx context.Context, m *match) error {
-		return openMap(ctx, m, forInformation, "map_default")
-	}},
-}
+var mapRows = []row{{name: "map/chunk-1", unit: rate, pairs: 7, open: openMap}}
 
-// openMap measures a Map of no-ops on four workers, the cost being that of one task.
-func openMap(ctx context.Context, m *match, b bound, command string, opts ...fiber.CallOption) error {
+// openMap measures a Map of no-ops on four workers, each sent by itself, the cost being that of one task.
+func openMap(ctx context.Context, m *match) error {
 	pool, err := warmPool(ctx, m, 4, applySame)
 	if err != nil {
 		return err
 	}
 	m.subject = contender{name: "Map", ops: mapTasks, run: timed(func(ctx context.Context, n int) error {
-		return mapSame(ctx, pool, n, opts...)
+		return mapSame(ctx, pool, n, fiber.ChunkSize(1))
 	})}
-	python, err := multiprocessing(m, b, mapTasks, command)
+	python, err := multiprocessing(m, atLeast(8), mapTasks, "map_one")
 	m.references = []reference{python}
 	return err
 }

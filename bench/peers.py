@@ -53,19 +53,9 @@ def map_one(n):
     assert len(pool(4).map(same, range(n), chunksize=1)) == n
 
 
-def map_default(n):
-    assert len(pool(4).map(same, range(n))) == n
-
-
 def pi_warm(samples, n):
     for _ in range(n):
         pi(pool(4), samples)
-
-
-def pi_cold(samples, n):
-    for _ in range(n):
-        with multiprocessing.Pool(4) as p:
-            pi(p, samples)
 
 
 def echo_bytes(size, n):
@@ -190,7 +180,7 @@ def cartpole(n):
                 env.reset()
 
 
-commands = [manager_call, cartpole, queue, apply, map_one, map_default, pi_warm, pi_cold, echo_bytes, echo_floats, sleep, process]
+commands = [manager_call, cartpole, queue, apply, map_one, pi_warm, echo_bytes, echo_floats, sleep, process]
 
 
 def serve():

@@ -28,10 +28,7 @@ var (
 	insideAnywhere = fiber.Register("bench.insideAnywhere", sample) // whatever there is of CPUs
 )
 
-var piRows = []row{
-	{name: "pi/warm", unit: duration, pairs: 9, open: openWarmPi},
-	{name: "pi/cold", unit: duration, pairs: 5, open: openColdPi},
-}
+var piRows = []row{{name: "pi/warm", unit: duration, pairs: 9, open: openWarmPi}}
 
 func openWarmPi(ctx context.Context, m *match) error {
 	pool, err := warmPool(ctx, m, 4, func(ctx context.Context, pool *fiber.Pool) error {
@@ -48,22 +45,6 @@ func openWarmPi(ctx context.Context, m *match) error {
 	loop := contender{name: "goroutines", ops: 1, run: timed(goroutinePi)}
 	python, err := multiprocessing(m, atLeast(5), 1, fmt.Sprint("pi_warm ", piSamples))
 	m.references = []reference{{contender: loop, bound: atMost(2).plus(20 * time.Millisecond)}, python}
-	return err
-}
-
-// openColdPi measures the same with the start of the pool, which the original's users see first.
-func openColdPi(ctx context.Context, m *match) error {
-	ins := make([]int, piSamples)
-	m.subject = contender{name: "NewPool, Map, Close", ops: 1, run: timed(func(ctx context.Context, _ int) error {
-		pool, err := fiber.NewPool(4)
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		return mapPi(ctx, pool, inside, ins)
-	})}
-	python, err := multiprocessing(m, forInformation, 1, fmt.Sprint("pi_cold ", piSamples))
-	m.references = []reference{python}
 	return err
 }
 

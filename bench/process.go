@@ -15,9 +15,7 @@ const processes = 100
 
 var processRows = []row{
 	{name: "process/100", unit: duration, pairs: 5, open: openProcess},
-	{name: "worker/idle", unit: mebibytes, pairs: 3, open: func(ctx context.Context, m *match) error {
-		return openIdle(ctx, m, idleLimit)
-	}},
+	{name: "worker/idle", unit: mebibytes, pairs: 3, open: openIdle},
 }
 
 // openProcess measures processes started, run and joined, the cost being that of one.
@@ -69,7 +67,7 @@ const idleLimit = 20
 
 // openIdle measures what the largest of four workers has resident after 10,000 no-ops and a second of idleness. All
 // backends are compiled into it, unless the build leaves them out.
-func openIdle(ctx context.Context, m *match, limit float64) error {
+func openIdle(ctx context.Context, m *match) error {
 	pool, err := warmPool(ctx, m, 4, func(ctx context.Context, pool *fiber.Pool) error {
 		return mapSame(ctx, pool, 10_000)
 	})
@@ -90,7 +88,7 @@ func openIdle(ctx context.Context, m *match, limit float64) error {
 	}
 	m.references = []reference{
 		{contender: contender{name: "limit", ops: 1, run: func(context.Context, int) (float64, error) {
-			return limit, nil
+			return idleLimit, nil
 		}}, bound: atMost(1)},
 		{contender: contender{name: "bare re-exec", ops: 1, run: func(context.Context, int) (float64, error) {
 			return largest([]int{f.cmd.Process.Pid})

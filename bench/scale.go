@@ -19,30 +19,12 @@ const (
 var fewer = []int{2, 4, 8, 16, 64, 256}
 
 var scaleRows = []row{
-	{name: "scale/512-finish", unit: duration, pairs: 3, open: openFinish},
 	{name: "scale/512-chunk-1", unit: rate, pairs: 3, open: func(ctx context.Context, m *match) error {
 		return openScale(m, fiber.ChunkSize(1))
 	}},
 	{name: "scale/512-default", unit: rate, pairs: 3, open: func(ctx context.Context, m *match) error {
 		return openScale(m)
 	}},
-}
-
-// openFinish measures 512 workers from nothing: started, all up, 100,000 no-ops done. What is demanded is
-// that they finish, with the right results.
-func openFinish(_ context.Context, m *match) error {
-	m.subject = contender{name: "512 workers", ops: 1, run: timed(func(ctx context.Context, _ int) error {
-		pool, err := fiber.NewPool(manyWorkers)
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		if err := mapSame(ctx, pool, manyTasks); err != nil {
-			return err
-		}
-		return pool.WaitUntilWorkersUp(ctx)
-	})}
-	return nil
 }
 
 // openScale compares the throughput of 512 workers with that of smaller pools. Each pool lives only while it

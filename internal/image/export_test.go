@@ -5,8 +5,12 @@ import (
 	"net"
 	"net/http"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
+
+// Image makes the image, as it is saved.
+func (i *Image) Image(ctx context.Context) (v1.Image, error) { return i.image(ctx, false) }
 
 // WithLdConf has the linker's configuration be read from another file than /etc/ld.so.conf.
 func WithLdConf(o Options, file string) Options {

@@ -97,9 +97,6 @@ func (i *Image) Name() string { return i.Repository() + ":" + i.tag }
 // Repository is the image's name without the tag, the same for all builds of a program.
 func (i *Image) Repository() string { return "fiber-" + i.program }
 
-// Program returns the layer that holds the executable, for those who put it into something else than this image.
-func (i *Image) Program() v1.Layer { return i.layers[len(i.layers)-1] }
-
 // image makes the image, its own layers as they are, for an engine on this machine, or compressed, for the network.
 func (i *Image) image(ctx context.Context, compressed bool) (v1.Image, error) {
 	var base v1.Image = empty.Image

@@ -2,12 +2,10 @@ package image
 
 import (
 	"archive/tar"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"path"
@@ -28,44 +26,37 @@ type entry struct {
 	link string // where a link leads
 }
 
-// layer is a tar file that is never stored: it is read from the files in it, each time. It is a [v1.Layer].
+// layer is a tar file that is never stored: it is written from the files in it, each time it is read. It is a [v1.Layer].
 type layer struct {
 	comment string // for the image's history
-	parts   []part
+	items   []item
 	diffID  v1.Hash
 	size    int64
 	oci     bool
 }
 
-// part is some bytes of the tar file: of bytes, then of a file.
-type part struct {
-	bytes []byte
-	file  string
-	size  int64 // of the file
+// item is an entry with its header, which has the size that a file had when the layer was made.
+type item struct {
+	entry
+	header *tar.Header
 }
-
-const blockSize = 512
 
 // newLayer makes a layer of entries, in any order, and of the directories above them. A path that comes twice counts
 // once.
 func newLayer(comment string, entries []entry) (*layer, error) {
 	l := &layer{comment: comment}
 	for _, e := range tree(entries) {
-		if err := l.append(e); err != nil {
+		header, err := e.header()
+		if err != nil {
 			return nil, err
 		}
+		l.items = append(l.items, item{e, header})
 	}
-	l.parts = append(l.parts, part{bytes: make([]byte, 2*blockSize)})
-	sum := sha256.New()
-	r := &layerReader{rest: l.parts, sum: sum}
-	defer r.Close()
-	n, err := io.Copy(io.Discard, r)
-	if err != nil {
-		return nil, err
-	}
-	l.size = n
-	l.diffID = v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum.Sum(nil))}
-	return l, nil
+	content := reading(l.write)
+	defer content.Close()
+	var err error
+	l.diffID, l.size, err = v1.SHA256(content)
+	return l, err
 }
 
 // tree sorts entries, so that each directory comes before what is in it, and adds those that are missing.
@@ -87,10 +78,9 @@ func tree(entries []entry) []entry {
 	return all
 }
 
-// append adds an entry's header, and its content: the size is the file's at this moment.
-func (l *layer) append(e entry) error {
-	h := &tar.Header{Name: strings.TrimPrefix(e.path, "/"), Mode: int64(e.mode.Perm())}
-	p := part{file: e.file}
+// header is the entry's, with the size that its file has at this moment.
+func (e entry) header() (*tar.Header, error) {
+	h := &tar.Header{Name: strings.TrimPrefix(e.path, "/"), Mode: int64(e.mode.Perm()), Typeflag: tar.TypeReg}
 	switch {
 	case e.link != "":
 		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, e.link, 0o777
@@ -103,22 +93,48 @@ func (l *layer) append(e entry) error {
 	case e.file != "":
 		info, err := os.Stat(e.file)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is not a file", e.file)
+			return nil, fmt.Errorf("%s is not a file", e.file)
 		}
-		h.Typeflag, h.Size, p.size = tar.TypeReg, info.Size(), info.Size()
+		h.Size = info.Size()
 	default:
-		h.Typeflag, h.Size = tar.TypeReg, int64(len(e.text))
+		h.Size = int64(len(e.text))
 	}
-	var header bytes.Buffer
-	if err := tar.NewWriter(&header).WriteHeader(h); err != nil {
-		return fmt.Errorf("put %s into a layer: %w", e.path, err)
+	return h, nil
+}
+
+// write writes the tar file.
+func (l *layer) write(w io.Writer) error {
+	t := tar.NewWriter(w)
+	for _, i := range l.items {
+		if err := t.WriteHeader(i.header); err != nil {
+			return fmt.Errorf("put %s into a layer: %w", i.path, err)
+		}
+		if err := i.copy(t); err != nil {
+			return err
+		}
 	}
-	p.bytes = append(header.Bytes(), e.text...)
-	l.parts = append(l.parts, p, part{bytes: make([]byte, -h.Size&(blockSize-1))})
-	return nil
+	return t.Close()
+}
+
+// copy writes the content of a file, and nothing of what has none.
+func (i item) copy(w io.Writer) error {
+	if i.file == "" {
+		_, err := io.WriteString(w, i.text)
+		return err
+	}
+	f, err := os.Open(i.file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.CopyN(w, f, i.header.Size)
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s became shorter while it was read", i.file)
+	}
+	return err
 }
 
 // as is the layer, its media type, and how it is stored, as an image wants it.
@@ -145,7 +161,23 @@ func (l *layer) MediaType() (types.MediaType, error) {
 
 // Uncompressed reads the tar file. A file that has changed meanwhile is an error at the end of it.
 func (l *layer) Uncompressed() (io.ReadCloser, error) {
-	return &layerReader{rest: l.parts, sum: sha256.New(), want: l.diffID.Hex}, nil
+	return reading(func(w io.Writer) error {
+		sum := sha256.New()
+		if err := l.write(io.MultiWriter(w, sum)); err != nil {
+			return err
+		}
+		if hex.EncodeToString(sum.Sum(nil)) != l.diffID.Hex {
+			return errors.New("a file of the image has changed since the program started to use it: start it again")
+		}
+		return nil
+	}), nil
+}
+
+// reading reads what write writes.
+func reading(write func(io.Writer) error) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(write(w)) }()
+	return r
 }
 
 // gzipped is a layer for a registry.
@@ -156,78 +188,4 @@ func (g gzipped) MediaType() (types.MediaType, error) {
 		return types.OCILayer, nil
 	}
 	return types.DockerLayer, nil
-}
-
-// layerReader reads one part after another.
-type layerReader struct {
-	rest []part
-	head []byte   // what is left of a part's bytes
-	file *os.File // the file behind them
-	left int64    // what is left of it
-	sum  hash.Hash
-	want string // what sum must be in the end, "" for anything
-}
-
-func (r *layerReader) Read(p []byte) (int, error) {
-	for {
-		n, err := r.read(p)
-		r.sum.Write(p[:n]) // a hash never fails
-		if n > 0 || err != nil || len(p) == 0 {
-			return n, err
-		}
-		if len(r.rest) == 0 {
-			return 0, r.end()
-		}
-		if err := r.next(); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// read reads from the part that is open, nothing at its end.
-func (r *layerReader) read(p []byte) (int, error) {
-	if len(r.head) > 0 {
-		n := copy(p, r.head)
-		r.head = r.head[n:]
-		return n, nil
-	}
-	if r.left == 0 {
-		return 0, nil
-	}
-	n, err := r.file.Read(p[:min(int64(len(p)), r.left)])
-	if r.left -= int64(n); n > 0 {
-		return n, nil
-	}
-	if errors.Is(err, io.EOF) {
-		return 0, fmt.Errorf("%s became shorter while it was read", r.file.Name())
-	}
-	return 0, err
-}
-
-func (r *layerReader) next() error {
-	p := r.rest[0]
-	r.rest = r.rest[1:]
-	r.head, r.left = p.bytes, p.size
-	if err := r.Close(); err != nil || p.file == "" {
-		return err
-	}
-	var err error
-	r.file, err = os.Open(p.file)
-	return err
-}
-
-func (r *layerReader) end() error {
-	if got := hex.EncodeToString(r.sum.Sum(nil)); r.want != "" && got != r.want {
-		return errors.New("a file of the image has changed since the program started to use it: start it again")
-	}
-	return io.EOF
-}
-
-func (r *layerReader) Close() error {
-	if r.file == nil {
-		return nil
-	}
-	f := r.file
-	r.file = nil
-	return f.Close()
 }

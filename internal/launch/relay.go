@@ -117,12 +117,22 @@ func (j *relayedJob) hear() {
 			return
 		}
 		j.host.Store(a.Host)
-		select {
-		case j.events <- a.Event:
-		case <-j.events:
-			j.events <- a.Event
-		}
+		j.emit(a.Event)
 	}
+}
+
+// emit passes one event on. Where there is no room, the oldest makes some: only hear sends.
+func (j *relayedJob) emit(e backend.Event) {
+	select {
+	case j.events <- e:
+		return
+	default:
+	}
+	select {
+	case <-j.events:
+	default: // somebody reads after all
+	}
+	j.events <- e
 }
 
 // watch waits for the job's end. The root passes its output on; this process
