@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,10 +18,10 @@ func TestPodForCopyingGoesByNoClock(t *testing.T) {
 	for _, off := range []time.Duration{0, -24 * time.Hour, 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "busy")
-			over := false
+			var over atomic.Bool
 			go func() {
 				hold(file)
-				over = true
+				over.Store(true)
 			}()
 			for range 100 {
 				require.NoError(t, os.WriteFile(file, nil, 0o666))
@@ -28,11 +29,11 @@ func TestPodForCopyingGoesByNoClock(t *testing.T) {
 				require.NoError(t, os.Chtimes(file, at, at))
 				time.Sleep(busyPause)
 				synctest.Wait()
-				require.False(t, over, off)
+				require.False(t, over.Load(), off)
 			}
 			time.Sleep(2 * idle)
 			synctest.Wait()
-			require.True(t, over, off)
+			require.True(t, over.Load(), off)
 		})
 	}
 }
