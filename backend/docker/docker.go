@@ -19,8 +19,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/fiber-go/fiber/backend"
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
-	"github.com/fiber-go/fiber/internal/output"
 )
 
 const (
@@ -128,8 +128,8 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 	if err != nil {
 		return nil, noPath(err)
 	}
-	j := &job{backend: b, engine: e, name: spec.Name, id: made.ID, memory: spec.Resources.Memory, log: output.New(),
-		events: make(chan backend.Event, 8), died: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), oom: make(chan struct{})}
+	j := &job{backend: b, engine: e, name: spec.Name, id: made.ID, memory: spec.Resources.Memory, Life: lives.New(),
+		died: make(chan struct{}), gone: make(chan struct{}), oom: make(chan struct{})}
 	if err := b.begin(ctx, engaged, j, img, spec); err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 		defer cancel()
@@ -166,7 +166,7 @@ func (b *Backend) begin(ctx, engaged context.Context, j *job, img prepared, spec
 		streams.Close()
 		return err
 	}
-	j.emit(backend.Event{Kind: backend.Started})
+	j.Tell(backend.Event{Kind: backend.Started})
 	go j.run(streams, spec.Stdout, spec.Stderr)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/fiber-go/fiber/backend"
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/joined"
 	"github.com/fiber-go/fiber/internal/output"
 )
@@ -28,16 +29,14 @@ const (
 
 // job is a container.
 type job struct {
+	*lives.Life
 	backend *Backend
 	engine  *engine
 	name    string
 	id      string
 	memory  int // MiB, 0 for no limit
-	log     *output.Log
-	events  chan backend.Event
 
 	died chan struct{} // closed when the engine says that it has ended
-	done chan struct{} // closed when status is final and the output has been read
 	gone chan struct{} // closed when the engine has removed it
 	oom  chan struct{} // closed when the engine says that it used too much memory; nothing is said once it is gone
 
@@ -45,29 +44,13 @@ type job struct {
 	code   int // before died is closed
 	reason string
 	killed bool // by us
-	status backend.ExitStatus
 }
 
 // idShown is how much of a container's id is shown, as docker itself does.
 const idShown = 12
 
-func (j *job) ID() string                   { return j.id[:min(len(j.id), idShown)] }
-func (j *job) Host() string                 { return j.engine.info.Name }
-func (j *job) Events() <-chan backend.Event { return j.events }
-
-func (j *job) emit(e backend.Event) {
-	for {
-		select {
-		case j.events <- e:
-			return
-		default:
-		}
-		select { // nobody reads: the oldest goes
-		case <-j.events:
-		default:
-		}
-	}
-}
+func (j *job) ID() string   { return j.id[:min(len(j.id), idShown)] }
+func (j *job) Host() string { return j.engine.info.Name }
 
 // stream is one of the two that a container writes.
 type stream struct {
@@ -89,8 +72,8 @@ func (s stream) Write(p []byte) (int, error) {
 // run passes the output on and sees to the container's end.
 func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
 	var writing atomic.Int32
-	toStderr := stream{j.log, stderr, &writing}
-	apart := &joined.Reader{Stdout: stream{j.log, stdout, &writing}, Stderr: toStderr}
+	toStderr := stream{j.Output, stderr, &writing}
+	apart := &joined.Reader{Stdout: stream{j.Output, stdout, &writing}, Stderr: toStderr}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -120,14 +103,7 @@ func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
 		end, said = apart.Ended()
 	default:
 	}
-	status := j.ending(end, said)
-	j.mu.Lock()
-	j.status = status
-	j.mu.Unlock()
-	j.log.Close()
-	j.emit(backend.Event{Kind: backend.Ended, Reason: status.String()})
-	close(j.events)
-	close(j.done)
+	j.End(j.ending(end, said), nil)
 }
 
 // ending is how the container ended. The init may have said how its program
@@ -204,15 +180,6 @@ func closeOnce(c chan struct{}) {
 	}
 }
 
-func (j *job) Wait(ctx context.Context) (backend.ExitStatus, error) {
-	select {
-	case <-j.done:
-		return j.status, nil
-	case <-ctx.Done():
-		return backend.ExitStatus{}, ctx.Err()
-	}
-}
-
 func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 	select {
 	case <-j.died:
@@ -242,10 +209,6 @@ func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 func (j *job) paused(ctx context.Context) bool {
 	details, err := j.engine.ContainerInspect(ctx, j.id)
 	return err == nil && details.State.Paused
-}
-
-func (j *job) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
-	return j.log.Reader(ctx, opts.Follow), nil
 }
 
 // Remove kills the container if it runs. The engine removes it when it has

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/backend"
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/joined"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/output"
@@ -38,6 +39,7 @@ const (
 
 // job is a pod.
 type job struct {
+	*lives.Life
 	backend        *Backend
 	cluster        *cluster
 	name           string
@@ -45,13 +47,10 @@ type job struct {
 	pod            *corev1.Pod                // as it was asked for; never written to
 	made           atomic.Pointer[corev1.Pod] // as the cluster has made it, nil before
 	memory         int                        // MiB, 0 for no limit
-	log            *output.Log
 	stdout, stderr io.Writer
-	events         chan backend.Event
 
 	started chan struct{} // closed when its process has been started
 	stopped chan struct{} // closed when the cluster says that it has ended, or never will start
-	done    chan struct{} // closed when status and err are final and the output has been read
 
 	mu      sync.Mutex
 	host    string
@@ -65,34 +64,14 @@ type job struct {
 	until   time.Time          // when its node kills it that was told to end
 	force   *time.Timer
 	gone    bool // there is no such pod any more
-	sent    bool // events are closed
-
-	status backend.ExitStatus
-	err    error
 }
 
-func (j *job) ID() string                   { return j.id }
-func (j *job) Events() <-chan backend.Event { return j.events }
+func (j *job) ID() string { return j.id }
 
 func (j *job) Host() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.host
-}
-
-// emit tells what happens; mu is held.
-func (j *job) emit(e backend.Event) {
-	for !j.sent {
-		select {
-		case j.events <- e:
-			return
-		default:
-		}
-		select { // nobody reads: the oldest goes
-		case <-j.events:
-		default:
-		}
-	}
 }
 
 // update takes in what the watch tells of the pod.
@@ -101,7 +80,7 @@ func (j *job) update(pod *corev1.Pod) {
 	j.mu.Lock()
 	if node := pod.Spec.NodeName; node != "" && node != j.host {
 		j.host = node
-		j.emit(backend.Event{Kind: backend.Placed})
+		j.Tell(backend.Event{Kind: backend.Placed})
 	}
 	if st.Started {
 		j.runs()
@@ -115,7 +94,7 @@ func (j *job) update(pod *corev1.Pod) {
 	j.pulling = pulling
 	ask := st.Failed == "" && st.Unplaced() && st.Waits != j.said
 	if st.Failed == "" && st.Waits != "" && st.Waits != j.said && !ask {
-		j.emit(backend.Event{Kind: backend.Pending, Reason: st.Waits})
+		j.Tell(backend.Event{Kind: backend.Pending, Reason: st.Waits})
 	}
 	j.said = st.Waits
 	if j.ran {
@@ -138,7 +117,7 @@ func (j *job) noRoom(reason string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.said != "" {
-		j.emit(backend.Event{Kind: backend.Pending, Reason: reason})
+		j.Tell(backend.Event{Kind: backend.Pending, Reason: reason})
 	}
 }
 
@@ -158,7 +137,7 @@ func (j *job) deleted() {
 func (j *job) runs() {
 	if !j.ran {
 		j.ran = true
-		j.emit(backend.Event{Kind: backend.Started})
+		j.Tell(backend.Event{Kind: backend.Started})
 		close(j.started)
 	}
 }
@@ -197,53 +176,41 @@ func (j *job) run() {
 		<-j.stopped // whatever became of the log
 	}
 	j.mu.Lock()
-	j.conclude(end, said)
-	j.emit(backend.Event{Kind: backend.Ended, Reason: j.status.String()})
-	j.sent = true
-	close(j.events)
+	status, err := j.conclude(end, said)
 	if j.force != nil {
 		j.force.Stop()
 	}
 	j.mu.Unlock()
-	j.log.Close()
-	close(j.done)
+	j.End(status, err)
 }
 
 // conclude works out how the job has ended; mu is held.
-func (j *job) conclude(end joined.End, said bool) {
-	j.status.Code = -1
+func (j *job) conclude(end joined.End, said bool) (status backend.ExitStatus, err error) {
+	status.Code = -1
 	select {
 	case <-j.stopped:
-		j.status = j.ended
+		status = j.ended
 	default:
 	}
-	oom := j.status.OOMKilled
-	if said && j.status.Code == -1 { // the cluster does not know, or not yet
-		j.status = exited(end.Code)
+	oom := status.OOMKilled
+	if said && status.Code == -1 { // the cluster does not know, or not yet
+		status = exited(end.Code)
 		oom = end.OutOfMemory
 	}
 	switch {
 	case j.killed:
-		j.status = exited(128 + int(syscall.SIGKILL))
+		status = exited(128 + int(syscall.SIGKILL))
 	case oom:
-		j.status = exited(128 + int(syscall.SIGKILL))
-		j.status.OOMKilled = true
-		j.status.Reason = "it used more memory than its node has"
+		status = exited(128 + int(syscall.SIGKILL))
+		status.OOMKilled = true
+		status.Reason = "it used more memory than its node has"
 		if j.memory > 0 {
-			j.status.Reason = fmt.Sprintf("used more than its %d MiB", j.memory)
+			status.Reason = fmt.Sprintf("used more than its %d MiB", j.memory)
 		}
 	case j.fatal != "":
-		j.err = &backend.LaunchError{Backend: j.backend.Name(), Job: j.name, Reason: j.fatal, Permanent: permanent(j.fatal)}
+		err = &backend.LaunchError{Backend: j.backend.Name(), Job: j.name, Reason: j.fatal, Permanent: permanent(j.fatal)}
 	}
-}
-
-func (j *job) Wait(ctx context.Context) (backend.ExitStatus, error) {
-	select {
-	case <-j.done:
-		return j.status, j.err
-	case <-ctx.Done():
-		return backend.ExitStatus{}, ctx.Err()
-	}
+	return status, err
 }
 
 // Signal deletes the pod: its node sends a SIGTERM, and a SIGKILL after the
@@ -253,7 +220,7 @@ func (j *job) Wait(ctx context.Context) (backend.ExitStatus, error) {
 // its end.
 func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 	select {
-	case <-j.done:
+	case <-j.Done():
 		return nil
 	case <-j.stopped:
 		return nil
@@ -291,20 +258,16 @@ func (j *job) forceDelete() {
 	}
 }
 
-func (j *job) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
-	return j.log.Reader(ctx, opts.Follow), nil
-}
-
 // Remove ends the job if it runs, and deletes the pod.
 func (j *job) Remove(ctx context.Context) error {
 	select {
-	case <-j.done:
+	case <-j.Done():
 	default:
 		if err := j.Signal(ctx, backend.Kill); err != nil {
 			return err
 		}
 		select {
-		case <-j.done:
+		case <-j.Done():
 		case <-ctx.Done():
 			return ctx.Err()
 		}

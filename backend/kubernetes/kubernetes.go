@@ -18,9 +18,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fiber-go/fiber/backend"
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/output"
 )
 
 // clusterTimeout bounds what the cluster does for one pod when nobody waits
@@ -129,9 +129,8 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 		return nil, err
 	}
 	pod := b.pod(c, img, env, spec)
-	j := &job{backend: b, cluster: c, name: spec.Name, id: pod.Name, pod: pod, memory: spec.Resources.Memory, log: output.New(),
-		stdout: spec.Stdout, stderr: spec.Stderr, events: make(chan backend.Event, 8),
-		started: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{})}
+	j := &job{backend: b, cluster: c, name: spec.Name, id: pod.Name, pod: pod, memory: spec.Resources.Memory, Life: lives.New(),
+		stdout: spec.Stdout, stderr: spec.Stderr, started: make(chan struct{}), stopped: make(chan struct{})}
 	if err := b.watch.add(ctx, c, b.session, j); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ var errEnded = errors.New("the output has ended")
 // ended, or there is no more. What nobody takes yet does not hold it up.
 func (j *job) readOutput() (end joined.End, said bool) {
 	var writing atomic.Int32
-	apart := &joined.Reader{Stdout: stream{j.log, j.stdout, &writing}, Stderr: stream{j.log, j.stderr, &writing}}
+	apart := &joined.Reader{Stdout: stream{j.Output, j.stdout, &writing}, Stderr: stream{j.Output, j.stderr, &writing}}
 	ctx, cancel := context.WithCancel(context.Background())
 	read := make(chan struct{})
 	go func() {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/output"
 )
 
@@ -24,35 +25,22 @@ const outputGrace = time.Second
 // memoryInterval is how often a limited job's resident memory is looked at.
 const memoryInterval = 100 * time.Millisecond
 
-// job is a process on this machine.
+// job is a process on this machine. Its events are started and ended: it never waits.
 type job struct {
+	*lives.Life
 	name    string
 	host    string
 	process *os.Process
-	events  chan backend.Event
-	log     *output.Log
 	output  sync.WaitGroup // the two pumps
-	done    chan struct{}  // closed when status is final
 
 	mu     sync.Mutex
 	ended  bool
 	oom    bool
 	reason string
-	status backend.ExitStatus
 }
 
 func (j *job) ID() string   { return strconv.Itoa(j.process.Pid) }
 func (j *job) Host() string { return j.host }
-
-// Events are started and ended; a process on this machine never waits.
-func (j *job) Events() <-chan backend.Event { return j.events }
-
-func (j *job) emit(e backend.Event) {
-	select {
-	case j.events <- e:
-	default:
-	}
-}
 
 // pump passes on one stream of what the process writes.
 type pump struct {
@@ -118,21 +106,8 @@ func (j *job) reap(pumps ...*pump) {
 			}
 		}
 	}
-	j.log.Close()
-	j.status = status
-	j.emit(backend.Event{Kind: backend.Ended, Reason: status.String()})
-	close(j.events)
-	close(j.done)
+	j.End(status, nil)
 	released()
-}
-
-func (j *job) Wait(ctx context.Context) (backend.ExitStatus, error) {
-	select {
-	case <-j.done:
-		return j.status, nil
-	case <-ctx.Done():
-		return backend.ExitStatus{}, ctx.Err()
-	}
 }
 
 func (j *job) Signal(_ context.Context, sig backend.Signal) error {
@@ -149,10 +124,6 @@ func (j *job) Signal(_ context.Context, sig backend.Signal) error {
 	return nil
 }
 
-func (j *job) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
-	return j.log.Reader(ctx, opts.Follow), nil
-}
-
 func (j *job) Remove(ctx context.Context) error {
 	if err := j.Signal(ctx, backend.Kill); err != nil {
 		return err
@@ -167,7 +138,7 @@ func (j *job) watchMemory(limit int) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-j.done:
+		case <-j.Done():
 			return
 		case <-tick.C:
 		}

@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/internal/output"
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/warden"
 )
 
@@ -42,7 +42,7 @@ func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job
 	if err := ctx.Err(); err != nil {
 		return fail("", err)
 	}
-	j := &job{name: spec.Name, events: make(chan backend.Event, 4), done: make(chan struct{}), log: output.New()}
+	j := &job{name: spec.Name, Life: lives.New()}
 	stdin, err := os.Open(os.DevNull)
 	if err != nil {
 		return fail("opening an empty stdin", err)
@@ -83,9 +83,9 @@ func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job
 		return fail("", err)
 	}
 	j.host, _ = os.Hostname()
-	j.emit(backend.Event{Kind: backend.Started})
-	stdout := &pump{from: outRead, to: discard(spec.Stdout), log: j.log}
-	stderr := &pump{from: errRead, to: discard(spec.Stderr), log: j.log}
+	j.Tell(backend.Event{Kind: backend.Started})
+	stdout := &pump{from: outRead, to: discard(spec.Stdout), log: j.Output}
+	stderr := &pump{from: errRead, to: discard(spec.Stderr), log: j.Output}
 	j.output.Go(stdout.run)
 	j.output.Go(stderr.run)
 	go j.reap(stdout, stderr)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/output"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -83,72 +83,53 @@ func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, 
 		}
 		return nil, &backend.LaunchError{Backend: r.Name(), Job: spec.Name, Err: err}
 	}
-	j := &relayedJob{relay: r, id: a.Launched, log: output.New(), done: make(chan struct{}), events: make(chan backend.Event, 8)}
+	j := &relayedJob{Life: job.New(), relay: r, id: a.Launched}
 	j.host.Store(a.Host)
-	go j.hear()
 	go j.watch(spec.Stdout, spec.Stderr)
 	return j, nil
 }
 
 // relayedJob is a job that the root runs for this process.
 type relayedJob struct {
-	relay  *relay
-	id     string
-	host   atomic.Value // string
-	log    *output.Log  // once it has ended
-	events chan backend.Event
-
-	done   chan struct{}
-	status backend.ExitStatus
-	err    error // it could not be started
-	once   sync.Once
+	*job.Life // its output is complete once it has ended, and empty before
+	relay     *relay
+	id        string
+	host      atomic.Value // string
+	once      sync.Once
 }
 
-func (j *relayedJob) ID() string                   { return j.id }
-func (j *relayedJob) Host() string                 { return j.host.Load().(string) }
-func (j *relayedJob) Events() <-chan backend.Event { return j.events }
+func (j *relayedJob) ID() string   { return j.id }
+func (j *relayedJob) Host() string { return j.host.Load().(string) }
 
-// hear passes on what happens to the job, which has gone on when nobody reads.
+// hear passes on what happens to the job before its end, which has gone on when nobody reads.
 func (j *relayedJob) hear() {
-	defer close(j.events)
 	for {
 		a, err := j.relay.ask(context.Background(), jobRequest{Do: jobEvent, Job: j.id})
 		if err != nil || a.Event.Kind == "" {
 			return
 		}
 		j.host.Store(a.Host)
-		j.emit(a.Event)
+		if a.Event.Kind != backend.Ended {
+			j.Tell(a.Event)
+		}
 	}
-}
-
-// emit passes one event on. Where there is no room, the oldest makes some: only hear sends.
-func (j *relayedJob) emit(e backend.Event) {
-	select {
-	case j.events <- e:
-		return
-	default:
-	}
-	select {
-	case <-j.events:
-	default: // somebody reads after all
-	}
-	j.events <- e
 }
 
 // watch waits for the job's end. The root passes its output on; this process
 // gets the end of it, for errors and for Logs.
 func (j *relayedJob) watch(stdout, stderr io.Writer) {
+	var hearing sync.WaitGroup
+	hearing.Go(j.hear)
 	a, err := j.relay.ask(context.Background(), jobRequest{Do: jobWait, Job: j.id})
-	j.status = a.Status
+	status, failure := a.Status, error(nil)
 	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
-		j.err = err
+		failure = err
 	} else if err != nil {
-		j.status = backend.ExitStatus{Code: -1, Reason: err.Error()}
+		status = backend.ExitStatus{Code: -1, Reason: err.Error()}
 	} else if logs, err := j.open(context.Background(), false); err == nil {
-		io.Copy(j.log, logs)
+		io.Copy(j.Output, logs)
 		logs.Close()
 	}
-	j.log.Close()
 	if stderr != nil {
 		stderr.Write(a.Tail)
 	}
@@ -157,21 +138,13 @@ func (j *relayedJob) watch(stdout, stderr io.Writer) {
 			c.Close()
 		}
 	}
-	close(j.done)
-}
-
-func (j *relayedJob) Wait(ctx context.Context) (backend.ExitStatus, error) {
-	select {
-	case <-j.done:
-		return j.status, j.err
-	case <-ctx.Done():
-		return backend.ExitStatus{}, ctx.Err()
-	}
+	hearing.Wait()
+	j.End(status, failure)
 }
 
 func (j *relayedJob) Signal(ctx context.Context, sig backend.Signal) error {
 	select {
-	case <-j.done:
+	case <-j.Done():
 		return nil
 	default:
 	}
@@ -181,8 +154,8 @@ func (j *relayedJob) Signal(ctx context.Context, sig backend.Signal) error {
 
 func (j *relayedJob) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
 	select {
-	case <-j.done:
-		return j.log.Reader(ctx, opts.Follow), nil
+	case <-j.Done():
+		return j.Output.Reader(ctx, opts.Follow), nil
 	default:
 		return j.open(ctx, opts.Follow)
 	}
@@ -201,8 +174,10 @@ func (j *relayedJob) Remove(ctx context.Context) error {
 	if err := j.Signal(ctx, backend.Kill); err != nil {
 		return err
 	}
-	if _, err := j.Wait(ctx); err != nil && j.err == nil {
-		return err
+	select {
+	case <-j.Done():
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	var err error
 	j.once.Do(func() { _, err = j.relay.ask(ctx, jobRequest{Do: jobRemove, Job: j.id}) })

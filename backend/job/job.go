@@ -1,0 +1,85 @@
+// Package job has the life of a job, which is the same on every backend: what happens to it, what it writes, and its end.
+package job
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/output"
+)
+
+// unread is how many events wait for a reader; then the oldest ones go.
+const unread = 8
+
+// Life is a job's, from its start to its end. A backend embeds it in its job, and has only to say how the job is signalled
+// and removed. Its methods may be called from many goroutines.
+type Life struct {
+	Output *output.Log // what the job writes; End closes it
+
+	events chan backend.Event
+	done   chan struct{} // closed when status and err are final
+	status backend.ExitStatus
+	err    error
+
+	mu   sync.Mutex // of those who tell
+	over bool       // events is closed
+}
+
+// New returns the life of a job that has not ended.
+func New() *Life {
+	return &Life{Output: output.New(), events: make(chan backend.Event, unread), done: make(chan struct{})}
+}
+
+// Tell says what happens to the job. It does not block, and does nothing after the end.
+func (l *Life) Tell(e backend.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tell(e)
+}
+
+func (l *Life) tell(e backend.Event) {
+	for !l.over {
+		select {
+		case l.events <- e:
+			return
+		default:
+		}
+		select {
+		case <-l.events:
+		default: // somebody reads after all
+		}
+	}
+}
+
+// End says how the job has ended, once, when its output has been read. An error is that of a job which could not be started.
+func (l *Life) End(status backend.ExitStatus, err error) {
+	l.status, l.err = status, err
+	l.Output.Close()
+	l.mu.Lock()
+	l.tell(backend.Event{Kind: backend.Ended, Reason: status.String()})
+	l.over = true
+	close(l.events)
+	l.mu.Unlock()
+	close(l.done)
+}
+
+// Done is closed at the end.
+func (l *Life) Done() <-chan struct{} { return l.done }
+
+// Events, Wait and Logs are a [backend.Job]'s.
+func (l *Life) Events() <-chan backend.Event { return l.events }
+
+func (l *Life) Wait(ctx context.Context) (backend.ExitStatus, error) {
+	select {
+	case <-l.done:
+		return l.status, l.err
+	case <-ctx.Done():
+		return backend.ExitStatus{}, ctx.Err()
+	}
+}
+
+func (l *Life) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
+	return l.Output.Reader(ctx, opts.Follow), nil
+}
