@@ -218,10 +218,13 @@ func (e *Engine) sent(g *grant, value [][]byte) {
 	e.mu.Lock()
 	c := g.call
 	c.perTask = average(c.perTask, value, g.n)
-	dead, cut := g.dead, c.cut
+	dead, cut, from := g.dead, c.cut, c.limit
+	if c.finished {
+		from = 0
+	}
 	e.mu.Unlock()
 	if dead {
-		g.w.cancel(c.id, 0)
+		g.w.cancel(c.id, from)
 	}
 	if cut {
 		g.w.recall()

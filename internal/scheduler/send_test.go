@@ -44,3 +44,37 @@ func TestGrantsAreSentInTheirOrder(t *testing.T) {
 		require.Equal(t, 1, held[0].Lo)
 	})
 }
+
+// A grant that is given up while it is encoded is cancelled behind it, and takes no other task of its call along.
+func TestACancellationOnItsWaySparesWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		opts, started := options(1)
+		opts.Concurrency = 3
+		e := scheduler.New(opts)
+		defer e.Terminate()
+		go e.Up(t.Context())
+		w := up(started, 1)[0]
+		s, slow := newSource(), make(chan struct{})
+		s.encode = func(lo, _ int) ([][]byte, error) {
+			if lo == 2 {
+				<-slow
+			}
+			return [][]byte{{0}}, nil
+		}
+		go e.Submit(s, 3, false, scheduler.CallOptions{Func: "f", Chunk: 1, StopOnError: true})
+		synctest.Wait()
+		first, second := w.grant(t), w.grant(t)
+		require.Equal(t, []int{0, 1}, []int{first.Lo, second.Lo})
+		w.say(t, wire.Results{Grant: second.ID, Started: -1, Count: 1, Nanos: 1e6, Ended: true, Errors: []wire.TaskError{{Index: 0}}})
+		close(slow)
+		synctest.Wait()
+		require.Equal(t, 2, w.grant(t).Lo)
+		require.NotEmpty(t, w.posted)
+		for len(w.posted) > 0 {
+			var c wire.Cancel
+			require.NoError(t, wire.Unpack(<-w.posted, &c))
+			require.Equal(t, 2, c.From, "task 0 still runs, and is wanted")
+		}
+	})
+}
