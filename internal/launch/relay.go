@@ -101,7 +101,7 @@ type relayedJob struct {
 func (j *relayedJob) ID() string   { return j.id }
 func (j *relayedJob) Host() string { return j.host.Load().(string) }
 
-// hear passes on what happens to the job before its end, which has gone on when nobody reads.
+// hear passes on the events of the job up to its end. The job does not wait for a reader.
 func (j *relayedJob) hear() {
 	for {
 		a, err := j.relay.ask(context.Background(), jobRequest{Do: jobEvent, Job: j.id})

@@ -66,7 +66,7 @@ func (e *Engine) lost(w *worker) {
 		}
 		e.enqueue(g.call)
 	}
-	known = known && w.abandoned == 0 // else what it still ran for nobody may have taken it down
+	known = known && w.abandoned == 0 // an abandoned task may have ended the worker, too
 	e.spare -= w.spare()
 	w.load(-w.seconds)
 	e.abandoned -= w.abandoned
