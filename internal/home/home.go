@@ -283,11 +283,10 @@ func (h *Home) accept(l *transport.Listener) {
 			continue // until the listener is closed
 		}
 		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
-		p.inline = turn.NewInline(p.serve)
 		h.peers[p] = struct{}{}
 		h.running.Add(1)
 		h.mu.Unlock()
-		go p.serve()
+		go turn.New(conn, p.read, p.gone).Read()
 	}
 }
 

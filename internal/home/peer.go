@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/launch"
-	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -18,10 +17,9 @@ type Peer struct {
 	Name string
 	PID  int
 
-	home   *Home
-	conn   *transport.Conn   // nil for this process itself
-	held   map[uint64]*entry // under home.mu
-	inline *turn.Inline
+	home *Home
+	conn *transport.Conn   // nil for this process itself
+	held map[uint64]*entry // under home.mu
 
 	// Of the goroutine that reads.
 	visited bool // it has said who it is
@@ -184,21 +182,6 @@ func (p *Peer) take(r *Request) {
 	p.mu.Unlock()
 }
 
-// serve reads what another process wants until it has gone, or until another
-// goroutine does.
-func (p *Peer) serve() {
-	for {
-		r, err := p.read()
-		if err != nil {
-			p.gone(err)
-			return
-		}
-		if r != nil && r.here != nil && !p.inline.Run(r.here) {
-			return
-		}
-	}
-}
-
 // gone ends what the process has asked for and held.
 func (p *Peer) gone(err error) {
 	h := p.home
@@ -240,8 +223,8 @@ type cameBack struct{ id uint64 }
 
 func (*cameBack) Error() string { return "it is a connection that was asked for" }
 
-// read handles a message, and gives the request if it was one.
-func (p *Peer) read() (*Request, error) {
+// read handles a message. What a request has to run at once is returned.
+func (p *Peer) read() (run func(), err error) {
 	h := p.home
 	p.conn.Linger(h.lastUser.Swap(p) == p && p.idle())
 	frames, err := p.conn.Recv()
@@ -286,7 +269,7 @@ func (p *Peer) idle() bool {
 	return len(p.requests) == 0
 }
 
-func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) *Request {
+func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) (run func()) {
 	switch kind {
 	case wire.KindRequest:
 		h.mu.Lock()
@@ -300,7 +283,7 @@ func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) 
 		}
 		r.object = e.Object
 		e.Serve(r)
-		return r
+		return r.here
 	case wire.KindGiveUp:
 		p.mu.Lock()
 		r := p.requests[m.ID]

@@ -82,7 +82,6 @@ func (r *remote) connected() *transport.Conn {
 // run dials and then reads until the connection ends.
 func (r *remote) run() {
 	h := r.home
-	defer h.running.Done()
 	conn, err := h.Dial(h.dials, r.endpoint)
 	if err == nil {
 		if err = r.open(conn); err != nil {
@@ -95,12 +94,11 @@ func (r *remote) run() {
 		}
 		r.end(err, false)
 		close(r.ready)
+		h.running.Done()
 		return
 	}
 	close(r.ready)
-	err = r.turn.Read()
-	conn.Close()
-	r.end(err, r.goodbye)
+	r.turn.Read()
 }
 
 // open says who visits and what it holds.
@@ -120,7 +118,11 @@ func (r *remote) open(conn *transport.Conn) error {
 			conn.Post(m.Pack(wire.KindHold, nil)...)
 		}
 	}
-	r.turn = turn.New(r.readOne, conn)
+	r.turn = turn.New(conn, r.readOne, func(err error) {
+		conn.Close()
+		r.end(err, r.goodbye)
+		h.running.Done()
+	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reading, r.conn = conn, conn // whoever holds another one from now on says so himself
@@ -180,11 +182,15 @@ var errOver = errors.New("it has ended, and nobody has closed it")
 const NoticeLost = 0xff
 
 // readOne waits for a message and handles it.
-func (r *remote) readOne() error {
+func (r *remote) readOne() (func(), error) {
 	frames, err := r.reading.Recv()
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.handle(frames)
 	}
+	return nil, err
+}
+
+func (r *remote) handle(frames [][]byte) error {
 	switch wire.KindOf(frames) {
 	case wire.KindReply:
 		var m wire.Reply

@@ -93,7 +93,7 @@ func (c *Child) graces() (exit, kill time.Duration) {
 	return exitGrace, killGrace
 }
 
-// watch reads what the child says until it has ended.
+// watch waits for the end of the job, and has read what the child says until then.
 func (c *Child) watch(release func()) {
 	ended := make(chan backend.ExitStatus, 1)
 	go func() {
@@ -101,7 +101,12 @@ func (c *Child) watch(release func()) {
 		ended <- status
 		c.hangUp()
 	}()
-	readErr := c.turn.Read()
+	c.turn = turn.New(c.conn, c.readOne, func(err error) { c.end(err, ended, release) })
+	go c.turn.Read()
+}
+
+// end cleans up after a child whose connection has ended.
+func (c *Child) end(readErr error, ended <-chan backend.ExitStatus, release func()) {
 	c.conn.Close()
 	c.node.cutOff(c)
 	silent := errors.Is(readErr, transport.ErrSilent)
@@ -199,11 +204,16 @@ func (c *Child) Lead(done <-chan struct{}) {
 }
 
 // readOne waits for one message and handles it.
-func (c *Child) readOne() error {
+func (c *Child) readOne() (func(), error) {
 	frames, err := c.conn.Recv()
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.handle(frames)
 	}
+	return nil, err
+}
+
+// handle handles a message of the child's.
+func (c *Child) handle(frames [][]byte) error {
 	switch kind := wire.KindOf(frames); kind {
 	case wire.KindDone:
 		var done wire.Done

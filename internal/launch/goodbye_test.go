@@ -25,13 +25,13 @@ func TestGoodbye(t *testing.T) {
 		p.Send(t.Context(), wire.MustPack(wire.KindDone, wire.Done{})...)
 		p.Goodbye(t.Context())
 	}()
-	require.NoError(t, c.readOne())
+	readOne(t, c)
 	select {
 	case <-ended:
 		t.Fatal("it did not wait")
 	case <-time.After(50 * time.Millisecond):
 	}
-	require.NoError(t, c.readOne())
+	readOne(t, c)
 	<-ended
 	require.True(t, c.Exit().Returned)
 
@@ -42,4 +42,10 @@ func TestGoodbye(t *testing.T) {
 	p.Goodbye(brief)
 	c.conn.Close()
 	p.Goodbye(t.Context())
+}
+
+func readOne(t *testing.T, c *Child) {
+	t.Helper()
+	_, err := c.readOne()
+	require.NoError(t, err)
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 )
@@ -155,7 +154,7 @@ func (n *Node) start(ctx context.Context, spec Spec) (*Child, error) {
 	n.startedOn(c.job.Host())
 	n.add(c)
 	n.Log.Debug("fiber: started", "process", spec.Name, "id", c.job.ID())
-	go c.watch(release)
+	c.watch(release)
 	return c, nil
 }
 
@@ -212,7 +211,6 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 		return err
 	}
 	c.conn, c.pid = conn, hello.PID
-	c.turn = turn.New(c.readOne, conn)
 	return nil
 }
 

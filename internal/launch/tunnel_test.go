@@ -117,14 +117,10 @@ func attachOnly(t *testing.T, parent, child *Node) {
 	t.Helper()
 	down, up := connected(t, parent.TransportOptions(false), child.TransportOptions(false))
 	c := &Child{node: parent, conn: down, place: child.Place}
-	c.turn = turn.New(c.readOne, c.conn)
+	c.turn = turn.New(c.conn, c.readOne, func(error) { parent.cutOff(c) })
 	parent.add(c)
 	child.Parent = &Parent{conn: up, node: child}
-	go func() {
-		for c.readOne() == nil {
-		}
-		parent.cutOff(c)
-	}()
+	go c.turn.Read()
 }
 
 // talk sends a message of the size there and back.

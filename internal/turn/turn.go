@@ -1,9 +1,14 @@
-// Package turn says whose turn it is to read a connection. That is a
-// goroutine of the connection's own. But a caller that asks for one short thing
-// after another reads its answers itself, which saves each of them the way from
-// one goroutine to another, half of what a round trip costs: after a brisk
-// exchange the connection's goroutine steps aside for a moment, and whoever asks
-// next may lead.
+// Package turn says whose turn it is to read a connection. One goroutine at a
+// time has the turn. It hands it on in two cases, each of which saves what comes
+// the way from one goroutine to another, half of what a round trip costs:
+//
+//   - A caller that asks for one short thing after another reads its answers
+//     itself. After a brisk exchange the reading goroutine steps aside, and
+//     whoever asks next leads.
+//   - What comes and is short is run by the goroutine that has read it.
+//
+// In both, nobody has the turn for a while; another goroutine takes it when that
+// lasts for a moment.
 package turn
 
 import (
@@ -16,25 +21,22 @@ import (
 
 // Turn is who reads a connection.
 type Turn struct {
-	read func() error // reads and handles one message
-	conn Conn
+	conn  Conn
+	read  func() (run func(), err error)
+	ended func(err error)
 
-	state  atomic.Int32
-	aside  atomic.Bool   // step aside after this message
-	led    atomic.Uint32 // how often somebody led
-	resume chan struct{} // the connection's goroutine is to read at once
-	err    error         // what a caller met; it goes with the turn
+	n       atomic.Uint64 // odd while somebody has the turn; each change counts
+	aside   atomic.Bool   // step aside after this message
+	led     atomic.Bool   // it is a caller that has the turn
+	watched atomic.Bool   // look comes back
+
+	// Of whoever watches.
+	seen  uint64 // n when it last looked
+	timer *time.Timer
 }
 
-// The states of a turn.
-const (
-	own  = iota // the connection's goroutine reads
-	open        // nobody reads; whoever comes may lead
-	lent        // a caller reads
-)
-
-// moment is how long the connection's goroutine stays aside when nobody leads,
-// and how long a caller may lead when nothing comes.
+// moment is how often a turn is looked after: what lasts from one look to the
+// next lasts too long.
 const moment = time.Millisecond
 
 // Conn is a transport.Conn, as far as it matters here.
@@ -43,10 +45,61 @@ type Conn interface {
 	Linger(yes bool)
 }
 
-// New makes a turn: read waits for a message of the connection's and handles
-// it.
-func New(read func() error, conn Conn) *Turn {
-	return &Turn{read: read, conn: conn, resume: make(chan struct{}, 1)}
+// New makes a turn; Read begins. read waits for a message and handles it; it may
+// return something short that is to run next, before anything else is read unless
+// it takes longer. ended is called once, with the error with which read ended.
+func New(conn Conn, read func() (run func(), err error), ended func(err error)) *Turn {
+	t := &Turn{conn: conn, read: read, ended: ended}
+	t.n.Store(1)
+	return t
+}
+
+// Read handles messages until the connection ends or another goroutine does. It
+// is called once, by whoever reads first.
+func (t *Turn) Read() {
+	for {
+		switch run, err := t.read(); {
+		case errors.Is(err, transport.ErrInterrupted):
+		case err != nil:
+			t.ended(err) // with the turn, which nobody gets any more
+			return
+		case run != nil:
+			if !t.run(run) {
+				return
+			}
+		case t.aside.Swap(false):
+			t.leave()
+			return
+		}
+	}
+}
+
+// run runs what is short and says whether the goroutine still has the turn. f
+// may end the goroutine.
+func (t *Turn) run(f func()) (still bool) {
+	left, returned := t.leave(), false
+	defer func() {
+		still = t.n.CompareAndSwap(left, left+1)
+		if still && !returned {
+			go t.Read()
+		}
+	}()
+	f()
+	returned = true
+	return
+}
+
+// leave gives the turn up, to whoever comes first.
+func (t *Turn) leave() uint64 {
+	n := t.n.Add(1)
+	t.watch()
+	return n
+}
+
+// take takes the turn if nobody has it.
+func (t *Turn) take() bool {
+	n := t.n.Load()
+	return n%2 == 0 && t.n.CompareAndSwap(n, n+1)
 }
 
 // StepAside lets a caller read the next messages; see Lead. It is called while
@@ -56,91 +109,77 @@ func (t *Turn) StepAside() { t.aside.Store(true) }
 // Attend has the connection read at once, by somebody. It is called after
 // something was posted whose answer the caller does not wait for by Lead.
 func (t *Turn) Attend() {
-	if t.state.Load() == open {
-		t.wake()
+	if t.take() {
+		go t.Read()
 	}
 }
 
-func (t *Turn) wake() {
-	select {
-	case t.resume <- struct{}{}:
-	default:
-	}
-}
-
-// Lead reads and handles messages until done says so, and a moment at most
-// when nothing comes. It returns at once when it is not the caller's turn. When
-// it returns before done, somebody else reads.
+// Lead reads and handles messages until done says so, and for a moment or two
+// when nothing comes. It returns at once when somebody else has the turn. When it
+// returns before done, somebody else reads.
 func (t *Turn) Lead(done func() bool) {
-	if !t.state.CompareAndSwap(open, lent) {
+	if !t.take() {
 		return
 	}
-	if t.err != nil {
-		t.state.Store(open)
-		return
-	}
-	t.led.Add(1)
+	t.led.Store(true)
+	t.watch()
 	t.conn.Linger(true) // nobody else has anything to do with what comes
-	finished := false
+	next := t.Read
 	defer func() {
 		// Also when what handles a message panics.
-		t.aside.Store(false)
 		t.conn.Linger(false)
-		t.state.Store(open)
-		if !finished {
-			t.wake()
+		t.aside.Store(false)
+		t.led.Store(false)
+		if next != nil {
+			go next()
+		} else {
+			t.leave()
 		}
 	}()
-	for {
-		if done() {
-			finished = true
-			return
-		}
-		if err := t.read(); err != nil {
+	for !done() {
+		if _, err := t.read(); err != nil {
 			if !errors.Is(err, transport.ErrInterrupted) {
-				t.err = err
+				next = func() { t.ended(err) }
 			}
 			return
 		}
 	}
+	next = nil
 }
 
-// stayAside waits until it is the connection's own goroutine's turn again.
-func (t *Turn) stayAside() {
-	t.state.Store(open)
-	tick := time.NewTicker(moment)
-	defer tick.Stop()
-	for led := t.led.Load(); ; {
-		resumed := false
-		select {
-		case <-t.resume:
-			resumed = true
-		case <-tick.C:
-		}
-		now := t.led.Load()
-		if (resumed || now == led) && t.state.CompareAndSwap(open, own) {
-			return
-		}
-		if now == led && t.state.Load() == lent {
-			t.conn.Interrupt() // the same caller since the last tick
-		}
-		led = now
+// watch has the turn looked after until somebody reads who is to go on reading.
+func (t *Turn) watch() {
+	if t.watched.Load() || !t.watched.CompareAndSwap(false, true) {
+		return
+	}
+	t.lookAgain()
+}
+
+func (t *Turn) lookAgain() {
+	t.seen = t.n.Load()
+	if t.timer == nil {
+		t.timer = time.AfterFunc(moment, t.look)
+	} else {
+		t.timer.Reset(moment)
 	}
 }
 
-// Read handles messages until the connection ends. The connection's own
-// goroutine calls it.
-func (t *Turn) Read() error {
-	for {
-		switch err := t.read(); {
-		case errors.Is(err, transport.ErrInterrupted):
-		case err != nil:
-			return err
-		case t.aside.Swap(false):
-			t.stayAside()
-			if t.err != nil {
-				return t.err
-			}
+func (t *Turn) look() {
+	n := t.n.Load()
+	switch {
+	case n != t.seen: // it goes to and fro
+	case n%2 == 0 && t.n.CompareAndSwap(n, n+1):
+		t.watched.Store(false)
+		t.Read()
+		return
+	case n%2 == 1 && t.led.Load():
+		t.conn.Interrupt()
+	case n%2 == 1:
+		t.watched.Store(false)
+		if t.n.Load() != n {
+			t.watch() // it was left in between
 		}
+		return
 	}
+	t.lookAgain()
 }

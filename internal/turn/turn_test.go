@@ -1,7 +1,10 @@
 package turn_test
 
 import (
+	"bytes"
 	"errors"
+	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,7 +19,8 @@ import (
 // line is a connection that says what a test has it say.
 type line struct {
 	*turn.Turn
-	says       chan error // nil: a message
+	says       chan error  // nil: a message
+	work       chan func() // a message that has something run
 	interrupts chan struct{}
 	readers    atomic.Int32
 	read       atomic.Int32
@@ -25,8 +29,8 @@ type line struct {
 }
 
 func newLine(aside bool) *line {
-	l := &line{says: make(chan error), interrupts: make(chan struct{}, 1), aside: aside, ended: make(chan error, 1)}
-	l.Turn = turn.New(func() error {
+	l := &line{says: make(chan error), work: make(chan func()), interrupts: make(chan struct{}, 1), aside: aside, ended: make(chan error, 1)}
+	l.Turn = turn.New(l, func() (func(), error) {
 		if l.readers.Add(1) != 1 {
 			panic("two read")
 		}
@@ -39,12 +43,14 @@ func newLine(aside bool) *line {
 					l.StepAside()
 				}
 			}
-			return err
+			return nil, err
+		case f := <-l.work:
+			return f, nil
 		case <-l.interrupts:
-			return transport.ErrInterrupted
+			return nil, transport.ErrInterrupted
 		}
-	}, l)
-	go func() { l.ended <- l.Read() }()
+	}, func(err error) { l.ended <- err })
+	go l.Read()
 	return l
 }
 
@@ -119,5 +125,50 @@ func TestEndWhileSomebodyLeads(t *testing.T) {
 		go l.Lead(func() bool { return false })
 		l.end(t)
 		l.Lead(func() bool { panic("there is nothing to lead") })
+	})
+}
+
+// What is short is run by the goroutine that has read it, which goes on reading.
+func TestShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(false)
+		id := func() string { return string(bytes.Fields(debug.Stack())[1]) }
+		ran := map[string]int{}
+		for range 1000 {
+			l.work <- func() { ran[id()]++; time.Sleep(10 * time.Microsecond) }
+		}
+		l.end(t)
+		require.Len(t, ran, 1, "the same goroutine has read all the time")
+		time.Sleep(time.Second) // nobody is left that looks after it
+	})
+}
+
+// Whoever runs something long is replaced, and reads no more when it is done.
+func TestShortThatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(false)
+		gate := make(chan struct{})
+		for range 3 {
+			l.work <- func() {}
+			l.work <- func() { <-gate }
+		}
+		l.work <- func() {} // another one reads
+		synctest.Wait()
+		require.EqualValues(t, 1, l.readers.Load())
+		close(gate)
+		for range 10 {
+			l.work <- func() {}
+		}
+		l.end(t)
+	})
+}
+
+func TestShortThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(false)
+		l.work <- runtime.Goexit
+		l.work <- func() {}
+		l.end(t)
+		time.Sleep(time.Second)
 	})
 }

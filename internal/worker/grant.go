@@ -129,6 +129,21 @@ func (g *grant) refuse(err error) {
 	g.worker.finished(g)
 }
 
+// announceLate announces a task that was thought to be short and has been running
+// for patience. It says whether the task may yet do so.
+func (g *grant) announceLate() (later bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mark.IsZero() || time.Since(g.mark) < patience/2 {
+		return true
+	}
+	if g.sent == 0 && g.started() == 1 && !g.stuck && !g.told {
+		g.told = true
+		g.send(wire.Results{Started: 0}, 0)
+	}
+	return false
+}
+
 // some runs tasks until one panics or none is left; it says whether to go on.
 func (g *grant) some() (more bool) {
 	i := -1

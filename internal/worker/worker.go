@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -21,7 +22,7 @@ import (
 const flushInterval = 2 * time.Millisecond
 
 // patience is about how long a task thought to be short may run before its
-// start is announced, and the reading left to another goroutine.
+// start is announced.
 const patience = 5 * time.Millisecond
 
 // Link is the connection to the parent.
@@ -45,13 +46,13 @@ type Worker struct {
 	link Link
 	ctx  context.Context
 
-	active  atomic.Int32  // grants that run
-	turn    atomic.Uint64 // of the reading goroutine: odd while it runs a task
-	watched atomic.Bool   // somebody looks after it
+	active atomic.Int32 // grants that run
 
 	mu       sync.Mutex
 	queue    []*grant // not started
 	running  map[*grant]struct{}
+	short    uint64 // how many tasks were begun that were thought to be short
+	watched  bool   // somebody looks after them
 	stopping bool
 	leaving  bool // it takes no more grants
 	flusher  *time.Timer
@@ -67,7 +68,11 @@ type Worker struct {
 // call's cancellation.
 func Serve(ctx context.Context, link Link, opts Options) *Worker {
 	w := &Worker{opts: opts, link: link, ctx: ctx, running: map[*grant]struct{}{}, ended: make(chan struct{})}
-	go w.lead()
+	go turn.New(nil, w.read, func(err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.end(err)
+	}).Read()
 	return w
 }
 
@@ -87,75 +92,30 @@ func (w *Worker) end(err error) {
 	})
 }
 
-// lead reads the parent's messages. A single task that is known to be very
-// short is run by the reading goroutine itself, which saves it the way to
-// another one; before anything else is run another goroutine takes over the
-// reading.
-func (w *Worker) lead() {
-	for {
-		kind, frames, err := w.link.Next(w.active.Load() == 0)
-		var g *grant
-		if err == nil {
-			g, err = w.take(kind, frames)
-		}
-		if err != nil {
-			w.mu.Lock()
-			w.end(err)
-			w.mu.Unlock()
-			return
-		}
-		if g == nil {
-			continue
-		}
-		if g.unannounced() {
-			w.watch()
-		}
-		if g.Flags&wire.Inline == 0 {
-			go w.lead()
-			w.work(g)
-			return
-		}
-		turn := w.turn.Add(1) // odd: this goroutine leads and works
-		w.work(g)
-		if !w.turn.CompareAndSwap(turn, turn+1) {
-			return
-		}
+// read waits for a message of the parent's and takes it in. A single task that is
+// known to be very short is run by the goroutine that reads, which saves it the
+// way to another one.
+func (w *Worker) read() (run func(), err error) {
+	kind, frames, err := w.link.Next(w.active.Load() == 0)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// watch has somebody look after the tasks that were thought to be short, for
-// as long as there are such.
-func (w *Worker) watch() {
-	if w.watched.CompareAndSwap(false, true) {
-		w.look(w.turn.Load())
+	g, err := w.take(kind, frames)
+	if g == nil || err != nil {
+		return nil, err
 	}
+	if g.Flags&wire.Inline == 0 {
+		go w.work(g)
+		return nil, nil
+	}
+	return func() { w.work(g) }, nil
 }
 
-// look comes back after patience. Tasks that have been running for as long are
-// announced now. If one of them keeps the reading goroutine, another one leads
-// from now on.
-func (w *Worker) look(before uint64) {
-	time.AfterFunc(patience, func() {
-		now := w.turn.Load()
-		stuck := now == before && now%2 == 1 && w.turn.CompareAndSwap(now, now+1)
-		if w.announceLate() || now != before {
-			w.look(w.turn.Load())
-		} else {
-			w.watched.Store(false)
-			if w.turn.Load() != now && !stuck {
-				w.watch() // a task has come in between
-			}
-		}
-		if stuck {
-			w.lead()
-		}
-	})
-}
-
-// announceLate tells which single tasks have been running for long, and says
-// whether others run that may yet do so.
-func (w *Worker) announceLate() (others bool) {
+// look announces the tasks that were thought to be short and have been running
+// for patience. It comes back as long as others run that may yet do so.
+func (w *Worker) look() {
 	w.mu.Lock()
+	short := w.short
 	var running []*grant
 	for g := range w.running {
 		if g.unannounced() {
@@ -163,18 +123,15 @@ func (w *Worker) announceLate() (others bool) {
 		}
 	}
 	w.mu.Unlock()
+	others := false
 	for _, g := range running {
-		g.mu.Lock()
-		switch {
-		case g.mark.IsZero() || time.Since(g.mark) < patience/2:
-			others = true
-		case g.sent == 0 && g.started() == 1 && !g.stuck && !g.told:
-			g.told = true
-			g.send(wire.Results{Started: 0}, 0)
-		}
-		g.mu.Unlock()
+		others = g.announceLate() || others
 	}
-	return others
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watched = others || w.short != short; w.watched {
+		time.AfterFunc(patience, w.look)
+	}
 }
 
 // work runs a grant, and then those that wait.
@@ -203,6 +160,13 @@ func (w *Worker) waiting() *grant {
 func (w *Worker) start(g *grant) {
 	w.running[g] = struct{}{}
 	w.active.Add(1)
+	if g.unannounced() {
+		w.short++
+		if !w.watched {
+			w.watched = true
+			time.AfterFunc(patience, w.look)
+		}
+	}
 	if !g.flushed() || w.flushing {
 		return
 	}
