@@ -207,8 +207,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	}
 	cfg := proc.node.Config
 	p.engine = scheduler.New(scheduler.Options{
-		Start: p.start, Ending: launch.ErrShutdown, Lost: workerLost, Failed: initializerFailed,
-		Log: proc.node.Log, Name: p.workerName, Workers: workers, Min: p.opts.min, Max: p.opts.max,
+		Start: p.start, Log: proc.node.Log, Name: p.workerName, Workers: workers, Min: p.opts.min, Max: p.opts.max,
 		Concurrency: p.opts.concurrency, MaxTasks: p.opts.maxTasks, MaxAttempts: p.opts.attempts,
 		IdleTimeout: p.opts.idle, CancelGrace: cfg.CancelGrace, ShutdownGrace: cfg.ShutdownGrace,
 	})
@@ -243,9 +242,9 @@ func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, []
 	}
 	child, err := p.proc.node.Start(ctx, spec)
 	if err != nil {
-		return nil, startError{err}
+		return nil, startError(err)
 	}
-	return child, nil
+	return poolWorker{child}, nil
 }
 
 // waits notes why a worker that starts has to wait, "" when it does not.
@@ -262,27 +261,39 @@ func (p *Pool) waits(worker, reason string) {
 	p.pending[worker] = reason
 }
 
-// startError is an error of a start; some are not worth a second try.
-type startError struct{ error }
-
-func (e startError) Unwrap() error { return e.error }
-
-func (e startError) Permanent() bool {
+// startError says of an error of a start what follows from it.
+func startError(err error) error {
 	var mismatch *MismatchError
 	var failed *LaunchError
-	return errors.Is(e, launch.ErrShutdown) || errors.Is(e, launch.ErrTooManyGPUs) || errors.As(e, &mismatch) ||
-		errors.As(e, &failed) && failed.Permanent
+	ending := errors.Is(err, launch.ErrShutdown)
+	return &scheduler.StartError{Err: err, Ending: ending, Permanent: ending || errors.Is(err, launch.ErrTooManyGPUs) ||
+		errors.As(err, &mismatch) || errors.As(err, &failed) && failed.Permanent}
 }
 
-// workerLost makes the error of a task that went down with its worker, or,
-// with no attempts, of a worker that was lost before it was ready.
-func workerLost(p scheduler.Process, fn string, attempt, attempts int) error {
-	child := p.(*launch.Child)
-	exit := child.Exit()
-	if attempts == 0 {
-		return &LaunchError{Backend: child.Backend(), Job: child.Name(),
-			Reason: "it ended before it was ready: " + exit.String() + tailText(exit.Stderr)}
+// poolWorker is a worker's process as the engine sees it.
+type poolWorker struct{ *launch.Child }
+
+func (w poolWorker) ID() string { return w.Job().ID() }
+
+func (w poolWorker) Lost(fn string, attempt, attempts int) error {
+	if attempts > 0 {
+		return workerLost(w.Child, fn, attempt, attempts)
 	}
+	if w.Told() {
+		return startError(launch.ErrShutdown)
+	}
+	exit := w.Exit()
+	return &LaunchError{Backend: w.Backend(), Job: w.Name(),
+		Reason: "it ended before it was ready: " + exit.String() + tailText(exit.Stderr)}
+}
+
+func (w poolWorker) Failed(err *wire.Error) error {
+	return &LaunchError{Backend: w.Backend(), Job: w.Name(), Reason: "its initializer failed", Err: unflatten(err)}
+}
+
+// workerLost makes the error of a task that went down with its worker.
+func workerLost(child *launch.Child, fn string, attempt, attempts int) error {
+	exit := child.Exit()
 	e := &WorkerLostError{Func: fn, Worker: child.Name(), ID: child.Job().ID(), Host: child.Job().Host(), ExitCode: exit.Code,
 		OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr, Attempt: attempt, Attempts: attempts}
 	if exit.Signal != 0 {
@@ -296,11 +307,6 @@ func tailText(lines []string) string {
 		return ""
 	}
 	return "\n\t" + strings.Join(lines, "\n\t")
-}
-
-// initializerFailed makes the error of a worker whose initializer failed.
-func initializerFailed(worker string, err *wire.Error) error {
-	return &LaunchError{Backend: backendName(), Job: worker, Reason: "its initializer failed", Err: unflatten(err)}
 }
 
 // admit checks that the pool can run a function and adopts the resources of
@@ -409,9 +415,7 @@ func (p *Pool) Stats() PoolStats {
 	stats.Pending = slices.Compact(slices.Sorted(maps.Values(p.pending)))
 	p.mu.Unlock()
 	for _, w := range s.Workers {
-		child := w.Process.(*launch.Child)
-		stats.Processes = append(stats.Processes, WorkerStats{Name: child.Name(), ID: child.Job().ID(), State: w.State,
-			Tasks: w.Tasks, Done: w.Done, Resident: child.Resident()})
+		stats.Processes = append(stats.Processes, WorkerStats(w))
 	}
 	return stats
 }

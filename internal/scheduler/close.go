@@ -209,10 +209,12 @@ func (e *Engine) end(gently func(*worker)) {
 
 // WorkerStats is one worker's part of Stats.
 type WorkerStats struct {
-	Process Process
-	State   string
-	Tasks   int // it holds
-	Done    int // it has finished
+	Name     string
+	ID       string // what runs it calls it so
+	State    string
+	Tasks    int   // it holds
+	Done     int   // it has finished
+	Resident int64 // bytes in memory, as it last said
 }
 
 // Stats is what an engine is doing.
@@ -238,11 +240,11 @@ func (e *Engine) Stats() Stats {
 	for w := range e.workers {
 		s.Held += w.held
 		if w.proc != nil {
-			s.Workers = append(s.Workers, WorkerStats{w.proc, w.state.String(), w.held, w.done})
+			s.Workers = append(s.Workers, WorkerStats{w.name, w.proc.ID(), w.state.String(), w.held, w.done, w.proc.Resident()})
 		}
 	}
 	sort.Slice(s.Workers, func(i, j int) bool {
-		a, b := s.Workers[i].Process.Name(), s.Workers[j].Process.Name()
+		a, b := s.Workers[i].Name, s.Workers[j].Name
 		if len(a) != len(b) {
 			return len(a) < len(b)
 		}

@@ -3,7 +3,7 @@ package scheduler_test
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -174,7 +174,7 @@ func TestAStartThatIsOvertakenIsNotReported(t *testing.T) {
 		},
 		"by the end of this process": func(start) start {
 			return func(context.Context, string, func(wire.Kind, [][]byte)) (scheduler.Process, error) {
-				return nil, fmt.Errorf("no: %w", errEnding)
+				return nil, &scheduler.StartError{Err: errors.New("no"), Ending: true}
 			}
 		},
 		"by that end, as it initialises": func(begin start) start {

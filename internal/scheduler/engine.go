@@ -65,16 +65,9 @@ var ErrClosed = errors.New("fiber: closed")
 
 // Options configure an Engine. All are set by the caller.
 type Options struct {
-	// Start starts a worker, which sends its messages to handle. An error
-	// that has a method Permanent() bool giving true is not tried again.
+	// Start starts a worker, which sends its messages to handle. The error may
+	// be a *StartError.
 	Start func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (Process, error)
-	// Ending is in the error of a start that fails because this process ends;
-	// such a one is not logged.
-	Ending error
-	// Lost makes the error of a task that went down with its worker.
-	Lost func(p Process, fn string, attempt, attempts int) error
-	// Failed makes an error of what a worker's initializer returned.
-	Failed func(worker string, err *wire.Error) error
 
 	Log           *slog.Logger
 	Name          func() string // of the next worker; no two are the same
@@ -87,6 +80,16 @@ type Options struct {
 	CancelGrace   time.Duration
 	ShutdownGrace time.Duration
 }
+
+// StartError is why a worker did not start, with what follows from that.
+type StartError struct {
+	Err       error
+	Permanent bool // it makes no sense to try again
+	Ending    bool // this process ends; it is not logged
+}
+
+func (e *StartError) Error() string { return e.Err.Error() }
+func (e *StartError) Unwrap() error { return e.Err }
 
 // Engine runs calls on workers. Its methods may be called from many goroutines.
 type Engine struct {

@@ -29,6 +29,11 @@ type worker struct {
 	killed time.Time
 }
 
+func (p *worker) Lost(string, int, int) error {
+	return &scheduler.StartError{Err: errors.New("lost"), Ending: p.told}
+}
+func (p *worker) Failed(*wire.Error) error { return errors.New("its initializer failed") }
+
 // end has the worker's process end, and be known to have done so.
 func (p *worker) end() {
 	p.once.Do(func() { close(p.gone); close(p.done) })
@@ -41,6 +46,8 @@ func (p *worker) Attend()                     {}
 func (p *worker) Lead(<-chan struct{})        {}
 func (p *worker) Told() bool                  { return p.told }
 func (p *worker) Ending() string              { return p.ending }
+func (p *worker) ID() string                  { return p.name }
+func (p *worker) Resident() int64             { return 0 }
 func (p *worker) Describe() []any             { return []any{"worker", p.name} }
 func (p *worker) Stop()                       { p.end() }
 func (p *worker) Terminate() error            { p.end(); return nil }
@@ -95,16 +102,13 @@ func (s *source) Deliver(lo, n int, _ [][]byte, _ []scheduler.Failure) {
 
 func (s *source) Finish(err error) { s.finished <- err }
 
-var errEnding = errors.New("it ends")
-
 // options are those of an engine whose workers are handed out as they start.
 func options(workers int) (scheduler.Options, chan *worker) {
 	started := make(chan *worker, 100)
 	n := 0
-	return scheduler.Options{Workers: workers, Concurrency: 1, MaxAttempts: 3, Ending: errEnding,
+	return scheduler.Options{Workers: workers, Concurrency: 1, MaxAttempts: 3,
 		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
 		Name: func() string { n++; return fmt.Sprintf("w-%d", n) },
-		Lost: func(scheduler.Process, string, int, int) error { return errors.New("lost") },
 		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (scheduler.Process, error) {
 			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
 			started <- p
@@ -119,18 +123,13 @@ func engine(t *testing.T, workers int) (*scheduler.Engine, chan *worker) {
 	return e, started
 }
 
-// hopeless is an error of a start that would be the same the next time.
-type hopeless struct{ error }
-
-func (hopeless) Permanent() bool { return true }
-
 func TestHopelessStartIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	starts := 0
-	e := scheduler.New(scheduler.Options{Name: func() string { return "w" }, Workers: 1, Concurrency: 1, MaxAttempts: 3, Ending: errEnding, Log: slog.New(slog.DiscardHandler),
+	e := scheduler.New(scheduler.Options{Name: func() string { return "w" }, Workers: 1, Concurrency: 1, MaxAttempts: 3, Log: slog.New(slog.DiscardHandler),
 		Start: func(context.Context, string, func(wire.Kind, [][]byte)) (scheduler.Process, error) {
 			starts++
-			return nil, hopeless{errors.New("no such image")}
+			return nil, &scheduler.StartError{Err: errors.New("no such image"), Permanent: true}
 		}})
 	s := newSource()
 	_, err := e.Submit(s, 1, false, scheduler.CallOptions{Func: "f"})

@@ -113,7 +113,7 @@ func (e *Engine) lost(w *worker) {
 	}
 	for _, l := range losses {
 		l.tell()
-		err := e.opts.Lost(w.proc, l.call.opts.Func, l.n, e.opts.MaxAttempts)
+		err := w.proc.Lost(l.call.opts.Func, l.n, e.opts.MaxAttempts)
 		e.delivered(l.call, span{l.at, l.at + 1}, nil, []Failure{{l.at, err}})
 	}
 }

@@ -342,9 +342,8 @@ func modelled(t *testing.T, seed uint64) {
 	m := &model{t: t, r: rand.New(rand.NewPCG(seed, 0)), noise: rand.New(rand.NewPCG(seed, 1))}
 	names := 0
 	m.opts = scheduler.Options{Workers: 1 + m.r.IntN(5), Concurrency: 1 + m.r.IntN(3), MaxAttempts: []int{1, 3, 4}[m.r.IntN(3)],
-		CancelGrace: time.Second, ShutdownGrace: time.Second, Ending: errEnding, Log: slog.New(slog.DiscardHandler),
-		Name: func() string { names++; return fmt.Sprintf("w-%d", names) }, Start: m.start,
-		Lost: func(scheduler.Process, string, int, int) error { return errors.New("the worker was lost") }}
+		CancelGrace: time.Second, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
+		Name: func() string { names++; return fmt.Sprintf("w-%d", names) }, Start: m.start}
 	if m.r.IntN(4) == 0 {
 		m.opts.MaxTasks = 1 + m.r.IntN(50)
 	}

@@ -10,6 +10,9 @@ import (
 // handle takes a worker's message in.
 func (e *Engine) handle(w *worker, kind wire.Kind, frames [][]byte) {
 	<-w.up
+	if w.proc == nil {
+		return // it did not start after all
+	}
 	var err error
 	switch kind {
 	case wire.KindReady:
@@ -23,7 +26,7 @@ func (e *Engine) handle(w *worker, kind wire.Kind, frames [][]byte) {
 	default:
 		err = fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
 	}
-	if err != nil && w.proc != nil {
+	if err != nil {
 		w.proc.Kill("it sent what no worker sends: " + err.Error())
 	}
 }

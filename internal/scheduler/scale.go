@@ -135,11 +135,7 @@ func (e *Engine) run(ctx context.Context, w *worker) {
 	e.mu.Unlock()
 	if never {
 		<-proc.Done()
-		err := e.opts.Ending
-		if !proc.Told() {
-			err = e.opts.Lost(proc, "", 0, 0)
-		}
-		e.startFailed(w, err)
+		e.startFailed(w, proc.Lost("", 0, 0))
 		return
 	}
 	e.lost(w)
@@ -172,7 +168,7 @@ func (e *Engine) initFailed(w *worker, frames [][]byte) error {
 		return err
 	}
 	if done.Err != nil {
-		w.failure = e.opts.Failed(w.name, done.Err)
+		w.failure = w.proc.Failed(done.Err)
 	}
 	return nil
 }
@@ -189,15 +185,16 @@ func (e *Engine) startFailed(w *worker, err error) {
 		e.mu.Unlock()
 		return
 	}
-	if !errors.Is(err, e.opts.Ending) {
+	start := &StartError{}
+	errors.As(err, &start)
+	if !start.Ending {
 		e.opts.Log.Warn("fiber: a worker did not start", "worker", w.name, "error", err)
 	}
-	var permanent interface{ Permanent() bool }
 	e.failures++
 	e.failure = err
 	e.notBefore = time.Now().Add(backoff(e.failures))
 	finish := func() {}
-	if e.up == 0 && (e.alive == 0 && e.failures >= startTries || errors.As(err, &permanent) && permanent.Permanent()) {
+	if e.up == 0 && (e.alive == 0 && e.failures >= startTries || start.Permanent) {
 		e.failures = max(e.failures, startTries)
 		e.notBefore = time.Time{} // the next call tries at once
 		finish = e.fail(err)

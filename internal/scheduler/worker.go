@@ -9,6 +9,9 @@ import (
 // Process is a worker's process, as the engine sees it.
 type Process interface {
 	Name() string
+	ID() string // what runs it calls it so
+	// Resident is how many bytes of it were in memory when it last said so.
+	Resident() int64
 	// Post queues a message; it does not block.
 	Post(frames ...[]byte) error
 	// StepAside, Attend and Lead say who reads its messages; see launch.Child.
@@ -29,6 +32,11 @@ type Process interface {
 	Ending() string
 	// Describe is what tells it from others, as attributes for a log.
 	Describe() []any
+	// Lost is the error of a task that went down with it, or, with no attempts,
+	// of its start, when it was lost before it was ready; only after Done.
+	Lost(fn string, attempt, attempts int) error
+	// Failed is the error of its start when its initializer returned err.
+	Failed(err *wire.Error) error
 }
 
 // state is a worker's; it moves forward only.
