@@ -173,6 +173,7 @@ func TestResultsDoNotWaitForALongTask(t *testing.T) {
 			require.Less(t, time.Since(begun), 11*time.Second)
 			r, _ = l.results()
 			require.Equal(t, wire.Results{Grant: 1, From: 4, Count: 1, Started: -1, Ended: true}, r)
+			time.Sleep(time.Second) // the flushing has ended
 		}
 		l.stop()
 	})
