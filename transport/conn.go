@@ -83,7 +83,6 @@ func (c *Conn) handshake(server bool, deadline time.Time) (err error) {
 		return err
 	}
 	c.z = z
-	c.r.open = true
 	return nil
 }
 
@@ -243,17 +242,30 @@ func (c *Conn) frame(frames [][]byte) error {
 // messages, ErrClosed after Close, ErrSilent, ErrProtocol, *SizeError, or the
 // socket's own; it ends the connection. After a failed write Recv still returns
 // what the peer had sent before.
-func (c *Conn) Recv() ([][]byte, error) {
-	msg, err := c.z.RecvMsg()
-	if err == nil {
-		return msg.Frames, nil
+func (c *Conn) Recv() ([][]byte, error) { return c.recv(nil) }
+
+// RecvInto is Recv for a message of one frame, read into memory of the
+// caller's: the first n bytes of buf are the message. One of more frames, or of
+// more than len(buf) bytes, is a *SizeError, which ends the connection. One
+// goroutine at a time may call Recv and RecvInto.
+func (c *Conn) RecvInto(buf []byte) (n int, err error) {
+	if buf == nil {
+		buf = []byte{}
 	}
-	if errors.Is(err, ErrInterrupted) {
-		return nil, ErrInterrupted
+	frames, err := c.recv(buf)
+	if err != nil {
+		return 0, err
 	}
-	err = c.readError(err)
-	c.finish(err)
-	return nil, err
+	return len(frames[0]), nil
+}
+
+func (c *Conn) recv(into []byte) ([][]byte, error) {
+	frames, err := c.r.message(into)
+	if err != nil && err != ErrInterrupted {
+		err = c.readError(err)
+		c.finish(err)
+	}
+	return frames, err
 }
 
 // Interrupt has the Recv that waits, or else the next one, return
@@ -275,13 +287,9 @@ func (c *Conn) Linger(yes bool) {
 
 // readError tells what a failed read means.
 func (c *Conn) readError(err error) error {
-	if c.r.err != nil {
-		err = c.r.err // without the codec's words around it
-	}
 	var size *SizeError
 	switch {
-	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe), errors.Is(err, zmq4.ErrClosedConn),
-		errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe), errors.Is(err, os.ErrDeadlineExceeded):
 		if ended := c.Err(); ended != nil {
 			return ended
 		}

@@ -26,21 +26,17 @@ const (
 	flagCommand             // the frame is a command
 )
 
-// reader follows the frames of a ZMTP stream on its way to the codec, so that a
-// size is checked before the codec takes memory for it. Commands that come
-// after the handshake end here.
+// reader reads the frames of a ZMTP stream: a size is checked before memory is
+// taken for it. Commands that come after the handshake end here.
 type reader struct {
 	nc      net.Conn
 	command func(body []byte) error
 	max     atomic.Int64 // bytes in a message
 	frames  int          // frames in a message
-	open    bool         // the handshake is over
 
 	buf    []byte // starts small, grows when reads fill it
 	lo, hi int    // buf[lo:hi] is unread
 
-	header  []byte // of the current frame, as far as not handed out
-	store   [9]byte
 	payload uint64 // bytes of the current frame that are not handed out
 	inside  bool   // more frames of the current message follow
 	size    int64  // of the current message so far
@@ -63,56 +59,86 @@ func newReader(nc net.Conn, fresh *atomic.Bool, command func([]byte) error) *rea
 	return r
 }
 
-// Read hands the codec the greeting, then each frame's header and body. It never
-// returns bytes of two frames at once.
+// Read hands the codec the greeting and then the frames of the handshake. It
+// never returns bytes of two frames at once.
 func (r *reader) Read(p []byte) (n int, err error) {
-	switch {
-	case r.err != nil || len(p) == 0:
+	if r.err != nil || len(p) == 0 {
 		return 0, r.err
-	case len(r.header) == 0 && r.payload == 0:
-		if err := r.next(); err != nil {
-			if err != ErrInterrupted { // that one passes
-				r.err = err
-			}
+	}
+	if r.payload == 0 {
+		flags, size, head, err := r.peek()
+		if err == nil {
+			err = r.admit(flags, size)
+		}
+		if err != nil {
+			r.err = err
 			return 0, err
 		}
-		fallthrough
-	case len(r.header) > 0:
-		n = copy(p, r.header)
-		r.header = r.header[n:]
-		return n, nil
+		r.payload = uint64(head) + size
 	}
-	n, r.err = r.body(p[:min(uint64(len(p)), r.payload)])
-	r.payload -= uint64(n)
-	if r.err == io.EOF {
-		r.err = io.ErrUnexpectedEOF
+	return r.body(p)
+}
+
+// message reads the next message, into memory of its own, or, if it is of one
+// frame, into that of the caller.
+func (r *reader) message(into []byte) (frames [][]byte, err error) {
+	if r.err != nil {
+		return nil, r.err
 	}
-	return n, r.err
+	for first := true; first || r.inside; first = false {
+		size, err := r.next()
+		if err == ErrInterrupted { // that one passes
+			return nil, err
+		}
+		frame := into
+		switch {
+		case err != nil:
+		case into == nil:
+			frame = make([]byte, size)
+		case r.inside:
+			err = &SizeError{Size: 2, Limit: 1, Frames: true}
+		case size > uint64(len(into)):
+			err = &SizeError{Size: int64(size), Limit: int64(len(into))}
+		default:
+			frame = into[:size]
+		}
+		if err != nil {
+			r.err = err
+			return nil, err
+		}
+		r.payload = size
+		for rest := frame; r.payload > 0; {
+			n, err := r.body(rest)
+			if rest = rest[n:]; err != nil {
+				return nil, err
+			}
+		}
+		frames = append(frames, frame)
+	}
+	return frames, nil
 }
 
 // between tells that the stream is between two messages.
 func (r *reader) between() bool { return !r.inside && r.payload == 0 && r.lo == r.hi }
 
-// next reads headers up to one that the codec may see.
-func (r *reader) next() error {
+// next reads headers up to one of a message's frame, and gives its size.
+func (r *reader) next() (size uint64, err error) {
 	for {
 		flags, size, n, err := r.peek()
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if flags&flagCommand != 0 && r.open {
+		if flags&flagCommand != 0 {
 			if err := r.swallow(flags, size, n); err != nil {
-				return err
+				return 0, err
 			}
 			continue
 		}
 		if err := r.admit(flags, size); err != nil {
-			return err
+			return 0, err
 		}
-		r.header = r.store[:copy(r.store[:], r.buf[r.lo:r.lo+n])]
 		r.lo += n
-		r.payload = size
-		return nil
+		return size, nil
 	}
 }
 
@@ -174,19 +200,27 @@ func (r *reader) swallow(flags byte, size uint64, n int) error {
 	return r.command(body)
 }
 
-// body reads from the buffer, or past it where p is large.
-func (r *reader) body(p []byte) (int, error) {
-	if r.lo == r.hi {
-		if len(p) >= len(r.buf) {
-			return r.read(p)
-		}
-		if err := r.fill(1); err != nil {
-			return 0, err
-		}
+// body reads bytes of the current frame, from the buffer or past it where p is
+// large. An error lasts.
+func (r *reader) body(p []byte) (n int, err error) {
+	p = p[:min(uint64(len(p)), r.payload)]
+	switch {
+	case r.lo < r.hi:
+	case len(p) >= len(r.buf):
+		n, err = r.read(p)
+	default:
+		err = r.fill(1)
 	}
-	n := copy(p, r.buf[r.lo:r.hi])
-	r.lo += n
-	return n, nil
+	if n == 0 && err == nil {
+		n = copy(p, r.buf[r.lo:r.hi])
+		r.lo += n
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	r.payload -= uint64(n)
+	r.err = err
+	return n, err
 }
 
 // fill waits until n bytes, at most minBuffer, are in the buffer.
