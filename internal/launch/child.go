@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/yamux"
+
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -50,6 +52,7 @@ type Child struct {
 	pid    int
 
 	turn     *turn.Turn
+	streams  streams
 	resident atomic.Int64
 	pending  atomic.Value // string: what the start waits for
 	gone     chan struct{}
@@ -219,8 +222,9 @@ func (c *Child) readOne() error {
 	case wire.KindBye:
 		c.parts()
 		return c.conn.Post(wire.MustPack(wire.KindBye, nil)...)
-	case wire.KindTunnel:
-		return c.node.pass(frames, c.place)
+	case wire.KindStream:
+		c.session()
+		c.streams.take(frames[1:])
 	case wire.KindStatus:
 		var status wire.Status
 		if err := wire.Unpack(frames, &status); err != nil {
@@ -241,6 +245,11 @@ func (c *Child) readOne() error {
 		c.spec.Handle(kind, frames)
 	}
 	return nil
+}
+
+// session is that of the streams between this process and the child.
+func (c *Child) session() *yamux.Session {
+	return c.streams.over(c.conn, yamux.Server, c.node.serve)
 }
 
 // Post queues a message for the child; see transport.Conn.Post.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -123,15 +124,21 @@ func TestForgedRequests(t *testing.T) {
 	require.Contains(t, n.jobs.readers, logs.Reader, "another's reading was ended")
 }
 
-// A process speaks in tunnels for itself and those below it.
+// A process is led to the run's listeners, and to nothing else that its root can dial.
 func TestForgedTunnels(t *testing.T) {
 	t.Parallel()
 	n, _ := root(t, "127.0.0.1")
-	for _, from := range []string{"", "/1", "/22", "2", "/1/2"} {
-		require.ErrorIs(t, n.pass((&wire.Tunnel{From: from, To: "/1", Step: wire.TunnelClose}).Pack(), "/2"), wire.ErrMalformed, from)
-	}
-	for _, from := range []string{"/2", "/2/7"} {
-		require.NoError(t, n.pass((&wire.Tunnel{From: from, To: "/1", Step: wire.TunnelClose}).Pack(), "/2"), from)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer other.Close()
+	for _, listener := range []string{"", "tls:" + other.Addr().String(), other.Addr().String()} {
+		for _, place := range []string{"", "/", "/1", "/../1", "1"} {
+			here, there := net.Pipe()
+			go n.serve(there)
+			require.NoError(t, wire.Write(here, request{To: place, Listener: listener}))
+			_, err := answered(t.Context(), here)
+			require.ErrorIs(t, err, errGone, "%q at %q", listener, place)
+		}
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/yamux"
+
 	_ "github.com/fiber-go/fiber/internal/pid1" // before the program is initialised
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -28,6 +30,7 @@ type Parent struct {
 	end     chan struct{} // closed when the parent has told this process to end
 	ended   sync.Once
 	node    *Node // this process's
+	streams streams
 
 	mu      sync.Mutex
 	asked   uint64
@@ -247,6 +250,7 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 	for {
 		frames, err := p.conn.Recv()
 		if err != nil {
+			p.streams.end()
 			return 0, nil, err
 		}
 		kind := wire.KindOf(frames)
@@ -263,10 +267,9 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 		case wire.KindBye:
 			close(p.bye)
 			continue
-		case wire.KindTunnel:
-			if err := p.node.pass(frames, ""); err != nil {
-				return 0, nil, err
-			}
+		case wire.KindStream:
+			p.session()
+			p.streams.take(frames[1:])
 			continue
 		default:
 			return kind, frames, nil
@@ -277,6 +280,11 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 		}
 		p.answered(answer{a, frames[1:]})
 	}
+}
+
+// session is that of the streams between the parent and this process.
+func (p *Parent) session() *yamux.Session {
+	return p.streams.over(p.conn, yamux.Client, func(s net.Conn) { p.node.serve(s) })
 }
 
 // Post queues a message for the parent; see transport.Conn.Post.
