@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,12 +71,8 @@ type Child struct {
 	over    bool           // it is signalled no more
 	signals sync.WaitGroup // on their way to it, where it is remote
 
-	lent     []string            // GPUs on loan to it
-	devices  []string            // GPUs on loan to the processes below it
-	below    map[string]struct{} // jobs of the processes below it
-	asks     context.Context
-	stopAsks context.CancelFunc
-	asking   sync.WaitGroup
+	lent  []string // GPUs on loan to it
+	loans []*loan  // to the processes below it
 }
 
 // remove has the backend forget the job.
@@ -120,15 +117,11 @@ func (c *Child) watch(release func()) {
 	if byItself {
 		acquit()
 	}
-	c.stopAsks()
-	c.asking.Wait()
+	c.streams.serving.Wait()
 	release()
-	c.mu.Lock()
-	devices, below := c.devices, c.below
-	c.devices, c.below = nil, nil
-	c.mu.Unlock()
-	c.node.releaseGPUs(devices)
-	c.node.removeJobs(below)
+	for _, l := range c.loans {
+		l.release()
+	}
 	c.mu.Lock()
 	c.exit.ExitStatus, c.exit.Stderr = status, c.tail.Lines()
 	if c.reason != "" {
@@ -231,13 +224,6 @@ func (c *Child) readOne() error {
 			return err
 		}
 		c.resident.Store(status.Resident)
-	case wire.KindAsk:
-		var ask wire.Ask
-		if err := wire.Unpack(frames, &ask); err != nil {
-			return err
-		}
-		c.asking.Add(1)
-		go c.answer(ask, frames[1:])
 	default:
 		if c.spec.Handle == nil {
 			return fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
@@ -249,7 +235,7 @@ func (c *Child) readOne() error {
 
 // session is that of the streams between this process and the child.
 func (c *Child) session() *yamux.Session {
-	return c.streams.over(c.conn, yamux.Server, c.node.serve)
+	return c.streams.over(c.conn, yamux.Server, func(s net.Conn) { c.node.serve(s, c) })
 }
 
 // Post queues a message for the child; see transport.Conn.Post.

@@ -31,11 +31,6 @@ type Parent struct {
 	ended   sync.Once
 	node    *Node // this process's
 	streams streams
-
-	mu      sync.Mutex
-	asked   uint64
-	answers map[uint64]chan answer
-	late    map[uint64]struct{}
 }
 
 // takeBootstrap takes the bootstrap out of the environment, so that programs
@@ -127,7 +122,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
-	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), end: make(chan struct{}), answers: map[uint64]chan answer{}, late: map[uint64]struct{}{}}
+	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), end: make(chan struct{})}
 	switch kind := wire.KindOf(frames); kind {
 	case wire.KindAssign:
 		if err := wire.Unpack(frames, &p.Assign); err != nil {
@@ -255,36 +250,26 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 		}
 		kind := wire.KindOf(frames)
 		switch kind {
-		case wire.KindAnswer:
 		case wire.KindKill:
 			if self, err := os.FindProcess(os.Getpid()); err == nil {
 				self.Kill()
 			}
-			continue
 		case wire.KindTerminate:
 			p.ended.Do(func() { close(p.end) })
-			continue
 		case wire.KindBye:
 			close(p.bye)
-			continue
 		case wire.KindStream:
 			p.session()
 			p.streams.take(frames[1:])
-			continue
 		default:
 			return kind, frames, nil
 		}
-		var a wire.Answer
-		if err := wire.Unpack(frames, &a); err != nil {
-			return 0, nil, err
-		}
-		p.answered(answer{a, frames[1:]})
 	}
 }
 
 // session is that of the streams between the parent and this process.
 func (p *Parent) session() *yamux.Session {
-	return p.streams.over(p.conn, yamux.Client, func(s net.Conn) { p.node.serve(s) })
+	return p.streams.over(p.conn, yamux.Client, func(s net.Conn) { p.node.serve(s, nil) })
 }
 
 // Post queues a message for the parent; see transport.Conn.Post.

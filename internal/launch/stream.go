@@ -42,6 +42,7 @@ type streams struct {
 	carrier *carrier
 	session *yamux.Session
 	ended   bool
+	serving sync.WaitGroup // those that the other end has opened
 }
 
 // over returns the session over a connection, and makes it if there is none:
@@ -60,15 +61,15 @@ func (s *streams) over(conn *transport.Conn, role func(io.ReadWriteCloser, *yamu
 		panic(err) // of the configuration
 	}
 	s.session = session
-	go func() {
+	s.serving.Go(func() {
 		for {
 			stream, err := session.Accept()
 			if err != nil {
 				return
 			}
-			go serve(stream)
+			s.serving.Go(func() { serve(stream) })
 		}
-	}()
+	})
 	return session
 }
 

@@ -21,7 +21,7 @@ func (n *Node) dialAlong(ctx context.Context, address, place string, opts transp
 	late, cancel := context.WithTimeout(ctx, answerTimeout) // somebody on the way may have died with the question
 	defer cancel()
 	here, there := net.Pipe()
-	go n.connect(there, &request{To: place, Listener: address, Back: n.foundAt(), ID: id})
+	go n.connect(there, &request{Do: doConnect, To: place, Listener: address, Back: n.foundAt(), ID: id})
 	answer, err := answered(late, here)
 	if err == nil && !answer.Dialled {
 		return transport.Over(ctx, here, n.Credentials, opts)
@@ -110,7 +110,7 @@ func (n *Node) connect(s net.Conn, r *request) {
 	}
 	if conn := n.dialBack(r); conn != nil {
 		wire.Write(s, reply{Dialled: true})
-		l.Deliver(conn)
+		go l.Deliver(conn)
 		return
 	}
 	nc, err := net.Dial(l.Addr().Network(), l.Addr().String())

@@ -28,8 +28,6 @@ const (
 	KindAssign                     // parent: what to do
 	KindDone                       // child: the assigned function has returned
 	KindStop                       // parent: end when what you hold is done
-	KindAsk                        // child: a request to the process above
-	KindAnswer                     // parent: the answer to an ask
 	KindStatus                     // child: how it is
 	KindReady                      // worker: its initializer has run
 	KindGrant                      // pool: tasks to run
@@ -58,7 +56,7 @@ const (
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
-	KindStop: "stop", KindAsk: "ask", KindAnswer: "answer", KindStatus: "status", KindReady: "ready",
+	KindStop: "stop", KindStatus: "status", KindReady: "ready",
 	KindGrant: "grant", KindResults: "results", KindRecall: "recall", KindReturned: "returned",
 	KindCancel: "cancel", KindVisit: "visit", KindRequest: "request", KindReply: "reply", KindGiveUp: "give up",
 	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindStream: "stream", KindBack: "back",
