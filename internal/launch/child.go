@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/yamux"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/turn"
@@ -50,6 +53,7 @@ type Child struct {
 	pid    int
 
 	turn     *turn.Turn
+	streams  streams
 	resident atomic.Int64
 	pending  atomic.Value // string: what the start waits for
 	gone     chan struct{}
@@ -67,12 +71,8 @@ type Child struct {
 	over    bool           // it is signalled no more
 	signals sync.WaitGroup // on their way to it, where it is remote
 
-	lent     []string            // GPUs on loan to it
-	devices  []string            // GPUs on loan to the processes below it
-	below    map[string]struct{} // jobs of the processes below it
-	asks     context.Context
-	stopAsks context.CancelFunc
-	asking   sync.WaitGroup
+	lent  []string // GPUs on loan to it
+	loans []*loan  // to the processes below it
 }
 
 // remove has the backend forget the job.
@@ -122,15 +122,11 @@ func (c *Child) end(readErr error, ended <-chan backend.ExitStatus, release func
 	if byItself {
 		acquit()
 	}
-	c.stopAsks()
-	c.asking.Wait()
+	c.streams.serving.Wait()
 	release()
-	c.mu.Lock()
-	devices, below := c.devices, c.below
-	c.devices, c.below = nil, nil
-	c.mu.Unlock()
-	c.node.releaseGPUs(devices)
-	c.node.removeJobs(below)
+	for _, l := range c.loans {
+		l.release()
+	}
 	c.mu.Lock()
 	c.exit.ExitStatus, c.exit.Stderr = status, c.tail.Lines()
 	if c.reason != "" {
@@ -229,21 +225,15 @@ func (c *Child) handle(frames [][]byte) error {
 	case wire.KindBye:
 		c.parts()
 		return c.conn.Post(wire.MustPack(wire.KindBye, nil)...)
-	case wire.KindTunnel:
-		return c.node.pass(frames, c.place)
+	case wire.KindStream:
+		c.session()
+		c.streams.take(frames[1:])
 	case wire.KindStatus:
 		var status wire.Status
 		if err := wire.Unpack(frames, &status); err != nil {
 			return err
 		}
 		c.resident.Store(status.Resident)
-	case wire.KindAsk:
-		var ask wire.Ask
-		if err := wire.Unpack(frames, &ask); err != nil {
-			return err
-		}
-		c.asking.Add(1)
-		go c.answer(ask, frames[1:])
 	default:
 		if c.spec.Handle == nil {
 			return fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
@@ -251,6 +241,11 @@ func (c *Child) handle(frames [][]byte) error {
 		c.spec.Handle(kind, frames)
 	}
 	return nil
+}
+
+// session is that of the streams between this process and the child.
+func (c *Child) session() *yamux.Session {
+	return c.streams.over(c.conn, yamux.Server, func(s net.Conn) { c.node.serve(s, c) })
 }
 
 // Post queues a message for the child; see transport.Conn.Post.

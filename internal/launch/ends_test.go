@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -134,18 +134,28 @@ func (l silentLogs) Read(p []byte) (int, error) {
 	return l.PipeReader.Read(p)
 }
 
+type silentJob struct {
+	backend.Job
+	logs io.ReadCloser
+}
+
+func (j silentJob) Logs(context.Context, backend.LogOptions) (io.ReadCloser, error) {
+	return j.logs, nil
+}
+
 // Reading the output of a job ends with the process that wanted it.
 func TestReadingALogEndsWithWhoReadsIt(t *testing.T) {
 	t.Parallel()
 	r, w := io.Pipe()
 	defer w.Close()
 	logs := silentLogs{r, make(chan struct{})}
-	n := &Node{Log: slog.New(slog.DiscardHandler)}
-	n.jobs.readers = map[uint64]*lowerLogs{1: {"job", "/1", logs}}
+	j := &lower{Job: silentJob{logs: logs}}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-logs.reads
 		cancel()
 	}()
-	soon(t, "the read", func() { n.serveJob(ctx, wire.Ask{From: "/1"}, jobRequest{Do: jobRead, Reader: 1}) })
+	here, there := net.Pipe()
+	go io.Copy(io.Discard, here)
+	soon(t, "the read", func() { j.send(ctx, there, true) })
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -13,16 +14,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 )
 
-// forgedRequest is a jobRequest with all that a process might try to say.
+// forgedRequest is a request with all that a process might try to say.
 type forgedRequest struct {
-	Do, Job string
-	Reader  uint64
-	Spec    forgedSpec
+	Do              deed
+	From, Name, Job string
+	GPUs            int
+	Spec            forgedSpec
 }
 
 type forgedSpec struct {
@@ -31,18 +32,20 @@ type forgedSpec struct {
 	Resources                                      meta.Resources
 }
 
-// forged asks for something, and returns what comes of it.
-func forged(parent *Parent, from string, r forgedRequest) (a jobAnswer, err error) {
+// forged asks for something, and returns what comes of it, and the stream.
+func forged(parent *Parent, r forgedRequest) (reply, net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	back, err := parent.request(ctx, wire.Ask{What: askJob, From: from, Name: "MainProcess"}, mustMarshal(r))
+	r.Name = "MainProcess"
+	s, err := parent.session().Open()
 	if err == nil {
-		err = codec.Unmarshal(back.value, &a)
+		err = wire.Write(s, r)
 	}
-	if err == nil && a.Failure != nil {
-		err = a.Failure.err()
+	if err != nil {
+		return reply{}, nil, err
 	}
-	return a, err
+	a, err := answered(ctx, s)
+	return a, s, err
 }
 
 // forge is what a process in somebody else's hands may try. Its argument is a
@@ -50,18 +53,14 @@ func forged(parent *Parent, from string, r forgedRequest) (a jobAnswer, err erro
 func forge(parent *Parent) error {
 	other := string(parent.Value[0])
 	for _, from := range []string{"", "/1", "1", "/../1", "/"} {
-		for _, do := range []string{jobSignal, jobLogs, jobEvent, jobWait} {
-			if _, err := forged(parent, from, forgedRequest{Do: do, Job: other}); err == nil || !strings.Contains(err.Error(), "there is no job") {
+		for _, do := range []deed{doSignal, doLogs, "", "adopt"} {
+			if _, _, err := forged(parent, forgedRequest{Do: do, From: from, Job: other}); err == nil || !strings.Contains(err.Error(), "there is no job") {
 				return fmt.Errorf("%s of another's job, from %q: %v", do, from, err)
 			}
 		}
-		if _, err := forged(parent, from, forgedRequest{Do: jobRemove, Job: other}); err != nil {
+		if _, _, err := forged(parent, forgedRequest{Do: doRemove, From: from, Job: other}); err != nil {
 			return err
 		}
-		if a, err := forged(parent, from, forgedRequest{Do: jobRead, Reader: 1}); err != nil || len(a.Data) > 0 {
-			return fmt.Errorf("what another reads: %q, %v", a.Data, err)
-		}
-		forged(parent, from, forgedRequest{Do: jobClose, Reader: 1})
 	}
 	for _, spec := range []forgedSpec{
 		{Devices: []string{"0"}, Resources: meta.Resources{GPU: 1}},
@@ -70,21 +69,26 @@ func forge(parent *Parent) error {
 		{Resources: meta.Resources{CPU: -1}},
 		{Resources: meta.Resources{Memory: -1}},
 	} {
-		if _, err := forged(parent, "", forgedRequest{Do: jobLaunch, Spec: spec}); err == nil {
+		if _, _, err := forged(parent, forgedRequest{Do: doLaunch, Spec: spec}); err == nil {
 			return fmt.Errorf("a job of %+v is started", spec)
 		}
 	}
-	if _, err := parent.ask(context.Background(), askGPU, -1, nil); err == nil {
+	if _, _, err := forged(parent, forgedRequest{Do: doLend, GPUs: -1}); err == nil {
 		return errors.New("-1 GPUs are lent")
 	}
-	a, err := forged(parent, "", forgedRequest{Do: jobLaunch, Spec: forgedSpec{Name: "its\nown\x1b[2J", Run: "another", Parent: "MainProcess",
+	a, s, err := forged(parent, forgedRequest{Do: doLaunch, Spec: forgedSpec{Name: "its\nown\x1b[2J", Run: "another", Parent: "MainProcess",
 		Executable: "/bin/true", User: "root", Bootstrap: "nothing", Args: []string{"of", "its", "own"}, Env: os.Environ(),
 		Public: []string{"LD_PRELOAD=/tmp/x.so"}}})
 	if err != nil {
 		return err
 	}
-	if _, err := forged(parent, "", forgedRequest{Do: jobWait, Job: a.Launched}); err != nil {
-		return fmt.Errorf("its own job: %w", err)
+	if _, _, err := forged(parent, forgedRequest{Do: doSignal, Job: a.Job, From: "/9"}); err == nil {
+		return errors.New("its own job answers to another place")
+	}
+	for a.Event.Kind != "" || a.Job != "" {
+		if a, err = answered(context.Background(), s); err != nil {
+			return fmt.Errorf("its own job: %w", err)
+		}
 	}
 	return nil
 }
@@ -101,9 +105,10 @@ func TestForgedRequests(t *testing.T) {
 	<-up
 	require.Len(t, b.jobs, 2)
 	kept := b.jobs[1].ID()
-	logs, err := n.serveJob(t.Context(), wire.Ask{From: "/1"}, jobRequest{Do: jobLogs, Job: kept, Follow: true})
+	logs, there := net.Pipe()
+	go n.serveJob(there, &request{Do: doLogs, From: "/1", Job: kept, Follow: true})
+	_, err = answered(t.Context(), logs)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, logs.Reader)
 
 	forger, err := n.Start(t.Context(), Spec{Name: "forge", Value: [][]byte{[]byte(kept)}})
 	require.NoError(t, err)
@@ -120,18 +125,26 @@ func TestForgedRequests(t *testing.T) {
 	n.jobs.mu.Lock()
 	defer n.jobs.mu.Unlock()
 	require.Contains(t, n.jobs.byID, kept, "another's job was removed")
-	require.Contains(t, n.jobs.readers, logs.Reader, "another's reading was ended")
+	logs.SetReadDeadline(time.Now())
+	_, err = logs.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "another's reading was ended")
 }
 
-// A process speaks in tunnels for itself and those below it.
+// A process is led to the run's listeners, and to nothing else that its root can dial.
 func TestForgedTunnels(t *testing.T) {
 	t.Parallel()
 	n, _ := root(t, "127.0.0.1")
-	for _, from := range []string{"", "/1", "/22", "2", "/1/2"} {
-		require.ErrorIs(t, n.pass((&wire.Tunnel{From: from, To: "/1", Step: wire.TunnelClose}).Pack(), "/2"), wire.ErrMalformed, from)
-	}
-	for _, from := range []string{"/2", "/2/7"} {
-		require.NoError(t, n.pass((&wire.Tunnel{From: from, To: "/1", Step: wire.TunnelClose}).Pack(), "/2"), from)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer other.Close()
+	for _, listener := range []string{"", "tls:" + other.Addr().String(), other.Addr().String()} {
+		for _, place := range []string{"", "/", "/1", "/../1", "1"} {
+			here, there := net.Pipe()
+			go n.serve(there, nil)
+			require.NoError(t, wire.Write(here, request{Do: doConnect, To: place, Listener: listener}))
+			_, err := answered(t.Context(), here)
+			require.ErrorIs(t, err, errGone, "%q at %q", listener, place)
+		}
 	}
 }
 
@@ -145,8 +158,8 @@ func TestStamp(t *testing.T) {
 		{"0", "MainProcess", "/1", "child"}, // not /10
 		{"/3", "grandchild", "/1/3", "grandchild"},
 	} {
-		ask := wire.Ask{From: test.from, Name: test.name}
-		c.stamp(&ask)
-		require.Equal(t, wire.Ask{From: test.wantFrom, Name: test.wantName}, ask)
+		r := request{From: test.from, Name: test.name}
+		c.stamp(&r)
+		require.Equal(t, request{From: test.wantFrom, Name: test.wantName}, r)
 	}
 }

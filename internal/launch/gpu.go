@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -139,18 +140,56 @@ func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, re
 		devices, err = n.gpus.acquire(ctx, count)
 		return devices, func() { n.gpus.release(devices) }, err
 	}
-	answer, err := n.Parent.ask(ctx, askGPU, count, nil)
+	answer, s, err := n.Parent.ask(ctx, &request{Do: doLend, GPUs: count})
 	if err != nil {
 		return nil, nil, err
 	}
-	return answer, func() { n.releaseGPUs(answer) }, nil
+	return answer.Devices, func() { s.Close() }, nil
 }
 
-// releaseGPUs gives devices back to the root.
-func (n *Node) releaseGPUs(devices []string) {
-	if n.gpus != nil {
-		n.gpus.release(devices)
-	} else if len(devices) > 0 && n.Parent != nil {
-		n.Parent.ask(context.Background(), askGPUBack, 0, devices)
+// loan is what is lent to the processes below a child.
+type loan struct {
+	devices []string
+	release func()
+}
+
+// lend gets GPUs for a process below, and gives them back when it closes the stream.
+func (c *Child) lend(s net.Conn, r *request) {
+	wanted := whileOpen(s)
+	devices, release, err := c.node.acquireGPUs(wanted, r.GPUs)
+	if err != nil {
+		refuse(s, err)
+		return
 	}
+	l := &loan{devices, release}
+	c.mu.Lock()
+	c.loans = append(c.loans, l)
+	c.mu.Unlock()
+	wire.Write(s, reply{Devices: devices})
+	<-wanted.Done()
+	if c.conn.Err() != nil {
+		return // it may use them until it has ended: see watch
+	}
+	c.mu.Lock()
+	c.loans = slices.DeleteFunc(c.loans, func(other *loan) bool { return other == l })
+	c.mu.Unlock()
+	release()
+}
+
+// holds says whether GPUs are on loan to the processes below a child, each once.
+func (c *Child) holds(devices []string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var lent []string
+	for _, l := range c.loans {
+		lent = append(lent, l.devices...)
+	}
+	for _, d := range devices {
+		i := slices.Index(lent, d)
+		if i < 0 {
+			return false
+		}
+		lent = slices.Delete(lent, i, i+1)
+	}
+	return true
 }

@@ -6,21 +6,20 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/wire"
-	"github.com/fiber-go/fiber/meta"
 )
 
 // Where an engine runs the jobs, the root alone asks it for them. What another
-// process wants of it passes up the tree as a jobRequest; relay.go is the side
-// that asks, this file the one that serves.
+// process wants of it is a stream up the tree; relay.go is the side that asks,
+// this file the one that serves. A job lives no longer than the stream by which
+// it was launched.
 //
 // Who asks may be in somebody else's hands. It chooses how its children are
 // called, what they need, which machines they avoid, and what is in their environment,
@@ -29,125 +28,10 @@ import (
 // GPUs are lent to whom. A process reaches the jobs that it, or a process below
 // it, has asked for.
 
-// What is wanted of a job.
-const (
-	jobLaunch = "launch"
-	jobWait   = "wait"
-	jobEvent  = "event" // wait for the next one
-	jobSignal = "signal"
-	jobLogs   = "logs" // open them
-	jobRead   = "read" // from them
-	jobClose  = "close"
-	jobRemove = "remove"
-)
-
-// jobRequest is what a process below wants of a job.
-type jobRequest struct {
-	Do     string
-	Job    string         // its id; launch: none yet
-	Spec   jobSpec        // launch
-	Within time.Duration  // launch: how long it may take, 0 for ever
-	Signal backend.Signal // signal
-	Follow bool           // logs
-	Reader uint64         // read, close
-}
-
-// jobSpec is what a process below may say of a backend.JobSpec.
-type jobSpec struct {
-	Name      string
-	Env       []string
-	Bootstrap string
-	Resources meta.Resources
-	Devices   []string
-	NoDevices bool // Devices is empty and not nil
-	Avoid     []string
-}
-
-// jobAnswer is what comes of it.
-type jobAnswer struct {
-	Launched string // the id of a job that was launched just now
-	Host     string
-	Status   backend.ExitStatus
-	Tail     []byte // wait: the end of its stderr
-	Event    backend.Event
-	Reader   uint64 // logs
-	Data     []byte // read: none at the end
-	Failure  *jobFailure
-}
-
-// jobFailure is a backend's error that can travel.
-type jobFailure struct {
-	Launch    bool // it is a *backend.LaunchError
-	Backend   string
-	Job       string
-	Reason    string
-	Permanent bool
-	Canceled  bool
-	Deadline  bool
-}
-
-func failureOf(err error) *jobFailure {
-	f := &jobFailure{Reason: err.Error(), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded)}
-	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
-		f.Launch, f.Backend, f.Job, f.Reason, f.Permanent = true, launch.Backend, launch.Job, launch.Reason, launch.Permanent
-		if launch.Err != nil {
-			f.Reason = strings.TrimPrefix(f.Reason+": "+launch.Err.Error(), ": ")
-		}
-	}
-	return f
-}
-
-func (f *jobFailure) err() error {
-	var cause error
-	switch {
-	case f.Canceled:
-		cause = context.Canceled
-	case f.Deadline:
-		cause = context.DeadlineExceeded
-	}
-	switch {
-	case f.Launch && cause != nil:
-		return &backend.LaunchError{Backend: f.Backend, Job: f.Job, Err: cause, Permanent: f.Permanent}
-	case f.Launch:
-		return &backend.LaunchError{Backend: f.Backend, Job: f.Job, Reason: f.Reason, Permanent: f.Permanent}
-	case cause != nil:
-		return cause
-	}
-	return errors.New(f.Reason)
-}
-
-func (r jobRequest) frames() [][]byte { return mustMarshal(r) }
-
-func mustMarshal(v any) [][]byte {
-	frames, err := codec.Marshal(v)
-	if err != nil {
-		panic(err) // strings, numbers and bytes
-	}
-	return frames
-}
-
-// launchedJob is the id of the job that an answer says was launched, "" when
-// it says something else.
-func launchedJob(value [][]byte) string {
-	var a jobAnswer
-	if len(value) == 0 || codec.Unmarshal(value, &a) != nil {
-		return ""
-	}
-	return a.Launched
-}
-
-// failed says whether an answer is a failure.
-func failed(value [][]byte) bool {
-	var a jobAnswer
-	return codec.Unmarshal(value, &a) != nil || a.Failure != nil
-}
-
 // jobs are those that the root runs for the processes below its children.
 type jobs struct {
-	mu      sync.Mutex
-	byID    map[string]*lower
-	readers map[uint64]*lowerLogs
-	last    uint64
+	mu   sync.Mutex
+	byID map[string]*lower
 }
 
 // lower is a job of a process below.
@@ -157,151 +41,59 @@ type lower struct {
 	tail  tail
 }
 
-// lowerLogs is the output of a lower job that is being read.
-type lowerLogs struct {
-	job   string
-	owner string // of the job
-	io.ReadCloser
+// find returns the job that a request is about, nil when who asks has no such job.
+func (j *jobs) find(r *request) *lower {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if found := j.byID[r.Job]; found != nil && within(found.owner, r.From) {
+		return found
+	}
+	return nil
 }
 
-// logsChunk is how much of a job's output goes into one answer.
-const logsChunk = 32 << 10
-
-// answerJob serves the request of a process below, here or further up, and
-// notes what has to be removed when that process ends.
-func (c *Child) answerJob(ask wire.Ask, value [][]byte) ([][]byte, error) {
-	var r jobRequest
-	if err := codec.Unmarshal(value, &r); err != nil {
-		return nil, fmt.Errorf("%w: a job request: %w", wire.ErrMalformed, err)
-	}
-	if r.Do == jobLaunch && !c.holds(r.Spec.Devices) {
-		return nil, fmt.Errorf("fiber: the GPUs %v are not lent to %s", r.Spec.Devices, c.spec.Name)
-	}
-	var back [][]byte
-	if n := c.node; n.Parent != nil {
-		a, err := n.Parent.request(c.asks, wire.Ask{What: askJob, From: ask.From, Name: ask.Name}, value)
-		if err != nil {
-			return nil, err
-		}
-		back = a.value
-	} else {
-		answer, err := n.serveJob(c.asks, ask, r)
-		if err != nil {
-			answer = jobAnswer{Failure: failureOf(err)}
-		}
-		back = mustMarshal(answer)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch r.Do {
-	case jobLaunch:
-		if id := launchedJob(back); id != "" {
-			if c.below == nil {
-				c.below = map[string]struct{}{}
-			}
-			c.below[id] = struct{}{}
-		}
-	case jobRemove:
-		if !failed(back) {
-			delete(c.below, r.Job)
-		}
-	}
-	return back, nil
+// within says whether a place is another one, or below it.
+func within(place, other string) bool {
+	return place == other || strings.HasPrefix(place, other+"/")
 }
 
-// holds says whether GPUs are on loan to the processes below a child, each once.
-func (c *Child) holds(devices []string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	lent := slices.Clone(c.devices)
-	for _, d := range devices {
-		i := slices.Index(lent, d)
-		if i < 0 {
-			return false
+// runJob runs a job for the process that asks, tells it what happens to the job, and
+// removes the job when that process, or one on the way, closes the stream.
+func (n *Node) runJob(s net.Conn, r *request) {
+	ctx := whileOpen(s)
+	j, err := n.launchLower(ctx, r)
+	if err != nil {
+		refuse(s, err)
+		return
+	}
+	defer func() {
+		<-ctx.Done()
+		limit, cancel := context.WithTimeout(context.Background(), engineGrace)
+		defer cancel()
+		if err := n.jobs.remove(limit, j); err != nil {
+			n.Log.Warn("fiber: a job was not removed", "id", j.ID(), "error", err)
 		}
-		lent = slices.Delete(lent, i, i+1)
-	}
-	return true
-}
-
-// removeJobs removes the jobs of a process that has ended.
-func (n *Node) removeJobs(ids map[string]struct{}) {
-	var all sync.WaitGroup
-	for id := range ids {
-		all.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), engineGrace)
-			defer cancel()
-			r := jobRequest{Do: jobRemove, Job: id}
-			if n.Parent != nil {
-				n.Parent.request(ctx, wire.Ask{What: askJob}, r.frames())
-			} else if _, err := n.serveJob(ctx, wire.Ask{}, r); err != nil {
-				n.Log.Warn("fiber: a job was not removed", "id", id, "error", err)
-			}
-		})
-	}
-	all.Wait()
-}
-
-// serveJob does, in the root, what the process that asks wants of a job.
-func (n *Node) serveJob(ctx context.Context, ask wire.Ask, r jobRequest) (jobAnswer, error) {
-	switch r.Do {
-	case jobLaunch:
-		return n.launchLower(ctx, ask, r)
-	case jobRead:
-		// Who asks may have gone while there is nothing to read.
-		defer context.AfterFunc(ctx, func() { n.jobs.closeReader(ask.From, r.Reader) })()
-		return n.jobs.read(ask.From, r)
-	case jobClose:
-		n.jobs.closeReader(ask.From, r.Reader)
-		return jobAnswer{}, nil
-	}
-	n.jobs.mu.Lock()
-	j := n.jobs.byID[r.Job]
-	n.jobs.mu.Unlock()
-	if j == nil || !within(j.owner, ask.From) {
-		if r.Do == jobRemove {
-			return jobAnswer{}, nil
-		}
-		return jobAnswer{}, fmt.Errorf("fiber: there is no job %s any more", r.Job)
-	}
-	switch r.Do {
-	case jobWait:
-		status, err := j.Wait(ctx)
-		return jobAnswer{Status: status, Tail: j.tail.bytes()}, err
-	case jobEvent:
+	}()
+	wire.Write(s, reply{Job: j.ID(), Host: j.Host()})
+	for on := true; on; {
 		select {
-		case e := <-j.Events():
-			return jobAnswer{Event: e, Host: j.Host()}, nil // none: there will be no more
+		case e, more := <-j.Events():
+			if on = more; more {
+				wire.Write(s, reply{Event: e, Host: j.Host()})
+			}
 		case <-ctx.Done():
-			return jobAnswer{}, ctx.Err()
+			return
 		}
-	case jobSignal:
-		return jobAnswer{}, j.Signal(ctx, r.Signal)
-	case jobRemove:
-		err := j.Remove(ctx)
-		if err == nil {
-			n.jobs.forget(r.Job)
-		}
-		return jobAnswer{}, err
-	case jobLogs:
-		logs, err := j.Logs(context.Background(), backend.LogOptions{Follow: r.Follow})
-		if err != nil {
-			return jobAnswer{}, err
-		}
-		n.jobs.mu.Lock()
-		defer n.jobs.mu.Unlock()
-		if n.jobs.readers == nil {
-			n.jobs.readers = map[uint64]*lowerLogs{}
-		}
-		n.jobs.last++
-		n.jobs.readers[n.jobs.last] = &lowerLogs{r.Job, j.owner, logs}
-		return jobAnswer{Reader: n.jobs.last}, nil
 	}
-	return jobAnswer{}, fmt.Errorf("%w: %q is not done with jobs", wire.ErrMalformed, r.Do)
+	status, err := j.Wait(ctx)
+	if err != nil {
+		refuse(s, err)
+		return
+	}
+	wire.Write(s, reply{Status: status, Tail: j.tail.bytes()})
 }
 
 // launchLower starts a job for the process that asks.
-func (n *Node) launchLower(ctx context.Context, ask wire.Ask, r jobRequest) (jobAnswer, error) {
+func (n *Node) launchLower(ctx context.Context, r *request) (*lower, error) {
 	if r.Within > 0 {
 		within, cancel := context.WithTimeout(ctx, r.Within)
 		defer cancel()
@@ -309,12 +101,12 @@ func (n *Node) launchLower(ctx context.Context, ask wire.Ask, r jobRequest) (job
 	}
 	s := r.Spec
 	if err := n.allows(s); err != nil {
-		return jobAnswer{}, err
+		return nil, err
 	}
-	j := &lower{owner: ask.From}
+	j := &lower{owner: r.From}
 	name := printable(s.Name)
 	stdout, stderr := n.outputs(name, true, &j.tail)
-	spec := backend.JobSpec{Name: name, Run: n.Run, Parent: printable(ask.Name), Executable: n.Config.Executable, Args: os.Args[1:],
+	spec := backend.JobSpec{Name: name, Run: n.Run, Parent: printable(r.Name), Executable: n.Config.Executable, Args: os.Args[1:],
 		Env: s.Env, Public: []string{bootstrapKey + "=" + s.Bootstrap}, Resources: s.Resources, Devices: s.Devices,
 		Avoid: slices.Compact(slices.Sorted(slices.Values(append(n.Avoided(), s.Avoid...)))), Stdout: stdout, Stderr: stderr}
 	if s.NoDevices {
@@ -324,7 +116,7 @@ func (n *Node) launchLower(ctx context.Context, ask wire.Ask, r jobRequest) (job
 	if err != nil {
 		stdout.Close()
 		stderr.Close()
-		return jobAnswer{}, err
+		return nil, err
 	}
 	j.Job = job
 	n.jobs.mu.Lock()
@@ -333,7 +125,7 @@ func (n *Node) launchLower(ctx context.Context, ask wire.Ask, r jobRequest) (job
 		n.jobs.byID = map[string]*lower{}
 	}
 	n.jobs.byID[job.ID()] = j
-	return jobAnswer{Launched: job.ID(), Host: job.Host()}, nil
+	return j, nil
 }
 
 // allows says what is wrong with a job that a process below wants.
@@ -348,55 +140,74 @@ func (n *Node) allows(s jobSpec) error {
 	return nil
 }
 
-// within says whether a place is another one, or below it.
-func within(place, other string) bool {
-	return place == other || strings.HasPrefix(place, other+"/")
-}
-
-// reader is the output that a process reads; mu is held.
-func (j *jobs) reader(from string, id uint64) *lowerLogs {
-	if logs := j.readers[id]; logs != nil && within(logs.owner, from) {
-		return logs
-	}
-	return nil
-}
-
-func (j *jobs) read(from string, r jobRequest) (jobAnswer, error) {
+// remove removes a job unless that has been done.
+func (j *jobs) remove(ctx context.Context, job *lower) error {
 	j.mu.Lock()
-	logs := j.reader(from, r.Reader)
+	there := j.byID[job.ID()] == job
 	j.mu.Unlock()
-	if logs == nil {
-		return jobAnswer{}, nil // its end
+	if !there {
+		return nil
 	}
-	buf := make([]byte, logsChunk)
-	n, err := logs.Read(buf)
-	if n > 0 || errors.Is(err, io.EOF) {
-		err = nil
+	err := job.Remove(ctx)
+	if err == nil {
+		j.mu.Lock()
+		delete(j.byID, job.ID())
+		j.mu.Unlock()
 	}
-	return jobAnswer{Data: buf[:n]}, err
+	return err
 }
 
-func (j *jobs) closeReader(from string, id uint64) {
-	j.mu.Lock()
-	logs := j.reader(from, id)
-	if logs != nil {
-		delete(j.readers, id)
+// serveJob does what the process that asks wants of a job.
+func (n *Node) serveJob(s net.Conn, r *request) {
+	ctx := whileOpen(s)
+	j, err := n.jobs.find(r), error(nil)
+	switch {
+	case j == nil && r.Do == doRemove: // it is done
+	case j == nil:
+		err = fmt.Errorf("fiber: there is no job %s any more", r.Job)
+	case r.Do == doSignal:
+		err = j.Signal(ctx, r.Signal)
+	case r.Do == doLogs:
+		err = j.send(ctx, s, r.Follow)
+	case r.Do == doRemove:
+		err = n.jobs.remove(ctx, j)
+	default:
+		err = fmt.Errorf("%w: %q is not done with jobs", wire.ErrMalformed, r.Do)
 	}
-	j.mu.Unlock()
-	if logs != nil {
-		logs.Close()
+	if err != nil {
+		refuse(s, err)
+		return
 	}
+	wire.Write(s, reply{})
 }
 
-// forget forgets a job that has been removed.
-func (j *jobs) forget(id string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.byID, id)
-	for reader, logs := range j.readers {
-		if logs.job == id {
-			delete(j.readers, reader)
+// logsChunk is how much of a job's output goes into one answer.
+const logsChunk = 16 << 10
+
+// send sends the output of a job, behind an answer that it is there.
+func (j *lower) send(ctx context.Context, s net.Conn, follow bool) error {
+	logs, err := j.Logs(ctx, backend.LogOptions{Follow: follow})
+	if err != nil {
+		return err
+	}
+	wire.Write(s, reply{})
+	// Who asks may have gone while there is nothing to read.
+	stop := context.AfterFunc(ctx, func() { logs.Close() })
+	defer func() {
+		if stop() {
 			logs.Close()
+		}
+	}()
+	for buf := make([]byte, logsChunk); ; {
+		n, err := logs.Read(buf)
+		if n > 0 {
+			err = errors.Join(wire.Write(s, reply{Data: buf[:n]}), err)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/yamux"
+
 	_ "github.com/fiber-go/fiber/internal/pid1" // before the program is initialised
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -28,11 +30,7 @@ type Parent struct {
 	end     chan struct{} // closed when the parent has told this process to end
 	ended   sync.Once
 	node    *Node // this process's
-
-	mu      sync.Mutex
-	asked   uint64
-	answers map[uint64]chan answer
-	late    map[uint64]struct{}
+	streams streams
 }
 
 // takeBootstrap takes the bootstrap out of the environment, so that programs
@@ -124,7 +122,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
-	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), end: make(chan struct{}), answers: map[uint64]chan answer{}, late: map[uint64]struct{}{}}
+	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), end: make(chan struct{})}
 	switch kind := wire.KindOf(frames); kind {
 	case wire.KindAssign:
 		if err := wire.Unpack(frames, &p.Assign); err != nil {
@@ -247,36 +245,31 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 	for {
 		frames, err := p.conn.Recv()
 		if err != nil {
+			p.streams.end()
 			return 0, nil, err
 		}
 		kind := wire.KindOf(frames)
 		switch kind {
-		case wire.KindAnswer:
 		case wire.KindKill:
 			if self, err := os.FindProcess(os.Getpid()); err == nil {
 				self.Kill()
 			}
-			continue
 		case wire.KindTerminate:
 			p.ended.Do(func() { close(p.end) })
-			continue
 		case wire.KindBye:
 			close(p.bye)
-			continue
-		case wire.KindTunnel:
-			if err := p.node.pass(frames, ""); err != nil {
-				return 0, nil, err
-			}
-			continue
+		case wire.KindStream:
+			p.session()
+			p.streams.take(frames[1:])
 		default:
 			return kind, frames, nil
 		}
-		var a wire.Answer
-		if err := wire.Unpack(frames, &a); err != nil {
-			return 0, nil, err
-		}
-		p.answered(answer{a, frames[1:]})
 	}
+}
+
+// session is that of the streams between the parent and this process.
+func (p *Parent) session() *yamux.Session {
+	return p.streams.over(p.conn, yamux.Client, func(s net.Conn) { p.node.serve(s, nil) })
 }
 
 // Post queues a message for the parent; see transport.Conn.Post.

@@ -9,7 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/hashicorp/yamux"
+
 	"github.com/fiber-go/fiber/transport"
 )
 
@@ -28,9 +29,8 @@ type places struct {
 	found     func() (endpoint string, err error) // where others find this process
 	below     map[string]*Child                   // by their places
 	listeners map[string]*transport.Listener
-	far       map[string]time.Time // hosts that gave no answer, and when
-	lastID    uint64
-	tunnels   map[tunnelKey]*tunnel
+	far       map[string]time.Time            // hosts that gave no answer, and when
+	wanted    map[uint64]chan *transport.Conn // connections that others were asked to dial, by what they will say
 }
 
 // placed is the endpoint of a listener of the run: how to dial it, and the place
@@ -125,72 +125,31 @@ func (n *Node) noteFar(address string) {
 // placeOf is the place of this node's child with a number.
 func (n *Node) placeOf(serial int) string { return n.Place + "/" + strconv.Itoa(serial) }
 
-// next gives how a message for a place leaves this process; here says that it
-// is for this one, and nil that there is no such place.
-func (n *Node) next(to string) (post func(frames ...[]byte) error, here bool) {
-	if to == n.Place {
-		return nil, true
-	}
-	rest, below := strings.CutPrefix(to, n.Place+"/")
+// toward returns the streams by which a place is reached from here, nil when there
+// is no such place.
+func (n *Node) toward(place string) *yamux.Session {
+	rest, below := strings.CutPrefix(place, n.Place+"/")
 	if !below {
 		if n.Parent == nil {
-			return nil, false
+			return nil
 		}
-		return n.Parent.Post, false
+		return n.Parent.session()
 	}
 	child, _, _ := strings.Cut(rest, "/")
 	n.places.mu.Lock()
 	c := n.places.below[n.Place+"/"+child]
 	n.places.mu.Unlock()
 	if c == nil {
-		return nil, false
+		return nil
 	}
-	return c.Post, false
+	return c.session()
 }
 
 // cutOff takes a child out of the tree of which nothing is heard any more. The
-// tunnels to it, and to who is below it, end: what went there last may be lost.
+// streams through it end.
 func (n *Node) cutOff(c *Child) {
-	p := &n.places
-	p.mu.Lock()
-	delete(p.below, c.place)
-	var lost []*tunnel
-	for key, t := range p.tunnels {
-		if key.place == c.place || strings.HasPrefix(key.place, c.place+"/") {
-			lost = append(lost, t)
-		}
-	}
-	p.mu.Unlock()
-	for _, t := range lost {
-		t.end()
-	}
+	n.places.mu.Lock()
+	delete(n.places.below, c.place)
+	n.places.mu.Unlock()
+	c.streams.end()
 }
-
-// pass brings a message of a tunnel to its place, or a step nearer. It comes
-// from a child, which speaks for itself and those below it, or from above, "".
-// Who sends something to where nobody is hears that the tunnel has ended.
-func (n *Node) pass(frames [][]byte, child string) error {
-	var t wire.Tunnel
-	if err := t.Unpack(frames); err != nil {
-		return err
-	}
-	if !within(t.From, child) {
-		return fmt.Errorf("%w: a tunnel from %q, by way of %q", wire.ErrMalformed, t.From, child)
-	}
-	n.route(&t, frames)
-	return nil
-}
-
-func (n *Node) route(t *wire.Tunnel, frames [][]byte) {
-	post, here := n.next(t.To)
-	switch {
-	case here:
-		n.arrive(t, frames[1:])
-	case post != nil && post(frames...) == nil:
-	case t.Step != wire.TunnelClose:
-		n.tell(&wire.Tunnel{To: t.From, From: t.To, ID: t.ID, Step: wire.TunnelClose, Opener: !t.Opener})
-	}
-}
-
-// tell sends a message of a tunnel.
-func (n *Node) tell(t *wire.Tunnel, data ...[]byte) { n.route(t, t.Pack(data...)) }

@@ -13,8 +13,6 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // relay is the backend of a process whose jobs the root starts: it asks up the
@@ -44,22 +42,6 @@ func (r *relay) Network(context.Context) (backend.Network, error) {
 	return backend.Network{Host: host, Bind: host}, nil
 }
 
-// ask has something done with a job.
-func (r *relay) ask(ctx context.Context, request jobRequest) (jobAnswer, error) {
-	var a jobAnswer
-	back, err := r.parent.request(ctx, wire.Ask{What: askJob}, request.frames())
-	if err != nil {
-		return a, err
-	}
-	if err := codec.Unmarshal(back.value, &a); err != nil {
-		return a, fmt.Errorf("%w: what came of a job request: %w", wire.ErrMalformed, err)
-	}
-	if a.Failure != nil {
-		return a, a.Failure.err()
-	}
-	return a, nil
-}
-
 // bootstrapOf is the bootstrap in a job's public environment.
 func bootstrapOf(public []string) string {
 	for _, kv := range public {
@@ -71,20 +53,20 @@ func bootstrapOf(public []string) string {
 }
 
 func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
-	request := jobRequest{Do: jobLaunch, Spec: jobSpec{Name: spec.Name, Env: spec.Env, Bootstrap: bootstrapOf(spec.Public),
+	request := &request{Do: doLaunch, Spec: jobSpec{Name: spec.Name, Env: spec.Env, Bootstrap: bootstrapOf(spec.Public),
 		Resources: spec.Resources, Devices: spec.Devices, Avoid: spec.Avoid, NoDevices: spec.Devices != nil && len(spec.Devices) == 0}}
 	if deadline, ok := ctx.Deadline(); ok {
 		request.Within = max(time.Until(deadline), time.Nanosecond)
 	}
-	a, err := r.ask(ctx, request)
+	launched, s, err := r.parent.ask(ctx, request)
 	if err != nil {
 		if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
 			return nil, err
 		}
 		return nil, &backend.LaunchError{Backend: r.Name(), Job: spec.Name, Err: err}
 	}
-	j := &relayedJob{Life: job.New(), relay: r, id: a.Launched}
-	j.host.Store(a.Host)
+	j := &relayedJob{Life: job.New(), relay: r, id: launched.Job, stream: s}
+	j.host.Store(launched.Host)
 	go j.watch(spec.Stdout, spec.Stderr)
 	return j, nil
 }
@@ -94,6 +76,7 @@ type relayedJob struct {
 	*job.Life // its output is complete once it has ended, and empty before
 	relay     *relay
 	id        string
+	stream    net.Conn     // the job's: the root removes the job when it is closed
 	host      atomic.Value // string
 	once      sync.Once
 }
@@ -101,12 +84,12 @@ type relayedJob struct {
 func (j *relayedJob) ID() string   { return j.id }
 func (j *relayedJob) Host() string { return j.host.Load().(string) }
 
-// hear passes on the events of the job up to its end. The job does not wait for a reader.
-func (j *relayedJob) hear() {
+// hear passes on the events of the job and returns what comes behind them, its end.
+func (j *relayedJob) hear() (reply, error) {
 	for {
-		a, err := j.relay.ask(context.Background(), jobRequest{Do: jobEvent, Job: j.id})
+		a, err := answered(context.Background(), j.stream)
 		if err != nil || a.Event.Kind == "" {
-			return
+			return a, err
 		}
 		j.host.Store(a.Host)
 		if a.Event.Kind != backend.Ended {
@@ -118,9 +101,7 @@ func (j *relayedJob) hear() {
 // watch waits for the job's end. The root passes its output on; this process
 // gets the end of it, for errors and for Logs.
 func (j *relayedJob) watch(stdout, stderr io.Writer) {
-	var hearing sync.WaitGroup
-	hearing.Go(j.hear)
-	a, err := j.relay.ask(context.Background(), jobRequest{Do: jobWait, Job: j.id})
+	a, err := j.hear()
 	status, failure := a.Status, error(nil)
 	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
 		failure = err
@@ -138,8 +119,15 @@ func (j *relayedJob) watch(stdout, stderr io.Writer) {
 			c.Close()
 		}
 	}
-	hearing.Wait()
 	j.End(status, failure)
+}
+
+// tell has something done with the job.
+func (j *relayedJob) tell(ctx context.Context, r *request) error {
+	r.Job = j.id
+	_, s, err := j.relay.parent.ask(ctx, r)
+	s.Close()
+	return err
 }
 
 func (j *relayedJob) Signal(ctx context.Context, sig backend.Signal) error {
@@ -148,8 +136,7 @@ func (j *relayedJob) Signal(ctx context.Context, sig backend.Signal) error {
 		return nil
 	default:
 	}
-	_, err := j.relay.ask(ctx, jobRequest{Do: jobSignal, Job: j.id, Signal: sig})
-	return err
+	return j.tell(ctx, &request{Do: doSignal, Signal: sig})
 }
 
 func (j *relayedJob) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
@@ -162,15 +149,17 @@ func (j *relayedJob) Logs(ctx context.Context, opts backend.LogOptions) (io.Read
 }
 
 func (j *relayedJob) open(ctx context.Context, follow bool) (io.ReadCloser, error) {
-	a, err := j.relay.ask(ctx, jobRequest{Do: jobLogs, Job: j.id, Follow: follow})
+	_, s, err := j.relay.parent.ask(ctx, &request{Do: doLogs, Job: j.id, Follow: follow})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	return &relayedLogs{job: j, ctx: ctx, cancel: cancel, reader: a.Reader}, nil
+	return &relayedLogs{ctx: ctx, stream: s}, nil
 }
 
+// Remove has the root remove the job; it does so in any case when it is told no more
+// that the job is wanted.
 func (j *relayedJob) Remove(ctx context.Context) error {
+	defer j.stream.Close()
 	if err := j.Signal(ctx, backend.Kill); err != nil {
 		return err
 	}
@@ -180,40 +169,32 @@ func (j *relayedJob) Remove(ctx context.Context) error {
 		return ctx.Err()
 	}
 	var err error
-	j.once.Do(func() { _, err = j.relay.ask(ctx, jobRequest{Do: jobRemove, Job: j.id}) })
+	j.once.Do(func() { err = j.tell(ctx, &request{Do: doRemove}) })
 	return err
 }
 
 // relayedLogs reads a job's output through the tree.
 type relayedLogs struct {
-	job    *relayedJob
 	ctx    context.Context
-	cancel context.CancelFunc
-	reader uint64
+	stream net.Conn
 	rest   []byte
-	closed sync.Once
+	err    error // behind it
 }
 
 func (l *relayedLogs) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
-		a, err := l.job.relay.ask(l.ctx, jobRequest{Do: jobRead, Job: l.job.id, Reader: l.reader})
-		if err != nil {
-			return 0, err
+		if l.err != nil {
+			return 0, l.err
 		}
-		if len(a.Data) == 0 {
-			return 0, io.EOF
+		var a reply
+		a, l.err = answered(l.ctx, l.stream)
+		if l.rest = a.Data; len(a.Data) == 0 && l.err == nil {
+			l.err = io.EOF
 		}
-		l.rest = a.Data
 	}
 	n := copy(p, l.rest)
 	l.rest = l.rest[n:]
 	return n, nil
 }
 
-func (l *relayedLogs) Close() error {
-	l.closed.Do(func() {
-		l.cancel()
-		l.job.relay.ask(context.Background(), jobRequest{Do: jobClose, Job: l.job.id, Reader: l.reader})
-	})
-	return nil
-}
+func (l *relayedLogs) Close() error { return l.stream.Close() }

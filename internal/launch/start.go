@@ -76,7 +76,6 @@ func (n *Node) start(ctx context.Context, spec Spec) (*Child, error) {
 	}
 	defer n.starting.Done()
 	c := &Child{node: n, spec: spec, place: n.placeOf(serial), gone: make(chan struct{}), done: make(chan struct{})}
-	c.asks, c.stopAsks = context.WithCancel(context.Background())
 	ctx, stop := n.whileStarting(ctx)
 	defer stop()
 	release := func() {}

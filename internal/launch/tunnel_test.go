@@ -150,11 +150,25 @@ func talk(t *testing.T, from, to *member, size int) *transport.Conn {
 	return conn
 }
 
-// underWay counts a node's tunnels.
-func (n *Node) underWay() int {
+// underWay counts the streams at a node.
+func (n *Node) underWay() (count int) {
+	all := []*streams{}
+	if n.Parent != nil {
+		all = append(all, &n.Parent.streams)
+	}
 	n.places.mu.Lock()
-	defer n.places.mu.Unlock()
-	return len(n.places.tunnels)
+	for _, c := range n.places.below {
+		all = append(all, &c.streams)
+	}
+	n.places.mu.Unlock()
+	for _, s := range all {
+		s.mu.Lock()
+		if s.session != nil {
+			count += s.session.NumStreams()
+		}
+		s.mu.Unlock()
+	}
+	return count
 }
 
 // Who can be dialled is.
@@ -173,7 +187,7 @@ func TestDialledFromTheOtherSide(t *testing.T) {
 	talk(t, m[0], m[3], 100)
 	talk(t, m[0], m[1], 10<<20)
 	require.EqualValues(t, 2, m[0].dialled.Load())
-	require.Zero(t, m[0].underWay())
+	waitFor(t, func() bool { return m[0].underWay() == 0 })
 }
 
 // Children that cannot dial each other talk through the tree.
@@ -187,6 +201,22 @@ func TestAlongTheTree(t *testing.T) {
 	one.Close()
 	other.Close()
 	waitFor(t, func() bool { return m[1].underWay()+m[3].underWay() == 0 })
+}
+
+// A connection whose bytes are not taken holds up no others, and can be closed.
+func TestAlongTheTreeToOneThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", nowhere, nowhere, nowhere})
+	stuck := talk(t, m[1], m[3], 100)
+	sent := make(chan error, 1)
+	go func() { sent <- stuck.Send(t.Context(), make([]byte, 32<<20)) }()
+	for range 3 {
+		talk(t, m[1], m[3], 4<<20)
+		talk(t, m[3], m[1], 4<<20)
+	}
+	require.Empty(t, sent)
+	soon(t, "Close", func() { stuck.Close() })
+	require.Error(t, <-sent)
 }
 
 // A process that has gone is an error at once, and ends the connections to it.
@@ -221,7 +251,7 @@ func TestAlongTheTreeToOneThatDies(t *testing.T) {
 		}()
 		frames, err := heedless.Parent.conn.Recv()
 		require.NoError(t, err)
-		require.Equal(t, wire.KindTunnel, wire.KindOf(frames))
+		require.Equal(t, wire.KindStream, wire.KindOf(frames))
 	}
 	heedless.Parent.conn.Close()
 	for range 2 {

@@ -81,25 +81,5 @@ type Assign struct {
 // Done is how the assigned function, or an initializer, ended.
 type Done struct{ Err *Error }
 
-// Ask is a request that a child passes up the tree. What it is about may stand
-// behind it. A process that asks leaves From and Name empty: each parent on the
-// way puts its child in front of From, so that a process can speak for itself
-// and for those below it, and for no others.
-type Ask struct {
-	ID   uint64
-	What string
-	N    int
-	Held []string
-	From string // the place of who asks, below that of who is asked
-	Name string // of who asks, as its parent knows it
-}
-
-// Answer is the answer to an Ask.
-type Answer struct {
-	ID   uint64
-	Held []string
-	Err  string
-}
-
 // Status is how a child is.
 type Status struct{ Resident int64 } // bytes

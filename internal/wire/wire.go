@@ -16,7 +16,7 @@ import (
 )
 
 // Version is the protocol's; two processes talk only when theirs are equal.
-const Version = 2
+const Version = 3
 
 // Kind says what a message is; it is the first byte of its first frame.
 type Kind byte
@@ -28,8 +28,6 @@ const (
 	KindAssign                     // parent: what to do
 	KindDone                       // child: the assigned function has returned
 	KindStop                       // parent: end when what you hold is done
-	KindAsk                        // child: a request to the process above
-	KindAnswer                     // parent: the answer to an ask
 	KindStatus                     // child: how it is
 	KindReady                      // worker: its initializer has run
 	KindGrant                      // pool: tasks to run
@@ -45,7 +43,7 @@ const (
 	KindRelease                    // anybody, to a home: it is not any more
 	KindNotice                     // home: something that was not asked
 	KindBye                        // either: the end of the connection is no accident
-	KindTunnel                     // anybody, along the tree: about a connection that could not be dialled
+	KindStream                     // parent, child: bytes of the streams between them
 	KindBack                       // anybody, to a home: this is the connection that you wanted
 	KindMember                     // rank: where its left neighbour finds it
 	KindMembers                    // parent: all ranks of the ring
@@ -58,10 +56,10 @@ const (
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
-	KindStop: "stop", KindAsk: "ask", KindAnswer: "answer", KindStatus: "status", KindReady: "ready",
+	KindStop: "stop", KindStatus: "status", KindReady: "ready",
 	KindGrant: "grant", KindResults: "results", KindRecall: "recall", KindReturned: "returned",
 	KindCancel: "cancel", KindVisit: "visit", KindRequest: "request", KindReply: "reply", KindGiveUp: "give up",
-	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindTunnel: "tunnel", KindBack: "back",
+	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindStream: "stream", KindBack: "back",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
 	KindCollective: "collective", KindKill: "kill",
 	KindTerminate: "terminate"}

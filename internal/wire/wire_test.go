@@ -1,8 +1,10 @@
 package wire_test
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -148,8 +150,27 @@ func FuzzUnpack(f *testing.F) {
 			require.NoError(t, sameReply.Unpack(reply.Pack(nil)))
 			require.Equal(t, reply, sameReply)
 		}
-		for _, fields := range []any{new(wire.Cancel), new(wire.Returned), new(wire.Hello), new(wire.Done), new(wire.Ask), new(wire.Answer), new(wire.Visit)} {
+		for _, fields := range []any{new(wire.Cancel), new(wire.Returned), new(wire.Hello), new(wire.Done), new(wire.Visit)} {
 			refused(wire.Unpack(frames, fields))
 		}
 	})
+}
+
+// What stands on a stream behind the fields is left there.
+func TestFieldsOnAStream(t *testing.T) {
+	t.Parallel()
+	var stream bytes.Buffer
+	require.NoError(t, wire.Write(&stream, wire.Back{ID: 7}))
+	whole := bytes.Clone(stream.Bytes())
+	stream.WriteString("rest")
+	var back wire.Back
+	require.NoError(t, wire.Read(&stream, &back))
+	require.EqualValues(t, 7, back.ID)
+	require.Equal(t, "rest", stream.String())
+	for n := range whole {
+		require.Error(t, wire.Read(bytes.NewReader(whole[:n]), &back), n)
+	}
+	for _, malformed := range []string{"\xff\xff\xff\xff", "\x00\x00\x00\x00", "\x00\x00\x00\x01\xc1"} {
+		require.ErrorIs(t, wire.Read(strings.NewReader(malformed), &back), wire.ErrMalformed)
+	}
 }

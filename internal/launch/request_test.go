@@ -1,0 +1,58 @@
+//go:build unix
+
+package launch
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// idle lists the GPUs that are lent to nobody.
+func (g *gpus) idle() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(slices.Values(g.free))
+}
+
+// GPUs are asked for along the tree, and come back when they are given back, or when
+// whoever asked does not wait any more.
+func TestGPUsAlongTheTree(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
+	all := []string{"0", "1"}
+	m[0].gpus = newGPUs(all)
+	back := func() { t.Helper(); waitFor(t, func() bool { return slices.Equal(m[0].gpus.idle(), all) }) }
+
+	devices, release, err := m[3].acquireGPUs(t.Context(), 2)
+	require.NoError(t, err)
+	require.ElementsMatch(t, all, devices)
+	for _, n := range []*Node{m[0].Node, m[2].Node} { // each has noted what is lent to whom
+		c := n.Children()[len(n.Children())-1]
+		require.True(t, c.holds(all))
+		require.False(t, c.holds([]string{"0", "0"}))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_, _, err = m[1].acquireGPUs(ctx, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	release()
+	back()
+
+	_, _, err = m[3].acquireGPUs(t.Context(), 3)
+	require.ErrorContains(t, err, ErrTooManyGPUs.Error())
+
+	for range 200 { // answers that cross with the end of the wait
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(time.Millisecond))
+		if _, release, err := m[3].acquireGPUs(ctx, 2); err == nil {
+			release()
+		}
+		cancel()
+	}
+	back()
+	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
+}
