@@ -21,6 +21,7 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/image"
 )
 
 const (
@@ -39,7 +40,7 @@ type Backend struct {
 	connecting sync.Mutex // held while the engine is looked for
 	engine     *engine
 	starting   chan struct{} // has one in it for each container that is being started
-	images     images
+	images     image.Once[prepared]
 	watch      watch
 }
 
@@ -102,7 +103,7 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	}
 	j, err := b.start(ctx, e, img, spec)
 	if errdefs.IsNotFound(err) && ctx.Err() == nil { // somebody has removed the image since
-		b.forgetImages()
+		b.images.Forget()
 		if img, err = b.image(ctx, e, spec.Executable); err != nil {
 			return nil, err
 		}

@@ -149,9 +149,9 @@ func (h *helper) image(ctx context.Context, cfg config.Config, img string, job *
 			return err
 		}
 		if arch == "" || have[runtime.GOARCH] > 0 {
-			parcel := submit.Parcel{Registry: cfg.Registry, Insecure: cfg.RegistryInsecure.Enabled(), Report: h.report}
+			cfg.Executable, cfg.BaseImage = "", "" // they are a program's
 			h.own, job.Args = true, []string{"hold"}
-			job.Image, job.Arch, err = parcel.Ship(ctx, h.client)
+			job.Image, job.Arch, err = submit.Ship(ctx, h.client, cfg, "", h.report)
 			return err
 		}
 	}

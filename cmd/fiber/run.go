@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/image"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/submit"
 )
@@ -210,40 +211,37 @@ func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job
 	if arch == "" {
 		arch = "amd64"
 	}
-	parcel := submit.Parcel{Base: p.settings.BaseImage, Registry: p.settings.Registry, Insecure: p.settings.RegistryInsecure.Enabled(), Report: p.report}
+	cfg := p.settings
+	if p.source.kind != inImage && cfg.Registry == "" {
+		return image.ErrNoRegistry
+	}
 	switch p.source.kind {
 	case goPackage:
-		if parcel.Registry == "" {
-			return submit.ErrNoRegistry
-		}
 		dir, err := os.MkdirTemp("", "fiber-run")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		parcel.Executable = filepath.Join(dir, p.source.name)
+		program := filepath.Join(dir, p.source.name)
 		p.report.Passing("building %s for linux/%s", p.source.what, arch)
 		slow := time.AfterFunc(slowBuild, func() { p.report.Status("building %s for linux/%s", p.source.what, arch) })
-		err = p.source.compile(ctx, parcel.Executable, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"})
+		err = p.source.compile(ctx, program, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"})
 		slow.Stop()
 		p.report.Clear()
 		if err != nil {
 			return err
 		}
-		job.Args, job.Group, job.Joined, job.Restricted = p.args, submit.Group, true, parcel.Base == ""
-		job.Env = append(submit.Settings(p.settings), job.Env...)
-		job.Image, job.Arch, err = parcel.Ship(ctx, client)
+		job.Args, job.Group, job.Joined, job.Restricted = p.args, submit.Group, true, cfg.BaseImage == ""
+		job.Env = append(submit.Settings(cfg), job.Env...)
+		job.Image, job.Arch, err = submit.Ship(ctx, client, cfg, program, p.report)
 		return err
 	case dockerfile:
-		if parcel.Registry == "" {
-			return submit.ErrNoRegistry
-		}
 		id, err := p.source.build(ctx, "linux/"+arch)
 		if err != nil {
 			return err
 		}
 		job.Command, job.Arch = p.args, arch
-		job.Image, err = pushBuilt(ctx, id, p.source.name, parcel)
+		job.Image, err = pushBuilt(ctx, id, p.source.name, cfg, p.report)
 		return err
 	}
 	job.Command, job.Image = p.args, p.source.what

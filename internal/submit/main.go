@@ -48,10 +48,8 @@ func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, 
 	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr}
 	code, err := Before(signals, func(ctx context.Context) error {
 		if job.Image == "" {
-			parcel := Parcel{Executable: cfg.Executable, Base: cfg.BaseImage, Registry: cfg.Registry,
-				Insecure: cfg.RegistryInsecure.Enabled(), Report: report}
 			job.Group, job.Restricted = Group, cfg.BaseImage == ""
-			if job.Image, job.Arch, err = parcel.Ship(ctx, client); err != nil {
+			if job.Image, job.Arch, err = Ship(ctx, client, cfg, "", report); err != nil {
 				return err
 			}
 		}
