@@ -22,6 +22,7 @@ import (
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/names"
 )
 
 const (
@@ -125,7 +126,7 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 	// nobody waits any more. So it is waited for, and undone.
 	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
-	made, err := e.ContainerCreate(engaged, program, host, nil, nil, containerName(spec.Name))
+	made, err := e.ContainerCreate(engaged, program, host, nil, nil, names.Unique(spec.Name, 10))
 	if err != nil {
 		return nil, noPath(err)
 	}

@@ -1,9 +1,7 @@
 package kubernetes
 
 import (
-	"crypto/rand"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +10,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/internal/pid1"
 )
 
@@ -31,11 +30,11 @@ const endGrace = 10
 func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec) *corev1.Pod {
 	pod, m := kube.NewPod(c.template)
 	inherit(pod, m, c.self)
-	own := b.meta(c, podName(spec.Name), spec)
+	own := b.meta(c, names.Unique(spec.Name, 10), spec)
 	maps.Copy(pod.Labels, own.Labels)
 	maps.Copy(pod.Annotations, own.Annotations)
 	pod.Name, pod.OwnerReferences = own.Name, own.OwnerReferences
-	pod.Labels[labelPod], pod.Labels[labelName], pod.Labels[labelParent] = pod.Name, labelValue(spec.Name), labelValue(spec.Parent)
+	pod.Labels[labelPod], pod.Labels[labelName], pod.Labels[labelParent] = pod.Name, names.Label(spec.Name), names.Label(spec.Parent)
 	no, grace := false, int64(endGrace)
 	s := &pod.Spec
 	if s.AutomountServiceAccountToken == nil {
@@ -158,27 +157,3 @@ func inherit(pod *corev1.Pod, m *corev1.Container, self *corev1.Pod) {
 // serviceAccountPath is where a pod has its service account's token, which its
 // children do not get.
 const serviceAccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-var (
-	unnameable  = regexp.MustCompile(`[^a-z0-9-]+`)
-	unlabelable = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
-)
-
-const (
-	nameLength  = 30 // of a process's name in a pod's
-	labelLength = 63
-)
-
-// podName makes a name that a pod may have, and that no other one has, of a
-// process's.
-func podName(name string) string {
-	name = unnameable.ReplaceAllString(strings.ToLower(name), "-")
-	name = strings.Trim(name[:min(len(name), nameLength)], "-")
-	return "fiber-" + strings.TrimPrefix(name+"-", "-") + strings.ToLower(rand.Text()[:10])
-}
-
-// labelValue makes a value that a label may have.
-func labelValue(s string) string {
-	s = unlabelable.ReplaceAllString(s, "-")
-	return strings.Trim(s[:min(len(s), labelLength)], "-._")
-}

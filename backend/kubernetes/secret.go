@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/names"
 )
 
 // secrets hold the environments of the pods: the run's credentials are among
@@ -86,7 +87,7 @@ func (s *secrets) remove(ctx context.Context, c *cluster) error {
 // meta is the metadata of what is made for a job.
 func (b *Backend) meta(c *cluster, name string, spec backend.JobSpec) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		kube.LabelManaged: kube.Manager, kube.LabelRun: labelValue(spec.Run), labelSession: b.session, labelMaster: masterLabel(),
+		kube.LabelManaged: kube.Manager, kube.LabelRun: names.Label(spec.Run), labelSession: b.session, labelMaster: masterLabel(),
 	}, Annotations: map[string]string{annotationMaster: masterName(c)}}
 	if c.self != nil && c.self.Namespace == c.Namespace {
 		m.OwnerReferences = kube.Owner(c.self)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/internal/submit"
 )
 
@@ -72,7 +73,7 @@ func pushBuilt(ctx context.Context, id, name string, cfg config.Config, report *
 		}
 		return tarball.ImageFromPath(file, nil)
 	}
-	to := cfg.Registry + "/fiber-" + submit.Title(name) + ":" + hash[:32]
+	to := cfg.Registry + "/fiber-" + names.Program(name) + ":" + hash[:32]
 	ref, err = image.PushTo(ctx, to, saved, image.PushOptions(cfg, report.Pushing(cfg.Registry))...)
 	report.Clear()
 	return ref, err

@@ -6,15 +6,14 @@
 package submit
 
 import (
-	"crypto/rand"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/names"
 )
 
 // ServiceAccount is the one that deploy/rbac.yaml makes.
@@ -50,10 +49,7 @@ type Job struct {
 	Group       int64       // that its claims are given to; 0 is nobody
 }
 
-var (
-	podName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	notAName = regexp.MustCompile(`[^a-z0-9]+`)
-)
+var podName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 // check finds what the cluster would refuse in words that say less.
 func (j Job) check() error {
@@ -70,30 +66,18 @@ func (j Job) check() error {
 	return nil
 }
 
-// Title makes of any name one that a pod or a label may have.
-func Title(name string) string {
-	name = notAName.ReplaceAllString(strings.ToLower(name), "-")
-	if len(name) > 40 {
-		name = name[:40]
-	}
-	if name = strings.Trim(name, "-"); name == "" {
-		return "program"
-	}
-	return name
-}
-
 // Pod is the pod that the job becomes, and the secret with its environment, nil for none, which is to belong to the pod.
 func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 	pod, m := kube.NewPod(j.Template)
 	pod.Name = j.Name
 	if pod.Name == "" {
-		pod.Name = "fiber-" + Title(j.Program) + "-" + strings.ToLower(rand.Text()[:6])
+		pod.Name = names.Unique(j.Program, 6) // short: people type it
 	}
 	role := j.Role
 	if role == "" {
 		role = RoleMaster
 	}
-	pod.Labels[LabelRole], pod.Labels[LabelProgram] = role, Title(j.Program)
+	pod.Labels[LabelRole], pod.Labels[LabelProgram] = role, names.Program(j.Program)
 	m.Image, m.Command, m.Args = j.Image, kube.Verbatim(j.Command...), kube.Verbatim(j.Args...)
 	secret := j.environment(pod, m)
 	kube.Need(m, j.CPU, j.Memory, j.GPU, j.GPUResource)
