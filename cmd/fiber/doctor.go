@@ -52,7 +52,7 @@ func (c *doctorCommand) Run() error {
 	if err != nil {
 		d.bad("settings", "%v", err)
 	}
-	d.cfg = cfg
+	d.cfg = cfg.WithDefaults()
 	d.compiler()
 	d.docker()
 	d.cluster(c.Namespace)
@@ -224,7 +224,7 @@ func (d *doctor) nodes(ctx context.Context, c *kube.Client) {
 	}
 	slices.Sort(words)
 	for _, n := range nodes {
-		q := n.Status.Allocatable[corev1.ResourceName(kube.DefaultGPUResource)]
+		q := n.Status.Allocatable[corev1.ResourceName(d.cfg.KubernetesGPUResource)]
 		gpus += q.Value()
 	}
 	if len(words) == 0 {

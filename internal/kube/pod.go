@@ -77,11 +77,8 @@ func MainStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// DefaultGPUResource is what GPUs are called.
-const DefaultGPUResource = "nvidia.com/gpu"
-
 // Need has a container ask for resources, and limits it to them. 0 is what a template says. Memory is in bytes;
-// gpuResource is what GPUs are called, "" for DefaultGPUResource.
+// gpuResource is what GPUs are called.
 func Need(m *corev1.Container, cpu float64, memory int64, gpus int, gpuResource string) {
 	need := corev1.ResourceList{}
 	if cpu > 0 {
@@ -91,9 +88,6 @@ func Need(m *corev1.Container, cpu float64, memory int64, gpus int, gpuResource 
 		need[corev1.ResourceMemory] = *resource.NewQuantity(memory, resource.BinarySI)
 	}
 	if gpus > 0 {
-		if gpuResource == "" {
-			gpuResource = DefaultGPUResource
-		}
 		need[corev1.ResourceName(gpuResource)] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
 	}
 	m.Resources.Requests, m.Resources.Limits = merged(m.Resources.Requests, need), merged(m.Resources.Limits, need)

@@ -6,12 +6,14 @@
 package submit
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"regexp"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/names"
 )
@@ -38,7 +40,7 @@ type Job struct {
 	CPU         float64  // 0 is no limit
 	Memory      int64    // bytes; 0 is no limit
 	GPU         int
-	GPUResource string // "" is nvidia.com/gpu
+	GPUResource string // what nodes call them
 	Claims      []kube.Claim
 	Template    *corev1.Pod // says what nothing else here does; nil for none
 	Restricted  bool        // its image's user is not root, and it needs nothing of root's
@@ -51,8 +53,25 @@ type Job struct {
 
 var podName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// check finds what the cluster would refuse in words that say less.
-func (j Job) check() error {
+// NewJob is the job that the settings describe for a program. What it is given of this process's environment is among
+// that.
+func NewJob(cfg config.Config, program string) (Job, error) {
+	claims, err := kube.ParseClaims(cfg.KubernetesVolumes)
+	if err != nil {
+		return Job{}, err
+	}
+	template, err := kube.Template(cfg.PodTemplate)
+	return Job{
+		Program: program, Env: Chosen(cfg.MasterEnv, os.Environ()), Claims: claims, Template: template,
+		CPU: cfg.MasterCPU, Memory: int64(cfg.MasterMemory), GPU: cfg.MasterGPU, GPUResource: cfg.KubernetesGPUResource,
+	}, err
+}
+
+// Check finds what the cluster would refuse in words that say less, before anything is done for the job.
+func (j Job) Check() error {
+	if j.CPU < 0 || j.Memory < 0 || j.GPU < 0 {
+		return errors.New("a program can't have less than no CPU, memory or GPU")
+	}
 	if j.Name != "" && (!podName.MatchString(j.Name) || len(j.Name) > 63) {
 		return fmt.Errorf("%q can't be the name of a pod: it has lower-case letters, digits and - between them, 63 at most", j.Name)
 	}
@@ -114,6 +133,3 @@ func (j Job) security() *corev1.PodSecurityContext {
 	}
 	return &s
 }
-
-// DefaultStartTimeout bounds the wait for a pod's start.
-const DefaultStartTimeout = 10 * time.Minute
