@@ -37,19 +37,11 @@ func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec
 	pod.Labels[labelPod], pod.Labels[labelName], pod.Labels[labelParent] = pod.Name, names.Label(spec.Name), names.Label(spec.Parent)
 	no, grace := false, int64(endGrace)
 	s := &pod.Spec
-	if s.AutomountServiceAccountToken == nil {
-		s.AutomountServiceAccountToken = &no // nothing is asked of the cluster from there
-	}
-	if s.EnableServiceLinks == nil {
-		s.EnableServiceLinks = &no
-	}
-	if s.TerminationGracePeriodSeconds == nil {
-		s.TerminationGracePeriodSeconds = &grace
-	}
+	kube.Default(&s.AutomountServiceAccountToken, &no) // nothing is asked of the cluster from there
+	kube.Default(&s.EnableServiceLinks, &no)
+	kube.Default(&s.TerminationGracePeriodSeconds, &grace)
 	m.Image, m.Command, m.Args = img.name, kube.Verbatim(img.command...), kube.Verbatim(spec.Args...)
-	if m.ImagePullPolicy == "" {
-		m.ImagePullPolicy = corev1.PullIfNotPresent
-	}
+	kube.Default(&m.ImagePullPolicy, corev1.PullIfNotPresent)
 	m.EnvFrom = append([]corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: env}}}}, m.EnvFrom...)
 	set := backend.Limits(spec.Resources)
@@ -99,39 +91,17 @@ func inherit(pod *corev1.Pod, m *corev1.Container, self *corev1.Pod) {
 	}
 	self = self.DeepCopy()
 	s, from, main := &pod.Spec, &self.Spec, kube.Main(self)
-	if s.ServiceAccountName == "" {
-		s.ServiceAccountName = from.ServiceAccountName
-	}
-	if s.NodeSelector == nil {
-		s.NodeSelector = from.NodeSelector
-	}
-	if s.Tolerations == nil {
-		s.Tolerations = from.Tolerations
-	}
-	if s.ImagePullSecrets == nil {
-		s.ImagePullSecrets = from.ImagePullSecrets
-	}
-	if s.Affinity == nil {
-		s.Affinity = from.Affinity
-	}
-	if s.PriorityClassName == "" {
-		s.PriorityClassName = from.PriorityClassName
-	}
-	if s.RuntimeClassName == nil {
-		s.RuntimeClassName = from.RuntimeClassName
-	}
-	if s.SecurityContext == nil {
-		s.SecurityContext = from.SecurityContext
-	}
-	if m.SecurityContext == nil {
-		m.SecurityContext = main.SecurityContext
-	}
-	if m.WorkingDir == "" {
-		m.WorkingDir = main.WorkingDir
-	}
-	if m.ImagePullPolicy == "" {
-		m.ImagePullPolicy = main.ImagePullPolicy
-	}
+	kube.Default(&s.ServiceAccountName, from.ServiceAccountName)
+	kube.Default(&s.NodeSelector, from.NodeSelector)
+	kube.Default(&s.Tolerations, from.Tolerations)
+	kube.Default(&s.ImagePullSecrets, from.ImagePullSecrets)
+	kube.Default(&s.Affinity, from.Affinity)
+	kube.Default(&s.PriorityClassName, from.PriorityClassName)
+	kube.Default(&s.RuntimeClassName, from.RuntimeClassName)
+	kube.Default(&s.SecurityContext, from.SecurityContext)
+	kube.Default(&m.SecurityContext, main.SecurityContext)
+	kube.Default(&m.WorkingDir, main.WorkingDir)
+	kube.Default(&m.ImagePullPolicy, main.ImagePullPolicy)
 	taken := map[string]bool{}
 	for _, v := range s.Volumes {
 		taken[v.Name] = true

@@ -70,7 +70,7 @@ func (c *copyCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	code, err := submit.Before(submit.Signals(), func(ctx context.Context) error {
+	return interruptible(func(ctx context.Context) error {
 		h := &helper{client: client, report: submit.NewReport(os.Stderr)}
 		if err := h.start(ctx, cfg, c.Image, from.claim+to.claim); err != nil {
 			return err
@@ -81,10 +81,6 @@ func (c *copyCommand) Run() error {
 		}
 		return h.upload(ctx, from.path, to)
 	})
-	if err == nil && code != 0 {
-		return status(code)
-	}
-	return err
 }
 
 // helper is the pod that has the claim.
@@ -169,7 +165,7 @@ func (h *helper) sweep(ctx context.Context) {
 		return // it is no more than tidiness
 	}
 	for _, p := range found.Copies {
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		if submit.Ended(&p) {
 			_ = h.client.DeletePod(ctx, &p, 0)
 		}
 	}

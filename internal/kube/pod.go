@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -43,9 +44,7 @@ func NewPod(template *corev1.Pod) (*corev1.Pod, *corev1.Container) {
 		s.Containers = []corev1.Container{{}}
 	}
 	m := &s.Containers[0]
-	if m.Name == "" {
-		m.Name = Container
-	}
+	Default(&m.Name, Container)
 	pod.Annotations = merged(pod.Annotations, map[string]string{mainContainer: m.Name})
 	pod.Labels = merged(pod.Labels, map[string]string{LabelManaged: Manager})
 	s.RestartPolicy = corev1.RestartPolicyNever
@@ -54,6 +53,13 @@ func NewPod(template *corev1.Pod) (*corev1.Pod, *corev1.Container) {
 		s.ShareProcessNamespace = &share
 	}
 	return pod, m
+}
+
+// Default sets what is not set.
+func Default[T any](what *T, value T) {
+	if reflect.ValueOf(what).Elem().IsZero() {
+		*what = value
+	}
 }
 
 // Main is the container of a pod that the program runs in: the one that the pod names, or else the first.

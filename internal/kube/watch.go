@@ -56,7 +56,7 @@ func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 			opts = w.selected(opts)
 			opts.Watch = true
 			err = c.call(ctx, "watch", "pods", func(context.Context) (err error) { // its context would end the watch
-				events, err = c.REST.Get().Namespace(c.Namespace).Resource("pods").VersionedParams(&opts, parameters()).Watch(ctx)
+				events, err = c.REST.Get().Namespace(c.Namespace).Resource("pods").VersionedParams(&opts, Parameters()).Watch(ctx)
 				return err
 			})
 			if err == nil {
