@@ -231,7 +231,7 @@ func (h *helper) upload(ctx context.Context, from string, to place) error {
 	}
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
-	count := &counter{report: h.report, verb: "copied", to: w, last: time.Now()}
+	count := &counter{report: h.report, to: w, last: time.Now()}
 	go func() {
 		err := pack(count, from, name)
 		w.CloseWithError(err)
@@ -273,7 +273,7 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, w := io.Pipe()
-	count := &counter{report: h.report, verb: "copied", to: w, last: time.Now()}
+	count := &counter{report: h.report, to: w, last: time.Now()}
 	got := make(chan error, 1)
 	go func() {
 		err := h.do(ctx, "pack", from.inPod(), nil, count)
@@ -298,7 +298,6 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 // counter shows how much has been copied.
 type counter struct {
 	report *submit.Report
-	verb   string
 	to     io.Writer
 	n      int64
 	last   time.Time
@@ -309,9 +308,9 @@ func (c *counter) Write(p []byte) (int, error) {
 	c.n += int64(n)
 	if time.Since(c.last) > 200*time.Millisecond {
 		c.last = time.Now()
-		c.report.Passing("%s %s", c.verb, submit.Amount(c.n))
+		c.report.Passing("copied %s", submit.Amount(c.n))
 	}
 	return n, err
 }
 
-func (c *counter) end(where string) { c.report.Say("%s %s to %s", c.verb, submit.Amount(c.n), where) }
+func (c *counter) end(where string) { c.report.Say("copied %s to %s", submit.Amount(c.n), where) }
