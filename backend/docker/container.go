@@ -1,9 +1,7 @@
 package docker
 
 import (
-	"crypto/rand"
 	"maps"
-	"regexp"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -87,19 +85,4 @@ func resources(spec backend.JobSpec) container.Resources {
 		r.DeviceRequests = []container.DeviceRequest{{Count: spec.Resources.GPU, Capabilities: gpu}}
 	}
 	return r
-}
-
-var (
-	unnameable = regexp.MustCompile(`[^a-zA-Z0-9_.-]+`)
-	maxName    = 40
-)
-
-// containerName makes a name that docker takes, and that no other container
-// has, of a process's.
-func containerName(name string) string {
-	name = strings.Trim(unnameable.ReplaceAllString(name, "-"), "-")
-	if len(name) > maxName {
-		name = name[:maxName]
-	}
-	return "fiber-" + strings.TrimPrefix(name+"-", "-") + strings.ToLower(rand.Text()[:12])
 }

@@ -196,22 +196,25 @@ func TestImageOfTheUsers(t *testing.T) {
 	program := static(t)
 	body, err := os.ReadFile(program)
 	require.NoError(t, err)
+	foreign := foreign(t)
 	for _, test := range []struct {
-		name    string
-		changes []string
-		files   map[string]string
-		says    string // of the job; else
-		refuses string
+		name       string
+		changes    []string
+		files      map[string]string
+		executable string
+		says       string // of the job; else
+		refuses    string
 	}{
-		{"nothing in it", nil, map[string]string{"etc/empty": ""}, "", ""},
-		{"a script", []string{`ENTRYPOINT ["/start.sh"]`}, map[string]string{"start.sh": "#!/bin/sh\n"}, "", ""},
-		{"a command of no path", []string{`ENTRYPOINT ["python3"]`}, map[string]string{"etc/empty": ""}, "", ""},
-		{"the program", []string{`ENTRYPOINT ["/app/job"]`, "ENV MARK=image"}, map[string]string{"app/job": string(body)}, "image", ""},
-		{"no program", []string{`ENTRYPOINT ["/app/job"]`}, map[string]string{"etc/empty": ""}, "", "its entrypoint /app/job is not in it"},
+		{"nothing in it", nil, map[string]string{"etc/empty": ""}, program, "", ""},
+		{"a script", []string{`ENTRYPOINT ["/start.sh"]`}, map[string]string{"start.sh": "#!/bin/sh\n"}, program, "", ""},
+		{"a command of no path", []string{`ENTRYPOINT ["python3"]`}, map[string]string{"etc/empty": ""}, program, "", ""},
+		{"the program", []string{`ENTRYPOINT ["/app/job"]`, "ENV MARK=image"}, map[string]string{"app/job": string(body)}, program, "image", ""},
+		{"the program only", []string{`ENTRYPOINT ["/app/job"]`, "ENV MARK=image"}, map[string]string{"app/job": string(body)}, foreign, "image", ""},
+		{"no program", nil, map[string]string{"etc/empty": ""}, foreign, "", "has no entrypoint, and this program is for linux/riscv64"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := made(t, "fiber-test-"+strings.ReplaceAll(test.name, " ", "-")+":v1", test.changes, test.files)
-			b := newBackend(t, config.Config{Image: name, Executable: program})
+			b := newBackend(t, config.Config{Image: name, Executable: test.executable})
 			s := spec("environment MARK")
 			if test.refuses != "" {
 				require.ErrorContains(t, refused(t, b, s), test.refuses)
@@ -322,13 +325,19 @@ func TestImageThatIsNowhere(t *testing.T) {
 func TestExecutableForAnotherPlatform(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
+	require.ErrorContains(t, refused(t, newBackend(t, config.Config{Executable: foreign(t)}), spec("exit 0")), "riscv64")
+}
+
+// foreign makes a program for another CPU.
+func foreign(t testing.TB) string {
+	t.Helper()
 	body, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
 	const machine = 18 // in an ELF header
 	body[machine], body[machine+1] = byte(elf.EM_RISCV), byte(elf.EM_RISCV>>8)
 	file := t.TempDir() + "/program"
 	require.NoError(t, os.WriteFile(file, body, 0o755))
-	require.ErrorContains(t, refused(t, newBackend(t, config.Config{Executable: file}), spec("exit 0")), "riscv64")
+	return file
 }
 
 // A paused container can be ended all the same.

@@ -21,6 +21,8 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/names"
 )
 
 const (
@@ -39,7 +41,7 @@ type Backend struct {
 	connecting sync.Mutex // held while the engine is looked for
 	engine     *engine
 	starting   chan struct{} // has one in it for each container that is being started
-	images     images
+	images     image.Once[prepared]
 	watch      watch
 }
 
@@ -102,7 +104,7 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	}
 	j, err := b.start(ctx, e, img, spec)
 	if errdefs.IsNotFound(err) && ctx.Err() == nil { // somebody has removed the image since
-		b.forgetImages()
+		b.images.Forget()
 		if img, err = b.image(ctx, e, spec.Executable); err != nil {
 			return nil, err
 		}
@@ -124,7 +126,7 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 	// nobody waits any more. So it is waited for, and undone.
 	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
-	made, err := e.ContainerCreate(engaged, program, host, nil, nil, containerName(spec.Name))
+	made, err := e.ContainerCreate(engaged, program, host, nil, nil, names.Unique(spec.Name, 10))
 	if err != nil {
 		return nil, noPath(err)
 	}

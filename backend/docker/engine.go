@@ -19,16 +19,16 @@ import (
 	"github.com/docker/docker/client"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fiber-go/fiber/internal/image"
 	"github.com/fiber-go/fiber/meta"
 )
 
 // engine is a docker engine that has answered.
 type engine struct {
 	*client.Client
-	info  system.Info
-	os    string // of its containers, as Go calls it
-	arch  string
-	local bool // it is on this machine
+	info     system.Info
+	platform image.Platform // of its containers
+	local    bool           // it is on this machine
 }
 
 // How many containers an engine is asked to start at once: more would not be
@@ -102,7 +102,7 @@ func dial(ctx context.Context) (*engine, error) {
 		cli.Close()
 		return nil, refusal{fmt.Errorf("the docker engine %s: %w", looked, err)}
 	}
-	e.os, e.arch = version.Os, version.Arch
+	e.platform = image.Platform{OS: version.Os, Arch: version.Arch}
 	u, err := url.Parse(cli.DaemonHost())
 	e.local = err == nil && (u.Scheme == "unix" || u.Scheme == "tcp" && isLoopback(u.Hostname()))
 	return e, nil

@@ -2,17 +2,14 @@ package docker
 
 import (
 	"archive/tar"
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -21,8 +18,8 @@ import (
 	dockerimage "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/image"
-	"github.com/fiber-go/fiber/internal/master"
 )
 
 // prepared is an image that containers can be made of.
@@ -32,45 +29,25 @@ type prepared struct {
 	copied     string   // the executable that is put into the container, "" for none
 }
 
-// images are those that this process has prepared.
-type images struct {
-	preparing sync.Mutex // held while one is made, pulled or looked for
-	ready     map[string]prepared
-}
-
-// image gives the image for an executable, "" for the running one. It is
-// prepared once.
+// image is the image for an executable, "" for the running one: the one that
+// the user names, or one that is made. It is prepared once.
 func (b *Backend) image(ctx context.Context, e *engine, executable string) (prepared, error) {
-	if executable == "" {
-		executable = b.cfg.Executable
-	}
-	b.images.preparing.Lock()
-	defer b.images.preparing.Unlock()
-	if img, ok := b.images.ready[executable]; ok {
-		return img, nil
-	}
-	var img prepared
-	var err error
-	if b.cfg.Image != "" {
-		img, err = e.existing(ctx, b.cfg.Image, executable)
-	} else {
-		img, err = e.made(ctx, executable, b.cfg.BaseImage)
-	}
-	if err != nil {
-		return prepared{}, err
-	}
-	if b.images.ready == nil {
-		b.images.ready = map[string]prepared{}
-	}
-	b.images.ready[executable] = img
-	return img, nil
+	executable = cmp.Or(executable, b.cfg.Executable)
+	return b.images.Do(executable, func() (prepared, error) {
+		if b.cfg.Image != "" {
+			return e.existing(ctx, b.cfg.Image, executable)
+		}
+		return e.made(ctx, b.cfg, executable)
+	})
 }
 
 // firstWord bounds the wait for the first word on an image that is pulled.
 const firstWord = 8 * time.Second
 
 // existing prepares an image that the user names: it is pulled if the engine
-// does not have it.
+// does not have it. The executable is put into its containers, whatever is in
+// it, unless it can't run there: then the image's entrypoint must be one that
+// can.
 func (e *engine) existing(ctx context.Context, name, executable string) (prepared, error) {
 	found, err := e.ImageInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
@@ -82,69 +59,17 @@ func (e *engine) existing(ctx context.Context, name, executable string) (prepare
 	if err != nil {
 		return prepared{}, fmt.Errorf("image %s: %w", name, err)
 	}
-	if found.Architecture != e.arch || found.Os != e.os {
-		return prepared{}, refusal{fmt.Errorf("image %s is for %s/%s, and the engine runs %s/%s", name, found.Os, found.Architecture, e.os, e.arch)}
+	if p := (image.Platform{OS: found.Os, Arch: found.Architecture}); p != e.platform {
+		return prepared{}, refusal{fmt.Errorf("image %s is for %s, and the engine runs %s", name, p, e.platform)}
 	}
-	img := prepared{name: found.ID}
-	if found.Config != nil && len(found.Config.Entrypoint) > 0 {
-		its, err := e.isProgram(ctx, found.ID, found.Config.Entrypoint[0])
-		if err != nil {
-			return prepared{}, fmt.Errorf("image %s: %w", name, err)
+	// What is no program is a script, which runs wherever its interpreter is.
+	if p, err := image.PlatformOf(executable); err == nil && p != e.platform {
+		if found.Config == nil || len(found.Config.Entrypoint) == 0 {
+			return prepared{}, refusal{fmt.Errorf("image %s has no entrypoint, and this program is for %s; set FIBER_EXECUTABLE to a build for %s", name, p, e.platform)}
 		}
-		if its {
-			return img, nil
-		}
+		return prepared{name: found.ID}, nil
 	}
-	if executable == "" && (runtime.GOOS != e.os || runtime.GOARCH != e.arch) {
-		return prepared{}, refusal{fmt.Errorf("image %s has no program as its entrypoint, and this one is for %s/%s; set FIBER_EXECUTABLE to a build for %s/%s",
-			name, runtime.GOOS, runtime.GOARCH, e.os, e.arch)}
-	}
-	img.copied, img.entrypoint = self(executable), []string{copiedTo}
-	return img, nil
-}
-
-// headSize is how much of a file says what it is.
-const headSize = 64 << 10
-
-// isProgram says whether an image's entrypoint is a Go program, which then
-// should be this one: the handshake compares the builds. A shell, or a script,
-// is none, and the executable is put beside it.
-func (e *engine) isProgram(ctx context.Context, image, path string) (bool, error) {
-	if !strings.HasPrefix(path, "/") {
-		return false, nil
-	}
-	probe, err := e.ContainerCreate(ctx, &container.Config{Image: image, Labels: map[string]string{labelMaster: master.Name()}}, nil, nil, nil, "")
-	if err != nil {
-		return false, err
-	}
-	defer func() {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
-		defer cancel()
-		e.remove(undo, probe.ID)
-	}()
-	for range 8 { // links
-		archive, about, err := e.CopyFromContainer(ctx, probe.ID, path)
-		if errdefs.IsNotFound(err) {
-			return false, refusal{fmt.Errorf("its entrypoint %s is not in it", path)}
-		}
-		if err != nil {
-			return false, err
-		}
-		if about.Mode&os.ModeSymlink != 0 {
-			archive.Close()
-			path = about.LinkTarget
-			continue
-		}
-		defer archive.Close()
-		files := tar.NewReader(archive)
-		if _, err := files.Next(); err != nil {
-			return false, err
-		}
-		head, err := io.ReadAll(io.LimitReader(files, headSize))
-		// The note that the Go linker leaves: its type, 4, and its name.
-		return bytes.HasPrefix(head, []byte("\x7fELF")) && bytes.Contains(head, []byte("\x04\x00\x00\x00Go\x00\x00")), err
-	}
-	return false, nil
+	return prepared{name: found.ID, entrypoint: []string{copiedTo}, copied: cmp.Or(executable, "/proc/self/exe")}, nil
 }
 
 func (e *engine) pull(ctx context.Context, name string) error {
@@ -184,50 +109,42 @@ func followed(progress io.Reader, heard func()) error {
 	}
 }
 
-// self is the path of an executable, "" for the running one.
-func self(executable string) string {
-	if executable == "" {
-		return "/proc/self/exe"
-	}
-	return executable
-}
-
 // copiedTo is where an executable is put that an image does not have.
 const copiedTo = "/fiber-program"
 
-// copyIn puts a file of this machine into a container.
+// copyIn puts a program of this machine into a container.
 func copyIn(ctx context.Context, e *engine, id, path string) error {
-	archive, err := archived(path, copiedTo[1:])
-	if err != nil {
-		return err
-	}
+	archive, into := io.Pipe()
+	go func() { into.CloseWithError(archived(path, into)) }()
+	defer archive.Close()
 	return e.CopyToContainer(ctx, id, "/", archive, container.CopyToContainerOptions{})
 }
 
-func archived(path, name string) (io.Reader, error) {
-	body, err := os.ReadFile(path)
+// archived writes a program as a tar file that has it at copiedTo.
+func archived(path string, to io.Writer) error {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(body))})
-	w.Write(body)
-	return &buf, w.Close()
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(to)
+	if err := w.WriteHeader(&tar.Header{Name: copiedTo[1:], Mode: 0o755, Size: info.Size()}); err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, f); err != nil {
+		return err
+	}
+	return w.Close()
 }
 
 // made prepares the image of an executable, which the engine is given unless
 // it has it.
-func (e *engine) made(ctx context.Context, executable, base string) (prepared, error) {
-	opts := image.Options{Executable: executable, Platform: image.Platform{OS: e.os, Arch: e.arch}}
-	if base != "" {
-		on, err := image.FindBase(ctx, base, opts.Platform)
-		if err != nil {
-			return prepared{}, refusal{err}
-		}
-		opts.Base = on
-	}
-	img, err := image.New(opts)
+func (e *engine) made(ctx context.Context, cfg config.Config, executable string) (prepared, error) {
+	img, err := image.Of(ctx, cfg, executable, e.platform)
 	if err != nil {
 		return prepared{}, refusal{err}
 	}
@@ -285,11 +202,4 @@ func (e *engine) forgetOld(ctx context.Context, latest *image.Image) {
 			e.ImageRemove(ctx, tag, dockerimage.RemoveOptions{})
 		}
 	}
-}
-
-// forgetImages has images prepared once more: somebody has removed one.
-func (b *Backend) forgetImages() {
-	b.images.preparing.Lock()
-	defer b.images.preparing.Unlock()
-	clear(b.images.ready)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,16 +15,11 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/joined"
-	"github.com/fiber-go/fiber/internal/output"
 )
 
-const (
-	// outputGrace bounds how long the output of a container that has ended is
-	// waited for.
-	outputGrace = 2 * time.Second
-	// maxSignal is the highest signal that an exit code may stand for.
-	maxSignal = 64
-)
+// outputGrace bounds how long the output of a container that has ended is
+// waited for.
+const outputGrace = 2 * time.Second
 
 // job is a container.
 type job struct {
@@ -52,70 +46,24 @@ const idShown = 12
 func (j *job) ID() string   { return j.id[:min(len(j.id), idShown)] }
 func (j *job) Host() string { return j.engine.info.Name }
 
-// stream is one of the two that a container writes.
-type stream struct {
-	log     *output.Log
-	to      io.Writer
-	writing *atomic.Int32
-}
-
-func (s stream) Write(p []byte) (int, error) {
-	s.log.Write(p)
-	if s.to != nil {
-		s.writing.Add(1)
-		s.to.Write(p)
-		s.writing.Add(-1)
-	}
-	return len(p), nil
-}
-
 // run passes the output on and sees to the container's end.
 func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
-	var writing atomic.Int32
-	toStderr := stream{j.Output, stderr, &writing}
-	apart := &joined.Reader{Stdout: stream{j.Output, stdout, &writing}, Stderr: toStderr}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		stdcopy.StdCopy(apart, toStderr, from.Reader) // the init itself writes what went wrong to stderr
-		apart.Close()
-		for _, w := range []io.Writer{stdout, stderr} {
-			if c, ok := w.(io.Closer); ok {
-				c.Close()
-			}
-		}
-	}()
+	out := j.Pass(stdout, stderr, func(apart *joined.Reader, errs io.Writer) {
+		stdcopy.StdCopy(apart, errs, from.Reader) // the init itself writes what went wrong to stderr
+		from.Close()
+	})
 	<-j.died
-	grace := time.After(outputGrace)
-	select {
-	case <-read:
-	case <-grace:
-		if writing.Load() == 0 { // else nobody takes what was read, and the rest follows when somebody does
-			from.Close()
-			<-read
-		}
-	}
-	go func() { <-read; from.Close() }()
-	var end joined.End
-	var said bool
-	select {
-	case <-read:
-		end, said = apart.Ended()
-	default:
-	}
-	j.End(j.ending(end, said), nil)
+	j.End(j.ending(out.End(outputGrace, from.Close)), nil)
 }
 
 // ending is how the container ended. The init may have said how its program
 // did; if it was killed itself it has not.
 func (j *job) ending(end joined.End, said bool) backend.ExitStatus {
 	j.mu.Lock()
-	status := backend.ExitStatus{Code: j.code, Reason: j.reason}
+	status := lives.Exited(j.code)
+	status.Reason = j.reason
 	if j.code < 0 && said { // the engine had removed the container before it could be asked
-		status = backend.ExitStatus{Code: end.Code}
-	}
-	if n := status.Code - 128; n > 0 && n <= maxSignal {
-		status.Signal = syscall.Signal(n)
+		status = lives.Exited(end.Code)
 	}
 	killed := j.killed
 	j.mu.Unlock()

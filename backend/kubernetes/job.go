@@ -17,7 +17,6 @@ import (
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/joined"
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/output"
 )
 
 const (
@@ -154,19 +153,16 @@ func (j *job) stops(status backend.ExitStatus, fatal string) {
 
 // run sees to the job's output and its end.
 func (j *job) run() {
-	var end joined.End
-	var said bool // the program's init has said how it ended
+	ctx, cancel := context.WithCancel(context.Background())
+	out := j.Pass(j.stdout, j.stderr, func(apart *joined.Reader, _ io.Writer) {
+		defer cancel()
+		j.read(ctx, apart)
+	})
 	select {
-	case <-j.started:
-		end, said = j.readOutput()
+	case <-out.Done():
 	case <-j.stopped:
-		select {
-		case <-j.started:
-			end, said = j.readOutput()
-		default:
-			closeAll(j.stdout, j.stderr)
-		}
 	}
+	end, said := out.End(outputGrace, cancel)
 	if said {
 		select { // the log is ahead of the cluster, whose word counts
 		case <-j.stopped:
@@ -194,14 +190,14 @@ func (j *job) conclude(end joined.End, said bool) (status backend.ExitStatus, er
 	}
 	oom := status.OOMKilled
 	if said && status.Code == -1 { // the cluster does not know, or not yet
-		status = exited(end.Code)
+		status = lives.Exited(end.Code)
 		oom = end.OutOfMemory
 	}
 	switch {
 	case j.killed:
-		status = exited(128 + int(syscall.SIGKILL))
+		status = lives.Exited(128 + int(syscall.SIGKILL))
 	case oom:
-		status = exited(128 + int(syscall.SIGKILL))
+		status = lives.Exited(128 + int(syscall.SIGKILL))
 		status.OOMKilled = true
 		status.Reason = "it used more memory than its node has"
 		if j.memory > 0 {
@@ -296,50 +292,13 @@ func permanent(reason string) bool {
 	return !slices.ContainsFunc(passing, func(p string) bool { return strings.HasPrefix(reason, p) })
 }
 
-// maxSignal is the highest signal that an exit code may stand for.
-const maxSignal = 64
-
-// exited is the status of an exit code.
-func exited(code int) backend.ExitStatus {
-	status := backend.ExitStatus{Code: code}
-	if n := code - 128; n > 0 && n <= maxSignal {
-		status.Signal = syscall.Signal(n)
-	}
-	return status
-}
-
 // statusOf is the status of a job that is over.
 func statusOf(st kube.State) backend.ExitStatus {
 	status := backend.ExitStatus{Code: -1}
 	if st.Ended != nil {
-		status = exited(int(st.Ended.ExitCode))
+		status = lives.Exited(int(st.Ended.ExitCode))
 		status.OOMKilled = st.Ended.Reason == "OOMKilled"
 	}
 	status.Reason = st.Note
 	return status
-}
-
-// stream is one of the two that a job writes.
-type stream struct {
-	log     *output.Log
-	to      io.Writer
-	writing *atomic.Int32
-}
-
-func (s stream) Write(p []byte) (int, error) {
-	s.log.Write(p)
-	if s.to != nil {
-		s.writing.Add(1)
-		s.to.Write(p)
-		s.writing.Add(-1)
-	}
-	return len(p), nil
-}
-
-func closeAll(all ...io.Writer) {
-	for _, w := range all {
-		if c, ok := w.(io.Closer); ok {
-			c.Close()
-		}
-	}
 }

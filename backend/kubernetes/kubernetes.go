@@ -20,6 +20,7 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/image"
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
@@ -35,7 +36,7 @@ type Backend struct {
 	connecting sync.Mutex // held while the cluster is looked for
 	cluster    *cluster
 
-	images   images
+	images   image.Once[prepared]
 	secrets  secrets
 	watch    watcher
 	removals removals

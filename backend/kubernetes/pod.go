@@ -1,9 +1,7 @@
 package kubernetes
 
 import (
-	"crypto/rand"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +10,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/internal/pid1"
 )
 
@@ -31,26 +30,18 @@ const endGrace = 10
 func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec) *corev1.Pod {
 	pod, m := kube.NewPod(c.template)
 	inherit(pod, m, c.self)
-	own := b.meta(c, podName(spec.Name), spec)
+	own := b.meta(c, names.Unique(spec.Name, 10), spec)
 	maps.Copy(pod.Labels, own.Labels)
 	maps.Copy(pod.Annotations, own.Annotations)
 	pod.Name, pod.OwnerReferences = own.Name, own.OwnerReferences
-	pod.Labels[labelPod], pod.Labels[labelName], pod.Labels[labelParent] = pod.Name, labelValue(spec.Name), labelValue(spec.Parent)
+	pod.Labels[labelPod], pod.Labels[labelName], pod.Labels[labelParent] = pod.Name, names.Label(spec.Name), names.Label(spec.Parent)
 	no, grace := false, int64(endGrace)
 	s := &pod.Spec
-	if s.AutomountServiceAccountToken == nil {
-		s.AutomountServiceAccountToken = &no // nothing is asked of the cluster from there
-	}
-	if s.EnableServiceLinks == nil {
-		s.EnableServiceLinks = &no
-	}
-	if s.TerminationGracePeriodSeconds == nil {
-		s.TerminationGracePeriodSeconds = &grace
-	}
+	kube.Default(&s.AutomountServiceAccountToken, &no) // nothing is asked of the cluster from there
+	kube.Default(&s.EnableServiceLinks, &no)
+	kube.Default(&s.TerminationGracePeriodSeconds, &grace)
 	m.Image, m.Command, m.Args = img.name, kube.Verbatim(img.command...), kube.Verbatim(spec.Args...)
-	if m.ImagePullPolicy == "" {
-		m.ImagePullPolicy = corev1.PullIfNotPresent
-	}
+	kube.Default(&m.ImagePullPolicy, corev1.PullIfNotPresent)
 	m.EnvFrom = append([]corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: env}}}}, m.EnvFrom...)
 	set := backend.Limits(spec.Resources)
@@ -100,39 +91,17 @@ func inherit(pod *corev1.Pod, m *corev1.Container, self *corev1.Pod) {
 	}
 	self = self.DeepCopy()
 	s, from, main := &pod.Spec, &self.Spec, kube.Main(self)
-	if s.ServiceAccountName == "" {
-		s.ServiceAccountName = from.ServiceAccountName
-	}
-	if s.NodeSelector == nil {
-		s.NodeSelector = from.NodeSelector
-	}
-	if s.Tolerations == nil {
-		s.Tolerations = from.Tolerations
-	}
-	if s.ImagePullSecrets == nil {
-		s.ImagePullSecrets = from.ImagePullSecrets
-	}
-	if s.Affinity == nil {
-		s.Affinity = from.Affinity
-	}
-	if s.PriorityClassName == "" {
-		s.PriorityClassName = from.PriorityClassName
-	}
-	if s.RuntimeClassName == nil {
-		s.RuntimeClassName = from.RuntimeClassName
-	}
-	if s.SecurityContext == nil {
-		s.SecurityContext = from.SecurityContext
-	}
-	if m.SecurityContext == nil {
-		m.SecurityContext = main.SecurityContext
-	}
-	if m.WorkingDir == "" {
-		m.WorkingDir = main.WorkingDir
-	}
-	if m.ImagePullPolicy == "" {
-		m.ImagePullPolicy = main.ImagePullPolicy
-	}
+	kube.Default(&s.ServiceAccountName, from.ServiceAccountName)
+	kube.Default(&s.NodeSelector, from.NodeSelector)
+	kube.Default(&s.Tolerations, from.Tolerations)
+	kube.Default(&s.ImagePullSecrets, from.ImagePullSecrets)
+	kube.Default(&s.Affinity, from.Affinity)
+	kube.Default(&s.PriorityClassName, from.PriorityClassName)
+	kube.Default(&s.RuntimeClassName, from.RuntimeClassName)
+	kube.Default(&s.SecurityContext, from.SecurityContext)
+	kube.Default(&m.SecurityContext, main.SecurityContext)
+	kube.Default(&m.WorkingDir, main.WorkingDir)
+	kube.Default(&m.ImagePullPolicy, main.ImagePullPolicy)
 	taken := map[string]bool{}
 	for _, v := range s.Volumes {
 		taken[v.Name] = true
@@ -158,27 +127,3 @@ func inherit(pod *corev1.Pod, m *corev1.Container, self *corev1.Pod) {
 // serviceAccountPath is where a pod has its service account's token, which its
 // children do not get.
 const serviceAccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-var (
-	unnameable  = regexp.MustCompile(`[^a-z0-9-]+`)
-	unlabelable = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
-)
-
-const (
-	nameLength  = 30 // of a process's name in a pod's
-	labelLength = 63
-)
-
-// podName makes a name that a pod may have, and that no other one has, of a
-// process's.
-func podName(name string) string {
-	name = unnameable.ReplaceAllString(strings.ToLower(name), "-")
-	name = strings.Trim(name[:min(len(name), nameLength)], "-")
-	return "fiber-" + strings.TrimPrefix(name+"-", "-") + strings.ToLower(rand.Text()[:10])
-}
-
-// labelValue makes a value that a label may have.
-func labelValue(s string) string {
-	s = unlabelable.ReplaceAllString(s, "-")
-	return strings.Trim(s[:min(len(s), labelLength)], "-._")
-}

@@ -10,23 +10,24 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/names"
 )
 
 // secrets hold the environments of the pods: the run's credentials are among
 // it, and whatever of the user's is nobody's business. All pods with the same
 // environment share one.
 type secrets struct {
-	mu    sync.Mutex
-	names map[string]*sync.Once
-	errs  map[string]error
+	making singleflight.Group
+	made   sync.Map // names
 }
 
-// secret gives the name of the secret with a job's environment.
+// secret is the name of the secret with a job's environment.
 func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) (string, error) {
 	data := map[string][]byte{}
 	env := backend.Portable(backend.JobSpec{Env: spec.Env})
@@ -40,53 +41,38 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 	sum := sha256.Sum256([]byte(strings.Join(env, "\x00")))
 	name := "fiber-" + b.session + "-" + hex.EncodeToString(sum[:6])
 	s := &b.secrets
-	s.mu.Lock()
-	if s.names == nil {
-		s.names, s.errs = map[string]*sync.Once{}, map[string]error{}
-	}
-	once := s.names[name]
-	if once == nil {
-		once = new(sync.Once)
-		s.names[name] = once
-	}
-	s.mu.Unlock()
-	once.Do(func() {
+	_, err, _ := s.making.Do(name, func() (any, error) {
+		if _, made := s.made.Load(name); made {
+			return nil, nil
+		}
 		yes := true
 		secret := &corev1.Secret{ObjectMeta: b.meta(c, name, spec), Data: data, Immutable: &yes}
 		// Others wait for it, too.
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
 		defer cancel()
-		_, err := kube.Make(within, c.Client, "secrets", name, secret)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err != nil {
-			s.errs[name] = fmt.Errorf("the secret with the environment of the pods: %w", err)
-			delete(s.names, name)
-		} else {
-			delete(s.errs, name)
+		if _, err := kube.Make(within, c.Client, "secrets", name, secret); err != nil {
+			return nil, fmt.Errorf("the secret with the environment of the pods: %w", err)
 		}
+		s.made.Store(name, true)
+		return nil, nil
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return name, s.errs[name]
+	return name, err
 }
 
 // remove deletes them.
 func (s *secrets) remove(ctx context.Context, c *cluster) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var all errgroup.Group
-	for name := range s.names {
-		all.Go(func() error { return c.Delete(ctx, "secrets", name, 0) })
+	for name := range s.made.Range {
+		all.Go(func() error { return c.Delete(ctx, "secrets", name.(string), 0) })
 	}
-	s.names = nil
+	s.made.Clear()
 	return all.Wait()
 }
 
 // meta is the metadata of what is made for a job.
 func (b *Backend) meta(c *cluster, name string, spec backend.JobSpec) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		kube.LabelManaged: kube.Manager, kube.LabelRun: labelValue(spec.Run), labelSession: b.session, labelMaster: masterLabel(),
+		kube.LabelManaged: kube.Manager, kube.LabelRun: names.Label(spec.Run), labelSession: b.session, labelMaster: masterLabel(),
 	}, Annotations: map[string]string{annotationMaster: masterName(c)}}
 	if c.self != nil && c.self.Namespace == c.Namespace {
 		m.OwnerReferences = kube.Owner(c.self)

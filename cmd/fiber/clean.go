@@ -36,7 +36,7 @@ func (c *cleanCommand) Run() error {
 		}
 	}
 	for _, p := range append(found.Copies, found.Others...) {
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		if submit.Ended(&p) {
 			pods = append(pods, p)
 		}
 	}

@@ -70,7 +70,7 @@ func (c *copyCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	code, err := submit.Before(submit.Signals(), func(ctx context.Context) error {
+	return interruptible(func(ctx context.Context) error {
 		h := &helper{client: client, report: submit.NewReport(os.Stderr)}
 		if err := h.start(ctx, cfg, c.Image, from.claim+to.claim); err != nil {
 			return err
@@ -81,10 +81,6 @@ func (c *copyCommand) Run() error {
 		}
 		return h.upload(ctx, from.path, to)
 	})
-	if err == nil && code != 0 {
-		return status(code)
-	}
-	return err
 }
 
 // helper is the pod that has the claim.
@@ -149,9 +145,9 @@ func (h *helper) image(ctx context.Context, cfg config.Config, img string, job *
 			return err
 		}
 		if arch == "" || have[runtime.GOARCH] > 0 {
-			parcel := submit.Parcel{Registry: cfg.Registry, Insecure: cfg.RegistryInsecure.Enabled(), Report: h.report}
+			cfg.Executable, cfg.BaseImage = "", "" // they are a program's
 			h.own, job.Args = true, []string{"hold"}
-			job.Image, job.Arch, err = parcel.Ship(ctx, h.client)
+			job.Image, job.Arch, err = submit.Ship(ctx, h.client, cfg, "", h.report)
 			return err
 		}
 	}
@@ -169,7 +165,7 @@ func (h *helper) sweep(ctx context.Context) {
 		return // it is no more than tidiness
 	}
 	for _, p := range found.Copies {
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		if submit.Ended(&p) {
 			_ = h.client.DeletePod(ctx, &p, 0)
 		}
 	}
@@ -235,7 +231,7 @@ func (h *helper) upload(ctx context.Context, from string, to place) error {
 	}
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
-	count := &counter{report: h.report, verb: "copied", to: w, last: time.Now()}
+	count := &counter{report: h.report, to: w, last: time.Now()}
 	go func() {
 		err := pack(count, from, name)
 		w.CloseWithError(err)
@@ -277,7 +273,7 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, w := io.Pipe()
-	count := &counter{report: h.report, verb: "copied", to: w, last: time.Now()}
+	count := &counter{report: h.report, to: w, last: time.Now()}
 	got := make(chan error, 1)
 	go func() {
 		err := h.do(ctx, "pack", from.inPod(), nil, count)
@@ -302,7 +298,6 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 // counter shows how much has been copied.
 type counter struct {
 	report *submit.Report
-	verb   string
 	to     io.Writer
 	n      int64
 	last   time.Time
@@ -313,9 +308,9 @@ func (c *counter) Write(p []byte) (int, error) {
 	c.n += int64(n)
 	if time.Since(c.last) > 200*time.Millisecond {
 		c.last = time.Now()
-		c.report.Passing("%s %s", c.verb, submit.Amount(c.n))
+		c.report.Passing("copied %s", submit.Amount(c.n))
 	}
 	return n, err
 }
 
-func (c *counter) end(where string) { c.report.Say("%s %s to %s", c.verb, submit.Amount(c.n), where) }
+func (c *counter) end(where string) { c.report.Say("copied %s to %s", submit.Amount(c.n), where) }

@@ -12,7 +12,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/internal/submit"
 )
 
@@ -54,7 +56,7 @@ func docker(ctx context.Context, args ...string) error {
 }
 
 // pushBuilt puts an image of the engine into the registry, under a name that says what is in it.
-func pushBuilt(ctx context.Context, id, name string, p submit.Parcel) (ref string, err error) {
+func pushBuilt(ctx context.Context, id, name string, cfg config.Config, report *submit.Report) (ref string, err error) {
 	_, hash, _ := strings.Cut(id, ":")
 	if len(hash) < 32 {
 		return "", fmt.Errorf("docker calls the image %q, which is no id", id)
@@ -71,8 +73,8 @@ func pushBuilt(ctx context.Context, id, name string, p submit.Parcel) (ref strin
 		}
 		return tarball.ImageFromPath(file, nil)
 	}
-	to := p.Registry + "/fiber-" + submit.Title(name) + ":" + hash[:32]
-	ref, err = image.PushTo(ctx, to, saved, p.Options()...)
-	p.Report.Clear()
+	to := cfg.Registry + "/fiber-" + names.Program(name) + ":" + hash[:32]
+	ref, err = image.PushTo(ctx, to, saved, image.PushOptions(cfg, report.Pushing(cfg.Registry))...)
+	report.Clear()
 	return ref, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -11,9 +12,6 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
-	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -54,7 +52,7 @@ func (c *doctorCommand) Run() error {
 	if err != nil {
 		d.bad("settings", "%v", err)
 	}
-	d.cfg = cfg
+	d.cfg = cfg.WithDefaults()
 	d.compiler()
 	d.docker()
 	d.cluster(c.Namespace)
@@ -226,7 +224,7 @@ func (d *doctor) nodes(ctx context.Context, c *kube.Client) {
 	}
 	slices.Sort(words)
 	for _, n := range nodes {
-		q := n.Status.Allocatable[corev1.ResourceName(kube.DefaultGPUResource)]
+		q := n.Status.Allocatable[corev1.ResourceName(d.cfg.KubernetesGPUResource)]
 		gpus += q.Value()
 	}
 	if len(words) == 0 {
@@ -237,30 +235,20 @@ func (d *doctor) nodes(ctx context.Context, c *kube.Client) {
 }
 
 func (d *doctor) registry() {
-	if d.cfg.Registry == "" {
-		d.bad("registry", "%v", submit.ErrNoRegistry)
-		return
-	}
-	var opts []name.Option
-	transport := remote.DefaultTransport
-	if d.cfg.RegistryInsecure.Enabled() {
-		opts, transport = append(opts, name.Insecure), image.InsecureTransport()
-	}
-	ref, err := name.ParseReference(d.cfg.Registry+"/fiber-doctor", opts...)
-	if err != nil {
-		d.bad("registry", "%v", err)
-		return
-	}
 	answered := make(chan error, 1)
-	go func() { answered <- remote.CheckPushPermission(ref, authn.DefaultKeychain, transport) }()
+	go func() { answered <- image.CheckRegistry(d.cfg) }()
+	var err error
 	select {
 	case err = <-answered:
 	case <-time.After(answerTime):
 		err = fmt.Errorf("no answer for %v", answerTime)
 	}
-	if err = image.Explain(err, ref.Context().RegistryStr()); err != nil {
+	switch {
+	case errors.Is(err, image.ErrNoRegistry):
+		d.bad("registry", "%v", err)
+	case err != nil:
 		d.bad("registry", "%s: %v", d.cfg.Registry, err)
-		return
+	default:
+		d.good("registry", "%s takes images", d.cfg.Registry)
 	}
-	d.good("registry", "%s takes images", d.cfg.Registry)
 }

@@ -2,24 +2,17 @@ package main
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
 // executor runs a command in a container of a pod, over a web socket, or as older clusters do it.
 func executor(c *kube.Client, pod, container string, command []string, stdin bool) (remotecommand.Executor, error) {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	opts := &corev1.PodExecOptions{Container: container, Command: command, Stdin: stdin, Stdout: true, Stderr: true}
 	address := c.REST.Post().Namespace(c.Namespace).Resource("pods").Name(pod).SubResource("exec").
-		VersionedParams(opts, runtime.NewParameterCodec(scheme)).URL()
+		VersionedParams(opts, kube.Parameters()).URL()
 	socket, err := remotecommand.NewWebSocketExecutor(c.Config, "GET", address.String())
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -42,11 +43,11 @@ func (p *plan) docker() error {
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
 		args = append(args, "-t")
 	}
-	if p.CPU > 0 {
-		args = append(args, "--cpus", strconv.FormatFloat(p.CPU, 'f', -1, 64))
+	if cpus := p.settings.MasterCPU; cpus > 0 {
+		args = append(args, "--cpus", strconv.FormatFloat(cpus, 'f', -1, 64))
 	}
-	if p.memory > 0 {
-		args = append(args, "--memory", strconv.FormatInt(int64(p.memory), 10))
+	if memory := p.settings.MasterMemory; memory > 0 {
+		args = append(args, "--memory", strconv.FormatInt(int64(memory), 10))
 	}
 	if p.GPU > 0 {
 		args = append(args, "--gpus", strconv.Itoa(p.GPU))
@@ -54,7 +55,11 @@ func (p *plan) docker() error {
 	if p.Name != "" {
 		args = append(args, "--name", p.Name)
 	}
-	for _, c := range p.claims {
+	claims, err := kube.ParseClaims(p.settings.KubernetesVolumes)
+	if err != nil {
+		return err
+	}
+	for _, c := range claims {
 		args = append(args, "-v", c.String())
 	}
 	for _, kv := range p.env {
@@ -90,7 +95,7 @@ func (p *plan) start(cmd *exec.Cmd, on string) error {
 	cmd.Env = os.Environ()
 	if on != "" {
 		cmd.Env = backend.With(append(cmd.Env, p.env...),
-			backend.Limits(meta.Resources{CPU: p.CPU, Memory: int(p.memory >> 20)}))
+			backend.Limits(meta.Resources{CPU: p.settings.MasterCPU, Memory: int(p.settings.MasterMemory >> 20)}))
 		cmd.Env = append(cmd.Env, "FIBER_BACKEND="+on)
 	}
 	signals := make(chan os.Signal, 4)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"github.com/fiber-go/fiber/internal/kube"
@@ -20,19 +19,15 @@ func (c *logsCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	signals := submit.Signals()
-	code, err := submit.Before(signals, func(ctx context.Context) error {
+	err = interruptible(func(ctx context.Context) error {
 		pod, err := submit.Lookup(ctx, client, c.Name)
 		if err != nil {
 			return err
 		}
 		return submit.Logs(ctx, client, pod, c.Follow, os.Stdout, os.Stderr, submit.NewReport(os.Stderr))
 	})
-	switch {
-	case kube.Unread(err): // such as by a pager that has seen enough
+	if kube.Unread(err) { // such as by a pager that has seen enough
 		return nil
-	case errors.Is(err, context.Canceled) || err == nil && code != 0:
-		return status(code)
 	}
 	return err
 }

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/submit"
 )
 
 // commands are the command line.
@@ -81,6 +83,15 @@ func exitCode(err error) int {
 		return coded.ExitCode()
 	}
 	return 1
+}
+
+// interruptible does something that a signal gives up.
+func interruptible(do func(context.Context) error) error {
+	code, err := submit.Before(submit.Signals(), do)
+	if err == nil && code != 0 {
+		return status(code)
+	}
+	return err
 }
 
 func newParser() (*kong.Kong, error) {

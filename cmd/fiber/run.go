@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/image"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/submit"
 )
@@ -36,9 +38,7 @@ type runCommand struct {
 // plan is what a command line asks for, checked.
 type plan struct {
 	runCommand
-	settings config.Config
-	memory   config.ByteSize
-	claims   []kube.Claim
+	settings config.Config // with what the flags say of the program
 	env      []string
 	source   source
 	args     []string // of the program, behind the package's name
@@ -64,20 +64,25 @@ func (c *runCommand) Run() error {
 }
 
 func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
-	p = &plan{runCommand: *c, settings: cfg, report: submit.NewReport(os.Stderr)}
 	if c.CPU < 0 || c.GPU < 0 {
 		return nil, errors.New("--cpu and --gpu can't be less than none")
 	}
-	if p.memory, err = memory(c.Memory); err != nil {
+	if cfg.Backend == "local" || cfg.Backend == "docker" { // the settings are a program's on a cluster
+		cfg.MasterCPU, cfg.MasterMemory, cfg.MasterGPU, cfg.MasterEnv, cfg.KubernetesVolumes = 0, 0, 0, nil, nil
+	}
+	size, err := memory(c.Memory)
+	if err != nil {
 		return nil, err
 	}
-	for _, v := range c.Volume {
-		claim, err := kube.ParseClaim(v)
-		if err != nil {
-			return nil, fmt.Errorf("--volume: %w", err)
-		}
-		p.claims = append(p.claims, claim)
+	if _, err := kube.ParseClaims(c.Volume); err != nil {
+		return nil, fmt.Errorf("--volume: %w", err)
 	}
+	if len(c.Volume) > 0 {
+		cfg.KubernetesVolumes = c.Volume
+	}
+	cfg.MasterCPU, cfg.MasterMemory = cmp.Or(c.CPU, cfg.MasterCPU), cmp.Or(size, cfg.MasterMemory)
+	cfg.MasterGPU, cfg.KubernetesNamespace = cmp.Or(c.GPU, cfg.MasterGPU), cmp.Or(c.Namespace, cfg.KubernetesNamespace)
+	p = &plan{runCommand: *c, settings: cfg, report: submit.NewReport(os.Stderr)}
 	for _, kv := range c.Env {
 		key, _, given := strings.Cut(kv, "=")
 		if key == "" {
@@ -92,9 +97,6 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 		}
 		p.env = append(p.env, kv)
 	}
-	if cfg.Backend != "local" && cfg.Backend != "docker" {
-		p.defaults()
-	}
 	if p.source, p.args, err = c.find(cfg.Backend); err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 func (p *plan) check() error {
 	here := p.settings.Backend == "local" || p.settings.Backend == "docker" && p.source.kind == goPackage
 	switch {
-	case here && len(p.claims) > 0:
+	case here && len(p.Volume) > 0:
 		return errors.New("--volume is for a pod, or a command in a container: a program on this machine has its files, and FIBER_DOCKER_VOLUMES gives them to its containers")
 	case here && p.GPU > 0:
 		return errors.New("--gpu is for a pod, or a command in a container: a program on this machine has its GPUs")
@@ -113,23 +115,6 @@ func (p *plan) check() error {
 		return errors.New("--image and --build are for a cluster or for docker: on this machine a command needs none")
 	}
 	return nil
-}
-
-// defaults are what the master_ settings say where no flag does, of a program on a cluster.
-func (p *plan) defaults() {
-	if p.CPU == 0 {
-		p.CPU = p.settings.MasterCPU
-	}
-	if p.memory == 0 {
-		p.memory = p.settings.MasterMemory
-	}
-	if p.GPU == 0 {
-		p.GPU = p.settings.MasterGPU
-	}
-	if len(p.claims) == 0 {
-		p.claims, _ = kube.ParseClaims(p.settings.KubernetesVolumes) // they have been checked
-	}
-	p.env = append(submit.Chosen(p.settings.MasterEnv, os.Environ()), p.env...)
 }
 
 // memory reads a size; a number alone is MiB, as in meta.Memory.
@@ -149,15 +134,15 @@ func memory(text string) (config.ByteSize, error) {
 
 // cluster runs the plan there.
 func (p *plan) cluster() error {
-	client, err := connect(p.Namespace)
+	client, err := kube.Connect(p.settings.KubernetesNamespace)
 	if err != nil {
 		return err
 	}
-	template, err := kube.Template(p.settings.PodTemplate)
+	job, err := submit.NewJob(p.settings, p.source.name)
 	if err != nil {
 		return err
 	}
-	job := submit.Job{Template: template, GPUResource: p.settings.KubernetesGPUResource, Name: p.Name, Program: p.source.name, Env: p.env, CPU: p.CPU, Memory: int64(p.memory), GPU: p.GPU, Claims: p.claims}
+	job.Name, job.Env = p.Name, append(job.Env, p.env...)
 	if err := job.Check(); err != nil {
 		return misuse{err}
 	}
@@ -210,40 +195,37 @@ func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job
 	if arch == "" {
 		arch = "amd64"
 	}
-	parcel := submit.Parcel{Base: p.settings.BaseImage, Registry: p.settings.Registry, Insecure: p.settings.RegistryInsecure.Enabled(), Report: p.report}
+	cfg := p.settings
+	if p.source.kind != inImage && cfg.Registry == "" {
+		return image.ErrNoRegistry
+	}
 	switch p.source.kind {
 	case goPackage:
-		if parcel.Registry == "" {
-			return submit.ErrNoRegistry
-		}
 		dir, err := os.MkdirTemp("", "fiber-run")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		parcel.Executable = filepath.Join(dir, p.source.name)
+		program := filepath.Join(dir, p.source.name)
 		p.report.Passing("building %s for linux/%s", p.source.what, arch)
 		slow := time.AfterFunc(slowBuild, func() { p.report.Status("building %s for linux/%s", p.source.what, arch) })
-		err = p.source.compile(ctx, parcel.Executable, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"})
+		err = p.source.compile(ctx, program, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"})
 		slow.Stop()
 		p.report.Clear()
 		if err != nil {
 			return err
 		}
-		job.Args, job.Group, job.Joined, job.Restricted = p.args, submit.Group, true, parcel.Base == ""
-		job.Env = append(submit.Settings(p.settings), job.Env...)
-		job.Image, job.Arch, err = parcel.Ship(ctx, client)
+		job.Args, job.Group, job.Joined, job.Restricted = p.args, submit.Group, true, cfg.BaseImage == ""
+		job.Env = append(submit.Settings(cfg), job.Env...)
+		job.Image, job.Arch, err = submit.Ship(ctx, client, cfg, program, p.report)
 		return err
 	case dockerfile:
-		if parcel.Registry == "" {
-			return submit.ErrNoRegistry
-		}
 		id, err := p.source.build(ctx, "linux/"+arch)
 		if err != nil {
 			return err
 		}
 		job.Command, job.Arch = p.args, arch
-		job.Image, err = pushBuilt(ctx, id, p.source.name, parcel)
+		job.Image, err = pushBuilt(ctx, id, p.source.name, cfg, p.report)
 		return err
 	}
 	job.Command, job.Image = p.args, p.source.what

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,7 +137,11 @@ func (s source) compile(ctx context.Context, to string, env []string) error {
 	if err := os.Link(kept, to); err == nil {
 		return nil
 	}
-	return duplicate(kept, to)
+	program, err := os.ReadFile(kept)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, program, 0o755)
 }
 
 // keptAt is where a built program stays: go build then knows whether it has to link it again. Without a place for it
@@ -164,23 +167,6 @@ func keptAt(dir, target, to string, env []string) string {
 		return to
 	}
 	return filepath.Join(folder, filepath.Base(to))
-}
-
-func duplicate(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		out.Close()
-		return err
-	}
-	return out.Close()
 }
 
 // packageKind is a package's name, "" where go can't tell.

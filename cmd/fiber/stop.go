@@ -25,7 +25,7 @@ func (c *stopCommand) Run() error {
 	if c.Now {
 		grace = 0
 	}
-	code, err := submit.Before(submit.Signals(), func(ctx context.Context) error {
+	return interruptible(func(ctx context.Context) error {
 		errs := make([]error, len(c.Names))
 		var group errgroup.Group
 		for i, name := range c.Names {
@@ -43,8 +43,4 @@ func (c *stopCommand) Run() error {
 		_ = group.Wait() // errs has them
 		return errors.Join(errs...)
 	})
-	if err == nil && code != 0 {
-		return status(code)
-	}
-	return err
 }

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -20,6 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/fiber-go/fiber/internal/names"
 )
 
 const (
@@ -65,7 +66,7 @@ func New(o Options) (*Image, error) {
 	if err := exe.check(o.Platform); err != nil {
 		return nil, err
 	}
-	img := &Image{program: programName(exe.name), platform: o.Platform, base: o.Base}
+	img := &Image{program: names.Program(strings.TrimSuffix(filepath.Base(exe.name), ".exe")), platform: o.Platform, base: o.Base}
 	if o.Base == nil {
 		entries, err := exe.system(o.ldConf)
 		if err != nil {
@@ -184,18 +185,4 @@ func (i *Image) hash() (string, error) {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), nil
-}
-
-var noName = regexp.MustCompile(`[^a-z0-9]+`)
-
-// programName makes a name of an executable's path that an image may have.
-func programName(path string) string {
-	s := noName.ReplaceAllString(strings.ToLower(strings.TrimSuffix(filepath.Base(path), ".exe")), "-")
-	if len(s) > 100 {
-		s = s[:100]
-	}
-	if s = strings.Trim(s, "-"); s == "" {
-		return "program"
-	}
-	return s
 }

@@ -28,12 +28,12 @@ type pushing struct {
 func Insecure() PushOption {
 	return func(p *pushing) {
 		p.name = append(p.name, name.Insecure)
-		p.remote = append(p.remote, remote.WithTransport(InsecureTransport()))
+		p.remote = append(p.remote, remote.WithTransport(insecureTransport()))
 	}
 }
 
-// InsecureTransport trusts every certificate.
-func InsecureTransport() http.RoundTripper {
+// insecureTransport trusts every certificate.
+func insecureTransport() http.RoundTripper {
 	t := remote.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the user asks for it
 	return t
@@ -88,7 +88,7 @@ func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opt
 	}
 	var answer *transport.Error
 	if !errors.As(absent, &answer) {
-		return "", fmt.Errorf("push the image %s: %w", tag, Explain(absent, host))
+		return "", fmt.Errorf("push the image %s: %w", tag, explain(absent, host))
 	}
 	img, err := build()
 	if err != nil {
@@ -101,7 +101,7 @@ func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opt
 		if wordless(err) {
 			err = absent
 		}
-		return "", fmt.Errorf("push the image %s: %w", tag, Explain(err, host))
+		return "", fmt.Errorf("push the image %s: %w", tag, explain(err, host))
 	}
 	id, err := img.Digest()
 	if err != nil {
@@ -110,9 +110,9 @@ func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opt
 	return tag.Digest(id.String()).String(), nil
 }
 
-// Explain is a registry's error, in words that say what to do where it speaks plain http only, where nobody vouches for
+// explain is a registry's error, in words that say what to do where it speaks plain http only, where nobody vouches for
 // it, and where it does not take the user's credentials.
-func Explain(err error, host string) error {
+func explain(err error, host string) error {
 	var answer *transport.Error
 	switch {
 	case err == nil:

@@ -22,7 +22,7 @@ var certificateFiles = []string{
 const (
 	passwd = "root:x:0:0:root:/root:/sbin/nologin\nfiber:x:65532:65532:fiber:/tmp:/sbin/nologin\n"
 	groups = "root:x:0:\nfiber:x:65532:\n"
-	names  = "passwd: files\ngroup: files\nhosts: files dns\n"
+	lookup = "passwd: files\ngroup: files\nhosts: files dns\n"
 )
 
 // system is what the program finds around it where there is no base image.
@@ -47,7 +47,7 @@ func (x *executable) system(conf string) ([]entry, error) {
 	merged = append(merged,
 		entry{path: "/etc/passwd", text: passwd, mode: 0o644},
 		entry{path: "/etc/group", text: groups, mode: 0o644},
-		entry{path: "/etc/nsswitch.conf", text: names, mode: 0o644},
+		entry{path: "/etc/nsswitch.conf", text: lookup, mode: 0o644},
 		entry{path: "/tmp", mode: os.ModeDir | os.ModeSticky | 0o777},
 		entry{path: "/var/tmp", mode: os.ModeDir | os.ModeSticky | 0o777},
 	)

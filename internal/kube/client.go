@@ -30,8 +30,8 @@ const (
 	tryTimeout = 10 * time.Second
 	// firstTimeout bounds the wait for a cluster that has never answered.
 	firstTimeout = 10 * time.Second
-	// retryPause is before a second try; it doubles up to the longest.
-	retryPause, longestPause = 100 * time.Millisecond, 2 * time.Second
+	// longestPause is the longest one between two tries.
+	longestPause = 2 * time.Second
 )
 
 // Client talks to a cluster. All methods may be called from many goroutines.
@@ -56,7 +56,8 @@ var codecs = sync.OnceValues(func() (runtime.NegotiatedSerializer, runtime.Param
 	return serializer.NewCodecFactory(scheme).WithoutConversion(), runtime.NewParameterCodec(scheme)
 })
 
-func parameters() runtime.ParameterCodec {
+// Parameters writes the options of a request.
+func Parameters() runtime.ParameterCodec {
 	_, params := codecs()
 	return params
 }
@@ -138,7 +139,7 @@ func (c *Client) call(ctx context.Context, verb, resource string, request func(c
 // Try makes a request until it is answered, or ctx ends; a cluster that has never answered is soon given up.
 func (c *Client) Try(ctx context.Context, request func(context.Context) error) error {
 	begun := time.Now()
-	for pause := retryPause; ; pause = min(2*pause, longestPause) {
+	for pause := (Backoff{Longest: longestPause}); ; {
 		once, cancel := context.WithTimeout(ctx, tryTimeout)
 		err := request(once)
 		cancel()
@@ -152,9 +153,7 @@ func (c *Client) Try(ctx context.Context, request func(context.Context) error) e
 		if !c.answered.Load() && (time.Since(begun) > firstTimeout-longestPause || hopeless(err)) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !pause.Wait(ctx, nil) {
 			return ctx.Err()
 		}
 	}

@@ -43,7 +43,7 @@ func (c *Client) DeleteAll(ctx context.Context, resource, selector string) error
 	var grace int64
 	return c.call(ctx, "deletecollection", resource, func(ctx context.Context) error {
 		return c.REST.Delete().Namespace(c.Namespace).Resource(resource).
-			VersionedParams(&metav1.ListOptions{LabelSelector: selector}, parameters()).
+			VersionedParams(&metav1.ListOptions{LabelSelector: selector}, Parameters()).
 			Body(&metav1.DeleteOptions{GracePeriodSeconds: &grace}).Do(ctx).Error()
 	})
 }
@@ -159,7 +159,7 @@ func get[T runtime.Object](ctx context.Context, c *Client, resource, name string
 
 func list[T runtime.Object](ctx context.Context, c *Client, namespace, resource string, opts metav1.ListOptions, into T) (T, error) {
 	err := c.call(ctx, "list", resource, func(ctx context.Context) error {
-		return c.REST.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&opts, parameters()).Do(ctx).Into(into)
+		return c.REST.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&opts, Parameters()).Do(ctx).Into(into)
 	})
 	return into, err
 }

@@ -115,7 +115,7 @@ func (o *Output) once(ctx context.Context, follow bool, ended <-chan struct{}) e
 	}
 	opts := corev1.PodLogOptions{Container: Main(o.Pod).Name, Follow: follow, Timestamps: true}
 	r, err := o.Client.REST.Get().Namespace(o.Client.Namespace).Resource("pods").Name(o.Pod.Name).SubResource("log").
-		VersionedParams(&opts, parameters()).Stream(ctx)
+		VersionedParams(&opts, Parameters()).Stream(ctx)
 	if err != nil {
 		return o.Client.Explain(err, "get", "pods/log")
 	}

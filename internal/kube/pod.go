@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -43,9 +44,7 @@ func NewPod(template *corev1.Pod) (*corev1.Pod, *corev1.Container) {
 		s.Containers = []corev1.Container{{}}
 	}
 	m := &s.Containers[0]
-	if m.Name == "" {
-		m.Name = Container
-	}
+	Default(&m.Name, Container)
 	pod.Annotations = merged(pod.Annotations, map[string]string{mainContainer: m.Name})
 	pod.Labels = merged(pod.Labels, map[string]string{LabelManaged: Manager})
 	s.RestartPolicy = corev1.RestartPolicyNever
@@ -54,6 +53,13 @@ func NewPod(template *corev1.Pod) (*corev1.Pod, *corev1.Container) {
 		s.ShareProcessNamespace = &share
 	}
 	return pod, m
+}
+
+// Default sets what is not set.
+func Default[T any](what *T, value T) {
+	if reflect.ValueOf(what).Elem().IsZero() {
+		*what = value
+	}
 }
 
 // Main is the container of a pod that the program runs in: the one that the pod names, or else the first.
@@ -77,11 +83,8 @@ func MainStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// DefaultGPUResource is what GPUs are called.
-const DefaultGPUResource = "nvidia.com/gpu"
-
 // Need has a container ask for resources, and limits it to them. 0 is what a template says. Memory is in bytes;
-// gpuResource is what GPUs are called, "" for DefaultGPUResource.
+// gpuResource is what GPUs are called.
 func Need(m *corev1.Container, cpu float64, memory int64, gpus int, gpuResource string) {
 	need := corev1.ResourceList{}
 	if cpu > 0 {
@@ -91,9 +94,6 @@ func Need(m *corev1.Container, cpu float64, memory int64, gpus int, gpuResource 
 		need[corev1.ResourceMemory] = *resource.NewQuantity(memory, resource.BinarySI)
 	}
 	if gpus > 0 {
-		if gpuResource == "" {
-			gpuResource = DefaultGPUResource
-		}
 		need[corev1.ResourceName(gpuResource)] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
 	}
 	m.Resources.Requests, m.Resources.Limits = merged(m.Resources.Requests, need), merged(m.Resources.Limits, need)

@@ -45,7 +45,7 @@ const (
 func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 	ctx = logr.NewContext(ctx, logr.Discard()) // else the reflector logs to stderr
 	standing := false
-	source := &cache.ListWatch{
+	source := listed{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			ctx, cancel := context.WithTimeout(ctx, listTimeout)
 			defer cancel()
@@ -56,7 +56,7 @@ func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 			opts = w.selected(opts)
 			opts.Watch = true
 			err = c.call(ctx, "watch", "pods", func(context.Context) (err error) { // its context would end the watch
-				events, err = c.REST.Get().Namespace(c.Namespace).Resource("pods").VersionedParams(&opts, parameters()).Watch(ctx)
+				events, err = c.REST.Get().Namespace(c.Namespace).Resource("pods").VersionedParams(&opts, Parameters()).Watch(ctx)
 				return err
 			})
 			if err == nil {
@@ -67,7 +67,7 @@ func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 			}
 			return events, err
 		},
-	}
+	}}
 	var refusals refusals
 	for pause := (Backoff{}); ; {
 		told := &teller{tell: w.Tell, expected: w.Expected()}
@@ -87,6 +87,13 @@ func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 		pause.Wait(ctx, nil)
 	}
 }
+
+// listed has a reflector list what is there, and then watch. Otherwise it would open one stream for both, in which nothing
+// bounds the wait for the end of the list.
+type listed struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported is how client-go asks for that.
+func (listed) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (w PodWatch) selected(opts metav1.ListOptions) metav1.ListOptions {
 	opts.LabelSelector = w.Labels

@@ -6,15 +6,16 @@
 package submit
 
 import (
-	"crypto/rand"
+	"errors"
 	"fmt"
+	"os"
 	"regexp"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/names"
 )
 
 // ServiceAccount is the one that deploy/rbac.yaml makes.
@@ -39,7 +40,7 @@ type Job struct {
 	CPU         float64  // 0 is no limit
 	Memory      int64    // bytes; 0 is no limit
 	GPU         int
-	GPUResource string // "" is nvidia.com/gpu
+	GPUResource string // what nodes call them
 	Claims      []kube.Claim
 	Template    *corev1.Pod // says what nothing else here does; nil for none
 	Restricted  bool        // its image's user is not root, and it needs nothing of root's
@@ -50,13 +51,27 @@ type Job struct {
 	Group       int64       // that its claims are given to; 0 is nobody
 }
 
-var (
-	podName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	notAName = regexp.MustCompile(`[^a-z0-9]+`)
-)
+var podName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// check finds what the cluster would refuse in words that say less.
-func (j Job) check() error {
+// NewJob is the job that the settings describe for a program. What it is given of this process's environment is among
+// that.
+func NewJob(cfg config.Config, program string) (Job, error) {
+	claims, err := kube.ParseClaims(cfg.KubernetesVolumes)
+	if err != nil {
+		return Job{}, err
+	}
+	template, err := kube.Template(cfg.PodTemplate)
+	return Job{
+		Program: program, Env: Chosen(cfg.MasterEnv, os.Environ()), Claims: claims, Template: template,
+		CPU: cfg.MasterCPU, Memory: int64(cfg.MasterMemory), GPU: cfg.MasterGPU, GPUResource: cfg.KubernetesGPUResource,
+	}, err
+}
+
+// Check finds what the cluster would refuse in words that say less, before anything is done for the job.
+func (j Job) Check() error {
+	if j.CPU < 0 || j.Memory < 0 || j.GPU < 0 {
+		return errors.New("a program can't have less than no CPU, memory or GPU")
+	}
 	if j.Name != "" && (!podName.MatchString(j.Name) || len(j.Name) > 63) {
 		return fmt.Errorf("%q can't be the name of a pod: it has lower-case letters, digits and - between them, 63 at most", j.Name)
 	}
@@ -70,30 +85,18 @@ func (j Job) check() error {
 	return nil
 }
 
-// Title makes of any name one that a pod or a label may have.
-func Title(name string) string {
-	name = notAName.ReplaceAllString(strings.ToLower(name), "-")
-	if len(name) > 40 {
-		name = name[:40]
-	}
-	if name = strings.Trim(name, "-"); name == "" {
-		return "program"
-	}
-	return name
-}
-
 // Pod is the pod that the job becomes, and the secret with its environment, nil for none, which is to belong to the pod.
 func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 	pod, m := kube.NewPod(j.Template)
 	pod.Name = j.Name
 	if pod.Name == "" {
-		pod.Name = "fiber-" + Title(j.Program) + "-" + strings.ToLower(rand.Text()[:6])
+		pod.Name = names.Unique(j.Program, 6) // short: people type it
 	}
 	role := j.Role
 	if role == "" {
 		role = RoleMaster
 	}
-	pod.Labels[LabelRole], pod.Labels[LabelProgram] = role, Title(j.Program)
+	pod.Labels[LabelRole], pod.Labels[LabelProgram] = role, names.Program(j.Program)
 	m.Image, m.Command, m.Args = j.Image, kube.Verbatim(j.Command...), kube.Verbatim(j.Args...)
 	secret := j.environment(pod, m)
 	kube.Need(m, j.CPU, j.Memory, j.GPU, j.GPUResource)
@@ -130,6 +133,3 @@ func (j Job) security() *corev1.PodSecurityContext {
 	}
 	return &s
 }
-
-// DefaultStartTimeout bounds the wait for a pod's start.
-const DefaultStartTimeout = 10 * time.Minute

@@ -3,7 +3,6 @@ package submit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -31,27 +30,17 @@ func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, 
 	if err != nil {
 		return 1, err
 	}
-	claims, err := kube.ParseClaims(cfg.KubernetesVolumes)
+	job, err := NewJob(cfg, programName(cfg.Executable))
 	if err != nil {
 		return 1, err
 	}
-	template, err := kube.Template(cfg.PodTemplate)
-	if err != nil {
-		return 1, err
-	}
-	job := Job{
-		Program: programName(cfg.Executable), Image: cfg.Image, Args: os.Args[1:],
-		Env: append(Chosen(cfg.MasterEnv, os.Environ()), Settings(cfg)...),
-		CPU: cfg.MasterCPU, Memory: int64(cfg.MasterMemory), GPU: cfg.MasterGPU,
-		GPUResource: cfg.KubernetesGPUResource, Claims: claims, Template: template, Joined: true,
-	}
+	job.Image, job.Args, job.Joined = cfg.Image, os.Args[1:], true
+	job.Env = append(Settings(cfg), job.Env...)
 	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr}
 	code, err := Before(signals, func(ctx context.Context) error {
 		if job.Image == "" {
-			parcel := Parcel{Executable: cfg.Executable, Base: cfg.BaseImage, Registry: cfg.Registry,
-				Insecure: cfg.RegistryInsecure.Enabled(), Report: report}
 			job.Group, job.Restricted = Group, cfg.BaseImage == ""
-			if job.Image, job.Arch, err = parcel.Ship(ctx, client); err != nil {
+			if job.Image, job.Arch, err = Ship(ctx, client, cfg, "", report); err != nil {
 				return err
 			}
 		}
@@ -137,12 +126,4 @@ func programName(path string) string {
 		path, _ = os.Executable()
 	}
 	return strings.TrimSuffix(filepath.Base(path), ".exe")
-}
-
-// Check finds what is wrong with a job before anything is done for it.
-func (j Job) Check() error {
-	if j.CPU < 0 || j.Memory < 0 || j.GPU < 0 {
-		return fmt.Errorf("a program can't have less than no CPU, memory or GPU")
-	}
-	return j.check()
 }

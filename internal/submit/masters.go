@@ -45,9 +45,10 @@ func (m Master) Status() string {
 }
 
 // Ended reports whether it is over.
-func (m Master) Ended() bool { return ended(&m.Pod) }
+func (m Master) Ended() bool { return Ended(&m.Pod) }
 
-func ended(p *corev1.Pod) bool {
+// Ended reports whether a pod is over.
+func Ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || kube.Judge(p).Over // the phase comes later
 }
 
@@ -138,7 +139,7 @@ func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, std
 	seen := observe(ctx, c, pod)
 	go func() {
 		defer close(over)
-		for p, gone, err := seen.see(); !ended(p) && !gone && err == nil; p, gone, err = seen.see() {
+		for p, gone, err := seen.see(); !Ended(p) && !gone && err == nil; p, gone, err = seen.see() {
 			select {
 			case <-seen.changed:
 			case <-ctx.Done():

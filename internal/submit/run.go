@@ -47,7 +47,7 @@ type Run struct {
 // Start creates the job's pod, and the secret that it starts with. With no account in its template a job has the one that deploy/rbac.yaml makes, if it is
 // there, else the namespace's.
 func (r *Run) Start(ctx context.Context, job Job) error {
-	if err := job.check(); err != nil {
+	if err := job.Check(); err != nil {
 		return err
 	}
 	spec, env := job.Pod()
@@ -119,11 +119,7 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 	defer cancel()
 	defer r.Report.Clear()
 	f := follower{Run: r, seen: observe(ctx, r.Client, r.pod), ended: make(chan struct{}), written: make(chan error, 1), since: time.Now()}
-	timeout := r.StartTimeout
-	if timeout == 0 {
-		timeout = DefaultStartTimeout
-	}
-	late := time.NewTimer(timeout)
+	late := time.NewTimer(r.StartTimeout)
 	defer late.Stop()
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
@@ -150,7 +146,7 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 			return f.conclude(nil)
 		case <-late.C:
 			if !f.now.Started && !f.stopped {
-				return 1, f.fail("it has not started for %v (FIBER_START_TIMEOUT): %s", timeout, f.now.Waits)
+				return 1, f.fail("it has not started for %v (FIBER_START_TIMEOUT): %s", r.StartTimeout, f.now.Waits)
 			}
 		case s := <-signals:
 			if code, gone := f.signal(s); gone {

@@ -1,0 +1,92 @@
+package job_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/job"
+	"github.com/fiber-go/fiber/internal/joined"
+)
+
+// written is what a program's init writes whose program has written to both outputs and exited with code 3.
+func written(t *testing.T) []byte {
+	var stream bytes.Buffer
+	w := joined.NewWriter(&stream)
+	require.NoError(t, w.Begin())
+	out, errs := w.Stdout(), w.Stderr()
+	out.Write([]byte("out\n"))
+	errs.Write([]byte("err\n"))
+	require.NoError(t, w.End(joined.End{Code: 3}))
+	return stream.Bytes()
+}
+
+// closing notes that it has been closed.
+type closing struct {
+	bytes.Buffer
+	closed bool
+}
+
+func (c *closing) Close() error {
+	c.closed = true
+	return nil
+}
+
+func TestOutputComesApart(t *testing.T) {
+	t.Parallel()
+	life := job.New()
+	var stdout, stderr closing
+	out := life.Pass(&stdout, &stderr, func(apart *joined.Reader, errs io.Writer) {
+		apart.Write(written(t))
+		errs.Write([]byte("init\n"))
+	})
+	<-out.Done()
+	end, said := out.End(time.Minute, func() { t.Error("all has been read") })
+	require.True(t, said)
+	require.Equal(t, 3, end.Code)
+	require.Equal(t, "out\n", stdout.String())
+	require.Equal(t, "err\ninit\n", stderr.String())
+	require.True(t, stdout.closed && stderr.closed)
+	life.End(job.Exited(end.Code), nil)
+	logs, err := life.Logs(t.Context(), backend.LogOptions{})
+	require.NoError(t, err)
+	kept, err := io.ReadAll(logs)
+	require.NoError(t, err)
+	require.Equal(t, "out\nerr\ninit\n", string(kept))
+}
+
+// An output that does not end is left, and one that nobody takes follows when somebody does.
+func TestOutputThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		begun := time.Now()
+		out := job.New().Pass(nil, nil, func(*joined.Reader, io.Writer) { <-ctx.Done() })
+		_, said := out.End(time.Second, stop)
+		require.False(t, said)
+		require.Equal(t, time.Second, time.Since(begun))
+
+		from, to := io.Pipe()
+		text := written(t)
+		out = job.New().Pass(to, nil, func(apart *joined.Reader, _ io.Writer) { apart.Write(text) })
+		_, said = out.End(time.Second, func() { t.Error("it has been read") })
+		require.False(t, said)
+		taken, err := io.ReadAll(from)
+		require.NoError(t, err)
+		require.Equal(t, "out\n", string(taken))
+		<-out.Done()
+	})
+}
+
+func TestExitCodesOfSignals(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]string{0: "exit code 0", 3: "exit code 3", 137: "signal: killed", 200: "exit code 200", -1: "exit code -1"} {
+		require.Equal(t, want, job.Exited(code).String())
+	}
+}

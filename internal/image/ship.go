@@ -1,0 +1,69 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/fiber-go/fiber/internal/config"
+)
+
+// ErrNoRegistry is where there is nowhere to put an image.
+var ErrNoRegistry = errors.New("FIBER_REGISTRY is not set: the cluster gets the program as an image out of a registry, such as " +
+	"registry.example.com/team, that you may push to and its nodes can pull from; or FIBER_IMAGE names an image that has the program")
+
+// Of is the image of an executable, "" for that of the settings or the running one, on the base that the settings name.
+func Of(ctx context.Context, cfg config.Config, executable string, p Platform) (*Image, error) {
+	opts := Options{Executable: cmp.Or(executable, cfg.Executable), Platform: p}
+	if cfg.BaseImage != "" {
+		var err error
+		if opts.Base, err = FindBase(ctx, cfg.BaseImage, p); err != nil {
+			return nil, err
+		}
+	}
+	return New(opts)
+}
+
+// Ship puts the image that [Of] describes into the registry of the settings, unless it is there, and returns its
+// reference by digest. Progress may be nil; see [Progress].
+func Ship(ctx context.Context, cfg config.Config, executable string, p Platform, progress func(done, total int64)) (ref string, err error) {
+	if cfg.Registry == "" {
+		return "", ErrNoRegistry
+	}
+	img, err := Of(ctx, cfg, executable, p)
+	if err != nil {
+		return "", err
+	}
+	defer CloseIdle()
+	return img.Push(ctx, cfg.Registry, PushOptions(cfg, progress)...)
+}
+
+// PushOptions are the options of a push into the registry of the settings. Progress may be nil.
+func PushOptions(cfg config.Config, progress func(done, total int64)) []PushOption {
+	opts := []PushOption{Progress(progress)}
+	if cfg.RegistryInsecure.Enabled() {
+		opts = append(opts, Insecure())
+	}
+	return opts
+}
+
+// CheckRegistry says why nothing can be pushed into the registry of the settings, nil where it can.
+func CheckRegistry(cfg config.Config) error {
+	if cfg.Registry == "" {
+		return ErrNoRegistry
+	}
+	var opts []name.Option
+	transport := remote.DefaultTransport
+	if cfg.RegistryInsecure.Enabled() {
+		opts, transport = append(opts, name.Insecure), insecureTransport()
+	}
+	ref, err := name.ParseReference(cfg.Registry+"/fiber-doctor", opts...)
+	if err != nil {
+		return err
+	}
+	return explain(remote.CheckPushPermission(ref, authn.DefaultKeychain, transport), ref.Context().RegistryStr())
+}
