@@ -168,7 +168,7 @@ func (c *Child) lend(s net.Conn, r *request) {
 	wire.Write(s, reply{Devices: devices})
 	<-wanted.Done()
 	if c.conn.Err() != nil {
-		return // it may use them until it has ended: see watch
+		return // it may use them until it has ended: see end
 	}
 	c.mu.Lock()
 	c.loans = slices.DeleteFunc(c.loans, func(other *loan) bool { return other == l })
