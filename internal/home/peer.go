@@ -2,7 +2,6 @@ package home
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -190,7 +189,7 @@ func (p *Peer) serve() {
 	for {
 		r, err := p.read()
 		if err != nil {
-			p.gone(err)
+			p.gone()
 			return
 		}
 		if r != nil && r.here != nil && !p.inline.Run(r.here) {
@@ -200,17 +199,12 @@ func (p *Peer) serve() {
 }
 
 // gone ends what the process has asked for and held.
-func (p *Peer) gone(err error) {
+func (p *Peer) gone() {
 	h := p.home
 	defer h.running.Done()
 	h.mu.Lock()
 	delete(h.peers, p)
 	h.mu.Unlock()
-	var back *cameBack
-	if errors.As(err, &back) {
-		h.node.CameBack(back.id, p.conn)
-		return
-	}
 	p.conn.Close()
 	p.mu.Lock()
 	open := make([]*Request, 0, len(p.requests))
@@ -234,12 +228,6 @@ func (p *Peer) gone(err error) {
 	}
 }
 
-// cameBack is what a connection says that is none of a peer's: this process has
-// wanted it, and it was dialled from the other side.
-type cameBack struct{ id uint64 }
-
-func (*cameBack) Error() string { return "it is a connection that was asked for" }
-
 // read handles a message, and gives the request if it was one.
 func (p *Peer) read() (*Request, error) {
 	h := p.home
@@ -249,16 +237,10 @@ func (p *Peer) read() (*Request, error) {
 		return nil, err
 	}
 	kind := wire.KindOf(frames)
-	if p.visited == (kind == wire.KindVisit || kind == wire.KindBack) {
+	if p.visited == (kind == wire.KindVisit) {
 		return nil, wire.ErrMalformed
 	}
 	switch kind {
-	case wire.KindBack:
-		var m wire.Back
-		if err := wire.Unpack(frames, &m); err != nil {
-			return nil, err
-		}
-		return nil, &cameBack{m.ID}
 	case wire.KindVisit:
 		var visit wire.Visit
 		if err := wire.Unpack(frames, &visit); err != nil {
