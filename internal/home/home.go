@@ -99,7 +99,6 @@ func New(node *launch.Node) *Home {
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref]func(byte, []byte, [][]byte){}}
 	h.dials, h.endDials = context.WithCancel(context.Background())
 	h.self = &Peer{Name: node.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
-	node.FoundAt(h.Endpoint)
 	return h
 }
 

@@ -2,7 +2,6 @@ package home
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -183,17 +182,12 @@ func (p *Peer) take(r *Request) {
 }
 
 // gone ends what the process has asked for and held.
-func (p *Peer) gone(err error) {
+func (p *Peer) gone(error) {
 	h := p.home
 	defer h.running.Done()
 	h.mu.Lock()
 	delete(h.peers, p)
 	h.mu.Unlock()
-	var back *cameBack
-	if errors.As(err, &back) {
-		h.node.CameBack(back.id, p.conn)
-		return
-	}
 	p.conn.Close()
 	p.mu.Lock()
 	open := make([]*Request, 0, len(p.requests))
@@ -217,12 +211,6 @@ func (p *Peer) gone(err error) {
 	}
 }
 
-// cameBack is what a connection says that is none of a peer's: this process has
-// wanted it, and it was dialled from the other side.
-type cameBack struct{ id uint64 }
-
-func (*cameBack) Error() string { return "it is a connection that was asked for" }
-
 // read handles a message. What a request has to run at once is returned.
 func (p *Peer) read() (run func(), err error) {
 	h := p.home
@@ -232,16 +220,10 @@ func (p *Peer) read() (run func(), err error) {
 		return nil, err
 	}
 	kind := wire.KindOf(frames)
-	if p.visited == (kind == wire.KindVisit || kind == wire.KindBack) {
+	if p.visited == (kind == wire.KindVisit) {
 		return nil, wire.ErrMalformed
 	}
 	switch kind {
-	case wire.KindBack:
-		var m wire.Back
-		if err := wire.Unpack(frames, &m); err != nil {
-			return nil, err
-		}
-		return nil, &cameBack{m.ID}
 	case wire.KindVisit:
 		var visit wire.Visit
 		if err := wire.Unpack(frames, &visit); err != nil {

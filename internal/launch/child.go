@@ -18,14 +18,24 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-const (
-	// exitGrace is how long a child may live on after its connection ended.
-	exitGrace = 2 * time.Second
-	// killGrace bounds the wait for a killed job that the backend cannot end.
-	killGrace = 5 * time.Second
-	// engineGrace is in the place of both where an engine tells of ends: it may
-	// have much to do.
-	engineGrace = 20 * time.Second
+// engineGrace bounds the wait for a process that lives on although it was killed, or its
+// job has ended, and for what an engine is asked for: it may have much to do.
+const engineGrace = 20 * time.Second
+
+// custody is how the jobs of a backend are looked after.
+type custody struct {
+	// engine says that somebody else runs them, who takes time for what is asked of
+	// it. What they want of that engine the root asks for.
+	engine bool
+	down   time.Duration // until it is known how a process ended that has not come up
+	exit   time.Duration // how long a process may live on after its connection ended
+	kill   time.Duration // how long one may that was killed
+}
+
+// Those of an engine tell of an end when they get to it.
+var (
+	ownJobs    = &custody{down: 2 * time.Second, exit: 2 * time.Second, kill: 5 * time.Second}
+	engineJobs = &custody{engine: true, down: sureAfter, exit: engineGrace, kill: engineGrace}
 )
 
 // Exit is how a child ended.
@@ -67,9 +77,9 @@ type Child struct {
 
 	parting bool // it said goodbye, or was asked to end
 
-	remote  bool           // it is not on this machine, or behind an engine
+	custody *custody
 	over    bool           // it is signalled no more
-	signals sync.WaitGroup // on their way to it, where it is remote
+	signals sync.WaitGroup // that an engine is about to pass on
 
 	lent  []string // GPUs on loan to it
 	loans []*loan  // to the processes below it
@@ -77,20 +87,11 @@ type Child struct {
 
 // remove has the backend forget the job.
 func (c *Child) remove() {
-	_, killGrace := c.graces()
-	ctx, cancel := context.WithTimeout(context.Background(), killGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), c.custody.kill)
 	defer cancel()
 	if err := c.job.Remove(ctx); err != nil {
 		c.node.Log.Warn("fiber: a job was not removed", "process", c.spec.Name, "id", c.job.ID(), "error", err)
 	}
-}
-
-// graces are how long the end of the job is waited for, by itself and killed.
-func (c *Child) graces() (exit, kill time.Duration) {
-	if c.remote {
-		return engineGrace, engineGrace
-	}
-	return exitGrace, killGrace
 }
 
 // watch waits for the end of the job, and has read what the child says until then.
@@ -147,20 +148,19 @@ func (c *Child) end(readErr error, ended <-chan backend.ExitStatus, release func
 // reap waits until the job has ended, and kills it when it lives on for too long
 // after its connection; killed says that this has been done.
 func (c *Child) reap(ended <-chan backend.ExitStatus, killed bool) (_ backend.ExitStatus, byItself bool) {
-	exitGrace, killGrace := c.graces()
 	if !killed {
 		select {
 		case status := <-ended:
 			return status, true
-		case <-time.After(exitGrace):
+		case <-time.After(c.custody.exit):
 			c.Kill("its connection ended but it did not")
 		}
 	}
 	select {
 	case status := <-ended:
 		return status, false
-	case <-time.After(killGrace):
-		return backend.ExitStatus{Code: -1, Reason: "it did not end within " + killGrace.String() + " of being killed"}, false
+	case <-time.After(c.custody.kill):
+		return backend.ExitStatus{Code: -1, Reason: "it did not end within " + c.custody.kill.String() + " of being killed"}, false
 	}
 }
 
@@ -175,8 +175,10 @@ func (c *Child) unexpected() bool {
 // does not do so itself. A process elsewhere may live on when its engine, or this
 // process, has lost sight of it.
 func (c *Child) hangUp() {
-	if c.remote {
-		time.AfterFunc(engineGrace, func() { c.conn.Close() })
+	select {
+	case <-c.gone:
+	case <-time.After(engineGrace):
+		c.conn.Close()
 	}
 }
 
@@ -284,7 +286,7 @@ func (c *Child) tell() {
 // signal has the backend signal the job. Where that takes an engine's time it
 // is not waited for: the caller may hold up others.
 func (c *Child) signal(sig backend.Signal) error {
-	if !c.remote {
+	if !c.custody.engine {
 		return c.job.Signal(context.Background(), sig)
 	}
 	c.mu.Lock()
@@ -320,9 +322,9 @@ func (c *Child) condemn(reason string) {
 	first := !c.killed
 	c.killed = true
 	c.mu.Unlock()
-	if c.remote && first {
+	if first {
 		c.conn.Post(wire.MustPack(wire.KindKill, nil)...)
-		c.hangUp()
+		go c.hangUp()
 	}
 }
 

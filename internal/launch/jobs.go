@@ -105,7 +105,7 @@ func (n *Node) launchLower(ctx context.Context, r *request) (*lower, error) {
 	}
 	j := &lower{owner: r.From}
 	name := printable(s.Name)
-	stdout, stderr := n.outputs(name, true, &j.tail)
+	stdout, stderr := n.outputs(name, &j.tail)
 	spec := backend.JobSpec{Name: name, Run: n.Run, Parent: printable(r.Name), Executable: n.Config.Executable, Args: os.Args[1:],
 		Env: s.Env, Public: []string{bootstrapKey + "=" + s.Bootstrap}, Resources: s.Resources, Devices: s.Devices,
 		Avoid: slices.Compact(slices.Sorted(slices.Values(append(n.Avoided(), s.Avoid...)))), Stdout: stdout, Stderr: stderr}

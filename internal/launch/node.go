@@ -203,16 +203,11 @@ func (n *Node) Kill() {
 	n.each(func(c *Child) { c.tell(); c.condemn(""); c.signalNow(backend.Kill) })
 }
 
-// each does something to every child, side by side where it takes an engine's
-// time, and returns when it is done.
+// each does something to every child, side by side, and returns when it is done.
 func (n *Node) each(do func(*Child)) {
 	var all sync.WaitGroup
 	for _, c := range n.Children() {
-		if c.remote {
-			all.Go(func() { do(c) })
-		} else {
-			do(c)
-		}
+		all.Go(func() { do(c) })
 	}
 	all.Wait()
 }
@@ -287,11 +282,11 @@ func (n *Node) Forwarded(ctx context.Context) {
 
 // outputs are the writers of a process's stdout and stderr, tail keeping the
 // end of the latter. They are closed when it has written everything. What a
-// process elsewhere writes the root passes on, whoever has started it.
-func (n *Node) outputs(name string, remote bool, tail io.Writer) (stdout, stderr io.WriteCloser) {
+// process writes that the root has started for another one, the root passes on.
+func (n *Node) outputs(name string, tail io.Writer) (stdout, stderr io.WriteCloser) {
 	o := &lines{node: n, name: printable(name)}
 	e := &lines{node: n, name: o.name, tail: tail}
-	if n.Config.ForwardLogs.Enabled() && (!remote || n.Parent == nil) {
+	if _, relayed := n.Backend.(*relay); n.Config.ForwardLogs.Enabled() && !relayed {
 		o.to, e.to = os.Stdout, os.Stderr
 	}
 	n.forwarding.Add(2)

@@ -26,11 +26,9 @@ const farTime = time.Minute
 // "/2/1".
 type places struct {
 	mu        sync.Mutex
-	found     func() (endpoint string, err error) // where others find this process
-	below     map[string]*Child                   // by their places
+	below     map[string]*Child // by their places
 	listeners map[string]*transport.Listener
-	far       map[string]time.Time            // hosts that gave no answer, and when
-	wanted    map[uint64]chan *transport.Conn // connections that others were asked to dial, by what they will say
+	far       map[string]time.Time // hosts that gave no answer, and when
 }
 
 // placed is the endpoint of a listener of the run: how to dial it, and the place
@@ -87,14 +85,6 @@ func (n *Node) Dial(ctx context.Context, endpoint string) (*transport.Conn, erro
 	}
 	n.Log.Debug("fiber: reached along the tree", "endpoint", endpoint)
 	return conn, nil
-}
-
-// FoundAt says how it is found out where other processes find this one: for
-// those that cannot be dialled from here, and are asked to dial themselves.
-func (n *Node) FoundAt(endpoint func() (string, error)) {
-	n.places.mu.Lock()
-	defer n.places.mu.Unlock()
-	n.places.found = endpoint
 }
 
 func hostOf(address string) string {

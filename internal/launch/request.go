@@ -27,8 +27,7 @@ type request struct {
 	// connect
 	To       string // the place of the process that is asked
 	Listener string // the endpoint there that is wanted
-	Back     string // where the process that asks can be dialled, "" when nowhere
-	ID       uint64 // what a connection that is dialled there says
+	Back     string // where the process that asks waits to be dialled
 
 	GPUs   int            // lend
 	Spec   jobSpec        // launch

@@ -24,16 +24,14 @@ func (g *gpus) idle() []string {
 func TestGPUsAlongTheTree(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
-	all := []string{"0", "1"}
-	m[0].gpus = newGPUs(all)
-	back := func() { t.Helper(); waitFor(t, func() bool { return slices.Equal(m[0].gpus.idle(), all) }) }
+	back := func() { t.Helper(); waitFor(t, func() bool { return slices.Equal(m[0].gpus.idle(), devices) }) }
 
-	devices, release, err := m[3].acquireGPUs(t.Context(), 2)
+	lent, release, err := m[3].acquireGPUs(t.Context(), 2)
 	require.NoError(t, err)
-	require.ElementsMatch(t, all, devices)
+	require.ElementsMatch(t, devices, lent)
 	for _, n := range []*Node{m[0].Node, m[2].Node} { // each has noted what is lent to whom
 		c := n.Children()[len(n.Children())-1]
-		require.True(t, c.holds(all))
+		require.True(t, c.holds(devices))
 		require.False(t, c.holds([]string{"0", "0"}))
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -28,9 +28,6 @@ const (
 // errAvoided is a start on a machine that has come to be avoided since.
 var errAvoided = errors.New("its machine is avoided by now")
 
-// endKnown is how long it takes a cluster to say how a process has ended.
-const endKnown = sureAfter
-
 // lookAgain is how often a start looks whether its machine is avoided.
 const lookAgain = time.Second
 
@@ -109,12 +106,9 @@ func (n *Node) start(ctx context.Context, spec Spec) (*Child, error) {
 		release()
 		return nil, c.failed(ctx, "", err)
 	}
-	c.remote = c.way.remote()
+	c.custody = c.way.custody()
 	bootstrap := wire.Bootstrap{Process: id, Name: spec.Name, Build: Build(),
 		MaxMessage: int64(n.Config.MaxMessage), Heartbeat: n.Config.HeartbeatInterval, Restore: runtimeSettings()}
-	if !c.remote {
-		bootstrap.Program = os.Args[0]
-	}
 	err = c.way.bootstrap(&bootstrap)
 	var boot []byte
 	if err == nil {
@@ -130,7 +124,7 @@ func (n *Node) start(ctx context.Context, spec Spec) (*Child, error) {
 	if bootstrap.Credentials != nil {
 		env = append(env, credentialsKey+"="+base64.StdEncoding.EncodeToString(bootstrap.Credentials))
 	}
-	stdout, stderr := n.outputs(spec.Name, c.remote, &c.tail)
+	stdout, stderr := n.outputs(spec.Name, &c.tail)
 	c.job, err = n.Backend.Launch(ctx, backend.JobSpec{
 		Name: spec.Name, Run: n.Run, Parent: n.Name, Executable: n.Config.Executable, Args: os.Args[1:],
 		Env: env, Public: []string{bootstrapKey + "=" + string(boot)},
@@ -169,19 +163,16 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	}()
 	n := c.node
 	ended := make(chan struct{})
-	if c.remote { // no connection tells of its end
-		within, cancel := context.WithCancel(ctx)
-		defer cancel()
-		go func() {
-			if _, err := c.job.Wait(within); err == nil || isLaunch(err) {
-				close(ended)
-			}
-		}()
-		var hearing sync.WaitGroup
-		hearing.Go(func() { c.heed(within) })
-		defer hearing.Wait()
-		defer cancel() // before that
-	}
+	within, cancel := context.WithCancel(ctx)
+	go func() { // no connection that is dialled tells of its end
+		if _, err := c.job.Wait(within); err == nil || isLaunch(err) {
+			close(ended)
+		}
+	}()
+	var hearing sync.WaitGroup
+	hearing.Go(func() { c.heed(within) })
+	defer hearing.Wait()
+	defer cancel() // before that
 	conn, hello, err := c.way.meet(ctx, ended)
 	if err != nil {
 		return err
@@ -202,7 +193,7 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	assign.Name, assign.Run, assign.Credentials, assign.Config = c.spec.Name, n.Run, credentials, n.Config
 	assign.ParentName, assign.ParentPID, assign.Host = n.Name, os.Getpid(), c.job.Host()
 	assign.Devices, assign.Place, assign.Cluster = c.lent, c.place, n.cluster
-	if c.remote {
+	if c.custody.engine {
 		assign.Backend = n.Backend.Name()
 	}
 	if err := conn.Send(ctx, wire.MustPack(wire.KindAssign, assign, c.spec.Value...)...); err != nil {
@@ -269,11 +260,7 @@ func (c *Child) explain(ctx context.Context, err error) error {
 		}
 	default:
 		// It may have died with something to say.
-		grace := exitGrace
-		if c.remote {
-			grace = endKnown
-		}
-		wait, cancel := context.WithTimeout(context.Background(), grace)
+		wait, cancel := context.WithTimeout(context.Background(), c.custody.down)
 		_, waitErr := c.job.Wait(wait)
 		if isLaunch(waitErr) {
 			cancel()
@@ -295,7 +282,7 @@ func (c *Child) explain(ctx context.Context, err error) error {
 				reason += "\n\t" + line
 			}
 			failed := &backend.LaunchError{Backend: c.node.Backend.Name(), Job: c.spec.Name, Reason: reason}
-			if c.remote && status.Code == unreachableCode {
+			if c.custody.engine && status.Code == unreachableCode {
 				failed.Permanent = true
 				return c.blame(failed)
 			}

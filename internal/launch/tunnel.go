@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -16,82 +15,35 @@ import (
 // dialAlong has the process at a place connect this one to its listener at
 // address.
 func (n *Node) dialAlong(ctx context.Context, address, place string, opts transport.Options) (*transport.Conn, error) {
-	id, came := n.want()
-	defer n.forget(id, came)
+	l, err := n.Listen() // for the process there to dial
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	back, _, _ := split(l.Endpoint())
 	late, cancel := context.WithTimeout(ctx, answerTimeout) // somebody on the way may have died with the question
 	defer cancel()
 	here, there := net.Pipe()
-	go n.connect(there, &request{Do: doConnect, To: place, Listener: address, Back: n.foundAt(), ID: id})
+	go n.connect(there, &request{Do: doConnect, To: place, Listener: address, Back: back})
 	answer, err := answered(late, here)
 	if err == nil && !answer.Dialled {
 		return transport.Over(ctx, here, n.Credentials, opts)
 	}
 	if err == nil {
 		here.Close()
-		select {
-		case conn := <-came:
+		defer context.AfterFunc(late, func() { l.Close() })()
+		var conn *transport.Conn
+		if conn, err = l.Accept(); err == nil {
 			return conn, nil
-		case <-late.Done():
-			err = late.Err()
 		}
 	}
-	if late.Err() != nil && ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case late.Err() != nil:
 		err = fmt.Errorf("the process was asked and gave no answer for %v", answerTimeout)
 	}
 	return nil, err
-}
-
-// foundAt is where others dial this process, "" when they cannot.
-func (n *Node) foundAt() string {
-	n.places.mu.Lock()
-	found := n.places.found
-	n.places.mu.Unlock()
-	if found == nil {
-		return ""
-	}
-	endpoint, err := found()
-	if err != nil {
-		return ""
-	}
-	address, _, _ := split(endpoint)
-	return address
-}
-
-// want notes that another process is asked to dial this one.
-func (n *Node) want() (id uint64, came chan *transport.Conn) {
-	p := &n.places
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.wanted == nil {
-		p.wanted = map[uint64]chan *transport.Conn{}
-	}
-	id, came = rand.Uint64(), make(chan *transport.Conn, 1)
-	p.wanted[id] = came
-	return id, came
-}
-
-// forget is called when nobody waits for the connection any more.
-func (n *Node) forget(id uint64, came chan *transport.Conn) {
-	n.places.mu.Lock()
-	delete(n.places.wanted, id)
-	n.places.mu.Unlock()
-	select {
-	case conn := <-came:
-		conn.Close()
-	default:
-	}
-}
-
-// CameBack takes a connection that another process has dialled because this one
-// had asked for it.
-func (n *Node) CameBack(id uint64, conn *transport.Conn) {
-	n.places.mu.Lock()
-	defer n.places.mu.Unlock()
-	select {
-	case n.places.wanted[id] <- conn: // it has room for one
-	default:
-		go conn.Close() // it was given up, or has come twice
-	}
 }
 
 // connect connects the process that has opened a stream to the listener that it
@@ -126,7 +78,7 @@ func (n *Node) connect(s net.Conn, r *request) {
 
 // dialBack dials the process that wants a connection, nil when it cannot be dialled.
 func (n *Node) dialBack(r *request) *transport.Conn {
-	if r.Back == "" || n.tooFar(r.Back) != nil {
+	if n.tooFar(r.Back) != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), directTimeout)
@@ -134,10 +86,6 @@ func (n *Node) dialBack(r *request) *transport.Conn {
 	conn, err := transport.Dial(ctx, r.Back, n.Credentials, n.TransportOptions(false))
 	if err != nil {
 		n.noteFar(r.Back)
-		return nil
-	}
-	if conn.Send(ctx, wire.MustPack(wire.KindBack, wire.Back{ID: r.ID})...) != nil {
-		conn.Close()
 		return nil
 	}
 	return conn

@@ -41,12 +41,21 @@ func (n *Node) newWay(ctx context.Context, id string) (w *way, err error) {
 	return w, err
 }
 
-func (w *way) remote() bool { return w.ours == nil }
+func (w *way) inherited() bool { return w.ours != nil }
+
+// custody is how a process is looked after that reports in this way: one that inherits
+// its socket is this process's own.
+func (w *way) custody() *custody {
+	if w.inherited() {
+		return ownJobs
+	}
+	return engineJobs
+}
 
 // bootstrap adds what the child needs to know.
 func (w *way) bootstrap(boot *wire.Bootstrap) error {
-	if !w.remote() {
-		boot.FD = 3
+	if w.inherited() {
+		boot.FD, boot.Program = 3, os.Args[0]
 		return nil
 	}
 	credentials, err := w.node.Credentials.MarshalBinary()
@@ -79,7 +88,7 @@ func (w *way) launched() {
 // meet waits until the process says hello. Ended is closed when its job has
 // ended.
 func (w *way) meet(ctx context.Context, ended <-chan struct{}) (*transport.Conn, wire.Hello, error) {
-	if w.remote() {
+	if !w.inherited() {
 		defer w.node.reach.forget(w.id)
 		select {
 		case v := <-w.visits:
@@ -118,7 +127,7 @@ func (w *way) meet(ctx context.Context, ended <-chan struct{}) (*transport.Conn,
 
 // close gives up what was opened for a process that has not come.
 func (w *way) close() {
-	if w.remote() {
+	if !w.inherited() {
 		w.node.reach.forget(w.id)
 		return
 	}

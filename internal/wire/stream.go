@@ -10,10 +10,6 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 )
 
-// Back is the first message on a connection that was dialled from the side
-// that it was wanted to.
-type Back struct{ ID uint64 }
-
 // maxFields bounds what Read takes for fields.
 const maxFields = 64 << 20
 

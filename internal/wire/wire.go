@@ -44,7 +44,6 @@ const (
 	KindNotice                     // home: something that was not asked
 	KindBye                        // either: the end of the connection is no accident
 	KindStream                     // parent, child: bytes of the streams between them
-	KindBack                       // anybody, to a home: this is the connection that you wanted
 	KindMember                     // rank: where its left neighbour finds it
 	KindMembers                    // parent: all ranks of the ring
 	KindBroken                     // rank, parent: the ring has failed, and why
@@ -59,7 +58,7 @@ var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "a
 	KindStop: "stop", KindStatus: "status", KindReady: "ready",
 	KindGrant: "grant", KindResults: "results", KindRecall: "recall", KindReturned: "returned",
 	KindCancel: "cancel", KindVisit: "visit", KindRequest: "request", KindReply: "reply", KindGiveUp: "give up",
-	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindStream: "stream", KindBack: "back",
+	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindStream: "stream",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
 	KindCollective: "collective", KindKill: "kill",
 	KindTerminate: "terminate"}

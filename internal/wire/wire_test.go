@@ -160,17 +160,17 @@ func FuzzUnpack(f *testing.F) {
 func TestFieldsOnAStream(t *testing.T) {
 	t.Parallel()
 	var stream bytes.Buffer
-	require.NoError(t, wire.Write(&stream, wire.Back{ID: 7}))
+	require.NoError(t, wire.Write(&stream, wire.Visit{PID: 7}))
 	whole := bytes.Clone(stream.Bytes())
 	stream.WriteString("rest")
-	var back wire.Back
-	require.NoError(t, wire.Read(&stream, &back))
-	require.EqualValues(t, 7, back.ID)
+	var visit wire.Visit
+	require.NoError(t, wire.Read(&stream, &visit))
+	require.EqualValues(t, 7, visit.PID)
 	require.Equal(t, "rest", stream.String())
 	for n := range whole {
-		require.Error(t, wire.Read(bytes.NewReader(whole[:n]), &back), n)
+		require.Error(t, wire.Read(bytes.NewReader(whole[:n]), &visit), n)
 	}
 	for _, malformed := range []string{"\xff\xff\xff\xff", "\x00\x00\x00\x00", "\x00\x00\x00\x01\xc1"} {
-		require.ErrorIs(t, wire.Read(strings.NewReader(malformed), &back), wire.ErrMalformed)
+		require.ErrorIs(t, wire.Read(strings.NewReader(malformed), &visit), wire.ErrMalformed)
 	}
 }
