@@ -87,7 +87,7 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		if fn == nil {
 			return errors.New("fiber: WithInitializer: the function is nil; register it with fiber.Register")
 		}
-		value, err := codec.Marshal([]In{arg})
+		value, _, err := marshal([]In{arg})
 		if err != nil {
 			return fmt.Errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
 		}

@@ -23,14 +23,6 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// Ref names an object in the run.
-type Ref struct {
-	Endpoint string // of its home
-	Object   uint64
-	Process  string // the home's name, for errors
-	PID      int    // and its process id
-}
-
 // An Object is something of this process that all processes of the run may
 // use. Its methods are called from many goroutines.
 type Object interface {

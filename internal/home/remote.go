@@ -79,6 +79,13 @@ func (r *remote) connected() *transport.Conn {
 	return r.conn
 }
 
+// post queues a message, if there is a connection.
+func (r *remote) post(kind wire.Kind, m wire.Request, value [][]byte) {
+	if conn := r.connected(); conn != nil {
+		conn.Post(m.Pack(kind, value)...)
+	}
+}
+
 // run dials and then reads until the connection ends.
 func (r *remote) run() {
 	h := r.home

@@ -5,6 +5,7 @@ package hometest
 import (
 	"log/slog"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -104,18 +105,24 @@ func (v *Visitor) Release(object uint64) {
 	v.tell(wire.KindRelease, wire.Request{Object: object}, nil)
 }
 
-// Ask sends a request, which may be given up by the id.
-func (v *Visitor) Ask(object uint64, op byte, args []byte, value ...[]byte) (id uint64) {
+// Number is an operation's.
+func Number(op any) byte {
+	return reflect.ValueOf(op).Convert(reflect.TypeFor[byte]()).Interface().(byte)
+}
+
+// Ask sends a request, which may be given up by the id. The operation is any
+// number.
+func (v *Visitor) Ask(object uint64, op any, args []byte, value ...[]byte) (id uint64) {
 	v.t.Helper()
 	v.last++
-	v.tell(wire.KindRequest, wire.Request{ID: v.last, Object: object, Op: op, Args: args}, value)
+	v.tell(wire.KindRequest, wire.Request{ID: v.last, Object: object, Op: Number(op), Args: args}, value)
 	return v.last
 }
 
 // Tell sends a request that has no answer.
-func (v *Visitor) Tell(object uint64, op byte, args []byte, value ...[]byte) {
+func (v *Visitor) Tell(object uint64, op any, args []byte, value ...[]byte) {
 	v.t.Helper()
-	v.tell(wire.KindRequest, wire.Request{Object: object, Op: op, Args: args}, value)
+	v.tell(wire.KindRequest, wire.Request{Object: object, Op: Number(op), Args: args}, value)
 }
 
 // GiveUp gives a request up.
