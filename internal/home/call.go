@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -87,7 +86,7 @@ type message struct {
 func (h *Home) message(ref Ref, op byte, q any) (message, error) {
 	m := message{ref: ref, op: op}
 	m.args, m.value = pack(q)
-	size, limit := int64(codec.Size(m.value))+overhead, int64(h.node.Config.MaxMessage)
+	size, limit := int64(codec.Size(m.value))+overhead, h.opts.MaxMessage
 	if size > limit {
 		return m, &transport.SizeError{Size: size, Limit: limit}
 	}
@@ -126,7 +125,7 @@ func (h *Home) begin(ctx context.Context, m message, p *pending) (Pending, error
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
-		return Pending{}, launch.ErrShutdown
+		return Pending{}, h.opts.Ended
 	}
 	e, mine := h.mine(m.ref)
 	h.mu.Unlock()

@@ -409,7 +409,7 @@ func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 		h, _, ref := at(t, run, true)
 		endpoint, err := h.Endpoint()
 		require.NoError(t, err)
-		conn, err := h.Dial(soon(t), endpoint)
+		conn, err := run.Dial(endpoint)
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 		require.NoError(t, conn.Send(soon(t), wire.MustPack(wire.KindVisit, wire.Visit{Name: "Deaf", PID: 1})...))

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -122,7 +121,7 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 		code = Closed
 	} else if code == Gone && how == ends {
 		if r.local != nil {
-			r.local.settle(answer{err: launch.ErrShutdown})
+			r.local.settle(answer{err: p.home.opts.Ended})
 		}
 		return // the end of the connection tells
 	}
@@ -209,7 +208,7 @@ func (p *Peer) gone(err error) {
 	h.mu.Unlock()
 	var back *cameBack
 	if errors.As(err, &back) {
-		h.node.CameBack(back.id, p.conn)
+		h.opts.CameBack(back.id, p.conn)
 		return
 	}
 	p.conn.Close()

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -52,7 +51,7 @@ func (h *Home) reach(ctx context.Context, ref Ref) (*remote, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
-		return nil, launch.ErrShutdown
+		return nil, h.opts.Ended
 	}
 	if err := h.ended[ref.Endpoint]; err != nil {
 		h.mu.Unlock()
@@ -90,7 +89,7 @@ func (r *remote) post(kind wire.Kind, m wire.Request, value [][]byte) {
 func (r *remote) run() {
 	h := r.home
 	defer h.running.Done()
-	conn, err := h.Dial(h.dials, r.endpoint)
+	conn, err := h.opts.Dial(h.dials, r.endpoint)
 	if err == nil {
 		if err = r.open(conn); err != nil {
 			conn.Close()
@@ -98,7 +97,7 @@ func (r *remote) run() {
 	}
 	if err != nil {
 		if h.dials.Err() != nil {
-			err = launch.ErrShutdown
+			err = h.opts.Ended
 		}
 		r.end(err, false)
 		close(r.ready)
@@ -116,9 +115,9 @@ func (r *remote) open(conn *transport.Conn) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return launch.ErrShutdown
+		return h.opts.Ended
 	}
-	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: h.node.Name, PID: os.Getpid()})...); err != nil {
+	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: h.opts.Name, PID: os.Getpid()})...); err != nil {
 		return err
 	}
 	for ref := range h.held {
@@ -146,7 +145,7 @@ func (r *remote) end(err error, goodbye bool) {
 		err = ErrEnded
 	case goodbye:
 		err = &LostError{ref, errOver}
-	case !errors.Is(err, launch.ErrShutdown):
+	case !errors.Is(err, h.opts.Ended):
 		err = &LostError{ref, err}
 	}
 	h.mu.Lock()

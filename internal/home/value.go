@@ -59,7 +59,7 @@ func Fitting(values []Value) int { return fitting(values, MaxBytes) }
 
 // Fitting is the same, with the bound that messages have.
 func (h *Home) Fitting(values []Value) int {
-	return fitting(values, min(MaxBytes, int(h.node.Config.MaxMessage)-overhead))
+	return fitting(values, min(MaxBytes, int(h.opts.MaxMessage)-overhead))
 }
 
 func fitting(values []Value, most int) int {

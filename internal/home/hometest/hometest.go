@@ -47,9 +47,21 @@ func (r *Run) Silence(d time.Duration) { r.root.Config.HeartbeatTimeout = d }
 func (r *Run) Home(name string) *home.Home {
 	node := &launch.Node{Config: r.root.Config, Backend: r.root.Backend, Name: name, Run: r.root.Run, Credentials: r.root.Credentials, Log: r.root.Log,
 		Parent: new(launch.Parent)}
-	h := home.New(node)
+	h := home.New(Over(node))
+	node.FoundAt(h.Endpoint)
 	r.t.Cleanup(h.Close)
 	return h
+}
+
+// Over is the options of a home that is reached as a node is.
+func Over(n *launch.Node) home.Options {
+	return home.Options{Name: n.Name, MaxMessage: int64(n.Config.MaxMessage), HeartbeatTimeout: n.Config.HeartbeatTimeout,
+		Listen: n.Listen, Dial: n.Dial, CameBack: n.CameBack, Ended: launch.ErrShutdown}
+}
+
+// Dial connects to what a home listens at.
+func (r *Run) Dial(endpoint string) (*transport.Conn, error) {
+	return r.root.Dial(r.t.Context(), endpoint)
 }
 
 // Visitor is a process that uses a home's objects.
@@ -65,7 +77,7 @@ func (r *Run) Visit(h *home.Home) *Visitor {
 	r.t.Helper()
 	endpoint, err := h.Endpoint()
 	require.NoError(r.t, err)
-	conn, err := h.Dial(r.t.Context(), endpoint)
+	conn, err := r.Dial(endpoint)
 	require.NoError(r.t, err)
 	v := &Visitor{t: r.t, conn: conn, arrived: make(chan [][]byte, 1000)}
 	go func() {
