@@ -100,9 +100,12 @@ func (b *batch[In, Out]) Clear(i int) {
 	b.outs[i] = zero
 }
 
-func (b *batch[In, Out]) Results(lo, hi int) ([][]byte, error) {
-	frames, _, err := marshal(b.outs[lo:hi])
-	return frames, err
+func (b *batch[In, Out]) Results(lo, hi int) (frames [][]byte, named any, err error) {
+	frames, p, err := marshal(b.outs[lo:hi])
+	if len(p.handles)+len(p.ends) > 0 {
+		named = p
+	}
+	return frames, named, err
 }
 
 // callerLine is the file:line of the user's call of an exported function.

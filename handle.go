@@ -53,6 +53,7 @@ func ask[Q, A any](ctx context.Context, u user, op home.Op[Q, A], q Q, late func
 	}
 	a, err = home.Ask(ctx, h.proc.home, h.ref, op, q, late)
 	runtime.KeepAlive(u)
+	runtime.KeepAlive(q) // what it names is held by the object, if it keeps it, when it has answered
 	return a, objectError("the "+name, err)
 }
 
@@ -65,6 +66,7 @@ func settle[Q, A any](ctx context.Context, u user, op home.Op[Q, A], q Q) (a A, 
 	}
 	a, err = home.AskAndSettle(ctx, h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
+	runtime.KeepAlive(q) // as in ask
 	return a, objectError("the "+name, err)
 }
 
@@ -130,8 +132,8 @@ func refused(what string, r *home.Refusal) error {
 }
 
 // transit is how long a process keeps an object alive whose name it has sent
-// to another one, which says itself that it holds the object when it has got
-// the name.
+// in something that is not acknowledged to whoever sends it: an item of a pipe,
+// the result of a method, the argument of a process, a message in a ring.
 const transit = 30 * time.Second
 
 var inTransit struct {
@@ -230,26 +232,30 @@ func (p parcel) refs() (refs []home.Ref) {
 	return refs
 }
 
-// depart says that the parcel is about to be sent: the ends are handed over, and
-// the other objects kept for a while. After an error nothing is.
-func (p parcel) depart() error {
-	if err := departing(p.ends).depart(); err != nil {
-		return err
-	}
+// linger keeps the objects for a while, except the ends of pipes, which know
+// themselves whether they have arrived.
+func (p parcel) linger() {
 	for _, h := range p.handles {
 		h.depart()
 	}
-	return nil
 }
 
-// marshal encodes a value that is about to be sent.
+// marshal encodes a value that is about to be sent: the ends of pipes in it are
+// handed over. The parcel is what has to be kept until the value has arrived.
 func marshal(v any) ([][]byte, parcel, error) {
 	frames, own, err := codec.MarshalOwn(v)
 	if err != nil {
 		return nil, parcel{}, err
 	}
 	p := parcelOf(own)
-	return frames, p, p.depart()
+	return frames, p, departing(p.ends).depart()
+}
+
+// marshalLingering is marshal for what is not acknowledged.
+func marshalLingering(v any) ([][]byte, error) {
+	frames, p, err := marshal(v)
+	p.linger()
+	return frames, err
 }
 
 // encode encodes a value that another process is to keep, with the names of
@@ -259,7 +265,11 @@ func encode(what string, v any) (home.Value, error) {
 	if err != nil {
 		return home.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
 	}
-	return home.Value{Frames: frames, Refs: p.refs()}, nil
+	value := home.Value{Frames: frames, Refs: p.refs()}
+	if len(value.Refs) > 0 {
+		value.Keep = p
+	}
+	return value, nil
 }
 
 // encodeAll encodes many values.

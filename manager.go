@@ -316,8 +316,7 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 		if err != nil {
 			return nil, err
 		}
-		out, _, err := marshal(result)
-		return out, err
+		return marshalLingering(result)
 	}}
 	m := &Method[T, In, Out]{entry.Recv + "." + name}
 	registry.Add(registry.Method, m.key, "("+codec.Signature(in)+") "+codec.Signature(out), where, entry)

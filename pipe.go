@@ -184,6 +184,9 @@ func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 	}
 	err = e.port.Send(ctx, item)
 	runtime.KeepAlive(e)
+	if p, ok := item.Keep.(parcel); ok {
+		p.linger()
+	}
 	runtime.KeepAlive(v) // an end in it is held for a while after it is forgotten here, and not before it is sent
 	return pipeError(err)
 }

@@ -111,9 +111,7 @@ func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 	if err != nil {
 		return err
 	}
-	err = q.c.put(ctx, item)
-	runtime.KeepAlive(v) // the queue's home holds what is in it only now
-	return err
+	return q.c.put(ctx, item)
 }
 
 // PutMany adds items in their order and returns when all of them are safe in
@@ -127,9 +125,7 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	if err != nil {
 		return err
 	}
-	err = q.c.putMany(ctx, items)
-	runtime.KeepAlive(vs)
-	return err
+	return q.c.putMany(ctx, items)
 }
 
 // fits checks that the queue is one, and the items' sizes.
@@ -334,6 +330,7 @@ func (c *queueClient) drain() {
 func (c *queueClient) send(ctx context.Context, items []home.Value) error {
 	_, err := home.AskAndSettle(ctx, c.h.proc.home, c.h.ref, queue.Put, items)
 	runtime.KeepAlive(c.h)
+	runtime.KeepAlive(items) // the queue's home holds what they name only now
 	return objectError("the queue", err)
 }
 

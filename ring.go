@@ -297,7 +297,7 @@ func (b *Neighbour) Rank() int { return b.n.Rank }
 // an *EncodeError, or an error that says that the neighbour's function has
 // returned.
 func (b *Neighbour) Send(ctx context.Context, v any) error {
-	frames, _, err := marshal(v)
+	frames, err := marshalLingering(v)
 	if err != nil {
 		return fmt.Errorf("fiber: a message to rank %d: %w", b.Rank(), oneValue(err))
 	}

@@ -287,7 +287,9 @@ func (h *Home) Hold(ref Ref) {
 		h.hold(h.self, ref.Object)
 		return
 	}
-	h.remote(ref).post(wire.KindHold, wire.Request{Object: ref.Object}, nil)
+	r := h.remote(ref)
+	r.holds++
+	r.post(wire.KindHold, wire.Request{Object: ref.Object}, nil)
 }
 
 // Release takes a Hold back.

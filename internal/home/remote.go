@@ -27,6 +27,8 @@ type remote struct {
 	closed  bool        // and that it was closed
 	awaited atomic.Bool // somebody waits for a notice
 
+	holds, known int // how often an object there was held, and how often its home knows of; under home.mu
+
 	mu      sync.Mutex
 	conn    *transport.Conn
 	err     error // what no request can be made for
@@ -77,6 +79,35 @@ func (r *remote) connected() *transport.Conn {
 	defer r.mu.Unlock()
 	return r.conn
 }
+
+// WhenHeld calls f when the homes of all objects that are held here know it, or
+// have ended. They are asked behind what they were told, on the same connection.
+func (h *Home) WhenHeld(f func()) {
+	unsure := map[*remote]int{}
+	h.mu.Lock()
+	for _, r := range h.remotes {
+		if r.known < r.holds {
+			unsure[r] = r.holds
+		}
+	}
+	h.mu.Unlock()
+	if len(unsure) == 0 {
+		f()
+		return
+	}
+	go func() {
+		for r, holds := range unsure {
+			Ask(h.dials, h, Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, nothing, None{}, nil)
+			h.mu.Lock()
+			r.known = max(r.known, holds)
+			h.mu.Unlock()
+		}
+		f()
+	}()
+}
+
+// nothing is asked of the object 0, which no home has: its home answers Gone.
+const nothing Op[None, None] = 0
 
 // post queues a message, if there is a connection.
 func (r *remote) post(kind wire.Kind, m wire.Request, value [][]byte) {

@@ -9,6 +9,9 @@ import (
 type Value struct {
 	Frames [][]byte
 	Refs   []Ref
+	// Keep is reachable as long as the value is, and does not travel: it holds
+	// those objects where the value comes from.
+	Keep any
 }
 
 // Size is what a value weighs in a message.
@@ -41,7 +44,7 @@ func (h *Home) ReleaseRefs(v Value) {
 // this process has.
 func (v Value) Private() Value {
 	frames := append(make([][]byte, 0, len(v.Frames)), v.Frames...)
-	return Value{owned(frames), v.Refs}
+	return Value{Frames: owned(frames), Refs: v.Refs}
 }
 
 // The bounds of the values that go into one message.

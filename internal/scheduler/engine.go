@@ -75,6 +75,8 @@ type Options struct {
 	Lost func(p Process, fn string, attempt, attempts int) error
 	// Failed makes an error of what a worker's initializer returned.
 	Failed func(worker string, err *wire.Error) error
+	// WhenHeld calls f when what was delivered so far holds what it names.
+	WhenHeld func(f func())
 
 	Log           *slog.Logger
 	Name          func() string // of the next worker; no two are the same

@@ -103,8 +103,9 @@ func options(workers int) (scheduler.Options, chan *worker) {
 	n := 0
 	return scheduler.Options{Workers: workers, Concurrency: 1, MaxAttempts: 3, Ending: errEnding,
 		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
-		Name: func() string { n++; return fmt.Sprintf("w-%d", n) },
-		Lost: func(scheduler.Process, string, int, int) error { return errors.New("lost") },
+		Name:     func() string { n++; return fmt.Sprintf("w-%d", n) },
+		Lost:     func(scheduler.Process, string, int, int) error { return errors.New("lost") },
+		WhenHeld: func(f func()) { f() },
 		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (scheduler.Process, error) {
 			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
 			started <- p
