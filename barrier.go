@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/managed"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // CyclicBarrier is where a number of parties in any processes wait for each
@@ -33,7 +33,7 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 	if parties < 1 || parties > math.MaxInt32 {
 		return nil, fmt.Errorf("fiber: NewBarrier(%d): the number of parties is from 1 to %d", parties, math.MaxInt32)
 	}
-	o, err := makeObject[barrierNoun](ctx, m, managed.KindBarrier, uvarints(uint64(parties)))
+	o, err := makeObject[barrierNoun](ctx, m, managed.Making{Kind: managed.KindBarrier, N: parties})
 	if err != nil {
 		return nil, err
 	}
@@ -45,45 +45,40 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 // ends, also before the call, the barrier is broken.
 func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
 	if err := ctx.Err(); err != nil { // the others are not to wait for this one
-		return 0, both(err, b.release(ctx, managed.BarrierAbort, nil))
+		return 0, both(err, release(ctx, b, managed.BarrierAbort, home.None{}))
 	}
-	return b.number(ctx, managed.BarrierWait, nil)
+	return settle(ctx, b, managed.BarrierWait, home.None{})
 }
 
 // Reset makes the barrier whole again. Who waits at the time gets
 // ErrBrokenBarrier.
 func (b *CyclicBarrier) Reset(ctx context.Context) error {
-	return b.do(ctx, managed.BarrierReset, nil)
+	return do(ctx, b, managed.BarrierReset, home.None{})
 }
 
 // Abort breaks the barrier.
 func (b *CyclicBarrier) Abort(ctx context.Context) error {
-	return b.do(ctx, managed.BarrierAbort, nil)
+	return do(ctx, b, managed.BarrierAbort, home.None{})
 }
 
 // Parties is the number of those who wait for each other.
 func (b *CyclicBarrier) Parties(ctx context.Context) (int, error) {
-	parties, _, _, err := b.state(ctx)
-	return parties, err
+	s, err := b.state(ctx)
+	return s.Parties, err
 }
 
 // Waiting is the number of those who wait now.
 func (b *CyclicBarrier) Waiting(ctx context.Context) (int, error) {
-	_, waiting, _, err := b.state(ctx)
-	return waiting, err
+	s, err := b.state(ctx)
+	return s.Waiting, err
 }
 
 // Broken says whether the barrier is broken.
 func (b *CyclicBarrier) Broken(ctx context.Context) (bool, error) {
-	_, _, broken, err := b.state(ctx)
-	return broken, err
+	s, err := b.state(ctx)
+	return s.Broken, err
 }
 
-func (b *CyclicBarrier) state(ctx context.Context) (parties, waiting int, broken bool, err error) {
-	a, err := b.call(ctx, managed.BarrierState, nil)
-	if err != nil {
-		return 0, 0, false, err
-	}
-	in := wire.Reader{B: a.Args}
-	return in.Int(), in.Int(), in.Uvarint() == 1, in.Err
+func (b *CyclicBarrier) state(ctx context.Context) (managed.BarrierSays, error) {
+	return settle(ctx, b, managed.BarrierState, home.None{})
 }

@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/home"
 )
@@ -32,10 +30,7 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	if err := proc.fits(frames); err != nil {
 		return nil, fmt.Errorf("fiber: the shared value: %w", err)
 	}
-	for i, f := range frames[1:] { // these are parts of v itself
-		frames[i+1] = append(make([]byte, 0, len(f)), f...)
-	}
-	ref, err := proc.home.Keep(frames)
+	ref, err := proc.home.Keep(home.Value{Frames: frames}.Private().Frames) // some are parts of v itself
 	if err != nil {
 		return nil, err
 	}
@@ -72,13 +67,13 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 		return v, nil
 	}
 	c.hold(proc.home, s.ref)
-	answer, err := proc.home.Call(ctx, s.ref, 0, nil, nil, nil)
+	frames, err := home.Ask(ctx, proc.home, s.ref, home.Fetch, home.None{}, nil)
 	if err != nil {
 		forgetShared(s.ref)
 		return zero, objectError("the shared value", err)
 	}
 	var v T
-	if err := codec.Unmarshal(answer.Value, &v); err != nil {
+	if err := codec.Unmarshal(frames, &v); err != nil {
 		return zero, fmt.Errorf("fiber: the shared value: %w", err)
 	}
 	c.value, c.set = v, true
@@ -100,10 +95,10 @@ func (s *Shared[T]) Close() {
 }
 
 // MarshalBinary gives the value's name.
-func (s *Shared[T]) MarshalBinary() ([]byte, error) { return msgpack.Marshal(s.ref) }
+func (s *Shared[T]) MarshalBinary() ([]byte, error) { return s.ref.MarshalBinary() }
 
 // UnmarshalBinary takes a name.
-func (s *Shared[T]) UnmarshalBinary(b []byte) error { return msgpack.Unmarshal(b, &s.ref) }
+func (s *Shared[T]) UnmarshalBinary(b []byte) error { return s.ref.UnmarshalBinary(b) }
 
 // sharedCache is the decoded shared values of this process.
 var sharedCache struct {

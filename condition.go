@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -44,17 +43,16 @@ func NewCondition(ctx context.Context, m *Manager, lock *RLock) (*Condition, err
 	if lock != nil {
 		c.h, c.me = lock.h, lock.me
 	} else {
-		o, err := makeObject[conditionNoun](ctx, m, managed.KindRLock, nil)
+		o, err := makeObject[conditionNoun](ctx, m, managed.Making{Kind: managed.KindRLock})
 		if err != nil {
 			return nil, err
 		}
 		c.object = o
 	}
-	n, err := c.object.number(ctx, managed.LockCondition, nil)
-	if err != nil {
+	var err error
+	if c.number, err = settle(ctx, c, managed.LockCondition, home.None{}); err != nil {
 		return nil, err
 	}
-	c.number = uint64(n)
 	return c, nil
 }
 
@@ -66,30 +64,30 @@ var conditionWaits atomic.Uint64
 // if that takes more than 5 s, the error says so, and the lock is not held.
 // With ErrAbandoned the lock is held.
 func (c *Condition) Wait(ctx context.Context) error {
-	if err := c.empty(); err != nil {
-		return err
+	if c.h == nil {
+		return errEmpty(nameOf[conditionNoun]())
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	defer runtime.KeepAlive(c.h)
 	defer runtime.KeepAlive(c.me)
-	h, id := c.h.proc.home, conditionWaits.Add(1)
+	h, me, id := c.h.proc.home, c.owner(managed.LockForget), conditionWaits.Add(1)
 	type outcome struct {
-		a   home.Answer
+		managed.LockWoken
 		err error
 	}
 	answered := make(chan outcome, 1)
-	w, err := h.Begin(ctx, c.h.ref, managed.LockWait, c.owner(managed.LockForget, c.number, id), nil,
-		func(a home.Answer, err error) { answered <- outcome{a, err} })
+	w, err := home.Start(ctx, h, c.h.ref, managed.LockWait, managed.LockSleep{Owner: me, Condition: c.number, Wait: id},
+		func(woken managed.LockWoken, err error) { answered <- outcome{woken, err} })
 	if err != nil {
-		return managedError(c.what(), err)
+		return objectError(c.what(), err)
 	}
 	var o outcome
 	select {
 	case o = <-answered:
 	case <-ctx.Done():
-		h.Tell(c.h.ref, managed.LockEndWait, uvarints(id))
+		tell(c, managed.LockEndWait, id)
 		again := time.NewTimer(reacquireTime)
 		defer again.Stop()
 		select {
@@ -98,19 +96,17 @@ func (c *Condition) Wait(ctx context.Context) error {
 			w.GiveUp()
 			go func() {
 				if o := <-answered; o.err == nil {
-					in := wire.Reader{B: o.a.Args}
-					c.giveBack(managed.LockReturn, c.owner(managed.LockForget, in.Uvarint(), 1))
+					tell(c, managed.LockReturn, managed.LockBack{Owner: me, Abandoned: o.Abandoned, Whole: true})
 				}
 			}()
 			return fmt.Errorf("fiber: Condition.Wait: %w, and the lock was not free again within %v: it is not held", ctx.Err(), reacquireTime)
 		}
 	}
 	if o.err != nil {
-		return managedError(c.what(), o.err)
+		return objectError(c.what(), o.err)
 	}
-	in := wire.Reader{B: o.a.Args}
-	err = abandoned(c.what(), &in)
-	if in.Uvarint() == 1 && ctx.Err() != nil {
+	err = whenAbandoned(c.what(), o.Abandoned)
+	if o.Ended && ctx.Err() != nil {
 		return both(ctx.Err(), err)
 	}
 	return err
@@ -139,22 +135,26 @@ func (c *Condition) Notify(ctx context.Context, n int) error {
 	if n < 1 {
 		return fmt.Errorf("fiber: Condition.Notify(%d): one at least", n)
 	}
-	return c.do(ctx, managed.LockNotify, c.owner(managed.LockForget, c.number, uint64(n)))
+	return c.notify(ctx, n)
 }
 
 // NotifyAll wakes all who wait; see Notify.
 func (c *Condition) NotifyAll(ctx context.Context) error {
-	return c.do(ctx, managed.LockNotify, c.owner(managed.LockForget, c.number, 0))
+	return c.notify(ctx, 0)
+}
+
+func (c *Condition) notify(ctx context.Context, n int) error {
+	return do(ctx, c, managed.LockNotify, managed.LockNotice{Owner: c.owner(managed.LockForget), Condition: c.number, N: n})
 }
 
 // MarshalBinary gives the condition's name.
 func (c *Condition) MarshalBinary() ([]byte, error) {
-	return c.marshal(binary.AppendUvarint(nil, c.number))
+	return c.marshal('C', wire.AppendUvarint(nil, c.number)...)
 }
 
 // UnmarshalBinary attaches to the condition of a name.
 func (c *Condition) UnmarshalBinary(b []byte) error {
-	more, err := c.unmarshal(b)
+	more, err := c.unmarshal('C', "condition", b)
 	if err != nil {
 		return err
 	}

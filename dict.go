@@ -6,7 +6,6 @@ import (
 
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/managed"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // Dict is a map that lives in a manager and that processes share. It is made
@@ -39,7 +38,7 @@ func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V],
 	if err := travels[V]("NewDict", "its values"); err != nil {
 		return nil, err
 	}
-	o, err := makeObject[dictNoun](ctx, m, managed.KindDict, nil)
+	o, err := makeObject[dictNoun](ctx, m, managed.Making{Kind: managed.KindDict})
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +47,16 @@ func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V],
 
 // Get gives the value of a key, and whether there is one.
 func (d *Dict[K, V]) Get(ctx context.Context, k K) (V, bool, error) {
-	return d.value(d.at(ctx, managed.DictGet, nil, k))
+	return decodeCell[V](keyed(ctx, d, managed.DictGet, k))
 }
 
 // Set gives a key a value.
 func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
-	_, err := d.at(ctx, managed.DictSet, nil, k, v)
-	return err
+	e, err := entryOf(k, "the value", v)
+	if err != nil {
+		return err
+	}
+	return do(ctx, d, managed.DictSet, []home.Value{e.Key, e.Value})
 }
 
 // SetMany sets all keys of a map in one step, those that are new in no
@@ -62,23 +64,24 @@ func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
 func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 	pairs := make([]home.Value, 0, 2*len(values))
 	for k, v := range values {
-		key, err := encode("the key", k)
+		e, err := entryOf(k, "the value", v)
 		if err != nil {
 			return err
 		}
-		value, err := encode("the value", v)
-		if err != nil {
-			return err
-		}
-		pairs = append(pairs, key, value)
+		pairs = append(pairs, e.Key, e.Value)
 	}
-	return d.do(ctx, managed.DictSet, nil, pairs...)
+	return do(ctx, d, managed.DictSet, pairs)
 }
 
 // SetDefault gives the value of a key, which is set to v if there is none.
 func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
-	a, err := d.at(ctx, managed.DictSetDefault, nil, k, v)
-	if is, found, err := d.value(a, err); err != nil || found {
+	e, err := entryOf(k, "the value", v)
+	if err != nil {
+		var none V
+		return none, err
+	}
+	is, found, err := decodeCell[V](settle(ctx, d, managed.DictSetDefault, e))
+	if err != nil || found {
 		return is, err
 	}
 	return v, nil
@@ -86,54 +89,50 @@ func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
 
 // Delete takes a key out and says whether it was there.
 func (d *Dict[K, V]) Delete(ctx context.Context, k K) (bool, error) {
-	return said(d.at(ctx, managed.DictDelete, nil, k))
+	return keyed(ctx, d, managed.DictDelete, k)
 }
 
 // Pop takes a key out and gives its value, and whether there was one.
 func (d *Dict[K, V]) Pop(ctx context.Context, k K) (V, bool, error) {
-	return d.value(d.at(ctx, managed.DictPop, nil, k))
+	return decodeCell[V](keyed(ctx, d, managed.DictPop, k))
 }
 
 // Has says whether a key is there.
 func (d *Dict[K, V]) Has(ctx context.Context, k K) (bool, error) {
-	return said(d.at(ctx, managed.DictHas, nil, k))
+	return keyed(ctx, d, managed.DictHas, k)
 }
 
 // Len is the number of keys.
 func (d *Dict[K, V]) Len(ctx context.Context) (int, error) {
-	return d.number(ctx, managed.DictLen, nil)
+	return settle(ctx, d, managed.DictLen, home.None{})
 }
 
 // Keys gives all keys, in the order in which they came.
 func (d *Dict[K, V]) Keys(ctx context.Context) ([]K, error) {
-	a, err := d.call(ctx, managed.DictKeys, nil)
-	return decodeAll[K]("key", a, err)
+	keys, err := settle(ctx, d, managed.DictKeys, home.None{})
+	return decodeAll[K]("key", keys, err)
 }
 
 // Values gives all values, in the order of their keys.
 func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
-	a, err := d.call(ctx, managed.DictValues, nil)
-	return decodeAll[V]("value", a, err)
+	values, err := settle(ctx, d, managed.DictValues, home.None{})
+	return decodeAll[V]("value", values, err)
 }
 
 // All gives all keys with their values, in the order in which the keys came,
 // as they are at the time of the call: the loop over them asks for nothing
 // more, and may change the dict.
 func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
-	a, err := d.call(ctx, managed.DictAll, nil)
+	pairs, err := settle(ctx, d, managed.DictAll, home.None{})
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := managed.Unpack(&wire.Reader{B: a.Args}, a.Value)
-	if err != nil || len(pairs)%2 != 0 {
-		return nil, wire.ErrMalformed
-	}
 	keys, values := make([]K, len(pairs)/2), make([]V, len(pairs)/2)
 	for i := range keys {
-		if keys[i], err = decode[K]("a key of the dict", pairs[2*i].Frames); err != nil {
+		if keys[i], err = decode[K]("a key of the dict", pairs[2*i]); err != nil {
 			return nil, err
 		}
-		if values[i], err = decode[V]("a value of the dict", pairs[2*i+1].Frames); err != nil {
+		if values[i], err = decode[V]("a value of the dict", pairs[2*i+1]); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +146,9 @@ func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
 }
 
 // Clear takes all keys out.
-func (d *Dict[K, V]) Clear(ctx context.Context) error { return d.do(ctx, managed.DictClear, nil) }
+func (d *Dict[K, V]) Clear(ctx context.Context) error {
+	return do(ctx, d, managed.DictClear, home.None{})
+}
 
 // CompareAndSet sets a key if its value is old, as reflect.DeepEqual says or
 // since it is the same managed object, and says whether it did. A key that is
@@ -157,7 +158,7 @@ func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, er
 	if err != nil {
 		return false, err
 	}
-	return p.compareAndSet(old, v)
+	return compareAndSet(p, old, v)
 }
 
 // Update sets a key to what fn makes of its value, and gives that. ok says
@@ -172,53 +173,37 @@ func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V
 		var none V
 		return none, err
 	}
-	return p.update(fn)
+	return update(p, fn)
 }
 
-func (d *Dict[K, V]) place(ctx context.Context, k K) (place[V], error) {
+func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
 	key, err := encode("the key", k)
-	call := func(op byte, args []byte, values ...home.Value) (cell, error) {
-		return readCell(d.call(ctx, op, args, append([]home.Value{key}, values...)...))
-	}
-	return place[V]{"the value",
-		func() (cell, error) { return call(managed.DictGet, nil) },
-		func(version uint64, v home.Value) (cell, error) { return call(managed.DictSetIf, uvarints(version), v) },
-		func(old, v home.Value) (cell, error) { return call(managed.DictSwap, nil, old, v) },
+	return place{
+		func() (managed.Cell, error) { return settle(ctx, d, managed.DictGet, key) },
+		func(version uint64, v home.Value) (managed.Cell, error) {
+			return settle(ctx, d, managed.DictSetIf, managed.DictWrite{Version: version, Key: key, Value: v})
+		},
+		func(old, v home.Value) (managed.Cell, error) {
+			return settle(ctx, d, managed.DictSwap, managed.DictExchange{Key: key, Old: old, New: v})
+		},
 	}, err
 }
 
-// at sends a request about a key, with values.
-func (d *Dict[K, V]) at(ctx context.Context, op byte, args []byte, k K, vs ...V) (home.Answer, error) {
+// What dicts and namespaces have in common.
+
+// keyed sends a request about a key.
+func keyed[K, A any](ctx context.Context, u user, op home.Op[home.Value, A], k K) (a A, err error) {
 	key, err := encode("the key", k)
-	values := []home.Value{key}
-	for _, v := range vs {
-		if err != nil {
-			break
-		}
-		var value home.Value
-		value, err = encode("the value", v)
-		values = append(values, value)
-	}
 	if err != nil {
-		return home.Answer{}, err
+		return a, err
 	}
-	return d.call(ctx, op, args, values...)
+	return settle(ctx, u, op, key)
 }
 
-func (d *Dict[K, V]) value(a home.Answer, err error) (v V, ok bool, _ error) {
-	c, err := readCell(a, err)
-	if err != nil || !c.found {
-		return v, false, err
+func entryOf(k any, what string, v any) (e managed.DictEntry, err error) {
+	if e.Key, err = encode("the key", k); err != nil {
+		return e, err
 	}
-	v, err = decode[V]("the value", c.frames)
-	return v, err == nil, err
-}
-
-// said is an answer that is yes or no.
-func said(a home.Answer, err error) (bool, error) {
-	if err != nil {
-		return false, err
-	}
-	in := wire.Reader{B: a.Args}
-	return in.Uvarint() == 1, in.Err
+	e.Value, err = encode(what, v)
+	return e, err
 }

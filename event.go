@@ -3,6 +3,7 @@ package fiber
 import (
 	"context"
 
+	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/managed"
 )
 
@@ -21,7 +22,7 @@ func (eventNoun) noun() (string, byte) { return "event", 'E' }
 
 // NewEvent makes an event in a manager, which has not happened.
 func NewEvent(ctx context.Context, m *Manager) (*Event, error) {
-	o, err := makeObject[eventNoun](ctx, m, managed.KindEvent, nil)
+	o, err := makeObject[eventNoun](ctx, m, managed.Making{Kind: managed.KindEvent})
 	if err != nil {
 		return nil, err
 	}
@@ -29,16 +30,18 @@ func NewEvent(ctx context.Context, m *Manager) (*Event, error) {
 }
 
 // Set says that it has happened: all who wait go on.
-func (e *Event) Set(ctx context.Context) error { return e.do(ctx, managed.EventSet, nil) }
+func (e *Event) Set(ctx context.Context) error { return do(ctx, e, managed.EventSet, home.None{}) }
 
 // Clear says that it has not: who waits from now on waits for the next Set.
-func (e *Event) Clear(ctx context.Context) error { return e.do(ctx, managed.EventClear, nil) }
+func (e *Event) Clear(ctx context.Context) error { return do(ctx, e, managed.EventClear, home.None{}) }
 
 // IsSet says whether it has happened.
-func (e *Event) IsSet(ctx context.Context) (bool, error) { return e.yes(ctx, managed.EventIsSet, nil) }
+func (e *Event) IsSet(ctx context.Context) (bool, error) {
+	return settle(ctx, e, managed.EventIsSet, home.None{})
+}
 
 // Wait waits until it has happened, or until ctx ends.
 func (e *Event) Wait(ctx context.Context) error {
-	_, err := e.wait(ctx, managed.EventWait, nil, nil)
+	_, err := ask(ctx, e, managed.EventWait, home.None{}, nil)
 	return err
 }

@@ -97,7 +97,7 @@ func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 				p.node.Terminate()
 			case s = <-signals:
 				p.node.Kill()
-				p.home.RemoveDirectory()
+				p.node.RemoveDirectory()
 				os.Exit(128 + int(s.(syscall.Signal)))
 			}
 		}
@@ -156,7 +156,9 @@ func given(opts []InitOption) (code Config) {
 }
 
 func enter(node *launch.Node) {
-	current.Store(&process{node: node, home: home.New(node)})
+	h := home.New(home.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
+		Listen: node.Listen, Dial: node.Dial, Ended: launch.ErrShutdown})
+	current.Store(&process{node: node, home: h})
 }
 
 // Shutdown ends every process that this one started and has not ended: it
@@ -175,6 +177,7 @@ func Shutdown(ctx context.Context) error {
 	warden.Close()
 	pipe.LeaveAll(p.home)
 	p.home.Close()
+	p.node.RemoveDirectory()
 	forgetTransit()
 	current.CompareAndSwap(p, nil)
 	return err

@@ -53,11 +53,10 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 		Name: name, In: codec.Signature(in), Out: codec.Signature(out), Where: where, Resources: resources,
 		Decode: func(frames [][]byte) (registry.Batch, error) {
 			b := &batch[In, Out]{fn: fn}
-			travellers, err := codec.UnmarshalTravellers(frames, &b.ins)
-			if err != nil {
+			var err error
+			if b.came, err = unmarshal(frames, &b.ins); err != nil {
 				return nil, err
 			}
-			b.ends = arrivingIn(travellers)
 			b.outs = make([]Out, len(b.ins))
 			return b, nil
 		},
@@ -80,17 +79,17 @@ type batch[In, Out any] struct {
 	fn   func(context.Context, In) (Out, error)
 	ins  []In
 	outs []Out
-	ends arriving // in ins
+	came parcel // with ins
 }
 
 func (b *batch[In, Out]) Len() int { return len(b.ins) }
 
 func (b *batch[In, Out]) Run(ctx context.Context, i int) (err error) {
-	if b.ends != nil {
-		if !b.ends.known(ctx) {
+	if b.came.ends != nil {
+		if !b.came.known(ctx) {
 			return context.Cause(ctx)
 		}
-		b.ends = nil // for all tasks of the batch, which run one after another
+		b.came.ends = nil // for all tasks of the batch, which run one after another
 	}
 	b.outs[i], err = b.fn(ctx, b.ins[i])
 	return err
@@ -101,7 +100,13 @@ func (b *batch[In, Out]) Clear(i int) {
 	b.outs[i] = zero
 }
 
-func (b *batch[In, Out]) Results(lo, hi int) ([][]byte, error) { return codec.Marshal(b.outs[lo:hi]) }
+func (b *batch[In, Out]) Results(lo, hi int) (frames [][]byte, named any, err error) {
+	frames, p, err := marshal(b.outs[lo:hi])
+	if len(p.handles)+len(p.ends) > 0 {
+		named = p
+	}
+	return frames, named, err
+}
 
 // callerLine is the file:line of the user's call of an exported function.
 func callerLine() string {

@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -12,7 +11,10 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/launch"
-	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/manager"
+	"github.com/fiber-go/fiber/internal/queue"
+	"github.com/fiber-go/fiber/transport"
 )
 
 // handle is this process's use of an object of the run: what queues, pipes and
@@ -34,41 +36,104 @@ func (p *process) attach(ref home.Ref) *handle {
 // errEmptyHandle is what a zero SimpleQueue, Proxy and so on gives.
 var errEmptyHandle = errors.New("fiber: it was not made by its constructor, nor did it travel here")
 
-// call sends a request; see home.Home.Call.
-func (h *handle) call(ctx context.Context, what string, op byte, args []byte, value [][]byte, late func(home.Answer)) (home.Answer, error) {
-	if h == nil {
-		return home.Answer{}, errEmptyHandle
-	}
-	a, err := h.proc.home.Call(ctx, h.ref, op, args, value, late)
-	runtime.KeepAlive(h)
-	if err != nil {
-		return a, objectError(what, err)
-	}
-	return a, nil
+func errEmpty(name string) error { return fmt.Errorf("fiber: the %s: %w", name, errEmptyHandle) }
+
+// user is what uses an object: a queue, a dict and so on.
+type user interface {
+	// used is the handle, nil when there is none, and what it is of.
+	used() (h *handle, name string)
 }
 
-// objectError is an error of a home as a user sees it.
+// ask sends a request that may be answered late, and waits as long as ctx lasts;
+// an answer that comes nevertheless is given to late, unless that is nil.
+func ask[Q, A any](ctx context.Context, u user, op home.Op[Q, A], q Q, late func(A)) (a A, err error) {
+	h, name := u.used()
+	if h == nil {
+		return a, errEmpty(name)
+	}
+	a, err = home.Ask(ctx, h.proc.home, h.ref, op, q, late)
+	runtime.KeepAlive(u)
+	runtime.KeepAlive(q) // what it names is held by the object, if it keeps it, when it has answered
+	return a, objectError("the "+name, err)
+}
+
+// settle sends a request that is answered at once. When ctx ends on the way it
+// waits for another moment, to know whether it was done.
+func settle[Q, A any](ctx context.Context, u user, op home.Op[Q, A], q Q) (a A, err error) {
+	h, name := u.used()
+	if h == nil {
+		return a, errEmpty(name)
+	}
+	a, err = home.AskAndSettle(ctx, h.proc.home, h.ref, op, q)
+	runtime.KeepAlive(u)
+	runtime.KeepAlive(q) // as in ask
+	return a, objectError("the "+name, err)
+}
+
+// do is settle for an answer that says nothing.
+func do[Q any](ctx context.Context, u user, op home.Op[Q, home.None], q Q) error {
+	_, err := settle(ctx, u, op, q)
+	return err
+}
+
+// tell sends a request that has no answer.
+func tell[Q, A any](u user, op home.Op[Q, A], q Q) error {
+	h, name := u.used()
+	err := home.Tell(context.Background(), h.proc.home, h.ref, op, q)
+	runtime.KeepAlive(u)
+	return objectError("the "+name, err)
+}
+
+// objectError is an error of a home, or of an object there, as a user sees it.
 func objectError(what string, err error) error {
 	var refusal *home.Refusal
 	var lost *home.LostError
+	var size *transport.SizeError
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, home.ErrGone), errors.Is(err, home.ErrEnded):
 		return fmt.Errorf("fiber: %s has ended: %w", what, ErrClosed)
 	case errors.Is(err, launch.ErrShutdown):
 		return err
 	case errors.As(err, &lost):
 		return lostError(what, lost)
-	case errors.As(err, &refusal) && refusal.Code == home.Unknown:
-		return &MismatchError{Reason: refusal.Text}
-	case errors.As(err, &refusal) && refusal.Code == home.TooLarge:
-		return fmt.Errorf("fiber: what %s has: %s; %s", what, refusal.Text, whatToDo)
+	case errors.As(err, &size):
+		return fmt.Errorf("fiber: %s: %w; %s", what, size, whatToDo)
+	case errors.As(err, &refusal):
+		return refused(what, refusal)
 	}
 	return fromEngine(err)
 }
 
+// refused is what an object has refused.
+func refused(what string, r *home.Refusal) error {
+	switch r.Code {
+	case home.Unknown:
+		return &MismatchError{Reason: r.Text}
+	case home.TooLarge:
+		return fmt.Errorf("fiber: what %s has: %s; %s", what, r.Text, whatToDo)
+	case manager.Failed:
+		return unflatten(manager.Failure(r.Text))
+	case queue.Closed:
+		return fmt.Errorf("fiber: %s: %w", what, ErrClosed)
+	case queue.TooOften:
+		return errors.New("fiber: TaskDone was called more often than there were items; call it once for each item that Get gave")
+	case managed.OutOfRange:
+		return fmt.Errorf("fiber: %s: %s", what, r.Text)
+	case managed.NotHeld:
+		return fmt.Errorf("fiber: %s is not held here: %s", what, r.Text)
+	case managed.TooOften:
+		return fmt.Errorf("fiber: %s has all its permits; call Release once for each Acquire", what)
+	case managed.Broken:
+		return fmt.Errorf("fiber: %w: %s", ErrBrokenBarrier, r.Text)
+	}
+	return r
+}
+
 // transit is how long a process keeps an object alive whose name it has sent
-// to another one, which says itself that it holds the object when it has got
-// the name.
+// in something that is not acknowledged to whoever sends it: an item of a pipe,
+// the result of a method, the argument of a process, a message in a ring.
 const transit = 30 * time.Second
 
 var inTransit struct {
@@ -107,77 +172,114 @@ func arrive() {
 	}
 }
 
-// marshal gives the name of the handle's object, with more behind it.
-func (h *handle) marshal(more ...byte) ([]byte, error) {
-	if h == nil {
-		return nil, errEmptyHandle
-	}
-	h.depart()
-	b := make([]byte, 0, len(h.ref.Endpoint)+len(h.ref.Process)+16+len(more))
-	return append(appendRef(b, h.ref), more...), nil
-}
-
-// unmarshal attaches to the object whose name marshal gave.
-func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
-	r := wire.Reader{B: b}
-	ref := readRef(&r)
-	if r.Err != nil {
-		return nil, nil, r.Err
-	}
-	p, err := running()
-	if err != nil {
-		return nil, nil, err
-	}
-	return p.attach(ref), r.B, nil
-}
-
-func appendRef(b []byte, ref home.Ref) []byte {
-	b = wire.AppendString(b, ref.Endpoint)
-	b = wire.AppendString(b, ref.Process)
-	b = binary.AppendUvarint(b, uint64(ref.PID))
-	return binary.AppendUvarint(b, ref.Object)
-}
-
-func readRef(r *wire.Reader) home.Ref {
-	return home.Ref{Endpoint: r.String(), Process: r.String(), PID: r.Int(), Object: r.Uvarint()}
-}
-
-// Travels tells what has to know that the handle's value is sent.
-func (h *handle) Travels() []any {
-	if h == nil {
-		return nil
-	}
-	return []any{h}
-}
-
-// reference names the handle's object.
-func (h *handle) reference() home.Ref { return h.ref }
-
-// encode encodes a value that another process is to keep, with the names of
-// the objects in it.
-func encode(what string, v any) (home.Value, error) {
-	frames, travellers, err := codec.MarshalTravellers(v)
-	if err != nil {
-		return home.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
-	}
-	value := home.Value{Frames: frames}
-	for _, t := range travellers {
-		if t, ok := t.(interface{ reference() home.Ref }); ok {
-			value.Refs = append(value.Refs, t.reference())
-		}
-	}
-	return value, nil
-}
-
-// fitsValue says whether a value, and what there is to say of it, is within
-// the size of a message.
-func (p *process) fitsValue(v home.Value) error {
-	return p.fitsSize(v.Size())
-}
-
 // forgetTransit lets go of all handles at a Shutdown.
 func forgetTransit() {
 	inTransit.Lock()
 	defer inTransit.Unlock()
 	inTransit.handles = nil
+}
+
+// marshal gives the name of the handle's object, with more behind it.
+func (h *handle) marshal(more ...byte) ([]byte, error) {
+	name, err := h.ref.MarshalBinary()
+	return append(name, more...), err
+}
+
+// unmarshalHandle attaches to the object whose name marshal gave.
+func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
+	var ref home.Ref
+	if more, err = ref.Read(b); err != nil {
+		return nil, nil, err
+	}
+	p, err := running()
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.attach(ref), more, nil
+}
+
+// parcel is what a value names that is, or was, on its way.
+type parcel struct {
+	handles []*handle
+	ends    []*pipeEnd
+}
+
+// parcelOf finds it among the values with an encoding of their own.
+func parcelOf(own []any) (p parcel) {
+	for _, x := range own {
+		switch x := x.(type) {
+		case user:
+			if h, _ := x.used(); h != nil {
+				p.handles = append(p.handles, h)
+			}
+		case interface{ pipeEnd() *pipeEnd }:
+			if e := x.pipeEnd(); e != nil {
+				p.ends = append(p.ends, e)
+			}
+		}
+	}
+	return p
+}
+
+// refs names the objects.
+func (p parcel) refs() (refs []home.Ref) {
+	for _, h := range p.handles {
+		refs = append(refs, h.ref)
+	}
+	for _, e := range p.ends {
+		refs = append(refs, e.port.Ref())
+	}
+	return refs
+}
+
+// linger keeps the objects for a while, except the ends of pipes, which know
+// themselves whether they have arrived.
+func (p parcel) linger() {
+	for _, h := range p.handles {
+		h.depart()
+	}
+}
+
+// marshal encodes a value that is about to be sent: the ends of pipes in it are
+// handed over. The parcel is what has to be kept until the value has arrived.
+func marshal(v any) ([][]byte, parcel, error) {
+	frames, own, err := codec.MarshalOwn(v)
+	if err != nil {
+		return nil, parcel{}, err
+	}
+	p := parcelOf(own)
+	return frames, p, departing(p.ends).depart()
+}
+
+// marshalLingering is marshal for what is not acknowledged.
+func marshalLingering(v any) ([][]byte, error) {
+	frames, p, err := marshal(v)
+	p.linger()
+	return frames, err
+}
+
+// encode encodes a value that another process is to keep, with the names of
+// the objects in it.
+func encode(what string, v any) (home.Value, error) {
+	frames, p, err := marshal(v)
+	if err != nil {
+		return home.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
+	}
+	value := home.Value{Frames: frames, Refs: p.refs()}
+	if len(value.Refs) > 0 {
+		value.Keep = p
+	}
+	return value, nil
+}
+
+// encodeAll encodes many values.
+func encodeAll[T any](what string, vs []T) ([]home.Value, error) {
+	values := make([]home.Value, len(vs))
+	for i, v := range vs {
+		var err error
+		if values[i], err = encode(fmt.Sprintf("%s %d", what, i), v); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/manager"
 	"github.com/fiber-go/fiber/internal/queue"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // Queue is a queue that lives in a manager; else it is like a SimpleQueue,
@@ -17,20 +18,15 @@ type Queue[T any] struct{ q SimpleQueue[T] }
 
 // NewQueue makes a queue in a manager.
 func NewQueue[T any](ctx context.Context, m *Manager, opts ...QueueOption) (*Queue[T], error) {
-	if err := travels[T]("NewQueue", "its items"); err != nil {
-		return nil, err
-	}
-	var o queueOptions
-	for _, opt := range opts {
-		if err := opt.applyQueue(&o); err != nil {
-			return nil, err
-		}
-	}
-	h, err := m.make(ctx, managed.KindQueue, uvarints(uint64(o.capacity)))
+	capacity, err := queueOf[T]("NewQueue", opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Queue[T]{*newSimpleQueue[T](h, o.capacity > 0)}, nil
+	h, err := create(ctx, m, manager.Make, managed.Making{Kind: managed.KindQueue, N: capacity})
+	if err != nil {
+		return nil, err
+	}
+	return &Queue[T]{*newQueueAt[T](h, capacity > 0)}, nil
 }
 
 // Put adds an item; see SimpleQueue.Put.
@@ -53,32 +49,12 @@ func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.q.Len(ctx) }
 func (q *Queue[T]) Close() error { return q.q.Close() }
 
 // MarshalBinary gives the queue's name.
-func (q *Queue[T]) MarshalBinary() ([]byte, error) { return q.marshal('Q') }
+func (q *Queue[T]) MarshalBinary() ([]byte, error) { return q.q.marshalAs('Q') }
 
 // UnmarshalBinary attaches to the queue of a name.
-func (q *Queue[T]) UnmarshalBinary(b []byte) error { return q.unmarshal(b, 'Q', "queue") }
+func (q *Queue[T]) UnmarshalBinary(b []byte) error { return q.q.unmarshalAs('Q', "queue", b) }
 
-// Travels tells the codec what travels with the queue.
-func (q *Queue[T]) Travels() []any { return q.q.Travels() }
-
-func (q *Queue[T]) marshal(mark byte) ([]byte, error) {
-	if q.q.h == nil {
-		return nil, fmt.Errorf("fiber: the queue: %w", errEmptyHandle)
-	}
-	return q.q.h.marshal(mark, bit(q.q.c.bounded))
-}
-
-func (q *Queue[T]) unmarshal(b []byte, mark byte, name string) error {
-	h, more, err := unmarshalHandle(b)
-	if err != nil {
-		return err
-	}
-	if len(more) != 2 || more[0] != mark {
-		return &MismatchError{Reason: "what has come is the name of another object, not of a " + name}
-	}
-	q.q = *newSimpleQueue[T](h, more[1] == 1)
-	return nil
-}
+func (q *Queue[T]) used() (*handle, string) { return q.q.used() }
 
 // JoinableQueue is a Queue that knows when the items that were got from it are
 // dealt with. It is made by NewJoinableQueue.
@@ -96,37 +72,25 @@ func NewJoinableQueue[T any](ctx context.Context, m *Manager, opts ...QueueOptio
 // TaskDone says that an item that Get gave is dealt with. It is called once
 // for each; once more is an error.
 func (q *JoinableQueue[T]) TaskDone(ctx context.Context) error {
-	c, err := q.q.client()
-	if err != nil {
-		return err
-	}
-	_, err = c.h.call(ctx, "the queue", queue.Done, uvarints(1), nil, nil)
-	return queueError(err)
+	_, err := ask(ctx, q, queue.Done, 1, nil)
+	return err
 }
 
 // Join waits until all items that were put are dealt with. Those that a process
 // has got that died before its TaskDone nobody will deal with: Join does not
 // wait for them, and gives an ErrAbandoned that says how many there were.
 func (q *JoinableQueue[T]) Join(ctx context.Context) error {
-	c, err := q.q.client()
-	if err != nil {
-		return err
-	}
-	a, err := c.h.call(ctx, "the queue", queue.Join, nil, nil, nil)
-	if err != nil {
-		return queueError(err)
-	}
-	in := wire.Reader{B: a.Args}
-	if lost := in.Int(); lost > 0 {
+	lost, err := ask(ctx, q, queue.Join, home.None{}, nil)
+	if err == nil && lost > 0 {
 		return fmt.Errorf("fiber: the queue: %d of its items were got by processes that died before they were done: %w", lost, ErrAbandoned)
 	}
-	return in.Err
+	return err
 }
 
 // MarshalBinary gives the queue's name.
-func (q *JoinableQueue[T]) MarshalBinary() ([]byte, error) { return q.marshal('J') }
+func (q *JoinableQueue[T]) MarshalBinary() ([]byte, error) { return q.q.marshalAs('J') }
 
 // UnmarshalBinary attaches to the queue of a name.
 func (q *JoinableQueue[T]) UnmarshalBinary(b []byte) error {
-	return q.unmarshal(b, 'J', "joinable queue")
+	return q.q.unmarshalAs('J', "joinable queue", b)
 }

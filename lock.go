@@ -29,7 +29,7 @@ func (lockNoun) noun() (string, byte) { return "lock", 'X' }
 
 // NewLock makes a lock in a manager.
 func NewLock(ctx context.Context, m *Manager) (*Lock, error) {
-	o, err := makeObject[lockNoun](ctx, m, managed.KindLock, nil)
+	o, err := makeObject[lockNoun](ctx, m, managed.Making{Kind: managed.KindLock})
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (rlockNoun) noun() (string, byte) { return "lock", 'R' }
 
 // NewRLock makes a reentrant lock in a manager.
 func NewRLock(ctx context.Context, m *Manager) (*RLock, error) {
-	o, err := makeObject[rlockNoun](ctx, m, managed.KindRLock, nil)
+	o, err := makeObject[rlockNoun](ctx, m, managed.Making{Kind: managed.KindRLock})
 	if err != nil {
 		return nil, err
 	}

@@ -126,7 +126,7 @@ type managerReady struct {
 // so does one in a process that did not make the manager.
 func (m *Manager) Close() error {
 	if m == nil || m.h == nil {
-		return fmt.Errorf("fiber: the manager: %w", errEmptyHandle)
+		return errEmpty("manager")
 	}
 	if m.child == nil {
 		return nil
@@ -177,8 +177,8 @@ func (m *Manager) PID() int {
 
 // MarshalBinary gives the manager's name.
 func (m *Manager) MarshalBinary() ([]byte, error) {
-	if m == nil || m.h == nil {
-		return nil, fmt.Errorf("fiber: the manager: %w", errEmptyHandle)
+	if h, _ := m.used(); h == nil {
+		return nil, errEmpty("manager")
 	}
 	return m.h.marshal()
 }
@@ -190,13 +190,17 @@ func (m *Manager) UnmarshalBinary(b []byte) error {
 	return err
 }
 
-// Travels tells the codec what travels with the manager.
-func (m *Manager) Travels() []any { return m.h.Travels() }
+func (m *Manager) used() (*handle, string) {
+	if m == nil {
+		return nil, "manager"
+	}
+	return m.h, "manager"
+}
 
 // handle checks that the manager is one.
 func (m *Manager) handle() (*handle, error) {
 	if m == nil || m.h == nil {
-		return nil, fmt.Errorf("fiber: the manager: %w", errEmptyHandle)
+		return nil, errEmpty("manager")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,37 +210,19 @@ func (m *Manager) handle() (*handle, error) {
 	return m.h, nil
 }
 
-// make makes an object of Fiber's own in the manager.
-func (m *Manager) make(ctx context.Context, kind string, args []byte, values ...home.Value) (*handle, error) {
-	h, err := m.handle()
+// create asks the manager for an object.
+func create[Q any](ctx context.Context, m *Manager, op home.Op[Q, uint64], q Q) (*handle, error) {
+	if _, err := m.handle(); err != nil {
+		return nil, err
+	}
+	// An object that comes too late is dropped when nobody holds it.
+	id, err := ask(ctx, m, op, q, nil)
 	if err != nil {
 		return nil, err
 	}
-	packed, frames := home.PackValues(nil, values...)
-	return h.create(ctx, manager.Make, kind, append(packed, args...), frames)
-}
-
-// create asks the manager that h names for an object.
-func (h *handle) create(ctx context.Context, op byte, name string, args []byte, value [][]byte) (*handle, error) {
-	// An object that comes too late is dropped when nobody holds it.
-	a, err := h.proc.home.Call(ctx, h.ref, op, append(wire.AppendString(nil, name), args...), value, nil)
-	if err != nil {
-		return nil, managerError("the manager", err)
-	}
-	in := wire.Reader{B: a.Args}
-	ref := home.Ref{Endpoint: h.ref.Endpoint, Process: h.ref.Process, PID: h.ref.PID, Object: in.Uvarint()}
-	if in.Err != nil {
-		return nil, fmt.Errorf("fiber: the manager: %w", in.Err)
-	}
-	return h.proc.attach(ref), nil
-}
-
-// managerError is an error of a manager's process as a user sees it.
-func managerError(what string, err error) error {
-	if refusal := (*home.Refusal)(nil); errors.As(err, &refusal) && refusal.Code == manager.Failed {
-		return unflatten(manager.Failure(refusal.Text))
-	}
-	return objectError(what, err)
+	ref := m.h.ref
+	ref.Object = id
+	return m.h.proc.attach(ref), nil
 }
 
 // Type is a type of managed objects. It is made by RegisterType.
@@ -330,7 +316,7 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 		if err != nil {
 			return nil, err
 		}
-		return codec.Marshal(result)
+		return marshalLingering(result)
 	}}
 	m := &Method[T, In, Out]{entry.Recv + "." + name}
 	registry.Add(registry.Method, m.key, "("+codec.Signature(in)+") "+codec.Signature(out), where, entry)
@@ -369,11 +355,11 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 	if typ == nil {
 		return nil, errors.New("fiber: New: the type is nil; register it in a package variable with fiber.RegisterType")
 	}
-	frames, err := h.argument(typ.name, in)
+	arg, err := h.argument(typ.name, in)
 	if err != nil {
 		return nil, err
 	}
-	made, err := h.create(ctx, manager.New, typ.name, nil, frames)
+	made, err := create(ctx, m, manager.New, arg)
 	runtime.KeepAlive(in) // what it names lives until the object has it
 	if err != nil {
 		return nil, err
@@ -381,16 +367,16 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 	return &Proxy[T]{made}, nil
 }
 
-// argument encodes an argument.
-func (h *handle) argument(name string, in any) ([][]byte, error) {
-	frames, err := codec.Marshal(in)
+// argument encodes what the type or the method of a name is called with.
+func (h *handle) argument(name string, in any) (arg manager.Argument, err error) {
+	frames, _, err := marshal(in)
 	if err == nil {
 		err = h.proc.fits(frames)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fiber: the argument of %s: %w", name, err)
+		return arg, fmt.Errorf("fiber: the argument of %s: %w", name, err)
 	}
-	return frames, nil
+	return manager.Argument{Name: name, Value: frames}, nil
 }
 
 // Call calls a method of a managed object and waits for its result. Calls on
@@ -400,17 +386,16 @@ func (h *handle) argument(name string, in any) ([][]byte, error) {
 // once, and the method's context ends, too; one that has not begun never does.
 func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (Out, error) {
 	var out Out
-	h, args, frames, err := callOf(p, method, in)
+	arg, err := callOf(p, method, in)
 	if err != nil {
 		return out, err
 	}
-	a, err := h.proc.home.Call(ctx, h.ref, manager.Call, args, frames, nil)
-	runtime.KeepAlive(h)  // the object, and those that the argument names,
-	runtime.KeepAlive(in) // live until it has answered
+	result, err := ask(ctx, p, manager.Call, arg, nil)
+	runtime.KeepAlive(in) // what the argument names lives until the object has answered
 	if err != nil {
-		return out, managerError("the object", err)
+		return out, err
 	}
-	return out, resultOf(method.key, a, &out)
+	return out, resultOf(method.key, result, &out)
 }
 
 // CallAsync begins a call and returns when it is on its way; the result comes
@@ -428,34 +413,34 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		fail(err)
 		return f
 	}
-	h, args, frames, err := callOf(p, method, in)
+	arg, err := callOf(p, method, in)
 	if err != nil {
 		fail(err)
 		return f
 	}
-	arrive := func(a home.Answer, err error) {
+	arrive := func(result home.Frames, err error) {
 		var out Out
 		switch {
 		case err == nil:
-			err = resultOf(method.key, a, &out)
+			err = resultOf(method.key, result, &out)
 		case ctx.Err() != nil:
 			err = ctx.Err()
 		default:
-			err = managerError("the object", err)
+			err = objectError("the object", err)
 		}
 		f.resolve(out, err)
-		runtime.KeepAlive(h) // as in Call
+		runtime.KeepAlive(p) // as in Call
 		runtime.KeepAlive(in)
 	}
-	w, err := h.proc.home.Begin(ctx, h.ref, manager.Call, args, frames, func(a home.Answer, err error) {
-		if waits(err) || codec.Size(a.Value) > smallResult {
-			go arrive(a, err)
+	w, err := home.Start(ctx, p.h.proc.home, p.h.ref, manager.Call, arg, func(result home.Frames, err error) {
+		if waits(err) || codec.Size(result) > smallResult {
+			go arrive(result, err)
 		} else {
-			arrive(a, err)
+			arrive(result, err)
 		}
 	})
 	if err != nil {
-		fail(managerError("the object", err))
+		fail(objectError("the object", err))
 		return f
 	}
 	f.read(w.Lead)
@@ -480,19 +465,18 @@ func waits(err error) bool {
 }
 
 // callOf encodes a call.
-func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (h *handle, args []byte, frames [][]byte, err error) {
+func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg manager.Argument, err error) {
 	switch {
 	case p == nil || p.h == nil:
-		return nil, nil, nil, fmt.Errorf("fiber: the proxy: %w", errEmptyHandle)
+		return arg, errEmpty("proxy")
 	case method == nil:
-		return nil, nil, nil, errors.New("fiber: Call: the method is nil; register it in a package variable with fiber.RegisterMethod")
+		return arg, errors.New("fiber: Call: the method is nil; register it in a package variable with fiber.RegisterMethod")
 	}
-	frames, err = p.h.argument(method.key, in)
-	return p.h, wire.AppendString(nil, method.key), frames, err
+	return p.h.argument(method.key, in)
 }
 
-func resultOf(method string, a home.Answer, out any) error {
-	if err := codec.Unmarshal(a.Value, out); err != nil {
+func resultOf(method string, result home.Frames, out any) error {
+	if _, err := unmarshal(result, out); err != nil {
 		return fmt.Errorf("fiber: the result of %s: %w", method, err)
 	}
 	return nil
@@ -501,7 +485,7 @@ func resultOf(method string, a home.Answer, out any) error {
 // MarshalBinary gives the object's name.
 func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
 	if p == nil || p.h == nil {
-		return nil, fmt.Errorf("fiber: the proxy: %w", errEmptyHandle)
+		return nil, errEmpty("proxy")
 	}
 	return p.h.marshal([]byte(typeName(reflect.TypeFor[T]()))...)
 }
@@ -519,8 +503,12 @@ func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// Travels tells the codec what travels with the proxy.
-func (p *Proxy[T]) Travels() []any { return p.h.Travels() }
+func (p *Proxy[T]) used() (*handle, string) {
+	if p == nil {
+		return nil, "object"
+	}
+	return p.h, "object"
+}
 
 // lostError is a home that was lost, with what its process's end tells, which
 // the process that started it waits for.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/managed"
 )
 
@@ -22,7 +23,7 @@ func (namespaceNoun) noun() (string, byte) { return "namespace", 'N' }
 
 // NewNamespace makes an empty namespace in a manager.
 func NewNamespace(ctx context.Context, m *Manager) (*Namespace, error) {
-	o, err := makeObject[namespaceNoun](ctx, m, managed.KindDict, nil)
+	o, err := makeObject[namespaceNoun](ctx, m, managed.Making{Kind: managed.KindDict})
 	if err != nil {
 		return nil, err
 	}
@@ -31,15 +32,11 @@ func NewNamespace(ctx context.Context, m *Manager) (*Namespace, error) {
 
 // Set gives a name a value.
 func (n *Namespace) Set(ctx context.Context, name string, v any) error {
-	key, err := encode("the name", name)
+	e, err := entryOf(name, name, v)
 	if err != nil {
 		return err
 	}
-	value, err := encode(name, v)
-	if err != nil {
-		return err
-	}
-	return n.do(ctx, managed.DictSet, nil, key, value)
+	return do(ctx, n, managed.DictSet, []home.Value{e.Key, e.Value})
 }
 
 // Get decodes the value of a name into what into points to, and says whether
@@ -49,15 +46,11 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 	if v := reflect.ValueOf(into); v.Kind() != reflect.Pointer || v.IsNil() {
 		return false, fmt.Errorf("fiber: Namespace.Get(%q): a value is decoded into a pointer that is not nil, not into a %T", name, into)
 	}
-	key, err := encode("the name", name)
-	if err != nil {
+	c, err := keyed(ctx, n, managed.DictGet, name)
+	if err != nil || len(c.Values) == 0 {
 		return false, err
 	}
-	c, err := readCell(n.call(ctx, managed.DictGet, nil, key))
-	if err != nil || !c.found {
-		return false, err
-	}
-	if err := codec.Unmarshal(c.frames, into); err != nil {
+	if err := codec.Unmarshal(c.Values[0].Frames, into); err != nil {
 		return false, &MismatchError{Reason: fmt.Sprintf("%s in the namespace is no %v: %v", name, reflect.TypeOf(into).Elem(), err)}
 	}
 	return true, nil
@@ -65,15 +58,11 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 
 // Delete takes a name out and says whether it was there.
 func (n *Namespace) Delete(ctx context.Context, name string) (bool, error) {
-	key, err := encode("the name", name)
-	if err != nil {
-		return false, err
-	}
-	return n.yes(ctx, managed.DictDelete, nil, key)
+	return keyed(ctx, n, managed.DictDelete, name)
 }
 
 // Names gives all names, in the order in which they came.
 func (n *Namespace) Names(ctx context.Context) ([]string, error) {
-	a, err := n.call(ctx, managed.DictKeys, nil)
-	return decodeAll[string]("name", a, err)
+	names, err := settle(ctx, n, managed.DictKeys, home.None{})
+	return decodeAll[string]("name", names, err)
 }

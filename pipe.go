@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +98,8 @@ func (r *Receiver[T]) Recv(ctx context.Context) (T, error) { return recvPipe[T](
 // Close is Conn's.
 func (r *Receiver[T]) Close() error { return r.pipeEnd().close() }
 
-// MarshalBinary gives the end away, to the first process that decodes it.
+// MarshalBinary gives the end's name, which is of use to whoever the end is sent
+// to.
 func (c *Conn[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](c.end, bothWays) }
 
 // UnmarshalBinary takes an end over.
@@ -108,10 +108,8 @@ func (c *Conn[T]) UnmarshalBinary(b []byte) (err error) {
 	return err
 }
 
-// Travels tells the codec what travels with the end.
-func (c *Conn[T]) Travels() []any { return c.end.travels() }
-
-// MarshalBinary gives the end away, to the first process that decodes it.
+// MarshalBinary gives the end's name, which is of use to whoever the end is sent
+// to.
 func (s *Sender[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](s.end, sends) }
 
 // UnmarshalBinary takes an end over.
@@ -120,10 +118,8 @@ func (s *Sender[T]) UnmarshalBinary(b []byte) (err error) {
 	return err
 }
 
-// Travels tells the codec what travels with the end.
-func (s *Sender[T]) Travels() []any { return s.end.travels() }
-
-// MarshalBinary gives the end away, to the first process that decodes it.
+// MarshalBinary gives the end's name, which is of use to whoever the end is sent
+// to.
 func (r *Receiver[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](r.end, receives) }
 
 // UnmarshalBinary takes an end over.
@@ -131,9 +127,6 @@ func (r *Receiver[T]) UnmarshalBinary(b []byte) (err error) {
 	r.end, err = unmarshalEnd[T](b, receives)
 	return err
 }
-
-// Travels tells the codec what travels with the end.
-func (r *Receiver[T]) Travels() []any { return r.end.travels() }
 
 func (c *Conn[T]) pipeEnd() *pipeEnd {
 	if c == nil {
@@ -186,11 +179,14 @@ func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 	if err != nil {
 		return err
 	}
-	if err := e.proc.fitsValue(item); err != nil {
+	if err := e.proc.fitsSize(item.Size()); err != nil {
 		return fmt.Errorf("fiber: the item: %w", err)
 	}
 	err = e.port.Send(ctx, item)
 	runtime.KeepAlive(e)
+	if p, ok := item.Keep.(parcel); ok {
+		p.linger()
+	}
 	runtime.KeepAlive(v) // an end in it is held for a while after it is forgotten here, and not before it is sent
 	return pipeError(err)
 }
@@ -205,9 +201,9 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 	if err != nil {
 		return v, pipeError(err)
 	}
-	travellers, err := codec.UnmarshalTravellers(item.Frames, &v)
+	came, err := unmarshal(item.Frames, &v)
 	if len(item.Refs) > 0 {
-		arrivingIn(travellers).then(ctx, func() error { e.port.Took(item); return nil })
+		came.then(ctx, func() error { e.port.Took(item); return nil })
 	}
 	if err != nil {
 		return v, &MismatchError{Reason: fmt.Sprintf("an item of the pipe is no %v: %v", reflect.TypeFor[T](), err)}
@@ -237,35 +233,28 @@ func (e *pipeEnd) close() error {
 	return nil
 }
 
-// reference names the end's object.
-func (e *pipeEnd) reference() home.Ref { return e.port.Ref() }
-
-func (e *pipeEnd) travels() []any {
-	if e == nil {
-		return nil
-	}
-	return []any{e}
-}
-
 // marshalEnd makes a ticket: the end's name, its generation, what it can do,
 // and the type of its items.
 func marshalEnd[T any](e *pipeEnd, can byte) ([]byte, error) {
 	if e == nil {
 		return nil, errEmptyEnd
 	}
-	gen, err := e.port.Depart()
+	gen, err := e.port.Generation()
 	if err != nil {
 		return nil, pipeError(err)
 	}
-	b := binary.AppendUvarint(appendRef(nil, e.port.Ref()), gen)
-	return append(append(b, can), typeName(reflect.TypeFor[T]())...), nil
+	name, err := e.port.Ref().MarshalBinary()
+	b := append(wire.AppendUvarint(name, gen), can)
+	return append(b, typeName(reflect.TypeFor[T]())...), err
 }
 
 func unmarshalEnd[T any](b []byte, can byte) (*pipeEnd, error) {
-	r := wire.Reader{B: b}
-	ref, gen, does := readRef(&r), r.Uvarint(), r.Bytes(1)
-	if r.Err != nil {
-		return nil, r.Err
+	var ref home.Ref
+	more, err := ref.Read(b)
+	r := wire.Reader{B: more}
+	gen, does := r.Uvarint(), r.Bytes(1)
+	if err = errors.Join(err, r.Err); err != nil {
+		return nil, err
 	}
 	if does[0] != can {
 		return nil, &MismatchError{Reason: "the end of the pipe is of another kind; send a Conn as a Conn, a Receiver as a Receiver, a Sender as a Sender"}
@@ -280,22 +269,8 @@ func unmarshalEnd[T any](b []byte, can byte) (*pipeEnd, error) {
 	return newPipeEnd(p, pipe.Claim(p.home, ref, gen)), nil
 }
 
-// departing is the ends of pipes in the argument of a process: they go when it
-// has started.
+// departing is ends of pipes that are about to be sent.
 type departing []*pipeEnd
-
-// endsIn finds the ends among what travels in a value that was encoded and is
-// not sent yet.
-func endsIn(travellers []any) departing {
-	var ends departing
-	for _, t := range travellers {
-		if e, ok := t.(*pipeEnd); ok {
-			ends = append(ends, e)
-		}
-	}
-	ends.stay()
-	return ends
-}
 
 // depart has all ends on their way, or none.
 func (d departing) depart() error {
@@ -331,26 +306,23 @@ func (d departing) gone(ended <-chan struct{}) {
 	}
 }
 
-// arriving is the ends of pipes in a value that was decoded. Until their homes
-// know that this process claims them, it must not be said that the value has
-// arrived: if the process died, nobody would hear that the ends are gone.
-type arriving []*pipe.Port
-
-// arrivingIn finds them.
-func arrivingIn(travellers []any) arriving {
-	var ends arriving
-	for _, t := range travellers {
-		if e, ok := t.(*pipeEnd); ok {
-			ends = append(ends, e.port)
-		}
-	}
-	return ends
+// unmarshal decodes a value that has come, and returns what it names.
+func unmarshal(frames [][]byte, ptr any) (came parcel, err error) {
+	own, err := codec.UnmarshalOwn(frames, ptr)
+	return parcelOf(own), err
 }
 
-// known waits until all homes know, as long as ctx lasts.
-func (a arriving) known(ctx context.Context) bool {
-	for _, p := range a {
-		if !p.Known(ctx) {
+// add puts another parcel into this one.
+func (p *parcel) add(q parcel) {
+	p.handles, p.ends = append(p.handles, q.handles...), append(p.ends, q.ends...)
+}
+
+// known waits until the homes of a parcel's ends know that this process claims
+// them, as long as ctx lasts. Until they do it must not be said that the value
+// has arrived: if the process died, nobody would hear that the ends are gone.
+func (p parcel) known(ctx context.Context) bool {
+	for _, e := range p.ends {
+		if !e.port.Known(ctx) {
 			return false
 		}
 	}
@@ -359,12 +331,12 @@ func (a arriving) known(ctx context.Context) bool {
 
 // then says that the value has arrived, when all homes know; when ctx ends first
 // that is left to a goroutine.
-func (a arriving) then(ctx context.Context, say func() error) error {
-	if a.known(ctx) {
+func (p parcel) then(ctx context.Context, say func() error) error {
+	if p.known(ctx) {
 		return say()
 	}
 	go func() {
-		a.known(context.Background())
+		p.known(context.Background())
 		say()
 	}()
 	return nil
@@ -372,8 +344,8 @@ func (a arriving) then(ctx context.Context, say func() error) error {
 
 // decodeArgument decodes what a function is to be called with.
 func decodeArgument(ctx context.Context, frames [][]byte, arg any) error {
-	travellers, err := codec.UnmarshalTravellers(frames, arg)
-	if err == nil && !arrivingIn(travellers).known(ctx) {
+	came, err := unmarshal(frames, arg)
+	if err == nil && !came.known(ctx) {
 		err = context.Cause(ctx)
 	}
 	return err

@@ -57,6 +57,7 @@ type poolOptions struct {
 	name        string
 	initializer *registry.Func
 	initArg     [][]byte
+	initNames   parcel // by initArg
 	maxTasks    int
 	min, max    int
 	idle        time.Duration
@@ -87,11 +88,11 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		if fn == nil {
 			return errors.New("fiber: WithInitializer: the function is nil; register it with fiber.Register")
 		}
-		value, err := codec.Marshal([]In{arg})
+		value, p, err := marshal([]In{arg})
 		if err != nil {
 			return fmt.Errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
 		}
-		o.initializer, o.initArg = fn.entry, value
+		o.initializer, o.initArg, o.initNames = fn.entry, value, p
 		return nil
 	})
 }
@@ -207,7 +208,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	}
 	cfg := proc.node.Config
 	p.engine = scheduler.New(scheduler.Options{
-		Start: p.start, Log: proc.node.Log, Name: p.workerName, Workers: workers, Min: p.opts.min, Max: p.opts.max,
+		Start: p.start, WhenHeld: proc.home.WhenHeld, Log: proc.node.Log, Name: p.workerName, Workers: workers, Min: p.opts.min, Max: p.opts.max,
 		Concurrency: p.opts.concurrency, MaxTasks: p.opts.maxTasks, MaxAttempts: p.opts.attempts,
 		IdleTimeout: p.opts.idle, CancelGrace: cfg.CancelGrace, ShutdownGrace: cfg.ShutdownGrace,
 	})

@@ -82,12 +82,12 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 		return p
 	}
 	p.fn, p.resources = fn.Name(), fn.Resources()
-	value, travellers, err := codec.MarshalTravellers([]In{arg})
+	value, own, err := codec.MarshalOwn([]In{arg})
 	if err != nil {
 		p.err = fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
 		return p
 	}
-	p.value, p.arg, p.ends = value, arg, endsIn(travellers)
+	p.value, p.arg, p.ends = value, arg, parcelOf(own).ends
 	for _, o := range opts {
 		if err := o.applyProcess(p); err != nil {
 			p.err = err

@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
@@ -29,9 +28,13 @@ import (
 // return a *WorkerLostError: ErrClosed is returned only after Close. A queue ends
 // when no process has it any more.
 type SimpleQueue[T any] struct {
-	h *handle
+	object[simpleQueueNoun]
 	c *queueClient
 }
+
+type simpleQueueNoun struct{}
+
+func (simpleQueueNoun) noun() (string, byte) { return "queue", 'U' }
 
 // QueueOption is an option of NewSimpleQueue.
 type QueueOption interface{ applyQueue(*queueOptions) error }
@@ -60,24 +63,29 @@ func NewSimpleQueue[T any](opts ...QueueOption) (*SimpleQueue[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := travels[T]("NewSimpleQueue", "its items"); err != nil {
+	capacity, err := queueOf[T]("NewSimpleQueue", opts)
+	if err != nil {
 		return nil, err
+	}
+	ref, err := proc.home.Make(queue.New(proc.home, capacity), false)
+	if err != nil {
+		return nil, err
+	}
+	return newQueueAt[T](proc.attach(ref), capacity > 0), nil
+}
+
+// queueOf checks what a queue's constructor was called with.
+func queueOf[T any](constructor string, opts []QueueOption) (capacity int, err error) {
+	if err := travels[T](constructor, "its items"); err != nil {
+		return 0, err
 	}
 	var o queueOptions
 	for _, opt := range opts {
 		if err := opt.applyQueue(&o); err != nil {
-			return nil, err
+			return 0, err
 		}
 	}
-	ref, err := proc.home.Make(queue.New(proc.home, o.capacity), false)
-	if err != nil {
-		return nil, err
-	}
-	return newSimpleQueue[T](proc.attach(ref), o.capacity > 0), nil
-}
-
-func newSimpleQueue[T any](h *handle, bounded bool) *SimpleQueue[T] {
-	return &SimpleQueue[T]{h, &queueClient{h: h, bounded: bounded}}
+	return o.capacity, nil
 }
 
 // travels checks that values of a type can.
@@ -88,52 +96,55 @@ func travels[T any](constructor, what string) error {
 	return nil
 }
 
+func newQueueAt[T any](h *handle, bounded bool) *SimpleQueue[T] {
+	return &SimpleQueue[T]{objectOf[simpleQueueNoun](h), &queueClient{h: h, bounded: bounded}}
+}
+
 // Put adds an item and returns when it is safe in the queue's home. It blocks
 // while a queue with a capacity is full. When ctx ends the item is not in the
 // queue, unless its home does not answer within a second.
 func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 	item, err := encode("the item", v)
+	if err == nil {
+		err = q.fits(item)
+	}
 	if err != nil {
 		return err
 	}
-	c, err := q.client(item)
-	if err != nil {
-		return err
-	}
-	err = c.put(ctx, item)
-	runtime.KeepAlive(v) // the queue's home holds what is in it only now
-	return err
+	return q.c.put(ctx, item)
 }
 
 // PutMany adds items in their order and returns when all of them are safe in
 // the queue's home. It costs much less than as many calls of Put. After an
 // error, which says how many, the first of them may be in the queue.
 func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
-	items := make([]home.Value, len(vs))
-	for i, v := range vs {
-		var err error
-		if items[i], err = encode(fmt.Sprintf("item %d", i), v); err != nil {
-			return err
-		}
+	items, err := encodeAll("item", vs)
+	if err == nil {
+		err = q.fits(items...)
 	}
-	c, err := q.client(items...)
 	if err != nil {
 		return err
 	}
-	err = c.putMany(ctx, items)
-	runtime.KeepAlive(vs)
-	return err
+	return q.c.putMany(ctx, items)
+}
+
+// fits checks that the queue is one, and the items' sizes.
+func (q *SimpleQueue[T]) fits(items ...home.Value) error {
+	if q == nil || q.h == nil {
+		return errEmpty("queue")
+	}
+	for _, item := range items {
+		if err := q.h.proc.fitsSize(item.Size()); err != nil {
+			return fmt.Errorf("fiber: the item: %w", err)
+		}
+	}
+	return nil
 }
 
 // Get waits for an item and takes it out of the queue. It returns when the
 // queue's home has been told that it has arrived.
-func (q *SimpleQueue[T]) Get(ctx context.Context) (T, error) {
-	var v T
-	c, err := q.client()
-	if err != nil {
-		return v, err
-	}
-	vs, err := getItems[T](ctx, c, 1)
+func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
+	vs, err := q.GetMany(ctx, 1)
 	if err != nil {
 		return v, err
 	}
@@ -146,40 +157,31 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	if max < 1 {
 		return nil, fmt.Errorf("fiber: GetMany(%d): ask for one item at least", max)
 	}
-	c, err := q.client()
+	d, err := ask(ctx, q, queue.Get, max, func(late queue.Delivery) { tell(q, queue.Back, late.ID) })
 	if err != nil {
 		return nil, err
 	}
-	return getItems[T](ctx, c, max)
-}
-
-func getItems[T any](ctx context.Context, c *queueClient, max int) ([]T, error) {
-	id, items, err := c.get(ctx, max)
-	if err != nil {
-		return nil, err
+	if len(d.Items) == 0 {
+		return nil, fmt.Errorf("fiber: the queue: %w", wire.ErrMalformed)
 	}
-	vs := make([]T, len(items))
-	var ends arriving
-	for i, item := range items {
-		travellers, err := codec.UnmarshalTravellers(item.Frames, &vs[i])
+	vs := make([]T, len(d.Items))
+	var came parcel
+	for i, item := range d.Items {
+		p, err := unmarshal(item.Frames, &vs[i])
 		if err != nil {
-			c.settle(queue.Back, id)
+			tell(q, queue.Back, d.ID)
 			return nil, &MismatchError{Reason: fmt.Sprintf("an item of the queue is no %v: %v", reflect.TypeFor[T](), err)}
 		}
-		ends = append(ends, arrivingIn(travellers)...)
+		came.add(p)
 	}
 	// Taken only now: what is in the items is held here by now.
-	return vs, ends.then(ctx, func() error { return c.settle(queue.Taken, id) })
+	return vs, came.then(ctx, func() error { return tell(q, queue.Taken, d.ID) })
 }
 
 // Len is the number of items in the queue. It blocks until the queue's home
 // has answered.
 func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
-	c, err := q.client()
-	if err != nil {
-		return 0, err
-	}
-	return c.len(ctx)
+	return ask(ctx, q, queue.Len, home.None{}, nil)
 }
 
 // Close says, for all processes, that no more items come: whoever waits to put
@@ -187,52 +189,49 @@ func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
 // then whoever waits for one, or gets one later, has ErrClosed, too. A second
 // call does nothing.
 func (q *SimpleQueue[T]) Close() error {
-	c, err := q.client()
-	if err != nil {
-		return err
+	_, err := ask(context.Background(), q, queue.Close, home.None{}, nil)
+	if errors.Is(err, ErrClosed) {
+		return nil
 	}
-	return c.close()
+	return err
 }
 
-// client checks that the queue is one, and the items' sizes.
-func (q *SimpleQueue[T]) client(items ...home.Value) (*queueClient, error) {
-	if q == nil || q.h == nil {
-		return nil, fmt.Errorf("fiber: the queue: %w", errEmptyHandle)
+func (q *SimpleQueue[T]) used() (*handle, string) {
+	if q == nil {
+		return nil, "queue"
 	}
-	for _, item := range items {
-		if err := q.h.proc.fitsValue(item); err != nil {
-			return nil, fmt.Errorf("fiber: the item: %w", err)
-		}
-	}
-	return q.c, nil
+	return q.h, "queue"
 }
 
 // MarshalBinary gives the queue's name.
-func (q *SimpleQueue[T]) MarshalBinary() ([]byte, error) {
+func (q *SimpleQueue[T]) MarshalBinary() ([]byte, error) { return q.marshalAs('U') }
+
+func (q *SimpleQueue[T]) marshalAs(mark byte) ([]byte, error) {
 	if q.h == nil {
-		return nil, fmt.Errorf("fiber: the queue: %w", errEmptyHandle)
+		return nil, errEmpty("queue")
 	}
-	return q.h.marshal(bit(q.c.bounded))
+	bounded := byte(0)
+	if q.c.bounded {
+		bounded = 1
+	}
+	return q.marshal(mark, bounded)
 }
 
 // UnmarshalBinary attaches to the queue of a name.
 func (q *SimpleQueue[T]) UnmarshalBinary(b []byte) error {
-	h, more, err := unmarshalHandle(b)
+	return q.unmarshalAs('U', "simple queue", b)
+}
+
+func (q *SimpleQueue[T]) unmarshalAs(mark byte, name string, b []byte) error {
+	more, err := q.unmarshal(mark, name, b)
 	if err != nil {
 		return err
 	}
-	*q = *newSimpleQueue[T](h, len(more) > 0 && more[0] == 1)
-	return nil
-}
-
-// Travels tells the codec what travels with the queue.
-func (q *SimpleQueue[T]) Travels() []any { return q.h.Travels() }
-
-func bit(b bool) byte {
-	if b {
-		return 1
+	if len(more) != 1 {
+		return wire.ErrMalformed
 	}
-	return 0
+	q.c = &queueClient{h: q.h, bounded: more[0] == 1}
+	return nil
 }
 
 // queueClient is a queue as it is used here, items encoded.
@@ -329,10 +328,10 @@ func (c *queueClient) drain() {
 }
 
 func (c *queueClient) send(ctx context.Context, items []home.Value) error {
-	args, frames := home.PackValues(nil, items...)
-	_, err := c.h.proc.home.Settle(ctx, c.h.ref, queue.Put, args, frames)
+	_, err := home.AskAndSettle(ctx, c.h.proc.home, c.h.ref, queue.Put, items)
 	runtime.KeepAlive(c.h)
-	return queueError(err)
+	runtime.KeepAlive(items) // the queue's home holds what they name only now
+	return objectError("the queue", err)
 }
 
 func (c *queueClient) putMany(ctx context.Context, items []home.Value) error {
@@ -347,61 +346,4 @@ func (c *queueClient) putMany(ctx context.Context, items []home.Value) error {
 		items = items[n:]
 	}
 	return nil
-}
-
-// get waits for items; settle is to be called for the delivery.
-func (c *queueClient) get(ctx context.Context, max int) (delivery uint64, items []home.Value, err error) {
-	late := func(a home.Answer) {
-		args := wire.Reader{B: a.Args}
-		c.settle(queue.Back, args.Uvarint())
-	}
-	a, err := c.h.proc.home.Call(ctx, c.h.ref, queue.Get, binary.AppendUvarint(nil, uint64(max)), nil, late)
-	if err != nil {
-		return 0, nil, queueError(err)
-	}
-	args := wire.Reader{B: a.Args}
-	delivery = args.Uvarint()
-	items, err = home.UnpackValues(&args, a.Value)
-	if err != nil || len(items) == 0 {
-		return 0, nil, fmt.Errorf("fiber: the queue: %w", errors.Join(err, wire.ErrMalformed))
-	}
-	return delivery, items, nil
-}
-
-// settle acknowledges a delivery, or gives it back.
-func (c *queueClient) settle(op byte, delivery uint64) error {
-	return queueError(c.h.proc.home.Tell(c.h.ref, op, binary.AppendUvarint(nil, delivery)))
-}
-
-func (c *queueClient) len(ctx context.Context) (int, error) {
-	a, err := c.h.proc.home.Call(ctx, c.h.ref, queue.Len, nil, nil, nil)
-	args := wire.Reader{B: a.Args}
-	if err != nil {
-		return 0, queueError(err)
-	}
-	return args.Int(), nil
-}
-
-func (c *queueClient) close() error {
-	_, err := c.h.proc.home.Call(context.Background(), c.h.ref, queue.Close, nil, nil, nil)
-	if err = queueError(err); errors.Is(err, ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-// queueError is an error of a queue's home as a user sees it.
-func queueError(err error) error {
-	if err == nil {
-		return nil
-	}
-	if refusal := (*home.Refusal)(nil); errors.As(err, &refusal) {
-		switch refusal.Code {
-		case queue.Closed:
-			return fmt.Errorf("fiber: the queue: %w", ErrClosed)
-		case queue.TooOften:
-			return errors.New("fiber: TaskDone was called more often than there were items; call it once for each item that Get gave")
-		}
-	}
-	return objectError("the queue", err)
 }

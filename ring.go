@@ -130,11 +130,11 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	value, travellers, err := codec.MarshalTravellers([]In{in})
+	value, own, err := codec.MarshalOwn([]In{in})
 	if err != nil {
 		return fmt.Errorf("fiber: the argument of %s: %w", r.fn.Name(), oneValue(err))
 	}
-	if len(endsIn(travellers)) > 0 {
+	if len(parcelOf(own).ends) > 0 {
 		return fmt.Errorf("fiber: the argument of %s: it goes to all ranks, and the end of a pipe can be in one process only; use a SimpleQueue, or the ranks' neighbours", r.fn.Name())
 	}
 	if err := proc.fits(value); err != nil {
@@ -297,7 +297,7 @@ func (b *Neighbour) Rank() int { return b.n.Rank }
 // an *EncodeError, or an error that says that the neighbour's function has
 // returned.
 func (b *Neighbour) Send(ctx context.Context, v any) error {
-	frames, err := codec.Marshal(v)
+	frames, err := marshalLingering(v)
 	if err != nil {
 		return fmt.Errorf("fiber: a message to rank %d: %w", b.Rank(), oneValue(err))
 	}

@@ -24,7 +24,7 @@ func runRing(ctx context.Context, parent *launch.Parent, stop *stopping) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	node := ring.New(ring.Options{Name: name, Rank: a.Rank, Size: a.Size, MaxMessage: int64(a.Config.MaxMessage),
-		Post: parent.Post, Listen: proc.home.Listen, Dial: proc.home.Dial, Failed: cancel,
+		Post: parent.Post, Listen: proc.node.Listen, Dial: proc.node.Dial, Failed: cancel,
 		Break: func(err error) error {
 			if !stop.wasTold() {
 				parent.Post(wire.MustPack(wire.KindBroken, wire.Broken{Rank: a.Rank, Err: flatten(a.Func, err)})...)

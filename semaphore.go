@@ -8,7 +8,6 @@ import (
 
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/managed"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // Semaphore is a number of permits that live in a manager and that processes
@@ -31,7 +30,7 @@ func (semaphoreNoun) noun() (string, byte) { return "semaphore", 'S' }
 
 // NewSemaphore makes a semaphore in a manager, with n permits, which may be 0.
 func NewSemaphore(ctx context.Context, m *Manager, n int) (*Semaphore, error) {
-	p, err := newPermits[semaphoreNoun](ctx, m, "NewSemaphore", n, 0)
+	p, err := newPermits[semaphoreNoun](ctx, m, "NewSemaphore", n, false)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +51,7 @@ func NewBoundedSemaphore(ctx context.Context, m *Manager, n int) (*BoundedSemaph
 	if n == 0 {
 		return nil, errors.New("fiber: NewBoundedSemaphore(0): nobody could ever acquire it")
 	}
-	p, err := newPermits[boundedNoun](ctx, m, "NewBoundedSemaphore", n, 1)
+	p, err := newPermits[boundedNoun](ctx, m, "NewBoundedSemaphore", n, true)
 	if err != nil {
 		return nil, err
 	}
@@ -62,41 +61,41 @@ func NewBoundedSemaphore(ctx context.Context, m *Manager, n int) (*BoundedSemaph
 // permits is what semaphores have in common.
 type permits[N noun] struct{ object[N] }
 
-func newPermits[N noun](ctx context.Context, m *Manager, constructor string, n int, bounded uint64) (permits[N], error) {
+func newPermits[N noun](ctx context.Context, m *Manager, constructor string, n int, bounded bool) (permits[N], error) {
 	if n < 0 || n > math.MaxInt32 {
 		return permits[N]{}, fmt.Errorf("fiber: %s(%d): it must be from 0 to %d", constructor, n, math.MaxInt32)
 	}
-	o, err := makeObject[N](ctx, m, managed.KindSemaphore, uvarints(uint64(n), bounded))
+	o, err := makeObject[N](ctx, m, managed.Making{Kind: managed.KindSemaphore, N: n, Bounded: bounded})
 	return permits[N]{o}, err
 }
 
 // Acquire waits for a permit and takes it. Who waits longer comes first. A
 // permit that comes when ctx has ended is given back.
 func (p *permits[N]) Acquire(ctx context.Context) error {
-	_, err := p.wait(ctx, managed.SemaphoreAcquire, p.owner(managed.SemaphoreForget), func(home.Answer) {
-		p.giveBack(managed.SemaphoreRelease, p.owner(managed.SemaphoreForget))
-	})
+	me := p.owner(managed.SemaphoreForget)
+	_, err := ask(ctx, p, managed.SemaphoreAcquire, me, func(home.None) { tell(p, managed.SemaphoreRelease, me) })
 	return err
 }
 
 // TryAcquire takes a permit if there is one, and says whether it has.
 func (p *permits[N]) TryAcquire(ctx context.Context) (bool, error) {
-	return said(p.wait(ctx, managed.SemaphoreTry, p.owner(managed.SemaphoreForget), func(late home.Answer) {
-		if in := (wire.Reader{B: late.Args}); in.Uvarint() == 1 {
-			p.giveBack(managed.SemaphoreRelease, p.owner(managed.SemaphoreForget))
+	me := p.owner(managed.SemaphoreForget)
+	return ask(ctx, p, managed.SemaphoreTry, me, func(got bool) {
+		if got {
+			tell(p, managed.SemaphoreRelease, me)
 		}
-	}))
+	})
 }
 
 // Release gives a permit back, or adds one. It does so also when ctx has
 // ended. An error of a bounded semaphore says that it has all its permits.
 func (p *permits[N]) Release(ctx context.Context) error {
-	return p.release(ctx, managed.SemaphoreRelease, p.owner(managed.SemaphoreForget))
+	return release(ctx, p, managed.SemaphoreRelease, p.owner(managed.SemaphoreForget))
 }
 
 // Permits is how many can be acquired now.
 func (p *permits[N]) Permits(ctx context.Context) (int, error) {
-	return p.number(ctx, managed.SemaphoreValue, nil)
+	return settle(ctx, p, managed.SemaphoreValue, home.None{})
 }
 
 // With runs fn with a permit, and gives fn's error.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/managed"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // ErrAbandoned is what acquiring a lock gives when its last holder has ended,
@@ -22,33 +21,26 @@ var ErrAbandoned = RegisterError(errors.New("abandoned: who had it last ended wi
 // ErrBrokenBarrier is what waiting at a broken barrier gives.
 var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
 
-// owner makes arguments of this proxy and more. From now on the object is told
-// by forget when nobody has the proxy any more.
-func (o *object[N]) owner(forget byte, more ...uint64) []byte {
+// owner is this proxy's number. From now on the object is told by forget when
+// nobody has the proxy any more.
+func (o *object[N]) owner(forget home.Op[uint64, home.None]) uint64 {
 	if o.h == nil {
-		return nil // the request tells
+		return 0 // the request tells
 	}
-	me := uvarints(o.me.id)
 	o.me.once.Do(func() {
 		proc, ref := o.h.proc, o.h.ref
-		runtime.AddCleanup(o.me, func(args []byte) {
-			go proc.home.Tell(ref, forget, args) // reaching a home may take time
-		}, me)
+		runtime.AddCleanup(o.me, func(id uint64) {
+			go home.Tell(context.Background(), proc.home, ref, forget, id) // reaching a home may take time
+		}, o.me.id)
 	})
-	return append(me[:len(me):len(me)], uvarints(more...)...)
-}
-
-// giveBack sends a request that has no answer, of what came too late.
-func (o *object[N]) giveBack(op byte, args []byte) {
-	o.h.proc.home.Tell(o.h.ref, op, args)
-	runtime.KeepAlive(o.h)
+	return o.me.id
 }
 
 // release sends a request that gives something back, also when ctx has ended:
 // then it waits for the answer for a moment only.
-func (o *object[N]) release(ctx context.Context, op byte, args []byte) error {
+func release[Q any](ctx context.Context, u user, op home.Op[Q, home.None], q Q) error {
 	if ctx.Done() == nil {
-		return o.do(ctx, op, args)
+		return do(ctx, u, op, q)
 	}
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -60,17 +52,17 @@ func (o *object[N]) release(ctx context.Context, op byte, args []byte) error {
 		}
 	})
 	defer stop()
-	return o.do(longer, op, args)
+	return do(longer, u, op, q)
 }
 
 const releaseTime = time.Second
 
-// abandoned reads whether what was got was abandoned.
-func abandoned(what string, in *wire.Reader) error {
-	if in.Uvarint() == 1 {
+// whenAbandoned is the error of having got what was abandoned.
+func whenAbandoned(what string, is bool) error {
+	if is {
 		return fmt.Errorf("fiber: %s: %w", what, ErrAbandoned)
 	}
-	return in.Err
+	return nil
 }
 
 // mutex is what locks have in common.
@@ -80,38 +72,35 @@ type mutex[N noun] struct{ object[N] }
 // the lock is held; with any other error it is not. Who waits longer comes
 // first. A lock that comes when ctx has ended is given back.
 func (m *mutex[N]) Acquire(ctx context.Context) error {
-	a, err := m.wait(ctx, managed.LockAcquire, m.owner(managed.LockForget), func(late home.Answer) {
-		in := wire.Reader{B: late.Args}
-		m.giveBack(managed.LockReturn, m.owner(managed.LockForget, in.Uvarint(), 0))
+	me := m.owner(managed.LockForget)
+	abandoned, err := ask(ctx, m, managed.LockAcquire, me, func(abandoned bool) {
+		tell(m, managed.LockReturn, managed.LockBack{Owner: me, Abandoned: abandoned})
 	})
 	if err != nil {
 		return err
 	}
-	return abandoned(m.what(), &wire.Reader{B: a.Args})
+	return whenAbandoned(m.what(), abandoned)
 }
 
 // TryAcquire takes the lock if it is free, and says whether it has. The error
 // ErrAbandoned goes with true.
 func (m *mutex[N]) TryAcquire(ctx context.Context) (bool, error) {
-	a, err := m.wait(ctx, managed.LockTry, m.owner(managed.LockForget), func(late home.Answer) {
-		if in := (wire.Reader{B: late.Args}); in.Uvarint() == 1 {
-			m.giveBack(managed.LockReturn, m.owner(managed.LockForget, in.Uvarint(), 0))
+	me := m.owner(managed.LockForget)
+	got, err := ask(ctx, m, managed.LockTry, me, func(late managed.LockTried) {
+		if late.Free {
+			tell(m, managed.LockReturn, managed.LockBack{Owner: me, Abandoned: late.Abandoned})
 		}
 	})
 	if err != nil {
 		return false, err
 	}
-	in := wire.Reader{B: a.Args}
-	if in.Uvarint() != 1 {
-		return false, in.Err
-	}
-	return true, abandoned(m.what(), &in)
+	return got.Free, whenAbandoned(m.what(), got.Abandoned)
 }
 
 // Release gives the lock to the next who waits. It does so also when ctx has
 // ended. That another proxy, or nobody, holds the lock is an error.
 func (m *mutex[N]) Release(ctx context.Context) error {
-	return m.release(ctx, managed.LockRelease, m.owner(managed.LockForget))
+	return release(ctx, m, managed.LockRelease, m.owner(managed.LockForget))
 }
 
 // With runs fn with the lock held, and gives fn's error. An abandoned lock it
@@ -121,7 +110,7 @@ func (m *mutex[N]) Release(ctx context.Context) error {
 func (m *mutex[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
 	if err := m.Acquire(ctx); err != nil {
 		if errors.Is(err, ErrAbandoned) {
-			err = both(err, m.release(ctx, managed.LockReturn, m.owner(managed.LockForget, 1, 0)))
+			err = both(err, release(ctx, m, managed.LockReturn, managed.LockBack{Owner: m.owner(managed.LockForget), Abandoned: true}))
 		}
 		return err
 	}

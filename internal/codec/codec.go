@@ -20,14 +20,11 @@ func Marshal(v any) ([][]byte, error) {
 	return frames, err
 }
 
-// A Traveller is a value with a binary encoding whose home has to know where
-// it is: a queue, a proxy, the end of a pipe.
-type Traveller interface{ Travels() []any }
+// MarshalOwn is Marshal, and returns pointers to the values in v that have a
+// binary encoding of their own: a queue's name, say.
+func MarshalOwn(v any) (frames [][]byte, own []any, err error) { return marshal(v, true) }
 
-// MarshalTravellers is Marshal, and gives what the travellers in v say.
-func MarshalTravellers(v any) (frames [][]byte, travellers []any, err error) { return marshal(v, true) }
-
-func marshal(v any, list bool) (frames [][]byte, travellers []any, err error) {
+func marshal(v any, list bool) (frames [][]byte, binaries []any, err error) {
 	if v == nil {
 		return [][]byte{{codeNil}}, nil, nil
 	}
@@ -38,22 +35,22 @@ func marshal(v any, list bool) (frames [][]byte, travellers []any, err error) {
 	return p.marshalApart(value, list)
 }
 
-func (p *plan) marshalApart(v reflect.Value, list bool) (frames [][]byte, travellers []any, err error) {
+func (p *plan) marshalApart(v reflect.Value, list bool) (frames [][]byte, binaries []any, err error) {
 	err = apartly(func(own apart) (err error) {
-		frames, travellers, err = p.marshal(v, list, own)
+		frames, binaries, err = p.marshal(v, list, own)
 		return err
 	})
-	return frames, travellers, err
+	return frames, binaries, err
 }
 
-func (p *plan) marshal(v reflect.Value, list bool, own apart) (frames [][]byte, travellers []any, err error) {
+func (p *plan) marshal(v reflect.Value, list bool, own apart) (frames [][]byte, binaries []any, err error) {
 	e := getEncoder()
 	defer e.put()
 	e.own, e.list = own, list
 	if err := p.encode(e, v); err != nil {
 		return nil, nil, err
 	}
-	return e.result(), e.travellers, nil
+	return e.result(), e.binaries, nil
 }
 
 // Unmarshal decodes frames into the value that ptr points to, replacing all of it. Large slices alias the
@@ -64,12 +61,12 @@ func Unmarshal(frames [][]byte, ptr any) error {
 	return err
 }
 
-// UnmarshalTravellers is Unmarshal, and returns what the travellers in the value say.
-func UnmarshalTravellers(frames [][]byte, ptr any) (travellers []any, err error) {
+// UnmarshalOwn is Unmarshal, and returns pointers as MarshalOwn does.
+func UnmarshalOwn(frames [][]byte, ptr any) (own []any, err error) {
 	return unmarshal(frames, ptr, true)
 }
 
-func unmarshal(frames [][]byte, ptr any, list bool) (travellers []any, err error) {
+func unmarshal(frames [][]byte, ptr any, list bool) (binaries []any, err error) {
 	v := reflect.ValueOf(ptr)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil, fail(reflect.TypeOf(ptr), "values are decoded into a pointer that is not nil")
@@ -85,12 +82,12 @@ func unmarshal(frames [][]byte, ptr any, list bool) (travellers []any, err error
 	return p.unmarshalApart(frames, v, list)
 }
 
-func (p *plan) unmarshalApart(frames [][]byte, v reflect.Value, list bool) (travellers []any, err error) {
+func (p *plan) unmarshalApart(frames [][]byte, v reflect.Value, list bool) (binaries []any, err error) {
 	err = apartly(func(own apart) (err error) {
-		travellers, err = p.unmarshal(frames, v, list, own)
+		binaries, err = p.unmarshal(frames, v, list, own)
 		return err
 	})
-	return travellers, err
+	return binaries, err
 }
 
 func (p *plan) unmarshal(frames [][]byte, v reflect.Value, list bool, own apart) ([]any, error) {
@@ -107,7 +104,7 @@ func (p *plan) unmarshal(frames [][]byte, v reflect.Value, list bool, own apart)
 	if n := len(d.frames); n > 0 {
 		return nil, fail(v.Type(), "%d frames too many", n)
 	}
-	return d.travellers, nil
+	return d.binaries, nil
 }
 
 // Size is the number of bytes in frames.

@@ -227,8 +227,8 @@ func marshalBinary(e *encoder, x any) error {
 	if err != nil {
 		return err
 	}
-	if t, ok := x.(Traveller); ok && e.list {
-		e.travellers = append(e.travellers, t.Travels()...)
+	if e.list {
+		e.binaries = append(e.binaries, x)
 	}
 	return e.numbers(reflect.TypeOf(x).Elem(), bytesRun, unsafe.Pointer(unsafe.SliceData(b)), len(b))
 }
@@ -241,8 +241,8 @@ func unmarshalBinary(d *decoder, t reflect.Type, x any) error {
 	if err := x.(encoding.BinaryUnmarshaler).UnmarshalBinary(b); err != nil {
 		return err
 	}
-	if t, ok := x.(Traveller); ok && d.listing {
-		d.travellers = append(d.travellers, t.Travels()...)
+	if d.listing {
+		d.binaries = append(d.binaries, x)
 	}
 	return nil
 }

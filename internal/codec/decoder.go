@@ -13,8 +13,8 @@ type decoder struct {
 	depth  int
 	own    apart
 
-	listing    bool // the travellers
-	travellers []any
+	listing  bool // the values with a binary encoding
+	binaries []any
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}

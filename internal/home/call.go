@@ -5,26 +5,22 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
 )
 
-// Answer is what an object answered.
-type Answer struct {
-	Args  []byte
-	Value [][]byte
-}
-
-// answer is an Answer or why there is none.
+// answer is what an object answered, or why there is none.
 type answer struct {
-	Answer
-	err error
+	args  []byte
+	value [][]byte
+	err   error
 }
 
 func newAnswer(code byte, args []byte, value [][]byte) answer {
 	switch code {
 	case fine:
-		return answer{Answer: Answer{args, value}}
+		return answer{args: args, value: value}
 	case Gone:
 		return answer{err: ErrGone}
 	case Closed:
@@ -38,14 +34,14 @@ type pending struct {
 	id     uint64
 	remote *remote  // nil for an object of this home
 	local  *Request // for an object of this home
-	done   func(Answer, error)
+	done   func(answer)
 
 	leads   atomic.Bool // somebody waits who reads the answer himself, if it is his turn
 	settled atomic.Bool
 }
 
 func (p *pending) settle(a answer) {
-	p.done(a.Answer, a.err)
+	p.done(a)
 	p.settled.Store(true)
 }
 
@@ -75,37 +71,69 @@ func (w Pending) GiveUp() {
 		}
 		return
 	}
-	if conn := p.remote.connected(); conn != nil {
-		m := wire.Request{ID: p.id}
-		conn.Post(m.Pack(wire.KindGiveUp, nil)...)
-	}
+	p.remote.post(wire.KindGiveUp, wire.Request{ID: p.id}, nil)
 }
 
-// Begin sends a request to an object. done is called once with its answer, by
-// a goroutine that reads a connection: it must not block. When Begin gives an
+// message is a request on its way.
+type message struct {
+	ref   Ref
+	op    byte
+	args  []byte
+	value [][]byte
+}
+
+// message packs a request, which has to fit a message.
+func (h *Home) message(ref Ref, op byte, q any) (message, error) {
+	m := message{ref: ref, op: op}
+	m.args, m.value = pack(q)
+	size, limit := int64(codec.Size(m.value))+overhead, h.opts.MaxMessage
+	if size > limit {
+		return m, &transport.SizeError{Size: size, Limit: limit}
+	}
+	return m, nil
+}
+
+func (m message) pack() wire.Request {
+	return wire.Request{Object: m.ref.Object, Op: m.op, Args: m.args}
+}
+
+// unpacked reads an answer.
+func unpacked[A any](answered answer) (a A, err error) {
+	if answered.err != nil {
+		return a, answered.err
+	}
+	return a, unpack(answered.args, answered.value, &a)
+}
+
+// Start sends a request to an object. done is called once with its answer, by
+// a goroutine that reads a connection: it must not block. When Start gives an
 // error, done is not called. It returns when the request is in the socket and
 // blocks, as long as ctx lasts, until the object's home is reached. The answer
 // may be noticed a millisecond late when nobody calls Lead.
 //
 // Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
 // *transport.SizeError, or the ctx's.
-func (h *Home) Begin(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, done func(Answer, error)) (Pending, error) {
-	return h.begin(ctx, ref, op, args, value, &pending{done: done})
+func Start[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q, done func(A, error)) (Pending, error) {
+	m, err := h.message(ref, byte(op), &q)
+	if err != nil {
+		return Pending{}, err
+	}
+	return h.begin(ctx, m, &pending{done: func(a answer) { done(unpacked[A](a)) }})
 }
 
-func (h *Home) begin(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, p *pending) (Pending, error) {
+func (h *Home) begin(ctx context.Context, m message, p *pending) (Pending, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
-		return Pending{}, launch.ErrShutdown
+		return Pending{}, h.opts.Ended
 	}
-	e, mine := h.mine(ref)
+	e, mine := h.mine(m.ref)
 	h.mu.Unlock()
 	if mine {
 		if e == nil {
 			return Pending{}, ErrGone
 		}
-		p.local = &Request{Peer: h.self, Op: op, Args: args, Value: owned(value), object: e.Object, local: p}
+		p.local = &Request{Peer: h.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object, local: p}
 		h.self.mu.Lock()
 		h.self.lastID++
 		p.local.id = h.self.lastID
@@ -114,11 +142,11 @@ func (h *Home) begin(ctx context.Context, ref Ref, op byte, args []byte, value [
 		e.Serve(p.local)
 		return Pending{p}, nil
 	}
-	r, err := h.reach(ctx, ref)
+	r, err := h.reach(ctx, m.ref)
 	if err != nil {
 		return Pending{}, err
 	}
-	if err := r.send(ctx, wire.Request{Object: ref.Object, Op: op, Args: args}, value, p); err != nil {
+	if err := r.send(ctx, m.pack(), m.value, p); err != nil {
 		return Pending{}, err
 	}
 	return Pending{p}, nil
@@ -134,46 +162,45 @@ func owned(value [][]byte) [][]byte {
 }
 
 // Tell sends a request that has no answer; it is in the socket, or the
-// connection has ended, when Tell returns.
-func (h *Home) Tell(ref Ref, op byte, args []byte) error {
-	return h.Send(context.Background(), ref, op, args, nil)
-}
-
-// Send is Tell with a value. When ctx ends before the first byte has left, the
-// error is its, and nothing was sent.
-func (h *Home) Send(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte) error {
-	if mine, err := h.serveOwn(ref, op, args, value); mine {
+// connection has ended, when Tell returns. When ctx ends before the first byte has
+// left, the error is its, and nothing was sent.
+func Tell[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q) error {
+	m, err := h.message(ref, byte(op), &q)
+	if err != nil {
+		return err
+	}
+	if mine, err := h.serveOwn(m); mine {
 		return err
 	}
 	r, err := h.reach(ctx, ref)
 	if err != nil {
 		return err
 	}
-	return r.send(ctx, wire.Request{Object: ref.Object, Op: op, Args: args}, value, nil)
+	return r.send(ctx, m.pack(), m.value, nil)
 }
 
 // Post is Tell that never waits: the request is queued, or, when its home is
 // not connected, dropped.
-func (h *Home) Post(ref Ref, op byte, args []byte) {
-	if mine, _ := h.serveOwn(ref, op, args, nil); mine {
+func Post[Q, A any](h *Home, ref Ref, op Op[Q, A], q Q) {
+	m, err := h.message(ref, byte(op), &q)
+	if err != nil {
+		return
+	}
+	if mine, _ := h.serveOwn(m); mine {
 		return
 	}
 	h.mu.Lock()
 	r := h.remotes[ref.Endpoint]
 	h.mu.Unlock()
-	if r == nil {
-		return
-	}
-	if conn := r.connected(); conn != nil {
-		m := wire.Request{Object: ref.Object, Op: op, Args: args}
-		conn.Post(m.Pack(wire.KindRequest, nil)...)
+	if r != nil {
+		r.post(wire.KindRequest, m.pack(), m.value)
 	}
 }
 
 // serveOwn has an object of this home serve a request that has no answer.
-func (h *Home) serveOwn(ref Ref, op byte, args []byte, value [][]byte) (mine bool, err error) {
+func (h *Home) serveOwn(m message) (mine bool, err error) {
 	h.mu.Lock()
-	e, mine := h.mine(ref)
+	e, mine := h.mine(m.ref)
 	h.mu.Unlock()
 	switch {
 	case !mine:
@@ -181,39 +208,43 @@ func (h *Home) serveOwn(ref Ref, op byte, args []byte, value [][]byte) (mine boo
 	case e == nil:
 		return true, ErrGone
 	}
-	e.Serve(&Request{Peer: h.self, Op: op, Args: args, Value: owned(value), object: e.Object})
+	e.Serve(&Request{Peer: h.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object})
 	return true, nil
 }
 
-// Call sends a request to an object and waits for its answer, or until ctx
+// Ask sends a request to an object and waits for its answer, or until ctx
 // ends: then it tells the object and returns at once. late, unless nil, is
 // given an answer that comes nevertheless. See Pending.Lead for what the caller
 // may not hold.
-func (h *Home) Call(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, late func(Answer)) (Answer, error) {
-	return h.call(ctx, ref, op, args, value, late, 0)
+func Ask[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q, late func(A)) (a A, err error) {
+	return call(ctx, h, ref, op, &q, late, 0)
 }
 
-// Settle is Call, but when ctx ends it waits for the answer for another
+// AskAndSettle is Ask, but when ctx ends it waits for the answer for another
 // moment, so that the caller knows whether what it asked for was done.
-func (h *Home) Settle(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte) (Answer, error) {
-	return h.call(ctx, ref, op, args, value, nil, settleTime)
+func AskAndSettle[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q) (a A, err error) {
+	return call(ctx, h, ref, op, &q, nil, settleTime)
 }
 
 const settleTime = time.Second
 
-func (h *Home) call(ctx context.Context, ref Ref, op byte, args []byte, value [][]byte, late func(Answer), wait time.Duration) (Answer, error) {
+func call[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q *Q, late func(A), wait time.Duration) (none A, err error) {
 	if err := ctx.Err(); err != nil {
-		return Answer{}, err
+		return none, err
+	}
+	m, err := h.message(ref, byte(op), q)
+	if err != nil {
+		return none, err
 	}
 	answered := make(chan answer, 1)
-	w, err := h.begin(ctx, ref, op, args, value, &pending{done: func(a Answer, err error) { answered <- answer{a, err} }})
+	w, err := h.begin(ctx, m, &pending{done: func(a answer) { answered <- a }})
 	if err != nil {
-		return Answer{}, err
+		return none, err
 	}
 	w.Lead()
 	select {
 	case a := <-answered:
-		return a.Answer, a.err
+		return unpacked[A](a)
 	case <-ctx.Done():
 	}
 	w.GiveUp()
@@ -225,19 +256,19 @@ func (h *Home) call(ctx context.Context, ref Ref, op byte, args []byte, value []
 			if refusal, ok := a.err.(*Refusal); ok && refusal.Code == GivenUp {
 				a.err = ctx.Err()
 			}
-			return a.Answer, a.err
+			return unpacked[A](a)
 		case <-timer.C:
 		}
-		return Answer{}, ctx.Err()
+		return none, ctx.Err()
 	}
 	if late != nil {
 		go func() {
-			if a := <-answered; a.err == nil {
-				late(a.Answer)
+			if a, err := unpacked[A](<-answered); err == nil {
+				late(a)
 			}
 		}()
 	}
-	return Answer{}, ctx.Err()
+	return none, ctx.Err()
 }
 
 // Hold keeps an object alive until Release has been called as often.
@@ -257,10 +288,8 @@ func (h *Home) Hold(ref Ref) {
 		return
 	}
 	r := h.remote(ref)
-	if conn := r.connected(); conn != nil {
-		m := wire.Request{Object: ref.Object}
-		conn.Post(m.Pack(wire.KindHold, nil)...)
-	}
+	r.holds++
+	r.post(wire.KindHold, wire.Request{Object: ref.Object}, nil)
 }
 
 // Release takes a Hold back.
@@ -285,10 +314,7 @@ func (h *Home) Release(ref Ref) {
 	}
 	defer h.mu.Unlock()
 	if r := h.remotes[ref.Endpoint]; r != nil {
-		if conn := r.connected(); conn != nil {
-			m := wire.Request{Object: ref.Object}
-			conn.Post(m.Pack(wire.KindRelease, nil)...)
-		}
+		r.post(wire.KindRelease, wire.Request{Object: ref.Object}, nil)
 	}
 }
 

@@ -17,19 +17,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
-
-// Ref names an object in the run.
-type Ref struct {
-	Endpoint string // of its home
-	Object   uint64
-	Process  string // the home's name, for errors
-	PID      int    // and its process id
-}
 
 // An Object is something of this process that all processes of the run may
 // use. Its methods are called from many goroutines.
@@ -55,9 +46,22 @@ var Grace = 10 * time.Second
 // lastWords bounds the goodbye to processes that do not read.
 const lastWords = time.Second
 
+// Options is what a home has to know of its process.
+type Options struct {
+	Name             string // the process's
+	MaxMessage       int64
+	HeartbeatTimeout time.Duration // 0 for none
+
+	// Listen opens a listener at which other processes of the run reach this one,
+	// and Dial connects to another's.
+	Listen func() (*transport.Listener, error)
+	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
+	Ended    error // what is asked of a home that has ended, and in it, fails with
+}
+
 // Home is this process's objects, who uses them, and its own use of others'.
 type Home struct {
-	node *launch.Node
+	opts Options
 	self *Peer
 
 	dials    context.Context // to others' homes; ends with Close
@@ -67,7 +71,6 @@ type Home struct {
 	end      atomic.Int32
 
 	opening sync.Mutex // held while the listener is opened
-	sweep   sync.Once
 
 	mu       sync.Mutex
 	closed   bool
@@ -93,12 +96,12 @@ type entry struct {
 	lapse   *time.Timer // runs while nobody holds it
 }
 
-// New makes a home.
-func New(node *launch.Node) *Home {
-	h := &Home{node: node, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
+// New makes a home. Its process tells others where it is found: see Endpoint.
+func New(opts Options) *Home {
+	h := &Home{opts: opts, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref]func(byte, []byte, [][]byte){}}
 	h.dials, h.endDials = context.WithCancel(context.Background())
-	h.self = &Peer{Name: node.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
+	h.self = &Peer{Name: opts.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
 	return h
 }
 
@@ -115,35 +118,13 @@ func (h *Home) Make(o Object, pinned bool) (Ref, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return Ref{}, launch.ErrShutdown
+		return Ref{}, h.opts.Ended
 	}
 	h.lastID++
 	e := &entry{Object: o, id: h.lastID, pinned: pinned, holders: map[*Peer]struct{}{}}
 	h.objects[e.id] = e
 	h.leave(e)
-	return Ref{endpoint, e.id, h.node.Name, os.Getpid()}, nil
-}
-
-// Listen opens another listener at which processes of the run reach this one,
-// for a connection that is not about objects. Its owner closes it.
-func (h *Home) Listen() (*transport.Listener, error) {
-	h.mu.Lock()
-	closed := h.closed
-	h.mu.Unlock()
-	if closed {
-		return nil, launch.ErrShutdown
-	}
-	h.sweep.Do(func() {
-		if h.node.Parent == nil {
-			sweep(h.node.Config.RuntimeDir)
-		}
-	})
-	return h.node.Listen()
-}
-
-// Dial connects to what another process of the run listens at.
-func (h *Home) Dial(ctx context.Context, endpoint string) (*transport.Conn, error) {
-	return h.node.Dial(ctx, endpoint)
+	return Ref{endpoint, e.id, h.opts.Name, os.Getpid()}, nil
 }
 
 // Endpoint is where this home is found; it is opened if it was not.
@@ -151,12 +132,15 @@ func (h *Home) Endpoint() (string, error) {
 	h.opening.Lock()
 	defer h.opening.Unlock()
 	h.mu.Lock()
-	endpoint := h.endpoint
+	endpoint, closed := h.endpoint, h.closed
 	h.mu.Unlock()
 	if endpoint != "" {
 		return endpoint, nil
 	}
-	l, err := h.Listen()
+	if closed {
+		return "", h.opts.Ended
+	}
+	l, err := h.opts.Listen()
 	if err != nil {
 		return "", err
 	}
@@ -164,7 +148,7 @@ func (h *Home) Endpoint() (string, error) {
 	defer h.mu.Unlock()
 	if h.closed {
 		l.Close()
-		return "", launch.ErrShutdown
+		return "", h.opts.Ended
 	}
 	h.listener, h.endpoint = l, l.Endpoint()
 	h.running.Add(1)
@@ -244,7 +228,7 @@ func (h *Home) leave(e *entry) {
 // Within is a time, or that part of heartbeat_timeout if it is less: what nobody
 // claims ends within heartbeat_timeout.
 func (h *Home) Within(d time.Duration, part float64) time.Duration {
-	if silence := h.node.Config.HeartbeatTimeout; silence > 0 {
+	if silence := h.opts.HeartbeatTimeout; silence > 0 {
 		return min(d, time.Duration(part*float64(silence)))
 	}
 	return d
@@ -363,14 +347,6 @@ func (h *Home) Close() {
 		listener.Close()
 	}
 	h.running.Wait()
-	h.RemoveDirectory()
-}
-
-// RemoveDirectory removes the run's directory, in the root.
-func (h *Home) RemoveDirectory() {
-	if h.node.Parent == nil {
-		os.RemoveAll(h.node.Directory())
-	}
 }
 
 // LostError is a home that ended, or cannot be reached, without a word.

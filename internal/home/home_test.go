@@ -34,37 +34,44 @@ type object struct {
 	events chan string
 
 	mu      sync.Mutex
-	waiting []*home.Request
+	waiting []home.Asked[said]
 }
 
 const (
-	echo = iota
-	wait
-	huge
+	echo home.Op[said, said] = iota
+	wait home.Op[said, said] = iota
+	huge home.Op[said, said] = iota
 )
 
-func newObject() *object { return &object{events: make(chan string, 100)} }
+// said is what is asked, and answered.
+type said struct {
+	Text  string
+	Value home.Frames
+}
 
-func (o *object) Serve(r *home.Request) {
-	switch r.Op {
-	case echo:
-		r.Reply(r.Args, r.Value)
-	case huge:
-		r.Reply(make([]byte, 2<<20), nil)
-	default:
+var nothing said
+
+var table = home.Ops(
+	home.On(echo, func(_ *object, r home.Asked[said], q said) { r.Reply(q) }),
+	home.On(huge, func(_ *object, r home.Asked[said], _ said) { r.Reply(said{Text: string(make([]byte, 2<<20))}) }),
+	home.On(wait, func(o *object, r home.Asked[said], _ said) {
 		o.mu.Lock()
 		o.waiting = append(o.waiting, r)
 		o.mu.Unlock()
 		o.events <- "asked"
-	}
-}
+	}),
+)
+
+func newObject() *object { return &object{events: make(chan string, 100)} }
+
+func (o *object) Serve(r *home.Request) { table.Serve(o, r) }
 
 // answer answers all that wait.
 func (o *object) answer() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.waiting {
-		r.Reply([]byte("late"), nil)
+		r.Reply(said{Text: "late"})
 	}
 	o.waiting = nil
 }
@@ -131,8 +138,8 @@ func TestObjectThatNobodyHoldsLapses(t *testing.T) {
 	v.Release(ref.Object)
 	o.told(t, "left", "dropped")
 	require.Nil(t, h.Local(ref))
-	require.Equal(t, byte(home.Gone), v.Reply(v.Ask(ref.Object, echo, nil)).Code)
-	_, err := h.Call(soon(t), ref, echo, nil, nil, nil)
+	require.Equal(t, byte(home.Gone), v.Reply(v.Ask(ref.Object, echo, []byte{0})).Code)
+	_, err := home.Ask(soon(t), h, ref, echo, nothing, nil)
 	require.ErrorIs(t, err, home.ErrGone)
 }
 
@@ -165,7 +172,7 @@ func TestHoldersThatEnd(t *testing.T) {
 	require.Len(t, h.Holders(ref.Object), 2)
 	ends.Bye()
 	o.told(t, "left")
-	dies.Ask(ref.Object, wait, nil)
+	dies.Ask(ref.Object, wait, []byte{0})
 	o.told(t, "asked")
 	dies.Die()
 	o.told(t, "given up", "died", "dropped")
@@ -190,20 +197,20 @@ func TestCall(t *testing.T) {
 	run := hometest.NewRun(t)
 	h, o, ref := at(t, run, true)
 	for _, user := range []*home.Home{h, run.Home("User")} {
-		a, err := user.Call(soon(t), ref, echo, []byte("args"), [][]byte{[]byte("value"), []byte("more")}, nil)
+		a, err := home.Ask(soon(t), user, ref, echo, said{"args", [][]byte{[]byte("value"), []byte("more")}}, nil)
 		require.NoError(t, err)
-		require.Equal(t, "args", string(a.Args))
-		require.Equal(t, [][]byte{[]byte("value"), []byte("more")}, a.Value)
+		require.Equal(t, "args", a.Text)
+		require.Equal(t, home.Frames{[]byte("value"), []byte("more")}, a.Value)
 
 		ctx, cancel := context.WithCancel(soon(t))
 		cancel()
-		_, err = user.Call(ctx, ref, echo, nil, nil, nil)
+		_, err = home.Ask(ctx, user, ref, echo, nothing, nil)
 		require.ErrorIs(t, err, context.Canceled)
 
 		// Given up, and told so.
 		ctx, cancel = context.WithCancel(soon(t))
 		go func() { o.told(t, "asked"); cancel() }()
-		_, err = user.Call(ctx, ref, wait, nil, nil, func(home.Answer) { o.events <- "late" })
+		_, err = home.Ask(ctx, user, ref, wait, nothing, func(said) { o.events <- "late" })
 		require.ErrorIs(t, err, context.Canceled)
 		o.told(t, "given up")
 		o.answer()
@@ -211,7 +218,7 @@ func TestCall(t *testing.T) {
 		// The same, and the caller knows when it returns.
 		ctx, cancel = context.WithCancel(soon(t))
 		go func() { o.told(t, "asked"); cancel() }()
-		_, err = user.Settle(ctx, ref, wait, nil, nil)
+		_, err = home.AskAndSettle(ctx, user, ref, wait, nothing)
 		require.ErrorIs(t, err, context.Canceled)
 		o.told(t, "given up")
 	}
@@ -232,15 +239,15 @@ func TestAnswerThatCrosses(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(soon(t))
 		go func() { o.told(t, "asked"); cancel() }()
-		_, err = from.Call(ctx, ref, wait, nil, nil, func(a home.Answer) { o.events <- string(a.Args) })
+		_, err = home.Ask(ctx, from, ref, wait, nothing, func(a said) { o.events <- a.Text })
 		require.ErrorIs(t, err, context.Canceled)
 		o.told(t, "late")
 
 		ctx, cancel = context.WithCancel(soon(t))
 		go func() { o.told(t, "asked"); cancel() }()
-		a, err := from.Settle(ctx, ref, wait, nil, nil)
+		a, err := home.AskAndSettle(ctx, from, ref, wait, nothing)
 		require.NoError(t, err)
-		require.Equal(t, "late", string(a.Args))
+		require.Equal(t, "late", a.Text)
 	}
 }
 
@@ -254,8 +261,8 @@ func TestAnswerThatIsTooLarge(t *testing.T) {
 	run := hometest.NewRun(t)
 	h, _, ref := at(t, run, true)
 	v := run.Visit(h)
-	require.Equal(t, byte(home.TooLarge), v.Reply(v.Ask(ref.Object, huge, nil)).Code)
-	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, nil)).Code)
+	require.Equal(t, byte(home.TooLarge), v.Reply(v.Ask(ref.Object, huge, []byte{0})).Code)
+	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, []byte{0})).Code)
 }
 
 // A home that ends says so to all who use it, and whether somebody has closed it;
@@ -278,7 +285,7 @@ func TestHomeThatEnds(t *testing.T) {
 		}
 		waiting := make(chan error, 1)
 		go func() {
-			_, err := user.Call(soon(t), ref, wait, nil, nil, nil)
+			_, err := home.Ask(soon(t), user, ref, wait, nothing, nil)
 			waiting <- err
 		}()
 		lost := make(chan byte, 10)
@@ -291,19 +298,19 @@ func TestHomeThatEnds(t *testing.T) {
 		o.told(t, "dropped")
 		ended(<-waiting)
 		require.Equal(t, byte(home.NoticeLost), <-lost)
-		_, err := user.Call(soon(t), ref, echo, nil, nil, nil)
+		_, err := home.Ask(soon(t), user, ref, echo, nothing, nil)
 		ended(err)
-		require.Error(t, user.Send(soon(t), ref, echo, nil, nil))
-		user.Post(ref, echo, nil)
+		require.Error(t, home.Tell(soon(t), user, ref, echo, nothing))
+		home.Post(user, ref, echo, nothing)
 		_, err = h.Make(newObject(), false)
 		require.ErrorIs(t, err, launch.ErrShutdown)
-		_, err = h.Call(soon(t), ref, echo, nil, nil, nil)
+		_, err = home.Ask(soon(t), h, ref, echo, nothing, nil)
 		require.ErrorIs(t, err, launch.ErrShutdown)
 	}
 
 	user := run.Home("User")
 	// Nobody has ever listened there.
-	_, err := user.Call(soon(t), home.Ref{Endpoint: "unix:/nowhere/socket", Process: "Process-7"}, echo, nil, nil, nil)
+	_, err := home.Ask(soon(t), user, home.Ref{Endpoint: "unix:/nowhere/socket", Process: "Process-7"}, echo, nothing, nil)
 	var gone *home.LostError
 	require.ErrorAs(t, err, &gone)
 }
@@ -315,7 +322,7 @@ func TestNotices(t *testing.T) {
 	h, _, ref := at(t, run, true)
 	for _, user := range []*home.Home{h, run.Home("User")} {
 		user.Hold(ref)
-		_, err := user.Call(soon(t), ref, echo, nil, nil, nil)
+		_, err := home.Ask(soon(t), user, ref, echo, nothing, nil)
 		require.NoError(t, err)
 		heard := make(chan string, 100)
 		user.Watch(ref, func(op byte, args []byte, value [][]byte) {
@@ -325,11 +332,11 @@ func TestNotices(t *testing.T) {
 		for i := range 10 {
 			for _, p := range holders {
 				require.True(t, p.Holds(ref.Object))
-				p.Notify(ref.Object, byte('a'+i), []byte("-"), []byte("+"))
+				home.Notify(p, ref.Object, home.Op[said, home.None]('a'+i), said{"-", [][]byte{[]byte("+")}})
 			}
 		}
 		for i := range 10 {
-			require.Equal(t, string(rune('a'+i))+"-+", <-heard)
+			require.Equal(t, string(rune('a'+i))+"\x01-+", <-heard)
 		}
 		user.Watch(ref, nil)
 		user.Release(ref)
@@ -402,17 +409,17 @@ func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 		h, _, ref := at(t, run, true)
 		endpoint, err := h.Endpoint()
 		require.NoError(t, err)
-		conn, err := h.Dial(soon(t), endpoint)
+		conn, err := run.Dial(endpoint)
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 		require.NoError(t, conn.Send(soon(t), wire.MustPack(wire.KindVisit, wire.Visit{Name: "Deaf", PID: 1})...))
 		for id := range uint64(64) { // it asks for more than a socket holds, and reads nothing of it
-			m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo}
+			m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo.Number(), Args: []byte{0}}
 			require.NoError(t, conn.Send(soon(t), m.Pack(wire.KindRequest, [][]byte{make([]byte, 1<<19)})...))
 		}
 		for range 16 {
 			_, _, other := at(t, run, true)
-			_, err := h.Call(soon(t), other, echo, nil, nil, nil)
+			_, err := home.Ask(soon(t), h, other, echo, nothing, nil)
 			require.NoError(t, err)
 		}
 		return h

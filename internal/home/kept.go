@@ -1,5 +1,11 @@
 package home
 
+// The operation of a kept value, and the notice that it is withdrawn.
+const (
+	Fetch     Op[None, Frames] = iota // the value
+	withdrawn Op[None, None]   = iota
+)
+
 // kept is an object that is an encoded value, and nothing else.
 type kept [][]byte
 
@@ -11,7 +17,7 @@ func (h *Home) Withdraw(ref Ref) {
 	holders := h.Holders(ref.Object)
 	h.Remove(ref.Object)
 	for _, p := range holders {
-		p.Notify(ref.Object, 0, nil)
+		Notify(p, ref.Object, withdrawn, None{})
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -119,7 +118,7 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 		code = Closed
 	} else if code == Gone && how == ends {
 		if r.local != nil {
-			r.local.settle(answer{err: launch.ErrShutdown})
+			r.local.settle(answer{err: p.home.opts.Ended})
 		}
 		return // the end of the connection tells
 	}
@@ -143,18 +142,19 @@ func (p *Peer) Holds(object uint64) bool {
 }
 
 // Notify tells a process that holds an object something that it did not ask.
-// The frames must not be changed any more.
-func (p *Peer) Notify(object uint64, op byte, args []byte, value ...[]byte) {
+// The values' frames must not be changed any more.
+func Notify[Q any](p *Peer, object uint64, op Op[Q, None], q Q) {
+	args, value := pack(&q)
 	if p.conn == nil {
 		p.home.mu.Lock()
 		watch := p.home.watcher(p.home.endpoint, object)
 		p.home.mu.Unlock()
 		if watch != nil {
-			watch(op, args, value)
+			watch(byte(op), args, value)
 		}
 		return
 	}
-	notice := wire.Request{Object: object, Op: op, Args: args}
+	notice := wire.Request{Object: object, Op: byte(op), Args: args}
 	p.conn.Post(notice.Pack(wire.KindNotice, value)...)
 }
 

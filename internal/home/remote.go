@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -27,6 +26,8 @@ type remote struct {
 	goodbye bool        // the home has said it; goes with the turn
 	closed  bool        // and that it was closed
 	awaited atomic.Bool // somebody waits for a notice
+
+	holds, known int // how often an object there was held, and how often its home knows of; under home.mu
 
 	mu      sync.Mutex
 	conn    *transport.Conn
@@ -52,7 +53,7 @@ func (h *Home) reach(ctx context.Context, ref Ref) (*remote, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
-		return nil, launch.ErrShutdown
+		return nil, h.opts.Ended
 	}
 	if err := h.ended[ref.Endpoint]; err != nil {
 		h.mu.Unlock()
@@ -79,10 +80,46 @@ func (r *remote) connected() *transport.Conn {
 	return r.conn
 }
 
+// WhenHeld calls f when the homes of all objects that are held here know it, or
+// have ended. They are asked behind what they were told, on the same connection.
+func (h *Home) WhenHeld(f func()) {
+	unsure := map[*remote]int{}
+	h.mu.Lock()
+	for _, r := range h.remotes {
+		if r.known < r.holds {
+			unsure[r] = r.holds
+		}
+	}
+	h.mu.Unlock()
+	if len(unsure) == 0 {
+		f()
+		return
+	}
+	go func() {
+		for r, holds := range unsure {
+			Ask(h.dials, h, Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, nothing, None{}, nil)
+			h.mu.Lock()
+			r.known = max(r.known, holds)
+			h.mu.Unlock()
+		}
+		f()
+	}()
+}
+
+// nothing is asked of the object 0, which no home has: its home answers Gone.
+const nothing Op[None, None] = 0
+
+// post queues a message, if there is a connection.
+func (r *remote) post(kind wire.Kind, m wire.Request, value [][]byte) {
+	if conn := r.connected(); conn != nil {
+		conn.Post(m.Pack(kind, value)...)
+	}
+}
+
 // run dials and then reads until the connection ends.
 func (r *remote) run() {
 	h := r.home
-	conn, err := h.Dial(h.dials, r.endpoint)
+	conn, err := h.opts.Dial(h.dials, r.endpoint)
 	if err == nil {
 		if err = r.open(conn); err != nil {
 			conn.Close()
@@ -90,7 +127,7 @@ func (r *remote) run() {
 	}
 	if err != nil {
 		if h.dials.Err() != nil {
-			err = launch.ErrShutdown
+			err = h.opts.Ended
 		}
 		r.end(err, false)
 		close(r.ready)
@@ -107,9 +144,9 @@ func (r *remote) open(conn *transport.Conn) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return launch.ErrShutdown
+		return h.opts.Ended
 	}
-	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: h.node.Name, PID: os.Getpid()})...); err != nil {
+	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: h.opts.Name, PID: os.Getpid()})...); err != nil {
 		return err
 	}
 	for ref := range h.held {
@@ -141,7 +178,7 @@ func (r *remote) end(err error, goodbye bool) {
 		err = ErrEnded
 	case goodbye:
 		err = &LostError{ref, errOver}
-	case !errors.Is(err, launch.ErrShutdown):
+	case !errors.Is(err, h.opts.Ended):
 		err = &LostError{ref, err}
 	}
 	h.mu.Lock()

@@ -1,8 +1,6 @@
 package home
 
 import (
-	"encoding/binary"
-
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -11,13 +9,16 @@ import (
 type Value struct {
 	Frames [][]byte
 	Refs   []Ref
+	// Keep is reachable as long as the value is, and does not travel: it holds
+	// those objects where the value comes from.
+	Keep any
 }
 
 // Size is what a value weighs in a message.
 func (v Value) Size() int {
 	n := 16
 	for _, f := range v.Frames {
-		n += len(f)
+		n += 4 + len(f)
 	}
 	for _, ref := range v.Refs {
 		n += 24 + len(ref.Endpoint) + len(ref.Process)
@@ -43,7 +44,7 @@ func (h *Home) ReleaseRefs(v Value) {
 // this process has.
 func (v Value) Private() Value {
 	frames := append(make([][]byte, 0, len(v.Frames)), v.Frames...)
-	return Value{owned(frames), v.Refs}
+	return Value{Frames: owned(frames), Refs: v.Refs}
 }
 
 // The bounds of the values that go into one message.
@@ -61,7 +62,7 @@ func Fitting(values []Value) int { return fitting(values, MaxBytes) }
 
 // Fitting is the same, with the bound that messages have.
 func (h *Home) Fitting(values []Value) int {
-	return fitting(values, min(MaxBytes, int(h.node.Config.MaxMessage)-overhead))
+	return fitting(values, min(MaxBytes, int(h.opts.MaxMessage)-overhead))
 }
 
 func fitting(values []Value, most int) int {
@@ -76,60 +77,94 @@ func fitting(values []Value, most int) int {
 	return len(values)
 }
 
-// PackValues appends to args what there is to say of values, and gives their
-// frames: the first frames of all together in one, and the others.
+// PackValues appends to args what there is to say of values, and returns their
+// frames. Those of a single value stay as they are. Of several values the first
+// frames are joined, since each is small most often and a message has room for
+// few; so are the others where there are too many of them.
 func PackValues(args []byte, values ...Value) ([]byte, [][]byte) {
-	args = binary.AppendUvarint(args, uint64(len(values)))
-	total, others := 0, 0
+	args = wire.AppendUvarint(args, uint64(len(values)))
+	total, firsts, others := 0, 0, 0
 	for _, v := range values {
-		total += len(v.Frames[0])
-		others += len(v.Frames) - 1
-		args = binary.AppendUvarint(args, uint64(len(v.Frames[0])))
-		args = binary.AppendUvarint(args, uint64(len(v.Frames)-1))
-		args = binary.AppendUvarint(args, uint64(len(v.Refs)))
-		for _, ref := range v.Refs {
-			args = wire.AppendString(args, ref.Endpoint)
-			args = wire.AppendString(args, ref.Process)
-			args = binary.AppendUvarint(args, uint64(ref.PID))
-			args = binary.AppendUvarint(args, ref.Object)
+		args = wire.AppendUvarint(args, uint64(len(v.Frames[0])))
+		args = wire.AppendUvarint(args, uint64(len(v.Frames)-1))
+		for _, f := range v.Frames[1:] {
+			args = wire.AppendUvarint(args, uint64(len(f)))
+			total += len(f)
 		}
+		args = wire.AppendUvarint(args, uint64(len(v.Refs)))
+		for _, ref := range v.Refs {
+			args = ref.append(args)
+		}
+		firsts += len(v.Frames[0])
+		others += len(v.Frames) - 1
 	}
-	if len(values) == 1 {
+	switch {
+	case len(values) == 0:
+		return args, nil
+	case len(values) == 1:
 		return args, values[0].Frames
 	}
-	frames := make([][]byte, 1, 1+others)
-	frames[0] = make([]byte, 0, total)
-	for _, v := range values {
-		frames[0] = append(frames[0], v.Frames[0]...)
-		frames = append(frames, v.Frames[1:]...)
+	joinsAll := others > MaxFrames
+	if joinsAll {
+		firsts, others = firsts+total, 0
 	}
+	frames := make([][]byte, 1, 1+others)
+	joined := make([]byte, 0, firsts)
+	for _, v := range values {
+		joined = append(joined, v.Frames[0]...)
+		for _, f := range v.Frames[1:] {
+			if joinsAll {
+				joined = append(joined, f...)
+			} else {
+				frames = append(frames, f)
+			}
+		}
+	}
+	frames[0] = joined
 	return args, frames
 }
 
 // UnpackValues reads what PackValues has written.
 func UnpackValues(args *wire.Reader, frames [][]byte) ([]Value, error) {
 	n := args.Int()
-	if args.Err != nil || n > len(args.B)/3 || len(frames) == 0 { // three numbers each
+	if args.Err != nil || n > len(args.B)/3 || n > 0 && len(frames) == 0 { // three numbers each
 		return nil, wire.ErrMalformed
 	}
-	first := wire.Reader{B: frames[0]}
-	frames = frames[1:]
+	var joined wire.Reader
+	if n > 0 {
+		joined.B, frames = frames[0], frames[1:]
+	}
+	joinsAll := len(frames) == 0
 	values := make([]Value, n)
 	for i := range values {
 		v := &values[i]
-		size, others, refs := args.Int(), args.Int(), args.Int()
-		if args.Err != nil || others > len(frames) || refs > len(args.B) {
+		size, others := args.Int(), args.Int()
+		if args.Err != nil || others > len(args.B) {
+			return nil, wire.ErrMalformed
+		}
+		v.Frames = make([][]byte, 1, 1+others)
+		v.Frames[0] = joined.Bytes(size)
+		for range others {
+			var f []byte
+			switch size := args.Int(); {
+			case joinsAll:
+				f = joined.Bytes(size)
+			case len(frames) > 0 && len(frames[0]) == size:
+				f, frames = frames[0], frames[1:]
+			default:
+				return nil, wire.ErrMalformed
+			}
+			v.Frames = append(v.Frames, f)
+		}
+		refs := args.Int()
+		if args.Err != nil || refs > len(args.B) {
 			return nil, wire.ErrMalformed
 		}
 		for range refs {
-			v.Refs = append(v.Refs, Ref{Endpoint: args.String(), Process: args.String(), PID: args.Int(), Object: args.Uvarint()})
+			v.Refs = append(v.Refs, readRef(args))
 		}
-		v.Frames = make([][]byte, 1+others)
-		v.Frames[0] = first.Bytes(size)
-		copy(v.Frames[1:], frames)
-		frames = frames[others:]
 	}
-	if args.Err != nil || first.Err != nil || len(first.B) > 0 || len(frames) > 0 {
+	if args.Err != nil || joined.Err != nil || len(joined.B) > 0 || len(frames) > 0 {
 		return nil, wire.ErrMalformed
 	}
 	return values, nil

@@ -34,6 +34,21 @@ func TestPackValues(t *testing.T) {
 	}
 }
 
+// A message has room for few frames, and an object may hold many values.
+func TestPackManyFrames(t *testing.T) {
+	t.Parallel()
+	var many []home.Value
+	for i := range home.MaxFrames {
+		many = append(many, home.Value{Frames: [][]byte{{1}, {byte(i), 2}, {3}}})
+	}
+	args, frames := home.PackValues(nil, many...)
+	require.Len(t, frames, 1)
+	in := wire.Reader{B: args}
+	got, err := home.UnpackValues(&in, frames)
+	require.NoError(t, err)
+	require.Equal(t, many, got)
+}
+
 // As many values go together as fit a message, and one always does.
 func TestFitting(t *testing.T) {
 	t.Parallel()

@@ -58,6 +58,7 @@ type Node struct {
 
 	Place  string // in the tree; see places
 	places places
+	swept  sync.Once
 
 	mu       sync.Mutex
 	closed   bool

@@ -65,6 +65,9 @@ func (n *Node) Network(ctx context.Context) (backend.Network, error) {
 // Processes that cannot dial it are led to it along the tree: see Dial. Close
 // it.
 func (n *Node) Listen() (*transport.Listener, error) {
+	if n.Parent == nil {
+		n.swept.Do(func() { sweep(n.Config.RuntimeDir) })
+	}
 	network, err := n.Network(context.Background())
 	if err != nil {
 		return nil, err

@@ -1,62 +1,59 @@
 package managed
 
-import (
-	"slices"
-	"sync"
-
-	"github.com/fiber-go/fiber/internal/home"
-)
+import "github.com/fiber-go/fiber/internal/home"
 
 // The operations of a barrier.
 const (
-	BarrierWait  byte = barrierOps + iota // wait for the others; the answer is which of them this one was
-	BarrierReset                          // whole again; who waits is told that it was broken
-	BarrierAbort                          // break it
-	BarrierState                          // the parties, how many wait, whether it is broken
+	BarrierWait  home.Op[home.None, int]         = barrierOps + iota // wait for the others; the answer is which of them this one was
+	BarrierReset home.Op[home.None, home.None]   = barrierOps + iota // whole again; who waits is told that it was broken
+	BarrierAbort home.Op[home.None, home.None]   = barrierOps + iota // break it
+	BarrierState home.Op[home.None, BarrierSays] = barrierOps + iota // how it is
+)
+
+// BarrierSays is how a barrier is.
+type BarrierSays struct {
+	Parties, Waiting int
+	Broken           bool
+}
+
+var barrierTable = home.Ops(
+	home.On(BarrierWait, (*barrier).wait),
+	home.On(BarrierReset, func(b *barrier, r home.Asked[home.None], _ home.None) {
+		b.fail("it was reset")
+		b.broken = ""
+		r.Reply(home.None{})
+	}),
+	home.On(BarrierAbort, func(b *barrier, r home.Asked[home.None], _ home.None) {
+		b.fail(r.Peer.Name + " has aborted it")
+		r.Reply(home.None{})
+	}),
+	home.On(BarrierState, func(b *barrier, r home.Asked[BarrierSays], _ home.None) {
+		r.Reply(BarrierSays{b.parties, len(b.waiting), b.broken != ""})
+	}),
 )
 
 // barrier is where so many parties wait for each other.
 type barrier struct {
+	base
 	parties int
-
-	mu      sync.Mutex
-	gone    bool
 	broken  string // why, "" when it is whole
-	waiting []*home.Request
 }
 
-func newBarrier(parties int) *barrier { return &barrier{parties: parties} }
-
 // Serve takes a request.
-func (b *barrier) Serve(r *home.Request) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.gone:
-		r.Fail(home.Gone, "")
-	case r.Op == BarrierWait && b.broken != "":
+func (b *barrier) Serve(r *home.Request) { serve(&b.base, b, barrierTable, r) }
+
+func (b *barrier) wait(r home.Asked[int], _ home.None) {
+	if b.broken != "" {
 		r.Fail(Broken, b.broken)
-	case r.Op == BarrierWait:
-		b.waiting = append(b.waiting, r)
-		if len(b.waiting) < b.parties {
-			return
-		}
-		for i, w := range b.waiting {
-			number(w, i)
-		}
-		b.waiting = nil
-	case r.Op == BarrierReset:
-		b.fail("it was reset")
-		b.broken = ""
-		r.Reply(nil, nil)
-	case r.Op == BarrierAbort:
-		b.fail(r.Peer.Name + " has aborted it")
-		r.Reply(nil, nil)
-	case r.Op == BarrierState:
-		number(r, b.parties, len(b.waiting), int(bit(b.broken != "")))
-	default:
-		r.Malformed()
+		return
 	}
+	if b.waiting.add(r.Request); len(b.waiting) < b.parties {
+		return
+	}
+	for i, w := range b.waiting {
+		home.Asked[int]{Request: w.r}.Reply(i)
+	}
+	b.waiting = nil
 }
 
 // fail breaks the barrier. The first reason is kept. The lock is held.
@@ -64,20 +61,16 @@ func (b *barrier) fail(why string) {
 	if b.broken == "" {
 		b.broken = why
 	}
-	for _, w := range b.waiting {
-		w.Fail(Broken, b.broken)
-	}
-	b.waiting = nil
+	b.waiting.fail(Broken, b.broken)
 }
 
 // GiveUp breaks the barrier: one of its parties does not wait any more.
 func (b *barrier) GiveUp(r *home.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.Index(b.waiting, r)
+	_, waited := b.waiting.remove(r)
 	r.Fail(home.GivenUp, "")
-	if i >= 0 {
-		b.waiting = slices.Delete(b.waiting, i, i+1)
+	if waited {
 		b.fail(r.Peer.Name + " has stopped waiting")
 	}
 }
@@ -90,15 +83,4 @@ func (b *barrier) Left(p *home.Peer, died bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fail(p.Name + " died")
-}
-
-// Drop tells those who wait.
-func (b *barrier) Drop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.gone = true
-	for _, w := range b.waiting {
-		w.Fail(home.Gone, "")
-	}
-	b.waiting = nil
 }

@@ -5,25 +5,76 @@ import (
 	"strings"
 
 	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// The operations of a dict. Keys are values like others, before what belongs
-// to them; "current" is what the function of that name answers.
+// The operations of a dict. Keys are values like others.
 const (
-	DictGet        byte = dictOps + iota // key: current
-	DictSet                              // any number of keys, each with a value
-	DictSetIf                            // version, key, value: set if the key has the version, 0 for none; current if not
-	DictSwap                             // key, old, new: set if it is old; current if not
-	DictSetDefault                       // key, value: set if there is none; current if there is
-	DictPop                              // key: take out; current, of what was there
-	DictDelete                           // key: take out; whether it was there
-	DictHas                              // key: whether it is there
-	DictLen                              // how many
-	DictKeys                             // all keys, in the order in which they came
-	DictValues                           // all values, in the same order
-	DictAll                              // all keys, each with its value
-	DictClear                            // take all out
+	DictGet        home.Op[home.Value, Cell]        = dictOps + iota // a key's cell
+	DictSet        home.Op[[]home.Value, home.None] = dictOps + iota // any number of keys, each with a value
+	DictSetIf      home.Op[DictWrite, Cell]         = dictOps + iota // set if the key has the version, 0 for none; its cell if not
+	DictSwap       home.Op[DictExchange, Cell]      = dictOps + iota // set if it is old; its cell if not
+	DictSetDefault home.Op[DictEntry, Cell]         = dictOps + iota // set if there is none; its cell if there is
+	DictPop        home.Op[home.Value, Cell]        = dictOps + iota // take a key out; the cell that was there
+	DictDelete     home.Op[home.Value, bool]        = dictOps + iota // take a key out; whether it was there
+	DictHas        home.Op[home.Value, bool]        = dictOps + iota // whether a key is there
+	DictLen        home.Op[home.None, int]          = dictOps + iota // how many
+	DictKeys       home.Op[home.None, []home.Value] = dictOps + iota // all keys, in the order in which they came
+	DictValues     home.Op[home.None, []home.Value] = dictOps + iota // all values, in the same order
+	DictAll        home.Op[home.None, []home.Value] = dictOps + iota // all keys, each with its value
+	DictClear      home.Op[home.None, home.None]    = dictOps + iota // take all out
+)
+
+// DictEntry is a key and a value for it.
+type DictEntry struct{ Key, Value home.Value }
+
+// DictWrite is a value for a key that has a version.
+type DictWrite struct {
+	Version    uint64
+	Key, Value home.Value
+}
+
+// DictExchange is a value for a key that has another.
+type DictExchange struct{ Key, Old, New home.Value }
+
+var dictTable = home.Ops(
+	home.On(DictGet, func(d *dict, r home.Asked[Cell], key home.Value) { reply(r, true, d.cell(key)) }),
+	home.On(DictSet, func(d *dict, r home.Asked[home.None], pairs []home.Value) {
+		if len(pairs)%2 != 0 {
+			r.Malformed()
+			return
+		}
+		for i := 0; i < len(pairs); i += 2 {
+			d.set(pairs[i], pairs[i+1], len(pairs)/2)
+		}
+		r.Reply(home.None{})
+	}),
+	home.On(DictSetIf, func(d *dict, r home.Asked[Cell], w DictWrite) {
+		c := d.cell(w.Key)
+		d.setIf(r, c == nil && w.Version == 0 || c != nil && c.version == w.Version, w.Key, w.Value, c)
+	}),
+	home.On(DictSwap, func(d *dict, r home.Asked[Cell], x DictExchange) {
+		c := d.cell(x.Key)
+		d.setIf(r, c != nil && equal(c.value, x.Old), x.Key, x.New, c)
+	}),
+	home.On(DictSetDefault, func(d *dict, r home.Asked[Cell], e DictEntry) {
+		c := d.cell(e.Key)
+		d.setIf(r, c == nil, e.Key, e.Value, c)
+	}),
+	home.On(DictPop, func(d *dict, r home.Asked[Cell], key home.Value) {
+		c := d.cell(key)
+		reply(r, c != nil, c)
+		d.remove(key)
+	}),
+	home.On(DictDelete, func(d *dict, r home.Asked[bool], key home.Value) { r.Reply(d.remove(key)) }),
+	home.On(DictHas, func(d *dict, r home.Asked[bool], key home.Value) { r.Reply(d.cell(key) != nil) }),
+	home.On(DictLen, func(d *dict, r home.Asked[int], _ home.None) { r.Reply(len(d.cells)) }),
+	home.On(DictKeys, func(d *dict, r home.Asked[[]home.Value], _ home.None) { d.all(r, true, false) }),
+	home.On(DictValues, func(d *dict, r home.Asked[[]home.Value], _ home.None) { d.all(r, false, true) }),
+	home.On(DictAll, func(d *dict, r home.Asked[[]home.Value], _ home.None) { d.all(r, true, true) }),
+	home.On(DictClear, func(d *dict, r home.Asked[home.None], _ home.None) {
+		d.clear()
+		r.Reply(home.None{})
+	}),
 )
 
 // dict is keys with values, in the order in which the keys came.
@@ -44,99 +95,37 @@ func newDict(h *home.Home) *dict {
 }
 
 // Serve takes a request.
-func (d *dict) Serve(r *home.Request) {
-	args := wire.Reader{B: r.Args}
-	var version uint64
-	if r.Op == DictSetIf {
-		version = args.Uvarint()
+func (d *dict) Serve(r *home.Request) { serveStored(&d.store, d, dictTable, r) }
+
+// cell is a key's, nil when there is none.
+func (d *dict) cell(key home.Value) *cell {
+	if e := d.cells[keyOf(key)]; e != nil {
+		return &e.cell
 	}
-	vs, err := Unpack(&args, r.Value)
-	if err != nil || !takes(r.Op, len(vs)) {
-		r.Malformed()
-		return
-	}
-	d.mu.Lock()
-	defer d.unlock()
-	if d.gone {
-		r.Fail(home.Gone, "")
-		return
-	}
-	var e *entry
-	var c *cell // e's
-	if len(vs) > 0 && r.Op != DictSet {
-		if e = d.cells[keyOf(vs[0])]; e != nil {
-			c = &e.cell
-		}
-	}
-	switch r.Op {
-	case DictGet:
-		current(r, true, c)
-	case DictSet:
-		for i := 0; i < len(vs); i += 2 {
-			d.set(vs[i], vs[i+1], len(vs)/2)
-		}
-		r.Reply(nil, nil)
-	case DictSetIf:
-		if has := e != nil; has != (version > 0) || has && e.version != version {
-			current(r, false, c)
-			return
-		}
-		d.set(vs[0], vs[1], 2)
-		current(r, true, nil)
-	case DictSwap:
-		if e == nil || !equal(e.value, vs[1]) {
-			current(r, false, c)
-			return
-		}
-		d.set(vs[0], vs[2], 2)
-		current(r, true, nil)
-	case DictSetDefault:
-		if e == nil {
-			d.set(vs[0], vs[1], 2)
-		}
-		current(r, e == nil, c)
-	case DictPop:
-		current(r, e != nil, c)
-		d.remove(e)
-	case DictDelete:
-		d.remove(e)
-		number(r, int(bit(e != nil)))
-	case DictHas:
-		number(r, int(bit(e != nil)))
-	case DictLen:
-		number(r, len(d.cells))
-	case DictKeys, DictValues, DictAll:
-		all := make([]home.Value, 0, 2*len(d.cells))
-		for _, e := range d.order {
-			if e != nil && r.Op != DictValues {
-				all = append(all, e.key)
-			}
-			if e != nil && r.Op != DictKeys {
-				all = append(all, e.value)
-			}
-		}
-		reply(r, nil, all...)
-	case DictClear:
-		d.clear()
-		r.Reply(nil, nil)
-	}
+	return nil
 }
 
-// takes says whether an operation goes with so many values.
-func takes(op byte, n int) bool {
-	switch op {
-	case DictGet, DictPop, DictDelete, DictHas:
-		return n == 1
-	case DictSetIf, DictSetDefault:
-		return n == 2
-	case DictSwap:
-		return n == 3
-	case DictSet:
-		return n%2 == 0
-	case DictLen, DictKeys, DictValues, DictAll, DictClear:
-		return n == 0
+// setIf sets a key where that is right, and else answers what it has.
+func (d *dict) setIf(r home.Asked[Cell], right bool, key, v home.Value, has *cell) {
+	if !right {
+		reply(r, false, has)
+		return
 	}
-	return false
+	d.set(key, v, 2)
+	reply(r, true, nil)
+}
+
+func (d *dict) all(r home.Asked[[]home.Value], keys, values bool) {
+	all := make([]home.Value, 0, 2*len(d.cells))
+	for _, e := range d.order {
+		if e != nil && keys {
+			all = append(all, given(r.Request, e.key))
+		}
+		if e != nil && values {
+			all = append(all, given(r.Request, e.value))
+		}
+	}
+	r.Reply(all)
 }
 
 // keyOf makes a key of the frames of a value.
@@ -165,16 +154,19 @@ func (d *dict) set(key, v home.Value, of int) {
 	d.free(old)
 }
 
-func (d *dict) remove(e *entry) {
+// remove takes a key out, and says whether it was there.
+func (d *dict) remove(key home.Value) bool {
+	k := keyOf(key)
+	e := d.cells[k]
 	if e == nil {
-		return
+		return false
 	}
-	delete(d.cells, keyOf(e.key))
+	delete(d.cells, k)
 	d.order[e.place] = nil
 	d.free(e.key)
 	d.free(e.value)
 	if len(d.order) < 16 || len(d.order) < 2*len(d.cells) {
-		return
+		return true
 	}
 	order := make([]*entry, 0, len(d.cells))
 	for _, e := range d.order {
@@ -184,6 +176,7 @@ func (d *dict) remove(e *entry) {
 		}
 	}
 	d.order = order
+	return true
 }
 
 func (d *dict) clear() {
@@ -194,16 +187,11 @@ func (d *dict) clear() {
 	d.cells, d.order = map[string]*entry{}, nil
 }
 
-// GiveUp has nothing to do: every request is answered at once.
-func (d *dict) GiveUp(*home.Request) {}
-
-// Left has nothing to do: what a process has set stays.
-func (d *dict) Left(*home.Peer, bool) {}
-
 // Drop lets go of all values.
 func (d *dict) Drop() {
+	d.base.Drop()
 	d.mu.Lock()
-	defer d.unlock()
-	d.gone = true
 	d.clear()
+	d.mu.Unlock()
+	d.letGo()
 }

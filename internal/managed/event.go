@@ -1,74 +1,43 @@
 package managed
 
-import (
-	"slices"
-	"sync"
-
-	"github.com/fiber-go/fiber/internal/home"
-)
+import "github.com/fiber-go/fiber/internal/home"
 
 // The operations of an event.
 const (
-	EventSet   byte = eventOps + iota // it has happened: all who wait go on
-	EventClear                        // it has not
-	EventIsSet                        // whether it has
-	EventWait                         // wait until it has
+	EventSet   home.Op[home.None, home.None] = eventOps + iota // it has happened: all who wait go on
+	EventClear home.Op[home.None, home.None] = eventOps + iota // it has not
+	EventIsSet home.Op[home.None, bool]      = eventOps + iota // whether it has
+	EventWait  home.Op[home.None, home.None] = eventOps + iota // wait until it has
+)
+
+var eventTable = home.Ops(
+	home.On(EventSet, func(e *event, r home.Asked[home.None], _ home.None) {
+		e.set = true
+		for _, w := range e.waiting {
+			w.r.Reply(nil, nil)
+		}
+		e.waiting = nil
+		r.Reply(home.None{})
+	}),
+	home.On(EventClear, func(e *event, r home.Asked[home.None], _ home.None) {
+		e.set = false
+		r.Reply(home.None{})
+	}),
+	home.On(EventIsSet, func(e *event, r home.Asked[bool], _ home.None) { r.Reply(e.set) }),
+	home.On(EventWait, func(e *event, r home.Asked[home.None], _ home.None) {
+		if e.set {
+			r.Reply(home.None{})
+		} else {
+			e.waiting.add(r.Request)
+		}
+	}),
 )
 
 // event is something that happens, or has happened.
 type event struct {
-	mu      sync.Mutex
-	gone    bool
-	set     bool
-	waiting []*home.Request
+	base
+	set bool
 }
 
 // Serve takes a request.
-func (e *event) Serve(r *home.Request) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.gone:
-		r.Fail(home.Gone, "")
-	case r.Op == EventSet:
-		e.set = true
-		for _, w := range e.waiting {
-			w.Reply(nil, nil)
-		}
-		e.waiting = nil
-		r.Reply(nil, nil)
-	case r.Op == EventClear:
-		e.set = false
-		r.Reply(nil, nil)
-	case r.Op == EventIsSet:
-		number(r, int(bit(e.set)))
-	case r.Op == EventWait && e.set:
-		r.Reply(nil, nil)
-	case r.Op == EventWait:
-		e.waiting = append(e.waiting, r)
-	default:
-		r.Malformed()
-	}
-}
-
-// GiveUp takes a waiting request out.
-func (e *event) GiveUp(r *home.Request) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.waiting = slices.DeleteFunc(e.waiting, func(w *home.Request) bool { return w == r })
-	r.Fail(home.GivenUp, "")
-}
-
-// Left has nothing to do: what has happened stays so.
-func (e *event) Left(*home.Peer, bool) {}
-
-// Drop tells those who wait.
-func (e *event) Drop() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.gone = true
-	for _, w := range e.waiting {
-		w.Fail(home.Gone, "")
-	}
-	e.waiting = nil
-}
+func (e *event) Serve(r *home.Request) { serve(&e.base, e, eventTable, r) }

@@ -1,126 +1,152 @@
 package managed
 
-import (
-	"slices"
-	"sync"
-
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/wire"
-)
+import "github.com/fiber-go/fiber/internal/home"
 
 // The operations of a lock, and of the conditions that go with a reentrant
 // one. An owner is a number that the process gives each of its proxies. Where
 // the answer is "abandoned", it says whether the last holder ended without a
 // release.
 const (
-	LockAcquire   byte = lockOps + iota // owner: wait for the lock; abandoned
-	LockTry                             // owner: whether it was free, abandoned
-	LockRelease                         // owner
-	LockReturn                          // owner, abandoned, whether altogether: release what came too late, or should not have come
-	LockForget                          // owner: it ends
-	LockCondition                       // a number for another condition
-	LockWait                            // owner, condition, wait: release, wait for a notice, acquire; abandoned, whether the wait was ended
-	LockEndWait                         // wait: end it without a notice
-	LockNotify                          // owner, condition, n: wake so many, 0 for all
+	LockAcquire   home.Op[uint64, bool]          = lockOps + iota // owner: wait for the lock; abandoned
+	LockTry       home.Op[uint64, LockTried]     = lockOps + iota // owner
+	LockRelease   home.Op[uint64, home.None]     = lockOps + iota // owner
+	LockReturn    home.Op[LockBack, home.None]   = lockOps + iota // release what came too late, or should not have come
+	LockForget    home.Op[uint64, home.None]     = lockOps + iota // owner: it ends
+	LockCondition home.Op[home.None, uint64]     = lockOps + iota // a number for another condition
+	LockWait      home.Op[LockSleep, LockWoken]  = lockOps + iota // release, wait for a notice, acquire
+	LockEndWait   home.Op[uint64, home.None]     = lockOps + iota // wait: end it without a notice
+	LockNotify    home.Op[LockNotice, home.None] = lockOps + iota // wake some
 )
 
-// lock is a lock that somebody may hold.
-type lock struct {
-	reentrant bool
+// LockTried says whether the lock was free.
+type LockTried struct{ Free, Abandoned bool }
 
-	mu         sync.Mutex
-	gone       bool
-	holder     owner // peer is nil when there is none
-	count      int   // how often it has acquired it
-	abandoned  bool  // whoever gets it next is told
-	waiting    []lockWaiter
-	conditions uint64 // how many there are
-	sleeping   []lockWaiter
+// LockBack says whose lock is given back, whether as an abandoned one, and
+// whether altogether.
+type LockBack struct {
+	Owner            uint64
+	Abandoned, Whole bool
 }
 
-// lockWaiter is a request that waits for the lock, or, when it is sleeping,
-// for a notice, after which it waits for the lock.
-type lockWaiter struct {
-	r         *home.Request
-	by        owner
-	count     int    // how often it has it when it has it
-	condition uint64 // that it waits or has waited for, 0 for none
-	wait      uint64 // a number that its process gave it
-	ended     bool   // it was not notified
+// LockSleep says who waits for a notice of which condition; Wait is a number of
+// the waiting.
+type LockSleep struct{ Owner, Condition, Wait uint64 }
+
+// LockWoken says how a waiting has ended, with the lock held again.
+type LockWoken struct {
+	Abandoned bool
+	Ended     bool // without a notice
 }
 
-func newLock(reentrant bool) *lock { return &lock{reentrant: reentrant} }
+// LockNotice says how many of a condition's sleepers to wake, 0 for all.
+type LockNotice struct {
+	Owner, Condition uint64
+	N                int
+}
 
-// Serve takes a request.
-func (l *lock) Serve(r *home.Request) {
-	args := wire.Reader{B: r.Args}
-	var by owner
-	if r.Op != LockCondition {
-		by = owner{r.Peer, args.Uvarint()} // of LockEndWait, the wait's number
-	}
-	var rest [2]uint64
-	switch r.Op {
-	case LockReturn, LockWait, LockNotify:
-		rest[0], rest[1] = args.Uvarint(), args.Uvarint()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	held := l.holder == by
-	switch {
-	case l.gone:
-		r.Fail(home.Gone, "")
-	case args.Err != nil || r.Op >= LockCondition && !l.reentrant:
-		r.Malformed()
-	case r.Op == LockAcquire && held && l.reentrant:
-		l.count++
-		number(r, 0)
-	case r.Op == LockAcquire:
-		l.waiting = append(l.waiting, lockWaiter{r: r, by: by, count: 1})
-		l.grant()
-	case r.Op == LockTry && held && l.reentrant:
-		l.count++
-		number(r, 1, 0)
-	case r.Op == LockTry && l.holder.peer != nil:
-		number(r, 0, 0)
-	case r.Op == LockTry:
-		number(r, 1, l.take(by, 1))
-	case r.Op == LockRelease && !held, r.Op == LockWait && !held, r.Op == LockNotify && !held:
-		r.Fail(NotHeld, l.whose(by))
-	case r.Op == LockRelease:
-		l.release()
-		r.Reply(nil, nil)
-	case r.Op == LockReturn:
-		if held {
-			l.abandoned = l.abandoned || rest[0] == 1
-			if rest[1] == 1 {
+var lockTable = home.Ops(
+	home.On(LockAcquire, (*lock).acquire),
+	home.On(LockTry, (*lock).try),
+	home.On(LockRelease, func(l *lock, r home.Asked[home.None], id uint64) {
+		if l.isHeld(r.Request, id) {
+			l.release()
+			r.Reply(home.None{})
+		}
+	}),
+	home.On(LockReturn, func(l *lock, r home.Asked[home.None], b LockBack) {
+		if l.holder == (owner{r.Peer, b.Owner}) {
+			l.abandoned = l.abandoned || b.Abandoned
+			if b.Whole {
 				l.count = 1
 			}
 			l.release()
 		}
-		r.Reply(nil, nil)
-	case r.Op == LockForget:
-		if held {
+		r.Reply(home.None{})
+	}),
+	home.On(LockForget, func(l *lock, r home.Asked[home.None], id uint64) {
+		if l.holder == (owner{r.Peer, id}) {
 			l.abandon()
 		}
-		r.Reply(nil, nil)
-	case r.Op == LockCondition:
+		r.Reply(home.None{})
+	}),
+	home.On(LockCondition, func(l *lock, r home.Asked[uint64], _ home.None) {
 		l.conditions++
-		number(r, int(l.conditions))
-	case r.Op == LockWait:
-		l.sleeping = append(l.sleeping, lockWaiter{r: r, by: by, count: l.count, condition: rest[0], wait: rest[1]})
-		l.count = 1
-		l.release()
-	case r.Op == LockEndWait:
-		l.wake(1, func(w *lockWaiter) bool {
-			w.ended = w.by.peer == by.peer && w.wait == by.id
+		r.Reply(l.conditions)
+	}),
+	home.On(LockWait, (*lock).sleep),
+	home.On(LockEndWait, func(l *lock, r home.Asked[home.None], wait uint64) {
+		l.wake(1, func(w *waiter) bool {
+			w.ended = w.by.peer == r.Peer && w.wait == wait
 			return w.ended
 		})
-	case r.Op == LockNotify:
-		l.wake(int(rest[1]), func(w *lockWaiter) bool { return w.condition == rest[0] })
-		r.Reply(nil, nil)
-	default:
+	}),
+	home.On(LockNotify, func(l *lock, r home.Asked[home.None], n LockNotice) {
+		if l.isHeld(r.Request, n.Owner) {
+			l.wake(n.N, func(w *waiter) bool { return w.condition == n.Condition })
+			r.Reply(home.None{})
+		}
+	}),
+)
+
+// lock is a lock that somebody may hold.
+type lock struct {
+	base
+	reentrant  bool
+	holder     owner  // peer is nil when there is none
+	count      int    // how often it has acquired it
+	abandoned  bool   // whoever gets it next is told
+	conditions uint64 // how many there are
+	sleeping   line
+}
+
+// Serve takes a request.
+func (l *lock) Serve(r *home.Request) {
+	if r.Op >= LockCondition.Number() && !l.reentrant {
 		r.Malformed()
+		return
 	}
+	serve(&l.base, l, lockTable, r)
+}
+
+func (l *lock) acquire(r home.Asked[bool], id uint64) {
+	by := owner{r.Peer, id}
+	if l.reentrant && l.holder == by {
+		l.count++
+		r.Reply(false)
+		return
+	}
+	l.waiting = append(l.waiting, waiter{r: r.Request, by: by, count: 1})
+	l.grant()
+}
+
+func (l *lock) try(r home.Asked[LockTried], id uint64) {
+	by := owner{r.Peer, id}
+	switch {
+	case l.reentrant && l.holder == by:
+		l.count++
+		r.Reply(LockTried{Free: true})
+	case l.holder.peer != nil:
+		r.Reply(LockTried{})
+	default:
+		r.Reply(LockTried{Free: true, Abandoned: l.take(by, 1)})
+	}
+}
+
+func (l *lock) sleep(r home.Asked[LockWoken], s LockSleep) {
+	if l.isHeld(r.Request, s.Owner) {
+		l.sleeping = append(l.sleeping, waiter{r: r.Request, by: l.holder, count: l.count, condition: s.Condition, wait: s.Wait})
+		l.count = 1
+		l.release()
+	}
+}
+
+// isHeld says whether a proxy of who asks holds the lock, and refuses otherwise.
+func (l *lock) isHeld(r *home.Request, id uint64) bool {
+	by := owner{r.Peer, id}
+	if l.holder != by {
+		r.Fail(NotHeld, l.whose(by))
+	}
+	return l.holder == by
 }
 
 // whose says who holds the lock, to somebody who does not.
@@ -136,8 +162,8 @@ func (l *lock) whose(by owner) string {
 
 // take gives the free lock to somebody, and says whether it was abandoned. The
 // lock is held.
-func (l *lock) take(by owner, count int) (abandoned int) {
-	abandoned = int(bit(l.abandoned))
+func (l *lock) take(by owner, count int) (abandoned bool) {
+	abandoned = l.abandoned
 	l.holder, l.count, l.abandoned = by, count, false
 	return abandoned
 }
@@ -145,12 +171,12 @@ func (l *lock) take(by owner, count int) (abandoned int) {
 // grant gives the lock to the next, if it is free.
 func (l *lock) grant() {
 	for l.holder.peer == nil && len(l.waiting) > 0 {
-		w := l.waiting[0]
-		l.waiting = slices.Delete(l.waiting, 0, 1)
+		w := l.waiting.first()
+		abandoned := l.take(w.by, w.count)
 		if w.condition == 0 {
-			number(w.r, l.take(w.by, w.count))
+			home.Asked[bool]{Request: w.r}.Reply(abandoned)
 		} else {
-			number(w.r, l.take(w.by, w.count), int(bit(w.ended)))
+			home.Asked[LockWoken]{Request: w.r}.Reply(LockWoken{abandoned, w.ended})
 		}
 	}
 }
@@ -168,13 +194,13 @@ func (l *lock) release() {
 // give it.
 func (l *lock) abandon() {
 	l.holder, l.count, l.abandoned = owner{}, 0, true
-	l.wake(0, func(*lockWaiter) bool { return true })
+	l.wake(0, func(*waiter) bool { return true })
 	l.grant()
 }
 
 // wake has the first n sleepers that are meant, 0 for all of them, wait for
 // the lock.
-func (l *lock) wake(n int, meant func(*lockWaiter) bool) {
+func (l *lock) wake(n int, meant func(*waiter) bool) {
 	asleep := l.sleeping[:0]
 	woken := 0
 	for _, w := range l.sleeping {
@@ -194,17 +220,11 @@ func (l *lock) wake(n int, meant func(*lockWaiter) bool) {
 func (l *lock) GiveUp(r *home.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	this := func(w lockWaiter) bool { return w.r == r }
-	l.sleeping = slices.DeleteFunc(l.sleeping, this)
-	i := slices.IndexFunc(l.waiting, this)
+	l.sleeping.remove(r)
+	w, waited := l.waiting.remove(r)
 	r.Fail(home.GivenUp, "")
-	if i < 0 {
-		return
-	}
-	w := l.waiting[i]
-	l.waiting = slices.Delete(l.waiting, i, i+1)
-	if w.condition > 0 && !w.ended {
-		l.wake(1, func(other *lockWaiter) bool { return other.condition == w.condition })
+	if waited && w.condition > 0 && !w.ended {
+		l.wake(1, func(other *waiter) bool { return other.condition == w.condition })
 	}
 }
 
@@ -218,13 +238,10 @@ func (l *lock) Left(p *home.Peer, died bool) {
 	}
 }
 
-// Drop tells those who wait.
+// Drop tells those who wait, for the lock or for a notice.
 func (l *lock) Drop() {
+	l.base.Drop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.gone = true
-	for _, w := range append(l.waiting, l.sleeping...) {
-		w.r.Fail(home.Gone, "")
-	}
-	l.waiting, l.sleeping = nil, nil
+	l.sleeping.fail(home.Gone, "")
 }

@@ -3,31 +3,29 @@
 //
 // An object knows nothing of types: a value is the bytes that its user has
 // encoded, and stands for itself. Requests are answered where they are read,
-// and those that have to wait are kept in lists until somebody's request, the
+// and those that have to wait are kept in a line until somebody's request, the
 // end of the waiting, or the death of a process answers them.
 package managed
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/queue"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // The kinds of objects that Make makes.
 const (
-	KindDict      = "dict"      // no arguments; also a namespace
-	KindList      = "list"      // the values; also an array, and a value, which is one of length 1
-	KindLock      = "lock"      // no arguments
-	KindRLock     = "rlock"     // no arguments; also a condition
-	KindSemaphore = "semaphore" // the permits, and 1 if there are never more
-	KindEvent     = "event"     // no arguments
-	KindBarrier   = "barrier"   // the parties
-	KindQueue     = "queue"     // the capacity, 0 for none
+	KindDict      = "dict"      // also a namespace
+	KindList      = "list"      // also an array, and a value, which is one of length 1
+	KindLock      = "lock"      //
+	KindRLock     = "rlock"     // also a condition
+	KindSemaphore = "semaphore" //
+	KindEvent     = "event"     //
+	KindBarrier   = "barrier"   //
+	KindQueue     = "queue"     //
 )
 
 // The numbers of the operations begin here, for each sort of object at
@@ -49,47 +47,157 @@ const (
 	Broken                                 // the barrier is broken
 )
 
-// Make makes an object of a kind.
-func Make(h *home.Home, kind string, args []byte, values []home.Value) (home.Object, error) {
-	in := wire.Reader{B: args}
-	var o home.Object
-	switch kind {
+// Making says what object to make.
+type Making struct {
+	Kind    string
+	N       int  // of a semaphore the permits, of a barrier the parties, of a queue the capacity, 0 for none
+	Bounded bool // the semaphore never has more permits than at first
+	Values  []home.Value
+}
+
+// Make makes an object.
+func Make(h *home.Home, m Making) (home.Object, error) {
+	switch m.Kind {
 	case KindDict:
-		o = newDict(h)
+		return newDict(h), nil
 	case KindList:
-		o = newList(h, values)
-	case KindLock:
-		o = newLock(false)
-	case KindRLock:
-		o = newLock(true)
+		return newList(h, m.Values), nil
+	case KindLock, KindRLock:
+		return &lock{reentrant: m.Kind == KindRLock}, nil
 	case KindSemaphore:
-		o = newSemaphore(in.Int(), in.Int() == 1)
+		return &semaphore{initial: m.N, value: m.N, bounded: m.Bounded}, nil
 	case KindEvent:
-		o = new(event)
+		return new(event), nil
 	case KindBarrier:
-		o = newBarrier(in.Int())
+		return &barrier{parties: m.N}, nil
 	case KindQueue:
-		o = queue.New(h, in.Int())
-	default:
-		return nil, fmt.Errorf("fiber: a manager makes no %q; are both ends the same version?", kind)
+		return queue.New(h, m.N), nil
 	}
-	if in.Err != nil || len(in.B) > 0 {
-		return nil, fmt.Errorf("fiber: making a %s: %w", kind, wire.ErrMalformed)
+	return nil, fmt.Errorf("fiber: a manager makes no %q; are both ends the same version?", m.Kind)
+}
+
+// base is what all objects have in common. What one of them does otherwise, it
+// has a method of its own for.
+type base struct {
+	mu      sync.Mutex
+	gone    bool
+	waiting line
+}
+
+// serve has an object serve a request, with its lock held.
+func serve[O any](b *base, o O, ops home.Table[O], r *home.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.gone {
+		r.Fail(home.Gone, "")
+		return
 	}
-	return o, nil
+	ops.Serve(o, r)
+}
+
+// GiveUp takes a waiting request out.
+func (b *base) GiveUp(r *home.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting.remove(r)
+	r.Fail(home.GivenUp, "")
+}
+
+// Left has nothing to do: what a process has done stays so.
+func (b *base) Left(*home.Peer, bool) {}
+
+// Drop tells those who wait.
+func (b *base) Drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone = true
+	b.waiting.fail(home.Gone, "")
+}
+
+// owner is a proxy in a process.
+type owner struct {
+	peer *home.Peer
+	id   uint64
+}
+
+// waiter is a request that waits for something.
+type waiter struct {
+	r  *home.Request
+	by owner // where it matters
+
+	// Of who waits for a lock, or sleeps until there is a notice, after which it
+	// waits for the lock.
+	count     int    // how often it has it when it has it
+	condition uint64 // that it waits or has waited for, 0 for none
+	wait      uint64 // a number that its process gave it
+	ended     bool   // it was not notified
+}
+
+// line is who waits, the longest waiting first.
+type line []waiter
+
+func (l *line) add(r *home.Request) { *l = append(*l, waiter{r: r}) }
+
+// first takes the first one out.
+func (l *line) first() waiter {
+	w := (*l)[0]
+	*l = slices.Delete(*l, 0, 1)
+	return w
+}
+
+// remove takes out who waits by a request, and says whether there was one.
+func (l *line) remove(r *home.Request) (w waiter, ok bool) {
+	i := slices.IndexFunc(*l, func(w waiter) bool { return w.r == r })
+	if i < 0 {
+		return w, false
+	}
+	w = (*l)[i]
+	*l = slices.Delete(*l, i, i+1)
+	return w, true
+}
+
+// fail refuses what all wait for.
+func (l *line) fail(code byte, text string) {
+	for _, w := range *l {
+		w.r.Fail(code, text)
+	}
+	*l = nil
 }
 
 // store is what objects that keep values have in common.
 type store struct {
-	home *home.Home
-
-	mu      sync.Mutex
-	gone    bool
+	base
+	home    *home.Home
 	version uint64       // of the last write
 	freed   []home.Value // to be let go of when the lock is
 }
 
-// cell is a value and the write that it came with, which no other one has.
+// serveStored is serve for an object that keeps values.
+func serveStored[O any](s *store, o O, ops home.Table[O], r *home.Request) {
+	serve(&s.base, o, ops, r)
+	s.letGo()
+}
+
+// letGo lets go of what was freed. The lock is not held: the last hold of an
+// object may be the object's own, whose lock it takes.
+func (s *store) letGo() {
+	s.mu.Lock()
+	freed := s.freed
+	s.freed = nil
+	s.mu.Unlock()
+	for _, v := range freed {
+		s.home.ReleaseRefs(v)
+	}
+}
+
+// Cell is what an object says of one of its values.
+type Cell struct {
+	Done    bool         // what was asked for is
+	Version uint64       // of the write that it came with, which no other one has; 0 when there is no value
+	Values  []home.Value // it, or none
+}
+
+// cell is a value and its version.
 type cell struct {
 	value   home.Value
 	version uint64
@@ -117,49 +225,22 @@ func (s *store) free(v home.Value) {
 	}
 }
 
-// unlock unlocks, and lets go of what was freed: the last hold of an object
-// may be the object's own, whose lock it takes.
-func (s *store) unlock() {
-	freed := s.freed
-	s.freed = nil
-	s.mu.Unlock()
-	for _, v := range freed {
-		s.home.ReleaseRefs(v)
-	}
-}
-
-// reply answers with values.
-func reply(r *home.Request, args []byte, values ...home.Value) {
-	if r.Peer.Local() && len(values) == 1 {
-		values[0] = values[0].Private() // it is about to be the user's
-	}
-	args, frames := Pack(args, values...)
-	r.Reply(args, frames)
-}
-
-// current answers what a cell holds: whether what was asked for is done,
-// whether there is a cell, its version and its value.
-func current(r *home.Request, done bool, c *cell) {
+// reply answers what a cell holds, and whether what was asked for is done.
+func reply(r home.Asked[Cell], done bool, c *cell) {
 	if c == nil {
-		r.Reply([]byte{bit(done), 0, 0}, nil)
+		r.Reply(Cell{Done: done})
 		return
 	}
-	reply(r, binary.AppendUvarint([]byte{bit(done), 1}, c.version), c.value)
+	r.Reply(Cell{done, c.version, []home.Value{given(r.Request, c.value)}})
 }
 
-func bit(b bool) byte {
-	if b {
-		return 1
+// given is a value that goes to whoever asks for it. In this process it is about
+// to be the user's.
+func given(r *home.Request, v home.Value) home.Value {
+	if r.Peer.Local() {
+		return v.Private()
 	}
-	return 0
-}
-
-func number(r *home.Request, ns ...int) {
-	var args []byte
-	for _, n := range ns {
-		args = binary.AppendUvarint(args, uint64(n))
-	}
-	r.Reply(args, nil)
+	return v
 }
 
 // equal says whether two values are the same bytes.

@@ -3,7 +3,6 @@ package managed_test
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +35,12 @@ func newBed(t *testing.T, kind string, args ...uint64) *bed {
 	t.Parallel()
 	run := hometest.NewRun(t)
 	h := run.Home("Home")
-	o, err := managed.Make(h, kind, numbers(args...), nil)
+	what := managed.Making{Kind: kind}
+	if len(args) > 0 {
+		what.N = int(args[0])
+		what.Bounded = args[len(args)-1] == 1 && len(args) == 2
+	}
+	o, err := managed.Make(h, what)
 	require.NoError(t, err)
 	ref, err := h.Make(o, true)
 	require.NoError(t, err)
@@ -58,7 +62,7 @@ func (b *bed) user() user {
 }
 
 // begin sends a request.
-func (u user) begin(op byte, args ...uint64) (id uint64) {
+func (u user) begin(op any, args ...uint64) (id uint64) {
 	u.b.t.Helper()
 	return u.Ask(u.b.id, op, numbers(args...))
 }
@@ -70,13 +74,13 @@ func (u user) end(id uint64) string {
 }
 
 // ask is both.
-func (u user) ask(op byte, args ...uint64) string {
+func (u user) ask(op any, args ...uint64) string {
 	u.b.t.Helper()
 	return u.end(u.begin(op, args...))
 }
 
 // tell sends a request that is not answered, and waits until it was heard.
-func (u user) tell(op byte, args ...uint64) {
+func (u user) tell(op any, args ...uint64) {
 	u.b.t.Helper()
 	u.Tell(u.b.id, op, numbers(args...))
 	u.Settled()
@@ -109,10 +113,8 @@ func word(s string, refs ...home.Ref) home.Value {
 
 func TestMakeRefuses(t *testing.T) {
 	t.Parallel()
-	for kind, args := range map[string][]byte{"pot": nil, managed.KindSemaphore: {1}, managed.KindBarrier: nil, managed.KindLock: {1}, managed.KindQueue: nil} {
-		_, err := managed.Make(nil, kind, args, nil)
-		require.ErrorContains(t, err, kind)
-	}
+	_, err := managed.Make(nil, managed.Making{Kind: "pot"})
+	require.ErrorContains(t, err, "pot")
 }
 
 // Requests that no Fiber sends, and those to an object of another sort, are
@@ -124,9 +126,9 @@ func TestMalformedRequests(t *testing.T) {
 			args := map[string][]uint64{managed.KindSemaphore: {1, 0}, managed.KindBarrier: {2}}[kind]
 			b := newBed(t, kind, args...)
 			u := b.user()
-			own := map[string]byte{managed.KindDict: managed.DictGet, managed.KindList: managed.ListGet, managed.KindLock: managed.LockAcquire,
+			own := hometest.Number(map[string]any{managed.KindDict: managed.DictGet, managed.KindList: managed.ListGet, managed.KindLock: managed.LockAcquire,
 				managed.KindRLock: managed.LockAcquire, managed.KindSemaphore: managed.SemaphoreAcquire, managed.KindEvent: managed.EventSet,
-				managed.KindBarrier: managed.BarrierWait}[kind]
+				managed.KindBarrier: managed.BarrierWait}[kind])
 			refused := 0
 			for op := range 256 {
 				if byte(op)&^0xf == own&^0xf {
@@ -151,66 +153,23 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-func TestPack(t *testing.T) {
-	t.Parallel()
-	ref := home.Ref{Endpoint: "unix:/x", Process: "P", Object: 7}
-	for _, values := range [][]home.Value{
-		nil,
-		{word("a")},
-		{word("a", ref, ref)},
-		{{Frames: [][]byte{{1}, {2, 3}}}},
-		{word("a"), word(""), {Frames: [][]byte{{1}, {2, 3}, {}}, Refs: []home.Ref{ref}}},
-	} {
-		args, frames := managed.Pack(numbers(5), values...)
-		if len(values) > 1 {
-			require.Len(t, frames, 1)
-		}
-		in := wire.Reader{B: args}
-		require.Equal(t, uint64(5), in.Uvarint())
-		got, err := managed.Unpack(&in, frames)
-		require.NoError(t, err)
-		require.Empty(t, in.B)
-		require.Len(t, got, len(values))
-		for i, v := range values {
-			require.Equal(t, v.Refs, got[i].Refs)
-			require.True(t, slices.EqualFunc(v.Frames, got[i].Frames, slices.Equal[[]byte]))
-		}
-	}
-}
-
-func FuzzUnpack(f *testing.F) {
-	args, frames := managed.Pack(nil, word("abc"), home.Value{Frames: [][]byte{{1}, {2}}, Refs: []home.Ref{{Endpoint: "e", Process: "p", Object: 1}}})
-	f.Add(args, frames[0])
-	f.Add(numbers(1<<60), []byte{})
-	f.Add(numbers(2, 0, 1, 1, 0, 1<<61), []byte("x"))
-	f.Fuzz(func(t *testing.T, args, frame []byte) {
-		values, err := managed.Unpack(&wire.Reader{B: args}, [][]byte{frame})
-		total := 0
-		for _, v := range values {
-			for _, f := range v.Frames {
-				total += len(f)
-			}
-		}
-		if err == nil && total > len(frame) {
-			t.Fatal("more bytes than came")
-		}
-	})
-}
-
 // The objects named in values live as long as these are kept.
 func TestNamesInValues(t *testing.T) {
 	b := newBed(t, managed.KindDict)
 	u := b.user()
 	made := func() home.Ref {
-		o, err := managed.Make(b.h, managed.KindEvent, nil, nil)
+		o, err := managed.Make(b.h, managed.Making{Kind: managed.KindEvent})
 		require.NoError(t, err)
 		ref, err := b.h.Make(o, false)
 		require.NoError(t, err)
 		return ref
 	}
 	holders := func(ref home.Ref) int { return len(b.h.Holders(ref.Object)) }
-	send := func(op byte, args []byte, values ...home.Value) string {
-		args, frames := managed.Pack(args, values...)
+	send := func(op any, args []byte, values ...home.Value) string {
+		var frames [][]byte
+		if len(values) > 0 {
+			args, frames = home.PackValues(args, values...)
+		}
 		r := u.Reply(u.Ask(b.id, op, args, frames...))
 		u.Settled() // what was freed is let go of after the answer
 		if r.Code != 0 {
@@ -243,7 +202,7 @@ func TestNamesInValues(t *testing.T) {
 	require.Contains(t, send(managed.DictLen, nil), fmt.Sprint("refused ", home.Gone))
 
 	l := &bed{t, b.run, b.h, 0}
-	o, err := managed.Make(b.h, managed.KindList, nil, []home.Value{word("a", a)})
+	o, err := managed.Make(b.h, managed.Making{Kind: managed.KindList, Values: []home.Value{word("a", a)}})
 	require.NoError(t, err)
 	ref, err := b.h.Make(o, true)
 	require.NoError(t, err)

@@ -2,38 +2,55 @@ package managed
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // The operations of a semaphore. An owner is a number that the process gives
 // each of its proxies.
 const (
-	SemaphoreAcquire byte = semaphoreOps + iota // owner: wait for a permit
-	SemaphoreTry                                // owner: whether there was one
-	SemaphoreRelease                            // owner: give one back, or add one
-	SemaphoreForget                             // owner: it gives back what it has
-	SemaphoreValue                              // how many there are
+	SemaphoreAcquire home.Op[uint64, home.None] = semaphoreOps + iota // owner: wait for a permit
+	SemaphoreTry     home.Op[uint64, bool]      = semaphoreOps + iota // owner: whether there was one
+	SemaphoreRelease home.Op[uint64, home.None] = semaphoreOps + iota // owner: give one back, or add one
+	SemaphoreForget  home.Op[uint64, home.None] = semaphoreOps + iota // owner: it gives back what it has
+	SemaphoreValue   home.Op[home.None, int]    = semaphoreOps + iota // how many there are
+)
+
+var semaphoreTable = home.Ops(
+	home.On(SemaphoreAcquire, func(s *semaphore, r home.Asked[home.None], id uint64) {
+		s.waiting = append(s.waiting, waiter{r: r.Request, by: owner{r.Peer, id}})
+		s.grant()
+	}),
+	home.On(SemaphoreTry, func(s *semaphore, r home.Asked[bool], id uint64) {
+		got := s.value > 0
+		if got {
+			s.take(owner{r.Peer, id})
+		}
+		r.Reply(got)
+	}),
+	home.On(SemaphoreRelease, func(s *semaphore, r home.Asked[home.None], id uint64) {
+		if s.bounded && s.value >= s.initial {
+			r.Fail(TooOften, "")
+			return
+		}
+		s.put(owner{r.Peer, id})
+		s.grant()
+		r.Reply(home.None{})
+	}),
+	home.On(SemaphoreForget, func(s *semaphore, r home.Asked[home.None], id uint64) {
+		s.lose(func(o owner) bool { return o == owner{r.Peer, id} })
+		r.Reply(home.None{})
+	}),
+	home.On(SemaphoreValue, func(s *semaphore, r home.Asked[int], _ home.None) { r.Reply(s.value) }),
 )
 
 // semaphore is permits.
 type semaphore struct {
+	base
 	initial int
 	bounded bool
-
-	mu      sync.Mutex
-	gone    bool
 	value   int
 	held    []permits // oldest first, none empty
-	waiting []waiter
-}
-
-// owner is a proxy in a process.
-type owner struct {
-	peer *home.Peer
-	id   uint64
 }
 
 // permits is how many somebody holds.
@@ -42,60 +59,13 @@ type permits struct {
 	n int
 }
 
-// waiter is a request that waits for a permit.
-type waiter struct {
-	r  *home.Request
-	by owner
-}
-
-func newSemaphore(n int, bounded bool) *semaphore {
-	return &semaphore{initial: n, bounded: bounded, value: n}
-}
-
 // Serve takes a request.
-func (s *semaphore) Serve(r *home.Request) {
-	args := wire.Reader{B: r.Args}
-	var by owner
-	if r.Op != SemaphoreValue {
-		by = owner{r.Peer, args.Uvarint()}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.gone:
-		r.Fail(home.Gone, "")
-	case args.Err != nil:
-		r.Malformed()
-	case r.Op == SemaphoreAcquire:
-		s.waiting = append(s.waiting, waiter{r, by})
-		s.grant()
-	case r.Op == SemaphoreTry:
-		got := s.value > 0
-		if got {
-			s.take(by)
-		}
-		number(r, int(bit(got)))
-	case r.Op == SemaphoreRelease && s.bounded && s.value >= s.initial:
-		r.Fail(TooOften, "")
-	case r.Op == SemaphoreRelease:
-		s.put(by)
-		s.grant()
-		r.Reply(nil, nil)
-	case r.Op == SemaphoreForget:
-		s.lose(func(o owner) bool { return o == by })
-		r.Reply(nil, nil)
-	case r.Op == SemaphoreValue:
-		number(r, s.value)
-	default:
-		r.Malformed()
-	}
-}
+func (s *semaphore) Serve(r *home.Request) { serve(&s.base, s, semaphoreTable, r) }
 
 // grant hands out what there is. The lock is held.
 func (s *semaphore) grant() {
 	for s.value > 0 && len(s.waiting) > 0 {
-		w := s.waiting[0]
-		s.waiting = slices.Delete(s.waiting, 0, 1)
+		w := s.waiting.first()
 		s.take(w.by)
 		w.r.Reply(nil, nil)
 	}
@@ -142,28 +112,9 @@ func (s *semaphore) lose(who func(owner) bool) {
 	s.grant()
 }
 
-// GiveUp takes a waiting request out.
-func (s *semaphore) GiveUp(r *home.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting = slices.DeleteFunc(s.waiting, func(w waiter) bool { return w.r == r })
-	r.Fail(home.GivenUp, "")
-}
-
 // Left gives back what a process holds, however it went.
 func (s *semaphore) Left(p *home.Peer, died bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lose(func(o owner) bool { return o.peer == p })
-}
-
-// Drop tells those who wait.
-func (s *semaphore) Drop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.gone = true
-	for _, w := range s.waiting {
-		w.r.Fail(home.Gone, "")
-	}
-	s.waiting = nil
 }

@@ -32,33 +32,31 @@ type instance struct {
 
 // call is a call of a method.
 type call struct {
-	r       *home.Request
+	r       home.Asked[home.Frames]
 	method  *Method
-	name    string
+	in      Argument
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running bool
 	over    bool // given up before it began
 }
 
+var instanceTable = home.Ops(home.On(Call, (*instance).call))
+
 // Serve takes a call.
-func (o *instance) Serve(r *home.Request) {
-	args := wire.Reader{B: r.Args}
-	key := args.String()
-	if r.Op != Call || args.Err != nil {
-		r.Malformed()
-		return
-	}
-	m, ok := registry.Find(registry.Method, key).(*Method)
+func (o *instance) Serve(r *home.Request) { instanceTable.Serve(o, r) }
+
+func (o *instance) call(r home.Asked[home.Frames], in Argument) {
+	m, ok := registry.Find(registry.Method, in.Name).(*Method)
 	switch {
 	case !ok:
-		r.Fail(home.Unknown, fmt.Sprintf("method %s is not registered in the manager's process", key))
+		r.Fail(home.Unknown, fmt.Sprintf("method %s is not registered in the manager's process", in.Name))
 		return
 	case m.Recv != o.typ.Recv:
-		r.Fail(home.Unknown, fmt.Sprintf("method %s is one of %s, and the object, a %s, is a %s", key, m.Recv, o.name, o.typ.Recv))
+		r.Fail(home.Unknown, fmt.Sprintf("method %s is one of %s, and the object, a %s, is a %s", in.Name, m.Recv, o.name, o.typ.Recv))
 		return
 	}
-	c := &call{r: r, method: m, name: key}
+	c := &call{r: r, method: m, in: in}
 	c.ctx, c.cancel = context.WithCancel(o.service.ctx)
 	switch o.enter(c) {
 	case enterRun:
@@ -85,7 +83,7 @@ func (o *instance) enter(c *call) int {
 	if o.calls == nil {
 		o.calls = map[*home.Request]*call{}
 	}
-	o.calls[c.r] = c
+	o.calls[c.r.Request] = c
 	if o.running > 0 && !o.typ.Concurrent {
 		o.waiting = append(o.waiting, c)
 		return enterWait
@@ -119,7 +117,7 @@ func (o *instance) one(c *call) (next *call) {
 	guard.Here(func() (err error) {
 		begun := time.Now()
 		defer func() { c.method.brief.Store(time.Since(begun) < brief) }()
-		out, err = c.method.Call(c.ctx, o.object, c.r.Value)
+		out, err = c.method.Call(c.ctx, o.object, c.in.Value)
 		return err
 	}, func(err error) {
 		o.answer(c, out, err)
@@ -136,18 +134,18 @@ func (o *instance) one(c *call) (next *call) {
 func (o *instance) answer(c *call, out [][]byte, err error) {
 	var failure *wire.Error
 	if err != nil {
-		failure = o.service.opts.Error(c.name, err)
+		failure = o.service.opts.Error(c.in.Name, err)
 	} else if err := o.service.opts.Fits(out); err != nil {
-		failure = o.service.opts.Error(c.name, fmt.Errorf("the result: %w", err))
+		failure = o.service.opts.Error(c.in.Name, fmt.Errorf("the result: %w", err))
 	}
 	switch {
 	case failure == nil:
 		// The object may change what its method has returned.
-		c.r.Reply(nil, home.Value{Frames: out}.Private().Frames)
+		c.r.Reply(home.Value{Frames: out}.Private().Frames)
 	case failure.Canceled && o.ends():
 		c.r.Fail(home.Gone, "")
 	default:
-		fail(c.r, failure)
+		fail(c.r.Request, failure)
 	}
 }
 
@@ -167,7 +165,7 @@ const brief = 50 * time.Microsecond
 func (o *instance) next(done *call) *call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.calls, done.r)
+	delete(o.calls, done.r.Request)
 	o.running--
 	for len(o.waiting) > 0 {
 		c := o.waiting[0]
@@ -203,7 +201,7 @@ func (o *instance) GiveUp(r *home.Request) {
 // remove takes a call out of those that wait, in a time that does not depend
 // on their number. The lock is held.
 func (o *instance) remove(c *call) {
-	c.over, c.r = true, nil
+	c.over, c.r.Request = true, nil
 	if o.over++; o.over > len(o.waiting)/2 {
 		o.waiting = slices.DeleteFunc(o.waiting, func(c *call) bool { return c.over })
 		o.over = 0

@@ -11,19 +11,26 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/managed"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // The operations of a Service and of the objects that it makes.
 const (
-	New  byte = iota // an object of a registered type; the answer names it
-	Make             // one of Fiber's own; the answer names it
-	Call             // of a method
+	New  home.Op[Argument, uint64]       = iota // an object of the registered type of a name; the answer names it
+	Make home.Op[managed.Making, uint64] = iota // one of Fiber's own; the answer names it
+	Call home.Op[Argument, home.Frames]  = iota // of the method of a name
 )
 
+// Argument is what a user's constructor or method is called with.
+type Argument struct {
+	Name  string
+	Value home.Frames
+}
+
 // Failed is the code of a refusal whose text is an encoded wire.Error.
-const Failed = home.OwnCodes
+const Failed = home.OwnCodes + 8
 
 // Type is a registered type of managed objects.
 type Type struct {
@@ -49,7 +56,7 @@ type Options struct {
 	// Log tells what nobody waits for: an object's Close that failed.
 	Log func(name string, failure *wire.Error)
 	// Make makes an object of Fiber's own.
-	Make func(h *home.Home, kind string, args []byte, values []home.Value) (home.Object, error)
+	Make func(h *home.Home, m managed.Making) (home.Object, error)
 }
 
 // Service is the home.Object that makes objects in its process.
@@ -73,43 +80,35 @@ func NewService(ctx context.Context, h *home.Home, opts Options) *Service {
 	return s
 }
 
-// Serve takes a request.
-func (s *Service) Serve(r *home.Request) {
-	args := wire.Reader{B: r.Args}
-	name := args.String()
-	if args.Err != nil {
-		r.Malformed()
-		return
-	}
-	switch r.Op {
-	case New:
-		t, ok := registry.Find(registry.Type, name).(*Type)
-		if !ok {
-			r.Fail(home.Unknown, fmt.Sprintf("type %q is not registered in the manager's process", name))
-			return
-		}
-		ctx, cancel := context.WithCancel(s.ctx)
-		if !s.enter(r, cancel) {
-			cancel()
-			r.Fail(home.Gone, "")
-			return
-		}
-		go s.make(ctx, cancel, r, name, t)
-	case Make:
-		values, err := home.UnpackValues(&args, r.Value)
-		if err != nil {
-			r.Malformed()
-			return
-		}
-		o, err := s.opts.Make(s.home, name, args.B, values)
+var serviceTable = home.Ops(
+	home.On(New, (*Service).make),
+	home.On(Make, func(s *Service, r home.Asked[uint64], m managed.Making) {
+		o, err := s.opts.Make(s.home, m)
 		if err != nil {
 			r.Fail(home.Unknown, err.Error())
 			return
 		}
 		s.name(r, o)
-	default:
-		r.Malformed()
+	}),
+)
+
+// Serve takes a request.
+func (s *Service) Serve(r *home.Request) { serviceTable.Serve(s, r) }
+
+// make makes an object of a registered type.
+func (s *Service) make(r home.Asked[uint64], in Argument) {
+	t, ok := registry.Find(registry.Type, in.Name).(*Type)
+	if !ok {
+		r.Fail(home.Unknown, fmt.Sprintf("type %q is not registered in the manager's process", in.Name))
+		return
 	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	if !s.enter(r.Request, cancel) {
+		cancel()
+		r.Fail(home.Gone, "")
+		return
+	}
+	go s.construct(ctx, cancel, r, in, t)
 }
 
 // enter makes a constructor a running one, unless the service has ended.
@@ -122,19 +121,19 @@ func (s *Service) enter(r *home.Request, cancel context.CancelFunc) bool {
 	return !s.ended
 }
 
-// make runs a type's constructor.
-func (s *Service) make(ctx context.Context, cancel context.CancelFunc, r *home.Request, name string, t *Type) {
+// construct runs a type's constructor.
+func (s *Service) construct(ctx context.Context, cancel context.CancelFunc, r home.Asked[uint64], in Argument, t *Type) {
 	var object any
-	failure := s.guard(name, func() (err error) {
-		object, err = t.New(ctx, r.Value)
+	failure := s.guard(in.Name, func() (err error) {
+		object, err = t.New(ctx, in.Value)
 		return err
 	})
 	var o *instance
 	s.mu.Lock()
 	ended := s.ended
-	delete(s.given, r)
+	delete(s.given, r.Request)
 	if failure == nil {
-		o = &instance{service: s, typ: t, name: name, object: object}
+		o = &instance{service: s, typ: t, name: in.Name, object: object}
 		s.objects[o] = struct{}{}
 	}
 	s.rest()
@@ -144,7 +143,7 @@ func (s *Service) make(ctx context.Context, cancel context.CancelFunc, r *home.R
 	case failure != nil && failure.Canceled && ended:
 		r.Fail(home.Gone, "")
 	case failure != nil:
-		fail(r, failure)
+		fail(r.Request, failure)
 	case ended:
 		o.Drop()
 		r.Fail(home.Gone, "")
@@ -156,14 +155,14 @@ func (s *Service) make(ctx context.Context, cancel context.CancelFunc, r *home.R
 }
 
 // name makes an object known and answers with its name.
-func (s *Service) name(r *home.Request, o home.Object) {
+func (s *Service) name(r home.Asked[uint64], o home.Object) {
 	ref, err := s.home.Make(o, false)
 	if err != nil {
 		o.Drop()
 		r.Fail(home.Gone, "") // the manager ends
 		return
 	}
-	r.Reply(wire.AppendUvarint(nil, ref.Object), nil)
+	r.Reply(ref.Object)
 }
 
 // GiveUp ends a constructor's context.

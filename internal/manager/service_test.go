@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/home/hometest"
+	"github.com/fiber-go/fiber/internal/managed"
 	"github.com/fiber-go/fiber/internal/manager"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -79,7 +80,7 @@ func newWorld(t *testing.T) *world {
 		Error: failure,
 		Fits:  func([][]byte) error { return nil },
 		Log:   func(string, *wire.Error) {},
-		Make: func(*home.Home, string, []byte, []home.Value) (home.Object, error) {
+		Make: func(*home.Home, managed.Making) (home.Object, error) {
 			return nil, errors.New("no such kind")
 		},
 	})
@@ -133,7 +134,7 @@ func TestRefusals(t *testing.T) {
 	object := w.make(v)
 	for _, test := range []struct {
 		object uint64
-		op     byte
+		op     any
 		args   []byte
 		text   string
 	}{
@@ -141,7 +142,7 @@ func TestRefusals(t *testing.T) {
 		{w.id, manager.New, []byte{200}, "malformed"},
 		{w.id, manager.Call, name("thing"), "malformed"},
 		{w.id, manager.Make, name("kind"), "malformed"},
-		{w.id, manager.Make, append(name("kind"), 1, 5, 0, 0), "no such kind"},
+		{w.id, manager.Make, append(name("kind"), 0, 0, 1, 5, 0, 0), "no such kind"},
 		{object, manager.Call, name("nothing"), "method nothing is not registered"},
 		{object, manager.Call, name("*other.Do"), "method *other.Do is one of *other, and the object, a thing, is a *thing"},
 		{object, manager.Call, []byte{200}, "malformed"},

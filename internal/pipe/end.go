@@ -8,39 +8,53 @@
 package pipe
 
 import (
-	"encoding/binary"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// The operations on an end. The first argument of each is the generation that
-// the caller takes the end to have: it grows by one with each owner, and who
-// has an old one has lost the end.
+// The operations on an end. Each names the generation that the caller takes the
+// end to have: it grows by one with each owner, and who has an old one has lost
+// the end.
 const (
-	claim    byte = iota // make me the owner; the answer is the new generation, and how much of what was sent is not read
-	send                 // an item, for the other end
-	read                 // so many items were read
-	depart               // so many items were read; the end's name is about to be sent to somebody
-	stay                 // it was not sent after all
-	leave                // the owner's last word: so many more items were read
-	closeEnd             // the owner's last word: nobody is to have it after me
-	orphan               // whoever was to claim it has ended: close it, unless it was claimed
-	known                // answered at once, for who has claimed the end to know that the claim has come
+	claim    home.Op[of[home.None], granted]    = iota // make me the owner
+	send     home.Op[of[home.Value], home.None] = iota // an item, for the other end
+	read     home.Op[of[int], home.None]        = iota // so many items were read
+	depart   home.Op[of[int], home.None]        = iota // so many items were read; the end's name is about to be sent to somebody
+	stay     home.Op[of[home.None], home.None]  = iota // it was not sent after all
+	leave    home.Op[of[int], home.None]        = iota // the owner's last word: so many more items were read
+	closeEnd home.Op[of[int], home.None]        = iota // the owner's last word: nobody is to have it after me
+	orphan   home.Op[of[home.None], home.None]  = iota // whoever was to claim it has ended: close it, unless it was claimed
+	known    home.Op[of[home.None], home.None]  = iota // answered at once, for who has claimed the end to know that the claim has come
 )
 
-// The notices to an end's owner. The first argument is its generation.
+// The notices to an end's owner, with its generation.
 const (
-	item  byte = iota // an item from the other end
-	room              // so many items, of so many bytes, were read at the other end
-	ended             // the other end was closed
-	moved             // the end is somebody else's from now on; from its owner, a leave is waited for
+	item  home.Op[of[home.Value], home.None] = iota // an item from the other end
+	room  home.Op[of[size], home.None]       = iota // so much was read at the other end
+	ended home.Op[of[home.None], home.None]  = iota // the other end was closed
+	moved home.Op[of[home.None], home.None]  = iota // the end is somebody else's from now on; from its owner, a leave is waited for
 )
+
+// of is what is said of an end that has a generation.
+type of[Q any] struct {
+	Gen  uint64
+	What Q
+}
+
+// size is how much was sent, or read.
+type size struct{ Items, Bytes int }
+
+// granted answers a claim: the new generation, and what was sent to the other end
+// and is not read.
+type granted struct {
+	Gen uint64
+	Out size
+}
 
 // The codes of refusals.
 const (
-	gone = home.OwnCodes + iota // the end is another's, or closed
+	gone = home.OwnCodes + 12 + iota // the end is another's, or closed
 )
 
 // End is one end of a pipe at its home, a home.Object.
@@ -51,13 +65,13 @@ type End struct {
 
 	mu      *sync.Mutex // the pipe's; guards both ends
 	gen     uint64
-	owner   *home.Peer    // nil while nobody has it
-	tickets int           // names that the owner has sent, or is about to send
-	giver   *home.Peer    // who had it last, and left it to whoever takes it
-	next    *home.Request // a claim that waits for the owner's last word
+	owner   *home.Peer // nil while nobody has it
+	tickets int        // names that the owner has sent, or is about to send
+	giver   *home.Peer // who had it last, and left it to whoever takes it
+	next    claiming   // a claim that waits for the owner's last word
 	closed  bool
-	unread  deque // what was sent to this end and not read
-	bytes   int   // its size
+	unread  home.Deque // what was sent to this end and not read
+	bytes   int        // its size
 }
 
 // Make makes a pipe in this process, and gives its ends as they are used here.
@@ -80,27 +94,13 @@ func Make(h *home.Home) (a, b *Port, err error) {
 	return ports[0], ports[1], nil
 }
 
-// Serve takes a request.
-func (e *End) Serve(r *home.Request) {
-	args := wire.Reader{B: r.Args}
-	gen := args.Uvarint()
-	if args.Err != nil {
-		r.Malformed()
-		return
-	}
-	if r.Op == known {
-		r.Reply(nil, nil)
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed || gen != e.gen {
-		r.Fail(gone, "")
-		return
-	}
-	switch r.Op {
-	case claim:
-		if e.next != nil {
+// claiming is a claim, or none.
+type claiming = home.Asked[granted]
+
+var ends = home.Ops(
+	home.On(known, func(_ *End, r home.Asked[home.None], _ of[home.None]) { r.Reply(home.None{}) }),
+	on(claim, func(e *End, r claiming, _ home.None) {
+		if e.next.Request != nil {
 			r.Fail(gone, "")
 			return
 		}
@@ -108,34 +108,52 @@ func (e *End) Serve(r *home.Request) {
 		if e.owner == nil {
 			e.hand()
 		} else {
-			e.owner.Notify(e.id, moved, binary.AppendUvarint(nil, gen))
+			notify(e, e.owner, moved, home.None{})
 		}
-	case send:
-		if values, err := home.UnpackValues(&args, r.Value); err == nil && len(values) == 1 {
-			e.other.take(values[0])
-		}
-	case read:
-		e.read(args.Int())
-	case depart:
-		e.read(args.Int())
+	}),
+	on(send, func(e *End, _ home.Asked[home.None], v home.Value) { e.other.take(v) }),
+	on(read, func(e *End, _ home.Asked[home.None], n int) { e.read(n) }),
+	on(depart, func(e *End, _ home.Asked[home.None], n int) {
+		e.read(n)
 		e.tickets++
-	case stay:
-		e.tickets--
-	case leave:
-		e.read(args.Int())
-		if e.next == nil { // else it has heard of it
+	}),
+	on(stay, func(e *End, _ home.Asked[home.None], _ home.None) { e.tickets-- }),
+	on(leave, func(e *End, _ home.Asked[home.None], n int) {
+		e.read(n)
+		if e.next.Request == nil { // else it has heard of it
 			e.giver = e.owner
 		}
 		e.abandon()
-	case closeEnd, orphan:
-		e.close()
-	default:
-		r.Malformed()
-	}
+	}),
+	on(closeEnd, func(e *End, _ home.Asked[home.None], _ int) { e.close() }),
+	on(orphan, func(e *End, _ home.Asked[home.None], _ home.None) { e.close() }),
+)
+
+// on has do serve an operation on an end that has the generation.
+func on[Q, A any](op home.Op[of[Q], A], do func(e *End, r home.Asked[A], what Q)) home.Handler[*End] {
+	return home.On(op, func(e *End, r home.Asked[A], q of[Q]) {
+		if e.closed || q.Gen != e.gen {
+			r.Fail(gone, "")
+			return
+		}
+		do(e, r, q.What)
+	})
+}
+
+// Serve takes a request.
+func (e *End) Serve(r *home.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ends.Serve(e, r)
+}
+
+// notify tells an end's owner something.
+func notify[Q any](e *End, p *home.Peer, op home.Op[of[Q], home.None], what Q) {
+	home.Notify(p, e.id, op, of[Q]{e.gen, what})
 }
 
 // live says whether the end has an owner that is to be told things.
-func (e *End) live() bool { return e.owner != nil && e.next == nil }
+func (e *End) live() bool { return e.owner != nil && e.next.Request == nil }
 
 // take takes an item in, and passes it on. The lock is held.
 func (e *End) take(v home.Value) {
@@ -143,32 +161,27 @@ func (e *End) take(v home.Value) {
 		return
 	}
 	e.home.HoldRefs(v)
-	e.unread.push(v)
+	e.unread.Push(v)
 	e.bytes += v.Size()
 	if e.live() {
 		e.pass(v)
 	}
 }
 
-func (e *End) pass(v home.Value) {
-	args, frames := home.PackValues(binary.AppendUvarint(nil, e.gen), v)
-	e.owner.Notify(e.id, item, args, frames...)
-}
+func (e *End) pass(v home.Value) { notify(e, e.owner, item, v) }
 
 // read forgets the n oldest items, and tells their sender. The lock is held.
 func (e *End) read(n int) {
 	bytes := 0
-	n = min(n, e.unread.len())
+	n = min(n, e.unread.Len())
 	for range n {
-		v := e.unread.pop()
+		v := e.unread.Pop()
 		bytes += v.Size()
 		e.home.ReleaseRefs(v)
 	}
 	e.bytes -= bytes
 	if o := e.other; n > 0 && o.live() {
-		args := binary.AppendUvarint(nil, o.gen)
-		args = binary.AppendUvarint(args, uint64(n))
-		o.owner.Notify(o.id, room, binary.AppendUvarint(args, uint64(bytes)))
+		notify(o, o.owner, room, size{n, bytes})
 	}
 }
 
@@ -177,7 +190,7 @@ func (e *End) read(n int) {
 func (e *End) abandon() {
 	e.owner = nil
 	switch {
-	case e.next != nil:
+	case e.next.Request != nil:
 		e.hand()
 	case e.tickets <= 0:
 		e.close()
@@ -187,24 +200,22 @@ func (e *End) abandon() {
 // hand makes the one who claims the end its owner. The lock is held.
 func (e *End) hand() {
 	r, o := e.next, e.other
-	e.next, e.owner = nil, nil
+	e.next, e.owner = claiming{}, nil
 	if !r.Wanted() {
 		e.close()
 		return
 	}
 	if e.giver != nil {
-		e.giver.Notify(e.id, moved, binary.AppendUvarint(nil, e.gen))
+		notify(e, e.giver, moved, home.None{})
 	}
 	e.gen++
 	e.owner, e.giver, e.tickets = r.Peer, nil, 0
-	args := binary.AppendUvarint(nil, e.gen)
-	args = binary.AppendUvarint(args, uint64(o.unread.len()))
-	r.Reply(binary.AppendUvarint(args, uint64(o.bytes)), nil)
-	for _, v := range e.unread.all() {
+	r.Reply(granted{e.gen, size{o.unread.Len(), o.bytes}})
+	for _, v := range e.unread.All() {
 		e.pass(v)
 	}
 	if o.closed {
-		e.owner.Notify(e.id, ended, binary.AppendUvarint(nil, e.gen))
+		notify(e, e.owner, ended, home.None{})
 	}
 }
 
@@ -214,15 +225,15 @@ func (e *End) close() {
 		return
 	}
 	e.closed = true
-	if e.next != nil {
+	if e.next.Request != nil {
 		e.next.Fail(gone, "")
 	}
-	for _, v := range e.unread.all() {
+	for _, v := range e.unread.All() {
 		e.home.ReleaseRefs(v)
 	}
-	e.owner, e.next, e.unread, e.bytes = nil, nil, deque{}, 0
+	e.owner, e.next, e.unread, e.bytes = nil, claiming{}, home.Deque{}, 0
 	if o := e.other; o.live() {
-		o.owner.Notify(o.id, ended, binary.AppendUvarint(nil, o.gen))
+		notify(o, o.owner, ended, home.None{})
 	}
 }
 
@@ -234,7 +245,7 @@ func (e *End) Left(p *home.Peer, _ bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.owner == p && !p.Holds(e.id) { // it may have come back to it
-		p.Notify(e.id, ended, binary.AppendUvarint(nil, e.gen)) // should it live on
+		notify(e, p, ended, home.None{}) // should it live on
 		e.abandon()
 	}
 }
@@ -244,7 +255,7 @@ func (e *End) Drop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.live() {
-		e.owner.Notify(e.id, ended, binary.AppendUvarint(nil, e.gen))
+		notify(e, e.owner, ended, home.None{})
 	}
 	e.close()
 }

@@ -87,7 +87,7 @@ func (o *owner) gets(items string) {
 	o.t.Helper()
 	for _, c := range items {
 		n := o.Notice(o.id)
-		require.Equal(o.t, item, n.Op)
+		require.Equal(o.t, item.Number(), n.Op)
 		args := wire.Reader{B: n.Args}
 		require.Equal(o.t, o.gen, args.Uvarint())
 		values, err := home.UnpackValues(&args, n.Value)
@@ -95,11 +95,11 @@ func (o *owner) gets(items string) {
 		require.Equal(o.t, string(c), string(values[0].Frames[0]))
 	}
 	if items == "" {
-		require.Equal(o.t, ended, o.Notice(o.id).Op)
+		require.Equal(o.t, ended.Number(), o.Notice(o.id).Op)
 	}
 }
 
-func (o *owner) says(op byte, n ...uint64) {
+func (o *owner) says(op any, n ...uint64) {
 	o.t.Helper()
 	o.Tell(o.id, op, numbers(append([]uint64{o.gen}, n...)...))
 	o.Settled()
@@ -154,7 +154,7 @@ func TestClaimWaitsForTheLastWord(t *testing.T) {
 	next := b.owner(b.b)
 	claiming := next.claim(old.gen)
 	next.Settled()
-	require.Equal(t, moved, old.Notice(old.id).Op)
+	require.Equal(t, moved.Number(), old.Notice(old.id).Op)
 	old.send("x")
 	b.send(b.a, "e") // to nobody for now
 	old.Silent()
@@ -182,7 +182,7 @@ func TestSecondClaim(t *testing.T) {
 	id := one.claim(old.gen)
 	one.Settled()
 	require.Equal(t, byte(gone), two.Reply(two.claim(old.gen)).Code)
-	require.Equal(t, moved, old.Notice(old.id).Op)
+	require.Equal(t, moved.Number(), old.Notice(old.id).Op)
 	old.says(leave, 0)
 	one.claimed(id)
 	require.Equal(t, byte(gone), two.Reply(two.claim(old.gen)).Code)
@@ -196,7 +196,7 @@ func TestClaimerDies(t *testing.T) {
 	old := b.away(b.b)
 	next := b.owner(b.b)
 	next.claim(old.gen)
-	require.Equal(t, moved, old.Notice(old.id).Op)
+	require.Equal(t, moved.Number(), old.Notice(old.id).Op)
 	next.Die()
 	old.send("a")
 	// The home may take the death for a later event than the last word.
@@ -216,7 +216,7 @@ func TestOwnerDiesInAClaim(t *testing.T) {
 			old := b.away(b.b)
 			next := b.owner(b.b)
 			id := next.claim(old.gen)
-			require.Equal(t, moved, old.Notice(old.id).Op)
+			require.Equal(t, moved.Number(), old.Notice(old.id).Op)
 			old.send("a")
 			old.Settled()
 			end(old)
@@ -316,7 +316,7 @@ func TestCloseWhileClaiming(t *testing.T) {
 			other := b.run.Home("Other")
 			other.Hold(b.b.Ref())
 			p := Claim(other, b.b.Ref(), old.gen)
-			require.Equal(t, moved, old.Notice(old.id).Op)
+			require.Equal(t, moved.Number(), old.Notice(old.id).Op)
 			ctx, cancel := context.WithTimeout(soon(t), time.Millisecond)
 			defer cancel()
 			require.ErrorIs(t, p.Send(ctx, home.Value{}), context.DeadlineExceeded)
@@ -359,7 +359,7 @@ func TestWindowMoves(t *testing.T) {
 	other := b.run.Home("Other")
 	other.Hold(b.a.Ref())
 	p := Claim(other, b.a.Ref(), writer.gen)
-	require.Equal(t, moved, writer.Notice(writer.id).Op)
+	require.Equal(t, moved.Number(), writer.Notice(writer.id).Op)
 	writer.says(leave, 0)
 	ctx, cancel := context.WithTimeout(soon(t), 20*time.Millisecond)
 	defer cancel()
@@ -369,7 +369,7 @@ func TestWindowMoves(t *testing.T) {
 }
 
 // says2 passes over n items and then says something.
-func (o *owner) says2(op byte, arg uint64, n int) {
+func (o *owner) says2(op any, arg uint64, n int) {
 	o.t.Helper()
 	for range n {
 		o.gets("x")
@@ -385,7 +385,7 @@ func TestMalformedMessages(t *testing.T) {
 	o.gets("a")
 	require.Equal(t, byte(home.Unknown), o.Reply(o.Ask(o.id, claim, nil)).Code)
 	require.Equal(t, byte(home.Unknown), o.Reply(o.Ask(o.id, 99, numbers(o.gen))).Code)
-	require.Equal(t, byte(gone), o.Reply(o.Ask(o.id, send, numbers(o.gen+1))).Code)
+	require.Equal(t, byte(gone), o.Reply(o.Ask(o.id, stay, numbers(o.gen+1))).Code)
 	o.Tell(o.id, send, numbers(o.gen))
 	o.Tell(o.id, send, numbers(o.gen, 1<<40))
 	o.says(read)
@@ -401,7 +401,7 @@ func TestMalformedMessages(t *testing.T) {
 func TestItemsHoldWhatTheyName(t *testing.T) {
 	b := newBed(t)
 	o := b.away(b.b)
-	for _, last := range []byte{read, closeEnd} {
+	for _, last := range []home.Op[of[int], home.None]{read, closeEnd} {
 		named := []named{make(named), make(named)}
 		for _, n := range named {
 			ref, err := b.h.Make(n, false)
@@ -459,7 +459,7 @@ func TestKnownBeforeTheLastWord(t *testing.T) {
 	other := b.run.Home("Other")
 	p := Claim(other, b.b.Ref(), old.gen)
 	require.True(t, p.Known(soon(t)))
-	require.Equal(t, moved, old.Notice(old.id).Op)
+	require.Equal(t, moved.Number(), old.Notice(old.id).Op)
 	select {
 	case <-p.claimed:
 		require.FailNow(t, "it has the end before the last word")

@@ -2,14 +2,12 @@ package pipe
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"sync"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // The window: a sender waits while so many items, or bytes, are not read. A
@@ -27,6 +25,9 @@ var (
 	ErrEnded = errors.New("fiber: the other end of the pipe was closed, or its process has ended")
 )
 
+// lastWord is what an owner says last of an end.
+type lastWord = home.Op[of[int], home.None]
+
 // Port is an end of a pipe as a process uses it that owns it, or claims it.
 type Port struct {
 	home *home.Home
@@ -38,22 +39,21 @@ type Port struct {
 	arrived chan struct{} // has one in it when items may have come
 	room    chan struct{} // and here, when there may be room for one to be sent
 
-	mu     sync.Mutex
-	gen    uint64 // 0 until it is claimed
-	gone   bool   // it is not used here any more
-	ended  bool   // the other end is gone
-	word   byte   // the last word, when there is one to say
-	said   bool   // it was said, or nobody hears it
-	names  int    // sent, and not known to have been taken
-	moved  bool   // one of them was taken
-	lapse  *time.Timer
-	freed  bool
-	busy   int   // messages of this generation that are being sent, or are to be
-	items  deque // what has come
-	read   int   // items read that the home was not told of
-	bytes  int   // their size
-	out    int   // items sent and not known to be read
-	outLen int   // their size
+	mu    sync.Mutex
+	gen   uint64   // 0 until it is claimed
+	gone  bool     // it is not used here any more
+	ended bool     // the other end is gone
+	word  lastWord // the last word, when there is one to say
+	said  bool     // it was said, or nobody hears it
+	names int      // sent, and not known to have been taken
+	moved bool     // one of them was taken
+	lapse *time.Timer
+	freed bool
+	busy  int        // messages of this generation that are being sent, or are to be
+	items home.Deque // what has come
+	read  int        // items read that the home was not told of
+	bytes int        // their size
+	out   size       // sent and not known to be read
 }
 
 func newPort(h *home.Home, ref home.Ref) *Port {
@@ -93,8 +93,8 @@ func Claim(h *home.Home, ref home.Ref, gen uint64) *Port {
 	p := newPort(h, ref)
 	go func() {
 		defer close(p.asked)
-		if _, err := h.Begin(context.Background(), ref, claim, binary.AppendUvarint(nil, gen), nil, p.answered); err != nil {
-			p.answered(home.Answer{}, err)
+		if _, err := home.Start(context.Background(), h, ref, claim, of[home.None]{Gen: gen}, p.answered); err != nil {
+			p.answered(granted{}, err)
 		}
 	}()
 	return p
@@ -114,21 +114,17 @@ func (p *Port) Known(ctx context.Context) bool {
 		return true
 	default:
 	}
-	_, err := p.home.Call(ctx, p.ref, known, binary.AppendUvarint(nil, 0), nil, nil) // behind the claim, on its connection
+	_, err := home.Ask(ctx, p.home, p.ref, known, of[home.None]{}, nil) // behind the claim, on its connection
 	return err == nil || ctx.Err() == nil
 }
 
 // answered takes the answer to the claim.
-func (p *Port) answered(a home.Answer, err error) {
-	args := wire.Reader{B: a.Args}
+func (p *Port) answered(g granted, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer close(p.claimed)
 	if err == nil {
-		p.gen, p.out, p.outLen = args.Uvarint(), args.Int(), args.Int()
-		err = args.Err
-	}
-	if err == nil {
+		p.gen, p.out = g.Gen, g.Out
 		if p.gone {
 			go p.conclude()
 		}
@@ -171,7 +167,6 @@ func (p *Port) Ref() home.Ref { return p.ref }
 // returns when the item is in the socket. The error is ErrGone, ErrEnded, the
 // ctx's, or a *transport.SizeError.
 func (p *Port) Send(ctx context.Context, v home.Value) error {
-	size := v.Size()
 	p.mu.Lock()
 	for waited := false; ; waited = true {
 		switch {
@@ -186,8 +181,8 @@ func (p *Port) Send(ctx context.Context, v home.Value) error {
 			return ctx.Err()
 		}
 		if p.gen > 0 && p.open() {
-			p.out++
-			p.outLen += size
+			p.out.Items++
+			p.out.Bytes += v.Size()
 			p.busy++
 			if waited && p.open() {
 				signal(p.room) // for somebody else
@@ -196,21 +191,20 @@ func (p *Port) Send(ctx context.Context, v home.Value) error {
 		}
 		p.wait(ctx, p.room)
 	}
-	args := binary.AppendUvarint(nil, p.gen)
+	message := of[home.Value]{p.gen, v}
 	p.mu.Unlock()
-	args, frames := home.PackValues(args, v)
-	err := p.home.Send(ctx, p.ref, send, args, frames)
+	err := home.Tell(ctx, p.home, p.ref, send, message)
 	p.mu.Lock()
 	if err != nil {
-		p.out--
-		p.outLen -= size
+		p.out.Items--
+		p.out.Bytes -= v.Size()
 		signal(p.room)
 	}
 	p.done()
 	return err
 }
 
-func (p *Port) open() bool { return p.out < windowItems && p.outLen < windowBytes }
+func (p *Port) open() bool { return p.out.Items < windowItems && p.out.Bytes < windowBytes }
 
 // Recv waits for an item from the other end. One that names objects is read
 // only when Took is called. The error is ErrGone, io.EOF when the other end is
@@ -222,9 +216,9 @@ func (p *Port) Recv(ctx context.Context) (home.Value, error) {
 		case p.gone:
 			p.mu.Unlock()
 			return home.Value{}, ErrGone
-		case p.items.len() > 0 && ctx.Err() == nil:
-			v := p.items.pop()
-			if p.items.len() > 0 {
+		case p.items.Len() > 0 && ctx.Err() == nil:
+			v := p.items.Pop()
+			if p.items.Len() > 0 {
 				signal(p.arrived) // for somebody else
 			}
 			if len(v.Refs) > 0 {
@@ -263,11 +257,11 @@ func (p *Port) took(v home.Value) {
 		p.mu.Unlock()
 		return
 	}
-	args := binary.AppendUvarint(binary.AppendUvarint(nil, p.gen), uint64(p.read))
+	message := of[int]{p.gen, p.read}
 	p.read, p.bytes = 0, 0
 	p.busy++
 	p.mu.Unlock()
-	p.home.Post(p.ref, read, args)
+	home.Post(p.home, p.ref, read, message)
 	p.mu.Lock()
 	p.done()
 }
@@ -312,14 +306,14 @@ func (p *Port) done() {
 
 // quit ends the use of the end here; word is the last word. It does nothing
 // the second time.
-func (p *Port) quit(word byte) {
+func (p *Port) quit(word lastWord) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {
 		return
 	}
 	p.gone, p.word = true, word
-	p.items = deque{}
+	p.items = home.Deque{}
 	p.finish()
 }
 
@@ -331,9 +325,9 @@ func (p *Port) conclude() {
 		return
 	}
 	p.said = true
-	args := binary.AppendUvarint(binary.AppendUvarint(nil, p.gen), uint64(p.read))
+	message := of[int]{p.gen, p.read}
 	p.mu.Unlock()
-	p.home.Post(p.ref, p.word, args)
+	home.Post(p.home, p.ref, p.word, message)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.word != leave || p.names <= 0 || p.moved {
@@ -363,6 +357,17 @@ func (p *Port) Leave() {
 	p.conclude()
 }
 
+// Generation is the end's. While the end is being claimed it waits.
+func (p *Port) Generation() (uint64, error) {
+	<-p.claimed
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone || p.gen == 0 {
+		return 0, ErrGone
+	}
+	return p.gen, nil
+}
+
 // Depart tells the home that the end's name is about to be sent to somebody,
 // and gives its generation. While the end is being claimed it waits.
 func (p *Port) Depart() (gen uint64, err error) {
@@ -375,10 +380,10 @@ func (p *Port) Depart() (gen uint64, err error) {
 	p.busy++
 	p.names++
 	gen = p.gen
-	args := binary.AppendUvarint(binary.AppendUvarint(nil, gen), uint64(p.read))
+	message := of[int]{gen, p.read}
 	p.read, p.bytes = 0, 0
 	p.mu.Unlock()
-	p.home.Post(p.ref, depart, args)
+	home.Post(p.home, p.ref, depart, message)
 	p.mu.Lock()
 	p.done()
 	return gen, nil
@@ -395,52 +400,58 @@ func (p *Port) Stay() {
 // Orphan closes the end if it was not claimed since it left here.
 func (p *Port) Orphan() { p.post(orphan) }
 
-func (p *Port) post(op byte) {
+func (p *Port) post(op home.Op[of[home.None], home.None]) {
 	p.mu.Lock()
 	gen := p.gen
 	p.mu.Unlock()
-	p.home.Post(p.ref, op, binary.AppendUvarint(nil, gen))
+	home.Post(p.home, p.ref, op, of[home.None]{Gen: gen})
+}
+
+var notices = home.Ops(
+	when(item, func(p *Port, v home.Value) {
+		if !p.gone {
+			p.items.Push(v)
+			signal(p.arrived)
+		}
+	}),
+	when(room, func(p *Port, read size) {
+		p.out.Items -= read.Items
+		p.out.Bytes -= read.Bytes
+		signal(p.room)
+	}),
+	when(ended, func(p *Port, _ home.None) { p.end() }),
+	when(moved, func(p *Port, _ home.None) {
+		if !p.gone {
+			p.gone, p.word = true, leave
+			p.items = home.Deque{}
+			p.finish()
+		}
+		go p.conclude()
+	}),
+)
+
+// when has do take a notice of an end that has the generation, and that has not
+// said its last word.
+func when[Q any](op home.Op[of[Q], home.None], do func(p *Port, what Q)) home.Handler[*Port] {
+	return home.On(op, func(p *Port, r home.Asked[home.None], q of[Q]) {
+		if q.Gen != p.gen {
+			return
+		}
+		if p.moved = p.moved || r.Op == moved.Number(); !p.said {
+			do(p, q.What)
+		} else if p.moved {
+			p.free()
+		}
+	})
 }
 
 // notice takes what the home tells. The home's lock on the pipe may be held.
-func (p *Port) notice(op byte, b []byte, frames [][]byte) {
-	args := wire.Reader{B: b}
+func (p *Port) notice(op byte, args []byte, frames [][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if op == home.NoticeLost { // the holds of this process have ended, too
 		p.silence()
 		return
 	}
-	if gen := args.Uvarint(); gen != p.gen {
-		return
-	}
-	if p.moved = p.moved || op == moved; p.said {
-		if p.moved {
-			p.free()
-		}
-		return
-	}
-	switch op {
-	case item:
-		values, err := home.UnpackValues(&args, frames)
-		if err == nil && !p.gone {
-			for _, v := range values {
-				p.items.push(v)
-			}
-			signal(p.arrived)
-		}
-	case room:
-		p.out -= args.Int()
-		p.outLen -= args.Int()
-		signal(p.room)
-	case ended:
-		p.end()
-	case moved:
-		if !p.gone {
-			p.gone, p.word = true, leave
-			p.items = deque{}
-			p.finish()
-		}
-		go p.conclude()
-	}
+	notices.Serve(p, &home.Request{Op: op, Args: args, Value: frames})
 }

@@ -7,30 +7,68 @@
 package queue
 
 import (
-	"encoding/binary"
 	"slices"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // The operations.
 const (
-	Put   byte = iota // values; the answer comes when all of them are in
-	Get               // at most so many items; the answer is a delivery and the items
-	Taken             // a delivery has arrived
-	Back              // a delivery is not wanted
-	Len               // how many items are in it
-	Close             // nobody puts or gets any more
-	Done              // so many items are dealt with
-	Join              // wait until all items are dealt with; how many never will be, since who got them died
+	Put   home.Op[[]home.Value, home.None] = iota // the answer comes when all of them are in
+	Get   home.Op[int, Delivery]           = iota // at most so many items
+	Taken home.Op[uint64, home.None]       = iota // a delivery has arrived
+	Back  home.Op[uint64, home.None]       = iota // a delivery is not wanted
+	Len   home.Op[home.None, int]          = iota // how many items are in it
+	Close home.Op[home.None, home.None]    = iota // nobody puts or gets any more
+	Done  home.Op[int, home.None]          = iota // so many items are dealt with
+	Join  home.Op[home.None, int]          = iota // wait until all items are dealt with; how many never will be, since who got them died
 )
+
+// Delivery is items that are handed out, with a number for Taken and Back.
+type Delivery struct {
+	ID    uint64
+	Items []home.Value
+}
 
 // The codes of refusals.
 const (
 	Closed   = home.OwnCodes + iota // the queue was closed, and nothing is left in it
 	TooOften                        // more items were dealt with than were put
+)
+
+var table = home.Ops(
+	home.On(Put, (*Queue).put),
+	home.On(Get, func(q *Queue, r home.Asked[Delivery], limit int) {
+		if limit < 1 {
+			r.Malformed()
+			return
+		}
+		q.getters = append(q.getters, getter{r, limit})
+		q.move()
+	}),
+	home.On(Taken, func(q *Queue, _ home.Asked[home.None], id uint64) { q.settle(id, true) }),
+	home.On(Back, func(q *Queue, _ home.Asked[home.None], id uint64) { q.settle(id, false) }),
+	home.On(Len, func(q *Queue, r home.Asked[int], _ home.None) { r.Reply(q.items.Len()) }),
+	home.On(Close, func(q *Queue, r home.Asked[home.None], _ home.None) {
+		q.close(Closed)
+		q.move()
+		r.Reply(home.None{})
+	}),
+	home.On(Done, func(q *Queue, r home.Asked[home.None], n int) {
+		if n > q.undone {
+			r.Fail(TooOften, "")
+			return
+		}
+		q.undone -= n
+		q.owed[r.Peer] = max(0, q.owed[r.Peer]-n)
+		q.answerJoiners()
+		r.Reply(home.None{})
+	}),
+	home.On(Join, func(q *Queue, r home.Asked[int], _ home.None) {
+		q.joiners = append(q.joiners, r)
+		q.answerJoiners()
+	}),
 )
 
 // Queue is a home.Object.
@@ -40,10 +78,10 @@ type Queue struct {
 
 	mu      sync.Mutex
 	closed  bool
-	items   deque
+	items   home.Deque
 	getters []getter
 	putters []putter
-	joiners []*home.Request
+	joiners []home.Asked[int]
 	undone  int                // items put and not dealt with
 	owed    map[*home.Peer]int // of these, what processes have got
 	lost    int                // owed by processes that died, since somebody joined
@@ -53,12 +91,12 @@ type Queue struct {
 
 // getter waits for at most max items, putter for room for its items.
 type getter struct {
-	r   *home.Request
+	r   home.Asked[Delivery]
 	max int
 }
 
 type putter struct {
-	r     *home.Request
+	r     home.Asked[home.None]
 	items []home.Value
 	done  int // how many of them are in
 }
@@ -76,60 +114,21 @@ func New(h *home.Home, capacity int) *Queue {
 
 // Serve takes a request.
 func (q *Queue) Serve(r *home.Request) {
-	args := wire.Reader{B: r.Args}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch r.Op {
-	case Put:
-		items, err := home.UnpackValues(&args, r.Value)
-		if err != nil {
-			r.Malformed()
-			return
-		}
-		if q.closed {
-			r.Fail(Closed, "")
-			return
-		}
-		for _, v := range items {
-			q.home.HoldRefs(v)
-		}
-		q.putters = append(q.putters, putter{r: r, items: items})
-		q.move()
-	case Get:
-		limit := args.Int()
-		if args.Err != nil || limit < 1 {
-			r.Malformed()
-			return
-		}
-		q.getters = append(q.getters, getter{r, limit})
-		q.move()
-	case Taken, Back:
-		q.settle(args.Uvarint(), r.Op == Taken)
-	case Len:
-		r.Reply(binary.AppendUvarint(nil, uint64(q.items.len())), nil)
-	case Close:
-		q.close(Closed)
-		q.move()
-		r.Reply(nil, nil)
-	case Done:
-		n := args.Int()
-		switch {
-		case args.Err != nil:
-			r.Malformed()
-		case n > q.undone:
-			r.Fail(TooOften, "")
-		default:
-			q.undone -= n
-			q.owed[r.Peer] = max(0, q.owed[r.Peer]-n)
-			q.answerJoiners()
-			r.Reply(nil, nil)
-		}
-	case Join:
-		q.joiners = append(q.joiners, r)
-		q.answerJoiners()
-	default:
-		r.Malformed()
+	table.Serve(q, r)
+}
+
+func (q *Queue) put(r home.Asked[home.None], items []home.Value) {
+	if q.closed {
+		r.Fail(Closed, "")
+		return
 	}
+	for _, v := range items {
+		q.home.HoldRefs(v)
+	}
+	q.putters = append(q.putters, putter{r: r, items: items})
+	q.move()
 }
 
 // move takes in what there is room for, and hands out what somebody waits
@@ -142,7 +141,7 @@ func (q *Queue) move() {
 		}
 		break
 	}
-	if q.closed && q.items.len() == 0 && len(q.out) == 0 {
+	if q.closed && q.items.Len() == 0 && len(q.out) == 0 {
 		for _, g := range q.getters {
 			g.r.Fail(Closed, "")
 		}
@@ -155,10 +154,10 @@ func (q *Queue) admit() (moved bool) {
 		p := &q.putters[0]
 		n := len(p.items) - p.done
 		if q.capacity > 0 {
-			n = min(n, q.capacity-q.items.len())
+			n = min(n, q.capacity-q.items.Len())
 		}
 		if n > 0 {
-			q.items.push(p.items[p.done : p.done+n]...)
+			q.items.Push(p.items[p.done : p.done+n]...)
 			q.undone += n
 			p.done += n
 			moved = true
@@ -166,26 +165,25 @@ func (q *Queue) admit() (moved bool) {
 		if p.done < len(p.items) {
 			return moved
 		}
-		p.r.Reply(nil, nil)
+		p.r.Reply(home.None{})
 		q.putters = slices.Delete(q.putters, 0, 1)
 	}
 	return moved
 }
 
 func (q *Queue) deliver() (moved bool) {
-	for len(q.getters) > 0 && q.items.len() > 0 {
+	for len(q.getters) > 0 && q.items.Len() > 0 {
 		g := q.getters[0]
 		q.getters = slices.Delete(q.getters, 0, 1)
 		if !g.r.Wanted() {
 			continue
 		}
-		items := q.items.front(g.max)
+		items := q.items.Front(g.max)
 		items = slices.Clone(items[:q.home.Fitting(items)])
-		q.items.drop(len(items))
+		q.items.Drop(len(items))
 		q.last++
 		q.out[q.last] = delivery{g.r.Peer, items}
-		args, frames := home.PackValues(binary.AppendUvarint(nil, q.last), items...)
-		g.r.Reply(args, frames)
+		g.r.Reply(Delivery{q.last, items})
 		moved = true
 	}
 	return moved
@@ -202,7 +200,7 @@ func (q *Queue) settle(id uint64, taken bool) {
 		q.owed[d.to] += len(d.items)
 		q.release(d.items)
 	} else {
-		q.items.unshift(d.items)
+		q.items.Unshift(d.items)
 	}
 	q.move()
 }
@@ -218,10 +216,10 @@ func (q *Queue) release(items []home.Value) {
 func (q *Queue) GiveUp(r *home.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.getters = slices.DeleteFunc(q.getters, func(g getter) bool { return g.r == r })
-	q.joiners = slices.DeleteFunc(q.joiners, func(j *home.Request) bool { return j == r })
+	q.getters = slices.DeleteFunc(q.getters, func(g getter) bool { return g.r.Request == r })
+	q.joiners = slices.DeleteFunc(q.joiners, func(j home.Asked[int]) bool { return j.Request == r })
 	for i, p := range q.putters {
-		if p.r == r {
+		if p.r.Request == r {
 			q.release(p.items[p.done:])
 			q.putters = slices.Delete(q.putters, i, i+1)
 			if p.done > 0 {
@@ -253,7 +251,7 @@ func (q *Queue) Left(p *home.Peer, died bool) {
 	}
 	slices.Sort(lost)
 	for _, id := range slices.Backward(lost) { // so that the oldest comes to the front
-		q.items.unshift(q.out[id].items)
+		q.items.Unshift(q.out[id].items)
 		delete(q.out, id)
 	}
 	q.move()
@@ -277,8 +275,8 @@ func (q *Queue) Drop() {
 	for _, d := range q.out {
 		q.release(d.items)
 	}
-	q.release(q.items.front(q.items.len()))
-	q.getters, q.joiners, q.items, q.out = nil, nil, deque{}, map[uint64]delivery{}
+	q.release(q.items.Front(q.items.Len()))
+	q.getters, q.joiners, q.items, q.out = nil, nil, home.Deque{}, map[uint64]delivery{}
 	q.move()
 }
 
@@ -300,7 +298,7 @@ func (q *Queue) answerJoiners() {
 		return
 	}
 	for _, j := range q.joiners {
-		j.Reply(binary.AppendUvarint(nil, uint64(q.lost)), nil)
+		j.Reply(q.lost)
 	}
 	q.joiners, q.lost = nil, 0
 }

@@ -89,7 +89,7 @@ func (u user) gets(n int) (delivery uint64, items string) {
 	return u.got(u.get(n))
 }
 
-func (u user) settle(op byte, delivery uint64) {
+func (u user) settle(op home.Op[uint64, home.None], delivery uint64) {
 	u.b.t.Helper()
 	u.Tell(u.b.id, op, number(delivery))
 }
@@ -293,7 +293,7 @@ func TestMalformedRequests(t *testing.T) {
 	b := newBed(t, 0)
 	u := b.user()
 	for _, m := range []struct {
-		op   byte
+		op   any
 		args []byte
 	}{{queue.Get, nil}, {queue.Get, number(0)}, {queue.Get, number(1 << 63)}, {queue.Put, nil}, {queue.Put, number(1)}, {queue.Put, number(1 << 40)}, {99, nil}} {
 		require.Equal(t, byte(home.Unknown), u.Reply(u.Ask(b.id, m.op, m.args)).Code, "operation %d", m.op)

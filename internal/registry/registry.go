@@ -26,8 +26,9 @@ type Batch interface {
 	// Clear makes output i the zero value.
 	Clear(i int)
 	// Results encodes the outputs of inputs lo to hi-1; an input that failed
-	// or was not run has the zero value.
-	Results(lo, hi int) ([][]byte, error)
+	// or was not run has the zero value. What they name lives as long as named,
+	// which is nil where they name nothing.
+	Results(lo, hi int) (frames [][]byte, named any, err error)
 }
 
 // Func is a registered function with its types erased.

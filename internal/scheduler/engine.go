@@ -68,6 +68,8 @@ type Options struct {
 	// Start starts a worker, which sends its messages to handle. The error may
 	// be a *StartError.
 	Start func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (Process, error)
+	// WhenHeld calls f when what was delivered so far holds what it names.
+	WhenHeld func(f func())
 
 	Log           *slog.Logger
 	Name          func() string // of the next worker; no two are the same

@@ -108,7 +108,8 @@ func options(workers int) (scheduler.Options, chan *worker) {
 	n := 0
 	return scheduler.Options{Workers: workers, Concurrency: 1, MaxAttempts: 3,
 		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
-		Name: func() string { n++; return fmt.Sprintf("w-%d", n) },
+		Name:     func() string { n++; return fmt.Sprintf("w-%d", n) },
+		WhenHeld: func(f func()) { f() },
 		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (scheduler.Process, error) {
 			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
 			started <- p

@@ -149,9 +149,9 @@ type batch struct {
 func (b *batch) Len() int    { return len(b.out) }
 func (b *batch) Clear(i int) { b.out[i] = 0 }
 
-func (b *batch) Results(lo, hi int) ([][]byte, error) {
+func (b *batch) Results(lo, hi int) ([][]byte, any, error) {
 	frame, err := json.Marshal(b.out[lo:hi])
-	return [][]byte{frame}, err
+	return [][]byte{frame}, nil, err
 }
 
 func output(i int) int { return 7*i + 1 }

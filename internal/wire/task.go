@@ -66,7 +66,11 @@ type Results struct {
 	Stuck   bool  // the last of these tasks goes on although its time is up
 	Nanos   int64 // spent running Count tasks
 	Errors  []TaskError
+	Parcel  uint64 // the outputs name objects: tell when this has been taken; 0 for none
 }
+
+// Taken says that what the parcel of a Results names is held by who got it.
+type Taken struct{ Parcel uint64 }
 
 // TaskError is the failure of one task of a Results.
 type TaskError struct {
@@ -87,12 +91,18 @@ func (r *Results) Pack(value [][]byte) ([][]byte, error) {
 	if len(r.Errors) > 0 {
 		flags |= 4
 	}
+	if r.Parcel > 0 {
+		flags |= 8
+	}
 	head = append(head, byte(KindResults), flags)
 	head = binary.AppendUvarint(head, r.Grant)
 	head = binary.AppendUvarint(head, uint64(r.From))
 	head = binary.AppendUvarint(head, uint64(r.Count))
 	head = binary.AppendUvarint(head, uint64(r.Started+1))
 	head = binary.AppendUvarint(head, uint64(r.Nanos))
+	if r.Parcel > 0 {
+		head = binary.AppendUvarint(head, r.Parcel)
+	}
 	if len(r.Errors) > 0 {
 		errs, err := Pack(KindResults, r.Errors)
 		if err != nil {
@@ -115,6 +125,9 @@ func (r *Results) Unpack(frames [][]byte) error {
 	r.From, r.Count = in.Int(), in.Int()
 	r.Started = in.Int() - 1
 	r.Nanos = int64(in.Int())
+	if flags&8 != 0 {
+		r.Parcel = in.Uvarint()
+	}
 	if in.Err != nil {
 		return in.Err
 	}

@@ -52,6 +52,7 @@ const (
 	KindCollective                 // rank, to its right neighbour: what begins
 	KindKill                       // parent: end at once
 	KindTerminate                  // parent: end, and what you run is not wanted any more
+	KindTaken                      // pool: what results name is held here
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
@@ -61,7 +62,7 @@ var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "a
 	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindStream: "stream",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
 	KindCollective: "collective", KindKill: "kill",
-	KindTerminate: "terminate"}
+	KindTerminate: "terminate", KindTaken: "taken"}
 
 func (k Kind) String() string {
 	if int(k) < len(names) && names[k] != "" {

@@ -292,22 +292,25 @@ func (g *grant) send(r wire.Results, done int) bool {
 	r.Errors = g.errors[:n]
 	g.errors = g.errors[n:]
 	var value [][]byte
+	var named any
 	if n < r.Count && g.batch != nil {
 		var err error
-		if value, err = g.batch.Results(g.sent, done); err != nil {
+		if value, named, err = g.batch.Results(g.sent, done); err != nil {
 			r.Errors = g.unencodable(r.Errors, done)
-			if value, err = g.batch.Results(g.sent, done); err != nil {
+			if value, named, err = g.batch.Results(g.sent, done); err != nil {
 				value = nil // zero values always encode
 			}
 		}
 	}
 	g.sent, g.mark = done, now
-	return g.transmit(r, value)
+	return g.transmit(r, value, named)
 }
 
 // transmit sends a message: large values, which are not copied, and what must
-// be said before something happens, wait until they are in the socket.
-func (g *grant) transmit(r wire.Results, value [][]byte) bool {
+// be said before something happens, wait until they are in the socket. What the
+// values name lives until the pool says that it holds it.
+func (g *grant) transmit(r wire.Results, value [][]byte, named any) bool {
+	r.Parcel = g.worker.keep(named)
 	frames, err := r.Pack(value)
 	if err != nil {
 		panic(err) // numbers and texts
@@ -318,6 +321,7 @@ func (g *grant) transmit(r wire.Results, value [][]byte) bool {
 		err = g.worker.link.Post(frames...)
 	}
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) {
+		g.worker.taken(r.Parcel)
 		return g.divide(r, err)
 	}
 	return err == nil
@@ -329,7 +333,7 @@ func (g *grant) divide(r wire.Results, cause error) bool {
 	if r.Count == 1 {
 		e := g.worker.opts.Error(string(g.Func), fmt.Errorf("the result: %w", cause))
 		r.Errors = []wire.TaskError{{Index: r.From, Err: *e}}
-		return g.transmit(r, nil)
+		return g.transmit(r, nil, nil)
 	}
 	first, second := r, r
 	first.Count = r.Count / 2
@@ -342,10 +346,11 @@ func (g *grant) divide(r wire.Results, cause error) bool {
 	first.Errors, second.Errors = r.Errors[:n], r.Errors[n:]
 	for _, half := range []wire.Results{first, second} {
 		var value [][]byte
+		var named any
 		if len(half.Errors) < half.Count {
-			value, _ = g.batch.Results(half.From, half.From+half.Count) // it was encoded before
+			value, named, _ = g.batch.Results(half.From, half.From+half.Count) // it was encoded before
 		}
-		if !g.transmit(half, value) {
+		if !g.transmit(half, value, named) {
 			return false
 		}
 	}
@@ -362,7 +367,7 @@ func (g *grant) unencodable(errs []wire.TaskError, done int) []wire.TaskError {
 	var all []wire.TaskError
 	for i := g.sent; i < done; i++ {
 		if _, ok := failed[i]; !ok {
-			if _, err := g.batch.Results(i, i+1); err != nil {
+			if _, _, err := g.batch.Results(i, i+1); err != nil {
 				g.batch.Clear(i)
 				if at := (*codec.Error)(nil); errors.As(err, &at) && at.Index >= 0 {
 					at.Index = g.Lo + i

@@ -54,7 +54,9 @@ type Worker struct {
 	short    uint64 // how many tasks were begun that were thought to be short
 	watched  bool   // somebody looks after them
 	stopping bool
-	leaving  bool // it takes no more grants
+	leaving  bool           // it takes no more grants
+	parcels  map[uint64]any // what results name that the pool has not taken
+	parcel   uint64         // the last one's number
 	flusher  *time.Timer
 	flushing bool  // the flusher is set
 	failure  error // of the link
@@ -209,6 +211,12 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*grant, error) {
 			return nil, err
 		}
 		w.cancel(c)
+	case wire.KindTaken:
+		var t wire.Taken
+		if err := wire.Unpack(frames, &t); err != nil {
+			return nil, err
+		}
+		w.taken(t.Parcel)
 	case wire.KindStop:
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -220,11 +228,35 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*grant, error) {
 	return nil, nil
 }
 
-// rest ends a stopping worker that has nothing more to do; mu is held.
+// rest ends a stopping worker that has nothing more to do, and whose results
+// have arrived as far as they name objects; mu is held.
 func (w *Worker) rest() {
-	if w.stopping && len(w.running) == 0 && len(w.queue) == 0 {
+	if w.stopping && len(w.running) == 0 && len(w.queue) == 0 && (len(w.parcels) == 0 || w.muted.Load()) {
 		w.end(nil)
 	}
+}
+
+// keep keeps what results name until the pool holds it.
+func (w *Worker) keep(named any) (parcel uint64) {
+	if named == nil {
+		return 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.parcels == nil {
+		w.parcels = map[uint64]any{}
+	}
+	w.parcel++
+	w.parcels[w.parcel] = named
+	return w.parcel
+}
+
+// taken lets go of what the pool holds.
+func (w *Worker) taken(parcel uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.parcels, parcel)
+	w.rest()
 }
 
 // Abort makes the worker end as soon as nothing runs any more. It sends no

@@ -30,12 +30,12 @@ type batch struct {
 func (b batch) Len() int                             { return b.n }
 func (b batch) Run(ctx context.Context, i int) error { return b.do(ctx, b.lo+i) }
 func (b batch) Clear(int)                            {}
-func (b batch) Results(lo, hi int) ([][]byte, error) {
+func (b batch) Results(lo, hi int) ([][]byte, any, error) {
 	var all []byte
 	for i := lo; i < hi; i++ {
 		all = append(all, byte(b.lo+i))
 	}
-	return [][]byte{all}, nil
+	return [][]byte{all}, nil, nil
 }
 
 var (

@@ -5,6 +5,7 @@ package hometest
 import (
 	"log/slog"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -46,9 +47,20 @@ func (r *Run) Silence(d time.Duration) { r.root.Config.HeartbeatTimeout = d }
 func (r *Run) Home(name string) *home.Home {
 	node := &launch.Node{Config: r.root.Config, Backend: r.root.Backend, Name: name, Run: r.root.Run, Credentials: r.root.Credentials, Log: r.root.Log,
 		Parent: new(launch.Parent)}
-	h := home.New(node)
+	h := home.New(Over(node))
 	r.t.Cleanup(h.Close)
 	return h
+}
+
+// Over is the options of a home that is reached as a node is.
+func Over(n *launch.Node) home.Options {
+	return home.Options{Name: n.Name, MaxMessage: int64(n.Config.MaxMessage), HeartbeatTimeout: n.Config.HeartbeatTimeout,
+		Listen: n.Listen, Dial: n.Dial, Ended: launch.ErrShutdown}
+}
+
+// Dial connects to what a home listens at.
+func (r *Run) Dial(endpoint string) (*transport.Conn, error) {
+	return r.root.Dial(r.t.Context(), endpoint)
 }
 
 // Visitor is a process that uses a home's objects.
@@ -64,7 +76,7 @@ func (r *Run) Visit(h *home.Home) *Visitor {
 	r.t.Helper()
 	endpoint, err := h.Endpoint()
 	require.NoError(r.t, err)
-	conn, err := h.Dial(r.t.Context(), endpoint)
+	conn, err := r.Dial(endpoint)
 	require.NoError(r.t, err)
 	v := &Visitor{t: r.t, conn: conn, arrived: make(chan [][]byte, 1000)}
 	go func() {
@@ -104,18 +116,24 @@ func (v *Visitor) Release(object uint64) {
 	v.tell(wire.KindRelease, wire.Request{Object: object}, nil)
 }
 
-// Ask sends a request, which may be given up by the id.
-func (v *Visitor) Ask(object uint64, op byte, args []byte, value ...[]byte) (id uint64) {
+// Number is an operation's.
+func Number(op any) byte {
+	return reflect.ValueOf(op).Convert(reflect.TypeFor[byte]()).Interface().(byte)
+}
+
+// Ask sends a request, which may be given up by the id. The operation is any
+// number.
+func (v *Visitor) Ask(object uint64, op any, args []byte, value ...[]byte) (id uint64) {
 	v.t.Helper()
 	v.last++
-	v.tell(wire.KindRequest, wire.Request{ID: v.last, Object: object, Op: op, Args: args}, value)
+	v.tell(wire.KindRequest, wire.Request{ID: v.last, Object: object, Op: Number(op), Args: args}, value)
 	return v.last
 }
 
 // Tell sends a request that has no answer.
-func (v *Visitor) Tell(object uint64, op byte, args []byte, value ...[]byte) {
+func (v *Visitor) Tell(object uint64, op any, args []byte, value ...[]byte) {
 	v.t.Helper()
-	v.tell(wire.KindRequest, wire.Request{Object: object, Op: op, Args: args}, value)
+	v.tell(wire.KindRequest, wire.Request{Object: object, Op: Number(op), Args: args}, value)
 }
 
 // GiveUp gives a request up.

@@ -1,4 +1,4 @@
-package home_test
+package launch_test
 
 import (
 	"log/slog"
@@ -15,6 +15,7 @@ import (
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/home/hometest"
 	"github.com/fiber-go/fiber/internal/launch"
 )
 
@@ -27,23 +28,34 @@ func runtimeDir(t *testing.T) string {
 }
 
 // begin begins a run of its own and opens its home, which is when it sweeps. The home is reached.
-func begin(t *testing.T, dir string) (h *home.Home, runDir string) {
+func begin(t *testing.T, dir string) (r *run, runDir string) {
 	root, err := launch.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
 		HeartbeatTimeout: time.Hour}, local.New(), slog.New(slog.DiscardHandler))
 	if !assert.NoError(t, err) {
 		return nil, ""
 	}
-	h = home.New(root)
-	reach(t, h)
-	return h, root.Directory()
+	r = &run{root, home.New(hometest.Over(root))}
+	reach(t, r)
+	return r, root.Directory()
 }
 
-func reach(t *testing.T, h *home.Home) {
-	endpoint, err := h.Endpoint()
+// run is a run of one process.
+type run struct {
+	*launch.Node
+	home *home.Home
+}
+
+func (r *run) close() {
+	r.home.Close()
+	r.RemoveDirectory()
+}
+
+func reach(t *testing.T, r *run) {
+	endpoint, err := r.home.Endpoint()
 	if !assert.NoError(t, err) {
 		return
 	}
-	conn, err := h.Dial(t.Context(), endpoint)
+	conn, err := r.Dial(t.Context(), endpoint)
 	if assert.NoError(t, err) {
 		conn.Close()
 	}
@@ -55,7 +67,7 @@ func TestSweepGoesByNoClock(t *testing.T) {
 	for _, off := range []time.Duration{0, -24 * time.Hour, 24 * time.Hour} {
 		dir := runtimeDir(t)
 		living, alive := begin(t, dir)
-		defer living.Close()
+		defer living.close()
 		dead, others := filepath.Join(dir, "fiber-0123456789ab"), filepath.Join(dir, "fiber-of-others")
 		strange := filepath.Join(dir, "fiber-aaaaaaaaaaaa", "fiber-1", "socket")
 		for _, private := range []string{filepath.Join(dead, "fiber-1"), others, filepath.Dir(strange)} {
@@ -70,7 +82,7 @@ func TestSweepGoesByNoClock(t *testing.T) {
 			require.NoError(t, os.Chtimes(d, time.Now().Add(off), time.Now().Add(off)))
 		}
 		next, _ := begin(t, dir)
-		next.Close()
+		next.close()
 		require.NoDirExists(t, dead, off)
 		require.DirExists(t, others, off)
 		require.FileExists(t, strange, off)
@@ -99,8 +111,8 @@ func TestSweepsBesideRunsThatBegin(t *testing.T) {
 	for range 8 {
 		runs.Go(func() {
 			for range 50 {
-				if h, _ := begin(t, dir); h != nil {
-					h.Close()
+				if r, _ := begin(t, dir); r != nil {
+					r.close()
 				}
 			}
 		})

@@ -1,4 +1,4 @@
-package home
+package launch
 
 import (
 	"errors"
@@ -9,13 +9,20 @@ import (
 	"syscall"
 )
 
-// ofRun is what the directories of runs are called; see launch.Node.Directory.
+// ofRun is what the directories of runs are called; see Node.Directory.
 var ofRun = regexp.MustCompile(`^fiber-[0-9a-f]{12}$`)
+
+// RemoveDirectory removes the run's directory, in the root.
+func (n *Node) RemoveDirectory() {
+	if n.Parent == nil {
+		os.RemoveAll(n.Directory())
+	}
+}
 
 // sweep removes what processes that were killed have left: the sockets at which
 // nobody listens, and then the directories of runs that are empty. Those of
 // others are not ours to remove, and stay. It goes by no clock, and may come at
-// any moment of another run's: launch.Node.Listen begins again when what it makes
+// any moment of another run's: Node.Listen begins again when what it makes
 // is taken away.
 func sweep(runtimeDir string) {
 	dirs, _ := filepath.Glob(filepath.Join(runtimeDir, "fiber-*"))

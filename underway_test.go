@@ -1,0 +1,91 @@
+//go:build linux
+
+package fiber_test
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+)
+
+type returning struct {
+	Ready *fiber.SimpleQueue[int] // a process id, when a queue is about to be returned
+	Go    *fiber.SimpleQueue[int] // one for each that may be
+}
+
+// forgetful makes this process let go at once of what it does not need.
+func forgetful() {
+	go func() {
+		for {
+			runtime.GC()
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+}
+
+// returnQueue returns a queue of its process's when it may.
+var returnQueue = fiber.Register("returnQueue", func(ctx context.Context, r returning) (*fiber.SimpleQueue[string], error) {
+	forgetful()
+	q, err := fiber.NewSimpleQueue[string]()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Ready.Put(ctx, os.Getppid()); err != nil {
+		return nil, err
+	}
+	_, err = r.Go.Get(ctx)
+	return q, err
+})
+
+// useReturned has a worker of its own return a queue, and uses it.
+var useReturned = fiber.Register("useReturned", func(ctx context.Context, r returning) (string, error) {
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return "", err
+	}
+	defer pool.Terminate()
+	q, err := fiber.Apply(ctx, pool, returnQueue, r)
+	if err != nil {
+		return "", err
+	}
+	if err := q.Put(ctx, "it lives"); err != nil {
+		return "", err
+	}
+	return q.Get(ctx)
+})
+
+// A queue that is being returned lives however long whoever gets it does not move.
+func TestReturnedToAStoppedProcess(t *testing.T) {
+	t.Parallel()
+	r := returning{newQueue[int](t), newQueue[int](t)}
+	result := fiber.ApplyAsync(soon(t), newPool(t, 1), useReturned, r)
+	master, err := r.Ready.Get(soon(t))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(master, syscall.SIGSTOP))
+	eventually(t, patience, func() bool { return stat(master)[0] == "T" }, "it does not stop")
+	require.NoError(t, r.Go.Put(soon(t), 1))
+	time.Sleep(3 * testLapse)
+	require.NoError(t, syscall.Kill(master, syscall.SIGCONT))
+	said, err := result.Get(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, "it lives", said)
+}
+
+// A worker that is to end waits until what it has returned has arrived.
+func TestReturnedByAWorkerThatEnds(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, 1, fiber.WithMaxTasksPerChild(1))
+	r := returning{newQueue[int](t), newQueue[int](t)}
+	for range 2 {
+		require.NoError(t, r.Go.Put(soon(t), 1))
+		_, err := fiber.Apply(soon(t), pool, returnQueue, r)
+		require.NoError(t, err)
+	}
+}
