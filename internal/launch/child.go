@@ -24,15 +24,15 @@ const engineGrace = 20 * time.Second
 
 // custody is how the jobs of a backend are looked after.
 type custody struct {
-	// engine says that somebody else runs them, who takes time for what is asked of
-	// it. What they want of that engine the root asks for.
+	// engine says that an engine runs them. It takes its time for what it is asked,
+	// may lose a process from sight, and takes requests from the root alone.
 	engine bool
 	down   time.Duration // until it is known how a process ended that has not come up
 	exit   time.Duration // how long a process may live on after its connection ended
 	kill   time.Duration // how long one may that was killed
 }
 
-// Those of an engine tell of an end when they get to it.
+// A job is this process's own, or an engine's.
 var (
 	ownJobs    = &custody{down: 2 * time.Second, exit: 2 * time.Second, kill: 5 * time.Second}
 	engineJobs = &custody{engine: true, down: sureAfter, exit: engineGrace, kill: engineGrace}
@@ -175,6 +175,9 @@ func (c *Child) unexpected() bool {
 // does not do so itself. A process elsewhere may live on when its engine, or this
 // process, has lost sight of it.
 func (c *Child) hangUp() {
+	if !c.custody.engine {
+		return
+	}
 	select {
 	case <-c.gone:
 	case <-time.After(engineGrace):

@@ -56,14 +56,10 @@ func child() int {
 		}
 	}()
 	switch parent.Assign.Name {
-	case "nest": // starts one of its own, by way of the root, and says how it went
-		err := nest(parent)
-		done := wire.Done{}
-		if err != nil {
-			done.Err = &wire.Error{Message: err.Error()}
-		}
-		parent.Send(context.Background(), wire.MustPack(wire.KindDone, done)...)
-		return 0
+	case "nest": // starts some of its own, by way of the root, and says how it went
+		return say(parent, nest(parent))
+	case "deep": // starts one that does
+		return say(parent, deep(parent))
 	case "leave": // leaves one behind
 		n, err := NewChild(parent, parent.Relay(), slog.New(slog.DiscardHandler))
 		if err == nil {
@@ -82,12 +78,7 @@ func child() int {
 		}
 		parent.Post(wire.MustPack(wire.KindReady, nil)...)
 	case "forge":
-		done := wire.Done{}
-		if err := forge(parent); err != nil {
-			done.Err = &wire.Error{Message: err.Error()}
-		}
-		parent.Send(context.Background(), wire.MustPack(wire.KindDone, done)...)
-		return 0
+		return say(parent, forge(parent))
 	case "exit":
 		return 7
 	case "say":
@@ -97,6 +88,35 @@ func child() int {
 	}
 	<-gone
 	return 1
+}
+
+// say says to the parent how it went.
+func say(parent *Parent, err error) (code int) {
+	done := wire.Done{}
+	if err != nil {
+		done.Err = &wire.Error{Message: err.Error()}
+	}
+	parent.Send(context.Background(), wire.MustPack(wire.KindDone, done)...)
+	return 0
+}
+
+func deep(parent *Parent) error {
+	n, err := NewChild(parent, parent.Relay(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	defer n.Shutdown(ctx)
+	c, err := n.Start(ctx, Spec{Name: "nest"})
+	if err != nil {
+		return err
+	}
+	<-c.Done()
+	if exit := c.Exit(); !exit.Returned || exit.Err != nil {
+		return fmt.Errorf("the one below: %v, %v", exit, exit.Err)
+	}
+	return nil
 }
 
 func nest(parent *Parent) error {
@@ -138,6 +158,12 @@ func nest(parent *Parent) error {
 	var launch *backend.LaunchError
 	if _, err := n.Start(ctx, Spec{Name: "refused"}); !errors.As(err, &launch) || launch.Reason != "the engine's own words" || !launch.Permanent {
 		return fmt.Errorf("a launch that fails: %v", err)
+	}
+	logs.Close()
+	for n.underWay() > 0 {
+		if time.Sleep(time.Millisecond); ctx.Err() != nil {
+			return fmt.Errorf("%d streams are left", n.underWay())
+		}
 	}
 	return nil
 }
@@ -231,6 +257,12 @@ func TestProcessesBelowAreTheRootsJobs(t *testing.T) {
 	require.Nil(t, exit.Err)
 	require.Len(t, b.jobs, 3, "the root has launched them all")
 	require.Empty(t, n.jobs.byID, "the root keeps them")
+
+	exit = awaited(t, started(t, n, "deep"))
+	require.True(t, exit.Returned, "%v", exit)
+	require.Nil(t, exit.Err)
+	require.Len(t, b.jobs, 7)
+	require.Empty(t, n.jobs.byID)
 }
 
 // What a process that has ended had started below it is ended by the root.
