@@ -56,7 +56,7 @@ type Options struct {
 	// and Dial connects to another's.
 	Listen func() (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
-	Ended    error // what is asked of a home that has ended, and in it, fails with
+	Ended  error // what is asked of a home that has ended, and in it, fails with
 }
 
 // Home is this process's objects, who uses them, and its own use of others'.
