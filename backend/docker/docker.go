@@ -9,7 +9,6 @@ package docker
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -53,18 +52,10 @@ func New(cfg config.Config) *Backend {
 // Name is "docker".
 func (*Backend) Name() string { return "docker" }
 
-// refusal is an error that will be the same the next time.
-type refusal struct{ error }
-
-func (r refusal) Unwrap() error { return r.error }
-
 // failure is the error of a launch.
 func (b *Backend) failure(job string, err error) error {
-	e := &backend.LaunchError{Backend: b.Name(), Job: job, Err: err}
-	var final refusal
-	e.Permanent = errors.As(err, &final) || errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) ||
-		errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || noDevice(err)
-	return e
+	return lives.Failure(b, job, err, errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) ||
+		errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || noDevice(err))
 }
 
 // noDevice is how an engine says that it has no GPUs.
@@ -73,7 +64,7 @@ func noDevice(err error) bool { return strings.Contains(err.Error(), "could not 
 // noPath explains the engine's word that it has not a path of the host.
 func noPath(err error) error {
 	if _, path, missing := strings.Cut(err.Error(), "bind source path does not exist: "); missing {
-		return refusal{fmt.Errorf("FIBER_DOCKER_VOLUMES names %s, which the engine's machine does not have: make it there first", path)}
+		return lives.Refuse(fmt.Errorf("FIBER_DOCKER_VOLUMES names %s, which the engine's machine does not have: make it there first", path))
 	}
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/client"
 	"golang.org/x/sync/errgroup"
 
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/image"
 	"github.com/fiber-go/fiber/meta"
 )
@@ -85,7 +86,7 @@ func dial(ctx context.Context) (*engine, error) {
 	}
 	cli, err := client.NewClientWithOpts(opts...)
 	if err != nil {
-		return nil, refusal{fmt.Errorf("the docker engine %s: %w", looked, err)}
+		return nil, lives.Refuse(fmt.Errorf("the docker engine %s: %w", looked, err))
 	}
 	within, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -95,12 +96,12 @@ func dial(ctx context.Context) (*engine, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, refusal{fmt.Errorf("no docker engine answers %s: %w%s", looked, plain(err), hint(err))}
+		return nil, lives.Refuse(fmt.Errorf("no docker engine answers %s: %w%s", looked, plain(err), hint(err)))
 	}
 	version, err := cli.ServerVersion(within)
 	if err != nil {
 		cli.Close()
-		return nil, refusal{fmt.Errorf("the docker engine %s: %w", looked, err)}
+		return nil, lives.Refuse(fmt.Errorf("the docker engine %s: %w", looked, err))
 	}
 	e.platform = image.Platform{OS: version.Os, Arch: version.Arch}
 	u, err := url.Parse(cli.DaemonHost())
@@ -135,7 +136,7 @@ func hint(err error) string {
 // engine says so itself.
 func (e *engine) has(r meta.Resources) error {
 	if total := e.info.MemTotal >> 20; r.Memory > 0 && total > 0 && int64(r.Memory) > total {
-		return refusal{fmt.Errorf("meta.Memory(%d) is more than the %d MiB that the machine of the engine has", r.Memory, total)}
+		return lives.Refuse(fmt.Errorf("meta.Memory(%d) is more than the %d MiB that the machine of the engine has", r.Memory, total))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	dockerimage "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/image"
 )
@@ -52,7 +53,7 @@ func (e *engine) existing(ctx context.Context, name, executable string) (prepare
 	found, err := e.ImageInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
 		if err := e.pull(ctx, name); err != nil {
-			return prepared{}, refusal{fmt.Errorf("image %s: %w", name, err)}
+			return prepared{}, lives.Refuse(fmt.Errorf("image %s: %w", name, err))
 		}
 		found, err = e.ImageInspect(ctx, name)
 	}
@@ -60,12 +61,12 @@ func (e *engine) existing(ctx context.Context, name, executable string) (prepare
 		return prepared{}, fmt.Errorf("image %s: %w", name, err)
 	}
 	if p := (image.Platform{OS: found.Os, Arch: found.Architecture}); p != e.platform {
-		return prepared{}, refusal{fmt.Errorf("image %s is for %s, and the engine runs %s", name, p, e.platform)}
+		return prepared{}, lives.Refuse(fmt.Errorf("image %s is for %s, and the engine runs %s", name, p, e.platform))
 	}
 	// What is no program is a script, which runs wherever its interpreter is.
 	if p, err := image.PlatformOf(executable); err == nil && p != e.platform {
 		if found.Config == nil || len(found.Config.Entrypoint) == 0 {
-			return prepared{}, refusal{fmt.Errorf("image %s has no entrypoint, and this program is for %s; set FIBER_EXECUTABLE to a build for %s", name, p, e.platform)}
+			return prepared{}, lives.Refuse(fmt.Errorf("image %s has no entrypoint, and this program is for %s; set FIBER_EXECUTABLE to a build for %s", name, p, e.platform))
 		}
 		return prepared{name: found.ID}, nil
 	}
@@ -146,7 +147,7 @@ func archived(path string, to io.Writer) error {
 func (e *engine) made(ctx context.Context, cfg config.Config, executable string) (prepared, error) {
 	img, err := image.Of(ctx, cfg, executable, e.platform)
 	if err != nil {
-		return prepared{}, refusal{err}
+		return prepared{}, lives.Refuse(err)
 	}
 	err = e.touch(ctx, img.Name())
 	for tries := 0; errdefs.IsNotFound(err) && tries < 3; tries++ {

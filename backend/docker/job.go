@@ -68,8 +68,7 @@ func (j *job) ending(end joined.End, said bool) backend.ExitStatus {
 	killed := j.killed
 	j.mu.Unlock()
 	if j.memory > 0 && status.Signal == syscall.SIGKILL && !killed && (end.OutOfMemory || !said && j.ranOut()) {
-		status.OOMKilled = true
-		status.Reason = fmt.Sprintf("used more than its %d MiB", j.memory)
+		return lives.OutOfMemory(j.memory)
 	}
 	return status
 }

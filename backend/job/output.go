@@ -3,10 +3,8 @@ package job
 import (
 	"io"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/joined"
 	"github.com/fiber-go/fiber/internal/output"
 )
@@ -74,16 +72,4 @@ func (s stream) Write(p []byte) (int, error) {
 		s.writing.Add(-1)
 	}
 	return len(p), nil
-}
-
-// maxSignal is the highest signal that an exit code may stand for.
-const maxSignal = 64
-
-// Exited is the status of an exit code, of which 128+n stands for signal n.
-func Exited(code int) backend.ExitStatus {
-	status := backend.ExitStatus{Code: code}
-	if n := code - 128; n > 0 && n <= maxSignal {
-		status.Signal = syscall.Signal(n)
-	}
-	return status
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/image"
 )
 
@@ -26,21 +27,21 @@ func (b *Backend) image(ctx context.Context, c *cluster, executable string) (pre
 	case c.self != nil && executable == "":
 		path, err := os.Executable()
 		if err != nil {
-			return prepared{}, refusal{err}
+			return prepared{}, lives.Refuse(err)
 		}
 		return prepared{name: ownImage(c.self), command: []string{path}}, nil
 	}
 	return b.images.Do(executable, func() (prepared, error) {
 		platform, err := image.PlatformOf(executable)
 		if err != nil {
-			return prepared{}, refusal{err}
+			return prepared{}, lives.Refuse(err)
 		}
 		ref, err := image.Ship(ctx, b.cfg, executable, platform, nil)
 		if err != nil {
 			if ctx.Err() != nil {
 				return prepared{}, ctx.Err()
 			}
-			return prepared{}, refusal{err}
+			return prepared{}, lives.Refuse(err)
 		}
 		return prepared{name: ref, own: b.cfg.BaseImage == ""}, nil
 	})

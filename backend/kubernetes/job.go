@@ -197,12 +197,7 @@ func (j *job) conclude(end joined.End, said bool) (status backend.ExitStatus, er
 	case j.killed:
 		status = lives.Exited(128 + int(syscall.SIGKILL))
 	case oom:
-		status = lives.Exited(128 + int(syscall.SIGKILL))
-		status.OOMKilled = true
-		status.Reason = "it used more memory than its node has"
-		if j.memory > 0 {
-			status.Reason = fmt.Sprintf("used more than its %d MiB", j.memory)
-		}
+		status = lives.OutOfMemory(j.memory)
 	case j.fatal != "":
 		err = &backend.LaunchError{Backend: j.backend.Name(), Job: j.name, Reason: j.fatal, Permanent: permanent(j.fatal)}
 	}

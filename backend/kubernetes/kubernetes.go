@@ -63,15 +63,9 @@ func (*Backend) Name() string { return "kubernetes" }
 // Cluster says that the cluster finds room for pods, and hands out its GPUs.
 func (*Backend) Cluster() {}
 
-// refusal is an error that will be the same the next time.
-type refusal struct{ error }
-
-func (r refusal) Unwrap() error { return r.error }
-
 // failure is the error of a launch.
 func (b *Backend) failure(job string, err error) error {
-	var final refusal
-	return &backend.LaunchError{Backend: b.Name(), Job: job, Err: err, Permanent: errors.As(err, &final) || kube.Final(err)}
+	return lives.Failure(b, job, err, kube.Final(err))
 }
 
 // connect finds the cluster, once.
@@ -83,14 +77,14 @@ func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 	}
 	client, err := kube.Connect(b.cfg.KubernetesNamespace)
 	if err != nil {
-		return nil, refusal{err}
+		return nil, lives.Refuse(err)
 	}
 	c := &cluster{Client: client}
 	if c.template, err = kube.Template(b.cfg.PodTemplate); err != nil {
-		return nil, refusal{err}
+		return nil, lives.Refuse(err)
 	}
 	if c.claims, err = kube.ParseClaims(b.cfg.KubernetesVolumes); err != nil {
-		return nil, refusal{err}
+		return nil, lives.Refuse(err)
 	}
 	if client.InCluster {
 		if c.self, err = findSelf(ctx, client); err != nil {
