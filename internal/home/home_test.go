@@ -325,7 +325,7 @@ func TestNotices(t *testing.T) {
 		_, err := home.Ask(soon(t), user, ref, echo, nothing, nil)
 		require.NoError(t, err)
 		heard := make(chan string, 100)
-		user.Watch(ref, func(op byte, args []byte, value [][]byte) {
+		stop := user.Watch(ref, func(op byte, args []byte, value [][]byte) {
 			heard <- string(append([]byte{op}, args...)) + string(value[0])
 		})
 		holders := h.Holders(ref.Object)
@@ -338,7 +338,7 @@ func TestNotices(t *testing.T) {
 		for i := range 10 {
 			require.Equal(t, string(rune('a'+i))+"\x01-+", <-heard)
 		}
-		user.Watch(ref, nil)
+		stop()
 		user.Release(ref)
 	}
 }

@@ -149,12 +149,8 @@ func (p *Peer) Holds(object uint64) bool {
 func Notify[Q any](p *Peer, object uint64, op Op[Q, None], q Q) {
 	args, value := pack(&q)
 	if p.conn == nil {
-		p.home.mu.Lock()
-		watch := p.home.watcher(p.home.endpoint, object)
-		p.home.mu.Unlock()
-		if watch != nil {
-			watch(byte(op), args, value)
-		}
+		endpoint, _ := p.home.found()
+		p.home.noticed(endpoint, object, byte(op), args, value)
 		return
 	}
 	notice := wire.Request{Object: object, Op: byte(op), Args: args}

@@ -190,10 +190,10 @@ func (r *remote) end(err error, goodbye bool) {
 	case r.connected() != nil:
 		h.remote(ref) // its home may live on, and is to know what is held here
 	}
-	var told []func(byte, []byte, [][]byte)
-	for watched, watch := range h.watchers {
+	var told []*watcher
+	for watched, watchers := range h.watchers {
 		if watched.Endpoint == r.endpoint {
-			told = append(told, watch)
+			told = append(told, watchers...)
 		}
 	}
 	h.mu.Unlock()
@@ -205,8 +205,8 @@ func (r *remote) end(err error, goodbye bool) {
 	for _, p := range waiting {
 		p.settle(answer{err: err})
 	}
-	for _, watch := range told {
-		watch(NoticeLost, nil, nil)
+	for _, w := range told {
+		w.watch(NoticeLost, nil, nil)
 	}
 }
 
@@ -244,12 +244,7 @@ func (r *remote) readOne() error {
 		if err := m.Unpack(frames); err != nil {
 			return err
 		}
-		r.home.mu.Lock()
-		watch := r.home.watcher(r.endpoint, m.Object)
-		r.home.mu.Unlock()
-		if watch != nil {
-			watch(m.Op, m.Args, frames[1:])
-		}
+		r.home.noticed(r.endpoint, m.Object, m.Op, m.Args, frames[1:])
 		if r.awaited.Swap(false) && r.idle() {
 			r.turn.StepAside()
 		}

@@ -30,8 +30,9 @@ type lastWord = home.Op[of[int], home.None]
 
 // Port is an end of a pipe as a process uses it that owns it, or claims it.
 type Port struct {
-	home *home.Home
-	ref  home.Ref
+	home    *home.Home
+	ref     home.Ref
+	unwatch func() // ends its notices
 
 	asked   chan struct{} // closed when the claim is in the socket
 	claimed chan struct{} // closed when it is known whose the end is
@@ -84,6 +85,9 @@ func (p *Port) free() {
 		p.lapse.Stop()
 	}
 	p.unwatch()
+	ports.Lock()
+	delete(ports.m, p)
+	ports.Unlock()
 	p.home.Release(p.ref)
 }
 
