@@ -131,8 +131,7 @@ func refused(what string, r *home.Refusal) error {
 }
 
 // transit is how long a process keeps an object alive whose name it has sent
-// in something that is not acknowledged to whoever sends it: an item of a pipe,
-// the result of a method, the argument of a process, a message in a ring.
+// in a message of a ring, which nobody acknowledges.
 const transit = 30 * time.Second
 
 // marshal gives the name of the handle's object, with more behind it.
@@ -205,6 +204,15 @@ func marshal(v any) ([][]byte, parcel, error) {
 	}
 	p := parcelOf(own)
 	return frames, p, departing(p.ends).depart()
+}
+
+// marshalNamed is marshal with nil for a parcel that is empty.
+func marshalNamed(v any) (frames [][]byte, named any, err error) {
+	frames, p, err := marshal(v)
+	if len(p.handles)+len(p.ends) > 0 {
+		named = p
+	}
+	return frames, named, err
 }
 
 // marshalLingering is marshal for what is not acknowledged.

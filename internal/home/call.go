@@ -103,7 +103,7 @@ func unpacked[A any](answered answer) (a A, err error) {
 	if answered.err != nil {
 		return a, answered.err
 	}
-	return a, unpack(answered.args, answered.value, &a)
+	return a, unpackAnswer(answered.args, answered.value, &a)
 }
 
 // Start sends a request to an object. done is called once with its answer, by

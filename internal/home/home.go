@@ -104,7 +104,7 @@ func New(opts Options) *Home {
 	h := &Home{opts: opts, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}}
 	h.dials, h.endDials = context.WithCancel(context.Background())
-	h.self = &Peer{Name: opts.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
+	h.self = &Peer{Name: opts.Name, home: h, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
 	return h
 }
 
@@ -272,7 +272,7 @@ func (h *Home) accept(l *transport.Listener) {
 			h.dismiss(conn)
 			continue // until the listener is closed
 		}
-		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
+		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
 		p.inline = turn.NewInline(p.serve)
 		h.peers[p] = struct{}{}
 		h.running.Add(1)

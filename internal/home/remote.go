@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -233,6 +234,9 @@ func (r *remote) readOne() error {
 		delete(r.waiting, m.ID)
 		aside := p != nil && p.leads.Load() && len(r.waiting) == 0
 		r.mu.Unlock()
+		if m.Names {
+			runtime.AddCleanup(&frames[0], r.took, m.ID)
+		}
 		if p != nil {
 			p.settle(newAnswer(m.Code, m.Args, frames[1:]))
 		}
@@ -258,6 +262,12 @@ func (r *remote) readOne() error {
 		return wire.ErrMalformed
 	}
 	return nil
+}
+
+// took says that an answer has been taken: it is not needed any more, and what
+// was decoded from it is held.
+func (r *remote) took(id uint64) {
+	r.home.WhenHeld(func() { r.post(wire.KindTaken, wire.Request{ID: id}, nil) })
 }
 
 // lead reads what comes until done says so, or for a moment.

@@ -122,6 +122,12 @@ func (p *Port) Known(ctx context.Context) bool {
 	return err == nil || ctx.Err() == nil
 }
 
+// Kept waits until the end's home has got, and holds what is named in, all that
+// was sent before, or is gone.
+func (p *Port) Kept() {
+	home.Ask(context.Background(), p.home, p.ref, known, of[home.None]{}, nil) // behind it, on its connection
+}
+
 // answered takes the answer to the claim.
 func (p *Port) answered(g granted, err error) {
 	p.mu.Lock()
