@@ -108,7 +108,7 @@ var sharedCache struct {
 
 type sharedValue struct {
 	busy  chan struct{} // has one in it while somebody fetches it
-	home  *home.Home    // where it is held, nil when it is not
+	drop  func()        // ends the hold, nil when it is not held
 	set   bool
 	value any
 }
@@ -131,12 +131,15 @@ func cachedShared(ref home.Ref) *sharedValue {
 func (c *sharedValue) hold(h *home.Home, ref home.Ref) {
 	sharedCache.Lock()
 	defer sharedCache.Unlock()
-	if c.home != nil {
+	if c.drop != nil {
 		return
 	}
-	c.home = h
-	h.Watch(ref, func(byte, []byte, [][]byte) { forgetShared(ref) })
+	stop := h.Watch(ref, func(byte, []byte, [][]byte) { forgetShared(ref) })
 	h.Hold(ref)
+	c.drop = func() {
+		stop()
+		h.Release(ref)
+	}
 }
 
 // forgetShared takes a value out of the cache.
@@ -145,8 +148,7 @@ func forgetShared(ref home.Ref) {
 	c := sharedCache.values[ref]
 	delete(sharedCache.values, ref)
 	sharedCache.Unlock()
-	if c != nil && c.home != nil {
-		c.home.Watch(ref, nil)
-		c.home.Release(ref)
+	if c != nil && c.drop != nil {
+		c.drop()
 	}
 }

@@ -178,7 +178,6 @@ func Shutdown(ctx context.Context) error {
 	pipe.LeaveAll(p.home)
 	p.home.Close()
 	p.node.RemoveDirectory()
-	forgetTransit()
 	current.CompareAndSwap(p, nil)
 	return err
 }

@@ -101,11 +101,7 @@ func (b *batch[In, Out]) Clear(i int) {
 }
 
 func (b *batch[In, Out]) Results(lo, hi int) (frames [][]byte, named any, err error) {
-	frames, p, err := marshal(b.outs[lo:hi])
-	if len(p.handles)+len(p.ends) > 0 {
-		named = p
-	}
-	return frames, named, err
+	return marshalNamed(b.outs[lo:hi])
 }
 
 // callerLine is the file:line of the user's call of an exported function.

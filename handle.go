@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
@@ -132,52 +131,8 @@ func refused(what string, r *home.Refusal) error {
 }
 
 // transit is how long a process keeps an object alive whose name it has sent
-// in something that is not acknowledged to whoever sends it: an item of a pipe,
-// the result of a method, the argument of a process, a message in a ring.
+// in a message of a ring, which nobody acknowledges.
 const transit = 30 * time.Second
-
-var inTransit struct {
-	sync.Mutex
-	handles []sent
-}
-
-type sent struct {
-	h     *handle
-	until time.Time
-}
-
-// depart keeps a handle for a while.
-func (h *handle) depart() {
-	t := &inTransit
-	t.Lock()
-	defer t.Unlock()
-	if len(t.handles) == 0 {
-		time.AfterFunc(transit, arrive)
-	}
-	t.handles = append(t.handles, sent{h, time.Now().Add(transit)})
-}
-
-// arrive lets go of the handles whose time is over.
-func arrive() {
-	t := &inTransit
-	t.Lock()
-	defer t.Unlock()
-	now, n := time.Now(), 0
-	for n < len(t.handles) && !t.handles[n].until.After(now) {
-		n++
-	}
-	t.handles = append([]sent(nil), t.handles[n:]...)
-	if len(t.handles) > 0 {
-		time.AfterFunc(max(time.Until(t.handles[0].until), time.Second), arrive)
-	}
-}
-
-// forgetTransit lets go of all handles at a Shutdown.
-func forgetTransit() {
-	inTransit.Lock()
-	defer inTransit.Unlock()
-	inTransit.handles = nil
-}
 
 // marshal gives the name of the handle's object, with more behind it.
 func (h *handle) marshal(more ...byte) ([]byte, error) {
@@ -235,8 +190,8 @@ func (p parcel) refs() (refs []home.Ref) {
 // linger keeps the objects for a while, except the ends of pipes, which know
 // themselves whether they have arrived.
 func (p parcel) linger() {
-	for _, h := range p.handles {
-		h.depart()
+	if handles := p.handles; len(handles) > 0 {
+		time.AfterFunc(transit, func() { runtime.KeepAlive(handles) })
 	}
 }
 
@@ -249,6 +204,15 @@ func marshal(v any) ([][]byte, parcel, error) {
 	}
 	p := parcelOf(own)
 	return frames, p, departing(p.ends).depart()
+}
+
+// marshalNamed is marshal with nil for a parcel that is empty.
+func marshalNamed(v any) (frames [][]byte, named any, err error) {
+	frames, p, err := marshal(v)
+	if len(p.handles)+len(p.ends) > 0 {
+		named = p
+	}
+	return frames, named, err
 }
 
 // marshalLingering is marshal for what is not acknowledged.

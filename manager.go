@@ -307,16 +307,16 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 	if err := codec.Check(out); err != nil {
 		bad("its result: " + err.Error())
 	}
-	entry := &manager.Method{Recv: typeName(reflect.TypeFor[T]()), Call: func(ctx context.Context, object any, frames [][]byte) ([][]byte, error) {
+	entry := &manager.Method{Recv: typeName(reflect.TypeFor[T]()), Call: func(ctx context.Context, object any, frames [][]byte) ([][]byte, any, error) {
 		var arg In
 		if err := decodeArgument(ctx, frames, &arg); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		result, err := method(object.(T), ctx, arg)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return marshalLingering(result)
+		return marshalNamed(result)
 	}}
 	m := &Method[T, In, Out]{entry.Recv + "." + name}
 	registry.Add(registry.Method, m.key, "("+codec.Signature(in)+") "+codec.Signature(out), where, entry)
@@ -476,7 +476,9 @@ func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg
 }
 
 func resultOf(method string, result home.Frames, out any) error {
-	if _, err := unmarshal(result, out); err != nil {
+	_, err := unmarshal(result, out)
+	runtime.KeepAlive(result) // as in decode
+	if err != nil {
 		return fmt.Errorf("fiber: the result of %s: %w", method, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"runtime"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/home"
@@ -50,7 +51,9 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 	if err != nil || len(c.Values) == 0 {
 		return false, err
 	}
-	if err := codec.Unmarshal(c.Values[0].Frames, into); err != nil {
+	err = codec.Unmarshal(c.Values[0].Frames, into)
+	runtime.KeepAlive(c) // as in decode
+	if err != nil {
 		return false, &MismatchError{Reason: fmt.Sprintf("%s in the namespace is no %v: %v", name, reflect.TypeOf(into).Elem(), err)}
 	}
 	return true, nil

@@ -184,10 +184,12 @@ func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 	}
 	err = e.port.Send(ctx, item)
 	runtime.KeepAlive(e)
-	if p, ok := item.Keep.(parcel); ok {
-		p.linger()
+	if err == nil && len(item.Refs) > 0 { // it has left, and may not have come
+		go func() {
+			e.port.Kept()
+			runtime.KeepAlive(item)
+		}()
 	}
-	runtime.KeepAlive(v) // an end in it is held for a while after it is forgotten here, and not before it is sent
 	return pipeError(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -99,7 +100,9 @@ func (o *object[N]) unmarshal(mark byte, name string, b []byte) (more []byte, er
 // decode decodes a value that an object has kept.
 func decode[T any](what string, kept home.Value) (T, error) {
 	var v T
-	if err := codec.Unmarshal(kept.Frames, &v); err != nil {
+	err := codec.Unmarshal(kept.Frames, &v)
+	runtime.KeepAlive(kept) // what it names is held there until it is held here
+	if err != nil {
 		return v, &MismatchError{Reason: fmt.Sprintf("%s is no %v: %v", what, reflect.TypeFor[T](), err)}
 	}
 	return v, nil

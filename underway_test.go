@@ -61,21 +61,55 @@ var useReturned = fiber.Register("useReturned", func(ctx context.Context, r retu
 	return q.Get(ctx)
 })
 
+type maker struct{}
+
+var makers = fiber.RegisterType("underway.maker", func(context.Context, none) (*maker, error) { return new(maker), nil })
+
+var makeAndReturn = fiber.RegisterMethod("makeAndReturn", func(_ *maker, ctx context.Context, r returning) (*fiber.SimpleQueue[string], error) {
+	return returnQueue.Call(ctx, r)
+})
+
+// useMade has a manager of its own make a queue, and uses it.
+var useMade = fiber.Register("useMade", func(ctx context.Context, r returning) (string, error) {
+	m, err := fiber.NewManager(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer m.Close()
+	o, err := fiber.New(ctx, m, makers, none{})
+	if err != nil {
+		return "", err
+	}
+	q, err := fiber.Call(ctx, o, makeAndReturn, r)
+	if err != nil {
+		return "", err
+	}
+	if err := q.Put(ctx, "it lives"); err != nil {
+		return "", err
+	}
+	return q.Get(ctx)
+})
+
 // A queue that is being returned lives however long whoever gets it does not move.
 func TestReturnedToAStoppedProcess(t *testing.T) {
 	t.Parallel()
-	r := returning{newQueue[int](t), newQueue[int](t)}
-	result := fiber.ApplyAsync(soon(t), newPool(t, 1), useReturned, r)
-	master, err := r.Ready.Get(soon(t))
-	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(master, syscall.SIGSTOP))
-	eventually(t, patience, func() bool { return stat(master)[0] == "T" }, "it does not stop")
-	require.NoError(t, r.Go.Put(soon(t), 1))
-	time.Sleep(3 * testLapse)
-	require.NoError(t, syscall.Kill(master, syscall.SIGCONT))
-	said, err := result.Get(soon(t))
-	require.NoError(t, err)
-	require.Equal(t, "it lives", said)
+	for name, use := range map[string]*fiber.Func[returning, string]{"by a worker": useReturned, "by a method": useMade} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := returning{newQueue[int](t), newQueue[int](t)}
+			result := fiber.ApplyAsync(soon(t), newPool(t, 1), use, r)
+			master, err := r.Ready.Get(soon(t))
+			require.NoError(t, err)
+			require.NoError(t, syscall.Kill(master, syscall.SIGSTOP))
+			eventually(t, patience, func() bool { return stat(master)[0] == "T" }, "it does not stop")
+			require.NoError(t, r.Go.Put(soon(t), 1))
+			time.Sleep(3 * testLapse)
+			require.NoError(t, syscall.Kill(master, syscall.SIGCONT))
+			said, err := result.Get(soon(t))
+			require.NoError(t, err)
+			require.Equal(t, "it lives", said)
+		})
+	}
 }
 
 // A worker that is to end waits until what it has returned has arrived.

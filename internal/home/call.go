@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -102,7 +103,7 @@ func unpacked[A any](answered answer) (a A, err error) {
 	if answered.err != nil {
 		return a, answered.err
 	}
-	return a, unpack(answered.args, answered.value, &a)
+	return a, unpackAnswer(answered.args, answered.value, &a)
 }
 
 // Start sends a request to an object. done is called once with its answer, by
@@ -318,18 +319,38 @@ func (h *Home) Release(ref Ref) {
 	}
 }
 
+// watcher is told what an object notifies its holders of.
+type watcher struct {
+	watch func(op byte, args []byte, value [][]byte)
+}
+
 // Watch has what an object notifies its holders of told to watch, which must
-// not block, nor ask anything of the object before it has returned; nil ends
-// that.
-func (h *Home) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) {
-	ref.Process, ref.PID = "", 0
+// not block, nor ask anything of the object before it has returned, until stop is
+// called.
+func (h *Home) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) (stop func()) {
+	w := &watcher{watch}
+	key := Ref{Endpoint: ref.Endpoint, Object: ref.Object}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if watch == nil {
-		delete(h.watchers, ref)
-		return
+	h.watchers[key] = append(slices.Clip(h.watchers[key]), w)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		left := slices.DeleteFunc(slices.Clone(h.watchers[key]), func(other *watcher) bool { return other == w })
+		if h.watchers[key] = left; len(left) == 0 {
+			delete(h.watchers, key)
+		}
 	}
-	h.watchers[ref] = watch
+}
+
+// noticed tells those who watch an object.
+func (h *Home) noticed(endpoint string, object uint64, op byte, args []byte, value [][]byte) {
+	h.mu.Lock()
+	watchers := h.watchers[Ref{Endpoint: endpoint, Object: object}] // replaced, not changed
+	h.mu.Unlock()
+	for _, w := range watchers {
+		w.watch(op, args, value)
+	}
 }
 
 // Await reads what comes from an object's home, if it is the caller's turn,
@@ -343,9 +364,4 @@ func (h *Home) Await(ref Ref, done func() bool) {
 		r.awaited.Store(true)
 		r.lead(done)
 	}
-}
-
-// watcher finds who watches an object. The lock is held.
-func (h *Home) watcher(endpoint string, object uint64) func(byte, []byte, [][]byte) {
-	return h.watchers[Ref{Endpoint: endpoint, Object: object}]
 }

@@ -66,21 +66,31 @@ func (p *packer) add(v reflect.Value) {
 	}
 }
 
+// unpackAnswer is unpack for an answer, which is taken when the values in it are
+// not needed any more.
+func unpackAnswer(args []byte, frames [][]byte, x any) error {
+	return (&unpacker{in: wire.Reader{B: args}, frames: frames, answer: true}).unpack(x)
+}
+
 // unpack reads what pack has written into what x points to.
 func unpack(args []byte, frames [][]byte, x any) error {
-	u := unpacker{in: wire.Reader{B: args}, frames: frames}
-	u.read(reflect.ValueOf(x).Elem())
-	if u.in.Err == nil && (len(u.in.B) > 0 || len(u.values) > 0) {
-		return wire.ErrMalformed
-	}
-	return u.in.Err
+	return (&unpacker{in: wire.Reader{B: args}, frames: frames}).unpack(x)
 }
 
 type unpacker struct {
 	in     wire.Reader
 	frames [][]byte
+	answer bool
 	some   bool    // the values were read
 	values []Value // and are not in their places yet
+}
+
+func (u *unpacker) unpack(x any) error {
+	u.read(reflect.ValueOf(x).Elem())
+	if u.in.Err == nil && (len(u.in.B) > 0 || len(u.values) > 0) {
+		return wire.ErrMalformed
+	}
+	return u.in.Err
 }
 
 func (u *unpacker) read(v reflect.Value) {
@@ -124,6 +134,11 @@ func (u *unpacker) readValues() {
 	values, err := UnpackValues(&u.in, u.frames)
 	if err != nil {
 		u.in.Err = err
+	}
+	for i := range values {
+		if u.answer && len(values[i].Refs) > 0 {
+			values[i].Keep = u.frames
+		}
 	}
 	u.values = values
 }

@@ -80,10 +80,10 @@ type Home struct {
 	objects  map[uint64]*entry
 	peers    map[*Peer]struct{}
 	remotes  map[string]*remote
-	held     map[Ref]int      // how many values here name the object
-	uses     map[string]int   // of these, by endpoint
-	ended    map[string]error // endpoints in use that said goodbye, and what that means
-	watchers map[Ref]func(op byte, args []byte, value [][]byte)
+	held     map[Ref]int        // how many values here name the object
+	uses     map[string]int     // of these, by endpoint
+	ended    map[string]error   // endpoints in use that said goodbye, and what that means
+	watchers map[Ref][]*watcher // without a process
 	running  sync.WaitGroup
 }
 
@@ -99,9 +99,9 @@ type entry struct {
 // New makes a home. Its process tells others where it is found: see Endpoint.
 func New(opts Options) *Home {
 	h := &Home{opts: opts, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
-		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref]func(byte, []byte, [][]byte){}}
+		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}}
 	h.dials, h.endDials = context.WithCancel(context.Background())
-	h.self = &Peer{Name: opts.Name, home: h, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
+	h.self = &Peer{Name: opts.Name, home: h, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
 	return h
 }
 
@@ -131,13 +131,10 @@ func (h *Home) Make(o Object, pinned bool) (Ref, error) {
 func (h *Home) Endpoint() (string, error) {
 	h.opening.Lock()
 	defer h.opening.Unlock()
-	h.mu.Lock()
-	endpoint, closed := h.endpoint, h.closed
-	h.mu.Unlock()
-	if endpoint != "" {
+	switch endpoint, closed := h.found(); {
+	case endpoint != "":
 		return endpoint, nil
-	}
-	if closed {
+	case closed:
 		return "", h.opts.Ended
 	}
 	l, err := h.opts.Listen()
@@ -252,6 +249,13 @@ func (h *Home) Local(ref Ref) Object {
 	return nil
 }
 
+// found is where this home is found, "" when it was not opened.
+func (h *Home) found() (endpoint string, closed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.endpoint, h.closed
+}
+
 func (h *Home) accept(l *transport.Listener) {
 	defer h.running.Done()
 	for {
@@ -265,7 +269,7 @@ func (h *Home) accept(l *transport.Listener) {
 			h.dismiss(conn)
 			continue // until the listener is closed
 		}
-		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, held: map[uint64]*entry{}}
+		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
 		h.peers[p] = struct{}{}
 		h.running.Add(1)
 		h.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -41,6 +42,7 @@ const (
 	echo home.Op[said, said] = iota
 	wait home.Op[said, said] = iota
 	huge home.Op[said, said] = iota
+	hold home.Op[said, said] = iota
 )
 
 // said is what is asked, and answered.
@@ -54,6 +56,10 @@ var nothing said
 var table = home.Ops(
 	home.On(echo, func(_ *object, r home.Asked[said], q said) { r.Reply(q) }),
 	home.On(huge, func(_ *object, r home.Asked[said], _ said) { r.Reply(said{Text: string(make([]byte, 2<<20))}) }),
+	home.On(hold, func(o *object, r home.Asked[said], q said) {
+		r.Until(func() { o.events <- "taken" })
+		r.Reply(q)
+	}),
 	home.On(wait, func(o *object, r home.Asked[said], _ said) {
 		o.mu.Lock()
 		o.waiting = append(o.waiting, r)
@@ -265,6 +271,37 @@ func TestAnswerThatIsTooLarge(t *testing.T) {
 	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, []byte{0})).Code)
 }
 
+// What an answer names is held until it has been taken, or whoever asked has gone.
+func TestAnswerIsTaken(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, o, ref := at(t, run, true)
+	v := run.Visit(h)
+	v.Keeps = true
+	id := v.Ask(ref.Object, hold, []byte{0})
+	v.Reply(id)
+	other := v.Ask(ref.Object, hold, []byte{0})
+	v.Reply(other)
+	v.Settled()
+	require.Empty(t, o.events)
+	v.Took(id)
+	v.Took(id)
+	o.told(t, "taken")
+	v.Settled()
+	require.Empty(t, o.events)
+	v.Die()
+	o.told(t, "taken")
+
+	user := run.Home("User")
+	_, err := home.Ask(soon(t), user, ref, hold, said{Value: [][]byte{{1}}}, nil)
+	require.NoError(t, err)
+	for len(o.events) == 0 {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+	o.told(t, "taken")
+}
+
 // A home that ends says so to all who use it, and whether somebody has closed it;
 // one that is lost cannot.
 func TestHomeThatEnds(t *testing.T) {
@@ -325,7 +362,7 @@ func TestNotices(t *testing.T) {
 		_, err := home.Ask(soon(t), user, ref, echo, nothing, nil)
 		require.NoError(t, err)
 		heard := make(chan string, 100)
-		user.Watch(ref, func(op byte, args []byte, value [][]byte) {
+		stop := user.Watch(ref, func(op byte, args []byte, value [][]byte) {
 			heard <- string(append([]byte{op}, args...)) + string(value[0])
 		})
 		holders := h.Holders(ref.Object)
@@ -338,7 +375,7 @@ func TestNotices(t *testing.T) {
 		for i := range 10 {
 			require.Equal(t, string(rune('a'+i))+"\x01-+", <-heard)
 		}
-		user.Watch(ref, nil)
+		stop()
 		user.Release(ref)
 	}
 }

@@ -26,6 +26,7 @@ type Peer struct {
 	mu       sync.Mutex
 	lastID   uint64              // of this process's own requests
 	requests map[uint64]*Request // not answered yet
+	untaken  map[uint64][]func() // answered, and not taken: what is to be done then
 }
 
 // Local says whether the peer is this process itself.
@@ -42,6 +43,7 @@ type Request struct {
 	object Object
 	local  *pending // of this process's own requests
 	here   func()   // see Run
+	taken  []func() // see Holding
 }
 
 // Refusal is an answer that is none: a code and more words.
@@ -102,6 +104,20 @@ func (r *Request) Wanted() bool {
 	return r.Peer.requests[r.id] == r
 }
 
+// Holding holds the objects named in a value that is about to be the answer, or
+// a part of it, until the requester has got it and holds them itself, or has gone.
+func (r *Request) Holding(v Value) {
+	if len(v.Refs) > 0 {
+		h := r.Peer.home
+		h.HoldRefs(v)
+		r.Until(func() { h.ReleaseRefs(v) })
+	}
+}
+
+// Until has done called when the requester has got the answer, which is about to
+// be given, and holds what it names, or when nobody will. It must not block.
+func (r *Request) Until(done func()) { r.taken = append(r.taken, done) }
+
 func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	if r.id == 0 {
 		return
@@ -110,7 +126,14 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	p.mu.Lock()
 	wanted := p.requests[r.id] == r
 	delete(p.requests, r.id)
+	waits := wanted && r.local == nil && len(r.taken) > 0
+	if waits {
+		p.untaken[r.id] = r.taken
+	}
 	p.mu.Unlock()
+	if !waits {
+		defer each(r.taken) // who asks in this process decodes it at once
+	}
 	if !wanted {
 		return
 	}
@@ -126,12 +149,28 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 		r.local.settle(newAnswer(code, args, value))
 		return
 	}
-	reply := wire.Reply{ID: r.id, Code: code, Args: args}
+	reply := wire.Reply{ID: r.id, Code: code, Args: args, Names: waits}
 	if err := p.conn.Post(reply.Pack(value)...); err != nil {
 		// Or the end of the connection, which its reader sees.
-		reply.Code, reply.Args = TooLarge, []byte(err.Error())
+		p.take(r.id)
+		reply.Code, reply.Names, reply.Args = TooLarge, false, []byte(err.Error())
 		p.conn.Post(reply.Pack(nil)...)
 	}
+}
+
+func each(do []func()) {
+	for _, f := range do {
+		f()
+	}
+}
+
+// take does what is to be done when an answer has been taken.
+func (p *Peer) take(id uint64) {
+	p.mu.Lock()
+	do := p.untaken[id]
+	delete(p.untaken, id)
+	p.mu.Unlock()
+	each(do)
 }
 
 // Holds says whether a process holds an object of this home.
@@ -146,12 +185,8 @@ func (p *Peer) Holds(object uint64) bool {
 func Notify[Q any](p *Peer, object uint64, op Op[Q, None], q Q) {
 	args, value := pack(&q)
 	if p.conn == nil {
-		p.home.mu.Lock()
-		watch := p.home.watcher(p.home.endpoint, object)
-		p.home.mu.Unlock()
-		if watch != nil {
-			watch(byte(op), args, value)
-		}
+		endpoint, _ := p.home.found()
+		p.home.noticed(endpoint, object, byte(op), args, value)
 		return
 	}
 	notice := wire.Request{Object: object, Op: byte(op), Args: args}
@@ -171,8 +206,8 @@ func (h *Home) Holders(object uint64) []*Peer {
 	return peers
 }
 
-// take enters a request, to be answered or given up.
-func (p *Peer) take(r *Request) {
+// enter enters a request, to be answered or given up.
+func (p *Peer) enter(r *Request) {
 	if r.id == 0 {
 		return
 	}
@@ -194,7 +229,12 @@ func (p *Peer) gone(error) {
 	for _, r := range p.requests {
 		open = append(open, r)
 	}
+	untaken := p.untaken
+	p.untaken = map[uint64][]func(){}
 	p.mu.Unlock()
+	for _, do := range untaken {
+		each(do)
+	}
 	// The last ones first: nothing begins that waits for what ends now.
 	slices.SortFunc(open, func(a, b *Request) int { return cmp.Compare(b.id, a.id) })
 	for _, r := range open {
@@ -232,7 +272,7 @@ func (p *Peer) read() (run func(), err error) {
 		p.Name, p.PID, p.visited = visit.Name, visit.PID, true
 	case wire.KindBye:
 		p.goodbye = true
-	case wire.KindRequest, wire.KindGiveUp, wire.KindHold, wire.KindRelease:
+	case wire.KindRequest, wire.KindGiveUp, wire.KindTaken, wire.KindHold, wire.KindRelease:
 		var m wire.Request
 		if err := m.Unpack(frames); err != nil {
 			return nil, err
@@ -258,7 +298,7 @@ func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) 
 		e := h.objects[m.Object]
 		h.mu.Unlock()
 		r := &Request{Peer: p, Op: m.Op, Args: m.Args, Value: value, id: m.ID}
-		p.take(r)
+		p.enter(r)
 		if e == nil {
 			r.Fail(Gone, "")
 			return nil
@@ -273,6 +313,8 @@ func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) 
 		if r != nil {
 			r.object.GiveUp(r)
 		}
+	case wire.KindTaken:
+		p.take(m.ID)
 	case wire.KindHold:
 		h.mu.Lock()
 		h.hold(p, m.Object)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -192,10 +193,10 @@ func (r *remote) end(err error, goodbye bool) {
 	case r.connected() != nil:
 		h.remote(ref) // its home may live on, and is to know what is held here
 	}
-	var told []func(byte, []byte, [][]byte)
-	for watched, watch := range h.watchers {
+	var told []*watcher
+	for watched, watchers := range h.watchers {
 		if watched.Endpoint == r.endpoint {
-			told = append(told, watch)
+			told = append(told, watchers...)
 		}
 	}
 	h.mu.Unlock()
@@ -207,8 +208,8 @@ func (r *remote) end(err error, goodbye bool) {
 	for _, p := range waiting {
 		p.settle(answer{err: err})
 	}
-	for _, watch := range told {
-		watch(NoticeLost, nil, nil)
+	for _, w := range told {
+		w.watch(NoticeLost, nil, nil)
 	}
 }
 
@@ -239,6 +240,9 @@ func (r *remote) handle(frames [][]byte) error {
 		delete(r.waiting, m.ID)
 		aside := p != nil && p.leads.Load() && len(r.waiting) == 0
 		r.mu.Unlock()
+		if m.Names {
+			runtime.AddCleanup(&frames[0], r.took, m.ID)
+		}
 		if p != nil {
 			p.settle(newAnswer(m.Code, m.Args, frames[1:]))
 		}
@@ -250,12 +254,7 @@ func (r *remote) handle(frames [][]byte) error {
 		if err := m.Unpack(frames); err != nil {
 			return err
 		}
-		r.home.mu.Lock()
-		watch := r.home.watcher(r.endpoint, m.Object)
-		r.home.mu.Unlock()
-		if watch != nil {
-			watch(m.Op, m.Args, frames[1:])
-		}
+		r.home.noticed(r.endpoint, m.Object, m.Op, m.Args, frames[1:])
 		if r.awaited.Swap(false) && r.idle() {
 			r.turn.StepAside()
 		}
@@ -269,6 +268,12 @@ func (r *remote) handle(frames [][]byte) error {
 		return wire.ErrMalformed
 	}
 	return nil
+}
+
+// took says that an answer has been taken: it is not needed any more, and what
+// was decoded from it is held.
+func (r *remote) took(id uint64) {
+	r.home.WhenHeld(func() { r.post(wire.KindTaken, wire.Request{ID: id}, nil) })
 }
 
 // lead reads what comes until done says so, or for a moment.

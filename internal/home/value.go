@@ -9,8 +9,8 @@ import (
 type Value struct {
 	Frames [][]byte
 	Refs   []Ref
-	// Keep is reachable as long as the value is, and does not travel: it holds
-	// those objects where the value comes from.
+	// Keep is reachable as long as the value is, and does not travel. It holds
+	// those objects where the value is sent, or the answer that the value came in.
 	Keep any
 }
 

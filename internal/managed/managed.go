@@ -234,9 +234,10 @@ func reply(r home.Asked[Cell], done bool, c *cell) {
 	r.Reply(Cell{done, c.version, []home.Value{given(r.Request, c.value)}})
 }
 
-// given is a value that goes to whoever asks for it. In this process it is about
-// to be the user's.
+// given is a value that goes to whoever asks for it, and what it names is held
+// until it has come there. In this process it is about to be the user's.
 func given(r *home.Request, v home.Value) home.Value {
+	r.Holding(v)
 	if r.Peer.Local() {
 		return v.Private()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -114,13 +115,14 @@ func (o *instance) one(c *call) (next *call) {
 		return o.next(c)
 	}
 	var out [][]byte
+	var named any
 	guard.Here(func() (err error) {
 		begun := time.Now()
 		defer func() { c.method.brief.Store(time.Since(begun) < brief) }()
-		out, err = c.method.Call(c.ctx, o.object, c.in.Value)
+		out, named, err = c.method.Call(c.ctx, o.object, c.in.Value)
 		return err
 	}, func(err error) {
-		o.answer(c, out, err)
+		o.answer(c, out, named, err)
 		c.cancel()
 		next = o.next(c)
 		if err == guard.ErrGoexit {
@@ -131,7 +133,7 @@ func (o *instance) one(c *call) (next *call) {
 }
 
 // answer gives the outcome of a call.
-func (o *instance) answer(c *call, out [][]byte, err error) {
+func (o *instance) answer(c *call, out [][]byte, named any, err error) {
 	var failure *wire.Error
 	if err != nil {
 		failure = o.service.opts.Error(c.in.Name, err)
@@ -140,6 +142,9 @@ func (o *instance) answer(c *call, out [][]byte, err error) {
 	}
 	switch {
 	case failure == nil:
+		if named != nil {
+			c.r.Until(func() { runtime.KeepAlive(named) })
+		}
 		// The object may change what its method has returned.
 		c.r.Reply(home.Value{Frames: out}.Private().Frames)
 	case failure.Canceled && o.ends():

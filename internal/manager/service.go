@@ -39,10 +39,11 @@ type Type struct {
 	New        func(ctx context.Context, in [][]byte) (any, error)
 }
 
-// Method is a registered method.
+// Method is a registered method. What its result names lives as long as named,
+// which is nil where it names nothing.
 type Method struct {
 	Recv string
-	Call func(ctx context.Context, object any, in [][]byte) ([][]byte, error)
+	Call func(ctx context.Context, object any, in [][]byte) (out [][]byte, named any, err error)
 
 	brief atomic.Bool // it was when it was last called
 }

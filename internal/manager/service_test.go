@@ -47,14 +47,14 @@ func init() {
 		}
 		return t, nil
 	}})
-	registry.Add(registry.Method, "*thing.Do", "", "here", &manager.Method{Recv: "*thing", Call: func(ctx context.Context, object any, in [][]byte) ([][]byte, error) {
+	registry.Add(registry.Method, "*thing.Do", "", "here", &manager.Method{Recv: "*thing", Call: func(ctx context.Context, object any, in [][]byte) ([][]byte, any, error) {
 		t := object.(*thing)
 		t.begun <- string(in[0])
 		select {
 		case <-t.letGo:
-			return in, nil
+			return in, nil, nil
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 	}})
 	registry.Add(registry.Method, "*other.Do", "", "here", &manager.Method{Recv: "*other"})

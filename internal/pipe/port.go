@@ -30,8 +30,9 @@ type lastWord = home.Op[of[int], home.None]
 
 // Port is an end of a pipe as a process uses it that owns it, or claims it.
 type Port struct {
-	home *home.Home
-	ref  home.Ref
+	home    *home.Home
+	ref     home.Ref
+	unwatch func() // ends its notices
 
 	asked   chan struct{} // closed when the claim is in the socket
 	claimed chan struct{} // closed when it is known whose the end is
@@ -84,6 +85,9 @@ func (p *Port) free() {
 		p.lapse.Stop()
 	}
 	p.unwatch()
+	ports.Lock()
+	delete(ports.m, p)
+	ports.Unlock()
 	p.home.Release(p.ref)
 }
 
@@ -116,6 +120,12 @@ func (p *Port) Known(ctx context.Context) bool {
 	}
 	_, err := home.Ask(ctx, p.home, p.ref, known, of[home.None]{}, nil) // behind the claim, on its connection
 	return err == nil || ctx.Err() == nil
+}
+
+// Kept waits until the end's home has got, and holds what is named in, all that
+// was sent before, or is gone.
+func (p *Port) Kept() {
+	home.Ask(context.Background(), p.home, p.ref, known, of[home.None]{}, nil) // behind it, on its connection
 }
 
 // answered takes the answer to the claim.

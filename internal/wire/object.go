@@ -12,7 +12,7 @@ type Visit struct {
 type HomeBye struct{ Closed bool }
 
 // Request asks an object to do something. It is also the form of a give up, a
-// hold, a release and a notice, which use fewer of the fields.
+// hold, a release, a taken and a notice, which use fewer of the fields.
 type Request struct {
 	ID     uint64 // 0 when no answer is wanted
 	Object uint64
@@ -43,15 +43,23 @@ func (r *Request) Unpack(frames [][]byte) error {
 
 // Reply answers a request.
 type Reply struct {
-	ID   uint64
-	Code byte // 0 when it was done
-	Args []byte
+	ID    uint64
+	Code  byte // 0 when it was done
+	Names bool // the value names objects, which are held until this has been taken
+	Args  []byte
 }
+
+// named is Reply.Names, in the byte of the code.
+const named = 0x80
 
 // Pack makes the message; value is encoded values.
 func (r *Reply) Pack(value [][]byte) [][]byte {
 	head := make([]byte, 0, 2+binary.MaxVarintLen64+len(r.Args))
-	head = append(head, byte(KindReply), r.Code)
+	code := r.Code
+	if r.Names {
+		code |= named
+	}
+	head = append(head, byte(KindReply), code)
 	head = binary.AppendUvarint(head, r.ID)
 	return message(append(head, r.Args...), value)
 }
@@ -61,7 +69,7 @@ func (r *Reply) Unpack(frames [][]byte) error {
 	if KindOf(frames) != KindReply || len(frames[0]) < 2 {
 		return ErrMalformed
 	}
-	r.Code = frames[0][1]
+	r.Code, r.Names = frames[0][1]&^named, frames[0][1]&named != 0
 	in := Reader{B: frames[0][2:]}
 	r.ID = in.Uvarint()
 	r.Args = in.B

@@ -52,7 +52,7 @@ const (
 	KindCollective                 // rank, to its right neighbour: what begins
 	KindKill                       // parent: end at once
 	KindTerminate                  // parent: end, and what you run is not wanted any more
-	KindTaken                      // pool: what results name is held here
+	KindTaken                      // who got results, or an answer: what they name is held here
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",

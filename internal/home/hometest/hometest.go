@@ -69,6 +69,8 @@ type Visitor struct {
 	conn    *transport.Conn
 	last    uint64
 	arrived chan [][]byte // closed at the end
+
+	Keeps bool // it does not say that it has taken an answer that names objects
 }
 
 // Visit makes one.
@@ -142,6 +144,12 @@ func (v *Visitor) GiveUp(id uint64) {
 	v.tell(wire.KindGiveUp, wire.Request{ID: id}, nil)
 }
 
+// Took says that an answer has been taken.
+func (v *Visitor) Took(id uint64) {
+	v.t.Helper()
+	v.tell(wire.KindTaken, wire.Request{ID: id}, nil)
+}
+
 // Settled returns when the home has heard everything that was said.
 func (v *Visitor) Settled() {
 	v.t.Helper()
@@ -188,6 +196,9 @@ func (v *Visitor) Reply(id uint64) Reply {
 	require.Equal(v.t, wire.KindReply, wire.KindOf(frames))
 	require.NoError(v.t, m.Unpack(frames))
 	require.Equal(v.t, id, m.ID)
+	if m.Names && !v.Keeps {
+		v.Took(id)
+	}
 	return Reply{Code: m.Code, Args: m.Args, Value: frames[1:]}
 }
 
