@@ -29,10 +29,7 @@ type Turn struct {
 	aside   atomic.Bool   // step aside after this message
 	led     atomic.Bool   // it is a caller that has the turn
 	watched atomic.Bool   // look comes back
-
-	// Of whoever watches.
-	seen  uint64 // n when it last looked
-	timer *time.Timer
+	seen    uint64        // n at the last look; of whoever watches
 }
 
 // moment is how often a turn is looked after: what lasts from one look to the
@@ -157,11 +154,7 @@ func (t *Turn) watch() {
 
 func (t *Turn) lookAgain() {
 	t.seen = t.n.Load()
-	if t.timer == nil {
-		t.timer = time.AfterFunc(moment, t.look)
-	} else {
-		t.timer.Reset(moment)
-	}
+	time.AfterFunc(moment, t.look)
 }
 
 func (t *Turn) look() {
