@@ -109,6 +109,16 @@ func dial(ctx context.Context) (*engine, error) {
 	return e, nil
 }
 
+// Engine says which engine answers, its version and its platform.
+func Engine(ctx context.Context) (string, error) {
+	e, err := dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer e.Close()
+	return e.info.ServerVersion + ", " + e.platform.String(), nil
+}
+
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

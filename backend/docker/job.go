@@ -161,15 +161,11 @@ func (j *job) paused(ctx context.Context) bool {
 // Remove kills the container if it runs. The engine removes it when it has
 // ended; Backend.Close waits for that.
 func (j *job) Remove(ctx context.Context) error {
-	select {
-	case <-j.died:
-	default:
-		if err := j.Signal(ctx, backend.Kill); err != nil {
-			if j.engine.remove(ctx, j.id) != nil {
-				return err
-			}
+	return j.Finish(ctx, func() error {
+		err := j.Signal(ctx, backend.Kill)
+		if err != nil && j.engine.remove(ctx, j.id) == nil {
+			return nil
 		}
-	}
-	_, err := j.Wait(ctx)
-	return err
+		return err
+	})
 }

@@ -68,6 +68,24 @@ func (l *Life) End(status backend.ExitStatus, err error) {
 // Done is closed at the end.
 func (l *Life) Done() <-chan struct{} { return l.done }
 
+// Finish waits for the end, which kill, unless it has come, brings about.
+func (l *Life) Finish(ctx context.Context, kill func() error) error {
+	select {
+	case <-l.done:
+		return nil
+	default:
+	}
+	if err := kill(); err != nil {
+		return err
+	}
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Events, Wait and Logs are a [backend.Job]'s.
 func (l *Life) Events() <-chan backend.Event { return l.events }
 

@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 
 	lives "github.com/fiber-go/fiber/backend/job"
@@ -37,10 +39,12 @@ func (b *Backend) image(ctx context.Context, c *cluster, executable string) (pre
 			return prepared{}, lives.Refuse(err)
 		}
 		ref, err := image.Ship(ctx, b.cfg, executable, platform, nil)
-		if err != nil {
-			if ctx.Err() != nil {
-				return prepared{}, ctx.Err()
-			}
+		switch {
+		case ctx.Err() != nil:
+			return prepared{}, ctx.Err()
+		case errors.Is(err, image.ErrNoRegistry):
+			return prepared{}, lives.Refuse(fmt.Errorf("%w; or FIBER_IMAGE names an image that has the program", err))
+		case err != nil:
 			return prepared{}, lives.Refuse(err)
 		}
 		return prepared{name: ref, own: b.cfg.BaseImage == ""}, nil

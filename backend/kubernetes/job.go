@@ -251,17 +251,8 @@ func (j *job) forceDelete() {
 
 // Remove ends the job if it runs, and deletes the pod.
 func (j *job) Remove(ctx context.Context) error {
-	select {
-	case <-j.Done():
-	default:
-		if err := j.Signal(ctx, backend.Kill); err != nil {
-			return err
-		}
-		select {
-		case <-j.Done():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := j.Finish(ctx, func() error { return j.Signal(ctx, backend.Kill) }); err != nil {
+		return err
 	}
 	j.mu.Lock()
 	gone := j.gone

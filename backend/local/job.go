@@ -125,11 +125,7 @@ func (j *job) Signal(_ context.Context, sig backend.Signal) error {
 }
 
 func (j *job) Remove(ctx context.Context) error {
-	if err := j.Signal(ctx, backend.Kill); err != nil {
-		return err
-	}
-	_, err := j.Wait(ctx)
-	return err
+	return j.Finish(ctx, func() error { return j.Signal(ctx, backend.Kill) })
 }
 
 // watchMemory ends the process when more than limit MiB of it are resident.

@@ -31,15 +31,15 @@ func (s source) build(ctx context.Context, platform string) (id string, err erro
 	if platform != "" {
 		args = append(args, "--platform", platform)
 	}
-	if err := docker(ctx, append(args, ".")...); err != nil {
+	if err := runDocker(ctx, append(args, ".")...); err != nil {
 		return "", fmt.Errorf("%s does not build: %w", s.what, err)
 	}
 	text, err := os.ReadFile(file)
 	return strings.TrimSpace(string(text)), err
 }
 
-// docker runs the engine's own command, whose words the user sees.
-func docker(ctx context.Context, args ...string) error {
+// runDocker runs the engine's own command, whose words the user sees.
+func runDocker(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	err := cmd.Run()
@@ -68,7 +68,7 @@ func pushBuilt(ctx context.Context, id, name string, cfg config.Config, report *
 	defer os.RemoveAll(dir)
 	saved := func() (v1.Image, error) {
 		file := filepath.Join(dir, "image.tar")
-		if err := docker(ctx, "save", "-o", file, id); err != nil {
+		if err := runDocker(ctx, "save", "-o", file, id); err != nil {
 			return nil, fmt.Errorf("taking the image out of the engine: %w", err)
 		}
 		return tarball.ImageFromPath(file, nil)

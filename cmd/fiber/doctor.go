@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/client"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/fiber-go/fiber/backend/docker"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/image"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -77,16 +77,12 @@ func (d *doctor) compiler() {
 func (d *doctor) docker() {
 	ctx, cancel := context.WithTimeout(d.ctx, answerTime)
 	defer cancel()
-	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	if err == nil {
-		defer cli.Close()
-		v, e := cli.ServerVersion(ctx)
-		if err = e; err == nil {
-			d.good("docker", "engine %s, %s/%s", v.Version, v.Os, v.Arch)
-			return
-		}
+	engine, err := docker.Engine(ctx)
+	if err != nil {
+		d.note("docker", "%v (only --backend docker and --build need one)", err)
+		return
 	}
-	d.note("docker", "no engine: %v (only --backend docker and --build need one)", err)
+	d.good("docker", "engine %s", engine)
 }
 
 func (d *doctor) cluster(namespace string) {

@@ -14,7 +14,7 @@ import (
 
 // ErrNoRegistry is where there is nowhere to put an image.
 var ErrNoRegistry = errors.New("FIBER_REGISTRY is not set: the cluster gets the program as an image out of a registry, such as " +
-	"registry.example.com/team, that you may push to and its nodes can pull from; or FIBER_IMAGE names an image that has the program")
+	"registry.example.com/team, that you may push to and its nodes can pull from")
 
 // Of is the image of an executable, "" for that of the settings or the running one, on the base that the settings name.
 func Of(ctx context.Context, cfg config.Config, executable string, p Platform) (*Image, error) {

@@ -135,19 +135,7 @@ func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, std
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	over := make(chan struct{})
-	seen := observe(ctx, c, pod)
-	go func() {
-		defer close(over)
-		for p, gone, err := seen.see(); !Ended(p) && !gone && err == nil; p, gone, err = seen.see() {
-			select {
-			case <-seen.changed:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return out.Follow(ctx, over)
+	return out.Follow(ctx, observe(ctx, c, pod).over)
 }
 
 // Stop ends a pod and waits until it is gone.

@@ -12,15 +12,17 @@ import (
 // observer knows a pod as it is.
 type observer struct {
 	changed chan struct{} // has room for one
+	over    chan struct{} // closed when it has ended, is gone, or can't be watched
 
 	mu   sync.Mutex
+	once sync.Once // closes over
 	pod  *corev1.Pod
 	gone bool
 	err  error // why it can't be watched
 }
 
 func observe(ctx context.Context, c *kube.Client, pod *corev1.Pod) *observer {
-	o := &observer{changed: make(chan struct{}, 1), pod: pod}
+	o := &observer{changed: make(chan struct{}, 1), over: make(chan struct{}), pod: pod}
 	tell := func(now *corev1.Pod, gone bool) {
 		if now.UID == pod.UID { // and not another one of its name
 			o.set(func() { o.pod, o.gone = now, gone })
@@ -47,6 +49,9 @@ func (o *observer) see() (pod *corev1.Pod, gone bool, err error) {
 func (o *observer) set(change func()) {
 	o.mu.Lock()
 	change()
+	if o.gone || o.err != nil || Ended(o.pod) {
+		o.once.Do(func() { close(o.over) })
+	}
 	o.mu.Unlock()
 	select {
 	case o.changed <- struct{}{}:

@@ -91,9 +91,6 @@ func errorText(err error) string {
 // Pod is the name of the job's pod.
 func (r *Run) Pod() string { return r.pod.Name }
 
-// Attach takes a pod that runs already.
-func (r *Run) Attach(pod *corev1.Pod) { r.pod = pod }
-
 // Remove deletes the pod at once.
 func (r *Run) Remove() error { return r.remove(0) }
 
@@ -118,7 +115,7 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer r.Report.Clear()
-	f := follower{Run: r, seen: observe(ctx, r.Client, r.pod), ended: make(chan struct{}), written: make(chan error, 1), since: time.Now()}
+	f := follower{Run: r, seen: observe(ctx, r.Client, r.pod), written: make(chan error, 1), since: time.Now()}
 	late := time.NewTimer(r.StartTimeout)
 	defer late.Stop()
 	look := time.NewTicker(lookAgain)
@@ -168,9 +165,7 @@ type follower struct {
 	told    bool
 
 	streaming bool
-	over      bool          // ended is closed
-	ended     chan struct{} // closed when the pod's end is known
-	written   chan error    // the end of the output
+	written   chan error // the end of the output
 
 	stopped bool
 	by      syscall.Signal // the user's
@@ -192,10 +187,6 @@ func (f *follower) look(ctx context.Context) (done bool, code int, err error) {
 		return true, 0, nil
 	case f.now.Started && f.now.Ended != nil:
 		f.stream(ctx)
-		if !f.over {
-			f.over = true
-			close(f.ended)
-		}
 	case gone && f.stopped:
 		return true, 128 + int(f.by), nil
 	case gone:
@@ -292,7 +283,7 @@ func (f *follower) stream(ctx context.Context) {
 	to := apart(f.pod, f.Report.above(f.Stdout), f.Report.above(f.Stderr))
 	out := &kube.Output{Client: f.Client, Pod: f.pod, To: to, Lost: f.Report.lost}
 	go func() {
-		err := out.Follow(ctx, f.ended)
+		err := out.Follow(ctx, f.seen.over)
 		_ = to.Close() // what is left is no whole line
 		f.written <- err
 	}()
