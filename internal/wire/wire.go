@@ -16,7 +16,7 @@ import (
 )
 
 // Version is the protocol's; two processes talk only when theirs are equal.
-const Version = 2
+const Version = 3
 
 // Kind says what a message is; it is the first byte of its first frame.
 type Kind byte
