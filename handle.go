@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/managed"
@@ -130,10 +128,6 @@ func refused(what string, r *home.Refusal) error {
 	return r
 }
 
-// transit is how long a process keeps an object alive whose name it has sent
-// in a message of a ring, which nobody acknowledges.
-const transit = 30 * time.Second
-
 // marshal gives the name of the handle's object, with more behind it.
 func (h *handle) marshal(more ...byte) ([]byte, error) {
 	name, err := h.ref.MarshalBinary()
@@ -151,99 +145,4 @@ func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
 		return nil, nil, err
 	}
 	return p.attach(ref), more, nil
-}
-
-// parcel is what a value names that is, or was, on its way.
-type parcel struct {
-	handles []*handle
-	ends    []*pipeEnd
-}
-
-// parcelOf finds it among the values with an encoding of their own.
-func parcelOf(own []any) (p parcel) {
-	for _, x := range own {
-		switch x := x.(type) {
-		case user:
-			if h, _ := x.used(); h != nil {
-				p.handles = append(p.handles, h)
-			}
-		case interface{ pipeEnd() *pipeEnd }:
-			if e := x.pipeEnd(); e != nil {
-				p.ends = append(p.ends, e)
-			}
-		}
-	}
-	return p
-}
-
-// refs names the objects.
-func (p parcel) refs() (refs []home.Ref) {
-	for _, h := range p.handles {
-		refs = append(refs, h.ref)
-	}
-	for _, e := range p.ends {
-		refs = append(refs, e.port.Ref())
-	}
-	return refs
-}
-
-// linger keeps the objects for a while, except the ends of pipes, which know
-// themselves whether they have arrived.
-func (p parcel) linger() {
-	if handles := p.handles; len(handles) > 0 {
-		time.AfterFunc(transit, func() { runtime.KeepAlive(handles) })
-	}
-}
-
-// marshal encodes a value that is about to be sent: the ends of pipes in it are
-// handed over. The parcel is what has to be kept until the value has arrived.
-func marshal(v any) ([][]byte, parcel, error) {
-	frames, own, err := codec.MarshalOwn(v)
-	if err != nil {
-		return nil, parcel{}, err
-	}
-	p := parcelOf(own)
-	return frames, p, departing(p.ends).depart()
-}
-
-// marshalNamed is marshal with nil for a parcel that is empty.
-func marshalNamed(v any) (frames [][]byte, named any, err error) {
-	frames, p, err := marshal(v)
-	if len(p.handles)+len(p.ends) > 0 {
-		named = p
-	}
-	return frames, named, err
-}
-
-// marshalLingering is marshal for what is not acknowledged.
-func marshalLingering(v any) ([][]byte, error) {
-	frames, p, err := marshal(v)
-	p.linger()
-	return frames, err
-}
-
-// encode encodes a value that another process is to keep, with the names of
-// the objects in it.
-func encode(what string, v any) (home.Value, error) {
-	frames, p, err := marshal(v)
-	if err != nil {
-		return home.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
-	}
-	value := home.Value{Frames: frames, Refs: p.refs()}
-	if len(value.Refs) > 0 {
-		value.Keep = p
-	}
-	return value, nil
-}
-
-// encodeAll encodes many values.
-func encodeAll[T any](what string, vs []T) ([]home.Value, error) {
-	values := make([]home.Value, len(vs))
-	for i, v := range vs {
-		var err error
-		if values[i], err = encode(fmt.Sprintf("%s %d", what, i), v); err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
 }

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"runtime"
 
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/home"
 	"github.com/fiber-go/fiber/internal/pipe"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -235,9 +234,9 @@ func (e *pipeEnd) close() error {
 	return nil
 }
 
-// marshalEnd makes a ticket: the end's name, its generation, what it can do,
+// marshalEnd makes a ticket: the end's name, its generation, its sort,
 // and the type of its items.
-func marshalEnd[T any](e *pipeEnd, can byte) ([]byte, error) {
+func marshalEnd[T any](e *pipeEnd, sort byte) ([]byte, error) {
 	if e == nil {
 		return nil, errEmptyEnd
 	}
@@ -246,19 +245,19 @@ func marshalEnd[T any](e *pipeEnd, can byte) ([]byte, error) {
 		return nil, pipeError(err)
 	}
 	name, err := e.port.Ref().MarshalBinary()
-	b := append(wire.AppendUvarint(name, gen), can)
+	b := append(wire.AppendUvarint(name, gen), sort)
 	return append(b, typeName(reflect.TypeFor[T]())...), err
 }
 
-func unmarshalEnd[T any](b []byte, can byte) (*pipeEnd, error) {
+func unmarshalEnd[T any](b []byte, sort byte) (*pipeEnd, error) {
 	var ref home.Ref
 	more, err := ref.Read(b)
 	r := wire.Reader{B: more}
-	gen, does := r.Uvarint(), r.Bytes(1)
+	gen, mark := r.Uvarint(), r.Bytes(1)
 	if err = errors.Join(err, r.Err); err != nil {
 		return nil, err
 	}
-	if does[0] != can {
+	if mark[0] != sort {
 		return nil, &MismatchError{Reason: "the end of the pipe is of another kind; send a Conn as a Conn, a Receiver as a Receiver, a Sender as a Sender"}
 	}
 	if want := typeName(reflect.TypeFor[T]()); string(r.B) != want {
@@ -306,49 +305,4 @@ func (d departing) gone(ended <-chan struct{}) {
 			}
 		}()
 	}
-}
-
-// unmarshal decodes a value that has come, and returns what it names.
-func unmarshal(frames [][]byte, ptr any) (came parcel, err error) {
-	own, err := codec.UnmarshalOwn(frames, ptr)
-	return parcelOf(own), err
-}
-
-// add puts another parcel into this one.
-func (p *parcel) add(q parcel) {
-	p.handles, p.ends = append(p.handles, q.handles...), append(p.ends, q.ends...)
-}
-
-// known waits until the homes of a parcel's ends know that this process claims
-// them, as long as ctx lasts. Until they do it must not be said that the value
-// has arrived: if the process died, nobody would hear that the ends are gone.
-func (p parcel) known(ctx context.Context) bool {
-	for _, e := range p.ends {
-		if !e.port.Known(ctx) {
-			return false
-		}
-	}
-	return true
-}
-
-// then says that the value has arrived, when all homes know; when ctx ends first
-// that is left to a goroutine.
-func (p parcel) then(ctx context.Context, say func() error) error {
-	if p.known(ctx) {
-		return say()
-	}
-	go func() {
-		p.known(context.Background())
-		say()
-	}()
-	return nil
-}
-
-// decodeArgument decodes what a function is to be called with.
-func decodeArgument(ctx context.Context, frames [][]byte, arg any) error {
-	came, err := unmarshal(frames, arg)
-	if err == nil && !came.known(ctx) {
-		err = context.Cause(ctx)
-	}
-	return err
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -83,6 +84,8 @@ func (r *remote) connected() *transport.Conn {
 
 // WhenHeld calls f when the homes of all objects that are held here know it, or
 // have ended. They are asked behind what they were told, on the same connection.
+// One that does not answer is not waited for longer than heldTime: others are not
+// to be held up by a process that does not move.
 func (h *Home) WhenHeld(f func()) {
 	unsure := map[*remote]int{}
 	h.mu.Lock()
@@ -97,15 +100,21 @@ func (h *Home) WhenHeld(f func()) {
 		return
 	}
 	go func() {
+		ctx, cancel := context.WithTimeout(h.dials, heldTime)
+		defer cancel()
 		for r, holds := range unsure {
-			Ask(h.dials, h, Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, nothing, None{}, nil)
-			h.mu.Lock()
-			r.known = max(r.known, holds)
-			h.mu.Unlock()
+			Ask(ctx, h, Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, nothing, None{}, nil)
+			if ctx.Err() == nil {
+				h.mu.Lock()
+				r.known = max(r.known, holds)
+				h.mu.Unlock()
+			}
 		}
 		f()
 	}()
 }
+
+const heldTime = 10 * time.Second
 
 // nothing is asked of the object 0, which no home has: its home answers Gone.
 const nothing Op[None, None] = 0

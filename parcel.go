@@ -1,0 +1,155 @@
+package fiber
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/home"
+)
+
+// parcel is what a value names that is, or was, on its way.
+type parcel struct {
+	handles []*handle
+	ends    []*pipeEnd
+}
+
+// parcelOf finds it among the values with an encoding of their own.
+func parcelOf(own []any) (p parcel) {
+	for _, x := range own {
+		switch x := x.(type) {
+		case user:
+			if h, _ := x.used(); h != nil {
+				p.handles = append(p.handles, h)
+			}
+		case interface{ pipeEnd() *pipeEnd }:
+			if e := x.pipeEnd(); e != nil {
+				p.ends = append(p.ends, e)
+			}
+		}
+	}
+	return p
+}
+
+// refs names the objects.
+func (p parcel) refs() (refs []home.Ref) {
+	for _, h := range p.handles {
+		refs = append(refs, h.ref)
+	}
+	for _, e := range p.ends {
+		refs = append(refs, e.port.Ref())
+	}
+	return refs
+}
+
+// transit is how long a process keeps an object alive whose name it has sent
+// in a message of a ring, which nobody acknowledges.
+const transit = 30 * time.Second
+
+// linger keeps the objects for a while, except the ends of pipes, which know
+// themselves whether they have arrived.
+func (p parcel) linger() {
+	if handles := p.handles; len(handles) > 0 {
+		time.AfterFunc(transit, func() { runtime.KeepAlive(handles) })
+	}
+}
+
+// marshal encodes a value that is about to be sent: the ends of pipes in it are
+// handed over. The parcel is what has to be kept until the value has arrived.
+func marshal(v any) ([][]byte, parcel, error) {
+	frames, own, err := codec.MarshalOwn(v)
+	if err != nil {
+		return nil, parcel{}, err
+	}
+	p := parcelOf(own)
+	return frames, p, departing(p.ends).depart()
+}
+
+// marshalNamed is marshal with nil for a parcel that is empty.
+func marshalNamed(v any) (frames [][]byte, named any, err error) {
+	frames, p, err := marshal(v)
+	if len(p.handles)+len(p.ends) > 0 {
+		named = p
+	}
+	return frames, named, err
+}
+
+// marshalLingering is marshal for what is not acknowledged.
+func marshalLingering(v any) ([][]byte, error) {
+	frames, p, err := marshal(v)
+	p.linger()
+	return frames, err
+}
+
+// encode encodes a value that another process is to keep, with the names of
+// the objects in it.
+func encode(what string, v any) (home.Value, error) {
+	frames, p, err := marshal(v)
+	if err != nil {
+		return home.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
+	}
+	value := home.Value{Frames: frames, Refs: p.refs()}
+	if len(value.Refs) > 0 {
+		value.Keep = p
+	}
+	return value, nil
+}
+
+// encodeAll encodes many values.
+func encodeAll[T any](what string, vs []T) ([]home.Value, error) {
+	values := make([]home.Value, len(vs))
+	for i, v := range vs {
+		var err error
+		if values[i], err = encode(fmt.Sprintf("%s %d", what, i), v); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// unmarshal decodes a value that has come, and returns what it names.
+func unmarshal(frames [][]byte, ptr any) (came parcel, err error) {
+	own, err := codec.UnmarshalOwn(frames, ptr)
+	return parcelOf(own), err
+}
+
+// add puts another parcel into this one.
+func (p *parcel) add(q parcel) {
+	p.handles, p.ends = append(p.handles, q.handles...), append(p.ends, q.ends...)
+}
+
+// known waits until the homes of a parcel's ends know that this process claims
+// them, as long as ctx lasts. Until they do it must not be said that the value
+// has arrived: if the process died, nobody would hear that the ends are gone.
+func (p parcel) known(ctx context.Context) bool {
+	for _, e := range p.ends {
+		if !e.port.Known(ctx) {
+			return false
+		}
+	}
+	return true
+}
+
+// then says that the value has arrived, when all homes know; when ctx ends first
+// that is left to a goroutine.
+func (p parcel) then(ctx context.Context, say func() error) error {
+	if p.known(ctx) {
+		return say()
+	}
+	go func() {
+		p.known(context.Background())
+		say()
+	}()
+	return nil
+}
+
+// decodeArgument decodes what a function is to be called with.
+func decodeArgument(ctx context.Context, frames [][]byte, arg any) error {
+	came, err := unmarshal(frames, arg)
+	if err == nil && !came.known(ctx) {
+		err = context.Cause(ctx)
+	}
+	return err
+}
