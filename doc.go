@@ -303,7 +303,10 @@ All tasks of a worker get the same value, which therefore must not be changed.
 # Queues
 
 A [SimpleQueue] carries values between any processes. It travels as an
-argument, and lives in the process that made it.
+argument, and lives in the process that made it. On its way it is kept, however
+long that takes. Only inside the encoding of a type that has its own, an
+EncodeMsgpack say, it is not seen: whoever sends such a value keeps it until it
+has arrived.
 
 	type stage struct{ In, Out *fiber.SimpleQueue[int] }
 

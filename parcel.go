@@ -16,15 +16,26 @@ type parcel struct {
 	ends    []*pipeEnd
 }
 
-// parcelOf finds it among the values with an encoding of their own.
-func parcelOf(own []any) (p parcel) {
-	for _, x := range own {
+// A user and an ender name objects where they travel.
+type ender interface{ pipeEnd() *pipeEnd }
+
+func names(x any) bool {
+	switch x.(type) {
+	case user, ender:
+		return true
+	}
+	return false
+}
+
+// parcelOf makes it of what names objects.
+func parcelOf(all []any) (p parcel) {
+	for _, x := range all {
 		switch x := x.(type) {
 		case user:
 			if h, _ := x.used(); h != nil {
 				p.handles = append(p.handles, h)
 			}
-		case interface{ pipeEnd() *pipeEnd }:
+		case ender:
 			if e := x.pipeEnd(); e != nil {
 				p.ends = append(p.ends, e)
 			}
@@ -56,14 +67,19 @@ func (p parcel) linger() {
 	}
 }
 
+// marshalHere encodes a value that is not about to be sent yet.
+func marshalHere(v any) ([][]byte, parcel, error) {
+	frames, all, err := codec.MarshalListing(v, names)
+	return frames, parcelOf(all), err
+}
+
 // marshal encodes a value that is about to be sent: the ends of pipes in it are
 // handed over. The parcel is what has to be kept until the value has arrived.
 func marshal(v any) ([][]byte, parcel, error) {
-	frames, own, err := codec.MarshalOwn(v)
+	frames, p, err := marshalHere(v)
 	if err != nil {
 		return nil, parcel{}, err
 	}
-	p := parcelOf(own)
 	return frames, p, departing(p.ends).depart()
 }
 
@@ -111,8 +127,8 @@ func encodeAll[T any](what string, vs []T) ([]home.Value, error) {
 
 // unmarshal decodes a value that has come, and returns what it names.
 func unmarshal(frames [][]byte, ptr any) (came parcel, err error) {
-	own, err := codec.UnmarshalOwn(frames, ptr)
-	return parcelOf(own), err
+	all, err := codec.UnmarshalListing(frames, ptr, names)
+	return parcelOf(all), err
 }
 
 // add puts another parcel into this one.

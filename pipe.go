@@ -295,14 +295,6 @@ func (d departing) stay() {
 // was to have them ends without having taken them.
 func (d departing) gone(ended <-chan struct{}) {
 	for _, e := range d {
-		e.port.Leave()
-	}
-	if len(d) > 0 {
-		go func() {
-			<-ended
-			for _, e := range d {
-				e.port.Orphan()
-			}
-		}()
+		e.port.LeaveTo(ended)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
@@ -82,12 +81,12 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 		return p
 	}
 	p.fn, p.resources = fn.Name(), fn.Resources()
-	value, own, err := codec.MarshalOwn([]In{arg})
+	value, names, err := marshalHere([]In{arg})
 	if err != nil {
 		p.err = fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
 		return p
 	}
-	p.value, p.arg, p.ends = value, arg, parcelOf(own).ends
+	p.value, p.arg, p.ends = value, arg, names.ends
 	for _, o := range opts {
 		if err := o.applyProcess(p); err != nil {
 			p.err = err

@@ -130,11 +130,11 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	value, own, err := codec.MarshalOwn([]In{in})
+	value, names, err := marshalHere([]In{in})
 	if err != nil {
 		return fmt.Errorf("fiber: the argument of %s: %w", r.fn.Name(), oneValue(err))
 	}
-	if len(parcelOf(own).ends) > 0 {
+	if len(names.ends) > 0 {
 		return fmt.Errorf("fiber: the argument of %s: it goes to all ranks, and the end of a pipe can be in one process only; use a SimpleQueue, or the ranks' neighbours", r.fn.Name())
 	}
 	if err := proc.fits(value); err != nil {

@@ -16,57 +16,59 @@ import (
 // included. Types with msgpack's, encoding's binary or its text methods, for both directions, keep their own
 // encoding; what their EncodeMsgpack writes has to be msgpack. Concurrent calls are fine.
 func Marshal(v any) ([][]byte, error) {
-	frames, _, err := marshal(v, false)
+	frames, _, err := marshal(v, nil)
 	return frames, err
 }
 
-// MarshalOwn is Marshal, and returns pointers to the values in v that have a
-// binary encoding of their own: a queue's name, say.
-func MarshalOwn(v any) (frames [][]byte, own []any, err error) { return marshal(v, true) }
+// MarshalListing is Marshal, and lists those pointers to values in v with a binary
+// encoding of their own that listed is true for: what has the name of an object, say.
+func MarshalListing(v any, listed func(x any) bool) (frames [][]byte, list []any, err error) {
+	return marshal(v, listed)
+}
 
-func marshal(v any, list bool) (frames [][]byte, binaries []any, err error) {
+func marshal(v any, listed func(any) bool) (frames [][]byte, list []any, err error) {
 	if v == nil {
 		return [][]byte{{codeNil}}, nil, nil
 	}
 	p, value := planOf(reflect.TypeOf(v)), reflect.ValueOf(v)
 	if !p.foreign {
-		return p.marshal(value, list, false)
+		return p.marshal(value, listed, false)
 	}
-	return p.marshalApart(value, list)
+	return p.marshalApart(value, listed)
 }
 
-func (p *plan) marshalApart(v reflect.Value, list bool) (frames [][]byte, binaries []any, err error) {
+func (p *plan) marshalApart(v reflect.Value, listed func(any) bool) (frames [][]byte, list []any, err error) {
 	err = apartly(func(own apart) (err error) {
-		frames, binaries, err = p.marshal(v, list, own)
+		frames, list, err = p.marshal(v, listed, own)
 		return err
 	})
-	return frames, binaries, err
+	return frames, list, err
 }
 
-func (p *plan) marshal(v reflect.Value, list bool, own apart) (frames [][]byte, binaries []any, err error) {
+func (p *plan) marshal(v reflect.Value, listed func(any) bool, own apart) (frames [][]byte, list []any, err error) {
 	e := getEncoder()
 	defer e.put()
-	e.own, e.list = own, list
+	e.own, e.listed = own, listed
 	if err := p.encode(e, v); err != nil {
 		return nil, nil, err
 	}
-	return e.result(), e.binaries, nil
+	return e.result(), e.listing, nil
 }
 
 // Unmarshal decodes frames into the value that ptr points to, replacing all of it. Large slices alias the
 // frames, which then belong to the value. Bytes that Marshal never wrote give an [*Error], not a panic, and
 // take no more memory than their length accounts for; after an error the value is in no particular state.
 func Unmarshal(frames [][]byte, ptr any) error {
-	_, err := unmarshal(frames, ptr, false)
+	_, err := unmarshal(frames, ptr, nil)
 	return err
 }
 
-// UnmarshalOwn is Unmarshal, and returns pointers as MarshalOwn does.
-func UnmarshalOwn(frames [][]byte, ptr any) (own []any, err error) {
-	return unmarshal(frames, ptr, true)
+// UnmarshalListing is Unmarshal, and lists what MarshalListing does.
+func UnmarshalListing(frames [][]byte, ptr any, listed func(x any) bool) (list []any, err error) {
+	return unmarshal(frames, ptr, listed)
 }
 
-func unmarshal(frames [][]byte, ptr any, list bool) (binaries []any, err error) {
+func unmarshal(frames [][]byte, ptr any, listed func(any) bool) (list []any, err error) {
 	v := reflect.ValueOf(ptr)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil, fail(reflect.TypeOf(ptr), "values are decoded into a pointer that is not nil")
@@ -77,23 +79,23 @@ func unmarshal(frames [][]byte, ptr any, list bool) (binaries []any, err error) 
 	v = v.Elem()
 	p := planOf(v.Type())
 	if !p.foreign {
-		return p.unmarshal(frames, v, list, false)
+		return p.unmarshal(frames, v, listed, false)
 	}
-	return p.unmarshalApart(frames, v, list)
+	return p.unmarshalApart(frames, v, listed)
 }
 
-func (p *plan) unmarshalApart(frames [][]byte, v reflect.Value, list bool) (binaries []any, err error) {
+func (p *plan) unmarshalApart(frames [][]byte, v reflect.Value, listed func(any) bool) (list []any, err error) {
 	err = apartly(func(own apart) (err error) {
-		binaries, err = p.unmarshal(frames, v, list, own)
+		list, err = p.unmarshal(frames, v, listed, own)
 		return err
 	})
-	return binaries, err
+	return list, err
 }
 
-func (p *plan) unmarshal(frames [][]byte, v reflect.Value, list bool, own apart) ([]any, error) {
+func (p *plan) unmarshal(frames [][]byte, v reflect.Value, listed func(any) bool, own apart) ([]any, error) {
 	d := getDecoder(frames)
 	defer d.put()
-	d.own, d.listing = own, list
+	d.own, d.listed = own, listed
 	v.SetZero()
 	if err := p.decode(d, v); err != nil {
 		return nil, err
@@ -104,7 +106,7 @@ func (p *plan) unmarshal(frames [][]byte, v reflect.Value, list bool, own apart)
 	if n := len(d.frames); n > 0 {
 		return nil, fail(v.Type(), "%d frames too many", n)
 	}
-	return d.binaries, nil
+	return d.listing, nil
 }
 
 // Size is the number of bytes in frames.

@@ -227,8 +227,8 @@ func marshalBinary(e *encoder, x any) error {
 	if err != nil {
 		return err
 	}
-	if e.list {
-		e.binaries = append(e.binaries, x)
+	if e.listed != nil && e.listed(x) {
+		e.listing = append(e.listing, x)
 	}
 	return e.numbers(reflect.TypeOf(x).Elem(), bytesRun, unsafe.Pointer(unsafe.SliceData(b)), len(b))
 }
@@ -241,8 +241,8 @@ func unmarshalBinary(d *decoder, t reflect.Type, x any) error {
 	if err := x.(encoding.BinaryUnmarshaler).UnmarshalBinary(b); err != nil {
 		return err
 	}
-	if d.listing {
-		d.binaries = append(d.binaries, x)
+	if d.listed != nil && d.listed(x) {
+		d.listing = append(d.listing, x)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ type decoder struct {
 	depth  int
 	own    apart
 
-	listing  bool // the values with a binary encoding
-	binaries []any
+	listed  func(x any) bool // nil for nothing
+	listing []any
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}

@@ -21,8 +21,8 @@ type encoder struct {
 	depth  int
 	own    apart
 
-	list     bool // the values with a binary encoding
-	binaries []any
+	listed  func(x any) bool // nil for nothing
+	listing []any
 }
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}

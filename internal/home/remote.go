@@ -42,7 +42,8 @@ type remote struct {
 func (h *Home) remote(ref Ref) *remote {
 	r := h.remotes[ref.Endpoint]
 	if r == nil {
-		r = &remote{home: h, endpoint: ref.Endpoint, process: ref.Process, pid: ref.PID, ready: make(chan struct{}), waiting: map[uint64]*pending{}}
+		r = &remote{home: h, endpoint: ref.Endpoint, process: ref.Process, pid: ref.PID, ready: make(chan struct{}), waiting: map[uint64]*pending{},
+			holds: 1} // those of before, perhaps, which it says when it is connected
 		h.remotes[ref.Endpoint] = r
 		h.running.Add(1)
 		go r.run()

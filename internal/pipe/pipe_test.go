@@ -294,6 +294,26 @@ func TestOrphan(t *testing.T) {
 	b.recv(b.a, "a")
 }
 
+// An end that was sent to a process waits for that one as long as it lives.
+func TestLeaveTo(t *testing.T) {
+	t.Parallel()
+	b := &bed{t: t, run: hometest.NewRun(t)}
+	b.run.Silence(200 * time.Millisecond)
+	b.h = b.run.Home("Home")
+	var err error
+	b.a, b.b, err = Make(b.h)
+	require.NoError(t, err)
+	_, err = b.b.Depart()
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	b.b.LeaveTo(ended)
+	time.Sleep(time.Second) // nothing happens, though nobody else would be waited for so long
+	require.NotNil(t, b.h.Local(b.b.Ref()))
+	b.send(b.a, "a")
+	close(ended)
+	b.recv(b.a, "")
+}
+
 // Names that were not sent after all do not keep an end.
 func TestStay(t *testing.T) {
 	b := newBed(t)

@@ -40,21 +40,22 @@ type Port struct {
 	arrived chan struct{} // has one in it when items may have come
 	room    chan struct{} // and here, when there may be room for one to be sent
 
-	mu    sync.Mutex
-	gen   uint64   // 0 until it is claimed
-	gone  bool     // it is not used here any more
-	ended bool     // the other end is gone
-	word  lastWord // the last word, when there is one to say
-	said  bool     // it was said, or nobody hears it
-	names int      // sent, and not known to have been taken
-	moved bool     // one of them was taken
-	lapse *time.Timer
-	freed bool
-	busy  int        // messages of this generation that are being sent, or are to be
-	items home.Deque // what has come
-	read  int        // items read that the home was not told of
-	bytes int        // their size
-	out   size       // sent and not known to be read
+	mu      sync.Mutex
+	gen     uint64   // 0 until it is claimed
+	gone    bool     // it is not used here any more
+	ended   bool     // the other end is gone
+	word    lastWord // the last word, when there is one to say
+	said    bool     // it was said, or nobody hears it
+	names   int      // sent, and not known to have been taken
+	moved   bool     // one of them was taken
+	lapse   *time.Timer
+	freed   bool
+	carried bool       // the process to which a name was sent is known: see LeaveTo
+	busy    int        // messages of this generation that are being sent, or are to be
+	items   home.Deque // what has come
+	read    int        // items read that the home was not told of
+	bytes   int        // their size
+	out     size       // sent and not known to be read
 }
 
 func newPort(h *home.Home, ref home.Ref) *Port {
@@ -66,7 +67,7 @@ func newPort(h *home.Home, ref home.Ref) *Port {
 }
 
 // transit is how long a port that has left holds its end for whoever takes it,
-// unless it hears that this has happened, and at most that part of
+// where it is not known who that is, unless it hears that this has happened, and at most that part of
 // heartbeat_timeout: together with home.Grace it stays below. What carries the
 // name longer, a queue for one, holds the end itself.
 const (
@@ -342,7 +343,7 @@ func (p *Port) conclude() {
 	defer p.mu.Unlock()
 	if p.word != leave || p.names <= 0 || p.moved {
 		p.free()
-	} else if !p.freed {
+	} else if !p.freed && !p.carried {
 		p.lapse = time.AfterFunc(p.home.Within(transit, transitPart), p.forget)
 	}
 }
@@ -376,6 +377,20 @@ func (p *Port) Generation() (uint64, error) {
 		return 0, ErrGone
 	}
 	return p.gen, nil
+}
+
+// LeaveTo is Leave where the end's name was sent to a process: the end is held
+// until that one has taken it, and closed when it has ended without.
+func (p *Port) LeaveTo(ended <-chan struct{}) {
+	p.mu.Lock()
+	p.carried = true
+	p.mu.Unlock()
+	p.Leave()
+	go func() {
+		<-ended
+		p.Orphan()
+		p.forget()
+	}()
 }
 
 // Depart tells the home that the end's name is about to be sent to somebody,

@@ -36,7 +36,7 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	if err := r.Unpack(frames); err != nil {
 		return err
 	}
-	if r.Parcel > 0 { // whether it is wanted or not
+	if r.Parcel > 0 && w.proc != nil { // whether it is wanted or not
 		defer e.opts.WhenHeld(func() { w.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: r.Parcel})...) })
 	}
 	e.mu.Lock()
