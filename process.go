@@ -355,10 +355,3 @@ func processName() string {
 	}
 	return "MainProcess"
 }
-
-func backendName() string {
-	if proc := current.Load(); proc != nil {
-		return proc.node.Backend.Name()
-	}
-	return ""
-}
