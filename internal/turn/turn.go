@@ -25,12 +25,19 @@ type Turn struct {
 	read  func() (run func(), err error)
 	ended func(err error)
 
-	n       atomic.Uint64 // odd while somebody has the turn; each change counts
+	state   atomic.Uint64 // who has the turn, in the low bits, and how often that has changed
 	aside   atomic.Bool   // step aside after this message
-	led     atomic.Bool   // it is a caller that has the turn
 	watched atomic.Bool   // look comes back
-	seen    uint64        // n at the last look; of whoever watches
+	seen    uint64        // the state at the last look; of whoever watches
 }
+
+// Who has the turn.
+const (
+	nobody = iota
+	reader     // who goes on reading
+	leader     // a caller, for a while
+	whose  = 3 // the bits
+)
 
 // moment is how often a turn is looked after: what lasts from one look to the
 // next lasts too long.
@@ -47,7 +54,7 @@ type Conn interface {
 // it takes longer. ended is called once, with the error with which read ended.
 func New(conn Conn, read func() (run func(), err error), ended func(err error)) *Turn {
 	t := &Turn{conn: conn, read: read, ended: ended}
-	t.n.Store(1)
+	t.state.Store(reader)
 	return t
 }
 
@@ -65,7 +72,7 @@ func (t *Turn) Read() {
 				return
 			}
 		case t.aside.Swap(false):
-			t.leave()
+			t.pass(nobody)
 			return
 		}
 	}
@@ -74,9 +81,9 @@ func (t *Turn) Read() {
 // run runs what is short and says whether the goroutine still has the turn. f
 // may end the goroutine.
 func (t *Turn) run(f func()) (still bool) {
-	left, returned := t.leave(), false
+	left, returned := t.pass(nobody), false
 	defer func() {
-		still = t.n.CompareAndSwap(left, left+1)
+		still = t.state.CompareAndSwap(left, changed(left, reader))
 		if still && !returned {
 			go t.Read()
 		}
@@ -86,17 +93,21 @@ func (t *Turn) run(f func()) (still bool) {
 	return
 }
 
-// leave gives the turn up, to whoever comes first.
-func (t *Turn) leave() uint64 {
-	n := t.n.Add(1)
+// changed is the state after another change.
+func changed(state, who uint64) uint64 { return state&^whose + whose + 1 + who }
+
+// pass gives the turn, which the caller has, to somebody else.
+func (t *Turn) pass(who uint64) (state uint64) {
+	state = changed(t.state.Load(), who)
+	t.state.Store(state)
 	t.watch()
-	return n
+	return state
 }
 
 // take takes the turn if nobody has it.
-func (t *Turn) take() bool {
-	n := t.n.Load()
-	return n%2 == 0 && t.n.CompareAndSwap(n, n+1)
+func (t *Turn) take(who uint64) bool {
+	state := t.state.Load()
+	return state&whose == nobody && t.state.CompareAndSwap(state, changed(state, who))
 }
 
 // StepAside lets a caller read the next messages; see Lead. It is called while
@@ -106,7 +117,7 @@ func (t *Turn) StepAside() { t.aside.Store(true) }
 // Attend has the connection read at once, by somebody. It is called after
 // something was posted whose answer the caller does not wait for by Lead.
 func (t *Turn) Attend() {
-	if t.take() {
+	if t.take(reader) {
 		go t.Read()
 	}
 }
@@ -115,10 +126,9 @@ func (t *Turn) Attend() {
 // when nothing comes. It returns at once when somebody else has the turn. When it
 // returns before done, somebody else reads.
 func (t *Turn) Lead(done func() bool) {
-	if !t.take() {
+	if !t.take(leader) {
 		return
 	}
-	t.led.Store(true)
 	t.watch()
 	t.conn.Linger(true) // nobody else has anything to do with what comes
 	next := t.Read
@@ -126,15 +136,19 @@ func (t *Turn) Lead(done func() bool) {
 		// Also when what handles a message panics.
 		t.conn.Linger(false)
 		t.aside.Store(false)
-		t.led.Store(false)
-		if next != nil {
-			go next()
-		} else {
-			t.leave()
+		if next == nil {
+			t.pass(nobody)
+			return
 		}
+		t.pass(reader)
+		go next()
 	}()
 	for !done() {
-		if _, err := t.read(); err != nil {
+		run, err := t.read()
+		if run != nil {
+			run() // whoever leads waits for it
+		}
+		if err != nil {
 			if !errors.Is(err, transport.ErrInterrupted) {
 				next = func() { t.ended(err) }
 			}
@@ -153,24 +167,24 @@ func (t *Turn) watch() {
 }
 
 func (t *Turn) lookAgain() {
-	t.seen = t.n.Load()
+	t.seen = t.state.Load()
 	time.AfterFunc(moment, t.look)
 }
 
 func (t *Turn) look() {
-	n := t.n.Load()
+	state := t.state.Load()
 	switch {
-	case n != t.seen: // it goes to and fro
-	case n%2 == 0 && t.n.CompareAndSwap(n, n+1):
+	case state != t.seen: // it goes to and fro
+	case state&whose == nobody && t.take(reader):
 		t.watched.Store(false)
 		t.Read()
 		return
-	case n%2 == 1 && t.led.Load():
+	case state&whose == leader:
 		t.conn.Interrupt()
-	case n%2 == 1:
+	case state&whose == reader:
 		t.watched.Store(false)
-		if t.n.Load() != n {
-			t.watch() // it was left in between
+		if t.state.Load() != state {
+			t.watch() // it was passed on in between
 		}
 		return
 	}
