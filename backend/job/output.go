@@ -52,7 +52,11 @@ func (p *Passing) End(grace time.Duration, stop func()) (end joined.End, said bo
 			return joined.End{}, false
 		}
 		stop()
-		<-p.read
+		select {
+		case <-p.read:
+		case <-time.After(grace): // somebody does not take what was left
+			return joined.End{}, false
+		}
 	}
 	return p.apart.Ended()
 }

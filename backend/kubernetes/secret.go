@@ -24,7 +24,7 @@ import (
 // environment share one.
 type secrets struct {
 	making singleflight.Group
-	made   sync.Map // names
+	made   sync.Map // by name: whether it is there, or else may be
 }
 
 // secret is the name of the secret with a job's environment.
@@ -42,7 +42,7 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 	name := "fiber-" + b.session + "-" + hex.EncodeToString(sum[:6])
 	s := &b.secrets
 	_, err, _ := s.making.Do(name, func() (any, error) {
-		if _, made := s.made.Load(name); made {
+		if there, _ := s.made.LoadOrStore(name, false); there == true {
 			return nil, nil
 		}
 		yes := true

@@ -49,7 +49,7 @@ func (o *observer) see() (pod *corev1.Pod, gone bool, err error) {
 func (o *observer) set(change func()) {
 	o.mu.Lock()
 	change()
-	if o.gone || o.err != nil || Ended(o.pod) {
+	if o.gone || o.err != nil || kube.Judge(o.pod).Over {
 		o.once.Do(func() { close(o.over) })
 	}
 	o.mu.Unlock()

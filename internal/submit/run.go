@@ -325,14 +325,20 @@ func (f *follower) conclude(err error) (int, error) {
 		_ = f.remove(-1) // nobody is there to be told
 		return 128 + int(syscall.SIGPIPE), nil
 	}
-	pod, gone, _ := f.seen.see()
+	pod, gone, unseen := f.seen.see()
 	s := kube.Judge(pod)
 	if s.Ended == nil {
 		if f.stopped {
 			return 128 + int(f.by), nil
 		}
-		if err == nil && gone {
+		switch {
+		case err != nil:
+		case gone:
 			err = errors.New("it was deleted")
+		case unseen != nil:
+			err = unseen
+		default:
+			err = errors.New("its output has ended, and how it ended itself is not known")
 		}
 		return 1, fmt.Errorf("the pod %s: %w", pod.Name, err)
 	}
