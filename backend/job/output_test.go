@@ -81,7 +81,26 @@ func TestOutputThatDoesNotEnd(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "out\n", string(taken))
 		<-out.Done()
+
+		// The rest of a line comes when the output is closed.
+		from, to = io.Pipe()
+		ctx, stop = context.WithCancel(t.Context())
+		out = job.New().Pass(&untilClosed{to}, nil, func(*joined.Reader, io.Writer) { <-ctx.Done() })
+		_, said = out.End(time.Second, stop)
+		require.False(t, said)
+		taken, err = io.ReadAll(from)
+		require.NoError(t, err)
+		require.Equal(t, "the rest", string(taken))
+		<-out.Done()
 	})
+}
+
+// untilClosed writes when it is closed.
+type untilClosed struct{ *io.PipeWriter }
+
+func (w *untilClosed) Close() error {
+	w.Write([]byte("the rest"))
+	return w.PipeWriter.Close()
 }
 
 func TestExitCodesOfSignals(t *testing.T) {
