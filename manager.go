@@ -369,7 +369,7 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 
 // argument encodes what the type or the method of a name is called with.
 func (h *handle) argument(name string, in any) (arg manager.Argument, err error) {
-	frames, _, err := marshal(in)
+	frames, err := marshalLingering(in)
 	if err == nil {
 		err = h.proc.fits(frames)
 	}

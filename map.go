@@ -96,7 +96,7 @@ func (o callOptions) engine(fn string, stop bool) scheduler.CallOptions {
 
 // encodeInputs encodes inputs lo and on of a call.
 func encodeInputs[In any](ins []In, lo int) ([][]byte, error) {
-	frames, _, err := marshal(ins)
+	frames, err := marshalLingering(ins)
 	if err == nil {
 		return frames, nil
 	}
@@ -186,7 +186,7 @@ func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out]
 	}
 	a := &apply[Out]{Future: Future[Out]{done: make(chan struct{})}}
 	a.count.fn, a.count.total = o.progress, 1
-	frames, _, err := marshal([]In{in})
+	frames, err := marshalLingering([]In{in})
 	if err != nil {
 		if e := (*codec.Error)(nil); errors.As(err, &e) {
 			e.Index = -1

@@ -55,8 +55,10 @@ func (p parcel) refs() (refs []home.Ref) {
 	return refs
 }
 
-// transit is how long a process keeps an object alive whose name it has sent
-// in a message of a ring, which nobody acknowledges.
+// transit is how long a process keeps an object alive besides whose name it has
+// sent to be kept: whoever keeps it may have to find a way to the object's home
+// first, which takes seconds where neither can dial the other. Messages of rings,
+// which nobody acknowledges, have that time alone.
 const transit = 30 * time.Second
 
 // linger keeps the objects for a while, except the ends of pipes, which know
@@ -92,7 +94,7 @@ func marshalNamed(v any) (frames [][]byte, named any, err error) {
 	return frames, named, err
 }
 
-// marshalLingering is marshal for what is not acknowledged.
+// marshalLingering is marshal for what the receiver may keep.
 func marshalLingering(v any) ([][]byte, error) {
 	frames, p, err := marshal(v)
 	p.linger()
@@ -106,6 +108,7 @@ func encode(what string, v any) (home.Value, error) {
 	if err != nil {
 		return home.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
 	}
+	p.linger()
 	value := home.Value{Frames: frames, Refs: p.refs()}
 	if len(value.Refs) > 0 {
 		value.Keep = p
@@ -148,17 +151,27 @@ func (p parcel) known(ctx context.Context) bool {
 	return true
 }
 
-// then says that the value has arrived, when all homes know; when ctx ends first
-// that is left to a goroutine.
+// then says that the value has arrived, when all homes know that this process
+// holds what it names; when ctx ends first that is left to a goroutine.
 func (p parcel) then(ctx context.Context, say func() error) error {
-	if p.known(ctx) {
+	if !p.known(ctx) {
+		go func() {
+			p.known(context.Background())
+			p.then(context.Background(), say)
+		}()
+		return nil
+	}
+	if len(p.handles) == 0 {
 		return say()
 	}
-	go func() {
-		p.known(context.Background())
-		say()
-	}()
-	return nil
+	said := make(chan error, 1)
+	p.handles[0].proc.home.WhenHeld(func() { said <- say() })
+	select {
+	case err := <-said:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // decodeArgument decodes what a function is to be called with.

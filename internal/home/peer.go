@@ -116,7 +116,11 @@ func (r *Request) Holding(v Value) {
 
 // Until has done called when the requester has got the answer, which is about to
 // be given, and holds what it names, or when nobody will. It must not block.
-func (r *Request) Until(done func()) { r.taken = append(r.taken, done) }
+func (r *Request) Until(done func()) {
+	r.Peer.mu.Lock()
+	defer r.Peer.mu.Unlock()
+	r.taken = append(r.taken, done)
+}
 
 func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	if r.id == 0 {
@@ -126,13 +130,15 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	p.mu.Lock()
 	wanted := p.requests[r.id] == r
 	delete(p.requests, r.id)
-	waits := wanted && r.local == nil && len(r.taken) > 0
+	taken := r.taken
+	r.taken = nil // it may be answered once more, after it was given up
+	waits := wanted && r.local == nil && len(taken) > 0
 	if waits {
-		p.untaken[r.id] = r.taken
+		p.untaken[r.id] = taken
 	}
 	p.mu.Unlock()
 	if !waits {
-		defer each(r.taken) // who asks in this process decodes it at once
+		defer each(taken) // who asks in this process decodes it at once
 	}
 	if !wanted {
 		return

@@ -85,8 +85,8 @@ func (r *remote) connected() *transport.Conn {
 
 // WhenHeld calls f when the homes of all objects that are held here know it, or
 // have ended. They are asked behind what they were told, on the same connection.
-// One that does not answer is not waited for longer than heldTime: others are not
-// to be held up by a process that does not move.
+// One that does not answer is not waited for longer than heldTime, and once: others
+// are not to be held up by a process that does not move.
 func (h *Home) WhenHeld(f func()) {
 	unsure := map[*remote]int{}
 	h.mu.Lock()
@@ -103,14 +103,16 @@ func (h *Home) WhenHeld(f func()) {
 	go func() {
 		ctx, cancel := context.WithTimeout(h.dials, heldTime)
 		defer cancel()
+		var all sync.WaitGroup
 		for r, holds := range unsure {
-			Ask(ctx, h, Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, nothing, None{}, nil)
-			if ctx.Err() == nil {
+			all.Go(func() {
+				Ask(ctx, h, Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, nothing, None{}, nil)
 				h.mu.Lock()
+				defer h.mu.Unlock()
 				r.known = max(r.known, holds)
-				h.mu.Unlock()
-			}
+			})
 		}
+		all.Wait()
 		f()
 	}()
 }

@@ -142,12 +142,13 @@ func answered(ctx context.Context, s net.Conn) (answer reply, err error) {
 func refuse(s net.Conn, err error) { wire.Write(s, reply{Failure: failureOf(err)}) }
 
 // whileOpen is a context that ends when the process that asks closes the stream. It
-// says nothing more on it.
+// says nothing more on it, and reads nothing either: whoever writes then is woken.
 func whileOpen(s net.Conn) context.Context {
 	ctx, closed := context.WithCancel(context.Background())
 	go func() {
 		io.Copy(io.Discard, s)
 		closed()
+		s.Close()
 	}()
 	return ctx
 }

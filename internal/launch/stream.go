@@ -20,6 +20,9 @@ const (
 	// streamChunk is how many of them a message has at most, so that others get
 	// in between.
 	streamChunk = 32 << 10
+	// maxUntaken bounds what a session has not taken: it takes what comes, unless
+	// the other end sends what no Fiber sends.
+	maxUntaken = 256 << 20
 )
 
 // streamConfig says nothing of time: a connection's end ends its streams, and
@@ -29,6 +32,7 @@ func streamConfig() *yamux.Config {
 	config.EnableKeepAlive = false // the connection has heartbeats
 	config.ConnectionWriteTimeout = math.MaxInt64
 	config.StreamOpenTimeout = 0
+	config.StreamCloseTimeout = 0
 	config.MaxStreamWindowSize = streamWindow
 	config.LogOutput = io.Discard
 	return config
@@ -104,6 +108,7 @@ type carrier struct {
 
 	mu   sync.Mutex
 	in   net.Buffers
+	size int           // its bytes
 	more chan struct{} // has one in it when something may have come
 }
 
@@ -113,7 +118,15 @@ func (c *carrier) take(frames [][]byte) {
 	}
 	c.mu.Lock()
 	c.in = append(c.in, frames...)
+	for _, f := range frames {
+		c.size += len(f)
+	}
+	much := c.size > maxUntaken
 	c.mu.Unlock()
+	if much {
+		c.close()
+		return
+	}
 	select {
 	case c.more <- struct{}{}:
 	default:
@@ -124,6 +137,7 @@ func (c *carrier) Read(p []byte) (int, error) {
 	for {
 		c.mu.Lock()
 		n, _ := c.in.Read(p)
+		c.size -= n
 		c.mu.Unlock()
 		if n > 0 {
 			return n, nil

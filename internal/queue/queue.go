@@ -47,8 +47,8 @@ var table = home.Ops(
 		q.getters = append(q.getters, getter{r, limit})
 		q.move()
 	}),
-	home.On(Taken, func(q *Queue, _ home.Asked[home.None], id uint64) { q.settle(id, true) }),
-	home.On(Back, func(q *Queue, _ home.Asked[home.None], id uint64) { q.settle(id, false) }),
+	home.On(Taken, func(q *Queue, r home.Asked[home.None], id uint64) { q.settle(r.Peer, id, true) }),
+	home.On(Back, func(q *Queue, r home.Asked[home.None], id uint64) { q.settle(r.Peer, id, false) }),
 	home.On(Len, func(q *Queue, r home.Asked[int], _ home.None) { r.Reply(q.items.Len()) }),
 	home.On(Close, func(q *Queue, r home.Asked[home.None], _ home.None) {
 		q.close(Closed)
@@ -189,10 +189,10 @@ func (q *Queue) deliver() (moved bool) {
 	return moved
 }
 
-// settle ends a delivery. The lock is held.
-func (q *Queue) settle(id uint64, taken bool) {
+// settle ends a delivery, as its receiver says. The lock is held.
+func (q *Queue) settle(by *home.Peer, id uint64, taken bool) {
 	d, ok := q.out[id]
-	if !ok {
+	if !ok || d.to != by {
 		return
 	}
 	delete(q.out, id)
