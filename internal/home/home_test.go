@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -300,6 +301,41 @@ func TestAnswerIsTaken(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	o.told(t, "taken")
+}
+
+// An answer that was given up while it is being made is taken by nobody, and what
+// it names is let go of once.
+func TestAnswerThatIsGivenUpIsTakenByNobody(t *testing.T) {
+	t.Parallel()
+	run := hometest.NewRun(t)
+	h, o, ref := at(t, run, true)
+	v := run.Visit(h)
+	var first, rest atomic.Int32
+	for i := range int32(100) {
+		id := v.Ask(ref.Object, wait, []byte{0})
+		o.told(t, "asked")
+		o.mu.Lock()
+		r := o.waiting[len(o.waiting)-1]
+		o.mu.Unlock()
+		r.Until(func() { first.Add(1) })
+		answered := make(chan struct{})
+		go func() {
+			for range 10 {
+				r.Until(func() { rest.Add(1) })
+			}
+			r.Reply(nothing)
+			close(answered)
+		}()
+		v.GiveUp(id)
+		v.Reply(id)
+		v.Settled()
+		<-answered
+		for len(o.events) > 0 { // when it was given up before it was answered
+			o.told(t, "given up")
+		}
+		require.Equal(t, i+1, first.Load())
+		require.Equal(t, 10*(i+1), rest.Load())
+	}
 }
 
 // A home that ends says so to all who use it, and whether somebody has closed it;

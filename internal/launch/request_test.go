@@ -54,3 +54,25 @@ func TestGPUsAlongTheTree(t *testing.T) {
 	back()
 	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
 }
+
+// endless is a job's output that has no end.
+type endless struct{ closed chan struct{} }
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+func (e endless) Close() error             { close(e.closed); return nil }
+
+// A log that somebody follows and does not read ends with the following.
+func TestALogThatIsNotRead(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
+	logs := endless{make(chan struct{})}
+	m[0].jobs.mu.Lock()
+	m[0].jobs.byID = map[string]*lower{"job": {Job: silentJob{logs: logs}, owner: m[3].Place}}
+	m[0].jobs.mu.Unlock()
+	_, s, err := m[3].Parent.ask(t.Context(), &request{Do: doLogs, Job: "job", Follow: true})
+	require.NoError(t, err)
+	time.Sleep(100 * time.Millisecond) // its window fills
+	s.Close()
+	soon(t, "the end of the reading", func() { <-logs.closed })
+	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
+}

@@ -136,6 +136,21 @@ func TestDeliveriesOfADeadConsumer(t *testing.T) {
 	}
 }
 
+// A delivery is settled by who got it, whatever others say.
+func TestDeliveryIsSettledByWhoGotIt(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	other.puts("a")
+	delivery, _ := u.gets(1)
+	for _, op := range []home.Op[uint64, home.None]{queue.Taken, queue.Back} {
+		other.settle(op, delivery)
+		other.Settled()
+		require.Zero(t, other.len())
+	}
+	u.Die()
+	other.eventually(1)
+}
+
 // A getter that waits gets what comes back.
 func TestWhatComesBackGoesToWhoWaits(t *testing.T) {
 	b := newBed(t, 0)
