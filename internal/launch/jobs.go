@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -37,7 +38,8 @@ type jobs struct {
 // lower is a job of a process below.
 type lower struct {
 	backend.Job
-	owner string // the place of the process that asked for it
+	owner string   // the place of the process that asked for it
+	avoid []string // the machines that it was to avoid
 	tail  tail
 }
 
@@ -74,11 +76,19 @@ func (n *Node) runJob(s net.Conn, r *request) {
 		}
 	}()
 	wire.Write(s, reply{Job: j.ID(), Host: j.Host()})
-	for on := true; on; {
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	for on, starting := true, true; on; {
 		select {
 		case e, more := <-j.Events():
 			if on = more; more {
+				starting = starting && e.Kind != backend.Started
 				wire.Write(s, reply{Event: e, Host: j.Host()})
+			}
+		case <-again.C: // as heed does for this process's own
+			if host := j.Host(); starting && n.fails(host) && !slices.Contains(j.avoid, host) {
+				refuse(s, errAvoided)
+				return
 			}
 		case <-ctx.Done():
 			return
@@ -103,12 +113,12 @@ func (n *Node) launchLower(ctx context.Context, r *request) (*lower, error) {
 	if err := n.allows(s); err != nil {
 		return nil, err
 	}
-	j := &lower{owner: r.From}
+	j := &lower{owner: r.From, avoid: slices.Compact(slices.Sorted(slices.Values(append(n.Avoided(), s.Avoid...))))}
 	name := printable(s.Name)
 	stdout, stderr := n.outputs(name, &j.tail)
 	spec := backend.JobSpec{Name: name, Run: n.Run, Parent: printable(r.Name), Executable: n.Config.Executable, Args: os.Args[1:],
 		Env: s.Env, Public: []string{bootstrapKey + "=" + s.Bootstrap}, Resources: s.Resources, Devices: s.Devices,
-		Avoid: slices.Compact(slices.Sorted(slices.Values(append(n.Avoided(), s.Avoid...)))), Stdout: stdout, Stderr: stderr}
+		Avoid: j.avoid, Stdout: stdout, Stderr: stderr}
 	if s.NoDevices {
 		spec.Devices = []string{}
 	}

@@ -103,7 +103,7 @@ func (j *relayedJob) hear() (reply, error) {
 func (j *relayedJob) watch(stdout, stderr io.Writer) {
 	a, err := j.hear()
 	status, failure := a.Status, error(nil)
-	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
+	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) || errors.Is(err, errAvoided) {
 		failure = err
 	} else if err != nil {
 		status = backend.ExitStatus{Code: -1, Reason: err.Error()}

@@ -80,6 +80,7 @@ type failure struct {
 	Reason   string
 	Canceled bool
 	Deadline bool
+	Avoided  bool // it is errAvoided
 
 	Launch    bool // it is a *backend.LaunchError
 	Backend   string
@@ -88,7 +89,8 @@ type failure struct {
 }
 
 func failureOf(err error) *failure {
-	f := &failure{Reason: err.Error(), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded)}
+	f := &failure{Reason: err.Error(), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded),
+		Avoided: errors.Is(err, errAvoided)}
 	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
 		f.Launch, f.Backend, f.Job, f.Reason, f.Permanent = true, launch.Backend, launch.Job, launch.Reason, launch.Permanent
 		if launch.Err != nil {
@@ -101,6 +103,8 @@ func failureOf(err error) *failure {
 func (f *failure) err() error {
 	var cause error
 	switch {
+	case f.Avoided:
+		return errAvoided
 	case f.Canceled:
 		cause = context.Canceled
 	case f.Deadline:

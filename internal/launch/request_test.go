@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/backend"
 )
 
 // idle lists the GPUs that are lent to nobody.
@@ -75,4 +77,42 @@ func TestALogThatIsNotRead(t *testing.T) {
 	s.Close()
 	soon(t, "the end of the reading", func() { <-logs.closed })
 	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
+}
+
+// waitingJob is a job that is placed and does not start.
+type waitingJob struct {
+	backend.Job
+	removed chan struct{}
+}
+
+func (waitingJob) ID() string                     { return "waiting" }
+func (waitingJob) Host() string                   { return "bad" }
+func (waitingJob) Events() <-chan backend.Event   { return nil }
+func (j waitingJob) Remove(context.Context) error { close(j.removed); return nil }
+
+type waitingBackend struct {
+	backend.Backend
+	job waitingJob
+}
+
+func (b waitingBackend) Name() string { return "waiting" }
+func (b waitingBackend) Launch(context.Context, backend.JobSpec) (backend.Job, error) {
+	return b.job, nil
+}
+
+// A start of a process below the root is given up like the root's own when its machine has come to be avoided.
+func TestALowerStartOnAMachineThatFails(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
+	j := waitingJob{removed: make(chan struct{})}
+	m[0].Backend, m[0].cluster = waitingBackend{job: j}, true
+	launched, s, err := m[3].Parent.ask(t.Context(), &request{Do: doLaunch})
+	require.NoError(t, err)
+	require.Equal(t, "waiting", launched.Job)
+	for range maxStrikes {
+		m[0].strike("bad")
+	}
+	_, err = answered(t.Context(), s)
+	require.ErrorIs(t, err, errAvoided)
+	soon(t, "its removal", func() { <-j.removed })
 }

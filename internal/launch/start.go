@@ -262,6 +262,11 @@ func (c *Child) explain(ctx context.Context, err error) error {
 		// It may have died with something to say.
 		wait, cancel := context.WithTimeout(context.Background(), c.custody.down)
 		_, waitErr := c.job.Wait(wait)
+		if errors.Is(waitErr, errAvoided) { // the root has given it up
+			cancel()
+			c.remove()
+			return errAvoided
+		}
 		if isLaunch(waitErr) {
 			cancel()
 			if launch := (*backend.LaunchError)(nil); errors.As(waitErr, &launch) && !launch.Permanent {
