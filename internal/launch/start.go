@@ -165,7 +165,7 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	ended := make(chan struct{})
 	within, cancel := context.WithCancel(ctx)
 	go func() { // no connection that is dialled tells of its end
-		if _, err := c.job.Wait(within); err == nil || isLaunch(err) {
+		if c.job.Wait(within); within.Err() == nil {
 			close(ended)
 		}
 	}()
