@@ -209,12 +209,12 @@ func (e *Engine) settle(c *Call) func() {
 	if c.finished || c.open && c.limit == math.MaxInt || c.unresolved > 0 {
 		return func() {}
 	}
-	notify := e.drop(c)
+	notify, ending := e.drop(c), c.ending
 	return func() {
 		for _, w := range notify {
 			w.cancel(c.id, 0)
 		}
-		c.source.Finish(c.ending)
+		c.source.Finish(ending)
 	}
 }
 
