@@ -2,9 +2,11 @@ package fiber
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/home"
@@ -46,12 +48,38 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 // was shared and blocks until it is here or ctx ends; later calls give the
 // same value again, so it must not be changed. The error is ErrClosed when
 // the value was closed.
+//
+// A gap in the network that this process outlives fails nobody's Get: it asks again
+// until its home has ended, or was out of reach for heartbeat_timeout.
 func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	var zero T
 	proc, err := running()
 	if err != nil {
 		return zero, err
 	}
+	if s == nil || s.ref == (home.Ref{}) {
+		return zero, errEmpty("shared value")
+	}
+	for begun := time.Now(); ; {
+		v, err := s.fetched(ctx, proc)
+		var lost *home.LostError
+		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > proc.node.Config.HeartbeatTimeout {
+			return v, objectError("the shared value", err)
+		}
+		select {
+		case <-time.After(fetchPause):
+		case <-ctx.Done():
+			return zero, ctx.Err()
+		}
+	}
+}
+
+// fetchPause is between two tries to fetch a value.
+const fetchPause = 250 * time.Millisecond
+
+// fetched gives the value of the cache, or else that of its home.
+func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
+	var zero T
 	c := cachedShared(s.ref)
 	select {
 	case c.busy <- struct{}{}:
@@ -70,7 +98,7 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	frames, err := home.Ask(ctx, proc.home, s.ref, home.Fetch, home.None{}, nil)
 	if err != nil {
 		forgetShared(s.ref)
-		return zero, objectError("the shared value", err)
+		return zero, err
 	}
 	var v T
 	if err := codec.Unmarshal(frames, &v); err != nil {

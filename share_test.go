@@ -7,7 +7,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
+	"regexp"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -344,4 +348,65 @@ func TestArgumentsKeepTheirSharedValues(t *testing.T) {
 			require.NoError(t, <-result)
 		})
 	}
+}
+
+var _ = mainProgram("gap", func(ctx context.Context) error {
+	s, err := fiber.Share(ctx, newWeighty(1<<20))
+	if err != nil {
+		return err
+	}
+	name, _ := s.MarshalBinary()
+	path := string(regexp.MustCompile(`/[^@]*/socket`).Find(name))
+	if err := os.Rename(path, path+".home"); err != nil {
+		return err
+	}
+	between, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	go func() {
+		for n := 0; ; n++ {
+			conn, err := between.Accept()
+			if err != nil {
+				return
+			}
+			home, err := net.Dial("unix", path+".home")
+			if err != nil {
+				return
+			}
+			go io.Copy(home, conn)
+			go func() {
+				if n < 3 {
+					io.CopyN(conn, home, 100<<10) // the middle of the value
+					conn.Close()
+					home.Close()
+				}
+				io.Copy(conn, home)
+			}()
+		}
+	}()
+	weight, err := fiber.Apply(ctx, pool, lift, lifting{Weight: s})
+	fmt.Println("got", weight.Size, err)
+	return err
+})
+
+// A connection that ends on the way of a shared value is made again.
+func TestSharedValueThroughAGap(t *testing.T) {
+	t.Parallel()
+	x := start(t, "gap")
+	require.Zero(t, x.wait(patience))
+	require.Equal(t, "got 1048576 <nil>\n", x.out.String())
+}
+
+func TestSharedValueThatWasNeverShared(t *testing.T) {
+	t.Parallel()
+	var none fiber.Shared[int]
+	_, err := none.Get(soon(t))
+	require.ErrorContains(t, err, "the shared value")
+	require.ErrorContains(t, err, "was not made by its constructor")
 }

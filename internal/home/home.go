@@ -15,6 +15,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/turn"
@@ -364,6 +365,12 @@ func (e *LostError) Error() string {
 }
 
 func (e *LostError) Unwrap() error { return e.Err }
+
+// Certain says whether the home has ended: it said so, or nobody listens where it
+// did. Otherwise another try may reach it.
+func (e *LostError) Certain() bool {
+	return errors.Is(e.Err, errOver) || errors.Is(e.Err, syscall.ECONNREFUSED)
+}
 
 // ErrEnded is a home that somebody has closed, and ErrGone an object that its
 // home does not have any more.
