@@ -10,16 +10,16 @@ import "context"
 // Each value is kept by itself, at some hundred bytes: an array is for values
 // that processes change one by one, not for large matrices. Indices, values,
 // methods and errors are as those of a List.
-type Array[T any] struct{ sequence[arrayNoun, T] }
+type Array[T any] struct{ sequence[arrayType, T] }
 
-type arrayNoun struct{}
+type arrayType struct{}
 
-func (arrayNoun) noun() (string, byte) { return "array", 'A' }
+func (arrayType) objectType() (string, byte) { return "array", 'A' }
 
 // NewArray makes an array in a manager, as long as values and with these in
 // it; make([]T, n) gives n zeros.
 func NewArray[T any](ctx context.Context, m *Manager, values []T) (*Array[T], error) {
-	s, err := newSequence[arrayNoun](ctx, m, "NewArray", values)
+	s, err := newSequence[arrayType](ctx, m, "NewArray", values)
 	if err != nil {
 		return nil, err
 	}

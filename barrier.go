@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
 // CyclicBarrier is where a number of parties in any processes wait for each
@@ -21,11 +21,11 @@ import (
 //
 // Methods give ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type CyclicBarrier struct{ object[barrierNoun] }
+type CyclicBarrier struct{ builtinObject[barrierType] }
 
-type barrierNoun struct{}
+type barrierType struct{}
 
-func (barrierNoun) noun() (string, byte) { return "barrier", 'G' }
+func (barrierType) objectType() (string, byte) { return "barrier", 'G' }
 
 // NewBarrier makes a barrier in a manager, for a number of parties, one at
 // least.
@@ -33,7 +33,7 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 	if parties < 1 || parties > math.MaxInt32 {
 		return nil, fmt.Errorf("fiber: NewBarrier(%d): the number of parties is from 1 to %d", parties, math.MaxInt32)
 	}
-	o, err := makeObject[barrierNoun](ctx, m, managed.Making{Kind: managed.KindBarrier, N: parties})
+	o, err := makeObject[barrierType](ctx, m, builtin.Making{Kind: builtin.KindBarrier, N: parties})
 	if err != nil {
 		return nil, err
 	}
@@ -45,20 +45,20 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 // ends, also before the call, the barrier is broken.
 func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
 	if err := ctx.Err(); err != nil { // the others are not to wait for this one
-		return 0, both(err, release(ctx, b, managed.BarrierAbort, home.None{}))
+		return 0, both(err, release(ctx, b, builtin.BarrierAbort, object.None{}))
 	}
-	return settle(ctx, b, managed.BarrierWait, home.None{})
+	return settle(ctx, b, builtin.BarrierWait, object.None{})
 }
 
 // Reset makes the barrier whole again. Who waits at the time gets
 // ErrBrokenBarrier.
 func (b *CyclicBarrier) Reset(ctx context.Context) error {
-	return do(ctx, b, managed.BarrierReset, home.None{})
+	return do(ctx, b, builtin.BarrierReset, object.None{})
 }
 
 // Abort breaks the barrier.
 func (b *CyclicBarrier) Abort(ctx context.Context) error {
-	return do(ctx, b, managed.BarrierAbort, home.None{})
+	return do(ctx, b, builtin.BarrierAbort, object.None{})
 }
 
 // Parties is the number of those who wait for each other.
@@ -79,6 +79,6 @@ func (b *CyclicBarrier) Broken(ctx context.Context) (bool, error) {
 	return s.Broken, err
 }
 
-func (b *CyclicBarrier) state(ctx context.Context) (managed.BarrierSays, error) {
-	return settle(ctx, b, managed.BarrierState, home.None{})
+func (b *CyclicBarrier) state(ctx context.Context) (builtin.BarrierSays, error) {
+	return settle(ctx, b, builtin.BarrierState, object.None{})
 }

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/object"
 )
 
 // Shared is a value that is sent once to each process that asks for it,
 // however many tasks use it. It is made by Share and travels as (part of) an
 // argument or a result; only its name does, until somebody calls Get.
-type Shared[T any] struct{ ref home.Ref }
+type Shared[T any] struct{ ref object.Ref }
 
 // Share makes a value available to all processes of the run. The value is
 // encoded now, so v may be changed afterwards. It stays available until it is
@@ -32,12 +32,12 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	if err := proc.fits(frames); err != nil {
 		return nil, fmt.Errorf("fiber: the shared value: %w", err)
 	}
-	ref, err := proc.home.Keep(home.Value{Frames: frames}.Private().Frames) // some are parts of v itself
+	ref, err := proc.home.Keep(object.Value{Frames: frames}.Private().Frames) // some are parts of v itself
 	if err != nil {
 		return nil, err
 	}
 	s := &Shared[T]{ref: ref}
-	runtime.AddCleanup(s, func(ref home.Ref) {
+	runtime.AddCleanup(s, func(ref object.Ref) {
 		forgetShared(ref)
 		go proc.home.Withdraw(ref)
 	}, ref)
@@ -57,12 +57,12 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	if err != nil {
 		return zero, err
 	}
-	if s == nil || s.ref == (home.Ref{}) {
+	if s == nil || s.ref == (object.Ref{}) {
 		return zero, errEmpty("shared value")
 	}
 	for begun := time.Now(); ; {
 		v, err := s.fetched(ctx, proc)
-		var lost *home.LostError
+		var lost *object.LostError
 		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > proc.node.Config.HeartbeatTimeout {
 			return v, objectError("the shared value", err)
 		}
@@ -95,7 +95,7 @@ func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 		return v, nil
 	}
 	c.hold(proc.home, s.ref)
-	frames, err := home.Ask(ctx, proc.home, s.ref, home.Fetch, home.None{}, nil)
+	frames, err := object.Ask(ctx, proc.home, s.ref, object.Fetch, object.None{}, nil)
 	if err != nil {
 		forgetShared(s.ref)
 		return zero, err
@@ -131,7 +131,7 @@ func (s *Shared[T]) UnmarshalBinary(b []byte) error { return s.ref.UnmarshalBina
 // sharedCache is the decoded shared values of this process.
 var sharedCache struct {
 	sync.Mutex
-	values map[home.Ref]*sharedValue
+	values map[object.Ref]*sharedValue
 }
 
 type sharedValue struct {
@@ -141,14 +141,14 @@ type sharedValue struct {
 	value any
 }
 
-func cachedShared(ref home.Ref) *sharedValue {
+func cachedShared(ref object.Ref) *sharedValue {
 	sharedCache.Lock()
 	defer sharedCache.Unlock()
 	c := sharedCache.values[ref]
 	if c == nil {
 		c = &sharedValue{busy: make(chan struct{}, 1)}
 		if sharedCache.values == nil {
-			sharedCache.values = map[home.Ref]*sharedValue{}
+			sharedCache.values = map[object.Ref]*sharedValue{}
 		}
 		sharedCache.values[ref] = c
 	}
@@ -156,7 +156,7 @@ func cachedShared(ref home.Ref) *sharedValue {
 }
 
 // hold has the value forgotten when its home says so, or is gone.
-func (c *sharedValue) hold(h *home.Home, ref home.Ref) {
+func (c *sharedValue) hold(h *object.Home, ref object.Ref) {
 	sharedCache.Lock()
 	defer sharedCache.Unlock()
 	if c.drop != nil {
@@ -171,7 +171,7 @@ func (c *sharedValue) hold(h *home.Home, ref home.Ref) {
 }
 
 // forgetShared takes a value out of the cache.
-func forgetShared(ref home.Ref) {
+func forgetShared(ref object.Ref) {
 	sharedCache.Lock()
 	c := sharedCache.values[ref]
 	delete(sharedCache.values, ref)

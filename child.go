@@ -13,10 +13,10 @@ import (
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/guard"
-	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/pool/worker"
 	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
-	"github.com/fiber-go/fiber/internal/worker"
 )
 
 // statusInterval is how often a child says how much memory it uses.
@@ -29,12 +29,12 @@ const lastWords = 5 * time.Second
 // runChild does the work that this process was started for and returns its
 // exit code.
 func runChild() int {
-	parent, err := launch.Report(context.Background())
+	parent, err := tree.Report(context.Background())
 	if err != nil {
-		if !errors.Is(err, launch.ErrParentGone) {
+		if !errors.Is(err, tree.ErrParentGone) {
 			fmt.Fprintln(os.Stderr, err)
 		}
-		if unreachable := (*launch.UnreachableError)(nil); errors.As(err, &unreachable) {
+		if unreachable := (*tree.UnreachableError)(nil); errors.As(err, &unreachable) {
 			return unreachable.ExitCode()
 		}
 		return 1
@@ -54,7 +54,7 @@ func runChild() int {
 			return 1
 		}
 	}
-	node, err := launch.NewChild(parent, b, log)
+	node, err := tree.NewChild(parent, b, log)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -90,8 +90,8 @@ func runChild() int {
 
 // stopping is how this process ends at a SIGTERM.
 type stopping struct {
-	node   *launch.Node
-	parent *launch.Parent
+	node   *tree.Node
+	parent *tree.Parent
 	cancel func()
 
 	mu     sync.Mutex
@@ -169,7 +169,7 @@ func dieBySIGTERM() {
 }
 
 // reportStatus tells the parent now and then how much memory is in use.
-func reportStatus(parent *launch.Parent) {
+func reportStatus(parent *tree.Parent) {
 	var told int64
 	tick := time.NewTicker(statusInterval)
 	defer tick.Stop()
@@ -188,7 +188,7 @@ func reportStatus(parent *launch.Parent) {
 }
 
 // endWithParent ends this process when its parent is gone.
-func endWithParent(parent *launch.Parent) {
+func endWithParent(parent *tree.Parent) {
 	for {
 		if _, _, err := parent.Next(false); err != nil {
 			os.Exit(1)
@@ -197,7 +197,7 @@ func endWithParent(parent *launch.Parent) {
 }
 
 // runFunction runs the assigned function.
-func runFunction(ctx context.Context, parent *launch.Parent) int {
+func runFunction(ctx context.Context, parent *tree.Parent) int {
 	go endWithParent(parent)
 	failure := call(ctx, parent.Assign.Func, parent.Value)
 	Shutdown(context.Background())
@@ -209,7 +209,7 @@ func runFunction(ctx context.Context, parent *launch.Parent) int {
 }
 
 // finish sends a child's outcome.
-func finish(parent *launch.Parent, failure *wire.Error) {
+func finish(parent *tree.Parent, failure *wire.Error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
 	parent.Send(ctx, wire.MustPack(wire.KindDone, wire.Done{Err: failure})...)
@@ -241,7 +241,7 @@ func failureOf(name string, fn func() error) *wire.Error {
 
 // runWorker serves a pool until it is told to stop. It listens while its
 // initializer runs, too, which may have things to ask of the parent.
-func runWorker(ctx context.Context, parent *launch.Parent, stop *stopping) int {
+func runWorker(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten})
 	stop.at(w.Leave, w.Abort)
 	if name := parent.Assign.Func; name != "" {

@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/meta"
 )
 

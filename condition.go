@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -26,13 +26,13 @@ import (
 // Methods give ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
 type Condition struct {
-	mutex[conditionNoun]
+	mutex[conditionType]
 	number uint64 // among those of the lock
 }
 
-type conditionNoun struct{}
+type conditionType struct{}
 
-func (conditionNoun) noun() (string, byte) { return "condition", 'C' }
+func (conditionType) objectType() (string, byte) { return "condition", 'C' }
 
 // NewCondition makes a condition. With a lock it is another condition of that
 // lock, lives where the lock does, and shares its holder: what was acquired
@@ -43,14 +43,14 @@ func NewCondition(ctx context.Context, m *Manager, lock *RLock) (*Condition, err
 	if lock != nil {
 		c.h, c.me = lock.h, lock.me
 	} else {
-		o, err := makeObject[conditionNoun](ctx, m, managed.Making{Kind: managed.KindRLock})
+		o, err := makeObject[conditionType](ctx, m, builtin.Making{Kind: builtin.KindRLock})
 		if err != nil {
 			return nil, err
 		}
-		c.object = o
+		c.builtinObject = o
 	}
 	var err error
-	if c.number, err = settle(ctx, c, managed.LockCondition, home.None{}); err != nil {
+	if c.number, err = settle(ctx, c, builtin.LockCondition, object.None{}); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -65,21 +65,21 @@ var conditionWaits atomic.Uint64
 // With ErrAbandoned the lock is held.
 func (c *Condition) Wait(ctx context.Context) error {
 	if c.h == nil {
-		return errEmpty(nameOf[conditionNoun]())
+		return errEmpty(nameOf[conditionType]())
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	defer runtime.KeepAlive(c.h)
 	defer runtime.KeepAlive(c.me)
-	h, me, id := c.h.proc.home, c.owner(managed.LockForget), conditionWaits.Add(1)
+	h, me, id := c.h.proc.home, c.owner(builtin.LockForget), conditionWaits.Add(1)
 	type outcome struct {
-		managed.LockWoken
+		builtin.LockWoken
 		err error
 	}
 	answered := make(chan outcome, 1)
-	w, err := home.Start(ctx, h, c.h.ref, managed.LockWait, managed.LockSleep{Owner: me, Condition: c.number, Wait: id},
-		func(woken managed.LockWoken, err error) { answered <- outcome{woken, err} })
+	w, err := object.Start(ctx, h, c.h.ref, builtin.LockWait, builtin.LockSleep{Owner: me, Condition: c.number, Wait: id},
+		func(woken builtin.LockWoken, err error) { answered <- outcome{woken, err} })
 	if err != nil {
 		return objectError(c.what(), err)
 	}
@@ -87,7 +87,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 	select {
 	case o = <-answered:
 	case <-ctx.Done():
-		tell(c, managed.LockEndWait, id)
+		tell(c, builtin.LockEndWait, id)
 		again := time.NewTimer(reacquireTime)
 		defer again.Stop()
 		select {
@@ -96,7 +96,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 			w.GiveUp()
 			go func() {
 				if o := <-answered; o.err == nil {
-					tell(c, managed.LockReturn, managed.LockBack{Owner: me, Abandoned: o.Abandoned, Whole: true})
+					tell(c, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: o.Abandoned, Whole: true})
 				}
 			}()
 			return fmt.Errorf("fiber: Condition.Wait: %w, and the lock was not free again within %v: it is not held", ctx.Err(), reacquireTime)
@@ -144,7 +144,7 @@ func (c *Condition) NotifyAll(ctx context.Context) error {
 }
 
 func (c *Condition) notify(ctx context.Context, n int) error {
-	return do(ctx, c, managed.LockNotify, managed.LockNotice{Owner: c.owner(managed.LockForget), Condition: c.number, N: n})
+	return do(ctx, c, builtin.LockNotify, builtin.LockNotice{Owner: c.owner(builtin.LockForget), Condition: c.number, N: n})
 }
 
 // MarshalBinary gives the condition's name.

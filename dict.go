@@ -4,8 +4,8 @@ import (
 	"context"
 	"iter"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
 // Dict is a map that lives in a manager and that processes share. It is made
@@ -24,11 +24,11 @@ import (
 // when the manager was closed, a *WorkerLostError when its process was lost, an
 // *EncodeError for what cannot travel, and a *MismatchError for a value that is
 // no V.
-type Dict[K comparable, V any] struct{ object[dictNoun] }
+type Dict[K comparable, V any] struct{ builtinObject[dictType] }
 
-type dictNoun struct{}
+type dictType struct{}
 
-func (dictNoun) noun() (string, byte) { return "dict", 'D' }
+func (dictType) objectType() (string, byte) { return "dict", 'D' }
 
 // NewDict makes an empty dict in a manager.
 func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V], error) {
@@ -38,7 +38,7 @@ func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V],
 	if err := travels[V]("NewDict", "its values"); err != nil {
 		return nil, err
 	}
-	o, err := makeObject[dictNoun](ctx, m, managed.Making{Kind: managed.KindDict})
+	o, err := makeObject[dictType](ctx, m, builtin.Making{Kind: builtin.KindDict})
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V],
 
 // Get gives the value of a key, and whether there is one.
 func (d *Dict[K, V]) Get(ctx context.Context, k K) (V, bool, error) {
-	return decodeCell[V](keyed(ctx, d, managed.DictGet, k))
+	return decodeCell[V](keyed(ctx, d, builtin.DictGet, k))
 }
 
 // Set gives a key a value.
@@ -56,13 +56,13 @@ func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
 	if err != nil {
 		return err
 	}
-	return do(ctx, d, managed.DictSet, []home.Value{e.Key, e.Value})
+	return do(ctx, d, builtin.DictSet, []object.Value{e.Key, e.Value})
 }
 
 // SetMany sets all keys of a map in one step, those that are new in no
 // particular order.
 func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
-	pairs := make([]home.Value, 0, 2*len(values))
+	pairs := make([]object.Value, 0, 2*len(values))
 	for k, v := range values {
 		e, err := entryOf(k, "the value", v)
 		if err != nil {
@@ -70,7 +70,7 @@ func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 		}
 		pairs = append(pairs, e.Key, e.Value)
 	}
-	return do(ctx, d, managed.DictSet, pairs)
+	return do(ctx, d, builtin.DictSet, pairs)
 }
 
 // SetDefault gives the value of a key, which is set to v if there is none.
@@ -80,7 +80,7 @@ func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
 		var none V
 		return none, err
 	}
-	is, found, err := decodeCell[V](settle(ctx, d, managed.DictSetDefault, e))
+	is, found, err := decodeCell[V](settle(ctx, d, builtin.DictSetDefault, e))
 	if err != nil || found {
 		return is, err
 	}
@@ -89,33 +89,33 @@ func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
 
 // Delete takes a key out and says whether it was there.
 func (d *Dict[K, V]) Delete(ctx context.Context, k K) (bool, error) {
-	return keyed(ctx, d, managed.DictDelete, k)
+	return keyed(ctx, d, builtin.DictDelete, k)
 }
 
 // Pop takes a key out and gives its value, and whether there was one.
 func (d *Dict[K, V]) Pop(ctx context.Context, k K) (V, bool, error) {
-	return decodeCell[V](keyed(ctx, d, managed.DictPop, k))
+	return decodeCell[V](keyed(ctx, d, builtin.DictPop, k))
 }
 
 // Has says whether a key is there.
 func (d *Dict[K, V]) Has(ctx context.Context, k K) (bool, error) {
-	return keyed(ctx, d, managed.DictHas, k)
+	return keyed(ctx, d, builtin.DictHas, k)
 }
 
 // Len is the number of keys.
 func (d *Dict[K, V]) Len(ctx context.Context) (int, error) {
-	return settle(ctx, d, managed.DictLen, home.None{})
+	return settle(ctx, d, builtin.DictLen, object.None{})
 }
 
 // Keys gives all keys, in the order in which they came.
 func (d *Dict[K, V]) Keys(ctx context.Context) ([]K, error) {
-	keys, err := settle(ctx, d, managed.DictKeys, home.None{})
+	keys, err := settle(ctx, d, builtin.DictKeys, object.None{})
 	return decodeAll[K]("key", keys, err)
 }
 
 // Values gives all values, in the order of their keys.
 func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
-	values, err := settle(ctx, d, managed.DictValues, home.None{})
+	values, err := settle(ctx, d, builtin.DictValues, object.None{})
 	return decodeAll[V]("value", values, err)
 }
 
@@ -123,7 +123,7 @@ func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
 // as they are at the time of the call: the loop over them asks for nothing
 // more, and may change the dict.
 func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
-	pairs, err := settle(ctx, d, managed.DictAll, home.None{})
+	pairs, err := settle(ctx, d, builtin.DictAll, object.None{})
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
 
 // Clear takes all keys out.
 func (d *Dict[K, V]) Clear(ctx context.Context) error {
-	return do(ctx, d, managed.DictClear, home.None{})
+	return do(ctx, d, builtin.DictClear, object.None{})
 }
 
 // CompareAndSet sets a key if its value is old, as reflect.DeepEqual says or
@@ -179,12 +179,12 @@ func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V
 func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
 	key, err := encode("the key", k)
 	return place{
-		func() (managed.Cell, error) { return settle(ctx, d, managed.DictGet, key) },
-		func(version uint64, v home.Value) (managed.Cell, error) {
-			return settle(ctx, d, managed.DictSetIf, managed.DictWrite{Version: version, Key: key, Value: v})
+		func() (builtin.Cell, error) { return settle(ctx, d, builtin.DictGet, key) },
+		func(version uint64, v object.Value) (builtin.Cell, error) {
+			return settle(ctx, d, builtin.DictSetIf, builtin.DictWrite{Version: version, Key: key, Value: v})
 		},
-		func(old, v home.Value) (managed.Cell, error) {
-			return settle(ctx, d, managed.DictSwap, managed.DictExchange{Key: key, Old: old, New: v})
+		func(old, v object.Value) (builtin.Cell, error) {
+			return settle(ctx, d, builtin.DictSwap, builtin.DictExchange{Key: key, Old: old, New: v})
 		},
 	}, err
 }
@@ -192,7 +192,7 @@ func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
 // What dicts and namespaces have in common.
 
 // keyed sends a request about a key.
-func keyed[K, A any](ctx context.Context, u user, op home.Op[home.Value, A], k K) (a A, err error) {
+func keyed[K, A any](ctx context.Context, u user, op object.Op[object.Value, A], k K) (a A, err error) {
 	key, err := encode("the key", k)
 	if err != nil {
 		return a, err
@@ -200,7 +200,7 @@ func keyed[K, A any](ctx context.Context, u user, op home.Op[home.Value, A], k K
 	return settle(ctx, u, op, key)
 }
 
-func entryOf(k any, what string, v any) (e managed.DictEntry, err error) {
+func entryOf(k any, what string, v any) (e builtin.DictEntry, err error) {
 	if e.Key, err = encode("the key", k); err != nil {
 		return e, err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/guard"
-	"github.com/fiber-go/fiber/internal/launch"
-	"github.com/fiber-go/fiber/internal/scheduler"
+	"github.com/fiber-go/fiber/internal/pool/engine"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -22,7 +22,7 @@ import (
 // and all that is in it, a shared value. What ended with its process otherwise,
 // in good order or not, returns a *WorkerLostError; only Send into a pipe whose
 // other end is gone returns ErrClosed in any case.
-var ErrClosed = scheduler.ErrClosed
+var ErrClosed = engine.ErrClosed
 
 // ErrNotInitialized is what starting anything gives in a program that has not
 // called Main or Init.
@@ -34,7 +34,7 @@ type LaunchError = backend.LaunchError
 
 // MismatchError is a process whose program is not this one's: another build,
 // or other functions.
-type MismatchError = launch.MismatchError
+type MismatchError = tree.MismatchError
 
 // EncodeError is a value that cannot travel, with the place inside it.
 type EncodeError = codec.Error

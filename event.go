@@ -3,8 +3,8 @@ package fiber
 import (
 	"context"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
 // Event is something that has happened or has not, which lives in a manager
@@ -14,15 +14,15 @@ import (
 //
 // Methods give ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type Event struct{ object[eventNoun] }
+type Event struct{ builtinObject[eventType] }
 
-type eventNoun struct{}
+type eventType struct{}
 
-func (eventNoun) noun() (string, byte) { return "event", 'E' }
+func (eventType) objectType() (string, byte) { return "event", 'E' }
 
 // NewEvent makes an event in a manager, which has not happened.
 func NewEvent(ctx context.Context, m *Manager) (*Event, error) {
-	o, err := makeObject[eventNoun](ctx, m, managed.Making{Kind: managed.KindEvent})
+	o, err := makeObject[eventType](ctx, m, builtin.Making{Kind: builtin.KindEvent})
 	if err != nil {
 		return nil, err
 	}
@@ -30,18 +30,20 @@ func NewEvent(ctx context.Context, m *Manager) (*Event, error) {
 }
 
 // Set says that it has happened: all who wait go on.
-func (e *Event) Set(ctx context.Context) error { return do(ctx, e, managed.EventSet, home.None{}) }
+func (e *Event) Set(ctx context.Context) error { return do(ctx, e, builtin.EventSet, object.None{}) }
 
 // Clear says that it has not: who waits from now on waits for the next Set.
-func (e *Event) Clear(ctx context.Context) error { return do(ctx, e, managed.EventClear, home.None{}) }
+func (e *Event) Clear(ctx context.Context) error {
+	return do(ctx, e, builtin.EventClear, object.None{})
+}
 
 // IsSet says whether it has happened.
 func (e *Event) IsSet(ctx context.Context) (bool, error) {
-	return settle(ctx, e, managed.EventIsSet, home.None{})
+	return settle(ctx, e, builtin.EventIsSet, object.None{})
 }
 
 // Wait waits until it has happened, or until ctx ends.
 func (e *Event) Wait(ctx context.Context) error {
-	_, err := ask(ctx, e, managed.EventWait, home.None{}, nil)
+	_, err := ask(ctx, e, builtin.EventWait, object.None{}, nil)
 	return err
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/launch"
-	"github.com/fiber-go/fiber/internal/pipe"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/pipe"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/warden"
 )
 
@@ -27,8 +27,8 @@ func (c Config) applyInit(to *Config) { *to = c }
 
 // process is what this process has while it is initialised.
 type process struct {
-	node *launch.Node
-	home *home.Home
+	node *tree.Node
+	home *object.Home
 	// homes are the managers that this process has started, *launch.Child by
 	// the endpoint of their home.
 	homes sync.Map
@@ -67,7 +67,7 @@ func Main(run func(ctx context.Context) error, opts ...InitOption) {
 var elsewhere func(config.Config) (code int, gone bool)
 
 func runMain(run func(ctx context.Context) error, opts []InitOption) int {
-	if elsewhere != nil && !launch.Started() {
+	if elsewhere != nil && !tree.Started() {
 		// Init says what is wrong with the configuration.
 		if cfg, _, err := config.Load(config.Config(given(opts)), config.Sources{}); err == nil {
 			if code, gone := elsewhere(cfg); gone {
@@ -106,7 +106,7 @@ func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 	Shutdown(context.Background())
 	p.node.Forwarded(ctx)
 	if s := got.Load(); s != 0 {
-		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) && !errors.Is(err, launch.ErrShutdown) {
+		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) && !errors.Is(err, tree.ErrShutdown) {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		return 128 + int(s)
@@ -123,7 +123,7 @@ func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 // functions, call it first thing, and Shutdown last. A second call without a
 // Shutdown between is an error, as is a configuration that does not hold.
 func Init(opts ...InitOption) error {
-	if launch.Started() {
+	if tree.Started() {
 		os.Exit(runChild())
 	}
 	initLock.Lock()
@@ -139,7 +139,7 @@ func Init(opts ...InitOption) error {
 	if err != nil {
 		return err
 	}
-	node, err := launch.NewRoot(cfg, b, log)
+	node, err := tree.NewRoot(cfg, b, log)
 	if err != nil {
 		return err
 	}
@@ -155,9 +155,9 @@ func given(opts []InitOption) (code Config) {
 	return code
 }
 
-func enter(node *launch.Node) {
-	h := home.New(home.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
-		Listen: node.Listen, Dial: node.Dial, Ended: launch.ErrShutdown})
+func enter(node *tree.Node) {
+	h := object.New(object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
+		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown})
 	current.Store(&process{node: node, home: h})
 }
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/launch"
-	"github.com/fiber-go/fiber/internal/managed"
-	"github.com/fiber-go/fiber/internal/manager"
-	"github.com/fiber-go/fiber/internal/queue"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
+	"github.com/fiber-go/fiber/internal/object/custom"
+	"github.com/fiber-go/fiber/internal/object/queue"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/transport"
 )
 
@@ -19,14 +19,14 @@ import (
 // somewhere. A copy of the value that has it shares it.
 type handle struct {
 	proc *process
-	ref  home.Ref
+	ref  object.Ref
 }
 
 // attach holds an object.
-func (p *process) attach(ref home.Ref) *handle {
+func (p *process) attach(ref object.Ref) *handle {
 	p.home.Hold(ref)
 	h := &handle{p, ref}
-	runtime.AddCleanup(h, func(ref home.Ref) { p.home.Release(ref) }, ref)
+	runtime.AddCleanup(h, func(ref object.Ref) { p.home.Release(ref) }, ref)
 	return h
 }
 
@@ -43,12 +43,12 @@ type user interface {
 
 // ask sends a request that may be answered late, and waits as long as ctx lasts;
 // an answer that comes nevertheless is given to late, unless that is nil.
-func ask[Q, A any](ctx context.Context, u user, op home.Op[Q, A], q Q, late func(A)) (a A, err error) {
+func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (a A, err error) {
 	h, name := u.used()
 	if h == nil {
 		return a, errEmpty(name)
 	}
-	a, err = home.Ask(ctx, h.proc.home, h.ref, op, q, late)
+	a, err = object.Ask(ctx, h.proc.home, h.ref, op, q, late)
 	runtime.KeepAlive(u)
 	runtime.KeepAlive(q) // what it names is held by the object, if it keeps it, when it has answered
 	return a, objectError("the "+name, err)
@@ -56,42 +56,42 @@ func ask[Q, A any](ctx context.Context, u user, op home.Op[Q, A], q Q, late func
 
 // settle sends a request that is answered at once. When ctx ends on the way it
 // waits for another moment, to know whether it was done.
-func settle[Q, A any](ctx context.Context, u user, op home.Op[Q, A], q Q) (a A, err error) {
+func settle[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) (a A, err error) {
 	h, name := u.used()
 	if h == nil {
 		return a, errEmpty(name)
 	}
-	a, err = home.AskAndSettle(ctx, h.proc.home, h.ref, op, q)
+	a, err = object.AskAndSettle(ctx, h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
 	runtime.KeepAlive(q) // as in ask
 	return a, objectError("the "+name, err)
 }
 
 // do is settle for an answer that says nothing.
-func do[Q any](ctx context.Context, u user, op home.Op[Q, home.None], q Q) error {
+func do[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
 	_, err := settle(ctx, u, op, q)
 	return err
 }
 
 // tell sends a request that has no answer.
-func tell[Q, A any](u user, op home.Op[Q, A], q Q) error {
+func tell[Q, A any](u user, op object.Op[Q, A], q Q) error {
 	h, name := u.used()
-	err := home.Tell(context.Background(), h.proc.home, h.ref, op, q)
+	err := object.Tell(context.Background(), h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
 	return objectError("the "+name, err)
 }
 
 // objectError is an error of a home, or of an object there, as a user sees it.
 func objectError(what string, err error) error {
-	var refusal *home.Refusal
-	var lost *home.LostError
+	var refusal *object.Refusal
+	var lost *object.LostError
 	var size *transport.SizeError
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, home.ErrGone), errors.Is(err, home.ErrEnded):
+	case errors.Is(err, object.ErrGone), errors.Is(err, object.ErrEnded):
 		return fmt.Errorf("fiber: %s has ended: %w", what, ErrClosed)
-	case errors.Is(err, launch.ErrShutdown):
+	case errors.Is(err, tree.ErrShutdown):
 		return err
 	case errors.As(err, &lost):
 		return lostError(what, lost)
@@ -104,25 +104,25 @@ func objectError(what string, err error) error {
 }
 
 // refused is what an object has refused.
-func refused(what string, r *home.Refusal) error {
+func refused(what string, r *object.Refusal) error {
 	switch r.Code {
-	case home.Unknown:
+	case object.Unknown:
 		return &MismatchError{Reason: r.Text}
-	case home.TooLarge:
+	case object.TooLarge:
 		return fmt.Errorf("fiber: what %s has: %s; %s", what, r.Text, whatToDo)
-	case manager.Failed:
-		return unflatten(manager.Failure(r.Text))
+	case custom.Failed:
+		return unflatten(custom.Failure(r.Text))
 	case queue.Closed:
 		return fmt.Errorf("fiber: %s: %w", what, ErrClosed)
 	case queue.TooOften:
 		return errors.New("fiber: TaskDone was called more often than there were items; call it once for each item that Get gave")
-	case managed.OutOfRange:
+	case builtin.OutOfRange:
 		return fmt.Errorf("fiber: %s: %s", what, r.Text)
-	case managed.NotHeld:
+	case builtin.NotHeld:
 		return fmt.Errorf("fiber: %s is not held here: %s", what, r.Text)
-	case managed.TooOften:
+	case builtin.TooOften:
 		return fmt.Errorf("fiber: %s has all its permits; call Release once for each Acquire", what)
-	case managed.Broken:
+	case builtin.Broken:
 		return fmt.Errorf("fiber: %w: %s", ErrBrokenBarrier, r.Text)
 	}
 	return r
@@ -136,7 +136,7 @@ func (h *handle) marshal(more ...byte) ([]byte, error) {
 
 // unmarshalHandle attaches to the object whose name marshal gave.
 func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
-	var ref home.Ref
+	var ref object.Ref
 	if more, err = ref.Read(b); err != nil {
 		return nil, nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/guard"
-	"github.com/fiber-go/fiber/internal/scheduler"
+	"github.com/fiber-go/fiber/internal/pool/engine"
 )
 
 // IMap runs a function on each value of ins in the pool's workers and yields
@@ -87,7 +87,7 @@ type block[In any] struct {
 type segment[Out any] struct {
 	n        int
 	outs     []Out // nil when all failed
-	failures []scheduler.Failure
+	failures []engine.Failure
 	bad      error // instead of the outs
 }
 
@@ -106,7 +106,7 @@ func (s *segment[Out]) at(i int) (out Out, err error) {
 
 // stream is the source of an IMap.
 type stream[In, Out any] struct {
-	call    *scheduler.Call
+	call    *engine.Call
 	ordered bool
 	count   progress
 
@@ -235,10 +235,10 @@ func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 	return encodeInputs(ins, lo)
 }
 
-func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []scheduler.Failure) {
+func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {
 	seg := segment[Out]{n: n}
 	for _, f := range failures {
-		seg.failures = append(seg.failures, scheduler.Failure{Index: f.Index - lo, Err: f.Err})
+		seg.failures = append(seg.failures, engine.Failure{Index: f.Index - lo, Err: f.Err})
 	}
 	if value != nil {
 		seg.outs, seg.bad = decodeOutputs[Out](value, n)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
-	"github.com/fiber-go/fiber/internal/manager"
-	"github.com/fiber-go/fiber/internal/queue"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
+	"github.com/fiber-go/fiber/internal/object/custom"
+	"github.com/fiber-go/fiber/internal/object/queue"
 )
 
 // Queue is a queue that lives in a manager; else it is like a SimpleQueue,
@@ -22,7 +22,7 @@ func NewQueue[T any](ctx context.Context, m *Manager, opts ...QueueOption) (*Que
 	if err != nil {
 		return nil, err
 	}
-	h, err := create(ctx, m, manager.Make, managed.Making{Kind: managed.KindQueue, N: capacity})
+	h, err := create(ctx, m, custom.Make, builtin.Making{Kind: builtin.KindQueue, N: capacity})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (q *JoinableQueue[T]) TaskDone(ctx context.Context) error {
 // has got that died before its TaskDone nobody will deal with: Join does not
 // wait for them, and gives an ErrAbandoned that says how many there were.
 func (q *JoinableQueue[T]) Join(ctx context.Context) error {
-	lost, err := ask(ctx, q, queue.Join, home.None{}, nil)
+	lost, err := ask(ctx, q, queue.Join, object.None{}, nil)
 	if err == nil && lost > 0 {
 		return fmt.Errorf("fiber: the queue: %d of its items were got by processes that died before they were done: %w", lost, ErrAbandoned)
 	}

@@ -6,8 +6,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
 // List is a list that lives in a manager and that processes share. It is made
@@ -18,15 +18,15 @@ import (
 // Indices begin at 0; one that is not there is an error that names the list's
 // length. Values are copies, methods are single steps, and errors are the same,
 // as those of a Dict.
-type List[T any] struct{ sequence[listNoun, T] }
+type List[T any] struct{ sequence[listType, T] }
 
-type listNoun struct{}
+type listType struct{}
 
-func (listNoun) noun() (string, byte) { return "list", 'L' }
+func (listType) objectType() (string, byte) { return "list", 'L' }
 
 // NewList makes a list in a manager, with what is in it at first.
 func NewList[T any](ctx context.Context, m *Manager, initial ...T) (*List[T], error) {
-	s, err := newSequence[listNoun](ctx, m, "NewList", initial)
+	s, err := newSequence[listType](ctx, m, "NewList", initial)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (l *List[T]) Extend(ctx context.Context, vs []T) error {
 	if err != nil {
 		return err
 	}
-	return do(ctx, l, managed.ListAppend, values)
+	return do(ctx, l, builtin.ListAppend, values)
 }
 
 // Insert puts a value before the one at an index, which may be the length.
@@ -54,12 +54,12 @@ func (l *List[T]) Insert(ctx context.Context, index int, v T) error {
 	if err != nil {
 		return err
 	}
-	return do(ctx, l, managed.ListInsert, managed.ListSpan{Index: index, Values: []home.Value{value}})
+	return do(ctx, l, builtin.ListInsert, builtin.ListSpan{Index: index, Values: []object.Value{value}})
 }
 
 // Pop takes the value at an index out and gives it.
 func (l *List[T]) Pop(ctx context.Context, index int) (T, error) {
-	return l.at(ctx, managed.ListPop, index)
+	return l.at(ctx, builtin.ListPop, index)
 }
 
 // Delete takes the value at an index out.
@@ -67,7 +67,7 @@ func (l *List[T]) Delete(ctx context.Context, index int) error {
 	if err := isIndex(index); err != nil {
 		return err
 	}
-	return do(ctx, l, managed.ListDelete, index)
+	return do(ctx, l, builtin.ListDelete, index)
 }
 
 // Remove takes the first value out that has the encoding of v, and says
@@ -77,18 +77,18 @@ func (l *List[T]) Remove(ctx context.Context, v T) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return settle(ctx, l, managed.ListRemove, value)
+	return settle(ctx, l, builtin.ListRemove, value)
 }
 
 // Clear takes all values out.
 func (l *List[T]) Clear(ctx context.Context) error {
-	return do(ctx, l, managed.ListClear, home.None{})
+	return do(ctx, l, builtin.ListClear, object.None{})
 }
 
 // sequence is what lists, arrays and values have in common.
-type sequence[N noun, T any] struct{ object[N] }
+type sequence[N objectType, T any] struct{ builtinObject[N] }
 
-func newSequence[N noun, T any](ctx context.Context, m *Manager, constructor string, initial []T) (s sequence[N, T], err error) {
+func newSequence[N objectType, T any](ctx context.Context, m *Manager, constructor string, initial []T) (s sequence[N, T], err error) {
 	if err := travels[T](constructor, "its values"); err != nil {
 		return s, err
 	}
@@ -96,20 +96,20 @@ func newSequence[N noun, T any](ctx context.Context, m *Manager, constructor str
 	if err != nil {
 		return s, err
 	}
-	what := managed.Making{Kind: managed.KindList, Values: values}
-	first := home.Fitting(values) // the message that makes it has room for few
+	what := builtin.Making{Kind: builtin.KindList, Values: values}
+	first := object.Fitting(values) // the message that makes it has room for few
 	if first < len(values) {
 		what.Values = nil
 	}
-	if s.object, err = makeObject[N](ctx, m, what); err != nil || first == len(values) {
+	if s.builtinObject, err = makeObject[N](ctx, m, what); err != nil || first == len(values) {
 		return s, err
 	}
-	return s, do(ctx, &s, managed.ListAppend, values)
+	return s, do(ctx, &s, builtin.ListAppend, values)
 }
 
 // Get gives the value at an index.
 func (s *sequence[N, T]) Get(ctx context.Context, index int) (T, error) {
-	return s.at(ctx, managed.ListGet, index)
+	return s.at(ctx, builtin.ListGet, index)
 }
 
 // Set replaces the value at an index.
@@ -119,7 +119,7 @@ func (s *sequence[N, T]) Set(ctx context.Context, index int, v T) error {
 
 // Len is the number of values.
 func (s *sequence[N, T]) Len(ctx context.Context) (int, error) {
-	return settle(ctx, s, managed.ListLen, home.None{})
+	return settle(ctx, s, builtin.ListLen, object.None{})
 }
 
 // Slice gives the values at the indices lo to hi-1.
@@ -127,14 +127,14 @@ func (s *sequence[N, T]) Slice(ctx context.Context, lo, hi int) ([]T, error) {
 	if err := isIndex(min(lo, hi)); err != nil {
 		return nil, err
 	}
-	values, err := settle(ctx, s, managed.ListSlice, managed.ListPart{Lo: lo, Hi: hi})
+	values, err := settle(ctx, s, builtin.ListSlice, builtin.ListPart{Lo: lo, Hi: hi})
 	return decodeAll[T]("value", values, err)
 }
 
 // All gives all values with their indices, as they are at the time of the
 // call: the loop over them asks for nothing more, and may change the list.
 func (s *sequence[N, T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
-	values, err := settle(ctx, s, managed.ListAll, home.None{})
+	values, err := settle(ctx, s, builtin.ListAll, object.None{})
 	vs, err := decodeAll[T]("value", values, err)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func isIndex(i int) error {
 	return nil
 }
 
-func (s *sequence[N, T]) at(ctx context.Context, op home.Op[int, managed.Cell], index int) (v T, err error) {
+func (s *sequence[N, T]) at(ctx context.Context, op object.Op[int, builtin.Cell], index int) (v T, err error) {
 	if err := isIndex(index); err != nil {
 		return v, err
 	}
@@ -188,17 +188,17 @@ func (s *sequence[N, T]) setFrom(ctx context.Context, index int, vs []T) error {
 	if err != nil {
 		return err
 	}
-	return do(ctx, s, managed.ListSet, managed.ListSpan{Index: index, Values: values})
+	return do(ctx, s, builtin.ListSet, builtin.ListSpan{Index: index, Values: values})
 }
 
 func (s *sequence[N, T]) place(ctx context.Context, index int) (place, error) {
 	return place{
-		func() (managed.Cell, error) { return settle(ctx, s, managed.ListGet, index) },
-		func(version uint64, v home.Value) (managed.Cell, error) {
-			return settle(ctx, s, managed.ListSetIf, managed.ListWrite{Index: index, Version: version, Value: v})
+		func() (builtin.Cell, error) { return settle(ctx, s, builtin.ListGet, index) },
+		func(version uint64, v object.Value) (builtin.Cell, error) {
+			return settle(ctx, s, builtin.ListSetIf, builtin.ListWrite{Index: index, Version: version, Value: v})
 		},
-		func(old, v home.Value) (managed.Cell, error) {
-			return settle(ctx, s, managed.ListSwap, managed.ListExchange{Index: index, Old: old, New: v})
+		func(old, v object.Value) (builtin.Cell, error) {
+			return settle(ctx, s, builtin.ListSwap, builtin.ListExchange{Index: index, Old: old, New: v})
 		},
 	}, isIndex(index)
 }

@@ -3,7 +3,7 @@ package fiber
 import (
 	"context"
 
-	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
 // Lock is a lock that lives in a manager and that processes share: one holds
@@ -21,35 +21,35 @@ import (
 //
 // Methods give ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type Lock struct{ mutex[lockNoun] }
+type Lock struct{ mutex[lockType] }
 
-type lockNoun struct{}
+type lockType struct{}
 
-func (lockNoun) noun() (string, byte) { return "lock", 'X' }
+func (lockType) objectType() (string, byte) { return "lock", 'X' }
 
 // NewLock makes a lock in a manager.
 func NewLock(ctx context.Context, m *Manager) (*Lock, error) {
-	o, err := makeObject[lockNoun](ctx, m, managed.Making{Kind: managed.KindLock})
+	o, err := makeObject[lockType](ctx, m, builtin.Making{Kind: builtin.KindLock})
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{mutex[lockNoun]{o}}, nil
+	return &Lock{mutex[lockType]{o}}, nil
 }
 
 // RLock is a Lock that its holder may acquire again, and releases as often as
 // it has acquired it. Since the holder is a proxy, goroutines that share one do
 // not exclude each other: each needs its own, from an argument say.
-type RLock struct{ mutex[rlockNoun] }
+type RLock struct{ mutex[rlockType] }
 
-type rlockNoun struct{}
+type rlockType struct{}
 
-func (rlockNoun) noun() (string, byte) { return "lock", 'R' }
+func (rlockType) objectType() (string, byte) { return "lock", 'R' }
 
 // NewRLock makes a reentrant lock in a manager.
 func NewRLock(ctx context.Context, m *Manager) (*RLock, error) {
-	o, err := makeObject[rlockNoun](ctx, m, managed.Making{Kind: managed.KindRLock})
+	o, err := makeObject[rlockType](ctx, m, builtin.Making{Kind: builtin.KindRLock})
 	if err != nil {
 		return nil, err
 	}
-	return &RLock{mutex[rlockNoun]{o}}, nil
+	return &RLock{mutex[rlockType]{o}}, nil
 }

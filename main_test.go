@@ -20,7 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fiber-go/fiber"
-	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/object"
 )
 
 // testGrace is the suite's cancel_grace: functions that ignore their context
@@ -45,7 +45,7 @@ const prefixKey = "FIBER_LOG_PREFIX"
 // TestMain runs the tests in a process that Fiber starts again as its
 // children, and fails the run for whatever they leave behind.
 func TestMain(m *testing.M) {
-	home.Grace = testLapse
+	object.Grace = testLapse
 	if name := os.Getenv(programKey); name != "" {
 		runProgram(name)
 	}

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/launch"
-	"github.com/fiber-go/fiber/internal/managed"
-	"github.com/fiber-go/fiber/internal/manager"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
+	"github.com/fiber-go/fiber/internal/object/custom"
 	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 )
@@ -29,23 +29,23 @@ import (
 // objects in it, too. Its methods may be called from many goroutines.
 type Manager struct {
 	h     *handle
-	child *launch.Child // nil where it was not made
+	child *tree.Child // nil where it was not made
 
 	mu     sync.Mutex
 	closed bool
 }
 
 // ManagerOption is an option of NewManager.
-type ManagerOption interface{ applyManager(*launch.Spec) error }
+type ManagerOption interface{ applyManager(*tree.Spec) error }
 
-type managerOption func(*launch.Spec) error
+type managerOption func(*tree.Spec) error
 
-func (f managerOption) applyManager(s *launch.Spec) error { return f(s) }
+func (f managerOption) applyManager(s *tree.Spec) error { return f(s) }
 
 // ManagerName names a manager's process. Defaults to Manager-1, Manager-2 and
 // so on.
 func ManagerName(name string) ManagerOption {
-	return managerOption(func(s *launch.Spec) error {
+	return managerOption(func(s *tree.Spec) error {
 		if strings.TrimSpace(name) == "" {
 			return errors.New("fiber: ManagerName: the name is empty")
 		}
@@ -56,7 +56,7 @@ func ManagerName(name string) ManagerOption {
 
 // ManagerMeta gives a manager's process resources.
 func ManagerMeta(m ...meta.Option) ManagerOption {
-	return managerOption(func(s *launch.Spec) error {
+	return managerOption(func(s *tree.Spec) error {
 		r, err := meta.Collect(m...)
 		if err != nil {
 			return fmt.Errorf("fiber: ManagerMeta: %w", err)
@@ -76,7 +76,7 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 		return nil, err
 	}
 	ready := make(chan managerReady, 1)
-	spec := launch.Spec{Name: fmt.Sprintf("Manager-%d", managers.Add(1)), Assign: wire.Assign{Role: wire.RoleManager},
+	spec := tree.Spec{Name: fmt.Sprintf("Manager-%d", managers.Add(1)), Assign: wire.Assign{Role: wire.RoleManager},
 		Handle: func(kind wire.Kind, frames [][]byte) {
 			var up managerReady
 			if kind == wire.KindReady && wire.Unpack(frames, &up) == nil {
@@ -115,7 +115,7 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 
 // managerReady is what a manager's process says first.
 type managerReady struct {
-	Ref home.Ref
+	Ref object.Ref
 	Err string
 }
 
@@ -211,7 +211,7 @@ func (m *Manager) handle() (*handle, error) {
 }
 
 // create asks the manager for an object.
-func create[Q any](ctx context.Context, m *Manager, op home.Op[Q, uint64], q Q) (*handle, error) {
+func create[Q any](ctx context.Context, m *Manager, op object.Op[Q, uint64], q Q) (*handle, error) {
 	if _, err := m.handle(); err != nil {
 		return nil, err
 	}
@@ -229,16 +229,16 @@ func create[Q any](ctx context.Context, m *Manager, op home.Op[Q, uint64], q Q) 
 type Type[T, In any] struct{ name string }
 
 // TypeOption is an option of RegisterType.
-type TypeOption interface{ applyType(*manager.Type) }
+type TypeOption interface{ applyType(*custom.Type) }
 
-type typeOption func(*manager.Type)
+type typeOption func(*custom.Type)
 
-func (f typeOption) applyType(t *manager.Type) { f(t) }
+func (f typeOption) applyType(t *custom.Type) { f(t) }
 
 // ConcurrentCalls says that the methods of a type may be called from many
 // goroutines at the same time. Without it the calls on one object run one
 // after another.
-func ConcurrentCalls() TypeOption { return typeOption(func(t *manager.Type) { t.Concurrent = true }) }
+func ConcurrentCalls() TypeOption { return typeOption(func(t *custom.Type) { t.Concurrent = true }) }
 
 // RegisterType makes objects of a type possible in managers, by a function
 // that makes one from an argument. T is most often a pointer. Like Register it
@@ -262,7 +262,7 @@ func RegisterType[T, In any](name string, construct func(ctx context.Context, in
 	if err := codec.Check(in); err != nil {
 		bad("its argument: " + err.Error())
 	}
-	entry := &manager.Type{Recv: typeName(reflect.TypeFor[T]()), New: func(ctx context.Context, frames [][]byte) (any, error) {
+	entry := &custom.Type{Recv: typeName(reflect.TypeFor[T]()), New: func(ctx context.Context, frames [][]byte) (any, error) {
 		var arg In
 		if err := decodeArgument(ctx, frames, &arg); err != nil {
 			return nil, err
@@ -307,12 +307,12 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 	if err := codec.Check(out); err != nil {
 		bad("its result: " + err.Error())
 	}
-	entry := &manager.Method{Recv: typeName(reflect.TypeFor[T]()), Call: func(ctx context.Context, object any, frames [][]byte) ([][]byte, any, error) {
+	entry := &custom.Method{Recv: typeName(reflect.TypeFor[T]()), Call: func(ctx context.Context, receiver any, frames [][]byte) ([][]byte, any, error) {
 		var arg In
 		if err := decodeArgument(ctx, frames, &arg); err != nil {
 			return nil, nil, err
 		}
-		result, err := method(object.(T), ctx, arg)
+		result, err := method(receiver.(T), ctx, arg)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -359,7 +359,7 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 	if err != nil {
 		return nil, err
 	}
-	made, err := create(ctx, m, manager.New, arg)
+	made, err := create(ctx, m, custom.New, arg)
 	runtime.KeepAlive(in) // what it names lives until the object has it
 	if err != nil {
 		return nil, err
@@ -368,7 +368,7 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 }
 
 // argument encodes what the type or the method of a name is called with.
-func (h *handle) argument(name string, in any) (arg manager.Argument, err error) {
+func (h *handle) argument(name string, in any) (arg custom.Argument, err error) {
 	frames, err := marshalLingering(in)
 	if err == nil {
 		err = h.proc.fits(frames)
@@ -376,7 +376,7 @@ func (h *handle) argument(name string, in any) (arg manager.Argument, err error)
 	if err != nil {
 		return arg, fmt.Errorf("fiber: the argument of %s: %w", name, err)
 	}
-	return manager.Argument{Name: name, Value: frames}, nil
+	return custom.Argument{Name: name, Value: frames}, nil
 }
 
 // Call calls a method of a managed object and waits for its result. Calls on
@@ -390,7 +390,7 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 	if err != nil {
 		return out, err
 	}
-	result, err := ask(ctx, p, manager.Call, arg, nil)
+	result, err := ask(ctx, p, custom.Call, arg, nil)
 	runtime.KeepAlive(in) // what the argument names lives until the object has answered
 	if err != nil {
 		return out, err
@@ -418,7 +418,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		fail(err)
 		return f
 	}
-	arrive := func(result home.Frames, err error) {
+	arrive := func(result object.Frames, err error) {
 		var out Out
 		switch {
 		case err == nil:
@@ -432,7 +432,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		runtime.KeepAlive(p) // as in Call
 		runtime.KeepAlive(in)
 	}
-	w, err := home.Start(ctx, p.h.proc.home, p.h.ref, manager.Call, arg, func(result home.Frames, err error) {
+	w, err := object.Start(ctx, p.h.proc.home, p.h.ref, custom.Call, arg, func(result object.Frames, err error) {
 		if waits(err) || codec.Size(result) > smallResult {
 			go arrive(result, err)
 		} else {
@@ -460,12 +460,12 @@ const smallResult = 16 << 10
 
 // waits says whether turning an error into the user's takes time.
 func waits(err error) bool {
-	var lost *home.LostError
+	var lost *object.LostError
 	return errors.As(err, &lost)
 }
 
 // callOf encodes a call.
-func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg manager.Argument, err error) {
+func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg custom.Argument, err error) {
 	switch {
 	case p == nil || p.h == nil:
 		return arg, errEmpty("proxy")
@@ -475,7 +475,7 @@ func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg
 	return p.h.argument(method.key, in)
 }
 
-func resultOf(method string, result home.Frames, out any) error {
+func resultOf(method string, result object.Frames, out any) error {
 	_, err := unmarshal(result, out)
 	runtime.KeepAlive(result) // as in decode
 	if err != nil {
@@ -514,7 +514,7 @@ func (p *Proxy[T]) used() (*handle, string) {
 
 // lostError is a home that was lost, with what its process's end tells, which
 // the process that started it waits for.
-func lostError(what string, lost *home.LostError) error {
+func lostError(what string, lost *object.LostError) error {
 	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
 		Reason: fmt.Sprintf("the process in which %s lived cannot be reached any more: %v", what, lost.Err)}
 	if lost.Ref.PID > 0 {
@@ -528,7 +528,7 @@ func lostError(what string, lost *home.LostError) error {
 	if !ok {
 		return e
 	}
-	c := child.(*launch.Child)
+	c := child.(*tree.Child)
 	select {
 	case <-c.Done():
 	case <-time.After(exitWait):
@@ -547,9 +547,9 @@ func lostError(what string, lost *home.LostError) error {
 const exitWait = 5 * time.Second
 
 // runManager makes this process a manager until it is told to stop.
-func runManager(ctx context.Context, parent *launch.Parent) int {
+func runManager(ctx context.Context, parent *tree.Parent) int {
 	proc := current.Load()
-	service := manager.NewService(ctx, proc.home, manager.Options{Error: flatten, Fits: proc.fits, Make: managed.Make,
+	service := custom.NewService(ctx, proc.home, custom.Options{Error: flatten, Fits: proc.fits, Make: builtin.Make,
 		Log: func(name string, failure *wire.Error) {
 			proc.node.Log.Warn("fiber: an object's Close failed", "type", name, "error", unflatten(failure))
 		}})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/scheduler"
+	"github.com/fiber-go/fiber/internal/pool/engine"
 )
 
 // CallOption is an option of Apply, Map, IMap and their like.
@@ -90,8 +90,8 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 	return o, pool.admit(fn.entry)
 }
 
-func (o callOptions) engine(fn string, stop bool) scheduler.CallOptions {
-	return scheduler.CallOptions{Func: fn, Chunk: o.chunk, Timeout: o.timeout, StopOnError: stop}
+func (o callOptions) engine(fn string, stop bool) engine.CallOptions {
+	return engine.CallOptions{Func: fn, Chunk: o.chunk, Timeout: o.timeout, StopOnError: stop}
 }
 
 // encodeInputs encodes inputs lo and on of a call.
@@ -105,7 +105,7 @@ func encodeInputs[In any](ins []In, lo int) ([][]byte, error) {
 		i := lo + e.Index
 		at := *e
 		at.Index = i
-		return nil, &scheduler.InputError{Index: i, Err: fmt.Errorf("fiber: the argument: %w", &at)}
+		return nil, &engine.InputError{Index: i, Err: fmt.Errorf("fiber: the argument: %w", &at)}
 	}
 	return nil, fmt.Errorf("fiber: the argument: %w", err)
 }
@@ -140,7 +140,7 @@ func (a *apply[Out]) Encode(int, int) ([][]byte, error) {
 	return nil, ErrClosed // the call is over
 }
 
-func (a *apply[Out]) Deliver(_, _ int, value [][]byte, failures []scheduler.Failure) {
+func (a *apply[Out]) Deliver(_, _ int, value [][]byte, failures []engine.Failure) {
 	a.count.add(1)
 	if len(failures) > 0 {
 		a.failed = failures[0].Err
@@ -179,7 +179,7 @@ func (a *apply[Out]) arrive(err error) {
 	a.resolve(a.out, fromEngine(a.failed))
 }
 
-func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, leads bool, opts []CallOption) (*apply[Out], *scheduler.Call, error) {
+func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, leads bool, opts []CallOption) (*apply[Out], *engine.Call, error) {
 	o, err := prepare(ctx, pool, fn, opts)
 	if err != nil {
 		return nil, nil, err
@@ -248,7 +248,7 @@ func ApplyAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out],
 
 // follow cancels a call, and ends it by end, when ctx ends before its future
 // has a result.
-func follow[T any](ctx context.Context, f *Future[T], call *scheduler.Call, end func()) {
+func follow[T any](ctx context.Context, f *Future[T], call *engine.Call, end func()) {
 	if ctx.Done() == nil {
 		return
 	}
@@ -298,7 +298,7 @@ func (m *mapping[In, Out]) end() {
 	m.over = true
 }
 
-func (m *mapping[In, Out]) Deliver(lo, n int, value [][]byte, failures []scheduler.Failure) {
+func (m *mapping[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {
 	if len(failures) > 0 {
 		m.fail(failures[0].Index, fromEngine(failures[0].Err))
 	}
@@ -380,7 +380,7 @@ func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], i
 	return &m.Future
 }
 
-func submitMap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts []CallOption) (*mapping[In, Out], *scheduler.Call, error) {
+func submitMap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts []CallOption) (*mapping[In, Out], *engine.Call, error) {
 	o, err := prepare(ctx, pool, fn, opts)
 	if err != nil {
 		return nil, nil, err

@@ -7,8 +7,8 @@ import (
 	"runtime"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
 // Namespace is named values of any types that live in a manager and that
@@ -16,15 +16,15 @@ import (
 // argument, a result, or a value of another managed object; all copies are the
 // same. Any goroutine may use it. Values are copies, methods are single steps,
 // and errors are the same, as those of a Dict.
-type Namespace struct{ object[namespaceNoun] }
+type Namespace struct{ builtinObject[namespaceType] }
 
-type namespaceNoun struct{}
+type namespaceType struct{}
 
-func (namespaceNoun) noun() (string, byte) { return "namespace", 'N' }
+func (namespaceType) objectType() (string, byte) { return "namespace", 'N' }
 
 // NewNamespace makes an empty namespace in a manager.
 func NewNamespace(ctx context.Context, m *Manager) (*Namespace, error) {
-	o, err := makeObject[namespaceNoun](ctx, m, managed.Making{Kind: managed.KindDict})
+	o, err := makeObject[namespaceType](ctx, m, builtin.Making{Kind: builtin.KindDict})
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (n *Namespace) Set(ctx context.Context, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	return do(ctx, n, managed.DictSet, []home.Value{e.Key, e.Value})
+	return do(ctx, n, builtin.DictSet, []object.Value{e.Key, e.Value})
 }
 
 // Get decodes the value of a name into what into points to, and says whether
@@ -47,7 +47,7 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 	if v := reflect.ValueOf(into); v.Kind() != reflect.Pointer || v.IsNil() {
 		return false, fmt.Errorf("fiber: Namespace.Get(%q): a value is decoded into a pointer that is not nil, not into a %T", name, into)
 	}
-	c, err := keyed(ctx, n, managed.DictGet, name)
+	c, err := keyed(ctx, n, builtin.DictGet, name)
 	if err != nil || len(c.Values) == 0 {
 		return false, err
 	}
@@ -61,11 +61,11 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 
 // Delete takes a name out and says whether it was there.
 func (n *Namespace) Delete(ctx context.Context, name string) (bool, error) {
-	return keyed(ctx, n, managed.DictDelete, name)
+	return keyed(ctx, n, builtin.DictDelete, name)
 }
 
 // Names gives all names, in the order in which they came.
 func (n *Namespace) Names(ctx context.Context) ([]string, error) {
-	names, err := settle(ctx, n, managed.DictKeys, home.None{})
+	names, err := settle(ctx, n, builtin.DictKeys, object.None{})
 	return decodeAll[string]("name", names, err)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/home"
+	"github.com/fiber-go/fiber/internal/object"
 )
 
 // parcel is what a value names that is, or was, on its way.
@@ -45,7 +45,7 @@ func parcelOf(all []any) (p parcel) {
 }
 
 // refs names the objects.
-func (p parcel) refs() (refs []home.Ref) {
+func (p parcel) refs() (refs []object.Ref) {
 	for _, h := range p.handles {
 		refs = append(refs, h.ref)
 	}
@@ -103,13 +103,13 @@ func marshalLingering(v any) ([][]byte, error) {
 
 // encode encodes a value that another process is to keep, with the names of
 // the objects in it.
-func encode(what string, v any) (home.Value, error) {
+func encode(what string, v any) (object.Value, error) {
 	frames, p, err := marshal(v)
 	if err != nil {
-		return home.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
+		return object.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
 	}
 	p.linger()
-	value := home.Value{Frames: frames, Refs: p.refs()}
+	value := object.Value{Frames: frames, Refs: p.refs()}
 	if len(value.Refs) > 0 {
 		value.Keep = p
 	}
@@ -117,8 +117,8 @@ func encode(what string, v any) (home.Value, error) {
 }
 
 // encodeAll encodes many values.
-func encodeAll[T any](what string, vs []T) ([]home.Value, error) {
-	values := make([]home.Value, len(vs))
+func encodeAll[T any](what string, vs []T) ([]object.Value, error) {
+	values := make([]object.Value, len(vs))
 	for i, v := range vs {
 		var err error
 		if values[i], err = encode(fmt.Sprintf("%s %d", what, i), v); err != nil {

@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"runtime"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/pipe"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/pipe"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -214,7 +214,7 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 
 // pipeError is an error of a port as a user sees it.
 func pipeError(err error) error {
-	var lost *home.LostError
+	var lost *object.LostError
 	switch {
 	case err == nil, err == io.EOF:
 		return err
@@ -250,7 +250,7 @@ func marshalEnd[T any](e *pipeEnd, sort byte) ([]byte, error) {
 }
 
 func unmarshalEnd[T any](b []byte, sort byte) (*pipeEnd, error) {
-	var ref home.Ref
+	var ref object.Ref
 	more, err := ref.Read(b)
 	r := wire.Reader{B: more}
 	gen, mark := r.Uvarint(), r.Bytes(1)

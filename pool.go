@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/registry"
-	"github.com/fiber-go/fiber/internal/scheduler"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 	"github.com/fiber-go/fiber/transport"
@@ -39,7 +39,7 @@ const defaultAttempts = 3
 // have finished what they hold, and are replaced as soon as a function comes that
 // needs some. A function that needs others than the workers have is refused.
 type Pool struct {
-	engine *scheduler.Engine
+	engine *engine.Engine
 	proc   *process
 	opts   poolOptions
 	serial *atomic.Int64 // of its workers, and of those of other pools of its name
@@ -207,7 +207,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		p.serial = serial.(*atomic.Int64)
 	}
 	cfg := proc.node.Config
-	p.engine = scheduler.New(scheduler.Options{
+	p.engine = engine.New(engine.Options{
 		Start: p.start, WhenHeld: proc.home.WhenHeld, Log: proc.node.Log, Name: p.workerName, Workers: workers, Min: p.opts.min, Max: p.opts.max,
 		Concurrency: p.opts.concurrency, MaxTasks: p.opts.maxTasks, MaxAttempts: p.opts.attempts,
 		IdleTimeout: p.opts.idle, CancelGrace: cfg.CancelGrace, ShutdownGrace: cfg.ShutdownGrace,
@@ -228,14 +228,14 @@ func (p *Pool) workerName() string {
 }
 
 // start starts one worker for the engine.
-func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (scheduler.Process, error) {
+func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
 	p.mu.Lock()
 	var resources meta.Resources
 	if p.resources != nil {
 		resources = *p.resources
 	}
 	p.mu.Unlock()
-	spec := launch.Spec{Name: name, Resources: resources, Handle: handle,
+	spec := tree.Spec{Name: name, Resources: resources, Handle: handle,
 		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.concurrency},
 		Pending: func(reason string) { p.waits(name, reason) }}
 	if p.opts.initializer != nil {
@@ -266,13 +266,13 @@ func (p *Pool) waits(worker, reason string) {
 func startError(err error) error {
 	var mismatch *MismatchError
 	var failed *LaunchError
-	ending := errors.Is(err, launch.ErrShutdown)
-	return &scheduler.StartError{Err: err, Ending: ending, Permanent: ending || errors.Is(err, launch.ErrTooManyGPUs) ||
+	ending := errors.Is(err, tree.ErrShutdown)
+	return &engine.StartError{Err: err, Ending: ending, Permanent: ending || errors.Is(err, tree.ErrTooManyGPUs) ||
 		errors.As(err, &mismatch) || errors.As(err, &failed) && failed.Permanent}
 }
 
 // poolWorker is a worker's process as the engine sees it.
-type poolWorker struct{ *launch.Child }
+type poolWorker struct{ *tree.Child }
 
 func (w poolWorker) ID() string { return w.Job().ID() }
 
@@ -281,7 +281,7 @@ func (w poolWorker) Lost(fn string, attempt, attempts int) error {
 		return workerLost(w.Child, fn, attempt, attempts)
 	}
 	if w.Told() {
-		return startError(launch.ErrShutdown)
+		return startError(tree.ErrShutdown)
 	}
 	exit := w.Exit()
 	return &LaunchError{Backend: w.Backend(), Job: w.Name(),
@@ -293,7 +293,7 @@ func (w poolWorker) Failed(err *wire.Error) error {
 }
 
 // workerLost makes the error of a task that went down with its worker.
-func workerLost(child *launch.Child, fn string, attempt, attempts int) error {
+func workerLost(child *tree.Child, fn string, attempt, attempts int) error {
 	exit := child.Exit()
 	e := &WorkerLostError{Func: fn, Worker: child.Name(), ID: child.Job().ID(), Host: child.Job().Host(), ExitCode: exit.Code,
 		OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr, Attempt: attempt, Attempts: attempts}

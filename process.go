@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 )
@@ -32,7 +32,7 @@ type Process struct {
 	started  bool   // or about to be
 	abandon  func() // ends the start that is under way, nil when none is
 	unwanted bool   // abandon was called
-	child    *launch.Child
+	child    *tree.Child
 
 	// of this process and its parent, which are not children
 	pid   int
@@ -132,7 +132,7 @@ func (p *Process) Start(ctx context.Context) error {
 	}
 	p.started, p.abandon, p.unwanted = true, cancel, false
 	p.mu.Unlock()
-	child, err := proc.node.Start(ctx, launch.Spec{Name: p.name, Resources: p.resources,
+	child, err := proc.node.Start(ctx, tree.Spec{Name: p.name, Resources: p.resources,
 		Assign: wire.Assign{Role: wire.RoleFunction, Func: p.fn}, Value: value, Keep: arg})
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +163,7 @@ func (p *Process) abandoned() bool {
 	return true
 }
 
-func (p *Process) running() *launch.Child {
+func (p *Process) running() *tree.Child {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.child

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/queue"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/queue"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -28,13 +28,13 @@ import (
 // return a *WorkerLostError: ErrClosed is returned only after Close. A queue ends
 // when no process has it any more.
 type SimpleQueue[T any] struct {
-	object[simpleQueueNoun]
+	builtinObject[simpleQueueType]
 	c *queueClient
 }
 
-type simpleQueueNoun struct{}
+type simpleQueueType struct{}
 
-func (simpleQueueNoun) noun() (string, byte) { return "queue", 'U' }
+func (simpleQueueType) objectType() (string, byte) { return "queue", 'U' }
 
 // QueueOption is an option of NewSimpleQueue.
 type QueueOption interface{ applyQueue(*queueOptions) error }
@@ -97,7 +97,7 @@ func travels[T any](constructor, what string) error {
 }
 
 func newQueueAt[T any](h *handle, bounded bool) *SimpleQueue[T] {
-	return &SimpleQueue[T]{objectOf[simpleQueueNoun](h), &queueClient{h: h, bounded: bounded}}
+	return &SimpleQueue[T]{builtinObjectOf[simpleQueueType](h), &queueClient{h: h, bounded: bounded}}
 }
 
 // Put adds an item and returns when it is safe in the queue's home. It blocks
@@ -129,7 +129,7 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 }
 
 // fits checks that the queue is one, and the items' sizes.
-func (q *SimpleQueue[T]) fits(items ...home.Value) error {
+func (q *SimpleQueue[T]) fits(items ...object.Value) error {
 	if q == nil || q.h == nil {
 		return errEmpty("queue")
 	}
@@ -181,7 +181,7 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 // Len is the number of items in the queue. It blocks until the queue's home
 // has answered.
 func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
-	return ask(ctx, q, queue.Len, home.None{}, nil)
+	return ask(ctx, q, queue.Len, object.None{}, nil)
 }
 
 // Close says, for all processes, that no more items come: whoever waits to put
@@ -189,7 +189,7 @@ func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
 // then whoever waits for one, or gets one later, has ErrClosed, too. A second
 // call does nothing.
 func (q *SimpleQueue[T]) Close() error {
-	_, err := ask(context.Background(), q, queue.Close, home.None{}, nil)
+	_, err := ask(context.Background(), q, queue.Close, object.None{}, nil)
 	if errors.Is(err, ErrClosed) {
 		return nil
 	}
@@ -246,7 +246,7 @@ type queueClient struct {
 
 // putting is an item on its way.
 type putting struct {
-	item home.Value
+	item object.Value
 	done chan error
 }
 
@@ -254,9 +254,9 @@ type putting struct {
 // is on its way to a queue without a bound, what comes is gathered for the
 // next one. (A bounded queue may take an item at once and the next one never,
 // so each travels alone.)
-func (c *queueClient) put(ctx context.Context, item home.Value) error {
+func (c *queueClient) put(ctx context.Context, item object.Value) error {
 	if c.bounded {
-		return c.putMany(ctx, []home.Value{item})
+		return c.putMany(ctx, []object.Value{item})
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -265,7 +265,7 @@ func (c *queueClient) put(ctx context.Context, item home.Value) error {
 	if !c.sending {
 		c.sending = true
 		c.mu.Unlock()
-		err := c.send(ctx, []home.Value{item})
+		err := c.send(ctx, []object.Value{item})
 		c.next()
 		return err
 	}
@@ -312,7 +312,7 @@ func (c *queueClient) drain() {
 			return
 		}
 		c.mu.Unlock()
-		items := make([]home.Value, len(batch))
+		items := make([]object.Value, len(batch))
 		for i, p := range batch {
 			items[i] = p.item
 		}
@@ -327,14 +327,14 @@ func (c *queueClient) drain() {
 	}
 }
 
-func (c *queueClient) send(ctx context.Context, items []home.Value) error {
-	_, err := home.AskAndSettle(ctx, c.h.proc.home, c.h.ref, queue.Put, items)
+func (c *queueClient) send(ctx context.Context, items []object.Value) error {
+	_, err := object.AskAndSettle(ctx, c.h.proc.home, c.h.ref, queue.Put, items)
 	runtime.KeepAlive(c.h)
 	runtime.KeepAlive(items) // the queue's home holds what they name only now
 	return objectError("the queue", err)
 }
 
-func (c *queueClient) putMany(ctx context.Context, items []home.Value) error {
+func (c *queueClient) putMany(ctx context.Context, items []object.Value) error {
 	for total := len(items); len(items) > 0; {
 		n := c.h.proc.home.Fitting(items)
 		if err := c.send(ctx, items[:n]); err != nil {

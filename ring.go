@@ -11,9 +11,9 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/ring"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 )
@@ -141,7 +141,7 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 		return fmt.Errorf("fiber: the argument of %s: %w", r.fn.Name(), err)
 	}
 	err = ring.Run(ctx, proc.node, ring.Spec{Name: r.name, Size: r.size, Func: r.fn.Name(), Resources: r.fn.Resources(), Value: value, Keep: in,
-		Lost:    func(c *launch.Child) error { return workerLost(c, r.fn.Name(), 1, 1) },
+		Lost:    func(c *tree.Child) error { return workerLost(c, r.fn.Name(), 1, 1) },
 		Flatten: func(err error) *wire.Error { return flatten(r.fn.Name(), err) }})
 	var failed *ring.Failure
 	if !errors.As(err, &failed) {

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"os"
 
-	"github.com/fiber-go/fiber/internal/launch"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/ring"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // runRing is a rank of a ring.
-func runRing(ctx context.Context, parent *launch.Parent, stop *stopping) int {
+func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	a := &parent.Assign
 	entry, ok := registry.Find(registry.Ring, a.Func).(*ringEntry)
 	if !ok {
@@ -58,7 +58,7 @@ func ringName(process string) string {
 }
 
 // obeyRing takes what the parent says.
-func obeyRing(parent *launch.Parent, node *ring.Node, name string) {
+func obeyRing(parent *tree.Parent, node *ring.Node, name string) {
 	for {
 		kind, frames, err := parent.Next(false)
 		if err != nil {

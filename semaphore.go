@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
 // Semaphore is a number of permits that live in a manager and that processes
@@ -22,15 +22,15 @@ import (
 //
 // Methods give ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type Semaphore struct{ permits[semaphoreNoun] }
+type Semaphore struct{ permits[semaphoreType] }
 
-type semaphoreNoun struct{}
+type semaphoreType struct{}
 
-func (semaphoreNoun) noun() (string, byte) { return "semaphore", 'S' }
+func (semaphoreType) objectType() (string, byte) { return "semaphore", 'S' }
 
 // NewSemaphore makes a semaphore in a manager, with n permits, which may be 0.
 func NewSemaphore(ctx context.Context, m *Manager, n int) (*Semaphore, error) {
-	p, err := newPermits[semaphoreNoun](ctx, m, "NewSemaphore", n, false)
+	p, err := newPermits[semaphoreType](ctx, m, "NewSemaphore", n, false)
 	if err != nil {
 		return nil, err
 	}
@@ -39,11 +39,11 @@ func NewSemaphore(ctx context.Context, m *Manager, n int) (*Semaphore, error) {
 
 // BoundedSemaphore is a Semaphore that never has more permits than at first:
 // a release that would add one is an error.
-type BoundedSemaphore struct{ permits[boundedNoun] }
+type BoundedSemaphore struct{ permits[boundedType] }
 
-type boundedNoun struct{}
+type boundedType struct{}
 
-func (boundedNoun) noun() (string, byte) { return "semaphore", 'B' }
+func (boundedType) objectType() (string, byte) { return "semaphore", 'B' }
 
 // NewBoundedSemaphore makes a bounded semaphore in a manager, with n permits,
 // one at least.
@@ -51,7 +51,7 @@ func NewBoundedSemaphore(ctx context.Context, m *Manager, n int) (*BoundedSemaph
 	if n == 0 {
 		return nil, errors.New("fiber: NewBoundedSemaphore(0): nobody could ever acquire it")
 	}
-	p, err := newPermits[boundedNoun](ctx, m, "NewBoundedSemaphore", n, true)
+	p, err := newPermits[boundedType](ctx, m, "NewBoundedSemaphore", n, true)
 	if err != nil {
 		return nil, err
 	}
@@ -59,30 +59,30 @@ func NewBoundedSemaphore(ctx context.Context, m *Manager, n int) (*BoundedSemaph
 }
 
 // permits is what semaphores have in common.
-type permits[N noun] struct{ object[N] }
+type permits[N objectType] struct{ builtinObject[N] }
 
-func newPermits[N noun](ctx context.Context, m *Manager, constructor string, n int, bounded bool) (permits[N], error) {
+func newPermits[N objectType](ctx context.Context, m *Manager, constructor string, n int, bounded bool) (permits[N], error) {
 	if n < 0 || n > math.MaxInt32 {
 		return permits[N]{}, fmt.Errorf("fiber: %s(%d): it must be from 0 to %d", constructor, n, math.MaxInt32)
 	}
-	o, err := makeObject[N](ctx, m, managed.Making{Kind: managed.KindSemaphore, N: n, Bounded: bounded})
+	o, err := makeObject[N](ctx, m, builtin.Making{Kind: builtin.KindSemaphore, N: n, Bounded: bounded})
 	return permits[N]{o}, err
 }
 
 // Acquire waits for a permit and takes it. Who waits longer comes first. A
 // permit that comes when ctx has ended is given back.
 func (p *permits[N]) Acquire(ctx context.Context) error {
-	me := p.owner(managed.SemaphoreForget)
-	_, err := ask(ctx, p, managed.SemaphoreAcquire, me, func(home.None) { tell(p, managed.SemaphoreRelease, me) })
+	me := p.owner(builtin.SemaphoreForget)
+	_, err := ask(ctx, p, builtin.SemaphoreAcquire, me, func(object.None) { tell(p, builtin.SemaphoreRelease, me) })
 	return err
 }
 
 // TryAcquire takes a permit if there is one, and says whether it has.
 func (p *permits[N]) TryAcquire(ctx context.Context) (bool, error) {
-	me := p.owner(managed.SemaphoreForget)
-	return ask(ctx, p, managed.SemaphoreTry, me, func(got bool) {
+	me := p.owner(builtin.SemaphoreForget)
+	return ask(ctx, p, builtin.SemaphoreTry, me, func(got bool) {
 		if got {
-			tell(p, managed.SemaphoreRelease, me)
+			tell(p, builtin.SemaphoreRelease, me)
 		}
 	})
 }
@@ -90,12 +90,12 @@ func (p *permits[N]) TryAcquire(ctx context.Context) (bool, error) {
 // Release gives a permit back, or adds one. It does so also when ctx has
 // ended. An error of a bounded semaphore says that it has all its permits.
 func (p *permits[N]) Release(ctx context.Context) error {
-	return release(ctx, p, managed.SemaphoreRelease, p.owner(managed.SemaphoreForget))
+	return release(ctx, p, builtin.SemaphoreRelease, p.owner(builtin.SemaphoreForget))
 }
 
 // Permits is how many can be acquired now.
 func (p *permits[N]) Permits(ctx context.Context) (int, error) {
-	return settle(ctx, p, managed.SemaphoreValue, home.None{})
+	return settle(ctx, p, builtin.SemaphoreValue, object.None{})
 }
 
 // With runs fn with a permit, and gives fn's error.

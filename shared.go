@@ -9,19 +9,19 @@ import (
 	"sync/atomic"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
-	"github.com/fiber-go/fiber/internal/manager"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
+	"github.com/fiber-go/fiber/internal/object/custom"
 )
 
-// A noun is one of the types of objects that processes share.
-type noun interface {
-	// noun gives its name, and the byte that stands for it where one travels.
-	noun() (name string, mark byte)
+// An objectType is one of the types of objects that processes share.
+type objectType interface {
+	// objectType returns its name, and the byte that stands for it where one travels.
+	objectType() (name string, mark byte)
 }
 
 // object is what these types have in common.
-type object[N noun] struct {
+type builtinObject[N objectType] struct {
 	h  *handle
 	me *proxyID
 }
@@ -35,25 +35,25 @@ type proxyID struct {
 var proxyIDs atomic.Uint64
 
 // makeObject makes an object in a manager.
-func makeObject[N noun](ctx context.Context, m *Manager, what managed.Making) (object[N], error) {
-	h, err := create(ctx, m, manager.Make, what)
+func makeObject[N objectType](ctx context.Context, m *Manager, what builtin.Making) (builtinObject[N], error) {
+	h, err := create(ctx, m, custom.Make, what)
 	if err != nil {
-		return object[N]{}, err
+		return builtinObject[N]{}, err
 	}
-	return objectOf[N](h), nil
+	return builtinObjectOf[N](h), nil
 }
 
-func objectOf[N noun](h *handle) object[N] {
-	return object[N]{h, &proxyID{id: proxyIDs.Add(1)}}
+func builtinObjectOf[N objectType](h *handle) builtinObject[N] {
+	return builtinObject[N]{h, &proxyID{id: proxyIDs.Add(1)}}
 }
 
-func nameOf[N noun]() string {
+func nameOf[N objectType]() string {
 	var n N
-	name, _ := n.noun()
+	name, _ := n.objectType()
 	return name
 }
 
-func (o *object[N]) used() (*handle, string) {
+func (o *builtinObject[N]) used() (*handle, string) {
 	if o == nil {
 		return nil, nameOf[N]()
 	}
@@ -61,16 +61,16 @@ func (o *object[N]) used() (*handle, string) {
 }
 
 // what is the object in an error.
-func (o *object[N]) what() string { return "the " + nameOf[N]() }
+func (o *builtinObject[N]) what() string { return "the " + nameOf[N]() }
 
 // MarshalBinary gives the object's name.
-func (o *object[N]) MarshalBinary() ([]byte, error) {
-	_, mark := (*new(N)).noun()
+func (o *builtinObject[N]) MarshalBinary() ([]byte, error) {
+	_, mark := (*new(N)).objectType()
 	return o.marshal(mark)
 }
 
 // marshal gives the object's name, a mark, and more.
-func (o *object[N]) marshal(mark byte, more ...byte) ([]byte, error) {
+func (o *builtinObject[N]) marshal(mark byte, more ...byte) ([]byte, error) {
 	if o == nil || o.h == nil {
 		return nil, errEmpty(nameOf[N]())
 	}
@@ -78,14 +78,14 @@ func (o *object[N]) marshal(mark byte, more ...byte) ([]byte, error) {
 }
 
 // UnmarshalBinary attaches to the object of a name.
-func (o *object[N]) UnmarshalBinary(b []byte) error {
-	name, mark := (*new(N)).noun()
+func (o *builtinObject[N]) UnmarshalBinary(b []byte) error {
+	name, mark := (*new(N)).objectType()
 	_, err := o.unmarshal(mark, name, b)
 	return err
 }
 
 // unmarshal reads what marshal has written, and returns more.
-func (o *object[N]) unmarshal(mark byte, name string, b []byte) (more []byte, err error) {
+func (o *builtinObject[N]) unmarshal(mark byte, name string, b []byte) (more []byte, err error) {
 	h, more, err := unmarshalHandle(b)
 	if err != nil {
 		return nil, err
@@ -93,12 +93,12 @@ func (o *object[N]) unmarshal(mark byte, name string, b []byte) (more []byte, er
 	if len(more) == 0 || more[0] != mark {
 		return nil, &MismatchError{Reason: "what has come is the name of another object, not of a " + name}
 	}
-	*o = objectOf[N](h)
+	*o = builtinObjectOf[N](h)
 	return more[1:], nil
 }
 
 // decode decodes a value that an object has kept.
-func decode[T any](what string, kept home.Value) (T, error) {
+func decode[T any](what string, kept object.Value) (T, error) {
 	var v T
 	err := codec.Unmarshal(kept.Frames, &v)
 	runtime.KeepAlive(kept) // what it names is held there until it is held here
@@ -109,7 +109,7 @@ func decode[T any](what string, kept home.Value) (T, error) {
 }
 
 // decodeAll decodes an answer of many values.
-func decodeAll[T any](what string, kept []home.Value, err error) ([]T, error) {
+func decodeAll[T any](what string, kept []object.Value, err error) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func decodeAll[T any](what string, kept []home.Value, err error) ([]T, error) {
 
 // decodeCell decodes what an object said of one of its values, which there may
 // not be.
-func decodeCell[T any](c managed.Cell, err error) (v T, ok bool, _ error) {
+func decodeCell[T any](c builtin.Cell, err error) (v T, ok bool, _ error) {
 	if err != nil || len(c.Values) == 0 {
 		return v, false, err
 	}
@@ -134,9 +134,9 @@ func decodeCell[T any](c managed.Cell, err error) (v T, ok bool, _ error) {
 
 // place is where a value is: what it takes to read and write it.
 type place struct {
-	get  func() (managed.Cell, error)
-	set  func(version uint64, v home.Value) (managed.Cell, error) // if it has the version
-	swap func(old, v home.Value) (managed.Cell, error)            // if it is old
+	get  func() (builtin.Cell, error)
+	set  func(version uint64, v object.Value) (builtin.Cell, error) // if it has the version
+	swap func(old, v object.Value) (builtin.Cell, error)            // if it is old
 }
 
 // update has fn change a value, again whenever somebody has written it

@@ -5,7 +5,7 @@ package fiber
 import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/submit"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
 // Pods can't dial a machine outside of their cluster, unless it says by its

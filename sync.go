@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/home"
-	"github.com/fiber-go/fiber/internal/managed"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
 // ErrAbandoned is what acquiring a lock gives when its last holder has ended,
@@ -23,14 +23,14 @@ var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
 
 // owner is this proxy's number. From now on the object is told by forget when
 // nobody has the proxy any more.
-func (o *object[N]) owner(forget home.Op[uint64, home.None]) uint64 {
+func (o *builtinObject[N]) owner(forget object.Op[uint64, object.None]) uint64 {
 	if o.h == nil {
 		return 0 // the request tells
 	}
 	o.me.once.Do(func() {
 		proc, ref := o.h.proc, o.h.ref
 		runtime.AddCleanup(o.me, func(id uint64) {
-			go home.Tell(context.Background(), proc.home, ref, forget, id) // reaching a home may take time
+			go object.Tell(context.Background(), proc.home, ref, forget, id) // reaching a home may take time
 		}, o.me.id)
 	})
 	return o.me.id
@@ -38,7 +38,7 @@ func (o *object[N]) owner(forget home.Op[uint64, home.None]) uint64 {
 
 // release sends a request that gives something back, also when ctx has ended:
 // then it waits for the answer for a moment only.
-func release[Q any](ctx context.Context, u user, op home.Op[Q, home.None], q Q) error {
+func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
 	if ctx.Done() == nil {
 		return do(ctx, u, op, q)
 	}
@@ -66,15 +66,15 @@ func whenAbandoned(what string, is bool) error {
 }
 
 // mutex is what locks have in common.
-type mutex[N noun] struct{ object[N] }
+type mutex[N objectType] struct{ builtinObject[N] }
 
 // Acquire waits until the lock is free, and takes it. With ErrAbandoned, too,
 // the lock is held; with any other error it is not. Who waits longer comes
 // first. A lock that comes when ctx has ended is given back.
 func (m *mutex[N]) Acquire(ctx context.Context) error {
-	me := m.owner(managed.LockForget)
-	abandoned, err := ask(ctx, m, managed.LockAcquire, me, func(abandoned bool) {
-		tell(m, managed.LockReturn, managed.LockBack{Owner: me, Abandoned: abandoned})
+	me := m.owner(builtin.LockForget)
+	abandoned, err := ask(ctx, m, builtin.LockAcquire, me, func(abandoned bool) {
+		tell(m, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: abandoned})
 	})
 	if err != nil {
 		return err
@@ -85,10 +85,10 @@ func (m *mutex[N]) Acquire(ctx context.Context) error {
 // TryAcquire takes the lock if it is free, and says whether it has. The error
 // ErrAbandoned goes with true.
 func (m *mutex[N]) TryAcquire(ctx context.Context) (bool, error) {
-	me := m.owner(managed.LockForget)
-	got, err := ask(ctx, m, managed.LockTry, me, func(late managed.LockTried) {
+	me := m.owner(builtin.LockForget)
+	got, err := ask(ctx, m, builtin.LockTry, me, func(late builtin.LockTried) {
 		if late.Free {
-			tell(m, managed.LockReturn, managed.LockBack{Owner: me, Abandoned: late.Abandoned})
+			tell(m, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: late.Abandoned})
 		}
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func (m *mutex[N]) TryAcquire(ctx context.Context) (bool, error) {
 // Release gives the lock to the next who waits. It does so also when ctx has
 // ended. That another proxy, or nobody, holds the lock is an error.
 func (m *mutex[N]) Release(ctx context.Context) error {
-	return release(ctx, m, managed.LockRelease, m.owner(managed.LockForget))
+	return release(ctx, m, builtin.LockRelease, m.owner(builtin.LockForget))
 }
 
 // With runs fn with the lock held, and gives fn's error. An abandoned lock it
@@ -110,7 +110,7 @@ func (m *mutex[N]) Release(ctx context.Context) error {
 func (m *mutex[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
 	if err := m.Acquire(ctx); err != nil {
 		if errors.Is(err, ErrAbandoned) {
-			err = both(err, release(ctx, m, managed.LockReturn, managed.LockBack{Owner: m.owner(managed.LockForget), Abandoned: true}))
+			err = both(err, release(ctx, m, builtin.LockReturn, builtin.LockBack{Owner: m.owner(builtin.LockForget), Abandoned: true}))
 		}
 		return err
 	}

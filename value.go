@@ -7,15 +7,15 @@ import "context"
 // value of another managed object; all copies are the same. Any goroutine may
 // use it. Values are copies, methods are single steps, and errors are the same,
 // as those of a Dict.
-type Value[T any] struct{ s sequence[valueNoun, T] }
+type Value[T any] struct{ s sequence[valueType, T] }
 
-type valueNoun struct{}
+type valueType struct{}
 
-func (valueNoun) noun() (string, byte) { return "value", 'V' }
+func (valueType) objectType() (string, byte) { return "value", 'V' }
 
 // NewValue makes a value in a manager.
 func NewValue[T any](ctx context.Context, m *Manager, v T) (*Value[T], error) {
-	s, err := newSequence[valueNoun](ctx, m, "NewValue", []T{v})
+	s, err := newSequence[valueType](ctx, m, "NewValue", []T{v})
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/fiber-go/fiber"
 	"github.com/fiber-go/fiber/backend/docker"
 	"github.com/fiber-go/fiber/internal/config"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
 )
 
 // onDocker is what the process whose backend is docker has in its environment.

@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fiber-go/fiber"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/internal/kube"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/container/pid1"
 	"github.com/fiber-go/fiber/internal/master"
-	"github.com/fiber-go/fiber/internal/pid1"
 )
 
 // The labels of Fiber's containers.

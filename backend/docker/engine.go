@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	lives "github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/meta"
 )
 

@@ -20,7 +20,7 @@ import (
 
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
 )
 
 // prepared is an image that containers can be made of.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/joined"
+	"github.com/fiber-go/fiber/internal/container/logmux"
 )
 
 // outputGrace bounds how long the output of a container that has ended is
@@ -48,7 +48,7 @@ func (j *job) Host() string { return j.engine.info.Name }
 
 // run passes the output on and sees to the container's end.
 func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
-	out := j.Pass(stdout, stderr, func(apart *joined.Reader, errs io.Writer) {
+	out := j.Pass(stdout, stderr, func(apart *logmux.Reader, errs io.Writer) {
 		stdcopy.StdCopy(apart, errs, from.Reader) // the init itself writes what went wrong to stderr
 		from.Close()
 	})
@@ -58,7 +58,7 @@ func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
 
 // ending is how the container ended. The init may have said how its program
 // did; if it was killed itself it has not.
-func (j *job) ending(end joined.End, said bool) backend.ExitStatus {
+func (j *job) ending(end logmux.End, said bool) backend.ExitStatus {
 	j.mu.Lock()
 	status := lives.Exited(j.code)
 	status.Reason = j.reason

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/internal/output"
+	"github.com/fiber-go/fiber/internal/container/output"
 )
 
 // unread is how many events wait for a reader; then the oldest ones go.

@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/joined"
-	"github.com/fiber-go/fiber/internal/output"
+	"github.com/fiber-go/fiber/internal/container/logmux"
+	"github.com/fiber-go/fiber/internal/container/output"
 )
 
 // Passing is the output of a job, as it is passed on. It is for backends whose jobs' two outputs are joined in one stream.
 type Passing struct {
-	apart   joined.Reader
+	apart   logmux.Reader
 	writing atomic.Int32 // to what takes it
 	read    chan struct{}
 }
@@ -19,10 +19,10 @@ type Passing struct {
 // Pass passes on what a job writes: to its log, and to stdout and stderr, unless they are nil, as they take it; behind its
 // end they are closed where they are io.Closers. Read reads it, until there is no more: it writes the joined stream to
 // apart, and to errs what is known to be stderr's.
-func (l *Life) Pass(stdout, stderr io.Writer, read func(apart *joined.Reader, errs io.Writer)) *Passing {
+func (l *Life) Pass(stdout, stderr io.Writer, read func(apart *logmux.Reader, errs io.Writer)) *Passing {
 	p := &Passing{read: make(chan struct{})}
 	out, errs := stream{l.Output, stdout, &p.writing}, stream{l.Output, stderr, &p.writing}
-	p.apart = joined.Reader{Stdout: out, Stderr: errs}
+	p.apart = logmux.Reader{Stdout: out, Stderr: errs}
 	go func() {
 		defer close(p.read)
 		read(&p.apart, errs)
@@ -42,20 +42,20 @@ func (p *Passing) Done() <-chan struct{} { return p.read }
 // End is called once the job has ended, and returns how its program's init says that the program has. It waits for the
 // rest of the output, for as long as grace: then stop has to end the reading. What is read and not taken is not waited
 // for, it follows when somebody takes it.
-func (p *Passing) End(grace time.Duration, stop func()) (end joined.End, said bool) {
+func (p *Passing) End(grace time.Duration, stop func()) (end logmux.End, said bool) {
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
 	case <-p.read:
 	case <-late.C:
 		if p.writing.Load() > 0 {
-			return joined.End{}, false
+			return logmux.End{}, false
 		}
 		stop()
 		select {
 		case <-p.read:
 		case <-time.After(grace): // somebody does not take what was left
-			return joined.End{}, false
+			return logmux.End{}, false
 		}
 	}
 	return p.apart.Ended()

@@ -12,18 +12,18 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/joined"
+	"github.com/fiber-go/fiber/internal/container/logmux"
 )
 
 // written is what a program's init writes whose program has written to both outputs and exited with code 3.
 func written(t *testing.T) []byte {
 	var stream bytes.Buffer
-	w := joined.NewWriter(&stream)
+	w := logmux.NewWriter(&stream)
 	require.NoError(t, w.Begin())
 	out, errs := w.Stdout(), w.Stderr()
 	out.Write([]byte("out\n"))
 	errs.Write([]byte("err\n"))
-	require.NoError(t, w.End(joined.End{Code: 3}))
+	require.NoError(t, w.End(logmux.End{Code: 3}))
 	return stream.Bytes()
 }
 
@@ -42,7 +42,7 @@ func TestOutputComesApart(t *testing.T) {
 	t.Parallel()
 	life := job.New()
 	var stdout, stderr closing
-	out := life.Pass(&stdout, &stderr, func(apart *joined.Reader, errs io.Writer) {
+	out := life.Pass(&stdout, &stderr, func(apart *logmux.Reader, errs io.Writer) {
 		apart.Write(written(t))
 		errs.Write([]byte("init\n"))
 	})
@@ -67,14 +67,14 @@ func TestOutputThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		begun := time.Now()
-		out := job.New().Pass(nil, nil, func(*joined.Reader, io.Writer) { <-ctx.Done() })
+		out := job.New().Pass(nil, nil, func(*logmux.Reader, io.Writer) { <-ctx.Done() })
 		_, said := out.End(time.Second, stop)
 		require.False(t, said)
 		require.Equal(t, time.Second, time.Since(begun))
 
 		from, to := io.Pipe()
 		text := written(t)
-		out = job.New().Pass(to, nil, func(apart *joined.Reader, _ io.Writer) { apart.Write(text) })
+		out = job.New().Pass(to, nil, func(apart *logmux.Reader, _ io.Writer) { apart.Write(text) })
 		_, said = out.End(time.Second, func() { t.Error("it has been read") })
 		require.False(t, said)
 		taken, err := io.ReadAll(from)
@@ -85,7 +85,7 @@ func TestOutputThatDoesNotEnd(t *testing.T) {
 		// The rest of a line comes when the output is closed.
 		from, to = io.Pipe()
 		ctx, stop = context.WithCancel(t.Context())
-		out = job.New().Pass(&untilClosed{to}, nil, func(*joined.Reader, io.Writer) { <-ctx.Done() })
+		out = job.New().Pass(&untilClosed{to}, nil, func(*logmux.Reader, io.Writer) { <-ctx.Done() })
 		_, said = out.End(time.Second, stop)
 		require.False(t, said)
 		taken, err = io.ReadAll(from)

@@ -8,7 +8,7 @@ import (
 	"os"
 
 	lives "github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
 )
 
 // prepared is an image that pods can run.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/joined"
+	"github.com/fiber-go/fiber/internal/container/logmux"
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
@@ -154,7 +154,7 @@ func (j *job) stops(status backend.ExitStatus, fatal string) {
 // run sees to the job's output and its end.
 func (j *job) run() {
 	ctx, cancel := context.WithCancel(context.Background())
-	out := j.Pass(j.stdout, j.stderr, func(apart *joined.Reader, _ io.Writer) {
+	out := j.Pass(j.stdout, j.stderr, func(apart *logmux.Reader, _ io.Writer) {
 		defer cancel()
 		j.read(ctx, apart)
 	})
@@ -181,7 +181,7 @@ func (j *job) run() {
 }
 
 // conclude works out how the job has ended; mu is held.
-func (j *job) conclude(end joined.End, said bool) (status backend.ExitStatus, err error) {
+func (j *job) conclude(end logmux.End, said bool) (status backend.ExitStatus, err error) {
 	status.Code = -1
 	select {
 	case <-j.stopped:

@@ -20,7 +20,7 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/internal/kube"
 )
 

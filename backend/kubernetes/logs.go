@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fiber-go/fiber/internal/joined"
+	"github.com/fiber-go/fiber/internal/container/logmux"
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
@@ -13,7 +13,7 @@ var errEnded = errors.New("the output has ended")
 
 // read reads the job's output, once it has started, until its program's init
 // says how it ended, or there is no more.
-func (j *job) read(ctx context.Context, apart *joined.Reader) {
+func (j *job) read(ctx context.Context, apart *logmux.Reader) {
 	select {
 	case <-j.started:
 	case <-j.stopped:
@@ -27,7 +27,7 @@ func (j *job) read(ctx context.Context, apart *joined.Reader) {
 }
 
 // untilEnd takes a log until the program's init has said how it ended.
-type untilEnd struct{ *joined.Reader }
+type untilEnd struct{ *logmux.Reader }
 
 func (u untilEnd) Write(p []byte) (int, error) {
 	u.Reader.Write(p)

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/container/pid1"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/names"
-	"github.com/fiber-go/fiber/internal/pid1"
 )
 
 // The labels of a run's pods and secrets, beside those of package kube.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/output"
+	"github.com/fiber-go/fiber/internal/container/output"
 )
 
 // outputGrace bounds how long the output of a process that has ended is

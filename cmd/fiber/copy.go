@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/fiber-go/fiber/internal/config"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/submit"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
 // tarImage has sh and tar, for where this command itself can't be the image of a pod.

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/fiber-go/fiber/internal/config"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 	"github.com/fiber-go/fiber/internal/names"
-	"github.com/fiber-go/fiber/internal/submit"
 )
 
 // build makes the image of a Dockerfile, "" for the engine's own platform, and returns its id. The folder that we are

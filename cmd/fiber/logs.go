@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/submit"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
 type logsCommand struct {

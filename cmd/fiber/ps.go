@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/submit"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
 // where says which namespace is meant.

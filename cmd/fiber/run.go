@@ -14,9 +14,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fiber-go/fiber/internal/config"
-	"github.com/fiber-go/fiber/internal/image"
+	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/submit"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
 type runCommand struct {

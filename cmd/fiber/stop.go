@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fiber-go/fiber/internal/submit"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
 type stopCommand struct {

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/launch"
+	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 )
@@ -27,8 +27,8 @@ type Spec struct {
 	Value     [][]byte // its encoded argument
 	Keep      any      // stays reachable until the ring has ended
 
-	Lost    func(*launch.Child) error // the error of a rank that ended without a word
-	Flatten func(error) *wire.Error   // makes an error ready to travel
+	Lost    func(*tree.Child) error // the error of a rank that ended without a word
+	Flatten func(error) *wire.Error // makes an error ready to travel
 }
 
 // Failure is the rank that failed first, and how: a *wire.Error when it said
@@ -44,11 +44,11 @@ func (f *Failure) Error() string { return fmt.Sprintf("rank %d: %v", f.Rank, f.E
 type run struct {
 	ctx        context.Context
 	spec       Spec
-	node       *launch.Node
+	node       *tree.Node
 	stopStarts context.CancelFunc
 
 	mu       sync.Mutex
-	children []*launch.Child // by rank, nil before they are up
+	children []*tree.Child // by rank, nil before they are up
 	members  []*wire.Member
 	met      bool // all were told of all
 	failure  error
@@ -57,7 +57,7 @@ type run struct {
 
 // Run runs a ring and returns when all its ranks have ended: nil when all
 // returned nil, ctx's error when that ended, or else a *Failure.
-func Run(ctx context.Context, node *launch.Node, spec Spec) error {
+func Run(ctx context.Context, node *tree.Node, spec Spec) error {
 	starts, stopStarts := context.WithCancel(ctx)
 	defer stopStarts()
 	// All at once: of two rings that have half of theirs, none would ever begin.
@@ -72,7 +72,7 @@ func Run(ctx context.Context, node *launch.Node, spec Spec) error {
 		defer release()
 		devices = its
 	}
-	r := &run{ctx: ctx, spec: spec, node: node, stopStarts: stopStarts, children: make([]*launch.Child, spec.Size),
+	r := &run{ctx: ctx, spec: spec, node: node, stopStarts: stopStarts, children: make([]*tree.Child, spec.Size),
 		members: make([]*wire.Member, spec.Size), broken: make(chan struct{})}
 	defer context.AfterFunc(ctx, func() { r.fail(-1, ctx.Err()) })()
 	done := make(chan struct{})
@@ -94,7 +94,7 @@ func Run(ctx context.Context, node *launch.Node, spec Spec) error {
 
 // rank starts a rank and waits for its end.
 func (r *run) rank(ctx context.Context, rank int, devices []string) {
-	child, err := r.node.Start(ctx, launch.Spec{Name: fmt.Sprintf("%s/rank-%d", r.spec.Name, rank), Resources: r.spec.Resources, Devices: devices,
+	child, err := r.node.Start(ctx, tree.Spec{Name: fmt.Sprintf("%s/rank-%d", r.spec.Name, rank), Resources: r.spec.Resources, Devices: devices,
 		Assign: wire.Assign{Role: wire.RoleRing, Func: r.spec.Func, Rank: rank, Size: r.spec.Size},
 		Value:  r.spec.Value, Keep: r.spec.Keep,
 		Handle: func(kind wire.Kind, frames [][]byte) { r.handle(rank, kind, frames) }})
@@ -187,7 +187,7 @@ func (r *run) fail(rank int, err error) {
 }
 
 // tell tells a rank of the failure. The lock is held.
-func (r *run) tell(c *launch.Child) {
+func (r *run) tell(c *tree.Child) {
 	b := wire.Broken{Rank: -1}
 	var failed *Failure
 	switch {

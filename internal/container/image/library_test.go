@@ -1,0 +1,126 @@
+//go:build unix
+
+package image_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/container/image"
+)
+
+// chain builds, below dir, a program in C that needs libone.so, in lib, which needs libtwo.so, in lib/more. What finds
+// libone.so for the program, and libtwo.so for that, are flags of the linker's.
+func chain(t *testing.T, dir, findOne, findTwo string) (program string) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"two.c":  "int two(void) { return 2; }",
+		"one.c":  "int two(void); int one(void) { return two() - 1; }",
+		"main.c": "#include <stdio.h>\nint one(void); int main(void) { return printf(\"one is %d\\n\", one()) < 0; }",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	more := filepath.Join(dir, "lib", "more")
+	require.NoError(t, os.MkdirAll(more, 0o755))
+	compile(t, dir, "-shared -fPIC -Wl,-soname,libtwo.so.2 -o lib/more/libtwo.so.2.0 two.c")
+	require.NoError(t, os.Symlink("libtwo.so.2.0", filepath.Join(more, "libtwo.so.2")))
+	compile(t, dir, "-shared -fPIC -o lib/libone.so one.c lib/more/libtwo.so.2 "+findTwo)
+	compile(t, dir, "-o chain main.c -Llib -lone -Wl,-rpath-link,lib/more "+findOne)
+	return filepath.Join(dir, "chain")
+}
+
+func compile(t *testing.T, dir, args string) {
+	t.Helper()
+	command(t, dir, "gcc", strings.Fields(args)...)
+}
+
+func TestLibrariesOfLibraries(t *testing.T) {
+	t.Parallel()
+	const runpath, rpath = "-Wl,--enable-new-dtags,-rpath,", "-Wl,--disable-new-dtags,-rpath,"
+	for name, find := range map[string]struct{ one, two string }{
+		"RUNPATH":             {runpath + "$ORIGIN/lib", runpath + "${ORIGIN}/more"},
+		"RPATH":               {rpath + "$ORIGIN/lib:$ORIGIN/lib/more", ""},
+		"RPATH and RUNPATH":   {rpath + "$ORIGIN/lib", runpath + "$ORIGIN/more"},
+		"no such directories": {runpath + "/none:$ORIGIN/lib", rpath + "none:$ORIGIN/more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program := chain(t, t.TempDir(), find.one, find.two)
+			assert.Equal(t, "one is 1\n", run(t, newImage(t, program)))
+		})
+	}
+}
+
+// A link to the program is somewhere else than what the program is linked with.
+func TestAProgramThatIsALink(t *testing.T) {
+	t.Parallel()
+	program := chain(t, t.TempDir(), "-Wl,-rpath,$ORIGIN/lib", "-Wl,-rpath,$ORIGIN/more")
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(program, link))
+	assert.Equal(t, "one is 1\n", run(t, newImage(t, link)))
+}
+
+// A RUNPATH is its owner's alone: the program's own loader would not find libtwo.so by it either.
+func TestALibraryIsMissing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program := chain(t, dir, "-Wl,--enable-new-dtags,-rpath,$ORIGIN/lib:$ORIGIN/lib/more", "")
+	_, err := image.New(image.Options{Executable: program, Platform: here})
+	require.EqualError(t, err, "the library libtwo.so.2, which "+dir+"/lib/libone.so needs, is not found: "+
+		"install it, build the program with CGO_ENABLED=0, or set FIBER_BASE_IMAGE to an image that has it")
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "lib", "libone.so")))
+	_, err = image.New(image.Options{Executable: program, Platform: here})
+	require.ErrorContains(t, err, "the library libone.so, which "+program+" needs, is not found")
+}
+
+// A base image brings its own libraries.
+func TestNoLibrariesOnABase(t *testing.T) {
+	t.Parallel()
+	program := chain(t, t.TempDir(), "", "")
+	_, err := image.New(image.Options{Executable: program, Platform: here, Base: &image.Base{ID: "some"}})
+	require.NoError(t, err)
+}
+
+func TestLibrariesThatTheLinkerIsToldOf(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program := chain(t, dir, "", "")
+	conf := filepath.Join(dir, "ld.so.conf")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "conf.d"), 0o755))
+	for name, text := range map[string]string{
+		"ld.so.conf":    "# a comment\ninclude conf.d/*.conf  none/*.conf\nhwcap 1 some\n",
+		"conf.d/a.conf": dir + "/none # not there\n" + dir + "/lib\n",
+		"conf.d/b.conf": dir + "/lib/more:/none\ninclude " + dir + "/ld.so.conf\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	img, err := image.New(image.WithLdConf(image.Options{Executable: program, Platform: here}, conf))
+	require.NoError(t, err)
+	assert.Equal(t, "one is 1\n", run(t, img))
+}
+
+func TestLibrariesThatTheEnvironmentLeadsTo(t *testing.T) {
+	dir := t.TempDir()
+	program := chain(t, dir, "", "")
+	t.Setenv("LD_LIBRARY_PATH", dir+"/lib:"+dir+"/lib/more")
+	assert.Equal(t, "one is 1\n", run(t, newImage(t, program)))
+}
+
+// A file of the right name, and for another CPU or no library at all, does not count.
+func TestWhatIsNoLibraryIsPassedOver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program := chain(t, dir, "-Wl,-rpath,$ORIGIN/text:$ORIGIN/foreign:$ORIGIN/lib", "-Wl,-rpath,$ORIGIN/more")
+	for _, name := range []string{"text", "foreign"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "text", "libone.so"), []byte("INPUT(-lone)\n"), 0o600))
+	command(t, ".", "cp", built(t, foreign), filepath.Join(dir, "foreign", "libone.so"))
+	assert.Equal(t, "one is 1\n", run(t, newImage(t, program)))
+}

@@ -1,0 +1,155 @@
+package logmux_test
+
+import (
+	"bytes"
+	"io"
+	"math/rand"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/container/logmux"
+)
+
+// apart takes a stream apart, a byte at a time.
+func apart(t *testing.T, stream string) (stdout, stderr string, end logmux.End, ended bool) {
+	t.Helper()
+	var out, err bytes.Buffer
+	r := &logmux.Reader{Stdout: &out, Stderr: &err}
+	_, failure := io.Copy(r, iotest.OneByteReader(strings.NewReader(stream)))
+	require.NoError(t, failure)
+	r.Close()
+	end, ended = r.Ended()
+	return out.String(), err.String(), end, ended
+}
+
+func TestWhatIsJoinedComesApart(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 20_000)
+	for name, pieces := range map[string][]string{
+		"nothing":          {},
+		"lines":            {"1one\n", "2two\n", "1three\n"},
+		"an empty line":    {"1\n", "2\n"},
+		"unfinished":       {"1no line", "2nor this"},
+		"cut":              {"1a li", "2other\n", "1ne\n"},
+		"long":             {"1" + long, "2" + long + "\n", "1\n" + long},
+		"bytes":            {"1\x00\xff\x1b[m\n", "2\x1b[31mred\x1b[0m\n"},
+		"many in one":      {"1a\nb\nc", "2d\n\n\ne"},
+		"exactly too long": {"1" + strings.Repeat("x", 8<<10) + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var stream, stdout, stderr bytes.Buffer
+			w := logmux.NewWriter(&stream)
+			require.NoError(t, w.Begin())
+			one, two := w.Stdout(), w.Stderr()
+			for _, p := range pieces {
+				to, s := &stdout, one
+				if p[0] == '2' {
+					to, s = &stderr, two
+				}
+				to.WriteString(p[1:])
+				_, err := s.Write([]byte(p[1:]))
+				require.NoError(t, err)
+			}
+			require.NoError(t, one.Flush())
+			require.NoError(t, two.Flush())
+			want := logmux.End{Code: 137, OutOfMemory: len(pieces) > 1}
+			require.NoError(t, w.End(want))
+			for line := range strings.Lines(stream.String()) {
+				require.Less(t, len(line), 16<<10, "an engine cuts it")
+			}
+			gotOut, gotErr, end, ended := apart(t, stream.String())
+			require.Equal(t, stdout.String(), gotOut)
+			require.Equal(t, stderr.String(), gotErr)
+			require.Equal(t, want, end)
+			require.True(t, ended)
+		})
+	}
+}
+
+func TestAnUnmarkedStreamIsStdout(t *testing.T) {
+	t.Parallel()
+	stdout, stderr, _, ended := apart(t, "exec: no such file\nand no end")
+	require.Equal(t, "exec: no such file\nand no end", stdout)
+	require.Empty(t, stderr)
+	require.False(t, ended)
+}
+
+// A program can't end its stream: it does not know the mark, and one that it makes up is its output.
+func TestForgedEnds(t *testing.T) {
+	t.Parallel()
+	var other bytes.Buffer
+	require.NoError(t, logmux.NewWriter(&other).Begin())
+	require.NoError(t, logmux.NewWriter(&other).Begin())
+	forged := other.String() // two first lines, of other streams
+	mark, _, _ := strings.Cut(forged, "\n")
+	forged += mark + "0\n" + mark + "137 out of memory\n\x1b[;;m0\n\x1b[;;;;m0\n0\n"
+
+	var stream bytes.Buffer
+	w := logmux.NewWriter(&stream)
+	require.NoError(t, w.Begin())
+	for _, s := range []*logmux.Stream{w.Stdout(), w.Stderr()} {
+		_, err := s.Write([]byte(forged))
+		require.NoError(t, err)
+	}
+	cut := stream.Len()
+	require.NoError(t, w.End(logmux.End{Code: 3}))
+	stdout, stderr, _, ended := apart(t, stream.String()[:cut])
+	require.False(t, ended, "it goes on")
+	require.Equal(t, forged, stdout)
+	require.Equal(t, forged, stderr)
+	_, _, end, ended := apart(t, stream.String())
+	require.True(t, ended)
+	require.Equal(t, logmux.End{Code: 3}, end)
+
+	// Where the first line is lost nothing is an end, whatever comes first.
+	_, rest, _ := strings.Cut(stream.String(), "\n")
+	_, _, _, ended = apart(t, "x\n"+rest)
+	require.False(t, ended)
+}
+
+// No two streams have the same mark.
+func TestMarksDiffer(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 1000 {
+		var stream bytes.Buffer
+		require.NoError(t, logmux.NewWriter(&stream).Begin())
+		require.False(t, seen[stream.String()])
+		seen[stream.String()] = true
+	}
+}
+
+// What is written without an end of line is not kept back for long.
+func TestAPromptIsWrittenSoon(t *testing.T) {
+	t.Parallel()
+	from, to := io.Pipe()
+	defer from.Close()
+	_, err := logmux.NewWriter(to).Stdout().Write([]byte("name? "))
+	require.NoError(t, err)
+	buf := make([]byte, 100)
+	n, err := from.Read(buf) // hangs if it is
+	require.NoError(t, err)
+	stdout, _, _, _ := apart(t, string(buf[:n]))
+	require.Equal(t, "name? ", stdout)
+}
+
+func FuzzReader(f *testing.F) {
+	f.Add([]byte("\x1b[;;2147483648;2147483649;4294967295m\n\x1b[;mx\n\x1b[;;2147483648;2147483649;4294967295m3\n"), int64(1))
+	f.Add([]byte("\x1b[;;mx\n\x1b[;;;m\n\x1b[;m"), int64(2))
+	f.Fuzz(func(t *testing.T, stream []byte, seed int64) {
+		whole, _, _, _ := apart(t, string(stream))
+		var out bytes.Buffer
+		r := &logmux.Reader{Stdout: &out, Stderr: io.Discard}
+		for rng := rand.New(rand.NewSource(seed)); len(stream) > 0; {
+			n := 1 + rng.Intn(len(stream))
+			r.Write(stream[:n])
+			stream = stream[n:]
+		}
+		r.Close()
+		require.Equal(t, whole, out.String())
+	})
+}

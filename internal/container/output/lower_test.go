@@ -1,0 +1,37 @@
+package output_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/container/output"
+)
+
+// However the bytes are cut, what a process writes comes out as it was, and the
+// lines that it passes on are whole.
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100_000)
+	text := "begun\x00fib, " + string(output.Mark("worker-1-2", []byte("hello"))) + "and ended\n" +
+		string(output.Mark("Process-1", []byte(long))) + string(output.Mark("Process-1", nil)) + "\x00fiber"
+	for _, size := range []int{1, 3, 7, 1000, len(text)} {
+		var own bytes.Buffer
+		var lower []string
+		s := &output.Split{Own: &own, Lower: func(name string, line []byte) { lower = append(lower, name+" "+string(line)) }}
+		for rest := []byte(text); len(rest) > 0; {
+			n := min(size, len(rest))
+			_, err := s.Write(rest[:n])
+			require.NoError(t, err)
+			rest = rest[n:]
+		}
+		s.End()
+		require.Equal(t, "begun\x00fib, and ended\n\x00fiber", own.String())
+		require.Equal(t, []string{"worker-1-2 hello", "Process-1 " + long, "Process-1 "}, lower)
+		_, _ = s.Write([]byte("\x00fiber\x00killed\x00in the mid"))
+		s.End()
+		require.Equal(t, "killed in the mid", lower[3])
+	}
+}

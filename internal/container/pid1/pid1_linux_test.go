@@ -1,0 +1,141 @@
+package pid1_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/fiber-go/fiber/internal/container/logmux"
+	"github.com/fiber-go/fiber/internal/container/pid1"
+)
+
+// programKey makes the test binary a program.
+const programKey = "PID1_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	what := os.Getenv(programKey)
+	switch what {
+	case "":
+		os.Exit(m.Run())
+	case "in a container": // whose root has not these capabilities
+		for _, capability := range []uintptr{unix.CAP_SYS_PTRACE, unix.CAP_SYS_ADMIN, unix.CAP_PERFMON} {
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil && os.Getuid() == 0 {
+				panic(err)
+			}
+		}
+		os.Setenv(programKey, "forge")
+		for key, value := range pid1.Environment() {
+			os.Setenv(key, value)
+		}
+		panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+	case "forge":
+		forge()
+	}
+	os.Exit(7)
+}
+
+// forge tries all that a program may do to end its own log, says what it could read, and waits for a SIGTERM.
+func forge() {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	fmt.Println("\x1b[;;m0")
+	fmt.Println("\x1b[;;2147483648;2147483648;2147483648m")
+	fmt.Println("\x1b[;;2147483648;2147483648;2147483648m0")
+	of := "/proc/" + strconv.Itoa(os.Getppid()) + "/"
+	for _, name := range []string{"environ", "mem", "maps", "auxv", "fd/1"} {
+		if f, err := os.Open(of + name); err == nil {
+			fmt.Println("read", name)
+			f.Close()
+		}
+	}
+	if log, err := os.OpenFile(of+"fd/1", os.O_WRONLY, 0); err == nil {
+		fmt.Println("opened the log")
+		log.Close()
+	}
+	var word [8]byte
+	local := []unix.Iovec{{Base: &word[0], Len: 8}}
+	// To trace a process takes the same permission.
+	if _, err := unix.ProcessVMReadv(os.Getppid(), local, []unix.RemoteIovec{{Base: 0x400000, Len: 8}}, 0); err != unix.EPERM {
+		fmt.Println("read its memory:", err)
+	}
+	for _, kv := range os.Environ() {
+		if strings.HasPrefix(kv, "FIBER_") {
+			fmt.Println("has", kv)
+		}
+	}
+	fmt.Fprintln(os.Stderr, "tried")
+	<-told
+	fmt.Println("told")
+}
+
+// A program does not know how the log ends, though the init is the same user, and root as it is in a container.
+func TestTheProgramCanNotForgeItsEnd(t *testing.T) {
+	t.Parallel()
+	users := []uint32{uint32(os.Getuid())}
+	if os.Getuid() == 0 {
+		users = append(users, 65534)
+	}
+	binary := reachable(t)
+	for _, user := range users {
+		t.Run(fmt.Sprint("user ", user), func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(binary)
+			ours := func(kv string) bool { return strings.HasPrefix(kv, "FIBER_") }
+			cmd.Env = append(slices.DeleteFunc(os.Environ(), ours), programKey+"=in a container")
+			cmd.Dir = "/"
+			if user != uint32(os.Getuid()) {
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+			}
+			cmd.Stderr = os.Stderr
+			log, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+			var stdout, stderr bytes.Buffer
+			r := &logmux.Reader{Stdout: &stdout, Stderr: &stderr}
+			buf := make([]byte, 4096)
+			for !strings.Contains(stderr.String(), "tried\n") {
+				n, err := log.Read(buf)
+				_, _ = r.Write(buf[:n])
+				require.NoError(t, err, "%s%s", stdout.String(), stderr.String())
+			}
+			_, ended := r.Ended()
+			require.False(t, ended, "it goes on")
+			require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+			_, err = io.Copy(r, log)
+			require.NoError(t, err)
+			r.Close()
+			end, ended := r.Ended()
+			require.True(t, ended)
+			require.Equal(t, logmux.End{Code: 7}, end)
+			const line = "\x1b[;;2147483648;2147483648;2147483648m"
+			require.Equal(t, "\x1b[;;m0\n"+line+"\n"+line+"0\ntold\n", stdout.String())
+		})
+	}
+}
+
+// reachable is the test binary where other users can run it.
+func reachable(t *testing.T) string {
+	t.Helper()
+	body, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("", "fiber-pid1")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	file := filepath.Join(dir, "pid1.test")
+	require.NoError(t, os.WriteFile(file, body, 0o755))
+	return file
+}

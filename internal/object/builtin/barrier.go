@@ -1,0 +1,86 @@
+package builtin
+
+import "github.com/fiber-go/fiber/internal/object"
+
+// The operations of a barrier.
+const (
+	BarrierWait  object.Op[object.None, int]         = barrierOps + iota // wait for the others; the answer is which of them this one was
+	BarrierReset object.Op[object.None, object.None] = barrierOps + iota // whole again; who waits is told that it was broken
+	BarrierAbort object.Op[object.None, object.None] = barrierOps + iota // break it
+	BarrierState object.Op[object.None, BarrierSays] = barrierOps + iota // how it is
+)
+
+// BarrierSays is how a barrier is.
+type BarrierSays struct {
+	Parties, Waiting int
+	Broken           bool
+}
+
+var barrierTable = object.Ops(
+	object.On(BarrierWait, (*barrier).wait),
+	object.On(BarrierReset, func(b *barrier, r object.Asked[object.None], _ object.None) {
+		b.fail("it was reset")
+		b.broken = ""
+		r.Reply(object.None{})
+	}),
+	object.On(BarrierAbort, func(b *barrier, r object.Asked[object.None], _ object.None) {
+		b.fail(r.Peer.Name + " has aborted it")
+		r.Reply(object.None{})
+	}),
+	object.On(BarrierState, func(b *barrier, r object.Asked[BarrierSays], _ object.None) {
+		r.Reply(BarrierSays{b.parties, len(b.waiting), b.broken != ""})
+	}),
+)
+
+// barrier is where so many parties wait for each other.
+type barrier struct {
+	base
+	parties int
+	broken  string // why, "" when it is whole
+}
+
+// Serve takes a request.
+func (b *barrier) Serve(r *object.Request) { serve(&b.base, b, barrierTable, r) }
+
+func (b *barrier) wait(r object.Asked[int], _ object.None) {
+	if b.broken != "" {
+		r.Fail(Broken, b.broken)
+		return
+	}
+	if b.waiting.add(r.Request); len(b.waiting) < b.parties {
+		return
+	}
+	for i, w := range b.waiting {
+		object.Asked[int]{Request: w.r}.Reply(i)
+	}
+	b.waiting = nil
+}
+
+// fail breaks the barrier. The first reason is kept. The lock is held.
+func (b *barrier) fail(why string) {
+	if b.broken == "" {
+		b.broken = why
+	}
+	b.waiting.fail(Broken, b.broken)
+}
+
+// GiveUp breaks the barrier: one of its parties does not wait any more.
+func (b *barrier) GiveUp(r *object.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, waited := b.waiting.remove(r)
+	r.Fail(object.GivenUp, "")
+	if waited {
+		b.fail(r.Peer.Name + " has stopped waiting")
+	}
+}
+
+// Left breaks the barrier when a process that has it dies.
+func (b *barrier) Left(p *object.Peer, died bool) {
+	if !died {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail(p.Name + " died")
+}

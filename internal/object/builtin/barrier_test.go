@@ -1,0 +1,45 @@
+package builtin_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
+)
+
+func TestBarrierOrder(t *testing.T) {
+	b := newBed(t, builtin.KindBarrier, 3)
+	u, v := b.user(), b.user()
+	for range 3 {
+		first := u.begin(builtin.BarrierWait)
+		u.Settled()
+		second := v.begin(builtin.BarrierWait)
+		v.Settled()
+		require.Equal(t, "3 2 0", u.ask(builtin.BarrierState))
+		third := u.begin(builtin.BarrierWait)
+		require.Equal(t, "0", u.end(first))
+		require.Equal(t, "2", u.end(third))
+		require.Equal(t, "1", v.end(second))
+	}
+	first := u.begin(builtin.BarrierWait)
+	u.Settled()
+	second := v.begin(builtin.BarrierWait)
+	v.GiveUp(second)
+	require.Equal(t, byte(object.GivenUp), v.Reply(second).Code)
+	require.Equal(t, byte(builtin.Broken), u.Reply(first).Code)
+	require.Equal(t, byte(builtin.Broken), u.Reply(u.begin(builtin.BarrierWait)).Code)
+	require.Equal(t, "3 0 1", u.ask(builtin.BarrierState))
+	require.Empty(t, v.ask(builtin.BarrierReset))
+	require.Equal(t, "3 0 0", u.ask(builtin.BarrierState))
+
+	w := b.user()
+	first = u.begin(builtin.BarrierWait)
+	u.Settled()
+	w.Bye() // it needs it no more
+	eventually(t, func() bool { return len(b.h.Holders(b.id)) == 2 })
+	require.Equal(t, "3 1 0", v.ask(builtin.BarrierState))
+	v.Die()
+	require.Contains(t, u.end(first), "Visitor died")
+}

@@ -1,0 +1,174 @@
+package builtin_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/object/builtin"
+)
+
+const (
+	acquire = builtin.LockAcquire
+	release = builtin.LockRelease
+	try     = builtin.LockTry
+)
+
+func TestLockGoesToTheLongestWaiting(t *testing.T) {
+	b := newBed(t, builtin.KindLock)
+	u, v := b.user(), b.user()
+	require.Equal(t, "0", u.ask(acquire, 1))
+	first := v.begin(acquire, 1) // the same number in another process
+	v.Settled()
+	second := u.begin(acquire, 1) // the holder itself
+	u.Settled()
+	third := v.begin(acquire, 2)
+	v.Settled()
+	v.GiveUp(first)
+	require.Contains(t, v.end(first), "refused 2")
+	require.Contains(t, v.ask(release, 1), "Visitor holds it")
+	require.Equal(t, "0 0", v.ask(try, 3))
+
+	done := u.begin(release, 1)
+	require.Equal(t, "0", u.end(second))
+	require.Empty(t, u.end(done))
+	v.Silent()
+	require.Empty(t, u.ask(release, 1))
+	require.Equal(t, "0", v.end(third))
+	require.Empty(t, v.ask(release, 2))
+	require.Contains(t, v.ask(release, 2), "nobody holds it")
+}
+
+// Whoever dies, leaves or drops the proxy leaves the lock to the next, who is
+// told; and so, if that one does not want it, is the next after.
+func TestAbandonedLock(t *testing.T) {
+	for name, end := range map[string]func(user){
+		"dies":     func(u user) { u.Die() },
+		"ends":     func(u user) { u.Bye() },
+		"releases": func(u user) { u.Release(u.b.id) },
+		"forgets":  func(u user) { u.tell(builtin.LockForget, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, builtin.KindLock)
+			u, v := b.user(), b.user()
+			require.Equal(t, "0", u.ask(acquire, 1))
+			waiting := v.begin(acquire, 1)
+			v.Settled()
+			end(u)
+			require.Equal(t, "1", v.end(waiting))
+			v.tell(builtin.LockReturn, 1, 1, 0) // it came too late
+			require.Equal(t, "1 1", v.ask(try, 2))
+			require.Empty(t, v.ask(release, 2))
+			require.Equal(t, "0", v.ask(acquire, 1))
+			v.tell(builtin.LockForget, 2) // which holds nothing
+			v.tell(builtin.LockReturn, 2, 1, 1)
+			require.Equal(t, "0 0", v.ask(try, 2))
+		})
+	}
+}
+
+func TestAbandonedLockThatNobodyWaitsFor(t *testing.T) {
+	b := newBed(t, builtin.KindRLock)
+	u, v := b.user(), b.user()
+	require.Equal(t, "0", u.ask(acquire, 1))
+	require.Equal(t, "0", u.ask(acquire, 1))
+	u.Die()
+	eventually(t, func() bool { return v.ask(try, 1) == "1 1" })
+	require.Equal(t, "1 0", v.ask(try, 1), "twice")
+	require.Empty(t, v.ask(release, 1))
+	require.Equal(t, "0 0", v.ask(try, 2))
+	v.tell(builtin.LockReturn, 1, 0, 0)
+	require.Equal(t, "1 0", v.ask(try, 2))
+}
+
+// sleep has a process wait for a condition, with a lock that it acquires so
+// often before.
+func (u user) sleep(owner, condition, wait uint64, times int) (id uint64) {
+	u.b.t.Helper()
+	for range times {
+		require.Equal(u.b.t, "0", u.ask(acquire, owner))
+	}
+	id = u.begin(builtin.LockWait, owner, condition, wait)
+	u.Silent()
+	return id
+}
+
+func TestConditionOrder(t *testing.T) {
+	b := newBed(t, builtin.KindRLock)
+	u := b.user()
+	require.Equal(t, "1", u.ask(builtin.LockCondition))
+	require.Equal(t, "2", u.ask(builtin.LockCondition))
+	require.Contains(t, u.ask(builtin.LockWait, 1, 1, 1), "nobody holds it")
+	require.Contains(t, u.ask(builtin.LockNotify, 1, 1, 1), "nobody holds it")
+	first, other := u.sleep(1, 1, 1, 2), u.sleep(2, 2, 2, 1)
+	second, third := u.sleep(3, 1, 3, 1), u.sleep(4, 1, 4, 1)
+	require.Equal(t, "0", u.ask(acquire, 9))
+	require.Empty(t, u.ask(builtin.LockNotify, 9, 1, 2))
+	u.Silent() // the lock is held
+	acquiring := u.begin(acquire, 10)
+	u.Silent()
+	done := u.begin(release, 9)
+	require.Equal(t, "0 0", u.end(first))
+	require.Empty(t, u.end(done))
+	require.Empty(t, u.ask(release, 1), "once of twice")
+	done = u.begin(release, 1)
+	require.Equal(t, "0 0", u.end(second))
+	require.Empty(t, u.end(done))
+	done = u.begin(release, 3)
+	require.Equal(t, "0", u.end(acquiring), "who has waited for the lock since")
+	require.Empty(t, u.end(done))
+	require.Empty(t, u.ask(builtin.LockNotify, 10, 2, 0))
+	done = u.begin(release, 10)
+	require.Equal(t, "0 0", u.end(other))
+	require.Empty(t, u.end(done))
+	require.Empty(t, u.ask(release, 2))
+	u.Silent()
+	u.GiveUp(third)
+	require.Contains(t, u.end(third), "refused 2")
+}
+
+// A wait that ends without a notice has the lock again, and uses up no notice.
+func TestEndOfAWait(t *testing.T) {
+	b := newBed(t, builtin.KindRLock)
+	u, v := b.user(), b.user()
+	first, second := u.sleep(1, 1, 7, 1), v.sleep(1, 1, 7, 1)
+	u.tell(builtin.LockEndWait, 8) // no such wait
+	u.Silent()
+	v.Tell(b.id, builtin.LockEndWait, numbers(7)) // its own, not the other's
+	require.Equal(t, "0 1", v.end(second))
+	u.Tell(b.id, builtin.LockEndWait, numbers(7))
+	u.Silent()
+	require.Empty(t, v.ask(builtin.LockNotify, 1, 1, 1))
+	require.Empty(t, v.ask(release, 1))
+	require.Equal(t, "0 1", u.end(first))
+}
+
+// A notice that its receiver does not live to see goes to another.
+func TestNoticeIsHandedOn(t *testing.T) {
+	b := newBed(t, builtin.KindRLock)
+	u, v, w := b.user(), b.user(), b.user()
+	u.sleep(1, 1, 1, 1)
+	second, other := v.sleep(1, 1, 1, 1), v.sleep(2, 2, 2, 1)
+	require.Equal(t, "0", w.ask(acquire, 1))
+	require.Empty(t, w.ask(builtin.LockNotify, 1, 1, 1))
+	u.Die()
+	eventually(t, func() bool { return len(b.h.Holders(b.id)) == 2 })
+	require.Empty(t, w.ask(release, 1))
+	require.Equal(t, "0 0", v.end(second))
+	require.Empty(t, v.ask(release, 1))
+	v.Silent()
+	v.GiveUp(other)
+	v.end(other)
+}
+
+// When the holder dies all who sleep are woken, the first of them told why.
+func TestSleepersOfADeadHolder(t *testing.T) {
+	b := newBed(t, builtin.KindRLock)
+	u, v := b.user(), b.user()
+	first, second := v.sleep(1, 1, 1, 2), v.sleep(2, 2, 2, 1)
+	require.Equal(t, "0", u.ask(acquire, 1))
+	u.Die()
+	require.Equal(t, "1 0", v.end(first))
+	v.Tell(b.id, builtin.LockReturn, numbers(1, 0, 1)) // altogether
+	require.Equal(t, "0 0", v.end(second))
+}

@@ -1,0 +1,247 @@
+package builtin_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
+	"github.com/fiber-go/fiber/internal/object/objecttest"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// bed is an object, and processes that use it.
+type bed struct {
+	t   *testing.T
+	run *objecttest.Run
+	h   *object.Home
+	id  uint64
+}
+
+func numbers(ns ...uint64) (b []byte) {
+	for _, n := range ns {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+func newBed(t *testing.T, kind string, args ...uint64) *bed {
+	t.Helper()
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h := run.Home("Home")
+	what := builtin.Making{Kind: kind}
+	if len(args) > 0 {
+		what.N = int(args[0])
+		what.Bounded = args[len(args)-1] == 1 && len(args) == 2
+	}
+	o, err := builtin.Make(h, what)
+	require.NoError(t, err)
+	ref, err := h.Make(o, true)
+	require.NoError(t, err)
+	return &bed{t, run, h, ref.Object}
+}
+
+// user is a process that uses it.
+type user struct {
+	*objecttest.Visitor
+	b *bed
+}
+
+func (b *bed) user() user {
+	b.t.Helper()
+	v := b.run.Visit(b.h)
+	v.Hold(b.id)
+	v.Settled()
+	return user{v, b}
+}
+
+// begin sends a request.
+func (u user) begin(op any, args ...uint64) (id uint64) {
+	u.b.t.Helper()
+	return u.Ask(u.b.id, op, numbers(args...))
+}
+
+// end waits for its answer, and gives its numbers.
+func (u user) end(id uint64) string {
+	u.b.t.Helper()
+	return said(u.Reply(id))
+}
+
+// ask is both.
+func (u user) ask(op any, args ...uint64) string {
+	u.b.t.Helper()
+	return u.end(u.begin(op, args...))
+}
+
+// tell sends a request that is not answered, and waits until it was heard.
+func (u user) tell(op any, args ...uint64) {
+	u.b.t.Helper()
+	u.Tell(u.b.id, op, numbers(args...))
+	u.Settled()
+}
+
+// said is the numbers of an answer, or the code and text of a refusal.
+func said(r objecttest.Reply) string {
+	if r.Code != 0 {
+		return fmt.Sprint("refused ", r.Code, " ", string(r.Args))
+	}
+	args := wire.Reader{B: r.Args}
+	var ns []string
+	for len(args.B) > 0 {
+		ns = append(ns, fmt.Sprint(args.Uvarint()))
+	}
+	return strings.Join(ns, " ")
+}
+
+// eventually polls: a home sees some time later that a process has gone.
+func eventually(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "it does not happen")
+	}
+}
+
+func word(s string, refs ...object.Ref) object.Value {
+	return object.Value{Frames: [][]byte{[]byte(s)}, Refs: refs}
+}
+
+func TestMakeRefuses(t *testing.T) {
+	t.Parallel()
+	_, err := builtin.Make(nil, builtin.Making{Kind: "pot"})
+	require.ErrorContains(t, err, "pot")
+}
+
+// Requests that no Fiber sends, and those to an object of another sort, are
+// refused, and change nothing.
+func TestMalformedRequests(t *testing.T) {
+	for _, kind := range []string{builtin.KindDict, builtin.KindList, builtin.KindLock, builtin.KindRLock, builtin.KindSemaphore,
+		builtin.KindEvent, builtin.KindBarrier} {
+		t.Run(kind, func(t *testing.T) {
+			args := map[string][]uint64{builtin.KindSemaphore: {1, 0}, builtin.KindBarrier: {2}}[kind]
+			b := newBed(t, kind, args...)
+			u := b.user()
+			own := objecttest.Number(map[string]any{builtin.KindDict: builtin.DictGet, builtin.KindList: builtin.ListGet, builtin.KindLock: builtin.LockAcquire,
+				builtin.KindRLock: builtin.LockAcquire, builtin.KindSemaphore: builtin.SemaphoreAcquire, builtin.KindEvent: builtin.EventSet,
+				builtin.KindBarrier: builtin.BarrierWait}[kind])
+			refused := 0
+			for op := range 256 {
+				if byte(op)&^0xf == own&^0xf {
+					continue // its own
+				}
+				reply := u.Reply(u.Ask(b.id, byte(op), numbers(0, 0, 0)))
+				require.NotZero(t, reply.Code, "operation %d", op)
+				refused++
+			}
+			require.Equal(t, 240, refused)
+			if kind == builtin.KindDict || kind == builtin.KindList {
+				for op := own; op < own+13; op++ {
+					for _, args := range [][]byte{nil, {0x80}, numbers(1 << 62), numbers(3, 0), numbers(0, 0, 1, 1<<40), []byte(strings.Repeat("\xff", 40))} {
+						u.Reply(u.Ask(b.id, op, args, []byte("x"))) // whatever it says, it lives
+					}
+				}
+			}
+			if kind == builtin.KindLock { // no condition goes with it
+				require.Contains(t, u.ask(builtin.LockCondition), "malformed")
+			}
+		})
+	}
+}
+
+// The objects named in values live as long as these are kept.
+func TestNamesInValues(t *testing.T) {
+	b := newBed(t, builtin.KindDict)
+	u := b.user()
+	made := func() object.Ref {
+		o, err := builtin.Make(b.h, builtin.Making{Kind: builtin.KindEvent})
+		require.NoError(t, err)
+		ref, err := b.h.Make(o, false)
+		require.NoError(t, err)
+		return ref
+	}
+	holders := func(ref object.Ref) int { return len(b.h.Holders(ref.Object)) }
+	send := func(op any, args []byte, values ...object.Value) string {
+		var frames [][]byte
+		if len(values) > 0 {
+			args, frames = object.PackValues(args, values...)
+		}
+		r := u.Reply(u.Ask(b.id, op, args, frames...))
+		u.Settled() // what was freed is let go of after the answer
+		if r.Code != 0 {
+			return said(r)
+		}
+		return ""
+	}
+	a, c, key := made(), made(), made()
+	require.Empty(t, send(builtin.DictSet, nil, word("k", key), word("v", a)))
+	require.Equal(t, []int{1, 0, 1}, []int{holders(a), holders(c), holders(key)})
+	require.Empty(t, send(builtin.DictSet, nil, word("k", key), word("w", c)))
+	require.Equal(t, []int{0, 1, 1}, []int{holders(a), holders(c), holders(key)})
+	require.Empty(t, send(builtin.DictSwap, nil, word("k"), word("nothing"), word("v", a)))
+	require.Equal(t, []int{0, 1, 1}, []int{holders(a), holders(c), holders(key)}, "what was not set is not held")
+	require.Empty(t, send(builtin.DictPop, nil, word("k")))
+	require.Equal(t, []int{0, 0, 0}, []int{holders(a), holders(c), holders(key)})
+	require.Empty(t, send(builtin.DictSet, nil, word("k", key), word("v", a), word("l"), word("v", a)))
+	require.Empty(t, send(builtin.DictDelete, nil, word("k")))
+	require.Equal(t, []int{1, 0}, []int{holders(a), holders(key)}, "another value names it")
+	require.Empty(t, send(builtin.DictClear, nil))
+	require.Zero(t, holders(a))
+
+	// One that names itself, and what is left at the end.
+	self := object.Ref{Endpoint: a.Endpoint, Process: a.Process, Object: b.id}
+	require.Empty(t, send(builtin.DictSet, nil, word("me"), word("v", self, a)))
+	require.Empty(t, send(builtin.DictSet, nil, word("me"), word("v", a)))
+	require.Equal(t, 1, holders(a))
+	b.h.Remove(b.id)
+	require.Zero(t, holders(a))
+	require.Contains(t, send(builtin.DictLen, nil), fmt.Sprint("refused ", object.Gone))
+
+	l := &bed{t, b.run, b.h, 0}
+	o, err := builtin.Make(b.h, builtin.Making{Kind: builtin.KindList, Values: []object.Value{word("a", a)}})
+	require.NoError(t, err)
+	ref, err := b.h.Make(o, true)
+	require.NoError(t, err)
+	l.id = ref.Object
+	b = l
+	u = b.user()
+	require.Equal(t, 1, holders(a))
+	require.Empty(t, send(builtin.ListSet, numbers(0), word("c", c)))
+	require.Equal(t, []int{0, 1}, []int{holders(a), holders(c)})
+	require.Contains(t, send(builtin.ListSet, numbers(1), word("a", a)), "no index 1")
+	require.Empty(t, send(builtin.ListInsert, numbers(0), word("a", a)))
+	require.Empty(t, send(builtin.ListPop, numbers(1)))
+	require.Equal(t, []int{1, 0}, []int{holders(a), holders(c)})
+	b.h.Remove(b.id)
+	require.Zero(t, holders(a))
+}
+
+// Who waits at an object that is dropped is told.
+func TestDropTellsWhoWaits(t *testing.T) {
+	for kind, wait := range map[string]func(user) uint64{
+		builtin.KindEvent:     func(u user) uint64 { return u.begin(builtin.EventWait) },
+		builtin.KindBarrier:   func(u user) uint64 { return u.begin(builtin.BarrierWait) },
+		builtin.KindSemaphore: func(u user) uint64 { return u.begin(builtin.SemaphoreAcquire, 1) },
+		builtin.KindLock: func(u user) uint64 {
+			u.ask(builtin.LockAcquire, 1)
+			return u.begin(builtin.LockAcquire, 2)
+		},
+		builtin.KindRLock: func(u user) uint64 {
+			u.ask(builtin.LockAcquire, 1)
+			return u.begin(builtin.LockWait, 1, 1, 1)
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			b := newBed(t, kind, map[string][]uint64{builtin.KindSemaphore: {0, 0}, builtin.KindBarrier: {2}}[kind]...)
+			u := b.user()
+			id := wait(u)
+			u.Silent()
+			b.h.Remove(b.id)
+			require.Equal(t, byte(object.Gone), u.Reply(id).Code)
+		})
+	}
+}

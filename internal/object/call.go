@@ -1,0 +1,367 @@
+package object
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// answer is what an object answered, or why there is none.
+type answer struct {
+	args  []byte
+	value [][]byte
+	err   error
+}
+
+func newAnswer(code byte, args []byte, value [][]byte) answer {
+	switch code {
+	case fine:
+		return answer{args: args, value: value}
+	case Gone:
+		return answer{err: ErrGone}
+	case Closed:
+		return answer{err: ErrEnded}
+	}
+	return answer{err: &Refusal{code, string(args)}}
+}
+
+// pending is a request of this process on its way.
+type pending struct {
+	id     uint64
+	remote *remote  // nil for an object of this home
+	local  *Request // for an object of this home
+	done   func(answer)
+
+	leads   atomic.Bool // somebody waits who reads the answer himself, if it is his turn
+	settled atomic.Bool
+}
+
+func (p *pending) settle(a answer) {
+	p.done(a)
+	p.settled.Store(true)
+}
+
+// Pending is a request that was begun.
+type Pending struct{ p *pending }
+
+// Lead reads what comes from the object's home, if it is the caller's turn,
+// until the answer is there, or for a moment when nothing comes. The caller holds
+// no lock that a watcher, or what was given to Begin, takes.
+func (w Pending) Lead() {
+	if p := w.p; p != nil && p.remote != nil {
+		p.leads.Store(true)
+		p.remote.lead(p.settled.Load)
+	}
+}
+
+// GiveUp tells the object that nobody waits for the answer any more. It is
+// still given, most often as a Refusal with code GivenUp.
+func (w Pending) GiveUp() {
+	p := w.p
+	if p == nil {
+		return
+	}
+	if p.local != nil {
+		if p.local.Wanted() {
+			p.local.object.GiveUp(p.local)
+		}
+		return
+	}
+	p.remote.post(wire.KindGiveUp, wire.Request{ID: p.id}, nil)
+}
+
+// message is a request on its way.
+type message struct {
+	ref   Ref
+	op    byte
+	args  []byte
+	value [][]byte
+}
+
+// message packs a request, which has to fit a message.
+func (h *Home) message(ref Ref, op byte, q any) (message, error) {
+	m := message{ref: ref, op: op}
+	m.args, m.value = pack(q)
+	size, limit := int64(codec.Size(m.value))+overhead, h.opts.MaxMessage
+	if size > limit {
+		return m, &transport.SizeError{Size: size, Limit: limit}
+	}
+	return m, nil
+}
+
+func (m message) pack() wire.Request {
+	return wire.Request{Object: m.ref.Object, Op: m.op, Args: m.args}
+}
+
+// unpacked reads an answer.
+func unpacked[A any](answered answer) (a A, err error) {
+	if answered.err != nil {
+		return a, answered.err
+	}
+	return a, unpackAnswer(answered.args, answered.value, &a)
+}
+
+// Start sends a request to an object. done is called once with its answer, by
+// a goroutine that reads a connection: it must not block. When Start gives an
+// error, done is not called. It returns when the request is in the socket and
+// blocks, as long as ctx lasts, until the object's home is reached. The answer
+// may be noticed a millisecond late when nobody calls Lead.
+//
+// Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
+// *transport.SizeError, or the ctx's.
+func Start[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q, done func(A, error)) (Pending, error) {
+	m, err := h.message(ref, byte(op), &q)
+	if err != nil {
+		return Pending{}, err
+	}
+	return h.begin(ctx, m, &pending{done: func(a answer) { done(unpacked[A](a)) }})
+}
+
+func (h *Home) begin(ctx context.Context, m message, p *pending) (Pending, error) {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return Pending{}, h.opts.Ended
+	}
+	e, mine := h.mine(m.ref)
+	h.mu.Unlock()
+	if mine {
+		if e == nil {
+			return Pending{}, ErrGone
+		}
+		p.local = &Request{Peer: h.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object, local: p}
+		h.self.mu.Lock()
+		h.self.lastID++
+		p.local.id = h.self.lastID
+		h.self.requests[p.local.id] = p.local
+		h.self.mu.Unlock()
+		e.Serve(p.local)
+		return Pending{p}, nil
+	}
+	r, err := h.reach(ctx, m.ref)
+	if err != nil {
+		return Pending{}, err
+	}
+	if err := r.send(ctx, m.pack(), m.value, p); err != nil {
+		return Pending{}, err
+	}
+	return Pending{p}, nil
+}
+
+// owned is a value whose frames do not change: those behind the first may be
+// parts of what the user has.
+func owned(value [][]byte) [][]byte {
+	for i := 1; i < len(value); i++ {
+		value[i] = append(make([]byte, 0, len(value[i])), value[i]...)
+	}
+	return value
+}
+
+// Tell sends a request that has no answer; it is in the socket, or the
+// connection has ended, when Tell returns. When ctx ends before the first byte has
+// left, the error is its, and nothing was sent.
+func Tell[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q) error {
+	m, err := h.message(ref, byte(op), &q)
+	if err != nil {
+		return err
+	}
+	if mine, err := h.serveOwn(m); mine {
+		return err
+	}
+	r, err := h.reach(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return r.send(ctx, m.pack(), m.value, nil)
+}
+
+// Post is Tell that never waits: the request is queued, or, when its home is
+// not connected, dropped.
+func Post[Q, A any](h *Home, ref Ref, op Op[Q, A], q Q) {
+	m, err := h.message(ref, byte(op), &q)
+	if err != nil {
+		return
+	}
+	if mine, _ := h.serveOwn(m); mine {
+		return
+	}
+	h.mu.Lock()
+	r := h.remotes[ref.Endpoint]
+	h.mu.Unlock()
+	if r != nil {
+		r.post(wire.KindRequest, m.pack(), m.value)
+	}
+}
+
+// serveOwn has an object of this home serve a request that has no answer.
+func (h *Home) serveOwn(m message) (mine bool, err error) {
+	h.mu.Lock()
+	e, mine := h.mine(m.ref)
+	h.mu.Unlock()
+	switch {
+	case !mine:
+		return false, nil
+	case e == nil:
+		return true, ErrGone
+	}
+	e.Serve(&Request{Peer: h.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object})
+	return true, nil
+}
+
+// Ask sends a request to an object and waits for its answer, or until ctx
+// ends: then it tells the object and returns at once. late, unless nil, is
+// given an answer that comes nevertheless. See Pending.Lead for what the caller
+// may not hold.
+func Ask[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q, late func(A)) (a A, err error) {
+	return call(ctx, h, ref, op, &q, late, 0)
+}
+
+// AskAndSettle is Ask, but when ctx ends it waits for the answer for another
+// moment, so that the caller knows whether what it asked for was done.
+func AskAndSettle[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q) (a A, err error) {
+	return call(ctx, h, ref, op, &q, nil, settleTime)
+}
+
+const settleTime = time.Second
+
+func call[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q *Q, late func(A), wait time.Duration) (none A, err error) {
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	m, err := h.message(ref, byte(op), q)
+	if err != nil {
+		return none, err
+	}
+	answered := make(chan answer, 1)
+	w, err := h.begin(ctx, m, &pending{done: func(a answer) { answered <- a }})
+	if err != nil {
+		return none, err
+	}
+	w.Lead()
+	select {
+	case a := <-answered:
+		return unpacked[A](a)
+	case <-ctx.Done():
+	}
+	w.GiveUp()
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case a := <-answered:
+			if refusal, ok := a.err.(*Refusal); ok && refusal.Code == GivenUp {
+				a.err = ctx.Err()
+			}
+			return unpacked[A](a)
+		case <-timer.C:
+		}
+		return none, ctx.Err()
+	}
+	if late != nil {
+		go func() {
+			if a, err := unpacked[A](<-answered); err == nil {
+				late(a)
+			}
+		}()
+	}
+	return none, ctx.Err()
+}
+
+// Hold keeps an object alive until Release has been called as often.
+func (h *Home) Hold(ref Ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.held[ref]++
+	if h.held[ref] > 1 {
+		return
+	}
+	h.uses[ref.Endpoint]++
+	if _, mine := h.mine(ref); mine {
+		h.hold(h.self, ref.Object)
+		return
+	}
+	r := h.remote(ref)
+	r.holds++
+	r.post(wire.KindHold, wire.Request{Object: ref.Object}, nil)
+}
+
+// Release takes a Hold back.
+func (h *Home) Release(ref Ref) {
+	h.mu.Lock()
+	if h.held[ref]--; h.held[ref] > 0 || h.closed {
+		h.mu.Unlock()
+		return
+	}
+	delete(h.held, ref)
+	h.uses[ref.Endpoint]--
+	if h.uses[ref.Endpoint] == 0 {
+		delete(h.uses, ref.Endpoint)
+		delete(h.ended, ref.Endpoint)
+	}
+	if _, mine := h.mine(ref); mine {
+		if e := h.release(h.self, ref.Object); e != nil {
+			h.running.Go(func() { e.Left(h.self, false) }) // who releases may hold the object's lock
+		}
+		h.mu.Unlock()
+		return
+	}
+	defer h.mu.Unlock()
+	if r := h.remotes[ref.Endpoint]; r != nil {
+		r.post(wire.KindRelease, wire.Request{Object: ref.Object}, nil)
+	}
+}
+
+// watcher is told what an object notifies its holders of.
+type watcher struct {
+	watch func(op byte, args []byte, value [][]byte)
+}
+
+// Watch has what an object notifies its holders of told to watch, which must
+// not block, nor ask anything of the object before it has returned, until stop is
+// called.
+func (h *Home) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) (stop func()) {
+	w := &watcher{watch}
+	key := Ref{Endpoint: ref.Endpoint, Object: ref.Object}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watchers[key] = append(slices.Clip(h.watchers[key]), w)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		left := slices.DeleteFunc(slices.Clone(h.watchers[key]), func(other *watcher) bool { return other == w })
+		if h.watchers[key] = left; len(left) == 0 {
+			delete(h.watchers, key)
+		}
+	}
+}
+
+// noticed tells those who watch an object.
+func (h *Home) noticed(endpoint string, object uint64, op byte, args []byte, value [][]byte) {
+	h.mu.Lock()
+	watchers := h.watchers[Ref{Endpoint: endpoint, Object: object}] // replaced, not changed
+	h.mu.Unlock()
+	for _, w := range watchers {
+		w.watch(op, args, value)
+	}
+}
+
+// Await reads what comes from an object's home, if it is the caller's turn,
+// until done says so, or for a moment when nothing comes. It is for who waits for
+// a notice, and holds no lock that a watcher takes.
+func (h *Home) Await(ref Ref, done func() bool) {
+	h.mu.Lock()
+	r := h.remotes[ref.Endpoint]
+	h.mu.Unlock()
+	if r != nil && r.connected() != nil {
+		r.awaited.Store(true)
+		r.lead(done)
+	}
+}

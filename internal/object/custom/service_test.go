@@ -1,0 +1,302 @@
+package custom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
+	"github.com/fiber-go/fiber/internal/object/custom"
+	"github.com/fiber-go/fiber/internal/object/objecttest"
+	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// thing is an object of the tests: its method says that it has begun, and
+// waits until it is let go or its context ends.
+type thing struct {
+	begun  chan string
+	letGo  chan struct{}
+	closed atomic.Int32
+}
+
+func (t *thing) Close() error {
+	t.closed.Add(1)
+	return errors.New("a Close that fails")
+}
+
+// things is what the next constructor makes; it is of one test at a time.
+var things = make(chan *thing, 1)
+
+func init() {
+	registry.Add(registry.Type, "thing", "", "here", &custom.Type{Recv: "*thing", New: func(ctx context.Context, in [][]byte) (any, error) {
+		t := <-things
+		if string(in[0]) == "slow" {
+			t.begun <- "New"
+			<-ctx.Done()
+			<-t.letGo
+			if t.closed.Load() < 0 {
+				return nil, ctx.Err()
+			}
+		}
+		return t, nil
+	}})
+	registry.Add(registry.Method, "*thing.Do", "", "here", &custom.Method{Recv: "*thing", Call: func(ctx context.Context, made any, in [][]byte) ([][]byte, any, error) {
+		t := made.(*thing)
+		t.begun <- string(in[0])
+		select {
+		case <-t.letGo:
+			return in, nil, nil
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}})
+	registry.Add(registry.Method, "*other.Do", "", "here", &custom.Method{Recv: "*other"})
+}
+
+// world is a manager's service, a user of it, and a thing.
+type world struct {
+	*testing.T
+	run     *objecttest.Run
+	home    *object.Home
+	service *custom.Service
+	id      uint64
+	*thing
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, run: objecttest.NewRun(t), thing: &thing{begun: make(chan string, 100), letGo: make(chan struct{})}}
+	w.home = w.run.Home("Manager-1")
+	failure := func(fn string, err error) *wire.Error {
+		return &wire.Error{Func: fn, Message: err.Error(), Canceled: errors.Is(err, context.Canceled)}
+	}
+	w.service = custom.NewService(t.Context(), w.home, custom.Options{
+		Error: failure,
+		Fits:  func([][]byte) error { return nil },
+		Log:   func(string, *wire.Error) {},
+		Make: func(*object.Home, builtin.Making) (object.Object, error) {
+			return nil, errors.New("no such kind")
+		},
+	})
+	ref, err := w.home.Make(w.service, true)
+	require.NoError(t, err)
+	w.id = ref.Object
+	things <- w.thing
+	t.Cleanup(func() {
+		select {
+		case <-things:
+		default:
+		}
+	})
+	return w
+}
+
+func name(s string) []byte { return wire.AppendString(nil, s) }
+
+// make has a thing made.
+func (w *world) make(v *objecttest.Visitor) (made uint64) {
+	r := v.Reply(v.Ask(w.id, custom.New, name("thing"), []byte("fast")))
+	require.Zero(w, r.Code, string(r.Args))
+	in := wire.Reader{B: r.Args}
+	made = in.Uvarint()
+	v.Hold(made)
+	return made
+}
+
+func (w *world) do(v *objecttest.Visitor, made uint64, text string) (id uint64) {
+	return v.Ask(made, custom.Call, name("*thing.Do"), []byte(text))
+}
+
+func (w *world) begins(text string) {
+	w.Helper()
+	select {
+	case got := <-w.begun:
+		require.Equal(w, text, got)
+	case <-time.After(time.Minute):
+		require.FailNow(w, text+" never begins")
+	}
+}
+
+func (w *world) idle() {
+	w.Helper()
+	require.Empty(w, w.begun, "a call has begun")
+}
+
+func TestRefusals(t *testing.T) {
+	w := newWorld(t)
+	v := w.run.Visit(w.home)
+	made := w.make(v)
+	for _, test := range []struct {
+		made uint64
+		op   any
+		args []byte
+		text string
+	}{
+		{w.id, custom.New, name("nothing"), `type "nothing" is not registered`},
+		{w.id, custom.New, []byte{200}, "malformed"},
+		{w.id, custom.Call, name("thing"), "malformed"},
+		{w.id, custom.Make, name("kind"), "malformed"},
+		{w.id, custom.Make, append(name("kind"), 0, 0, 1, 5, 0, 0), "no such kind"},
+		{made, custom.Call, name("nothing"), "method nothing is not registered"},
+		{made, custom.Call, name("*other.Do"), "method *other.Do is one of *other, and the object, a thing, is a *thing"},
+		{made, custom.Call, []byte{200}, "malformed"},
+		{made, custom.New, name("*thing.Do"), "malformed"},
+	} {
+		r := v.Reply(v.Ask(test.made, test.op, test.args, []byte("value")))
+		require.Equal(t, byte(object.Unknown), r.Code)
+		require.Contains(t, string(r.Args), test.text)
+	}
+	w.idle()
+}
+
+// A waiting call that is given up never begins, and the others keep their
+// order; a running one's context ends.
+func TestGiveUp(t *testing.T) {
+	w := newWorld(t)
+	v := w.run.Visit(w.home)
+	made := w.make(v)
+	var ids []uint64
+	for i := range 6 {
+		ids = append(ids, w.do(v, made, fmt.Sprint(i)))
+	}
+	w.begins("0")
+	for _, i := range []int{1, 4, 3} {
+		v.GiveUp(ids[i])
+		require.Equal(t, byte(object.GivenUp), v.Reply(ids[i]).Code)
+	}
+	v.GiveUp(ids[1]) // it is answered already
+	v.Settled()
+	w.idle()
+	v.GiveUp(ids[0])
+	require.Equal(t, byte(object.GivenUp), v.Reply(ids[0]).Code)
+	w.begins("2")
+	w.letGo <- struct{}{}
+	require.Equal(t, "2", string(v.Reply(ids[2]).Value[0]))
+	w.begins("5")
+	w.letGo <- struct{}{}
+	require.Equal(t, "5", string(v.Reply(ids[5]).Value[0]))
+	v.Settled()
+	w.idle()
+}
+
+// What a dead process has called does not begin, and ends; others' calls go
+// on, and the object lives.
+func TestCallerDies(t *testing.T) {
+	w := newWorld(t)
+	v, other := w.run.Visit(w.home), w.run.Visit(w.home)
+	made := w.make(other)
+	w.do(v, made, "running")
+	w.begins("running")
+	w.do(v, made, "waiting")
+	v.Settled()
+	id := w.do(other, made, "other's")
+	other.Settled()
+	w.do(v, made, "waiting, too")
+	v.Settled()
+	v.Die()
+	w.begins("other's")
+	w.letGo <- struct{}{}
+	require.Zero(t, other.Reply(id).Code)
+	other.Settled()
+	w.idle()
+	require.Zero(t, w.closed.Load())
+}
+
+// An object whose maker gave up is closed.
+func TestNewGivenUp(t *testing.T) {
+	w := newWorld(t)
+	v := w.run.Visit(w.home)
+	id := v.Ask(w.id, custom.New, name("thing"), []byte("slow"))
+	w.begins("New")
+	v.GiveUp(id)
+	require.Equal(t, byte(object.GivenUp), v.Reply(id).Code)
+	w.letGo <- struct{}{}
+	require.Eventually(t, func() bool { return w.closed.Load() == 1 }, time.Minute, time.Millisecond)
+}
+
+// At the end calls that wait are refused, contexts end, and objects are
+// closed when the last call has returned.
+func TestEnd(t *testing.T) {
+	w := newWorld(t)
+	v := w.run.Visit(w.home)
+	made := w.make(v)
+	running, waiting := w.do(v, made, "running"), w.do(v, made, "waiting")
+	w.begins("running")
+	v.Settled()
+	ended := make(chan struct{})
+	go func() { w.service.End(t.Context()); close(ended) }()
+	codes := map[byte]int{}
+	for _, id := range []uint64{waiting, running} { // the one that waits is refused first
+		codes[v.Reply(id).Code]++
+	}
+	require.Equal(t, map[byte]int{object.Gone: 2}, codes)
+	<-ended
+	require.EqualValues(t, 1, w.closed.Load())
+	require.Equal(t, byte(object.Gone), v.Reply(w.do(v, made, "later")).Code)
+	require.Equal(t, byte(object.Gone), v.Reply(v.Ask(w.id, custom.New, name("thing"), []byte("fast"))).Code)
+	w.service.End(t.Context())
+	w.idle()
+	require.EqualValues(t, 1, w.closed.Load(), "closed twice")
+}
+
+// A constructor that runs at the end is waited for, and what it makes is
+// closed.
+func TestEndWhileAnObjectIsMade(t *testing.T) {
+	for name_, fails := range map[string]bool{"made": false, "failed": true} {
+		t.Run(name_, func(t *testing.T) {
+			w := newWorld(t)
+			if fails {
+				w.closed.Store(-1)
+			}
+			v := w.run.Visit(w.home)
+			id := v.Ask(w.id, custom.New, name("thing"), []byte("slow"))
+			w.begins("New")
+			short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			w.service.End(short)
+			require.Error(t, short.Err(), "it does not wait")
+			close(w.letGo)
+			require.Equal(t, byte(object.Gone), v.Reply(id).Code)
+			w.service.End(t.Context())
+			if !fails {
+				require.EqualValues(t, 1, w.closed.Load())
+			}
+		})
+	}
+}
+
+// An object that nobody holds is closed when its last call has ended, and
+// not before.
+func TestDropWhileACallRuns(t *testing.T) {
+	w := newWorld(t)
+	v := w.run.Visit(w.home)
+	made := w.make(v)
+	id := w.do(v, made, "running")
+	w.begins("running")
+	w.home.Remove(made)
+	require.Equal(t, byte(object.Gone), v.Reply(id).Code)
+	require.Eventually(t, func() bool { return w.closed.Load() == 1 }, time.Minute, time.Millisecond)
+}
+
+// Failures travel, whatever they are.
+func TestFailure(t *testing.T) {
+	require.Equal(t, &wire.Error{Message: "no failure"}, custom.Failure("no failure"))
+	w := newWorld(t)
+	v := w.run.Visit(w.home)
+	made := w.make(v)
+	id := w.do(v, made, "x")
+	w.begins("x")
+	close(w.letGo)
+	require.Zero(t, v.Reply(id).Code)
+	r := v.Reply(v.Ask(made, custom.Call, name("*thing.Do"))) // no value: it panics
+	require.Equal(t, byte(custom.Failed), r.Code)
+	failure := custom.Failure(string(r.Args))
+	require.Equal(t, "*thing.Do", failure.Func)
+	require.Contains(t, failure.Message, "out of range")
+}

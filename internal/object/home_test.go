@@ -1,0 +1,500 @@
+package object_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/objecttest"
+	"github.com/fiber-go/fiber/internal/tree"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+func TestMain(m *testing.M) {
+	object.Grace = 2 * time.Second // a busy machine may take long to hold again
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		os.Stderr.WriteString("leak: " + err.Error() + "\n")
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// object notes what it is told. It answers an echo, and keeps everything else
+// waiting.
+type thing struct {
+	events chan string
+
+	mu      sync.Mutex
+	waiting []object.Asked[said]
+}
+
+const (
+	echo object.Op[said, said] = iota
+	wait object.Op[said, said] = iota
+	huge object.Op[said, said] = iota
+	hold object.Op[said, said] = iota
+)
+
+// said is what is asked, and answered.
+type said struct {
+	Text  string
+	Value object.Frames
+}
+
+var nothing said
+
+var table = object.Ops(
+	object.On(echo, func(_ *thing, r object.Asked[said], q said) { r.Reply(q) }),
+	object.On(huge, func(_ *thing, r object.Asked[said], _ said) { r.Reply(said{Text: string(make([]byte, 2<<20))}) }),
+	object.On(hold, func(o *thing, r object.Asked[said], q said) {
+		r.Until(func() { o.events <- "taken" })
+		r.Reply(q)
+	}),
+	object.On(wait, func(o *thing, r object.Asked[said], _ said) {
+		o.mu.Lock()
+		o.waiting = append(o.waiting, r)
+		o.mu.Unlock()
+		o.events <- "asked"
+	}),
+)
+
+func newObject() *thing { return &thing{events: make(chan string, 100)} }
+
+func (o *thing) Serve(r *object.Request) { table.Serve(o, r) }
+
+// answer answers all that wait.
+func (o *thing) answer() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.waiting {
+		r.Reply(said{Text: "late"})
+	}
+	o.waiting = nil
+}
+
+func (o *thing) GiveUp(r *object.Request) {
+	o.events <- "given up"
+	r.Fail(object.GivenUp, "")
+}
+
+func (o *thing) Left(p *object.Peer, died bool) {
+	if died {
+		o.events <- "died"
+		return
+	}
+	o.events <- "left"
+}
+
+func (o *thing) Drop() { o.events <- "dropped" }
+
+// told checks what the object is told next.
+func (o *thing) told(t *testing.T, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		select {
+		case got := <-o.events:
+			require.Equal(t, w, got)
+		case <-time.After(time.Minute):
+			require.FailNow(t, "it is not told: "+w)
+		}
+	}
+}
+
+// at makes an object in a home of its own.
+func at(t *testing.T, run *objecttest.Run, pinned bool) (*object.Home, *thing, object.Ref) {
+	t.Helper()
+	h, o := run.Home("Home"), newObject()
+	ref, err := h.Make(o, pinned)
+	require.NoError(t, err)
+	return h, o, ref
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestObjectThatNobodyHoldsLapses(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	_, o, _ := at(t, run, false)
+	o.told(t, "dropped")
+
+	h, o, ref := at(t, run, false)
+	h.Hold(ref)
+	h.Hold(ref)
+	v := run.Visit(h)
+	v.Hold(ref.Object)
+	v.Settled()
+	h.Release(ref)
+	h.Release(ref)
+	o.told(t, "left")
+	require.NotNil(t, h.Local(ref))
+	v.Release(ref.Object)
+	o.told(t, "left", "dropped")
+	require.Nil(t, h.Local(ref))
+	require.Equal(t, byte(object.Gone), v.Reply(v.Ask(ref.Object, echo, []byte{0})).Code)
+	_, err := object.Ask(soon(t), h, ref, echo, nothing, nil)
+	require.ErrorIs(t, err, object.ErrGone)
+}
+
+// Who holds again before an object lapses keeps it.
+func TestHoldInTime(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, o, ref := at(t, run, false)
+	v := run.Visit(h)
+	v.Hold(ref.Object)
+	for range 3 {
+		v.Release(ref.Object)
+		v.Hold(ref.Object)
+		o.told(t, "left")
+	}
+	time.Sleep(2 * object.Grace) // nothing happens
+	v.Release(ref.Object)
+	o.told(t, "left", "dropped")
+}
+
+func TestHoldersThatEnd(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, o, ref := at(t, run, false)
+	dies, ends := run.Visit(h), run.Visit(h)
+	for _, v := range []*objecttest.Visitor{dies, ends} {
+		v.Hold(ref.Object)
+		v.Settled()
+	}
+	require.Len(t, h.Holders(ref.Object), 2)
+	ends.Bye()
+	o.told(t, "left")
+	dies.Ask(ref.Object, wait, []byte{0})
+	o.told(t, "asked")
+	dies.Die()
+	o.told(t, "given up", "died", "dropped")
+}
+
+func TestPinnedObjectStays(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, o, ref := at(t, run, true)
+	h.Hold(ref)
+	h.Release(ref)
+	o.told(t, "left")
+	time.Sleep(2 * object.Grace) // nothing happens
+	require.NotNil(t, h.Local(ref))
+	h.Remove(ref.Object)
+	h.Remove(ref.Object)
+	o.told(t, "dropped")
+}
+
+func TestCall(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, o, ref := at(t, run, true)
+	for _, user := range []*object.Home{h, run.Home("User")} {
+		a, err := object.Ask(soon(t), user, ref, echo, said{"args", [][]byte{[]byte("value"), []byte("more")}}, nil)
+		require.NoError(t, err)
+		require.Equal(t, "args", a.Text)
+		require.Equal(t, object.Frames{[]byte("value"), []byte("more")}, a.Value)
+
+		ctx, cancel := context.WithCancel(soon(t))
+		cancel()
+		_, err = object.Ask(ctx, user, ref, echo, nothing, nil)
+		require.ErrorIs(t, err, context.Canceled)
+
+		// Given up, and told so.
+		ctx, cancel = context.WithCancel(soon(t))
+		go func() { o.told(t, "asked"); cancel() }()
+		_, err = object.Ask(ctx, user, ref, wait, nothing, func(said) { o.events <- "late" })
+		require.ErrorIs(t, err, context.Canceled)
+		o.told(t, "given up")
+		o.answer()
+
+		// The same, and the caller knows when it returns.
+		ctx, cancel = context.WithCancel(soon(t))
+		go func() { o.told(t, "asked"); cancel() }()
+		_, err = object.AskAndSettle(ctx, user, ref, wait, nothing)
+		require.ErrorIs(t, err, context.Canceled)
+		o.told(t, "given up")
+	}
+}
+
+// An answer that crosses with the giving up is given to late, and to Settle.
+func TestAnswerThatCrosses(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	for _, user := range []string{"here", "elsewhere"} {
+		h := run.Home("Home")
+		o := &crossing{newObject()}
+		ref, err := h.Make(o, true)
+		require.NoError(t, err)
+		from := h
+		if user == "elsewhere" {
+			from = run.Home("User")
+		}
+		ctx, cancel := context.WithCancel(soon(t))
+		go func() { o.told(t, "asked"); cancel() }()
+		_, err = object.Ask(ctx, from, ref, wait, nothing, func(a said) { o.events <- a.Text })
+		require.ErrorIs(t, err, context.Canceled)
+		o.told(t, "late")
+
+		ctx, cancel = context.WithCancel(soon(t))
+		go func() { o.told(t, "asked"); cancel() }()
+		a, err := object.AskAndSettle(ctx, from, ref, wait, nothing)
+		require.NoError(t, err)
+		require.Equal(t, "late", a.Text)
+	}
+}
+
+// crossing answers when it is told that nobody waits.
+type crossing struct{ *thing }
+
+func (c *crossing) GiveUp(*object.Request) { c.answer() }
+
+func TestAnswerThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, _, ref := at(t, run, true)
+	v := run.Visit(h)
+	require.Equal(t, byte(object.TooLarge), v.Reply(v.Ask(ref.Object, huge, []byte{0})).Code)
+	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, []byte{0})).Code)
+}
+
+// What an answer names is held until it has been taken, or whoever asked has gone.
+func TestAnswerIsTaken(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, o, ref := at(t, run, true)
+	v := run.Visit(h)
+	v.Keeps = true
+	id := v.Ask(ref.Object, hold, []byte{0})
+	v.Reply(id)
+	other := v.Ask(ref.Object, hold, []byte{0})
+	v.Reply(other)
+	v.Settled()
+	require.Empty(t, o.events)
+	v.Took(id)
+	v.Took(id)
+	o.told(t, "taken")
+	v.Settled()
+	require.Empty(t, o.events)
+	v.Die()
+	o.told(t, "taken")
+
+	user := run.Home("User")
+	_, err := object.Ask(soon(t), user, ref, hold, said{Value: [][]byte{{1}}}, nil)
+	require.NoError(t, err)
+	for len(o.events) == 0 {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+	o.told(t, "taken")
+}
+
+// An answer that was given up while it is being made is taken by nobody, and what
+// it names is let go of once.
+func TestAnswerThatIsGivenUpIsTakenByNobody(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, o, ref := at(t, run, true)
+	v := run.Visit(h)
+	var first, rest atomic.Int32
+	for i := range int32(100) {
+		id := v.Ask(ref.Object, wait, []byte{0})
+		o.told(t, "asked")
+		o.mu.Lock()
+		r := o.waiting[len(o.waiting)-1]
+		o.mu.Unlock()
+		r.Until(func() { first.Add(1) })
+		answered := make(chan struct{})
+		go func() {
+			for range 10 {
+				r.Until(func() { rest.Add(1) })
+			}
+			r.Reply(nothing)
+			close(answered)
+		}()
+		v.GiveUp(id)
+		v.Reply(id)
+		v.Settled()
+		<-answered
+		for len(o.events) > 0 { // when it was given up before it was answered
+			o.told(t, "given up")
+		}
+		require.Equal(t, i+1, first.Load())
+		require.Equal(t, 10*(i+1), rest.Load())
+	}
+}
+
+// A home that ends says so to all who use it, and whether somebody has closed it;
+// one that is lost cannot.
+func TestHomeThatEnds(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	for _, closed := range []bool{true, false} {
+		h, o, ref := at(t, run, true)
+		user := run.Home("User")
+		user.Hold(ref)
+		ended := func(err error) {
+			t.Helper()
+			var lost *object.LostError
+			require.Equal(t, closed, errors.Is(err, object.ErrEnded), "%v", err)
+			require.Equal(t, !closed, errors.As(err, &lost), "%v", err)
+			if !closed {
+				require.Equal(t, os.Getpid(), lost.Ref.PID)
+			}
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := object.Ask(soon(t), user, ref, wait, nothing, nil)
+			waiting <- err
+		}()
+		lost := make(chan byte, 10)
+		user.Watch(ref, func(op byte, _ []byte, _ [][]byte) { lost <- op })
+		o.told(t, "asked")
+		h.Ends(closed)
+		h.Ends(!closed) // the first word counts
+		h.Close()
+		h.Close()
+		o.told(t, "dropped")
+		ended(<-waiting)
+		require.Equal(t, byte(object.NoticeLost), <-lost)
+		_, err := object.Ask(soon(t), user, ref, echo, nothing, nil)
+		ended(err)
+		require.Error(t, object.Tell(soon(t), user, ref, echo, nothing))
+		object.Post(user, ref, echo, nothing)
+		_, err = h.Make(newObject(), false)
+		require.ErrorIs(t, err, tree.ErrShutdown)
+		_, err = object.Ask(soon(t), h, ref, echo, nothing, nil)
+		require.ErrorIs(t, err, tree.ErrShutdown)
+	}
+
+	user := run.Home("User")
+	// Nobody has ever listened there.
+	_, err := object.Ask(soon(t), user, object.Ref{Endpoint: "unix:/nowhere/socket", Process: "Process-7"}, echo, nothing, nil)
+	var gone *object.LostError
+	require.ErrorAs(t, err, &gone)
+}
+
+// Notices come in order, to whoever watches, here and elsewhere.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, _, ref := at(t, run, true)
+	for _, user := range []*object.Home{h, run.Home("User")} {
+		user.Hold(ref)
+		_, err := object.Ask(soon(t), user, ref, echo, nothing, nil)
+		require.NoError(t, err)
+		heard := make(chan string, 100)
+		stop := user.Watch(ref, func(op byte, args []byte, value [][]byte) {
+			heard <- string(append([]byte{op}, args...)) + string(value[0])
+		})
+		holders := h.Holders(ref.Object)
+		for i := range 10 {
+			for _, p := range holders {
+				require.True(t, p.Holds(ref.Object))
+				object.Notify(p, ref.Object, object.Op[said, object.None]('a'+i), said{"-", [][]byte{[]byte("+")}})
+			}
+		}
+		for i := range 10 {
+			require.Equal(t, string(rune('a'+i))+"\x01-+", <-heard)
+		}
+		stop()
+		user.Release(ref)
+	}
+}
+
+// Who lets go of the last name of an object may hold its lock.
+func TestReleaseUnderTheObjectsLock(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h := run.Home("Home")
+	o := &locked{thing: newObject()}
+	ref, err := h.Make(o, false)
+	require.NoError(t, err)
+	h.Hold(ref)
+	o.lock.Lock()
+	h.Release(ref)
+	o.lock.Unlock()
+	o.told(t, "left", "dropped")
+}
+
+type locked struct {
+	*thing
+	lock sync.Mutex
+}
+
+func (l *locked) Left(p *object.Peer, died bool) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.thing.Left(p, died)
+}
+
+// closes closes homes that are made for it. One of them is closed in half of the
+// time that a handshake has: where the machine is busy not each may be.
+func closes(t *testing.T, made func() *object.Home, otherwise string) {
+	t.Helper()
+	for range 3 {
+		h := made()
+		begun := time.Now()
+		h.Close()
+		if time.Since(begun) < 5*time.Second {
+			return
+		}
+	}
+	require.Fail(t, otherwise)
+}
+
+// The end of a home does not wait for homes that do not answer.
+func TestCloseWhileDialling(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	closes(t, func() *object.Home {
+		h := objecttest.NewRun(t).Home("Home")
+		h.Hold(object.Ref{Endpoint: "tls:" + silent.Addr().String(), Object: 1, Process: "Silent"})
+		conn, err := silent.Accept() // it is dialled
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+		return h
+	}, "it still dials")
+}
+
+// A user that reads nothing, and has the last words of a home take all of their
+// time, does not keep it from leaving others' homes.
+func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	closes(t, func() *object.Home {
+		run := objecttest.NewRun(t)
+		h, _, ref := at(t, run, true)
+		endpoint, err := h.Endpoint()
+		require.NoError(t, err)
+		conn, err := run.Dial(endpoint)
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+		require.NoError(t, conn.Send(soon(t), wire.MustPack(wire.KindVisit, wire.Visit{Name: "Deaf", PID: 1})...))
+		for id := range uint64(64) { // it asks for more than a socket holds, and reads nothing of it
+			m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo.Number(), Args: []byte{0}}
+			require.NoError(t, conn.Send(soon(t), m.Pack(wire.KindRequest, [][]byte{make([]byte, 1<<19)})...))
+		}
+		for range 16 {
+			_, _, other := at(t, run, true)
+			_, err := object.Ask(soon(t), h, other, echo, nothing, nil)
+			require.NoError(t, err)
+		}
+		return h
+	}, "it has not left")
+}

@@ -1,0 +1,221 @@
+// Package hometest has what tests of objects need: a home, and users of its
+// objects that say what a test has them say, in the order that it wants.
+package objecttest
+
+import (
+	"log/slog"
+	"os"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/tree"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// patience is how long a test waits for something that should take no time.
+const patience = time.Minute
+
+// Run is a run of homes that are all in this process.
+type Run struct {
+	t    testing.TB
+	root *tree.Node
+}
+
+// NewRun makes a run that ends with the test. Its messages are at most 1 MiB.
+func NewRun(t testing.TB) *Run {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "home") // a short name: sockets have no other
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	root, err := tree.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
+		HeartbeatTimeout: time.Hour}, local.New(), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return &Run{t, root}
+}
+
+// Silence sets heartbeat_timeout for the homes that are made from now on.
+func (r *Run) Silence(d time.Duration) { r.root.Config.HeartbeatTimeout = d }
+
+// Home makes a home.
+func (r *Run) Home(name string) *object.Home {
+	node := &tree.Node{Config: r.root.Config, Backend: r.root.Backend, Name: name, Run: r.root.Run, Credentials: r.root.Credentials, Log: r.root.Log,
+		Parent: new(tree.Parent)}
+	h := object.New(Over(node))
+	r.t.Cleanup(h.Close)
+	return h
+}
+
+// Over is the options of a home that is reached as a node is.
+func Over(n *tree.Node) object.Options {
+	return object.Options{Name: n.Name, MaxMessage: int64(n.Config.MaxMessage), HeartbeatTimeout: n.Config.HeartbeatTimeout,
+		Listen: n.Listen, Dial: n.Dial, Ended: tree.ErrShutdown}
+}
+
+// Dial connects to what a home listens at.
+func (r *Run) Dial(endpoint string) (*transport.Conn, error) {
+	return r.root.Dial(r.t.Context(), endpoint)
+}
+
+// Visitor is a process that uses a home's objects.
+type Visitor struct {
+	t       testing.TB
+	conn    *transport.Conn
+	last    uint64
+	arrived chan [][]byte // closed at the end
+
+	Keeps bool // it does not say that it has taken an answer that names objects
+}
+
+// Visit makes one.
+func (r *Run) Visit(h *object.Home) *Visitor {
+	r.t.Helper()
+	endpoint, err := h.Endpoint()
+	require.NoError(r.t, err)
+	conn, err := r.Dial(endpoint)
+	require.NoError(r.t, err)
+	v := &Visitor{t: r.t, conn: conn, arrived: make(chan [][]byte, 1000)}
+	go func() {
+		defer close(v.arrived)
+		for {
+			frames, err := conn.Recv()
+			if err != nil {
+				return
+			}
+			v.arrived <- frames
+		}
+	}()
+	r.t.Cleanup(v.Die)
+	v.say(wire.MustPack(wire.KindVisit, wire.Visit{Name: "Visitor", PID: 1})...)
+	return v
+}
+
+func (v *Visitor) say(frames ...[]byte) {
+	v.t.Helper()
+	require.NoError(v.t, v.conn.Send(v.t.Context(), frames...))
+}
+
+func (v *Visitor) tell(kind wire.Kind, m wire.Request, value [][]byte) {
+	v.t.Helper()
+	v.say(m.Pack(kind, value)...)
+}
+
+// Hold holds an object.
+func (v *Visitor) Hold(made uint64) {
+	v.t.Helper()
+	v.tell(wire.KindHold, wire.Request{Object: made}, nil)
+}
+
+// Release does not hold it any more.
+func (v *Visitor) Release(made uint64) {
+	v.t.Helper()
+	v.tell(wire.KindRelease, wire.Request{Object: made}, nil)
+}
+
+// Number is an operation's.
+func Number(op any) byte {
+	return reflect.ValueOf(op).Convert(reflect.TypeFor[byte]()).Interface().(byte)
+}
+
+// Ask sends a request, which may be given up by the id. The operation is any
+// number.
+func (v *Visitor) Ask(made uint64, op any, args []byte, value ...[]byte) (id uint64) {
+	v.t.Helper()
+	v.last++
+	v.tell(wire.KindRequest, wire.Request{ID: v.last, Object: made, Op: Number(op), Args: args}, value)
+	return v.last
+}
+
+// Tell sends a request that has no answer.
+func (v *Visitor) Tell(made uint64, op any, args []byte, value ...[]byte) {
+	v.t.Helper()
+	v.tell(wire.KindRequest, wire.Request{Object: made, Op: Number(op), Args: args}, value)
+}
+
+// GiveUp gives a request up.
+func (v *Visitor) GiveUp(id uint64) {
+	v.t.Helper()
+	v.tell(wire.KindGiveUp, wire.Request{ID: id}, nil)
+}
+
+// Took says that an answer has been taken.
+func (v *Visitor) Took(id uint64) {
+	v.t.Helper()
+	v.tell(wire.KindTaken, wire.Request{ID: id}, nil)
+}
+
+// Settled returns when the home has heard everything that was said.
+func (v *Visitor) Settled() {
+	v.t.Helper()
+	id := v.Ask(0, 0, nil) // no object has this number
+	require.Equal(v.t, byte(object.Gone), v.Reply(id).Code)
+}
+
+// Bye ends the process as it should.
+func (v *Visitor) Bye() {
+	v.t.Helper()
+	v.say(wire.MustPack(wire.KindBye, nil)...)
+	v.Die()
+}
+
+// Die ends it at once.
+func (v *Visitor) Die() { v.conn.Close() }
+
+// Reply is an answer that came, or a notice.
+type Reply struct {
+	Code  byte
+	Op    byte
+	Args  []byte
+	Value [][]byte
+}
+
+// next waits for the next message.
+func (v *Visitor) next() [][]byte {
+	v.t.Helper()
+	select {
+	case frames, ok := <-v.arrived:
+		require.True(v.t, ok, "the connection has ended")
+		return frames
+	case <-time.After(patience):
+		require.FailNow(v.t, "nothing comes")
+		return nil
+	}
+}
+
+// Reply waits for the next message, which is to be the answer to a request.
+func (v *Visitor) Reply(id uint64) Reply {
+	v.t.Helper()
+	frames := v.next()
+	var m wire.Reply
+	require.Equal(v.t, wire.KindReply, wire.KindOf(frames))
+	require.NoError(v.t, m.Unpack(frames))
+	require.Equal(v.t, id, m.ID)
+	if m.Names && !v.Keeps {
+		v.Took(id)
+	}
+	return Reply{Code: m.Code, Args: m.Args, Value: frames[1:]}
+}
+
+// Notice waits for the next message, which is to be a notice of an object's.
+func (v *Visitor) Notice(made uint64) Reply {
+	v.t.Helper()
+	frames := v.next()
+	var m wire.Request
+	require.Equal(v.t, wire.KindNotice, wire.KindOf(frames))
+	require.NoError(v.t, m.Unpack(frames))
+	require.Equal(v.t, made, m.Object)
+	return Reply{Op: m.Op, Args: m.Args, Value: frames[1:]}
+}
+
+// Silent checks that nothing came before the home had heard everything that
+// was said.
+func (v *Visitor) Silent() {
+	v.t.Helper()
+	v.Settled()
+}

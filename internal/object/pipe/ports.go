@@ -1,0 +1,43 @@
+package pipe
+
+import (
+	"sync"
+
+	"github.com/fiber-go/fiber/internal/object"
+)
+
+// ports are those of this process.
+var ports struct {
+	sync.Mutex
+	m map[*Port]struct{}
+}
+
+// watch has the port told what the home tells about the end.
+func (p *Port) watch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unwatch = p.home.Watch(p.ref, p.notice)
+	ports.Lock()
+	defer ports.Unlock()
+	if ports.m == nil {
+		ports.m = map[*Port]struct{}{}
+	}
+	ports.m[p] = struct{}{}
+}
+
+// LeaveAll ends the use of all ends in this process: those that are on their
+// way to somebody are theirs, and what was read here is not read again.
+func LeaveAll(h *object.Home) {
+	ports.Lock()
+	var all []*Port
+	for p := range ports.m {
+		if p.home == h {
+			all = append(all, p)
+		}
+	}
+	ports.Unlock()
+	for _, p := range all {
+		p.Leave()
+		p.forget()
+	}
+}

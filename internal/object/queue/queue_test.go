@@ -1,0 +1,359 @@
+package queue_test
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/objecttest"
+	"github.com/fiber-go/fiber/internal/object/queue"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// bed is a queue whose items are words of one byte.
+type bed struct {
+	t   *testing.T
+	run *objecttest.Run
+	h   *object.Home
+	id  uint64
+}
+
+func newBed(t *testing.T, capacity int) *bed {
+	t.Helper()
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h := run.Home("Home")
+	ref, err := h.Make(queue.New(h, capacity), true)
+	require.NoError(t, err)
+	return &bed{t, run, h, ref.Object}
+}
+
+// user is a process that uses it.
+func (b *bed) user() user {
+	b.t.Helper()
+	v := b.run.Visit(b.h)
+	v.Hold(b.id)
+	v.Settled()
+	return user{v, b}
+}
+
+type user struct {
+	*objecttest.Visitor
+	b *bed
+}
+
+func number(n uint64) []byte { return binary.AppendUvarint(nil, n) }
+
+func (u user) put(items string) (id uint64) {
+	u.b.t.Helper()
+	var values []object.Value
+	for i := range items {
+		values = append(values, object.Value{Frames: [][]byte{{items[i]}}})
+	}
+	args, frames := object.PackValues(nil, values...)
+	return u.Ask(u.b.id, queue.Put, args, frames...)
+}
+
+// puts puts items and waits for the answer.
+func (u user) puts(items string) {
+	u.b.t.Helper()
+	require.Zero(u.b.t, u.Reply(u.put(items)).Code)
+}
+
+func (u user) get(n int) (id uint64) {
+	u.b.t.Helper()
+	return u.Ask(u.b.id, queue.Get, number(uint64(n)))
+}
+
+// got waits for a delivery.
+func (u user) got(id uint64) (delivery uint64, items string) {
+	u.b.t.Helper()
+	reply := u.Reply(id)
+	require.Zero(u.b.t, reply.Code)
+	args := wire.Reader{B: reply.Args}
+	delivery = args.Uvarint()
+	values, err := object.UnpackValues(&args, reply.Value)
+	require.NoError(u.b.t, err)
+	for _, v := range values {
+		items += string(v.Frames[0])
+	}
+	return delivery, items
+}
+
+// gets gets items and waits for the delivery.
+func (u user) gets(n int) (delivery uint64, items string) {
+	u.b.t.Helper()
+	return u.got(u.get(n))
+}
+
+func (u user) settle(op object.Op[uint64, object.None], delivery uint64) {
+	u.b.t.Helper()
+	u.Tell(u.b.id, op, number(delivery))
+}
+
+func (u user) len() int {
+	u.b.t.Helper()
+	reply := u.Reply(u.Ask(u.b.id, queue.Len, nil))
+	args := wire.Reader{B: reply.Args}
+	return args.Int()
+}
+
+// eventually polls the queue's length, which changes when a home has seen that
+// a process has gone.
+func (u user) eventually(n int) {
+	u.b.t.Helper()
+	for deadline := time.Now().Add(time.Minute); u.len() != n; time.Sleep(time.Millisecond) {
+		require.True(u.b.t, time.Now().Before(deadline), "%d items, not %d", u.len(), n)
+	}
+}
+
+// What a dead consumer was handed comes back in its order, before all others,
+// but not what it has acknowledged.
+func TestDeliveriesOfADeadConsumer(t *testing.T) {
+	for name, end := range map[string]func(user){
+		"dies":     func(u user) { u.Die() },
+		"ends":     func(u user) { u.Bye() },
+		"releases": func(u user) { u.Release(u.b.id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, 0)
+			u, other := b.user(), b.user()
+			other.puts("abcdefgh")
+			_, first := u.gets(1)
+			second, bc := u.gets(2)
+			_, third := u.gets(3)
+			require.Equal(t, "a bc def", first+" "+bc+" "+third)
+			u.settle(queue.Taken, second)
+			u.Settled()
+			end(u)
+			other.eventually(6)
+			_, items := other.gets(100)
+			require.Equal(t, "adefgh", items)
+		})
+	}
+}
+
+// A delivery is settled by who got it, whatever others say.
+func TestDeliveryIsSettledByWhoGotIt(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	other.puts("a")
+	delivery, _ := u.gets(1)
+	for _, op := range []object.Op[uint64, object.None]{queue.Taken, queue.Back} {
+		other.settle(op, delivery)
+		other.Settled()
+		require.Zero(t, other.len())
+	}
+	u.Die()
+	other.eventually(1)
+}
+
+// A getter that waits gets what comes back.
+func TestWhatComesBackGoesToWhoWaits(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	u.puts("a")
+	u.gets(1)
+	waiting := other.get(1)
+	other.GiveUp(999) // of which nobody knows
+	u.Die()
+	_, items := other.got(waiting)
+	require.Equal(t, "a", items)
+}
+
+func TestDeliveryGivenBack(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	u.puts("abc")
+	id, _ := u.gets(2)
+	u.settle(queue.Back, id)
+	u.settle(queue.Back, id)
+	u.settle(queue.Taken, id)
+	u.settle(queue.Taken, 999)
+	_, items := u.gets(3)
+	require.Equal(t, "abc", items)
+}
+
+func TestGetterThatGaveUp(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	id := u.get(1)
+	u.GiveUp(id)
+	require.Equal(t, byte(object.GivenUp), u.Reply(id).Code)
+	u.puts("a")
+	require.Equal(t, 1, u.len(), "an item for somebody who gave up")
+	// One that gives up too late has got it, and only its Back gives it back.
+	id = u.get(1)
+	delivery, _ := u.got(id)
+	u.GiveUp(id)
+	u.Settled()
+	require.Zero(t, u.len())
+	u.settle(queue.Back, delivery)
+	require.Equal(t, 1, u.len())
+}
+
+// A dead process's waiting Get takes nothing.
+func TestGetterThatDied(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	u.get(1)
+	u.get(1)
+	u.Settled()
+	u.Die()
+	// The end of its connection may be seen after the items have come.
+	other.puts("ab")
+	other.eventually(2)
+}
+
+func TestPutterWaitsForRoom(t *testing.T) {
+	b := newBed(t, 2)
+	u, other := b.user(), b.user()
+	u.puts("ab")
+	long := u.put("cde")
+	u.Settled()
+	next := other.put("x")
+	other.Settled()
+	_, items := b.user().gets(1)
+	require.Equal(t, "a", items)
+	taker := b.user()
+	_, items = taker.gets(2)
+	require.Equal(t, "bc", items)
+	require.Zero(t, u.Reply(long).Code)
+	_, items = taker.gets(2)
+	require.Equal(t, "de", items, "who came later was first")
+	require.Zero(t, other.Reply(next).Code)
+}
+
+// Who gives up has put some of its items, and the others will not be.
+func TestPutterThatGaveUp(t *testing.T) {
+	b := newBed(t, 2)
+	u, other := b.user(), b.user()
+	long := u.put("abcde")
+	u.Settled()
+	next := other.put("x")
+	other.Settled()
+	u.GiveUp(long)
+	require.Equal(t, byte(object.GivenUp), u.Reply(long).Code)
+	_, items := u.gets(10)
+	require.Equal(t, "ab", items)
+	require.Zero(t, other.Reply(next).Code)
+	_, items = u.gets(10)
+	require.Equal(t, "x", items)
+}
+
+// Nothing comes into a closed queue; what is in it is handed out, and what a
+// getter gives back is, too.
+func TestCloseWithAllSortsOfWaiters(t *testing.T) {
+	b := newBed(t, 1)
+	putter, getter, joiner := b.user(), b.user(), b.user()
+	putter.puts("a")
+	delivery, _ := getter.gets(1)
+	putter.puts("b")
+	put := putter.put("c")
+	putter.Settled()
+	join := joiner.Ask(b.id, queue.Join, nil)
+	joiner.Settled()
+	closer := b.user()
+	for range 2 {
+		require.Zero(t, closer.Reply(closer.Ask(b.id, queue.Close, nil)).Code)
+	}
+	require.Equal(t, byte(queue.Closed), putter.Reply(put).Code)
+	require.Equal(t, byte(queue.Closed), putter.Reply(putter.put("d")).Code)
+	second, items := getter.gets(1)
+	require.Equal(t, "b", items)
+	getter.settle(queue.Taken, second)
+	other := b.user()
+	waiting := getter.get(1)
+	getter.Settled() // it waits for what becomes of the first item
+	last := other.get(1)
+	other.Settled()
+	getter.settle(queue.Back, delivery)
+	delivery, items = getter.got(waiting)
+	require.Equal(t, "a", items)
+	getter.settle(queue.Taken, delivery)
+	require.Equal(t, byte(queue.Closed), other.Reply(last).Code, "nothing is left")
+	require.Equal(t, byte(queue.Closed), getter.Reply(getter.get(1)).Code)
+	done := joiner.Ask(b.id, queue.Done, number(2))
+	require.Zero(t, joiner.Reply(join).Code, "all items were dealt with")
+	require.Zero(t, joiner.Reply(done).Code)
+}
+
+// Whoever waits at a queue that is gone is told.
+func TestDropWithAllSortsOfWaiters(t *testing.T) {
+	b := newBed(t, 1)
+	putter, getter, joiner := b.user(), b.user(), b.user()
+	putter.puts("a")
+	put := putter.put("b")
+	putter.Settled()
+	join := joiner.Ask(b.id, queue.Join, nil)
+	joiner.Settled()
+	empty := &bed{t, b.run, b.h, 0}
+	ref, err := b.h.Make(queue.New(b.h, 0), true)
+	require.NoError(t, err)
+	empty.id = ref.Object
+	waiting := getter.Ask(empty.id, queue.Get, number(1))
+	getter.Settled()
+	b.h.Remove(empty.id)
+	b.h.Remove(b.id)
+	require.Equal(t, byte(object.Gone), getter.Reply(waiting).Code, "nobody has closed it")
+	require.Equal(t, byte(object.Gone), putter.Reply(put).Code)
+	require.Equal(t, byte(object.Gone), joiner.Reply(join).Code)
+}
+
+// Messages that no Fiber sends are refused, and the connection lives on.
+func TestMalformedRequests(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	for _, m := range []struct {
+		op   any
+		args []byte
+	}{{queue.Get, nil}, {queue.Get, number(0)}, {queue.Get, number(1 << 63)}, {queue.Put, nil}, {queue.Put, number(1)}, {queue.Put, number(1 << 40)}, {99, nil}} {
+		require.Equal(t, byte(object.Unknown), u.Reply(u.Ask(b.id, m.op, m.args)).Code, "operation %d", m.op)
+	}
+	args, frames := object.PackValues(nil, object.Value{Frames: [][]byte{{'a'}}})
+	require.Equal(t, byte(object.Unknown), u.Reply(u.Ask(b.id, queue.Put, args, append(frames, []byte("more"))...)).Code)
+	u.Tell(b.id, queue.Taken, nil)
+	u.Tell(b.id, queue.Get, number(1)) // that wants no answer
+	u.puts("a")
+	require.Equal(t, 1, u.len())
+}
+
+// As many items as fit a message go together.
+func TestDeliveryFitsAMessage(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	for range 4 {
+		args, frames := object.PackValues(nil, object.Value{Frames: [][]byte{make([]byte, 400<<10)}})
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, args, frames...)).Code)
+	}
+	_, items := u.gets(4)
+	require.Len(t, items, 2*400<<10)
+	require.Equal(t, 2, u.len())
+}
+
+// An item keeps what it names for as long as it is in the queue.
+func TestItemsHoldWhatTheyName(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	for _, name := range []string{"taken", "dropped"} {
+		ref, err := b.h.Make(queue.New(b.h, 0), false)
+		require.NoError(t, err)
+		args, frames := object.PackValues(nil, object.Value{Frames: [][]byte{{'a'}}, Refs: []object.Ref{ref}})
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, args, frames...)).Code)
+		require.Len(t, b.h.Holders(ref.Object), 1, name)
+		delivery, _ := u.gets(1)
+		require.Len(t, b.h.Holders(ref.Object), 1, "it is only handed out")
+		u.settle(queue.Back, delivery)
+		delivery, _ = u.gets(1)
+		if name == "dropped" {
+			b.h.Remove(b.id)
+		} else {
+			u.settle(queue.Taken, delivery)
+			u.Settled()
+		}
+		require.Empty(t, b.h.Holders(ref.Object), name)
+	}
+}

@@ -1,0 +1,41 @@
+package object
+
+import "github.com/fiber-go/fiber/internal/wire"
+
+// Ref names an object in the run.
+type Ref struct {
+	Endpoint string // of its home
+	Object   uint64
+	Process  string // the home's name, for errors
+	PID      int    // and its process id
+}
+
+// MarshalBinary is how a name travels, inside a value or by itself.
+func (ref Ref) MarshalBinary() ([]byte, error) { return ref.append(nil), nil }
+
+// UnmarshalBinary reads what MarshalBinary has written.
+func (ref *Ref) UnmarshalBinary(b []byte) error {
+	more, err := ref.Read(b)
+	if err == nil && len(more) > 0 {
+		err = wire.ErrMalformed
+	}
+	return err
+}
+
+// Read reads what MarshalBinary has written, and returns what is behind it.
+func (ref *Ref) Read(b []byte) (more []byte, err error) {
+	in := wire.Reader{B: b}
+	*ref = readRef(&in)
+	return in.B, in.Err
+}
+
+func (ref Ref) append(b []byte) []byte {
+	b = wire.AppendString(b, ref.Endpoint)
+	b = wire.AppendString(b, ref.Process)
+	b = wire.AppendUvarint(b, uint64(ref.PID))
+	return wire.AppendUvarint(b, ref.Object)
+}
+
+func readRef(in *wire.Reader) Ref {
+	return Ref{Endpoint: in.String(), Process: in.String(), PID: in.Int(), Object: in.Uvarint()}
+}

@@ -1,0 +1,171 @@
+package object
+
+import (
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// Value is an encoded value of a user's. The objects that are named in it live
+// as long as it is kept.
+type Value struct {
+	Frames [][]byte
+	Refs   []Ref
+	// Keep is reachable as long as the value is, and does not travel. It holds
+	// those objects where the value is sent, or the answer that the value came in.
+	Keep any
+}
+
+// Size is what a value weighs in a message.
+func (v Value) Size() int {
+	n := 16
+	for _, f := range v.Frames {
+		n += 4 + len(f)
+	}
+	for _, ref := range v.Refs {
+		n += 24 + len(ref.Endpoint) + len(ref.Process)
+	}
+	return n
+}
+
+// HoldRefs holds the objects that are named in a value.
+func (h *Home) HoldRefs(v Value) {
+	for _, ref := range v.Refs {
+		h.Hold(ref)
+	}
+}
+
+// ReleaseRefs lets go of what HoldRefs holds.
+func (h *Home) ReleaseRefs(v Value) {
+	for _, ref := range v.Refs {
+		h.Release(ref)
+	}
+}
+
+// Private copies those frames of a value that may be parts of what somebody in
+// this process has.
+func (v Value) Private() Value {
+	frames := append(make([][]byte, 0, len(v.Frames)), v.Frames...)
+	return Value{Frames: owned(frames), Refs: v.Refs}
+}
+
+// The bounds of the values that go into one message.
+const (
+	MaxFrames = 300
+	MaxBytes  = 1 << 20
+)
+
+// overhead is the room that a message needs beside its values.
+const overhead = 1 << 10
+
+// Fitting says how many of the values, one at least, go into one message, when
+// messages are not bounded to less than MaxBytes.
+func Fitting(values []Value) int { return fitting(values, MaxBytes) }
+
+// Fitting is the same, with the bound that messages have.
+func (h *Home) Fitting(values []Value) int {
+	return fitting(values, min(MaxBytes, int(h.opts.MaxMessage)-overhead))
+}
+
+func fitting(values []Value, most int) int {
+	frames, bytes := 0, 0
+	for i, v := range values {
+		frames += len(v.Frames)
+		bytes += v.Size()
+		if i > 0 && (frames-i > MaxFrames || bytes > most) {
+			return i
+		}
+	}
+	return len(values)
+}
+
+// PackValues appends to args what there is to say of values, and returns their
+// frames. Those of a single value stay as they are. Of several values the first
+// frames are joined, since each is small most often and a message has room for
+// few; so are the others where there are too many of them.
+func PackValues(args []byte, values ...Value) ([]byte, [][]byte) {
+	args = wire.AppendUvarint(args, uint64(len(values)))
+	total, firsts, others := 0, 0, 0
+	for _, v := range values {
+		args = wire.AppendUvarint(args, uint64(len(v.Frames[0])))
+		args = wire.AppendUvarint(args, uint64(len(v.Frames)-1))
+		for _, f := range v.Frames[1:] {
+			args = wire.AppendUvarint(args, uint64(len(f)))
+			total += len(f)
+		}
+		args = wire.AppendUvarint(args, uint64(len(v.Refs)))
+		for _, ref := range v.Refs {
+			args = ref.append(args)
+		}
+		firsts += len(v.Frames[0])
+		others += len(v.Frames) - 1
+	}
+	switch {
+	case len(values) == 0:
+		return args, nil
+	case len(values) == 1:
+		return args, values[0].Frames
+	}
+	joinsAll := others > MaxFrames
+	if joinsAll {
+		firsts, others = firsts+total, 0
+	}
+	frames := make([][]byte, 1, 1+others)
+	joined := make([]byte, 0, firsts)
+	for _, v := range values {
+		joined = append(joined, v.Frames[0]...)
+		for _, f := range v.Frames[1:] {
+			if joinsAll {
+				joined = append(joined, f...)
+			} else {
+				frames = append(frames, f)
+			}
+		}
+	}
+	frames[0] = joined
+	return args, frames
+}
+
+// UnpackValues reads what PackValues has written.
+func UnpackValues(args *wire.Reader, frames [][]byte) ([]Value, error) {
+	n := args.Int()
+	if args.Err != nil || n > len(args.B)/3 || n > 0 && len(frames) == 0 { // three numbers each
+		return nil, wire.ErrMalformed
+	}
+	var joined wire.Reader
+	if n > 0 {
+		joined.B, frames = frames[0], frames[1:]
+	}
+	joinsAll := len(frames) == 0
+	values := make([]Value, n)
+	for i := range values {
+		v := &values[i]
+		size, others := args.Int(), args.Int()
+		if args.Err != nil || others > len(args.B) {
+			return nil, wire.ErrMalformed
+		}
+		v.Frames = make([][]byte, 1, 1+others)
+		v.Frames[0] = joined.Bytes(size)
+		for range others {
+			var f []byte
+			switch size := args.Int(); {
+			case joinsAll:
+				f = joined.Bytes(size)
+			case len(frames) > 0 && len(frames[0]) == size:
+				f, frames = frames[0], frames[1:]
+			default:
+				return nil, wire.ErrMalformed
+			}
+			v.Frames = append(v.Frames, f)
+		}
+		refs := args.Int()
+		if args.Err != nil || refs > len(args.B) {
+			return nil, wire.ErrMalformed
+		}
+		for range refs {
+			v.Refs = append(v.Refs, readRef(args))
+		}
+	}
+	if args.Err != nil || joined.Err != nil || len(joined.B) > 0 || len(frames) > 0 {
+		return nil, wire.ErrMalformed
+	}
+	return values, nil
+}

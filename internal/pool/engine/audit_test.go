@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+)
+
+// Audit counts everything again that the engine keeps a count of, and is an error where they differ.
+func (e *Engine) Audit() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var alive, up, spare, abandoned, grants int
+	var load float64
+	var count [classes]int
+	waits := map[*Call]int{}
+	for w := range e.workers {
+		switch w.state {
+		case ready:
+			up++
+			fallthrough
+		case starting:
+			alive++
+		}
+		var held, dead, bytes int
+		solo := false
+		for _, g := range w.grants {
+			grants++
+			bytes += g.size
+			solo = solo || g.solo
+			if e.grants[g.id] != g || g.w != w {
+				return fmt.Errorf("%s holds grant %d, which the table does not know", w.name, g.id)
+			}
+			if g.dead {
+				dead++
+				continue
+			}
+			held += g.left().len()
+			waits[g.call] += g.left().below(g.call.limit).len()
+		}
+		if held != w.held || dead != w.abandoned || bytes != w.bytes || solo != w.alone {
+			return fmt.Errorf("%s holds %d tasks, %d abandoned grants, %d bytes, a suspect: %v; counted: %d, %d, %d, %v",
+				w.name, held, dead, bytes, solo, w.held, w.abandoned, w.bytes, w.alone)
+		}
+		if class := w.classify(); class != w.class {
+			return fmt.Errorf("%s, %v with %d grants, is in class %d, not in %d: reserved %v, recalling %v, late %v, alone %v, %d abandoned, %v seconds, %d bytes, %d suspects",
+				w.name, w.state, len(w.grants), w.class, class, w.reserved, w.recalling, w.late, w.alone, w.abandoned, w.seconds, w.bytes, len(e.suspects))
+		}
+		spare += w.spare()
+		abandoned += w.abandoned
+		load += w.seconds
+		if w.class != full {
+			count[w.class]++
+		}
+	}
+	if alive != e.alive || up != e.up || spare != e.spare || abandoned != e.abandoned || grants != len(e.grants) || count != e.count {
+		return fmt.Errorf("there are alive %d, up %d, spare %d, abandoned %d, grants %d, classes %v; counted: %d, %d, %d, %d, %d, %v",
+			alive, up, spare, abandoned, grants, count, e.alive, e.up, e.spare, e.abandoned, len(e.grants), e.count)
+	}
+	if math.Abs(load-e.load) > 1e-6*max(1, load) {
+		return fmt.Errorf("the load is %v; counted: %v", load, e.load)
+	}
+	for class, n := range count {
+		for w := e.lists[class].first; w != nil; w = w.next {
+			n--
+		}
+		if n != 0 {
+			return fmt.Errorf("the list of class %d is wrong by %d", class, n)
+		}
+	}
+	for _, s := range e.suspects {
+		waits[s.call] += s.len()
+	}
+	for c := range e.calls {
+		n := waits[c] + c.waiting()
+		for _, s := range c.delivering {
+			n += s.below(c.limit).len()
+		}
+		if n != c.unresolved {
+			return fmt.Errorf("call %d has %d tasks that are not delivered; counted: %d", c.id, n, c.unresolved)
+		}
+		if c.queued != c.hasWork() {
+			return fmt.Errorf("call %d is in the ring: %v; it has work: %v", c.id, c.queued, c.hasWork())
+		}
+	}
+	return nil
+}

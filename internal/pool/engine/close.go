@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"context"
+	"sort"
+	"time"
+)
+
+// wait blocks until met is true, which is looked at under the lock after each
+// change, or until ctx ends.
+func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
+	for {
+		e.mu.Lock()
+		ok, err := met()
+		changed := e.changed
+		e.mu.Unlock()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Up starts the workers and waits until all that are wanted are ready.
+func (e *Engine) Up(ctx context.Context) error {
+	e.mu.Lock()
+	if e.closing {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	e.started = true
+	e.awaited++
+	defer e.unawait()
+	if e.failures >= startTries {
+		e.failures = 0
+	}
+	e.scale()
+	e.mu.Unlock()
+	return e.settled(ctx)
+}
+
+// settled waits until as many workers are ready as are wanted.
+func (e *Engine) settled(ctx context.Context) error {
+	return e.wait(ctx, func() (bool, error) {
+		switch {
+		case e.ended:
+			return false, ErrClosed
+		case e.failures >= startTries && e.up == 0:
+			return false, e.failure
+		}
+		return e.up >= e.target && len(e.workers) <= max(e.target, e.up), nil
+	})
+}
+
+// Renew replaces every worker: those that there are finish what they hold, and
+// are given nothing more.
+func (e *Engine) Renew() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing {
+		return
+	}
+	for w := range e.workers {
+		e.drain(w)
+	}
+	e.scale()
+	e.broadcast()
+}
+
+func (e *Engine) unawait() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.awaited--
+}
+
+// Resize changes how many workers are wanted and waits until it is so.
+func (e *Engine) Resize(ctx context.Context, n int) error {
+	e.mu.Lock()
+	if e.closing {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	e.target = n
+	if e.failures >= startTries {
+		e.failures = 0
+	}
+	if e.opts.Max > 0 {
+		e.opts.Min, e.opts.Max = min(e.opts.Min, n), max(e.opts.Max, n)
+	}
+	e.scale()
+	grants := e.dispatch()
+	begun := e.started
+	e.awaited++
+	defer e.unawait()
+	e.mu.Unlock()
+	e.send(grants)
+	if !begun {
+		return nil
+	}
+	return e.settled(ctx)
+}
+
+// Close refuses new calls, waits for those that are complete and for what runs
+// of the open ones, and ends the workers. What was not begun of an open call is
+// given up.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	e.closing = true
+	var recall []*worker
+	for c := range e.calls {
+		if c.open {
+			recall = append(recall, e.cut(c)...)
+		}
+	}
+	e.mu.Unlock()
+	for _, w := range recall {
+		w.recall()
+	}
+	for over := false; !over; {
+		var finish []func()
+		e.wait(context.Background(), func() (bool, error) {
+			for c := range e.calls {
+				if c.cut && c.unresolved == 0 {
+					finish = append(finish, e.settle(c))
+				}
+			}
+			over = len(e.calls) == 0 || e.ended
+			return over || len(finish) > 0, nil
+		})
+		for _, f := range finish {
+			f()
+		}
+	}
+	e.end(func(w *worker) { w.proc.Stop() })
+}
+
+// cut ends an open call with ErrClosed behind what runs of it, and lists the
+// workers that hold more of it than that.
+func (e *Engine) cut(c *Call) (recall []*worker) {
+	c.open, c.cut, c.ending = false, true, ErrClosed
+	if n := c.waiting(); n > 0 {
+		c.unresolved -= n
+		c.refused = true
+		c.back, c.fresh = nil, c.total
+		e.dequeue(c)
+	}
+	for w := range e.workers {
+		for _, g := range w.grants {
+			if g.call == c && !g.dead && !w.recalling {
+				w.recalling, w.late = true, true
+				e.reclass(w)
+				recall = append(recall, w)
+				break
+			}
+		}
+	}
+	return recall
+}
+
+// Terminate fails all calls with ErrClosed and ends the workers, busy or not.
+func (e *Engine) Terminate() {
+	e.mu.Lock()
+	e.closing = true
+	finish := e.fail(ErrClosed)
+	e.mu.Unlock()
+	finish()
+	e.end(func(w *worker) { w.proc.Terminate() })
+}
+
+// end ends every worker, first gently and after the grace for certain, and
+// returns when all have gone.
+func (e *Engine) end(gently func(*worker)) {
+	e.mu.Lock()
+	e.ended = true
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	var up []*worker
+	for w := range e.workers {
+		w.ours = true
+		w.stop()
+		if w.proc != nil {
+			up = append(up, w)
+		}
+	}
+	e.broadcast()
+	e.mu.Unlock()
+	for _, w := range up {
+		gently(w)
+	}
+	gone := make(chan struct{})
+	go func() { e.running.Wait(); close(gone) }()
+	grace := time.NewTimer(e.opts.ShutdownGrace)
+	defer grace.Stop()
+	select {
+	case <-gone:
+		return
+	case <-grace.C:
+	}
+	for _, w := range up {
+		w.proc.Kill("its pool is closed")
+	}
+	<-gone
+}
+
+// WorkerStats is one worker's part of Stats.
+type WorkerStats struct {
+	Name     string
+	ID       string // what runs it calls it so
+	State    string
+	Tasks    int   // it holds
+	Done     int   // it has finished
+	Resident int64 // bytes in memory, as it last said
+}
+
+// Stats is what an engine is doing.
+type Stats struct {
+	Counters
+	Target, Starting, Ready, Idle int
+	Queued, Held                  int // tasks
+	Failure                       error
+	Workers                       []WorkerStats // by name
+}
+
+// Stats looks at the engine.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Stats{Counters: e.stats, Target: e.target, Starting: e.alive - e.up, Ready: e.up, Idle: e.count[idle], Failure: e.failure}
+	for c := range e.calls {
+		s.Queued += c.waiting()
+	}
+	for _, x := range e.suspects {
+		s.Queued += x.len()
+	}
+	for w := range e.workers {
+		s.Held += w.held
+		if w.proc != nil {
+			s.Workers = append(s.Workers, WorkerStats{w.name, w.proc.ID(), w.state.String(), w.held, w.done, w.proc.Resident()})
+		}
+	}
+	sort.Slice(s.Workers, func(i, j int) bool {
+		a, b := s.Workers[i].Name, s.Workers[j].Name
+		if len(a) != len(b) {
+			return len(a) < len(b)
+		}
+		return a < b
+	})
+	return s
+}

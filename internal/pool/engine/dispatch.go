@@ -1,0 +1,318 @@
+package engine
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// slots is how many tasks the pool could run at a time with all its workers.
+func (e *Engine) slots() int {
+	return max(1, e.target, e.alive) * e.opts.Concurrency
+}
+
+// dispatch hands out what can be handed out. The grants are in the pending
+// table; the caller sends them when it has let go of the lock.
+func (e *Engine) dispatch() []*grant {
+	var grants []*grant
+	for len(e.suspects) > 0 {
+		w := e.lists[idle].first
+		if w == nil {
+			e.reserve()
+			break
+		}
+		s := &e.suspects[0]
+		n := min(e.piece(s), e.remaining(w))
+		w.reserved = false
+		grants = append(grants, e.grant(w, s.call, span{s.lo, s.lo + n}, true))
+		if s.lo += n; s.len() == 0 {
+			e.suspects = e.suspects[1:]
+		}
+		if len(e.suspects) == 0 {
+			e.unreserve()
+		}
+	}
+	for e.ring != nil {
+		c := e.ring
+		w := e.pick(c)
+		if w == nil {
+			break
+		}
+		n := e.size(c, e.remaining(w))
+		g := e.grant(w, c, c.take(n), false)
+		e.ring = c.next
+		if !c.hasWork() {
+			e.dequeue(c)
+		}
+		grants = append(grants, g)
+	}
+	e.plan()
+	return grants
+}
+
+// pick chooses a worker for a call's next tasks: an idle one, one with a free
+// slot, or, for tasks known to be short, one that is busy with short ones. Very
+// short tasks stay with the busy ones as long as there is not enough work for
+// more. A call of several tasks has to show first that its own are short.
+func (e *Engine) pick(c *Call) *worker {
+	seconds := c.seconds()
+	short := seconds >= 0 && seconds <= pipelineTask && e.opts.MaxAttempts > 1 &&
+		(c.own.seconds >= 0 || c.total == 1 && !c.open)
+	if w := e.lists[room].first; w != nil && short && seconds < wakeSeconds &&
+		e.load+seconds*float64(c.waiting()) < spreadSeconds*float64(e.up-e.count[idle]) {
+		return w
+	}
+	for _, class := range []class{idle, slot} {
+		if w := e.lists[class].first; w != nil {
+			return w
+		}
+	}
+	if !short {
+		return nil
+	}
+	return e.lists[room].first
+}
+
+// remaining is how many tasks a worker may still be given.
+func (e *Engine) remaining(w *worker) int {
+	if e.opts.MaxTasks == 0 {
+		return math.MaxInt
+	}
+	return e.opts.MaxTasks - w.given
+}
+
+// size is how many of a call's tasks to hand out together.
+func (e *Engine) size(c *Call, most int) int {
+	unit := max(1, c.opts.Chunk)
+	n := unit
+	if seconds := c.own.seconds; seconds >= 0 {
+		if c.opts.Chunk > 0 {
+			n = unit * min(max(1, int(chunkSeconds/(seconds*float64(unit)))), max(1, chunkTasks/unit))
+		} else {
+			n = min(int(grantSeconds/seconds), growth*max(1, c.largest))
+		}
+		// Half of an even share at most, so that all end at about the same
+		// time, among as many workers as the work is worth.
+		waiting := c.waiting()
+		worth := int(seconds * float64(waiting) / spreadSeconds)
+		n = min(n, max(unit, waiting/(2*max(1, min(worth, e.slots())))))
+	}
+	if c.cap > 0 {
+		n = min(n, c.cap)
+	}
+	if c.perTask > 0 && c.opts.Chunk == 0 {
+		n = min(n, int(grantBytes/c.perTask))
+	}
+	return max(1, min(n, most))
+}
+
+// piece is how many tasks of a suspect run together: one, unless they are so
+// short that several take no longer than a round trip, and never so many that
+// a worker would be left out.
+func (e *Engine) piece(s *suspect) int {
+	seconds := s.call.own.seconds
+	if seconds < 0 {
+		return 1
+	}
+	return max(1, min(int(grantSeconds/seconds), s.len()/(2*e.slots())))
+}
+
+// grant enters tasks of a call in a worker's row of the pending table.
+func (e *Engine) grant(w *worker, c *Call, s span, solo bool) *grant {
+	e.lastID++
+	seconds := c.seconds()
+	g := &grant{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, solo: solo, cost: max(0, seconds),
+		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds}
+	g.at = time.Now()
+	g.heard = g.at
+	g.size = int(c.perTask * float64(s.len()))
+	c.largest = max(c.largest, s.len())
+	w.alone = w.alone || solo
+	e.grants[g.id] = g
+	w.unsent = append(w.unsent, g)
+	w.add(g)
+	w.bytes += g.size
+	if e.opts.MaxTasks > 0 && w.given >= e.opts.MaxTasks {
+		e.drain(w)
+	}
+	e.reclass(w)
+	return g
+}
+
+// send sends grants. Each worker's are sent in the order in which it was given
+// them, whoever sends them: a task that was given out later, and may take hours,
+// does not run before.
+func (e *Engine) send(grants []*grant) {
+	for _, g := range grants {
+		w := g.w
+		e.mu.Lock()
+		for !w.sending && len(w.unsent) > 0 {
+			next := w.unsent[0]
+			w.unsent[0] = nil
+			w.unsent = w.unsent[1:]
+			w.sending = true
+			e.mu.Unlock()
+			e.post(next)
+			e.mu.Lock()
+			w.sending = false
+		}
+		e.mu.Unlock()
+	}
+}
+
+// post encodes a grant and posts it. A worker that dies meanwhile gives its
+// grants back as all dead workers do.
+func (e *Engine) post(g *grant) {
+	// A grant that is given up before it is sent is sent all the same, with its
+	// cancellation behind it, so that the worker says it ended.
+	value, err := g.call.source.Encode(g.lo, g.lo+g.n)
+	if err != nil {
+		e.unsendable(g, err)
+		return
+	}
+	var flags wire.Flags
+	if g.tell {
+		flags |= wire.Announce
+	}
+	if g.brisk() {
+		flags |= wire.Inline
+	}
+	if g.call.opts.StopOnError {
+		flags |= wire.StopOnError
+	}
+	msg := wire.Grant{ID: g.id, Call: g.call.id, Lo: g.lo, Count: g.n, Func: g.call.name,
+		Timeout: int64(g.call.opts.Timeout), Flags: flags}
+	frames := msg.Pack(value)
+	if err := g.w.proc.Post(frames...); err != nil {
+		if size := (*transport.SizeError)(nil); errors.As(err, &size) {
+			e.unsendable(g, err)
+		}
+		return
+	}
+	if g.call.leads != g.w {
+		g.w.proc.Attend()
+	}
+	e.sent(g, value)
+}
+
+// average takes the size of n values into the average size of one.
+func average(each float64, value [][]byte, n int) float64 {
+	bytes := 0
+	for _, f := range value {
+		bytes += len(f)
+	}
+	now := float64(bytes) / float64(n)
+	if each == 0 {
+		return now
+	}
+	return (each + now) / 2
+}
+
+// sent takes in how large a grant was. What was said of it while it was on its
+// way, that it is given up or to be given back, may have overtaken it and is said
+// again.
+func (e *Engine) sent(g *grant, value [][]byte) {
+	e.mu.Lock()
+	c := g.call
+	c.perTask = average(c.perTask, value, g.n)
+	dead, cut, from := g.dead, c.cut, c.limit
+	if c.finished {
+		from = 0
+	}
+	e.mu.Unlock()
+	if dead {
+		g.w.cancel(c.id, from)
+	}
+	if cut {
+		g.w.recall()
+	}
+}
+
+// unsendable takes back a grant that could not be encoded or is too large: a
+// single task fails, several are tried in smaller numbers.
+func (e *Engine) unsendable(g *grant, cause error) {
+	var input *InputError
+	e.mu.Lock()
+	c, w := g.call, g.w
+	if _, ok := e.grants[g.id]; !ok {
+		e.mu.Unlock()
+		return
+	}
+	bad := -1
+	switch {
+	case g.dead: // nobody waits for it
+	case errors.As(cause, &input) && input.Index >= g.next && input.Index < g.hi:
+		bad, cause = input.Index, input.Err
+	case g.left().len() == 1:
+		bad = g.next
+	default:
+		c.cap = max(1, g.left().len()/2)
+	}
+	left := g.left()
+	w.remove(g)
+	w.given -= left.len()
+	tell := func() {}
+	switch {
+	case g.dead:
+	case bad >= 0:
+		c.giveBack(span{bad + 1, left.hi})
+		c.giveBack(span{left.lo, bad})
+		c.delivering = append(c.delivering, span{bad, bad + 1})
+		tell = e.failedAt(c, bad)
+	default:
+		c.giveBack(left)
+	}
+	e.enqueue(c)
+	e.freed(w)
+	grants := e.dispatch()
+	e.mu.Unlock()
+	tell()
+	if bad >= 0 {
+		e.delivered(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
+	}
+	e.send(grants)
+}
+
+// reserve keeps workers free for suspects, which run on workers that hold
+// nothing else.
+func (e *Engine) reserve() {
+	kept, wanted := 0, 0
+	for w := range e.workers {
+		if w.reserved || w.alone {
+			kept++
+		}
+	}
+	for _, s := range e.suspects {
+		wanted += s.len()
+	}
+	for kept < wanted {
+		var best *worker
+		for w := range e.workers {
+			if w.state == ready && !w.reserved && !w.alone && w.abandoned == 0 && (best == nil || w.held < best.held) {
+				best = w
+			}
+		}
+		if best == nil {
+			return
+		}
+		best.reserved = true
+		e.reclass(best)
+		kept++
+	}
+}
+
+// unreserve lets workers go that are not needed for suspects any more.
+func (e *Engine) unreserve() {
+	if len(e.suspects) > 0 {
+		return
+	}
+	for w := range e.workers {
+		if w.reserved {
+			w.reserved = false
+		}
+		e.reclass(w)
+	}
+}

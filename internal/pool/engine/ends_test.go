@@ -1,0 +1,205 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/pool/engine"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// Workers that are stuck are replaced together, however long after one another
+// they were given up.
+func TestStuckWorkersAreReplacedTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, grace, apart = 5, 5 * time.Second, 100 * time.Millisecond
+		opts, started := options(n)
+		opts.CancelGrace = grace
+		var log bytes.Buffer
+		opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+		e := engine.New(opts)
+		defer e.Terminate()
+		go e.Up(t.Context())
+		workers := up(started, n)
+		_, err := e.Submit(newSource(), 2*n, false, engine.CallOptions{Func: "f", Timeout: time.Second})
+		require.NoError(t, err)
+		synctest.Wait()
+		var last time.Time
+		for _, w := range workers {
+			g := w.grant(t)
+			require.Equal(t, 1, g.Count)
+			w.ending = "signal: killed"
+			w.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: int64(time.Second), Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
+			last = time.Now()
+			time.Sleep(apart)
+		}
+		time.Sleep(2 * grace)
+		synctest.Wait()
+		for i, w := range workers {
+			require.Equal(t, last.Add(grace-time.Duration(n-1-i)*apart), w.killed, "worker %d", i)
+		}
+		s := e.Stats()
+		require.Zero(t, s.WorkersLost, "the engine has ended them itself")
+		require.NotContains(t, log.String(), "lost")
+		require.Equal(t, n, bytes.Count(log.Bytes(), []byte("a worker is ended")))
+		require.Contains(t, log.String(), "worker=w-3 ")
+		require.Contains(t, log.String(), "5s (cancel_grace)")
+	})
+}
+
+// Close gives up what open calls have not begun: only what runs is waited for.
+func TestCloseEndsOpenCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, open, chunk = 2, 10, 4
+		opts, started := options(n)
+		e := engine.New(opts)
+		go e.Up(t.Context())
+		workers := up(started, n)
+		var sources []*source
+		for range open {
+			s := newSource()
+			sources = append(sources, s)
+			c, err := e.Submit(s, 0, true, engine.CallOptions{Func: "f", Chunk: chunk})
+			require.NoError(t, err)
+			c.Extend(1000)
+			if len(sources) == 1 {
+				c.Extend(1)
+			}
+		}
+		whole := newSource() // its input has ended: it runs to its end
+		_, err := e.Submit(whole, 3, false, engine.CallOptions{Func: "f"})
+		require.NoError(t, err)
+		synctest.Wait()
+		var running []wire.Grant
+		for _, w := range workers {
+			g := w.grant(t)
+			require.Equal(t, chunk, g.Count)
+			w.say(t, wire.Results{Grant: g.ID, Started: 0})
+			running = append(running, g)
+		}
+		closed := make(chan struct{})
+		go func() { e.Close(); close(closed) }()
+		synctest.Wait()
+		for i, w := range workers {
+			require.Equal(t, wire.KindRecall, wire.KindOf(<-w.posted))
+			w.handle(wire.KindReturned, wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: running[i].ID, From: 1}}}))
+			w.say(t, wire.Results{Grant: running[i].ID, Started: -1, Count: 1, Nanos: 1e9, Ended: true})
+		}
+		for range 3 {
+			var w *worker
+			for w == nil {
+				synctest.Wait()
+				for _, other := range workers {
+					if len(other.posted) > 0 {
+						w = other
+					}
+				}
+			}
+			g := w.grant(t)
+			require.Equal(t, 1, g.Count)
+			w.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: 1e9, Ended: true})
+		}
+		<-closed
+		require.NoError(t, <-whole.finished)
+		require.Len(t, whole.got, 3)
+		delivered := 0
+		for _, s := range sources {
+			require.ErrorIs(t, <-s.finished, engine.ErrClosed)
+			delivered += len(s.got)
+		}
+		require.Equal(t, n, delivered, "what ran, and nothing else")
+	})
+}
+
+// What is said of a worker's end is said of a loss, and a loss is counted.
+func TestOnlyALossIsReported(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		end  func(*engine.Engine, *worker)
+		lost int
+		says string
+	}{
+		"it dies":            {func(_ *engine.Engine, w *worker) { w.ending = "signal: killed"; w.end() }, 1, `worker=w-1 reason="signal: killed" tasks="1 run again"`},
+		"this process ends":  {func(_ *engine.Engine, w *worker) { w.told = true; w.end() }, 0, ""},
+		"the pool is closed": {func(e *engine.Engine, w *worker) { w.ending = "signal: killed"; e.Terminate() }, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				opts, started := options(1)
+				var log bytes.Buffer
+				opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+				e := engine.New(opts)
+				defer e.Terminate()
+				go e.Up(t.Context())
+				w := up(started, 1)[0]
+				_, err := e.Submit(newSource(), 1, false, engine.CallOptions{Func: "f"})
+				require.NoError(t, err)
+				synctest.Wait()
+				test.end(e, w)
+				synctest.Wait()
+				require.Equal(t, test.lost, e.Stats().WorkersLost)
+				if test.says == "" {
+					require.Empty(t, log.String())
+				} else {
+					require.Contains(t, log.String(), test.says)
+				}
+			})
+		})
+	}
+}
+
+// A worker whose start is overtaken by the pool's end, or by this process's, is
+// ended without a word.
+func TestAStartThatIsOvertakenIsNotReported(t *testing.T) {
+	t.Parallel()
+	type start = func(context.Context, string, func(wire.Kind, [][]byte)) (engine.Process, error)
+	for name, overtaken := range map[string]func(start) start{
+		"by Close": func(begin start) start {
+			return func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
+				<-ctx.Done() // too late: it is up
+				p, err := begin(ctx, name, handle)
+				p.(*worker).ending = "signal: killed: its pool is closed"
+				return p, err
+			}
+		},
+		"by the end of this process": func(start) start {
+			return func(context.Context, string, func(wire.Kind, [][]byte)) (engine.Process, error) {
+				return nil, &engine.StartError{Err: errors.New("no"), Ending: true}
+			}
+		},
+		"by that end, as it initialises": func(begin start) start {
+			return func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
+				p, err := begin(ctx, name, handle)
+				p.(*worker).told = true
+				p.(*worker).end()
+				return p, err
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				opts, _ := options(1)
+				var log bytes.Buffer
+				opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+				opts.Start = overtaken(opts.Start)
+				e := engine.New(opts)
+				go e.Up(t.Context())
+				synctest.Wait()
+				e.Close()
+				require.Empty(t, log.String())
+				require.Zero(t, e.Stats().WorkersLost)
+			})
+		})
+	}
+}

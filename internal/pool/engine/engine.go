@@ -1,0 +1,299 @@
+// Package scheduler is the engine of a pool: it hands the tasks of calls to
+// workers and sees to it that each is delivered once, whatever dies.
+//
+// Workers pull, by credit: one task at first, more when tasks are known to be
+// short. The pending table, a row of grants in each worker, says who holds
+// what; what a lost worker held runs again. The engine knows nothing of
+// backends, of values or of how a worker is started.
+//
+// One lock guards all of an engine. No task is encoded, sent, decoded or
+// delivered while it is held: an event changes the tables, decides who gets
+// what, lets go, and then sends.
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+const (
+	// grantSeconds is how long the tasks granted together should run: long
+	// beside a round trip, short beside a person's patience.
+	grantSeconds = 4e-3
+	// chunkSeconds is the same where the caller chose the chunk.
+	chunkSeconds = 0.5e-3
+	// pipelineSeconds is how much known work a worker may hold and still be
+	// given more, which hides the round trip.
+	pipelineSeconds = 3e-3
+	// pipelineTask is the longest task that is queued behind another one.
+	pipelineTask   = 10e-3
+	pipelineGrants = 64
+	pipelineBytes  = 8 << 20
+	// grantBytes bounds the inputs granted together.
+	grantBytes = 4 << 20
+	// spreadSeconds is how much known work is worth one more worker.
+	spreadSeconds = 1e-3
+	// wakeSeconds is how long a task is at least that is worth waking an idle
+	// worker for by itself.
+	wakeSeconds = 50e-6
+	// growth bounds how much more is granted together than ever before.
+	growth = 16
+	// chunkTasks bounds a grant where the caller chose the chunk.
+	chunkTasks = 256
+	// inlineSeconds is how long a task may be that keeps its worker from
+	// reading.
+	inlineSeconds = 100e-6
+	// announceSeconds is from where on a task's start is announced before it
+	// runs: the message then costs next to nothing. Shorter ones are announced
+	// when they turn out not to be short.
+	announceSeconds = 10e-3
+	// windowSeconds is how much known work for each slot an open call reads
+	// ahead; windowTasks and windowBytes bound it.
+	windowSeconds = 2
+	windowTasks   = 1 << 16
+	windowBytes   = 64 << 20
+)
+
+// ErrClosed is what a closed pool's calls give.
+var ErrClosed = errors.New("fiber: closed")
+
+// Options configure an Engine. All are set by the caller.
+type Options struct {
+	// Start starts a worker, which sends its messages to handle. The error may
+	// be a *StartError.
+	Start func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (Process, error)
+	// WhenHeld calls f when what was delivered so far holds what it names.
+	WhenHeld func(f func())
+
+	Log           *slog.Logger
+	Name          func() string // of the next worker; no two are the same
+	Workers       int           // at the start
+	Min, Max      int           // autoscaling when Max > 0
+	Concurrency   int           // tasks at a time in one worker
+	MaxTasks      int           // per worker process, 0 for no limit
+	MaxAttempts   int
+	IdleTimeout   time.Duration // after which an autoscaled worker ends
+	CancelGrace   time.Duration
+	ShutdownGrace time.Duration
+}
+
+// StartError is why a worker did not start, with what follows from that.
+type StartError struct {
+	Err       error
+	Permanent bool // it makes no sense to try again
+	Ending    bool // this process ends; it is not logged
+}
+
+func (e *StartError) Error() string { return e.Err.Error() }
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Engine runs calls on workers. Its methods may be called from many goroutines.
+type Engine struct {
+	opts Options
+
+	mu        sync.Mutex
+	started   bool
+	closing   bool // no more calls
+	ended     bool // no more workers
+	target    int  // workers wanted
+	workers   map[*worker]struct{}
+	alive     int // starting and ready ones
+	up        int // ready ones
+	lists     [classes]workerList
+	count     [classes]int
+	grants    map[uint64]*grant
+	calls     map[*Call]struct{}
+	ring      *Call // calls with tasks to give; the next one
+	suspects  []suspect
+	spare     int     // tasks that workers hold without running them
+	abandoned int     // grants nobody wants that workers still run
+	load      float64 // estimated seconds of all that workers hold
+	awaited   int     // callers waiting for workers to be up
+	funcs     map[string]*funcStats
+	lastID    uint64
+
+	failures  int       // starts that failed since one succeeded
+	failure   error     // the last one's reason
+	young     int       // workers that died young, in a row
+	notBefore time.Time // no start before
+	starved   time.Time // since when work waits although workers run what nobody wants
+	changed   chan struct{}
+	timer     *time.Timer
+	timerAt   time.Time
+	running   sync.WaitGroup // one for each worker
+
+	stats Counters
+}
+
+// Counters count what has happened since the engine was made.
+type Counters struct {
+	TasksDone, TasksFailed, TasksRetried int
+	WorkersStarted, WorkersLost          int
+}
+
+// New makes an engine; it starts no worker before there is something to do.
+func New(opts Options) *Engine {
+	return &Engine{opts: opts, target: opts.Workers, workers: map[*worker]struct{}{}, grants: map[uint64]*grant{},
+		calls: map[*Call]struct{}{}, funcs: map[string]*funcStats{}, changed: make(chan struct{})}
+}
+
+// Submit runs total tasks of a call, and more when it is open. It does not
+// block. The error is ErrClosed.
+func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (*Call, error) {
+	c := &Call{engine: e, opts: opts, name: []byte(opts.Func), source: source, total: total, open: open,
+		own: funcStats{seconds: -1}, limit: math.MaxInt, unresolved: total}
+	e.mu.Lock()
+	if e.closing {
+		e.mu.Unlock()
+		return nil, ErrClosed
+	}
+	e.lastID++
+	c.id = e.lastID
+	if c.stats = e.funcs[opts.Func]; c.stats == nil {
+		c.stats = &funcStats{seconds: -1}
+		e.funcs[opts.Func] = c.stats
+	}
+	e.calls[c] = struct{}{}
+	e.started = true
+	e.enqueue(c)
+	grants := e.dispatch()
+	for _, g := range grants {
+		if g.call == c && c.opts.Leads && g.brisk() {
+			c.leads = g.w
+		}
+	}
+	e.scale()
+	finish := e.settle(c)
+	e.mu.Unlock()
+	finish()
+	e.send(grants)
+	return c, nil
+}
+
+// enqueue puts a call that has tasks to give into the ring, last.
+func (e *Engine) enqueue(c *Call) {
+	if c.queued || !c.hasWork() {
+		return
+	}
+	c.queued = true
+	if e.ring == nil {
+		c.prev, c.next = c, c
+		e.ring = c
+		return
+	}
+	last := e.ring.prev
+	c.prev, c.next = last, e.ring
+	last.next, e.ring.prev = c, c
+}
+
+func (e *Engine) dequeue(c *Call) {
+	if !c.queued {
+		return
+	}
+	c.queued = false
+	if c.next == c {
+		e.ring = nil
+	} else {
+		c.prev.next, c.next.prev = c.next, c.prev
+		if e.ring == c {
+			e.ring = c.next
+		}
+	}
+	c.prev, c.next = nil, nil
+}
+
+// settle ends a call all of whose tasks are delivered; what it returns is to
+// be called without the lock.
+func (e *Engine) settle(c *Call) func() {
+	if c.finished || c.open && c.limit == math.MaxInt || c.unresolved > 0 {
+		return func() {}
+	}
+	notify, ending := e.drop(c), c.ending
+	return func() {
+		for _, w := range notify {
+			w.cancel(c.id, 0)
+		}
+		c.source.Finish(ending)
+	}
+}
+
+// drop forgets a call and lists the workers that still hold tasks of it.
+func (e *Engine) drop(c *Call) []*worker {
+	c.finished = true
+	e.dequeue(c)
+	delete(e.calls, c)
+	c.back = nil
+	kept := e.suspects[:0]
+	for _, s := range e.suspects {
+		if s.call != c {
+			kept = append(kept, s)
+		}
+	}
+	clear(e.suspects[len(kept):])
+	if len(kept) != len(e.suspects) {
+		e.suspects = kept
+		e.unreserve()
+	}
+	notify := e.abandonFrom(c, 0)
+	if len(e.calls) == 0 {
+		e.broadcast()
+	}
+	return notify
+}
+
+// abandonFrom gives up what workers hold of a call from an index on, and
+// lists those workers.
+func (e *Engine) abandonFrom(c *Call, from int) []*worker {
+	var notify []*worker
+	if c.unresolved == 0 && !c.open && c.limit == math.MaxInt {
+		return nil // all is delivered, so nobody holds anything
+	}
+	for w := range e.workers {
+		hit := false
+		for _, g := range w.grants {
+			if g.call != c || g.dead || g.hi <= from {
+				continue
+			}
+			hit = true
+			if g.next >= from {
+				w.abandon(g)
+			}
+		}
+		if hit {
+			notify = append(notify, w)
+			e.reclass(w)
+		}
+	}
+	return notify
+}
+
+// fail ends every call with an error; what it returns is to be called
+// without the lock.
+func (e *Engine) fail(err error) func() {
+	var failed []*Call
+	var notify [][]*worker
+	for c := range e.calls {
+		failed = append(failed, c)
+		notify = append(notify, e.drop(c))
+	}
+	return func() {
+		for i, c := range failed {
+			for _, w := range notify[i] {
+				w.cancel(c.id, 0)
+			}
+			c.source.Finish(err)
+		}
+	}
+}
+
+// broadcast wakes those who wait for a change.
+func (e *Engine) broadcast() {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}

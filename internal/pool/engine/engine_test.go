@@ -1,0 +1,196 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/pool/engine"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// worker is a worker's process that says what a test tells it to: for orders
+// of messages that a real one produces once in a million.
+type worker struct {
+	name   string
+	handle func(wire.Kind, [][]byte)
+	posted chan [][]byte
+	gone   chan struct{}
+	done   chan struct{}
+	once   sync.Once
+	ending string
+	told   bool
+	killed time.Time
+}
+
+func (p *worker) Lost(string, int, int) error {
+	return &engine.StartError{Err: errors.New("lost"), Ending: p.told}
+}
+func (p *worker) Failed(*wire.Error) error { return errors.New("its initializer failed") }
+
+// end has the worker's process end, and be known to have done so.
+func (p *worker) end() {
+	p.once.Do(func() { close(p.gone); close(p.done) })
+}
+
+func (p *worker) Name() string                { return p.name }
+func (p *worker) Post(frames ...[]byte) error { p.posted <- frames; return nil }
+func (p *worker) StepAside()                  {}
+func (p *worker) Attend()                     {}
+func (p *worker) Lead(<-chan struct{})        {}
+func (p *worker) Told() bool                  { return p.told }
+func (p *worker) Ending() string              { return p.ending }
+func (p *worker) ID() string                  { return p.name }
+func (p *worker) Resident() int64             { return 0 }
+func (p *worker) Describe() []any             { return []any{"worker", p.name} }
+func (p *worker) Stop()                       { p.end() }
+func (p *worker) Terminate() error            { p.end(); return nil }
+func (p *worker) Kill(string) error           { p.killed = time.Now(); p.end(); return nil }
+func (p *worker) Gone() <-chan struct{}       { return p.gone }
+func (p *worker) Done() <-chan struct{}       { return p.done }
+
+// grant waits for the next tasks that it is given.
+func (p *worker) grant(t *testing.T) (g wire.Grant) {
+	t.Helper()
+	for {
+		select {
+		case frames := <-p.posted:
+			if wire.KindOf(frames) == wire.KindGrant {
+				require.NoError(t, g.Unpack(frames))
+				return g
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("no tasks come")
+		}
+	}
+}
+
+func (p *worker) say(t *testing.T, r wire.Results) {
+	t.Helper()
+	frames, err := r.Pack([][]byte{{0}})
+	require.NoError(t, err)
+	p.handle(wire.KindResults, frames)
+}
+
+// source is a call's.
+type source struct {
+	encode   func(lo, hi int) ([][]byte, error)
+	finished chan error
+	got      map[int]int
+}
+
+func newSource() *source { return &source{finished: make(chan error, 1), got: map[int]int{}} }
+
+func (s *source) Encode(lo, hi int) ([][]byte, error) {
+	if s.encode != nil {
+		return s.encode(lo, hi)
+	}
+	return [][]byte{{0}}, nil
+}
+
+func (s *source) Deliver(lo, n int, _ [][]byte, _ []engine.Failure) {
+	for i := lo; i < lo+n; i++ {
+		s.got[i]++
+	}
+}
+
+func (s *source) Finish(err error) { s.finished <- err }
+
+// options are those of an engine whose workers are handed out as they start.
+func options(workers int) (engine.Options, chan *worker) {
+	started := make(chan *worker, 100)
+	n := 0
+	return engine.Options{Workers: workers, Concurrency: 1, MaxAttempts: 3,
+		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
+		Name:     func() string { n++; return fmt.Sprintf("w-%d", n) },
+		WhenHeld: func(f func()) { f() },
+		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
+			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
+			started <- p
+			return p, nil
+		}}, started
+}
+
+func newEngine(t *testing.T, workers int) (*engine.Engine, chan *worker) {
+	opts, started := options(workers)
+	e := engine.New(opts)
+	t.Cleanup(e.Terminate)
+	return e, started
+}
+
+func TestHopelessStartIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	starts := 0
+	e := engine.New(engine.Options{Name: func() string { return "w" }, Workers: 1, Concurrency: 1, MaxAttempts: 3, Log: slog.New(slog.DiscardHandler),
+		Start: func(context.Context, string, func(wire.Kind, [][]byte)) (engine.Process, error) {
+			starts++
+			return nil, &engine.StartError{Err: errors.New("no such image"), Permanent: true}
+		}})
+	s := newSource()
+	_, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
+	require.NoError(t, err)
+	require.ErrorContains(t, <-s.finished, "no such image")
+	e.Terminate()
+	require.Equal(t, 1, starts)
+}
+
+// A worker's word that a task is stuck may overtake what it returns behind
+// that task.
+func TestStuckOvertakesReturned(t *testing.T) {
+	t.Parallel()
+	e, started := newEngine(t, 1)
+	s := newSource()
+	_, err := e.Submit(s, 5, false, engine.CallOptions{Func: "f", Chunk: 5, Timeout: time.Second})
+	require.NoError(t, err)
+	p := <-started
+	p.handle(wire.KindReady, wire.MustPack(wire.KindReady, nil))
+	g := p.grant(t)
+	require.Equal(t, 5, g.Count)
+	p.say(t, wire.Results{Grant: g.ID, Started: 0})
+	p.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: 1, Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
+	p.handle(wire.KindReturned, wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: g.ID, From: 1}}}))
+	p.say(t, wire.Results{Grant: g.ID, Started: -1, From: 1, Ended: true})
+	for left := 4; left > 0; {
+		g = p.grant(t)
+		p.say(t, wire.Results{Grant: g.ID, Started: -1, Count: g.Count, Nanos: 1000, Ended: true})
+		left -= g.Count
+	}
+	select {
+	case err := <-s.finished:
+		require.NoError(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("the call does not end")
+	}
+	require.Equal(t, map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, s.got)
+}
+
+// A call may be cancelled while its input is encoded, and that may fail: the
+// worker is then free for the next call.
+func TestInputOfACancelledCallFails(t *testing.T) {
+	t.Parallel()
+	e, started := newEngine(t, 1)
+	encoding, goOn := make(chan struct{}), make(chan struct{})
+	s := newSource()
+	s.encode = func(int, int) ([][]byte, error) {
+		close(encoding)
+		<-goOn
+		return nil, errors.New("no")
+	}
+	first, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
+	require.NoError(t, err)
+	p := <-started
+	go p.handle(wire.KindReady, wire.MustPack(wire.KindReady, nil))
+	<-encoding
+	first.Cancel()
+	_, err = e.Submit(newSource(), 1, false, engine.CallOptions{Func: "f"})
+	require.NoError(t, err)
+	close(goOn)
+	g := p.grant(t)
+	require.EqualValues(t, 1, g.Count)
+}

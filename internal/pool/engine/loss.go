@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+)
+
+// youngAge is how long a worker must live for its death not to slow down the
+// start of its replacement.
+const youngAge = time.Second
+
+// lost takes a worker out that has ended. What it held and had not started
+// goes back. What it may have started are suspects: each runs again on a
+// worker that holds nothing else and announces every start, and only a loss
+// while one task ran, and nothing else, counts as an attempt of that task. When we ended
+// the worker ourselves, or its machine or this process's end did, it is not lost,
+// and nobody is suspected.
+func (e *Engine) lost(w *worker) {
+	e.mu.Lock()
+	lost := !w.ours && !w.leaving && !w.proc.Told()
+	e.leave(w)
+	if lost {
+		e.stats.WorkersLost++
+		if w.done == 0 && time.Since(w.since) < youngAge {
+			e.young++
+			e.notBefore = time.Now().Add(backoff(e.young))
+		}
+	}
+	var suspects []suspect
+	var known bool
+	type loss struct {
+		call *Call
+		at   int
+		n    int // which of its losses this is loss
+		tell func()
+	}
+	var losses []loss
+	again := 0 // tasks that it held and that run elsewhere
+	for i := len(w.grants) - 1; i >= 0; i-- {
+		g := w.grants[i]
+		delete(e.grants, g.id)
+		if g.dead || g.call.finished {
+			continue
+		}
+		left := g.left()
+		if g.call.limit < left.hi {
+			left = left.below(g.call.limit)
+		}
+		if left.len() == 0 {
+			continue
+		}
+		e.stats.TasksRetried += left.len()
+		again += left.len()
+		started := g.run >= left.lo && g.run < left.hi
+		switch exact := g.tell || started && left.len() == 1; {
+		case (w.ours || w.leaving) && e.opts.MaxAttempts > 1, exact && !started && !g.solo:
+			g.call.giveBack(left)
+		case exact && !started: // a suspect that is not cleared yet
+			suspects = append(suspects, suspect{g.call, left})
+		case exact:
+			g.call.giveBack(span{g.run + 1, left.hi})
+			suspects = append(suspects, suspect{g.call, span{g.run, g.run + 1}})
+			known = true
+		default:
+			suspects = append(suspects, suspect{g.call, left})
+		}
+		e.enqueue(g.call)
+	}
+	known = known && w.abandoned == 0 // an abandoned task may have ended the worker, too
+	e.spare -= w.spare()
+	w.load(-w.seconds)
+	e.abandoned -= w.abandoned
+	w.grants, w.held, w.abandoned = nil, 0, 0
+	switch {
+	case e.opts.MaxAttempts == 1:
+		// A started task is never run again.
+		for _, s := range suspects {
+			losses = append(losses, loss{call: s.call, at: s.lo, n: 1})
+		}
+		suspects = nil
+	case len(suspects) == 1 && known && suspects[0].len() == 1:
+		s := suspects[0]
+		if s.call.attempts == nil {
+			s.call.attempts = map[int]int{}
+		}
+		s.call.attempts[s.lo]++
+		if n := s.call.attempts[s.lo]; n >= e.opts.MaxAttempts {
+			losses = append(losses, loss{call: s.call, at: s.lo, n: n})
+			suspects = nil
+		}
+	}
+	e.suspects = append(suspects, e.suspects...)
+	for i := range losses {
+		e.stats.TasksRetried--
+		c, at := losses[i].call, losses[i].at
+		c.delivering = append(c.delivering, span{at, at + 1})
+		losses[i].tell = e.failedAt(c, at)
+	}
+	e.scale()
+	grants := e.dispatch()
+	e.broadcast()
+	e.mu.Unlock()
+	e.send(grants)
+	// What it held runs elsewhere by now. An engine may take its time to say how
+	// the process ended, and what fails for it waits for that.
+	<-w.proc.Done()
+	switch {
+	case lost:
+		e.opts.Log.Warn("fiber: a worker was lost", append(w.proc.Describe(), "reason", w.proc.Ending(),
+			"tasks", fate(again-len(losses), len(losses), e.opts.MaxAttempts))...)
+	case w.leaving && !w.proc.Told():
+		e.opts.Log.Info("fiber: a worker was told to end where it runs; its tasks run elsewhere", w.proc.Describe()...)
+	}
+	for _, l := range losses {
+		l.tell()
+		err := w.proc.Lost(l.call.opts.Func, l.n, e.opts.MaxAttempts)
+		e.delivered(l.call, span{l.at, l.at + 1}, nil, []Failure{{l.at, err}})
+	}
+}
+
+// fate says what becomes of the tasks that a lost worker held.
+func fate(again, failed, attempts int) string {
+	switch {
+	case failed == 0 && again == 0:
+		return "it had none"
+	case failed == 0:
+		return fmt.Sprintf("%d run again", again)
+	}
+	text := fmt.Sprintf("%d failed at attempt %d of %d", failed, attempts, attempts)
+	if again > 0 {
+		text += fmt.Sprintf(", %d run again", again)
+	}
+	return text
+}
+
+// leave takes a worker out of the engine's tables, whatever its state.
+func (e *Engine) leave(w *worker) {
+	switch w.state {
+	case starting:
+		e.alive--
+	case ready:
+		e.alive--
+		e.up--
+	}
+	w.state = gone
+	e.reclass(w)
+	delete(e.workers, w)
+}
+
+// backoff is the pause before the next start after n failures in a row.
+func backoff(n int) time.Duration {
+	return min(10*time.Millisecond<<min(n, 10), 5*time.Second)
+}

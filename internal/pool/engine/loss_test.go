@@ -1,0 +1,124 @@
+package engine_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/pool/engine"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// up waits for workers to be started and has them say that they are ready.
+func up(started chan *worker, n int) []*worker {
+	var workers []*worker
+	for range n {
+		p := <-started
+		p.handle(wire.KindReady, wire.MustPack(wire.KindReady, nil))
+		workers = append(workers, p)
+	}
+	return workers
+}
+
+// grants are those that a worker was given and this did not tell before.
+func (p *worker) grants(t *testing.T) (all []wire.Grant) {
+	t.Helper()
+	for len(p.posted) > 0 {
+		if frames := <-p.posted; wire.KindOf(frames) == wire.KindGrant {
+			var g wire.Grant
+			require.NoError(t, g.Unpack(frames))
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// short is an engine with n workers, one of which has shown in a call of its
+// own that the function f is short.
+func short(t *testing.T, n int) (e *engine.Engine, started chan *worker, workers []*worker) {
+	t.Helper()
+	e, started = newEngine(t, n)
+	go e.Up(t.Context())
+	workers = up(started, n)
+	s := newSource()
+	_, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
+	require.NoError(t, err)
+	for _, p := range workers {
+		for _, g := range p.grants(t) {
+			p.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: 100, Ended: true})
+		}
+	}
+	require.NoError(t, <-s.finished)
+	return e, started, workers
+}
+
+// What other calls have shown does not say how long this call's tasks take:
+// until one of them has returned, no worker holds more than one.
+func TestWhatIsHeldIsJudgedByTheCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, _, workers := short(t, 4)
+		_, err := e.Submit(newSource(), 1000, false, engine.CallOptions{Func: "f"})
+		require.NoError(t, err)
+		for _, p := range workers {
+			held := p.grants(t)
+			require.Len(t, held, 1)
+			require.Equal(t, 1, held[0].Count)
+		}
+	})
+}
+
+// The tasks that a lost worker may have started run again on all others, one by
+// one: none of them waits behind another.
+func TestSuspectsRunOnAllWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, started, workers := short(t, 4)
+		_, err := e.Submit(newSource(), 20, false, engine.CallOptions{Func: "f", Chunk: 20})
+		require.NoError(t, err)
+		var lost *worker
+		for _, p := range workers {
+			if held := p.grants(t); len(held) > 0 {
+				require.Nil(t, lost)
+				require.Equal(t, 20, held[0].Count)
+				require.Zero(t, held[0].Flags&wire.Announce)
+				lost = p
+			}
+		}
+		lost.end()
+		workers = append(workers, up(started, 1)...)
+		synctest.Wait()
+		for _, p := range workers {
+			held := p.grants(t)
+			if p == lost {
+				require.Empty(t, held)
+				continue
+			}
+			require.Len(t, held, 1)
+			require.Equal(t, 1, held[0].Count)
+		}
+	})
+}
+
+// What a worker held runs elsewhere as soon as it has gone, however long it
+// takes until it is known how it ended.
+func TestTasksOfALostWorkerDoNotWaitForItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, started := newEngine(t, 1)
+		s := newSource()
+		_, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
+		require.NoError(t, err)
+		lost := up(started, 1)[0]
+		require.Len(t, lost.grants(t), 1)
+		lost.once.Do(func() { close(lost.gone) })
+		next := up(started, 1)[0]
+		synctest.Wait()
+		held := next.grants(t)
+		require.Len(t, held, 1)
+		next.say(t, wire.Results{Grant: held[0].ID, Started: -1, Count: 1, Nanos: 1, Ended: true})
+		require.NoError(t, <-s.finished)
+		close(lost.done)
+	})
+}

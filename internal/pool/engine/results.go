@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// handle takes a worker's message in.
+func (e *Engine) handle(w *worker, kind wire.Kind, frames [][]byte) {
+	<-w.up
+	if w.proc == nil {
+		return // it did not start after all
+	}
+	var err error
+	switch kind {
+	case wire.KindReady:
+		e.ready(w)
+	case wire.KindResults:
+		err = e.results(w, frames)
+	case wire.KindReturned:
+		err = e.returned(w, frames)
+	case wire.KindDone:
+		err = e.initFailed(w, frames)
+	default:
+		err = fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
+	}
+	if err != nil {
+		w.proc.Kill("it sent what no worker sends: " + err.Error())
+	}
+}
+
+func (e *Engine) results(w *worker, frames [][]byte) error {
+	var r wire.Results
+	if err := r.Unpack(frames); err != nil {
+		return err
+	}
+	if r.Parcel > 0 && w.proc != nil { // whether it is wanted or not
+		defer e.opts.WhenHeld(func() { w.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: r.Parcel})...) })
+	}
+	e.mu.Lock()
+	g := e.grants[r.Grant]
+	if g == nil || g.w != w {
+		e.mu.Unlock()
+		return nil // taken from this worker meanwhile
+	}
+	lo, hi := g.lo+r.From, g.lo+r.From+r.Count
+	if lo != g.next || hi > g.hi && !g.dead {
+		e.mu.Unlock()
+		return fmt.Errorf("%w: results %d to %d of a grant %d to %d", wire.ErrMalformed, lo, hi, g.next, g.hi)
+	}
+	c := g.call
+	wanted := !g.dead && r.Count > 0
+	if !g.dead {
+		w.reduce(g, r.Count)
+	}
+	g.next = hi
+	g.heard = time.Now()
+	w.late = false
+	g.run = -1
+	if r.Started >= 0 {
+		g.run = g.lo + r.Started
+	}
+	if r.Count > 0 {
+		c.stats.learn(r.Count, time.Duration(r.Nanos))
+		c.own.learn(r.Count, time.Duration(r.Nanos))
+		c.perResult = average(c.perResult, frames[1:], r.Count)
+		w.done += r.Count
+		e.young = 0
+	}
+	if wanted {
+		c.delivering = append(c.delivering, span{lo, hi})
+	}
+	tell := func() {}
+	if wanted && len(r.Errors) > 0 {
+		tell = e.failedAt(c, g.lo+r.Errors[0].Index)
+	}
+	if (r.Stuck || r.Ended) && !g.dead && g.left().len() > 0 {
+		// It stopped before its end: at an error, or for a recall whose
+		// answer comes later.
+		rest := g.left()
+		g.hi = g.next
+		w.reduce(g, rest.len())
+		c.giveBack(rest)
+		e.enqueue(c)
+	}
+	if r.Stuck {
+		w.abandon(g)
+	}
+	if r.Ended {
+		w.remove(g)
+	}
+	e.freed(w)
+	grants := e.dispatch()
+	if c.opts.Leads && g.brisk() && len(w.grants) == 0 {
+		w.proc.StepAside()
+	}
+	e.mu.Unlock()
+	e.send(grants)
+	tell()
+	if wanted {
+		var failures []Failure
+		for i := range r.Errors {
+			failures = append(failures, Failure{g.lo + r.Errors[i].Index, &r.Errors[i].Err})
+		}
+		var value [][]byte
+		if len(failures) < r.Count {
+			value = frames[1:]
+		}
+		e.delivered(c, span{lo, hi}, value, failures)
+	}
+	return nil
+}
+
+// failedAt takes in that task i of a call has failed: where the call stops at
+// an error, the tasks behind it are not wanted any more. What it returns is to
+// be called without the lock.
+func (e *Engine) failedAt(c *Call, i int) (tell func()) {
+	limit := i + 1
+	if !c.opts.StopOnError || c.finished || limit >= c.limit {
+		return func() {}
+	}
+	c.limit = limit
+	c.unresolved = max(0, min(c.total, limit)-c.fresh)
+	back := c.back[:0]
+	for _, s := range c.back {
+		if s = s.below(limit); s.len() > 0 {
+			back = append(back, s)
+			c.unresolved += s.len()
+		}
+	}
+	c.back = back
+	suspects := e.suspects[:0]
+	for _, s := range e.suspects {
+		if s.call == c {
+			if s.span = s.below(limit); s.len() == 0 {
+				continue
+			}
+			c.unresolved += s.len()
+		}
+		suspects = append(suspects, s)
+	}
+	clear(e.suspects[len(suspects):])
+	if len(suspects) != len(e.suspects) {
+		e.suspects = suspects
+		e.unreserve()
+	}
+	for _, s := range c.delivering {
+		c.unresolved += s.below(limit).len()
+	}
+	notify := e.abandonFrom(c, limit)
+	for w := range e.workers {
+		for _, g := range w.grants {
+			if g.call == c && !g.dead {
+				c.unresolved += g.left().below(limit).len()
+			}
+		}
+	}
+	if !c.hasWork() {
+		e.dequeue(c)
+	}
+	return func() {
+		for _, w := range notify {
+			w.cancel(c.id, limit)
+		}
+	}
+}
+
+// delivered hands an outcome that is noted in the call's delivering to the
+// source and ends the call when it was the last.
+func (e *Engine) delivered(c *Call, s span, value [][]byte, failures []Failure) {
+	c.source.Deliver(s.lo, s.len(), value, failures)
+	e.mu.Lock()
+	for i, d := range c.delivering {
+		if d == s {
+			c.delivering = append(c.delivering[:i], c.delivering[i+1:]...)
+			break
+		}
+	}
+	e.stats.TasksDone += s.len() - len(failures)
+	e.stats.TasksFailed += len(failures)
+	if c.finished {
+		e.mu.Unlock()
+		return
+	}
+	c.unresolved -= s.below(c.limit).len()
+	finish := e.settle(c)
+	e.mu.Unlock()
+	finish()
+}
+
+// returned takes back what a worker had not started.
+func (e *Engine) returned(w *worker, frames [][]byte) error {
+	var r wire.Returned
+	if err := wire.Unpack(frames, &r); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	w.recalling = false
+	for i := len(r.Grants) - 1; i >= 0; i-- {
+		g := e.grants[r.Grants[i].Grant]
+		if g == nil || g.w != w {
+			continue
+		}
+		from := g.lo + r.Grants[i].From
+		if !g.dead {
+			if from < g.next || from > g.hi {
+				e.mu.Unlock()
+				return fmt.Errorf("%w: %d returned of a grant %d to %d", wire.ErrMalformed, from, g.next, g.hi)
+			}
+			rest := span{from, g.hi}
+			w.reduce(g, rest.len())
+			w.given -= rest.len()
+			g.hi = from
+			g.call.giveBack(rest)
+			e.enqueue(g.call)
+		}
+		if r.Grants[i].From == 0 { // nothing of it is left there
+			w.remove(g)
+		}
+	}
+	if r.Leaving && !w.ours { // else it has not heard yet who ends it
+		w.leaving = true
+		e.drain(w)
+	}
+	e.freed(w)
+	grants := e.dispatch()
+	e.mu.Unlock()
+	e.send(grants)
+	return nil
+}
+
+// rebalance recalls what busy workers have not started for idle ones, and
+// what lies behind a task that nobody wants and that does not end. It says
+// when to look again, and whom to tell.
+func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
+	free := 0
+	if e.ring == nil {
+		free = e.count[idle] + e.count[slot]
+	}
+	if e.spare == 0 || free == 0 && e.abandoned == 0 {
+		return time.Time{}, nil
+	}
+	if free > 0 {
+		again = now.Add(balanceInterval)
+	}
+	for w := range e.workers {
+		if w.state == gone || w.recalling || w.alone || w.spare() == 0 {
+			continue
+		}
+		switch {
+		case w.blocked():
+			if now.Sub(w.grants[0].at) < balanceInterval {
+				again = now.Add(balanceInterval)
+				continue
+			}
+		case free == 0:
+			continue
+		default:
+			// What came just now, and what is known to be short, will be done
+			// before it could be moved.
+			age := now.Sub(w.grants[len(w.grants)-1].at)
+			if age < balanceInterval || w.seconds > age.Seconds() && w.seconds < 2*balanceInterval.Seconds() {
+				continue
+			}
+			free--
+		}
+		if g := w.grants[0]; !g.dead {
+			// The task that it runs has been running for as long, however
+			// short it was thought to be.
+			for _, stats := range []*funcStats{g.call.stats, &g.call.own} {
+				stats.seconds = max(stats.seconds, min(now.Sub(g.heard).Seconds(), 2*announceSeconds))
+			}
+		}
+		w.recalling, w.late = true, true
+		e.reclass(w)
+		recall = append(recall, w)
+	}
+	return again, recall
+}

@@ -1,0 +1,161 @@
+//go:build unix
+
+package tree
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// soon runs f, which is to return.
+func soon(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(60 * time.Second):
+		require.FailNow(t, what+" does not return")
+	}
+}
+
+// deafKey has a child say hello and read nothing.
+const deafKey = "LAUNCH_TEST_DEAF"
+
+func deaf() int {
+	boot, err := bootstrap()
+	if err != nil {
+		return 1
+	}
+	conn, err := connect(context.Background(), boot)
+	if err != nil {
+		return 1
+	}
+	conn.Send(context.Background(), wire.MustPack(wire.KindHello, newHello(*boot, os.Getpid()))...)
+	time.Sleep(time.Minute)
+	return 1
+}
+
+// A start ends with its context, although the process does not take all of the
+// work that was sent.
+func TestStartOfAProcessThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	n, _ := root(t, "127.0.0.1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := n.Start(ctx, Spec{Name: "deaf", Value: [][]byte{make([]byte, 32<<20)}})
+		failed <- err
+	}()
+	waitFor(t, func() bool { // until it has reported
+		n.reach.mu.Lock()
+		defer n.reach.mu.Unlock()
+		return n.reach.listener != nil && len(n.reach.waiting) == 0
+	})
+	time.AfterFunc(500*time.Millisecond, cancel) // it is sent as much as it takes
+	soon(t, "Start", func() { require.ErrorIs(t, <-failed, context.Canceled) })
+}
+
+// unruly is a job whose engine does not do what it is told.
+type unruly struct {
+	backend.Job
+	lost chan struct{} // closed when it takes the job for ended
+}
+
+func (j unruly) Wait(ctx context.Context) (backend.ExitStatus, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan backend.ExitStatus, 1)
+	go func() {
+		if status, err := j.Job.Wait(ctx); err == nil {
+			ended <- status
+		}
+	}()
+	select {
+	case status := <-ended:
+		return status, nil
+	case <-j.lost:
+		return backend.ExitStatus{Code: 137, Reason: "lost from sight"}, nil
+	case <-ctx.Done():
+		return backend.ExitStatus{}, ctx.Err()
+	}
+}
+
+func (unruly) Signal(context.Context, backend.Signal) error {
+	return errors.New("the engine does not answer")
+}
+
+// Where an engine does not answer, processes are ended all the same.
+func TestShutdownWithoutTheEngine(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	b.wrap = func(j backend.Job) backend.Job { return unruly{Job: j} }
+	c := started(t, n, "wait")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	soon(t, "Shutdown", func() { require.NoError(t, n.Shutdown(ctx)) })
+	require.Equal(t, 137, awaited(t, c).Code)
+}
+
+// A process that lives on when its engine has lost it from sight is let go of.
+func TestProcessThatIsLostFromSight(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	lost := make(chan struct{})
+	b.wrap = func(j backend.Job) backend.Job { return unruly{Job: j, lost: lost} }
+	c := started(t, n, "wait")
+	close(lost)
+	soon(t, "its end", func() { <-c.Done() })
+	require.Equal(t, "lost from sight", c.Exit().Reason)
+}
+
+// silentLogs have nothing to read until they are closed.
+type silentLogs struct {
+	*io.PipeReader
+	reads chan struct{}
+}
+
+func (l silentLogs) Read(p []byte) (int, error) {
+	close(l.reads)
+	return l.PipeReader.Read(p)
+}
+
+type silentJob struct {
+	backend.Job
+	logs io.ReadCloser
+}
+
+func (j silentJob) Logs(context.Context, backend.LogOptions) (io.ReadCloser, error) {
+	return j.logs, nil
+}
+
+// Reading the output of a job ends with the process that wanted it.
+func TestReadingALogEndsWithWhoReadsIt(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	defer w.Close()
+	logs := silentLogs{r, make(chan struct{})}
+	j := &lower{Job: silentJob{logs: logs}}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-logs.reads
+		cancel()
+	}()
+	here, there := net.Pipe()
+	go io.Copy(io.Discard, here)
+	soon(t, "the read", func() { j.send(ctx, there, true) })
+}

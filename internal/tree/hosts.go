@@ -1,0 +1,105 @@
+package tree
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxStrikes is how many starts in a row may fail on a machine, or processes be lost there, before it is avoided.
+	maxStrikes = 2
+	// avoidTime is for how long it is avoided after the last of them.
+	avoidTime = time.Minute
+	// sureAfter is how long the cluster has to say that the lost processes ended by themselves, before the log has it.
+	sureAfter = 6 * time.Second
+)
+
+// hosts are the machines of a cluster on which starts fail, or processes are lost. New processes avoid them for a
+// while: a cluster takes longer than that to notice that a machine is dead.
+type hosts struct {
+	mu  sync.Mutex
+	bad map[string]*badHost
+}
+
+type badHost struct {
+	strikes int       // since the last start that succeeded
+	since   time.Time // when it came to be avoided
+	until   time.Time // when it is avoided no longer
+	sure    bool      // that was sureAfter ago
+}
+
+func (b *badHost) avoided() bool { return time.Now().Before(b.until) }
+
+// strike notes that a start has failed on a host, or that a process was lost there; acquit takes that back. The host is
+// "" for a process that was placed nowhere.
+func (n *Node) strike(host string) (acquit func()) {
+	if host == "" || !n.cluster {
+		return func() {}
+	}
+	h := &n.hosts
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := h.bad[host]
+	if b == nil {
+		b = new(badHost)
+		if h.bad == nil {
+			h.bad = map[string]*badHost{}
+		}
+		h.bad[host] = b
+	}
+	if b.strikes++; b.strikes >= maxStrikes {
+		now := time.Now()
+		if !b.avoided() {
+			b.since, b.sure = now, false
+			time.AfterFunc(sureAfter, func() { n.sureOf(host, b, now) })
+		}
+		b.until = now.Add(avoidTime)
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if b.strikes--; b.strikes < maxStrikes {
+			b.until = time.Time{}
+		}
+	}
+}
+
+// startedOn notes that a start on a host has succeeded.
+func (n *Node) startedOn(host string) {
+	n.hosts.mu.Lock()
+	defer n.hosts.mu.Unlock()
+	delete(n.hosts.bad, host)
+}
+
+// Avoided are the machines that new processes avoid now, in the order of their names.
+func (n *Node) Avoided() (names []string) {
+	n.hosts.mu.Lock()
+	defer n.hosts.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(n.hosts.bad)) {
+		if n.hosts.bad[name].avoided() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// fails says whether a host is avoided for sure.
+func (n *Node) fails(host string) bool {
+	n.hosts.mu.Lock()
+	defer n.hosts.mu.Unlock()
+	b := n.hosts.bad[host]
+	return b != nil && b.sure && b.avoided()
+}
+
+// sureOf takes a host that is still avoided for one that fails.
+func (n *Node) sureOf(host string, b *badHost, since time.Time) {
+	n.hosts.mu.Lock()
+	sure, strikes := b.avoided() && b.since.Equal(since) && n.hosts.bad[host] == b, b.strikes
+	b.sure = b.sure || sure
+	n.hosts.mu.Unlock()
+	if sure {
+		n.Log.Warn("fiber: a node is avoided: workers were lost there, or did not start", "node", host, "in a row", strikes, "for", avoidTime)
+	}
+}

@@ -1,0 +1,84 @@
+package tree
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// onHosts is a node of a cluster, and what it logs.
+func onHosts() (*Node, *bytes.Buffer) {
+	log := new(bytes.Buffer)
+	return &Node{cluster: true, Log: slog.New(slog.NewTextHandler(log, nil))}, log
+}
+
+func TestAHostIsAvoidedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, log := onHosts()
+		n.strike("b")
+		n.strike("a")
+		n.strike("") // it was placed nowhere
+		n.strike("")
+		require.Empty(t, n.Avoided(), "one failure may be anybody's")
+		n.strike("b")
+		n.strike("a")
+		require.Equal(t, []string{"a", "b"}, n.Avoided())
+		time.Sleep(avoidTime - time.Second)
+		n.strike("b")
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"b"}, n.Avoided(), "the time runs from the last failure")
+		time.Sleep(avoidTime)
+		require.Empty(t, n.Avoided())
+		n.strike("a")
+		require.Equal(t, []string{"a"}, n.Avoided(), "nothing has succeeded there")
+		n.startedOn("a")
+		n.strike("a")
+		require.Empty(t, n.Avoided())
+		synctest.Wait()
+		require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("a node is avoided")), "each is said once: %s", log)
+
+		n.strike("c")
+		for range 2 {
+			n.strike("c")
+			time.Sleep(2 * avoidTime)
+			synctest.Wait()
+		}
+		require.Equal(t, 4, bytes.Count(log.Bytes(), []byte("a node is avoided")), "and once more when it is avoided again: %s", log)
+	})
+}
+
+// Processes that turn out to have ended by themselves are no reason to avoid a host, nor to say so.
+func TestAHostIsNotToBlame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, log := onHosts()
+		n.strike("a")
+		acquit := n.strike("a")
+		require.Equal(t, []string{"a"}, n.Avoided(), "what is started before more is known goes elsewhere")
+		time.Sleep(sureAfter / 2)
+		require.False(t, n.fails("a"))
+		acquit()
+		require.Empty(t, n.Avoided())
+		time.Sleep(sureAfter)
+		synctest.Wait()
+		require.Empty(t, log.String())
+
+		n.strike("a")
+		time.Sleep(sureAfter)
+		synctest.Wait()
+		require.True(t, n.fails("a"))
+		require.Contains(t, log.String(), `msg="fiber: a node is avoided: workers were lost there, or did not start" node=a`)
+	})
+}
+
+// A backend of one machine has no other one.
+func TestAnOnlyHostIsNotAvoided(t *testing.T) {
+	n, _ := onHosts()
+	n.cluster = false
+	n.strike("a")
+	n.strike("a")
+	require.Empty(t, n.Avoided())
+}

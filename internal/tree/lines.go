@@ -1,0 +1,125 @@
+package tree
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode"
+
+	"github.com/fiber-go/fiber/internal/container/output"
+)
+
+const (
+	// maxLine bounds what is kept of a line that does not end.
+	maxLine = 64 << 10
+	// maxColumn bounds how wide the names are made for the sake of a longer one.
+	maxColumn = 24
+)
+
+// names puts the names of processes in front of what they write, one below the
+// other.
+type names struct{ column atomic.Int32 }
+
+// before returns what is in front of a process's lines. It is called for each
+// line: a longer name may have come since.
+func (n *names) before(name string) string {
+	for {
+		column := n.column.Load()
+		if len(name) <= int(column) || n.column.CompareAndSwap(column, int32(min(len(name), maxColumn))) {
+			return fmt.Sprintf("%-*s | ", n.column.Load(), name)
+		}
+	}
+}
+
+// line is a line of a process's output, as this process passes it on. The root
+// puts the name in front, once; others tell it the name.
+func (n *Node) line(name string, text []byte) []byte {
+	switch {
+	case n.Parent != nil:
+		return output.Mark(name, text)
+	case !n.Config.LogPrefix.Enabled():
+		name = ""
+	default:
+		name = n.names.before(name)
+	}
+	return append(append([]byte(name), text...), '\n')
+}
+
+// maxName is how much of a process's name is shown.
+const maxName = 256
+
+// printable is a name that cannot be taken for the end of a name, or of a line.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name[:min(len(name), maxName)])
+}
+
+// lines passes one stream of a process's output on line by line, so that the
+// lines of several processes stay whole.
+type lines struct {
+	node *Node
+	name string
+	tail io.Writer // gets a copy of what the process itself has written; or nil
+	to   io.Writer // nil for nothing
+
+	mu   sync.Mutex
+	rest []byte // a line that has begun
+	once sync.Once
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	if l.tail != nil {
+		l.tail.Write(p)
+	}
+	if l.to == nil {
+		return len(p), nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []byte
+	for rest := p; len(rest) > 0; {
+		line, after, whole := bytes.Cut(rest, []byte("\n"))
+		l.rest = append(l.rest, line...)
+		for len(l.rest) > maxLine {
+			out = append(out, l.node.line(l.name, l.rest[:maxLine])...)
+			l.rest = append(l.rest[:0], l.rest[maxLine:]...)
+		}
+		if !whole {
+			break
+		}
+		out = append(out, l.node.line(l.name, l.rest)...)
+		l.rest, rest = l.rest[:0], after
+	}
+	if len(out) > 0 {
+		l.to.Write(out)
+	}
+	return len(p), nil
+}
+
+// Lower passes on a line of a process below.
+func (l *lines) Lower(name string, line []byte) {
+	if l.to != nil {
+		l.to.Write(l.node.line(name, line))
+	}
+}
+
+// Close passes on a last line that has no end.
+func (l *lines) Close() error {
+	l.once.Do(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.rest) > 0 {
+			l.to.Write(l.node.line(l.name, l.rest))
+			l.rest = nil
+		}
+		l.node.forwarding.Done()
+	})
+	return nil
+}

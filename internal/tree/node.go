@@ -1,0 +1,295 @@
+// Package launch starts processes, hands them their work and watches them.
+//
+// A Node is this process's place in the tree of processes. Seen from above, a
+// process that it started is a Child: a job of the backend with a connection
+// to it. Seen from below, the process that started this one is its Parent.
+package tree
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// ErrShutdown is what starting a process gives once the node is shut down.
+var ErrShutdown = errors.New("fiber: this process is shutting down; nothing can be started any more")
+
+// parallelStarts bounds the starts under way, so that of a thousand the first
+// are up while the last still wait, and none takes files before its turn.
+const parallelStarts = 32
+
+// clusterStarts bounds them where each may wait long for room, or an image.
+const clusterStarts = 1000
+
+// Node is this process among those of a run.
+type Node struct {
+	Config      config.Config
+	Backend     backend.Backend
+	Name        string
+	Run         string
+	Credentials *transport.Credentials
+	Log         *slog.Logger
+	Parent      *Parent // nil in the root process
+
+	gpus  *gpus
+	slots chan struct{} // starts under way
+	reach reach
+	jobs  jobs  // of the processes below the root's children
+	waits waits // what starts wait for, as far as it was said
+	hosts hosts // machines that are avoided
+
+	cluster bool // the backend finds a machine for each job
+
+	starts     context.Context // under which processes start
+	stopStarts context.CancelFunc
+	names      names
+	forwarding sync.WaitGroup // output that children wrote and nobody took yet
+
+	Place  string // in the tree; see places
+	places places
+	swept  sync.Once
+
+	mu       sync.Mutex
+	closed   bool
+	children map[*Child]struct{}
+	order    []*Child // as started
+	serial   int
+	starting sync.WaitGroup
+}
+
+// NewRoot makes the node of a program's first process.
+func NewRoot(cfg config.Config, b backend.Backend, log *slog.Logger) (*Node, error) {
+	credentials, err := transport.NewCredentials()
+	if err != nil {
+		return nil, err
+	}
+	var id [6]byte
+	rand.Read(id[:])
+	n := &Node{Config: cfg, Backend: b, Name: "MainProcess", Run: hex.EncodeToString(id[:]), Credentials: credentials,
+		Log: log}
+	_, n.cluster = b.(backend.Cluster)
+	if !n.cluster {
+		n.gpus = newGPUs(localDevices())
+	}
+	n.prepare()
+	return n, nil
+}
+
+// NewChild makes the node of a process that parent started.
+func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error) {
+	credentials := new(transport.Credentials)
+	if err := credentials.UnmarshalBinary(parent.Assign.Credentials); err != nil {
+		return nil, fmt.Errorf("fiber: the run's credentials: %w", err)
+	}
+	n := &Node{Config: parent.Assign.Config, Backend: b, Name: parent.Assign.Name, Run: parent.Assign.Run,
+		Credentials: credentials, Log: log, Parent: parent, Place: parent.Assign.Place, cluster: parent.Assign.Cluster}
+	n.prepare()
+	parent.node = n
+	return n, nil
+}
+
+// prepare makes the node ready to start processes.
+func (n *Node) prepare() {
+	n.children = map[*Child]struct{}{}
+	n.slots = make(chan struct{}, parallelStarts)
+	if n.cluster {
+		n.slots = make(chan struct{}, clusterStarts)
+	}
+	n.starts, n.stopStarts = context.WithCancel(context.Background())
+}
+
+// TransportOptions are the options of a connection to another process of the
+// run; patient connections never take silence for death.
+func (n *Node) TransportOptions(patient bool) transport.Options {
+	o := transport.Options{
+		MaxMessage:        int64(n.Config.MaxMessage),
+		HeartbeatInterval: n.Config.HeartbeatInterval,
+		HeartbeatTimeout:  n.Config.HeartbeatTimeout,
+	}
+	if patient {
+		o.HeartbeatTimeout = -1
+	}
+	return o
+}
+
+// Children lists the processes that this one has started and that have not
+// ended, in the order of their start.
+func (n *Node) Children() []*Child {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	alive := make([]*Child, 0, len(n.children))
+	kept := n.order[:0]
+	for _, c := range n.order {
+		if _, ok := n.children[c]; ok {
+			kept = append(kept, c)
+			alive = append(alive, c)
+		}
+	}
+	n.order = kept
+	return alive
+}
+
+// enter counts a start in, or refuses it.
+func (n *Node) enter() (serial int, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return 0, ErrShutdown
+	}
+	n.serial++
+	n.starting.Add(1)
+	return n.serial, nil
+}
+
+// whileStarting is ctx until the node takes no more starts: then its cause is
+// ErrShutdown.
+func (n *Node) whileStarting(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	off := context.AfterFunc(n.starts, func() { cancel(ErrShutdown) })
+	return ctx, func() {
+		off()
+		cancel(nil)
+	}
+}
+
+func (n *Node) add(c *Child) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.children[c] = struct{}{}
+	n.places.mu.Lock()
+	if n.places.below == nil {
+		n.places.below = map[string]*Child{}
+	}
+	n.places.below[c.place] = c
+	n.places.mu.Unlock()
+	n.order = append(n.order, c)
+	if len(n.order) > 2*len(n.children)+16 {
+		kept := n.order[:0]
+		for _, c := range n.order {
+			if _, ok := n.children[c]; ok {
+				kept = append(kept, c)
+			}
+		}
+		clear(n.order[len(kept):])
+		n.order = kept
+	}
+}
+
+func (n *Node) remove(c *Child) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.children, c)
+}
+
+// Terminate gives up the starts under way and asks every child to end.
+func (n *Node) Terminate() {
+	n.stopStarts()
+	n.each(func(c *Child) { c.tell(); c.announce(); c.signalNow(backend.Terminate) })
+}
+
+// Kill gives up the starts under way and ends every child at once.
+func (n *Node) Kill() {
+	n.stopStarts()
+	n.each(func(c *Child) { c.tell(); c.condemn(""); c.signalNow(backend.Kill) })
+}
+
+// each does something to every child, side by side, and returns when it is done.
+func (n *Node) each(do func(*Child)) {
+	var all sync.WaitGroup
+	for _, c := range n.Children() {
+		all.Go(func() { do(c) })
+	}
+	all.Wait()
+}
+
+// Shutdown refuses further starts and ends every child: it asks first, and
+// kills what is left after the configured grace or when ctx ends. It returns
+// when all have gone.
+func (n *Node) Shutdown(ctx context.Context) error {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.Terminate()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		n.starting.Wait()
+		n.Terminate() // those that were up just in time
+		for _, c := range n.Children() {
+			<-c.Done()
+		}
+	}()
+	defer n.close()
+	grace, cancel := context.WithTimeout(ctx, n.Config.ShutdownGrace)
+	defer cancel()
+	select {
+	case <-gone:
+		return nil
+	case <-grace.Done():
+	}
+	again := time.NewTicker(killAgain)
+	defer again.Stop()
+	for {
+		n.Kill()
+		select {
+		case <-gone:
+			return nil
+		case <-again.C:
+		}
+	}
+}
+
+// closeTimeout bounds the backend's own clearing up.
+const closeTimeout = 20 * time.Second
+
+// close gives up what the node has opened for its children.
+func (n *Node) close() {
+	n.reach.close()
+	if b, ok := n.Backend.(backend.Closer); ok {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := b.Close(ctx); err != nil {
+			n.Log.Warn("fiber: clearing up", "backend", n.Backend.Name(), "error", err)
+		}
+	}
+}
+
+// killAgain is how often what is left is killed: something may just have
+// been started.
+const killAgain = 100 * time.Millisecond
+
+// Forwarded waits until everything that children which have ended had written
+// is passed on, or until ctx ends: whoever reads this process's output may be
+// slow.
+func (n *Node) Forwarded(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { n.forwarding.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// outputs are the writers of a process's stdout and stderr, tail keeping the
+// end of the latter. They are closed when it has written everything. What a
+// process writes that the root has started for another one, the root passes on.
+func (n *Node) outputs(name string, tail io.Writer) (stdout, stderr io.WriteCloser) {
+	o := &lines{node: n, name: printable(name)}
+	e := &lines{node: n, name: o.name, tail: tail}
+	if _, relayed := n.Backend.(*relay); n.Config.ForwardLogs.Enabled() && !relayed {
+		o.to, e.to = os.Stdout, os.Stderr
+	}
+	n.forwarding.Add(2)
+	return o, e
+}

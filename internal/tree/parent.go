@@ -1,0 +1,308 @@
+package tree
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	_ "github.com/fiber-go/fiber/internal/container/pid1" // before the program is initialised
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// Parent is the process that started this one.
+type Parent struct {
+	Assign wire.Assign
+	Value  [][]byte // the encoded argument behind the assignment
+
+	conn    *transport.Conn
+	dialled bool          // and not inherited
+	bye     chan struct{} // closed when the parent has read all until the goodbye
+	end     chan struct{} // closed when the parent has told this process to end
+	ended   sync.Once
+	node    *Node // this process's
+	streams streams
+}
+
+// takeBootstrap takes the bootstrap out of the environment, so that programs
+// which this process starts are no children of Fiber's.
+func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
+	text, ok := os.LookupEnv(bootstrapKey)
+	if !ok {
+		return boot, false, nil
+	}
+	credentials := os.Getenv(credentialsKey)
+	os.Unsetenv(bootstrapKey)
+	os.Unsetenv(credentialsKey)
+	err = json.Unmarshal([]byte(text), &boot)
+	if err == nil {
+		boot.Credentials, err = base64.StdEncoding.DecodeString(credentials)
+	}
+	if err != nil {
+		return boot, true, fmt.Errorf("fiber: %s is set to something that no Fiber process set: %w; unset it", bootstrapKey, err)
+	}
+	if boot.Endpoint == "" {
+		keepInherited(boot.FD)
+	}
+	entitle(boot.Name, boot.Program)
+	for key, value := range boot.Restore {
+		if value == "" {
+			os.Unsetenv(key)
+		} else {
+			os.Setenv(key, value)
+		}
+	}
+	return boot, true, nil
+}
+
+// entitle has ps and top call this process by its name, as much of it as they
+// show. What the backend has started it by for the same purpose is put right for
+// the program.
+func entitle(name, program string) {
+	if program != "" && os.Args[0] == name {
+		os.Args[0] = program
+	}
+	os.WriteFile("/proc/self/comm", []byte(name), 0) // where there is such a thing
+}
+
+// runtimeSettings are the variables by which a backend limits a child, as they
+// are in this process's environment. The Go runtime reads them before any
+// code runs.
+func runtimeSettings() map[string]string {
+	return map[string]string{"GOMAXPROCS": os.Getenv("GOMAXPROCS"), "GOMEMLIMIT": os.Getenv("GOMEMLIMIT")}
+}
+
+var bootstrap = sync.OnceValues(func() (*wire.Bootstrap, error) {
+	boot, ok, err := takeBootstrap()
+	if !ok || err != nil {
+		return nil, err
+	}
+	return &boot, nil
+})
+
+// The inherited socket is to be closed in programs that package initialisers
+// start, too.
+func init() { bootstrap() }
+
+// Started says whether this process was started by another one of a run.
+func Started() bool {
+	boot, err := bootstrap()
+	return boot != nil || err != nil
+}
+
+// ErrParentGone is a parent that went, or did not want this process any more,
+// before it gave it work. There is nobody to tell.
+var ErrParentGone = errors.New("fiber: the process that started this one is gone")
+
+// Report connects a started process to its parent and returns with its work.
+// It is called once.
+func Report(ctx context.Context) (*Parent, error) {
+	boot, err := bootstrap()
+	if err != nil {
+		return nil, err
+	}
+	go Build() // while the handshake is on its way
+	conn, err := connect(ctx, boot)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.Send(ctx, wire.MustPack(wire.KindHello, newHello(*boot, os.Getpid()))...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
+	}
+	frames, err := conn.Recv()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
+	}
+	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), end: make(chan struct{})}
+	switch kind := wire.KindOf(frames); kind {
+	case wire.KindAssign:
+		if err := wire.Unpack(frames, &p.Assign); err != nil {
+			return nil, err
+		}
+		p.Value = frames[1:]
+		return p, nil
+	case wire.KindRefuse:
+		var refuse wire.Refuse
+		if err := wire.Unpack(frames, &refuse); err != nil {
+			return nil, err
+		}
+		if refuse.Reason == "" { // it is not expected any more
+			return nil, ErrParentGone
+		}
+		return nil, errors.New(refuse.Reason)
+	default:
+		return nil, fmt.Errorf("%w: %v instead of an assignment", wire.ErrMalformed, kind)
+	}
+}
+
+// UnreachableError is a parent that this process was started by and cannot
+// dial.
+type UnreachableError struct{ Err error }
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("fiber: this process cannot reach the one that started it: %v; set FIBER_HOST to an address of that one which can be reached from here", e.Err)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// unreachableCode is the exit code of a process that cannot reach its parent.
+const unreachableCode = 111
+
+// ExitCode is what the process exits with.
+func (e *UnreachableError) ExitCode() int { return unreachableCode }
+
+const (
+	// dialTimeout bounds one try to dial the parent.
+	dialTimeout = 7 * time.Second
+	// findTimeout bounds the search for a parent that does not take the
+	// connection: it is too busy for that, or nothing gets through to it.
+	findTimeout = 30 * time.Second
+	// answerTimeout bounds the wait for a process that was asked along the tree:
+	// one of the two may have no processor to itself.
+	answerTimeout = time.Minute
+	// dialPause is between two tries: a network may be up a moment later than
+	// the process.
+	dialPause = 100 * time.Millisecond
+)
+
+// connect makes the connection to the parent.
+func connect(ctx context.Context, boot *wire.Bootstrap) (*transport.Conn, error) {
+	opts := transport.Options{MaxMessage: boot.MaxMessage, HeartbeatInterval: boot.Heartbeat, HeartbeatTimeout: -1}
+	if boot.Endpoint != "" {
+		opts.HeartbeatTimeout = cmp.Or(boot.Silence, -1)
+		return dial(ctx, boot, opts)
+	}
+	nc, err := transport.Inherit(boot.FD)
+	if err != nil {
+		return nil, fmt.Errorf("fiber: the inherited socket: %w", err)
+	}
+	// A parent on this machine may be stopped for as long as its user likes;
+	// its death is an end of file.
+	conn, err := transport.Open(nc, false, opts)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
+	}
+	return conn, nil
+}
+
+func dial(ctx context.Context, boot *wire.Bootstrap, opts transport.Options) (*transport.Conn, error) {
+	credentials := new(transport.Credentials)
+	if err := credentials.UnmarshalBinary(boot.Credentials); err != nil {
+		return nil, err
+	}
+	search := search{try: dialTimeout, find: findTimeout, answer: boot.StartTimeout}
+	return search.keepDialling(func(limit time.Duration) (*transport.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return transport.Dial(ctx, boot.Endpoint, credentials, opts)
+	})
+}
+
+// search bounds how a parent is looked for.
+type search struct {
+	try    time.Duration // one try
+	find   time.Duration // until it takes a connection
+	answer time.Duration // then, until it has let this process in: it may have no place for it now
+}
+
+// keepDialling calls dial, with the time that it may take, until the parent has
+// answered or there is no hope.
+func (s search) keepDialling(dial func(limit time.Duration) (*transport.Conn, error)) (*transport.Conn, error) {
+	for began := time.Now(); ; time.Sleep(dialPause) {
+		conn, err := dial(s.try)
+		took, lost := time.Since(began), net.Error(nil)
+		switch {
+		case err == nil:
+			return conn, nil
+		case errors.Is(err, transport.ErrNoAnswer):
+			if took > s.answer {
+				return nil, fmt.Errorf("fiber: the process that started this one: %w", err)
+			}
+		case errors.As(err, &lost) && lost.Timeout():
+			if took > s.find {
+				return nil, &UnreachableError{err}
+			}
+		case took > s.try/4:
+			return nil, &UnreachableError{err}
+		}
+	}
+}
+
+// Next gives the parent's next message that is not for launch itself, to one
+// goroutine at a time; alone says that no other one has anything to do. The
+// error is the end of the connection.
+func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
+	p.conn.Linger(alone)
+	for {
+		frames, err := p.conn.Recv()
+		if err != nil {
+			p.streams.end()
+			return 0, nil, err
+		}
+		kind := wire.KindOf(frames)
+		switch kind {
+		case wire.KindKill:
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				self.Kill()
+			}
+		case wire.KindTerminate:
+			p.ended.Do(func() { close(p.end) })
+		case wire.KindBye:
+			close(p.bye)
+		case wire.KindStream:
+			p.session()
+			p.streams.take(frames[1:])
+		default:
+			return kind, frames, nil
+		}
+	}
+}
+
+// session is that of the streams between the parent and this process.
+func (p *Parent) session() *yamux.Session {
+	return p.streams.over(p.conn, yamux.Client, func(s net.Conn) { p.node.serve(s, nil) })
+}
+
+// Post queues a message for the parent; see transport.Conn.Post.
+func (p *Parent) Post(frames ...[]byte) error { return p.conn.Post(frames...) }
+
+// Send sends a message and returns when it is in the socket.
+func (p *Parent) Send(ctx context.Context, frames ...[]byte) error {
+	return p.conn.Send(ctx, frames...)
+}
+
+// Goodbye is the last that this process says. It returns when the parent has
+// read it, and all that was sent before, or when ctx or the connection ends. On
+// the way through a network that would be lost when this process ends first: a
+// socket that is closed over something unread is reset, and forgets what it was
+// to deliver.
+func (p *Parent) Goodbye(ctx context.Context) {
+	if !p.dialled {
+		p.conn.Flush(ctx)
+		return
+	}
+	if p.conn.Send(ctx, wire.MustPack(wire.KindBye, nil)...) != nil {
+		return
+	}
+	select {
+	case <-p.bye:
+	case <-p.conn.Done():
+	case <-ctx.Done():
+	}
+}
+
+// Terminated is closed when the parent has told this process to end. A SIGTERM
+// that comes without that is somebody else's, who ends the machine, say.
+func (p *Parent) Terminated() <-chan struct{} { return p.end }
+
+// Done is closed when the connection to the parent has ended.
+func (p *Parent) Done() <-chan struct{} { return p.conn.Done() }

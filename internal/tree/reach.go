@@ -1,0 +1,189 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
+)
+
+const (
+	// helloTimeout bounds the wait for the hello of a process that has dialled.
+	helloTimeout = 10 * time.Second
+	// networkTimeout bounds asking the backend where this process is reached.
+	networkTimeout = 10 * time.Second
+)
+
+// reach is where processes elsewhere reach this one: the network, once the
+// backend has said it, and the listener at which children report.
+type reach struct {
+	asking sync.Mutex // held while the backend is asked
+
+	mu       sync.Mutex
+	network  *backend.Network
+	listener *transport.Listener
+	closing  context.CancelFunc
+	waiting  map[string]chan visit // starts, by the process id that their child will say
+	visits   sync.WaitGroup
+}
+
+// visit is a child that reports.
+type visit struct {
+	conn  *transport.Conn
+	hello wire.Hello
+}
+
+// Network says how other processes of the run reach this one.
+func (n *Node) Network(ctx context.Context) (backend.Network, error) {
+	r := &n.reach
+	r.asking.Lock()
+	defer r.asking.Unlock()
+	if r.network != nil {
+		return *r.network, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
+	defer cancel()
+	network, err := n.Backend.Network(ctx)
+	if err != nil {
+		return network, err
+	}
+	r.network = &network
+	return network, nil
+}
+
+// Listen opens a listener that the run's other processes can dial at its
+// Endpoint: a unix socket in the run's directory where children inherit their
+// connection, and else TLS at the address by which others reach this process.
+// Processes that cannot dial it are led to it along the tree: see Dial. Close
+// it.
+func (n *Node) Listen() (*transport.Listener, error) {
+	if n.Parent == nil {
+		n.swept.Do(func() { sweep(n.Config.RuntimeDir) })
+	}
+	network, err := n.Network(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	opts := n.TransportOptions(network.Inherit)
+	if !network.Inherit {
+		l, err := n.listenTLS(network, opts)
+		if err != nil {
+			return nil, err
+		}
+		return n.keep(l), nil
+	}
+	for dir := n.Directory(); ; {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, err
+		}
+		l, err := transport.ListenUnix(dir, n.Credentials, opts)
+		if !errors.Is(err, os.ErrNotExist) { // else another run has swept the empty directory away
+			return l, err
+		}
+	}
+}
+
+// Directory is the run's, with the unix sockets of all its processes in it.
+// The root removes it at the end.
+func (n *Node) Directory() string { return filepath.Join(n.Config.RuntimeDir, "fiber-"+n.Run) }
+
+func (n *Node) listenTLS(network backend.Network, opts transport.Options) (*transport.Listener, error) {
+	l, err := transport.ListenTLS(net.JoinHostPort(network.Bind, "0"), n.Credentials, opts)
+	if err != nil {
+		return nil, fmt.Errorf("fiber: listening for other processes of the run: %w", err)
+	}
+	l.Advertise(network.Host)
+	return l, nil
+}
+
+// expect opens the listener for children, if it is not open yet, and has the
+// process of that id let in.
+func (n *Node) expect(network backend.Network, id string) (endpoint string, visits <-chan visit, err error) {
+	r := &n.reach
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.listener == nil {
+		l, err := n.listenTLS(network, n.TransportOptions(false))
+		if err != nil {
+			return "", nil, err
+		}
+		r.listener, r.waiting = l, map[string]chan visit{}
+		open, closing := context.WithCancel(context.Background())
+		r.closing = closing
+		r.visits.Go(func() { r.accept(open, l) })
+	}
+	came := make(chan visit, 1)
+	r.waiting[id] = came
+	return r.listener.Endpoint(), came, nil
+}
+
+// forget closes the door to a process that has reported, or never will.
+func (r *reach) forget(id string) {
+	r.mu.Lock()
+	came := r.waiting[id]
+	delete(r.waiting, id)
+	r.mu.Unlock()
+	select {
+	case v := <-came:
+		v.conn.Close()
+	default:
+	}
+}
+
+func (r *reach) accept(open context.Context, l *transport.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		r.visits.Go(func() { r.receive(open, conn) })
+	}
+}
+
+// receive hears who has dialled, and hands the connection to the start that
+// waits for it. The process's id is known to its parent and to itself alone.
+func (r *reach) receive(open context.Context, conn *transport.Conn) {
+	within, cancel := context.WithTimeout(open, helloTimeout)
+	defer cancel()
+	inTime := context.AfterFunc(within, func() { conn.Close() })
+	frames, err := conn.Recv()
+	var hello wire.Hello
+	if err != nil || wire.KindOf(frames) != wire.KindHello || wire.Unpack(frames, &hello) != nil || !inTime() {
+		conn.Close()
+		return
+	}
+	r.mu.Lock()
+	select {
+	case r.waiting[hello.Process] <- visit{conn, hello}: // it has room for one
+		r.mu.Unlock()
+		return
+	default: // not expected, or here already
+	}
+	r.mu.Unlock()
+	conn.Post(wire.MustPack(wire.KindRefuse, wire.Refuse{})...)
+	flush, flushed := context.WithTimeout(open, time.Second)
+	defer flushed()
+	conn.Flush(flush)
+	conn.Close()
+}
+
+// close closes the listener for children.
+func (r *reach) close() {
+	r.mu.Lock()
+	l := r.listener
+	r.listener = nil
+	r.mu.Unlock()
+	if l != nil {
+		r.closing()
+		l.Close()
+		r.visits.Wait()
+	}
+}

@@ -1,0 +1,118 @@
+//go:build unix
+
+package tree
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/backend"
+)
+
+// idle lists the GPUs that are lent to nobody.
+func (g *gpus) idle() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(slices.Values(g.free))
+}
+
+// GPUs are asked for along the tree, and come back when they are given back, or when
+// whoever asked does not wait any more.
+func TestGPUsAlongTheTree(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
+	back := func() { t.Helper(); waitFor(t, func() bool { return slices.Equal(m[0].gpus.idle(), devices) }) }
+
+	lent, release, err := m[3].acquireGPUs(t.Context(), 2)
+	require.NoError(t, err)
+	require.ElementsMatch(t, devices, lent)
+	for _, n := range []*Node{m[0].Node, m[2].Node} { // each has noted what is lent to whom
+		c := n.Children()[len(n.Children())-1]
+		require.True(t, c.holds(devices))
+		require.False(t, c.holds([]string{"0", "0"}))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_, _, err = m[1].acquireGPUs(ctx, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	release()
+	back()
+
+	_, _, err = m[3].acquireGPUs(t.Context(), 3)
+	require.ErrorContains(t, err, ErrTooManyGPUs.Error())
+
+	for range 200 { // answers that cross with the end of the wait
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(time.Millisecond))
+		if _, release, err := m[3].acquireGPUs(ctx, 2); err == nil {
+			release()
+		}
+		cancel()
+	}
+	back()
+	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
+}
+
+// endless is a job's output that has no end.
+type endless struct{ closed chan struct{} }
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+func (e endless) Close() error             { close(e.closed); return nil }
+
+// A log that somebody follows and does not read ends with the following.
+func TestALogThatIsNotRead(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
+	logs := endless{make(chan struct{})}
+	m[0].jobs.mu.Lock()
+	m[0].jobs.byID = map[string]*lower{"job": {Job: silentJob{logs: logs}, owner: m[3].Place}}
+	m[0].jobs.mu.Unlock()
+	_, s, err := m[3].Parent.ask(t.Context(), &request{Do: doLogs, Job: "job", Follow: true})
+	require.NoError(t, err)
+	time.Sleep(100 * time.Millisecond) // its window fills
+	s.Close()
+	soon(t, "the end of the reading", func() { <-logs.closed })
+	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
+}
+
+// waitingJob is a job that is placed and does not start.
+type waitingJob struct {
+	backend.Job
+	removed chan struct{}
+}
+
+func (waitingJob) ID() string                     { return "waiting" }
+func (waitingJob) Host() string                   { return "bad" }
+func (waitingJob) Events() <-chan backend.Event   { return nil }
+func (j waitingJob) Remove(context.Context) error { close(j.removed); return nil }
+
+type waitingBackend struct {
+	backend.Backend
+	job waitingJob
+}
+
+func (b waitingBackend) Name() string { return "waiting" }
+func (b waitingBackend) Launch(context.Context, backend.JobSpec) (backend.Job, error) {
+	return b.job, nil
+}
+
+// A start of a process below the root is given up like the root's own when its machine has come to be avoided.
+func TestALowerStartOnAMachineThatFails(t *testing.T) {
+	t.Parallel()
+	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
+	j := waitingJob{removed: make(chan struct{})}
+	m[0].Backend, m[0].cluster = waitingBackend{job: j}, true
+	launched, s, err := m[3].Parent.ask(t.Context(), &request{Do: doLaunch})
+	require.NoError(t, err)
+	require.Equal(t, "waiting", launched.Job)
+	for range maxStrikes {
+		m[0].strike("bad")
+	}
+	_, err = answered(t.Context(), s)
+	require.ErrorIs(t, err, errAvoided)
+	soon(t, "its removal", func() { <-j.removed })
+}

@@ -1,0 +1,38 @@
+//go:build unix
+
+package tree
+
+import (
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketPair makes a connected pair: this process's end, and the child's.
+func socketPair() (net.Conn, *os.File, error) {
+	syscall.ForkLock.RLock() // nobody is to fork in between
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	mine := os.NewFile(uintptr(fds[0]), "fiber-child")
+	defer mine.Close()
+	theirs := os.NewFile(uintptr(fds[1]), "fiber-parent")
+	nc, err := net.FileConn(mine)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return nc, theirs, nil
+}
+
+// keepInherited keeps an inherited socket from programs that this process
+// starts.
+func keepInherited(fd int) { unix.CloseOnExec(fd) }

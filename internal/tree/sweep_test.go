@@ -1,0 +1,126 @@
+package tree_test
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/objecttest"
+	"github.com/fiber-go/fiber/internal/tree"
+)
+
+// runtimeDir makes a directory for runs.
+func runtimeDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "home") // a short name: sockets have no other
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// begin begins a run of its own and opens its home, which is when it sweeps. The home is reached.
+func begin(t *testing.T, dir string) (r *run, runDir string) {
+	root, err := tree.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
+		HeartbeatTimeout: time.Hour}, local.New(), slog.New(slog.DiscardHandler))
+	if !assert.NoError(t, err) {
+		return nil, ""
+	}
+	r = &run{root, object.New(objecttest.Over(root))}
+	reach(t, r)
+	return r, root.Directory()
+}
+
+// run is a run of one process.
+type run struct {
+	*tree.Node
+	home *object.Home
+}
+
+func (r *run) close() {
+	r.home.Close()
+	r.RemoveDirectory()
+}
+
+func reach(t *testing.T, r *run) {
+	endpoint, err := r.home.Endpoint()
+	if !assert.NoError(t, err) {
+		return
+	}
+	conn, err := r.Dial(t.Context(), endpoint)
+	if assert.NoError(t, err) {
+		conn.Close()
+	}
+}
+
+// What a killed run has left is removed by the next one, and what belongs to a living one is not, whatever times the
+// directories have.
+func TestSweepGoesByNoClock(t *testing.T) {
+	for _, off := range []time.Duration{0, -24 * time.Hour, 24 * time.Hour} {
+		dir := runtimeDir(t)
+		living, alive := begin(t, dir)
+		defer living.close()
+		dead, others := filepath.Join(dir, "fiber-0123456789ab"), filepath.Join(dir, "fiber-of-others")
+		strange := filepath.Join(dir, "fiber-aaaaaaaaaaaa", "fiber-1", "socket")
+		for _, private := range []string{filepath.Join(dead, "fiber-1"), others, filepath.Dir(strange)} {
+			require.NoError(t, os.MkdirAll(private, 0o700))
+		}
+		require.NoError(t, os.WriteFile(strange, nil, 0o600))
+		l, err := net.Listen("unix", filepath.Join(dead, "fiber-1", "socket"))
+		require.NoError(t, err)
+		l.(*net.UnixListener).SetUnlinkOnClose(false)
+		require.NoError(t, l.Close())
+		for _, d := range []string{dead, others, alive, filepath.Dir(strange)} {
+			require.NoError(t, os.Chtimes(d, time.Now().Add(off), time.Now().Add(off)))
+		}
+		next, _ := begin(t, dir)
+		next.close()
+		require.NoDirExists(t, dead, off)
+		require.DirExists(t, others, off)
+		require.FileExists(t, strange, off)
+		reach(t, living)
+	}
+}
+
+// A run that comes up is not disturbed by others that sweep meanwhile, and whose clock has just been put forward.
+func TestSweepsBesideRunsThatBegin(t *testing.T) {
+	dir := runtimeDir(t)
+	over := make(chan struct{})
+	var dating, runs sync.WaitGroup
+	dating.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			dirs, _ := filepath.Glob(filepath.Join(dir, "*"))
+			for _, d := range dirs {
+				os.Chtimes(d, time.Now().Add(-24*time.Hour), time.Now().Add(-24*time.Hour))
+			}
+		}
+	})
+	for range 8 {
+		runs.Go(func() {
+			for range 50 {
+				if r, _ := begin(t, dir); r != nil {
+					r.close()
+				}
+			}
+		})
+	}
+	runs.Wait()
+	close(over)
+	dating.Wait()
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

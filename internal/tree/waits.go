@@ -1,0 +1,32 @@
+package tree
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// waitsAgain is when a reason is worth a second warning.
+const waitsAgain = time.Minute
+
+// waits are the reasons for which starts wait. A hundred processes that wait
+// for the same room are one warning.
+type waits struct {
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+// fresh says whether a reason was not given lately.
+func (w *waits) fresh(reason string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.said[reason]) < waitsAgain {
+		return false
+	}
+	if w.said == nil {
+		w.said = map[string]time.Time{}
+	}
+	maps.DeleteFunc(w.said, func(_ string, at time.Time) bool { return time.Since(at) >= waitsAgain })
+	w.said[reason] = time.Now()
+	return true
+}
