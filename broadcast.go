@@ -156,7 +156,7 @@ func cachedShared(ref object.Ref) *sharedValue {
 }
 
 // hold has the value forgotten when its home says so, or is gone.
-func (c *sharedValue) hold(h *object.Home, ref object.Ref) {
+func (c *sharedValue) hold(h *object.Server, ref object.Ref) {
 	sharedCache.Lock()
 	defer sharedCache.Unlock()
 	if c.drop != nil {

@@ -28,7 +28,7 @@ func (c Config) applyInit(to *Config) { *to = c }
 // process is what this process has while it is initialised.
 type process struct {
 	node *tree.Node
-	home *object.Home
+	home *object.Server
 	// homes are the managers that this process has started, *launch.Child by
 	// the endpoint of their home.
 	homes sync.Map

@@ -51,7 +51,7 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 	f := &Func[In, Out]{fn: fn}
 	f.entry = &registry.Func{
 		Name: name, In: codec.Signature(in), Out: codec.Signature(out), Where: where, Resources: resources,
-		Decode: func(frames [][]byte) (registry.Batch, error) {
+		Decode: func(frames [][]byte) (registry.Tasks, error) {
 			b := &batch[In, Out]{fn: fn}
 			var err error
 			if b.came, err = unmarshal(frames, &b.ins); err != nil {

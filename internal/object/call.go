@@ -33,7 +33,7 @@ func newAnswer(code byte, args []byte, value [][]byte) answer {
 // pending is a request of this process on its way.
 type pending struct {
 	id     uint64
-	remote *remote  // nil for an object of this home
+	remote *client  // nil for an object of this home
 	local  *Request // for an object of this home
 	done   func(answer)
 
@@ -84,10 +84,10 @@ type message struct {
 }
 
 // message packs a request, which has to fit a message.
-func (h *Home) message(ref Ref, op byte, q any) (message, error) {
+func (s *Server) message(ref Ref, op byte, q any) (message, error) {
 	m := message{ref: ref, op: op}
 	m.args, m.value = pack(q)
-	size, limit := int64(codec.Size(m.value))+overhead, h.opts.MaxMessage
+	size, limit := int64(codec.Size(m.value))+overhead, s.opts.MaxMessage
 	if size > limit {
 		return m, &transport.SizeError{Size: size, Limit: limit}
 	}
@@ -114,36 +114,36 @@ func unpacked[A any](answered answer) (a A, err error) {
 //
 // Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
 // *transport.SizeError, or the ctx's.
-func Start[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q, done func(A, error)) (Pending, error) {
-	m, err := h.message(ref, byte(op), &q)
+func Start[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, done func(A, error)) (Pending, error) {
+	m, err := s.message(ref, byte(op), &q)
 	if err != nil {
 		return Pending{}, err
 	}
-	return h.begin(ctx, m, &pending{done: func(a answer) { done(unpacked[A](a)) }})
+	return s.begin(ctx, m, &pending{done: func(a answer) { done(unpacked[A](a)) }})
 }
 
-func (h *Home) begin(ctx context.Context, m message, p *pending) (Pending, error) {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return Pending{}, h.opts.Ended
+func (s *Server) begin(ctx context.Context, m message, p *pending) (Pending, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return Pending{}, s.opts.Ended
 	}
-	e, mine := h.mine(m.ref)
-	h.mu.Unlock()
+	e, mine := s.mine(m.ref)
+	s.mu.Unlock()
 	if mine {
 		if e == nil {
 			return Pending{}, ErrGone
 		}
-		p.local = &Request{Peer: h.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object, local: p}
-		h.self.mu.Lock()
-		h.self.lastID++
-		p.local.id = h.self.lastID
-		h.self.requests[p.local.id] = p.local
-		h.self.mu.Unlock()
+		p.local = &Request{Peer: s.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object, local: p}
+		s.self.mu.Lock()
+		s.self.lastID++
+		p.local.id = s.self.lastID
+		s.self.requests[p.local.id] = p.local
+		s.self.mu.Unlock()
 		e.Serve(p.local)
 		return Pending{p}, nil
 	}
-	r, err := h.reach(ctx, m.ref)
+	r, err := s.reach(ctx, m.ref)
 	if err != nil {
 		return Pending{}, err
 	}
@@ -165,15 +165,15 @@ func owned(value [][]byte) [][]byte {
 // Tell sends a request that has no answer; it is in the socket, or the
 // connection has ended, when Tell returns. When ctx ends before the first byte has
 // left, the error is its, and nothing was sent.
-func Tell[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q) error {
-	m, err := h.message(ref, byte(op), &q)
+func Tell[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) error {
+	m, err := s.message(ref, byte(op), &q)
 	if err != nil {
 		return err
 	}
-	if mine, err := h.serveOwn(m); mine {
+	if mine, err := s.serveOwn(m); mine {
 		return err
 	}
-	r, err := h.reach(ctx, ref)
+	r, err := s.reach(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -182,34 +182,34 @@ func Tell[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q) err
 
 // Post is Tell that never waits: the request is queued, or, when its home is
 // not connected, dropped.
-func Post[Q, A any](h *Home, ref Ref, op Op[Q, A], q Q) {
-	m, err := h.message(ref, byte(op), &q)
+func Post[Q, A any](s *Server, ref Ref, op Op[Q, A], q Q) {
+	m, err := s.message(ref, byte(op), &q)
 	if err != nil {
 		return
 	}
-	if mine, _ := h.serveOwn(m); mine {
+	if mine, _ := s.serveOwn(m); mine {
 		return
 	}
-	h.mu.Lock()
-	r := h.remotes[ref.Endpoint]
-	h.mu.Unlock()
+	s.mu.Lock()
+	r := s.remotes[ref.Endpoint]
+	s.mu.Unlock()
 	if r != nil {
 		r.post(wire.KindRequest, m.pack(), m.value)
 	}
 }
 
 // serveOwn has an object of this home serve a request that has no answer.
-func (h *Home) serveOwn(m message) (mine bool, err error) {
-	h.mu.Lock()
-	e, mine := h.mine(m.ref)
-	h.mu.Unlock()
+func (s *Server) serveOwn(m message) (mine bool, err error) {
+	s.mu.Lock()
+	e, mine := s.mine(m.ref)
+	s.mu.Unlock()
 	switch {
 	case !mine:
 		return false, nil
 	case e == nil:
 		return true, ErrGone
 	}
-	e.Serve(&Request{Peer: h.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object})
+	e.Serve(&Request{Peer: s.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object})
 	return true, nil
 }
 
@@ -217,28 +217,28 @@ func (h *Home) serveOwn(m message) (mine bool, err error) {
 // ends: then it tells the object and returns at once. late, unless nil, is
 // given an answer that comes nevertheless. See Pending.Lead for what the caller
 // may not hold.
-func Ask[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q, late func(A)) (a A, err error) {
-	return call(ctx, h, ref, op, &q, late, 0)
+func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, late func(A)) (a A, err error) {
+	return call(ctx, s, ref, op, &q, late, 0)
 }
 
 // AskAndSettle is Ask, but when ctx ends it waits for the answer for another
 // moment, so that the caller knows whether what it asked for was done.
-func AskAndSettle[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q Q) (a A, err error) {
-	return call(ctx, h, ref, op, &q, nil, settleTime)
+func AskAndSettle[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) (a A, err error) {
+	return call(ctx, s, ref, op, &q, nil, settleTime)
 }
 
 const settleTime = time.Second
 
-func call[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q *Q, late func(A), wait time.Duration) (none A, err error) {
+func call[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q *Q, late func(A), wait time.Duration) (none A, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	m, err := h.message(ref, byte(op), q)
+	m, err := s.message(ref, byte(op), q)
 	if err != nil {
 		return none, err
 	}
 	answered := make(chan answer, 1)
-	w, err := h.begin(ctx, m, &pending{done: func(a answer) { answered <- a }})
+	w, err := s.begin(ctx, m, &pending{done: func(a answer) { answered <- a }})
 	if err != nil {
 		return none, err
 	}
@@ -273,48 +273,48 @@ func call[Q, A any](ctx context.Context, h *Home, ref Ref, op Op[Q, A], q *Q, la
 }
 
 // Hold keeps an object alive until Release has been called as often.
-func (h *Home) Hold(ref Ref) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
+func (s *Server) Hold(ref Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
 		return
 	}
-	h.held[ref]++
-	if h.held[ref] > 1 {
+	s.held[ref]++
+	if s.held[ref] > 1 {
 		return
 	}
-	h.uses[ref.Endpoint]++
-	if _, mine := h.mine(ref); mine {
-		h.hold(h.self, ref.Object)
+	s.uses[ref.Endpoint]++
+	if _, mine := s.mine(ref); mine {
+		s.hold(s.self, ref.Object)
 		return
 	}
-	r := h.remote(ref)
+	r := s.remote(ref)
 	r.holds++
 	r.post(wire.KindHold, wire.Request{Object: ref.Object}, nil)
 }
 
 // Release takes a Hold back.
-func (h *Home) Release(ref Ref) {
-	h.mu.Lock()
-	if h.held[ref]--; h.held[ref] > 0 || h.closed {
-		h.mu.Unlock()
+func (s *Server) Release(ref Ref) {
+	s.mu.Lock()
+	if s.held[ref]--; s.held[ref] > 0 || s.closed {
+		s.mu.Unlock()
 		return
 	}
-	delete(h.held, ref)
-	h.uses[ref.Endpoint]--
-	if h.uses[ref.Endpoint] == 0 {
-		delete(h.uses, ref.Endpoint)
-		delete(h.ended, ref.Endpoint)
+	delete(s.held, ref)
+	s.uses[ref.Endpoint]--
+	if s.uses[ref.Endpoint] == 0 {
+		delete(s.uses, ref.Endpoint)
+		delete(s.ended, ref.Endpoint)
 	}
-	if _, mine := h.mine(ref); mine {
-		if e := h.release(h.self, ref.Object); e != nil {
-			h.running.Go(func() { e.Left(h.self, false) }) // who releases may hold the object's lock
+	if _, mine := s.mine(ref); mine {
+		if e := s.release(s.self, ref.Object); e != nil {
+			s.running.Go(func() { e.Left(s.self, false) }) // who releases may hold the object's lock
 		}
-		h.mu.Unlock()
+		s.mu.Unlock()
 		return
 	}
-	defer h.mu.Unlock()
-	if r := h.remotes[ref.Endpoint]; r != nil {
+	defer s.mu.Unlock()
+	if r := s.remotes[ref.Endpoint]; r != nil {
 		r.post(wire.KindRelease, wire.Request{Object: ref.Object}, nil)
 	}
 }
@@ -327,27 +327,27 @@ type watcher struct {
 // Watch has what an object notifies its holders of told to watch, which must
 // not block, nor ask anything of the object before it has returned, until stop is
 // called.
-func (h *Home) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) (stop func()) {
+func (s *Server) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) (stop func()) {
 	w := &watcher{watch}
 	key := Ref{Endpoint: ref.Endpoint, Object: ref.Object}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.watchers[key] = append(slices.Clip(h.watchers[key]), w)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers[key] = append(slices.Clip(s.watchers[key]), w)
 	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		left := slices.DeleteFunc(slices.Clone(h.watchers[key]), func(other *watcher) bool { return other == w })
-		if h.watchers[key] = left; len(left) == 0 {
-			delete(h.watchers, key)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		left := slices.DeleteFunc(slices.Clone(s.watchers[key]), func(other *watcher) bool { return other == w })
+		if s.watchers[key] = left; len(left) == 0 {
+			delete(s.watchers, key)
 		}
 	}
 }
 
 // noticed tells those who watch an object.
-func (h *Home) noticed(endpoint string, object uint64, op byte, args []byte, value [][]byte) {
-	h.mu.Lock()
-	watchers := h.watchers[Ref{Endpoint: endpoint, Object: object}] // replaced, not changed
-	h.mu.Unlock()
+func (s *Server) noticed(endpoint string, object uint64, op byte, args []byte, value [][]byte) {
+	s.mu.Lock()
+	watchers := s.watchers[Ref{Endpoint: endpoint, Object: object}] // replaced, not changed
+	s.mu.Unlock()
 	for _, w := range watchers {
 		w.watch(op, args, value)
 	}
@@ -356,10 +356,10 @@ func (h *Home) noticed(endpoint string, object uint64, op byte, args []byte, val
 // Await reads what comes from an object's home, if it is the caller's turn,
 // until done says so, or for a moment when nothing comes. It is for who waits for
 // a notice, and holds no lock that a watcher takes.
-func (h *Home) Await(ref Ref, done func() bool) {
-	h.mu.Lock()
-	r := h.remotes[ref.Endpoint]
-	h.mu.Unlock()
+func (s *Server) Await(ref Ref, done func() bool) {
+	s.mu.Lock()
+	r := s.remotes[ref.Endpoint]
+	s.mu.Unlock()
 	if r != nil && r.connected() != nil {
 		r.awaited.Store(true)
 		r.lead(done)

@@ -35,7 +35,7 @@ type Object interface {
 	GiveUp(r *Request)
 	// Left tells that a process does not hold the object any more. It died, or
 	// cannot be reached, unless it said so itself.
-	Left(p *Peer, died bool)
+	Left(p *Session, died bool)
 	// Drop tells that nobody holds the object, or that its home ends.
 	Drop()
 }
@@ -60,15 +60,15 @@ type Options struct {
 	Ended  error // what is asked of a home that has ended, and in it, fails with
 }
 
-// Home is this process's objects, who uses them, and its own use of others'.
-type Home struct {
+// Server is this process's objects, who uses them, and its own use of others'.
+type Server struct {
 	opts Options
-	self *Peer
+	self *Session
 
 	dials    context.Context // to others' homes; ends with Close
 	endDials context.CancelFunc
 
-	lastUser atomic.Pointer[Peer] // whose message came last
+	lastUser atomic.Pointer[Session] // whose message came last
 	end      atomic.Int32
 
 	opening sync.Mutex // held while the listener is opened
@@ -79,8 +79,8 @@ type Home struct {
 	endpoint string // its
 	lastID   uint64
 	objects  map[uint64]*entry
-	peers    map[*Peer]struct{}
-	remotes  map[string]*remote
+	peers    map[*Session]struct{}
+	remotes  map[string]*client
 	held     map[Ref]int        // how many values here name the object
 	uses     map[string]int     // of these, by endpoint
 	ended    map[string]error   // endpoints in use that said goodbye, and what that means
@@ -93,84 +93,84 @@ type entry struct {
 	Object
 	id      uint64
 	pinned  bool
-	holders map[*Peer]struct{}
+	holders map[*Session]struct{}
 	lapse   *time.Timer // runs while nobody holds it
 }
 
 // New makes a home. Its process tells others where it is found: see Endpoint.
-func New(opts Options) *Home {
-	h := &Home{opts: opts, objects: map[uint64]*entry{}, peers: map[*Peer]struct{}{}, remotes: map[string]*remote{},
+func New(opts Options) *Server {
+	s := &Server{opts: opts, objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}}
-	h.dials, h.endDials = context.WithCancel(context.Background())
-	h.self = &Peer{Name: opts.Name, home: h, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
-	return h
+	s.dials, s.endDials = context.WithCancel(context.Background())
+	s.self = &Session{Name: opts.Name, home: s, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
+	return s
 }
 
 // Self is this process as one of those that use its objects.
-func (h *Home) Self() *Peer { return h.self }
+func (s *Server) Self() *Session { return s.self }
 
 // Make gives an object its name. A pinned one lives until Remove; others are
 // dropped when nobody has held them for a while.
-func (h *Home) Make(o Object, pinned bool) (Ref, error) {
-	endpoint, err := h.Endpoint()
+func (s *Server) Make(o Object, pinned bool) (Ref, error) {
+	endpoint, err := s.Endpoint()
 	if err != nil {
 		return Ref{}, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return Ref{}, h.opts.Ended
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return Ref{}, s.opts.Ended
 	}
-	h.lastID++
-	e := &entry{Object: o, id: h.lastID, pinned: pinned, holders: map[*Peer]struct{}{}}
-	h.objects[e.id] = e
-	h.leave(e)
-	return Ref{endpoint, e.id, h.opts.Name, os.Getpid()}, nil
+	s.lastID++
+	e := &entry{Object: o, id: s.lastID, pinned: pinned, holders: map[*Session]struct{}{}}
+	s.objects[e.id] = e
+	s.leave(e)
+	return Ref{endpoint, e.id, s.opts.Name, os.Getpid()}, nil
 }
 
 // Endpoint is where this home is found; it is opened if it was not.
-func (h *Home) Endpoint() (string, error) {
-	h.opening.Lock()
-	defer h.opening.Unlock()
-	switch endpoint, closed := h.found(); {
+func (s *Server) Endpoint() (string, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	switch endpoint, closed := s.found(); {
 	case endpoint != "":
 		return endpoint, nil
 	case closed:
-		return "", h.opts.Ended
+		return "", s.opts.Ended
 	}
-	l, err := h.opts.Listen()
+	l, err := s.opts.Listen()
 	if err != nil {
 		return "", err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
 		l.Close()
-		return "", h.opts.Ended
+		return "", s.opts.Ended
 	}
-	h.listener, h.endpoint = l, l.Endpoint()
-	h.running.Add(1)
-	go h.accept(l)
-	return h.endpoint, nil
+	s.listener, s.endpoint = l, l.Endpoint()
+	s.running.Add(1)
+	go s.accept(l)
+	return s.endpoint, nil
 }
 
 // Remove drops an object at once.
-func (h *Home) Remove(id uint64) {
-	h.mu.Lock()
-	e := h.objects[id]
-	h.forget(e)
-	h.mu.Unlock()
+func (s *Server) Remove(id uint64) {
+	s.mu.Lock()
+	e := s.objects[id]
+	s.forget(e)
+	s.mu.Unlock()
 	if e != nil {
 		e.Drop()
 	}
 }
 
 // forget takes an object out. The lock is held.
-func (h *Home) forget(e *entry) {
+func (s *Server) forget(e *entry) {
 	if e == nil {
 		return
 	}
-	delete(h.objects, e.id)
+	delete(s.objects, e.id)
 	for p := range e.holders {
 		delete(p.held, e.id)
 	}
@@ -180,8 +180,8 @@ func (h *Home) forget(e *entry) {
 }
 
 // hold makes a process one of an object's holders. The lock is held.
-func (h *Home) hold(p *Peer, id uint64) {
-	e := h.objects[id]
+func (s *Server) hold(p *Session, id uint64) {
+	e := s.objects[id]
 	if e == nil {
 		return // its use will tell
 	}
@@ -194,29 +194,29 @@ func (h *Home) hold(p *Peer, id uint64) {
 }
 
 // release ends a process's hold; the object is to be told. The lock is held.
-func (h *Home) release(p *Peer, id uint64) *entry {
+func (s *Server) release(p *Session, id uint64) *entry {
 	e := p.held[id]
 	if e == nil {
 		return nil
 	}
 	delete(p.held, id)
 	delete(e.holders, p)
-	h.leave(e)
+	s.leave(e)
 	return e
 }
 
 // leave has an object lapse that nobody holds. The lock is held.
-func (h *Home) leave(e *entry) {
+func (s *Server) leave(e *entry) {
 	if len(e.holders) > 0 || e.pinned || e.lapse != nil {
 		return
 	}
-	e.lapse = time.AfterFunc(h.Within(Grace, 0.5), func() {
-		h.mu.Lock()
-		gone := len(e.holders) == 0 && h.objects[e.id] == e
+	e.lapse = time.AfterFunc(s.Within(Grace, 0.5), func() {
+		s.mu.Lock()
+		gone := len(e.holders) == 0 && s.objects[e.id] == e
 		if gone {
-			h.forget(e)
+			s.forget(e)
 		}
-		h.mu.Unlock()
+		s.mu.Unlock()
 		if gone {
 			e.Drop()
 		}
@@ -225,64 +225,64 @@ func (h *Home) leave(e *entry) {
 
 // Within is a time, or that part of heartbeat_timeout if it is less: what nobody
 // claims ends within heartbeat_timeout.
-func (h *Home) Within(d time.Duration, part float64) time.Duration {
-	if silence := h.opts.HeartbeatTimeout; silence > 0 {
+func (s *Server) Within(d time.Duration, part float64) time.Duration {
+	if silence := s.opts.HeartbeatTimeout; silence > 0 {
 		return min(d, time.Duration(part*float64(silence)))
 	}
 	return d
 }
 
 // mine finds an object of this home. The lock is held.
-func (h *Home) mine(ref Ref) (e *entry, mine bool) {
-	if h.endpoint == "" || ref.Endpoint != h.endpoint {
+func (s *Server) mine(ref Ref) (e *entry, mine bool) {
+	if s.endpoint == "" || ref.Endpoint != s.endpoint {
 		return nil, false
 	}
-	return h.objects[ref.Object], true
+	return s.objects[ref.Object], true
 }
 
 // Local gives an object of this home, nil when it is another's or gone.
-func (h *Home) Local(ref Ref) Object {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e, _ := h.mine(ref); e != nil {
+func (s *Server) Local(ref Ref) Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, _ := s.mine(ref); e != nil {
 		return e.Object
 	}
 	return nil
 }
 
 // found is where this home is found, "" when it was not opened.
-func (h *Home) found() (endpoint string, closed bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.endpoint, h.closed
+func (s *Server) found() (endpoint string, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endpoint, s.closed
 }
 
-func (h *Home) accept(l *transport.Listener) {
-	defer h.running.Done()
+func (s *Server) accept(l *transport.Listener) {
+	defer s.running.Done()
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
-		h.mu.Lock()
-		if h.closed {
-			h.mu.Unlock()
-			h.dismiss(conn)
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			s.dismiss(conn)
 			continue // until the listener is closed
 		}
-		p := &Peer{home: h, conn: conn, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
-		h.peers[p] = struct{}{}
-		h.running.Add(1)
-		h.mu.Unlock()
+		p := &Session{home: s, conn: conn, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
+		s.peers[p] = struct{}{}
+		s.running.Add(1)
+		s.mu.Unlock()
 		go turn.New(conn, p.read, p.gone).Read()
 	}
 }
 
 // dismiss says bye to who comes too late.
-func (h *Home) dismiss(conn *transport.Conn) {
+func (s *Server) dismiss(conn *transport.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	conn.Post(h.bye()...)
+	conn.Post(s.bye()...)
 	conn.Flush(ctx)
 	conn.Close()
 }
@@ -295,44 +295,44 @@ const (
 
 // Ends says that the home is about to end, and whether somebody has closed it.
 // The first call counts.
-func (h *Home) Ends(isClosed bool) {
+func (s *Server) Ends(isClosed bool) {
 	how := int32(ends)
 	if isClosed {
 		how = closed
 	}
-	h.end.CompareAndSwap(0, how)
+	s.end.CompareAndSwap(0, how)
 }
 
-func (h *Home) bye() [][]byte {
-	return wire.MustPack(wire.KindBye, wire.HomeBye{Closed: h.end.Load() == closed})
+func (s *Server) bye() [][]byte {
+	return wire.MustPack(wire.KindBye, wire.HomeBye{Closed: s.end.Load() == closed})
 }
 
 // Close tells all users of this home's objects that it ends, drops the
 // objects, and ends all connections. The root closes its home when no other
 // process of the run is left.
-func (h *Home) Close() {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
+func (s *Server) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
 		return
 	}
-	h.closed = true
-	listener, entries, peers, remotes := h.listener, h.objects, h.peers, h.remotes
-	h.objects, h.peers, h.remotes = map[uint64]*entry{}, map[*Peer]struct{}{}, map[string]*remote{}
+	s.closed = true
+	listener, entries, peers, remotes := s.listener, s.objects, s.peers, s.remotes
+	s.objects, s.peers, s.remotes = map[uint64]*entry{}, map[*Session]struct{}{}, map[string]*client{}
 	for _, e := range entries {
 		if e.lapse != nil {
 			e.lapse.Stop()
 		}
 	}
-	h.mu.Unlock()
-	h.Ends(false)
-	h.endDials()
+	s.mu.Unlock()
+	s.Ends(false)
+	s.endDials()
 	for _, e := range entries {
 		e.Drop()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	bye := h.bye()
+	bye := s.bye()
 	for p := range peers {
 		p.conn.Post(bye...)
 	}
@@ -351,7 +351,7 @@ func (h *Home) Close() {
 	if listener != nil {
 		listener.Close()
 	}
-	h.running.Wait()
+	s.running.Wait()
 }
 
 // LostError is a home that ended, or cannot be reached, without a word.

@@ -88,7 +88,7 @@ func (o *thing) GiveUp(r *object.Request) {
 	r.Fail(object.GivenUp, "")
 }
 
-func (o *thing) Left(p *object.Peer, died bool) {
+func (o *thing) Left(p *object.Session, died bool) {
 	if died {
 		o.events <- "died"
 		return
@@ -112,7 +112,7 @@ func (o *thing) told(t *testing.T, want ...string) {
 }
 
 // at makes an object in a home of its own.
-func at(t *testing.T, run *objecttest.Run, pinned bool) (*object.Home, *thing, object.Ref) {
+func at(t *testing.T, run *objecttest.Run, pinned bool) (*object.Server, *thing, object.Ref) {
 	t.Helper()
 	h, o := run.Home("Home"), newObject()
 	ref, err := h.Make(o, pinned)
@@ -203,7 +203,7 @@ func TestCall(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
 	h, o, ref := at(t, run, true)
-	for _, user := range []*object.Home{h, run.Home("User")} {
+	for _, user := range []*object.Server{h, run.Home("User")} {
 		a, err := object.Ask(soon(t), user, ref, echo, said{"args", [][]byte{[]byte("value"), []byte("more")}}, nil)
 		require.NoError(t, err)
 		require.Equal(t, "args", a.Text)
@@ -393,7 +393,7 @@ func TestNotices(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
 	h, _, ref := at(t, run, true)
-	for _, user := range []*object.Home{h, run.Home("User")} {
+	for _, user := range []*object.Server{h, run.Home("User")} {
 		user.Hold(ref)
 		_, err := object.Ask(soon(t), user, ref, echo, nothing, nil)
 		require.NoError(t, err)
@@ -436,7 +436,7 @@ type locked struct {
 	lock sync.Mutex
 }
 
-func (l *locked) Left(p *object.Peer, died bool) {
+func (l *locked) Left(p *object.Session, died bool) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	l.thing.Left(p, died)
@@ -444,7 +444,7 @@ func (l *locked) Left(p *object.Peer, died bool) {
 
 // closes closes homes that are made for it. One of them is closed in half of the
 // time that a handshake has: where the machine is busy not each may be.
-func closes(t *testing.T, made func() *object.Home, otherwise string) {
+func closes(t *testing.T, made func() *object.Server, otherwise string) {
 	t.Helper()
 	for range 3 {
 		h := made()
@@ -463,7 +463,7 @@ func TestCloseWhileDialling(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()
-	closes(t, func() *object.Home {
+	closes(t, func() *object.Server {
 		h := objecttest.NewRun(t).Home("Home")
 		h.Hold(object.Ref{Endpoint: "tls:" + silent.Addr().String(), Object: 1, Process: "Silent"})
 		conn, err := silent.Accept() // it is dialled
@@ -477,7 +477,7 @@ func TestCloseWhileDialling(t *testing.T) {
 // time, does not keep it from leaving others' homes.
 func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	closes(t, func() *object.Home {
+	closes(t, func() *object.Server {
 		run := objecttest.NewRun(t)
 		h, _, ref := at(t, run, true)
 		endpoint, err := h.Endpoint()

@@ -10,12 +10,12 @@ const (
 type kept [][]byte
 
 // Keep makes a pinned object of an encoded value, which Fetch gets.
-func (h *Home) Keep(frames [][]byte) (Ref, error) { return h.Make(kept(frames), true) }
+func (s *Server) Keep(frames [][]byte) (Ref, error) { return s.Make(kept(frames), true) }
 
 // Withdraw removes a value, and tells those who hold it.
-func (h *Home) Withdraw(ref Ref) {
-	holders := h.Holders(ref.Object)
-	h.Remove(ref.Object)
+func (s *Server) Withdraw(ref Ref) {
+	holders := s.Holders(ref.Object)
+	s.Remove(ref.Object)
 	for _, p := range holders {
 		Notify(p, ref.Object, withdrawn, None{})
 	}
@@ -28,7 +28,7 @@ func (v kept) Serve(r *Request) { r.Reply(nil, v) }
 func (v kept) GiveUp(*Request) {}
 
 // Left has nothing to do.
-func (v kept) Left(*Peer, bool) {}
+func (v kept) Left(*Session, bool) {}
 
 // Drop has nothing to do.
 func (v kept) Drop() {}

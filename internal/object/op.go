@@ -41,8 +41,8 @@ func On[O, Q, A any](op Op[Q, A], do func(o O, r Asked[A], q Q)) Handler[O] {
 // Ops makes a table.
 func Ops[O any](handlers ...Handler[O]) Table[O] {
 	t := Table[O]{}
-	for _, h := range handlers {
-		t[h.op] = h.serve
+	for _, s := range handlers {
+		t[s.op] = s.serve
 	}
 	return t
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// Peer is a process that uses this home's objects; this process itself is one.
-type Peer struct {
+// Session is a process that uses this home's objects; this process itself is one.
+type Session struct {
 	Name string
 	PID  int
 
-	home *Home
+	home *Server
 	conn *transport.Conn   // nil for this process itself
 	held map[uint64]*entry // under home.mu
 
@@ -30,11 +30,11 @@ type Peer struct {
 }
 
 // Local says whether the peer is this process itself.
-func (p *Peer) Local() bool { return p.conn == nil }
+func (p *Session) Local() bool { return p.conn == nil }
 
 // Request is what a process asks of an object.
 type Request struct {
-	Peer  *Peer
+	Peer  *Session
 	Op    byte
 	Args  []byte
 	Value [][]byte
@@ -88,7 +88,7 @@ func (r *Request) Run(brief bool, f func()) {
 }
 
 // asksOnly says whether nothing but r is open.
-func (p *Peer) asksOnly(r *Request) bool {
+func (p *Session) asksOnly(r *Request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.requests) == 1 && p.requests[r.id] == r
@@ -108,9 +108,9 @@ func (r *Request) Wanted() bool {
 // a part of it, until the requester has got it and holds them itself, or has gone.
 func (r *Request) Holding(v Value) {
 	if len(v.Refs) > 0 {
-		h := r.Peer.home
-		h.HoldRefs(v)
-		r.Until(func() { h.ReleaseRefs(v) })
+		s := r.Peer.home
+		s.HoldRefs(v)
+		r.Until(func() { s.ReleaseRefs(v) })
 	}
 }
 
@@ -171,7 +171,7 @@ func each(do []func()) {
 }
 
 // take does what is to be done when an answer has been taken.
-func (p *Peer) take(id uint64) {
+func (p *Session) take(id uint64) {
 	p.mu.Lock()
 	do := p.untaken[id]
 	delete(p.untaken, id)
@@ -180,7 +180,7 @@ func (p *Peer) take(id uint64) {
 }
 
 // Holds says whether a process holds an object of this home.
-func (p *Peer) Holds(object uint64) bool {
+func (p *Session) Holds(object uint64) bool {
 	p.home.mu.Lock()
 	defer p.home.mu.Unlock()
 	return p.held[object] != nil
@@ -188,7 +188,7 @@ func (p *Peer) Holds(object uint64) bool {
 
 // Notify tells a process that holds an object something that it did not ask.
 // The values' frames must not be changed any more.
-func Notify[Q any](p *Peer, object uint64, op Op[Q, None], q Q) {
+func Notify[Q any](p *Session, object uint64, op Op[Q, None], q Q) {
 	args, value := pack(&q)
 	if p.conn == nil {
 		endpoint, _ := p.home.found()
@@ -200,11 +200,11 @@ func Notify[Q any](p *Peer, object uint64, op Op[Q, None], q Q) {
 }
 
 // Holders lists the processes that hold an object of this home.
-func (h *Home) Holders(object uint64) []*Peer {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var peers []*Peer
-	if e := h.objects[object]; e != nil {
+func (s *Server) Holders(object uint64) []*Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var peers []*Session
+	if e := s.objects[object]; e != nil {
 		for p := range e.holders {
 			peers = append(peers, p)
 		}
@@ -213,7 +213,7 @@ func (h *Home) Holders(object uint64) []*Peer {
 }
 
 // enter enters a request, to be answered or given up.
-func (p *Peer) enter(r *Request) {
+func (p *Session) enter(r *Request) {
 	if r.id == 0 {
 		return
 	}
@@ -223,12 +223,12 @@ func (p *Peer) enter(r *Request) {
 }
 
 // gone ends what the process has asked for and held.
-func (p *Peer) gone(error) {
-	h := p.home
-	defer h.running.Done()
-	h.mu.Lock()
-	delete(h.peers, p)
-	h.mu.Unlock()
+func (p *Session) gone(error) {
+	s := p.home
+	defer s.running.Done()
+	s.mu.Lock()
+	delete(s.peers, p)
+	s.mu.Unlock()
 	p.conn.Close()
 	p.mu.Lock()
 	open := make([]*Request, 0, len(p.requests))
@@ -246,21 +246,21 @@ func (p *Peer) gone(error) {
 	for _, r := range open {
 		r.object.GiveUp(r)
 	}
-	h.mu.Lock()
+	s.mu.Lock()
 	var left []*entry
 	for id := range p.held {
-		left = append(left, h.release(p, id))
+		left = append(left, s.release(p, id))
 	}
-	h.mu.Unlock()
+	s.mu.Unlock()
 	for _, e := range left {
 		e.Left(p, !p.goodbye)
 	}
 }
 
 // read handles a message. What a request has to run at once is returned.
-func (p *Peer) read() (run func(), err error) {
-	h := p.home
-	p.conn.Linger(h.lastUser.Swap(p) == p && p.idle())
+func (p *Session) read() (run func(), err error) {
+	s := p.home
+	p.conn.Linger(s.lastUser.Swap(p) == p && p.idle())
 	frames, err := p.conn.Recv()
 	if err != nil {
 		return nil, err
@@ -283,7 +283,7 @@ func (p *Peer) read() (run func(), err error) {
 		if err := m.Unpack(frames); err != nil {
 			return nil, err
 		}
-		return p.handle(h, kind, &m, frames[1:]), nil
+		return p.handle(s, kind, &m, frames[1:]), nil
 	default:
 		return nil, wire.ErrMalformed
 	}
@@ -291,18 +291,18 @@ func (p *Peer) read() (run func(), err error) {
 }
 
 // idle says whether nothing that the process has asked for is open.
-func (p *Peer) idle() bool {
+func (p *Session) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.requests) == 0
 }
 
-func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) (run func()) {
+func (p *Session) handle(s *Server, kind wire.Kind, m *wire.Request, value [][]byte) (run func()) {
 	switch kind {
 	case wire.KindRequest:
-		h.mu.Lock()
-		e := h.objects[m.Object]
-		h.mu.Unlock()
+		s.mu.Lock()
+		e := s.objects[m.Object]
+		s.mu.Unlock()
 		r := &Request{Peer: p, Op: m.Op, Args: m.Args, Value: value, id: m.ID}
 		p.enter(r)
 		if e == nil {
@@ -322,13 +322,13 @@ func (p *Peer) handle(h *Home, kind wire.Kind, m *wire.Request, value [][]byte) 
 	case wire.KindTaken:
 		p.take(m.ID)
 	case wire.KindHold:
-		h.mu.Lock()
-		h.hold(p, m.Object)
-		h.mu.Unlock()
+		s.mu.Lock()
+		s.hold(p, m.Object)
+		s.mu.Unlock()
 	case wire.KindRelease:
-		h.mu.Lock()
-		e := h.release(p, m.Object)
-		h.mu.Unlock()
+		s.mu.Lock()
+		e := s.release(p, m.Object)
+		s.mu.Unlock()
 		if e != nil {
 			e.Left(p, false)
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// remote is the connection to another home.
-type remote struct {
-	home     *Home
+// client is the connection to another home.
+type client struct {
+	home     *Server
 	endpoint string
 	process  string
 	pid      int
@@ -39,31 +39,31 @@ type remote struct {
 }
 
 // remote finds or makes the connection to a home. The lock is held.
-func (h *Home) remote(ref Ref) *remote {
-	r := h.remotes[ref.Endpoint]
+func (s *Server) remote(ref Ref) *client {
+	r := s.remotes[ref.Endpoint]
 	if r == nil {
-		r = &remote{home: h, endpoint: ref.Endpoint, process: ref.Process, pid: ref.PID, ready: make(chan struct{}), waiting: map[uint64]*pending{},
+		r = &client{home: s, endpoint: ref.Endpoint, process: ref.Process, pid: ref.PID, ready: make(chan struct{}), waiting: map[uint64]*pending{},
 			holds: 1} // those of before, perhaps, which it says when it is connected
-		h.remotes[ref.Endpoint] = r
-		h.running.Add(1)
+		s.remotes[ref.Endpoint] = r
+		s.running.Add(1)
 		go r.run()
 	}
 	return r
 }
 
 // reach waits for the connection to a home.
-func (h *Home) reach(ctx context.Context, ref Ref) (*remote, error) {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil, h.opts.Ended
+func (s *Server) reach(ctx context.Context, ref Ref) (*client, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, s.opts.Ended
 	}
-	if err := h.ended[ref.Endpoint]; err != nil {
-		h.mu.Unlock()
+	if err := s.ended[ref.Endpoint]; err != nil {
+		s.mu.Unlock()
 		return nil, err
 	}
-	r := h.remote(ref)
-	h.mu.Unlock()
+	r := s.remote(ref)
+	s.mu.Unlock()
 	select {
 	case <-r.ready:
 	default:
@@ -77,7 +77,7 @@ func (h *Home) reach(ctx context.Context, ref Ref) (*remote, error) {
 }
 
 // connected gives the connection, nil when there is none.
-func (r *remote) connected() *transport.Conn {
+func (r *client) connected() *transport.Conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.conn
@@ -87,28 +87,28 @@ func (r *remote) connected() *transport.Conn {
 // have ended. They are asked behind what they were told, on the same connection.
 // One that does not answer is not waited for longer than heldTime, and once: others
 // are not to be held up by a process that does not move.
-func (h *Home) WhenHeld(f func()) {
-	unsure := map[*remote]int{}
-	h.mu.Lock()
-	for _, r := range h.remotes {
+func (s *Server) WhenHeld(f func()) {
+	unsure := map[*client]int{}
+	s.mu.Lock()
+	for _, r := range s.remotes {
 		if r.known < r.holds {
 			unsure[r] = r.holds
 		}
 	}
-	h.mu.Unlock()
+	s.mu.Unlock()
 	if len(unsure) == 0 {
 		f()
 		return
 	}
 	go func() {
-		ctx, cancel := context.WithTimeout(h.dials, heldTime)
+		ctx, cancel := context.WithTimeout(s.dials, heldTime)
 		defer cancel()
 		var all sync.WaitGroup
 		for r, holds := range unsure {
 			all.Go(func() {
-				Ask(ctx, h, Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, nothing, None{}, nil)
-				h.mu.Lock()
-				defer h.mu.Unlock()
+				Ask(ctx, s, Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, nothing, None{}, nil)
+				s.mu.Lock()
+				defer s.mu.Unlock()
 				r.known = max(r.known, holds)
 			})
 		}
@@ -123,28 +123,28 @@ const heldTime = 10 * time.Second
 const nothing Op[None, None] = 0
 
 // post queues a message, if there is a connection.
-func (r *remote) post(kind wire.Kind, m wire.Request, value [][]byte) {
+func (r *client) post(kind wire.Kind, m wire.Request, value [][]byte) {
 	if conn := r.connected(); conn != nil {
 		conn.Post(m.Pack(kind, value)...)
 	}
 }
 
 // run dials and then reads until the connection ends.
-func (r *remote) run() {
-	h := r.home
-	conn, err := h.opts.Dial(h.dials, r.endpoint)
+func (r *client) run() {
+	s := r.home
+	conn, err := s.opts.Dial(s.dials, r.endpoint)
 	if err == nil {
 		if err = r.open(conn); err != nil {
 			conn.Close()
 		}
 	}
 	if err != nil {
-		if h.dials.Err() != nil {
-			err = h.opts.Ended
+		if s.dials.Err() != nil {
+			err = s.opts.Ended
 		}
 		r.end(err, false)
 		close(r.ready)
-		h.running.Done()
+		s.running.Done()
 		return
 	}
 	close(r.ready)
@@ -152,17 +152,17 @@ func (r *remote) run() {
 }
 
 // open says who visits and what it holds.
-func (r *remote) open(conn *transport.Conn) error {
-	h := r.home
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return h.opts.Ended
+func (r *client) open(conn *transport.Conn) error {
+	s := r.home
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return s.opts.Ended
 	}
-	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: h.opts.Name, PID: os.Getpid()})...); err != nil {
+	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: s.opts.Name, PID: os.Getpid()})...); err != nil {
 		return err
 	}
-	for ref := range h.held {
+	for ref := range s.held {
 		if ref.Endpoint == r.endpoint {
 			m := wire.Request{Object: ref.Object}
 			conn.Post(m.Pack(wire.KindHold, nil)...)
@@ -171,7 +171,7 @@ func (r *remote) open(conn *transport.Conn) error {
 	r.turn = turn.New(conn, r.readOne, func(err error) {
 		conn.Close()
 		r.end(err, r.goodbye)
-		h.running.Done()
+		s.running.Done()
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,8 +180,8 @@ func (r *remote) open(conn *transport.Conn) error {
 }
 
 // end fails what waits, and makes room for another connection.
-func (r *remote) end(err error, goodbye bool) {
-	h := r.home
+func (r *client) end(err error, goodbye bool) {
+	s := r.home
 	ref := Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}
 	if errors.Is(err, fs.ErrNotExist) {
 		goodbye = true // who ends as it should removes its socket
@@ -191,27 +191,27 @@ func (r *remote) end(err error, goodbye bool) {
 		err = ErrEnded
 	case goodbye:
 		err = &LostError{ref, errOver}
-	case !errors.Is(err, h.opts.Ended):
+	case !errors.Is(err, s.opts.Ended):
 		err = &LostError{ref, err}
 	}
-	h.mu.Lock()
-	if h.remotes[r.endpoint] == r {
-		delete(h.remotes, r.endpoint)
+	s.mu.Lock()
+	if s.remotes[r.endpoint] == r {
+		delete(s.remotes, r.endpoint)
 	}
 	switch {
-	case h.uses[r.endpoint] == 0 || h.closed:
+	case s.uses[r.endpoint] == 0 || s.closed:
 	case goodbye:
-		h.ended[r.endpoint] = err
+		s.ended[r.endpoint] = err
 	case r.connected() != nil:
-		h.remote(ref) // its home may live on, and is to know what is held here
+		s.remote(ref) // its home may live on, and is to know what is held here
 	}
 	var told []*watcher
-	for watched, watchers := range h.watchers {
+	for watched, watchers := range s.watchers {
 		if watched.Endpoint == r.endpoint {
 			told = append(told, watchers...)
 		}
 	}
-	h.mu.Unlock()
+	s.mu.Unlock()
 	r.mu.Lock()
 	r.conn, r.err = nil, err
 	waiting := r.waiting
@@ -232,7 +232,7 @@ var errOver = errors.New("it has ended, and nobody has closed it")
 const NoticeLost = 0xff
 
 // readOne waits for a message and handles it.
-func (r *remote) readOne() (func(), error) {
+func (r *client) readOne() (func(), error) {
 	frames, err := r.reading.Recv()
 	if err == nil {
 		err = r.handle(frames)
@@ -240,7 +240,7 @@ func (r *remote) readOne() (func(), error) {
 	return nil, err
 }
 
-func (r *remote) handle(frames [][]byte) error {
+func (r *client) handle(frames [][]byte) error {
 	switch wire.KindOf(frames) {
 	case wire.KindReply:
 		var m wire.Reply
@@ -284,12 +284,12 @@ func (r *remote) handle(frames [][]byte) error {
 
 // took says that an answer has been taken: it is not needed any more, and what
 // was decoded from it is held.
-func (r *remote) took(id uint64) {
+func (r *client) took(id uint64) {
 	r.home.WhenHeld(func() { r.post(wire.KindTaken, wire.Request{ID: id}, nil) })
 }
 
 // lead reads what comes until done says so, or for a moment.
-func (r *remote) lead(done func() bool) {
+func (r *client) lead(done func() bool) {
 	r.turn.Lead(done)
 	if !r.idle() {
 		r.turn.Attend()
@@ -297,14 +297,14 @@ func (r *remote) lead(done func() bool) {
 }
 
 // idle says whether nothing waits for an answer.
-func (r *remote) idle() bool {
+func (r *client) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.waiting) == 0
 }
 
 // close says what is left to say and ends the connection.
-func (r *remote) close(ctx context.Context) {
+func (r *client) close(ctx context.Context) {
 	if conn := r.connected(); conn != nil {
 		conn.Flush(ctx)
 		conn.Close()
@@ -312,7 +312,7 @@ func (r *remote) close(ctx context.Context) {
 }
 
 // send sends a request; with p nil no answer is wanted.
-func (r *remote) send(ctx context.Context, m wire.Request, value [][]byte, p *pending) error {
+func (r *client) send(ctx context.Context, m wire.Request, value [][]byte, p *pending) error {
 	r.mu.Lock()
 	if r.err != nil {
 		defer r.mu.Unlock()

@@ -27,16 +27,16 @@ func (v Value) Size() int {
 }
 
 // HoldRefs holds the objects that are named in a value.
-func (h *Home) HoldRefs(v Value) {
+func (s *Server) HoldRefs(v Value) {
 	for _, ref := range v.Refs {
-		h.Hold(ref)
+		s.Hold(ref)
 	}
 }
 
 // ReleaseRefs lets go of what HoldRefs holds.
-func (h *Home) ReleaseRefs(v Value) {
+func (s *Server) ReleaseRefs(v Value) {
 	for _, ref := range v.Refs {
-		h.Release(ref)
+		s.Release(ref)
 	}
 }
 
@@ -61,8 +61,8 @@ const overhead = 1 << 10
 func Fitting(values []Value) int { return fitting(values, MaxBytes) }
 
 // Fitting is the same, with the bound that messages have.
-func (h *Home) Fitting(values []Value) int {
-	return fitting(values, min(MaxBytes, int(h.opts.MaxMessage)-overhead))
+func (s *Server) Fitting(values []Value) int {
+	return fitting(values, min(MaxBytes, int(s.opts.MaxMessage)-overhead))
 }
 
 func fitting(values []Value, most int) int {

@@ -15,9 +15,9 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// Batch is a run of decoded inputs of one function together with the outputs
+// Tasks is a run of decoded inputs of one function together with the outputs
 // they have so far.
-type Batch interface {
+type Tasks interface {
 	// Len is the number of inputs.
 	Len() int
 	// Run calls the function with input i and keeps its output. It lets a
@@ -38,7 +38,7 @@ type Func struct {
 	Where     string // file:line of its registration
 	Resources meta.Resources
 	// Decode turns the frames of a slice of inputs into a batch.
-	Decode func(frames [][]byte) (Batch, error)
+	Decode func(frames [][]byte) (Tasks, error)
 }
 
 // Signature is the function as text: name, input and output.

@@ -42,7 +42,7 @@ func begin(t *testing.T, dir string) (r *run, runDir string) {
 // run is a run of one process.
 type run struct {
 	*tree.Node
-	home *object.Home
+	home *object.Server
 }
 
 func (r *run) close() {

@@ -2,9 +2,9 @@ package wire
 
 import "encoding/binary"
 
-// Grant hands a worker the tasks Lo to Lo+Count-1 of a call. The value behind
+// Batch hands a worker the tasks Lo to Lo+Count-1 of a call. The value behind
 // it is the slice of their inputs.
-type Grant struct {
+type Batch struct {
 	ID      uint64
 	Call    uint64
 	Lo      int
@@ -14,7 +14,7 @@ type Grant struct {
 	Flags   Flags
 }
 
-// Flags of a grant.
+// Flags of a batch.
 type Flags byte
 
 // The flags.
@@ -29,9 +29,9 @@ const (
 )
 
 // Pack makes the message; value is the encoded inputs.
-func (g *Grant) Pack(value [][]byte) [][]byte {
+func (g *Batch) Pack(value [][]byte) [][]byte {
 	head := make([]byte, 0, 48+len(g.Func))
-	head = append(head, byte(KindGrant), byte(g.Flags))
+	head = append(head, byte(KindBatch), byte(g.Flags))
 	head = binary.AppendUvarint(head, g.ID)
 	head = binary.AppendUvarint(head, g.Call)
 	head = binary.AppendUvarint(head, uint64(g.Lo))
@@ -42,8 +42,8 @@ func (g *Grant) Pack(value [][]byte) [][]byte {
 }
 
 // Unpack reads the message; the value is frames[1:].
-func (g *Grant) Unpack(frames [][]byte) error {
-	if KindOf(frames) != KindGrant || len(frames[0]) < 2 {
+func (g *Batch) Unpack(frames [][]byte) error {
+	if KindOf(frames) != KindBatch || len(frames[0]) < 2 {
 		return ErrMalformed
 	}
 	g.Flags = Flags(frames[0][1])
@@ -55,14 +55,14 @@ func (g *Grant) Unpack(frames [][]byte) error {
 	return r.Err
 }
 
-// Results gives the outcome of tasks From to From+Count-1 of a grant, counted
+// Results gives the outcome of tasks From to From+Count-1 of a batch, counted
 // from its first. The value behind it is the slice of their outputs.
 type Results struct {
-	Grant   uint64
+	Batch   uint64
 	From    int
 	Count   int
 	Started int   // the task that begins now, or -1
-	Ended   bool  // the grant holds its place in the worker no longer
+	Ended   bool  // the batch holds its place in the worker no longer
 	Stuck   bool  // the last of these tasks goes on although its time is up
 	Nanos   int64 // spent running Count tasks
 	Errors  []TaskError
@@ -74,7 +74,7 @@ type Taken struct{ Parcel uint64 }
 
 // TaskError is the failure of one task of a Results.
 type TaskError struct {
-	Index int // counted from the grant's first task
+	Index int // counted from the batch's first task
 	Err   Error
 }
 
@@ -95,7 +95,7 @@ func (r *Results) Pack(value [][]byte) ([][]byte, error) {
 		flags |= 8
 	}
 	head = append(head, byte(KindResults), flags)
-	head = binary.AppendUvarint(head, r.Grant)
+	head = binary.AppendUvarint(head, r.Batch)
 	head = binary.AppendUvarint(head, uint64(r.From))
 	head = binary.AppendUvarint(head, uint64(r.Count))
 	head = binary.AppendUvarint(head, uint64(r.Started+1))
@@ -121,7 +121,7 @@ func (r *Results) Unpack(frames [][]byte) error {
 	flags := frames[0][1]
 	r.Ended, r.Stuck = flags&1 != 0, flags&2 != 0
 	in := Reader{B: frames[0][2:]}
-	r.Grant = in.Uvarint()
+	r.Batch = in.Uvarint()
 	r.From, r.Count = in.Int(), in.Int()
 	r.Started = in.Int() - 1
 	r.Nanos = int64(in.Int())
@@ -138,15 +138,15 @@ func (r *Results) Unpack(frames [][]byte) error {
 }
 
 // Returned is what a worker gives back, when it is asked to or leaves: of each
-// grant the tasks From and behind, counted from the grant's first.
+// batch the tasks From and behind, counted from the batch's first.
 type Returned struct {
-	Grants  []Remainder
+	Batches []Remainder
 	Leaving bool // it takes no more, and ends when what runs has finished
 }
 
-// Remainder is the part of one grant that is given back.
+// Remainder is the part of one batch that is given back.
 type Remainder struct {
-	Grant uint64
+	Batch uint64
 	From  int
 }
 

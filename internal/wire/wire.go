@@ -2,7 +2,7 @@
 //
 // A message is a list of frames. Its first frame is the kind and the fields,
 // the frames after it are an encoded value of the user's (see codec). The
-// messages of a task's way, Grant and Results, and those between users and homes
+// messages of a task's way, Batch and Results, and those between users and homes
 // of objects are packed by hand because there is one for every task or call; the
 // others are codec's, which takes no more memory than a message's length
 // accounts for.
@@ -30,7 +30,7 @@ const (
 	KindStop                       // parent: end when what you hold is done
 	KindStatus                     // child: how it is
 	KindReady                      // worker: its initializer has run
-	KindGrant                      // pool: tasks to run
+	KindBatch                      // pool: tasks to run
 	KindResults                    // worker: results, and what it starts next
 	KindRecall                     // pool: give back what you have not started
 	KindReturned                   // worker: what it gives back
@@ -57,7 +57,7 @@ const (
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
 	KindStop: "stop", KindStatus: "status", KindReady: "ready",
-	KindGrant: "grant", KindResults: "results", KindRecall: "recall", KindReturned: "returned",
+	KindBatch: "batch", KindResults: "results", KindRecall: "recall", KindReturned: "returned",
 	KindCancel: "cancel", KindVisit: "visit", KindRequest: "request", KindReply: "reply", KindGiveUp: "give up",
 	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindStream: "stream",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",

@@ -12,27 +12,27 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-var grants = []wire.Grant{
+var batches = []wire.Batch{
 	{ID: 1, Call: 2, Lo: 3, Count: 4, Func: []byte("square"), Timeout: 5, Flags: wire.Announce | wire.Inline},
 	{ID: math.MaxUint64, Call: math.MaxUint64, Lo: 1 << 40, Count: 1 << 30, Func: []byte("日本"), Timeout: 1 << 60, Flags: wire.StopOnError},
 	{Func: []byte{}},
 }
 
 var results = []wire.Results{
-	{Grant: 1, From: 2, Count: 3, Started: -1, Ended: true, Nanos: 4},
-	{Grant: math.MaxUint64, From: 1 << 40, Count: 1, Started: 7, Stuck: true, Nanos: 1 << 60},
-	{Grant: 5, Count: 2, Started: -1, Errors: []wire.TaskError{
+	{Batch: 1, From: 2, Count: 3, Started: -1, Ended: true, Nanos: 4},
+	{Batch: math.MaxUint64, From: 1 << 40, Count: 1, Started: 7, Stuck: true, Nanos: 1 << 60},
+	{Batch: 5, Count: 2, Started: -1, Errors: []wire.TaskError{
 		{Index: 1, Err: wire.Error{Func: "f", Worker: "w", Message: "broken", Stack: "here", Panic: true, Matches: []string{"diverged"}, Kind: "ExitError", Detail: string([]byte{1})}},
 	}},
 }
 
-func TestGrant(t *testing.T) {
+func TestBatch(t *testing.T) {
 	t.Parallel()
-	for _, g := range grants {
+	for _, g := range batches {
 		frames := g.Pack([][]byte{{1}, {2}})
 		require.Equal(t, [][]byte{{1}, {2}}, frames[1:])
-		require.Equal(t, wire.KindGrant, wire.KindOf(frames))
-		var got wire.Grant
+		require.Equal(t, wire.KindBatch, wire.KindOf(frames))
+		var got wire.Batch
 		require.NoError(t, got.Unpack(frames))
 		require.Equal(t, g, got)
 	}
@@ -66,17 +66,17 @@ func TestOtherMessages(t *testing.T) {
 // No part of a message is taken for a whole one, and no other kind for this.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
-	for _, frames := range [][][]byte{nil, {}, {nil}, {{}}, {{byte(wire.KindStop)}}, {{byte(wire.KindGrant)}}, {{byte(wire.KindResults)}}} {
-		require.ErrorIs(t, new(wire.Grant).Unpack(frames), wire.ErrMalformed)
+	for _, frames := range [][][]byte{nil, {}, {nil}, {{}}, {{byte(wire.KindStop)}}, {{byte(wire.KindBatch)}}, {{byte(wire.KindResults)}}} {
+		require.ErrorIs(t, new(wire.Batch).Unpack(frames), wire.ErrMalformed)
 		require.ErrorIs(t, new(wire.Results).Unpack(frames), wire.ErrMalformed)
 	}
 	require.Zero(t, wire.KindOf([][]byte{{}}))
 	require.ErrorIs(t, wire.Unpack(nil, new(wire.Cancel)), wire.ErrMalformed)
 	require.ErrorIs(t, wire.Unpack([][]byte{{byte(wire.KindCancel), 0xc1}}, new(wire.Cancel)), wire.ErrMalformed)
 
-	frames := (&wire.Grant{ID: 1 << 20, Call: 1 << 20, Lo: 1 << 20, Count: 1 << 20, Timeout: 1 << 20}).Pack(nil)
+	frames := (&wire.Batch{ID: 1 << 20, Call: 1 << 20, Lo: 1 << 20, Count: 1 << 20, Timeout: 1 << 20}).Pack(nil)
 	for n := range len(frames[0]) {
-		require.ErrorIs(t, new(wire.Grant).Unpack([][]byte{frames[0][:n]}), wire.ErrMalformed, "%d bytes", n)
+		require.ErrorIs(t, new(wire.Batch).Unpack([][]byte{frames[0][:n]}), wire.ErrMalformed, "%d bytes", n)
 	}
 	for _, r := range results {
 		frames, err := r.Pack(nil)
@@ -94,14 +94,14 @@ func TestMalformed(t *testing.T) {
 		require.ErrorIs(t, new(wire.Reply).Unpack([][]byte{frames[0][:n]}), wire.ErrMalformed, "%d bytes", n)
 	}
 	require.ErrorIs(t, new(wire.Reply).Unpack((&wire.Request{}).Pack(wire.KindRequest, nil)), wire.ErrMalformed, "another kind")
-	huge := append([]byte{byte(wire.KindGrant), 0, 1, 1}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 1, 1)
-	require.ErrorIs(t, new(wire.Grant).Unpack([][]byte{huge}), wire.ErrMalformed, "a negative number of tasks")
+	huge := append([]byte{byte(wire.KindBatch), 0, 1, 1}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 1, 1)
+	require.ErrorIs(t, new(wire.Batch).Unpack([][]byte{huge}), wire.ErrMalformed, "a negative number of tasks")
 }
 
 // Whatever comes is refused as malformed or understood: then it is sent again
 // as it was understood.
 func FuzzUnpack(f *testing.F) {
-	for _, g := range grants {
+	for _, g := range batches {
 		f.Add(g.Pack(nil)[0])
 	}
 	for _, r := range results {
@@ -110,7 +110,7 @@ func FuzzUnpack(f *testing.F) {
 		f.Add(frames[0])
 	}
 	f.Add(wire.MustPack(wire.KindCancel, wire.Cancel{Call: 7, From: 9})[0])
-	f.Add(wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: 1, From: 2}}})[0])
+	f.Add(wire.MustPack(wire.KindReturned, wire.Returned{Batches: []wire.Remainder{{Batch: 1, From: 2}}})[0])
 	f.Add((&wire.Request{ID: 1 << 20, Object: 3, Op: 2, Args: []byte("args")}).Pack(wire.KindRequest, nil)[0])
 	f.Add((&wire.Reply{ID: 1 << 20, Code: 2, Args: []byte("args")}).Pack(nil)[0])
 	f.Fuzz(func(t *testing.T, head []byte) {
@@ -121,7 +121,7 @@ func FuzzUnpack(f *testing.F) {
 			}
 			return err != nil
 		}
-		var g, again wire.Grant
+		var g, again wire.Batch
 		if !refused(g.Unpack(frames)) {
 			if g.Lo < 0 || g.Count < 0 || g.Timeout < 0 {
 				t.Fatalf("%+v", g)

@@ -76,7 +76,7 @@ func (b *barrier) GiveUp(r *object.Request) {
 }
 
 // Left breaks the barrier when a process that has it dies.
-func (b *barrier) Left(p *object.Peer, died bool) {
+func (b *barrier) Left(p *object.Session, died bool) {
 	if !died {
 		return
 	}

@@ -90,8 +90,8 @@ type entry struct {
 	place int // in order
 }
 
-func newDict(h *object.Home) *dict {
-	return &dict{store: store{home: h}, cells: map[string]*entry{}}
+func newDict(s *object.Server) *dict {
+	return &dict{store: store{home: s}, cells: map[string]*entry{}}
 }
 
 // Serve takes a request.

@@ -116,8 +116,8 @@ type list struct {
 	cells []cell
 }
 
-func newList(h *object.Home, values []object.Value) *list {
-	l := &list{store: store{home: h}}
+func newList(s *object.Server, values []object.Value) *list {
+	l := &list{store: store{home: s}}
 	l.cells = l.keepAll(values)
 	return l
 }

@@ -230,7 +230,7 @@ func (l *lock) GiveUp(r *object.Request) {
 
 // Left takes the lock from a process that does not have it any more, however
 // it went.
-func (l *lock) Left(p *object.Peer, died bool) {
+func (l *lock) Left(p *object.Session, died bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holder.peer == p {

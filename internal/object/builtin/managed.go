@@ -56,12 +56,12 @@ type Making struct {
 }
 
 // Make makes an object.
-func Make(h *object.Home, m Making) (object.Object, error) {
+func Make(s *object.Server, m Making) (object.Object, error) {
 	switch m.Kind {
 	case KindDict:
-		return newDict(h), nil
+		return newDict(s), nil
 	case KindList:
-		return newList(h, m.Values), nil
+		return newList(s, m.Values), nil
 	case KindLock, KindRLock:
 		return &lock{reentrant: m.Kind == KindRLock}, nil
 	case KindSemaphore:
@@ -71,7 +71,7 @@ func Make(h *object.Home, m Making) (object.Object, error) {
 	case KindBarrier:
 		return &barrier{parties: m.N}, nil
 	case KindQueue:
-		return queue.New(h, m.N), nil
+		return queue.New(s, m.N), nil
 	}
 	return nil, fmt.Errorf("fiber: a manager makes no %q; are both ends the same version?", m.Kind)
 }
@@ -104,7 +104,7 @@ func (b *base) GiveUp(r *object.Request) {
 }
 
 // Left has nothing to do: what a process has done stays so.
-func (b *base) Left(*object.Peer, bool) {}
+func (b *base) Left(*object.Session, bool) {}
 
 // Drop tells those who wait.
 func (b *base) Drop() {
@@ -116,7 +116,7 @@ func (b *base) Drop() {
 
 // owner is a proxy in a process.
 type owner struct {
-	peer *object.Peer
+	peer *object.Session
 	id   uint64
 }
 
@@ -167,7 +167,7 @@ func (l *line) fail(code byte, text string) {
 // store is what objects that keep values have in common.
 type store struct {
 	base
-	home    *object.Home
+	home    *object.Server
 	version uint64         // of the last write
 	freed   []object.Value // to be let go of when the lock is
 }

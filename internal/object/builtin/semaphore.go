@@ -113,7 +113,7 @@ func (s *semaphore) lose(who func(owner) bool) {
 }
 
 // Left gives back what a process holds, however it went.
-func (s *semaphore) Left(p *object.Peer, died bool) {
+func (s *semaphore) Left(p *object.Session, died bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lose(func(o owner) bool { return o.peer == p })

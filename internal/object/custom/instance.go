@@ -214,7 +214,7 @@ func (o *instance) remove(c *call) {
 }
 
 // Left has nothing to do.
-func (o *instance) Left(*object.Peer, bool) {}
+func (o *instance) Left(*object.Session, bool) {}
 
 // Drop lets go of the object when its last call has ended.
 func (o *instance) Drop() {

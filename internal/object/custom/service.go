@@ -57,12 +57,12 @@ type Options struct {
 	// Log tells what nobody waits for: an object's Close that failed.
 	Log func(name string, failure *wire.Error)
 	// Make makes an object of Fiber's own.
-	Make func(h *object.Home, m builtin.Making) (object.Object, error)
+	Make func(h *object.Server, m builtin.Making) (object.Object, error)
 }
 
 // Service is the home.Object that makes objects in its process.
 type Service struct {
-	home *object.Home
+	home *object.Server
 	opts Options
 	ctx  context.Context
 	stop context.CancelFunc
@@ -75,7 +75,7 @@ type Service struct {
 }
 
 // NewService makes a service. Methods' contexts end with ctx.
-func NewService(ctx context.Context, h *object.Home, opts Options) *Service {
+func NewService(ctx context.Context, h *object.Server, opts Options) *Service {
 	s := &Service{home: h, opts: opts, given: map[*object.Request]context.CancelFunc{}, objects: map[*instance]struct{}{}}
 	s.ctx, s.stop = context.WithCancel(ctx)
 	return s
@@ -178,7 +178,7 @@ func (s *Service) GiveUp(r *object.Request) {
 }
 
 // Left has nothing to do: a manager lives until it is closed.
-func (s *Service) Left(*object.Peer, bool) {}
+func (s *Service) Left(*object.Session, bool) {}
 
 // Drop has nothing to do: see End.
 func (s *Service) Drop() {}

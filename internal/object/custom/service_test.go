@@ -64,7 +64,7 @@ func init() {
 type world struct {
 	*testing.T
 	run     *objecttest.Run
-	home    *object.Home
+	home    *object.Server
 	service *custom.Service
 	id      uint64
 	*thing
@@ -80,7 +80,7 @@ func newWorld(t *testing.T) *world {
 		Error: failure,
 		Fits:  func([][]byte) error { return nil },
 		Log:   func(string, *wire.Error) {},
-		Make: func(*object.Home, builtin.Making) (object.Object, error) {
+		Make: func(*object.Server, builtin.Making) (object.Object, error) {
 			return nil, errors.New("no such kind")
 		},
 	})

@@ -44,12 +44,12 @@ func NewRun(t testing.TB) *Run {
 func (r *Run) Silence(d time.Duration) { r.root.Config.HeartbeatTimeout = d }
 
 // Home makes a home.
-func (r *Run) Home(name string) *object.Home {
+func (r *Run) Home(name string) *object.Server {
 	node := &tree.Node{Config: r.root.Config, Backend: r.root.Backend, Name: name, Run: r.root.Run, Credentials: r.root.Credentials, Log: r.root.Log,
 		Parent: new(tree.Parent)}
-	h := object.New(Over(node))
-	r.t.Cleanup(h.Close)
-	return h
+	s := object.New(Over(node))
+	r.t.Cleanup(s.Close)
+	return s
 }
 
 // Over is the options of a home that is reached as a node is.
@@ -74,9 +74,9 @@ type Visitor struct {
 }
 
 // Visit makes one.
-func (r *Run) Visit(h *object.Home) *Visitor {
+func (r *Run) Visit(s *object.Server) *Visitor {
 	r.t.Helper()
-	endpoint, err := h.Endpoint()
+	endpoint, err := s.Endpoint()
 	require.NoError(r.t, err)
 	conn, err := r.Dial(endpoint)
 	require.NoError(r.t, err)

@@ -59,34 +59,34 @@ const (
 
 // End is one end of a pipe at its home, a home.Object.
 type End struct {
-	home  *object.Home
+	home  *object.Server
 	other *End
 	id    uint64 // its object's
 
 	mu      *sync.Mutex // the pipe's; guards both ends
 	gen     uint64
-	owner   *object.Peer // nil while nobody has it
-	tickets int          // names that the owner has sent, or is about to send
-	giver   *object.Peer // who had it last, and left it to whoever takes it
-	next    claiming     // a claim that waits for the owner's last word
+	owner   *object.Session // nil while nobody has it
+	tickets int             // names that the owner has sent, or is about to send
+	giver   *object.Session // who had it last, and left it to whoever takes it
+	next    claiming        // a claim that waits for the owner's last word
 	closed  bool
 	unread  object.Deque // what was sent to this end and not read
 	bytes   int          // its size
 }
 
 // Make makes a pipe in this process, and gives its ends as they are used here.
-func Make(h *object.Home) (a, b *Port, err error) {
+func Make(s *object.Server) (a, b *Port, err error) {
 	mu := new(sync.Mutex)
-	ends := [2]*End{{home: h, mu: mu, gen: 1, owner: h.Self()}, {home: h, mu: mu, gen: 1, owner: h.Self()}}
+	ends := [2]*End{{home: s, mu: mu, gen: 1, owner: s.Self()}, {home: s, mu: mu, gen: 1, owner: s.Self()}}
 	ends[0].other, ends[1].other = ends[1], ends[0]
 	var ports [2]*Port
 	for i, e := range ends {
-		ref, err := h.Make(e, false)
+		ref, err := s.Make(e, false)
 		if err != nil {
 			return nil, nil, err // who was made lapses
 		}
 		e.id = ref.Object
-		ports[i] = newPort(h, ref)
+		ports[i] = newPort(s, ref)
 		ports[i].gen = 1
 		close(ports[i].asked)
 		close(ports[i].claimed)
@@ -148,7 +148,7 @@ func (e *End) Serve(r *object.Request) {
 }
 
 // notify tells an end's owner something.
-func notify[Q any](e *End, p *object.Peer, op object.Op[of[Q], object.None], what Q) {
+func notify[Q any](e *End, p *object.Session, op object.Op[of[Q], object.None], what Q) {
 	object.Notify(p, e.id, op, of[Q]{e.gen, what})
 }
 
@@ -241,7 +241,7 @@ func (e *End) close() {
 func (e *End) GiveUp(r *object.Request) { r.Fail(object.GivenUp, "") }
 
 // Left tells that a process has died, or has let go of the end.
-func (e *End) Left(p *object.Peer, _ bool) {
+func (e *End) Left(p *object.Session, _ bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.owner == p && !p.Holds(e.id) { // it may have come back to it

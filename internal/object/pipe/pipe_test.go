@@ -19,7 +19,7 @@ import (
 type bed struct {
 	t    *testing.T
 	run  *objecttest.Run
-	h    *object.Home
+	h    *object.Server
 	a, b *Port
 }
 
@@ -440,10 +440,10 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 // named is an object that items name, closed when it is dropped.
 type named chan struct{}
 
-func (named) Serve(*object.Request)   {}
-func (named) GiveUp(*object.Request)  {}
-func (named) Left(*object.Peer, bool) {}
-func (n named) Drop()                 { close(n) }
+func (named) Serve(*object.Request)      {}
+func (named) GiveUp(*object.Request)     {}
+func (named) Left(*object.Session, bool) {}
+func (n named) Drop()                    { close(n) }
 
 // Whoever had an end holds it no longer than until somebody has taken it; so the
 // death of the next owner is noticed, with a name under way, too.

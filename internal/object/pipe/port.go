@@ -30,7 +30,7 @@ type lastWord = object.Op[of[int], object.None]
 
 // Port is an end of a pipe as a process uses it that owns it, or claims it.
 type Port struct {
-	home    *object.Home
+	home    *object.Server
 	ref     object.Ref
 	unwatch func() // ends its notices
 
@@ -58,10 +58,10 @@ type Port struct {
 	out     size         // sent and not known to be read
 }
 
-func newPort(h *object.Home, ref object.Ref) *Port {
-	p := &Port{home: h, ref: ref, asked: make(chan struct{}), claimed: make(chan struct{}), over: make(chan struct{}),
+func newPort(s *object.Server, ref object.Ref) *Port {
+	p := &Port{home: s, ref: ref, asked: make(chan struct{}), claimed: make(chan struct{}), over: make(chan struct{}),
 		arrived: make(chan struct{}, 1), room: make(chan struct{}, 1)}
-	h.Hold(ref)
+	s.Hold(ref)
 	p.watch()
 	return p
 }
@@ -94,11 +94,11 @@ func (p *Port) free() {
 
 // Claim makes an end one of this process's whose name, with its generation,
 // has come here. It does not wait.
-func Claim(h *object.Home, ref object.Ref, gen uint64) *Port {
-	p := newPort(h, ref)
+func Claim(s *object.Server, ref object.Ref, gen uint64) *Port {
+	p := newPort(s, ref)
 	go func() {
 		defer close(p.asked)
-		if _, err := object.Start(context.Background(), h, ref, claim, of[object.None]{Gen: gen}, p.answered); err != nil {
+		if _, err := object.Start(context.Background(), s, ref, claim, of[object.None]{Gen: gen}, p.answered); err != nil {
 			p.answered(granted{}, err)
 		}
 	}()

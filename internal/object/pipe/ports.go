@@ -27,11 +27,11 @@ func (p *Port) watch() {
 
 // LeaveAll ends the use of all ends in this process: those that are on their
 // way to somebody are theirs, and what was read here is not read again.
-func LeaveAll(h *object.Home) {
+func LeaveAll(s *object.Server) {
 	ports.Lock()
 	var all []*Port
 	for p := range ports.m {
-		if p.home == h {
+		if p.home == s {
 			all = append(all, p)
 		}
 	}

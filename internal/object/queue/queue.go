@@ -73,7 +73,7 @@ var table = object.Ops(
 
 // Queue is a home.Object.
 type Queue struct {
-	home     *object.Home
+	home     *object.Server
 	capacity int // 0: none
 
 	mu      sync.Mutex
@@ -82,9 +82,9 @@ type Queue struct {
 	getters []getter
 	putters []putter
 	joiners []object.Asked[int]
-	undone  int                  // items put and not dealt with
-	owed    map[*object.Peer]int // of these, what processes have got
-	lost    int                  // owed by processes that died, since somebody joined
+	undone  int                     // items put and not dealt with
+	owed    map[*object.Session]int // of these, what processes have got
+	lost    int                     // owed by processes that died, since somebody joined
 	last    uint64
 	out     map[uint64]delivery
 }
@@ -103,13 +103,13 @@ type putter struct {
 
 // delivery is items that were handed out and not acknowledged.
 type delivery struct {
-	to    *object.Peer
+	to    *object.Session
 	items []object.Value
 }
 
 // New makes a queue, with room for so many items, 0 for any number.
-func New(h *object.Home, capacity int) *Queue {
-	return &Queue{home: h, capacity: capacity, owed: map[*object.Peer]int{}, out: map[uint64]delivery{}}
+func New(s *object.Server, capacity int) *Queue {
+	return &Queue{home: s, capacity: capacity, owed: map[*object.Session]int{}, out: map[uint64]delivery{}}
 }
 
 // Serve takes a request.
@@ -190,7 +190,7 @@ func (q *Queue) deliver() (moved bool) {
 }
 
 // settle ends a delivery, as its receiver says. The lock is held.
-func (q *Queue) settle(by *object.Peer, id uint64, taken bool) {
+func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
 	d, ok := q.out[id]
 	if !ok || d.to != by {
 		return
@@ -233,7 +233,7 @@ func (q *Queue) GiveUp(r *object.Request) {
 
 // Left takes back what a process was handed and has not acknowledged. What it
 // has got and not dealt with, nobody ever will, if it died.
-func (q *Queue) Left(p *object.Peer, died bool) {
+func (q *Queue) Left(p *object.Session, died bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	owed := min(q.owed[p], q.undone)

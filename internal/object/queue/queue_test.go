@@ -17,7 +17,7 @@ import (
 type bed struct {
 	t   *testing.T
 	run *objecttest.Run
-	h   *object.Home
+	h   *object.Server
 	id  uint64
 }
 

@@ -9,7 +9,7 @@ import (
 func (e *Engine) Audit() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var alive, up, spare, abandoned, grants int
+	var alive, up, spare, abandoned, batches int
 	var load float64
 	var count [classes]int
 	waits := map[*Call]int{}
@@ -23,27 +23,27 @@ func (e *Engine) Audit() error {
 		}
 		var held, dead, bytes int
 		solo := false
-		for _, g := range w.grants {
-			grants++
-			bytes += g.size
-			solo = solo || g.solo
-			if e.grants[g.id] != g || g.w != w {
-				return fmt.Errorf("%s holds grant %d, which the table does not know", w.name, g.id)
+		for _, b := range w.batches {
+			batches++
+			bytes += b.size
+			solo = solo || b.solo
+			if e.batches[b.id] != b || b.w != w {
+				return fmt.Errorf("%s holds batch %d, which the table does not know", w.name, b.id)
 			}
-			if g.dead {
+			if b.dead {
 				dead++
 				continue
 			}
-			held += g.left().len()
-			waits[g.call] += g.left().below(g.call.limit).len()
+			held += b.left().len()
+			waits[b.call] += b.left().below(b.call.limit).len()
 		}
 		if held != w.held || dead != w.abandoned || bytes != w.bytes || solo != w.alone {
-			return fmt.Errorf("%s holds %d tasks, %d abandoned grants, %d bytes, a suspect: %v; counted: %d, %d, %d, %v",
+			return fmt.Errorf("%s holds %d tasks, %d abandoned batches, %d bytes, a suspect: %v; counted: %d, %d, %d, %v",
 				w.name, held, dead, bytes, solo, w.held, w.abandoned, w.bytes, w.alone)
 		}
 		if class := w.classify(); class != w.class {
-			return fmt.Errorf("%s, %v with %d grants, is in class %d, not in %d: reserved %v, recalling %v, late %v, alone %v, %d abandoned, %v seconds, %d bytes, %d suspects",
-				w.name, w.state, len(w.grants), w.class, class, w.reserved, w.recalling, w.late, w.alone, w.abandoned, w.seconds, w.bytes, len(e.suspects))
+			return fmt.Errorf("%s, %v with %d batches, is in class %d, not in %d: reserved %v, recalling %v, late %v, alone %v, %d abandoned, %v seconds, %d bytes, %d suspects",
+				w.name, w.state, len(w.batches), w.class, class, w.reserved, w.recalling, w.late, w.alone, w.abandoned, w.seconds, w.bytes, len(e.suspects))
 		}
 		spare += w.spare()
 		abandoned += w.abandoned
@@ -52,9 +52,9 @@ func (e *Engine) Audit() error {
 			count[w.class]++
 		}
 	}
-	if alive != e.alive || up != e.up || spare != e.spare || abandoned != e.abandoned || grants != len(e.grants) || count != e.count {
-		return fmt.Errorf("there are alive %d, up %d, spare %d, abandoned %d, grants %d, classes %v; counted: %d, %d, %d, %d, %d, %v",
-			alive, up, spare, abandoned, grants, count, e.alive, e.up, e.spare, e.abandoned, len(e.grants), e.count)
+	if alive != e.alive || up != e.up || spare != e.spare || abandoned != e.abandoned || batches != len(e.batches) || count != e.count {
+		return fmt.Errorf("there are alive %d, up %d, spare %d, abandoned %d, batches %d, classes %v; counted: %d, %d, %d, %d, %d, %v",
+			alive, up, spare, abandoned, batches, count, e.alive, e.up, e.spare, e.abandoned, len(e.batches), e.count)
 	}
 	if math.Abs(load-e.load) > 1e-6*max(1, load) {
 		return fmt.Errorf("the load is %v; counted: %v", load, e.load)

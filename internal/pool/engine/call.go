@@ -185,9 +185,9 @@ func (c *Call) Extend(n int) {
 		c.unresolved += n
 	}
 	e.enqueue(c)
-	grants := e.dispatch()
+	batches := e.dispatch()
 	e.mu.Unlock()
-	e.send(grants)
+	e.send(batches)
 }
 
 // CloseInput says that no more inputs will come to an open call.
@@ -214,7 +214,7 @@ func (c *Call) Lead(done <-chan struct{}) {
 	w.proc.Lead(done)
 	e := c.engine
 	e.mu.Lock()
-	more := len(w.grants) > 0
+	more := len(w.batches) > 0
 	e.mu.Unlock()
 	if more {
 		w.proc.Attend()
@@ -231,12 +231,12 @@ func (c *Call) Cancel() {
 		return
 	}
 	notify := e.drop(c)
-	grants := e.dispatch()
+	batches := e.dispatch()
 	e.mu.Unlock()
 	for _, w := range notify {
 		w.cancel(c.id, 0)
 	}
-	e.send(grants)
+	e.send(batches)
 }
 
 // Window is how many inputs an open call should have between read and

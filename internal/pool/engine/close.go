@@ -92,12 +92,12 @@ func (e *Engine) Resize(ctx context.Context, n int) error {
 		e.opts.Min, e.opts.Max = min(e.opts.Min, n), max(e.opts.Max, n)
 	}
 	e.scale()
-	grants := e.dispatch()
+	batches := e.dispatch()
 	begun := e.started
 	e.awaited++
 	defer e.unawait()
 	e.mu.Unlock()
-	e.send(grants)
+	e.send(batches)
 	if !begun {
 		return nil
 	}
@@ -149,8 +149,8 @@ func (e *Engine) cut(c *Call) (recall []*worker) {
 		e.dequeue(c)
 	}
 	for w := range e.workers {
-		for _, g := range w.grants {
-			if g.call == c && !g.dead && !w.recalling {
+		for _, b := range w.batches {
+			if b.call == c && !b.dead && !w.recalling {
 				w.recalling, w.late = true, true
 				e.reclass(w)
 				recall = append(recall, w)

@@ -14,10 +14,10 @@ func (e *Engine) slots() int {
 	return max(1, e.target, e.alive) * e.opts.Concurrency
 }
 
-// dispatch hands out what can be handed out. The grants are in the pending
+// dispatch hands out what can be handed out. The batches are in the pending
 // table; the caller sends them when it has let go of the lock.
-func (e *Engine) dispatch() []*grant {
-	var grants []*grant
+func (e *Engine) dispatch() []*batch {
+	var batches []*batch
 	for len(e.suspects) > 0 {
 		w := e.lists[idle].first
 		if w == nil {
@@ -27,7 +27,7 @@ func (e *Engine) dispatch() []*grant {
 		s := &e.suspects[0]
 		n := min(e.piece(s), e.remaining(w))
 		w.reserved = false
-		grants = append(grants, e.grant(w, s.call, span{s.lo, s.lo + n}, true))
+		batches = append(batches, e.batch(w, s.call, span{s.lo, s.lo + n}, true))
 		if s.lo += n; s.len() == 0 {
 			e.suspects = e.suspects[1:]
 		}
@@ -42,15 +42,15 @@ func (e *Engine) dispatch() []*grant {
 			break
 		}
 		n := e.size(c, e.remaining(w))
-		g := e.grant(w, c, c.take(n), false)
+		b := e.batch(w, c, c.take(n), false)
 		e.ring = c.next
 		if !c.hasWork() {
 			e.dequeue(c)
 		}
-		grants = append(grants, g)
+		batches = append(batches, b)
 	}
 	e.plan()
-	return grants
+	return batches
 }
 
 // pick chooses a worker for a call's next tasks: an idle one, one with a free
@@ -92,7 +92,7 @@ func (e *Engine) size(c *Call, most int) int {
 		if c.opts.Chunk > 0 {
 			n = unit * min(max(1, int(chunkSeconds/(seconds*float64(unit)))), max(1, chunkTasks/unit))
 		} else {
-			n = min(int(grantSeconds/seconds), growth*max(1, c.largest))
+			n = min(int(batchSeconds/seconds), growth*max(1, c.largest))
 		}
 		// Half of an even share at most, so that all end at about the same
 		// time, among as many workers as the work is worth.
@@ -104,7 +104,7 @@ func (e *Engine) size(c *Call, most int) int {
 		n = min(n, c.cap)
 	}
 	if c.perTask > 0 && c.opts.Chunk == 0 {
-		n = min(n, int(grantBytes/c.perTask))
+		n = min(n, int(batchBytes/c.perTask))
 	}
 	return max(1, min(n, most))
 }
@@ -117,37 +117,37 @@ func (e *Engine) piece(s *suspect) int {
 	if seconds < 0 {
 		return 1
 	}
-	return max(1, min(int(grantSeconds/seconds), s.len()/(2*e.slots())))
+	return max(1, min(int(batchSeconds/seconds), s.len()/(2*e.slots())))
 }
 
-// grant enters tasks of a call in a worker's row of the pending table.
-func (e *Engine) grant(w *worker, c *Call, s span, solo bool) *grant {
+// batch enters tasks of a call in a worker's row of the pending table.
+func (e *Engine) batch(w *worker, c *Call, s span, solo bool) *batch {
 	e.lastID++
 	seconds := c.seconds()
-	g := &grant{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, solo: solo, cost: max(0, seconds),
+	b := &batch{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, solo: solo, cost: max(0, seconds),
 		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds}
-	g.at = time.Now()
-	g.heard = g.at
-	g.size = int(c.perTask * float64(s.len()))
+	b.at = time.Now()
+	b.heard = b.at
+	b.size = int(c.perTask * float64(s.len()))
 	c.largest = max(c.largest, s.len())
 	w.alone = w.alone || solo
-	e.grants[g.id] = g
-	w.unsent = append(w.unsent, g)
-	w.add(g)
-	w.bytes += g.size
+	e.batches[b.id] = b
+	w.unsent = append(w.unsent, b)
+	w.add(b)
+	w.bytes += b.size
 	if e.opts.MaxTasks > 0 && w.given >= e.opts.MaxTasks {
 		e.drain(w)
 	}
 	e.reclass(w)
-	return g
+	return b
 }
 
-// send sends grants. Each worker's are sent in the order in which it was given
+// send sends batches. Each worker's are sent in the order in which it was given
 // them, whoever sends them: a task that was given out later, and may take hours,
 // does not run before.
-func (e *Engine) send(grants []*grant) {
-	for _, g := range grants {
-		w := g.w
+func (e *Engine) send(batches []*batch) {
+	for _, b := range batches {
+		w := b.w
 		e.mu.Lock()
 		for !w.sending && len(w.unsent) > 0 {
 			next := w.unsent[0]
@@ -163,39 +163,39 @@ func (e *Engine) send(grants []*grant) {
 	}
 }
 
-// post encodes a grant and posts it. A worker that dies meanwhile gives its
-// grants back as all dead workers do.
-func (e *Engine) post(g *grant) {
-	// A grant that is given up before it is sent is sent all the same, with its
+// post encodes a batch and posts it. A worker that dies meanwhile gives its
+// batches back as all dead workers do.
+func (e *Engine) post(b *batch) {
+	// A batch that is given up before it is sent is sent all the same, with its
 	// cancellation behind it, so that the worker says it ended.
-	value, err := g.call.source.Encode(g.lo, g.lo+g.n)
+	value, err := b.call.source.Encode(b.lo, b.lo+b.n)
 	if err != nil {
-		e.unsendable(g, err)
+		e.unsendable(b, err)
 		return
 	}
 	var flags wire.Flags
-	if g.tell {
+	if b.tell {
 		flags |= wire.Announce
 	}
-	if g.brisk() {
+	if b.brisk() {
 		flags |= wire.Inline
 	}
-	if g.call.opts.StopOnError {
+	if b.call.opts.StopOnError {
 		flags |= wire.StopOnError
 	}
-	msg := wire.Grant{ID: g.id, Call: g.call.id, Lo: g.lo, Count: g.n, Func: g.call.name,
-		Timeout: int64(g.call.opts.Timeout), Flags: flags}
+	msg := wire.Batch{ID: b.id, Call: b.call.id, Lo: b.lo, Count: b.n, Func: b.call.name,
+		Timeout: int64(b.call.opts.Timeout), Flags: flags}
 	frames := msg.Pack(value)
-	if err := g.w.proc.Post(frames...); err != nil {
+	if err := b.w.proc.Post(frames...); err != nil {
 		if size := (*transport.SizeError)(nil); errors.As(err, &size) {
-			e.unsendable(g, err)
+			e.unsendable(b, err)
 		}
 		return
 	}
-	if g.call.leads != g.w {
-		g.w.proc.Attend()
+	if b.call.leads != b.w {
+		b.w.proc.Attend()
 	}
-	e.sent(g, value)
+	e.sent(b, value)
 }
 
 // average takes the size of n values into the average size of one.
@@ -211,52 +211,52 @@ func average(each float64, value [][]byte, n int) float64 {
 	return (each + now) / 2
 }
 
-// sent takes in how large a grant was. What was said of it while it was on its
+// sent takes in how large a batch was. What was said of it while it was on its
 // way, that it is given up or to be given back, may have overtaken it and is said
 // again.
-func (e *Engine) sent(g *grant, value [][]byte) {
+func (e *Engine) sent(b *batch, value [][]byte) {
 	e.mu.Lock()
-	c := g.call
-	c.perTask = average(c.perTask, value, g.n)
-	dead, cut, from := g.dead, c.cut, c.limit
+	c := b.call
+	c.perTask = average(c.perTask, value, b.n)
+	dead, cut, from := b.dead, c.cut, c.limit
 	if c.finished {
 		from = 0
 	}
 	e.mu.Unlock()
 	if dead {
-		g.w.cancel(c.id, from)
+		b.w.cancel(c.id, from)
 	}
 	if cut {
-		g.w.recall()
+		b.w.recall()
 	}
 }
 
-// unsendable takes back a grant that could not be encoded or is too large: a
+// unsendable takes back a batch that could not be encoded or is too large: a
 // single task fails, several are tried in smaller numbers.
-func (e *Engine) unsendable(g *grant, cause error) {
+func (e *Engine) unsendable(b *batch, cause error) {
 	var input *InputError
 	e.mu.Lock()
-	c, w := g.call, g.w
-	if _, ok := e.grants[g.id]; !ok {
+	c, w := b.call, b.w
+	if _, ok := e.batches[b.id]; !ok {
 		e.mu.Unlock()
 		return
 	}
 	bad := -1
 	switch {
-	case g.dead: // nobody waits for it
-	case errors.As(cause, &input) && input.Index >= g.next && input.Index < g.hi:
+	case b.dead: // nobody waits for it
+	case errors.As(cause, &input) && input.Index >= b.next && input.Index < b.hi:
 		bad, cause = input.Index, input.Err
-	case g.left().len() == 1:
-		bad = g.next
+	case b.left().len() == 1:
+		bad = b.next
 	default:
-		c.cap = max(1, g.left().len()/2)
+		c.cap = max(1, b.left().len()/2)
 	}
-	left := g.left()
-	w.remove(g)
+	left := b.left()
+	w.remove(b)
 	w.given -= left.len()
 	tell := func() {}
 	switch {
-	case g.dead:
+	case b.dead:
 	case bad >= 0:
 		c.giveBack(span{bad + 1, left.hi})
 		c.giveBack(span{left.lo, bad})
@@ -267,13 +267,13 @@ func (e *Engine) unsendable(g *grant, cause error) {
 	}
 	e.enqueue(c)
 	e.freed(w)
-	grants := e.dispatch()
+	batches := e.dispatch()
 	e.mu.Unlock()
 	tell()
 	if bad >= 0 {
 		e.delivered(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
 	}
-	e.send(grants)
+	e.send(batches)
 }
 
 // reserve keeps workers free for suspects, which run on workers that hold

@@ -34,10 +34,10 @@ func TestStuckWorkersAreReplacedTogether(t *testing.T) {
 		synctest.Wait()
 		var last time.Time
 		for _, w := range workers {
-			g := w.grant(t)
-			require.Equal(t, 1, g.Count)
+			b := w.batch(t)
+			require.Equal(t, 1, b.Count)
 			w.ending = "signal: killed"
-			w.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: int64(time.Second), Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
+			w.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: int64(time.Second), Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
 			last = time.Now()
 			time.Sleep(apart)
 		}
@@ -79,20 +79,20 @@ func TestCloseEndsOpenCalls(t *testing.T) {
 		_, err := e.Submit(whole, 3, false, engine.CallOptions{Func: "f"})
 		require.NoError(t, err)
 		synctest.Wait()
-		var running []wire.Grant
+		var running []wire.Batch
 		for _, w := range workers {
-			g := w.grant(t)
-			require.Equal(t, chunk, g.Count)
-			w.say(t, wire.Results{Grant: g.ID, Started: 0})
-			running = append(running, g)
+			b := w.batch(t)
+			require.Equal(t, chunk, b.Count)
+			w.say(t, wire.Results{Batch: b.ID, Started: 0})
+			running = append(running, b)
 		}
 		closed := make(chan struct{})
 		go func() { e.Close(); close(closed) }()
 		synctest.Wait()
 		for i, w := range workers {
 			require.Equal(t, wire.KindRecall, wire.KindOf(<-w.posted))
-			w.handle(wire.KindReturned, wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: running[i].ID, From: 1}}}))
-			w.say(t, wire.Results{Grant: running[i].ID, Started: -1, Count: 1, Nanos: 1e9, Ended: true})
+			w.handle(wire.KindReturned, wire.MustPack(wire.KindReturned, wire.Returned{Batches: []wire.Remainder{{Batch: running[i].ID, From: 1}}}))
+			w.say(t, wire.Results{Batch: running[i].ID, Started: -1, Count: 1, Nanos: 1e9, Ended: true})
 		}
 		for range 3 {
 			var w *worker
@@ -104,9 +104,9 @@ func TestCloseEndsOpenCalls(t *testing.T) {
 					}
 				}
 			}
-			g := w.grant(t)
-			require.Equal(t, 1, g.Count)
-			w.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: 1e9, Ended: true})
+			b := w.batch(t)
+			require.Equal(t, 1, b.Count)
+			w.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: 1e9, Ended: true})
 		}
 		<-closed
 		require.NoError(t, <-whole.finished)

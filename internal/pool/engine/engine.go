@@ -2,7 +2,7 @@
 // workers and sees to it that each is delivered once, whatever dies.
 //
 // Workers pull, by credit: one task at first, more when tasks are known to be
-// short. The pending table, a row of grants in each worker, says who holds
+// short. The pending table, a row of batches in each worker, says who holds
 // what; what a lost worker held runs again. The engine knows nothing of
 // backends, of values or of how a worker is started.
 //
@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// grantSeconds is how long the tasks granted together should run: long
+	// batchSeconds is how long the tasks granted together should run: long
 	// beside a round trip, short beside a person's patience.
-	grantSeconds = 4e-3
+	batchSeconds = 4e-3
 	// chunkSeconds is the same where the caller chose the chunk.
 	chunkSeconds = 0.5e-3
 	// pipelineSeconds is how much known work a worker may hold and still be
 	// given more, which hides the round trip.
 	pipelineSeconds = 3e-3
 	// pipelineTask is the longest task that is queued behind another one.
-	pipelineTask   = 10e-3
-	pipelineGrants = 64
-	pipelineBytes  = 8 << 20
-	// grantBytes bounds the inputs granted together.
-	grantBytes = 4 << 20
+	pipelineTask    = 10e-3
+	pipelineBatches = 64
+	pipelineBytes   = 8 << 20
+	// batchBytes bounds the inputs granted together.
+	batchBytes = 4 << 20
 	// spreadSeconds is how much known work is worth one more worker.
 	spreadSeconds = 1e-3
 	// wakeSeconds is how long a task is at least that is worth waking an idle
@@ -44,7 +44,7 @@ const (
 	wakeSeconds = 50e-6
 	// growth bounds how much more is granted together than ever before.
 	growth = 16
-	// chunkTasks bounds a grant where the caller chose the chunk.
+	// chunkTasks bounds a batch where the caller chose the chunk.
 	chunkTasks = 256
 	// inlineSeconds is how long a task may be that keeps its worker from
 	// reading.
@@ -107,12 +107,12 @@ type Engine struct {
 	up        int // ready ones
 	lists     [classes]workerList
 	count     [classes]int
-	grants    map[uint64]*grant
+	batches   map[uint64]*batch
 	calls     map[*Call]struct{}
 	ring      *Call // calls with tasks to give; the next one
 	suspects  []suspect
 	spare     int     // tasks that workers hold without running them
-	abandoned int     // grants nobody wants that workers still run
+	abandoned int     // batches nobody wants that workers still run
 	load      float64 // estimated seconds of all that workers hold
 	awaited   int     // callers waiting for workers to be up
 	funcs     map[string]*funcStats
@@ -139,7 +139,7 @@ type Counters struct {
 
 // New makes an engine; it starts no worker before there is something to do.
 func New(opts Options) *Engine {
-	return &Engine{opts: opts, target: opts.Workers, workers: map[*worker]struct{}{}, grants: map[uint64]*grant{},
+	return &Engine{opts: opts, target: opts.Workers, workers: map[*worker]struct{}{}, batches: map[uint64]*batch{},
 		calls: map[*Call]struct{}{}, funcs: map[string]*funcStats{}, changed: make(chan struct{})}
 }
 
@@ -162,17 +162,17 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 	e.calls[c] = struct{}{}
 	e.started = true
 	e.enqueue(c)
-	grants := e.dispatch()
-	for _, g := range grants {
-		if g.call == c && c.opts.Leads && g.brisk() {
-			c.leads = g.w
+	batches := e.dispatch()
+	for _, b := range batches {
+		if b.call == c && c.opts.Leads && b.brisk() {
+			c.leads = b.w
 		}
 	}
 	e.scale()
 	finish := e.settle(c)
 	e.mu.Unlock()
 	finish()
-	e.send(grants)
+	e.send(batches)
 	return c, nil
 }
 
@@ -256,13 +256,13 @@ func (e *Engine) abandonFrom(c *Call, from int) []*worker {
 	}
 	for w := range e.workers {
 		hit := false
-		for _, g := range w.grants {
-			if g.call != c || g.dead || g.hi <= from {
+		for _, b := range w.batches {
+			if b.call != c || b.dead || b.hi <= from {
 				continue
 			}
 			hit = true
-			if g.next >= from {
-				w.abandon(g)
+			if b.next >= from {
+				w.abandon(b)
 			}
 		}
 		if hit {

@@ -55,15 +55,15 @@ func (p *worker) Kill(string) error           { p.killed = time.Now(); p.end(); 
 func (p *worker) Gone() <-chan struct{}       { return p.gone }
 func (p *worker) Done() <-chan struct{}       { return p.done }
 
-// grant waits for the next tasks that it is given.
-func (p *worker) grant(t *testing.T) (g wire.Grant) {
+// batch waits for the next tasks that it is given.
+func (p *worker) batch(t *testing.T) (b wire.Batch) {
 	t.Helper()
 	for {
 		select {
 		case frames := <-p.posted:
-			if wire.KindOf(frames) == wire.KindGrant {
-				require.NoError(t, g.Unpack(frames))
-				return g
+			if wire.KindOf(frames) == wire.KindBatch {
+				require.NoError(t, b.Unpack(frames))
+				return b
 			}
 		case <-time.After(time.Minute):
 			t.Fatal("no tasks come")
@@ -150,16 +150,16 @@ func TestStuckOvertakesReturned(t *testing.T) {
 	require.NoError(t, err)
 	p := <-started
 	p.handle(wire.KindReady, wire.MustPack(wire.KindReady, nil))
-	g := p.grant(t)
-	require.Equal(t, 5, g.Count)
-	p.say(t, wire.Results{Grant: g.ID, Started: 0})
-	p.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: 1, Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
-	p.handle(wire.KindReturned, wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: g.ID, From: 1}}}))
-	p.say(t, wire.Results{Grant: g.ID, Started: -1, From: 1, Ended: true})
+	b := p.batch(t)
+	require.Equal(t, 5, b.Count)
+	p.say(t, wire.Results{Batch: b.ID, Started: 0})
+	p.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: 1, Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
+	p.handle(wire.KindReturned, wire.MustPack(wire.KindReturned, wire.Returned{Batches: []wire.Remainder{{Batch: b.ID, From: 1}}}))
+	p.say(t, wire.Results{Batch: b.ID, Started: -1, From: 1, Ended: true})
 	for left := 4; left > 0; {
-		g = p.grant(t)
-		p.say(t, wire.Results{Grant: g.ID, Started: -1, Count: g.Count, Nanos: 1000, Ended: true})
-		left -= g.Count
+		b = p.batch(t)
+		p.say(t, wire.Results{Batch: b.ID, Started: -1, Count: b.Count, Nanos: 1000, Ended: true})
+		left -= b.Count
 	}
 	select {
 	case err := <-s.finished:
@@ -191,6 +191,6 @@ func TestInputOfACancelledCallFails(t *testing.T) {
 	_, err = e.Submit(newSource(), 1, false, engine.CallOptions{Func: "f"})
 	require.NoError(t, err)
 	close(goOn)
-	g := p.grant(t)
-	require.EqualValues(t, 1, g.Count)
+	b := p.batch(t)
+	require.EqualValues(t, 1, b.Count)
 }

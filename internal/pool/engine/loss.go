@@ -36,41 +36,41 @@ func (e *Engine) lost(w *worker) {
 	}
 	var losses []loss
 	again := 0 // tasks that it held and that run elsewhere
-	for i := len(w.grants) - 1; i >= 0; i-- {
-		g := w.grants[i]
-		delete(e.grants, g.id)
-		if g.dead || g.call.finished {
+	for i := len(w.batches) - 1; i >= 0; i-- {
+		b := w.batches[i]
+		delete(e.batches, b.id)
+		if b.dead || b.call.finished {
 			continue
 		}
-		left := g.left()
-		if g.call.limit < left.hi {
-			left = left.below(g.call.limit)
+		left := b.left()
+		if b.call.limit < left.hi {
+			left = left.below(b.call.limit)
 		}
 		if left.len() == 0 {
 			continue
 		}
 		e.stats.TasksRetried += left.len()
 		again += left.len()
-		started := g.run >= left.lo && g.run < left.hi
-		switch exact := g.tell || started && left.len() == 1; {
-		case (w.ours || w.leaving) && e.opts.MaxAttempts > 1, exact && !started && !g.solo:
-			g.call.giveBack(left)
+		started := b.run >= left.lo && b.run < left.hi
+		switch exact := b.tell || started && left.len() == 1; {
+		case (w.ours || w.leaving) && e.opts.MaxAttempts > 1, exact && !started && !b.solo:
+			b.call.giveBack(left)
 		case exact && !started: // a suspect that is not cleared yet
-			suspects = append(suspects, suspect{g.call, left})
+			suspects = append(suspects, suspect{b.call, left})
 		case exact:
-			g.call.giveBack(span{g.run + 1, left.hi})
-			suspects = append(suspects, suspect{g.call, span{g.run, g.run + 1}})
+			b.call.giveBack(span{b.run + 1, left.hi})
+			suspects = append(suspects, suspect{b.call, span{b.run, b.run + 1}})
 			known = true
 		default:
-			suspects = append(suspects, suspect{g.call, left})
+			suspects = append(suspects, suspect{b.call, left})
 		}
-		e.enqueue(g.call)
+		e.enqueue(b.call)
 	}
 	known = known && w.abandoned == 0 // an abandoned task may have ended the worker, too
 	e.spare -= w.spare()
 	w.load(-w.seconds)
 	e.abandoned -= w.abandoned
-	w.grants, w.held, w.abandoned = nil, 0, 0
+	w.batches, w.held, w.abandoned = nil, 0, 0
 	switch {
 	case e.opts.MaxAttempts == 1:
 		// A started task is never run again.
@@ -97,10 +97,10 @@ func (e *Engine) lost(w *worker) {
 		losses[i].tell = e.failedAt(c, at)
 	}
 	e.scale()
-	grants := e.dispatch()
+	batches := e.dispatch()
 	e.broadcast()
 	e.mu.Unlock()
-	e.send(grants)
+	e.send(batches)
 	// What it held runs elsewhere by now. An engine may take its time to say how
 	// the process ended, and what fails for it waits for that.
 	<-w.proc.Done()

@@ -21,14 +21,14 @@ func up(started chan *worker, n int) []*worker {
 	return workers
 }
 
-// grants are those that a worker was given and this did not tell before.
-func (p *worker) grants(t *testing.T) (all []wire.Grant) {
+// batches are those that a worker was given and this did not tell before.
+func (p *worker) batches(t *testing.T) (all []wire.Batch) {
 	t.Helper()
 	for len(p.posted) > 0 {
-		if frames := <-p.posted; wire.KindOf(frames) == wire.KindGrant {
-			var g wire.Grant
-			require.NoError(t, g.Unpack(frames))
-			all = append(all, g)
+		if frames := <-p.posted; wire.KindOf(frames) == wire.KindBatch {
+			var b wire.Batch
+			require.NoError(t, b.Unpack(frames))
+			all = append(all, b)
 		}
 	}
 	return all
@@ -45,8 +45,8 @@ func short(t *testing.T, n int) (e *engine.Engine, started chan *worker, workers
 	_, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
 	require.NoError(t, err)
 	for _, p := range workers {
-		for _, g := range p.grants(t) {
-			p.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: 100, Ended: true})
+		for _, b := range p.batches(t) {
+			p.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: 100, Ended: true})
 		}
 	}
 	require.NoError(t, <-s.finished)
@@ -62,7 +62,7 @@ func TestWhatIsHeldIsJudgedByTheCall(t *testing.T) {
 		_, err := e.Submit(newSource(), 1000, false, engine.CallOptions{Func: "f"})
 		require.NoError(t, err)
 		for _, p := range workers {
-			held := p.grants(t)
+			held := p.batches(t)
 			require.Len(t, held, 1)
 			require.Equal(t, 1, held[0].Count)
 		}
@@ -79,7 +79,7 @@ func TestSuspectsRunOnAllWorkers(t *testing.T) {
 		require.NoError(t, err)
 		var lost *worker
 		for _, p := range workers {
-			if held := p.grants(t); len(held) > 0 {
+			if held := p.batches(t); len(held) > 0 {
 				require.Nil(t, lost)
 				require.Equal(t, 20, held[0].Count)
 				require.Zero(t, held[0].Flags&wire.Announce)
@@ -90,7 +90,7 @@ func TestSuspectsRunOnAllWorkers(t *testing.T) {
 		workers = append(workers, up(started, 1)...)
 		synctest.Wait()
 		for _, p := range workers {
-			held := p.grants(t)
+			held := p.batches(t)
 			if p == lost {
 				require.Empty(t, held)
 				continue
@@ -111,13 +111,13 @@ func TestTasksOfALostWorkerDoNotWaitForItsEnd(t *testing.T) {
 		_, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
 		require.NoError(t, err)
 		lost := up(started, 1)[0]
-		require.Len(t, lost.grants(t), 1)
+		require.Len(t, lost.batches(t), 1)
 		lost.once.Do(func() { close(lost.gone) })
 		next := up(started, 1)[0]
 		synctest.Wait()
-		held := next.grants(t)
+		held := next.batches(t)
 		require.Len(t, held, 1)
-		next.say(t, wire.Results{Grant: held[0].ID, Started: -1, Count: 1, Nanos: 1, Ended: true})
+		next.say(t, wire.Results{Batch: held[0].ID, Started: -1, Count: 1, Nanos: 1, Ended: true})
 		require.NoError(t, <-s.finished)
 		close(lost.done)
 	})

@@ -84,14 +84,14 @@ type call struct {
 var calls sync.Map // by id
 
 var _ = func() struct{} {
-	registry.Register(&registry.Func{Name: "modelled", Decode: func(frames [][]byte) (registry.Batch, error) {
+	registry.Register(&registry.Func{Name: "modelled", Decode: func(frames [][]byte) (registry.Tasks, error) {
 		var id string
 		var lo, hi int
 		if _, err := fmt.Sscan(string(frames[0]), &id, &lo, &hi); err != nil {
 			return nil, err
 		}
 		c, _ := calls.Load(id)
-		return &batch{c.(*call), lo, make([]int, hi-lo)}, nil
+		return &tasks{c.(*call), lo, make([]int, hi-lo)}, nil
 	}})
 	return struct{}{}
 }()
@@ -139,24 +139,24 @@ func (c *call) Finish(err error) {
 	c.source.Finish(err)
 }
 
-// batch is the tasks of a grant.
-type batch struct {
+// tasks is the tasks of a batch.
+type tasks struct {
 	call *call
 	lo   int
 	out  []int
 }
 
-func (b *batch) Len() int    { return len(b.out) }
-func (b *batch) Clear(i int) { b.out[i] = 0 }
+func (b *tasks) Len() int    { return len(b.out) }
+func (b *tasks) Clear(i int) { b.out[i] = 0 }
 
-func (b *batch) Results(lo, hi int) ([][]byte, any, error) {
+func (b *tasks) Results(lo, hi int) ([][]byte, any, error) {
 	frame, err := json.Marshal(b.out[lo:hi])
 	return [][]byte{frame}, nil, err
 }
 
 func output(i int) int { return 7*i + 1 }
 
-func (b *batch) Run(ctx context.Context, n int) error {
+func (b *tasks) Run(ctx context.Context, n int) error {
 	i, p := b.lo+n, ctx.Value(procKey{}).(*proc)
 	select {
 	case <-p.dead: // a dead process runs nothing

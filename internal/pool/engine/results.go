@@ -40,27 +40,27 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		defer e.opts.WhenHeld(func() { w.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: r.Parcel})...) })
 	}
 	e.mu.Lock()
-	g := e.grants[r.Grant]
-	if g == nil || g.w != w {
+	b := e.batches[r.Batch]
+	if b == nil || b.w != w {
 		e.mu.Unlock()
 		return nil // taken from this worker meanwhile
 	}
-	lo, hi := g.lo+r.From, g.lo+r.From+r.Count
-	if lo != g.next || hi > g.hi && !g.dead {
+	lo, hi := b.lo+r.From, b.lo+r.From+r.Count
+	if lo != b.next || hi > b.hi && !b.dead {
 		e.mu.Unlock()
-		return fmt.Errorf("%w: results %d to %d of a grant %d to %d", wire.ErrMalformed, lo, hi, g.next, g.hi)
+		return fmt.Errorf("%w: results %d to %d of a batch %d to %d", wire.ErrMalformed, lo, hi, b.next, b.hi)
 	}
-	c := g.call
-	wanted := !g.dead && r.Count > 0
-	if !g.dead {
-		w.reduce(g, r.Count)
+	c := b.call
+	wanted := !b.dead && r.Count > 0
+	if !b.dead {
+		w.reduce(b, r.Count)
 	}
-	g.next = hi
-	g.heard = time.Now()
+	b.next = hi
+	b.heard = time.Now()
 	w.late = false
-	g.run = -1
+	b.run = -1
 	if r.Started >= 0 {
-		g.run = g.lo + r.Started
+		b.run = b.lo + r.Started
 	}
 	if r.Count > 0 {
 		c.stats.learn(r.Count, time.Duration(r.Nanos))
@@ -74,35 +74,35 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	}
 	tell := func() {}
 	if wanted && len(r.Errors) > 0 {
-		tell = e.failedAt(c, g.lo+r.Errors[0].Index)
+		tell = e.failedAt(c, b.lo+r.Errors[0].Index)
 	}
-	if (r.Stuck || r.Ended) && !g.dead && g.left().len() > 0 {
+	if (r.Stuck || r.Ended) && !b.dead && b.left().len() > 0 {
 		// It stopped before its end: at an error, or for a recall whose
 		// answer comes later.
-		rest := g.left()
-		g.hi = g.next
-		w.reduce(g, rest.len())
+		rest := b.left()
+		b.hi = b.next
+		w.reduce(b, rest.len())
 		c.giveBack(rest)
 		e.enqueue(c)
 	}
 	if r.Stuck {
-		w.abandon(g)
+		w.abandon(b)
 	}
 	if r.Ended {
-		w.remove(g)
+		w.remove(b)
 	}
 	e.freed(w)
-	grants := e.dispatch()
-	if c.opts.Leads && g.brisk() && len(w.grants) == 0 {
+	batches := e.dispatch()
+	if c.opts.Leads && b.brisk() && len(w.batches) == 0 {
 		w.proc.StepAside()
 	}
 	e.mu.Unlock()
-	e.send(grants)
+	e.send(batches)
 	tell()
 	if wanted {
 		var failures []Failure
 		for i := range r.Errors {
-			failures = append(failures, Failure{g.lo + r.Errors[i].Index, &r.Errors[i].Err})
+			failures = append(failures, Failure{b.lo + r.Errors[i].Index, &r.Errors[i].Err})
 		}
 		var value [][]byte
 		if len(failures) < r.Count {
@@ -151,9 +151,9 @@ func (e *Engine) failedAt(c *Call, i int) (tell func()) {
 	}
 	notify := e.abandonFrom(c, limit)
 	for w := range e.workers {
-		for _, g := range w.grants {
-			if g.call == c && !g.dead {
-				c.unresolved += g.left().below(limit).len()
+		for _, b := range w.batches {
+			if b.call == c && !b.dead {
+				c.unresolved += b.left().below(limit).len()
 			}
 		}
 	}
@@ -198,26 +198,26 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 	}
 	e.mu.Lock()
 	w.recalling = false
-	for i := len(r.Grants) - 1; i >= 0; i-- {
-		g := e.grants[r.Grants[i].Grant]
-		if g == nil || g.w != w {
+	for i := len(r.Batches) - 1; i >= 0; i-- {
+		b := e.batches[r.Batches[i].Batch]
+		if b == nil || b.w != w {
 			continue
 		}
-		from := g.lo + r.Grants[i].From
-		if !g.dead {
-			if from < g.next || from > g.hi {
+		from := b.lo + r.Batches[i].From
+		if !b.dead {
+			if from < b.next || from > b.hi {
 				e.mu.Unlock()
-				return fmt.Errorf("%w: %d returned of a grant %d to %d", wire.ErrMalformed, from, g.next, g.hi)
+				return fmt.Errorf("%w: %d returned of a batch %d to %d", wire.ErrMalformed, from, b.next, b.hi)
 			}
-			rest := span{from, g.hi}
-			w.reduce(g, rest.len())
+			rest := span{from, b.hi}
+			w.reduce(b, rest.len())
 			w.given -= rest.len()
-			g.hi = from
-			g.call.giveBack(rest)
-			e.enqueue(g.call)
+			b.hi = from
+			b.call.giveBack(rest)
+			e.enqueue(b.call)
 		}
-		if r.Grants[i].From == 0 { // nothing of it is left there
-			w.remove(g)
+		if r.Batches[i].From == 0 { // nothing of it is left there
+			w.remove(b)
 		}
 	}
 	if r.Leaving && !w.ours { // else it has not heard yet who ends it
@@ -225,9 +225,9 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 		e.drain(w)
 	}
 	e.freed(w)
-	grants := e.dispatch()
+	batches := e.dispatch()
 	e.mu.Unlock()
-	e.send(grants)
+	e.send(batches)
 	return nil
 }
 
@@ -251,7 +251,7 @@ func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
 		}
 		switch {
 		case w.blocked():
-			if now.Sub(w.grants[0].at) < balanceInterval {
+			if now.Sub(w.batches[0].at) < balanceInterval {
 				again = now.Add(balanceInterval)
 				continue
 			}
@@ -260,17 +260,17 @@ func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
 		default:
 			// What came just now, and what is known to be short, will be done
 			// before it could be moved.
-			age := now.Sub(w.grants[len(w.grants)-1].at)
+			age := now.Sub(w.batches[len(w.batches)-1].at)
 			if age < balanceInterval || w.seconds > age.Seconds() && w.seconds < 2*balanceInterval.Seconds() {
 				continue
 			}
 			free--
 		}
-		if g := w.grants[0]; !g.dead {
+		if b := w.batches[0]; !b.dead {
 			// The task that it runs has been running for as long, however
 			// short it was thought to be.
-			for _, stats := range []*funcStats{g.call.stats, &g.call.own} {
-				stats.seconds = max(stats.seconds, min(now.Sub(g.heard).Seconds(), 2*announceSeconds))
+			for _, stats := range []*funcStats{b.call.stats, &b.call.own} {
+				stats.seconds = max(stats.seconds, min(now.Sub(b.heard).Seconds(), 2*announceSeconds))
 			}
 		}
 		w.recalling, w.late = true, true

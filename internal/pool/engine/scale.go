@@ -154,10 +154,10 @@ func (e *Engine) ready(w *worker) {
 	e.stats.WorkersStarted++
 	e.failures, e.failure = 0, nil
 	e.reclass(w)
-	grants := e.dispatch()
+	batches := e.dispatch()
 	e.broadcast()
 	e.mu.Unlock()
-	e.send(grants)
+	e.send(batches)
 }
 
 // initFailed notes why a worker's initializer did not succeed; the worker
@@ -232,7 +232,7 @@ func (e *Engine) drain(w *worker) {
 // when it is draining and holds nothing, it ends.
 func (e *Engine) freed(w *worker) {
 	e.reclass(w)
-	if w.state == draining && len(w.grants) == 0 && !w.ours && w.proc != nil {
+	if w.state == draining && len(w.batches) == 0 && !w.ours && w.proc != nil {
 		w.ours = true
 		w.proc.Stop()
 	}

@@ -12,7 +12,7 @@ import (
 
 // What a worker is given first is sent first, although encoding it takes
 // longer: what comes later may be a task of hours.
-func TestGrantsAreSentInTheirOrder(t *testing.T) {
+func TestBatchesAreSentInTheirOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, started := newEngine(t, 2)
@@ -31,21 +31,21 @@ func TestGrantsAreSentInTheirOrder(t *testing.T) {
 		if len(first.posted) == 0 {
 			first, second = second, first
 		}
-		g := first.grant(t)
-		require.Equal(t, 0, g.Lo)
-		first.say(t, wire.Results{Grant: g.ID, Started: -1, Count: 1, Nanos: 1e6, Ended: true})
+		b := first.batch(t)
+		require.Equal(t, 0, b.Lo)
+		first.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: 1e6, Ended: true})
 		synctest.Wait()
 		require.NotEmpty(t, first.posted, "more tasks are given out, to both")
 		require.Empty(t, second.posted)
 		close(slow)
 		synctest.Wait()
-		held := second.grants(t)
+		held := second.batches(t)
 		require.Greater(t, len(held), 1)
 		require.Equal(t, 1, held[0].Lo)
 	})
 }
 
-// A grant that is given up while it is encoded is cancelled behind it, and takes no other task of its call along.
+// A batch that is given up while it is encoded is cancelled behind it, and takes no other task of its call along.
 func TestACancellationOnItsWaySparesWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,12 +64,12 @@ func TestACancellationOnItsWaySparesWhatIsWanted(t *testing.T) {
 		}
 		go e.Submit(s, 3, false, engine.CallOptions{Func: "f", Chunk: 1, StopOnError: true})
 		synctest.Wait()
-		first, second := w.grant(t), w.grant(t)
+		first, second := w.batch(t), w.batch(t)
 		require.Equal(t, []int{0, 1}, []int{first.Lo, second.Lo})
-		w.say(t, wire.Results{Grant: second.ID, Started: -1, Count: 1, Nanos: 1e6, Ended: true, Errors: []wire.TaskError{{Index: 0}}})
+		w.say(t, wire.Results{Batch: second.ID, Started: -1, Count: 1, Nanos: 1e6, Ended: true, Errors: []wire.TaskError{{Index: 0}}})
 		close(slow)
 		synctest.Wait()
-		require.Equal(t, 2, w.grant(t).Lo)
+		require.Equal(t, 2, w.batch(t).Lo)
 		require.NotEmpty(t, w.posted)
 		for len(w.posted) > 0 {
 			var c wire.Cancel

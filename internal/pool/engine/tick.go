@@ -64,9 +64,9 @@ func (e *Engine) tick() {
 	kill := e.endStuck(now)
 	e.stopIdle(now)
 	e.scale()
-	grants := e.dispatch()
+	batches := e.dispatch()
 	e.mu.Unlock()
-	e.send(grants)
+	e.send(batches)
 	for _, w := range recall {
 		w.recall()
 	}

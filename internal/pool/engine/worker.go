@@ -72,10 +72,10 @@ type worker struct {
 	up     chan struct{} // closed when proc is set, or will never be
 	stop   func()        // ends its start
 
-	grants    []*grant // what it holds, in the order of granting
-	unsent    []*grant // those of them that are still to be sent
+	batches   []*batch // what it holds, in the order of granting
+	unsent    []*batch // those of them that are still to be sent
 	sending   bool     // somebody sends one of them
-	abandoned int      // grants nobody wants that it still runs
+	abandoned int      // batches nobody wants that it still runs
 	seconds   float64  // estimated running time of what it holds
 	bytes     int      // of the inputs it holds
 	held      int      // tasks it holds
@@ -96,8 +96,8 @@ type worker struct {
 	failure error // what its initializer returned
 }
 
-// grant is tasks that a worker holds: an entry of the pending table.
-type grant struct {
+// batch is tasks that a worker holds: an entry of the pending table.
+type batch struct {
 	id    uint64
 	w     *worker
 	call  *Call
@@ -111,15 +111,15 @@ type grant struct {
 	dead  bool      // nobody waits for it
 	cost  float64   // estimated seconds of one task
 	size  int       // encoded bytes
-	at    time.Time // of the grant, or of giving it up
+	at    time.Time // of the batch, or of giving it up
 	heard time.Time // of the last report
 }
 
-// brisk says that the grant is one task, and known to be very short.
-func (g *grant) brisk() bool { return g.n == 1 && !g.tell && g.cost < inlineSeconds }
+// brisk says that the batch is one task, and known to be very short.
+func (b *batch) brisk() bool { return b.n == 1 && !b.tell && b.cost < inlineSeconds }
 
 // left is the tasks that are not reported.
-func (g *grant) left() span { return span{g.next, g.hi} }
+func (b *batch) left() span { return span{b.next, b.hi} }
 
 // cancel tells the worker that a call's tasks from an index on are not wanted.
 func (w *worker) cancel(call uint64, from int) {
@@ -132,14 +132,14 @@ func (w *worker) cancel(call uint64, from int) {
 // recall has the worker give back what it has not begun.
 func (w *worker) recall() { w.proc.Post(wire.MustPack(wire.KindRecall, nil)...) }
 
-// add enters a grant in the pending table.
-func (w *worker) add(g *grant) {
+// add enters a batch in the pending table.
+func (w *worker) add(b *batch) {
 	before := w.spare()
-	w.grants = append(w.grants, g)
-	n := g.left().len()
+	w.batches = append(w.batches, b)
+	n := b.left().len()
 	w.held += n
 	w.given += n
-	w.load(g.cost * float64(n))
+	w.load(b.cost * float64(n))
 	w.engine.spare += w.spare() - before
 }
 
@@ -152,7 +152,7 @@ func (w *worker) spare() int {
 // blocked says whether the worker runs nothing but what nobody wants.
 func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrency }
 
-// giveUp changes how many grants it runs that nobody wants.
+// giveUp changes how many batches it runs that nobody wants.
 func (w *worker) giveUp(n int) {
 	before := w.spare()
 	w.abandoned += n
@@ -167,66 +167,66 @@ func (w *worker) load(seconds float64) {
 	w.engine.load += w.seconds - before
 }
 
-// reduce says that n tasks of a grant are the worker's no longer.
-func (w *worker) reduce(g *grant, n int) {
+// reduce says that n tasks of a batch are the worker's no longer.
+func (w *worker) reduce(b *batch, n int) {
 	before := w.spare()
 	w.held -= n
-	w.load(-g.cost * float64(n))
+	w.load(-b.cost * float64(n))
 	w.engine.spare += w.spare() - before
 }
 
-// remove takes a grant out of the pending table.
-func (w *worker) remove(g *grant) {
-	for i, other := range w.grants {
-		if other == g {
-			w.grants = append(w.grants[:i], w.grants[i+1:]...)
+// remove takes a batch out of the pending table.
+func (w *worker) remove(b *batch) {
+	for i, other := range w.batches {
+		if other == b {
+			w.batches = append(w.batches[:i], w.batches[i+1:]...)
 			break
 		}
 	}
-	if g.dead {
+	if b.dead {
 		w.giveUp(-1)
 	} else {
-		w.reduce(g, g.left().len())
+		w.reduce(b, b.left().len())
 	}
-	w.bytes -= g.size
-	if g.solo {
+	w.bytes -= b.size
+	if b.solo {
 		w.alone = false
 	}
-	switch len(w.grants) {
+	switch len(w.batches) {
 	case 0:
 		w.load(-w.seconds)
 		w.since = time.Now()
 	case w.abandoned:
 		w.engine.wake(time.Now()) // it may have been stuck for long
 	}
-	delete(w.engine.grants, g.id)
+	delete(w.engine.batches, b.id)
 }
 
-// abandon says that nobody waits for a grant any more; it keeps its place in
+// abandon says that nobody waits for a batch any more; it keeps its place in
 // the worker until the worker says that it ended.
-func (w *worker) abandon(g *grant) {
-	if g.dead {
+func (w *worker) abandon(b *batch) {
+	if b.dead {
 		return
 	}
-	w.reduce(g, g.left().len())
-	g.dead = true
-	g.at = time.Now()
+	w.reduce(b, b.left().len())
+	b.dead = true
+	b.at = time.Now()
 	w.giveUp(1)
-	w.engine.wake(g.at.Add(w.engine.opts.CancelGrace))
+	w.engine.wake(b.at.Add(w.engine.opts.CancelGrace))
 }
 
 // stuckSince is when the last of the tasks that it runs was given up; it is
 // not stuck while somebody waits for one of them.
 func (w *worker) stuckSince() (since time.Time, stuck bool) {
-	for _, g := range w.grants {
-		if !g.dead {
+	for _, b := range w.batches {
+		if !b.dead {
 			return since, false
 		}
-		if since.Before(g.at) {
-			since = g.at
+		if since.Before(b.at) {
+			since = b.at
 		}
 	}
-	return since, len(w.grants) > 0
+	return since, len(w.batches) > 0
 }
 
 // classify says what the worker may be given.
@@ -235,14 +235,14 @@ func (w *worker) classify() class {
 	switch {
 	case w.state != ready || w.alone:
 		return full
-	case len(w.grants) == 0:
+	case len(w.batches) == 0:
 		return idle
 	case w.reserved || w.recalling:
 		return full
-	case len(w.grants) < e.opts.Concurrency:
+	case len(w.batches) < e.opts.Concurrency:
 		return slot
 	case w.abandoned == 0 && !w.late && w.seconds < pipelineSeconds*float64(e.opts.Concurrency) &&
-		len(w.grants) < e.opts.Concurrency+pipelineGrants && w.bytes < pipelineBytes:
+		len(w.batches) < e.opts.Concurrency+pipelineBatches && w.bytes < pipelineBytes:
 		return room
 	}
 	return full

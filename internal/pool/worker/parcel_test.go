@@ -33,7 +33,7 @@ func (p *pool) Post(frames ...[]byte) error {
 
 func (p *pool) Send(_ context.Context, frames ...[]byte) error { return p.Post(frames...) }
 
-// results waits for those of a grant that has ended.
+// results waits for those of a batch that has ended.
 func (p *pool) results(t *testing.T) (r wire.Results) {
 	t.Helper()
 	for !r.Ended {
@@ -48,7 +48,7 @@ func (p *pool) results(t *testing.T) (r wire.Results) {
 	return r
 }
 
-// naming is a batch of one task, whose output names an object or does not.
+// naming is a tasks of one task, whose output names an object or does not.
 type naming struct{ named any }
 
 func (naming) Len() int                       { return 1 }
@@ -59,8 +59,8 @@ func (b naming) Results(_, _ int) ([][]byte, any, error) {
 }
 
 func init() {
-	for name, batch := range map[string]naming{"names": {"an object"}, "plain": {}} {
-		registry.Register(&registry.Func{Name: name, Decode: func([][]byte) (registry.Batch, error) { return batch, nil }})
+	for name, tasks := range map[string]naming{"names": {"an object"}, "plain": {}} {
+		registry.Register(&registry.Func{Name: name, Decode: func([][]byte) (registry.Tasks, error) { return tasks, nil }})
 	}
 }
 
@@ -74,8 +74,8 @@ func TestParcels(t *testing.T) {
 	go func() { ended <- w.Wait() }()
 	var parcels []uint64
 	for i, name := range []string{"names", "plain", "names"} {
-		grant := wire.Grant{ID: uint64(i + 1), Count: 1, Func: []byte(name)}
-		p.to <- grant.Pack([][]byte{{1}})
+		batch := wire.Batch{ID: uint64(i + 1), Count: 1, Func: []byte(name)}
+		p.to <- batch.Pack([][]byte{{1}})
 		r := p.results(t)
 		require.Equal(t, name == "names", r.Parcel > 0)
 		if r.Parcel > 0 {

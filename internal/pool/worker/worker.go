@@ -1,7 +1,7 @@
 // Package worker is a pool's worker: the child's side of the scheduler.
 //
 // One goroutine at a time reads the parent's messages; as many as the pool's
-// concurrency run grants, each the tasks of one in order. What a grant has not
+// concurrency run batches, each the tasks of one in order. What a batch has not
 // started can be taken back at any moment, and what it has finished is sent on
 // every few milliseconds, however long the next task runs.
 package worker
@@ -40,21 +40,21 @@ type Options struct {
 	Error func(fn string, err error) *wire.Error
 }
 
-// Worker runs what its pool grants it.
+// Worker runs what its pool batches it.
 type Worker struct {
 	opts Options
 	link Link
 	ctx  context.Context
 
-	active atomic.Int32 // grants that run
+	active atomic.Int32 // batches that run
 
 	mu       sync.Mutex
-	queue    []*grant // not started
-	running  map[*grant]struct{}
+	queue    []*batch // not started
+	running  map[*batch]struct{}
 	short    uint64 // how many tasks were begun that were thought to be short
 	watched  bool   // somebody looks after them
 	stopping bool
-	leaving  bool           // it takes no more grants
+	leaving  bool           // it takes no more batches
 	parcels  map[uint64]any // what results name that the pool has not taken
 	parcel   uint64         // the last one's number
 	flusher  *time.Timer
@@ -69,7 +69,7 @@ type Worker struct {
 // until the link ends, with its error. ctx is what functions get, with their
 // call's cancellation.
 func Serve(ctx context.Context, link Link, opts Options) *Worker {
-	w := &Worker{opts: opts, link: link, ctx: ctx, running: map[*grant]struct{}{}, ended: make(chan struct{})}
+	w := &Worker{opts: opts, link: link, ctx: ctx, running: map[*batch]struct{}{}, ended: make(chan struct{})}
 	go turn.New(nil, w.read, func(err error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -102,15 +102,15 @@ func (w *Worker) read() (run func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := w.take(kind, frames)
-	if g == nil || err != nil {
+	b, err := w.take(kind, frames)
+	if b == nil || err != nil {
 		return nil, err
 	}
-	if g.Flags&wire.Inline == 0 {
-		go w.work(g)
+	if b.Flags&wire.Inline == 0 {
+		go w.work(b)
 		return nil, nil
 	}
-	return func() { w.work(g) }, nil
+	return func() { w.work(b) }, nil
 }
 
 // look announces the tasks that were thought to be short and have been running
@@ -118,16 +118,16 @@ func (w *Worker) read() (run func(), err error) {
 func (w *Worker) look() {
 	w.mu.Lock()
 	short := w.short
-	var running []*grant
-	for g := range w.running {
-		if g.unannounced() {
-			running = append(running, g)
+	var running []*batch
+	for b := range w.running {
+		if b.unannounced() {
+			running = append(running, b)
 		}
 	}
 	w.mu.Unlock()
 	others := false
-	for _, g := range running {
-		others = g.announceLate() || others
+	for _, b := range running {
+		others = b.announceLate() || others
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,40 +136,40 @@ func (w *Worker) look() {
 	}
 }
 
-// work runs a grant, and then those that wait.
-func (w *Worker) work(g *grant) {
-	for g != nil {
-		g.run()
-		g = w.waiting()
+// work runs a batch, and then those that wait.
+func (w *Worker) work(b *batch) {
+	for b != nil {
+		b.run()
+		b = w.waiting()
 	}
 }
 
-// waiting takes the next grant from the queue if it may run now.
-func (w *Worker) waiting() *grant {
+// waiting takes the next batch from the queue if it may run now.
+func (w *Worker) waiting() *batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) == 0 || len(w.running) >= w.opts.Concurrency {
 		return nil
 	}
-	g := w.queue[0]
+	b := w.queue[0]
 	w.queue[0] = nil
 	w.queue = w.queue[1:]
-	w.start(g)
-	return g
+	w.start(b)
+	return b
 }
 
-// start enters a grant among the running ones; mu is held.
-func (w *Worker) start(g *grant) {
-	w.running[g] = struct{}{}
+// start enters a batch among the running ones; mu is held.
+func (w *Worker) start(b *batch) {
+	w.running[b] = struct{}{}
 	w.active.Add(1)
-	if g.unannounced() {
+	if b.unannounced() {
 		w.short++
 		if !w.watched {
 			w.watched = true
 			time.AfterFunc(patience, w.look)
 		}
 	}
-	if !g.flushed() || w.flushing {
+	if !b.flushed() || w.flushing {
 		return
 	}
 	w.flushing = true
@@ -180,29 +180,29 @@ func (w *Worker) start(g *grant) {
 	}
 }
 
-// take takes a message of the pool's in and gives the grant that is to run
+// take takes a message of the pool's in and gives the batch that is to run
 // now, if any.
-func (w *Worker) take(kind wire.Kind, frames [][]byte) (*grant, error) {
+func (w *Worker) take(kind wire.Kind, frames [][]byte) (*batch, error) {
 	switch kind {
-	case wire.KindGrant:
-		g := &grant{worker: w, value: frames[1:]}
-		if err := g.Unpack(frames); err != nil {
+	case wire.KindBatch:
+		b := &batch{worker: w, value: frames[1:]}
+		if err := b.Unpack(frames); err != nil {
 			return nil, err
 		}
-		g.ctx, g.cancel = context.WithCancel(w.ctx)
-		g.state.Store(uint64(g.Count) << 32)
+		b.ctx, b.cancel = context.WithCancel(w.ctx)
+		b.state.Store(uint64(b.Count) << 32)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.leaving {
-			g.cancel()
-			return nil, w.link.Post(wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: g.ID}}})...)
+			b.cancel()
+			return nil, w.link.Post(wire.MustPack(wire.KindReturned, wire.Returned{Batches: []wire.Remainder{{Batch: b.ID}}})...)
 		}
 		if len(w.running) >= w.opts.Concurrency {
-			w.queue = append(w.queue, g)
+			w.queue = append(w.queue, b)
 			return nil, nil
 		}
-		w.start(g)
-		return g, nil
+		w.start(b)
+		return b, nil
 	case wire.KindRecall:
 		w.giveBack(false)
 	case wire.KindCancel:
@@ -267,8 +267,8 @@ func (w *Worker) Abort() {
 	w.mu.Lock()
 	w.stopping = true
 	w.queue = nil
-	for g := range w.running {
-		g.stopAt(0)
+	for b := range w.running {
+		b.stopAt(0)
 	}
 	w.rest()
 	w.mu.Unlock()
@@ -278,23 +278,23 @@ func (w *Worker) Abort() {
 // when what runs has finished.
 func (w *Worker) Leave() { w.giveBack(true) }
 
-// finished takes a grant out that has sent its last word.
-func (w *Worker) finished(g *grant) {
-	g.cancel()
+// finished takes a batch out that has sent its last word.
+func (w *Worker) finished(b *batch) {
+	b.cancel()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.running, g)
+	delete(w.running, b)
 	w.active.Add(-1)
 	w.rest()
 }
 
-// flush sends the results that running grants have so far.
+// flush sends the results that running batches have so far.
 func (w *Worker) flush() {
 	w.mu.Lock()
-	var behind []*grant
-	for g := range w.running {
-		if g.flushed() {
-			behind = append(behind, g)
+	var behind []*batch
+	for b := range w.running {
+		if b.flushed() {
+			behind = append(behind, b)
 		}
 	}
 	w.flushing = len(behind) > 0
@@ -302,12 +302,12 @@ func (w *Worker) flush() {
 		w.flusher.Reset(flushInterval)
 	}
 	w.mu.Unlock()
-	for _, g := range behind {
-		g.mu.Lock()
-		if started := g.started(); g.batch != nil && started-1 > g.sent {
-			g.send(wire.Results{Started: -1}, started-1)
+	for _, b := range behind {
+		b.mu.Lock()
+		if started := b.started(); b.tasks != nil && started-1 > b.sent {
+			b.send(wire.Results{Started: -1}, started-1)
 		}
-		g.mu.Unlock()
+		b.mu.Unlock()
 	}
 }
 
@@ -317,15 +317,15 @@ func (w *Worker) giveBack(leaving bool) {
 	back := wire.Returned{Leaving: leaving}
 	w.mu.Lock()
 	w.leaving = w.leaving || leaving
-	for g := range w.running {
-		if from := g.stopAt(0); from < g.Count && !g.returned {
-			g.returned = true
-			back.Grants = append(back.Grants, wire.Remainder{Grant: g.ID, From: from})
+	for b := range w.running {
+		if from := b.stopAt(0); from < b.Count && !b.returned {
+			b.returned = true
+			back.Batches = append(back.Batches, wire.Remainder{Batch: b.ID, From: from})
 		}
 	}
-	for _, g := range w.queue {
-		back.Grants = append(back.Grants, wire.Remainder{Grant: g.ID})
-		g.cancel()
+	for _, b := range w.queue {
+		back.Batches = append(back.Batches, wire.Remainder{Batch: b.ID})
+		b.cancel()
 	}
 	clear(w.queue)
 	w.queue = w.queue[:0]
@@ -339,35 +339,35 @@ func (w *Worker) giveBack(leaving bool) {
 
 // cancel gives up a call's tasks from an index on.
 func (w *Worker) cancel(c wire.Cancel) {
-	var ended []*grant
+	var ended []*batch
 	w.mu.Lock()
 	kept := w.queue[:0]
-	for _, g := range w.queue {
-		if g.Call == c.Call && g.Lo >= c.From {
-			ended = append(ended, g)
+	for _, b := range w.queue {
+		if b.Call == c.Call && b.Lo >= c.From {
+			ended = append(ended, b)
 			continue
 		}
-		if g.Call == c.Call {
-			g.stopAt(c.From - g.Lo)
+		if b.Call == c.Call {
+			b.stopAt(c.From - b.Lo)
 		}
-		kept = append(kept, g)
+		kept = append(kept, b)
 	}
 	clear(w.queue[len(kept):])
 	w.queue = kept
-	for g := range w.running {
-		if g.Call != c.Call {
+	for b := range w.running {
+		if b.Call != c.Call {
 			continue
 		}
-		g.stopAt(max(0, c.From-g.Lo))
-		if g.Lo+g.started()-1 >= c.From {
-			g.cancel()
+		b.stopAt(max(0, c.From-b.Lo))
+		if b.Lo+b.started()-1 >= c.From {
+			b.cancel()
 		}
 	}
 	w.rest()
 	w.mu.Unlock()
-	for _, g := range ended {
-		g.cancel()
-		frames, err := (&wire.Results{Grant: g.ID, Started: -1, Ended: true}).Pack(nil)
+	for _, b := range ended {
+		b.cancel()
+		frames, err := (&wire.Results{Batch: b.ID, Started: -1, Ended: true}).Pack(nil)
 		if err == nil {
 			w.link.Post(frames...)
 		}
@@ -375,17 +375,17 @@ func (w *Worker) cancel(c wire.Cancel) {
 }
 
 // decode looks the function up and decodes the inputs.
-func (g *grant) decode() (registry.Batch, error) {
-	f, ok := registry.LookupBytes(g.Func)
+func (b *batch) decode() (registry.Tasks, error) {
+	f, ok := registry.LookupBytes(b.Func)
 	if !ok {
-		return nil, fmt.Errorf("fiber: function %q is not registered in the worker", g.Func)
+		return nil, fmt.Errorf("fiber: function %q is not registered in the worker", b.Func)
 	}
-	batch, err := f.Decode(g.value)
+	tasks, err := f.Decode(b.value)
 	if err != nil {
 		return nil, err
 	}
-	if batch.Len() != g.Count {
-		return nil, fmt.Errorf("%w: %d inputs for %d tasks", wire.ErrMalformed, batch.Len(), g.Count)
+	if tasks.Len() != b.Count {
+		return nil, fmt.Errorf("%w: %d inputs for %d tasks", wire.ErrMalformed, tasks.Len(), b.Count)
 	}
-	return batch, nil
+	return tasks, nil
 }

@@ -21,16 +21,16 @@ import (
 // task is what a test has a task do, by its index in its call.
 type task func(ctx context.Context, i int) error
 
-// batch is the tasks of a grant; its results are their indices.
-type batch struct {
+// tasks is the tasks of a batch; its results are their indices.
+type tasks struct {
 	lo, n int
 	do    task
 }
 
-func (b batch) Len() int                             { return b.n }
-func (b batch) Run(ctx context.Context, i int) error { return b.do(ctx, b.lo+i) }
-func (b batch) Clear(int)                            {}
-func (b batch) Results(lo, hi int) ([][]byte, any, error) {
+func (b tasks) Len() int                             { return b.n }
+func (b tasks) Run(ctx context.Context, i int) error { return b.do(ctx, b.lo+i) }
+func (b tasks) Clear(int)                            {}
+func (b tasks) Results(lo, hi int) ([][]byte, any, error) {
 	var all []byte
 	for i := lo; i < hi; i++ {
 		all = append(all, byte(b.lo+i))
@@ -39,14 +39,14 @@ func (b batch) Results(lo, hi int) ([][]byte, any, error) {
 }
 
 var (
-	tasks    sync.Map // of tests: uint64 to task
+	taskOf   sync.Map // of tests: uint64 to task
 	lastTask atomic.Uint64
 )
 
 func init() {
-	registry.Register(&registry.Func{Name: "do", Decode: func(frames [][]byte) (registry.Batch, error) {
-		do, _ := tasks.Load(binary.LittleEndian.Uint64(frames[0]))
-		return batch{int(frames[0][8]), int(frames[0][9]), do.(task)}, nil
+	registry.Register(&registry.Func{Name: "do", Decode: func(frames [][]byte) (registry.Tasks, error) {
+		do, _ := taskOf.Load(binary.LittleEndian.Uint64(frames[0]))
+		return tasks{int(frames[0][8]), int(frames[0][9]), do.(task)}, nil
 	}})
 }
 
@@ -81,7 +81,7 @@ func tested(t *testing.T, concurrency int, do task, test func(t *testing.T, l *l
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{t: t, in: make(chan [][]byte), out: make(chan [][]byte, 1000), task: lastTask.Add(1)}
-		tasks.Store(l.task, do)
+		taskOf.Store(l.task, do)
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		defer l.hangUp()
@@ -92,11 +92,11 @@ func tested(t *testing.T, concurrency int, do task, test func(t *testing.T, l *l
 	})
 }
 
-// grant hands the worker n tasks from lo on, of call 1.
-func (l *link) grant(id uint64, lo, n int, flags wire.Flags, timeout time.Duration) {
+// batch hands the worker n tasks from lo on, of call 1.
+func (l *link) batch(id uint64, lo, n int, flags wire.Flags, timeout time.Duration) {
 	value := append(binary.LittleEndian.AppendUint64(nil, l.task), byte(lo), byte(n))
-	g := wire.Grant{ID: id, Call: 1, Lo: lo, Count: n, Func: []byte("do"), Flags: flags, Timeout: int64(timeout)}
-	l.in <- g.Pack([][]byte{value})
+	b := wire.Batch{ID: id, Call: 1, Lo: lo, Count: n, Func: []byte("do"), Flags: flags, Timeout: int64(timeout)}
+	l.in <- b.Pack([][]byte{value})
 }
 
 func (l *link) say(kind wire.Kind, what any) { l.in <- wire.MustPack(kind, what) }
@@ -142,12 +142,12 @@ func sleep(d time.Duration) task {
 // untilCancelled is a task that ends with its context.
 func untilCancelled(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 
-func TestTasksOfAGrantRunInOrder(t *testing.T) {
+func TestTasksOfABatchRunInOrder(t *testing.T) {
 	var order []int
 	tested(t, 1, func(_ context.Context, i int) error { order = append(order, i); return nil }, func(t *testing.T, l *link) {
-		l.grant(7, 10, 5, 0, 0)
+		l.batch(7, 10, 5, 0, 0)
 		r, value := l.results()
-		require.Equal(t, wire.Results{Grant: 7, Count: 5, Started: -1, Ended: true}, r)
+		require.Equal(t, wire.Results{Batch: 7, Count: 5, Started: -1, Ended: true}, r)
 		require.Equal(t, []byte{10, 11, 12, 13, 14}, value)
 		require.Equal(t, []int{10, 11, 12, 13, 14}, order)
 		l.stop()
@@ -163,16 +163,16 @@ func TestResultsDoNotWaitForALongTask(t *testing.T) {
 		return nil
 	}, func(t *testing.T, l *link) {
 		for range 2 {
-			l.grant(1, 0, 5, 0, 0)
+			l.batch(1, 0, 5, 0, 0)
 			begun := time.Now()
 			r, _ := l.results()
-			require.Equal(t, wire.Results{Grant: 1, Count: 3, Started: -1}, r)
+			require.Equal(t, wire.Results{Batch: 1, Count: 3, Started: -1}, r)
 			require.Less(t, time.Since(begun), 10*time.Millisecond)
 			r, _ = l.results()
-			require.Equal(t, wire.Results{Grant: 1, From: 3, Count: 1, Started: -1}, r)
+			require.Equal(t, wire.Results{Batch: 1, From: 3, Count: 1, Started: -1}, r)
 			require.Less(t, time.Since(begun), 11*time.Second)
 			r, _ = l.results()
-			require.Equal(t, wire.Results{Grant: 1, From: 4, Count: 1, Started: -1, Ended: true}, r)
+			require.Equal(t, wire.Results{Batch: 1, From: 4, Count: 1, Started: -1, Ended: true}, r)
 			time.Sleep(time.Second) // the flushing has ended
 		}
 		l.stop()
@@ -185,15 +185,15 @@ func TestTaskThatIsNotShort(t *testing.T) {
 	for _, flags := range []wire.Flags{0, wire.Inline} {
 		tested(t, 2, untilCancelled, func(t *testing.T, l *link) {
 			for range 3 { // also when the looking after has ended in between
-				l.grant(1, 0, 1, flags, 0)
+				l.batch(1, 0, 1, flags, 0)
 				begun := time.Now()
 				r, _ := l.results()
-				require.Equal(t, wire.Results{Grant: 1, Started: 0}, r)
+				require.Equal(t, wire.Results{Batch: 1, Started: 0}, r)
 				require.Less(t, time.Since(begun), 20*time.Millisecond)
 				time.Sleep(10 * time.Second)
-				l.grant(2, 1, 1, flags, 0)
+				l.batch(2, 1, 1, flags, 0)
 				r, _ = l.results()
-				require.Equal(t, wire.Results{Grant: 2, Started: 0}, r)
+				require.Equal(t, wire.Results{Batch: 2, Started: 0}, r)
 				time.Sleep(10 * time.Second)
 				l.quiet() // each is said once
 				l.say(wire.KindCancel, wire.Cancel{Call: 1})
@@ -213,7 +213,7 @@ func TestTaskThatIsNotShort(t *testing.T) {
 func TestAnnouncements(t *testing.T) {
 	ran := 0
 	tested(t, 1, func(context.Context, int) error { ran++; return nil }, func(t *testing.T, l *link) {
-		l.grant(1, 0, 3, wire.Announce, 0)
+		l.batch(1, 0, 3, wire.Announce, 0)
 		for i := range 3 {
 			r, _ := l.results()
 			require.Equal(t, i, r.Started)
@@ -229,8 +229,8 @@ func TestAnnouncements(t *testing.T) {
 // A recall takes what has not been started, of what runs and of what waits.
 func TestRecall(t *testing.T) {
 	tested(t, 1, sleep(time.Second), func(t *testing.T, l *link) {
-		l.grant(1, 0, 10, 0, 0)
-		l.grant(2, 10, 10, 0, 0)
+		l.batch(1, 0, 10, 0, 0)
+		l.batch(2, 10, 10, 0, 0)
 		time.Sleep(2500 * time.Millisecond) // two are done, the third runs
 		l.say(wire.KindRecall, nil)
 		done := 0
@@ -239,7 +239,7 @@ func TestRecall(t *testing.T) {
 			if wire.KindOf(frames) == wire.KindReturned {
 				var back wire.Returned
 				require.NoError(t, wire.Unpack(frames, &back))
-				require.Equal(t, []wire.Remainder{{Grant: 1, From: 3}, {Grant: 2}}, back.Grants)
+				require.Equal(t, []wire.Remainder{{Batch: 1, From: 3}, {Batch: 2}}, back.Batches)
 				break
 			}
 			var r wire.Results
@@ -248,9 +248,9 @@ func TestRecall(t *testing.T) {
 		}
 		require.Equal(t, 2, done)
 		l.say(wire.KindRecall, nil)
-		require.Empty(t, l.returned().Grants, "it is given back once")
+		require.Empty(t, l.returned().Batches, "it is given back once")
 		r, value := l.results()
-		require.Equal(t, wire.Results{Grant: 1, From: 2, Count: 1, Started: -1, Ended: true}, r)
+		require.Equal(t, wire.Results{Batch: 1, From: 2, Count: 1, Started: -1, Ended: true}, r)
 		require.Equal(t, []byte{2}, value)
 		l.stop()
 	})
@@ -266,9 +266,9 @@ func TestCancel(t *testing.T) {
 		}
 		return untilCancelled(ctx, i)
 	}, func(t *testing.T, l *link) {
-		l.grant(1, 0, 1, wire.Announce, 0)
-		l.grant(2, 1, 1, wire.Announce, 0)
-		l.grant(3, 2, 1, wire.Announce, 0) // waits
+		l.batch(1, 0, 1, wire.Announce, 0)
+		l.batch(2, 1, 1, wire.Announce, 0)
+		l.batch(3, 2, 1, wire.Announce, 0) // waits
 		for range 2 {
 			l.results()
 		}
@@ -277,11 +277,11 @@ func TestCancel(t *testing.T) {
 		for range 2 {
 			r, _ := l.results()
 			require.True(t, r.Ended)
-			ended[r.Grant] = true
+			ended[r.Batch] = true
 		}
 		require.Equal(t, map[uint64]bool{2: true, 3: true}, ended)
 		r, _ := l.results()
-		require.Equal(t, wire.Results{Grant: 1, Count: 1, Started: -1, Ended: true}, r, "it was before that")
+		require.Equal(t, wire.Results{Batch: 1, Count: 1, Started: -1, Ended: true}, r, "it was before that")
 		l.stop()
 	})
 }
@@ -291,16 +291,16 @@ func TestCancel(t *testing.T) {
 func TestTaskThatDoesNotHeedItsTime(t *testing.T) {
 	for _, recalled := range []bool{false, true} {
 		tested(t, 1, sleep(10*time.Second), func(t *testing.T, l *link) {
-			l.grant(1, 0, 3, 0, 500*time.Millisecond)
+			l.batch(1, 0, 3, 0, 500*time.Millisecond)
 			if recalled {
 				time.Sleep(100 * time.Millisecond)
 				l.say(wire.KindRecall, nil)
-				require.Equal(t, []wire.Remainder{{Grant: 1, From: 1}}, l.returned().Grants)
+				require.Equal(t, []wire.Remainder{{Batch: 1, From: 1}}, l.returned().Batches)
 			}
 			r, _ := l.results()
-			require.Equal(t, wire.Results{Grant: 1, Started: -1}, r)
+			require.Equal(t, wire.Results{Batch: 1, Started: -1}, r)
 			if !recalled {
-				require.Equal(t, []wire.Remainder{{Grant: 1, From: 1}}, l.returned().Grants)
+				require.Equal(t, []wire.Remainder{{Batch: 1, From: 1}}, l.returned().Batches)
 			}
 			r, _ = l.results()
 			require.True(t, r.Stuck)
@@ -308,14 +308,14 @@ func TestTaskThatDoesNotHeedItsTime(t *testing.T) {
 			require.GreaterOrEqual(t, l.took, 500*time.Millisecond)
 			require.Contains(t, r.Errors[0].Err.Message, "timed out after 500ms")
 			r, value := l.results()
-			require.Equal(t, wire.Results{Grant: 1, From: 1, Started: -1, Ended: true}, r)
+			require.Equal(t, wire.Results{Batch: 1, From: 1, Started: -1, Ended: true}, r)
 			require.Empty(t, value)
 			l.stop()
 		})
 	}
 }
 
-// The first failure stops a grant that is to stop there; the others go on. A
+// The first failure stops a batch that is to stop there; the others go on. A
 // panic and the end of the goroutine are failures as well.
 func TestFailures(t *testing.T) {
 	for name, failing := range map[string]func() error{
@@ -336,7 +336,7 @@ func TestFailures(t *testing.T) {
 					if flags == wire.Inline {
 						lo, n = 1, 1
 					}
-					l.grant(1, lo, n, flags, 0)
+					l.batch(1, lo, n, flags, 0)
 					var errs []wire.TaskError
 					done := 0
 					for ended := false; !ended; {
@@ -348,9 +348,9 @@ func TestFailures(t *testing.T) {
 					want := map[wire.Flags]int{0: 4, wire.StopOnError: 2, wire.Inline: 1}[flags]
 					require.Equal(t, want, done)
 					require.Equal(t, want, ran)
-					l.grant(2, 5, 1, flags, 0) // it still works
+					l.batch(2, 5, 1, flags, 0) // it still works
 					r, _ := l.results()
-					require.Equal(t, uint64(2), r.Grant)
+					require.Equal(t, uint64(2), r.Batch)
 					require.Empty(t, r.Errors)
 					l.stop()
 				})
@@ -363,14 +363,14 @@ func TestFailures(t *testing.T) {
 // and ends when what runs has finished.
 func TestLeave(t *testing.T) {
 	tested(t, 1, sleep(time.Second), func(t *testing.T, l *link) {
-		l.grant(1, 0, 2, 0, 0)
+		l.batch(1, 0, 2, 0, 0)
 		synctest.Wait()
 		l.Leave()
-		require.Equal(t, wire.Returned{Grants: []wire.Remainder{{Grant: 1, From: 1}}, Leaving: true}, l.returned())
-		l.grant(2, 2, 1, 0, 0)
-		require.Equal(t, []wire.Remainder{{Grant: 2}}, l.returned().Grants)
+		require.Equal(t, wire.Returned{Batches: []wire.Remainder{{Batch: 1, From: 1}}, Leaving: true}, l.returned())
+		l.batch(2, 2, 1, 0, 0)
+		require.Equal(t, []wire.Remainder{{Batch: 2}}, l.returned().Batches)
 		r, _ := l.results()
-		require.Equal(t, wire.Results{Grant: 1, Count: 1, Started: -1, Ended: true}, r)
+		require.Equal(t, wire.Results{Batch: 1, Count: 1, Started: -1, Ended: true}, r)
 		require.NoError(t, l.Wait())
 	})
 }
@@ -378,9 +378,9 @@ func TestLeave(t *testing.T) {
 // What functions return whose worker is aborted is not said.
 func TestAbort(t *testing.T) {
 	tested(t, 2, untilCancelled, func(t *testing.T, l *link) {
-		l.grant(1, 0, 1, wire.Inline, 0)
-		l.grant(2, 1, 3, 0, 0)
-		l.grant(3, 4, 1, 0, 0) // waits
+		l.batch(1, 0, 1, wire.Inline, 0)
+		l.batch(2, 1, 3, 0, 0)
+		l.batch(3, 4, 1, 0, 0) // waits
 		synctest.Wait()
 		l.Abort()
 		l.end()
@@ -391,7 +391,7 @@ func TestAbort(t *testing.T) {
 
 func TestLinkThatEnds(t *testing.T) {
 	tested(t, 1, sleep(time.Second), func(t *testing.T, l *link) {
-		l.grant(1, 0, 1, 0, 0)
+		l.batch(1, 0, 1, 0, 0)
 		l.hangUp()
 		require.Equal(t, errEnd, l.Wait())
 		l.results() // the task's start

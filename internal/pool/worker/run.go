@@ -18,9 +18,9 @@ import (
 // timeoutGrace is how long after its time a task may still return by itself.
 const timeoutGrace = 20 * time.Millisecond
 
-// grant is tasks that the pool has handed to this worker.
-type grant struct {
-	wire.Grant
+// batch is tasks that the pool has handed to this worker.
+type batch struct {
+	wire.Batch
 	worker *Worker
 	value  [][]byte
 	ctx    context.Context
@@ -32,8 +32,8 @@ type grant struct {
 	state    atomic.Uint64
 	returned bool // the rest was given back; under the worker's lock
 
-	mu     sync.Mutex // what follows, and the order of this grant's messages
-	batch  registry.Batch
+	mu     sync.Mutex // what follows, and the order of this batch's messages
+	tasks  registry.Tasks
 	sent   int // tasks whose results were sent
 	errors []wire.TaskError
 	mark   time.Time // when sent was last raised
@@ -42,113 +42,113 @@ type grant struct {
 	begun  bool      // the first task was announced before it was decoded; of the goroutine that runs
 }
 
-// flushed says that the grant's results are sent from time to time.
-func (g *grant) flushed() bool { return g.Count > 1 && g.Flags&wire.Announce == 0 }
+// flushed says that the batch's results are sent from time to time.
+func (b *batch) flushed() bool { return b.Count > 1 && b.Flags&wire.Announce == 0 }
 
-// unannounced says that the grant is one task which was thought to be short.
-func (g *grant) unannounced() bool { return g.Count == 1 && g.Flags&wire.Announce == 0 }
+// unannounced says that the batch is one task which was thought to be short.
+func (b *batch) unannounced() bool { return b.Count == 1 && b.Flags&wire.Announce == 0 }
 
 // next starts a task and says which, or that none is to be started.
-func (g *grant) next() (i int, ok bool) {
-	s := g.state.Add(1)
+func (b *batch) next() (i int, ok bool) {
+	s := b.state.Add(1)
 	started, limit := int(uint32(s)), int(s>>32)
 	return started - 1, started <= limit
 }
 
 // started is how many tasks were begun, one more when all allowed ones ended.
-func (g *grant) started() int { return int(uint32(g.state.Load())) }
+func (b *batch) started() int { return int(uint32(b.state.Load())) }
 
 // stopAt lets no task from index n on be started and returns the first that
 // will not be.
-func (g *grant) stopAt(n int) int {
+func (b *batch) stopAt(n int) int {
 	for {
-		s := g.state.Load()
+		s := b.state.Load()
 		started, limit := int(uint32(s)), int(s>>32)
 		if started > limit {
 			return limit
 		}
 		stop := min(limit, max(started, n))
-		if g.state.CompareAndSwap(s, uint64(stop)<<32|uint64(uint32(started))) {
+		if b.state.CompareAndSwap(s, uint64(stop)<<32|uint64(uint32(started))) {
 			return stop
 		}
 	}
 }
 
 // run runs the tasks and sends what they give.
-func (g *grant) run() {
-	g.mu.Lock()
-	g.mark = time.Now()
-	g.mu.Unlock()
-	if g.Flags&wire.Announce != 0 {
+func (b *batch) run() {
+	b.mu.Lock()
+	b.mark = time.Now()
+	b.mu.Unlock()
+	if b.Flags&wire.Announce != 0 {
 		// Before anything is decoded: that may end the process as well.
-		if _, ok := g.next(); !ok || !g.announce(0) {
-			g.end()
+		if _, ok := b.next(); !ok || !b.announce(0) {
+			b.end()
 			return
 		}
-		g.begun = true
+		b.begun = true
 	}
-	g.mu.Lock()
-	batch, err := g.decode()
-	g.value = nil
-	g.batch, g.mark = batch, time.Now()
-	g.mu.Unlock()
+	b.mu.Lock()
+	tasks, err := b.decode()
+	b.value = nil
+	b.tasks, b.mark = tasks, time.Now()
+	b.mu.Unlock()
 	if err != nil {
-		g.refuse(err)
+		b.refuse(err)
 		return
 	}
-	for g.some() {
+	for b.some() {
 	}
-	g.end()
+	b.end()
 }
 
 // end sends what is left to send.
-func (g *grant) end() {
-	g.mu.Lock()
-	done := min(g.started(), g.Count)
-	if s := g.state.Load(); int(uint32(s)) > int(s>>32) {
+func (b *batch) end() {
+	b.mu.Lock()
+	done := min(b.started(), b.Count)
+	if s := b.state.Load(); int(uint32(s)) > int(s>>32) {
 		done = int(s >> 32)
 	}
-	if g.stuck {
-		done = g.sent
+	if b.stuck {
+		done = b.sent
 	}
-	g.send(wire.Results{Started: -1, Ended: true}, done)
-	g.mu.Unlock()
-	g.worker.finished(g)
+	b.send(wire.Results{Started: -1, Ended: true}, done)
+	b.mu.Unlock()
+	b.worker.finished(b)
 }
 
 // refuse fails all tasks, which cannot be run.
-func (g *grant) refuse(err error) {
-	n := g.stopAt(g.Count)
-	e := g.worker.opts.Error(string(g.Func), err)
-	g.mu.Lock()
+func (b *batch) refuse(err error) {
+	n := b.stopAt(b.Count)
+	e := b.worker.opts.Error(string(b.Func), err)
+	b.mu.Lock()
 	for i := range n {
-		g.errors = append(g.errors, wire.TaskError{Index: i, Err: *e})
+		b.errors = append(b.errors, wire.TaskError{Index: i, Err: *e})
 	}
-	g.send(wire.Results{Started: -1, Ended: true}, n)
-	g.mu.Unlock()
-	g.worker.finished(g)
+	b.send(wire.Results{Started: -1, Ended: true}, n)
+	b.mu.Unlock()
+	b.worker.finished(b)
 }
 
 // announceLate announces a task that was thought to be short and has been running
 // for patience. It says whether the task may yet do so.
-func (g *grant) announceLate() (later bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mark.IsZero() || time.Since(g.mark) < patience/2 {
+func (b *batch) announceLate() (later bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mark.IsZero() || time.Since(b.mark) < patience/2 {
 		return true
 	}
-	if g.sent == 0 && g.started() == 1 && !g.stuck && !g.told {
-		g.told = true
-		g.send(wire.Results{Started: 0}, 0)
+	if b.sent == 0 && b.started() == 1 && !b.stuck && !b.told {
+		b.told = true
+		b.send(wire.Results{Started: 0}, 0)
 	}
 	return false
 }
 
 // some runs tasks until one panics or none is left; it says whether to go on.
-func (g *grant) some() (more bool) {
+func (b *batch) some() (more bool) {
 	i := -1
 	guard.Here(func() error {
-		g.each(&i)
+		b.each(&i)
 		return nil
 	}, func(err error) {
 		switch {
@@ -157,16 +157,16 @@ func (g *grant) some() (more bool) {
 		case i < 0:
 			panic(err) // not the user's
 		}
-		g.fail(i, g.worker.opts.Error(string(g.Func), err))
+		b.fail(i, b.worker.opts.Error(string(b.Func), err))
 		if err != guard.ErrGoexit {
-			more = g.goesOn()
+			more = b.goesOn()
 			return
 		}
 		go func() { // in this goroutine's place
-			for g.goesOn() && g.some() {
+			for b.goesOn() && b.some() {
 			}
-			g.end()
-			g.worker.work(g.worker.waiting())
+			b.end()
+			b.worker.work(b.worker.waiting())
 		}()
 	})
 	return more
@@ -174,13 +174,13 @@ func (g *grant) some() (more bool) {
 
 // each runs tasks until none is left, or one fails that was to be the last; i
 // is the one that runs, -1 when none does.
-func (g *grant) each(i *int) {
-	tell, timeout := g.Flags&wire.Announce != 0, time.Duration(g.Timeout)
+func (b *batch) each(i *int) {
+	tell, timeout := b.Flags&wire.Announce != 0, time.Duration(b.Timeout)
 	for {
-		n, ok := 0, g.begun // the first one may be announced already
-		if g.begun = false; !ok {
-			n, ok = g.next()
-			ok = ok && (!tell || g.announce(n))
+		n, ok := 0, b.begun // the first one may be announced already
+		if b.begun = false; !ok {
+			n, ok = b.next()
+			ok = ok && (!tell || b.announce(n))
 		}
 		if !ok {
 			return
@@ -188,15 +188,15 @@ func (g *grant) each(i *int) {
 		*i = n
 		var err error
 		if timeout > 0 {
-			err = g.timed(n, timeout)
+			err = b.timed(n, timeout)
 		} else {
-			err = g.batch.Run(g.ctx, n)
+			err = b.tasks.Run(b.ctx, n)
 		}
 		if err != nil {
-			g.fail(n, g.worker.opts.Error(string(g.Func), err))
+			b.fail(n, b.worker.opts.Error(string(b.Func), err))
 		}
 		*i = -1
-		if err != nil && !g.goesOn() {
+		if err != nil && !b.goesOn() {
 			return
 		}
 	}
@@ -204,41 +204,41 @@ func (g *grant) each(i *int) {
 
 // goesOn says after a failure whether further tasks are wanted; those that
 // are not wanted are never started.
-func (g *grant) goesOn() bool {
-	if g.Flags&wire.StopOnError != 0 {
-		g.stopAt(0)
+func (b *batch) goesOn() bool {
+	if b.Flags&wire.StopOnError != 0 {
+		b.stopAt(0)
 		return false
 	}
 	return true
 }
 
 // fail notes that task i has failed.
-func (g *grant) fail(i int, err *wire.Error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.stuck {
+func (b *batch) fail(i int, err *wire.Error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stuck {
 		return
 	}
-	g.errors = append(g.errors, wire.TaskError{Index: i, Err: *err})
-	g.batch.Clear(i)
+	b.errors = append(b.errors, wire.TaskError{Index: i, Err: *err})
+	b.tasks.Clear(i)
 }
 
 // announce says that task i begins, which it may not do before the word is in
 // the socket; it is false when nothing is said any more.
-func (g *grant) announce(i int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.stuck && g.send(wire.Results{Started: i}, i)
+func (b *batch) announce(i int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.stuck && b.send(wire.Results{Started: i}, i)
 }
 
 // timed runs task i with a deadline; when the function does not heed it, the
 // task fails all the same and the rest is given back.
-func (g *grant) timed(i int, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(g.ctx, timeout)
+func (b *batch) timed(i int, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
-	late := time.AfterFunc(timeout+timeoutGrace, func() { g.overdue(i, timeout) })
+	late := time.AfterFunc(timeout+timeoutGrace, func() { b.overdue(i, timeout) })
 	defer late.Stop()
-	err := g.batch.Run(ctx, i)
+	err := b.tasks.Run(ctx, i)
 	if err != nil && ctx.Err() == context.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w (%w after %v)", err, context.DeadlineExceeded, timeout)
 	}
@@ -246,94 +246,94 @@ func (g *grant) timed(i int, timeout time.Duration) error {
 }
 
 // overdue gives task i up, which still runs.
-func (g *grant) overdue(i int, timeout time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.stuck || g.started() != i+1 || g.ctx.Err() != nil {
+func (b *batch) overdue(i int, timeout time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stuck || b.started() != i+1 || b.ctx.Err() != nil {
 		return
 	}
-	g.worker.mu.Lock()
-	_, running := g.worker.running[g]
-	from := g.stopAt(0)
-	tell := running && !g.returned && from < g.Count
-	g.returned = g.returned || tell
-	g.worker.mu.Unlock()
-	if !running || g.started() != i+1 {
+	b.worker.mu.Lock()
+	_, running := b.worker.running[b]
+	from := b.stopAt(0)
+	tell := running && !b.returned && from < b.Count
+	b.returned = b.returned || tell
+	b.worker.mu.Unlock()
+	if !running || b.started() != i+1 {
 		return
 	}
 	// The time until now is task i's, not that of those before it.
 	began := time.Now().Add(-timeout)
-	if began.Before(g.mark) {
-		began = g.mark
+	if began.Before(b.mark) {
+		began = b.mark
 	}
-	g.send(wire.Results{Started: -1}, i)
-	g.mark = began
+	b.send(wire.Results{Started: -1}, i)
+	b.mark = began
 	if tell {
-		g.worker.link.Post(wire.MustPack(wire.KindReturned, wire.Returned{Grants: []wire.Remainder{{Grant: g.ID, From: from}}})...)
+		b.worker.link.Post(wire.MustPack(wire.KindReturned, wire.Returned{Batches: []wire.Remainder{{Batch: b.ID, From: from}}})...)
 	}
-	g.stuck = true
-	e := g.worker.opts.Error(string(g.Func), fmt.Errorf("timed out after %v: %w", timeout, context.DeadlineExceeded))
-	g.errors = append(g.errors, wire.TaskError{Index: i, Err: *e})
-	g.send(wire.Results{Started: -1, Stuck: true}, i+1)
+	b.stuck = true
+	e := b.worker.opts.Error(string(b.Func), fmt.Errorf("timed out after %v: %w", timeout, context.DeadlineExceeded))
+	b.errors = append(b.errors, wire.TaskError{Index: i, Err: *e})
+	b.send(wire.Results{Started: -1, Stuck: true}, i+1)
 }
 
 // send sends the results of the tasks below done that were not sent yet, with
 // what else r says; mu is held. It is false when nothing is said any more.
-func (g *grant) send(r wire.Results, done int) bool {
-	if g.worker.muted.Load() {
+func (b *batch) send(r wire.Results, done int) bool {
+	if b.worker.muted.Load() {
 		return false
 	}
 	now := time.Now()
-	r.Grant, r.From, r.Count, r.Nanos = g.ID, g.sent, done-g.sent, int64(now.Sub(g.mark))
+	r.Batch, r.From, r.Count, r.Nanos = b.ID, b.sent, done-b.sent, int64(now.Sub(b.mark))
 	n := 0
-	for n < len(g.errors) && g.errors[n].Index < done {
+	for n < len(b.errors) && b.errors[n].Index < done {
 		n++
 	}
-	r.Errors = g.errors[:n]
-	g.errors = g.errors[n:]
+	r.Errors = b.errors[:n]
+	b.errors = b.errors[n:]
 	var value [][]byte
 	var named any
-	if n < r.Count && g.batch != nil {
+	if n < r.Count && b.tasks != nil {
 		var err error
-		if value, named, err = g.batch.Results(g.sent, done); err != nil {
-			r.Errors = g.unencodable(r.Errors, done)
-			if value, named, err = g.batch.Results(g.sent, done); err != nil {
+		if value, named, err = b.tasks.Results(b.sent, done); err != nil {
+			r.Errors = b.unencodable(r.Errors, done)
+			if value, named, err = b.tasks.Results(b.sent, done); err != nil {
 				value = nil // zero values always encode
 			}
 		}
 	}
-	g.sent, g.mark = done, now
-	return g.transmit(r, value, named)
+	b.sent, b.mark = done, now
+	return b.transmit(r, value, named)
 }
 
 // transmit sends a message: large values, which are not copied, and what must
 // be said before something happens, wait until they are in the socket. What the
 // values name lives until the pool says that it holds it.
-func (g *grant) transmit(r wire.Results, value [][]byte, named any) bool {
-	r.Parcel = g.worker.keep(named)
+func (b *batch) transmit(r wire.Results, value [][]byte, named any) bool {
+	r.Parcel = b.worker.keep(named)
 	frames, err := r.Pack(value)
 	if err != nil {
 		panic(err) // numbers and texts
 	}
 	if len(value) > 1 || r.Started >= 0 {
-		err = g.worker.link.Send(context.Background(), frames...)
+		err = b.worker.link.Send(context.Background(), frames...)
 	} else {
-		err = g.worker.link.Post(frames...)
+		err = b.worker.link.Post(frames...)
 	}
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) {
-		g.worker.taken(r.Parcel)
-		return g.divide(r, err)
+		b.worker.taken(r.Parcel)
+		return b.divide(r, err)
 	}
 	return err == nil
 }
 
 // divide sends results that are too large for one message in two, or fails
 // the task whose result alone is too large.
-func (g *grant) divide(r wire.Results, cause error) bool {
+func (b *batch) divide(r wire.Results, cause error) bool {
 	if r.Count == 1 {
-		e := g.worker.opts.Error(string(g.Func), fmt.Errorf("the result: %w", cause))
+		e := b.worker.opts.Error(string(b.Func), fmt.Errorf("the result: %w", cause))
 		r.Errors = []wire.TaskError{{Index: r.From, Err: *e}}
-		return g.transmit(r, nil, nil)
+		return b.transmit(r, nil, nil)
 	}
 	first, second := r, r
 	first.Count = r.Count / 2
@@ -348,9 +348,9 @@ func (g *grant) divide(r wire.Results, cause error) bool {
 		var value [][]byte
 		var named any
 		if len(half.Errors) < half.Count {
-			value, named, _ = g.batch.Results(half.From, half.From+half.Count) // it was encoded before
+			value, named, _ = b.tasks.Results(half.From, half.From+half.Count) // it was encoded before
 		}
-		if !g.transmit(half, value, named) {
+		if !b.transmit(half, value, named) {
 			return false
 		}
 	}
@@ -359,20 +359,20 @@ func (g *grant) divide(r wire.Results, cause error) bool {
 
 // unencodable finds the outputs that cannot be encoded, makes them zero and
 // adds their errors to errs, in the order of their index.
-func (g *grant) unencodable(errs []wire.TaskError, done int) []wire.TaskError {
+func (b *batch) unencodable(errs []wire.TaskError, done int) []wire.TaskError {
 	failed := map[int]wire.TaskError{}
 	for _, e := range errs {
 		failed[e.Index] = e
 	}
 	var all []wire.TaskError
-	for i := g.sent; i < done; i++ {
+	for i := b.sent; i < done; i++ {
 		if _, ok := failed[i]; !ok {
-			if _, _, err := g.batch.Results(i, i+1); err != nil {
-				g.batch.Clear(i)
+			if _, _, err := b.tasks.Results(i, i+1); err != nil {
+				b.tasks.Clear(i)
 				if at := (*codec.Error)(nil); errors.As(err, &at) && at.Index >= 0 {
-					at.Index = g.Lo + i
+					at.Index = b.Lo + i
 				}
-				e := g.worker.opts.Error(string(g.Func), fmt.Errorf("the result: %w", err))
+				e := b.worker.opts.Error(string(b.Func), fmt.Errorf("the result: %w", err))
 				failed[i] = wire.TaskError{Index: i, Err: *e}
 			}
 		}
