@@ -10,7 +10,7 @@
 #              FIBER_TEST_KUBECONFIG names one, or make cluster-up has brought one up
 # make soak    all of it at work for SOAK, 10m, with kills, on FIBER_BACKEND: local, docker, or kubernetes, for which it
 #              brings a cluster of two nodes up, and takes one away now and then, with the first process outside of the
-#              cluster, or on a node (SOAKFLAGS="-master node1"); from 5m on, what grows fails it, too; SOAKFLAGS=-h has
+#              cluster, or on a node (SOAKFLAGS="-root node1"); from 5m on, what grows fails it, too; SOAKFLAGS=-h has
 #              the rest
 # make check   gofmt, go vet, staticcheck, and go vet for the systems other than Linux
 # make fuzz    each fuzz target for FUZZTIME, 10s

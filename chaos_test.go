@@ -20,7 +20,7 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// Chaos has masters of their own, with short heartbeats, in which a random
+// Chaos has roots of their own, with short heartbeats, in which a random
 // worker is killed or stopped every now and then. FIBER_TEST_SEED repeats a
 // run as far as the machine lets it.
 const seedKey = "FIBER_TEST_SEED"

@@ -118,7 +118,7 @@ func podsIn(t testing.TB, namespace string) []somePod {
 // pods lists those of the program's run.
 func (x *execution) pods() (all []somePod) {
 	for _, p := range podsIn(x.t, "default") {
-		if fields := strings.Fields(p.Metadata.Annotations["fiber.master"]); len(fields) == 4 && fields[2] == strconv.Itoa(x.cmd.Process.Pid) {
+		if fields := strings.Fields(p.Metadata.Annotations["fiber.root"]); len(fields) == 4 && fields[2] == strconv.Itoa(x.cmd.Process.Pid) {
 			all = append(all, p)
 		}
 	}
@@ -149,11 +149,11 @@ func TestPodsAfterASignal(t *testing.T) {
 	require.NotContains(t, x.err.String(), "canceled", "a signal is no error to print")
 }
 
-// The pods of a master that was killed, and was no pod itself, end, and the
+// The pods of a root that was killed, and was no pod itself, end, and the
 // next run removes them.
-func TestPodsOfAKilledMaster(t *testing.T) {
+func TestPodsOfAKilledRoot(t *testing.T) {
 	x := podFamily(t)
-	x.master(syscall.SIGKILL)
+	x.root(syscall.SIGKILL)
 	eventually(t, patience, func() bool {
 		return !slices.ContainsFunc(x.pods(), func(p somePod) bool { return p.Status.Phase == "Running" || p.Status.Phase == "Pending" })
 	}, "pods live on")
@@ -461,7 +461,7 @@ func apiServer(t testing.TB) int {
 func inPod(t *testing.T, program string, env ...string) (namespace string) {
 	t.Helper()
 	namespace = newNamespace(t)
-	runPod(t, namespace, "master", program, map[string]any{"serviceAccountName": "fiber"}, env...)
+	runPod(t, namespace, "root", program, map[string]any{"serviceAccountName": "fiber"}, env...)
 	return namespace
 }
 
@@ -474,7 +474,7 @@ func newNamespace(t *testing.T) (namespace string) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, _ := exec.Command("kubectl", "-n", namespace, "get", "pods", "-o", "wide").CombinedOutput()
-			t.Logf("%s\n%s", out, logsOf(namespace, "master"))
+			t.Logf("%s\n%s", out, logsOf(namespace, "root"))
 		}
 		kubectl(t, "delete", "namespace", namespace, "--wait=false")
 	})
@@ -518,11 +518,11 @@ func logsOf(namespace, pod string) string {
 	return string(out)
 }
 
-func TestAMasterInAPod(t *testing.T) {
+func TestARootInAPod(t *testing.T) {
 	namespace := inPod(t, "fine")
-	endsWell(t, namespace, "master")
+	endsWell(t, namespace, "root")
 	require.Len(t, podsIn(t, namespace), 1)
-	require.Equal(t, "squares 100 9801\n", logsOf(namespace, "master"))
+	require.Equal(t, "squares 100 9801\n", logsOf(namespace, "root"))
 	require.NotContains(t, kubectl(t, "get", "secrets", "-n", namespace, "-o", "name"), "fiber-")
 }
 
@@ -537,12 +537,12 @@ func endsWell(t *testing.T, namespace, pod string) {
 	require.Equal(t, "Succeeded", phase, logsOf(namespace, pod))
 }
 
-// The pods of a master that is deleted go with it.
-func TestPodsOfADeletedMaster(t *testing.T) {
+// The pods of a root that is deleted go with it.
+func TestPodsOfADeletedRoot(t *testing.T) {
 	namespace := inPod(t, "family")
-	eventually(t, 2*patience, func() bool { return strings.Contains(logsOf(namespace, "master"), "started") }, "it does not start")
+	eventually(t, 2*patience, func() bool { return strings.Contains(logsOf(namespace, "root"), "started") }, "it does not start")
 	require.Len(t, podsIn(t, namespace), 6)
-	kubectl(t, "delete", "pod", "-n", namespace, "master", "--grace-period=0", "--force")
+	kubectl(t, "delete", "pod", "-n", namespace, "root", "--grace-period=0", "--force")
 	eventually(t, patience, func() bool { return len(podsIn(t, namespace)) == 0 }, "pods are left")
 	eventually(t, patience, func() bool {
 		return !strings.Contains(kubectl(t, "get", "secrets", "-n", namespace, "-o", "name"), "fiber-")

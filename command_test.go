@@ -143,7 +143,7 @@ func TestWhatAProcessStartsEndsWithIt(t *testing.T) {
 	x.says("closed")
 	x.litters(workers[1], 0, "the programs of a closed pool's worker live on")
 	eventually(t, patience, func() bool { return len(x.processes()) == 1+litterEach }, "the root, and its own programs")
-	x.master(syscall.SIGTERM)
+	x.root(syscall.SIGTERM)
 	require.Equal(t, 143, x.wait(patience))
 	x.litters(root, 0, "the root's commands live on")
 }
@@ -158,7 +158,7 @@ func TestWhatProcessesStartEndsWithTheRoot(t *testing.T) {
 		}
 	}
 	require.NotZero(t, guard, "there is no guard")
-	x.master(syscall.SIGKILL)
+	x.root(syscall.SIGKILL)
 	x.nobodyLeft()
 	eventually(t, patience, func() bool { return !running(guard) }, "the guard lives on")
 }

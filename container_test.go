@@ -61,16 +61,16 @@ func contained(t *testing.T, name string, env ...string) *execution {
 	return start(t, name, append([]string{"FIBER_BACKEND=docker"}, env...)...)
 }
 
-// containers lists those of a master.
-func containers(t testing.TB, master int) (all []container.Summary) {
+// containers lists those of a root.
+func containers(t testing.TB, root int) (all []container.Summary) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	found, err := engine().ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "fiber.master"))})
+	found, err := engine().ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "fiber.root"))})
 	engine().Close() // its idle connections
 	require.NoError(t, err)
 	for _, c := range found {
-		if fields := strings.Fields(c.Labels["fiber.master"]); len(fields) == 4 && fields[2] == strconv.Itoa(master) {
+		if fields := strings.Fields(c.Labels["fiber.root"]); len(fields) == 4 && fields[2] == strconv.Itoa(root) {
 			all = append(all, c)
 		}
 	}
@@ -90,10 +90,10 @@ func ships(t *testing.T) *execution {
 	return x
 }
 
-func TestContainersOfAKilledMaster(t *testing.T) {
+func TestContainersOfAKilledRoot(t *testing.T) {
 	t.Parallel()
 	x := ships(t)
-	x.master(syscall.SIGKILL)
+	x.root(syscall.SIGKILL)
 	eventually(t, containerPatience, func() bool {
 		return !slices.ContainsFunc(x.containers(), func(c container.Summary) bool { return c.State == "running" })
 	}, "containers live on")
@@ -116,11 +116,11 @@ var _ = mainProgram("settlers", func(ctx context.Context) error {
 	return pool.WaitUntilWorkersUp(ctx)
 })
 
-func TestContainersOfAKilledMasterThatInitialise(t *testing.T) {
+func TestContainersOfAKilledRootThatInitialise(t *testing.T) {
 	t.Parallel()
 	x := contained(t, "settlers")
 	x.says("settling in")
-	x.master(syscall.SIGKILL)
+	x.root(syscall.SIGKILL)
 	eventually(t, containerPatience, func() bool {
 		return !slices.ContainsFunc(x.containers(), func(c container.Summary) bool { return c.State == "running" })
 	}, "a worker lives on")
@@ -137,9 +137,9 @@ func TestContainersAfterASignal(t *testing.T) {
 
 	x = contained(t, "stubborn")
 	x.says("started")
-	x.master(syscall.SIGINT)
+	x.root(syscall.SIGINT)
 	x.says("told")
-	x.master(syscall.SIGTERM) // at once
+	x.root(syscall.SIGTERM) // at once
 	require.Equal(t, 143, x.wait(containerPatience))
 	eventually(t, containerPatience, func() bool { return len(x.containers()) == 0 }, "containers are left")
 }

@@ -23,7 +23,7 @@ const backendKey = "FIBER_TEST_BACKEND"
 var onThisMachine = map[string][]string{
 	"they look at process ids, or signal them": {
 		"TestProcess", "TestProcessIsAlive", "TestTerminateProcess", "TestKillProcess", "TestClose", "TestTerminate", "TestStats", "TestTimeout",
-		"TestMaxAttemptsOneNeverRunsATaskAgain", "TestKilledMasterLeavesNobody", "TestKilledMiddleLeavesNobodyBelow",
+		"TestMaxAttemptsOneNeverRunsATaskAgain", "TestKilledRootLeavesNobody", "TestKilledMiddleLeavesNobodyBelow",
 		"TestInterrupt", "TestChildrenAreToldEvenIfRunGoesOn", "TestSecondSignalEndsAtOnce", "TestSuspended",
 		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
 		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
@@ -36,7 +36,7 @@ var onThisMachine = map[string][]string{
 		"TestItemOfAKilledConsumerGoesBackToTheFront", "TestLateAnswerGivesTheItemBack", "TestManagedObject", "TestEndOfTheManager/killed", "TestEndOfTheManager/told",
 		"TestObjectsLiveWhileTheyAreHeld/in_a_process_that_is_killed",
 		"TestConsumerDiesBeforeItsClaim", "TestReaderDiesBeforeItsClaim", "TestTaskBeginsWithItsEnd", "TestReturnedToAStoppedProcess",
-		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledMasterLeavesNoRing",
+		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledRootLeavesNoRing",
 	},
 	"they are about what a process inherits": {
 		"TestMoreThanAThousandOpenFiles", "TestAChildWhoseParentIsGoneIsSilent", "TestCurrentAndParentProcess",
@@ -56,7 +56,7 @@ var notOnACluster = map[string][]string{
 	"they expect workers to be up within a second or two": {"TestWorkersThatDieYoung"},
 	"they want more CPUs than a small cluster has":        {"TestPoolWithOtherResources"},
 	"they measure fractions of a second":                  {"TestSpread"},
-	"they are about containers, or have been run":         {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestAMasterInAPod", ".*APIServer"},
+	"they are about containers, or have been run":         {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestARootInAPod", ".*APIServer"},
 }
 
 // longOnACluster are those that -short leaves out there: each starts dozens of

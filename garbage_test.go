@@ -164,7 +164,7 @@ func TestGarbageAtEverySocket(t *testing.T) {
 		}
 		return nil
 	})
-	require.Len(t, sockets, 4, "the master and three workers listen")
+	require.Len(t, sockets, 4, "the root and three workers listen")
 	before := 0
 	for _, pid := range x.processes() {
 		before += residentMiB(pid)

@@ -89,8 +89,8 @@ type rounds struct {
 }
 
 // startRounds starts it on a node, or outside of the cluster, "".
-func startRounds(t *testing.T, master string, env ...string) *rounds {
-	if master == "" {
+func startRounds(t *testing.T, root string, env ...string) *rounds {
+	if root == "" {
 		x := clustered(t, "rounds", env...)
 		return &rounds{t, "default", x.out.String, func() bool {
 			select {
@@ -102,8 +102,8 @@ func startRounds(t *testing.T, master string, env ...string) *rounds {
 		}}
 	}
 	namespace := newNamespace(t)
-	runPod(t, namespace, "master", "rounds", map[string]any{"serviceAccountName": "fiber", "nodeName": master}, env...)
-	return &rounds{t, namespace, func() string { return logsOf(namespace, "master") }, func() bool { return false }}
+	runPod(t, namespace, "root", "rounds", map[string]any{"serviceAccountName": "fiber", "nodeName": root}, env...)
+	return &rounds{t, namespace, func() string { return logsOf(namespace, "root") }, func() bool { return false }}
 }
 
 // until waits for a round.
@@ -155,28 +155,28 @@ func TestNodes(t *testing.T) {
 		t.Skip("no second node")
 	}
 	for _, test := range []struct {
-		name, master string // which node the master is on, "" for outside
-		deeds        []string
-		back         string
-		left         string // the node whose workers end
-		lost         bool   // and are lost
-		full         bool   // the other node has no room
+		name, root string // which node the root is on, "" for outside
+		deeds      []string
+		back       string
+		left       string // the node whose workers end
+		lost       bool   // and are lost
+		full       bool   // the other node has no room
 	}{
 		{"killed", "", []string{"kill"}, "up", "node2", true, false},
 		{"killed, and no room on the other", "", []string{"kill"}, "up", "node2", true, true},
 		{"cut off", "", []string{"cut"}, "join", "node2", true, false},
 		{"without power", "", []string{"cut", "kill"}, "up", "node2", true, false},
 		{"drained", "", []string{"drain"}, "uncordon", "node2", false, false},
-		{"killed, and the master on the other", "node1", []string{"kill"}, "up", "node2", true, false},
-		{"drained, and the master on the other", "node1", []string{"drain"}, "uncordon", "node2", false, false},
-		{"cut off with the master", "node2", []string{"cut"}, "join", "node1", true, false},
+		{"killed, and the root on the other", "node1", []string{"kill"}, "up", "node2", true, false},
+		{"drained, and the root on the other", "node1", []string{"drain"}, "uncordon", "node2", false, false},
+		{"cut off with the root", "node2", []string{"cut"}, "join", "node1", true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			env := []string{"FIBER_HEARTBEAT_TIMEOUT=5s"}
 			if !test.lost {
 				env = append(env, "ROUNDS_ONCE=1") // a second attempt would fail the map
 			}
-			s := startRounds(t, test.master, env...)
+			s := startRounds(t, test.root, env...)
 			left := s.on(test.left, s.spread())
 
 			brought := false
@@ -200,8 +200,8 @@ func TestNodes(t *testing.T) {
 				s.until("it is avoided", func(r round) bool { return slices.Equal(r.Avoided, []string{"node2"}) })
 				back()
 			}
-			if test.master == "node2" { // it reaches nothing until it is back
-				eventually(t, patience, func() bool { return len(s.on(test.left, left, "status.phase=Running")) == 0 }, "who hears nothing of the master does not end")
+			if test.root == "node2" { // it reaches nothing until it is back
+				eventually(t, patience, func() bool { return len(s.on(test.left, left, "status.phase=Running")) == 0 }, "who hears nothing of the root does not end")
 				back()
 			}
 			after := s.until("all workers once more", func(r round) bool {

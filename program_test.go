@@ -21,7 +21,7 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// Some tests need a master of their own: one that is killed, stopped, given
+// Some tests need a root of their own: one that is killed, stopped, given
 // another configuration. They run this test binary as a program.
 const (
 	programKey = "TEST_PROGRAM"  // which one
@@ -123,7 +123,7 @@ func startFile(t testing.TB, exe, name string, env ...string) *execution {
 	return x
 }
 
-// processes lists all processes of the run, the master and orphans included.
+// processes lists all processes of the run, the root and orphans included.
 func (x *execution) processes() (all []int) {
 	for _, pid := range pids() {
 		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -181,7 +181,7 @@ func (x *execution) group(sig syscall.Signal) {
 	require.NoError(x.t, syscall.Kill(-x.cmd.Process.Pid, sig))
 }
 
-func (x *execution) master(sig syscall.Signal) {
+func (x *execution) root(sig syscall.Signal) {
 	x.t.Helper()
 	require.NoError(x.t, syscall.Kill(x.cmd.Process.Pid, sig))
 }
@@ -224,14 +224,14 @@ func family(t *testing.T) *execution {
 	return x
 }
 
-func TestKilledMasterLeavesNobody(t *testing.T) {
+func TestKilledRootLeavesNobody(t *testing.T) {
 	t.Parallel()
 	x := family(t)
 	stopped := x.children()[1:4]
 	for _, pid := range stopped {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
-	x.master(syscall.SIGKILL)
+	x.root(syscall.SIGKILL)
 	x.nobodyLeft()
 }
 
@@ -269,7 +269,7 @@ func TestInterrupt(t *testing.T) {
 			if test.group {
 				x.group(test.first)
 			} else {
-				x.master(test.first)
+				x.root(test.first)
 			}
 			require.Equal(t, test.code, x.wait(patience))
 			require.Empty(t, x.processes(), "processes are left")
@@ -294,7 +294,7 @@ func TestChildrenAreToldEvenIfRunGoesOn(t *testing.T) {
 	t.Parallel()
 	x := start(t, "stubborn")
 	x.says("started")
-	x.master(syscall.SIGINT)
+	x.root(syscall.SIGINT)
 	x.says("told")
 	eventually(t, patience, func() bool { return len(x.children()) == 0 }, "the child lives on")
 }
@@ -303,9 +303,9 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	x := start(t, "stubborn")
 	x.says("started")
-	x.master(syscall.SIGINT)
+	x.root(syscall.SIGINT)
 	x.says("told")
-	x.master(syscall.SIGTERM) // it would sleep for an hour
+	x.root(syscall.SIGTERM) // it would sleep for an hour
 	require.Equal(t, 143, x.wait(patience))
 	require.Empty(t, x.processes())
 }
@@ -407,7 +407,7 @@ func TestSuspended(t *testing.T) {
 	}{
 		{"all", (*execution).group, syscall.SIGTSTP},
 		{"all, forced", (*execution).group, syscall.SIGSTOP},
-		{"the master alone", (*execution).master, syscall.SIGSTOP},
+		{"the root alone", (*execution).root, syscall.SIGSTOP},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,348 +2,95 @@ package fiber
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"reflect"
-	"runtime"
-	"sync"
 
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/builtin"
+	"github.com/fiber-go/fiber/internal/object/custom"
 	"github.com/fiber-go/fiber/internal/object/queue"
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// SimpleQueue is a queue for any number of producers and consumers in any
-// processes. It lives in the process that made it, and travels as (part of) an
-// argument, a result, or an item of another queue; all copies are the same
-// queue. Its methods may be called from many goroutines.
-//
-// Items come out in the order in which they went in, for each producer. An
-// item is handed out when somebody asks for it and to nobody else, so an idle
-// process that has the queue holds nothing back. A consumer that dies before
-// its Get has returned leaves its item to others, at the front of the queue.
-//
-// When the process that made the queue has ended, however it ended, its methods
-// return a *WorkerLostError: ErrClosed is returned only after Close. A queue ends
-// when no process has it any more.
-type SimpleQueue[T any] struct {
-	builtinObject[simpleQueueType]
-	c *queueClient
-}
+// Queue is a queue that lives in a manager; else it is like a SimpleQueue,
+// which lives in the process that made it. It is made by NewQueue and travels
+// as (part of) an argument, a result, or a value of another managed object; all
+// copies are the same queue. Any goroutine may use it.
+type Queue[T any] struct{ q SimpleQueue[T] }
 
-type simpleQueueType struct{}
-
-func (simpleQueueType) objectType() (string, byte) { return "queue", 'U' }
-
-// QueueOption is an option of NewSimpleQueue.
-type QueueOption interface{ applyQueue(*queueOptions) error }
-
-type queueOptions struct{ capacity int }
-
-type queueOption func(*queueOptions) error
-
-func (f queueOption) applyQueue(o *queueOptions) error { return f(o) }
-
-// WithCapacity bounds a queue: Put waits while n items are in it.
-func WithCapacity(n int) QueueOption {
-	return queueOption(func(o *queueOptions) error {
-		if n < 1 {
-			return fmt.Errorf("fiber: WithCapacity(%d): a queue has room for one item at least; leave the option out for any number", n)
-		}
-		o.capacity = n
-		return nil
-	})
-}
-
-// NewSimpleQueue makes a queue in this process. The error is
-// ErrNotInitialized, or a T that cannot travel.
-func NewSimpleQueue[T any](opts ...QueueOption) (*SimpleQueue[T], error) {
-	proc, err := running()
+// NewQueue makes a queue in a manager.
+func NewQueue[T any](ctx context.Context, m *Manager, opts ...QueueOption) (*Queue[T], error) {
+	capacity, err := queueOf[T]("NewQueue", opts)
 	if err != nil {
 		return nil, err
 	}
-	capacity, err := queueOf[T]("NewSimpleQueue", opts)
+	h, err := create(ctx, m, custom.Make, builtin.Making{Kind: builtin.KindQueue, N: capacity})
 	if err != nil {
 		return nil, err
 	}
-	ref, err := proc.home.Make(queue.New(proc.home, capacity), false)
+	return &Queue[T]{*newQueueAt[T](h, capacity > 0)}, nil
+}
+
+// Put adds an item; see SimpleQueue.Put.
+func (q *Queue[T]) Put(ctx context.Context, v T) error { return q.q.Put(ctx, v) }
+
+// PutMany adds items in their order; see SimpleQueue.PutMany.
+func (q *Queue[T]) PutMany(ctx context.Context, vs []T) error { return q.q.PutMany(ctx, vs) }
+
+// Get waits for an item and takes it out; see SimpleQueue.Get.
+func (q *Queue[T]) Get(ctx context.Context) (T, error) { return q.q.Get(ctx) }
+
+// GetMany waits for an item and takes it and those behind it out, at most max;
+// see SimpleQueue.GetMany.
+func (q *Queue[T]) GetMany(ctx context.Context, max int) ([]T, error) { return q.q.GetMany(ctx, max) }
+
+// Len is the number of items in the queue.
+func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.q.Len(ctx) }
+
+// Close ends the queue for all processes; see SimpleQueue.Close.
+func (q *Queue[T]) Close() error { return q.q.Close() }
+
+// MarshalBinary gives the queue's name.
+func (q *Queue[T]) MarshalBinary() ([]byte, error) { return q.q.marshalAs('Q') }
+
+// UnmarshalBinary attaches to the queue of a name.
+func (q *Queue[T]) UnmarshalBinary(b []byte) error { return q.q.unmarshalAs('Q', "queue", b) }
+
+func (q *Queue[T]) used() (*handle, string) { return q.q.used() }
+
+// JoinableQueue is a Queue that knows when the items that were got from it are
+// dealt with. It is made by NewJoinableQueue.
+type JoinableQueue[T any] struct{ Queue[T] }
+
+// NewJoinableQueue makes a joinable queue in a manager.
+func NewJoinableQueue[T any](ctx context.Context, m *Manager, opts ...QueueOption) (*JoinableQueue[T], error) {
+	q, err := NewQueue[T](ctx, m, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return newQueueAt[T](proc.attach(ref), capacity > 0), nil
+	return &JoinableQueue[T]{*q}, nil
 }
 
-// queueOf checks what a queue's constructor was called with.
-func queueOf[T any](constructor string, opts []QueueOption) (capacity int, err error) {
-	if err := travels[T](constructor, "its items"); err != nil {
-		return 0, err
-	}
-	var o queueOptions
-	for _, opt := range opts {
-		if err := opt.applyQueue(&o); err != nil {
-			return 0, err
-		}
-	}
-	return o.capacity, nil
+// TaskDone says that an item that Get gave is dealt with. It is called once
+// for each; once more is an error.
+func (q *JoinableQueue[T]) TaskDone(ctx context.Context) error {
+	_, err := ask(ctx, q, queue.Done, 1, nil)
+	return err
 }
 
-// travels checks that values of a type can.
-func travels[T any](constructor, what string) error {
-	if err := codec.Check(reflect.TypeFor[T]()); err != nil {
-		return fmt.Errorf("fiber: %s: %s: %w", constructor, what, err)
-	}
-	return nil
-}
-
-func newQueueAt[T any](h *handle, bounded bool) *SimpleQueue[T] {
-	return &SimpleQueue[T]{builtinObjectOf[simpleQueueType](h), &queueClient{h: h, bounded: bounded}}
-}
-
-// Put adds an item and returns when it is safe in the queue's home. It blocks
-// while a queue with a capacity is full. When ctx ends the item is not in the
-// queue, unless its home does not answer within a second.
-func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
-	item, err := encode("the item", v)
-	if err == nil {
-		err = q.fits(item)
-	}
-	if err != nil {
-		return err
-	}
-	return q.c.put(ctx, item)
-}
-
-// PutMany adds items in their order and returns when all of them are safe in
-// the queue's home. It costs much less than as many calls of Put. After an
-// error, which says how many, the first of them may be in the queue.
-func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
-	items, err := encodeAll("item", vs)
-	if err == nil {
-		err = q.fits(items...)
-	}
-	if err != nil {
-		return err
-	}
-	return q.c.putMany(ctx, items)
-}
-
-// fits checks that the queue is one, and the items' sizes.
-func (q *SimpleQueue[T]) fits(items ...object.Value) error {
-	if q == nil || q.h == nil {
-		return errEmpty("queue")
-	}
-	for _, item := range items {
-		if err := q.h.proc.fitsSize(item.Size()); err != nil {
-			return fmt.Errorf("fiber: the item: %w", err)
-		}
-	}
-	return nil
-}
-
-// Get waits for an item and takes it out of the queue. It returns when the
-// queue's home has been told that it has arrived.
-func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
-	vs, err := q.GetMany(ctx, 1)
-	if err != nil {
-		return v, err
-	}
-	return vs[0], nil
-}
-
-// GetMany waits for an item and takes it and those behind it that are there,
-// at most max, out of the queue.
-func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
-	if max < 1 {
-		return nil, fmt.Errorf("fiber: GetMany(%d): ask for one item at least", max)
-	}
-	d, err := ask(ctx, q, queue.Get, max, func(late queue.Delivery) { tell(q, queue.Back, late.ID) })
-	if err != nil {
-		return nil, err
-	}
-	if len(d.Items) == 0 {
-		return nil, fmt.Errorf("fiber: the queue: %w", wire.ErrMalformed)
-	}
-	vs := make([]T, len(d.Items))
-	var came parcel
-	for i, item := range d.Items {
-		p, err := unmarshal(item.Frames, &vs[i])
-		if err != nil {
-			tell(q, queue.Back, d.ID)
-			return nil, &MismatchError{Reason: fmt.Sprintf("an item of the queue is no %v: %v", reflect.TypeFor[T](), err)}
-		}
-		came.add(p)
-	}
-	// Taken only now: what is in the items is held here by now.
-	return vs, came.then(ctx, func() error { return tell(q, queue.Taken, d.ID) })
-}
-
-// Len is the number of items in the queue. It blocks until the queue's home
-// has answered.
-func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
-	return ask(ctx, q, queue.Len, object.None{}, nil)
-}
-
-// Close says, for all processes, that no more items come: whoever waits to put
-// one, or puts one later, gets ErrClosed. Those in the queue are still to be got;
-// then whoever waits for one, or gets one later, has ErrClosed, too. A second
-// call does nothing.
-func (q *SimpleQueue[T]) Close() error {
-	_, err := ask(context.Background(), q, queue.Close, object.None{}, nil)
-	if errors.Is(err, ErrClosed) {
-		return nil
+// Join waits until all items that were put are dealt with. Those that a process
+// has got that died before its TaskDone nobody will deal with: Join does not
+// wait for them, and gives an ErrAbandoned that says how many there were.
+func (q *JoinableQueue[T]) Join(ctx context.Context) error {
+	lost, err := ask(ctx, q, queue.Join, object.None{}, nil)
+	if err == nil && lost > 0 {
+		return fmt.Errorf("fiber: the queue: %d of its items were got by processes that died before they were done: %w", lost, ErrAbandoned)
 	}
 	return err
 }
 
-func (q *SimpleQueue[T]) used() (*handle, string) {
-	if q == nil {
-		return nil, "queue"
-	}
-	return q.h, "queue"
-}
-
 // MarshalBinary gives the queue's name.
-func (q *SimpleQueue[T]) MarshalBinary() ([]byte, error) { return q.marshalAs('U') }
-
-func (q *SimpleQueue[T]) marshalAs(mark byte) ([]byte, error) {
-	if q.h == nil {
-		return nil, errEmpty("queue")
-	}
-	bounded := byte(0)
-	if q.c.bounded {
-		bounded = 1
-	}
-	return q.marshal(mark, bounded)
-}
+func (q *JoinableQueue[T]) MarshalBinary() ([]byte, error) { return q.q.marshalAs('J') }
 
 // UnmarshalBinary attaches to the queue of a name.
-func (q *SimpleQueue[T]) UnmarshalBinary(b []byte) error {
-	return q.unmarshalAs('U', "simple queue", b)
-}
-
-func (q *SimpleQueue[T]) unmarshalAs(mark byte, name string, b []byte) error {
-	more, err := q.unmarshal(mark, name, b)
-	if err != nil {
-		return err
-	}
-	if len(more) != 1 {
-		return wire.ErrMalformed
-	}
-	q.c = &queueClient{h: q.h, bounded: more[0] == 1}
-	return nil
-}
-
-// queueClient is a queue as it is used here, items encoded.
-type queueClient struct {
-	h       *handle
-	bounded bool
-
-	mu      sync.Mutex
-	sending bool
-	waiting []*putting // to leave with the next message
-}
-
-// putting is an item on its way.
-type putting struct {
-	item object.Value
-	done chan error
-}
-
-// put puts one item. Those of many goroutines go together: while one message
-// is on its way to a queue without a bound, what comes is gathered for the
-// next one. (A bounded queue may take an item at once and the next one never,
-// so each travels alone.)
-func (c *queueClient) put(ctx context.Context, item object.Value) error {
-	if c.bounded {
-		return c.putMany(ctx, []object.Value{item})
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	if !c.sending {
-		c.sending = true
-		c.mu.Unlock()
-		err := c.send(ctx, []object.Value{item})
-		c.next()
-		return err
-	}
-	p := &putting{item, make(chan error, 1)}
-	c.waiting = append(c.waiting, p)
-	c.mu.Unlock()
-	select {
-	case err := <-p.done:
-		return err
-	case <-ctx.Done():
-	}
-	c.mu.Lock()
-	for i, w := range c.waiting {
-		if w == p {
-			c.waiting = append(c.waiting[:i:i], c.waiting[i+1:]...)
-			c.mu.Unlock()
-			return ctx.Err()
-		}
-	}
-	c.mu.Unlock()
-	return <-p.done // it has left, and the queue has no bound
-}
-
-// next sends what was gathered, by a goroutine that goes on while there is
-// more.
-func (c *queueClient) next() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.waiting) == 0 {
-		c.sending = false
-		return
-	}
-	go c.drain()
-}
-
-func (c *queueClient) drain() {
-	for {
-		c.mu.Lock()
-		batch := c.waiting
-		c.waiting = nil
-		if len(batch) == 0 {
-			c.sending = false
-			c.mu.Unlock()
-			return
-		}
-		c.mu.Unlock()
-		items := make([]object.Value, len(batch))
-		for i, p := range batch {
-			items[i] = p.item
-		}
-		for len(items) > 0 {
-			n := c.h.proc.home.Fitting(items)
-			err := c.send(context.Background(), items[:n])
-			for _, p := range batch[:n] {
-				p.done <- err
-			}
-			items, batch = items[n:], batch[n:]
-		}
-	}
-}
-
-func (c *queueClient) send(ctx context.Context, items []object.Value) error {
-	_, err := object.AskAndSettle(ctx, c.h.proc.home, c.h.ref, queue.Put, items)
-	runtime.KeepAlive(c.h)
-	runtime.KeepAlive(items) // the queue's home holds what they name only now
-	return objectError("the queue", err)
-}
-
-func (c *queueClient) putMany(ctx context.Context, items []object.Value) error {
-	for total := len(items); len(items) > 0; {
-		n := c.h.proc.home.Fitting(items)
-		if err := c.send(ctx, items[:n]); err != nil {
-			if sent := total - len(items); sent > 0 {
-				return fmt.Errorf("fiber: %d of %d items were put: %w", sent, total, err)
-			}
-			return err
-		}
-		items = items[n:]
-	}
-	return nil
+func (q *JoinableQueue[T]) UnmarshalBinary(b []byte) error {
+	return q.q.unmarshalAs('J', "joinable queue", b)
 }

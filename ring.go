@@ -264,10 +264,10 @@ func (n *RingNode) Members() []Member {
 // IP and the port of rank 0, RANK, WORLD_SIZE, and GLOO_SOCKET_IFNAME, the
 // network interface of this process.
 func (n *RingNode) TorchEnv() []string {
-	master, me := n.node.Members[0], n.node.Members[n.Rank()]
+	zero, me := n.node.Members[0], n.node.Members[n.Rank()]
 	return []string{
-		"MASTER_ADDR=" + master.IP,
-		"MASTER_PORT=" + strconv.Itoa(master.Port),
+		"MASTER_ADDR=" + zero.IP,
+		"MASTER_PORT=" + strconv.Itoa(zero.Port),
 		"RANK=" + strconv.Itoa(n.Rank()),
 		"WORLD_SIZE=" + strconv.Itoa(n.Size()),
 		"GLOO_SOCKET_IFNAME=" + me.Interface,

@@ -572,7 +572,7 @@ var _ = mainProgram("ring", func(ctx context.Context) error {
 	return fiber.NewRing(4, heedlessRing).Run(ctx, nil)
 })
 
-func TestKilledMasterLeavesNoRing(t *testing.T) {
+func TestKilledRootLeavesNoRing(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		x := start(t, "ring")
@@ -580,7 +580,7 @@ func TestKilledMasterLeavesNoRing(t *testing.T) {
 		eventually(t, patience, func() bool { return len(x.children()) == 4 }, "4 ranks")
 		stopped := x.children()[1]
 		require.NoError(t, syscall.Kill(stopped, syscall.SIGSTOP))
-		x.master(signal)
+		x.root(signal)
 		x.nobodyLeft()
 	}
 }

@@ -247,7 +247,7 @@ var _ = program("stranger", func() {
 // run does not mind it.
 func TestPodsOfStrangersGetNothing(t *testing.T) {
 	namespace := inPod(t, "fortress")
-	log := func() string { return logsOf(namespace, "master") }
+	log := func() string { return logsOf(namespace, "root") }
 	eventually(t, 2*patience, func() bool { return strings.Contains(log(), "round 1 ") }, "it does not start")
 	said, _, _ := strings.Cut(log(), "\n")
 	addresses := strings.Fields(said)[1:]
@@ -267,10 +267,10 @@ func TestPodsOfStrangersGetNothing(t *testing.T) {
 }
 
 // Who may see pods and their logs, and no secrets, learns no credentials. The
-// secrets go with the master.
+// secrets go with the root.
 func TestPodsShowNoCredentials(t *testing.T) {
 	namespace := inPod(t, "family", "FIBER_LOG_LEVEL=debug")
-	eventually(t, 2*patience, func() bool { return strings.Contains(logsOf(namespace, "master"), "started") }, "it does not start")
+	eventually(t, 2*patience, func() bool { return strings.Contains(logsOf(namespace, "root"), "started") }, "it does not start")
 	var secrets struct {
 		Items []struct {
 			Metadata struct{ OwnerReferences []struct{ Kind, Name string } }
@@ -289,7 +289,7 @@ func TestPodsShowNoCredentials(t *testing.T) {
 	require.Contains(t, seen, "started", "there are logs")
 	for _, s := range secrets.Items {
 		require.Len(t, s.Metadata.OwnerReferences, 1)
-		require.Equal(t, "Pod master", s.Metadata.OwnerReferences[0].Kind+" "+s.Metadata.OwnerReferences[0].Name)
+		require.Equal(t, "Pod root", s.Metadata.OwnerReferences[0].Kind+" "+s.Metadata.OwnerReferences[0].Name)
 		text := string(s.Data["FIBER_CREDENTIALS"])
 		raw, err := base64.StdEncoding.DecodeString(text)
 		require.NoError(t, err)

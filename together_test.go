@@ -198,8 +198,8 @@ const allTogether = "HELLO 42 6\nthe first process can dial a pod: %v\npods can 
 
 func TestPodsWorkTogether(t *testing.T) {
 	namespace := inPod(t, "together")
-	endsWell(t, namespace, "master")
-	require.Equal(t, fmt.Sprintf(allTogether, true, true), logsOf(namespace, "master"))
+	endsWell(t, namespace, "root")
+	require.Equal(t, fmt.Sprintf(allTogether, true, true), logsOf(namespace, "root"))
 }
 
 const (
@@ -258,7 +258,7 @@ func startApart(t *testing.T, name string, env ...string) *execution {
 	return startFile(t, apart(t), name, env...)
 }
 
-func TestPodsThatTheMasterCannotDial(t *testing.T) {
+func TestPodsThatTheRootCannotDial(t *testing.T) {
 	x := startApart(t, "together")
 	require.Zero(t, x.wait(4*patience), x.err.String())
 	require.Equal(t, fmt.Sprintf(allTogether, false, true), x.out.String())

@@ -41,7 +41,7 @@ func run(ctx context.Context) error {
 	pairs := flag.Int("pairs", 0, "how many `turns` each contender takes; 0 leaves that to the row")
 	quick := flag.Bool("quick", false, "two short turns of everything: does it run, not how fast")
 	path := flag.String("json", filepath.Join("bench", "results", now.Format("2006-01-02T150405")+".json"), "write the results to this `file`")
-	cpuprofile := flag.String("cpuprofile", "", "write CPU profiles to this `file` (the master) and file.<pid> (each worker's first 2 s); Fiber alone takes turns")
+	cpuprofile := flag.String("cpuprofile", "", "write CPU profiles to this `file` (the root) and file.<pid> (each worker's first 2 s); Fiber alone takes turns")
 	flag.Parse()
 
 	pattern, err := regexp.Compile(*only)

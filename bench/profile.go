@@ -15,7 +15,7 @@ const profileVariable = "BENCH_CPUPROFILE"
 // workerProfile is how long a worker is profiled, from its start: it does not see its end coming.
 const workerProfile = 2 * time.Second
 
-// profile writes the master's CPU profile to path until stop is called, and has the workers write theirs.
+// profile writes the root's CPU profile to path until stop is called, and has the workers write theirs.
 func profile(path string) (stop func(), err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -33,7 +33,7 @@ func profile(path string) (stop func(), err error) {
 	}, nil
 }
 
-// profileWorker profiles this process if its master has asked for it.
+// profileWorker profiles this process if its root has asked for it.
 func profileWorker() {
 	path := os.Getenv(profileVariable)
 	if path == "" {

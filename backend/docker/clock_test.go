@@ -156,7 +156,7 @@ func TestSweepGoesByNoClock(t *testing.T) {
 	details, err := engine.ContainerInspect(soon(t), living.ID())
 	require.NoError(t, err)
 	starting := *details.Config
-	starting.Labels = map[string]string{"fiber.master": "another-machine 1 2 3"}
+	starting.Labels = map[string]string{"fiber.root": "another-machine 1 2 3"}
 	made, err := engine.ContainerCreate(soon(t), &starting, nil, nil, nil, "")
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true}) })

@@ -10,7 +10,7 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/container/pid1"
-	"github.com/fiber-go/fiber/internal/master"
+	"github.com/fiber-go/fiber/internal/root"
 )
 
 // The labels of Fiber's containers.
@@ -19,7 +19,7 @@ const (
 	labelName    = "fiber.name"    // the process's name
 	labelParent  = "fiber.parent"  // the name of the process that started it
 	labelSession = "fiber.session" // which backend made it
-	labelMaster  = "fiber.master"  // the run's first process; see package master
+	labelRoot    = "fiber.root"    // the run's first process; see package root
 )
 
 // container says what the engine is to make.
@@ -34,7 +34,7 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 		// The process that was started ends by the first of these.
 		StopSignal: "SIGTERM",
 		Labels: map[string]string{labelRun: spec.Run, labelName: spec.Name, labelParent: spec.Parent,
-			labelSession: b.session, labelMaster: master.Name()},
+			labelSession: b.session, labelRoot: root.Name()},
 	}
 	host := &container.HostConfig{
 		AutoRemove: true,

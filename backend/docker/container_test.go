@@ -367,10 +367,10 @@ func TestSweep(t *testing.T) {
 	details, err := engine.ContainerInspect(soon(t), j.ID())
 	require.NoError(t, err)
 	left := *details.Config
-	mine := strings.Fields(left.Labels["fiber.master"])
+	mine := strings.Fields(left.Labels["fiber.root"])
 	require.Len(t, mine, 4)
-	leave := func(master ...string) string {
-		left.Labels = map[string]string{"fiber.master": strings.Join(master, " ")}
+	leave := func(root ...string) string {
+		left.Labels = map[string]string{"fiber.root": strings.Join(root, " ")}
 		c, err := engine.ContainerCreate(soon(t), &left, nil, nil, nil, "")
 		require.NoError(t, err)
 		t.Cleanup(func() {

@@ -86,7 +86,7 @@ func containers() map[string]bool {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	for _, c := range all {
-		if master := strings.Fields(c.Labels["fiber.master"]); len(master) == 4 && master[2] == strconv.Itoa(os.Getpid()) {
+		if root := strings.Fields(c.Labels["fiber.root"]); len(root) == 4 && root[2] == strconv.Itoa(os.Getpid()) {
 			ids[c.ID] = true
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/fiber-go/fiber/internal/master"
+	"github.com/fiber-go/fiber/internal/root"
 )
 
 // sweep removes the containers of this user's runs whose first process was
@@ -15,13 +15,13 @@ import (
 func (e *engine) sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	all, err := e.labelled(ctx, labelMaster)
+	all, err := e.labelled(ctx, labelRoot)
 	if err != nil {
 		return
 	}
 	var removals sync.WaitGroup
 	for _, c := range all {
-		if master.Gone(c.Labels[labelMaster]) {
+		if root.Gone(c.Labels[labelRoot]) {
 			removals.Go(func() { e.remove(ctx, c.ID) })
 		}
 	}

@@ -20,7 +20,7 @@ const (
 	labelParent  = "fiber.parent"  // the name of the process that started it
 	labelPod     = "fiber.pod"     // the pod's own name
 	labelSession = "fiber.session" // which backend made it
-	labelMaster  = "fiber.master"  // the machine of a run whose first process is no pod
+	labelRoot    = "fiber.root"    // the machine of a run whose first process is no pod
 )
 
 // endGrace is how many seconds a pod has to end that somebody else deletes.

@@ -15,10 +15,10 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// master is a pod that a run's first process may be in.
-func master() *corev1.Pod {
+// root is a pod that a run's first process may be in.
+func root() *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "master", Namespace: "team", UID: "1-2-3"},
+		ObjectMeta: metav1.ObjectMeta{Name: "root", Namespace: "team", UID: "1-2-3"},
 		Spec: corev1.PodSpec{
 			ServiceAccountName: "fiber", NodeSelector: map[string]string{"disk": "ssd"},
 			Tolerations:      []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}},
@@ -71,11 +71,11 @@ func TestAPodOfAJob(t *testing.T) {
 	}
 }
 
-func TestAPodTakesOverWhatTheMastersHas(t *testing.T) {
+func TestAPodTakesOverWhatTheRootsHas(t *testing.T) {
 	t.Parallel()
-	pod := podOf(t, config.Config{}, master(), "/fiber/program", backend.JobSpec{Name: "Process-1"})
+	pod := podOf(t, config.Config{}, root(), "/fiber/program", backend.JobSpec{Name: "Process-1"})
 	require.Equal(t, []string{"/fiber/program"}, pod.Spec.Containers[0].Command)
-	require.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "master", UID: "1-2-3"}}, pod.OwnerReferences)
+	require.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "root", UID: "1-2-3"}}, pod.OwnerReferences)
 	require.Equal(t, "fiber", pod.Spec.ServiceAccountName)
 	require.False(t, *pod.Spec.AutomountServiceAccountToken, "a child gets the cluster's credentials")
 	require.Equal(t, map[string]string{"disk": "ssd"}, pod.Spec.NodeSelector)
@@ -83,9 +83,9 @@ func TestAPodTakesOverWhatTheMastersHas(t *testing.T) {
 	require.Equal(t, "pull", pod.Spec.ImagePullSecrets[0].Name)
 	require.Equal(t, []corev1.VolumeMount{{Name: "data", MountPath: "/persistent"}}, pod.Spec.Containers[0].VolumeMounts)
 	require.Len(t, pod.Spec.Volumes, 1)
-	require.Equal(t, "registry.example.com/app@sha256:0123", kubernetes.ImageOf(master()))
+	require.Equal(t, "registry.example.com/app@sha256:0123", kubernetes.ImageOf(root()))
 
-	elsewhere := master()
+	elsewhere := root()
 	elsewhere.Namespace = "other"
 	pod = podOf(t, config.Config{}, elsewhere, "", backend.JobSpec{Name: "Process-1"})
 	require.Empty(t, pod.OwnerReferences, "an owner in another namespace would have it removed at once")
@@ -98,9 +98,9 @@ func TestClaims(t *testing.T) {
 	require.Equal(t, []corev1.VolumeMount{{Name: "fiber-data", MountPath: "/persistent"}, {Name: "fiber-data", MountPath: "/more", ReadOnly: true},
 		{Name: "fiber-models-v1", MountPath: "/models"}}, pod.Spec.Containers[0].VolumeMounts)
 	require.Len(t, pod.Spec.Volumes, 2)
-	pod = podOf(t, opts, master(), "", backend.JobSpec{Name: "Process-1"})
+	pod = podOf(t, opts, root(), "", backend.JobSpec{Name: "Process-1"})
 	require.Equal(t, []corev1.VolumeMount{{Name: "data", MountPath: "/persistent"}, {Name: "data", MountPath: "/more", ReadOnly: true},
-		{Name: "fiber-models-v1", MountPath: "/models"}}, pod.Spec.Containers[0].VolumeMounts, "what the master has counts")
+		{Name: "fiber-models-v1", MountPath: "/models"}}, pod.Spec.Containers[0].VolumeMounts, "what the root has counts")
 }
 
 func template(t *testing.T, text string) string {
@@ -126,11 +126,11 @@ spec:
     - {name: sidecar, image: proxy:1}
   volumes: [{name: scratch, emptyDir: {}}]
 `)}
-	pod := podOf(t, opts, master(), "", backend.JobSpec{Name: "Process-1", Resources: meta.Resources{CPU: 2, GPU: 1}})
+	pod := podOf(t, opts, root(), "", backend.JobSpec{Name: "Process-1", Resources: meta.Resources{CPU: 2, GPU: 1}})
 	require.Equal(t, "vision", pod.Labels["team"])
 	require.Equal(t, map[string]string{"zone": "a"}, pod.Spec.NodeSelector, "the template counts")
 	require.Equal(t, "batch", pod.Spec.PriorityClassName)
-	require.Equal(t, "gpu", pod.Spec.Tolerations[0].Key, "and the master's pod for what it does not say")
+	require.Equal(t, "gpu", pod.Spec.Tolerations[0].Key, "and the root's pod for what it does not say")
 	require.Len(t, pod.Spec.Containers, 2)
 	main := pod.Spec.Containers[0]
 	require.Equal(t, "image:1", main.Image)
@@ -165,7 +165,7 @@ func TestAPodAvoidsNodes(t *testing.T) {
 	require.Equal(t, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{avoids}}}, pod.Spec.Affinity)
 
-	self := master()
+	self := root()
 	ssd := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}
 	self.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: new(corev1.PodAntiAffinity), NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution:  &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{ssd}},

@@ -72,8 +72,8 @@ func (s *secrets) remove(ctx context.Context, c *cluster) error {
 // meta is the metadata of what is made for a job.
 func (b *Backend) meta(c *cluster, name string, spec backend.JobSpec) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		kube.LabelManaged: kube.Manager, kube.LabelRun: names.Label(spec.Run), labelSession: b.session, labelMaster: masterLabel(),
-	}, Annotations: map[string]string{annotationMaster: masterName(c)}}
+		kube.LabelManaged: kube.Manager, kube.LabelRun: names.Label(spec.Run), labelSession: b.session, labelRoot: rootLabel(),
+	}, Annotations: map[string]string{annotationRoot: rootName(c)}}
 	if c.self != nil && c.self.Namespace == c.Namespace {
 		m.OwnerReferences = kube.Owner(c.self)
 	}

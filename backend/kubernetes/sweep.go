@@ -9,31 +9,31 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/master"
+	"github.com/fiber-go/fiber/internal/root"
 )
 
-// annotationMaster is the first process of a run that is no pod; see package
-// master.
-const annotationMaster = "fiber.master"
+// annotationRoot is the first process of a run that is no pod; see package
+// root.
+const annotationRoot = "fiber.root"
 
 // sweepTimeout bounds the search for what dead runs have left.
 const sweepTimeout = 10 * time.Second
 
-// masterLabel stands for this user on this machine: what runs of other ones
+// rootLabel stands for this user on this machine: what runs of other ones
 // have left is not this process's to judge.
-var masterLabel = sync.OnceValue(func() string {
+var rootLabel = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
 	sum := sha256.Sum256([]byte(host + " " + strconv.Itoa(os.Getuid())))
 	return hex.EncodeToString(sum[:8])
 })
 
-// masterName is the first process of this run, "" when it is a pod: the
+// rootName is the first process of this run, "" when it is a pod: the
 // cluster then removes what is left.
-func masterName(c *cluster) string {
+func rootName(c *cluster) string {
 	if c.self != nil {
 		return ""
 	}
-	return master.Name()
+	return root.Name()
 }
 
 // sweep removes the pods and secrets of this user's runs whose first process,
@@ -41,10 +41,10 @@ func masterName(c *cluster) string {
 func (c *cluster) sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	selector := labelMaster + "=" + masterLabel()
+	selector := labelRoot + "=" + rootLabel()
 	var removals sync.WaitGroup
 	remove := func(resource, name string, annotations map[string]string) {
-		if master.Gone(annotations[annotationMaster]) {
+		if root.Gone(annotations[annotationRoot]) {
 			removals.Go(func() { c.Delete(ctx, resource, name, 0) })
 		}
 	}

@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	masterKey = "LOCAL_TEST_MASTER" // makes this binary a master, with a job of its own
-	jobKey    = "BACKENDTEST_JOB"
+	rootKey = "LOCAL_TEST_ROOT" // makes this binary a root, with a job of its own
+	jobKey  = "BACKENDTEST_JOB"
 )
 
 func TestMain(m *testing.M) {
-	if what, ok := os.LookupEnv(masterKey); ok {
-		os.Unsetenv(masterKey)
-		master(what)
+	if what, ok := os.LookupEnv(rootKey); ok {
+		os.Unsetenv(rootKey)
+		root(what)
 	}
 	backendtest.Main()
 	before := openFiles()
@@ -182,8 +182,8 @@ func TestTerminateAStoppedJob(t *testing.T) {
 	require.Equal(t, 8, status.Code)
 }
 
-// master launches a job, says its pid and waits.
-func master(what string) {
+// root launches a job, says its pid and waits.
+func root(what string) {
 	j, err := local.New().Launch(context.Background(), backend.JobSpec{Name: "Job", Env: append(os.Environ(), jobKey+"="+what)})
 	if err != nil {
 		panic(err)
@@ -196,13 +196,13 @@ func master(what string) {
 	time.Sleep(time.Hour)
 }
 
-func TestJobsDieWithTheirMaster(t *testing.T) {
+func TestJobsDieWithTheirRoot(t *testing.T) {
 	t.Parallel()
 	for _, stopped := range []bool{false, true} {
 		exe, err := os.Executable()
 		require.NoError(t, err)
 		cmd := exec.Command(exe)
-		cmd.Env = append(os.Environ(), masterKey+"=ignore")
+		cmd.Env = append(os.Environ(), rootKey+"=ignore")
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())

@@ -30,7 +30,7 @@ func (c *cleanCommand) Run() error {
 		return err
 	}
 	var pods []corev1.Pod
-	for _, m := range found.Masters {
+	for _, m := range found.Roots {
 		if m.Ended() {
 			pods = append(append(pods, m.Pod), m.Children...)
 		}

@@ -104,7 +104,7 @@ func TestRunHere(t *testing.T) {
 	assert.Equal(t, "[--flag x] b local\n", out, stderr)
 	assert.Equal(t, 3, code)
 
-	ofClusters := []string{"FIBER_BACKEND=local", "FIBER_KUBERNETES_VOLUMES=data", "FIBER_MASTER_GPU=1", "FIBER_MASTER_CPU=1"}
+	ofClusters := []string{"FIBER_BACKEND=local", "FIBER_KUBERNETES_VOLUMES=data", "FIBER_ROOT_GPU=1", "FIBER_ROOT_CPU=1"}
 	out, stderr, code = fiber(t, dir, ofClusters, "run", "sh", "-c", "echo here $GOMAXPROCS")
 	assert.Equal(t, "here\n", out, stderr)
 	assert.Zero(t, code)

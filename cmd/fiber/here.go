@@ -43,10 +43,10 @@ func (p *plan) docker() error {
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
 		args = append(args, "-t")
 	}
-	if cpus := p.settings.MasterCPU; cpus > 0 {
+	if cpus := p.settings.RootCPU; cpus > 0 {
 		args = append(args, "--cpus", strconv.FormatFloat(cpus, 'f', -1, 64))
 	}
-	if memory := p.settings.MasterMemory; memory > 0 {
+	if memory := p.settings.RootMemory; memory > 0 {
 		args = append(args, "--memory", strconv.FormatInt(int64(memory), 10))
 	}
 	if p.GPU > 0 {
@@ -95,7 +95,7 @@ func (p *plan) start(cmd *exec.Cmd, on string) error {
 	cmd.Env = os.Environ()
 	if on != "" {
 		cmd.Env = backend.With(append(cmd.Env, p.env...),
-			backend.Limits(meta.Resources{CPU: p.settings.MasterCPU, Memory: int(p.settings.MasterMemory >> 20)}))
+			backend.Limits(meta.Resources{CPU: p.settings.RootCPU, Memory: int(p.settings.RootMemory >> 20)}))
 		cmd.Env = append(cmd.Env, "FIBER_BACKEND="+on)
 	}
 	signals := make(chan os.Signal, 4)

@@ -31,7 +31,7 @@ func (c *psCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	if len(found.Masters) == 0 {
+	if len(found.Roots) == 0 {
 		if err := client.Missing(ctx); err != nil && !c.AllNamespaces {
 			return err
 		}
@@ -44,7 +44,7 @@ func (c *psCommand) Run() error {
 		header = "NAMESPACE\t" + header
 	}
 	fmt.Fprint(table, header)
-	for _, m := range found.Masters {
+	for _, m := range found.Roots {
 		if c.AllNamespaces {
 			fmt.Fprint(table, m.Pod.Namespace+"\t")
 		}

@@ -68,7 +68,7 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 		return nil, errors.New("--cpu and --gpu can't be less than none")
 	}
 	if cfg.Backend == "local" || cfg.Backend == "docker" { // the settings are a program's on a cluster
-		cfg.MasterCPU, cfg.MasterMemory, cfg.MasterGPU, cfg.MasterEnv, cfg.KubernetesVolumes = 0, 0, 0, nil, nil
+		cfg.RootCPU, cfg.RootMemory, cfg.RootGPU, cfg.RootEnv, cfg.KubernetesVolumes = 0, 0, 0, nil, nil
 	}
 	size, err := memory(c.Memory)
 	if err != nil {
@@ -80,8 +80,8 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 	if len(c.Volume) > 0 {
 		cfg.KubernetesVolumes = c.Volume
 	}
-	cfg.MasterCPU, cfg.MasterMemory = cmp.Or(c.CPU, cfg.MasterCPU), cmp.Or(size, cfg.MasterMemory)
-	cfg.MasterGPU, cfg.KubernetesNamespace = cmp.Or(c.GPU, cfg.MasterGPU), cmp.Or(c.Namespace, cfg.KubernetesNamespace)
+	cfg.RootCPU, cfg.RootMemory = cmp.Or(c.CPU, cfg.RootCPU), cmp.Or(size, cfg.RootMemory)
+	cfg.RootGPU, cfg.KubernetesNamespace = cmp.Or(c.GPU, cfg.RootGPU), cmp.Or(c.Namespace, cfg.KubernetesNamespace)
 	p = &plan{runCommand: *c, settings: cfg, report: submit.NewReport(os.Stderr)}
 	for _, kv := range c.Env {
 		key, _, given := strings.Cut(kv, "=")

@@ -49,15 +49,15 @@ type Config struct {
 	Registry string `key:"registry" kind:"registry" unset:"none"`
 	// RegistryInsecure lets the registry speak plain http, or have a certificate that nobody vouches for.
 	RegistryInsecure Switch `key:"registry_insecure" default:"off"`
-	// MasterCPU is how many CPUs a master has that "Main" puts on a cluster.
-	MasterCPU float64 `key:"master_cpu" kind:"cpus" unset:"no limit"`
-	// MasterMemory is the memory of such a master.
-	MasterMemory ByteSize `key:"master_memory" unset:"no limit"`
-	// MasterGPU is how many GPUs it has.
-	MasterGPU int `key:"master_gpu" kind:"gpus" unset:"none"`
-	// MasterEnv are the variables of this process's environment that go along to it, besides Fiber's settings: "NAME",
+	// RootCPU is how many CPUs a root has that "Main" puts on a cluster.
+	RootCPU float64 `key:"root_cpu" kind:"cpus" unset:"no limit"`
+	// RootMemory is the memory of such a root.
+	RootMemory ByteSize `key:"root_memory" unset:"no limit"`
+	// RootGPU is how many GPUs it has.
+	RootGPU int `key:"root_gpu" kind:"gpus" unset:"none"`
+	// RootEnv are the variables of this process's environment that go along to it, besides Fiber's settings: "NAME",
 	// "PREFIX_*" or "NAME=value".
-	MasterEnv []string `key:"master_env" kind:"variables" unset:"none"`
+	RootEnv []string `key:"root_env" kind:"variables" unset:"none"`
 
 	// KubernetesNamespace is where pods are. It must exist.
 	KubernetesNamespace string `key:"kubernetes_namespace" kind:"namespace" unset:"that of the kubeconfig, or, in a pod, its own"`

@@ -70,8 +70,8 @@ func TestDefaults(t *testing.T) {
 func TestDefaultsOfWhatIsNotSet(t *testing.T) {
 	t.Parallel()
 	want := config.Defaults()
-	want.LogLevel, want.DockerVolumes, want.MasterGPU = "debug", []string{}, 1
-	given := config.Config{LogLevel: "debug", DockerVolumes: []string{}, MasterGPU: 1}
+	want.LogLevel, want.DockerVolumes, want.RootGPU = "debug", []string{}, 1
+	given := config.Config{LogLevel: "debug", DockerVolumes: []string{}, RootGPU: 1}
 	assert.Equal(t, want, given.WithDefaults())
 	assert.Empty(t, given.LogFile, "it is a copy that has the defaults")
 }
@@ -116,10 +116,10 @@ func samples(t *testing.T) map[string]sample {
 		"kubernetes_volumes":      {[]string{"data:/persistent"}, []string{"data:/data", "more:/more:ro"}, []string{"x.y:/z"}},
 		"kubernetes_gpu_resource": {"amd.com/gpu", "example.com/tpu", "gpu"},
 		"pod_template":            {write(t, filepath.Join(dir, "pod1.yaml"), "", 0o600), write(t, filepath.Join(dir, "pod2.yaml"), "", 0o600), write(t, filepath.Join(dir, "pod3.yaml"), "", 0o600)},
-		"master_cpu":              {0.5, 2.0, 1.5},
-		"master_memory":           {config.GiB, 512 * config.MiB, 300 * config.MiB},
-		"master_gpu":              {1, 2, 3},
-		"master_env":              {[]string{"RATE=0.1"}, []string{"HF_*", "TOKEN"}, []string{"SEED"}},
+		"root_cpu":                {0.5, 2.0, 1.5},
+		"root_memory":             {config.GiB, 512 * config.MiB, 300 * config.MiB},
+		"root_gpu":                {1, 2, 3},
+		"root_env":                {[]string{"RATE=0.1"}, []string{"HF_*", "TOKEN"}, []string{"SEED"}},
 	}
 }
 
@@ -280,12 +280,12 @@ func TestTheUsualTemporaryDirectoryIsCheckedToo(t *testing.T) {
 
 func TestEnvironIsWhatIsNotTheDefault(t *testing.T) {
 	t.Parallel()
-	resolved := load(t, config.Config{MasterCPU: 1.5, MasterEnv: []string{"RATE=0.1", "HF_*"}},
+	resolved := load(t, config.Config{RootCPU: 1.5, RootEnv: []string{"RATE=0.1", "HF_*"}},
 		sources(t, "log_level = debug\nhost = 10.0.0.1\n", "FIBER_FORWARD_LOGS=no"))
 	environ := config.Environ(resolved, "host", "runtime_dir")
-	assert.Equal(t, []string{"FIBER_MASTER_CPU=1.5", "FIBER_MASTER_ENV=RATE=0.1,HF_*", "FIBER_LOG_LEVEL=debug", "FIBER_FORWARD_LOGS=off"}, environ)
+	assert.Equal(t, []string{"FIBER_ROOT_CPU=1.5", "FIBER_ROOT_ENV=RATE=0.1,HF_*", "FIBER_LOG_LEVEL=debug", "FIBER_FORWARD_LOGS=off"}, environ)
 	again, warnings, err := config.Load(config.Config{}, config.Sources{Environ: environ, Dir: t.TempDir()})
 	require.NoError(t, err)
 	assert.Empty(t, warnings)
-	assert.Equal(t, resolved.MasterEnv, again.MasterEnv)
+	assert.Equal(t, resolved.RootEnv, again.RootEnv)
 }

@@ -52,7 +52,7 @@ type Child struct {
 	node *Node
 	spec Spec
 	job  backend.Job
-	way  *way
+	way  *dialback
 
 	place  string                  // in the tree; see places
 	avoid  []string                // machines that it was to avoid

@@ -62,9 +62,9 @@ func TestStartOfAProcessThatReadsNothing(t *testing.T) {
 		failed <- err
 	}()
 	waitFor(t, func() bool { // until it has reported
-		n.reach.mu.Lock()
-		defer n.reach.mu.Unlock()
-		return n.reach.listener != nil && len(n.reach.waiting) == 0
+		n.listener.mu.Lock()
+		defer n.listener.mu.Unlock()
+		return n.listener.listener != nil && len(n.listener.waiting) == 0
 	})
 	time.AfterFunc(500*time.Millisecond, cancel) // it is sent as much as it takes
 	soon(t, "Start", func() { require.ErrorIs(t, <-failed, context.Canceled) })

@@ -44,9 +44,9 @@ type Node struct {
 
 	gpus  *gpus
 	slots chan struct{} // starts under way
-	reach reach
+	listener listener
 	jobs  jobs  // of the processes below the root's children
-	waits waits // what starts wait for, as far as it was said
+	warned warnings // what starts wait for, as far as it was said
 	hosts hosts // machines that are avoided
 
 	cluster bool // the backend finds a machine for each job
@@ -57,7 +57,7 @@ type Node struct {
 	forwarding sync.WaitGroup // output that children wrote and nobody took yet
 
 	Place  string // in the tree; see places
-	places places
+	routes routes
 	swept  sync.Once
 
 	mu       sync.Mutex
@@ -167,12 +167,12 @@ func (n *Node) add(c *Child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.children[c] = struct{}{}
-	n.places.mu.Lock()
-	if n.places.below == nil {
-		n.places.below = map[string]*Child{}
+	n.routes.mu.Lock()
+	if n.routes.below == nil {
+		n.routes.below = map[string]*Child{}
 	}
-	n.places.below[c.place] = c
-	n.places.mu.Unlock()
+	n.routes.below[c.place] = c
+	n.routes.mu.Unlock()
 	n.order = append(n.order, c)
 	if len(n.order) > 2*len(n.children)+16 {
 		kept := n.order[:0]
@@ -255,7 +255,7 @@ const closeTimeout = 20 * time.Second
 
 // close gives up what the node has opened for its children.
 func (n *Node) close() {
-	n.reach.close()
+	n.listener.close()
 	if b, ok := n.Backend.(backend.Closer); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()

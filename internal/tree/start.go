@@ -102,7 +102,7 @@ func (n *Node) start(ctx context.Context, spec Spec) (*Child, error) {
 	defer c.giveUp(nil)
 	c.lent, c.avoid = devices, n.Avoided()
 	id := n.Run + "-" + strconv.Itoa(serial) + "-" + rand.Text()
-	if c.way, err = n.newWay(ctx, id); err != nil {
+	if c.way, err = n.newDialback(ctx, id); err != nil {
 		release()
 		return nil, c.failed(ctx, "", err)
 	}
@@ -231,7 +231,7 @@ func (c *Child) heed(ctx context.Context) {
 			}
 			c.pending.Store(reason)
 			tell(reason)
-			if reason != "" && c.node.waits.fresh(reason) {
+			if reason != "" && c.node.warned.fresh(reason) {
 				c.node.Log.Warn("fiber: a process waits to be started", "process", c.spec.Name, "id", c.job.ID(), "reason", reason)
 			}
 		case <-ctx.Done():

@@ -54,9 +54,9 @@ func (n *Node) connect(s net.Conn, r *request) {
 		forward(s, n.toward(r.To), r)
 		return
 	}
-	n.places.mu.Lock()
-	l := n.places.listeners[r.Listener]
-	n.places.mu.Unlock()
+	n.routes.mu.Lock()
+	l := n.routes.listeners[r.Listener]
+	n.routes.mu.Unlock()
 	if l == nil {
 		return
 	}

@@ -42,7 +42,7 @@ func tree(t *testing.T, hosts [4]string) (members [4]*member) {
 	for i, place := range []string{"", "/1", "/2", "/2/1"} {
 		n := &Node{Name: place, Place: place, Credentials: credentials, Log: slog.New(slog.DiscardHandler), children: map[*Child]struct{}{},
 			Config: config.Config{HeartbeatInterval: 50 * time.Millisecond, HeartbeatTimeout: time.Hour, MaxMessage: 64 << 20}}
-		n.reach.network = &backend.Network{Host: hosts[i], Bind: "127.0.0.1"}
+		n.listener.network = &backend.Network{Host: hosts[i], Bind: "127.0.0.1"}
 		members[i] = &member{Node: n, accepted: make(chan *transport.Conn, 1)}
 	}
 	members[0].gpus = newGPUs(devices)
@@ -149,11 +149,11 @@ func (n *Node) underWay() (count int) {
 	if n.Parent != nil {
 		all = append(all, &n.Parent.streams)
 	}
-	n.places.mu.Lock()
-	for _, c := range n.places.below {
+	n.routes.mu.Lock()
+	for _, c := range n.routes.below {
 		all = append(all, &c.streams)
 	}
-	n.places.mu.Unlock()
+	n.routes.mu.Unlock()
 	for _, s := range all {
 		s.mu.Lock()
 		if s.session != nil {

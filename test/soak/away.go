@@ -18,7 +18,7 @@ const awayKey = "SOAK_AWAY"
 // away has this program work in a pod on a node of the cluster, as it does whose user is outside, and kills from here.
 func (s *soak) away(parent context.Context) error {
 	if s.ground.rights == nil {
-		return errors.New("-master: there are no nodes but on a cluster")
+		return errors.New("-root: there are no nodes but on a cluster")
 	}
 	dir, err := os.MkdirTemp("", "soak-")
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *soak) away(parent context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	template := filepath.Join(dir, "pod.yaml")
-	if err := os.WriteFile(template, []byte("spec: {nodeName: "+s.master+"}\n"), 0o600); err != nil {
+	if err := os.WriteFile(template, []byte("spec: {nodeName: "+s.root+"}\n"), 0o600); err != nil {
 		return err
 	}
 	if _, err := lines(parent, s.ground.rights); err != nil {

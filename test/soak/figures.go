@@ -16,7 +16,7 @@ import (
 )
 
 // floors are by how much figures may grow besides: noise. Containers, pods and the like have the last.
-var floors = map[string]float64{"heap MiB": 2, "master MiB": 5, "MiB of a child": 2, "goroutines": 20, "descriptors": 10, "threads": 6,
+var floors = map[string]float64{"heap MiB": 2, "root MiB": 5, "MiB of a child": 2, "goroutines": 20, "descriptors": 10, "threads": 6,
 	"processes": 4, "": 3}
 
 const mib = 1 << 20
@@ -67,7 +67,7 @@ func (s *soak) take(ctx context.Context) map[string]float64 {
 	for _, pid := range children {
 		total += status(pid, "RssAnon") / 1024
 	}
-	now := map[string]float64{"heap MiB": float64(mem.HeapAlloc) / mib, "master MiB": status(os.Getpid(), "RssAnon") / 1024,
+	now := map[string]float64{"heap MiB": float64(mem.HeapAlloc) / mib, "root MiB": status(os.Getpid(), "RssAnon") / 1024,
 		"goroutines": float64(runtime.NumGoroutine()), "descriptors": float64(len(files)), "threads": status(os.Getpid(), "Threads"),
 		"processes": float64(len(children)), "MiB of a child": total / float64(max(1, len(children)))}
 	left, _ := s.ground.left(ctx)

@@ -99,7 +99,7 @@ func (k *killer) rage(ctx context.Context) {
 func (k *killer) trouble(ctx context.Context) {
 	r := rand.New(rand.NewPCG(k.s.seed, 2000))
 	deeds := [][2]string{{"cut", "join"}, {"kill", "up"}, {"drain", "uncordon"}}
-	if k.s.master == "node2" { // what ends the first process ends all
+	if k.s.root == "node2" { // what ends the first process ends all
 		deeds = deeds[:1]
 	}
 	part := min(45*time.Second, k.s.duration/time.Duration(len(deeds)))

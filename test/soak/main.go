@@ -28,7 +28,7 @@ type options struct {
 	seed                      uint64
 	workers                   int
 	killed                    bool
-	node, master, plant       string
+	node, root, plant         string
 }
 
 func main() {
@@ -57,7 +57,7 @@ func main() {
 	flag.DurationVar(&o.patience, "patience", patience, "a workload that does nothing for so `long` hangs")
 	flag.IntVar(&o.workers, "workers", 4, "workers of the pool")
 	flag.StringVar(&o.node, "node", os.Getenv("FIBER_TEST_NODE"), "a `script` that does to a node what test/cluster/node2.sh does, now and then")
-	flag.StringVar(&o.master, "master", "", "have the first process be a pod on this `node`, and kill from outside")
+	flag.StringVar(&o.root, "root", "", "have the first process be a pod on this `node`, and kill from outside")
 	flag.BoolVar(&o.killed, "killed", false, "somebody else kills: any loss is excused")
 	flag.StringVar(&o.plant, "plant", "", "a `fault` that must be found: goroutine, descriptor, memory, item, hang or process")
 	flag.Parse()
@@ -78,7 +78,7 @@ func run(o options, g *ground, before goleak.Option) error {
 	fmt.Printf("%v on %s, -seed %d\n", o.duration, g.name, o.seed)
 	s := newSoak(o, g)
 	work := s.run
-	if o.master != "" {
+	if o.root != "" {
 		work = s.away
 	}
 	err := work(ctx)

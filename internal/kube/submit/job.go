@@ -21,11 +21,11 @@ import (
 // ServiceAccount is the one that deploy/rbac.yaml makes.
 const ServiceAccount = "fiber"
 
-// The labels of a master's pod.
+// The labels of a root's pod.
 const (
-	LabelRole    = "fiber.role"    // RoleMaster, or RoleCopy for a pod of fiber cp
+	LabelRole    = "fiber.role"    // RoleRoot, or RoleCopy for a pod of fiber cp
 	LabelProgram = "fiber.program" // the program's name
-	RoleMaster   = "master"
+	RoleRoot     = "root"
 	RoleCopy     = "copy"
 )
 
@@ -46,7 +46,7 @@ type Job struct {
 	Restricted  bool        // its image's user is not root, and it needs nothing of root's
 	Joined      bool        // the program says in its log what is stderr, where it knows how
 	Arch        string      // of the nodes that can run it, in Go's words; "" is any
-	Role        string      // "" is master
+	Role        string      // "" is root
 	User        string      // uid:gid that it runs as; "" is the image's
 	Group       int64       // that its claims are given to; 0 is nobody
 }
@@ -62,8 +62,8 @@ func NewJob(cfg config.Config, program string) (Job, error) {
 	}
 	template, err := kube.Template(cfg.PodTemplate)
 	return Job{
-		Program: program, Env: Chosen(cfg.MasterEnv, os.Environ()), Claims: claims, Template: template,
-		CPU: cfg.MasterCPU, Memory: int64(cfg.MasterMemory), GPU: cfg.MasterGPU, GPUResource: cfg.KubernetesGPUResource,
+		Program: program, Env: Chosen(cfg.RootEnv, os.Environ()), Claims: claims, Template: template,
+		CPU: cfg.RootCPU, Memory: int64(cfg.RootMemory), GPU: cfg.RootGPU, GPUResource: cfg.KubernetesGPUResource,
 	}, err
 }
 
@@ -94,7 +94,7 @@ func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 	}
 	role := j.Role
 	if role == "" {
-		role = RoleMaster
+		role = RoleRoot
 	}
 	pod.Labels[LabelRole], pod.Labels[LabelProgram] = role, names.Program(j.Program)
 	m.Image, m.Command, m.Args = j.Image, kube.Verbatim(j.Command...), kube.Verbatim(j.Args...)

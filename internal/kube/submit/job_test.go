@@ -23,7 +23,7 @@ func TestAJobBecomesAPod(t *testing.T) {
 	}.Pod()
 	assert.Regexp(t, `^fiber-my-program-v2-[a-z0-9]{6}$`, pod.Name)
 	assert.Equal(t, "my-program-v2", pod.Labels[submit.LabelProgram])
-	assert.Equal(t, submit.RoleMaster, pod.Labels[submit.LabelRole])
+	assert.Equal(t, submit.RoleRoot, pod.Labels[submit.LabelRole])
 	assert.Equal(t, corev1.RestartPolicyNever, pod.Spec.RestartPolicy)
 	assert.True(t, *pod.Spec.ShareProcessNamespace)
 	assert.Equal(t, map[string]string{"kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux"}, pod.Spec.NodeSelector)
@@ -99,6 +99,6 @@ func TestWhatGoesAlongOfTheEnvironment(t *testing.T) {
 
 	cfg := config.Defaults()
 	cfg.Backend, cfg.LogLevel, cfg.Registry, cfg.Executable = "kubernetes", "debug", "localhost:5000", "/x"
-	cfg.LogFile, cfg.KubernetesVolumes, cfg.MasterCPU = "/var/log/x", []string{"data"}, 2
+	cfg.LogFile, cfg.KubernetesVolumes, cfg.RootCPU = "/var/log/x", []string{"data"}, 2
 	assert.Equal(t, []string{"FIBER_BACKEND=kubernetes", "FIBER_LOG_LEVEL=debug"}, submit.Settings(cfg))
 }

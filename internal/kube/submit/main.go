@@ -87,10 +87,10 @@ func Before(signals <-chan os.Signal, do func(context.Context) error) (code int,
 	}
 }
 
-// here are the settings that are of this machine, or of the submission. What the master's pod has from them its children
+// here are the settings that are of this machine, or of the submission. What the root's pod has from them its children
 // take over from it.
 var here = []string{"executable", "base_image", "registry", "registry_insecure", "runtime_dir", "host",
-	"docker_network", "docker_volumes", "docker_capabilities", "docker_new_privileges", "docker_pids_limit", "master_cpu", "master_memory", "master_gpu", "master_env",
+	"docker_network", "docker_volumes", "docker_capabilities", "docker_new_privileges", "docker_pids_limit", "root_cpu", "root_memory", "root_gpu", "root_env",
 	"kubernetes_namespace", "kubernetes_volumes", "pod_template"}
 
 // Settings are the settings that go along with a program, as variables.

@@ -21,10 +21,10 @@ const directTimeout = 3 * time.Second
 // farTime is how long an address is not tried again that gave no answer.
 const farTime = time.Minute
 
-// places is where this process is in the tree, and what it needs to be found
+// routes is where this process is in the tree, and what it needs to be found
 // there: a place is the root's, "", with a number for each generation, such as
 // "/2/1".
-type places struct {
+type routes struct {
 	mu        sync.Mutex
 	below     map[string]*Child // by their places
 	listeners map[string]*transport.Listener
@@ -39,7 +39,7 @@ func split(endpoint string) (address, place string, ok bool) { return strings.Cu
 
 // keep remembers a listener, so that others can be led to it.
 func (n *Node) keep(l *transport.Listener) *transport.Listener {
-	p := &n.places
+	p := &n.routes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listeners == nil {
@@ -93,7 +93,7 @@ func hostOf(address string) string {
 }
 
 func (n *Node) tooFar(address string) error {
-	p := &n.places
+	p := &n.routes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if since, ok := p.far[hostOf(address)]; ok && time.Since(since) < farTime {
@@ -103,7 +103,7 @@ func (n *Node) tooFar(address string) error {
 }
 
 func (n *Node) noteFar(address string) {
-	p := &n.places
+	p := &n.routes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.far == nil {
@@ -126,9 +126,9 @@ func (n *Node) toward(place string) *yamux.Session {
 		return n.Parent.session()
 	}
 	child, _, _ := strings.Cut(rest, "/")
-	n.places.mu.Lock()
-	c := n.places.below[n.Place+"/"+child]
-	n.places.mu.Unlock()
+	n.routes.mu.Lock()
+	c := n.routes.below[n.Place+"/"+child]
+	n.routes.mu.Unlock()
 	if c == nil {
 		return nil
 	}
@@ -138,8 +138,8 @@ func (n *Node) toward(place string) *yamux.Session {
 // cutOff takes a child out of the tree of which nothing is heard any more. The
 // streams through it end.
 func (n *Node) cutOff(c *Child) {
-	n.places.mu.Lock()
-	delete(n.places.below, c.place)
-	n.places.mu.Unlock()
+	n.routes.mu.Lock()
+	delete(n.routes.below, c.place)
+	n.routes.mu.Unlock()
 	c.streams.end()
 }

@@ -9,15 +9,15 @@ import (
 // waitsAgain is when a reason is worth a second warning.
 const waitsAgain = time.Minute
 
-// waits are the reasons for which starts wait. A hundred processes that wait
+// warnings are the reasons for which starts wait. A hundred processes that wait
 // for the same room are one warning.
-type waits struct {
+type warnings struct {
 	mu   sync.Mutex
 	said map[string]time.Time
 }
 
 // fresh says whether a reason was not given lately.
-func (w *waits) fresh(reason string) bool {
+func (w *warnings) fresh(reason string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if time.Since(w.said[reason]) < waitsAgain {

@@ -1,6 +1,6 @@
-// Package master names the first process of a run, so that a later one can
+// Package root names the first process of a run, so that a later one can
 // tell whether what it finds belongs to a run that is over.
-package master
+package root
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 
 // Name names this process: which start of which machine, which space of
 // process ids in it, which user and id, started when.
-var Name = sync.OnceValue(func() string { return masterOf(os.Getpid()) })
+var Name = sync.OnceValue(func() string { return nameOf(os.Getpid()) })
 
-func masterOf(pid int) string {
+func nameOf(pid int) string {
 	return machine() + " " + strconv.Itoa(os.Getuid()) + " " + strconv.Itoa(pid) + " " + started(pid)
 }
 

@@ -140,7 +140,7 @@ func nest(parent *Parent) error {
 	if err != nil {
 		return err
 	}
-	if n.reach.listener == nil {
+	if n.listener.listener == nil {
 		return errors.New("it has not reported here")
 	}
 	logs, err := c.Logs(ctx)
@@ -284,7 +284,7 @@ func TestStrangers(t *testing.T) {
 	t.Parallel()
 	n, _ := root(t, "127.0.0.1")
 	c := started(t, n, "wait")
-	endpoint := n.reach.listener.Endpoint()
+	endpoint := n.listener.listener.Endpoint()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, id := range []string{"", "1", c.way.id} { // the last has reported already
@@ -311,7 +311,7 @@ func TestShutdownWithASilentStranger(t *testing.T) {
 	for range 3 {
 		n, _ := root(t, "127.0.0.1")
 		started(t, n, "wait")
-		silent, err := transport.Dial(t.Context(), n.reach.listener.Endpoint(), n.Credentials, transport.Options{})
+		silent, err := transport.Dial(t.Context(), n.listener.listener.Endpoint(), n.Credentials, transport.Options{})
 		require.NoError(t, err)
 		defer silent.Close()
 		begun := time.Now()
@@ -340,7 +340,7 @@ func TestStartsAmongStrangers(t *testing.T) {
 	calm, _ := root(t, "127.0.0.1")
 	attacked, _ := root(t, "127.0.0.1")
 	started(t, attacked, "exit")
-	address := attacked.reach.listener.Addr().String()
+	address := attacked.listener.listener.Addr().String()
 	stranger := func(say string) {
 		c, err := net.Dial("tcp", address)
 		require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// way is how a process that is being started reports to this one: by a socket
+// dialback is how a process that is being started reports to this one: by a socket
 // that it inherits, or by dialling an endpoint.
-type way struct {
+type dialback struct {
 	node *Node
 	id   string // of the process
 
@@ -24,8 +24,8 @@ type way struct {
 	visits   <-chan visit
 }
 
-func (n *Node) newWay(ctx context.Context, id string) (w *way, err error) {
-	w = &way{node: n, id: id}
+func (n *Node) newDialback(ctx context.Context, id string) (w *dialback, err error) {
+	w = &dialback{node: n, id: id}
 	network, err := n.Network(ctx)
 	if err != nil {
 		return nil, err
@@ -41,11 +41,11 @@ func (n *Node) newWay(ctx context.Context, id string) (w *way, err error) {
 	return w, err
 }
 
-func (w *way) inherited() bool { return w.ours != nil }
+func (w *dialback) inherited() bool { return w.ours != nil }
 
 // custody is how a process is looked after that reports in this way: one that inherits
 // its socket is this process's own.
-func (w *way) custody() *custody {
+func (w *dialback) custody() *custody {
 	if w.inherited() {
 		return ownJobs
 	}
@@ -53,7 +53,7 @@ func (w *way) custody() *custody {
 }
 
 // bootstrap adds what the child needs to know.
-func (w *way) bootstrap(boot *wire.Bootstrap) error {
+func (w *dialback) bootstrap(boot *wire.Bootstrap) error {
 	if w.inherited() {
 		boot.FD, boot.Program = 3, os.Args[0]
 		return nil
@@ -71,7 +71,7 @@ func (w *way) bootstrap(boot *wire.Bootstrap) error {
 const childPatience = 3
 
 // socket is the child's end of a socket pair.
-func (w *way) socket() backend.SyscallFile {
+func (w *dialback) socket() backend.SyscallFile {
 	if w.theirs == nil {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (w *way) socket() backend.SyscallFile {
 }
 
 // launched is called when the child has what it inherits, or never will.
-func (w *way) launched() {
+func (w *dialback) launched() {
 	if w.theirs != nil {
 		w.theirs.Close()
 	}
@@ -87,9 +87,9 @@ func (w *way) launched() {
 
 // meet waits until the process says hello. Ended is closed when its job has
 // ended.
-func (w *way) meet(ctx context.Context, ended <-chan struct{}) (*transport.Conn, wire.Hello, error) {
+func (w *dialback) meet(ctx context.Context, ended <-chan struct{}) (*transport.Conn, wire.Hello, error) {
 	if !w.inherited() {
-		defer w.node.reach.forget(w.id)
+		defer w.node.listener.forget(w.id)
 		select {
 		case v := <-w.visits:
 			return v.conn, v.hello, nil
@@ -126,9 +126,9 @@ func (w *way) meet(ctx context.Context, ended <-chan struct{}) (*transport.Conn,
 }
 
 // close gives up what was opened for a process that has not come.
-func (w *way) close() {
+func (w *dialback) close() {
 	if !w.inherited() {
-		w.node.reach.forget(w.id)
+		w.node.listener.forget(w.id)
 		return
 	}
 	w.ours.Close()

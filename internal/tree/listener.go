@@ -22,9 +22,9 @@ const (
 	networkTimeout = 10 * time.Second
 )
 
-// reach is where processes elsewhere reach this one: the network, once the
+// listener is where processes elsewhere listener this one: the network, once the
 // backend has said it, and the listener at which children report.
-type reach struct {
+type listener struct {
 	asking sync.Mutex // held while the backend is asked
 
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ type visit struct {
 
 // Network says how other processes of the run reach this one.
 func (n *Node) Network(ctx context.Context) (backend.Network, error) {
-	r := &n.reach
+	r := &n.listener
 	r.asking.Lock()
 	defer r.asking.Unlock()
 	if r.network != nil {
@@ -107,7 +107,7 @@ func (n *Node) listenTLS(network backend.Network, opts transport.Options) (*tran
 // expect opens the listener for children, if it is not open yet, and has the
 // process of that id let in.
 func (n *Node) expect(network backend.Network, id string) (endpoint string, visits <-chan visit, err error) {
-	r := &n.reach
+	r := &n.listener
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.listener == nil {
@@ -126,7 +126,7 @@ func (n *Node) expect(network backend.Network, id string) (endpoint string, visi
 }
 
 // forget closes the door to a process that has reported, or never will.
-func (r *reach) forget(id string) {
+func (r *listener) forget(id string) {
 	r.mu.Lock()
 	came := r.waiting[id]
 	delete(r.waiting, id)
@@ -138,7 +138,7 @@ func (r *reach) forget(id string) {
 	}
 }
 
-func (r *reach) accept(open context.Context, l *transport.Listener) {
+func (r *listener) accept(open context.Context, l *transport.Listener) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -150,7 +150,7 @@ func (r *reach) accept(open context.Context, l *transport.Listener) {
 
 // receive hears who has dialled, and hands the connection to the start that
 // waits for it. The process's id is known to its parent and to itself alone.
-func (r *reach) receive(open context.Context, conn *transport.Conn) {
+func (r *listener) receive(open context.Context, conn *transport.Conn) {
 	within, cancel := context.WithTimeout(open, helloTimeout)
 	defer cancel()
 	inTime := context.AfterFunc(within, func() { conn.Close() })
@@ -176,7 +176,7 @@ func (r *reach) receive(open context.Context, conn *transport.Conn) {
 }
 
 // close closes the listener for children.
-func (r *reach) close() {
+func (r *listener) close() {
 	r.mu.Lock()
 	l := r.listener
 	r.listener = nil

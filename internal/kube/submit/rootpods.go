@@ -13,17 +13,17 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// Master is a program on a cluster, with the pods that it has started.
-type Master struct {
+// RootPod is a program on a cluster, with the pods that it has started.
+type RootPod struct {
 	Pod      corev1.Pod
 	Children []corev1.Pod
 }
 
 // Program is what it is called.
-func (m Master) Program() string { return m.Pod.Labels[LabelProgram] }
+func (m RootPod) Program() string { return m.Pod.Labels[LabelProgram] }
 
 // Status is how far it has come, in a word or two.
-func (m Master) Status() string {
+func (m RootPod) Status() string {
 	s := kube.Judge(&m.Pod)
 	switch {
 	case m.Pod.DeletionTimestamp != nil:
@@ -45,7 +45,7 @@ func (m Master) Status() string {
 }
 
 // Ended reports whether it is over.
-func (m Master) Ended() bool { return Ended(&m.Pod) }
+func (m RootPod) Ended() bool { return Ended(&m.Pod) }
 
 // Ended reports whether a pod is over.
 func Ended(p *corev1.Pod) bool {
@@ -54,9 +54,9 @@ func Ended(p *corev1.Pod) bool {
 
 // Found is what a namespace has of Fiber's.
 type Found struct {
-	Masters []Master
-	Copies  []corev1.Pod // of fiber cp
-	Others  []corev1.Pod // children of a program that is no pod, or of one that is gone
+	Roots  []RootPod
+	Copies []corev1.Pod // of fiber cp
+	Others []corev1.Pod // children of a program that is no pod, or of one that is gone
 }
 
 // Find looks for the programs of the client's namespace, or of all.
@@ -69,9 +69,9 @@ func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
 	at := map[string]int{}
 	for _, p := range pods.Items {
 		switch p.Labels[LabelRole] {
-		case RoleMaster:
-			at[string(p.UID)] = len(f.Masters)
-			f.Masters = append(f.Masters, Master{Pod: p})
+		case RoleRoot:
+			at[string(p.UID)] = len(f.Roots)
+			f.Roots = append(f.Roots, RootPod{Pod: p})
 		case RoleCopy:
 			f.Copies = append(f.Copies, p)
 		}
@@ -83,7 +83,7 @@ func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
 		owned := false
 		for _, o := range p.OwnerReferences {
 			if n, ok := at[string(o.UID)]; ok {
-				f.Masters[n].Children, owned = append(f.Masters[n].Children, p), true
+				f.Roots[n].Children, owned = append(f.Roots[n].Children, p), true
 			}
 		}
 		if !owned {
@@ -93,7 +93,7 @@ func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
 	return f, nil
 }
 
-// Lookup finds the pod that a name means: a pod's, the beginning of one master's, or one program's.
+// Lookup finds the pod that a name means: a pod's, the beginning of one root's, or one program's.
 func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, error) {
 	pod, err := c.Pod(ctx, name)
 	if err == nil {
@@ -108,7 +108,7 @@ func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, erro
 	}
 	var fits []*corev1.Pod
 	var names []string
-	for _, m := range found.Masters {
+	for _, m := range found.Roots {
 		if m.Program() == name || strings.HasPrefix(m.Pod.Name, name) {
 			fits, names = append(fits, m.Pod.DeepCopy()), append(names, m.Pod.Name)
 		}
