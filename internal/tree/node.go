@@ -42,12 +42,12 @@ type Node struct {
 	Log         *slog.Logger
 	Parent      *Parent // nil in the root process
 
-	gpus  *gpus
-	slots chan struct{} // starts under way
+	gpus     *gpus
+	slots    chan struct{} // starts under way
 	listener listener
-	jobs  jobs  // of the processes below the root's children
-	warned warnings // what starts wait for, as far as it was said
-	hosts hosts // machines that are avoided
+	jobs     jobs     // of the processes below the root's children
+	warned   warnings // what starts wait for, as far as it was said
+	hosts    hosts    // machines that are avoided
 
 	cluster bool // the backend finds a machine for each job
 
