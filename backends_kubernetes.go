@@ -7,9 +7,19 @@ import (
 	"github.com/fiber-go/fiber/backend/kubernetes"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
 func init() {
 	inPod = kube.InPod
 	backends["kubernetes"] = func(c config.Config) backend.Backend { return kubernetes.New(c) }
+
+	// Pods can't dial a machine outside of their cluster, unless it says by its
+	// host where they can. So the program goes there.
+	elsewhere = func(c config.Config) (code int, gone bool) {
+		if c.Backend != "kubernetes" || c.Host != "" || kube.InPod() {
+			return 0, false
+		}
+		return submit.Main(c), true
+	}
 }

@@ -85,7 +85,7 @@ func (b *Neighbour) Send(ctx context.Context, value [][]byte) error {
 	case <-b.node.broken:
 	case <-b.node.over:
 	case <-ctx.Done():
-	case <-time.After(patience):
+	case <-time.After(verdictTime):
 	}
 	return b.node.explain(ctx, &lostError{rank: b.Rank, err: err})
 }

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// patience is how long a rank whose connection to a neighbour has ended
+	// verdictTime is how long a rank whose connection to a neighbour has ended
 	// waits for the parent to say why.
-	patience = 5 * time.Second
+	verdictTime = 5 * time.Second
 	// lastWords bounds the goodbye to neighbours that do not read.
 	lastWords = time.Second
 )
@@ -192,7 +192,7 @@ func (e *lostError) Unwrap() error { return e.err }
 func (n *Node) explain(ctx context.Context, err error) error {
 	var lost *lostError
 	if errors.As(err, &lost) && !lost.returned {
-		wait := time.NewTimer(patience)
+		wait := time.NewTimer(verdictTime)
 		defer wait.Stop()
 		select {
 		case <-n.broken:

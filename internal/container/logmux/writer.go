@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// patience is how long a line may stay unfinished before what there is of it is written.
-const patience = 100 * time.Millisecond
+// lineTime is how long a line may stay unfinished before what there is of it is written.
+const lineTime = 100 * time.Millisecond
 
 // Writer joins two streams. Its streams may be written to by several goroutines.
 type Writer struct {
@@ -66,7 +66,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	s.rest = append(s.rest, p...)
 	err := s.put(false)
 	if len(s.rest) > 0 && s.late == nil {
-		s.late = time.AfterFunc(patience, func() { s.Flush() })
+		s.late = time.AfterFunc(lineTime, func() { s.Flush() })
 	}
 	return len(p), err
 }

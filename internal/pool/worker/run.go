@@ -134,7 +134,7 @@ func (b *batch) refuse(err error) {
 func (b *batch) announceLate() (later bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mark.IsZero() || time.Since(b.mark) < patience/2 {
+	if b.mark.IsZero() || time.Since(b.mark) < announceAfter/2 {
 		return true
 	}
 	if b.sent == 0 && b.started() == 1 && !b.stuck && !b.told {

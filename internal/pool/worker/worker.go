@@ -21,9 +21,9 @@ import (
 // flushInterval is how long finished results may wait for others.
 const flushInterval = 2 * time.Millisecond
 
-// patience is about how long a task thought to be short may run before its
+// announceAfter is about how long a task thought to be short may run before its
 // start is announced.
-const patience = 5 * time.Millisecond
+const announceAfter = 5 * time.Millisecond
 
 // Link is the connection to the parent.
 type Link interface {
@@ -132,7 +132,7 @@ func (w *Worker) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.watched = others || w.short != short; w.watched {
-		time.AfterFunc(patience, w.look)
+		time.AfterFunc(announceAfter, w.look)
 	}
 }
 
@@ -166,7 +166,7 @@ func (w *Worker) start(b *batch) {
 		w.short++
 		if !w.watched {
 			w.watched = true
-			time.AfterFunc(patience, w.look)
+			time.AfterFunc(announceAfter, w.look)
 		}
 	}
 	if !b.flushed() || w.flushing {
