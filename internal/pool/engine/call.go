@@ -221,24 +221,6 @@ func (c *Call) Lead(done <-chan struct{}) {
 	}
 }
 
-// Cancel takes the call back: no more results are taken in, and tasks that run
-// have their context cancelled. It does not call Finish.
-func (c *Call) Cancel() {
-	e := c.engine
-	e.mu.Lock()
-	if c.finished {
-		e.mu.Unlock()
-		return
-	}
-	notify := e.drop(c)
-	batches := e.dispatch()
-	e.mu.Unlock()
-	for _, w := range notify {
-		w.cancel(c.id, 0)
-	}
-	e.send(batches)
-}
-
 // Window is how many inputs an open call should have between read and
 // delivered: enough to keep every worker busy while one result is late, and
 // bounded.

@@ -138,29 +138,6 @@ func (e *Engine) Close() {
 	e.end(func(w *worker) { w.proc.Stop() })
 }
 
-// cut ends an open call with ErrClosed behind what runs of it, and lists the
-// workers that hold more of it than that.
-func (e *Engine) cut(c *Call) (recall []*worker) {
-	c.open, c.cut, c.ending = false, true, ErrClosed
-	if n := c.waiting(); n > 0 {
-		c.unresolved -= n
-		c.refused = true
-		c.back, c.fresh = nil, c.total
-		e.dequeue(c)
-	}
-	for w := range e.workers {
-		for _, b := range w.batches {
-			if b.call == c && !b.dead && !w.recalling {
-				w.recalling, w.late = true, true
-				e.reclass(w)
-				recall = append(recall, w)
-				break
-			}
-		}
-	}
-	return recall
-}
-
 // Terminate fails all calls with ErrClosed and ends the workers, busy or not.
 func (e *Engine) Terminate() {
 	e.mu.Lock()

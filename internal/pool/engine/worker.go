@@ -121,14 +121,6 @@ func (b *batch) brisk() bool { return b.n == 1 && !b.tell && b.cost < inlineSeco
 // left is the tasks that are not reported.
 func (b *batch) left() span { return span{b.next, b.hi} }
 
-// cancel tells the worker that a call's tasks from an index on are not wanted.
-func (w *worker) cancel(call uint64, from int) {
-	<-w.up
-	if w.proc != nil {
-		w.proc.Post(wire.MustPack(wire.KindCancel, wire.Cancel{Call: call, From: from})...)
-	}
-}
-
 // recall has the worker give back what it has not begun.
 func (w *worker) recall() { w.proc.Post(wire.MustPack(wire.KindRecall, nil)...) }
 
@@ -151,14 +143,6 @@ func (w *worker) spare() int {
 
 // blocked says whether the worker runs nothing but what nobody wants.
 func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrency }
-
-// giveUp changes how many batches it runs that nobody wants.
-func (w *worker) giveUp(n int) {
-	before := w.spare()
-	w.abandoned += n
-	w.engine.abandoned += n
-	w.engine.spare += w.spare() - before
-}
 
 // load changes the estimate of how long the worker still has to run.
 func (w *worker) load(seconds float64) {
@@ -200,19 +184,6 @@ func (w *worker) remove(b *batch) {
 		w.engine.wake(time.Now()) // it may have been stuck for long
 	}
 	delete(w.engine.batches, b.id)
-}
-
-// abandon says that nobody waits for a batch any more; it keeps its place in
-// the worker until the worker says that it ended.
-func (w *worker) abandon(b *batch) {
-	if b.dead {
-		return
-	}
-	w.reduce(b, b.left().len())
-	b.dead = true
-	b.at = time.Now()
-	w.giveUp(1)
-	w.engine.wake(b.at.Add(w.engine.opts.CancelGrace))
 }
 
 // stuckSince is when the last of the tasks that it runs was given up; it is

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 )
@@ -236,48 +235,6 @@ func (w *Worker) rest() {
 	}
 }
 
-// keep keeps what results name until the pool holds it.
-func (w *Worker) keep(named any) (parcel uint64) {
-	if named == nil {
-		return 0
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.parcels == nil {
-		w.parcels = map[uint64]any{}
-	}
-	w.parcel++
-	w.parcels[w.parcel] = named
-	return w.parcel
-}
-
-// taken lets go of what the pool holds.
-func (w *Worker) taken(parcel uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.parcels, parcel)
-	w.rest()
-}
-
-// Abort makes the worker end as soon as nothing runs any more. It sends no
-// results from now on: what functions return whose context ends for this is
-// not an outcome, and the pool runs their tasks again elsewhere.
-func (w *Worker) Abort() {
-	w.muted.Store(true)
-	w.mu.Lock()
-	w.stopping = true
-	w.queue = nil
-	for b := range w.running {
-		b.stopAt(0)
-	}
-	w.rest()
-	w.mu.Unlock()
-}
-
-// Leave has the pool take back what has not been started, and the worker end
-// when what runs has finished.
-func (w *Worker) Leave() { w.giveBack(true) }
-
 // finished takes a batch out that has sent its last word.
 func (w *Worker) finished(b *batch) {
 	b.cancel()
@@ -286,106 +243,4 @@ func (w *Worker) finished(b *batch) {
 	delete(w.running, b)
 	w.active.Add(-1)
 	w.rest()
-}
-
-// flush sends the results that running batches have so far.
-func (w *Worker) flush() {
-	w.mu.Lock()
-	var behind []*batch
-	for b := range w.running {
-		if b.flushed() {
-			behind = append(behind, b)
-		}
-	}
-	w.flushing = len(behind) > 0
-	if w.flushing {
-		w.flusher.Reset(flushInterval)
-	}
-	w.mu.Unlock()
-	for _, b := range behind {
-		b.mu.Lock()
-		if started := b.started(); b.tasks != nil && started-1 > b.sent {
-			b.send(wire.Results{Started: -1}, started-1)
-		}
-		b.mu.Unlock()
-	}
-}
-
-// giveBack returns all that has not been started, and when the worker leaves
-// what comes from now on, too.
-func (w *Worker) giveBack(leaving bool) {
-	back := wire.Returned{Leaving: leaving}
-	w.mu.Lock()
-	w.leaving = w.leaving || leaving
-	for b := range w.running {
-		if from := b.stopAt(0); from < b.Count && !b.returned {
-			b.returned = true
-			back.Batches = append(back.Batches, wire.Remainder{Batch: b.ID, From: from})
-		}
-	}
-	for _, b := range w.queue {
-		back.Batches = append(back.Batches, wire.Remainder{Batch: b.ID})
-		b.cancel()
-	}
-	clear(w.queue)
-	w.queue = w.queue[:0]
-	w.mu.Unlock()
-	w.link.Post(wire.MustPack(wire.KindReturned, back)...)
-	w.mu.Lock()
-	w.stopping = w.stopping || leaving
-	w.rest()
-	w.mu.Unlock()
-}
-
-// cancel gives up a call's tasks from an index on.
-func (w *Worker) cancel(c wire.Cancel) {
-	var ended []*batch
-	w.mu.Lock()
-	kept := w.queue[:0]
-	for _, b := range w.queue {
-		if b.Call == c.Call && b.Lo >= c.From {
-			ended = append(ended, b)
-			continue
-		}
-		if b.Call == c.Call {
-			b.stopAt(c.From - b.Lo)
-		}
-		kept = append(kept, b)
-	}
-	clear(w.queue[len(kept):])
-	w.queue = kept
-	for b := range w.running {
-		if b.Call != c.Call {
-			continue
-		}
-		b.stopAt(max(0, c.From-b.Lo))
-		if b.Lo+b.started()-1 >= c.From {
-			b.cancel()
-		}
-	}
-	w.rest()
-	w.mu.Unlock()
-	for _, b := range ended {
-		b.cancel()
-		frames, err := (&wire.Results{Batch: b.ID, Started: -1, Ended: true}).Pack(nil)
-		if err == nil {
-			w.link.Post(frames...)
-		}
-	}
-}
-
-// decode looks the function up and decodes the inputs.
-func (b *batch) decode() (registry.Tasks, error) {
-	f, ok := registry.LookupBytes(b.Func)
-	if !ok {
-		return nil, fmt.Errorf("fiber: function %q is not registered in the worker", b.Func)
-	}
-	tasks, err := f.Decode(b.value)
-	if err != nil {
-		return nil, err
-	}
-	if tasks.Len() != b.Count {
-		return nil, fmt.Errorf("%w: %d inputs for %d tasks", wire.ErrMalformed, tasks.Len(), b.Count)
-	}
-	return tasks, nil
 }

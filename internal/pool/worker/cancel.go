@@ -1,0 +1,85 @@
+package worker
+
+import "github.com/fiber-go/fiber/internal/wire"
+
+// cancel gives up a call's tasks from an index on.
+func (w *Worker) cancel(c wire.Cancel) {
+	var ended []*batch
+	w.mu.Lock()
+	kept := w.queue[:0]
+	for _, b := range w.queue {
+		if b.Call == c.Call && b.Lo >= c.From {
+			ended = append(ended, b)
+			continue
+		}
+		if b.Call == c.Call {
+			b.stopAt(c.From - b.Lo)
+		}
+		kept = append(kept, b)
+	}
+	clear(w.queue[len(kept):])
+	w.queue = kept
+	for b := range w.running {
+		if b.Call != c.Call {
+			continue
+		}
+		b.stopAt(max(0, c.From-b.Lo))
+		if b.Lo+b.started()-1 >= c.From {
+			b.cancel()
+		}
+	}
+	w.rest()
+	w.mu.Unlock()
+	for _, b := range ended {
+		b.cancel()
+		frames, err := (&wire.Results{Batch: b.ID, Started: -1, Ended: true}).Pack(nil)
+		if err == nil {
+			w.link.Post(frames...)
+		}
+	}
+}
+
+// giveBack returns all that has not been started, and when the worker leaves
+// what comes from now on, too.
+func (w *Worker) giveBack(leaving bool) {
+	back := wire.Returned{Leaving: leaving}
+	w.mu.Lock()
+	w.leaving = w.leaving || leaving
+	for b := range w.running {
+		if from := b.stopAt(0); from < b.Count && !b.returned {
+			b.returned = true
+			back.Batches = append(back.Batches, wire.Remainder{Batch: b.ID, From: from})
+		}
+	}
+	for _, b := range w.queue {
+		back.Batches = append(back.Batches, wire.Remainder{Batch: b.ID})
+		b.cancel()
+	}
+	clear(w.queue)
+	w.queue = w.queue[:0]
+	w.mu.Unlock()
+	w.link.Post(wire.MustPack(wire.KindReturned, back)...)
+	w.mu.Lock()
+	w.stopping = w.stopping || leaving
+	w.rest()
+	w.mu.Unlock()
+}
+
+// Abort makes the worker end as soon as nothing runs any more. It sends no
+// results from now on: what functions return whose context ends for this is
+// not an outcome, and the pool runs their tasks again elsewhere.
+func (w *Worker) Abort() {
+	w.muted.Store(true)
+	w.mu.Lock()
+	w.stopping = true
+	w.queue = nil
+	for b := range w.running {
+		b.stopAt(0)
+	}
+	w.rest()
+	w.mu.Unlock()
+}
+
+// Leave has the pool take back what has not been started, and the worker end
+// when what runs has finished.
+func (w *Worker) Leave() { w.giveBack(true) }
