@@ -59,11 +59,17 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 	return name, err
 }
 
-// remove deletes them.
+// remove deletes them. A secret whose making failed was most likely never there,
+// so a failure to delete it is no error; the next run removes what is left.
 func (s *secrets) remove(ctx context.Context, c *cluster) error {
 	var all errgroup.Group
-	for name := range s.made.Range {
-		all.Go(func() error { return c.Delete(ctx, "secrets", name.(string), 0) })
+	for name, there := range s.made.Range {
+		all.Go(func() error {
+			if err := c.Delete(ctx, "secrets", name.(string), 0); there == true {
+				return err
+			}
+			return nil
+		})
 	}
 	s.made.Clear()
 	return all.Wait()
