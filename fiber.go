@@ -6,47 +6,18 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
-	"github.com/fiber-go/fiber/internal/object"
-	"github.com/fiber-go/fiber/internal/object/pipe"
 	"github.com/fiber-go/fiber/internal/tree"
-	"github.com/fiber-go/fiber/internal/warden"
 )
 
 // InitOption is an option of Main and Init: a Config.
 type InitOption interface{ applyInit(*Config) }
 
 func (c Config) applyInit(to *Config) { *to = c }
-
-// process is what this process has while it is initialised.
-type process struct {
-	node *tree.Node
-	home *object.Server
-	// homes are the managers that this process has started, *launch.Child by
-	// the endpoint of their home.
-	homes sync.Map
-}
-
-var (
-	current  atomic.Pointer[process]
-	initLock sync.Mutex
-)
-
-// running gives this process's node, or ErrNotInitialized.
-func running() (*process, error) {
-	p := current.Load()
-	if p == nil {
-		return nil, ErrNotInitialized
-	}
-	return p, nil
-}
 
 // Main runs a program: it initialises Fiber, calls run, ends what run has
 // left running, and exits. It never returns. In a process that Fiber started
@@ -155,50 +126,9 @@ func given(opts []InitOption) (code Config) {
 	return code
 }
 
-func enter(node *tree.Node) {
-	h := object.New(object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
-		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown})
-	current.Store(&process{node: node, home: h})
-}
-
 // Shutdown ends every process that this one started and has not ended: it
 // asks them to end, kills them after the configured grace or when ctx ends,
 // and returns when they have gone. It then kills what [Command] has started
 // here. Nothing can be started afterwards until the next Init. Without Init it
 // does nothing.
-func Shutdown(ctx context.Context) error {
-	initLock.Lock()
-	defer initLock.Unlock()
-	p := current.Load()
-	if p == nil {
-		return nil
-	}
-	err := p.node.Shutdown(ctx)
-	warden.Close()
-	pipe.LeaveAll(p.home)
-	p.home.Close()
-	p.node.RemoveDirectory()
-	current.CompareAndSwap(p, nil)
-	return err
-}
-
-// backends makes those that a build may leave out, by name.
-var backends = map[string]func(config.Config) backend.Backend{}
-
-// inPod, where the build has Kubernetes, says whether this process is in a pod
-// that may start others.
-var inPod = func() bool { return false }
-
-// newBackend makes the configured backend; "" is chosen by where we are.
-func newBackend(cfg config.Config) (backend.Backend, error) {
-	if cfg.Backend == "" && inPod() {
-		cfg.Backend = "kubernetes"
-	}
-	if cfg.Backend == "" || cfg.Backend == "local" {
-		return local.New(), local.Supported()
-	}
-	if make := backends[cfg.Backend]; make != nil {
-		return make(cfg), nil
-	}
-	return nil, fmt.Errorf("fiber: backend %q is not in this build", cfg.Backend)
-}
+func Shutdown(ctx context.Context) error { return leave(ctx) }

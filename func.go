@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"runtime"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/registry"
@@ -104,11 +103,13 @@ func (b *batch[In, Out]) Results(lo, hi int) (frames [][]byte, named any, err er
 	return marshalNamed(b.outs[lo:hi])
 }
 
-// callerLine is the file:line of the user's call of an exported function.
-func callerLine() string {
-	_, file, line, ok := runtime.Caller(2)
-	if !ok {
-		return "unknown"
+// typeName tells Go types apart.
+func typeName(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		return "*" + typeName(t.Elem())
 	}
-	return fmt.Sprintf("%s:%d", file, line)
+	if t.Name() != "" && t.PkgPath() != "" {
+		return t.PkgPath() + "." + t.Name()
+	}
+	return t.String()
 }

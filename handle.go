@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/builtin"
@@ -146,3 +148,37 @@ func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
 	}
 	return p.attach(ref), more, nil
 }
+
+// lostError is a home that was lost, with what its process's end tells, which
+// the process that started it waits for.
+func lostError(what string, lost *object.LostError) error {
+	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
+		Reason: fmt.Sprintf("the process in which %s lived cannot be reached any more: %v", what, lost.Err)}
+	if lost.Ref.PID > 0 {
+		e.ID = strconv.Itoa(lost.Ref.PID)
+	}
+	proc := current.Load()
+	if proc == nil {
+		return e
+	}
+	child, ok := proc.homes.Load(lost.Ref.Endpoint)
+	if !ok {
+		return e
+	}
+	c := child.(*tree.Child)
+	select {
+	case <-c.Done():
+	case <-time.After(exitWait):
+		return e
+	}
+	exit := c.Exit()
+	e.ID, e.Host, e.ExitCode, e.OOM, e.Stderr = c.Job().ID(), c.Job().Host(), exit.Code, exit.OOMKilled, exit.Stderr
+	if exit.Signal != 0 {
+		e.Signal = exit.Signal.String()
+	}
+	e.Reason = exit.Reason
+	return e
+}
+
+// exitWait bounds the wait for a lost process's exit status.
+const exitWait = 5 * time.Second

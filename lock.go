@@ -59,16 +59,6 @@ func NewRLock(ctx context.Context, m *Manager) (*RLock, error) {
 	return &RLock{mutex[rlockType]{o}}, nil
 }
 
-// ErrAbandoned is what acquiring a lock gives when its last holder has ended,
-// died perhaps, without releasing it. The lock is then held by whoever has got
-// the error, who has to release it, and what it guards may be half changed. It
-// is also what JoinableQueue.Join gives when somebody has ended with items that
-// were not done.
-var ErrAbandoned = RegisterError(errors.New("abandoned: who had it last ended without giving it back"))
-
-// ErrBrokenBarrier is what waiting at a broken barrier gives.
-var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
-
 // owner is this proxy's number. From now on the object is told by forget when
 // nobody has the proxy any more.
 func (o *builtinObject[N]) owner(forget object.Op[uint64, object.None]) uint64 {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -326,17 +325,6 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 // Name is the name that the method was registered under, behind its type's.
 func (m *Method[T, In, Out]) Name() string { return m.key }
 
-// typeName tells Go types apart.
-func typeName(t reflect.Type) string {
-	if t.Kind() == reflect.Pointer {
-		return "*" + typeName(t.Elem())
-	}
-	if t.Name() != "" && t.PkgPath() != "" {
-		return t.PkgPath() + "." + t.Name()
-	}
-	return t.String()
-}
-
 // Proxy is an object of type T that lives in a manager. It travels as (part
 // of) an argument, a result, or inside other managed objects; the object lives
 // as long as some process has a proxy of it, and its manager. Any goroutine may
@@ -512,40 +500,6 @@ func (p *Proxy[T]) used() (*handle, string) {
 	return p.h, "object"
 }
 
-// lostError is a home that was lost, with what its process's end tells, which
-// the process that started it waits for.
-func lostError(what string, lost *object.LostError) error {
-	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
-		Reason: fmt.Sprintf("the process in which %s lived cannot be reached any more: %v", what, lost.Err)}
-	if lost.Ref.PID > 0 {
-		e.ID = strconv.Itoa(lost.Ref.PID)
-	}
-	proc := current.Load()
-	if proc == nil {
-		return e
-	}
-	child, ok := proc.homes.Load(lost.Ref.Endpoint)
-	if !ok {
-		return e
-	}
-	c := child.(*tree.Child)
-	select {
-	case <-c.Done():
-	case <-time.After(exitWait):
-		return e
-	}
-	exit := c.Exit()
-	e.ID, e.Host, e.ExitCode, e.OOM, e.Stderr = c.Job().ID(), c.Job().Host(), exit.Code, exit.OOMKilled, exit.Stderr
-	if exit.Signal != 0 {
-		e.Signal = exit.Signal.String()
-	}
-	e.Reason = exit.Reason
-	return e
-}
-
-// exitWait bounds the wait for a lost process's exit status.
-const exitWait = 5 * time.Second
-
 // runManager makes this process a manager until it is told to stop.
 func runManager(ctx context.Context, parent *tree.Parent) int {
 	proc := current.Load()
@@ -584,6 +538,6 @@ func runManager(ctx context.Context, parent *tree.Parent) int {
 	grace, cancel := context.WithTimeout(context.Background(), proc.node.Config.ShutdownGrace/2)
 	defer cancel()
 	service.End(grace)
-	Shutdown(grace)
+	leave(grace)
 	return 0
 }

@@ -3,6 +3,7 @@ package fiber
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
 	"time"
 
@@ -181,4 +182,12 @@ func decodeArgument(ctx context.Context, frames [][]byte, arg any) error {
 		err = context.Cause(ctx)
 	}
 	return err
+}
+
+// travels checks that values of a type can.
+func travels[T any](constructor, what string) error {
+	if err := codec.Check(reflect.TypeFor[T]()); err != nil {
+		return fmt.Errorf("fiber: %s: %s: %w", constructor, what, err)
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"runtime"
 
@@ -155,21 +154,6 @@ const (
 	bothWays = receives | sends
 )
 
-// pipeEnd is an end of a pipe in this process. When nobody can use it any more
-// it is closed, unless it is on its way to somebody.
-type pipeEnd struct {
-	proc *process
-	port *pipe.Port
-}
-
-func newPipeEnd(proc *process, port *pipe.Port) *pipeEnd {
-	e := &pipeEnd{proc, port}
-	runtime.AddCleanup(e, func(port *pipe.Port) { port.Leave() }, port)
-	return e
-}
-
-var errEmptyEnd = fmt.Errorf("fiber: the pipe: %w", errEmptyHandle)
-
 func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 	if e == nil {
 		return errEmptyEnd
@@ -212,28 +196,6 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 	return v, nil
 }
 
-// pipeError is an error of a port as a user sees it.
-func pipeError(err error) error {
-	var lost *object.LostError
-	switch {
-	case err == nil, err == io.EOF:
-		return err
-	case errors.Is(err, pipe.ErrGone), errors.Is(err, pipe.ErrEnded):
-		return fmt.Errorf("%w: %w", err, ErrClosed)
-	case errors.As(err, &lost):
-		return fmt.Errorf("%w: %w", pipe.ErrEnded, ErrClosed)
-	}
-	return objectError("the pipe", err)
-}
-
-func (e *pipeEnd) close() error {
-	if e == nil {
-		return errEmptyEnd
-	}
-	e.port.Close()
-	return nil
-}
-
 // marshalEnd makes a ticket: the end's name, its generation, its sort,
 // and the type of its items.
 func marshalEnd[T any](e *pipeEnd, sort byte) ([]byte, error) {
@@ -268,33 +230,4 @@ func unmarshalEnd[T any](b []byte, sort byte) (*pipeEnd, error) {
 		return nil, err
 	}
 	return newPipeEnd(p, pipe.Claim(p.home, ref, gen)), nil
-}
-
-// departing is ends of pipes that are about to be sent.
-type departing []*pipeEnd
-
-// depart has all ends on their way, or none.
-func (d departing) depart() error {
-	for i, e := range d {
-		if _, err := e.port.Depart(); err != nil {
-			d[:i].stay()
-			return pipeError(err)
-		}
-	}
-	return nil
-}
-
-// stay takes depart back.
-func (d departing) stay() {
-	for _, e := range d {
-		e.port.Stay()
-	}
-}
-
-// gone ends the use of the ends here; they are closed when the process that
-// was to have them ends without having taken them.
-func (d departing) gone(ended <-chan struct{}) {
-	for _, e := range d {
-		e.port.LeaveTo(ended)
-	}
 }

@@ -11,13 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
-	"github.com/fiber-go/fiber/transport"
 )
 
 // defaultIdle is how long an autoscaled worker may be idle.
@@ -292,17 +290,6 @@ func (w poolWorker) Failed(err *wire.Error) error {
 	return &LaunchError{Backend: w.Backend(), Job: w.Name(), Reason: "its initializer failed", Err: unflatten(err)}
 }
 
-// workerLost makes the error of a task that went down with its worker.
-func workerLost(child *tree.Child, fn string, attempt, attempts int) error {
-	exit := child.Exit()
-	e := &WorkerLostError{Func: fn, Worker: child.Name(), ID: child.Job().ID(), Host: child.Job().Host(), ExitCode: exit.Code,
-		OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr, Attempt: attempt, Attempts: attempts}
-	if exit.Signal != 0 {
-		e.Signal = exit.Signal.String()
-	}
-	return e
-}
-
 func tailText(lines []string) string {
 	if len(lines) == 0 {
 		return ""
@@ -334,19 +321,6 @@ func (p *Pool) admit(f *registry.Func) error {
 
 // fits says whether an encoded argument is within the size of a message.
 func (p *Pool) fits(frames [][]byte) error { return p.proc.fits(frames) }
-
-// fits says whether an encoded value is within the size of a message.
-func (p *process) fits(frames [][]byte) error { return p.fitsSize(codec.Size(frames)) }
-
-func (p *process) fitsSize(size int) error {
-	if size, limit := size+messageOverhead, int64(p.node.Config.MaxMessage); int64(size) > limit {
-		return fmt.Errorf("%w; %s", &transport.SizeError{Size: int64(size), Limit: limit}, whatToDo)
-	}
-	return nil
-}
-
-// messageOverhead is the room that a message needs beside its value.
-const messageOverhead = 1 << 10
 
 // WaitUntilWorkersUp starts the workers and waits until all are ready.
 func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error { return p.engine.Up(ctx) }

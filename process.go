@@ -348,10 +348,3 @@ func ParentProcess() *Process {
 
 // CPUCount is the number of CPUs that this process may use.
 func CPUCount() int { return runtime.NumCPU() }
-
-func processName() string {
-	if proc := current.Load(); proc != nil {
-		return proc.node.Name
-	}
-	return "MainProcess"
-}

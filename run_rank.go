@@ -40,7 +40,7 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		node.Fail(ErrClosed) // the neighbours hear from the parent why
 	}
 	node.Close()
-	Shutdown(context.Background())
+	leave(context.Background())
 	if failure != nil {
 		return 1
 	}

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/queue"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -86,14 +85,6 @@ func queueOf[T any](constructor string, opts []QueueOption) (capacity int, err e
 		}
 	}
 	return o.capacity, nil
-}
-
-// travels checks that values of a type can.
-func travels[T any](constructor, what string) error {
-	if err := codec.Check(reflect.TypeFor[T]()); err != nil {
-		return fmt.Errorf("fiber: %s: %s: %w", constructor, what, err)
-	}
-	return nil
 }
 
 func newQueueAt[T any](h *handle, bounded bool) *SimpleQueue[T] {

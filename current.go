@@ -1,0 +1,105 @@
+package fiber
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/object/pipe"
+	"github.com/fiber-go/fiber/internal/tree"
+	"github.com/fiber-go/fiber/internal/warden"
+	"github.com/fiber-go/fiber/transport"
+)
+
+// process is what this process has while it is initialised.
+type process struct {
+	node *tree.Node
+	home *object.Server
+	// homes are the managers that this process has started, *launch.Child by
+	// the endpoint of their home.
+	homes sync.Map
+}
+
+var (
+	current  atomic.Pointer[process]
+	initLock sync.Mutex
+)
+
+// running gives this process's node, or ErrNotInitialized.
+func running() (*process, error) {
+	p := current.Load()
+	if p == nil {
+		return nil, ErrNotInitialized
+	}
+	return p, nil
+}
+
+func enter(node *tree.Node) {
+	h := object.New(object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
+		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown})
+	current.Store(&process{node: node, home: h})
+}
+
+// newBackend makes the configured backend; "" is chosen by where we are.
+func newBackend(cfg config.Config) (backend.Backend, error) {
+	if cfg.Backend == "" && inPod() {
+		cfg.Backend = "kubernetes"
+	}
+	if cfg.Backend == "" || cfg.Backend == "local" {
+		return local.New(), local.Supported()
+	}
+	if make := backends[cfg.Backend]; make != nil {
+		return make(cfg), nil
+	}
+	return nil, fmt.Errorf("fiber: backend %q is not in this build", cfg.Backend)
+}
+
+func processName() string {
+	if proc := current.Load(); proc != nil {
+		return proc.node.Name
+	}
+	return "MainProcess"
+}
+
+// fits says whether an encoded value is within the size of a message.
+func (p *process) fits(frames [][]byte) error { return p.fitsSize(codec.Size(frames)) }
+
+func (p *process) fitsSize(size int) error {
+	if size, limit := size+messageOverhead, int64(p.node.Config.MaxMessage); int64(size) > limit {
+		return fmt.Errorf("%w; %s", &transport.SizeError{Size: int64(size), Limit: limit}, whatToDo)
+	}
+	return nil
+}
+
+// messageOverhead is the room that a message needs beside its value.
+const messageOverhead = 1 << 10
+
+// backends makes those that a build may leave out, by name.
+var backends = map[string]func(config.Config) backend.Backend{}
+
+// inPod, where the build has Kubernetes, says whether this process is in a pod
+// that may start others.
+var inPod = func() bool { return false }
+
+// leave is Shutdown.
+func leave(ctx context.Context) error {
+	initLock.Lock()
+	defer initLock.Unlock()
+	p := current.Load()
+	if p == nil {
+		return nil
+	}
+	err := p.node.Shutdown(ctx)
+	warden.Close()
+	pipe.LeaveAll(p.home)
+	p.home.Close()
+	p.node.RemoveDirectory()
+	current.CompareAndSwap(p, nil)
+	return err
+}
