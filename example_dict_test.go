@@ -54,3 +54,177 @@ func ExampleDict() {
 	// not 1 true <nil>
 	// question 0 false <nil>
 }
+
+var divisors = fiber.Register("divisors", func(ctx context.Context, d division) (struct{}, error) {
+	for i := 1; i <= d.Number; i++ {
+		if d.Number%i != 0 {
+			continue
+		}
+		if err := d.Found.Append(ctx, i); err != nil {
+			return struct{}{}, err
+		}
+	}
+	return struct{}{}, nil
+})
+
+type division struct {
+	Number int
+	Found  *fiber.List[int]
+}
+
+func ExampleList() {
+	ctx := context.Background()
+	m, err := fiber.NewManager(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+
+	found, err := fiber.NewList[int](ctx, m)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p := fiber.NewProcess(divisors, division{12, found})
+	if err := p.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := p.Join(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	all, err := found.All(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, d := range all {
+		fmt.Println(i, d)
+	}
+	_, err = found.Get(ctx, 6)
+	fmt.Println(err)
+	// Output:
+	// 0 1
+	// 1 2
+	// 2 3
+	// 3 4
+	// 4 6
+	// 5 12
+	// fiber: the list: there is no index 6; the length is 6
+}
+
+type bucket struct {
+	Histogram *fiber.Array[int]
+	Sample    float64 // from 0 to 1
+}
+
+var countSample = fiber.Register("countSample", func(ctx context.Context, b bucket) (int, error) {
+	return b.Histogram.Update(ctx, int(b.Sample*4), func(n int) (int, error) { return n + 1, nil })
+})
+
+func ExampleArray() {
+	ctx := context.Background()
+	m, err := fiber.NewManager(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+
+	histogram, err := fiber.NewArray(ctx, m, make([]int, 4))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var samples []bucket
+	for _, x := range []float64{0.1, 0.9, 0.3, 0.2, 0.8, 0.95} {
+		samples = append(samples, bucket{histogram, x})
+	}
+	if _, err := fiber.Map(ctx, pool, countSample, samples); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(histogram.Slice(ctx, 0, 4))
+	// Output: [2 1 0 3] <nil>
+}
+
+type result struct {
+	Best  *fiber.Value[float64]
+	Score float64
+}
+
+var reportScore = fiber.Register("reportScore", func(ctx context.Context, s result) (float64, error) {
+	return s.Best.Update(ctx, func(best float64) (float64, error) { return max(best, s.Score), nil })
+})
+
+func ExampleValue() {
+	ctx := context.Background()
+	m, err := fiber.NewManager(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+
+	best, err := fiber.NewValue(ctx, m, 0.0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := fiber.Map(ctx, pool, reportScore, []result{{best, 0.25}, {best, 0.75}, {best, 0.5}}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(best.Get(ctx))
+	// Output: 0.75 <nil>
+}
+
+func ExampleNamespace() {
+	ctx := context.Background()
+	m, err := fiber.NewManager(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+
+	settings, err := fiber.NewNamespace(ctx, m)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := settings.Set(ctx, "rate", 0.5); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := settings.Set(ctx, "layers", []int{64, 10}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	var rate float64
+	var layers []int
+	found, err := settings.Get(ctx, "rate", &rate)
+	fmt.Println(rate, found, err)
+	found, err = settings.Get(ctx, "layers", &layers)
+	fmt.Println(layers, found, err)
+	found, err = settings.Get(ctx, "seed", new(int))
+	fmt.Println(found, err)
+	// Output:
+	// 0.5 true <nil>
+	// [64 10] true <nil>
+	// false <nil>
+}

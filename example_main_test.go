@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/meta"
 )
 
 // A whole program: in the first process Main calls the function; in the
@@ -15,4 +16,41 @@ func ExampleMain() {
 		fmt.Println("this is printed once, whatever the number of processes")
 		return nil
 	}, fiber.Config{HeartbeatTimeout: time.Minute})
+}
+
+// box is how a function gets several arguments: only exported fields travel.
+type box struct{ Width, Height, Depth int }
+
+// Registered in a package variable, the function has the same name in every
+// process of the program.
+var volume = fiber.Register("volume", func(ctx context.Context, b box) (int, error) {
+	return b.Width * b.Height * b.Depth, nil
+}, meta.CPU(1), meta.Memory(500))
+
+func ExampleRegister() {
+	fmt.Println(volume.Name(), "needs", volume.Resources())
+
+	// Call runs it here, without another process.
+	here, err := volume.Call(context.Background(), box{2, 3, 4})
+	fmt.Println(here, err)
+	// Output:
+	// volume needs cpu 1, memory 500 MiB
+	// 24 <nil>
+}
+
+// A mistake is an error that says where it is and what is allowed.
+func ExampleConfig() {
+	// The tests' TestMain has called Init.
+	fiber.Shutdown(context.Background())
+	defer fiber.Init()
+
+	err := fiber.Init(fiber.Config{HeartbeatTimeout: 10}) // nanoseconds
+	fmt.Println(err)
+
+	err = fiber.Init(fiber.Config{HeartbeatTimeout: 10 * time.Second, MaxMessage: 64 * fiber.MiB, ForwardLogs: fiber.Off})
+	fmt.Println(err)
+	fiber.Shutdown(context.Background())
+	// Output:
+	// fiber: code, Config.HeartbeatTimeout: heartbeat_timeout = "10ns" is too short; allowed: a duration of at least 1ms, such as 500ms, 10s or 1m30s
+	// <nil>
 }
