@@ -85,7 +85,7 @@ func ExampleFuture() {
 	})
 	<-called
 
-	// Done can stand in a select, and Get can be called again and again.
+	// Done can be used in a select, and Get can be called any number of times.
 	select {
 	case <-future.Done():
 		fmt.Println("ready:", future.Ready())
@@ -98,7 +98,7 @@ func ExampleFuture() {
 	// 17 <nil>
 }
 
-// dawdle waits for an hour, or for its context.
+// dawdle sleeps for an hour, or until its context ends.
 var dawdle = fiber.Register("dawdle", func(ctx context.Context, _ struct{}) (string, error) {
 	select {
 	case <-time.After(time.Hour):
@@ -108,6 +108,7 @@ var dawdle = fiber.Register("dawdle", func(ctx context.Context, _ struct{}) (str
 	}
 })
 
+// The time limit ends the call, and the context of its task.
 func ExampleTimeout() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(1)

@@ -7,15 +7,15 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// tally counts a word. Update needs no lock, however many processes count.
-var tally = fiber.Register("tally", func(ctx context.Context, w tallied) (int, error) {
-	return w.Counts.Update(ctx, w.Word, func(n int, _ bool) (int, error) { return n + 1, nil })
-})
-
 type tallied struct {
 	Counts *fiber.Dict[string, int]
 	Word   string
 }
+
+// tally counts a word. Update needs no lock, however many processes count.
+var tally = fiber.Register("tally", func(ctx context.Context, w tallied) (int, error) {
+	return w.Counts.Update(ctx, w.Word, func(n int, _ bool) (int, error) { return n + 1, nil })
+})
 
 func ExampleDict() {
 	ctx := context.Background()
@@ -55,6 +55,12 @@ func ExampleDict() {
 	// question 0 false <nil>
 }
 
+type division struct {
+	Number int
+	Found  *fiber.List[int]
+}
+
+// divisors appends the divisors of a number to a list.
 var divisors = fiber.Register("divisors", func(ctx context.Context, d division) (struct{}, error) {
 	for i := 1; i <= d.Number; i++ {
 		if d.Number%i != 0 {
@@ -66,11 +72,6 @@ var divisors = fiber.Register("divisors", func(ctx context.Context, d division) 
 	}
 	return struct{}{}, nil
 })
-
-type division struct {
-	Number int
-	Found  *fiber.List[int]
-}
 
 func ExampleList() {
 	ctx := context.Background()
@@ -115,13 +116,14 @@ func ExampleList() {
 	// fiber: the list: there is no index 6; the length is 6
 }
 
-type bucket struct {
+// sample is a value from 0 to 1, and the histogram that counts it.
+type sample struct {
 	Histogram *fiber.Array[int]
-	Sample    float64 // from 0 to 1
+	Value     float64
 }
 
-var countSample = fiber.Register("countSample", func(ctx context.Context, b bucket) (int, error) {
-	return b.Histogram.Update(ctx, int(b.Sample*4), func(n int) (int, error) { return n + 1, nil })
+var countSample = fiber.Register("countSample", func(ctx context.Context, s sample) (int, error) {
+	return s.Histogram.Update(ctx, int(s.Value*4), func(n int) (int, error) { return n + 1, nil })
 })
 
 func ExampleArray() {
@@ -144,9 +146,9 @@ func ExampleArray() {
 		fmt.Println(err)
 		return
 	}
-	var samples []bucket
+	var samples []sample
 	for _, x := range []float64{0.1, 0.9, 0.3, 0.2, 0.8, 0.95} {
-		samples = append(samples, bucket{histogram, x})
+		samples = append(samples, sample{histogram, x})
 	}
 	if _, err := fiber.Map(ctx, pool, countSample, samples); err != nil {
 		fmt.Println(err)
@@ -156,13 +158,14 @@ func ExampleArray() {
 	// Output: [2 1 0 3] <nil>
 }
 
-type result struct {
+type trial struct {
 	Best  *fiber.Value[float64]
 	Score float64
 }
 
-var reportScore = fiber.Register("reportScore", func(ctx context.Context, s result) (float64, error) {
-	return s.Best.Update(ctx, func(best float64) (float64, error) { return max(best, s.Score), nil })
+// reportScore keeps the best score of all processes.
+var reportScore = fiber.Register("reportScore", func(ctx context.Context, t trial) (float64, error) {
+	return t.Best.Update(ctx, func(best float64) (float64, error) { return max(best, t.Score), nil })
 })
 
 func ExampleValue() {
@@ -185,7 +188,7 @@ func ExampleValue() {
 		fmt.Println(err)
 		return
 	}
-	if _, err := fiber.Map(ctx, pool, reportScore, []result{{best, 0.25}, {best, 0.75}, {best, 0.5}}); err != nil {
+	if _, err := fiber.Map(ctx, pool, reportScore, []trial{{best, 0.25}, {best, 0.75}, {best, 0.5}}); err != nil {
 		fmt.Println(err)
 		return
 	}

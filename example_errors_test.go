@@ -13,8 +13,8 @@ var divide = fiber.Register("divide", func(ctx context.Context, by int) (int, er
 	return 100 / by, nil
 })
 
-// An error that the function returns, and a panic, is a RemoteError here. The
-// function is not tried again, and its worker goes on.
+// An error that the function returns arrives as a RemoteError, and so does a
+// panic. The task is not tried again, and its worker goes on.
 func ExampleRemoteError() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(1)
@@ -37,7 +37,8 @@ func ExampleRemoteError() {
 	// 25 <nil>
 }
 
-// errSoldOut is known to all processes, so that it is the same error in each.
+// errSoldOut is known to all processes: errors.Is finds it wherever it was
+// returned.
 var errSoldOut = fiber.RegisterError(errors.New("sold out"))
 
 var buy = fiber.Register("buy", func(ctx context.Context, ticket int) (string, error) {
@@ -66,7 +67,7 @@ func ExampleRegisterError() {
 	// true
 }
 
-// fragile takes its process down on one input.
+// fragile ends its process when n is 13.
 var fragile = fiber.Register("fragile", func(ctx context.Context, n int) (int, error) {
 	if n == 13 {
 		os.Exit(7)
@@ -75,7 +76,7 @@ var fragile = fiber.Register("fragile", func(ctx context.Context, n int) (int, e
 })
 
 // A task that ends its worker is tried three times, each time alone in its
-// process, and given up. The pool goes on with new workers.
+// process, and then given up. The pool goes on with new workers.
 func ExampleWorkerLostError() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(2)
@@ -104,8 +105,8 @@ var describe = fiber.Register("describe", func(ctx context.Context, value any) (
 
 type point struct{ X, Y int }
 
-// An any takes whatever can travel. Its type does not: integers come back in
-// the narrowest type that holds them.
+// An any holds whatever can travel, but its exact type is lost: an integer arrives
+// in the narrowest type that holds it, a struct as a map.
 func ExampleEncodeError() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(1)

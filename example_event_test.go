@@ -56,6 +56,7 @@ type shelf struct {
 	Loaves  *fiber.List[string]
 }
 
+// bake puts a loaf on the shelf and tells one process that waits for it.
 var bake = fiber.Register("bake", func(ctx context.Context, s shelf) (struct{}, error) {
 	return struct{}{}, s.Changed.With(ctx, func(ctx context.Context) error {
 		if err := s.Loaves.Append(ctx, "rye"); err != nil {
@@ -111,13 +112,14 @@ type phase struct {
 	Index   int
 }
 
-// solvePart works in two phases: the second needs what all did in the first.
+// solvePart works in two phases: the second needs what all parties did in the
+// first. Wait returns ErrBrokenBarrier if one of them has died.
 var solvePart = fiber.Register("solvePart", func(ctx context.Context, p phase) (int, error) {
 	if err := p.Sums.Set(ctx, p.Index, 10*p.Index); err != nil {
 		return 0, err
 	}
 	if _, err := p.Barrier.Wait(ctx); err != nil {
-		return 0, err // ErrBrokenBarrier, when one of the others died
+		return 0, err
 	}
 	sums, err := p.Sums.Slice(ctx, 0, 3)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// account is a balance in two parts that belong together.
+// account has a balance of two parts. The lock keeps them consistent.
 type account struct {
 	Lock    *fiber.Lock
 	Dollars *fiber.Value[int]
@@ -74,7 +74,7 @@ func ExampleLock() {
 	// 0 <nil>
 }
 
-// seize takes a lock and is killed while it holds it.
+// seize takes a lock, and its process dies holding it.
 var seize = fiber.Register("seize", func(ctx context.Context, lock *fiber.Lock) (struct{}, error) {
 	if err := lock.Acquire(ctx); err != nil {
 		return struct{}{}, err
@@ -83,7 +83,8 @@ var seize = fiber.Register("seize", func(ctx context.Context, lock *fiber.Lock) 
 	return struct{}{}, nil
 })
 
-// A lock whose holder has died is not lost: whoever gets it next is told.
+// A lock whose holder has died is not lost: Acquire takes it, and returns
+// ErrAbandoned.
 func ExampleLock_Acquire() {
 	ctx := context.Background()
 	m, err := fiber.NewManager(ctx)
@@ -116,6 +117,7 @@ func ExampleLock_Acquire() {
 	// <nil>
 }
 
+// The holder of an RLock may acquire it again. One Release too many is an error.
 func ExampleRLock() {
 	ctx := context.Background()
 	m, err := fiber.NewManager(ctx)
@@ -181,7 +183,7 @@ type download struct {
 	File  string
 }
 
-// fetchFile is run by many workers, of which two at a time download something.
+// fetchFile runs in many workers, of which two at a time download a file.
 var fetchFile = fiber.Register("fetchFile", func(ctx context.Context, d download) (string, error) {
 	var content string
 	err := d.Slots.With(ctx, func(ctx context.Context) error {
@@ -191,6 +193,7 @@ var fetchFile = fiber.Register("fetchFile", func(ctx context.Context, d download
 	return content, err
 })
 
+// One Release too many is an error.
 func ExampleBoundedSemaphore() {
 	ctx := context.Background()
 	m, err := fiber.NewManager(ctx)

@@ -9,20 +9,20 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// A whole program: in the first process Main calls the function; in the
-// processes that Fiber starts it does their work instead.
+// A whole program. In the root Main calls the function; in the processes that
+// Fiber starts it does their work instead.
 func ExampleMain() {
 	fiber.Main(func(ctx context.Context) error {
-		fmt.Println("this is printed once, whatever the number of processes")
+		fmt.Println("this is printed once, however many processes there are")
 		return nil
 	}, fiber.Config{HeartbeatTimeout: time.Minute})
 }
 
-// box is how a function gets several arguments: only exported fields travel.
+// box holds several arguments in one value. Only its exported fields travel.
 type box struct{ Width, Height, Depth int }
 
-// Registered in a package variable, the function has the same name in every
-// process of the program.
+// volume is a package variable, so every process of the program registers the
+// function, under the same name.
 var volume = fiber.Register("volume", func(ctx context.Context, b box) (int, error) {
 	return b.Width * b.Height * b.Depth, nil
 }, meta.CPU(1), meta.Memory(500))
@@ -30,7 +30,7 @@ var volume = fiber.Register("volume", func(ctx context.Context, b box) (int, err
 func ExampleRegister() {
 	fmt.Println(volume.Name(), "needs", volume.Resources())
 
-	// Call runs it here, without another process.
+	// Call runs the function in this process.
 	here, err := volume.Call(context.Background(), box{2, 3, 4})
 	fmt.Println(here, err)
 	// Output:
@@ -38,13 +38,13 @@ func ExampleRegister() {
 	// 24 <nil>
 }
 
-// A mistake is an error that says where it is and what is allowed.
+// The error for a wrong setting says where it is and what is allowed.
 func ExampleConfig() {
-	// The tests' TestMain has called Init.
+	// TestMain has called Init.
 	fiber.Shutdown(context.Background())
 	defer fiber.Init()
 
-	err := fiber.Init(fiber.Config{HeartbeatTimeout: 10}) // nanoseconds
+	err := fiber.Init(fiber.Config{HeartbeatTimeout: 10}) // 10 nanoseconds
 	fmt.Println(err)
 
 	err = fiber.Init(fiber.Config{HeartbeatTimeout: 10 * time.Second, MaxMessage: 64 * fiber.MiB, ForwardLogs: fiber.Off})

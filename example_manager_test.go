@@ -10,13 +10,13 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// moneyBox lives in a manager. Its methods need no lock: those of one object
+// moneyBox lives in a manager. Its methods need no lock: the calls on one object
 // run one after another.
 type moneyBox struct{ balance int }
 
-func (a *moneyBox) PutIn(ctx context.Context, amount int) (int, error) {
-	a.balance += amount
-	return a.balance, nil
+func (b *moneyBox) PutIn(ctx context.Context, amount int) (int, error) {
+	b.balance += amount
+	return b.balance, nil
 }
 
 var (
@@ -26,9 +26,9 @@ var (
 	putIn = fiber.RegisterMethod("PutIn", (*moneyBox).PutIn)
 )
 
-// saveOne puts one into a box that is in another process.
-var saveOne = fiber.Register("saveOne", func(ctx context.Context, a *fiber.Proxy[*moneyBox]) (int, error) {
-	return fiber.Call(ctx, a, putIn, 1)
+// saveOne puts one into a box that lives in another process.
+var saveOne = fiber.Register("saveOne", func(ctx context.Context, b *fiber.Proxy[*moneyBox]) (int, error) {
+	return fiber.Call(ctx, b, putIn, 1)
 })
 
 func ExampleManager() {
@@ -64,8 +64,8 @@ func ExampleManager() {
 	// Output: 150 <nil>
 }
 
-// phoneBook is registered as safe for concurrent calls, and so has a lock of
-// its own: a lookup does not wait for another one.
+// phoneBook is registered with ConcurrentCalls, and so needs a lock of its own.
+// Lookups do not wait for one another.
 type phoneBook struct {
 	mu      sync.RWMutex
 	numbers map[string]string
@@ -90,7 +90,7 @@ func (b *phoneBook) LookUp(ctx context.Context, name string) (string, error) {
 	return number, nil
 }
 
-// Close is called when nobody has a proxy of it any more.
+// Close is called when no proxy of the object is left, or its manager is closed.
 func (b *phoneBook) Close() error { return nil }
 
 var (
@@ -126,7 +126,7 @@ func ExampleRegisterType() {
 	// true
 }
 
-// simulation is an object whose method takes a while.
+// simulation has a method that takes a while.
 type simulation struct{ seed int }
 
 func (s *simulation) Run(ctx context.Context, d time.Duration) (string, error) {
@@ -145,8 +145,8 @@ var (
 	runFor = fiber.RegisterMethod("Run", (*simulation).Run)
 )
 
-// Three objects work at the same time; the caller waits when it needs the
-// results, in whatever order.
+// Three objects work at the same time. The caller waits when it needs a result,
+// in any order.
 func ExampleCallAsync() {
 	ctx := context.Background()
 	manager, err := fiber.NewManager(ctx)

@@ -27,14 +27,14 @@ func ExampleMap() {
 	// Output: [1 8 27 64] <nil>
 }
 
-// patrol goes on until its context ends.
+// patrol runs until its context ends.
 var patrol = fiber.Register("patrol", func(ctx context.Context, _ int) (int, error) {
 	<-ctx.Done()
 	return 0, ctx.Err()
 })
 
-// When the caller's context ends the call returns at once, and the contexts
-// of its tasks end in the workers.
+// When the caller's context ends, Map returns at once, and in the workers the
+// contexts of its tasks end.
 func ExampleMap_cancel() {
 	pool, err := fiber.NewPool(2)
 	if err != nil {
@@ -81,8 +81,9 @@ var isPrime = fiber.Register("isPrime", func(ctx context.Context, n int) (bool, 
 	return n > 1, nil
 })
 
-// Chunks of 50 tasks, instead of as many as turn out to run for some
-// milliseconds. It changes how fast it goes, not what comes out.
+// A worker is handed 50 tasks together. By default their number adapts, to as
+// many as run for some milliseconds. The size of the chunks changes the speed,
+// not the results.
 func ExampleChunkSize() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(2)
@@ -109,8 +110,8 @@ func ExampleChunkSize() {
 
 var negate = fiber.Register("negate", func(ctx context.Context, x int) (int, error) { return -x, nil })
 
-// The function is called as results come, never twice at a time, and for the
-// last time before Map returns.
+// OnProgress calls the function as results arrive, one call after another. The
+// last call ends before Map returns.
 func ExampleOnProgress() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(2)

@@ -9,10 +9,11 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
+// answerLoudly answers until the other end is closed.
 var answerLoudly = fiber.Register("answerLoudly", func(ctx context.Context, conn *fiber.Conn[string]) (struct{}, error) {
 	for {
 		words, err := conn.Recv(ctx)
-		if err == io.EOF { // the other end is closed
+		if err == io.EOF {
 			return struct{}{}, nil
 		}
 		if err != nil {
@@ -51,13 +52,14 @@ func ExamplePipe() {
 	// <nil>
 }
 
+// When countDown returns, its process ends, and the pipe with it.
 var countDown = fiber.Register("countDown", func(ctx context.Context, to *fiber.Sender[int]) (struct{}, error) {
 	for n := 3; n > 0; n-- {
 		if err := to.Send(ctx, n); err != nil {
 			return struct{}{}, err
 		}
 	}
-	return struct{}{}, nil // its process ends, and with it the pipe
+	return struct{}{}, nil
 })
 
 func ExamplePipeOneWay() {
@@ -74,7 +76,7 @@ func ExamplePipeOneWay() {
 	}
 	for {
 		n, err := from.Recv(ctx)
-		if err == io.EOF {
+		if err == io.EOF { // the sender's process has ended
 			break
 		}
 		if err != nil {

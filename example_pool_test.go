@@ -13,7 +13,7 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// vocabulary belongs to the process: each worker fills its own.
+// vocabulary is a variable of its process: each worker fills its own.
 var vocabulary map[string]string
 
 var learn = fiber.Register("learn", func(ctx context.Context, pairs string) (struct{}, error) {
@@ -47,21 +47,23 @@ func ExampleWithInitializer() {
 	// 0 words are known here
 }
 
-var party sync.WaitGroup // of this process's tasks
+// party is a variable of its process: the tasks of one worker share it.
+var party sync.WaitGroup
 
 var prepareParty = fiber.Register("prepareParty", func(ctx context.Context, guests int) (struct{}, error) {
 	party.Add(guests)
 	return struct{}{}, nil
 })
 
-// join waits until everybody is there: it would wait for ever if the worker
-// ran its tasks one after another.
+// join waits until all guests have come. It would wait forever if the worker ran
+// its tasks one after another.
 var join = fiber.Register("join", func(ctx context.Context, name string) (string, error) {
 	party.Done()
 	party.Wait()
 	return name + " has met the others", nil
 })
 
+// One worker runs three tasks at a time.
 func ExampleWithConcurrency() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(1, fiber.WithConcurrency(3), fiber.WithInitializer(prepareParty, 3))
@@ -88,7 +90,7 @@ var brew = fiber.Register("brew", func(ctx context.Context, cup int) (int, error
 	return cup, nil
 })
 
-// No worker while there is nothing to do, and four at most.
+// The pool has at most four workers, and none once it has been idle for a while.
 func ExampleWithAutoscale() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(0, fiber.WithAutoscale(0, 4), fiber.WithIdleTimeout(100*time.Millisecond))
@@ -115,7 +117,7 @@ func ExampleWithAutoscale() {
 
 var whoRan = fiber.Register("whoRan", func(ctx context.Context, _ int) (int, error) { return os.Getpid(), nil })
 
-// One worker at a time, and a new process after every ten tasks.
+// The pool has one worker at a time, and replaces it after every ten tasks.
 func ExampleWithMaxTasksPerChild() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(1, fiber.WithMaxTasksPerChild(10))
@@ -134,7 +136,7 @@ func ExampleWithMaxTasksPerChild() {
 	// Output: 3 processes <nil>
 }
 
-// pay must not run twice: it leaves a trace before its process dies.
+// pay must not run twice: it writes to the ledger before its process dies.
 var pay = fiber.Register("pay", func(ctx context.Context, ledger string) (struct{}, error) {
 	f, err := os.OpenFile(ledger, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -146,7 +148,7 @@ var pay = fiber.Register("pay", func(ctx context.Context, ledger string) (struct
 	return struct{}{}, nil
 })
 
-// With one attempt a task that was started is never run again.
+// With one attempt, a task that was started is never run again.
 func ExampleWithMaxAttempts() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(1, fiber.WithMaxAttempts(1))
@@ -211,7 +213,7 @@ func ExamplePool_Stats() {
 		return
 	}
 	for _, worker := range pool.Stats().Processes {
-		fmt.Println("a worker is", worker.State) // worker.Name is picker-1, and so on
+		fmt.Println("a worker is", worker.State) // and worker.Name is picker-1, and so on
 	}
 
 	for n := range 5 {

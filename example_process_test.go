@@ -23,7 +23,7 @@ func ExampleProcess() {
 		fmt.Println(err)
 		return
 	}
-	if err := p.Join(ctx); err != nil { // what it has printed is here by then
+	if err := p.Join(ctx); err != nil { // its output has arrived by then
 		fmt.Println(err)
 		return
 	}
@@ -40,7 +40,7 @@ var leaf = fiber.Register("leaf", func(ctx context.Context, name string) (struct
 	return struct{}{}, nil
 })
 
-// branch starts processes of its own and waits for them.
+// branch starts processes of its own, one after another, and waits for each.
 var branch = fiber.Register("branch", func(ctx context.Context, leaves []string) (struct{}, error) {
 	for _, name := range leaves {
 		p := fiber.NewProcess(leaf, name, fiber.ProcessName(name))
@@ -54,7 +54,7 @@ var branch = fiber.Register("branch", func(ctx context.Context, leaves []string)
 	return struct{}{}, nil
 })
 
-// Every process of a program may start others, and use pools.
+// Every process of a program may start other processes, and use pools.
 func ExampleProcess_nested() {
 	ctx := context.Background()
 	p := fiber.NewProcess(branch, []string{"leaf 1", "leaf 2"}, fiber.ProcessName("branch"))
@@ -95,8 +95,10 @@ func ExampleActiveChildren() {
 	// 0 are left
 }
 
+// loop runs until its context ends, as Terminate makes it. It then has a second
+// for tidying up.
 var loop = fiber.Register("loop", func(ctx context.Context, _ struct{}) (struct{}, error) {
-	<-ctx.Done() // Terminate ends it, and there is a second for tidying up
+	<-ctx.Done()
 	return struct{}{}, ctx.Err()
 })
 
@@ -125,9 +127,10 @@ var count = fiber.Register("count", func(ctx context.Context, to int) (struct{},
 	return struct{}{}, nil
 })
 
-// What a process prints is passed on line by line, unless Config.ForwardLogs is
-// off, with its name in front, unless Config.LogPrefix is off, as here. It can be
-// read as well: without the name, until the process has ended.
+// The lines that a process prints appear in the output of the root, unless
+// Config.ForwardLogs is off. Each has the process's name in front, unless
+// Config.LogPrefix is off, as here. Logs reads the same lines, without the name,
+// until the process ends.
 func ExampleProcess_Logs() {
 	ctx := context.Background()
 	p := fiber.NewProcess(count, 2)

@@ -8,12 +8,13 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// wordLengths is where words come from, and where their lengths go.
+// wordLengths has a queue of words and one for their lengths.
 type wordLengths struct {
 	Words   *fiber.SimpleQueue[string]
 	Lengths *fiber.SimpleQueue[int]
 }
 
+// measure answers each word with its length, until the queue of words is closed.
 var measure = fiber.Register("measure", func(ctx context.Context, l wordLengths) (struct{}, error) {
 	for {
 		word, err := l.Words.Get(ctx)
@@ -36,12 +37,12 @@ func ExampleSimpleQueue() {
 		fmt.Println(err)
 		return
 	}
-	results, err := fiber.NewSimpleQueue[int]()
+	lengths, err := fiber.NewSimpleQueue[int]()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	p := fiber.NewProcess(measure, wordLengths{words, results})
+	p := fiber.NewProcess(measure, wordLengths{words, lengths})
 	if err := p.Start(ctx); err != nil {
 		fmt.Println(err)
 		return
@@ -51,9 +52,9 @@ func ExampleSimpleQueue() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(results.Get(ctx))
+		fmt.Println(lengths.Get(ctx))
 	}
-	words.Close() // whoever waits for one more word is told
+	words.Close() // the Get that waits for one more word returns ErrClosed
 	fmt.Println(p.Join(ctx))
 	// Output:
 	// 3 <nil>
@@ -62,9 +63,11 @@ func ExampleSimpleQueue() {
 	// <nil>
 }
 
+// addUp takes all items there are at a time, 1000 at most. GetMany waits while
+// there is none.
 var addUp = fiber.Register("addUp", func(ctx context.Context, numbers *fiber.SimpleQueue[int]) (sum int, err error) {
 	for got := 0; got < 10_000; {
-		some, err := numbers.GetMany(ctx, 1000) // as many as there are, but at least one
+		some, err := numbers.GetMany(ctx, 1000)
 		if err != nil {
 			return 0, err
 		}
@@ -76,7 +79,7 @@ var addUp = fiber.Register("addUp", func(ctx context.Context, numbers *fiber.Sim
 	return sum, nil
 })
 
-// Many small items travel together.
+// Many small items travel together, which costs much less than one by one.
 func ExampleSimpleQueue_PutMany() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(1)
@@ -91,6 +94,7 @@ func ExampleSimpleQueue_PutMany() {
 		return
 	}
 	defer queue.Close()
+
 	sum := fiber.ApplyAsync(ctx, pool, addUp, queue)
 	ones := make([]int, 10_000)
 	for i := range ones {
@@ -109,6 +113,7 @@ type greeter struct {
 	Greetings *fiber.Queue[string]
 }
 
+// greetAll takes names until an empty one comes.
 var greetAll = fiber.Register("greetAll", func(ctx context.Context, g greeter) (struct{}, error) {
 	for {
 		name, err := g.Names.Get(ctx)
@@ -121,8 +126,7 @@ var greetAll = fiber.Register("greetAll", func(ctx context.Context, g greeter) (
 	}
 })
 
-// A Queue lives in its manager: it goes on when the process that made it has
-// ended.
+// A Queue lives in its manager, and so outlives the process that made it.
 func ExampleQueue() {
 	ctx := context.Background()
 	m, err := fiber.NewManager(ctx)
@@ -164,17 +168,17 @@ type workshop struct {
 	Made   *fiber.Value[int]
 }
 
-// assemble makes what is ordered, for ever.
-var assemble = fiber.Register("assemble", func(ctx context.Context, b workshop) (struct{}, error) {
+// assemble makes what is ordered, until its process is killed.
+var assemble = fiber.Register("assemble", func(ctx context.Context, w workshop) (struct{}, error) {
 	for {
-		n, err := b.Orders.Get(ctx)
+		n, err := w.Orders.Get(ctx)
 		if err != nil {
 			return struct{}{}, err
 		}
-		if _, err := b.Made.Update(ctx, func(made int) (int, error) { return made + n, nil }); err != nil {
+		if _, err := w.Made.Update(ctx, func(made int) (int, error) { return made + n, nil }); err != nil {
 			return struct{}{}, err
 		}
-		if err := b.Orders.TaskDone(ctx); err != nil {
+		if err := w.Orders.TaskDone(ctx); err != nil {
 			return struct{}{}, err
 		}
 	}
@@ -189,29 +193,29 @@ func ExampleJoinableQueue() {
 	}
 	defer m.Close()
 
-	var b workshop
-	if b.Orders, err = fiber.NewJoinableQueue[int](ctx, m); err != nil {
+	var w workshop
+	if w.Orders, err = fiber.NewJoinableQueue[int](ctx, m); err != nil {
 		fmt.Println(err)
 		return
 	}
-	if b.Made, err = fiber.NewValue(ctx, m, 0); err != nil {
+	if w.Made, err = fiber.NewValue(ctx, m, 0); err != nil {
 		fmt.Println(err)
 		return
 	}
 	for range 2 {
-		p := fiber.NewProcess(assemble, b)
+		p := fiber.NewProcess(assemble, w)
 		if err := p.Start(ctx); err != nil {
 			fmt.Println(err)
 			return
 		}
 		defer p.Kill()
 	}
-	if err := b.Orders.PutMany(ctx, []int{1, 2, 3, 4}); err != nil {
+	if err := w.Orders.PutMany(ctx, []int{1, 2, 3, 4}); err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(b.Orders.Join(ctx)) // all are done
-	fmt.Println(b.Made.Get(ctx))
+	fmt.Println(w.Orders.Join(ctx)) // returns when all orders are done
+	fmt.Println(w.Made.Get(ctx))
 	// Output:
 	// <nil>
 	// 10 <nil>

@@ -8,8 +8,8 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// passOn has each rank send its rank to the right, and what comes from the left
-// further, until everything has come around.
+// passOn sends numbers around the ring. Each rank sends its own to the right, then
+// passes on what comes from the left, until every number has come around.
 var passOn = fiber.RegisterRing("passOn", nil, func(ctx context.Context, node *fiber.RingNode, rounds int) error {
 	number := node.Rank()
 	sum := 0
@@ -36,14 +36,16 @@ func ExampleRing() {
 	// <nil>
 }
 
+// unlucky fails in one rank. The others wait in Barrier, which ends with the error
+// of that rank.
 var unlucky = fiber.RegisterRing("unlucky", nil, func(ctx context.Context, node *fiber.RingNode, who int) error {
 	if node.Rank() == who {
 		return errors.New("out of luck")
 	}
-	return fiber.Barrier(ctx, node) // ends with the error of the other rank
+	return fiber.Barrier(ctx, node)
 })
 
-// When one rank fails the others end, and Run says which one it was.
+// When one rank fails, the others end, and Run's error says which one failed.
 func ExampleRing_failure() {
 	err := fiber.NewRing(3, unlucky).Run(context.Background(), 1)
 	var failed *fiber.RingError
@@ -54,9 +56,8 @@ func ExampleRing_failure() {
 	// Output: rank 1: out of luck
 }
 
-// approach looks for the least of the sum of (x-t)² over all targets t, of which
-// each rank knows one. The gradients are averaged, so that x is the same on all
-// ranks.
+// approach minimises the sum of (x-t)² over all targets t, of which each rank
+// knows one. AllReduce averages the gradients, so x stays the same in all ranks.
 var approach = fiber.RegisterRing("approach", nil, func(ctx context.Context, node *fiber.RingNode, targets []float64) error {
 	x := []float64{0}
 	for range 50 {
