@@ -3,6 +3,7 @@ package fiber_test
 import (
 	"bytes"
 	"go/ast"
+	"go/doc"
 	"go/doc/comment"
 	"go/format"
 	"go/parser"
@@ -120,6 +121,22 @@ func TestDocumentsNameWhatIs(t *testing.T) {
 		}
 		for _, name := range names {
 			require.True(t, exported[name[1]], "%s names %s", file, name[0])
+		}
+	}
+}
+
+// The documentation shows each example as a whole program, with the declarations
+// that it needs: these stand in the example's file.
+func TestExamplesAreWholePrograms(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("example*_test.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		require.NoError(t, err)
+		for _, example := range doc.Examples(file) {
+			require.NotNil(t, example.Play, "%s: Example%s uses what another file declares", name, example.Name)
 		}
 	}
 }

@@ -2,13 +2,16 @@ package fiber_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/fiber-go/fiber"
 )
 
-// steps counts how long n takes to reach 1 when even numbers are halved and
-// odd ones become 3n+1.
+// steps counts the steps from n to 1 when an even number is halved and an odd
+// one becomes 3n+1.
 var steps = fiber.Register("steps", func(ctx context.Context, n int) (int, error) {
 	count := 0
 	for ; n != 1; count++ {
@@ -22,14 +25,14 @@ var steps = fiber.Register("steps", func(ctx context.Context, n int) (int, error
 })
 
 // upward yields n, n+1 and so on, without end.
-func upward(n int) func(yield func(int) bool) {
+func upward(n int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for ; yield(n); n++ {
 		}
 	}
 }
 
-// The input never ends; leaving the loop does.
+// The input is endless. Leaving the loop ends the work.
 func ExampleIMap() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(2)
@@ -51,4 +54,33 @@ func ExampleIMap() {
 		}
 	}
 	// Output: 27 is the first that takes more than 100 steps: 111
+}
+
+var reciprocal = fiber.Register("reciprocal", func(ctx context.Context, x float64) (float64, error) {
+	if x == 0 {
+		return 0, errors.New("zero has none")
+	}
+	return 1 / x, nil
+})
+
+// A task that fails yields its error, and the loop goes on with the other tasks.
+func ExampleIMapUnordered() {
+	ctx := context.Background()
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+
+	sum, failed := 0.0, 0
+	for y, err := range fiber.IMapUnordered(ctx, pool, reciprocal, slices.Values([]float64{1, 2, 0, 4})) {
+		if err != nil {
+			failed++
+			continue
+		}
+		sum += y
+	}
+	fmt.Println(sum, "and", failed, "failed")
+	// Output: 1.75 and 1 failed
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// row asks for the sum of one row of a matrix. The matrix itself does not
-// travel with it, only its name does.
+// row names one row of a matrix. The matrix itself does not travel with it, only
+// a reference to it does.
 type row struct {
 	Matrix *fiber.Shared[[][]float64]
 	Index  int

@@ -17,9 +17,9 @@ var dart = fiber.Register("dart", func(ctx context.Context, i int) (bool, error)
 	return x*x+y*y < 1, nil
 }, meta.CPU(1))
 
-// Pi, by throwing darts in two processes.
+// Two processes estimate Pi by throwing darts.
 func Example() {
-	ctx := context.Background() // the one that fiber.Main gives
+	ctx := context.Background() // in a program, the context that fiber.Main passes
 	pool, err := fiber.NewPool(2)
 	if err != nil {
 		fmt.Println(err)
