@@ -434,7 +434,7 @@ func TestErrorsOfManagedObjects(t *testing.T) {
 				require.Equal(t, how == "sentinel", errors.Is(err, errShut))
 				require.Equal(t, how == "canceled", errors.Is(err, context.Canceled))
 				if how == "panic" || how == "nil pointer" {
-					require.Contains(t, remote.Stack, "manager_test.go")
+					require.Contains(t, remote.Stack, "managed_test.go")
 				} else {
 					require.Empty(t, remote.Stack)
 				}
