@@ -1,9 +1,9 @@
 # make test    all tests; TESTFLAGS=-v and the like go to go test. Those that need a docker engine run when one answers.
-#              FIBER_TEST_BACKEND=docker runs the root package's on containers, too
+#              FIBER_TEST_BACKEND=docker runs the examples and those in test on containers, too
 # make engine-up  has a docker engine answer; installs and starts one when there is none (Debian, Ubuntu)
 # make cluster-up    has a Kubernetes cluster of this one machine, as root (Debian): six minutes the first time, then 15 s
 # make cluster-down  stops it, and removes everything but what was built
-# make test-kubernetes  the tests that need a cluster, and the root package's on it; brings it up unless
+# make test-kubernetes  the tests that need a cluster, and the examples and those in test on it; brings it up unless
 #              FIBER_TEST_KUBECONFIG names another one, with FIBER_TEST_HOST (where its pods reach this machine) and
 #              FIBER_TEST_REGISTRY (where they pull images from)
 # make race    the same under the race detector, without the longest (needs a C compiler); with tests of the cluster where
@@ -50,8 +50,8 @@ cluster-down:
 test-kubernetes:
 	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./backend/kubernetes
 	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./cmd/fiber
-	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) -run 'Pod|APIServer|TestNodes' .
-	FIBER_TEST_BACKEND=kubernetes test/cluster/with.sh $(GO) test -parallel 6 -count 1 -timeout 40m $(TESTFLAGS) .
+	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./test/kubernetes
+	FIBER_TEST_BACKEND=kubernetes test/cluster/with.sh $(GO) test -p 1 -parallel 6 -count 1 -timeout 40m $(TESTFLAGS) . ./test/...
 
 # The race detector has every process sleep for a second at its exit, unless told not to.
 race:

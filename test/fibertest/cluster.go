@@ -1,0 +1,54 @@
+//go:build unix
+
+package fibertest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	KubeconfigKey = "FIBER_TEST_KUBECONFIG" // names the cluster
+	HostKey       = "FIBER_TEST_HOST"       // where the cluster's pods reach this machine
+	registryKey   = "FIBER_TEST_REGISTRY"   // where it pulls images from
+	ClusterKey    = "CLUSTER_STATE"         // of test/cluster, where the cluster is that
+)
+
+// Registry is where the tests push images to.
+func Registry() string {
+	if r := os.Getenv(registryKey); r != "" {
+		return r
+	}
+	return "localhost:5000"
+}
+
+// onCluster has programs find the cluster, and pods the tests' files, which
+// are on its only node.
+func onCluster(files string) {
+	template := filepath.Join(files, "pod.yaml")
+	text := fmt.Sprintf(`spec:
+  containers:
+    - env: [{name: TMPDIR, value: %q}]
+      volumeMounts: [{name: files, mountPath: %[1]q}]
+  volumes: [{name: files, hostPath: {path: %[1]q}}]
+`, files)
+	if err := os.WriteFile(template, []byte(text), 0o644); err != nil {
+		panic(err)
+	}
+	for _, kv := range append(ClusterEnv(), "FIBER_POD_TEMPLATE="+template) {
+		key, value, _ := strings.Cut(kv, "=")
+		os.Setenv(key, value)
+	}
+}
+
+// ClusterEnv is what a program needs to run on the tests' cluster.
+func ClusterEnv() []string {
+	host := os.Getenv(HostKey)
+	if host == "" {
+		host = "10.244.0.1"
+	}
+	return []string{"FIBER_BACKEND=kubernetes", "KUBECONFIG=" + os.Getenv(KubeconfigKey), "FIBER_HOST=" + host,
+		"FIBER_REGISTRY=" + Registry()}
+}
