@@ -252,7 +252,7 @@ func TestPodsOfADeletedRoot(t *testing.T) {
 	namespace := inPod(t, "family")
 	fibertest.Eventually(t, 2*fibertest.Patience, func() bool { return strings.Contains(logsOf(namespace, "root"), "started") }, "it does not start")
 	require.Len(t, podsIn(t, namespace), 6)
-	kubectl(t, "delete", "pod", "-n", namespace, "master", "--grace-period=0", "--force")
+	kubectl(t, "delete", "pod", "-n", namespace, "root", "--grace-period=0", "--force")
 	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(podsIn(t, namespace)) == 0 }, "pods are left")
 	fibertest.Eventually(t, fibertest.Patience, func() bool {
 		return !strings.Contains(kubectl(t, "get", "secrets", "-n", namespace, "-o", "name"), "fiber-")
