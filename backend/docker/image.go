@@ -61,7 +61,7 @@ func (e *engine) existing(ctx context.Context, name, executable string) (prepare
 		return prepared{}, fmt.Errorf("image %s: %w", name, err)
 	}
 	if p := (image.Platform{OS: found.Os, Arch: found.Architecture}); p != e.platform {
-		return prepared{}, lives.Refuse(fmt.Errorf("image %s is for %s, and the engine runs %s", name, p, e.platform))
+		return prepared{}, lives.Refuse(fmt.Errorf("image %s is for %s, but the engine runs %s", name, p, e.platform))
 	}
 	// A file that is no program is a script, which runs wherever its interpreter is.
 	if p, err := image.PlatformOf(executable); err == nil && p != e.platform {
