@@ -19,7 +19,7 @@ func TestAnExecutableForAnotherPlatform(t *testing.T) {
 	_, err := image.New(image.Options{Executable: program, Platform: here})
 	require.EqualError(t, err, program+" is built for linux/"+otherArch()+", but its image has to run on "+here.String()+
 		": build it with GOOS=linux GOARCH="+here.Arch+" CGO_ENABLED=0 go build -o program-"+here.Arch+
-		" github.com/fiber-go/fiber/internal/image/testdata/empty, and set FIBER_EXECUTABLE to the path of program-"+here.Arch)
+		" github.com/fiber-go/fiber/internal/container/image/testdata/empty, and set FIBER_EXECUTABLE to the path of program-"+here.Arch)
 
 	_, err = image.New(image.Options{Executable: built(t, static), Platform: image.Platform{OS: "linux", Arch: otherArch()}})
 	require.ErrorContains(t, err, "GOOS=linux GOARCH="+otherArch())

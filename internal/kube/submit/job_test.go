@@ -44,7 +44,7 @@ func TestAJobBecomesAPod(t *testing.T) {
 	assert.EqualValues(t, submit.Group, *pod.Spec.SecurityContext.FSGroup)
 }
 
-// from is a variable that comes from a secret.
+// from returns a variable that comes from a secret.
 func from(secret *corev1.Secret, name, key string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: secret.Name}, Key: key}}}
