@@ -295,7 +295,7 @@ func TestBuildsThatAreKept(t *testing.T) { // by itself: seven images keep the e
 	require.Len(t, kept(), 4)
 }
 
-// otherImage gives the engine an image for another CPU.
+// otherImage loads an image for another CPU into the engine.
 func otherImage(t testing.TB) string {
 	t.Helper()
 	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: "s390x", RootFS: v1.RootFS{Type: "layers"}})

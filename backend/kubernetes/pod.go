@@ -14,7 +14,7 @@ import (
 	"github.com/fiber-go/fiber/internal/names"
 )
 
-// The labels of a run's pods and secrets, beside those of package kube.
+// The labels of a run's pods and secrets, in addition to those of package kube.
 const (
 	labelName    = "fiber.name"    // the process's name
 	labelParent  = "fiber.parent"  // the name of the process that started it

@@ -4,10 +4,10 @@
 // Process 1 ignores signals that it has no handler for, even its own, and
 // inherits the zombies of all other processes. Engines join stdout and stderr,
 // and may fail to report that memory ran out. So if its environment asks for it,
-// the program starts itself once more: the first process passes signals on,
-// reaps what dies, and writes the outputs and the end of its child in the format
-// of package logmux. All of that happens in the initialisation of this package,
-// before the program's own packages.
+// the program starts itself once more: process 1 passes signals on, reaps what
+// dies, and writes the outputs and the end of its child in the format of package
+// logmux. All of that happens in the initialisation of this package, before the
+// program's own packages.
 package pid1
 
 // An environment variable with this key and value asks for an init.
