@@ -1,4 +1,5 @@
-// Package kube talks to a Kubernetes cluster, about the little that Fiber uses: pods, their status and logs, secrets, nodes.
+// Package kube talks to a Kubernetes cluster: about pods, their status and logs, secrets and nodes, which is all that Fiber
+// uses.
 //
 // It uses client-go's REST client with a scheme of its own, which is made when a cluster is first used. The generated
 // clients would cost every process of a program memory and time at its start, whatever its backend.

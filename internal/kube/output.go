@@ -57,7 +57,7 @@ func Unread(err error) bool { return errors.As(err, new(writeError)) }
 // whether there is more.
 const followGrace = 500 * time.Millisecond
 
-// Follow writes the output until the program has ended, as the closing of ended tells, and all output is written.
+// Follow writes the output until ended is closed, which tells that the program has ended, and all of the output is written.
 func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
 	pause := Backoff{}
 	var refusals refusals

@@ -28,7 +28,7 @@ const Managed = LabelManaged + "=" + Manager
 const (
 	// Container is the name of the container that the program runs in, unless a template names it.
 	Container = "fiber"
-	// mainContainer is kubectl's annotation with the name of that container: some clusters put containers of their own before it.
+	// mainContainer is kubectl's annotation with the name of that container: some clusters put their own containers first.
 	mainContainer = "kubectl.kubernetes.io/default-container"
 )
 

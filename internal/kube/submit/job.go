@@ -71,7 +71,7 @@ func (j Job) Check() error {
 		return errors.New("the CPU, memory and GPUs of a program can't be negative")
 	}
 	if j.Name != "" && (!podName.MatchString(j.Name) || len(j.Name) > 63) {
-		return fmt.Errorf("%q can't be the name of a pod: use lower-case letters, digits and, between them, -; 63 characters at most", j.Name)
+		return fmt.Errorf("%q can't be the name of a pod: use at most 63 lower-case letters, digits and -, with no - at either end", j.Name)
 	}
 	taken := map[string]bool{}
 	for _, c := range j.Claims {

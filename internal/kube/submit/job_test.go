@@ -84,7 +84,7 @@ func TestJobsThatCanNotBe(t *testing.T) {
 	for want, job := range map[string]submit.Job{
 		`"My Pod" can't be the name of a pod`: {Name: "My Pod"},
 		"two claims are mounted at /x":        {Claims: []kube.Claim{{Name: "a", Path: "/x"}, {Name: "b", Path: "/x"}}},
-		"can't be negative":                        {CPU: -1},
+		"can't be negative":                   {CPU: -1},
 	} {
 		require.ErrorContains(t, job.Check(), want)
 	}
