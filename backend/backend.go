@@ -1,6 +1,6 @@
-// Package backend says what Fiber asks of the thing that runs its jobs: an
-// operating system, a container engine, a cluster. A backend starts a job,
-// tells how it ends, and signals it; it knows nothing of pools or messages.
+// Package backend is the contract between Fiber and what runs its jobs: an
+// operating system, a container engine or a cluster. A backend starts a job,
+// signals it and reports how it ended; it knows nothing of pools or messages.
 package backend
 
 import (
@@ -16,30 +16,30 @@ import (
 type Backend interface {
 	// Name is the backend's name in the configuration.
 	Name() string
-	// Network says how children of this backend reach this process.
+	// Network returns how children of this backend reach this process.
 	Network(ctx context.Context) (Network, error)
-	// Launch starts a job and returns once the backend has taken it on. An
-	// error is a *LaunchError; nothing is then left behind.
+	// Launch starts a job and returns once the backend has accepted it. An
+	// error is always a *LaunchError, and then nothing is left behind.
 	Launch(ctx context.Context, spec JobSpec) (Job, error)
 }
 
-// Closer is a backend with something to clear up at the end of a run.
+// Closer is a backend that cleans up at the end of a run.
 type Closer interface {
-	// Close removes what is left of this run's jobs. The backend can be used
-	// again.
+	// Close removes what is left of this run's jobs. The backend may be used
+	// again afterwards.
 	Close(ctx context.Context) error
 }
 
-// Cluster is a backend that finds room for its jobs by itself: it hands out
-// its own GPUs, and takes on many jobs that may have to wait for room.
+// Cluster is a backend that places its jobs by itself: it assigns its own
+// GPUs, and accepts jobs that may have to wait for room.
 type Cluster interface{ Cluster() }
 
 // Network is how a child reaches the process that launched it.
 type Network struct {
-	// Inherit: the child is given an already connected socket.
+	// Inherit: the child inherits a connected socket.
 	Inherit bool
-	// Host is the address of this process for its children otherwise, and
-	// Bind the one that it listens on; "" is all of this machine's.
+	// Without Inherit, children dial Host, and this process listens on Bind;
+	// "" listens on all addresses of this machine.
 	Host string
 	Bind string
 }
@@ -48,19 +48,19 @@ type Network struct {
 type JobSpec struct {
 	Name       string
 	Run        string   // the run's id
-	Parent     string   // the name of the process that wants it
+	Parent     string   // the name of the process that starts it
 	Executable string   // "" for the running one
-	Args       []string // behind the program's name
-	Env        []string // KEY=value; there may be secrets in it
-	Public     []string // more of it, this job's own and without secrets
+	Args       []string // without the program's name
+	Env        []string // KEY=value; may contain secrets
+	Public     []string // further variables, for this job only, without secrets
 	Resources  meta.Resources
-	Devices    []string // GPUs that are the job's; nil leaves the environment's as they are
-	Avoid      []string // machines that a Cluster uses only where no other has room
-	// Socket is the child's end of its connection, where Network says
-	// Inherit. Launch does not close it.
+	Devices    []string // the job's GPUs; nil leaves the environment's as they are
+	Avoid      []string // machines that a Cluster uses only if no other has room
+	// Socket is the child's end of its connection, if Network says Inherit.
+	// Launch does not close it.
 	Socket SyscallFile
-	// Stdout and Stderr receive the job's output as it comes; where they are
-	// io.Closers they are closed behind its end.
+	// Stdout and Stderr receive the job's output as it comes. If they are
+	// io.Closers, they are closed after its end.
 	Stdout, Stderr io.Writer
 }
 
@@ -71,24 +71,25 @@ type SyscallFile interface{ Fd() uintptr }
 type Job interface {
 	// ID names the job where it runs: a process id, a container id, a pod.
 	ID() string
-	// Host is the machine that it runs on, "" when it is not known yet.
+	// Host is the machine that the job runs on, "" while unknown.
 	Host() string
-	// Wait blocks until the job has ended and its output has been read. An
-	// error is the ctx's, or a *LaunchError of a job that was taken on but
+	// Wait blocks until the job has ended and its output has been read. Its
+	// error is that of ctx, or a *LaunchError if the job was accepted but
 	// could not be started.
 	Wait(ctx context.Context) (ExitStatus, error)
-	// Events tells what happens to the job; it is closed at its end. Events
-	// that nobody reads are dropped, oldest first.
+	// Events reports what happens to the job; the channel is closed when the
+	// job ends. Unread events are dropped, oldest first.
 	Events() <-chan Event
-	// Signal asks the job to end, or ends it. No error if it has ended.
+	// Signal asks the job to end, or ends it. Signalling a job that has ended
+	// is no error.
 	Signal(ctx context.Context, sig Signal) error
-	// Logs reads the output kept so far and, with Follow, what comes.
+	// Logs reads the output kept so far and, with Follow, what comes after.
 	Logs(ctx context.Context, opts LogOptions) (io.ReadCloser, error)
-	// Remove ends the job if it runs and forgets it.
+	// Remove kills the job if it is still running, and forgets it.
 	Remove(ctx context.Context) error
 }
 
-// Signal is what a job can be told.
+// Signal tells a job to end.
 type Signal int
 
 // The signals.
@@ -101,8 +102,8 @@ const (
 type ExitStatus struct {
 	Code      int            // exit code; 128+n when signal n ended it
 	Signal    syscall.Signal // 0 when it exited by itself
-	OOMKilled bool           // it used more memory than it may
-	Reason    string         // what the backend adds, "" for nothing
+	OOMKilled bool           // it exceeded its memory
+	Reason    string         // the backend's own words, "" for none
 }
 
 func (s ExitStatus) String() string {
@@ -119,13 +120,13 @@ func (s ExitStatus) String() string {
 	return text
 }
 
-// EventKind is what an event tells.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The events.
 const (
-	Pending EventKind = "pending" // it waits, with a reason
-	Placed  EventKind = "placed"  // it has a machine, of a Cluster's
+	Pending EventKind = "pending" // the job waits; Reason says what for
+	Placed  EventKind = "placed"  // a Cluster has chosen its machine
 	Started EventKind = "started"
 	Ended   EventKind = "ended"
 )
@@ -136,7 +137,7 @@ type Event struct {
 	Reason string
 }
 
-// LogOptions say which logs to read.
+// LogOptions say how to read a job's logs.
 type LogOptions struct {
 	Follow bool // go on until the job ends
 }
@@ -147,13 +148,13 @@ type LaunchError struct {
 	Job     string
 	Reason  string
 	Err     error
-	// Permanent says that it makes no sense to try again.
+	// Permanent: trying again would fail in the same way.
 	Permanent bool
 }
 
 func (e *LaunchError) Error() string {
 	job := e.Job
-	if job == "" { // it fails for all
+	if job == "" { // no job could be started
 		job = "processes"
 	}
 	text := fmt.Sprintf("fiber: cannot start %s on %s", job, e.Backend)

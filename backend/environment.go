@@ -10,20 +10,21 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// Limits are the variables by which a Go program learns what it may use.
+// Limits returns the variables that tell a Go program how much it may use.
 func Limits(r meta.Resources) map[string]string {
 	set := map[string]string{}
 	if r.CPU > 0 {
 		set["GOMAXPROCS"] = strconv.Itoa(int(math.Ceil(r.CPU)))
 	}
 	if r.Memory > 0 {
-		// A tenth is left for what the Go runtime does not count.
+		// A tenth is left for memory that the Go runtime does not count.
 		set["GOMEMLIMIT"] = fmt.Sprintf("%dKiB", r.Memory*1024*9/10)
 	}
 	return set
 }
 
-// With is an environment with some variables set, in place of what it had.
+// With returns env with the variables of set, which replace those of the same
+// name.
 func With(env []string, set map[string]string) []string {
 	all := make([]string, 0, len(env)+len(set))
 	for _, kv := range env {
@@ -39,18 +40,18 @@ func With(env []string, set map[string]string) []string {
 }
 
 // hostVariables describe the machine and the session that a program was
-// started in. They make no sense in a container, whose own stay.
+// started in. A container keeps its own.
 var hostVariables = []string{"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "SHLVL", "USER", "LOGNAME", "USERNAME", "MAIL",
 	"HOSTNAME", "HOST", "TMPDIR", "TEMP", "TMP", "_", "DISPLAY", "WAYLAND_DISPLAY", "TERM_PROGRAM", "INVOCATION_ID",
 	"JOURNAL_STREAM", "NOTIFY_SOCKET", "MANAGERPID", "SYSTEMD_EXEC_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
 	"LD_PRELOAD", "LD_LIBRARY_PATH", "GOROOT", "GOPATH", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "GOENV", "GOBIN",
 	"GOCOVERDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}
 
-// hostPrefixes are beginnings of such variables.
+// hostPrefixes are prefixes of such variables.
 var hostPrefixes = []string{"XDG_", "SSH_", "DOCKER_", "DBUS_", "SUDO_", "GPG_", "TMUX", "VSCODE_", "KUBERNETES_"}
 
-// Portable is the part of a job's environment that is the program's and not
-// this machine's.
+// Portable returns a job's environment without the variables that describe
+// this machine.
 func Portable(spec JobSpec) []string {
 	env := slices.DeleteFunc(slices.Clone(spec.Env), func(kv string) bool {
 		key, _, _ := strings.Cut(kv, "=")

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package backendtest is what every backend has to pass. A package of a
-// backend calls Main in its TestMain and Run in a test:
+// Package backendtest tests what every backend has to do. A backend's package
+// calls Main in its TestMain, and Run in a test:
 //
 //	func TestBackend(t *testing.T) {
 //		backendtest.Run(t, func(t *testing.T) backend.Backend { return local.New() })
@@ -32,7 +32,7 @@ import (
 // patience is how long anything here may take.
 const patience = time.Minute
 
-// Run tests a backend; each test gets one of its own.
+// Run tests a backend, with a new one for each test.
 func Run(t *testing.T, make func(t *testing.T) backend.Backend) {
 	for name, test := range map[string]func(*testing.T, *bench){
 		"Name":                   testName,
@@ -73,7 +73,7 @@ type bench struct {
 	backend.Backend
 }
 
-// spec is the job of a word.
+// spec returns the job that does what says; see job.
 func spec(what string) backend.JobSpec {
 	return backend.JobSpec{Name: "Job", Env: append(os.Environ(), jobKey+"="+what)}
 }
@@ -113,7 +113,7 @@ func (b *bench) up(t testing.TB, what string) backend.Job {
 	return j
 }
 
-// says runs a job to its end and gives what it wrote.
+// says runs a job to its end and returns what it wrote.
 func (b *bench) says(t testing.TB, s backend.JobSpec) string {
 	t.Helper()
 	j := b.launch(t, s)
@@ -153,7 +153,7 @@ func testSignals(t *testing.T, b *bench) {
 	require.NoError(t, j.Signal(b.ctx, backend.Terminate))
 	require.Equal(t, backend.ExitStatus{Code: 7}, b.wait(t, j))
 
-	j = b.up(t, "wait") // a process that does nothing about it
+	j = b.up(t, "wait") // a process that does not handle the signal
 	require.NoError(t, j.Signal(b.ctx, backend.Terminate))
 	status := b.wait(t, j)
 	require.Equal(t, 143, status.Code)
@@ -173,7 +173,7 @@ func testSignals(t *testing.T, b *bench) {
 	require.False(t, status.OOMKilled)
 }
 
-// A process dies of a signal that it sends to itself, whichever its id is.
+// A process dies of a signal that it sends to itself, whatever its id.
 func testOwnSignals(t *testing.T, b *bench) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		j := b.launch(t, spec(fmt.Sprint("own signal ", int(sig))))
@@ -181,7 +181,7 @@ func testOwnSignals(t *testing.T, b *bench) {
 	}
 }
 
-// Processes whose parent has ended are taken in when they end.
+// A process whose parent has ended is reaped when it ends.
 func testOrphans(t *testing.T, b *bench) {
 	require.Equal(t, "gone\n", b.says(t, spec("orphan")))
 }
@@ -197,7 +197,7 @@ func testSignalAfterTheEnd(t *testing.T, b *bench) {
 func testRemove(t *testing.T, b *bench) {
 	j := b.up(t, "ignore")
 	require.NoError(t, j.Remove(b.ctx))
-	require.Equal(t, 137, b.wait(t, j).Code, "it was not waited for")
+	require.Equal(t, 137, b.wait(t, j).Code, "Remove did not wait for the end")
 	require.NoError(t, j.Remove(b.ctx))
 }
 
@@ -260,7 +260,7 @@ func testOutput(t *testing.T, b *bench) {
 	s := spec("print")
 	s.Stdout, s.Stderr = &stdout, &stderr
 	b.wait(t, b.launch(t, s))
-	require.Equal(t, "first to stdout\n", stdout.String(), "all is there when Wait returns")
+	require.Equal(t, "first to stdout\n", stdout.String(), "all output is there when Wait returns")
 	require.Equal(t, "then to stderr\n", stderr.String())
 }
 
@@ -276,7 +276,7 @@ func testLogs(t *testing.T, b *bench) {
 	require.Equal(t, "up\n", b.logs(t, j), "without Follow it does not wait")
 }
 
-// A chatty job is not held up, and the end of what it said is kept.
+// A job that writes a lot is not slowed down, and the end of its output is kept.
 func testLogsOfMuch(t *testing.T, b *bench) {
 	j := b.launch(t, spec("chatter 4096"))
 	b.wait(t, j)
@@ -350,7 +350,7 @@ func testForgedEnd(t *testing.T, b *bench) {
 	require.NoError(t, err)
 	defer logs.Close()
 	for lines := bufio.NewScanner(logs); lines.Text() != "up"; {
-		require.True(t, lines.Scan(), "it was taken for ended")
+		require.True(t, lines.Scan(), "the job was taken for ended")
 	}
 	require.NoError(t, j.Signal(b.ctx, backend.Terminate))
 	require.Equal(t, 7, b.wait(t, j).Code)
@@ -369,8 +369,7 @@ func testMemoryLimit(t *testing.T, b *bench) {
 	require.Equal(t, backend.ExitStatus{}, b.wait(t, b.launch(t, s)))
 }
 
-// A job reaches this process: by the socket it inherits, or else at an
-// address.
+// A job reaches this process, by the socket it inherits or at an address.
 func testDialBack(t *testing.T, b *bench) {
 	network, err := b.Network(b.ctx)
 	require.NoError(t, err)
@@ -400,7 +399,7 @@ func testDialBack(t *testing.T, b *bench) {
 	require.Equal(t, backend.ExitStatus{}, b.wait(t, j))
 }
 
-// dialled has a job dial this process at the address where it is reached.
+// dialled has a job dial this process at the network's address.
 func dialled(t *testing.T, b *bench, network backend.Network) {
 	l, err := net.Listen("tcp", net.JoinHostPort(network.Bind, "0"))
 	require.NoError(t, err)
@@ -428,7 +427,7 @@ func testLaunchFailure(t *testing.T, b *bench) {
 	s := spec("exit 0")
 	s.Executable = "/no/such/program"
 	j, err := b.Launch(b.ctx, s)
-	if err == nil { // it shows only when the job is about to run
+	if err == nil { // the failure shows only when the job is about to run
 		b.wait(t, j)
 		t.Fatal("a job without a program was launched")
 	}
@@ -449,7 +448,7 @@ func testCancelledLaunch(t *testing.T, b *bench) {
 	var launch *backend.LaunchError
 	require.ErrorAs(t, err, &launch)
 	require.Nil(t, j)
-	// At any moment: either it was launched, or nothing is left of it.
+	// Whenever the cancellation comes, either the job was launched or nothing is left of it.
 	for i := range 20 {
 		ctx, cancel := context.WithTimeout(b.ctx, time.Duration(i)*100*time.Microsecond)
 		j, err := b.Launch(ctx, spec("wait"))

@@ -20,16 +20,16 @@ import (
 // jobKey is the environment variable that makes a test binary a job.
 const jobKey = "BACKENDTEST_JOB"
 
-// Main runs the job that this process was started as, and then never returns.
-// In a process that is no job it does nothing. A test binary calls it first
-// thing in its TestMain, since the jobs of Run are the binary itself.
+// Main runs the job that this process was started as, and never returns. In a
+// process that is no job it does nothing. A test binary calls Main first thing
+// in its TestMain, since the jobs of Run are the binary itself.
 func Main() {
 	if what, ok := os.LookupEnv(jobKey); ok {
 		os.Exit(job(what))
 	}
 }
 
-// job does what the word says, with the arguments behind it.
+// job does what its first word says; the rest are arguments.
 func job(what string) int {
 	word, arg, _ := strings.Cut(what, " ")
 	number, _ := strconv.Atoi(arg)
@@ -39,12 +39,12 @@ func job(what string) int {
 	case "signal":
 		signal.Reset(syscall.Signal(number))
 		syscall.Kill(os.Getpid(), syscall.Signal(number))
-	case "own": // a signal that nobody has touched
+	case "own": // a signal whose handling is left as it was
 		n, _ := strconv.Atoi(strings.TrimPrefix(arg, "signal "))
 		syscall.Kill(os.Getpid(), syscall.Signal(n))
 	case "orphan": // waits until a process whose parent has ended is gone
 		return orphan()
-	case "parent": // of one that outlives it for a moment
+	case "parent": // its child outlives it for a moment
 		child, err := again("brief")
 		fmt.Println(child, err)
 		return 0
@@ -67,10 +67,10 @@ func job(what string) int {
 		return 0
 	case "wait": // for a signal
 		fmt.Println("up")
-	case "heed", "forge": // exits with the number at a SIGTERM
+	case "heed", "forge": // exits with the number on SIGTERM
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, syscall.SIGTERM)
-		if word == "forge" { // what package joined ends a log with, as far as a program can know
+		if word == "forge" { // how package logmux ends a log, as far as a program can know
 			fmt.Print("\x1b[;;m0\n\x1b[;;2147483648;2147483648;2147483648m\n\x1b[;;2147483648;2147483648;2147483648m0\n")
 		}
 		fmt.Println("up")

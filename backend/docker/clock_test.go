@@ -29,7 +29,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-// far is the engine behind a proxy: its clock says something else than this machine's, and its events may break off.
+// far is the engine behind a proxy: its clock differs from this machine's, and its events may break off.
 type far struct {
 	off time.Duration // what the engine's clock is ahead
 	set time.Time     // since then
@@ -42,8 +42,8 @@ type far struct {
 // dates are when containers were made and images used.
 var dates = regexp.MustCompile(`"(Created|LastTagTime)":(\d+|"[^"]+")`)
 
-// newFar has backends that are made from now on use the engine through a proxy. What is dated since a time is dated by a
-// clock that is ahead.
+// newFar makes backends created from now on use the engine through a proxy. Dates after a given time come from a clock that
+// is ahead.
 func newFar(t *testing.T, off time.Duration, set time.Time) *far {
 	f := &far{off: off, set: set}
 	at, err := client.ParseHostURL(engine.DaemonHost())
@@ -113,7 +113,7 @@ func (f *far) date(r *http.Response) error {
 	return err
 }
 
-// quiet has the events break off, and none come until it is called again.
+// quiet breaks the events off; none come until it is called again.
 func (f *far) quiet(silent bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,8 +123,8 @@ func (f *far) quiet(silent bool) {
 	}
 }
 
-// What ends while the engine's events have broken off is heard of when they are back, with its exit code, although the
-// engine has removed it by then.
+// The end of a container while the engine's events have broken off is reported, with its exit code, when they are back,
+// although the engine has removed the container by then.
 func TestEndsWhileEventsAreBroken(t *testing.T) {
 	needEngine(t)
 	f := newFar(t, 0, time.Time{})
@@ -148,8 +148,8 @@ func TestEndsWhileEventsAreBroken(t *testing.T) {
 	}
 }
 
-// A container that another run has just made, and will start, is not taken for old: not when the engine's clock is a day
-// behind, or was put back, either.
+// A container that another run has just made, and will start, is not taken for old, even if the engine's clock is a day
+// behind or was put back.
 func TestSweepGoesByNoClock(t *testing.T) {
 	needEngine(t)
 	living := launched(t, newBackend(t, config.Config{}), spec("wait"))

@@ -18,11 +18,11 @@ const (
 	labelRun     = "fiber.run"     // the run's id
 	labelName    = "fiber.name"    // the process's name
 	labelParent  = "fiber.parent"  // the name of the process that started it
-	labelSession = "fiber.session" // which backend made it
-	labelRoot    = "fiber.root"    // the run's first process; see package root
+	labelSession = "fiber.session" // the backend that made it
+	labelRoot    = "fiber.root"    // the run's root; see package root
 )
 
-// container says what the engine is to make.
+// container returns the description of a job's container for the engine.
 func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*container.Config, *container.HostConfig) {
 	set := backend.Limits(spec.Resources)
 	maps.Copy(set, pid1.Environment())
@@ -31,7 +31,7 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 		Entrypoint: img.entrypoint,
 		Cmd:        spec.Args,
 		Env:        backend.With(backend.Portable(spec), set),
-		// The process that was started ends by the first of these.
+		// The program ends on the first SIGTERM.
 		StopSignal: "SIGTERM",
 		Labels: map[string]string{labelRun: spec.Run, labelName: spec.Name, labelParent: spec.Parent,
 			labelSession: b.session, labelRoot: root.Name()},
@@ -57,13 +57,14 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 	return program, host
 }
 
-// mounts are what docker_volumes names. As binds an engine would make, as root, a path that is not there.
+// mounts returns the mounts that docker_volumes names. They are not passed as the older Binds, for which an engine creates
+// missing paths, as root.
 func mounts(volumes []string) []mount.Mount {
 	var all []mount.Mount
 	for _, text := range volumes {
-		v, _ := config.ParseVolume(text) // it has been checked
+		v, _ := config.ParseVolume(text) // already checked
 		m := mount.Mount{Type: mount.TypeVolume, Source: v.Name, Target: v.Path, ReadOnly: v.ReadOnly}
-		if strings.ContainsAny(m.Source, `/\`) { // which the name of a volume has not
+		if strings.ContainsAny(m.Source, `/\`) { // not the name of a volume
 			m.Type = mount.TypeBind
 		}
 		all = append(all, m)
@@ -75,7 +76,7 @@ func resources(spec backend.JobSpec) container.Resources {
 	r := container.Resources{NanoCPUs: int64(spec.Resources.CPU * 1e9)}
 	if spec.Resources.Memory > 0 {
 		r.Memory = int64(spec.Resources.Memory) << 20
-		r.MemorySwap = r.Memory // that is: nothing besides
+		r.MemorySwap = r.Memory // which means no swap
 	}
 	switch gpu := [][]string{{"gpu"}}; {
 	case spec.Resources.GPU == 0:

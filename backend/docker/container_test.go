@@ -54,7 +54,7 @@ func launched(t testing.TB, b *docker.Backend, s backend.JobSpec) backend.Job {
 	return j
 }
 
-// up launches a job and waits until it says that it runs.
+// up launches a job and waits until it reports that it runs.
 func up(t testing.TB, b *docker.Backend, s backend.JobSpec) backend.Job {
 	t.Helper()
 	j := launched(t, b, s)
@@ -73,7 +73,7 @@ func ended(t testing.TB, j backend.Job) backend.ExitStatus {
 	return status
 }
 
-// refused gives the error of a launch that fails for good.
+// refused returns the error of a launch that fails permanently.
 func refused(t testing.TB, b *docker.Backend, s backend.JobSpec) error {
 	t.Helper()
 	j, err := b.Launch(soon(t), s)
@@ -230,8 +230,8 @@ func TestImageOfTheUsers(t *testing.T) {
 	require.ErrorContains(t, refused(t, newBackend(t, config.Config{Image: name}), spec("exit 0")), "is for linux/s390x")
 }
 
-// The engine keeps the builds of a program that were used last, whether it had
-// them or was given them.
+// The engine keeps the most recently used builds of a program, whether it had
+// them before or not.
 func TestBuildsThatAreKept(t *testing.T) { // by itself: seven images keep the engine from everything else
 	needEngine(t)
 	about, err := engine.Info(soon(t))
@@ -258,7 +258,7 @@ func TestBuildsThatAreKept(t *testing.T) { // by itself: seven images keep the e
 			engine.ImageRemove(context.Background(), one.ID, image.RemoveOptions{Force: true})
 		}
 	})
-	// use runs a build, and gives its image if the engine did not have it.
+	// use runs a build, and returns its image if the engine did not have it.
 	use := func(build int) (made string) {
 		file := filepath.Join(dir, strconv.Itoa(build), program)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
@@ -295,7 +295,7 @@ func TestBuildsThatAreKept(t *testing.T) { // by itself: seven images keep the e
 	require.Len(t, kept(), 4)
 }
 
-// otherImage gives the engine an image for another CPU.
+// otherImage loads an image for another CPU into the engine.
 func otherImage(t testing.TB) string {
 	t.Helper()
 	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: "s390x", RootFS: v1.RootFS{Type: "layers"}})
@@ -340,7 +340,7 @@ func foreign(t testing.TB) string {
 	return file
 }
 
-// A paused container can be ended all the same.
+// A paused container can be ended.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
@@ -357,8 +357,8 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// What a run that was killed has left is removed by the next one of its user,
-// and what belongs to a living one is not.
+// What a killed run has left is removed by its user's next run; what belongs to
+// a living run stays.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
@@ -418,7 +418,7 @@ func TestVolumes(t *testing.T) {
 	require.False(t, details.Mounts[0].RW)
 }
 
-// A path that is not there is no folder of root's to be made.
+// A path that does not exist is not created as a folder of root's.
 func TestVolumeThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
@@ -429,7 +429,7 @@ func TestVolumeThatIsNotThere(t *testing.T) {
 	require.NoDirExists(t, missing)
 }
 
-// A volume of the engine's is made when it is not there, and keeps what is written.
+// A missing volume of the engine is created, and keeps what is written to it.
 func TestNamedVolume(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
@@ -444,7 +444,7 @@ func TestNamedVolume(t *testing.T) {
 	require.True(t, details.Mounts[0].RW)
 }
 
-// said is what a job has written when it has ended.
+// said waits for the end of a job and returns what it has written.
 func said(t testing.TB, b *docker.Backend, s backend.JobSpec) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -453,7 +453,7 @@ func said(t testing.TB, b *docker.Backend, s backend.JobSpec) string {
 	return out.String()
 }
 
-// What a container may do is what its program needs, and what it is given.
+// A container may do what its program needs and what the settings add, and no more.
 func TestPrivileges(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
@@ -488,8 +488,8 @@ func TestPrivileges(t *testing.T) {
 	require.ErrorContains(t, err, "FLY")
 }
 
-// However many run out of memory at a time, and however late the engine says
-// so: that is how each has ended, and not by somebody's signal.
+// Jobs that run out of memory are reported so, and not as killed by a signal,
+// however many there are at a time and however late the engine says so.
 func TestManyOutOfMemory(t *testing.T) { // by itself: it keeps the engine from everything else
 	needEngine(t)
 	b := newBackend(t, config.Config{})
@@ -510,7 +510,7 @@ func TestManyOutOfMemory(t *testing.T) { // by itself: it keeps the engine from 
 	}
 }
 
-// Close ends what runs.
+// Close ends running jobs.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	needEngine(t)

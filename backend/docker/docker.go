@@ -1,9 +1,9 @@
 // Package docker runs Fiber's jobs as containers of a docker engine.
 //
-// A container runs the image that is made of the executable, or one that the
-// user names. CPU and memory are the engine's limits, GPUs its device
-// requests. Containers remove themselves at their end, and those of a run
-// whose first process was killed are removed by the next run.
+// A container runs an image made from the executable, or one that the user
+// names. CPU and memory become limits of the engine, GPUs its device requests.
+// The engine removes a container when it ends; what is left of a run whose root
+// was killed is removed by the next run.
 package docker
 
 import (
@@ -25,26 +25,26 @@ import (
 )
 
 const (
-	// engineTimeout bounds what the engine does for one container, short of
+	// engineTimeout bounds what the engine does for one container, except for
 	// pulling its image.
 	engineTimeout = time.Minute
-	// answerTimeout bounds the wait for an engine that may not be there.
+	// answerTimeout bounds the wait for an engine that may not exist.
 	answerTimeout = 5 * time.Second
 )
 
-// Backend starts containers. Nothing of docker is touched before it is used.
+// Backend starts containers. It does not talk to an engine before its first use.
 type Backend struct {
 	cfg     config.Config
-	session string // stands in a label of everything that it makes
+	session string // in a label of everything that the backend makes
 
 	connecting sync.Mutex // held while the engine is looked for
 	engine     *engine
-	starting   chan struct{} // has one in it for each container that is being started
+	starting   chan struct{} // holds one element for each container that is being started
 	images     image.Once[prepared]
 	watch      watch
 }
 
-// New makes the backend. What cfg does not set has its default.
+// New returns the backend. What cfg does not set has its default.
 func New(cfg config.Config) *Backend {
 	return &Backend{cfg: cfg.WithDefaults(), session: rand.Text()}
 }
@@ -52,16 +52,16 @@ func New(cfg config.Config) *Backend {
 // Name is "docker".
 func (*Backend) Name() string { return "docker" }
 
-// failure is the error of a launch.
+// failure returns the error of a launch.
 func (b *Backend) failure(job string, err error) error {
 	return lives.Failure(b, job, err, errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) ||
 		errdefs.IsPermissionDenied(err) || errdefs.IsUnauthorized(err) || noDevice(err))
 }
 
-// noDevice is how an engine says that it has no GPUs.
+// noDevice reports whether the engine says that it has no GPUs.
 func noDevice(err error) bool { return strings.Contains(err.Error(), "could not select device driver") }
 
-// noPath explains the engine's word that it has not a path of the host.
+// noPath explains the engine's error that a path does not exist on its host.
 func noPath(err error) error {
 	if _, path, missing := strings.Cut(err.Error(), "bind source path does not exist: "); missing {
 		return lives.Refuse(fmt.Errorf("FIBER_DOCKER_VOLUMES names %s, which the engine's machine does not have: make it there first", path))
@@ -94,7 +94,7 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 		return nil, err
 	}
 	j, err := b.start(ctx, e, img, spec)
-	if errdefs.IsNotFound(err) && ctx.Err() == nil { // somebody has removed the image since
+	if errdefs.IsNotFound(err) && ctx.Err() == nil { // the image was removed since
 		b.images.Forget()
 		if img, err = b.image(ctx, e, spec.Executable); err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	return j, err
 }
 
-// start makes a container and starts it; after an error nothing is left of it.
+// start makes a container and starts it. After an error no container is left.
 func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backend.JobSpec) (*job, error) {
 	select {
 	case b.starting <- struct{}{}:
@@ -113,8 +113,8 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 		return nil, ctx.Err()
 	}
 	program, host := b.container(e, img, spec)
-	// An engine that has begun to make a container goes on doing so when
-	// nobody waits any more. So it is waited for, and undone.
+	// An engine that has begun to make a container finishes even if the
+	// request is cancelled. So the container is waited for, and removed.
 	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
 	made, err := e.ContainerCreate(engaged, program, host, nil, nil, names.Unique(spec.Name, 10))
@@ -133,7 +133,7 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 	return j, nil
 }
 
-// begin starts a container that was made, with everything that watches it.
+// begin starts a container that was made, and all that watches it.
 func (b *Backend) begin(ctx, engaged context.Context, j *job, img prepared, spec backend.JobSpec) error {
 	if err := b.watch.add(engaged, j); err != nil {
 		return err
@@ -164,8 +164,8 @@ func (b *Backend) begin(ctx, engaged context.Context, j *job, img prepared, spec
 	return nil
 }
 
-// Close removes what is left of this backend's containers, and waits until
-// those that have ended are gone.
+// Close kills the backend's containers that still run, and waits until all are
+// removed.
 func (b *Backend) Close(ctx context.Context) error {
 	b.connecting.Lock()
 	e := b.engine

@@ -22,13 +22,13 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-// patience is how long anything here may take.
+// patience bounds how long anything here may take.
 const patience = time.Minute
 
 // engine is the tests' own client, nil where no engine answers.
 var engine *client.Client
 
-// strangerKey has this binary launch a container as another user, who may not.
+// strangerKey makes this binary launch a container as another user, who has no permission to.
 const strangerKey = "DOCKER_TEST_STRANGER"
 
 func TestMain(m *testing.M) {
@@ -54,9 +54,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// dial gives a client of the engine, nil when none answers: the tests that
-// need one are then skipped, and that is said once. FIBER_TEST_BACKEND=docker
-// makes that an error.
+// dial returns a client of the engine, nil if none answers. The tests that need
+// one are then skipped, with one message for all; FIBER_TEST_BACKEND=docker
+// makes a missing engine an error.
 func dial() *client.Client {
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err == nil {
@@ -75,7 +75,7 @@ func dial() *client.Client {
 	return nil
 }
 
-// containers are those of this process, by id.
+// containers returns the containers of this process, by id.
 func containers() map[string]bool {
 	ids := map[string]bool{}
 	if engine == nil {
@@ -103,7 +103,7 @@ func needEngine(t testing.TB) {
 	}
 }
 
-// new makes a backend that is closed at the end of the test.
+// new returns a backend that is closed at the end of the test.
 func newBackend(t testing.TB, opts config.Config) *docker.Backend {
 	b := docker.New(opts)
 	t.Cleanup(func() {

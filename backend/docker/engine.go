@@ -29,11 +29,11 @@ type engine struct {
 	*client.Client
 	info     system.Info
 	platform image.Platform // of its containers
-	local    bool           // it is on this machine
+	local    bool           // on this machine
 }
 
-// How many containers an engine is asked to start at once: more would not be
-// up sooner, and each would take longer.
+// These bound how many containers an engine is asked to start at once. More
+// would not be up sooner, and each would take longer.
 const (
 	minStarts    = 8
 	startsPerCPU = 4
@@ -57,8 +57,8 @@ func (b *Backend) connect(ctx context.Context) (*engine, error) {
 	return e, nil
 }
 
-// sockets are where engines listen that DOCKER_HOST does not name: the
-// system's, Docker Desktop's, a rootless one's.
+// sockets returns where an engine may listen if DOCKER_HOST is not set: the
+// system's, Docker Desktop's, a rootless one.
 func sockets() []string {
 	paths := []string{"/var/run/docker.sock"}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -109,7 +109,7 @@ func dial(ctx context.Context) (*engine, error) {
 	return e, nil
 }
 
-// Engine says which engine answers, its version and its platform.
+// Engine finds the engine and returns its version and its platform, as one text.
 func Engine(ctx context.Context) (string, error) {
 	e, err := dial(ctx)
 	if err != nil {
@@ -124,8 +124,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// plain takes the client's advice out of an error where the system's own word
-// says more.
+// plain removes the client's advice from an error, or returns the system's own
+// error if there is one, which says more.
 func plain(err error) error {
 	var number syscall.Errno
 	if errors.As(err, &number) {
@@ -142,8 +142,8 @@ func hint(err error) string {
 	return "; start one, or set DOCKER_HOST to where it listens"
 }
 
-// has says whether the engine's machine has what a job asks for. Of CPUs the
-// engine says so itself.
+// has returns an error if the engine's machine has less memory than a job asks
+// for. Too many CPUs the engine rejects by itself.
 func (e *engine) has(r meta.Resources) error {
 	if total := e.info.MemTotal >> 20; r.Memory > 0 && total > 0 && int64(r.Memory) > total {
 		return lives.Refuse(fmt.Errorf("meta.Memory(%d) is more than the %d MiB that the machine of the engine has", r.Memory, total))
@@ -151,10 +151,10 @@ func (e *engine) has(r meta.Resources) error {
 	return nil
 }
 
-// remove removes a container, whatever it does, and its anonymous volumes.
+// remove removes a container, even if it runs, and its anonymous volumes.
 func (e *engine) remove(ctx context.Context, id string) error {
 	err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // conflict: somebody else is at it
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // conflict: it is being removed already
 		return nil
 	}
 	return err

@@ -23,15 +23,15 @@ import (
 	"github.com/fiber-go/fiber/internal/container/image"
 )
 
-// prepared is an image that containers can be made of.
+// prepared is an image that containers can be made from.
 type prepared struct {
 	name       string
 	entrypoint []string // nil for the image's own
-	copied     string   // the executable that is put into the container, "" for none
+	copied     string   // the executable to copy into the container, "" for none
 }
 
-// image is the image for an executable, "" for the running one: the one that
-// the user names, or one that is made. It is prepared once.
+// image returns the image for an executable, "" for the running one: the image
+// that the user names, or one made for it. Each is prepared once.
 func (b *Backend) image(ctx context.Context, e *engine, executable string) (prepared, error) {
 	executable = cmp.Or(executable, b.cfg.Executable)
 	return b.images.Do(executable, func() (prepared, error) {
@@ -42,13 +42,13 @@ func (b *Backend) image(ctx context.Context, e *engine, executable string) (prep
 	})
 }
 
-// firstWord bounds the wait for the first word on an image that is pulled.
+// firstWord bounds the wait for the first progress of a pull.
 const firstWord = 8 * time.Second
 
-// existing prepares an image that the user names: it is pulled if the engine
-// does not have it. The executable is put into its containers, whatever is in
-// it, unless it can't run there: then the image's entrypoint must be one that
-// can.
+// existing prepares an image that the user names, which is pulled if the engine
+// does not have it. The executable is copied into its containers, whatever the
+// image contains. If it cannot run there, the image's own entrypoint has to be
+// the program.
 func (e *engine) existing(ctx context.Context, name, executable string) (prepared, error) {
 	found, err := e.ImageInspect(ctx, name)
 	if errdefs.IsNotFound(err) {
@@ -61,9 +61,9 @@ func (e *engine) existing(ctx context.Context, name, executable string) (prepare
 		return prepared{}, fmt.Errorf("image %s: %w", name, err)
 	}
 	if p := (image.Platform{OS: found.Os, Arch: found.Architecture}); p != e.platform {
-		return prepared{}, lives.Refuse(fmt.Errorf("image %s is for %s, and the engine runs %s", name, p, e.platform))
+		return prepared{}, lives.Refuse(fmt.Errorf("image %s is for %s, but the engine runs %s", name, p, e.platform))
 	}
-	// What is no program is a script, which runs wherever its interpreter is.
+	// A file that is no program is a script, which runs wherever its interpreter is.
 	if p, err := image.PlatformOf(executable); err == nil && p != e.platform {
 		if found.Config == nil || len(found.Config.Entrypoint) == 0 {
 			return prepared{}, lives.Refuse(fmt.Errorf("image %s has no entrypoint, and this program is for %s; set FIBER_EXECUTABLE to a build for %s", name, p, e.platform))
@@ -77,7 +77,7 @@ func (e *engine) pull(ctx context.Context, name string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silent := time.AfterFunc(firstWord, func() {
-		cancel(fmt.Errorf("the engine does not have it, and nothing was heard of its pull for %v", firstWord))
+		cancel(fmt.Errorf("the engine does not have it, and the pull made no progress for %v", firstWord))
 	})
 	defer silent.Stop()
 	progress, err := e.ImagePull(ctx, name, dockerimage.PullOptions{})
@@ -91,8 +91,8 @@ func (e *engine) pull(ctx context.Context, name string) error {
 	return followed(progress, func() { silent.Stop() })
 }
 
-// followed reads what the engine says of its progress to the end, or to an
-// error in it.
+// followed reads the engine's reports of progress, to their end or to an error
+// among them.
 func followed(progress io.Reader, heard func()) error {
 	for words := json.NewDecoder(progress); ; {
 		var word struct {
@@ -110,10 +110,10 @@ func followed(progress io.Reader, heard func()) error {
 	}
 }
 
-// copiedTo is where an executable is put that an image does not have.
+// copiedTo is where an executable is copied to in containers of a user's image.
 const copiedTo = "/fiber-program"
 
-// copyIn puts a program of this machine into a container.
+// copyIn copies a program of this machine into a container.
 func copyIn(ctx context.Context, e *engine, id, path string) error {
 	archive, into := io.Pipe()
 	go func() { into.CloseWithError(archived(path, into)) }()
@@ -121,7 +121,7 @@ func copyIn(ctx context.Context, e *engine, id, path string) error {
 	return e.CopyToContainer(ctx, id, "/", archive, container.CopyToContainerOptions{})
 }
 
-// archived writes a program as a tar file that has it at copiedTo.
+// archived writes a tar file that contains a program at copiedTo.
 func archived(path string, to io.Writer) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -142,8 +142,8 @@ func archived(path string, to io.Writer) error {
 	return w.Close()
 }
 
-// made prepares the image of an executable, which the engine is given unless
-// it has it.
+// made prepares the image of an executable, and loads it into the engine unless
+// it is there.
 func (e *engine) made(ctx context.Context, cfg config.Config, executable string) (prepared, error) {
 	img, err := image.Of(ctx, cfg, executable, e.platform)
 	if err != nil {
@@ -161,9 +161,9 @@ func (e *engine) made(ctx context.Context, cfg config.Config, executable string)
 	return prepared{name: img.Name()}, err
 }
 
-// touch has the engine note that an image is used, if it has it. What notes the
-// time is giving the image its name; loading it does so only in containerd's
-// image store, which notes it once.
+// touch makes the engine note that an image is used; if the engine does not have
+// the image, that is the error. Tagging the image with its own name notes the
+// time. Loading does so only in containerd's image store, and only once.
 func (e *engine) touch(ctx context.Context, name string) error { return e.ImageTag(ctx, name, name) }
 
 func (e *engine) load(ctx context.Context, img *image.Image) error {
@@ -178,13 +178,13 @@ func (e *engine) load(ctx context.Context, img *image.Image) error {
 	return followed(loaded.Body, func() {})
 }
 
-// imagesKept is how many builds of a program the engine keeps, so that some
+// imagesKept is how many builds of a program the engine keeps, so that several
 // programs of one name can take turns.
 const imagesKept = 4
 
-// forgetOld removes the images of those of a program's builds that were not used
-// for longest. What a container uses stays, and so does latest, whose time is no
-// later than the others' when the engine's clock was put back.
+// forgetOld removes the images of a program's least recently used builds. Images
+// in use by a container stay. So does latest, even if the engine's clock was put
+// back and others look more recent.
 func (e *engine) forgetOld(ctx context.Context, latest *image.Image) {
 	all, err := e.ImageList(ctx, dockerimage.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", latest.Repository()), filters.Arg("label", image.Label))})
 	all = slices.DeleteFunc(all, func(s dockerimage.Summary) bool { return slices.Contains(s.RepoTags, latest.Name()) })

@@ -17,8 +17,7 @@ import (
 	"github.com/fiber-go/fiber/internal/container/logmux"
 )
 
-// outputGrace bounds how long the output of a container that has ended is
-// waited for.
+// outputGrace bounds the wait for the output of a container that has ended.
 const outputGrace = 2 * time.Second
 
 // job is a container.
@@ -30,14 +29,14 @@ type job struct {
 	id      string
 	memory  int // MiB, 0 for no limit
 
-	died chan struct{} // closed when the engine says that it has ended
+	died chan struct{} // closed when the engine reports its end
 	gone chan struct{} // closed when the engine has removed it
-	oom  chan struct{} // closed when the engine says that it used too much memory; nothing is said once it is gone
+	oom  chan struct{} // closed when the engine reports that it used too much memory, which is before gone is closed or never
 
 	mu     sync.Mutex
-	code   int // before died is closed
+	code   int // set before died is closed
 	reason string
-	killed bool // by us
+	killed bool // by Signal
 }
 
 // idShown is how much of a container's id is shown, as docker itself does.
@@ -46,18 +45,18 @@ const idShown = 12
 func (j *job) ID() string   { return j.id[:min(len(j.id), idShown)] }
 func (j *job) Host() string { return j.engine.info.Name }
 
-// run passes the output on and sees to the container's end.
+// run passes the output on and reports the container's end.
 func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
 	out := j.Pass(stdout, stderr, func(apart *logmux.Reader, errs io.Writer) {
-		stdcopy.StdCopy(apart, errs, from.Reader) // the init itself writes what went wrong to stderr
+		stdcopy.StdCopy(apart, errs, from.Reader) // the init writes its own errors to stderr
 		from.Close()
 	})
 	<-j.died
 	j.End(j.ending(out.End(outputGrace, from.Close)), nil)
 }
 
-// ending is how the container ended. The init may have said how its program
-// did; if it was killed itself it has not.
+// ending returns how the container ended. The init has reported how its program
+// ended, unless the init was killed itself.
 func (j *job) ending(end logmux.End, said bool) backend.ExitStatus {
 	j.mu.Lock()
 	status := lives.Exited(j.code)
@@ -74,13 +73,13 @@ func (j *job) ending(end logmux.End, said bool) backend.ExitStatus {
 }
 
 // ranOut reports whether the engine says that the container was killed for the
-// memory it used. It may do so after it has said that the container died, but
-// not after it has removed it, which it does by itself.
+// memory it used. The engine may say so after the container's death, but not
+// after its removal, which follows by itself; ranOut waits until then.
 func (j *job) ranOut() bool {
 	select {
 	case <-j.oom:
 	case <-j.gone:
-	case <-time.After(engineTimeout): // it can't remove the container, or is gone itself
+	case <-time.After(engineTimeout): // the engine cannot remove the container, or is gone
 	}
 	select {
 	case <-j.oom:
@@ -90,7 +89,7 @@ func (j *job) ranOut() bool {
 	}
 }
 
-// usedTooMuch notes that the system has killed something in the container for
+// usedTooMuch notes that the system has killed a process in the container for
 // the memory it used.
 func (j *job) usedTooMuch() {
 	j.mu.Lock()
@@ -118,7 +117,7 @@ func (j *job) removed() {
 	closeOnce(j.gone)
 }
 
-// closeOnce closes a channel unless that has been done; calls exclude each other.
+// closeOnce closes a channel unless it is closed; mu is held.
 func closeOnce(c chan struct{}) {
 	select {
 	case <-c:
@@ -141,13 +140,13 @@ func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 		j.mu.Unlock()
 	}
 	err := j.engine.ContainerKill(ctx, j.id, name)
-	// A paused container takes a signal only when it goes on; some engines say
-	// so, others do not.
+	// A paused container takes a signal only when it is resumed. Some engines
+	// return an error for that, others do not.
 	if (err == nil || errdefs.IsConflict(err)) && j.paused(ctx) {
 		j.engine.ContainerUnpause(ctx, j.id)
 		err = j.engine.ContainerKill(ctx, j.id, name)
 	}
-	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) { // conflict: it does not run
+	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) { // conflict: the container is not running
 		return fmt.Errorf("fiber: signalling %s (container %s): %w", j.name, j.ID(), err)
 	}
 	return nil
@@ -158,8 +157,8 @@ func (j *job) paused(ctx context.Context) bool {
 	return err == nil && details.State.Paused
 }
 
-// Remove kills the container if it runs. The engine removes it when it has
-// ended; Backend.Close waits for that.
+// Remove kills the container if it runs. The engine removes it after its end;
+// Backend.Close waits for that.
 func (j *job) Remove(ctx context.Context) error {
 	return j.Finish(ctx, func() error {
 		err := j.Signal(ctx, backend.Kill)

@@ -14,16 +14,17 @@ import (
 	"github.com/fiber-go/fiber/internal/address"
 )
 
-// desktopHost is what Docker Desktop calls the machine that it runs on.
+// desktopHost is Docker Desktop's name for the machine that it runs on.
 const desktopHost = "host.docker.internal"
 
-// desktop says whether the engine is in a virtual machine of Docker Desktop's.
+// desktop reports whether the engine runs in Docker Desktop's virtual machine.
 func desktop(e *engine) bool { return e.info.OperatingSystem == "Docker Desktop" }
 
-// Network is where containers reach this process: the setting host; this
-// process's own address when it is in a container itself; the machine's
-// address on the containers' network, which nobody outside can reach; or, where
-// the engine is elsewhere, the address by which this machine reaches it.
+// Network returns where containers reach this process: at the setting host; if
+// this process is in a container itself, at its own address; if the engine is on
+// another machine, at the address from which this one reaches it; or else at
+// this machine's address on the containers' network, which is not reachable from
+// outside.
 func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
 	if host := b.cfg.Host; host != "" {
 		return backend.Network{Host: host, Bind: address.Own(host)}, nil
@@ -69,7 +70,7 @@ func (b *Backend) network(ctx context.Context, e *engine) (backend.Network, erro
 			return backend.Network{Host: host, Bind: host}, nil
 		}
 	}
-	// A rootless engine's networks are not this machine's, but lead to it.
+	// The networks of a rootless engine do not belong to this machine, but lead to it.
 	host, err := address.Towards("192.0.2.1")
 	if err != nil {
 		return backend.Network{}, fmt.Errorf("this machine has no address on the network %s, and %w; set FIBER_HOST", name, err)
@@ -77,9 +78,9 @@ func (b *Backend) network(ctx context.Context, e *engine) (backend.Network, erro
 	return backend.Network{Host: host, Bind: host}, nil
 }
 
-// gateways are the addresses that this machine may have on a network of the
-// engine. After its first start the engine does not say the bridge's; the
-// bridge itself does.
+// gateways returns the addresses that this machine may have on a network of the
+// engine. After its first start an engine does not report the address of its
+// bridge, so that is also read from the bridge itself.
 func gateways(details network.Inspect) (hosts []string) {
 	for _, c := range details.IPAM.Config {
 		if c.Gateway != "" {
@@ -102,7 +103,7 @@ func gateways(details network.Inspect) (hosts []string) {
 	return hosts
 }
 
-// inContainer says whether this process is in a container.
+// inContainer reports whether this process is in a container.
 func inContainer() bool {
 	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
 		if _, err := os.Stat(mark); err == nil {

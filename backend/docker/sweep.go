@@ -7,11 +7,11 @@ import (
 	"github.com/fiber-go/fiber/internal/root"
 )
 
-// sweep removes the containers of this user's runs whose first process was
-// killed. Those that run end by themselves, soon, and are not waited for; this
-// is for what could not, such as a container that was never started. Of a run of
-// another machine, or of this one before it was started anew, nothing can be told:
-// such a container stays until somebody removes it, and only takes space.
+// sweep removes the containers of this user's runs whose root was killed. Running
+// containers of such a run end soon by themselves; sweep is for those that cannot,
+// such as containers that were never started. Whether a root on another machine is
+// gone, or one on this machine before its last reboot, cannot be told: its
+// containers stay until a user removes them, and only take space.
 func (e *engine) sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

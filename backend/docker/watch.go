@@ -13,20 +13,20 @@ import (
 	"github.com/docker/docker/api/types/filters"
 )
 
-// watch hears from the engine what happens to all containers of a backend, in
-// one stream of events, which is open while there are any.
+// watch receives the engine's events for all containers of a backend, in one
+// stream, which is open while there are containers.
 type watch struct {
 	engine  *engine
 	session string
 
 	mu      sync.Mutex
 	jobs    map[string]*job
-	stop    context.CancelFunc // nil when there is no stream
+	stop    context.CancelFunc // nil without a stream
 	stopped chan struct{}      // closed when the last stream has ended
-	emptied chan struct{}      // closed when there are no jobs, nil when nobody waits
+	emptied chan struct{}      // closed when no jobs are left, nil unless settle waits
 }
 
-// add has a container watched that does not run yet.
+// add starts to watch a container that does not run yet.
 func (w *watch) add(ctx context.Context, j *job) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,8 +72,8 @@ func (w *watch) drop(j *job) {
 	}
 }
 
-// settle waits until no container is watched any more, kills those that run,
-// and returns when nothing of the watch runs.
+// settle kills the watched containers, waits until all are removed, or forgets
+// them when ctx ends, and returns when the stream of events has ended.
 func (w *watch) settle(ctx context.Context) {
 	w.mu.Lock()
 	var left []*job
@@ -108,7 +108,7 @@ func (w *watch) settle(ctx context.Context) {
 	}
 }
 
-// open opens the stream of events, from a moment by the engine's clock on if there is one.
+// open opens the stream of events: from since on, by the engine's clock, unless since is zero.
 func (w *watch) open(ctx context.Context, since time.Time) (<-chan events.Message, <-chan error) {
 	opts := events.ListOptions{Filters: filters.NewArgs(
 		filters.Arg("type", string(events.ContainerEventType)),
@@ -123,7 +123,7 @@ func (w *watch) open(ctx context.Context, since time.Time) (<-chan events.Messag
 	return w.engine.Events(ctx, opts)
 }
 
-// reopenPause is between two tries to hear from an engine again.
+// reopenPause is the pause before each attempt to reopen the stream.
 const reopenPause = 200 * time.Millisecond
 
 func (w *watch) run(ctx context.Context, messages <-chan events.Message, errs <-chan error, stopped chan struct{}) {
@@ -135,8 +135,8 @@ func (w *watch) run(ctx context.Context, messages <-chan events.Message, errs <-
 			last = time.Unix(0, m.TimeNano)
 			w.happened(m)
 		case <-errs:
-			// The engine was restarted, most likely. Its clock, and that of this machine, may have been set meanwhile:
-			// what its events miss, look sees.
+			// The engine was restarted, most likely. Its clock and this machine's may have been set meanwhile, so events
+			// may be missed; look finds what they would have told.
 			for ctx.Err() == nil {
 				time.Sleep(reopenPause)
 				messages, errs = w.open(ctx, last)
@@ -180,7 +180,7 @@ func (w *watch) happened(m events.Message) {
 	}
 }
 
-// look asks for the state of all containers, when events may have been missed.
+// look asks for the state of all containers, after events may have been missed.
 func (w *watch) look(ctx context.Context) {
 	w.mu.Lock()
 	var jobs []*job

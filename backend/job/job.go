@@ -1,4 +1,4 @@
-// Package job has the life of a job, which is the same on every backend: what happens to it, what it writes, and its end.
+// Package job implements what the life of a job has in common on every backend: its events, its output and its end.
 package job
 
 import (
@@ -10,20 +10,20 @@ import (
 	"github.com/fiber-go/fiber/internal/container/output"
 )
 
-// unread is how many events wait for a reader; then the oldest ones go.
+// unread is how many events are kept for a reader; then the oldest are dropped.
 const unread = 8
 
-// Life is a job's, from its start to its end. A backend embeds it in its job, and has only to say how the job is signalled
+// Life is the life of a job, from its start to its end. A backend embeds it in its job and adds how the job is signalled
 // and removed. Its methods may be called from many goroutines.
 type Life struct {
-	Output *output.Log // what the job writes; End closes it
+	Output *output.Log // of the job; End closes it
 
 	events chan backend.Event
 	done   chan struct{} // closed when status and err are final
 	status backend.ExitStatus
 	err    error
 
-	mu   sync.Mutex // of those who tell
+	mu   sync.Mutex // held while an event is sent
 	over bool       // events is closed
 }
 
@@ -32,7 +32,7 @@ func New() *Life {
 	return &Life{Output: output.New(), events: make(chan backend.Event, unread), done: make(chan struct{})}
 }
 
-// Tell says what happens to the job. It does not block, and does nothing after the end.
+// Tell reports an event of the job. It does not block, and does nothing after the end.
 func (l *Life) Tell(e backend.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,12 +48,13 @@ func (l *Life) tell(e backend.Event) {
 		}
 		select {
 		case <-l.events:
-		default: // somebody reads after all
+		default: // a reader was faster
 		}
 	}
 }
 
-// End says how the job has ended, once, when its output has been read. An error is that of a job which could not be started.
+// End reports how the job ended. It is called once, after the job's output has been read. An error means that the job could
+// not be started.
 func (l *Life) End(status backend.ExitStatus, err error) {
 	l.status, l.err = status, err
 	l.Output.Close()
@@ -68,7 +69,7 @@ func (l *Life) End(status backend.ExitStatus, err error) {
 // Done is closed at the end.
 func (l *Life) Done() <-chan struct{} { return l.done }
 
-// Finish waits for the end, which kill, unless it has come, brings about.
+// Finish calls kill unless the job has ended, and waits for the end.
 func (l *Life) Finish(ctx context.Context, kill func() error) error {
 	select {
 	case <-l.done:
@@ -86,7 +87,7 @@ func (l *Life) Finish(ctx context.Context, kill func() error) error {
 	}
 }
 
-// Events, Wait and Logs are a [backend.Job]'s.
+// Events, Wait and Logs implement [backend.Job].
 func (l *Life) Events() <-chan backend.Event { return l.events }
 
 func (l *Life) Wait(ctx context.Context) (backend.ExitStatus, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/fiber-go/fiber/backend/job"
 )
 
-// Events that nobody reads are kept while there is room, and then dropped, oldest first. The end is never dropped.
+// Unread events are kept while there is room, and then dropped, oldest first. The end is never dropped.
 func TestEventsThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	for told, kept := range map[int]int{0: 0, 1: 1, 7: 7, 8: 7, 9: 7, 40: 7} {
@@ -38,7 +38,7 @@ func TestEventsThatNobodyReads(t *testing.T) {
 	}
 }
 
-// Many may tell while somebody reads, and while the job ends.
+// Many goroutines may tell while another reads, and while the job ends.
 func TestTellingBlocksNobody(t *testing.T) {
 	t.Parallel()
 	l := job.New()

@@ -9,16 +9,16 @@ import (
 	"github.com/fiber-go/fiber/internal/container/output"
 )
 
-// Passing is the output of a job, as it is passed on. It is for backends whose jobs' two outputs are joined in one stream.
+// Passing passes on the output of a job. It is for backends that deliver a job's two outputs as one stream.
 type Passing struct {
 	apart   logmux.Reader
-	writing atomic.Int32 // to what takes it
+	writing atomic.Int32 // writes to stdout and stderr under way
 	read    chan struct{}
 }
 
-// Pass passes on what a job writes: to its log, and to stdout and stderr, unless they are nil, as they take it; behind its
-// end they are closed where they are io.Closers. Read reads it, until there is no more: it writes the joined stream to
-// apart, and to errs what is known to be stderr's.
+// Pass passes on what a job writes: to its log, and to stdout and stderr unless they are nil. A slow stdout or stderr slows
+// the reading down. If they are io.Closers, they are closed after the end of the output. The function read reads the output
+// to its end: it writes the joined stream to apart, and what is known to be stderr's to errs.
 func (l *Life) Pass(stdout, stderr io.Writer, read func(apart *logmux.Reader, errs io.Writer)) *Passing {
 	p := &Passing{read: make(chan struct{})}
 	out, errs := stream{l.Output, stdout, &p.writing}, stream{l.Output, stderr, &p.writing}
@@ -39,9 +39,9 @@ func (l *Life) Pass(stdout, stderr io.Writer, read func(apart *logmux.Reader, er
 // Done is closed when all of the output has been passed on.
 func (p *Passing) Done() <-chan struct{} { return p.read }
 
-// End is called once the job has ended, and returns how its program's init says that the program has. It waits for the
-// rest of the output, for as long as grace: then stop has to end the reading. What is read and not taken is not waited
-// for, it follows when somebody takes it.
+// End is called once the job has ended. It returns how the program ended, as its init reported; said is false without such a
+// report. End waits for the rest of the output up to grace, then calls stop, which has to end the reading. It does not wait
+// for a stdout or stderr that blocks: that output follows later, when it unblocks.
 func (p *Passing) End(grace time.Duration, stop func()) (end logmux.End, said bool) {
 	late := time.NewTimer(grace)
 	defer late.Stop()
@@ -54,14 +54,14 @@ func (p *Passing) End(grace time.Duration, stop func()) (end logmux.End, said bo
 		stop()
 		select {
 		case <-p.read:
-		case <-time.After(grace): // somebody does not take what was left
+		case <-time.After(grace): // stdout or stderr blocks
 			return logmux.End{}, false
 		}
 	}
 	return p.apart.Ended()
 }
 
-// stream is one of the two that a job writes.
+// stream is the stdout or the stderr of a job.
 type stream struct {
 	log     *output.Log
 	to      io.Writer

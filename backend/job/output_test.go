@@ -15,7 +15,7 @@ import (
 	"github.com/fiber-go/fiber/internal/container/logmux"
 )
 
-// written is what a program's init writes whose program has written to both outputs and exited with code 3.
+// written returns what an init writes for a program that wrote to both outputs and exited with code 3.
 func written(t *testing.T) []byte {
 	var stream bytes.Buffer
 	w := logmux.NewWriter(&stream)
@@ -61,7 +61,7 @@ func TestOutputComesApart(t *testing.T) {
 	require.Equal(t, "out\nerr\ninit\n", string(kept))
 }
 
-// An output that does not end is left, and one that nobody takes follows when somebody does.
+// An output that does not end is abandoned; one whose writer blocks follows when the writer unblocks.
 func TestOutputThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

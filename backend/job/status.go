@@ -10,7 +10,7 @@ import (
 // maxSignal is the highest signal that an exit code may stand for.
 const maxSignal = 64
 
-// Exited is the status of an exit code, of which 128+n stands for signal n.
+// Exited returns the status of an exit code; 128+n stands for signal n.
 func Exited(code int) backend.ExitStatus {
 	status := backend.ExitStatus{Code: code}
 	if n := code - 128; n > 0 && n <= maxSignal {
@@ -19,7 +19,7 @@ func Exited(code int) backend.ExitStatus {
 	return status
 }
 
-// OutOfMemory is the status of a job that was killed for the memory it used. Limit is how many MiB it might, 0 for no limit.
+// OutOfMemory returns the status of a job that was killed for the memory it used. The limit is in MiB, 0 for none.
 func OutOfMemory(limit int) backend.ExitStatus {
 	status := Exited(128 + int(syscall.SIGKILL))
 	status.OOMKilled, status.Reason = true, "it used more memory than its node has"

@@ -23,7 +23,7 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// What is shown on a real cluster, besides what every backend must do.
+// These tests need a real cluster, and go beyond what every backend must do.
 
 func kubectl(t testing.TB, input string, args ...string) string {
 	t.Helper()
@@ -34,7 +34,7 @@ func kubectl(t testing.TB, input string, args ...string) string {
 	return string(out)
 }
 
-// namespace makes one that is removed when the test ends.
+// namespace makes a namespace that is removed when the test ends.
 func namespace(t testing.TB) string {
 	t.Helper()
 	needCluster(t)
@@ -66,7 +66,7 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-// pending waits for a reason to wait.
+// pending waits for the job's reason to wait.
 func pending(t testing.TB, j backend.Job) string {
 	t.Helper()
 	late := time.After(patience)
@@ -83,7 +83,7 @@ func pending(t testing.TB, j backend.Job) string {
 	}
 }
 
-// never waits for a job that cannot be started.
+// never waits for the failure of a job that cannot be started.
 func never(t testing.TB, j backend.Job) *backend.LaunchError {
 	t.Helper()
 	_, err := j.Wait(soon(t))
@@ -108,7 +108,7 @@ func TestNoRoom(t *testing.T) {
 	require.Contains(t, pending(t, launch(t, b, spec)), "nvidia.com/gpu")
 }
 
-// So many at once are all made, and once each.
+// Jobs that are launched at the same time are all made, once each.
 func TestManyPods(t *testing.T) {
 	needCluster(t)
 	const many = 500
@@ -201,7 +201,7 @@ func TestQuota(t *testing.T) {
 	require.NotContains(t, err.Error(), "rbac.yaml")
 }
 
-// kubeconfig writes one for a user of the cluster.
+// kubeconfig writes a kubeconfig for a user of the cluster.
 func kubeconfig(t testing.TB, user, server string) string {
 	t.Helper()
 	var config struct {
@@ -222,8 +222,8 @@ func kubeconfig(t testing.TB, user, server string) string {
 	return path
 }
 
-// With deploy/rbac.yaml, and nothing else, pods can be run; without, the error
-// says what is missing.
+// The rights of deploy/rbac.yaml are enough to run pods; without them, the error
+// says which are missing.
 func TestPermissions(t *testing.T) {
 	opts := options()
 	opts.KubernetesNamespace = namespace(t)
@@ -266,7 +266,7 @@ func TestClustersThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// What is made here runs where nothing of root's is allowed.
+// An image made here runs where pods may not run as root.
 func TestRestrictedNamespace(t *testing.T) {
 	needCluster(t)
 	opts := options()
@@ -278,8 +278,8 @@ func TestRestrictedNamespace(t *testing.T) {
 	require.Equal(t, 3, status.Code)
 }
 
-// What a job was started with can be seen by whoever may see pods, except for
-// its environment.
+// Users who may see pods see what a job was started with, except for its
+// environment.
 func TestEnvironmentIsInNoPodSpec(t *testing.T) {
 	needCluster(t)
 	spec := job("wait")
@@ -321,7 +321,7 @@ func running(t testing.TB, j backend.Job) {
 	require.FailNow(t, "it has not started")
 }
 
-// Two GPUs and three jobs of one: never more than two at once.
+// With two GPUs, of three jobs that need one each never more than two run at once.
 func TestGPUs(t *testing.T) {
 	needCluster(t)
 	node := strings.TrimSpace(kubectl(t, "", "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
@@ -361,8 +361,8 @@ func TestGPUs(t *testing.T) {
 	require.Eventually(t, func() bool { return third.Host() != "" }, patience, 100*time.Millisecond, "the GPU that is free goes to it")
 }
 
-// A job that heeds nothing is really gone when it is said to be: the process,
-// not only the pod.
+// When a job that ignores signals is reported gone, its process is gone, and not
+// only its pod.
 func TestAKilledProcessIsGone(t *testing.T) {
 	needCluster(t)
 	b := newBackend(t, options())
@@ -398,7 +398,7 @@ func TestAKilledProcessIsGone(t *testing.T) {
 	}
 }
 
-// there says whether a process of this machine has a variable in its
+// there reports whether a process of this machine has a variable in its
 // environment.
 func there(variable string) bool {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")

@@ -8,8 +8,8 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// PodOf is the pod that a backend makes for a job, of an image and of what it
-// takes over from the pod that this process is in.
+// PodOf returns the pod that a backend makes for a job, from an image and from
+// what the pod that this process is in passes on.
 func PodOf(cfg config.Config, self *corev1.Pod, image, path string, spec backend.JobSpec) (*corev1.Pod, error) {
 	template, err := kube.Template(cfg.PodTemplate)
 	if err != nil {
@@ -25,5 +25,5 @@ func PodOf(cfg config.Config, self *corev1.Pod, image, path string, spec backend
 	return b.pod(&cluster{Client: client, self: self, template: template, claims: claims}, img, "environment", spec), err
 }
 
-// ImageOf is the image of the pod that this process is in.
+// ImageOf returns the image of the pod that this process is in.
 func ImageOf(self *corev1.Pod) string { return ownImage(self) }

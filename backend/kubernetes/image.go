@@ -15,10 +15,10 @@ import (
 type prepared struct {
 	name    string
 	command []string // nil for the image's own entrypoint
-	own     bool     // it has nothing but the program, which is not root there
+	own     bool     // made here without a base: only the program, which does not run as root
 }
 
-// image is the image for an executable, "" for the running one: the one
+// image returns the image for an executable, "" for the running one: the image
 // that the user names; that of this process's own pod; or one that is made and
 // pushed, once.
 func (b *Backend) image(ctx context.Context, c *cluster, executable string) (prepared, error) {

@@ -20,18 +20,17 @@ import (
 )
 
 const (
-	// outputGrace bounds how long the output of a pod that has ended is waited
-	// for.
+	// outputGrace bounds the wait for the output of a pod that has ended.
 	outputGrace = 3 * time.Second
-	// statusGrace is how long the cluster is waited for to tell of an end that
-	// a log has told of: it looks every second.
+	// statusGrace bounds the wait for the cluster to report an end that the log
+	// has already reported: nodes look every second.
 	statusGrace = 5 * time.Second
-	// killGrace is the shortest grace after which the node itself says that
-	// the process has ended; the node makes it two seconds.
+	// killGrace is, in seconds, the shortest grace after which the node itself
+	// reports that the process has ended; the node makes it two seconds.
 	killGrace = 1
-	// forceAfter is when a node that has not said so is taken for dead.
+	// forceAfter is when a node that has not reported the end is taken for dead.
 	forceAfter = 10 * time.Second
-	// maxPulls is how often the pull of an image may fail: the node tries again
+	// maxPulls is how often the pull of an image may fail. The node tries again
 	// ten seconds later.
 	maxPulls = 1
 )
@@ -43,26 +42,26 @@ type job struct {
 	cluster        *cluster
 	name           string
 	id             string                     // the pod's name
-	pod            *corev1.Pod                // as it was asked for; never written to
-	made           atomic.Pointer[corev1.Pod] // as the cluster has made it, nil before
+	pod            *corev1.Pod                // as requested; never written to
+	made           atomic.Pointer[corev1.Pod] // as the cluster made it, nil before
 	memory         int                        // MiB, 0 for no limit
 	stdout, stderr io.Writer
 
 	started chan struct{} // closed when its process has been started
-	stopped chan struct{} // closed when the cluster says that it has ended, or never will start
+	stopped chan struct{} // closed when the cluster reports that it has ended or will never start
 
 	mu      sync.Mutex
 	host    string
 	pulls   int    // that failed
-	pulling bool   // the last state was such a failure
+	pulling bool   // the last state was a failed pull
 	said    string // the last reason to wait
 	ran     bool
-	ended   backend.ExitStatus // before stopped is closed
+	ended   backend.ExitStatus // set before stopped is closed
 	fatal   string             // why it will never start
-	killed  bool               // by us
-	until   time.Time          // when its node kills it that was told to end
+	killed  bool               // by Signal
+	until   time.Time          // when its node kills it, after a Terminate
 	force   *time.Timer
-	gone    bool // there is no such pod any more
+	gone    bool // the pod does not exist any more
 }
 
 func (j *job) ID() string { return j.id }
@@ -73,7 +72,7 @@ func (j *job) Host() string {
 	return j.host
 }
 
-// update takes in what the watch tells of the pod.
+// update handles a new state of the pod from the watch.
 func (j *job) update(pod *corev1.Pod) {
 	st := kube.Judge(pod)
 	j.mu.Lock()
@@ -108,7 +107,7 @@ func (j *job) update(pod *corev1.Pod) {
 	}
 }
 
-// noRoom tells that no node has room, and if none will ever have.
+// noRoom reports that no node has room, and whether no node is large enough at all.
 func (j *job) noRoom(reason string) {
 	if largest := j.cluster.tooLarge(kube.Main(j.pod).Resources.Requests); largest != "" {
 		reason += " No node can hold it: " + largest + "."
@@ -120,7 +119,7 @@ func (j *job) noRoom(reason string) {
 	}
 }
 
-// deleted takes in that the pod is no more.
+// deleted handles the deletion of the pod.
 func (j *job) deleted() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -151,7 +150,7 @@ func (j *job) stops(status backend.ExitStatus, fatal string) {
 	}
 }
 
-// run sees to the job's output and its end.
+// run passes on the job's output and reports its end.
 func (j *job) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	out := j.Pass(j.stdout, j.stderr, func(apart *logmux.Reader, _ io.Writer) {
@@ -164,7 +163,7 @@ func (j *job) run() {
 	}
 	end, said := out.End(outputGrace, cancel)
 	if said {
-		select { // the log is ahead of the cluster, whose word counts
+		select { // the log is ahead of the cluster, whose report counts
 		case <-j.stopped:
 		case <-time.After(statusGrace):
 		}
@@ -180,7 +179,7 @@ func (j *job) run() {
 	j.End(status, err)
 }
 
-// conclude works out how the job has ended; mu is held.
+// conclude returns how the job has ended; mu is held.
 func (j *job) conclude(end logmux.End, said bool) (status backend.ExitStatus, err error) {
 	status.Code = -1
 	select {
@@ -204,10 +203,10 @@ func (j *job) conclude(end logmux.End, said bool) (status backend.ExitStatus, er
 	return status, err
 }
 
-// Signal deletes the pod: its node sends a SIGTERM, and a SIGKILL after the
-// grace. There is no other way to signal a pod. A grace that was given is not
-// made shorter by many nodes, whatever the cluster says, nor by force: so that
-// of a Terminate is no longer than it must be, and a Kill may have to wait for
+// Signal deletes the pod, which is the only way to signal one: its node sends a
+// SIGTERM and, after the grace, a SIGKILL. Many nodes do not shorten a grace once
+// it runs, whatever the cluster says, not even for a forced deletion. So the
+// grace of a Terminate is as short as it can be, and a Kill may have to wait for
 // its end.
 func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 	select {
@@ -235,7 +234,7 @@ func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 	return nil
 }
 
-// forceDelete has the cluster forget a pod whose node does not answer.
+// forceDelete makes the cluster forget a pod whose node does not answer.
 func (j *job) forceDelete() {
 	select {
 	case <-j.stopped:
@@ -249,7 +248,7 @@ func (j *job) forceDelete() {
 	}
 }
 
-// Remove ends the job if it runs, and deletes the pod.
+// Remove kills the job if it runs, and deletes the pod.
 func (j *job) Remove(ctx context.Context) error {
 	if err := j.Finish(ctx, func() error { return j.Signal(ctx, backend.Kill) }); err != nil {
 		return err
@@ -269,16 +268,16 @@ func (j *job) Remove(ctx context.Context) error {
 	return nil
 }
 
-// passing begins the reasons for which a pod did not start that may start on
-// the next try: what its node has said, most of them.
+// passing are prefixes of the reasons for which a pod did not start but may start
+// on the next try. Most of them come from its node.
 var passing = []string{"OutOf", "Node", "Evicted", "UnexpectedAdmissionError", "Preempt", "Shutdown", "Terminated", "its pod was deleted"}
 
-// permanent says whether a job that could not start will not start again.
+// permanent reports whether a job that could not start would fail again.
 func permanent(reason string) bool {
 	return !slices.ContainsFunc(passing, func(p string) bool { return strings.HasPrefix(reason, p) })
 }
 
-// statusOf is the status of a job that is over.
+// statusOf returns the status of a job that is over.
 func statusOf(st kube.State) backend.ExitStatus {
 	status := backend.ExitStatus{Code: -1}
 	if st.Ended != nil {

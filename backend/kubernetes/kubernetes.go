@@ -1,9 +1,9 @@
 // Package kubernetes runs Fiber's jobs as pods of a Kubernetes cluster.
 //
-// A pod runs the image of the pod that this process is in, one that is made of
-// the executable and pushed to a registry, or one that the user names. One
-// watch tells what happens to all of them. The pods of a run belong to its
-// first process's pod, if it is one, and go with it.
+// A pod runs the image of the pod that this process is in, one that is made from
+// the executable and pushed to a registry, or one that the user names. A single
+// watch reports what happens to all pods. If the run's root is a pod, it owns
+// the other pods of the run, and they are deleted with it.
 package kubernetes
 
 import (
@@ -24,14 +24,14 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// clusterTimeout bounds what the cluster does for one pod when nobody waits
-// for it any more.
+// clusterTimeout bounds what the cluster does for one pod after the caller has
+// stopped waiting.
 const clusterTimeout = 30 * time.Second
 
-// Backend starts pods. Nothing is asked of a cluster before it is used.
+// Backend starts pods. It does not talk to a cluster before its first use.
 type Backend struct {
 	cfg     config.Config
-	session string // stands in a label of everything that it makes
+	session string // in a label of everything that the backend makes
 
 	connecting sync.Mutex // held while the cluster is looked for
 	cluster    *cluster
@@ -40,19 +40,19 @@ type Backend struct {
 	secrets  secrets
 	watch    watcher
 	removals removals
-	undoing  sync.WaitGroup // of launches that were given up
+	undoing  sync.WaitGroup // removals of pods whose launch was given up
 }
 
 // cluster is a cluster that has answered.
 type cluster struct {
 	*kube.Client
-	self     *corev1.Pod // the pod that this process is in, nil for none
+	self     *corev1.Pod // the pod that this process is in, nil if it is in none
 	template *corev1.Pod
 	claims   []kube.Claim
 	rooms    rooms
 }
 
-// New makes the backend. What cfg does not set has its default.
+// New returns the backend. What cfg does not set has its default.
 func New(cfg config.Config) *Backend {
 	return &Backend{cfg: cfg.WithDefaults(), session: strings.ToLower(rand.Text()[:16])}
 }
@@ -60,10 +60,10 @@ func New(cfg config.Config) *Backend {
 // Name is "kubernetes".
 func (*Backend) Name() string { return "kubernetes" }
 
-// Cluster says that the cluster finds room for pods, and hands out its GPUs.
+// Cluster marks a backend that places its jobs and assigns GPUs itself.
 func (*Backend) Cluster() {}
 
-// failure is the error of a launch.
+// failure returns the error of a launch.
 func (b *Backend) failure(job string, err error) error {
 	return lives.Failure(b, job, err, kube.Final(err))
 }
@@ -97,8 +97,8 @@ func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 	return c, nil
 }
 
-// Launch starts a pod. It blocks while the image is made and pushed, and
-// returns when the cluster has taken the pod on: it may then wait for room.
+// Launch starts a pod. It blocks while the image is made and pushed, and returns
+// when the cluster has accepted the pod, which may still wait for room then.
 func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
 	j, err := b.launch(ctx, spec)
 	if err != nil {
@@ -130,7 +130,7 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 		return nil, err
 	}
 	made := make(chan error, 1)
-	// The cluster may make a pod although nobody waits for it any more.
+	// The cluster may make a pod although the launch was cancelled.
 	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
 	go func() {
 		defer cancel()
@@ -151,7 +151,7 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 		return nil, err
 	}
 	if err != nil {
-		if ctx.Err() != nil || !isAnswer(err) { // it may be there
+		if ctx.Err() != nil || !isAnswer(err) { // the pod may exist
 			b.undoing.Go(func() { b.undo(j) })
 		} else {
 			b.watch.drop(j)
@@ -162,13 +162,13 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	return j, nil
 }
 
-// isAnswer says whether the cluster itself refused something.
+// isAnswer reports whether an error is the cluster's own answer.
 func isAnswer(err error) bool {
 	var answer apierrors.APIStatus
 	return errors.As(err, &answer)
 }
 
-// undo removes a pod that nobody wants any more.
+// undo removes the pod of a launch that was given up.
 func (b *Backend) undo(j *job) {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
 	defer cancel()

@@ -20,13 +20,13 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// patience is how long anything here may take.
+// patience bounds how long anything here may take.
 const patience = time.Minute
 
-// kubeconfigKey names the cluster that the tests use; none are without it.
+// kubeconfigKey names the cluster that the tests use; without it they use none.
 const kubeconfigKey = "FIBER_TEST_KUBECONFIG"
 
-// client is the tests' own, nil where there is no cluster.
+// client is the tests' own, nil without a cluster.
 var client *kube.Client
 
 func TestMain(m *testing.M) {
@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// dial gives a client of the cluster, nil when there is none: the tests that
-// need one are then skipped, and that is said once.
+// dial returns a client of the cluster, nil if there is none. The tests that
+// need one are then skipped, with one message for all.
 func dial() *kube.Client {
 	path := os.Getenv(kubeconfigKey)
 	if path == "" {
@@ -70,7 +70,7 @@ func dial() *kube.Client {
 	return c
 }
 
-// left is what Fiber has on the cluster, by name.
+// left returns the names of what Fiber has on the cluster.
 func left() map[string]bool {
 	names := map[string]bool{}
 	if client == nil {
@@ -102,8 +102,8 @@ func needCluster(t testing.TB) {
 	}
 }
 
-// options are what the tests' cluster needs: FIBER_TEST_HOST is where its pods
-// reach this machine, FIBER_TEST_REGISTRY where it pulls images from.
+// options returns the settings for the tests' cluster: FIBER_TEST_HOST is where
+// its pods reach this machine, FIBER_TEST_REGISTRY where it pulls images from.
 func options() config.Config {
 	o := config.Config{Host: os.Getenv("FIBER_TEST_HOST"), Registry: os.Getenv("FIBER_TEST_REGISTRY")}
 	if o.Registry == "" {
@@ -112,7 +112,7 @@ func options() config.Config {
 	return o
 }
 
-// newBackend makes a backend that is closed at the end of the test.
+// newBackend returns a backend that is closed at the end of the test.
 func newBackend(t testing.TB, opts config.Config) *kubernetes.Backend {
 	b := kubernetes.New(opts)
 	t.Cleanup(func() {

@@ -8,11 +8,11 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// errEnded ends the reading of an output of which nothing more will come.
+// errEnded stops the reading of an output that is complete.
 var errEnded = errors.New("the output has ended")
 
-// read reads the job's output, once it has started, until its program's init
-// says how it ended, or there is no more.
+// read waits for the job's start and reads its output, until the init reports
+// how its program ended or there is no more.
 func (j *job) read(ctx context.Context, apart *logmux.Reader) {
 	select {
 	case <-j.started:
@@ -26,7 +26,7 @@ func (j *job) read(ctx context.Context, apart *logmux.Reader) {
 	}
 }
 
-// untilEnd takes a log until the program's init has said how it ended.
+// untilEnd takes a log until the init has reported how its program ended.
 type untilEnd struct{ *logmux.Reader }
 
 func (u untilEnd) Write(p []byte) (int, error) {

@@ -9,9 +9,9 @@ import (
 	"github.com/fiber-go/fiber/internal/address"
 )
 
-// Network is where pods reach this process: the setting host; its own pod's
-// address; or else the address by which it reaches the cluster, which is right
-// where the two are in one network.
+// Network returns where pods reach this process: at the setting host; at the
+// address of its own pod; or else at the address from which it reaches the
+// cluster, which works if both are in one network.
 func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
 	if host := b.cfg.Host; host != "" {
 		return backend.Network{Host: host, Bind: address.Own(host)}, nil

@@ -14,19 +14,19 @@ import (
 	"github.com/fiber-go/fiber/internal/names"
 )
 
-// The labels of a run's pods and secrets, beside those of package kube.
+// The labels of a run's pods and secrets, in addition to those of package kube.
 const (
 	labelName    = "fiber.name"    // the process's name
 	labelParent  = "fiber.parent"  // the name of the process that started it
 	labelPod     = "fiber.pod"     // the pod's own name
-	labelSession = "fiber.session" // which backend made it
-	labelRoot    = "fiber.root"    // the machine of a run whose first process is no pod
+	labelSession = "fiber.session" // the backend that made it
+	labelRoot    = "fiber.root"    // the machine and user of a run's root; see rootLabel
 )
 
-// endGrace is how many seconds a pod has to end that somebody else deletes.
+// endGrace is how many seconds a pod has to end that is deleted from outside.
 const endGrace = 10
 
-// pod says what the cluster is to make.
+// pod returns the description of a job's pod for the cluster.
 func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec) *corev1.Pod {
 	pod, m := kube.NewPod(c.template)
 	inherit(pod, m, c.self)
@@ -37,7 +37,7 @@ func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec
 	pod.Labels[labelPod], pod.Labels[labelName], pod.Labels[labelParent] = pod.Name, names.Label(spec.Name), names.Label(spec.Parent)
 	no, grace := false, int64(endGrace)
 	s := &pod.Spec
-	kube.Default(&s.AutomountServiceAccountToken, &no) // nothing is asked of the cluster from there
+	kube.Default(&s.AutomountServiceAccountToken, &no) // only the root talks to the cluster
 	kube.Default(&s.EnableServiceLinks, &no)
 	kube.Default(&s.TerminationGracePeriodSeconds, &grace)
 	m.Image, m.Command, m.Args = img.name, kube.Verbatim(img.command...), kube.Verbatim(spec.Args...)
@@ -63,7 +63,7 @@ func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec
 	return pod
 }
 
-// avoid has a pod placed on other nodes than these where they have room, beside what its affinity says already.
+// avoid has the cluster prefer other nodes than these for a pod, in addition to the affinity that it already has.
 func avoid(s *corev1.PodSpec, nodes []string) {
 	if len(nodes) == 0 {
 		return
@@ -75,7 +75,7 @@ func avoid(s *corev1.PodSpec, nodes []string) {
 		s.Affinity.NodeAffinity = new(corev1.NodeAffinity)
 	}
 	var others corev1.NodeSelectorTerm
-	for _, node := range nodes { // the API takes one name for each
+	for _, node := range nodes { // the API takes one name per requirement
 		others.MatchFields = append(others.MatchFields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField,
 			Operator: corev1.NodeSelectorOpNotIn, Values: []string{node}})
 	}
@@ -83,8 +83,8 @@ func avoid(s *corev1.PodSpec, nodes []string) {
 	*preferred = append(*preferred, corev1.PreferredSchedulingTerm{Weight: 100, Preference: others})
 }
 
-// inherit gives a pod and its container m what the pod has that this process is in, as far as the
-// template does not say otherwise.
+// inherit copies to a pod and its container m the settings of self, the pod that this process is in, unless the template has
+// set them.
 func inherit(pod *corev1.Pod, m *corev1.Container, self *corev1.Pod) {
 	if self == nil {
 		return
@@ -124,6 +124,6 @@ func inherit(pod *corev1.Pod, m *corev1.Container, self *corev1.Pod) {
 	}
 }
 
-// serviceAccountPath is where a pod has its service account's token, which its
-// children do not get.
+// serviceAccountPath is where a pod has the token of its service account, which
+// its children do not inherit.
 const serviceAccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"

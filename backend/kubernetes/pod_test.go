@@ -15,7 +15,7 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// root is a pod that a run's first process may be in.
+// root is a pod that a run's root may be in.
 func root() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "root", Namespace: "team", UID: "1-2-3"},
@@ -153,7 +153,7 @@ spec:
 	}
 }
 
-// What is avoided is a wish beside those of the template.
+// Avoided nodes are a preference, in addition to those of the template.
 func TestAPodAvoidsNodes(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, podOf(t, config.Config{}, nil, "", backend.JobSpec{Name: "p"}).Spec.Affinity)

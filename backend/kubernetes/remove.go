@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// removals delete pods that have ended, in as few requests as may be: those
-// that come while the cluster deletes others go together in the next one.
+// removals delete pods that have ended, in few requests: those that come while
+// the cluster deletes others go into the next request together.
 type removals struct {
 	mu      sync.Mutex
 	waiting []removal
@@ -19,10 +19,10 @@ type removal struct {
 	done chan<- error
 }
 
-// maxRemovals is how many pods go into one request, whose address names them.
+// maxRemovals is how many pods go into one request, whose URL names them.
 const maxRemovals = 100
 
-// remove deletes a pod, and blocks until the cluster has.
+// remove deletes a pod, and blocks until the cluster has deleted it.
 func (r *removals) remove(ctx context.Context, c *cluster, pod string) error {
 	done := make(chan error, 1)
 	r.mu.Lock()
@@ -40,7 +40,7 @@ func (r *removals) remove(ctx context.Context, c *cluster, pod string) error {
 	}
 }
 
-// run deletes pods until none waits.
+// run deletes pods until none are waiting.
 func (r *removals) run(c *cluster) {
 	for {
 		r.mu.Lock()

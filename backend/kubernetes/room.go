@@ -10,13 +10,13 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// nodesTimeout bounds asking which nodes there are.
+// nodesTimeout bounds the request for the list of nodes.
 const nodesTimeout = 3 * time.Second
 
-// roomsAge is how old an answer may be that is used for another pod.
+// roomsAge is how long one list of nodes is used.
 const roomsAge = 5 * time.Second
 
-// rooms are the nodes, asked for once for many pods that wait.
+// rooms caches the list of nodes for many pods that wait.
 type rooms struct {
 	mu    sync.Mutex // held while the cluster is asked
 	nodes []corev1.Node
@@ -34,8 +34,9 @@ func (r *rooms) get(ctx context.Context, client *kube.Client) ([]corev1.Node, er
 	return r.nodes, r.err
 }
 
-// tooLarge says, in words, what the largest node has when none can hold what
-// is asked for, "" when one can, or when this process may not ask.
+// tooLarge describes, in words, the largest node if no node can hold the
+// requests. It returns "" if a node can, or if the nodes are not known because
+// this process may not list them.
 func (c *cluster) tooLarge(requests corev1.ResourceList) string {
 	if len(requests) == 0 {
 		return ""

@@ -14,12 +14,12 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// podNameKey is a variable that tells a pod its name where its host name does
-// not, as on the host's network.
+// podNameKey is a variable with the name of a pod whose host name is another, as
+// on the host's network.
 const podNameKey = "POD_NAME"
 
-// findSelf finds the pod that this process is in, nil when it has another name
-// than its host.
+// findSelf finds the pod that this process is in. It returns nil if no pod has
+// the name in POD_NAME or, without it, the host's.
 func findSelf(ctx context.Context, client *kube.Client) (*corev1.Pod, error) {
 	host, _ := os.Hostname()
 	name := cmp.Or(os.Getenv(podNameKey), host)
@@ -33,9 +33,9 @@ func findSelf(ctx context.Context, client *kube.Client) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// ownImage is the image of a pod's program, by its digest where the status of
-// the container tells it with the repository: other nodes can pull nothing
-// else.
+// ownImage returns the image of a pod's program: by digest if the container's
+// status has it together with the repository, without which other nodes could
+// not pull it.
 func ownImage(pod *corev1.Pod) string {
 	image, status := kube.Main(pod).Image, kube.MainStatus(pod)
 	if status == nil {

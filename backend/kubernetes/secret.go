@@ -19,15 +19,15 @@ import (
 	"github.com/fiber-go/fiber/internal/names"
 )
 
-// secrets hold the environments of the pods: the run's credentials are among
-// it, and whatever of the user's is nobody's business. All pods with the same
-// environment share one.
+// secrets hold the environments of the pods, with the run's credentials and the
+// user's own. Pods with the same environment share a secret.
 type secrets struct {
 	making singleflight.Group
-	made   sync.Map // by name: whether it is there, or else may be
+	made   sync.Map // by name: true if the secret exists, false if it may exist
 }
 
-// secret is the name of the secret with a job's environment.
+// secret returns the name of the secret with a job's environment, which it makes
+// if necessary.
 func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) (string, error) {
 	data := map[string][]byte{}
 	env := backend.Portable(backend.JobSpec{Env: spec.Env})
@@ -47,7 +47,7 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 		}
 		yes := true
 		secret := &corev1.Secret{ObjectMeta: b.meta(c, name, spec), Data: data, Immutable: &yes}
-		// Others wait for it, too.
+		// Other launches may wait for this secret, too.
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
 		defer cancel()
 		if _, err := kube.Make(within, c.Client, "secrets", name, secret); err != nil {
@@ -59,8 +59,8 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 	return name, err
 }
 
-// remove deletes them. A secret whose making failed was most likely never there,
-// so a failure to delete it is no error; the next run removes what is left.
+// remove deletes the secrets. One whose making failed most likely never existed,
+// so failing to delete it is no error; the next run removes what is left.
 func (s *secrets) remove(ctx context.Context, c *cluster) error {
 	var all errgroup.Group
 	for name, there := range s.made.Range {
@@ -75,7 +75,7 @@ func (s *secrets) remove(ctx context.Context, c *cluster) error {
 	return all.Wait()
 }
 
-// meta is the metadata of what is made for a job.
+// meta returns the metadata of an object that is made for a job.
 func (b *Backend) meta(c *cluster, name string, spec backend.JobSpec) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Name: name, Labels: map[string]string{
 		kube.LabelManaged: kube.Manager, kube.LabelRun: names.Label(spec.Run), labelSession: b.session, labelRoot: rootLabel(),

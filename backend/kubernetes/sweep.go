@@ -12,23 +12,22 @@ import (
 	"github.com/fiber-go/fiber/internal/root"
 )
 
-// annotationRoot is the first process of a run that is no pod; see package
-// root.
+// annotationRoot names the root of a run if it is not a pod; see package root.
 const annotationRoot = "fiber.root"
 
-// sweepTimeout bounds the search for what dead runs have left.
+// sweepTimeout bounds the removal of what dead runs have left.
 const sweepTimeout = 10 * time.Second
 
-// rootLabel stands for this user on this machine: what runs of other ones
-// have left is not this process's to judge.
+// rootLabel stands for this user on this machine. What the runs of others have
+// left, this process cannot judge.
 var rootLabel = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
 	sum := sha256.Sum256([]byte(host + " " + strconv.Itoa(os.Getuid())))
 	return hex.EncodeToString(sum[:8])
 })
 
-// rootName is the first process of this run, "" when it is a pod: the
-// cluster then removes what is left.
+// rootName names the root of this run, "" if it is a pod: then the cluster
+// removes what is left.
 func rootName(c *cluster) string {
 	if c.self != nil {
 		return ""
@@ -36,8 +35,8 @@ func rootName(c *cluster) string {
 	return root.Name()
 }
 
-// sweep removes the pods and secrets of this user's runs whose first process,
-// which was no pod, is gone. They have ended by themselves.
+// sweep removes the pods and secrets of this user's runs whose root was not a pod
+// and is gone. The pods have ended by themselves.
 func (c *cluster) sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
@@ -50,7 +49,7 @@ func (c *cluster) sweep(ctx context.Context) {
 	}
 	pods, err := c.Pods(ctx, selector, false)
 	if err != nil {
-		return // whoever needs the cluster hears of it soon
+		return // the first launch will return the error
 	}
 	for _, p := range pods.Items {
 		remove("pods", p.Name, p.Annotations)

@@ -11,18 +11,17 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// watcher hears from the cluster what happens to all pods of a backend, in one
-// watch.
+// watcher receives what happens to all pods of a backend, through one watch.
 type watcher struct {
 	opening sync.Mutex // held while the watch is opened
 
 	mu      sync.Mutex
 	jobs    map[string]*job
-	stop    context.CancelFunc // nil when there is no watch
+	stop    context.CancelFunc // nil without a watch
 	stopped chan struct{}      // closed when it has ended
 }
 
-// add has a pod watched that is not there yet.
+// add starts to watch a pod that does not exist yet.
 func (w *watcher) add(ctx context.Context, c *cluster, session string, j *job) error {
 	w.opening.Lock()
 	defer w.opening.Unlock()
@@ -43,7 +42,7 @@ func (w *watcher) add(ctx context.Context, c *cluster, session string, j *job) e
 	return nil
 }
 
-// open returns when the watch stands.
+// open opens the watch, and returns when it receives.
 func (w *watcher) open(ctx context.Context, c *cluster, selector string) error {
 	living, stop := context.WithCancel(context.Background())
 	stopped, first := make(chan struct{}), make(chan error, 1)
@@ -76,7 +75,7 @@ func (w *watcher) open(ctx context.Context, c *cluster, selector string) error {
 	return nil
 }
 
-// tell passes on what happens to a pod.
+// tell passes a pod's new state on to its job.
 func (w *watcher) tell(pod *corev1.Pod, gone bool) {
 	w.mu.Lock()
 	j := w.jobs[pod.Name]
@@ -90,7 +89,7 @@ func (w *watcher) tell(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// made lists the pods that the cluster has made.
+// made returns the watched pods that the cluster has made.
 func (w *watcher) made() (pods []*corev1.Pod) {
 	for _, j := range w.all() {
 		if pod := j.made.Load(); pod != nil {

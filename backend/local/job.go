@@ -18,14 +18,14 @@ import (
 	"github.com/fiber-go/fiber/internal/container/output"
 )
 
-// outputGrace bounds how long the output of a process that has ended is
-// waited for: programs that it started may hold its pipes open for ever.
+// outputGrace bounds the wait for the output of a process that has ended:
+// programs that it started may hold its pipes open for ever.
 const outputGrace = time.Second
 
-// memoryInterval is how often a limited job's resident memory is looked at.
+// memoryInterval is how often the resident memory of a limited job is read.
 const memoryInterval = 100 * time.Millisecond
 
-// job is a process on this machine. Its events are started and ended: it never waits.
+// job is a process on this machine. Its events are Started and Ended: it is never Pending.
 type job struct {
 	*lives.Life
 	name    string
@@ -50,8 +50,8 @@ type pump struct {
 	writing atomic.Bool
 }
 
-// run passes on until the process's end of the pipe closes. The log is of what
-// the process itself writes.
+// run passes the output on until the process's end of the pipe closes. The log
+// keeps what the process itself writes, not what its children do.
 func (p *pump) run() {
 	defer p.from.Close()
 	if c, ok := p.to.(io.Closer); ok {
@@ -98,8 +98,8 @@ func (j *job) reap(pumps ...*pump) {
 	select {
 	case <-read:
 	case <-time.After(outputGrace):
-		// Somebody else holds the pipes. Or nobody takes what was read: then
-		// the rest follows when somebody does.
+		// Another process holds the pipes open, so they are given up; or the
+		// writer that takes the output blocks: then the rest follows later.
 		for _, p := range pumps {
 			if !p.writing.Load() {
 				p.from.SetReadDeadline(time.Now())
@@ -119,7 +119,7 @@ func (j *job) Signal(_ context.Context, sig backend.Signal) error {
 		return fmt.Errorf("fiber: signalling %s (process %s): %w", j.name, j.ID(), err)
 	}
 	if sig == backend.Terminate {
-		resume(j.process) // a stopped one takes the signal only then
+		resume(j.process) // a stopped process takes the signal only then
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (j *job) Remove(ctx context.Context) error {
 	return j.Finish(ctx, func() error { return j.Signal(ctx, backend.Kill) })
 }
 
-// watchMemory ends the process when more than limit MiB of it are resident.
+// watchMemory kills the process when it has more than limit MiB resident.
 func (j *job) watchMemory(limit int) {
 	tick := time.NewTicker(memoryInterval)
 	defer tick.Stop()
@@ -153,7 +153,7 @@ func (j *job) watchMemory(limit int) {
 	}
 }
 
-// Resident is how many bytes of a process are in memory, 0 when it is not
+// Resident returns how many bytes of a process are in memory, 0 if that is not
 // known.
 func Resident(pid int) int64 {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")

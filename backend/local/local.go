@@ -1,11 +1,12 @@
 // Package local runs Fiber's jobs as processes on this machine: the running
 // executable again, with a socket that is already connected to its parent.
 //
-// CPU becomes GOMAXPROCS, memory GOMEMLIMIT and a limit on what is resident,
-// and GPUs CUDA_VISIBLE_DEVICES. A job cannot outlive the process that
-// launched it, not even when that is killed and the job is stopped. Each job
-// leads a process group, which is killed when the job has ended: by the process
-// that launched it, or by package warden where that was killed before.
+// CPU becomes GOMAXPROCS; memory becomes GOMEMLIMIT and a limit on resident
+// memory; GPUs become CUDA_VISIBLE_DEVICES. A job cannot outlive the process
+// that launched it, even if that process is killed while the job is stopped.
+// Each job leads a process group, which is killed when the job has ended: by
+// the process that launched it or, if that was killed before, by package
+// warden.
 package local
 
 import (
@@ -23,18 +24,18 @@ import (
 // Backend starts jobs on this machine.
 type Backend struct{}
 
-// New makes the backend; there is nothing to set.
+// New returns the backend, which has no settings.
 func New() *Backend { return &Backend{} }
 
 // Name is "local".
 func (*Backend) Name() string { return "local" }
 
-// Network says that children inherit a connected socket.
+// Network reports that children inherit a connected socket.
 func (*Backend) Network(context.Context) (backend.Network, error) {
 	return backend.Network{Inherit: true}, nil
 }
 
-// Launch starts the process. It does not wait for anything the process does.
+// Launch starts the process, and does not wait for anything it does.
 func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
 	fail := func(reason string, err error) (backend.Job, error) {
 		return nil, &backend.LaunchError{Backend: b.Name(), Job: spec.Name, Reason: reason, Err: err}
@@ -72,8 +73,8 @@ func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job
 		return fail("", err)
 	}
 	attr.Env = backend.With(environment(spec), set)
-	path, argv0 := selfPath(), spec.Name // by which ps calls it
-	if spec.Executable != "" {           // what that does with its name is not known
+	path, argv0 := selfPath(), spec.Name // the name that ps shows
+	if spec.Executable != "" {           // another program may depend on its own name
 		path, argv0 = spec.Executable, spec.Executable
 	}
 	j.process, err = start(path, append([]string{argv0}, spec.Args...), attr)
@@ -95,7 +96,7 @@ func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job
 	return j, nil
 }
 
-// environment is the job's environment with its resources in it.
+// environment returns the job's environment, with its resources.
 func environment(spec backend.JobSpec) []string {
 	set := backend.Limits(spec.Resources)
 	if spec.Devices != nil {

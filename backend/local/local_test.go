@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaks says what the tests have left behind.
+// leaks returns an error that names what the tests have left behind.
 func leaks(before []string) error {
 	if err := goleak.Find(goleak.IgnoreTopFunction("os/signal.signal_recv")); err != nil {
 		return err
@@ -72,7 +72,7 @@ func openFiles() (files []string) {
 	return files
 }
 
-// children are the processes that one has started, and not waited for.
+// children returns the processes that parent has started and not waited for.
 func children(parent int) (all []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -153,8 +153,8 @@ func TestUsedMemoryIsInTheReason(t *testing.T) {
 	require.Zero(t, local.Resident(1<<30), "there is no such process")
 }
 
-// A program that has left the job's group, and holds the job's output open,
-// holds nobody up.
+// A program that has left the job's group and holds the job's output open does
+// not delay the job's end.
 func TestOutputHeldOpenByOthers(t *testing.T) {
 	t.Parallel()
 	j, err := local.New().Launch(context.Background(), backend.JobSpec{Name: "Job", Executable: "/bin/sh",
@@ -168,7 +168,7 @@ func TestOutputHeldOpenByOthers(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
-// A stopped job is terminated all the same.
+// A stopped job can be terminated.
 func TestTerminateAStoppedJob(t *testing.T) {
 	t.Parallel()
 	j := launch(t, "heed 8", nil)
@@ -182,13 +182,13 @@ func TestTerminateAStoppedJob(t *testing.T) {
 	require.Equal(t, 8, status.Code)
 }
 
-// root launches a job, says its pid and waits.
+// root launches a job, prints its pid and waits.
 func root(what string) {
 	j, err := local.New().Launch(context.Background(), backend.JobSpec{Name: "Job", Env: append(os.Environ(), jobKey+"="+what)})
 	if err != nil {
 		panic(err)
 	}
-	// Threads come and go; only the process's end is to end the job.
+	// Threads come and go; only the end of the process ends the job.
 	for range 50 {
 		go func() { time.Sleep(time.Millisecond) }()
 	}

@@ -16,12 +16,12 @@ func selfPath() string { return "/proc/self/exe" }
 
 // The kernel sends a parent-death signal when the *thread* that forked ends,
 // not the process (prctl(2), PR_SET_PDEATHSIG). So one locked thread does all
-// the forking, lives as long as any of its children does, and a moment longer,
-// since another one is often about to start.
+// the forking. It lives as long as any of its children, and a moment longer,
+// since another is often about to start.
 var launcher struct {
 	sync.Mutex
-	requests chan launch // nil when there is no thread
-	jobs     int         // running, and about to
+	requests chan launch // nil without a thread
+	jobs     int         // running or starting
 }
 
 const launcherIdle = 100 * time.Millisecond
@@ -58,7 +58,7 @@ func start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	return result.process, result.err
 }
 
-// released says that a job which start counted is no more.
+// released uncounts a job that start counted.
 func released() {
 	launcher.Lock()
 	defer launcher.Unlock()
@@ -84,8 +84,8 @@ func launcherThread(requests <-chan launch) {
 	}
 }
 
-// wait waits for a process, kills its group and reaps it. Until it is reaped,
-// its number is the group's and can be nobody else's.
+// wait waits for a process, kills its group and reaps the process. Until then
+// its number belongs to the group and cannot be reused.
 func wait(p *os.Process) (*os.ProcessState, error) {
 	for unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}

@@ -16,8 +16,8 @@ func selfPath() string {
 	return path
 }
 
-// start runs a program that leads a group. Without a parent-death signal it
-// ends when it reads the end of its parent's socket.
+// start runs a program that leads a process group. Without a parent-death
+// signal, the program ends when it reads the end of its parent's socket.
 func start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	attr.Sys = &syscall.SysProcAttr{Setpgid: true}
 	return os.StartProcess(path, argv, attr)
@@ -25,9 +25,9 @@ func start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 
 func released() {}
 
-// wait waits for a process and kills what is left of its group. There is no
-// portable way to do that before the process is reaped; in the moment between,
-// its number would have to be given away, to a process that leads a group.
+// wait waits for a process and kills what is left of its group. Portably, that
+// is possible only after the process is reaped. It would hit a stranger only if
+// the number went to a new process that leads a group in the moment between.
 func wait(p *os.Process) (*os.ProcessState, error) {
 	state, err := p.Wait()
 	syscall.Kill(-p.Pid, syscall.SIGKILL)

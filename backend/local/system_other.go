@@ -8,8 +8,8 @@ import (
 	"runtime"
 )
 
-// Supported says why jobs can't be processes on this system: they inherit a
-// socket, end at a signal, and may not outlive their parent.
+// Supported returns why jobs cannot be processes on this system: they inherit a
+// socket, end on a signal, and may not outlive their parent.
 func Supported() error {
 	return fmt.Errorf("fiber: the local backend does not work on %s: run the program on Linux (WSL 2 will do), "+
 		"or set FIBER_BACKEND to docker or kubernetes", runtime.GOOS)

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// pack writes a file or a folder, with all that is in it, under a name. Links stay links; one that leads out of the
-// folder is an error.
+// pack writes a file, or a folder with its content, as an archive in which it has the given name. Links stay links; a link
+// that leads out of the folder is an error.
 func pack(w io.Writer, from, name string) error {
 	out := tar.NewWriter(w)
 	err := filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
@@ -28,7 +28,7 @@ func pack(w io.Writer, from, name string) error {
 		link := ""
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0 && file == from:
-			if info, err = os.Stat(file); err != nil { // what the user names is meant, not the link to it
+			if info, err = os.Stat(file); err != nil { // the user means the file, not the link to it
 				return err
 			}
 			if info.IsDir() {
@@ -39,7 +39,7 @@ func pack(w io.Writer, from, name string) error {
 				return err
 			}
 		case !info.Mode().IsRegular() && !info.IsDir():
-			return nil // a socket or a device is no file to copy
+			return nil // sockets and devices are not copied
 		}
 		h, err := tar.FileInfoHeader(info, link)
 		if err != nil {
@@ -69,7 +69,7 @@ func pack(w io.Writer, from, name string) error {
 }
 
 // staysInside reports whether a link leads to somewhere in its own tree, whose top is the first element of the link's
-// name. A .. behind a name does not count as inside: the name may be another link, and .. then leads elsewhere.
+// name. A target with .. after a name does not count as inside: the name may be another link, and then .. leads elsewhere.
 func staysInside(name, target string) bool {
 	up, rest := 0, filepath.ToSlash(target)
 	for rest == ".." || strings.HasPrefix(rest, "../") {
@@ -81,10 +81,10 @@ func staysInside(name, target string) bool {
 
 func leavesError(name, target string) error {
 	top, _, _ := strings.Cut(name, "/")
-	return fmt.Errorf("%s is a link to %s, which may lead out of %s: fiber cp copies no such link; copy what it leads to, or remove it", name, target, top)
+	return fmt.Errorf("%s is a link to %s, which may lead out of %s: fiber cp does not copy such links; copy what it leads to, or remove it", name, target, top)
 }
 
-// send writes as much of a file as was promised: it may grow meanwhile.
+// send writes the first size bytes of a file, as announced in its header: the file may grow meanwhile.
 func send(w io.Writer, file string, size int64) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -93,13 +93,13 @@ func send(w io.Writer, file string, size int64) error {
 	defer f.Close()
 	n, err := io.Copy(w, io.LimitReader(f, size))
 	if err == nil && n < size {
-		err = fmt.Errorf("%s has become shorter while it was copied", file)
+		err = fmt.Errorf("%s became shorter while it was copied", file)
 	}
 	return err
 }
 
-// unpack writes an archive into a folder, and nowhere else. Its first name becomes another one, unless that is "".
-// The files belong to whom the folder belongs, as far as this process may say so.
+// unpack writes an archive into a folder, and nowhere else. The given name, unless it is "", replaces the first element of
+// all names. The files get the folder's owner, if this process may set it.
 func unpack(r io.Reader, dir, name string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -122,7 +122,7 @@ func unpack(r io.Reader, dir, name string) error {
 			to = path.Join(name, rest)
 		}
 		if !filepath.IsLocal(to) {
-			return fmt.Errorf("the archive has %q in it, which is outside of it", h.Name)
+			return fmt.Errorf("the archive contains %q, which is outside of it", h.Name)
 		}
 		if err := unpackOne(root, to, h, in); err != nil {
 			return err
@@ -142,12 +142,12 @@ func unpackOne(root *os.Root, to string, h *tar.Header, body io.Reader) error {
 		if !staysInside(to, h.Linkname) {
 			return leavesError(to, h.Linkname)
 		}
-		for dir := path.Dir(to); dir != "."; dir = path.Dir(dir) { // the link's .. are of the folder that it is really in
+		for dir := path.Dir(to); dir != "."; dir = path.Dir(dir) { // a .. in the link is relative to the folder that it is really in
 			if info, err := root.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-				return fmt.Errorf("%s is below %s, which is itself a link: fiber cp copies no such link", to, dir)
+				return fmt.Errorf("%s is below %s, which is itself a link: fiber cp does not copy such links", to, dir)
 			}
 		}
-		_ = root.Remove(to) // an older one
+		_ = root.Remove(to) // an older file or link
 		return root.Symlink(h.Linkname, to)
 	case tar.TypeReg:
 	default:

@@ -11,12 +11,12 @@ import (
 	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
-// startAge is how old a secret is at least whose run should have a pod by now.
+// startAge is the age from which on a secret's run must have a pod.
 const startAge = 10 * time.Minute
 
 type cleanCommand struct {
 	where
-	DryRun bool `help:"Only say what would be removed."`
+	DryRun bool `help:"Only list what would be removed."`
 }
 
 func (c *cleanCommand) Run() error {
@@ -61,7 +61,7 @@ func (c *cleanCommand) Run() error {
 	return nil
 }
 
-// secrets removes those of runs that have no pod left. One whose owner is a pod goes with that.
+// secrets removes the secrets of runs without a pod. The cluster removes those that a pod owns.
 func (c *cleanCommand) secrets(ctx context.Context, client *kube.Client, found submit.Found, gone []corev1.Pod) (int, error) {
 	removed := map[string]bool{}
 	for _, p := range gone {
@@ -75,12 +75,12 @@ func (c *cleanCommand) secrets(ctx context.Context, client *kube.Client, found s
 	}
 	list, err := client.Secrets(ctx, kube.Managed)
 	if err != nil {
-		return 0, nil // who may not list them has made none
+		return 0, nil // a user who may not list secrets has made none
 	}
 	if len(list) == 0 {
 		return 0, nil
 	}
-	now, err := client.Now(ctx) // not this machine's: the two may be a day apart
+	now, err := client.Now(ctx) // this machine's clock may differ by a day
 	if err != nil {
 		return 0, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whether a secret is old is told by the clock of the cluster that has made it, and not by the user's.
+// The age of a secret is told by the clock of its cluster, not by the user's.
 func TestCleanGoesByTheClustersClock(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{0, -24 * time.Hour, 24 * time.Hour} {
@@ -28,7 +28,7 @@ func TestCleanGoesByTheClustersClock(t *testing.T) {
 			case "secrets": // the last one was made before the cluster's clock was put back
 				fmt.Fprintf(w, `{"kind": "SecretList", "apiVersion": "v1", "items": [%s, %s, %s]}`,
 					secret("old", time.Hour), secret("new", time.Minute), secret("ahead", -24*time.Hour))
-			default: // the time, which a refusal has as well
+			default: // the time, which even a refusal has
 				w.WriteHeader(http.StatusForbidden)
 			}
 		}))

@@ -17,7 +17,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-// command is key's value in the environment of a process that is to be the command.
+// commandKey is a variable of a process that has to be the command.
 const commandKey = "FIBER_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func write(t *testing.T, file, text string) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
-// What is wrong is one line, and no exit code of 0.
+// An error is one line, and the exit code is not 0.
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -56,21 +56,21 @@ func TestWrongCommandLines(t *testing.T) {
 	write(t, filepath.Join(dir, "lib", "lib.go"), "package lib\n")
 	write(t, filepath.Join(dir, "go.mod"), "module x\n\ngo 1.26\n")
 	none := []string{"KUBECONFIG=" + filepath.Join(dir, "none"), "FIBER_REGISTRY="}
-	failures := []string{"no cluster is configured", "./lib is package lib, and no program", "no such file"} // of what is no misuse
+	failures := []string{"no cluster is configured", "./lib is package lib, not a program", "no such file"} // errors that are no misuse
 	for want, args := range map[string][]string{
 		"unknown flag --foo":                      {"run", "--foo", "x"},
 		"unexpected argument nosuch":              {"nosuch"},
 		"nothing to run":                          {"run"},
-		"--cpu and --gpu can't be less than none": {"run", "--cpu=-1", "--image", "x", "x"},
-		`"abc" is no size`:                        {"run", "--memory", "abc", "--image", "x", "x"},
-		`"No" is no claim`:                        {"run", "-v", "No", "--image", "x", "x"},
+		"--cpu and --gpu can't be negative":       {"run", "--cpu=-1", "--image", "x", "x"},
+		`"abc" is not a size`:                     {"run", "--memory", "abc", "--image", "x", "x"},
+		`"No" is not a claim`:                     {"run", "-v", "No", "--image", "x", "x"},
 		"NOT_SET_HERE is not set here":            {"run", "-e", "NOT_SET_HERE", "--image", "x", "x"},
-		"give one of them":                        {"run", "--image", "x", "--build", "y", "z"},
+		"use only one of them":                    {"run", "--image", "x", "--build", "y", "z"},
 		"there is no Dockerfile nope":             {"run", "--build", "nope", "z"},
-		"give one of one.docker, two.docker":      {"run", "python", "x.py"},
+		"choose one of one.docker, two.docker":    {"run", "python", "x.py"},
 		"no cluster is configured":                {"ps"},
 		"backend":                                 {"run", "--backend", "moon", "./lib"},
-		"./lib is package lib, and no program":    {"run", "--backend", "local", "./lib"},
+		"./lib is package lib, not a program":     {"run", "--backend", "local", "./lib"},
 		"there is no package ./gone":              {"run", "./gone"},
 		"there is no package gone.go":             {"run", "gone.go"},
 		"a program on this machine has its files": {"run", "--backend", "docker", "-v", "data", "./lib"},
@@ -162,7 +162,7 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, "--memory\nstop", command(t, "bash", "-c", script))
 }
 
-// A copy is pulled and placed as programs are, and needs nothing else that they do.
+// Pods for copies are placed, and their images pulled, as the template says for programs. Nothing else of it applies.
 func TestCopiesByATemplate(t *testing.T) {
 	t.Parallel()
 	assert.Nil(t, placed(nil))
@@ -190,7 +190,7 @@ func TestArchive(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o750), info.Mode())
 }
 
-// What comes from a claim is written where it is to be, and nowhere else.
+// Files from a claim are written to their destination, and nowhere else.
 func TestArchiveThatReachesOut(t *testing.T) {
 	t.Parallel()
 	top := tar.Header{Name: "in", Typeflag: tar.TypeDir, Mode: 0o755}
@@ -214,7 +214,7 @@ func TestArchiveThatReachesOut(t *testing.T) {
 	}
 }
 
-// Nor is a link made that leads anywhere else, whichever side has it, and by whatever other links.
+// No link is made that leads anywhere else, on either side, even through other links.
 func TestArchiveWithLinksThatReachOut(t *testing.T) {
 	t.Parallel()
 	for _, links := range [][]string{ // name, target …; the last one is refused
@@ -248,7 +248,7 @@ func TestArchiveWithLinksThatReachOut(t *testing.T) {
 		_, err := os.Lstat(filepath.Join(to, last[0]))
 		require.ErrorIs(t, err, os.ErrNotExist, links)
 
-		if len(links) == 2 && links[0] != "in" { // and what has such a link is not sent
+		if len(links) == 2 && links[0] != "in" { // a folder with such a link is not sent either
 			from := filepath.Join(t.TempDir(), "in")
 			require.NoError(t, os.MkdirAll(filepath.Join(from, "sub"), 0o755))
 			require.NoError(t, os.Symlink(last[1], filepath.Join(filepath.Dir(from), last[0])))

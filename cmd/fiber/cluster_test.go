@@ -15,17 +15,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is shown on a real cluster: make test-kubernetes.
+// These tests need a real cluster: make test-kubernetes.
 
-// onCluster is a namespace of its own, with the permissions of deploy/rbac.yaml, in which nothing may be left.
+// onCluster is a test's own namespace, with the permissions of deploy/rbac.yaml. Nothing may be left in it.
 type onCluster struct {
 	*testing.T
 	namespace, dir string
-	admin, env     []string // kubectl's, and the command's
+	admin, env     []string // the environments of kubectl and of the command
 	bin            string
 }
 
-// installed is the command itself: a pod of fiber cp runs it.
+// installed builds the command itself, which pods of fiber cp run.
 var installed = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "fiber-cmd")
 	if err != nil {
@@ -59,12 +59,12 @@ func newOnCluster(t *testing.T) *onCluster {
 	return c
 }
 
-// restrict lets no pod into the namespace that may do more than the strictest of the Pod Security Standards allows.
+// restrict makes the namespace reject pods that may do more than the strictest of the Pod Security Standards allows.
 func (c *onCluster) restrict() {
 	c.kubectl("label", "namespace", c.namespace, "pod-security.kubernetes.io/enforce=restricted")
 }
 
-// program says what it was given, on both outputs, and does as it is told.
+// program prints its arguments, on both outputs, and does what they say.
 const program = `package main
 
 import (
@@ -136,7 +136,7 @@ func (c *onCluster) pods() string {
 	return strings.TrimSpace(c.kubectl("get", "pods", "-n", c.namespace, "--no-headers", "--ignore-not-found", "-o", "name"))
 }
 
-// empty waits until nothing is left: a pod that was deleted takes a moment to go.
+// empty waits until nothing is left: a deleted pod takes a moment to go.
 func (c *onCluster) empty() {
 	c.Helper()
 	require.Eventually(c, func() bool { return c.pods() == "" }, 4*time.Minute, 200*time.Millisecond, "pods are left")
@@ -160,13 +160,13 @@ func TestRunOnACluster(t *testing.T) {
 	c.empty()
 }
 
-// token is one of a service account.
+// token returns a token of a service account.
 func (c *onCluster) token(account string) string {
 	c.Helper()
 	return strings.TrimSpace(c.kubectl("create", "token", account, "-n", c.namespace))
 }
 
-// as has what follows be done by whom a token names.
+// as makes all that follows run as the user of a token.
 func (c *onCluster) as(token string) {
 	c.Helper()
 	file := filepath.Join(c.dir, "config")
@@ -176,7 +176,7 @@ func (c *onCluster) as(token string) {
 	c.env = append(c.env, "KUBECONFIG="+file)
 }
 
-// assertBoth checks the log of a program without Fiber: both outputs in one, in whatever order the node read them.
+// assertBoth checks the log of a program without Fiber: both outputs as one, in the order in which the node read them.
 func assertBoth(t *testing.T, stdout, log string) {
 	t.Helper()
 	assert.ElementsMatch(t, []string{stdout, "err", ""}, strings.Split(log, "\n"))
@@ -192,7 +192,7 @@ func TestSomebodyElseDeletesTheProgram(t *testing.T) {
 	c.kubectl("delete", "pod", "mine", "-n", c.namespace, "--wait=false")
 	_ = cmd.Wait() // the exit code says it
 	assert.Equal(t, 5, cmd.ProcessState.ExitCode(), "%s%s", out, stderr)
-	assert.Contains(t, stderr.String(), "mine: it was told to end, by a deletion of its pod")
+	assert.Contains(t, stderr.String(), "mine: it was told to end, because its pod was deleted")
 	c.empty()
 }
 
@@ -279,7 +279,7 @@ func TestWhoMayNot(t *testing.T) {
 
 func TestCopyToAndFromAClaim(t *testing.T) {
 	c := newOnCluster(t)
-	volume := c.namespace // volumes are of no namespace
+	volume := c.namespace // volumes belong to no namespace
 	manifest := filepath.Join(c.dir, "volume.yaml")
 	write(t, manifest, fmt.Sprintf(`
 apiVersion: v1
@@ -299,7 +299,7 @@ spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {reques
 	c.kubectl("apply", "-n", c.namespace, "-f", manifest)
 	t.Cleanup(func() {
 		c.kubectl("delete", "pv", volume, "--wait=false")
-		os.RemoveAll("/tmp/" + volume) // where the node is this machine
+		os.RemoveAll("/tmp/" + volume) // if the node is this machine
 	})
 	write(t, filepath.Join(c.dir, "in", "sub", "file"), strings.Repeat("x", 1<<20))
 	write(t, filepath.Join(c.dir, "in", "lines"), "a\nb\nc\n")
@@ -312,7 +312,7 @@ spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {reques
 	b, err := os.ReadFile(filepath.Join(c.dir, "out", "file"))
 	require.NoError(t, err)
 	assert.Len(t, b, 1<<20)
-	// A program has the claim, and its processes have it from there: they read the files.
+	// A program has the claim, and its child processes get it from there: they read the files.
 	c.dir = "../.."
 	out, stderr, code := c.fiber("run", "-a", "-v", "data", "./examples/line_count", "-workers", "2", "/persistent/in/lines")
 	assert.Zero(t, code, stderr)
@@ -323,18 +323,18 @@ spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {reques
 	assert.Contains(t, stderr, "the claim data has no nope")
 	c.empty()
 
-	// What can't be written ends a copy at once, however much is still to come.
+	// An error in writing ends a copy at once, however much is still to come.
 	write(t, filepath.Join(c.dir, "large", "file"), strings.Repeat("x", 20<<20))
 	_, stderr, code = c.fiber("cp", "large/file", "data:taken")
 	require.Zero(t, code, stderr)
 	assert.Contains(t, stderr, "copied 20 MiB to data:taken")
-	require.NoError(t, os.Truncate(filepath.Join(c.dir, "large", "file"), 1<<40)) // days, without that error
+	require.NoError(t, os.Truncate(filepath.Join(c.dir, "large", "file"), 1<<40)) // would take days
 	_, stderr, code = c.fiber("cp", "large", "data:taken")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, "copying large: ")
 	c.empty()
 
-	// Nothing is left of one that is interrupted, either.
+	// Nothing is left of an interrupted copy either.
 	cmd, _, errs := c.start("cp", "in", "data:again")
 	require.Eventually(t, func() bool { return c.pods() != "" }, 4*time.Minute, 20*time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
@@ -368,8 +368,8 @@ func TestMainGoesToTheCluster(t *testing.T) {
 	c.empty()
 }
 
-// The examples print on a cluster what they print on one machine. Not more
-// than two processes want a CPU at a time, so that two are enough.
+// The examples print on a cluster what they print on one machine. At most two
+// processes want a CPU at a time, so two CPUs are enough.
 func TestExamplesOnACluster(t *testing.T) {
 	c := newOnCluster(t)
 	c.restrict()

@@ -26,7 +26,7 @@ func (c *completionCommand) Run(app *kong.Kong) error {
 	return nil
 }
 
-// words are a command's flags, as they are written.
+// words returns a command's flags, as they are written.
 func words(node *kong.Node) []string {
 	var all []string
 	for _, f := range node.Flags {
@@ -44,7 +44,7 @@ func words(node *kong.Node) []string {
 	return append(all, "--help", "-h")
 }
 
-// bash completes commands, then a command's flags, and else files.
+// bash writes a script that completes commands, then a command's flags, and otherwise files.
 func bash(w io.Writer, app *kong.Application) {
 	var names []string
 	var cases strings.Builder

@@ -24,14 +24,14 @@ import (
 	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
-// tarImage has sh and tar, for where this command itself can't be the image of a pod.
+// tarImage has sh and tar. Pods run it if this command can't be made into an image for them.
 const tarImage = "busybox:1.37"
 
 type copyCommand struct {
 	where
-	Image string `placeholder:"IMAGE" help:"An image with sh and tar, instead of one made of this command."`
+	Image string `placeholder:"IMAGE" help:"An image with sh and tar, instead of one made from this command."`
 	From  string `arg:"" help:"A file or folder; CLAIM:PATH is in a claim."`
-	To    string `arg:"" help:"Where to; exactly one of the two is in a claim."`
+	To    string `arg:"" help:"The destination; exactly one of the two is in a claim."`
 }
 
 // place is a path, here or in a claim.
@@ -46,7 +46,7 @@ func parsePlace(text string) place {
 	return place{"", text}
 }
 
-// inPod is where the pod has it.
+// inPod returns where a place in a claim is in the pod.
 func (p place) inPod() string { return path.Join(kube.DefaultMount, path.Join("/", p.path)) }
 
 func (c *copyCommand) Run() error {
@@ -55,7 +55,7 @@ func (c *copyCommand) Run() error {
 	case from.claim != "" && to.claim != "":
 		return misuse{fmt.Errorf("%s and %s are both in claims: cp copies between a claim and this machine", c.From, c.To)}
 	case from.claim == "" && to.claim == "":
-		return misuse{fmt.Errorf("neither %s nor %s is in a claim, as CLAIM:PATH is: cp copies between a claim and this machine", c.From, c.To)}
+		return misuse{fmt.Errorf("neither %s nor %s is in a claim, which is written CLAIM:PATH: cp copies between a claim and this machine", c.From, c.To)}
 	}
 	if from.claim == "" {
 		if _, err := os.Stat(from.path); err != nil {
@@ -83,12 +83,12 @@ func (c *copyCommand) Run() error {
 	})
 }
 
-// helper is the pod that has the claim.
+// helper is the pod that mounts the claim.
 type helper struct {
 	client *kube.Client
 	report *submit.Report
 	run    *submit.Run
-	own    bool // its image is this command
+	own    bool // its image is made from this command
 }
 
 func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string) error {
@@ -108,8 +108,8 @@ func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string
 		return err
 	}
 	h.run = &submit.Run{Client: h.client, Report: h.report, StartTimeout: cfg.StartTimeout, Stdout: io.Discard, Stderr: io.Discard, Detach: true}
-	// A volume belongs to whoever has made it, and this pod is to get at it all the same. Where the namespace does not
-	// allow that, files have to be readable for others.
+	// The files of a volume may belong to any user, so the pod runs as root. If the namespace does not allow that, other
+	// users need access to the files.
 	job.User = "0:0"
 	err = h.run.Start(ctx, job)
 	if err != nil && strings.Contains(err.Error(), "PodSecurity") {
@@ -127,7 +127,7 @@ func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string
 	return nil
 }
 
-// placed is what a template says of where pods may run and what they may pull, which holds for copies as well.
+// placed returns the part of a template that says where pods may run and how they pull images: it applies to copies as well.
 func placed(template *corev1.Pod) *corev1.Pod {
 	if template == nil {
 		return nil
@@ -137,7 +137,7 @@ func placed(template *corev1.Pod) *corev1.Pod {
 		NodeSelector: t.NodeSelector, Tolerations: t.Tolerations, Affinity: t.Affinity}}
 }
 
-// image chooses what the pod runs: this command, if it can, else what has sh and tar.
+// image sets what the pod runs: this command if possible, otherwise an image with sh and tar.
 func (h *helper) image(ctx context.Context, cfg config.Config, img string, job *submit.Job) error {
 	if img == "" && cfg.Registry != "" && runtime.GOOS == "linux" {
 		arch, have, err := h.client.Platform(ctx)
@@ -145,7 +145,7 @@ func (h *helper) image(ctx context.Context, cfg config.Config, img string, job *
 			return err
 		}
 		if arch == "" || have[runtime.GOARCH] > 0 {
-			cfg.Executable, cfg.BaseImage = "", "" // they are a program's
+			cfg.Executable, cfg.BaseImage = "", "" // these settings are for programs
 			h.own, job.Args = true, []string{"hold"}
 			job.Image, job.Arch, err = submit.Ship(ctx, h.client, cfg, "", h.report)
 			return err
@@ -162,7 +162,7 @@ func (h *helper) image(ctx context.Context, cfg config.Config, img string, job *
 func (h *helper) sweep(ctx context.Context) {
 	found, err := submit.Find(ctx, h.client, false)
 	if err != nil {
-		return // it is no more than tidiness
+		return // what is left does no harm
 	}
 	for _, p := range found.Copies {
 		if submit.Ended(&p) {
@@ -173,23 +173,23 @@ func (h *helper) sweep(ctx context.Context) {
 
 func (h *helper) remove() {
 	if err := h.run.Remove(); err != nil {
-		h.report.Say("the pod %s could not be removed, and ends by itself: %v", h.run.Pod(), err)
+		h.report.Say("the pod %s could not be removed; it will end by itself: %v", h.run.Pod(), err)
 	}
 }
 
-// scripts do without this command what it does in a pod.
+// scripts do what this command does in a pod, in images without it.
 var scripts = map[string]string{
 	"stat":   `if [ -d "$1" ]; then echo dir; elif [ -e "$1" ]; then echo file; else echo none; fi`,
 	"pack":   `(while touch ` + busyFile + `; do sleep 9; done) >/dev/null 2>&1 & t=$!; tar -c -f - -C "$(dirname "$1")" "$(basename "$1")"; c=$?; kill $t; exit $c`,
 	"unpack": `(while touch ` + busyFile + `; do sleep 9; done) >/dev/null 2>&1 & t=$!; mkdir -p "$1" && tar -x -f - -C "$1"; c=$?; [ $c = 0 ] || { echo; cat >/dev/null; }; kill $t; exit $c`,
 }
 
-// enough ends an archive that is of no more use in the pod, which says so by writing anything.
+// enough closes the archive at the first output of the pod, which means that the pod has failed and needs no more.
 type enough struct{ archive *io.PipeWriter }
 
 func (e enough) Write(p []byte) (int, error) { return len(p), e.archive.Close() }
 
-// do runs something in the pod.
+// do runs an operation in the pod.
 func (h *helper) do(ctx context.Context, what, path string, in io.Reader, out io.Writer) error {
 	command := []string{image.Path, "tar", what, path}
 	if !h.own {
@@ -260,7 +260,7 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 	dir, name := filepath.Split(to)
 	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
 		dir, name = to, path.Base(from.inPod())
-		if from.inPod() == kube.DefaultMount { // all of it
+		if from.inPod() == kube.DefaultMount { // the whole claim
 			name = from.claim
 		}
 	}
@@ -281,7 +281,7 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 		got <- err
 	}()
 	if err = unpack(r, dir, name); err != nil {
-		cancel() // the rest is of no use
+		cancel() // the rest is not needed
 	}
 	_, _ = io.Copy(io.Discard, r) // the archive's padding
 	r.CloseWithError(err)
@@ -295,7 +295,7 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 	return nil
 }
 
-// counter shows how much has been copied.
+// counter reports how much has been copied.
 type counter struct {
 	report *submit.Report
 	to     io.Writer

@@ -18,8 +18,7 @@ import (
 	"github.com/fiber-go/fiber/internal/names"
 )
 
-// build makes the image of a Dockerfile, "" for the engine's own platform, and returns its id. The folder that we are
-// in is what it is made from.
+// build builds the image of a Dockerfile in the working directory, and returns its id. A platform of "" is the engine's own.
 func (s source) build(ctx context.Context, platform string) (id string, err error) {
 	dir, err := os.MkdirTemp("", "fiber-build")
 	if err != nil {
@@ -38,7 +37,7 @@ func (s source) build(ctx context.Context, platform string) (id string, err erro
 	return strings.TrimSpace(string(text)), err
 }
 
-// runDocker runs the engine's own command, whose words the user sees.
+// runDocker runs the docker command. Its output goes to stderr.
 func runDocker(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
@@ -50,16 +49,16 @@ func runDocker(ctx context.Context, args ...string) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return errors.New("the docker command is not in PATH")
 	case errors.As(err, &exit):
-		return errors.New("docker's words are above")
+		return errors.New("see docker's output above")
 	}
 	return err
 }
 
-// pushBuilt puts an image of the engine into the registry, under a name that says what is in it.
+// pushBuilt pushes an image of the engine to the registry, under a name that identifies its content.
 func pushBuilt(ctx context.Context, id, name string, cfg config.Config, report *submit.Report) (ref string, err error) {
 	_, hash, _ := strings.Cut(id, ":")
 	if len(hash) < 32 {
-		return "", fmt.Errorf("docker calls the image %q, which is no id", id)
+		return "", fmt.Errorf("docker calls the image %q, which is not an id", id)
 	}
 	dir, err := os.MkdirTemp("", "fiber-push")
 	if err != nil {

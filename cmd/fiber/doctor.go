@@ -25,14 +25,14 @@ type doctorCommand struct {
 	where
 }
 
-// doctor is one look at everything.
+// doctor is one run of all checks.
 type doctor struct {
 	ctx    context.Context
 	cfg    config.Config
 	failed int
 }
 
-// answerTime bounds each question.
+// answerTime bounds each request.
 const answerTime = 15 * time.Second
 
 func (d *doctor) good(what, format string, args ...any) { d.say("ok  ", what, format, args) }
@@ -67,13 +67,13 @@ func (c *doctorCommand) Run() error {
 func (d *doctor) compiler() {
 	out, err := exec.CommandContext(d.ctx, "go", "env", "GOVERSION").Output()
 	if err != nil {
-		d.note("go", "the go command is not in PATH: fiber run can run commands in images, and no packages (https://go.dev/dl)")
+		d.note("go", "the go command is not in PATH: fiber run can run commands in images, but no packages (https://go.dev/dl)")
 		return
 	}
 	d.good("go", "%s", out)
 }
 
-// docker looks for an engine, which only some things need.
+// docker looks for an engine, which only some commands need.
 func (d *doctor) docker() {
 	ctx, cancel := context.WithTimeout(d.ctx, answerTime)
 	defer cancel()
@@ -120,7 +120,7 @@ func (d *doctor) namespace(ctx context.Context, c *kube.Client) bool {
 	err = c.REST.Get().Resource("namespaces").Name(c.Namespace).Do(ctx).Error()
 	switch {
 	case apierrors.IsNotFound(err):
-		d.bad("namespace", "there is no namespace %s: kubectl create namespace %[1]s makes it, -n takes another one", c.Namespace)
+		d.bad("namespace", "there is no namespace %s: kubectl create namespace %[1]s makes it, -n names another one", c.Namespace)
 		return false
 	case err != nil && !apierrors.IsForbidden(err):
 		d.bad("namespace", "%v", c.Explain(err, "get", "namespaces"))
@@ -130,22 +130,22 @@ func (d *doctor) namespace(ctx context.Context, c *kube.Client) bool {
 	return true
 }
 
-// permission is something that the user may have to be allowed.
+// permission is a permission that the user may need.
 type permission struct {
 	verb, resource string
-	why            string // "" where nothing works without
+	why            string // what needs it; "" if everything does
 }
 
 var permissions = []permission{
 	{"create", "pods", ""}, {"get", "pods", ""}, {"list", "pods", ""}, {"watch", "pods", ""}, {"delete", "pods", ""},
-	{"deletecollection", "pods", "with FIBER_HOST, when the first process stays here"},
+	{"deletecollection", "pods", "with FIBER_HOST, when the root stays on this machine"},
 	{"get", "pods/log", ""},
-	{"create", "secrets", "with FIBER_HOST, when the first process stays here"},
+	{"create", "secrets", "with FIBER_HOST, when the root stays on this machine"},
 	{"delete", "secrets", "with FIBER_HOST, and for fiber clean"},
 	{"create", "pods/exec", "for fiber cp"},
-	{"get", "persistentvolumeclaims", "to say at once that a claim is missing"},
-	{"list", "events", "to say why a pod waits"},
-	{"list", "nodes", "to build for the nodes' architecture, and to say which is the largest"},
+	{"get", "persistentvolumeclaims", "to report at once that a claim is missing"},
+	{"list", "events", "to report why a pod waits"},
+	{"list", "nodes", "to build for the nodes' architecture, and to report the largest node"},
 }
 
 func (d *doctor) permissions(ctx context.Context, c *kube.Client) {
@@ -164,14 +164,14 @@ func (d *doctor) permissions(ctx context.Context, c *kube.Client) {
 		}
 	}
 	if len(missing) > 0 {
-		d.bad("permissions", "may not %s in the namespace %s: kubectl apply -n %[2]s -f %s gives that to a service account, and an administrator to you",
+		d.bad("permissions", "may not %s in the namespace %s: kubectl apply -n %[2]s -f %s grants that to a service account, and an administrator can grant it to you",
 			strings.Join(missing, ", "), c.Namespace, kube.RBAC)
 		return
 	}
 	d.good("permissions", "pods and their logs in %s", c.Namespace)
 }
 
-// allowed asks the cluster by a SelfSubjectAccessReview.
+// allowed asks the cluster with a SelfSubjectAccessReview.
 func allowed(ctx context.Context, c *kube.Client, p permission) (bool, error) {
 	resource, sub, _ := strings.Cut(p.resource, "/")
 	attributes := map[string]string{"verb": p.verb, "resource": resource, "subresource": sub}
@@ -199,9 +199,9 @@ func (d *doctor) account(ctx context.Context, c *kube.Client) {
 	_, err := c.ServiceAccount(ctx, submit.ServiceAccount)
 	switch {
 	case err == nil:
-		d.good("account", "the service account %s is there for programs to start pods with", submit.ServiceAccount)
+		d.good("account", "programs start pods with the service account %s", submit.ServiceAccount)
 	case apierrors.IsNotFound(err):
-		d.note("account", "there is no service account %s: programs run as the namespace's default, which mostly may start no pods; kubectl apply -n %s -f %s makes it",
+		d.note("account", "there is no service account %s: programs run as the namespace's default, which usually may not start pods; kubectl apply -n %s -f %s makes it",
 			submit.ServiceAccount, c.Namespace, kube.RBAC)
 	default:
 		d.note("account", "%v", err)
@@ -211,7 +211,7 @@ func (d *doctor) account(ctx context.Context, c *kube.Client) {
 func (d *doctor) nodes(ctx context.Context, c *kube.Client) {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
-		return // permissions has said so
+		return // permissions has reported that
 	}
 	count, gpus := kube.Architectures(nodes), int64(0)
 	var words []string
@@ -224,7 +224,7 @@ func (d *doctor) nodes(ctx context.Context, c *kube.Client) {
 		gpus += q.Value()
 	}
 	if len(words) == 0 {
-		d.bad("nodes", "no node takes pods")
+		d.bad("nodes", "no node accepts pods")
 		return
 	}
 	d.good("nodes", "%s; %d GPUs", strings.Join(words, ", "), gpus)
@@ -245,6 +245,6 @@ func (d *doctor) registry() {
 	case err != nil:
 		d.bad("registry", "%s: %v", d.cfg.Registry, err)
 	default:
-		d.good("registry", "%s takes images", d.cfg.Registry)
+		d.good("registry", "%s accepts images", d.cfg.Registry)
 	}
 }

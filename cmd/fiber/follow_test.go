@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	longTasks = 1300 // 100 ms each: an API server tells its watchers once a minute that nothing has happened
-	longTurn  = 600  // by then one has been told so
+	longTasks = 1300 // 100 ms each: once a minute an API server sends its idle watchers a bookmark
+	longTurn  = 600  // by then a watcher has received one
 )
 
-// long is a program that works for more than two minutes. At the end a worker is killed, and another one comes.
+// long is a program that works for more than two minutes. At the end a worker is killed, and replaced.
 var long = fmt.Sprintf(`package main
 
 import (
@@ -71,7 +71,7 @@ func run(ctx context.Context) error {
 }
 `, longTasks)
 
-// A run is followed for minutes, and an API server that is killed and comes back is no more than a pause.
+// A run is followed for minutes. An API server that is killed and comes back causes no more than a pause.
 func TestFollowingForMinutes(t *testing.T) {
 	c := newOnCluster(t)
 	pid := apiServer(t)
@@ -111,18 +111,18 @@ func TestSignalsReachTheCluster(t *testing.T) {
 		code    int
 	}{{"wait", syscall.SIGINT, 5}, {"sleep", syscall.SIGINT, 130}, {"sleep", syscall.SIGTERM, 143}} {
 		run := c.follow("run", "-a", "main.go", test.program)
-		run.says("out") // it knows that the program runs: one that does not is removed at once
+		run.says("out") // the command knows that the program runs: otherwise it would remove the pod at once
 		require.NoError(t, run.cmd.Process.Signal(test.signal))
 		assert.Equal(t, test.code, run.code(), "%s %v: %s%s", test.program, test.signal, run.stdout(), run.stderr())
 		c.empty()
 	}
 }
 
-// following is a command that runs.
+// following is a running command.
 type following struct {
 	*onCluster
 	cmd      *exec.Cmd
-	out, err string // files
+	out, err string // paths of files
 }
 
 func (c *onCluster) follow(args ...string) *following {
@@ -160,19 +160,19 @@ func (f *following) code() int {
 	return f.cmd.ProcessState.ExitCode()
 }
 
-// apiServer is the process id of the cluster's, which is one of test/cluster.
+// apiServer returns the process id of the cluster's API server, if it is one of test/cluster.
 func apiServer(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(os.Getenv("CLUSTER_STATE"), "pid/kube-apiserver"))
 	if err != nil {
-		t.Skip("the cluster's API server is not of test/cluster")
+		t.Skip("the cluster's API server is not one of test/cluster")
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	return pid
 }
 
-// restart kills the API server, and brings it up again.
+// restart kills the API server and starts it again.
 func restart(t *testing.T, pid int) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -184,7 +184,7 @@ func restart(t *testing.T, pid int) {
 	require.NoError(t, err, string(out))
 }
 
-// Whoever may look at pods does not see what a program was given; deploy/rbac.yaml is enough for that.
+// Users who may look at pods do not see a program's variables; the permissions of deploy/rbac.yaml are enough for that.
 func TestTheEnvironmentIsInNoPodSpec(t *testing.T) {
 	c := newOnCluster(t)
 	c.as(c.token("fiber"))

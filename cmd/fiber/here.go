@@ -26,8 +26,8 @@ func (p *plan) local() error {
 	return p.start(exec.Command(p.args[0], p.args[1:]...), "local")
 }
 
-// docker runs the plan with the docker engine: a package here, with its processes in containers, and a command in a
-// container.
+// docker runs the plan with the docker engine: a package runs on this machine, with its child processes in containers; a
+// command runs in a container.
 func (p *plan) docker() error {
 	if p.source.kind == goPackage {
 		return p.packageHere("docker")
@@ -103,7 +103,7 @@ func (p *plan) start(cmd *exec.Cmd, on string) error {
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
-			return fmt.Errorf("%s is not in PATH, and no Go package", cmd.Path)
+			return fmt.Errorf("%s is not in PATH, and is not a Go package", cmd.Path)
 		}
 		return err
 	}

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// busyFile is made every busyPause while files are copied.
+	// busyFile is created every busyPause while files are copied.
 	busyFile  = "/tmp/.fiber-busy"
 	busyPause = 9 * time.Second
-	// idle is how long a pod for copying stays at least when nothing is copied, and at most twice as long: its fiber cp
-	// is gone.
+	// idle is how long a pod for copying stays at least, and twice that at most, while nothing is copied: then its fiber
+	// cp is gone.
 	idle = 90 * time.Second
 )
 
-// holdCommand is what a pod of fiber cp does.
+// holdCommand is the program of a pod of fiber cp.
 type holdCommand struct{}
 
 func (holdCommand) Run() error {
@@ -25,19 +25,19 @@ func (holdCommand) Run() error {
 	return nil
 }
 
-// hold returns when the file that it removes does not come back. The file's time means nothing: the node's clock may jump.
+// hold returns when the file that it removes does not come back. It ignores the file's time, since the node's clock may jump.
 func hold(file string) {
 	for busy := true; busy; busy = os.Remove(file) == nil {
 		time.Sleep(idle)
 	}
 }
 
-// holdScript does without this command what hold does.
+// holdScript returns a shell script that does what hold does.
 func holdScript(file string) string {
 	return fmt.Sprintf("while sleep %d && rm %s 2>/dev/null; do :; done", int(idle.Seconds()), file)
 }
 
-// tarCommand is what fiber cp has done in its pod.
+// tarCommand is what fiber cp runs in its pod.
 type tarCommand struct {
 	Do   string `arg:"" enum:"stat,pack,unpack"`
 	Path string `arg:""`
@@ -58,7 +58,7 @@ func (c *tarCommand) Run() error {
 		if err == nil {
 			err = unpack(os.Stdin, c.Path, "")
 		}
-		if err != nil { // what is sent and not read would be waited for
+		if err != nil { // the sender would wait until its archive is read
 			fmt.Println("enough")
 			_, _ = io.Copy(io.Discard, os.Stdin)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pod for copying stays while something is copied and ends when nothing is, whatever its node's clock says meanwhile.
+// A pod for copying stays while files are copied and ends when none are, whatever its node's clock says meanwhile.
 func TestPodForCopyingGoesByNoClock(t *testing.T) {
 	for _, off := range []time.Duration{0, -24 * time.Hour, 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

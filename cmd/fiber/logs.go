@@ -10,8 +10,8 @@ import (
 
 type logsCommand struct {
 	where
-	Follow bool   `short:"f" help:"Go on until the program ends."`
-	Name   string `arg:"" help:"The pod, or the program if there is one of that name."`
+	Follow bool   `short:"f" help:"Follow the output until the program ends."`
+	Name   string `arg:"" help:"A pod, or a program with only one pod."`
 }
 
 func (c *logsCommand) Run() error {
@@ -26,7 +26,7 @@ func (c *logsCommand) Run() error {
 		}
 		return submit.Logs(ctx, client, pod, c.Follow, os.Stdout, os.Stderr, submit.NewReport(os.Stderr))
 	})
-	if kube.Unread(err) { // such as by a pager that has seen enough
+	if kube.Unread(err) { // such as when a pager has been closed
 		return nil
 	}
 	return err

@@ -1,8 +1,8 @@
-// Command fiber runs programs on a Kubernetes cluster and looks after them there.
+// Command fiber runs programs on a Kubernetes cluster and manages them there.
 //
-// Fiber run puts a Go package, or a command in an image, on the cluster as a pod, and ends as it does. The others list
-// what runs, show its output, end it, copy files to and from volumes, and say what is missing where nothing works.
-// What it reads besides its flags are the FIBER_ variables and the .fiberconfig of the working directory.
+// Fiber run runs a Go package, or a command in an image, as a pod on the cluster, and exits with its exit code. The other
+// commands list what runs, show its output, end it, copy files to and from volumes, and find out what is missing if nothing
+// works. Besides its flags, fiber reads the FIBER_ variables and the .fiberconfig of the working directory.
 package main
 
 import (
@@ -24,31 +24,31 @@ import (
 type commands struct {
 	Run        runCommand        `cmd:"" help:"Run a Go package, or a command in an image, on the cluster."`
 	Ps         psCommand         `cmd:"" help:"List the programs on the cluster."`
-	Logs       logsCommand       `cmd:"" help:"Show what a program has written."`
+	Logs       logsCommand       `cmd:"" help:"Show a program's output."`
 	Stop       stopCommand       `cmd:"" help:"End programs."`
 	Cp         copyCommand       `cmd:"" help:"Copy files to and from a claim (PersistentVolumeClaim)."`
-	Clean      cleanCommand      `cmd:"" help:"Remove what programs that have ended left on the cluster."`
-	Doctor     doctorCommand     `cmd:"" help:"Say what works here, what does not, and what to do."`
-	Version    versionCommand    `cmd:"" help:"Say which version this is."`
-	Completion completionCommand `cmd:"" help:"Write a shell's completion of this command."`
+	Clean      cleanCommand      `cmd:"" help:"Remove what ended programs have left on the cluster."`
+	Doctor     doctorCommand     `cmd:"" help:"Check what works here, what does not, and what to do."`
+	Version    versionCommand    `cmd:"" help:"Print the version of this command."`
+	Completion completionCommand `cmd:"" help:"Print a shell's completion script for this command."`
 	Hold       holdCommand       `cmd:"" hidden:"" help:"Wait in a pod while files are copied."`
 	Tar        tarCommand        `cmd:"" hidden:"" help:"Pack and unpack files in a pod."`
 }
 
-// status is an exit code that is no error of the command's own.
+// status is the exit code of a program, without an error of the command itself.
 type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit code %d", int(s)) }
 
 const usageError = 2
 
-// misuse is a command line that is wrong, whoever notices.
+// misuse is the error of a wrong command line.
 type misuse struct{ error }
 
 func (misuse) ExitCode() int { return usageError }
 
 func main() {
-	runtime.ErrorHandlers = nil // client-go logs here what its calls return, too
+	runtime.ErrorHandlers = nil // they log errors that client-go's calls return as well
 	os.Exit(execute(os.Args[1:]))
 }
 
@@ -56,14 +56,14 @@ func main() {
 func execute(args []string) int {
 	parser, err := newParser()
 	if err != nil {
-		panic(err) // the tags above
+		panic(err) // the tags above are wrong
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
 	ctx, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "fiber: %s; fiber --help lists what there is\n", strings.TrimSuffix(err.Error(), "."))
+		fmt.Fprintf(os.Stderr, "fiber: %s; see fiber --help\n", strings.TrimSuffix(err.Error(), "."))
 		return usageError
 	}
 	return exitCode(ctx.Run(ctx))
@@ -85,7 +85,7 @@ func exitCode(err error) int {
 	return 1
 }
 
-// interruptible does something that a signal gives up.
+// interruptible calls do, which a signal cancels.
 func interruptible(do func(context.Context) error) error {
 	code, err := submit.Before(submit.Signals(), do)
 	if err == nil && code != 0 {
@@ -96,11 +96,11 @@ func interruptible(do func(context.Context) error) error {
 
 func newParser() (*kong.Kong, error) {
 	return kong.New(new(commands), kong.Name("fiber"),
-		kong.Description("Programs on a Kubernetes cluster: docs/cli.md has examples."),
+		kong.Description("Runs programs on a Kubernetes cluster. For examples, see docs/cli.md."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 }
 
-// settings loads the configuration, with what flags say in place of the code.
+// settings loads the configuration; the flags take the place of settings in code.
 func settings(flags config.Config) (config.Config, error) {
 	cfg, warnings, err := config.Load(flags, config.Sources{})
 	for _, w := range warnings {
@@ -109,7 +109,7 @@ func settings(flags config.Config) (config.Config, error) {
 	return cfg, err
 }
 
-// connect finds the cluster, and the namespace: a flag's, or that of the configuration.
+// connect finds the cluster. The namespace, if it is "", comes from the configuration.
 func connect(namespace string) (*kube.Client, error) {
 	if namespace == "" {
 		cfg, err := settings(config.Config{})

@@ -2,5 +2,5 @@
 
 package main
 
-// owner is whom a folder belongs to, -1 where that is not known.
+// owner returns the owner of a folder, -1 if that is not known.
 func owner(string) (uid, gid int) { return -1, -1 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// owner is whom a folder belongs to, -1 where that is not known.
+// owner returns the owner of a folder, -1 if that is not known.
 func owner(dir string) (uid, gid int) {
 	info, err := os.Stat(dir)
 	if err != nil {

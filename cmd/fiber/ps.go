@@ -11,14 +11,14 @@ import (
 	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
-// where says which namespace is meant.
+// where is the flag for the namespace.
 type where struct {
 	Namespace string `short:"n" placeholder:"NAME" help:"The namespace."`
 }
 
 type psCommand struct {
 	where
-	AllNamespaces bool `short:"A" help:"Of all namespaces."`
+	AllNamespaces bool `short:"A" help:"List the programs of all namespaces."`
 }
 
 func (c *psCommand) Run() error {
@@ -64,7 +64,7 @@ func scope(client *kube.Client, all bool) string {
 	return "the namespace " + client.Namespace
 }
 
-// age is how long ago something was, as people say it.
+// age returns how long ago a time was, in readable form.
 func age(at time.Time) string {
 	d := time.Since(at)
 	switch {

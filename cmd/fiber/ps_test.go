@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What the cluster has made in this machine's future is new.
+// A creation time in the future, by this machine's clock, counts as now.
 func TestAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for ago, want := range map[time.Duration]string{

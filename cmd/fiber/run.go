@@ -20,28 +20,28 @@ import (
 )
 
 type runCommand struct {
-	Attach    *bool    `short:"a" negatable:"" help:"Follow the output, and end as the program does. The default on a terminal."`
-	Image     string   `placeholder:"IMAGE" help:"The image that the command is in."`
-	Build     string   `placeholder:"DOCKERFILE" help:"Build the image that the command is in, with docker."`
+	Attach    *bool    `short:"a" negatable:"" help:"Follow the output, and exit with the program's exit code. The default on a terminal."`
+	Image     string   `placeholder:"IMAGE" help:"The image that contains the command."`
+	Build     string   `placeholder:"DOCKERFILE" help:"Build the image that contains the command, with docker."`
 	CPU       float64  `name:"cpu" placeholder:"N" help:"CPUs, such as 2 or 0.5."`
 	Memory    string   `placeholder:"SIZE" help:"Memory, such as 512MiB or 4GiB; a number alone is MiB."`
 	GPU       int      `name:"gpu" placeholder:"N" help:"GPUs."`
 	Volume    []string `short:"v" sep:"none" placeholder:"CLAIM[:PATH]" help:"Mount a PersistentVolumeClaim, at /persistent unless a path is given."`
-	Env       []string `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes this shell's on."`
+	Env       []string `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone takes its value from this shell."`
 	Namespace string   `short:"n" placeholder:"NAME" help:"The namespace."`
 	Backend   string   `placeholder:"NAME" enum:"kubernetes,local,docker," default:"" help:"Where to run it: kubernetes, local or docker."`
 	Name      string   `placeholder:"NAME" help:"The pod's name."`
-	Keep      bool     `help:"Keep the pod when the program has ended."`
-	Args      []string `arg:"" optional:"" passthrough:"partial" name:"package|command" help:"A Go package or file, or a command; all that follows is its own."`
+	Keep      bool     `help:"Keep the pod after the program has ended."`
+	Args      []string `arg:"" optional:"" passthrough:"partial" name:"package|command" help:"A Go package or file, or a command; all that follows are its arguments."`
 }
 
-// plan is what a command line asks for, checked.
+// plan is a checked command line.
 type plan struct {
 	runCommand
-	settings config.Config // with what the flags say of the program
+	settings config.Config // including the flags
 	env      []string
 	source   source
-	args     []string // of the program, behind the package's name
+	args     []string // of the program, after the package's name
 	report   *submit.Report
 }
 
@@ -65,9 +65,9 @@ func (c *runCommand) Run() error {
 
 func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 	if c.CPU < 0 || c.GPU < 0 {
-		return nil, errors.New("--cpu and --gpu can't be less than none")
+		return nil, errors.New("--cpu and --gpu can't be negative")
 	}
-	if cfg.Backend == "local" || cfg.Backend == "docker" { // the settings are a program's on a cluster
+	if cfg.Backend == "local" || cfg.Backend == "docker" { // these settings are for programs on a cluster
 		cfg.RootCPU, cfg.RootMemory, cfg.RootGPU, cfg.RootEnv, cfg.KubernetesVolumes = 0, 0, 0, nil, nil
 	}
 	size, err := memory(c.Memory)
@@ -86,12 +86,12 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 	for _, kv := range c.Env {
 		key, _, given := strings.Cut(kv, "=")
 		if key == "" {
-			return nil, fmt.Errorf("--env: %q names no variable", kv)
+			return nil, fmt.Errorf("--env: %q does not name a variable", kv)
 		}
 		if !given {
 			value, ok := os.LookupEnv(key)
 			if !ok {
-				return nil, fmt.Errorf("--env: %s is not set here; %[1]s=VALUE sets it", key)
+				return nil, fmt.Errorf("--env: %s is not set here: use %[1]s=VALUE", key)
 			}
 			kv = key + "=" + value
 		}
@@ -103,12 +103,12 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 	return p, p.check()
 }
 
-// check finds what only a pod or a container can be given.
+// check rejects flags that only apply to a pod or a container.
 func (p *plan) check() error {
 	here := p.settings.Backend == "local" || p.settings.Backend == "docker" && p.source.kind == goPackage
 	switch {
 	case here && len(p.Volume) > 0:
-		return errors.New("--volume is for a pod, or a command in a container: a program on this machine has its files, and FIBER_DOCKER_VOLUMES gives them to its containers")
+		return errors.New("--volume is for a pod, or a command in a container: a program on this machine has its files, and FIBER_DOCKER_VOLUMES mounts them in its containers")
 	case here && p.GPU > 0:
 		return errors.New("--gpu is for a pod, or a command in a container: a program on this machine has its GPUs")
 	case p.settings.Backend == "local" && p.source.kind != goPackage && p.source.what != "":
@@ -127,12 +127,12 @@ func memory(text string) (config.ByteSize, error) {
 	}
 	size, err := config.ParseByteSize(text)
 	if err != nil || size <= 0 {
-		return 0, fmt.Errorf("--memory: %q is no size: write 512MiB or 4GiB, or a number of MiB", text)
+		return 0, fmt.Errorf("--memory: %q is not a size: write 512MiB or 4GiB, or a number of MiB", text)
 	}
 	return size, nil
 }
 
-// cluster runs the plan there.
+// cluster runs the plan on the cluster.
 func (p *plan) cluster() error {
 	client, err := kube.Connect(p.settings.KubernetesNamespace)
 	if err != nil {
@@ -183,7 +183,7 @@ func (p *plan) cluster() error {
 	return nil
 }
 
-// slowBuild is when a build is worth a line.
+// slowBuild is when a build is reported even if no terminal shows it.
 const slowBuild = 5 * time.Second
 
 // prepare makes the job's image, or finds it.

@@ -16,7 +16,7 @@ import (
 type source struct {
 	kind sourceKind
 	what string // the package, the image, or the Dockerfile
-	name string // what the program is called
+	name string // the program's name
 }
 
 type sourceKind int
@@ -27,11 +27,11 @@ const (
 	dockerfile
 )
 
-// find says what the arguments name, and which of them are the program's own.
+// find returns what the arguments name, and which of them are the program's own.
 func (c *runCommand) find(backend string) (source, []string, error) {
 	switch {
 	case c.Image != "" && c.Build != "":
-		return source{}, nil, errors.New("--image names an image that is there, and --build makes one: give one of them")
+		return source{}, nil, errors.New("--image names an existing image, and --build builds one: use only one of them")
 	case c.Image != "":
 		return source{kind: inImage, what: c.Image, name: commandName(c.Args, c.Image)}, c.Args, nil
 	case c.Build != "":
@@ -54,14 +54,14 @@ func (c *runCommand) find(backend string) (source, []string, error) {
 	case err != nil:
 		return source{}, nil, err
 	case len(files) == 0:
-		return source{}, nil, fmt.Errorf("%s is no Go package, and there is no image to run it in: give --image, or have a Dockerfile or *.docker in this folder", c.Args[0])
+		return source{}, nil, fmt.Errorf("%s is not a Go package, and there is no image to run it in: use --image, or put a Dockerfile or a *.docker file in this folder", c.Args[0])
 	case len(files) > 1:
-		return source{}, nil, fmt.Errorf("%s is no Go package, and several files could make its image: give one of %s to --build", c.Args[0], strings.Join(files, ", "))
+		return source{}, nil, fmt.Errorf("%s is not a Go package, and several files could build its image: choose one of %s with --build", c.Args[0], strings.Join(files, ", "))
 	}
 	return source{kind: dockerfile, what: files[0], name: folderName()}, c.Args, nil
 }
 
-// isPackage reports whether an argument is a Go package or file: what looks like one, or a folder with Go files.
+// isPackage reports whether an argument is a Go package or file: it looks like one, or is a folder with Go files.
 func isPackage(arg string) bool {
 	if strings.HasSuffix(arg, ".go") {
 		return true
@@ -77,7 +77,7 @@ func isPackage(arg string) bool {
 	return path && strings.Contains(host, ".") && !filepath.IsAbs(arg) // an import path
 }
 
-// isLocal reports whether a package's name is that of a file or folder here.
+// isLocal reports whether a package's name is the path of a file or folder.
 func isLocal(name string) bool {
 	return strings.HasPrefix(name, ".") || filepath.IsAbs(name) || strings.HasSuffix(name, ".go")
 }
@@ -111,7 +111,7 @@ func dockerfiles(dir string) ([]string, error) {
 	return files, err
 }
 
-// compile builds a package. What the compiler says is what the user sees.
+// compile builds a package. The compiler's output goes to stderr.
 func (s source) compile(ctx context.Context, to string, env []string) error {
 	target, dir := s.what, ""
 	if info, err := os.Stat(s.what); err == nil && info.IsDir() {
@@ -125,7 +125,7 @@ func (s source) compile(ctx context.Context, to string, env []string) error {
 	build.Dir, build.Env, build.Stdout, build.Stderr = dir, env, os.Stderr, os.Stderr
 	err := build.Run()
 	if name := <-kind; name != "" && name != "main" && ctx.Err() == nil {
-		return fmt.Errorf("%s is package %s, and no program: its package must be main", s.what, name)
+		return fmt.Errorf("%s is package %s, not a program: its package must be main", s.what, name)
 	}
 	if err != nil {
 		return s.unbuilt(ctx, err)
@@ -133,7 +133,7 @@ func (s source) compile(ctx context.Context, to string, env []string) error {
 	if kept == to {
 		return nil
 	}
-	// Another build may put another file in its place at any time.
+	// Another build may replace the kept file at any time.
 	if err := os.Link(kept, to); err == nil {
 		return nil
 	}
@@ -144,8 +144,8 @@ func (s source) compile(ctx context.Context, to string, env []string) error {
 	return os.WriteFile(to, program, 0o755)
 }
 
-// keptAt is where a built program stays: go build then knows whether it has to link it again. Without a place for it
-// that is to itself.
+// keptAt returns where a built program is kept, so that go build knows whether to link it again. If there is no place for
+// it, keptAt returns to.
 func keptAt(dir, target, to string, env []string) string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -169,13 +169,13 @@ func keptAt(dir, target, to string, env []string) string {
 	return filepath.Join(folder, filepath.Base(to))
 }
 
-// packageKind is a package's name, "" where go can't tell.
+// packageKind returns a package's name, "" if go can't tell.
 func packageKind(ctx context.Context, dir, target string, env []string) string {
 	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Name}}", target)
 	list.Dir, list.Env = dir, env
 	name, err := list.Output()
 	if err != nil {
-		return "" // the build says what is wrong
+		return "" // the build reports the error
 	}
 	return strings.TrimSpace(string(name))
 }
@@ -187,5 +187,5 @@ func (s source) unbuilt(ctx context.Context, err error) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return errors.New("building a package needs the go command, which is not in PATH")
 	}
-	return fmt.Errorf("%s does not build: go's words are above", s.what)
+	return fmt.Errorf("%s does not build: see go's output above", s.what)
 }

@@ -12,8 +12,8 @@ import (
 
 type stopCommand struct {
 	where
-	Now   bool     `help:"End them at once, without asking them to."`
-	Names []string `arg:"" name:"name" help:"Pods, or programs of which there is one."`
+	Now   bool     `help:"Kill them at once, without asking them to end."`
+	Names []string `arg:"" name:"name" help:"Pods, or programs with only one pod."`
 }
 
 func (c *stopCommand) Run() error {
@@ -40,7 +40,7 @@ func (c *stopCommand) Run() error {
 				return nil
 			})
 		}
-		_ = group.Wait() // errs has them
+		_ = group.Wait() // the errors are in errs
 		return errors.Join(errs...)
 	})
 }

@@ -13,7 +13,7 @@ func (versionCommand) Run() error {
 	return nil
 }
 
-// version is the module's, or the commit that this was built from.
+// version returns the module's version, or the commit that the command was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -7,14 +7,14 @@ import (
 
 // Backoff waits longer each time.
 type Backoff struct {
-	Longest time.Duration // 0 is 5 s
+	Longest time.Duration // of a wait; 0 is 5 s
 	next    time.Duration
 }
 
-// Reset has the next wait be short again.
+// Reset makes the next wait short again.
 func (b *Backoff) Reset() { b.next = 0 }
 
-// Wait waits, no longer than until or ctx is done. It reports whether ctx is not.
+// Wait waits for some time, or until the channel until is closed or ctx ends. It returns false if ctx has ended.
 func (b *Backoff) Wait(ctx context.Context, until <-chan struct{}) bool {
 	longest := b.Longest
 	if longest == 0 {

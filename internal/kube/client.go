@@ -1,7 +1,8 @@
-// Package kube is the little of Kubernetes that Fiber uses: pods, their status and logs, secrets, nodes.
+// Package kube talks to a Kubernetes cluster: about pods, their status and logs, secrets and nodes, which is all that Fiber
+// uses.
 //
-// It goes through client-go's REST client with a scheme of its own, made when a cluster is first used: the generated
-// clients would cost every process of a program, on whatever backend, memory and time at its start.
+// It uses client-go's REST client with a scheme of its own, which is made when a cluster is first used. The generated
+// clients would cost every process of a program memory and time at its start, whatever its backend.
 package kube
 
 import (
@@ -26,19 +27,19 @@ import (
 )
 
 const (
-	// tryTimeout bounds one try of a request, watches and logs aside.
+	// tryTimeout bounds one try of a request, except for watches and logs.
 	tryTimeout = 10 * time.Second
 	// firstTimeout bounds the wait for a cluster that has never answered.
 	firstTimeout = 10 * time.Second
-	// longestPause is the longest one between two tries.
+	// longestPause is the longest pause between two tries.
 	longestPause = 2 * time.Second
 )
 
 // Client talks to a cluster. All methods may be called from many goroutines.
 type Client struct {
-	// Namespace is where everything is, unless a method says otherwise.
+	// Namespace is the namespace of all requests, unless a method says otherwise.
 	Namespace string
-	// InCluster says that this process is in a pod of the cluster and uses its service account.
+	// InCluster: this process is in a pod of the cluster and uses its service account.
 	InCluster bool
 	REST      *rest.RESTClient
 	Config    *rest.Config
@@ -46,36 +47,36 @@ type Client struct {
 	answered atomic.Bool
 }
 
-// codecs read and write the API's objects; their options are parameters.
+// codecs returns what reads and writes the API's objects, and what writes the options of requests.
 var codecs = sync.OnceValues(func() (runtime.NegotiatedSerializer, runtime.ParameterCodec) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
-		panic(err) // it is compiled in
+		panic(err) // cannot happen: the types are compiled in
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	return serializer.NewCodecFactory(scheme).WithoutConversion(), runtime.NewParameterCodec(scheme)
 })
 
-// Parameters writes the options of a request.
+// Parameters returns the codec that writes the options of a request.
 func Parameters() runtime.ParameterCodec {
 	_, params := codecs()
 	return params
 }
 
-// Where a pod finds its service account.
+// These files describe a pod's service account.
 const (
 	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 	tokenFile     = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
-// InPod says whether this process is in a pod that has a service account's token.
+// InPod reports whether this process is in a pod that has a service account's token.
 func InPod() bool {
 	_, err := os.Stat(tokenFile)
 	return err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
-// Connect makes a client of the cluster that KUBECONFIG, ~/.kube/config or the pod that this process is in name, for
-// a namespace, "" for the one that these name. Nothing is asked of the cluster yet.
+// Connect returns a client of the cluster that is configured by KUBECONFIG, by ~/.kube/config or by the pod that this
+// process is in. It uses the given namespace, or the configured one if that is "". It does not talk to the cluster yet.
 func Connect(namespace string) (*Client, error) {
 	c := &Client{Namespace: namespace}
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -91,7 +92,7 @@ func Connect(namespace string) (*Client, error) {
 			c.Namespace = strings.TrimSpace(string(text))
 		}
 	case err == nil && len(raw.Clusters) == 0:
-		return nil, errors.New("no cluster is configured: " + looked() + ", and this is no pod with a service account; " +
+		return nil, errors.New("no cluster is configured: " + looked() + ", and this process is not in a pod with a service account; " +
 			"set KUBECONFIG to the path of a kubeconfig file")
 	case err == nil:
 		if config, err = loader.ClientConfig(); err == nil && c.Namespace == "" {
@@ -104,7 +105,7 @@ func Connect(namespace string) (*Client, error) {
 	if c.Namespace == "" {
 		c.Namespace = metav1.NamespaceDefault
 	}
-	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // the server has its own, and is heeded
+	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // the server's own limits are respected
 	config.WarningHandler = rest.NoWarnings{}
 	config.UserAgent = "fiber"
 	config.APIPath = "/api"
@@ -119,7 +120,7 @@ func Connect(namespace string) (*Client, error) {
 	return c, nil
 }
 
-// looked says where a kubeconfig was looked for.
+// looked returns where a kubeconfig was looked for, in words.
 func looked() string {
 	if path := os.Getenv("KUBECONFIG"); path != "" {
 		return "there is none in KUBECONFIG=" + path
@@ -127,7 +128,7 @@ func looked() string {
 	return "KUBECONFIG is not set, there is none in ~/.kube/config"
 }
 
-// call makes a request and says in plain words what came of it.
+// call makes a request with Try, and explains its error.
 func (c *Client) call(ctx context.Context, verb, resource string, request func(context.Context) error) error {
 	err := c.Try(ctx, request)
 	if err == nil || ctx.Err() != nil {
@@ -136,7 +137,7 @@ func (c *Client) call(ctx context.Context, verb, resource string, request func(c
 	return c.Explain(err, verb, resource)
 }
 
-// Try makes a request until it is answered, or ctx ends; a cluster that has never answered is soon given up.
+// Try repeats a request until it is answered or ctx ends. It soon gives up on a cluster that has never answered.
 func (c *Client) Try(ctx context.Context, request func(context.Context) error) error {
 	begun := time.Now()
 	for pause := (Backoff{Longest: longestPause}); ; {
@@ -159,7 +160,7 @@ func (c *Client) Try(ctx context.Context, request func(context.Context) error) e
 	}
 }
 
-// Transient says whether an error is of the way to the cluster, or one that passes.
+// Transient reports whether an error comes from the way to the cluster, or will pass.
 func Transient(err error) bool {
 	if err == nil {
 		return false
@@ -172,7 +173,7 @@ func Transient(err error) bool {
 	return true
 }
 
-// hopeless says whether an error, of the way to a cluster, is worth no second try.
+// hopeless reports whether an error from the way to a cluster makes a second try pointless.
 func hopeless(err error) bool {
 	text := err.Error()
 	for _, word := range []string{"connection refused", "no such host", "certificate", "no route to host"} {
@@ -183,7 +184,7 @@ func hopeless(err error) bool {
 	return false
 }
 
-// Final says whether the same request will be refused the next time, too.
+// Final reports whether the same request would fail again.
 func Final(err error) bool {
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) {
@@ -192,5 +193,5 @@ func Final(err error) bool {
 	return Unreachable(err)
 }
 
-// Close closes connections that are idle. The client can be used again.
+// Close closes idle connections. The client can be used again.
 func (c *Client) Close() { utilnet.CloseIdleConnectionsFor(c.REST.Client.Transport) }

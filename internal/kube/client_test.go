@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// client-go makes five requests a second, unless it is told otherwise. Fiber's
-// take as long as they do without it.
+// By default client-go makes five requests a second. Fiber's requests are not
+// delayed.
 func TestRequestsAreNotHeldBack(t *testing.T) {
 	client := dial(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

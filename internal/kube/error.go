@@ -12,10 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// RBAC is where the permissions that Fiber needs are written down.
+// RBAC is the file with the permissions that Fiber needs.
 const RBAC = "deploy/rbac.yaml"
 
-// Error is what a cluster has answered, or that it has not, in plain words.
+// Error is an error of a request, with the cluster's answer or its absence in plain words.
 type Error struct {
 	Verb, Resource string
 	Text           string
@@ -30,7 +30,7 @@ var (
 	missingAccount   = regexp.MustCompile(`serviceaccount "([^"]*)" not found`)
 )
 
-// Explain says in one line what the error of a call means, and what can be done.
+// Explain returns an error that says in one line what the error of a request means, and what can be done about it.
 func (c *Client) Explain(err error, verb, resource string) error {
 	text := oneLine(err)
 	host := ""
@@ -44,7 +44,7 @@ func (c *Client) Explain(err error, verb, resource string) error {
 		text = fmt.Sprintf("there is no service account %q in the namespace %s: kubectl apply -n %[2]s -f %s makes one",
 			missingAccount.FindStringSubmatch(text)[1], c.Namespace, RBAC)
 	case apierrors.IsForbidden(err) && strings.Contains(text, "cannot"):
-		text = fmt.Sprintf("no permission to %s %s in the namespace %s: kubectl apply -n %[3]s -f %s gives it (%s)", verb, resource, c.Namespace, RBAC, text)
+		text = fmt.Sprintf("no permission to %s %s in the namespace %s: kubectl apply -n %[3]s -f %s grants it (%s)", verb, resource, c.Namespace, RBAC, text)
 	case missingNamespace.MatchString(text):
 		text = fmt.Sprintf("the cluster has no namespace %q: kubectl create namespace %[1]s makes it", missingNamespace.FindStringSubmatch(text)[1])
 	case Unreachable(err):
@@ -53,7 +53,7 @@ func (c *Client) Explain(err error, verb, resource string) error {
 	return &Error{Verb: verb, Resource: resource, Text: text, Err: err}
 }
 
-// Unreachable reports whether err says that nobody has answered. It may heal.
+// Unreachable reports whether err means that the cluster has not answered, which may be temporary.
 func Unreachable(err error) bool {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -61,7 +61,7 @@ func Unreachable(err error) bool {
 	return errors.As(err, &op) || errors.As(err, &dns) || errors.As(err, &address)
 }
 
-// cause is what is at the bottom of an error of the network.
+// cause returns the root cause of a network error, in words.
 func cause(err error) string {
 	var number syscall.Errno
 	var dns *net.DNSError

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Architectures counts the nodes that pods may be put on, by the architecture of their CPUs in Go's words.
+// Architectures counts the nodes that may run pods, by the architecture of their CPUs in Go's words.
 func Architectures(nodes []corev1.Node) map[string]int {
 	count := map[string]int{}
 	for _, n := range nodes {
@@ -22,8 +22,8 @@ func Architectures(nodes []corev1.Node) map[string]int {
 	return count
 }
 
-// Largest says which node has most of a resource, in words such as "node1 has 4 CPUs", and whether it is enough. It
-// is "" where nobody has any, or nothing is asked for.
+// Largest reports whether, for each of the requests, some node is large enough. For each that no node can hold, the words
+// name the node with the most of it, such as "the largest node, node1, has 4 CPUs"; they are "" if enough is true.
 func Largest(nodes []corev1.Node, requests corev1.ResourceList) (words string, enough bool) {
 	enough = true
 	for _, resource := range slices.Sorted(maps.Keys(requests)) {
@@ -61,7 +61,8 @@ func amount(resource corev1.ResourceName, n float64) string {
 	return strconv.FormatFloat(n, 'f', -1, 64) + " of " + string(resource)
 }
 
-// Platform is the architecture that most nodes have, and how many have which. It is "" where they may not be asked.
+// Platform returns the architecture of most nodes, and the number of nodes of each. It returns "" if this process may not
+// list nodes.
 func (c *Client) Platform(ctx context.Context) (arch string, have map[string]int, err error) {
 	nodes, err := c.Nodes(ctx)
 	if apierrors.IsForbidden(err) {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Make creates an object, whose name must be given, and returns it as the cluster has made it. The object itself is only
-// read, so that others may read it meanwhile. When the answer to a first try was lost, and the object is there at the
-// second, that is no error: nothing is made twice.
+// Make creates an object, which must have a name, and returns it as the cluster has made it. Make only reads the object, so
+// other goroutines may read it at the same time. If the answer to the first try was lost, and the second try finds the
+// object, that is no error, and nothing is made twice.
 func Make[T runtime.Object](ctx context.Context, c *Client, resource, name string, object T) (made T, err error) {
 	tries := 0
 	err = c.call(ctx, "create", resource, func(ctx context.Context) error {
@@ -23,7 +23,7 @@ func Make[T runtime.Object](ctx context.Context, c *Client, resource, name strin
 		made = object.DeepCopyObject().(T) // the client writes to what it sends, and to what it reads
 		err := c.REST.Post().Namespace(c.Namespace).Resource(resource).Body(made).Do(ctx).Into(made)
 		if tries > 1 && apierrors.IsAlreadyExists(err) {
-			if resource == "secrets" { // which nobody needs to be allowed to read
+			if resource == "secrets" { // reading them takes a permission that Fiber does not need
 				return nil
 			}
 			return c.REST.Get().Namespace(c.Namespace).Resource(resource).Name(name).Do(ctx).Into(made)
@@ -33,12 +33,12 @@ func Make[T runtime.Object](ctx context.Context, c *Client, resource, name strin
 	return made, err
 }
 
-// Delete deletes an object, with so many seconds of grace where it is a pod. What is not there is no error.
+// Delete deletes an object; the grace, in seconds, applies to pods. A missing object is no error.
 func (c *Client) Delete(ctx context.Context, resource, name string, grace int64) error {
 	return c.delete(ctx, c.Namespace, resource, name, &metav1.DeleteOptions{GracePeriodSeconds: &grace})
 }
 
-// DeleteAll deletes at once the objects that a selector of labels selects.
+// DeleteAll deletes the objects that a label selector selects, without grace.
 func (c *Client) DeleteAll(ctx context.Context, resource, selector string) error {
 	var grace int64
 	return c.call(ctx, "deletecollection", resource, func(ctx context.Context) error {
@@ -48,15 +48,15 @@ func (c *Client) DeleteAll(ctx context.Context, resource, selector string) error
 	})
 }
 
-// DeletePod deletes this pod, and no other one of its name. Grace is how many seconds its processes have to end after a
-// SIGTERM; less than 0 is what the pod says. A pod that is gone is no error.
+// DeletePod deletes this pod, but no other pod with its name. The grace is how many seconds its processes have to end after a
+// SIGTERM; a negative one stands for the pod's own. If the pod is gone, that is no error.
 func (c *Client) DeletePod(ctx context.Context, pod *corev1.Pod, grace int64) error {
 	opts := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
 	if grace >= 0 {
 		opts.GracePeriodSeconds = &grace
 	}
 	err := c.delete(ctx, pod.Namespace, "pods", pod.Name, opts)
-	if apierrors.IsConflict(err) { // another one
+	if apierrors.IsConflict(err) { // another pod with this name
 		return nil
 	}
 	return err
@@ -77,7 +77,7 @@ func (c *Client) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	return get(ctx, c, "pods", name, new(corev1.Pod))
 }
 
-// Pods lists the pods that a selector of labels selects, of all namespaces if so.
+// Pods lists the pods that a label selector selects, in the client's namespace or in all.
 func (c *Client) Pods(ctx context.Context, selector string, all bool) (*corev1.PodList, error) {
 	namespace := c.Namespace
 	if all {
@@ -86,35 +86,35 @@ func (c *Client) Pods(ctx context.Context, selector string, all bool) (*corev1.P
 	return list(ctx, c, namespace, "pods", metav1.ListOptions{LabelSelector: selector}, new(corev1.PodList))
 }
 
-// PodEvents lists what the cluster has noted about a pod.
+// PodEvents lists the cluster's events about a pod.
 func (c *Client) PodEvents(ctx context.Context, name string) ([]corev1.Event, error) {
 	opts := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.name", name).String()}
 	events, err := list(ctx, c, c.Namespace, "events", opts, new(corev1.EventList))
 	return events.Items, err
 }
 
-// Secrets lists the secrets that a selector of labels selects.
+// Secrets lists the secrets that a label selector selects.
 func (c *Client) Secrets(ctx context.Context, selector string) ([]corev1.Secret, error) {
 	secrets, err := list(ctx, c, c.Namespace, "secrets", metav1.ListOptions{LabelSelector: selector}, new(corev1.SecretList))
 	return secrets.Items, err
 }
 
-// Claim gets a claim of a volume.
+// Claim gets a PersistentVolumeClaim.
 func (c *Client) Claim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
 	return get(ctx, c, "persistentvolumeclaims", name, new(corev1.PersistentVolumeClaim))
 }
 
-// Missing is an error if the namespace is not there: what is listed in it is then merely nothing.
+// Missing returns an error if the namespace does not exist. Listing objects in such a namespace returns none, and no error.
 func (c *Client) Missing(ctx context.Context) error {
 	err := c.REST.Get().Resource("namespaces").Name(c.Namespace).Do(ctx).Error()
 	if !apierrors.IsNotFound(err) {
-		return nil // not everybody may ask
+		return nil // not every user may ask
 	}
 	return c.Explain(err, "get", "namespaces")
 }
 
-// Now is the time by the clock of the API server, which dates what is made. This machine's may differ. Everybody may ask,
-// since a refusal is dated, too.
+// Now returns the time by the clock of the API server, which dates all objects. This machine's clock may differ. Every user
+// may ask, since even a refusal has a date.
 func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	var date string
 	err := c.call(ctx, "get", "the time", func(ctx context.Context) error {
@@ -144,7 +144,7 @@ func (c *Client) ServiceAccount(ctx context.Context, name string) (*corev1.Servi
 	return get(ctx, c, "serviceaccounts", name, new(corev1.ServiceAccount))
 }
 
-// Nodes lists the nodes. Not everybody may.
+// Nodes lists the nodes. Not every user may.
 func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	nodes, err := list(ctx, c, "", "nodes", metav1.ListOptions{}, new(corev1.NodeList))
 	return nodes.Items, err

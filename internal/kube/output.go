@@ -15,20 +15,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Output is what the program of a pod writes. Connections that break are made again, and each line is written once.
+// Output reads what the program of a pod writes. It reopens broken connections, and writes each line once.
 //
-// Each connection begins with the whole log, and skips the lines that were written: by their times, and by their number
-// where times are equal. To ask for the lines since a time would lose lines: when the node's clock is put back, the node
-// drops all that follow until the clock has caught up. So a connection that is made again costs as much as the node
-// keeps of the log, 10 MiB most often.
+// Each connection begins with the whole log, and skips the lines that were written before: by their times, and by their
+// number if times are equal. Asking only for the lines since a time would lose lines: if the node's clock is put back, the
+// node drops all that follow until the clock has caught up. So a reopened connection costs as much as the node keeps of the
+// log, usually 10 MiB.
 type Output struct {
 	Client *Client
 	Pod    *corev1.Pod
 	To     io.Writer
-	Lost   func(error) // told of a connection that breaks, once until there is more, and what the node says of the log; may be nil
+	Lost   func(error) // called for a broken connection, once until output comes again, and for the node's errors in the log; may be nil
 
-	opened bool      // once at least
-	said   string    // by the node of the log
+	opened bool      // at least once
+	said   string    // the node's last error in the log
 	first  time.Time // of the log's first line
 	mark   mark
 }
@@ -37,27 +37,27 @@ type Output struct {
 type mark struct {
 	at    time.Time // of the last line
 	lines int       // how many of that time were written in full
-	part  int       // how many bytes of the one behind them
+	part  int       // how many bytes of the next one were written
 	back  bool      // the node's clock was put back: the lines since then count as of that time
 }
 
-// setBack is how much earlier than the line before a line is when the clock was put back. It is less where the program
-// writes two streams, of which the node may read the later line first.
+// setBack is how much earlier than its predecessor a line must be to show that the clock was put back. Smaller steps back
+// occur if the program writes two streams: the node may read the later line first.
 const setBack = time.Minute
 
-// writeError is an output that nobody takes any more.
+// writeError means that the output's reader is gone.
 type writeError struct{ error }
 
 func (w writeError) Unwrap() error { return w.error }
 
-// Unread reports whether err is an output that nobody takes any more.
+// Unread reports whether err means that the output's reader is gone.
 func Unread(err error) bool { return errors.As(err, new(writeError)) }
 
-// followGrace is how long the output that is followed may lag behind the end of the program: the node looks only now
-// and then whether it goes on.
+// followGrace is how long the followed output may lag behind the end of the program: the node looks only now and then
+// whether there is more.
 const followGrace = 500 * time.Millisecond
 
-// Follow writes the output until the program has ended, which ended tells, and all of it is written.
+// Follow writes the output until ended is closed, which tells that the program has ended, and all of the output is written.
 func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
 	pause := Backoff{}
 	var refusals refusals
@@ -92,7 +92,7 @@ func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
 	}
 }
 
-// Read writes what there is now.
+// Read writes the output so far.
 func (o *Output) Read(ctx context.Context) error {
 	if err := o.once(ctx, false, nil); !noLogsYet(err) {
 		return err
@@ -100,7 +100,7 @@ func (o *Output) Read(ctx context.Context) error {
 	return nil
 }
 
-// once opens the log behind what was written. One that is followed is left when the program has ended for a while.
+// once opens the log and writes what is new. It stops following the log shortly after the program's end.
 func (o *Output) once(ctx context.Context, follow bool, ended <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -124,13 +124,13 @@ func (o *Output) once(ctx context.Context, follow bool, ended <-chan struct{}) e
 	return o.copy(r)
 }
 
-// noLogsYet reports whether err says that a container has not started, which it may have done all the same.
+// noLogsYet reports whether err says that a container has not started. The container may have started nevertheless.
 func noLogsYet(err error) bool {
 	return apierrors.IsBadRequest(err) && (strings.Contains(err.Error(), "waiting to start") ||
 		strings.Contains(err.Error(), "is not available") || strings.Contains(err.Error(), "does not have a host assigned"))
 }
 
-// halfTime is the beginning of a line's time.
+// halfTime matches the beginning of a line's time.
 var halfTime = regexp.MustCompile(`^[0-9][-0-9T:.Z+]*$`)
 
 // copy writes the lines of r that are new, without their times.
@@ -146,12 +146,12 @@ func (o *Output) copy(r io.Reader) error {
 			}
 		}
 		piece, err := in.ReadSlice('\n')
-		if cut := begin && err != nil && len(piece) <= len(time.RFC3339Nano) && halfTime.Match(piece); len(piece) > 0 && !cut { // a line that is cut there will come again
+		if cut := begin && err != nil && len(piece) <= len(time.RFC3339Nano) && halfTime.Match(piece); len(piece) > 0 && !cut { // a line that is cut in its time will come again
 			text := piece
 			if begin {
 				stamp, rest, ok := bytes.Cut(piece, []byte(" "))
 				t, bad := time.Parse(time.RFC3339Nano, string(stamp))
-				if words = !ok || bad != nil; words { // the node's own, such as an error in the log
+				if words = !ok || bad != nil; words { // the node's own line, such as an error in the log
 					drop = -1
 					if said := strings.TrimSpace(string(piece)); said != o.said && o.Lost != nil {
 						o.said = said
@@ -206,10 +206,10 @@ func (o *Output) copy(r io.Reader) error {
 	}
 }
 
-// begins takes in the time of the log's first line, and says whether all of the log is to be written. The first line is
-// another one when the log has been rotated. If the clock was put back besides, the times do not tell what was written,
-// and the line that they were counted from is gone: then lines come twice. What is not seen is a clock that was set, and a
-// log that was rotated, since the last connection: then lines are lost.
+// begins handles the time of the log's first line, and reports whether the whole log has to be written. After the log was
+// rotated, the first line is another one. If the clock was put back as well, the times do not tell what was written, and
+// the line that they were counted from is gone: then lines come twice. If both happened since the last connection, that is
+// not noticed, and lines are lost.
 func (o *Output) begins(t time.Time) bool {
 	anew := !o.first.IsZero() && !t.Equal(o.first) && (o.mark.back || t.Before(o.first))
 	o.first = t
@@ -219,8 +219,8 @@ func (o *Output) begins(t time.Time) bool {
 	return anew
 }
 
-// begin begins a line of that time. It says how many bytes of it were written before, -1 for all. At and skip are
-// where this connection began.
+// begin begins a line of time t. It returns how many bytes of the line were written before, -1 for all. The mark with which
+// this connection began is in at and skip.
 func (o *Output) begin(t, at time.Time, skip *int) int {
 	switch {
 	case t.Before(at):

@@ -20,7 +20,7 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// dial makes a client of an API that a test plays.
+// dial returns a client of an API that a test simulates.
 func dial(t *testing.T, api http.HandlerFunc) *kube.Client {
 	t.Helper()
 	server := httptest.NewServer(api)
@@ -39,9 +39,9 @@ func TestOutputIsWrittenOnce(t *testing.T) {
 	base := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var log, want strings.Builder
 	for i := range 60 {
-		at := base.Add(time.Duration(i/3) * 400 * time.Millisecond) // three lines of one time
+		at := base.Add(time.Duration(i/3) * 400 * time.Millisecond) // three lines with one time
 		if i%5 == 4 {
-			at = at.Add(-100 * time.Millisecond) // of the other stream, which the node has read later
+			at = at.Add(-100 * time.Millisecond) // a line of the other stream, which the node has read later
 		}
 		text := fmt.Sprintf("line %d %s", i, strings.Repeat("x", i%7))
 		fmt.Fprintf(&log, "%s %s\n", at.Format("2006-01-02T15:04:05.000000000Z07:00"), text)
@@ -52,7 +52,7 @@ func TestOutputIsWrittenOnce(t *testing.T) {
 	ended := make(chan struct{})
 	client := dial(t, func(w http.ResponseWriter, r *http.Request) {
 		n := calls.Add(1)
-		if n == 15 { // by then all has come, and more connections were made
+		if n == 15 { // by then all has come, and further connections were made
 			close(ended)
 		}
 		if n == 1 {
@@ -75,7 +75,7 @@ func TestOutputIsWrittenOnce(t *testing.T) {
 				}
 			}
 		}
-		if n < 12 { // it breaks
+		if n < 12 { // the connection breaks
 			w.Header().Set("Content-Length", fmt.Sprint(len(text)+1))
 			text = text[:min(len(text), int(n*200+n*37%200))]
 		}
@@ -89,8 +89,8 @@ func TestOutputIsWrittenOnce(t *testing.T) {
 	require.Equal(t, want.String(), got.String())
 }
 
-// A node's clock that is set, by a day in either direction, neither loses nor repeats a line, whether that is while a
-// connection lasts or between two. When the log is rotated as well, lines may come twice, and none is lost.
+// Setting a node's clock by a day, in either direction, neither loses nor repeats a line, whether it happens during a
+// connection or between two. If the log is rotated as well, lines may come twice, but none is lost.
 func TestOutputOverAClockThatIsSet(t *testing.T) {
 	const count = 12
 	seen := []int{3, 5, 8, count} // so many lines are there at each connection

@@ -15,24 +15,24 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-// The labels of what Fiber makes.
+// The labels of the objects that Fiber makes.
 const (
-	LabelManaged = "app.kubernetes.io/managed-by" // Manager
+	LabelManaged = "app.kubernetes.io/managed-by" // its value is Manager
 	Manager      = "fiber"
 	LabelRun     = "fiber.run" // the run's id
 )
 
-// Managed selects what Fiber has made.
+// Managed selects the objects that Fiber has made.
 const Managed = LabelManaged + "=" + Manager
 
 const (
-	// Container is what the container is called that the program runs in, unless a template names it.
+	// Container is the name of the container that the program runs in, unless a template names it.
 	Container = "fiber"
-	// mainContainer is the annotation that names it among others, as for kubectl: some clusters put their own ones before it.
+	// mainContainer is kubectl's annotation with the name of that container: some clusters put their own containers first.
 	mainContainer = "kubectl.kubernetes.io/default-container"
 )
 
-// NewPod makes a pod that runs one program once, of a template, which may be nil, and the program's container in it.
+// NewPod returns a pod that runs one program once, and the program's container in it. The template may be nil.
 func NewPod(template *corev1.Pod) (*corev1.Pod, *corev1.Container) {
 	pod := &corev1.Pod{}
 	if template != nil {
@@ -49,20 +49,20 @@ func NewPod(template *corev1.Pod) (*corev1.Pod, *corev1.Container) {
 	pod.Labels = merged(pod.Labels, map[string]string{LabelManaged: Manager})
 	s.RestartPolicy = corev1.RestartPolicyNever
 	if s.ShareProcessNamespace == nil && !s.HostPID {
-		share := true // the pause container is process 1, and not the program
+		share := true // then the pause container is process 1 instead of the program
 		s.ShareProcessNamespace = &share
 	}
 	return pod, m
 }
 
-// Default sets what is not set.
+// Default sets *what to value if it is zero.
 func Default[T any](what *T, value T) {
 	if reflect.ValueOf(what).Elem().IsZero() {
 		*what = value
 	}
 }
 
-// Main is the container of a pod that the program runs in: the one that the pod names, or else the first.
+// Main returns the container of a pod that the program runs in: the one that the pod's annotation names, or else the first.
 func Main(pod *corev1.Pod) *corev1.Container {
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == pod.Annotations[mainContainer] {
@@ -72,7 +72,7 @@ func Main(pod *corev1.Pod) *corev1.Container {
 	return &pod.Spec.Containers[0]
 }
 
-// MainStatus is that container's status, nil when there is none yet.
+// MainStatus returns that container's status, nil if it has none yet.
 func MainStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	name := Main(pod).Name
 	for i := range pod.Status.ContainerStatuses {
@@ -83,8 +83,8 @@ func MainStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// Need has a container ask for resources, and limits it to them. 0 is what a template says. Memory is in bytes;
-// gpuResource is what GPUs are called.
+// Need sets the resources that a container requests and is limited to. 0 leaves the template's. The memory is in bytes;
+// gpuResource is the cluster's name for GPUs.
 func Need(m *corev1.Container, cpu float64, memory int64, gpus int, gpuResource string) {
 	need := corev1.ResourceList{}
 	if cpu > 0 {
@@ -99,8 +99,8 @@ func Need(m *corev1.Container, cpu float64, memory int64, gpus int, gpuResource 
 	m.Resources.Requests, m.Resources.Limits = merged(m.Resources.Requests, need), merged(m.Resources.Limits, need)
 }
 
-// Restrict takes from a container what a program has no use for whose image's user is not root, as far as nothing else
-// is said: what the strictest of the Pod Security Standards asks for,
+// Restrict removes the privileges of a container whose program does not run as root, unless the container has a security
+// context. It sets what the strictest of the Pod Security Standards asks for,
 // https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted.
 func Restrict(s *corev1.PodSpec, m *corev1.Container) {
 	if m.SecurityContext != nil {
@@ -117,10 +117,10 @@ func Restrict(s *corev1.PodSpec, m *corev1.Container) {
 	}
 }
 
-// DefaultMount is where a claim is mounted.
+// DefaultMount is where a claim is mounted by default.
 const DefaultMount = config.VolumePath
 
-// volumeName is how much of a claim's name, which may be longer, a volume's has.
+// volumeName is how many characters of a claim's name go into the name of its volume, which must be shorter.
 const volumeName = 50
 
 // Claim is a PersistentVolumeClaim and where it is mounted.
@@ -130,13 +130,13 @@ type Claim = config.Volume
 func ParseClaim(text string) (Claim, error) {
 	claim, err := config.ParseClaim(text)
 	if err != nil {
-		return Claim{}, fmt.Errorf("%q is no claim: it is the name of a PersistentVolumeClaim, name:/path or name:/path:ro, "+
-			"where the path is the absolute one that it is mounted at", text)
+		return Claim{}, fmt.Errorf("%q is not a claim: write name, name:/path or name:/path:ro, "+
+			"with the name of a PersistentVolumeClaim and the absolute path to mount it at", text)
 	}
 	return claim, nil
 }
 
-// ParseClaims reads claims as FIBER_KUBERNETES_VOLUMES has them.
+// ParseClaims reads the claims of FIBER_KUBERNETES_VOLUMES.
 func ParseClaims(list []string) ([]Claim, error) {
 	var claims []Claim
 	for _, text := range list {
@@ -149,8 +149,8 @@ func ParseClaims(list []string) ([]Claim, error) {
 	return claims, nil
 }
 
-// Mount gives a container of a pod its claims, each of which is one volume however often it is mounted. Where something
-// is mounted already that stays.
+// Mount mounts claims in a container of a pod. Each claim becomes one volume, however often it is mounted. Where a volume is
+// mounted already, it stays.
 func Mount(s *corev1.PodSpec, m *corev1.Container, claims []Claim) {
 	volumes := map[string]string{} // by claim
 	for _, v := range s.Volumes {
@@ -179,7 +179,7 @@ func Mount(s *corev1.PodSpec, m *corev1.Container, claims []Claim) {
 	}
 }
 
-// Verbatim keeps the cluster from replacing $(NAME) in texts.
+// Verbatim returns texts in which the cluster does not replace $(NAME).
 func Verbatim(texts ...string) []string {
 	var out []string
 	for _, s := range texts {
@@ -193,17 +193,17 @@ func Setenv(m *corev1.Container, key, value string) {
 	m.Env = append(m.Env, corev1.EnvVar{Name: key, Value: Verbatim(value)[0]})
 }
 
-// Owner has what is made belong to a pod: the cluster removes it once the pod is gone.
+// Owner returns references that make a pod an object's owner: the cluster removes the object once the pod is gone.
 func Owner(pod *corev1.Pod) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
 }
 
 var keyName = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 
-// IsKey reports whether a secret lets a key be called so.
+// IsKey reports whether name may be a key of a secret.
 func IsKey(name string) bool { return keyName.MatchString(name) }
 
-// merged has what either map has, and of both the second's.
+// merged returns the entries of both maps; for a key in both, the second's.
 func merged[K comparable, V any](a, b map[K]V) map[K]V {
 	if len(a)+len(b) == 0 {
 		return nil

@@ -25,7 +25,7 @@ func TestClaims(t *testing.T) {
 	}
 	for _, text := range []string{"", "Data", "data:", "data:x", "data:/", ":/x", "data:/x:rx", "a b"} {
 		_, err := kube.ParseClaim(text)
-		require.ErrorContains(t, err, "is no claim", text)
+		require.ErrorContains(t, err, "is not a claim", text)
 	}
 }
 

@@ -8,27 +8,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// State is how far the program of a pod has come, which the pod's status says in many places.
+// State is how far the program of a pod has come, collected from the many places of the pod's status.
 type State struct {
-	Reason  string // why it waits, in one word, the cluster's as a rule
-	Waits   string // and in a few more; "" when there is nothing worth telling
+	Reason  string // why it waits, in one word, usually the cluster's
+	Waits   string // the same in a few more words; "" if there is nothing worth telling
 	Failed  string // why it will never start
 	Started bool
 	Ended   *corev1.ContainerStateTerminated // how it ended
-	Over    bool                             // it has ended, or its node would not have it or gave it up
-	Note    string                           // what the cluster says about that: Evicted, OutOfcpu …
+	Over    bool                             // it has ended, or its node rejected or abandoned it
+	Note    string                           // the cluster's words about that: Evicted, OutOfcpu …
 }
 
-// Unplaced says that no node has room for the pod.
+// Unplaced reports whether no node has room for the pod.
 func (s *State) Unplaced() bool { return s.Reason == corev1.PodReasonUnschedulable }
 
-// The reasons of an image that could not be pulled: just now, or a while ago. The node tries again.
+// The reasons of a pod whose image could not be pulled, just now or a while ago. The node tries again.
 const (
 	PullFailed = "ErrImagePull"
 	pullWaits  = "ImagePullBackOff"
 )
 
-// Pulling says that the image could not be pulled so far.
+// Pulling reports whether pulls of the image have failed so far.
 func (s *State) Pulling() bool { return s.Reason == PullFailed || s.Reason == pullWaits }
 
 // Judge reads a pod's status.
@@ -73,7 +73,7 @@ func terminated(pod *corev1.Pod, t *corev1.ContainerStateTerminated) State {
 
 var missingClaim = regexp.MustCompile(`persistentvolumeclaim "([^"]*)" not found`)
 
-// unplaced leaves out what the scheduler thinks of evicting others.
+// unplaced returns the state of a pod without a node. It omits the scheduler's thoughts about evicting other pods.
 func unplaced(c corev1.PodCondition) State {
 	message := c.Message
 	for _, rest := range []string{" no new claims to deallocate", " preemption:"} {
@@ -86,7 +86,7 @@ func unplaced(c corev1.PodCondition) State {
 	return s
 }
 
-// waiting tells what passes by itself from what does not.
+// waiting returns the state of a waiting container, and decides whether the wait will pass by itself.
 func waiting(w *corev1.ContainerStateWaiting) State {
 	s := State{Reason: w.Reason, Waits: words(w.Reason, w.Message)}
 	final := false
@@ -98,11 +98,11 @@ func waiting(w *corev1.ContainerStateWaiting) State {
 	case PullFailed, pullWaits:
 		s.Waits = words(w.Reason, pullPrefix.ReplaceAllString(w.Message, ""))
 		final = has(w.Message, hopelessPulls)
-		if has(w.Message, []string{"qps exceeded"}) { // the node pulls for many others first
+		if has(w.Message, []string{"qps exceeded"}) { // the node pulls images of other pods first
 			s.Reason = "PullLimited"
 		}
 	case "CreateContainerConfigError":
-		if has(w.Message, []string{"timed out", "failed to sync"}) { // the node has not heard of everything yet
+		if has(w.Message, []string{"timed out", "failed to sync"}) { // the node has not received everything yet
 			return State{}
 		}
 		final = true
@@ -115,10 +115,10 @@ func waiting(w *corev1.ContainerStateWaiting) State {
 	return s
 }
 
-// pullPrefix is what stands before the cause of a pull's error.
+// pullPrefix matches what precedes the cause in the error of a pull.
 var pullPrefix = regexp.MustCompile(`Back-off pulling image "[^"]*"(: ErrImagePull: )?|rpc error: code = \w+ desc = |failed to pull and unpack image "[^"]*": |failed to resolve (reference|image) "[^"]*": `)
 
-// What registries and runtimes say that will say so the next time, too.
+// Words in errors of registries and runtimes that another try would meet again.
 var (
 	hopelessPulls = []string{"not found", "manifest unknown", "name unknown", "does not exist", "unauthorized", "denied", "forbidden",
 		"no basic auth", "authentication required", "http response to https client", "certificate", "no match for platform", "invalid reference"}
@@ -135,7 +135,7 @@ func has(message string, any []string) bool {
 	return false
 }
 
-// words joins a reason and what is said about it in one line.
+// words joins a reason and its message in one line.
 func words(reason, message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	if reason == "" || message == "" {

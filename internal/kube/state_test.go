@@ -26,7 +26,7 @@ func unplaced(message string) corev1.PodStatus {
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message}}}
 }
 
-// says is what a state means, in a few words.
+// says returns what a state means, in a few words.
 func says(s kube.State) string {
 	var all []string
 	add := func(is bool, word string) {

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Template reads the pod in YAML that pods are made from, nil for none. Its first container is the one that runs the
+// Template reads a pod in YAML, from which pods are made; it returns nil if path is "". Its first container runs the
 // program.
 func Template(path string) (*corev1.Pod, error) {
 	if path == "" {
@@ -23,7 +23,7 @@ func Template(path string) (*corev1.Pod, error) {
 		return nil, fmt.Errorf("the pod template %s: %w", path, err)
 	}
 	if pod.Kind != "" && pod.Kind != "Pod" {
-		return nil, fmt.Errorf("the pod template %s is a %s, and must be a Pod", path, pod.Kind)
+		return nil, fmt.Errorf("the pod template %s is a %s, but must be a Pod", path, pod.Kind)
 	}
 	return pod, nil
 }

@@ -17,45 +17,45 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// PodWatch says which pods to watch, and whom to tell. Its functions are called one after the other.
+// PodWatch says which pods to watch, and which functions to call. At most one of them runs at a time.
 type PodWatch struct {
 	Labels string // selects pods by their labels,
 	Name   string // or one by its name
 
-	// Tell is called with each pod as it is at first, whenever it has changed, and once it is gone. It must not change
+	// Tell is called with each pod: first as it is, then whenever it has changed, and once it is gone. It must not change
 	// the pod.
 	Tell func(pod *corev1.Pod, gone bool)
-	// Expected returns pods that the cluster has made. One that is no longer there when everything is listed is gone,
-	// although no event has said so.
+	// Expected returns pods that the cluster has made. Those missing from a later list of all pods are gone, even if no
+	// event has said so.
 	Expected func() []*corev1.Pod
-	// Standing, unless nil, is called whenever the watch has been opened: no pod that is made from then on is missed.
+	// Standing, unless nil, is called whenever the watch has been opened: pods made from then on are not missed.
 	Standing func()
 }
 
 const (
-	// listTimeout bounds one listing. The reflector would log that it takes ten seconds, past any logger it is given.
+	// listTimeout bounds one listing. From ten seconds on the reflector would log how long it takes, ignoring its logger.
 	listTimeout = 8 * time.Second
-	// refusedFor is how long a cluster that has answered may refuse the same request: an API server that starts does so
-	// until it knows all permissions.
+	// refusedFor is how long a cluster that has answered before may refuse a request: an API server that has just started
+	// does so until it knows all permissions.
 	refusedFor = 30 * time.Second
 )
 
-// WatchPods tells what happens to pods. It blocks until ctx ends, and goes on whatever becomes of the connection and the
-// API server; it returns early if the cluster has never answered, or refuses the request.
+// WatchPods reports what happens to pods. It blocks until ctx ends, and survives failures of the connection and of the API
+// server. It returns early if the cluster has never answered, or refuses the request.
 func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
-	ctx = logr.NewContext(ctx, logr.Discard()) // else the reflector logs to stderr
+	ctx = logr.NewContext(ctx, logr.Discard()) // otherwise the reflector logs to stderr
 	standing := false
 	source := listed{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			ctx, cancel := context.WithTimeout(ctx, listTimeout)
 			defer cancel()
-			opts.ResourceVersion = "" // what the API server has in its cache may lack a pod that was just made
+			opts.ResourceVersion = "" // the API server's cache may lack a pod that was just made
 			return list(ctx, c, c.Namespace, "pods", w.selected(opts), new(corev1.PodList))
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (events watch.Interface, err error) {
 			opts = w.selected(opts)
 			opts.Watch = true
-			err = c.call(ctx, "watch", "pods", func(context.Context) (err error) { // its context would end the watch
+			err = c.call(ctx, "watch", "pods", func(context.Context) (err error) { // the context of call would end the watch
 				events, err = c.REST.Get().Namespace(c.Namespace).Resource("pods").VersionedParams(&opts, Parameters()).Watch(ctx)
 				return err
 			})
@@ -88,11 +88,11 @@ func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 	}
 }
 
-// listed has a reflector list what is there, and then watch. Otherwise it would open one stream for both, in which nothing
-// bounds the wait for the end of the list.
+// listed makes a reflector list the pods first, and then watch them. Otherwise the reflector would open one stream for both,
+// in which nothing bounds the wait for the end of the list.
 type listed struct{ *cache.ListWatch }
 
-// IsWatchListSemanticsUnSupported is how client-go asks for that.
+// IsWatchListSemanticsUnSupported is called by client-go to choose between the two.
 func (listed) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (w PodWatch) selected(opts metav1.ListOptions) metav1.ListOptions {
@@ -103,11 +103,11 @@ func (w PodWatch) selected(opts metav1.ListOptions) metav1.ListOptions {
 	return opts
 }
 
-// teller is the store of a reflector. It keeps nothing, and tells everything.
+// teller is the store of a reflector. It keeps nothing, and reports everything.
 type teller struct {
 	tell     func(*corev1.Pod, bool)
-	expected []*corev1.Pod // before everything is listed
-	events   bool          // there were some since
+	expected []*corev1.Pod // as of before the listing
+	events   bool          // some came after the listing
 }
 
 func (t *teller) Add(pod any) error {
@@ -124,7 +124,7 @@ func (t *teller) Delete(pod any) error {
 	return nil
 }
 
-// Replace is called with everything that is there.
+// Replace is called with all pods of a list.
 func (t *teller) Replace(pods []any, _ string) error {
 	there := map[types.UID]bool{}
 	for _, p := range pods {
@@ -142,10 +142,10 @@ func (t *teller) Replace(pods []any, _ string) error {
 
 func (*teller) Resync() error { return nil }
 
-// refusals tells a cluster that refuses a request for good from one whose API server has just started.
+// refusals tells a permanent refusal of a request from that of an API server that has just started.
 type refusals struct{ since time.Time }
 
-// final reports whether err, the last answer, is the end. Granted says that the request was granted before.
+// final reports whether err, the last answer, is a permanent refusal. The request may have been granted before.
 func (r *refusals) final(err error, granted bool) bool {
 	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
 		r.since = time.Time{}

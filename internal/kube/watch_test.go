@@ -16,7 +16,7 @@ import (
 
 const expired = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410, "message": "too old resource version"}`
 
-// pod is one as the API writes it.
+// pod returns a pod as the API writes it.
 func pod(name, phase string, version int) string {
 	return fmt.Sprintf(`{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": %q, "uid": "uid-%[1]s", "resourceVersion": "%[3]d"},
 		"spec": {"containers": [{"name": "fiber"}]}, "status": {"phase": %[2]q}}`, name, phase, version)
@@ -26,12 +26,12 @@ func bookmark(version int) string {
 	return fmt.Sprintf(`{"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "%d"}, "spec": {"containers": null}, "status": {}}`, version)
 }
 
-// answer is what the API that a test plays says to one request.
+// answer is one answer of the API that a test simulates.
 type answer struct {
-	path   string // of a list, or of a watch with the version that it goes on from
+	path   string // of a list, or of a watch with the version that it continues from
 	code   int
 	body   string
-	broken bool // the connection is cut behind the body
+	broken bool // the connection is cut after the body
 }
 
 func listed(version int, pods ...string) answer {
@@ -52,7 +52,7 @@ func refused(path string, code int, reason string) answer {
 		"code": %d, "message": "pods is forbidden: user cannot do that"}`, reason, code)}
 }
 
-// play makes a client of an API that gives these answers, one after the other, and then no more.
+// play returns a client of an API that sends these answers, one after the other, and then no more.
 func play(t *testing.T, answers ...answer) *kube.Client {
 	next := make(chan answer, len(answers))
 	for _, a := range answers {
@@ -66,7 +66,7 @@ func play(t *testing.T, answers ...answer) *kube.Client {
 		select {
 		case a := <-next:
 			if asked != a.path {
-				t.Errorf("asked for %q and not for %q", asked, a.path)
+				t.Errorf("asked for %q instead of %q", asked, a.path)
 			}
 			w.Header().Set("Content-Type", "application/json")
 			if a.broken {
@@ -82,7 +82,7 @@ func play(t *testing.T, answers ...answer) *kube.Client {
 	})
 }
 
-// Whatever happens to a watch, what is told of pods is what became of them: no bookmark, and nothing is left out.
+// Whatever happens to a watch, all changes of pods are reported, and nothing else, such as bookmarks.
 func TestWatchGoesOn(t *testing.T) {
 	cut := watched(50, "MODIFIED", pod("b", "Running", 55), "BOOKMARK", bookmark(60))
 	cut.broken = true
@@ -90,7 +90,7 @@ func TestWatchGoesOn(t *testing.T) {
 		listed(10, pod("a", "Pending", 5)),
 		watched(10, "ADDED", pod("b", "Pending", 11), "BOOKMARK", bookmark(20)),
 		watched(20, "MODIFIED", pod("a", "Running", 21), "ERROR", expired),
-		listed(30, pod("b", "Pending", 11)), // a is gone, and no event said so
+		listed(30, pod("b", "Pending", 11)), // a is gone, without an event
 		answer{path: "watch 30", code: http.StatusGone, body: expired},
 		refused("list", http.StatusForbidden, "Forbidden"), // as by an API server that has just started
 		refused("list", http.StatusUnauthorized, "Unauthorized"),
@@ -107,7 +107,7 @@ func TestWatchGoesOn(t *testing.T) {
 			return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}}
 		},
 		Tell: func(p *corev1.Pod, gone bool) {
-			kube.Judge(p) // of an empty pod it panics
+			kube.Judge(p) // panics for an empty pod
 			told = append(told, fmt.Sprint(p.Name, " ", p.Status.Phase, " ", gone))
 			if gone && p.Name == "b" {
 				cancel()

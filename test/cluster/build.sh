@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the one binary that holds etcd, the control plane, kubelet, kube-proxy and kubectl: about six minutes on two
-# CPUs the first time, seconds afterwards.
+# Builds the one binary that holds etcd, the control plane, kubelet, kube-proxy and kubectl. That takes about six minutes
+# on two CPUs the first time, and seconds afterwards.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 version=v1.34.4

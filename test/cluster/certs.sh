@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the cluster's authority, the certificates of its servers and clients, and their kubeconfigs.
-# certs.sh FILE NODE IP: makes those of another node.
+# certs.sh FILE NODE IP makes those of another node.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 mkdir -p "$pki"

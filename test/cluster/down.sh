@@ -2,7 +2,7 @@
 # Stops what up.sh has started, and removes everything but the binaries; "down.sh keep" keeps the cluster's state.
 . "$(dirname "$0")/env.sh"
 
-stop() { # name: as it is asked to, or else killed
+stop() { # name: asked to end, and killed if it does not
 	local pid
 	pid=$(running "$1") || return
 	kill -CONT "$pid" 2>/dev/null

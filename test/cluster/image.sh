@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# image.sh BINARY NAME: writes an image of one static program to stdout, as "ctr images import" reads it.
+# image.sh BINARY NAME writes an image of one static program to stdout, in the format of "ctr images import".
 set -euo pipefail
 binary=$1 name=$2
 dir=$(mktemp -d)

@@ -1,9 +1,9 @@
-# What runs on a node, for up.sh and node2.sh, by the node's settings of env.sh. "enter" is the command that enters its
+# What runs on a node, for up.sh and node2.sh, with the node's settings of env.sh. "enter" is the command that enters its
 # network.
 enter=()
 mkdir -p "$state"/{log,pid,cni,containerd} "$run"
 
-start() { # name command...: without the descriptors of the caller, such as a lock's
+start() { # name command...: closes the caller's other descriptors, such as a lock's
 	local name=$1
 	shift
 	if running "$name" >/dev/null; then return; fi
@@ -23,7 +23,7 @@ await() { # name seconds command...
 	shift 2
 	until "$@" >/dev/null 2>&1; do
 		if [ $SECONDS -ge $deadline ]; then
-			echo "$name does not come up:" >&2
+			echo "$name did not come up:" >&2
 			tail -n 20 "$state/log/$name.log" >&2
 			exit 1
 		fi
@@ -32,8 +32,8 @@ await() { # name seconds command...
 	printf '%4d s  %s\n' "$SECONDS" "$name"
 }
 
-# restrict_oom_score_adj: a container's process could not start where CAP_SYS_RESOURCE is missing.
-start_containerd() { # gateway of its pods, whether they are masqueraded, directory of the registries' mirrors
+# restrict_oom_score_adj: without it, a container's process could not start if CAP_SYS_RESOURCE is missing.
+start_containerd() { # the gateway of its pods, whether they are masqueraded, the directory of the registries' mirrors
 	cat >"$state/cni/10-bridge.conflist" <<K
 {"cniVersion": "0.4.0", "name": "fiber-cluster", "plugins": [
  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": $2, "hairpinMode": true,
@@ -64,8 +64,8 @@ K
 	start containerd "${enter[@]}" containerd -c "$state/containerd.toml"
 }
 
-# cgroup v1 is taken, and pods are not evicted from a small disk.
-start_kubelet() { # name of its certificates, addresses of all pods that its proxy serves
+# The kubelet accepts cgroup v1, and does not evict pods from a small disk.
+start_kubelet() { # the name of its certificates, the addresses of all pods that its proxy serves
 	"$here/image.sh" "$CLUSTER_BIN/pause" localhost/pause:1 | ctr images import - >/dev/null
 	cat >"$state/kubelet.yaml" <<K
 apiVersion: kubelet.config.k8s.io/v1beta1

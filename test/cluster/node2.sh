@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# node2.sh VERB: a second node of the cluster that up.sh has brought up, with a network, containerd, kubelet and
+# node2.sh VERB controls a second node of the cluster that up.sh has brought up, with a network, containerd, kubelet and
 # kube-proxy of its own.
-#   up         brings it up, also after kill; what is up already stays
+#   up         brings the node up, also after kill; what is up already stays
 #   down       removes it
 #   cut, join  take the link between the nodes down and up
-#   drain, uncordon   have its pods leave as before a repair, and let others come
+#   drain, uncordon   remove its pods, as before a repair, and let others come
 #   kill       ends all its processes at once, as a power failure does
-#   with COMMAND...   runs a command while it is up, which finds this script in FIBER_TEST_NODE
+#   with COMMAND...   runs a command while the node is up, with this script's path in FIBER_TEST_NODE
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 registry_ip=$node_ip
@@ -27,7 +27,7 @@ network() {
 		ip -n $node link set eth0 up
 		ip -n $node link set lo up
 		ip -n $node route add default via $outside
-		# see up.sh for the address
+		# up.sh explains the link-layer address
 		ip -n $node link add cni0 address 0a:58:0a:f4:01:01 type bridge
 		ip -n $node addr add $gateway/24 dev cni0
 		ip -n $node link set cni0 up
@@ -51,7 +51,7 @@ cgroups() {
 	cat $root/cpuset/cpuset.mems >$root/cpuset$cgroup/cpuset.mems
 }
 
-# The registry is the first node's, by an address that this one reaches, whatever name it is asked by.
+# The registry is the first node's, at an address that this node reaches, whatever its name in an image.
 mirror() {
 	mkdir -p "$state/mirrors/$registry"
 	printf 'server = "http://%s"\n[host."http://%s"]\n  capabilities = ["pull", "resolve"]\n' \
@@ -72,7 +72,7 @@ up() {
 	start_kubelet $node-kubelet 10.244.0.0/16
 }
 
-# Pods have networks of their own, and are found by their control group.
+# Pods have networks of their own, so their processes are found by their control group.
 killed() {
 	local pids
 	pids=$(

@@ -6,8 +6,8 @@ set -euo pipefail
 mkdir -p "$state"/{etcd,registry}
 
 # The bridge of the pods has the node's address, so that pods and processes of this machine reach each other. It has a
-# link-layer address of its own: otherwise it takes the lowest of its pods', and when one that goes had that, the others
-# reach nobody for seconds.
+# link-layer address of its own. Otherwise it would take the lowest of its pods', and when that pod ends, the others could
+# reach nothing for seconds.
 sysctl -qw net.ipv4.ip_forward=1
 if ! ip link show cni0 >/dev/null 2>&1; then
 	ip link add cni0 address 0a:58:0a:f4:00:01 type bridge
@@ -40,7 +40,7 @@ await registry 20 curl -fs "http://$registry/v2/"
 await kube-apiserver 60 kubectl get --raw /readyz
 
 as() { echo "--kubeconfig=$state/$1.kubeconfig --authentication-kubeconfig=$state/$1.kubeconfig --bind-address=127.0.0.1"; }
-# A claim is bound within a second and not fifteen.
+# A claim is bound within one second instead of fifteen.
 start kube-controller-manager kube-controller-manager $(as controller-manager) --leader-elect=false \
 	--authorization-kubeconfig="$state/controller-manager.kubeconfig" --use-service-account-credentials=true \
 	--root-ca-file="$pki/ca.crt" --service-account-private-key-file="$pki/sa.key" \

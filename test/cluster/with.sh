@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# with.sh COMMAND...: runs a command that tests on a cluster: the one of FIBER_TEST_KUBECONFIG, or else the one that
-# up.sh brings up, which stays up.
+# with.sh COMMAND... runs a command that tests on a cluster: the one of FIBER_TEST_KUBECONFIG, or else one that up.sh
+# brings up and that stays up.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 if [ -z "${FIBER_TEST_KUBECONFIG:-}" ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sees to it that a docker engine answers: starts dockerd when none does, and on Debian and Ubuntu installs docker.io
-# first when there is none. It needs root for that, or sudo.
+# Makes sure that a docker engine answers: if none does, starts dockerd; if that is not installed, first installs docker.io,
+# on Debian and Ubuntu. Both need root or sudo.
 set -euo pipefail
 export PATH=/usr/local/sbin:/usr/sbin:/sbin:$PATH
 
@@ -10,7 +10,7 @@ answers && exit 0
 sudo=()
 [ "$(id -u)" -eq 0 ] || sudo=(sudo)
 if ! command -v dockerd >/dev/null; then
-	# The package starts services of its own unless it is told not to; where nothing runs them that fails.
+	# The package starts services unless policy-rc.d forbids it, which fails without a service manager.
 	if [ ! -e /usr/sbin/policy-rc.d ]; then
 		printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee /usr/sbin/policy-rc.d >/dev/null
 		"${sudo[@]}" chmod 755 /usr/sbin/policy-rc.d

@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// awayKey stands in the environment of the process that goes to the cluster.
+// awayKey is set in the environment of the process that moves to the cluster.
 const awayKey = "SOAK_AWAY"
 
-// away has this program work in a pod on a node of the cluster, as it does whose user is outside, and kills from here.
+// away runs this program in a pod on a node of the cluster, as for a user outside, and kills from here.
 func (s *soak) away(parent context.Context) error {
 	if s.ground.rights == nil {
-		return errors.New("-root: there are no nodes but on a cluster")
+		return errors.New("-root: only a cluster has nodes")
 	}
 	dir, err := os.MkdirTemp("", "soak-")
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *soak) away(parent context.Context) error {
 	defer context.AfterFunc(s.failed, func() { cmd.Cancel() })()
 	err = cmd.Wait()
 	err = errors.Join(context.Cause(s.failed), err)
-	s.failWith(nil) // who kills need not go on
+	s.failWith(nil) // ends the killing
 	killing.Wait()
 	fmt.Println(s.killer)
 	return err

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// floors are by how much figures may grow besides: noise. Containers, pods and the like have the last.
+// floors are by how much figures may grow as mere noise. The last is for containers, pods and the like.
 var floors = map[string]float64{"heap MiB": 2, "root MiB": 5, "MiB of a child": 2, "goroutines": 20, "descriptors": 10, "threads": 6,
 	"processes": 4, "": 3}
 
 const mib = 1 << 20
 
-// look takes the figures and watches for hangs until it is told to stop. It says them every minute.
+// look takes the figures and watches for hangs until stop is closed. It prints the figures every minute.
 func (s *soak) look(ctx context.Context, stop <-chan struct{}) {
 	said := time.Now()
 	for {
@@ -32,7 +32,7 @@ func (s *soak) look(ctx context.Context, stop <-chan struct{}) {
 		}
 		s.watch()
 		now := s.take(ctx)
-		warm := time.Since(s.begun) < s.duration // before each has done a round, all figures grow; when they end, they fall
+		warm := time.Since(s.begun) < s.duration // figures grow until each workload has done a round, and fall when they end
 		for _, w := range s.work {
 			warm = warm && w.rounds.Load() > 0
 		}
@@ -57,7 +57,7 @@ func (s *soak) look(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// take takes the figures of now. Memory is without the pages of the executable, which all share.
+// take returns the present figures. Memory does not include the pages of the executable, which all processes share.
 func (s *soak) take(ctx context.Context) map[string]float64 {
 	debug.FreeOSMemory()
 	var mem runtime.MemStats
@@ -80,7 +80,7 @@ func (s *soak) take(ctx context.Context) map[string]float64 {
 	return now
 }
 
-// report says what was done.
+// report prints what was done.
 func (s *soak) report() {
 	fmt.Printf("%v, %s\n", time.Since(s.begun).Round(time.Second), s.killer)
 	for _, w := range s.work {
@@ -90,11 +90,11 @@ func (s *soak) report() {
 	fmt.Printf("pool: %d workers lost, %d tasks retried\n", stats.WorkersLost, stats.Retried)
 }
 
-// settled is how long a run takes at least for its figures to be judged: in a shorter one, what the work of the moment
-// holds (an endless IMap reads some MiB ahead) comes and goes too seldom for a median.
+// settled is the shortest run whose figures are judged. In a shorter one, what the current work holds (an endless IMap
+// reads some MiB ahead) comes and goes too seldom for a median.
 const settled = 5 * time.Minute
 
-// judge is an error if a figure has grown.
+// judge returns an error if a figure has grown.
 func (s *soak) judge() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.series)) {
@@ -111,7 +111,8 @@ func (s *soak) judge() error {
 	return errors.Join(errs...)
 }
 
-// descendants are this run's other processes on this machine: also those in containers, and those whose parent is gone.
+// descendants returns this run's other processes on this machine, including those in containers and those whose parent is
+// gone.
 func descendants() (pids []int) {
 	mark := []byte(markKey + "=" + os.Getenv(markKey) + "\x00")
 	entries, _ := os.ReadDir("/proc")
@@ -128,7 +129,7 @@ func procfile(pid int, name string) []byte {
 	return b
 }
 
-// status is a number of /proc/PID/status, 0 when there is none.
+// status returns a number of /proc/PID/status, 0 if there is none.
 func status(pid int, name string) float64 {
 	_, rest, _ := strings.Cut(string(procfile(pid, "status")), "\n"+name+":")
 	line, _, _ := strings.Cut(rest, "\n")

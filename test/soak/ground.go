@@ -17,19 +17,19 @@ import (
 	"github.com/fiber-go/fiber/internal/root"
 )
 
-// ground is what the processes run on: a backend, by the commands that look at it and kill.
+// ground is what the processes run on: a backend, with the commands that look at it and kill.
 type ground struct {
 	name    string
 	list    []string            // prints the ids and names of the processes
-	things  map[string][]string // print what there is, line by line
+	things  map[string][]string // print what exists, line by line
 	ways    []way
 	opening []string
-	ready   []string // succeeds when it can be used
-	rights  []string // what a first process needs that is a pod
+	ready   []string // succeeds once the ground can be used
+	rights  []string // gives the root's pod the permissions that it needs
 	closing []string
 }
 
-// A way is a command that kills the process whose id comes last.
+// A way is a command that kills the process whose id is its last argument.
 type way struct {
 	name    string
 	command []string
@@ -43,7 +43,7 @@ func (v victim) kind() string {
 	return kind
 }
 
-// newGround is called before Fiber looks at the environment, which it changes for a cluster.
+// newGround must be called before Fiber reads the environment, which newGround changes for a cluster.
 func newGround() (*ground, error) {
 	g := &ground{name: cmp.Or(os.Getenv("FIBER_BACKEND"), "local")}
 	switch g.name {
@@ -57,17 +57,17 @@ func newGround() (*ground, error) {
 		kill, term := way{"killed", []string{"docker", "kill"}}, way{"told to end", []string{"docker", "kill", "-s", "TERM"}}
 		g.ways = []way{kill, kill, term, {"paused", []string{"docker", "pause"}}}
 	case "kubernetes":
-		if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // in a pod there is nothing that looks
+		if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // in a pod nothing can look
 			g.onCluster()
 		}
 	default:
-		return nil, fmt.Errorf("FIBER_BACKEND=%s: it is not known here", g.name)
+		return nil, fmt.Errorf("FIBER_BACKEND=%s: unknown backend", g.name)
 	}
 	return g, nil
 }
 
-// onCluster has Fiber find the cluster that test/cluster/with.sh names, stay outside of it, and use a namespace that
-// this run has for itself.
+// onCluster makes Fiber find the cluster that test/cluster/with.sh names, stay outside of it, and use a namespace of its
+// own for this run.
 func (g *ground) onCluster() {
 	for from, to := range map[string]string{"FIBER_TEST_KUBECONFIG": "KUBECONFIG", "FIBER_TEST_HOST": "FIBER_HOST", "FIBER_TEST_REGISTRY": "FIBER_REGISTRY"} {
 		if value := os.Getenv(from); value != "" {
@@ -87,7 +87,8 @@ func (g *ground) onCluster() {
 	g.closing = kubectl("delete", "--wait=false", "namespace", namespace)
 }
 
-// lines runs a command and gives the lines that it prints. What it leaves running is not this run's: a node, say.
+// lines runs a command and returns the lines that it prints. What it leaves running, such as a node, does not belong to
+// this run.
 func lines(ctx context.Context, command []string) ([]string, error) {
 	if len(command) == 0 {
 		return nil, nil
@@ -114,7 +115,7 @@ func (g *ground) open(ctx context.Context) error {
 	}
 }
 
-// victims are the processes that can be killed. On this machine they are this process's children, and theirs.
+// victims returns the processes that can be killed. On this machine they are this process's children and grandchildren.
 func (g *ground) victims(ctx context.Context) (all []victim) {
 	listed, _ := lines(ctx, g.list)
 	for _, line := range listed {
@@ -138,7 +139,7 @@ func (g *ground) victims(ctx context.Context) (all []victim) {
 	return all
 }
 
-// left is what there is, besides processes, by its kind.
+// left returns what exists besides processes, by kind.
 func (g *ground) left(ctx context.Context) (map[string][]string, error) {
 	all := map[string][]string{}
 	var errs []error
@@ -149,7 +150,7 @@ func (g *ground) left(ctx context.Context) (map[string][]string, error) {
 	return all, errors.Join(errs...)
 }
 
-// gone is an error if something is left. What is torn down behind a process's end has until ctx ends.
+// gone returns an error if something is left. It waits, until ctx ends, for what is removed after a process's end.
 func (g *ground) gone(ctx context.Context) error {
 	for {
 		left, err := g.left(ctx)

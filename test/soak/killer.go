@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The kinds of processes: how their names begin.
+// The kinds of processes, which are the beginnings of their names.
 const (
 	workerKind  = "worker"
 	managerKind = "manager"
@@ -20,16 +20,16 @@ const (
 	ringKind    = "Ring" // Fiber names these
 )
 
-// settles is how long a node's loss may show itself after it has come back.
+// settles is how long a lost node may still have effects after it has come back.
 const settles = 2 * time.Minute
 
 // killer kills a process now and then, and a node.
 type killer struct {
 	s     *soak
 	lock  sync.Mutex
-	kills map[string]int // of each kind
-	deeds map[string]int // of each way
-	quiet time.Time      // a node's loss shows itself until then
+	kills map[string]int // by kind
+	deeds map[string]int // by way
+	quiet time.Time      // until when the loss of a node may have effects
 }
 
 func (k *killer) String() string {
@@ -42,7 +42,7 @@ func (k *killer) String() string {
 	return all
 }
 
-// mark is how many of a kind have been killed so far; since says whether there are more by now, or a node was lost.
+// mark returns how many of a kind have been killed so far; since reports whether there are more by now, or a node was lost.
 func (k *killer) mark(kind string) int {
 	k.lock.Lock()
 	defer k.lock.Unlock()
@@ -55,7 +55,7 @@ func (k *killer) since(kind string, mark int) bool {
 	return k.s.killed || k.kills[kind] > mark || time.Now().Before(k.quiet)
 }
 
-// note notes a deed, before it is done.
+// note records a deed before it is done.
 func (k *killer) note(kind, way string, quiet time.Duration) {
 	k.lock.Lock()
 	defer k.lock.Unlock()
@@ -66,7 +66,7 @@ func (k *killer) note(kind, way string, quiet time.Duration) {
 	}
 }
 
-// pause waits, and is false when the run is over.
+// pause waits; it returns false if the run is over.
 func (k *killer) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -76,7 +76,7 @@ func (k *killer) pause(d time.Duration) bool {
 	}
 }
 
-// rage kills processes. It draws from the kinds first, so that the only manager dies as often as one of the workers.
+// rage kills processes. It chooses a kind first, so that the only manager dies as often as any of the workers.
 func (k *killer) rage(ctx context.Context) {
 	r := rand.New(rand.NewPCG(k.s.seed, 1000))
 	for k.s.every > 0 && k.pause(time.Duration(r.Int64N(2*int64(k.s.every)))) {
@@ -95,11 +95,11 @@ func (k *killer) rage(ctx context.Context) {
 	}
 }
 
-// trouble has a node cut off, killed and drained, once in each part of the time, and has it come back each time.
+// trouble cuts a node off, kills it and drains it, one of them in each part of the time, and brings it back each time.
 func (k *killer) trouble(ctx context.Context) {
 	r := rand.New(rand.NewPCG(k.s.seed, 2000))
 	deeds := [][2]string{{"cut", "join"}, {"kill", "up"}, {"drain", "uncordon"}}
-	if k.s.root == "node2" { // what ends the first process ends all
+	if k.s.root == "node2" { // what ends the root ends the run
 		deeds = deeds[:1]
 	}
 	part := min(45*time.Second, k.s.duration/time.Duration(len(deeds)))

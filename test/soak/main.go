@@ -1,6 +1,5 @@
-// Command soak has maps, queues, managers, pipes and rings work on one backend for as long as it is told to, kills their
-// processes all the while, and fails on a wrong result, on a loss, on a hang, on a figure that grows, and on what is left
-// behind.
+// Command soak runs maps, queues, managers, pipes and rings on one backend for a given time, and keeps killing their
+// processes. It fails on a wrong result, a loss, a hang, a figure that grows, and on anything left behind.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// markKey stands in the environment of this process and of all that descend from it, on whichever backend.
+// markKey is set in the environment of this process and of all its descendants, on every backend.
 const markKey = "SOAK_MARK"
 
 type options struct {
@@ -37,12 +36,12 @@ func main() {
 	}
 	var g *ground
 	var err error
-	if os.Getenv(markKey) == "" { // the first process
+	if os.Getenv(markKey) == "" { // the root
 		os.Setenv(markKey, rand.Text())
 		g, err = newGround()
 	}
 	before := goleak.IgnoreCurrent()
-	if err := errors.Join(err, fiber.Init()); err != nil { // children never return from it
+	if err := errors.Join(err, fiber.Init()); err != nil { // Init does not return in children
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(2)
 	}
@@ -51,14 +50,14 @@ func main() {
 		every, patience = 2*time.Second, 2*time.Minute
 	}
 	var o options
-	flag.DurationVar(&o.duration, "for", 10*time.Minute, "how long")
-	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "what the kills are drawn from")
-	flag.DurationVar(&o.every, "every", every, "`time` between two kills on average; 0 for none")
-	flag.DurationVar(&o.patience, "patience", patience, "a workload that does nothing for so `long` hangs")
+	flag.DurationVar(&o.duration, "for", 10*time.Minute, "how long to run")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the random kills")
+	flag.DurationVar(&o.every, "every", every, "average `time` between two kills; 0 for none")
+	flag.DurationVar(&o.patience, "patience", patience, "a workload that makes no progress for so `long` counts as hanging")
 	flag.IntVar(&o.workers, "workers", 4, "workers of the pool")
 	flag.StringVar(&o.node, "node", os.Getenv("FIBER_TEST_NODE"), "a `script` that does to a node what test/cluster/node2.sh does, now and then")
-	flag.StringVar(&o.root, "root", "", "have the first process be a pod on this `node`, and kill from outside")
-	flag.BoolVar(&o.killed, "killed", false, "somebody else kills: any loss is excused")
+	flag.StringVar(&o.root, "root", "", "run the root as a pod on this `node`, and kill from outside")
+	flag.BoolVar(&o.killed, "killed", false, "another process kills: any loss is excused")
 	flag.StringVar(&o.plant, "plant", "", "a `fault` that must be found: goroutine, descriptor, memory, item, hang or process")
 	flag.Parse()
 	if err := run(o, g, before); err != nil {
@@ -68,7 +67,7 @@ func main() {
 	fmt.Println("passed")
 }
 
-// run is all of it, to the last look at what is left.
+// run does the whole run, up to the last look at what is left.
 func run(o options, g *ground, before goleak.Option) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()

@@ -18,7 +18,7 @@ func (c *counter) Add(_ context.Context, n int) (int, error) {
 	return c.n, nil
 }
 
-// objects are a manager's.
+// objects are the objects of a manager.
 type objects struct {
 	Dict    *fiber.Dict[int, int]
 	Value   *fiber.Value[int]
@@ -28,7 +28,7 @@ type objects struct {
 	N       int // of the task that uses them
 }
 
-// used is what came of a task.
+// used is the result of a task.
 type used struct {
 	Count int
 	Got   []int
@@ -63,7 +63,7 @@ func lostManager(err error) bool {
 	return errors.As(err, &lost)
 }
 
-// count counts in every way.
+// count counts with every kind of object.
 func (o objects) count(ctx context.Context) (int, error) {
 	if err := o.Dict.Set(ctx, o.N, answer(o.N)); err != nil {
 		return 0, err
@@ -82,13 +82,13 @@ func (o objects) count(ctx context.Context) (int, error) {
 	return fiber.Call(ctx, o.Counter, add, 1)
 }
 
-// deal gets what is in the queue, and is done with it.
+// deal gets the items in the queue, and marks them as done.
 func (o objects) deal(ctx context.Context) (got []int, err error) {
 	for n, err := o.Queue.Len(ctx); ; n, err = o.Queue.Len(ctx) {
 		if err != nil || n == 0 {
 			return got, err
 		}
-		once, cancel := context.WithTimeout(ctx, time.Second) // another one may be faster
+		once, cancel := context.WithTimeout(ctx, time.Second) // another consumer may be faster
 		i, err := o.Queue.Get(once)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -105,7 +105,7 @@ func (o objects) deal(ctx context.Context) (got []int, err error) {
 	}
 }
 
-// managed is the manager that there is.
+// managed is the present manager.
 type managed struct {
 	*fiber.Manager
 	since  int
@@ -122,7 +122,7 @@ func (m *managed) close(s *soak) error {
 
 var errLost = errors.New("lost")
 
-// managerRound has the workers use objects of a manager, which is replaced every five rounds, and when it is lost.
+// managerRound lets the workers use objects of a manager, which is replaced every five rounds and after its loss.
 func managerRound(s *soak, ctx context.Context, _ *rand.Rand) error {
 	m := s.manager
 	if m == nil {
@@ -145,7 +145,7 @@ func managerRound(s *soak, ctx context.Context, _ *rand.Rand) error {
 	return err
 }
 
-// use has tasks use the objects.
+// use runs tasks that use the objects.
 func (s *soak) use(ctx context.Context, fn *fiber.Func[objects, used], o objects, tasks int) ([]used, error) {
 	ins := make([]objects, tasks)
 	for i := range ins {
@@ -205,7 +205,7 @@ func (m *managed) round(ctx context.Context, s *soak) error {
 	if outs, err = s.use(ctx, dealFunc, o, 2); err != nil {
 		return err
 	}
-	got, err := o.deal(ctx) // what came back when the workers were done
+	got, err := o.deal(ctx) // items that came back after the workers were done
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (m *managed) round(ctx context.Context, s *soak) error {
 	for _, out := range append(outs, used{Got: got}) {
 		for _, i := range out.Got {
 			if times[i]++; times[i] > 1 {
-				return fmt.Errorf("item %d of the joinable queue was got twice", i)
+				return fmt.Errorf("item %d of the joinable queue was delivered twice", i)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ var choreFunc = fiber.Register("chore", func(ctx context.Context, c chore) (int,
 
 func answer(n int) int { return n*7 + 1 }
 
-// someChores are chores and their results.
+// someChores returns chores and their results.
 func someChores(r *rand.Rand) (ins []chore, answers []int) {
 	for range chores {
 		ins = append(ins, chore{N: r.IntN(1e9), Nap: time.Duration(r.IntN(5000)) * time.Microsecond})
@@ -44,7 +44,7 @@ func someChores(r *rand.Rand) (ins []chore, answers []int) {
 	return ins, answers
 }
 
-// mapRound maps, without and with errors, and has futures, of which one is cancelled.
+// mapRound maps, without and with errors, and waits for futures, one of which is cancelled.
 func mapRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	if plant := plants[s.plant]; plant != nil {
 		s.planted = append(s.planted, plant(s, ctx))
@@ -73,17 +73,17 @@ func mapRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	cancel()
 	for i, f := range futures {
 		if out, err := f.Get(ctx); err != nil || out != answers[i] {
-			return fmt.Errorf("call %d gives %d and not %d, %w", i, out, answers[i], err)
+			return fmt.Errorf("call %d returned %d instead of %d, %w", i, out, answers[i], err)
 		}
 		s.did("map", 1)
 	}
 	if _, err := cancelled.Get(ctx); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("what was cancelled gives %w", err)
+		return fmt.Errorf("the cancelled call returned %w", err)
 	}
 	return nil
 }
 
-// imapRound streams, in order and not, and leaves an endless loop.
+// imapRound streams, in order and out of order, and leaves an endless loop.
 func imapRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	ins, answers := someChores(r)
 	var ordered, unordered []int
@@ -121,7 +121,7 @@ func imapRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// lookup asks for a number of a shared table.
+// lookup is a request for a number of a shared table.
 type lookup struct {
 	Table *fiber.Shared[[]float64]
 	Index int
@@ -137,7 +137,7 @@ var lookupFunc = fiber.Register("lookup", func(ctx context.Context, l lookup) (f
 	return table[l.Index], nil
 })
 
-// shareRound shares a table, which the workers look things up in.
+// shareRound shares a table, in which the workers look numbers up.
 func shareRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	table := make([]float64, tableSize)
 	for i := range table {

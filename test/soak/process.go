@@ -11,7 +11,7 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// nest is for a process that a worker starts.
+// nest is the input of a process that a worker starts.
 type nest struct {
 	Answers *fiber.SimpleQueue[[2]int]
 	N       int
@@ -23,7 +23,7 @@ var (
 		return struct{}{}, n.Answers.Put(ctx, [2]int{n.N, answer(n.N)})
 	})
 
-	// nestFunc gives the error that the process has ended with.
+	// nestFunc returns the error with which the process has ended.
 	nestFunc = fiber.Register("nest", func(ctx context.Context, n nest) (string, error) {
 		if err := begun(ctx, fiber.NewProcess(nestedFunc, n, fiber.ProcessName(nestedKind))); err != nil {
 			return err.Error(), nil
@@ -40,7 +40,7 @@ func begun(ctx context.Context, p *fiber.Process) error {
 	return p.Join(ctx)
 }
 
-// nestedRound has workers start processes, which answer by a queue.
+// nestedRound lets workers start processes, which answer through a queue.
 func nestedRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	since := s.killer.mark(nestedKind)
 	q, err := fiber.NewSimpleQueue[[2]int]()
@@ -66,13 +66,13 @@ func nestedRound(s *soak, ctx context.Context, r *rand.Rand) error {
 		if out != "" {
 			err = errors.Join(err, s.excuse("nested", nestedKind, since, fmt.Errorf("a worker's process: %s", out)))
 		} else if got := answers[ins[i].N]; got != answer(ins[i].N) {
-			err = errors.Join(err, fmt.Errorf("the process of %d has put %d", ins[i].N, got))
+			err = errors.Join(err, fmt.Errorf("the process for %d put %d", ins[i].N, got))
 		}
 	}
 	return err
 }
 
-// rest gives what is in a queue.
+// rest returns the items in a queue.
 func rest[T any](ctx context.Context, q *fiber.SimpleQueue[T]) (all []T, err error) {
 	n, err := q.Len(ctx)
 	for err == nil && n > 0 {
@@ -85,13 +85,13 @@ func rest[T any](ctx context.Context, q *fiber.SimpleQueue[T]) (all []T, err err
 	return all, err
 }
 
-// link is for a process between two pipes.
+// link is the input of a process between two pipes.
 type link struct {
 	In  *fiber.Receiver[int]
 	Out *fiber.Sender[int]
 }
 
-// linkFunc passes on what it receives, one more each.
+// linkFunc passes on the numbers that it receives, each increased by one.
 var linkFunc = fiber.Register("link", func(ctx context.Context, l link) (struct{}, error) {
 	for {
 		n, err := l.In.Recv(ctx)
@@ -107,7 +107,7 @@ var linkFunc = fiber.Register("link", func(ctx context.Context, l link) (struct{
 	}
 })
 
-// pipeRound has a chain of two processes, from here to here.
+// pipeRound sends numbers through a chain of two processes and back.
 func pipeRound(s *soak, ctx context.Context, _ *rand.Rand) error {
 	since := s.killer.mark(pipeKind)
 	in1, out1, err1 := fiber.PipeOneWay[int]()
@@ -128,9 +128,9 @@ func pipeRound(s *soak, ctx context.Context, _ *rand.Rand) error {
 	if err == nil {
 		err = s.talk(ctx, out1, in3)
 	}
-	if err != nil { // who is left would wait
+	if err != nil { // the remaining processes would wait
 		for _, end := range []io.Closer{in1, out1, in2, out2, in3, out3} {
-			end.Close() // some have gone
+			end.Close() // some ends have been handed on
 		}
 		for _, p := range chain {
 			p.Kill()
@@ -149,7 +149,7 @@ func (s *soak) talk(ctx context.Context, w *fiber.Sender[int], r *fiber.Receiver
 		}
 		got, err := r.Recv(ctx)
 		if err == nil && got != n+2 {
-			err = fmt.Errorf("%w: what was sent as %d is %d", errWrong, n, got)
+			err = fmt.Errorf("%w: %d was sent, and %d came back", errWrong, n, got)
 		}
 		if err != nil {
 			return err
@@ -161,7 +161,7 @@ func (s *soak) talk(ctx context.Context, w *fiber.Sender[int], r *fiber.Receiver
 		return err
 	}
 	if n, err := r.Recv(ctx); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("behind the last comes %d, %w", n, err)
+		return fmt.Errorf("after the last number came %d, %w", n, err)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ var ringFunc = fiber.RegisterRing("sum", nil, func(ctx context.Context, node *fi
 	return nil
 })
 
-// ringRound has a ring add numbers up.
+// ringRound adds numbers up in a ring.
 func ringRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	since := s.killer.mark(ringKind)
 	err := fiber.NewRing(ringSize, ringFunc).Run(ctx, r.IntN(1e6))

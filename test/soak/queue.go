@@ -15,20 +15,20 @@ const (
 	items     = 300
 	consumers = 2
 	batch     = 3 // items at a time, at most
-	myself    = 0 // as a consumer
+	myself    = 0 // this process, as a consumer
 )
 
-// item is the N-th, of a producer. One that is killed is followed by another, which goes on behind the last item that
-// was acknowledged.
+// item is the N-th item, put by a producer. A killed producer is followed by another, which goes on after the last item
+// that was acknowledged.
 type item struct{ Producer, N int }
 
-// got is an item that a consumer has got.
+// got is an item that a consumer received.
 type got struct {
 	Item     item
 	Consumer int
 }
 
-// part is a producer's, or a consumer's.
+// part is the input of a producer or a consumer.
 type part struct {
 	Queue *fiber.SimpleQueue[item]
 	From  item
@@ -76,20 +76,20 @@ var (
 	})
 )
 
-// account is what is known of a round's items.
+// account is what is known about a round's items.
 type account struct {
 	queue *fiber.SimpleQueue[item]
 	got   *fiber.SimpleQueue[got]
 	acked []item
 	taken map[item][]int // by which consumers
-	last  map[got]int    // the last item of a producer that a consumer has got
+	last  map[got]int    // the last item of a producer that a consumer received
 
 	lock      sync.Mutex
 	consumers int
 	dead      map[int]bool // consumers
 }
 
-// queueRound has a producer and consumers of one queue, and counts.
+// queueRound runs a producer and consumers of one queue, and accounts for all items.
 func queueRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	queue, err1 := fiber.NewSimpleQueue[item](fiber.WithCapacity(10 + 1000*r.IntN(2)))
 	results, err2 := fiber.NewSimpleQueue[got]()
@@ -111,7 +111,7 @@ func queueRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	return a.settle(ctx, s)
 }
 
-// produce has a producer, and another one when it is killed.
+// produce runs a producer, and replaces it when it is killed.
 func (a *account) produce(ctx context.Context, s *soak) error {
 	for next, producer := 0, 0; next < items; producer++ {
 		since := s.killer.mark(queueKind)
@@ -130,7 +130,7 @@ func (a *account) produce(ctx context.Context, s *soak) error {
 			err = p.Join(ctx)
 		}
 		if err == nil && next < items {
-			return fmt.Errorf("the producer has ended well at item %d", next)
+			return fmt.Errorf("the producer ended without an error at item %d", next)
 		}
 		if err := errors.Join(s.excuse("queue", queueKind, since, err), acks.Close(), ctx.Err()); err != nil {
 			return err
@@ -139,7 +139,7 @@ func (a *account) produce(ctx context.Context, s *soak) error {
 	return nil
 }
 
-// consume has a consumer, and another one when it is killed.
+// consume runs a consumer, and replaces it when it is killed.
 func (a *account) consume(ctx context.Context, s *soak) error {
 	for {
 		a.lock.Lock()
@@ -160,13 +160,13 @@ func (a *account) consume(ctx context.Context, s *soak) error {
 	}
 }
 
-// settle waits for what comes back from dead consumers, and is an error if an item is lost or doubled.
+// settle waits for the items that come back from dead consumers, and returns an error if an item is lost or doubled.
 func (a *account) settle(ctx context.Context, s *soak) error {
 	disorder := a.drain(ctx)
 	if s.plant == "item" {
 		a.acked = append(a.acked, item{-1, 0})
 	}
-	for late := time.After(s.patience / 2); len(a.lost()) > batch*len(a.dead); { // these were got, and not told before the death
+	for late := time.After(s.patience / 2); len(a.lost()) > batch*len(a.dead); { // a consumer may have died before it reported a batch
 		select {
 		case <-late:
 			return fmt.Errorf("%d items are lost, with %d consumers killed: %v", len(a.lost()), len(a.dead), a.lost())
@@ -180,15 +180,15 @@ func (a *account) settle(ctx context.Context, s *soak) error {
 	for it, by := range a.taken {
 		for _, consumer := range by {
 			if len(by) > 1 && !a.dead[consumer] {
-				return fmt.Errorf("%v was got %d times, by %v; of these %v were killed", it, len(by), by, a.dead)
+				return fmt.Errorf("%v was received %d times, by %v; of these %v were killed", it, len(by), by, a.dead)
 			}
 		}
 	}
 	return disorder
 }
 
-// drain reads what the consumers have told, and the queue itself. It is an error if the order is wrong; what a dead
-// consumer had was at the front again.
+// drain reads what the consumers have reported, and the queue itself. It returns an error if the order is wrong; items of a
+// dead consumer come again, at the front.
 func (a *account) drain(ctx context.Context) (disorder error) {
 	all, err := rest(ctx, a.got)
 	back, err2 := rest(ctx, a.queue)
@@ -199,14 +199,14 @@ func (a *account) drain(ctx context.Context) (disorder error) {
 		a.taken[g.Item] = append(a.taken[g.Item], g.Consumer)
 		line := got{item{Producer: g.Item.Producer}, g.Consumer}
 		if last, before := a.last[line]; before && last >= g.Item.N && len(a.dead) == 0 {
-			disorder = fmt.Errorf("consumer %d got %v behind item %d", g.Consumer, g.Item, last)
+			disorder = fmt.Errorf("consumer %d got %v after item %d", g.Consumer, g.Item, last)
 		}
 		a.last[line] = g.Item.N
 	}
 	return errors.Join(err, err2, disorder)
 }
 
-// lost are the items that were acknowledged and that nobody has got.
+// lost returns the items that were acknowledged but not received.
 func (a *account) lost() (lost []item) {
 	for _, it := range a.acked {
 		if len(a.taken[it]) == 0 {

@@ -15,14 +15,14 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// A workload does rounds, one after the other, each of which is right or excused by a kill.
+// A workload does rounds, one after the other. Each has to be right, or its failure excused by a kill.
 type workload struct {
 	name  string
-	pace  time.Duration // of rounds
+	pace  time.Duration // from the start of a round to the next
 	round func(s *soak, ctx context.Context, r *rand.Rand) error
 
 	rounds, done, excused atomic.Int64
-	moved                 atomic.Int64 // when it last got on, since the begin
+	moved                 atomic.Int64 // when it last made progress, since the start of the run
 }
 
 // soak is a run.
@@ -31,13 +31,13 @@ type soak struct {
 	ground  *ground
 	pool    *fiber.Pool
 	killer  *killer
-	manager *managed // that there is
+	manager *managed // the present one, or nil
 	work    []*workload
 	begun   time.Time
 	series  map[string][]float64
 	planted []any
 
-	stop     chan struct{} // it is over
+	stop     chan struct{} // closed when the time is up
 	failed   context.Context
 	failWith context.CancelCauseFunc
 }
@@ -68,7 +68,7 @@ func (s *soak) workload(name string) *workload {
 	panic("no workload is called " + name)
 }
 
-// did notes that a workload has got on.
+// did records progress of a workload.
 func (s *soak) did(name string, n int) {
 	w := s.workload(name)
 	w.done.Add(int64(n))
@@ -79,7 +79,7 @@ func (s *soak) did(name string, n int) {
 func (s *soak) fail(err error) { s.failWith(err) }
 
 // run works, kills and looks until the time is up or something has failed. Rounds are not cut short, and the watchdog
-// looks after the last ones, too.
+// watches the last ones, too.
 func (s *soak) run(parent context.Context) (err error) {
 	if plants[s.plant] == nil && s.plant != "" {
 		return fmt.Errorf("-plant %s: there is no such fault", s.plant)
@@ -115,7 +115,7 @@ func (s *soak) run(parent context.Context) (err error) {
 	return errors.Join(err, s.judge())
 }
 
-// wait waits until the time is up or something has failed, and says so to all.
+// wait waits until the time is up or something has failed, and closes stop.
 func (s *soak) wait(parent context.Context) {
 	select {
 	case <-time.After(s.duration):
@@ -125,7 +125,7 @@ func (s *soak) wait(parent context.Context) {
 	close(s.stop)
 }
 
-// repeat does rounds until it is told to stop.
+// repeat does rounds until stop is closed.
 func (s *soak) repeat(ctx context.Context, w *workload, r *rand.Rand) {
 	for ctx.Err() == nil {
 		begun := time.Now()
@@ -145,20 +145,20 @@ func (s *soak) repeat(ctx context.Context, w *workload, r *rand.Rand) {
 // errWrong is a wrong result, which no kill excuses.
 var errWrong = fiber.RegisterError(errors.New("wrong"))
 
-// excuse turns the error of a loss into none if processes of a kind were killed since a mark.
+// excuse drops the error of a loss if processes of the kind were killed since the mark.
 func (s *soak) excuse(name, kind string, since int, err error) error {
 	if err == nil || errors.Is(err, errWrong) {
 		return err
 	}
 	if !s.killer.since(kind, since) {
-		return fmt.Errorf("nobody was killed: %w", err)
+		return fmt.Errorf("no process was killed: %w", err)
 	}
 	s.workload(name).excused.Add(1)
 	s.did(name, 0)
 	return nil
 }
 
-// watch finds a workload that has not got on for too long.
+// watch finds a workload that has made no progress for too long.
 func (s *soak) watch() {
 	for _, w := range s.work {
 		if idle := time.Since(s.begun) - time.Duration(w.moved.Load()); idle > s.patience {
@@ -167,21 +167,21 @@ func (s *soak) watch() {
 	}
 }
 
-// hang says where everything hangs, and exits if that is not over soon after all contexts have ended.
+// hang prints where everything hangs, and ends all contexts. If the hang does not end soon after, it exits.
 func (s *soak) hang(what string) {
 	if s.failed.Err() != nil {
 		return
 	}
 	pprof.Lookup("goroutine").WriteTo(os.Stdout, 2)
 	fmt.Printf("pool: %+v\n", s.pool.Stats())
-	s.fail(fmt.Errorf("%s: nothing has been done for %v", what, s.patience))
+	s.fail(fmt.Errorf("%s: no progress for %v", what, s.patience))
 	time.AfterFunc(s.patience, func() {
-		fmt.Println("FAILED: it goes on although its contexts have ended:", what)
+		fmt.Println("FAILED: still hanging although all contexts have ended:", what)
 		os.Exit(1)
 	})
 }
 
-// plants are faults that a run must find, done in each round of the maps.
+// plants are faults that a run must find, planted in each round of the maps.
 var plants = map[string]func(s *soak, ctx context.Context) any{
 	"goroutine": func(*soak, context.Context) any {
 		for range 10 {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is planted shows in the figures.
+// Planted faults show in the figures.
 func TestPlantedLeaks(t *testing.T) {
 	for plant, figure := range map[string]string{"goroutine": "goroutines", "descriptor": "descriptors", "memory": "heap MiB"} {
 		s := &soak{ground: &ground{}}
@@ -26,7 +26,7 @@ func TestPlantedLeaks(t *testing.T) {
 	}
 }
 
-// An item that was acknowledged and that nobody has got is lost.
+// An item that was acknowledged but not received is lost.
 func TestLostItem(t *testing.T) {
 	t.Parallel()
 	a := &account{acked: []item{{0, 0}, {0, 1}, {1, 1}}, taken: map[item][]int{{0, 0}: {1}, {1, 1}: {2}, {1, 2}: {1}}}

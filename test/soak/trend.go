@@ -5,7 +5,7 @@ import "slices"
 // growth is how much a figure may grow between the first third of a run and the last.
 const growth = 1.05
 
-// trend says whether a figure has grown by more than it may: the median of its last third against that of its first.
+// trend reports whether a figure has grown by more than it may: the median of its last third against that of its first.
 // Differences up to floor are noise.
 func trend(figures []float64, floor float64) (first, last float64, grown bool) {
 	third := len(figures) / 3

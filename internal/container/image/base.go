@@ -16,15 +16,15 @@ import (
 
 // Base is an image that executables are put on.
 type Base struct {
-	// ID says what is in it: two bases of the same ID are the same.
+	// ID identifies the content: two bases with the same ID are the same.
 	ID string
-	// Open makes it readable. It is called when an image is made, not when it is named.
+	// Open opens the image. It is called when an image is built on the base; naming one does not need it.
 	Open func(context.Context) (v1.Image, error)
 }
 
-// FindBase finds the base image that FIBER_BASE_IMAGE names: an absolute path, of a file as docker save makes it or of
-// a directory with an OCI layout, or else a reference, which the registry is asked for with the user's credentials for
-// docker. Of an image for several platforms it is the one for p.
+// FindBase finds the base image that FIBER_BASE_IMAGE names: by an absolute path, of a file as docker save writes it or of
+// a directory with an OCI layout, or else by a reference, looked up in its registry with the user's credentials for docker.
+// From an image for several platforms it takes the one for p.
 func FindBase(ctx context.Context, ref string, p Platform) (*Base, error) {
 	if filepath.IsAbs(ref) {
 		return localBase(ref, p)
@@ -73,7 +73,7 @@ func openBase(path string, p Platform) (v1.Image, error) {
 	return platformImage(index, p)
 }
 
-// platformImage is the image for p in an index, or the only one.
+// platformImage returns the image for p in an index, or the only one without a platform.
 func platformImage(index v1.ImageIndex, p Platform) (v1.Image, error) {
 	manifest, err := index.IndexManifest()
 	if err != nil {
@@ -97,7 +97,7 @@ func platformImage(index v1.ImageIndex, p Platform) (v1.Image, error) {
 	return nil, fmt.Errorf("has no image for %s", p)
 }
 
-// digest asks a registry what an image is, which a reference by digest says itself.
+// digest returns an image's digest: from the reference if it has one, or else from the registry.
 func digest(ctx context.Context, ref name.Reference, more ...remote.Option) (v1.Hash, error) {
 	if d, ok := ref.(name.Digest); ok {
 		return v1.NewHash(d.DigestStr())
@@ -106,7 +106,7 @@ func digest(ctx context.Context, ref name.Reference, more ...remote.Option) (v1.
 	if d, err := remote.Head(ref, opts...); err == nil {
 		return d.Digest, nil
 	}
-	d, err := remote.Get(ref, opts...) // its answer has the registry's words
+	d, err := remote.Get(ref, opts...) // unlike Head, its error has the registry's words
 	if err != nil {
 		return v1.Hash{}, err
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/fiber-go/fiber/internal/container/image"
 )
 
-// newBase is an image with the file /etc/hello and settings of its own.
+// newBase returns an image with the file /etc/hello and settings of its own.
 func newBase(t *testing.T, arch, hello string) v1.Image {
 	t.Helper()
 	var content bytes.Buffer
@@ -48,7 +48,7 @@ func newBase(t *testing.T, arch, hello string) v1.Image {
 	return img
 }
 
-// bothPlatforms is an index of a base for this machine and one for another CPU.
+// bothPlatforms returns an index of a base for this machine and one for another CPU.
 func bothPlatforms(t *testing.T, hello string) v1.ImageIndex {
 	t.Helper()
 	var index v1.ImageIndex = empty.Index
@@ -70,7 +70,7 @@ func onBase(t *testing.T, ref string) *image.Image {
 	return img
 }
 
-// The program is all that is added, and all else stays the base's.
+// checkOnBase checks that only the program was added, and all else is the base's.
 func checkOnBase(t *testing.T, img v1.Image, hello string) {
 	t.Helper()
 	var names []string
@@ -95,7 +95,7 @@ func TestABaseFromARegistry(t *testing.T) {
 	checkOnBase(t, saved(t, first), "one on "+here.Arch)
 	assert.Equal(t, first.Name(), onBase(t, ref.String()).Name())
 
-	// The tag leads to another image now.
+	// The tag now leads to another image.
 	require.NoError(t, remote.WriteIndex(ref, bothPlatforms(t, "two")))
 	second := onBase(t, ref.String())
 	assert.NotEqual(t, first.Name(), second.Name())
@@ -107,7 +107,7 @@ func TestABaseFromARegistry(t *testing.T) {
 	checkOnBase(t, pull(t, pushed), "two on "+here.Arch)
 }
 
-// To name an image nobody needs the base itself, nor a registry where the reference has the digest.
+// Naming an image does not need the base itself, and no registry either if the reference has the digest.
 func TestNamingNeedsNoBase(t *testing.T) {
 	t.Parallel()
 	reg := newRegistry(t)
@@ -153,7 +153,7 @@ func TestABaseInADirectory(t *testing.T) {
 	}
 }
 
-// An OCI image's layers are OCI's.
+// The layers of an OCI image are OCI layers.
 func TestMediaTypes(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[types.MediaType][2]types.MediaType{
@@ -211,5 +211,5 @@ func TestABaseForAnotherPlatform(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, remote.Write(ref, newBase(t, otherArch(), "hello")))
 	_, err = onBase(t, ref.String()).Image(t.Context())
-	require.EqualError(t, err, "the base image is for linux/"+otherArch()+", and the program shall run on "+here.String())
+	require.EqualError(t, err, "the base image is for linux/"+otherArch()+", but the program has to run on "+here.String())
 }

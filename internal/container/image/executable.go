@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// running is the same file even when a build has replaced it or go run has deleted it.
+// running is the running executable, even after a build has replaced it or go run has deleted it.
 const running = "/proc/self/exe"
 
-// executable is a program, or a library, as its ELF headers tell.
+// executable is a program or a library, with its ELF headers.
 type executable struct {
-	name string // what it was called by
+	name string // the path that the caller used
 	path string // where it is, or was
-	file string // what to open
+	file string // the path to open
 	elf  *elf.File
 	from *os.File
 }
@@ -31,7 +31,7 @@ func openExecutable(path string) (*executable, error) {
 		x.path, x.file = runningPath()
 		x.name = x.path
 	} else if real, err := filepath.EvalSymlinks(path); err == nil {
-		x.path = real // $ORIGIN is where the file is, not where a link to it is
+		x.path = real // $ORIGIN is the directory of the file, not of a link to it
 	}
 	f, err := os.Open(x.file)
 	if err != nil {
@@ -39,7 +39,7 @@ func openExecutable(path string) (*executable, error) {
 	}
 	x.from = f
 	if x.elf, err = elf.NewFile(f); err != nil {
-		x.elf = nil // check says what it is instead
+		x.elf = nil // check returns the error
 	}
 	return x, nil
 }
@@ -48,11 +48,11 @@ func runningPath() (path, file string) {
 	if target, err := os.Readlink(running); err == nil {
 		return strings.TrimSuffix(target, " (deleted)"), running
 	}
-	path, _ = os.Executable() // without one, the file that can't be opened is named
+	path, _ = os.Executable() // if this fails, opening the file returns the error
 	return path, path
 }
 
-// PlatformOf is what a program was built for, "" the running one.
+// PlatformOf returns what a program was built for; "" is the running one.
 func PlatformOf(path string) (Platform, error) {
 	x, err := openExecutable(path)
 	if err != nil {
@@ -66,9 +66,9 @@ func PlatformOf(path string) (Platform, error) {
 	return p, nil
 }
 
-func (x *executable) close() { _ = x.from.Close() } // it was only read
+func (x *executable) close() { _ = x.from.Close() } // opened for reading only
 
-// check says whether the program runs on p, and if not, how to make one that does.
+// check returns nil if the program runs on p, or else an error that says how to build one that does.
 func (x *executable) check(p Platform) error {
 	is, err := x.platform()
 	if err != nil {
@@ -77,15 +77,15 @@ func (x *executable) check(p Platform) error {
 	if is == p {
 		return nil
 	}
-	return fmt.Errorf("%s is built for %s, and its image is to run on %s: build it with GOOS=%s GOARCH=%s CGO_ENABLED=0 go build -o program-%s%s, "+
+	return fmt.Errorf("%s is built for %s, but its image has to run on %s: build it with GOOS=%s GOARCH=%s CGO_ENABLED=0 go build -o program-%s%s, "+
 		"and set FIBER_EXECUTABLE to the path of program-%s", x.path, is, p, p.OS, p.Arch, p.Arch, x.mainPackage(), p.Arch)
 }
 
-// platform is what the program was built for. What is no ELF file may still be Go's, for another system.
+// platform returns what the program was built for. A file that is not ELF may still be a Go program, for another system.
 func (x *executable) platform() (Platform, error) {
 	if x.elf != nil {
 		if t := x.elf.Type; t != elf.ET_EXEC && t != elf.ET_DYN {
-			return Platform{}, errors.New("is no program")
+			return Platform{}, errors.New("is not a program")
 		}
 		return Platform{elfOS(x.elf.FileHeader), elfArch(x.elf.FileHeader)}, nil
 	}
@@ -104,10 +104,10 @@ func (x *executable) notAProgram() error {
 	if string(start) == "#!" {
 		return errors.New("is a script: an image needs the program itself")
 	}
-	return errors.New("is no program that could be put into an image")
+	return errors.New("is not a program, and cannot be put into an image")
 }
 
-// mainPackage is what to give to go build, with a space in front, "" where it is not known.
+// mainPackage returns the package to pass to go build, with a space in front, or "" if it is not known.
 func (x *executable) mainPackage() string {
 	info, err := buildinfo.Read(x.from)
 	if err != nil || info.Path == "" || strings.HasPrefix(info.Path, "command-line-arguments") || strings.HasSuffix(info.Path, ".test") {
@@ -125,7 +125,7 @@ func setting(info *debug.BuildInfo, key string) string {
 	return "unknown"
 }
 
-// interpreter is the path of the loader that a dynamically linked program asks for, "" for a static one.
+// interpreter returns the path of the loader that a dynamically linked program asks for, "" for a static program.
 func (x *executable) interpreter() (string, error) {
 	for _, p := range x.elf.Progs {
 		if p.Type != elf.PT_INTERP || p.Filesz > 1<<12 {
@@ -140,7 +140,7 @@ func (x *executable) interpreter() (string, error) {
 	return "", nil
 }
 
-// dynamic is what the program asks its loader for.
+// dynamic is what a program asks its loader for.
 type dynamic struct {
 	origin         string // the directory that $ORIGIN stands for
 	needed         []string

@@ -17,7 +17,7 @@ func TestAnExecutableForAnotherPlatform(t *testing.T) {
 	t.Parallel()
 	program := built(t, foreign)
 	_, err := image.New(image.Options{Executable: program, Platform: here})
-	require.EqualError(t, err, program+" is built for linux/"+otherArch()+", and its image is to run on "+here.String()+
+	require.EqualError(t, err, program+" is built for linux/"+otherArch()+", but its image has to run on "+here.String()+
 		": build it with GOOS=linux GOARCH="+here.Arch+" CGO_ENABLED=0 go build -o program-"+here.Arch+
 		" github.com/fiber-go/fiber/internal/container/image/testdata/empty, and set FIBER_EXECUTABLE to the path of program-"+here.Arch)
 
@@ -37,7 +37,7 @@ func TestAnExecutableForAnotherSystem(t *testing.T) {
 		program, err := goBuild("for-"+system, "empty", "CGO_ENABLED=0", "GOOS="+system, "GOARCH=amd64")
 		require.NoError(t, err)
 		_, err = image.New(image.Options{Executable: program, Platform: here})
-		assert.ErrorContains(t, err, " is built for "+system+"/amd64, and its image is to run on "+here.String())
+		assert.ErrorContains(t, err, " is built for "+system+"/amd64, but its image has to run on "+here.String())
 	}
 }
 
@@ -53,10 +53,10 @@ func TestWhatIsNoProgram(t *testing.T) {
 	compile(t, dir, "-c -o main.o "+write("main.c", "int main(void) { return 0; }"))
 	for path, want := range map[string]string{
 		write("script", "#!/bin/sh\n"):      dir + "/script is a script: an image needs the program itself",
-		write("text", "text"):               dir + "/text is no program that could be put into an image",
-		write("empty", ""):                  dir + "/empty is no program that could be put into an image",
-		write("cut", "\x7fELF\x02\x01\x01"): dir + "/cut is no program that could be put into an image",
-		object:                              object + " is no program",
+		write("text", "text"):               dir + "/text is not a program, and cannot be put into an image",
+		write("empty", ""):                  dir + "/empty is not a program, and cannot be put into an image",
+		write("cut", "\x7fELF\x02\x01\x01"): dir + "/cut is not a program, and cannot be put into an image",
+		object:                              object + " is not a program",
 		dir:                                 "read " + dir + ": is a directory",
 		filepath.Join(dir, "none"):          "read the executable: open " + dir + "/none: no such file or directory",
 	} {

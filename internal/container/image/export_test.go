@@ -9,16 +9,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Image makes the image, as it is saved.
+// Image returns the image as it is saved.
 func (i *Image) Image(ctx context.Context) (v1.Image, error) { return i.image(ctx, false) }
 
-// WithLdConf has the linker's configuration be read from another file than /etc/ld.so.conf.
+// WithLdConf reads the linker's configuration from another file than /etc/ld.so.conf.
 func WithLdConf(o Options, file string) Options {
 	o.ldConf = file
 	return o
 }
 
-// Dialled has a registry be reached by other means than its name.
+// Dialled reaches a registry through dial instead of by its name.
 func Dialled(dial func(ctx context.Context, network, addr string) (net.Conn, error)) PushOption {
 	return func(p *pushing) {
 		t := remote.DefaultTransport.(*http.Transport).Clone()

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// CloseIdle closes the connections to registries that nobody uses any more, which stay open for a while otherwise.
+// CloseIdle closes unused connections to registries, which otherwise stay open for a while.
 func CloseIdle() {
 	if t, ok := remote.DefaultTransport.(*http.Transport); ok {
 		t.CloseIdleConnections()

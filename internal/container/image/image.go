@@ -1,8 +1,8 @@
 // Package image makes an executable into a container image, without a Dockerfile and without an engine.
 //
-// The image holds the executable at [Path], on a base image or on nothing. On nothing it also holds what a program
+// The image holds the executable at [Path], on a base image or on nothing. Without a base it also holds what a program
 // expects of a system: the loader and the libraries that it names, certificates, a user, a temporary directory. The
-// same input gives the same image, and its tag is a hash of the input: who finds the tag need not make the image.
+// same input produces the same image, and its tag is a hash of the input: if the tag exists, the image need not be made.
 package image
 
 import (
@@ -26,27 +26,27 @@ import (
 const (
 	// Path is where the executable is in every image.
 	Path = "/fiber/program"
-	// Label is on every image, with the program's name.
+	// Label is a label of every image, with the program's name.
 	Label = "fiber.program"
-	// User is the unprivileged user, and its group, that an image runs as unless its base has another one.
+	// User is the unprivileged user and group that an image runs as, unless its base sets another user.
 	User = "65532:65532"
 
 	searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// Options is what an image is made from. Platform alone must be set.
+// Options say what an image is made from. Only Platform is required.
 type Options struct {
 	// Executable is the path of the program. Defaults to the running one, even when its file was replaced or deleted.
 	Executable string
-	// Platform is what the image shall run on, which the executable must be built for.
+	// Platform is what the image has to run on. The executable must be built for it.
 	Platform Platform
-	// Base is what the executable is put on. Defaults to nothing.
+	// Base is the image that the executable is put on. Defaults to nothing.
 	Base *Base
 
 	ldConf string // the linker's configuration, for tests
 }
 
-// Image is an image that is known by its content, and made when it is asked for. It may be used by several goroutines.
+// Image is an image that is named after its content, and made when it is saved or pushed. Several goroutines may use it.
 type Image struct {
 	program  string
 	platform Platform
@@ -55,8 +55,8 @@ type Image struct {
 	tag      string
 }
 
-// New reads the executable, and what goes with it, to find the image's name. It is quick, as quick as reading these
-// files, and writes nothing. It fails when the executable is for another platform, or a library is missing.
+// New reads the executable and the files that go with it, to find the image's name. It takes as long as reading these
+// files, and writes nothing. It fails if the executable is for another platform, or a library is missing.
 func New(o Options) (*Image, error) {
 	exe, err := openExecutable(o.Executable)
 	if err != nil {
@@ -92,13 +92,13 @@ func (i *Image) add(comment string, entries []entry) error {
 	return nil
 }
 
-// Name is the image's name and tag, such as fiber-pi:0b5d…, which depend on nothing but what is in it.
+// Name returns the image's name and tag, such as fiber-pi:0b5d…, which depend only on the image's content.
 func (i *Image) Name() string { return i.Repository() + ":" + i.tag }
 
-// Repository is the image's name without the tag, the same for all builds of a program.
+// Repository returns the image's name without the tag, which is the same for all builds of a program.
 func (i *Image) Repository() string { return "fiber-" + i.program }
 
-// image makes the image, its own layers as they are, for an engine on this machine, or compressed, for the network.
+// image makes the image. Its own layers are compressed for the network, or uncompressed for an engine on this machine.
 func (i *Image) image(ctx context.Context, compressed bool) (v1.Image, error) {
 	var base v1.Image = empty.Image
 	if i.base != nil {
@@ -132,10 +132,10 @@ func (i *Image) image(ctx context.Context, compressed bool) (v1.Image, error) {
 	return img, nil
 }
 
-// epoch is when all images were made.
+// epoch is the creation time of all images.
 var epoch = time.Unix(0, 0).UTC()
 
-// config is the base's configuration with the executable as its entrypoint.
+// config returns the base's configuration with the executable as the entrypoint.
 func (i *Image) config(base v1.Image) (*v1.ConfigFile, error) {
 	have, err := base.ConfigFile()
 	if err != nil {
@@ -147,7 +147,7 @@ func (i *Image) config(base v1.Image) (*v1.ConfigFile, error) {
 		c.Config.Env = []string{"PATH=" + searchPath}
 		c.Config.WorkingDir = "/tmp"
 	} else if on := (Platform{c.OS, c.Architecture}); on != i.platform {
-		return nil, fmt.Errorf("the base image is for %s, and the program shall run on %s", on, i.platform)
+		return nil, fmt.Errorf("the base image is for %s, but the program has to run on %s", on, i.platform)
 	}
 	c.Created = v1.Time{Time: epoch}
 	c.Config.Entrypoint, c.Config.Cmd = []string{Path}, nil
@@ -164,7 +164,7 @@ func (i *Image) config(base v1.Image) (*v1.ConfigFile, error) {
 	return c, nil
 }
 
-// hash is over all that decides what the image is. The version stands for what this package makes of it.
+// hash returns a hash of everything that determines the image. The version stands for the way this package makes images.
 func (i *Image) hash() (string, error) {
 	id := struct {
 		Version  int

@@ -31,7 +31,7 @@ func TestAProgramRunsInItsImage(t *testing.T) {
 	}
 }
 
-// fine is what testdata/system says. Only root can become the image's user.
+// fine returns what testdata/system prints if all is well. Only root can become the image's user.
 func fine(linked string) string {
 	if os.Geteuid() == 0 {
 		return "^fine fiber /tmp " + linked + "\n$"
@@ -55,7 +55,7 @@ func TestTheRunningExecutableIsTheDefault(t *testing.T) {
 	assert.Regexp(t, `^fiber-image-test:[0-9a-f]{32}$`, newImage(t, "").Name())
 }
 
-// The same file gives the same image, whatever it is called in, wherever it is, and whenever that happens.
+// The same file produces the same image, whatever its directory, the working directory and the time.
 func TestTheSameProgramGivesTheSameImage(t *testing.T) {
 	t.Parallel()
 	program := built(t, dynamic)
@@ -125,7 +125,7 @@ func TestTheImageIsSound(t *testing.T) {
 	assert.Equal(t, here, image.Platform{OS: file.OS, Arch: file.Architecture})
 }
 
-// Nobody but root may change what is in the image, and all can write into /tmp.
+// Only root may change what is in the image, and every user can write to /tmp.
 func TestEntries(t *testing.T) {
 	t.Parallel()
 	seen := map[string]*tar.Header{}
@@ -167,7 +167,7 @@ func TestSeveralAtOnce(t *testing.T) {
 	}
 }
 
-// An executable may be written anew between the moment when its image got its name and the moment when it is sent.
+// An executable may be overwritten after its image was named and before the image is sent.
 func TestAFileThatChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(f *os.File) error{

@@ -22,11 +22,11 @@ type entry struct {
 	path string
 	mode os.FileMode
 	file string // where a file's content is on this machine
-	text string // a file's content, where file is ""
-	link string // where a link leads
+	text string // a file's content if file is ""
+	link string // the target of a link
 }
 
-// layer is a tar file that is never stored: it is written from the files in it, each time it is read. It is a [v1.Layer].
+// layer is a tar file that is never stored: each time it is read, it is written from its files. It is a [v1.Layer].
 type layer struct {
 	comment string // for the image's history
 	items   []item
@@ -41,8 +41,8 @@ type item struct {
 	header *tar.Header
 }
 
-// newLayer makes a layer of entries, in any order, and of the directories above them. A path that comes twice counts
-// once.
+// newLayer makes a layer of entries, in any order, and of the directories above them. A path may come more than once; its
+// last entry counts.
 func newLayer(comment string, entries []entry) (*layer, error) {
 	l := &layer{comment: comment}
 	for _, e := range tree(entries) {
@@ -59,7 +59,7 @@ func newLayer(comment string, entries []entry) (*layer, error) {
 	return l, err
 }
 
-// tree sorts entries, so that each directory comes before what is in it, and adds those that are missing.
+// tree sorts entries so that each directory comes before its content, and adds missing directories.
 func tree(entries []entry) []entry {
 	byPath := map[string]entry{}
 	for _, e := range entries {
@@ -78,7 +78,7 @@ func tree(entries []entry) []entry {
 	return all
 }
 
-// header is the entry's, with the size that its file has at this moment.
+// header returns the entry's header, with the present size of its file.
 func (e entry) header() (*tar.Header, error) {
 	h := &tar.Header{Name: strings.TrimPrefix(e.path, "/"), Mode: int64(e.mode.Perm()), Typeflag: tar.TypeReg}
 	switch {
@@ -119,7 +119,7 @@ func (l *layer) write(w io.Writer) error {
 	return t.Close()
 }
 
-// copy writes the content of a file, and nothing of what has none.
+// copy writes the content of a file; other entries have none.
 func (i item) copy(w io.Writer) error {
 	if i.file == "" {
 		_, err := io.WriteString(w, i.text)
@@ -137,7 +137,7 @@ func (i item) copy(w io.Writer) error {
 	return err
 }
 
-// as is the layer, its media type, and how it is stored, as an image wants it.
+// as returns the layer as an image stores it, compressed or not, with OCI's or docker's media type.
 func (l *layer) as(compressed, oci bool) v1.Layer {
 	c := *l
 	c.oci = oci
@@ -159,7 +159,7 @@ func (l *layer) MediaType() (types.MediaType, error) {
 	return types.DockerUncompressedLayer, nil
 }
 
-// Uncompressed reads the tar file. A file that has changed meanwhile is an error at the end of it.
+// Uncompressed reads the tar file. If a file has changed since the layer was made, reading ends with an error.
 func (l *layer) Uncompressed() (io.ReadCloser, error) {
 	return reading(func(w io.Writer) error {
 		sum := sha256.New()
@@ -173,7 +173,7 @@ func (l *layer) Uncompressed() (io.ReadCloser, error) {
 	}), nil
 }
 
-// reading reads what write writes.
+// reading returns a reader of what write writes.
 func reading(write func(io.Writer) error) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(write(w)) }()

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// ldConf is where the linker is told of directories with libraries.
+// ldConf lists directories with libraries for the linker.
 const ldConf = "/etc/ld.so.conf"
 
-// ldDirs reads the directories that a ld.so.conf names, with the files that it includes, in their order. What is not
-// there, or can't be read, has none: ldconfig takes it the same way.
+// ldDirs returns the directories that a ld.so.conf and the files that it includes name, in their order. Like ldconfig, it
+// skips files that do not exist or cannot be read.
 func ldDirs(file string) []string {
 	var dirs []string
 	readLdConf(file, map[string]bool{}, &dirs)

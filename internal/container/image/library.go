@@ -12,38 +12,38 @@ import (
 	"strings"
 )
 
-// extras are libraries that glibc opens by itself, for names of hosts and at the end of threads. They are in the image
-// when they are on this machine.
+// extras are libraries that glibc opens by itself, to resolve host names and to end threads. An image has those that this
+// machine has.
 var extras = []string{"libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2", "libgcc_s.so.1"}
 
-// libraries finds what a dynamically linked program needs.
+// libraries finds the libraries that a dynamically linked program needs.
 //
-// In the image all libraries are in the one directory that the loader looks in without being told, whatever led to them
-// here: a RUNPATH, ld.so.conf or LD_LIBRARY_PATH. A loader takes one library of a name, so there is one of each.
+// In the image they all are in one directory, which the loader searches by default, however they were found on this machine:
+// through a RUNPATH, ld.so.conf or LD_LIBRARY_PATH. A loader takes only one library of a name, so one of each is enough.
 type libraries struct {
 	header  elf.FileHeader
 	loader  string   // its path
-	into    string   // the directory in the image, which the loader looks in by itself
+	into    string   // the directory in the image, which the loader searches by default
 	env     []string // LD_LIBRARY_PATH
-	system  []string // the directories of ld.so.conf, and those that need no naming
+	system  []string // the directories of ld.so.conf, and the default ones
 	found   map[string]entry
 	missing []string
 }
 
-// wanted is a library that somebody needs.
+// wanted is a library that a program or another library needs.
 type wanted struct {
 	name string
 	by   *needer
 }
 
-// needer is a program or a library, and who has loaded it.
+// needer is a program or a library, and what has loaded it.
 type needer struct {
 	dynamic
 	path string
 	by   *needer
 }
 
-// findLibraries returns the loader and the libraries of x: nothing when it is static.
+// findLibraries returns the loader and the libraries of x: nothing if x is static.
 func findLibraries(x *executable, conf string) ([]entry, error) {
 	loader, err := x.interpreter()
 	if err != nil || loader == "" {
@@ -51,7 +51,7 @@ func findLibraries(x *executable, conf string) ([]entry, error) {
 	}
 	file, err := filepath.EvalSymlinks(loader)
 	if err != nil {
-		return nil, fmt.Errorf("%s is dynamically linked, and its loader %s is not on this machine%s", x.path, loader, advice)
+		return nil, fmt.Errorf("%s is dynamically linked, but its loader %s is not on this machine%s", x.path, loader, advice)
 	}
 	l := &libraries{
 		header: x.elf.FileHeader,
@@ -83,7 +83,7 @@ func findLibraries(x *executable, conf string) ([]entry, error) {
 
 const advice = ": install it, build the program with CGO_ENABLED=0, or set FIBER_BASE_IMAGE to an image that has it"
 
-// search goes through what x needs, and what that needs, in the loader's order: breadth first.
+// search finds what x needs, and what that needs in turn, in the loader's order: breadth first.
 func (l *libraries) search(x *executable) error {
 	need, err := l.needs(x, nil)
 	if err != nil {
@@ -123,7 +123,7 @@ func (l *libraries) search(x *executable) error {
 	return nil
 }
 
-// needs lists what x needs, which was loaded for by.
+// needs returns what x needs, which was loaded for by.
 func (l *libraries) needs(x *executable, by *needer) ([]wanted, error) {
 	d, err := x.dynamic()
 	if err != nil {
@@ -137,7 +137,7 @@ func (l *libraries) needs(x *executable, by *needer) ([]wanted, error) {
 	return need, nil
 }
 
-// open opens the first library of that name that fits, or returns nil.
+// open opens the first library of the name that fits, or returns nil.
 func (l *libraries) open(w wanted) *executable {
 	if strings.Contains(w.name, "/") {
 		return l.fits(w.name)
@@ -150,8 +150,8 @@ func (l *libraries) open(w wanted) *executable {
 	return nil
 }
 
-// dirs are where a library is looked for that by needs: see ld.so(8). An RPATH counts for what is loaded further down,
-// too; a RUNPATH does not, and has its owner's RPATH ignored.
+// dirs returns the directories in which to look for a library that by needs; see ld.so(8). An RPATH also applies to
+// libraries further down; a RUNPATH does not, and disables its owner's RPATH.
 func (l *libraries) dirs(by *needer) []string {
 	var dirs []string
 	if by == nil {
@@ -167,16 +167,16 @@ func (l *libraries) dirs(by *needer) []string {
 	return slices.Concat(dirs, l.env, by.runpath, l.system)
 }
 
-// fits opens the library at path if it is one for the program's platform: others of the same name are passed over.
+// fits opens a library if it is for the program's platform. It returns nil for other files of the same name.
 func (l *libraries) fits(file string) *executable {
 	if !filepath.IsAbs(file) {
-		return nil // it would be another one in each working directory
+		return nil // it would be another file in each working directory
 	}
 	x, err := openExecutable(file)
 	if err != nil {
 		return nil
 	}
-	x.path = file // $ORIGIN of a library is where it was found
+	x.path = file // $ORIGIN of a library is the directory where it was found
 	h := l.header
 	if x.elf == nil || x.elf.Type != elf.ET_DYN || x.elf.Machine != h.Machine || x.elf.Class != h.Class || x.elf.Data != h.Data {
 		x.close()

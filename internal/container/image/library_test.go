@@ -14,8 +14,8 @@ import (
 	"github.com/fiber-go/fiber/internal/container/image"
 )
 
-// chain builds, below dir, a program in C that needs libone.so, in lib, which needs libtwo.so, in lib/more. What finds
-// libone.so for the program, and libtwo.so for that, are flags of the linker's.
+// chain builds, below dir, a program in C that needs libone.so, in lib, which needs libtwo.so, in lib/more. The flags of the
+// linker findOne and findTwo say how the two are found.
 func chain(t *testing.T, dir, findOne, findTwo string) (program string) {
 	t.Helper()
 	for name, text := range map[string]string{
@@ -56,7 +56,7 @@ func TestLibrariesOfLibraries(t *testing.T) {
 	}
 }
 
-// A link to the program is somewhere else than what the program is linked with.
+// A link to the program is in another directory than the libraries of the program.
 func TestAProgramThatIsALink(t *testing.T) {
 	t.Parallel()
 	program := chain(t, t.TempDir(), "-Wl,-rpath,$ORIGIN/lib", "-Wl,-rpath,$ORIGIN/more")
@@ -65,7 +65,7 @@ func TestAProgramThatIsALink(t *testing.T) {
 	assert.Equal(t, "one is 1\n", run(t, newImage(t, link)))
 }
 
-// A RUNPATH is its owner's alone: the program's own loader would not find libtwo.so by it either.
+// A RUNPATH applies to its owner alone: the loader itself would not find libtwo.so through it either.
 func TestALibraryIsMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -112,7 +112,7 @@ func TestLibrariesThatTheEnvironmentLeadsTo(t *testing.T) {
 	assert.Equal(t, "one is 1\n", run(t, newImage(t, program)))
 }
 
-// A file of the right name, and for another CPU or no library at all, does not count.
+// A file of the right name that is for another CPU, or is no library at all, does not count.
 func TestWhatIsNoLibraryIsPassedOver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

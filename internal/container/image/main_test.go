@@ -23,7 +23,7 @@ import (
 	"github.com/fiber-go/fiber/internal/container/image"
 )
 
-// scratch is for the programs that several tests share.
+// scratch is a directory for the programs that several tests share.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -77,7 +77,7 @@ func built(t *testing.T, program func() (string, error)) string {
 	return path
 }
 
-// command runs a command in a directory and returns what it says.
+// command runs a command in a directory and returns its output.
 func command(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -87,7 +87,7 @@ func command(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// newImage is an image of the program at path, on nothing, for this machine.
+// newImage returns an image of the program at path, without a base, for this machine.
 func newImage(t *testing.T, path string) *image.Image {
 	t.Helper()
 	img, err := image.New(image.Options{Executable: path, Platform: here})
@@ -95,7 +95,7 @@ func newImage(t *testing.T, path string) *image.Image {
 	return img
 }
 
-// saved is img as somebody reads it who was given a file.
+// saved writes img to a file and reads it back.
 func saved(t *testing.T, img *image.Image) v1.Image {
 	t.Helper()
 	var file bytes.Buffer
@@ -105,8 +105,8 @@ func saved(t *testing.T, img *image.Image) v1.Image {
 	return read
 }
 
-// unpack puts what is in the image into a directory. Another process writes the files: a child that this one forks
-// meanwhile would have a program open for writing, and nobody could run it.
+// unpack writes the content of the image to a directory. Another process writes the files: otherwise a child that this one
+// forks meanwhile would have a program open for writing, and the program could not be run.
 func unpack(t *testing.T, img v1.Image) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -120,8 +120,8 @@ func unpack(t *testing.T, img v1.Image) (root string) {
 	return root
 }
 
-// run runs an image as an engine does, as far as the user who runs the tests may: root changes the root directory, and
-// others have the image's loader use the image's libraries.
+// run runs an image as an engine does, as far as the user who runs the tests may: root changes the root directory; other
+// users run the image's loader with the image's libraries.
 func run(t *testing.T, img *image.Image, env ...string) string {
 	t.Helper()
 	config := configOf(t, saved(t, img))
@@ -155,7 +155,7 @@ func configOf(t *testing.T, img v1.Image) v1.Config {
 	return file.Config
 }
 
-// certificate is some certificate; nobody has its key.
+// certificate is an arbitrary certificate, whose key is lost.
 const certificate = `-----BEGIN CERTIFICATE-----
 MIIBdjCCARugAwIBAgIUDOmpJr+jb1V+rKVRBQ0Lb4UtK8swCgYIKoZIzj0EAwIw
 DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjExMzQyMDdaGA8yMTI2MTAyODEzNDIw

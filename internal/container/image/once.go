@@ -2,14 +2,15 @@ package image
 
 import "sync"
 
-// Once prepares the image of each executable once, however many jobs want it at the same time. What a T has besides the
-// image's name is the backend's. The zero value is ready to use.
+// Once prepares the image of each executable once, however many jobs want it at the same time. T is the backend's description
+// of a prepared image. The zero value is ready to use.
 type Once[T any] struct {
 	mu    sync.Mutex // held while one is prepared
 	ready map[string]T
 }
 
-// Do returns what prepare has returned for an executable. After an error the next one tries again.
+// Do returns the result of prepare for an executable, and blocks while another image is prepared. After an error the next
+// call tries again.
 func (o *Once[T]) Do(executable string, prepare func() (T, error)) (T, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -27,7 +28,7 @@ func (o *Once[T]) Do(executable string, prepare func() (T, error)) (T, error) {
 	return img, nil
 }
 
-// Forget has all of them prepared once more: somebody has removed one.
+// Forget forgets all images, which are then prepared again: one of them has been removed.
 func (o *Once[T]) Forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,7 +13,7 @@ var machines = []struct {
 	machine elf.Machine
 	class   elf.Class
 	order   elf.Data
-	triplet string // what Debian calls the directory of its libraries
+	triplet string // Debian's name for the directory of its libraries
 }{
 	{"386", elf.EM_386, elf.ELFCLASS32, elf.ELFDATA2LSB, "i386-linux-gnu"},
 	{"amd64", elf.EM_X86_64, elf.ELFCLASS64, elf.ELFDATA2LSB, "x86_64-linux-gnu"},
@@ -30,7 +30,7 @@ var machines = []struct {
 	{"s390x", elf.EM_S390, elf.ELFCLASS64, elf.ELFDATA2MSB, "s390x-linux-gnu"},
 }
 
-// elfArch is the CPU of an ELF file in Go's words.
+// elfArch returns the CPU of an ELF file in Go's words.
 func elfArch(h elf.FileHeader) string {
 	for _, m := range machines {
 		if m.machine == h.Machine && m.class == h.Class && m.order == h.Data {
@@ -40,7 +40,7 @@ func elfArch(h elf.FileHeader) string {
 	return h.Machine.String()
 }
 
-// elfOS is its operating system. Linux has no mark of its own.
+// elfOS returns the operating system of an ELF file in Go's words. Linux has no mark of its own.
 func elfOS(h elf.FileHeader) string {
 	switch h.OSABI {
 	case elf.ELFOSABI_NONE, elf.ELFOSABI_LINUX:
@@ -57,7 +57,7 @@ func elfOS(h elf.FileHeader) string {
 	return h.OSABI.String()
 }
 
-// triplet is Debian's name for the platform of an ELF file, "" where it has none.
+// triplet returns Debian's name for the platform of an ELF file, "" if it has none.
 func triplet(h elf.FileHeader) string {
 	arch := elfArch(h)
 	for _, m := range machines {

@@ -24,7 +24,7 @@ type pushing struct {
 	progress func(done, total int64)
 }
 
-// Insecure allows a registry that speaks plain http, or has a certificate that nobody vouches for.
+// Insecure allows a registry that speaks plain http, or whose certificate is not trusted.
 func Insecure() PushOption {
 	return func(p *pushing) {
 		p.name = append(p.name, name.Insecure)
@@ -39,13 +39,13 @@ func insecureTransport() http.RoundTripper {
 	return t
 }
 
-// Progress is told now and then how many bytes of how many have been sent, or were there. It is not called where the
-// image is there already.
+// Progress reports now and then how many of the image's bytes are in the registry, sent or there before. It is not called if
+// the whole image is there already.
 func Progress(tell func(done, total int64)) PushOption {
 	return func(p *pushing) { p.progress = tell }
 }
 
-// follow adds what passes progress on. The function that it returns waits for the last of it.
+// follow adds an option that reports the progress. The function that it returns waits for the last report.
 func (p *pushing) follow(opts *[]remote.Option) (told func()) {
 	if p.progress == nil {
 		return func() {}
@@ -62,15 +62,14 @@ func (p *pushing) follow(opts *[]remote.Option) (told func()) {
 	return func() { <-done } // remote.Write closes updates
 }
 
-// Push puts the image into a registry, such as registry.example.com/team, unless it is there already, and returns its
-// reference by digest. Of an image that is not there, the layers that are are not sent again.
-// The user's credentials for docker are used.
+// Push pushes the image to a registry, such as registry.example.com/team, unless it is there already, and returns its
+// reference by digest. Layers that the registry has are not sent again. Push uses the user's credentials for docker.
 func (i *Image) Push(ctx context.Context, registry string, opts ...PushOption) (ref string, err error) {
 	return PushTo(ctx, registry+"/"+i.Name(), func() (v1.Image, error) { return i.image(ctx, true) }, opts...)
 }
 
-// PushTo puts any image into a registry under a name with a tag that says what is in it, as Push does. Build is called
-// when it is not there.
+// PushTo pushes any image to a registry, as Push does. The tag in ref has to identify the image's content. PushTo calls
+// build only if the registry does not have the tag.
 func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opts ...PushOption) (string, error) {
 	var p pushing
 	for _, o := range opts {
@@ -110,8 +109,8 @@ func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opt
 	return tag.Digest(id.String()).String(), nil
 }
 
-// explain is a registry's error, in words that say what to do where it speaks plain http only, where nobody vouches for
-// it, and where it does not take the user's credentials.
+// explain adds to a registry's error what to do, if the registry speaks only plain http, has a certificate that is not
+// trusted, or rejects the user's credentials.
 func explain(err error, host string) error {
 	var answer *transport.Error
 	switch {
@@ -122,16 +121,16 @@ func explain(err error, host string) error {
 		if len(answer.Errors) > 0 && answer.Errors[0].Message != "" {
 			said = answer.Errors[0].Message
 		}
-		return fmt.Errorf("the registry says: %s; docker login %s gives you credentials", said, host)
+		return fmt.Errorf("the registry says: %s; log in with docker login %s", said, host)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return errors.New("the registry speaks plain http only: set FIBER_REGISTRY_INSECURE=true to allow that")
 	case strings.Contains(err.Error(), "x509: "):
-		return fmt.Errorf("%w; FIBER_REGISTRY_INSECURE=true trusts it all the same", err)
+		return fmt.Errorf("%w; to trust it anyway, set FIBER_REGISTRY_INSECURE=true", err)
 	}
 	return err
 }
 
-// wordless reports whether err is a registry's answer to a HEAD request, which can't say more than its status.
+// wordless reports whether err is a registry's answer to a HEAD request, which has no more than a status.
 func wordless(err error) bool {
 	var answer *transport.Error
 	return errors.As(err, &answer) && answer.Request != nil && answer.Request.Method == http.MethodHead

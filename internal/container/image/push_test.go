@@ -26,7 +26,7 @@ import (
 	"github.com/fiber-go/fiber/internal/container/image"
 )
 
-// counted is a registry that knows what it was sent.
+// counted is a registry that counts what it receives.
 type counted struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -53,7 +53,7 @@ func newRegistry(t *testing.T) *counted {
 
 func (c *counted) host() string { return strings.TrimPrefix(c.URL, "http://") }
 
-// sent is the number of blobs, layers and configurations, that came since it was asked last.
+// sent returns the number of blobs, layers and configurations, that came since the last call.
 func (c *counted) sent() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// When the program has changed, what it needs of a system is not sent again.
+// If only the program has changed, the layer with the system is not sent again.
 func TestPushOfAnotherBuild(t *testing.T) {
 	t.Parallel()
 	reg := newRegistry(t)
@@ -128,7 +128,7 @@ func TestPushByTheUsersCredentials(t *testing.T) {
 	img := newImage(t, built(t, static))
 	_, err := img.Push(t.Context(), host)
 	require.ErrorContains(t, err, "push the image "+host+"/"+img.Name())
-	require.ErrorContains(t, err, "the registry says: who are you?; docker login "+host+" gives you credentials")
+	require.ErrorContains(t, err, "the registry says: who are you?; log in with docker login "+host)
 
 	auth, err := (&authn.AuthConfig{Username: "me", Password: "secret"}).MarshalJSON()
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestPushOfARegistryThatSpeaksHTTPOnly(t *testing.T) {
 	r := newRegistry(t)
 	_, port, err := net.SplitHostPort(r.host())
 	require.NoError(t, err)
-	host := "localtest.me:" + port // no name that is taken for this machine
+	host := "localtest.me:" + port // a name that is not taken for this machine
 	img := newImage(t, built(t, static))
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, r.host())

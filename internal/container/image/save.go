@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Save writes the image as docker load reads it, under its name. Its own layers are not compressed.
+// Save writes the image, under its name, in the format of docker load. Its own layers are not compressed.
 func (i *Image) Save(ctx context.Context, w io.Writer) error {
 	tag, err := name.NewTag(i.Name())
 	if err != nil {

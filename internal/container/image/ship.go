@@ -12,11 +12,12 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-// ErrNoRegistry is where there is nowhere to put an image.
-var ErrNoRegistry = errors.New("FIBER_REGISTRY is not set: the cluster gets the program as an image out of a registry, such as " +
+// ErrNoRegistry is returned if no registry is set to push an image to.
+var ErrNoRegistry = errors.New("FIBER_REGISTRY is not set: the cluster gets the program as an image from a registry, such as " +
 	"registry.example.com/team, that you may push to and its nodes can pull from")
 
-// Of is the image of an executable, "" for that of the settings or the running one, on the base that the settings name.
+// Of returns the image of an executable, "" for that of the settings or else the running one, on the base that the settings
+// name.
 func Of(ctx context.Context, cfg config.Config, executable string, p Platform) (*Image, error) {
 	opts := Options{Executable: cmp.Or(executable, cfg.Executable), Platform: p}
 	if cfg.BaseImage != "" {
@@ -28,8 +29,8 @@ func Of(ctx context.Context, cfg config.Config, executable string, p Platform) (
 	return New(opts)
 }
 
-// Ship puts the image that [Of] describes into the registry of the settings, unless it is there, and returns its
-// reference by digest. Progress may be nil; see [Progress].
+// Ship pushes the image that [Of] returns to the registry of the settings, unless it is there, and returns its reference by
+// digest. The function progress may be nil; see [Progress].
 func Ship(ctx context.Context, cfg config.Config, executable string, p Platform, progress func(done, total int64)) (ref string, err error) {
 	if cfg.Registry == "" {
 		return "", ErrNoRegistry
@@ -42,7 +43,7 @@ func Ship(ctx context.Context, cfg config.Config, executable string, p Platform,
 	return img.Push(ctx, cfg.Registry, PushOptions(cfg, progress)...)
 }
 
-// PushOptions are the options of a push into the registry of the settings. Progress may be nil.
+// PushOptions returns the options of a push to the registry of the settings. The function progress may be nil.
 func PushOptions(cfg config.Config, progress func(done, total int64)) []PushOption {
 	opts := []PushOption{Progress(progress)}
 	if cfg.RegistryInsecure.Enabled() {
@@ -51,7 +52,7 @@ func PushOptions(cfg config.Config, progress func(done, total int64)) []PushOpti
 	return opts
 }
 
-// CheckRegistry says why nothing can be pushed into the registry of the settings, nil where it can.
+// CheckRegistry returns why an image cannot be pushed to the registry of the settings, nil if it can.
 func CheckRegistry(cfg config.Config) error {
 	if cfg.Registry == "" {
 		return ErrNoRegistry

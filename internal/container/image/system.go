@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// certificates is where Go, and most others, look for them first.
+// certificates is where Go, and most other programs, look for certificates first.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// certificateFiles is where systems have them: see crypto/x509/root_linux.go.
+// certificateFiles is where systems keep certificates; see crypto/x509/root_linux.go.
 var certificateFiles = []string{
 	certificates,
 	"/etc/pki/tls/certs/ca-bundle.crt",
@@ -25,7 +25,7 @@ const (
 	lookup = "passwd: files\ngroup: files\nhosts: files dns\n"
 )
 
-// system is what the program finds around it where there is no base image.
+// system returns the files that surround the program in an image without a base.
 func (x *executable) system(conf string) ([]entry, error) {
 	if conf == "" {
 		conf = ldConf
@@ -36,7 +36,7 @@ func (x *executable) system(conf string) ([]entry, error) {
 	}
 	merged := make([]entry, 0, 2*len(entries))
 	for _, e := range entries {
-		// Where a loader looks in /lib64 and where in /usr/lib64 is its own affair: here one is the other.
+		// Some loaders look in /lib64, others in /usr/lib64: in the image the first is a link to the second.
 		below := strings.TrimPrefix(e.path, "/usr")
 		if top, _, ok := strings.Cut(below[1:], "/"); ok && strings.HasPrefix(top, "lib") {
 			e.path = "/usr" + below
@@ -57,7 +57,7 @@ func (x *executable) system(conf string) ([]entry, error) {
 	return merged, nil
 }
 
-// certificateFile is the file with the certificates that this process trusts, "" where there is none.
+// certificateFile returns the file with the certificates that this process trusts, "" if there is none.
 func certificateFile() string {
 	for _, file := range append([]string{os.Getenv("SSL_CERT_FILE")}, certificateFiles...) {
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {

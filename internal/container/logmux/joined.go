@@ -1,8 +1,8 @@
-// Package joined carries a program's stdout, its stderr and its end in one stream of lines.
+// Package logmux carries a program's stdout, its stderr and its end in one stream of lines.
 //
-// It is for logs that know one stream only. What stdout says stands in it as it is; a line of stderr begins with a
-// mark that terminals do not show. The first line is a mark made at random, and the last one has it before the exit
-// code: the program, which does not know the mark, can't write an end.
+// It is for logs that have only one stream. Lines of stdout are unchanged; a line of stderr begins with a mark that
+// terminals do not show. The first line is a random mark, and the last line repeats it before the exit code: the program
+// does not know that mark, so it cannot forge an end.
 package logmux
 
 import (
@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// markErr begins a line of stderr: an escape sequence that changes nothing, and that nobody else writes so.
+	// markErr begins a line of stderr: an escape sequence without effect, in a form that programs do not write.
 	markErr = "\x1b[;m"
-	// markOn ends a piece of a line that goes on.
+	// markOn ends a piece of a line whose next piece follows.
 	markOn = "\x1b[;;;m"
 	// longest is the longest piece of a line: engines cut longer ones.
 	longest = 8 << 10
@@ -23,13 +23,13 @@ const (
 
 // End is how a program has ended.
 type End struct {
-	Code        int  // 128+n where signal n ended it
-	OutOfMemory bool // that was a SIGKILL of the kernel, for the memory that is used
+	Code        int  // 128+n if signal n ended it
+	OutOfMemory bool // the kernel killed it for the memory used
 }
 
-const outOfMemory = " out of memory" // behind the code
+const outOfMemory = " out of memory" // after the code
 
-// newMark makes a mark for the end: an escape sequence with 93 random bits. Terminals know no such large numbers.
+// newMark returns a mark for the end: an escape sequence with 93 random bits. Terminals ignore such large numbers.
 func newMark() string {
 	var b [12]byte
 	rand.Read(b[:]) // never fails
@@ -37,5 +37,5 @@ func newMark() string {
 	return fmt.Sprintf("\x1b[;;%d;%d;%dm", n(0), n(1), n(2))
 }
 
-// firstLine is a stream's that has an end.
+// firstLine matches the first line of a stream that has an end.
 var firstLine = regexp.MustCompile(`^\x1b\[;;[0-9]{10};[0-9]{10};[0-9]{10}m\n$`)

@@ -78,7 +78,7 @@ func TestAnUnmarkedStreamIsStdout(t *testing.T) {
 	require.False(t, ended)
 }
 
-// A program can't end its stream: it does not know the mark, and one that it makes up is its output.
+// A program cannot end its stream: it does not know the mark, and a mark that it makes up is output like any other.
 func TestForgedEnds(t *testing.T) {
 	t.Parallel()
 	var other bytes.Buffer
@@ -105,7 +105,7 @@ func TestForgedEnds(t *testing.T) {
 	require.True(t, ended)
 	require.Equal(t, logmux.End{Code: 3}, end)
 
-	// Where the first line is lost nothing is an end, whatever comes first.
+	// If the first line is lost, nothing is an end, whatever comes first.
 	_, rest, _ := strings.Cut(stream.String(), "\n")
 	_, _, _, ended = apart(t, "x\n"+rest)
 	require.False(t, ended)
@@ -123,7 +123,7 @@ func TestMarksDiffer(t *testing.T) {
 	}
 }
 
-// What is written without an end of line is not kept back for long.
+// Output without an end of line is not held back for long.
 func TestAPromptIsWrittenSoon(t *testing.T) {
 	t.Parallel()
 	from, to := io.Pipe()
@@ -131,7 +131,7 @@ func TestAPromptIsWrittenSoon(t *testing.T) {
 	_, err := logmux.NewWriter(to).Stdout().Write([]byte("name? "))
 	require.NoError(t, err)
 	buf := make([]byte, 100)
-	n, err := from.Read(buf) // hangs if it is
+	n, err := from.Read(buf) // hangs if it is held back
 	require.NoError(t, err)
 	stdout, _, _, _ := apart(t, string(buf[:n]))
 	require.Equal(t, "name? ", stdout)

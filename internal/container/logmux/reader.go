@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Reader takes a joined stream apart that is written to it. What has no marks at all is stdout. A stream whose first line
-// is missing, since an engine has thrown it away, say, has no end for the reader.
+// Reader splits a joined stream, which is written to it, into Stdout and Stderr. Lines without a mark are stdout. If the
+// first line is missing, for example because an engine has dropped it, the reader does not recognise the end.
 type Reader struct {
 	Stdout, Stderr io.Writer
 
 	rest  []byte
 	begun bool
-	mark  []byte // of the end, nil if the first line was none
+	mark  []byte // of the end, nil if the first line was not a mark
 	end   End
 	ended bool
 }
@@ -38,7 +38,7 @@ func (r *Reader) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close gives out a last line that was not finished.
+// Close writes out an unfinished last line.
 func (r *Reader) Close() {
 	if len(r.rest) > 0 {
 		r.line(r.rest)
@@ -46,7 +46,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// Ended is how the program has ended, once that was read.
+// Ended returns how the program has ended, once that has been read.
 func (r *Reader) Ended() (e End, ended bool) { return r.end, r.ended }
 
 func (r *Reader) line(line []byte) {

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// lineTime is how long a line may stay unfinished before what there is of it is written.
+// lineTime is how long a line may stay unfinished before its beginning is written.
 const lineTime = 100 * time.Millisecond
 
-// Writer joins two streams. Its streams may be written to by several goroutines.
+// Writer joins two streams. Several goroutines may write to its streams.
 type Writer struct {
 	mu   sync.Mutex
 	to   io.Writer
 	mark string // of the end, "" for none
 }
 
-// NewWriter makes a writer onto a stream that nobody else writes to.
+// NewWriter returns a writer onto a stream. Nothing else may write to that stream.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Begin has the stream say how the program ends. Nothing may be written before. The mark that tells the end from all else
-// is in this process's memory from then on, which the program must not be able to read.
+// Begin writes the mark of a stream that reports how the program ends. It must be called before anything is written. From
+// then on the mark is in this process's memory, which the program must not be able to read.
 func (w *Writer) Begin() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,13 +31,13 @@ func (w *Writer) Begin() error {
 	return err
 }
 
-// Stdout is the stream that is written as it is.
+// Stdout returns the stream whose lines are not marked.
 func (w *Writer) Stdout() *Stream { return &Stream{writer: w} }
 
-// Stderr is the stream that is marked.
+// Stderr returns the stream whose lines are marked.
 func (w *Writer) Stderr() *Stream { return &Stream{writer: w, mark: markErr} }
 
-// End says how the program has ended, unless the stream was not begun. Nothing may be written afterwards.
+// End writes how the program has ended; without Begin it does nothing. Nothing may be written afterwards.
 func (w *Writer) End(e End) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +52,7 @@ func (w *Writer) End(e End) error {
 	return err
 }
 
-// Stream is one of the two.
+// Stream is the program's stdout or stderr.
 type Stream struct {
 	writer *Writer
 	mark   string
@@ -71,14 +71,14 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Flush writes what there is of an unfinished line.
+// Flush writes the beginning of an unfinished line, if there is one.
 func (s *Stream) Flush() error {
 	s.writer.mu.Lock()
 	defer s.writer.mu.Unlock()
 	return s.put(true)
 }
 
-// put writes the finished lines, and with all the rest.
+// put writes the finished lines; if all is true, also the unfinished one.
 func (s *Stream) put(all bool) error {
 	if all && s.late != nil {
 		s.late.Stop()

@@ -1,5 +1,5 @@
-// Package output keeps the end of what a job has written, for those who ask
-// for its logs while it runs or afterwards.
+// Package output keeps the end of what a job has written, to be read as its logs
+// while it runs or afterwards.
 package output
 
 import (
@@ -11,16 +11,16 @@ import (
 // kept is how many bytes of a job's output are kept.
 const kept = 256 << 10
 
-// Log keeps the end of a job's output and wakes those who follow it.
+// Log keeps the end of a job's output and wakes the readers that follow it.
 type Log struct {
 	mu     sync.Mutex
 	kept   []byte
 	first  int64         // position in the whole output of kept[0]
 	closed bool          // nothing more will come
-	more   chan struct{} // closed and replaced at each change, nil when nobody waits
+	more   chan struct{} // closed at each change, nil if no reader waits
 }
 
-// New makes a log that is empty.
+// New returns an empty log.
 func New() *Log { return &Log{} }
 
 // Write adds to the log; it never fails.
@@ -36,7 +36,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close says that the output has ended.
+// Close marks the end of the output.
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,8 @@ func (l *Log) wake() {
 	}
 }
 
-// Reader reads from the oldest kept byte; following, it ends with the job.
+// Reader reads from the oldest kept byte to the newest or, with follow, to the end
+// of the output: then it blocks while there is nothing to read, until ctx ends.
 func (l *Log) Reader(ctx context.Context, follow bool) io.ReadCloser {
 	ctx, cancel := context.WithCancel(ctx)
 	return &reader{log: l, ctx: ctx, cancel: cancel, follow: follow}

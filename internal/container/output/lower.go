@@ -5,26 +5,27 @@ import (
 	"io"
 )
 
-// mark begins a line that a process passes on for one that it has started. What
-// it writes itself shares the pipe with these lines, and may end in the middle of
-// one of its own when such a line comes.
+// mark begins a line that a process passes on for one that it has started. Such
+// lines share the pipe with the process's own output, and may come in the middle
+// of one of its own lines.
 var mark = []byte("\x00fiber\x00")
 
-// Mark makes a line, which has no newline, one that Split tells from the writer's
-// own. The name is that of the process that wrote it.
+// Mark returns a line, given without its newline, in the form that Split tells
+// from the writer's own. The name is that of the process that wrote the line.
 func Mark(name string, line []byte) []byte {
 	marked := append(bytes.Clone(mark), name...)
 	marked = append(append(marked, 0), line...)
 	return append(marked, '\n')
 }
 
-// Split tells what a process writes from what it passes on for others.
+// Split separates what a process writes from the lines that it passes on for
+// others.
 type Split struct {
-	Own   io.Writer // as it comes
+	Own   io.Writer // receives the process's own output as it comes
 	Lower func(name string, line []byte)
 
-	rest  []byte // what may be the beginning of a mark, or the line behind one
-	lower bool   // it is the line
+	rest  []byte // a possible beginning of a mark, or the line after one
+	lower bool   // rest is such a line
 }
 
 // Write never fails.
@@ -35,7 +36,7 @@ func (s *Split) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// next passes on a piece of the rest; false when there must be more of it first.
+// next passes on a piece of the rest. It returns false if more has to come first.
 func (s *Split) next() bool {
 	if s.lower {
 		line, after, whole := bytes.Cut(s.rest, []byte("\n"))
@@ -67,7 +68,7 @@ func (s *Split) own(p []byte) {
 	}
 }
 
-// End passes on what has no end: the process may have been killed there.
+// End passes on an unfinished line: the process may have been killed in it.
 func (s *Split) End() {
 	if s.lower {
 		name, text, _ := bytes.Cut(s.rest, []byte{0})

@@ -10,8 +10,8 @@ import (
 	"github.com/fiber-go/fiber/internal/container/output"
 )
 
-// However the bytes are cut, what a process writes comes out as it was, and the
-// lines that it passes on are whole.
+// However the bytes are cut, a process's own output comes out unchanged, and the
+// lines that it passes on come out whole.
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 100_000)

@@ -1,19 +1,21 @@
-// Package pid1 stands above a program in its container.
+// Package pid1 is the init of a container: process 1, with the program as its
+// child.
 //
-// Process 1 ignores the signals that it has no handler for, its own included,
-// and inherits the zombies of all others; engines join stdout and stderr, and
-// may lose the word that memory ran out. So the program, told to by its
-// environment, starts itself once more, passes signals on, reaps what dies,
-// and writes what its child does and how it ends as package joined has it.
-// That happens while this package is initialised, before the program's own.
+// Process 1 ignores signals that it has no handler for, even its own, and
+// inherits the zombies of all other processes. Engines join stdout and stderr,
+// and may fail to report that memory ran out. So if its environment asks for it,
+// the program starts itself once more: process 1 passes signals on, reaps what
+// dies, and writes the outputs and the end of its child in the format of package
+// logmux. All of that happens in the initialisation of this package, before the
+// program's own packages.
 package pid1
 
-// key is the environment variable that asks for it, by its value.
+// An environment variable with this key and value asks for an init.
 const (
 	key       = "FIBER_INIT"
 	value     = "joined"
 	envPrefix = key + "="
 )
 
-// Environment is what has a program become an init first.
+// Environment returns the variables that make a program start as an init.
 func Environment() map[string]string { return map[string]string{key: value} }

@@ -15,8 +15,8 @@ import (
 	"github.com/fiber-go/fiber/internal/container/logmux"
 )
 
-// outputGrace bounds the wait for the output of a child that has ended: what
-// it has started may have it open for ever.
+// outputGrace bounds the wait for the output of a child that has ended:
+// processes that it has started may hold it open for ever.
 const outputGrace = time.Second
 
 func init() {
@@ -26,12 +26,12 @@ func init() {
 }
 
 // run runs the program as a child, joins its outputs on this process's stdout,
-// and returns its exit code, 128+n where signal n ended it.
+// and returns its exit code, 128+n if signal n ended it.
 //
-// The program may be of the same user, and it must not know how the stream
-// ends: so it must not read this process's memory, nor its files in /proc,
-// which takes CAP_SYS_PTRACE once this process is not dumpable. Where it can't
-// be so the stream has no end.
+// The program must not know the mark of the stream's end, although it may run as
+// the same user. So this process is made not dumpable: then reading its memory
+// or its files in /proc takes CAP_SYS_PTRACE. If that fails, the stream has no
+// end.
 func run() int {
 	to := logmux.NewWriter(os.Stdout)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err == nil {
@@ -62,7 +62,7 @@ func run() int {
 	return end.Code
 }
 
-// child runs the program with these outputs, which it closes.
+// child runs the program with these outputs, which child closes.
 func child(stdout, stderr *os.File) logmux.End {
 	defer stdout.Close()
 	defer stderr.Close()
@@ -88,7 +88,7 @@ func child(stdout, stderr *os.File) logmux.End {
 	return logmux.End{Code: 127}
 }
 
-// reap takes in all that have died, and tells how the child did if it has.
+// reap reaps all dead processes, and returns how the child ended if it has.
 func reap(child int) (end logmux.End, ended bool) {
 	for {
 		var status syscall.WaitStatus
@@ -108,8 +108,8 @@ func reap(child int) (end logmux.End, ended bool) {
 }
 
 // ranOut reports whether the kernel has killed a process of this container for
-// the memory that is used. It counts that before it kills, so that whoever has
-// reaped the process knows.
+// the memory used. The kernel counts that before it kills, so the count is right
+// once the process has been reaped.
 func ranOut() bool {
 	for _, file := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
 		counts, err := os.ReadFile(file)

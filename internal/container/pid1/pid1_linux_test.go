@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	switch what {
 	case "":
 		os.Exit(m.Run())
-	case "in a container": // whose root has not these capabilities
+	case "in a container": // whose root does not have these capabilities
 		for _, capability := range []uintptr{unix.CAP_SYS_PTRACE, unix.CAP_SYS_ADMIN, unix.CAP_PERFMON} {
 			if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil && os.Getuid() == 0 {
 				panic(err)
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(7)
 }
 
-// forge tries all that a program may do to end its own log, says what it could read, and waits for a SIGTERM.
+// forge tries all that a program may do to end its own log, prints what it could read, and waits for a SIGTERM.
 func forge() {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM)
@@ -66,7 +66,7 @@ func forge() {
 	}
 	var word [8]byte
 	local := []unix.Iovec{{Base: &word[0], Len: 8}}
-	// To trace a process takes the same permission.
+	// Tracing a process takes the same permission.
 	if _, err := unix.ProcessVMReadv(os.Getppid(), local, []unix.RemoteIovec{{Base: 0x400000, Len: 8}}, 0); err != unix.EPERM {
 		fmt.Println("read its memory:", err)
 	}
@@ -80,7 +80,7 @@ func forge() {
 	fmt.Println("told")
 }
 
-// A program does not know how the log ends, though the init is the same user, and root as it is in a container.
+// A program does not know how the log ends, although the init is the same user, and root as in a container.
 func TestTheProgramCanNotForgeItsEnd(t *testing.T) {
 	t.Parallel()
 	users := []uint32{uint32(os.Getuid())}
@@ -126,7 +126,7 @@ func TestTheProgramCanNotForgeItsEnd(t *testing.T) {
 	}
 }
 
-// reachable is the test binary where other users can run it.
+// reachable returns the path of the test binary where other users can run it.
 func reachable(t *testing.T) string {
 	t.Helper()
 	body, err := os.ReadFile("/proc/self/exe")

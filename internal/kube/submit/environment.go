@@ -12,8 +12,8 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// environment has a pod's container m take the job's variables from a secret, which it returns, nil when there are
-// none: more people may look at pods than at secrets. The variables follow those of the template, and so count more.
+// environment makes a pod's container m take the job's variables from a secret, since more people may look at pods than at
+// secrets. It returns the secret, or nil if there are no variables. They follow those of the template, and override them.
 func (j Job) environment(pod *corev1.Pod, m *corev1.Container) *corev1.Secret {
 	if j.Joined {
 		for key, value := range pid1.Environment() {
@@ -26,7 +26,7 @@ func (j Job) environment(pod *corev1.Pod, m *corev1.Container) *corev1.Secret {
 	yes := true
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:   pod.Name + "-" + strings.ToLower(rand.Text()[:6]), // one of an earlier pod of that name may linger
+			Name:   pod.Name + "-" + strings.ToLower(rand.Text()[:6]), // the secret of an earlier pod of that name may linger
 			Labels: map[string]string{kube.LabelManaged: kube.Manager, LabelProgram: pod.Labels[LabelProgram]},
 		},
 		Data: map[string][]byte{}, Immutable: &yes,
@@ -44,8 +44,8 @@ func (j Job) environment(pod *corev1.Pod, m *corev1.Container) *corev1.Secret {
 	return secret
 }
 
-// missing reports whether a pod waits for its secret, as it does where its node looked before the secret was there. The
-// node looks again.
+// missing reports whether a pod waits for its secret, because its node looked before the secret was there. The node looks
+// again.
 func missing(secret, reason string) bool {
 	return secret != "" && strings.Contains(reason, fmt.Sprintf("secret %q not found", secret))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// exit is the exit code of a program that has ended, and what there is to say about it.
+// exit returns the exit code of a program that has ended, and words to report about it, "" for none.
 func exit(pod *corev1.Pod, s kube.State) (code int, words string) {
 	t := s.Ended
 	words = s.Note
@@ -26,7 +26,7 @@ func exit(pod *corev1.Pod, s kube.State) (code int, words string) {
 	return code, words
 }
 
-// startCode is the exit code of a program that could not be started, as a shell has it.
+// startCode returns the exit code of a program that could not be started, as in a shell.
 func startCode(message string) int {
 	if strings.Contains(message, "not found") || strings.Contains(message, "no such file") {
 		return 127

@@ -1,8 +1,7 @@
-// Package submit puts a program on a Kubernetes cluster, from outside of it.
+// Package submit runs a program on a Kubernetes cluster, from outside of it.
 //
-// The program becomes a pod. Its output is followed, signals are passed on, and its exit code is the result. What it
-// waits for is told while it waits, and where nothing can become of it the pod is removed, with the cluster's own
-// words as the error.
+// The program becomes a pod. Its output is followed, signals are passed on, and its exit code is the result. While the pod
+// waits, the reason is reported. If the pod cannot start, it is removed, and the error is in the cluster's own words.
 package submit
 
 import (
@@ -18,10 +17,10 @@ import (
 	"github.com/fiber-go/fiber/internal/names"
 )
 
-// ServiceAccount is the one that deploy/rbac.yaml makes.
+// ServiceAccount is the service account that deploy/rbac.yaml creates.
 const ServiceAccount = "fiber"
 
-// The labels of a root's pod.
+// The labels of the root's pod, and of pods of fiber cp.
 const (
 	LabelRole    = "fiber.role"    // RoleRoot, or RoleCopy for a pod of fiber cp
 	LabelProgram = "fiber.program" // the program's name
@@ -31,8 +30,8 @@ const (
 
 // Job is a program to put on a cluster.
 type Job struct {
-	Name        string // of the pod; "" makes one of Program
-	Program     string // what it is called
+	Name        string // of the pod; "" derives one from Program
+	Program     string // the program's name
 	Image       string
 	Command     []string // in place of the image's entrypoint, unless empty
 	Args        []string
@@ -40,21 +39,20 @@ type Job struct {
 	CPU         float64  // 0 is no limit
 	Memory      int64    // bytes; 0 is no limit
 	GPU         int
-	GPUResource string // what nodes call them
+	GPUResource string // the cluster's name for GPUs
 	Claims      []kube.Claim
-	Template    *corev1.Pod // says what nothing else here does; nil for none
-	Restricted  bool        // its image's user is not root, and it needs nothing of root's
-	Joined      bool        // the program says in its log what is stderr, where it knows how
+	Template    *corev1.Pod // supplies what the other fields do not; nil for none
+	Restricted  bool        // its image's user is not root, and it needs no privileges
+	Joined      bool        // the program marks stderr in its log, if it uses Fiber
 	Arch        string      // of the nodes that can run it, in Go's words; "" is any
-	Role        string      // "" is root
+	Role        string      // "" is RoleRoot
 	User        string      // uid:gid that it runs as; "" is the image's
-	Group       int64       // that its claims are given to; 0 is nobody
+	Group       int64       // the group that its claims belong to; 0 leaves them as they are
 }
 
 var podName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// NewJob is the job that the settings describe for a program. What it is given of this process's environment is among
-// that.
+// NewJob returns the job that the settings describe for a program, with the chosen part of this process's environment.
 func NewJob(cfg config.Config, program string) (Job, error) {
 	claims, err := kube.ParseClaims(cfg.KubernetesVolumes)
 	if err != nil {
@@ -67,13 +65,13 @@ func NewJob(cfg config.Config, program string) (Job, error) {
 	}, err
 }
 
-// Check finds what the cluster would refuse in words that say less, before anything is done for the job.
+// Check finds errors that the cluster would report less clearly, before anything is done for the job.
 func (j Job) Check() error {
 	if j.CPU < 0 || j.Memory < 0 || j.GPU < 0 {
-		return errors.New("a program can't have less than no CPU, memory or GPU")
+		return errors.New("the CPU, memory and GPUs of a program can't be negative")
 	}
 	if j.Name != "" && (!podName.MatchString(j.Name) || len(j.Name) > 63) {
-		return fmt.Errorf("%q can't be the name of a pod: it has lower-case letters, digits and - between them, 63 at most", j.Name)
+		return fmt.Errorf("%q can't be the name of a pod: use at most 63 lower-case letters, digits and -, with no - at either end", j.Name)
 	}
 	taken := map[string]bool{}
 	for _, c := range j.Claims {
@@ -85,12 +83,12 @@ func (j Job) Check() error {
 	return nil
 }
 
-// Pod is the pod that the job becomes, and the secret with its environment, nil for none, which is to belong to the pod.
+// Pod returns the pod that the job becomes, and the secret with its environment, nil for none, which the pod has to own.
 func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 	pod, m := kube.NewPod(j.Template)
 	pod.Name = j.Name
 	if pod.Name == "" {
-		pod.Name = names.Unique(j.Program, 6) // short: people type it
+		pod.Name = names.Unique(j.Program, 6) // short, since people type it
 	}
 	role := j.Role
 	if role == "" {

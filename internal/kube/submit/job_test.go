@@ -44,7 +44,7 @@ func TestAJobBecomesAPod(t *testing.T) {
 	assert.EqualValues(t, submit.Group, *pod.Spec.SecurityContext.FSGroup)
 }
 
-// from is a variable that comes from a secret.
+// from returns a variable that comes from a secret.
 func from(secret *corev1.Secret, name, key string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: secret.Name}, Key: key}}}
@@ -84,7 +84,7 @@ func TestJobsThatCanNotBe(t *testing.T) {
 	for want, job := range map[string]submit.Job{
 		`"My Pod" can't be the name of a pod`: {Name: "My Pod"},
 		"two claims are mounted at /x":        {Claims: []kube.Claim{{Name: "a", Path: "/x"}, {Name: "b", Path: "/x"}}},
-		"less than no":                        {CPU: -1},
+		"can't be negative":                   {CPU: -1},
 	} {
 		require.ErrorContains(t, job.Check(), want)
 	}

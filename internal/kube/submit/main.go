@@ -14,7 +14,7 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// Main runs this program on the cluster, with the arguments that it was given, and returns its exit code.
+// Main runs this program on the cluster, with the arguments of this process, and returns its exit code.
 func Main(cfg config.Config) int {
 	signals := Signals()
 	report := NewReport(os.Stderr)
@@ -53,15 +53,16 @@ func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, 
 	return run.Follow(context.Background(), signals)
 }
 
-// Signals are those that end a program.
+// Signals returns a channel of the signals that end a program.
 func Signals() <-chan os.Signal {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write says so instead
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write returns an error instead
 	return signals
 }
 
-// Before does what comes before there is a pod. A signal gives it up, and is an exit code.
+// Before calls do, which prepares and creates the pod. A signal cancels it, and becomes the exit code; a second signal
+// does not wait for its end.
 func Before(signals <-chan os.Signal, do func(context.Context) error) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -78,7 +79,7 @@ func Before(signals <-chan os.Signal, do func(context.Context) error) (code int,
 			}
 			return code, nil
 		case s := <-signals:
-			if code != 0 { // a second one
+			if code != 0 { // a second signal
 				return code, nil
 			}
 			code = 128 + int(s.(syscall.Signal))
@@ -87,13 +88,13 @@ func Before(signals <-chan os.Signal, do func(context.Context) error) (code int,
 	}
 }
 
-// here are the settings that are of this machine, or of the submission. What the root's pod has from them its children
-// take over from it.
+// here lists the settings of this machine or of the submission, which do not go along. The root's pod embodies what they
+// say, and its children inherit that from it.
 var here = []string{"executable", "base_image", "registry", "registry_insecure", "runtime_dir", "host",
 	"docker_network", "docker_volumes", "docker_capabilities", "docker_new_privileges", "docker_pids_limit", "root_cpu", "root_memory", "root_gpu", "root_env",
 	"kubernetes_namespace", "kubernetes_volumes", "pod_template"}
 
-// Settings are the settings that go along with a program, as variables.
+// Settings returns the settings that go along with a program, as variables.
 func Settings(cfg config.Config) []string {
 	except := here
 	if cfg.LogFile != config.Stderr && cfg.LogFile != config.Stdout {
@@ -102,7 +103,7 @@ func Settings(cfg config.Config) []string {
 	return config.Environ(cfg, except...)
 }
 
-// Chosen are the variables that patterns choose of an environment, or set: NAME, PREFIX_*, NAME=value.
+// Chosen returns the variables that patterns choose from an environment, or set: NAME, PREFIX_*, NAME=value.
 func Chosen(patterns, environ []string) []string {
 	var chosen []string
 	for _, p := range patterns {
@@ -120,7 +121,7 @@ func Chosen(patterns, environ []string) []string {
 	return chosen
 }
 
-// programName is what a program is called, "" the running one.
+// programName returns the name of the program at path; "" is the running one.
 func programName(path string) string {
 	if path == "" {
 		path, _ = os.Executable()

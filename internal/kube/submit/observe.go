@@ -9,22 +9,22 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// observer knows a pod as it is.
+// observer watches a pod and holds its latest state.
 type observer struct {
-	changed chan struct{} // has room for one
-	over    chan struct{} // closed when it has ended, is gone, or can't be watched
+	changed chan struct{} // receives after changes; has room for one
+	over    chan struct{} // closed when the pod has ended, is gone, or can't be watched
 
 	mu   sync.Mutex
 	once sync.Once // closes over
 	pod  *corev1.Pod
 	gone bool
-	err  error // why it can't be watched
+	err  error // why the pod can't be watched
 }
 
 func observe(ctx context.Context, c *kube.Client, pod *corev1.Pod) *observer {
 	o := &observer{changed: make(chan struct{}, 1), over: make(chan struct{}), pod: pod}
 	tell := func(now *corev1.Pod, gone bool) {
-		if now.UID == pod.UID { // and not another one of its name
+		if now.UID == pod.UID { // not another pod with its name
 			o.set(func() { o.pod, o.gone = now, gone })
 		}
 	}
@@ -39,7 +39,7 @@ func observe(ctx context.Context, c *kube.Client, pod *corev1.Pod) *observer {
 	return o
 }
 
-// see returns the pod as it is now, or as it was last; gone says that it is no more, err why it can't be watched.
+// see returns the pod's latest state, whether it is gone, and why it can't be watched, if so.
 func (o *observer) see() (pod *corev1.Pod, gone bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// A pod may be said to have failed before its program has ended, as on a node that is lost: its output goes on.
+// A pod may be reported as failed before its program has ended, as on a lost node: its output goes on.
 func TestAPodThatFailsBeforeItsProgramEnds(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}}
@@ -26,9 +26,9 @@ func TestAPodThatFailsBeforeItsProgramEnds(t *testing.T) {
 	default:
 	}
 
-	// When its output ends all the same, the error has words.
+	// If its output ends anyway, the error says so.
 	_, err := (&follower{Run: new(Run), seen: o}).conclude(nil)
-	require.EqualError(t, err, "the pod pod: its output has ended, and how it ended itself is not known")
+	require.EqualError(t, err, "the pod pod: its output has ended, but how the program ended is not known")
 
 	pod = pod.DeepCopy()
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}

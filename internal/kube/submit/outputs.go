@@ -10,7 +10,8 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// apart takes the two outputs of a program apart that the pod's log joins, as far as the program says which is which.
+// apart returns a writer that splits a pod's log into the program's stdout and stderr, if the program marks them. Otherwise
+// all goes to stdout.
 func apart(pod *corev1.Pod, stdout, stderr io.Writer) io.WriteCloser {
 	for key, value := range pid1.Environment() {
 		for _, e := range kube.Main(pod).Env {
@@ -34,7 +35,7 @@ type split struct {
 }
 
 func (s *split) Write(p []byte) (int, error) {
-	_, _ = s.reader.Write(p) // it never fails
+	_, _ = s.reader.Write(p) // never fails
 	return len(p), s.out.failed
 }
 
@@ -43,7 +44,7 @@ func (s *split) Close() error {
 	return s.out.failed
 }
 
-// keeper remembers that nobody takes what is written.
+// keeper remembers the first error of a write, and drops what follows.
 type keeper struct {
 	to     io.Writer
 	failed error

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Report tells the user what goes on: on a terminal in one line that changes, elsewhere in plain lines. It may be used
-// by several goroutines; a nil one is silent.
+// Report tells the user what goes on: on a terminal in one line that changes, elsewhere in plain lines. Several goroutines
+// may use it; a nil Report is silent.
 type Report struct {
 	mu       sync.Mutex
 	to       io.Writer
@@ -19,12 +19,12 @@ type Report struct {
 	shown    string // the line that changes, or the last plain one
 }
 
-// NewReport reports to a file.
+// NewReport returns a report to a file.
 func NewReport(f *os.File) *Report {
 	return &Report{to: f, terminal: term.IsTerminal(int(f.Fd()))}
 }
 
-// Terminal reports whether somebody looks on.
+// Terminal reports whether the report goes to a terminal.
 func (r *Report) Terminal() bool { return r != nil && r.terminal }
 
 // Say writes a line that stays.
@@ -38,10 +38,10 @@ func (r *Report) Say(format string, args ...any) {
 	fmt.Fprintf(r.to, format+"\n", args...)
 }
 
-// lost says that a connection broke.
+// lost writes that a connection broke.
 func (r *Report) lost(err error) { r.Say("the pod's output: %v", err) }
 
-// Status says what is going on now. On a terminal it takes the place of what was said before.
+// Status writes what is going on now. On a terminal it replaces the previous status.
 func (r *Report) Status(format string, args ...any) {
 	if r == nil {
 		return
@@ -64,14 +64,14 @@ func (r *Report) Status(format string, args ...any) {
 	fmt.Fprint(r.to, text)
 }
 
-// Passing says what will soon be over, which is worth no line where lines stay.
+// Passing writes a status that will soon be over, on a terminal only.
 func (r *Report) Passing(format string, args ...any) {
 	if r.Terminal() {
 		r.Status(format, args...)
 	}
 }
 
-// Clear takes what Status has said off a terminal.
+// Clear removes the status from a terminal.
 func (r *Report) Clear() {
 	if r == nil {
 		return
@@ -88,7 +88,7 @@ func (r *Report) clear() {
 	}
 }
 
-// above is a writer of output, which takes the place of what Status has said.
+// above returns a writer of output that removes the status first.
 func (r *Report) above(to io.Writer) io.Writer { return cleared{r, to} }
 
 type cleared struct {
@@ -101,7 +101,7 @@ func (c cleared) Write(p []byte) (int, error) {
 	return c.to.Write(p)
 }
 
-// Amount writes a size as people do.
+// Amount returns a size in bytes in readable form.
 func Amount(n int64) string {
 	if n < 1<<20 {
 		return fmt.Sprintf("%d KiB", (n+1023)>>10)

@@ -13,16 +13,16 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// RootPod is a program on a cluster, with the pods that it has started.
+// RootPod is the root's pod of a program on a cluster, with the pods that it has started.
 type RootPod struct {
 	Pod      corev1.Pod
 	Children []corev1.Pod
 }
 
-// Program is what it is called.
+// Program returns the program's name.
 func (m RootPod) Program() string { return m.Pod.Labels[LabelProgram] }
 
-// Status is how far it has come, in a word or two.
+// Status returns how far the program has come, in a word or two.
 func (m RootPod) Status() string {
 	s := kube.Judge(&m.Pod)
 	switch {
@@ -44,22 +44,22 @@ func (m RootPod) Status() string {
 	return "pending"
 }
 
-// Ended reports whether it is over.
+// Ended reports whether the program is over.
 func (m RootPod) Ended() bool { return Ended(&m.Pod) }
 
 // Ended reports whether a pod is over.
 func Ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || kube.Judge(p).Over // the phase comes later
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || kube.Judge(p).Over // the phase changes later
 }
 
-// Found is what a namespace has of Fiber's.
+// Found holds the pods of Fiber in a namespace.
 type Found struct {
 	Roots  []RootPod
 	Copies []corev1.Pod // of fiber cp
-	Others []corev1.Pod // children of a program that is no pod, or of one that is gone
+	Others []corev1.Pod // children of a root that is not a pod, or whose pod is gone
 }
 
-// Find looks for the programs of the client's namespace, or of all.
+// Find returns the pods of Fiber in the client's namespace, or in all.
 func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
 	pods, err := c.Pods(ctx, kube.Managed, all)
 	if err != nil {
@@ -93,7 +93,8 @@ func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
 	return f, nil
 }
 
-// Lookup finds the pod that a name means: a pod's, the beginning of one root's, or one program's.
+// Lookup finds a pod by a name: the pod's own, the beginning of the name of exactly one root's pod, or the name of a program
+// with exactly one.
 func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, error) {
 	pod, err := c.Pod(ctx, name)
 	if err == nil {
@@ -120,12 +121,12 @@ func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, erro
 		if err := c.Missing(ctx); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("there is no program %s in the namespace %s; fiber ps lists those that are", name, c.Namespace)
+		return nil, fmt.Errorf("there is no program %s in the namespace %s; fiber ps lists the programs", name, c.Namespace)
 	}
-	return nil, fmt.Errorf("%s may be any of %s: give the whole name", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%s may be any of %s: use the full name", name, strings.Join(names, ", "))
 }
 
-// Logs writes what a pod has written and, if so, what it will write until it ends.
+// Logs writes what a pod has written and, with follow, what it writes until it ends.
 func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, stdout, stderr io.Writer, report *Report) error {
 	to := apart(pod, stdout, stderr)
 	defer to.Close()

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// lookAgain is how often a pod that waits is asked about.
+	// lookAgain is how often a waiting pod is looked at.
 	lookAgain = 4 * time.Second
-	// noHope is how long a pod may wait that no node can ever hold, for an autoscaler to announce one that can.
+	// noHope is how long a pod that no node can hold waits for an autoscaler to announce a node that can.
 	noHope = 25 * time.Second
-	// pullTries is how long an image may be pulled in vain where the error may heal.
+	// pullTries is how long pulls of an image may fail with errors that may pass.
 	pullTries = 14 * time.Second
 	// lastOutput bounds the wait for the output of a pod that has ended.
 	lastOutput = 15 * time.Second
-	// undo bounds what is done on the cluster once nobody waits for it.
+	// undo bounds the removal of a pod.
 	undo = 15 * time.Second
 )
 
@@ -37,15 +37,15 @@ type Run struct {
 	StartTimeout time.Duration
 	Stdout       io.Writer
 	Stderr       io.Writer
-	Detach       bool // the run is left alone once it has started
-	Keep         bool // its pod stays when it has ended
+	Detach       bool // Follow returns once the job has started
+	Keep         bool // the pod stays after its end
 
 	pod    *corev1.Pod
 	secret string // with the pod's environment, "" for none
 }
 
-// Start creates the job's pod, and the secret that it starts with. With no account in its template a job has the one that deploy/rbac.yaml makes, if it is
-// there, else the namespace's.
+// Start creates the job's pod, and the secret with its environment. If its template names no service account, the job has
+// the one that deploy/rbac.yaml creates or, if that does not exist, the namespace's default.
 func (r *Run) Start(ctx context.Context, job Job) error {
 	if err := job.Check(); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	if own {
 		spec.Spec.ServiceAccountName = ServiceAccount
 	}
-	// A creation that nobody waits for any more may have happened all the same: it is waited for, and undone.
+	// A cancelled request may still create the pod. So its end is waited for, and the pod removed.
 	pod, err := kube.Make(context.WithoutCancel(ctx), r.Client, "pods", spec.Name, spec)
 	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errorText(err), "looking up service account") {
 		spec.Spec.ServiceAccountName = ""
@@ -69,17 +69,17 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	}
 	r.pod = pod
 	err = ctx.Err()
-	if err == nil && env != nil { // it goes with the pod, whoever removes that
+	if err == nil && env != nil { // the secret is removed with the pod
 		r.secret, env.OwnerReferences = env.Name, kube.Owner(pod)
 		_, err = kube.Make(ctx, r.Client, "secrets", env.Name, env)
 	}
 	if err != nil {
-		_ = r.remove(0) // the first error says it
+		_ = r.remove(0) // the first error is returned
 	}
 	return err
 }
 
-// errorText is what the API has said.
+// errorText returns the API's own message.
 func errorText(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -88,13 +88,13 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// Pod is the name of the job's pod.
+// Pod returns the name of the job's pod.
 func (r *Run) Pod() string { return r.pod.Name }
 
 // Remove deletes the pod at once.
 func (r *Run) Remove() error { return r.remove(0) }
 
-// remove deletes the pod, whatever the user does meanwhile.
+// remove deletes the pod, even if the user cancels the run meanwhile.
 func (r *Run) remove(grace int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), undo)
 	defer cancel()
@@ -109,8 +109,8 @@ type Failure struct {
 
 func (f *Failure) Error() string { return fmt.Sprintf("%s was not started: %s", f.Pod, f.Reason) }
 
-// Follow waits for the start of the job, and unless it is to be left alone for its end. It returns its exit code.
-// The first signal asks the job to end, a second one ends it.
+// Follow waits for the job's start and, without Detach, for its end, and returns its exit code. The first signal asks the
+// job to end, a second one kills it.
 func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -143,7 +143,7 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 			return f.conclude(nil)
 		case <-late.C:
 			if !f.now.Started && !f.stopped {
-				return 1, f.fail("it has not started for %v (FIBER_START_TIMEOUT): %s", r.StartTimeout, f.now.Waits)
+				return 1, f.fail("it did not start within %v (FIBER_START_TIMEOUT): %s", r.StartTimeout, f.now.Waits)
 			}
 		case s := <-signals:
 			if code, gone := f.signal(s); gone {
@@ -155,28 +155,28 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 	}
 }
 
-// follower is a Follow that is going on.
+// follower is a call of Follow.
 type follower struct {
 	*Run
 	seen    *observer
 	now     kube.State
-	since   time.Time // the pod waits, or its image is pulled in vain, since then
+	since   time.Time // since when the pod waits, or pulls of its image fail
 	pulling bool
 	told    bool
 
 	streaming bool
 	written   chan error // the end of the output
 
-	stopped bool
-	by      syscall.Signal // the user's
+	stopped bool           // by a signal
+	by      syscall.Signal // that the user sent
 }
 
-// look takes in what is known of the pod.
+// look handles a new state of the pod.
 func (f *follower) look(ctx context.Context) (done bool, code int, err error) {
 	pod, gone, err := f.seen.see()
 	f.pod = pod
 	if err != nil {
-		return true, 1, fmt.Errorf("the pod %s can't be watched, and goes on: %w", pod.Name, err)
+		return true, 1, fmt.Errorf("the pod %s keeps running, but can't be watched: %w", pod.Name, err)
 	}
 	f.now = kube.Judge(pod)
 	if missing(f.secret, f.now.Failed) {
@@ -222,10 +222,10 @@ func (f *follower) tell(words string) {
 	f.Report.Status("%s is pending: %s", f.pod.Name, words)
 }
 
-// harmless are the warnings that no pod waits for. Where it has no room, its status says so.
+// harmless are warnings that do not explain why a pod waits. A lack of room is in the pod's status.
 var harmless = []string{"FailedScheduling", "MissingClusterDNS", "DNSConfigForming"}
 
-// wait asks about a pod that waits, and gives it up when there is no hope.
+// wait finds out why a pod waits, and gives the pod up if it cannot start.
 func (f *follower) wait(ctx context.Context) *Failure {
 	switch {
 	case f.now.Pulling():
@@ -248,7 +248,7 @@ func (f *follower) wait(ctx context.Context) *Failure {
 	}
 	events, err := f.Client.PodEvents(ctx, f.pod.Name)
 	if err != nil {
-		return nil // they are an extra
+		return nil // the events only add details
 	}
 	for _, e := range events {
 		if e.Type == corev1.EventTypeWarning && !slices.Contains(harmless, e.Reason) {
@@ -259,11 +259,11 @@ func (f *follower) wait(ctx context.Context) *Failure {
 	return nil
 }
 
-// announced reports whether a new node may come.
+// announced reports whether an autoscaler may add a node for the pod.
 func (f *follower) announced(ctx context.Context) bool {
 	events, err := f.Client.PodEvents(ctx, f.pod.Name)
 	if err != nil {
-		return true // who knows
+		return true // unknown
 	}
 	for _, e := range events {
 		if e.Reason == "TriggeredScaleUp" || e.Reason == "Nominated" {
@@ -284,12 +284,12 @@ func (f *follower) stream(ctx context.Context) {
 	out := &kube.Output{Client: f.Client, Pod: f.pod, To: to, Lost: f.Report.lost}
 	go func() {
 		err := out.Follow(ctx, f.seen.over)
-		_ = to.Close() // what is left is no whole line
+		_ = to.Close() // what is left is an unfinished line
 		f.written <- err
 	}()
 }
 
-// fail removes the pod.
+// fail removes the pod and returns the failure.
 func (f *follower) fail(format string, args ...any) *Failure {
 	failure := &Failure{Pod: f.pod.Name, Reason: strings.TrimSuffix(strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "), ": "), Code: 1}
 	if err := f.remove(0); err != nil {
@@ -298,7 +298,7 @@ func (f *follower) fail(format string, args ...any) *Failure {
 	return failure
 }
 
-// signal passes the user's wish on.
+// signal passes a signal of the user on to the pod.
 func (f *follower) signal(s os.Signal) (code int, gone bool) {
 	n, ok := s.(syscall.Signal)
 	if !ok {
@@ -321,8 +321,8 @@ func (f *follower) signal(s os.Signal) (code int, gone bool) {
 
 // conclude is called when the output has been written.
 func (f *follower) conclude(err error) (int, error) {
-	if kube.Unread(err) { // as a program that runs here, it is ended
-		_ = f.remove(-1) // nobody is there to be told
+	if kube.Unread(err) { // the program ends, as one on this machine would by SIGPIPE
+		_ = f.remove(-1) // an error could not be reported
 		return 128 + int(syscall.SIGPIPE), nil
 	}
 	pod, gone, unseen := f.seen.see()
@@ -338,23 +338,23 @@ func (f *follower) conclude(err error) (int, error) {
 		case unseen != nil:
 			err = unseen
 		default:
-			err = errors.New("its output has ended, and how it ended itself is not known")
+			err = errors.New("its output has ended, but how the program ended is not known")
 		}
 		return 1, fmt.Errorf("the pod %s: %w", pod.Name, err)
 	}
 	code, words := exit(pod, s)
 	if words == "" && pod.DeletionTimestamp != nil && !f.stopped {
-		words = "it was told to end, by a deletion of its pod"
+		words = "it was told to end, because its pod was deleted"
 	}
 	if words != "" {
 		f.Report.Say("%s: %s", pod.Name, words)
 	}
 	if f.stopped && code == 128+int(syscall.SIGTERM) {
-		code = 128 + int(f.by) // it was told by a SIGTERM, whatever the user's was
+		code = 128 + int(f.by) // the pod got a SIGTERM, whatever the user sent
 	}
 	if !gone && !f.Keep {
 		if failure := f.remove(0); failure != nil {
-			f.Report.Say("the pod %s has ended and could not be removed: %v", pod.Name, failure)
+			f.Report.Say("the pod %s has ended, but could not be removed: %v", pod.Name, failure)
 		}
 	}
 	return code, err

@@ -10,11 +10,11 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// Group is the one that the programs of images made here run as, unless their base has another.
+// Group is the group that programs in images made here run as, unless their base image sets another.
 const Group = 65532
 
-// Ship has the cluster's registry have the image of an executable, "" for that of the settings or the running one. It
-// returns its reference by digest and its architecture.
+// Ship pushes the image of an executable, "" for that of the settings or else the running one, to the registry of the
+// settings. It returns the image's reference by digest, and its architecture.
 func Ship(ctx context.Context, c *kube.Client, cfg config.Config, executable string, r *Report) (ref, arch string, err error) {
 	if cfg.Registry == "" {
 		return "", "", image.ErrNoRegistry
@@ -28,7 +28,8 @@ func Ship(ctx context.Context, c *kube.Client, cfg config.Config, executable str
 	return ref, platform.Arch, err
 }
 
-// platform is what the cluster runs: the executable's own, if some node has it.
+// platform returns the platform to build the image for: the executable's own if a node has it, or if the nodes are not
+// known; otherwise that of most nodes.
 func platform(ctx context.Context, c *kube.Client, executable string) (image.Platform, error) {
 	most, have, err := c.Platform(ctx)
 	if err != nil {
@@ -44,7 +45,7 @@ func platform(ctx context.Context, c *kube.Client, executable string) (image.Pla
 	return image.Platform{OS: "linux", Arch: most}, nil
 }
 
-// Pushing says how far the push of an image is.
+// Pushing returns a function that reports the progress of pushing an image.
 func (r *Report) Pushing(registry string) func(done, total int64) {
 	begun, told := time.Now(), false
 	return func(done, total int64) {

@@ -1,5 +1,5 @@
 // Command pause is the process of a pod's own container: it waits, and reaps
-// what has no parent any more.
+// processes whose parent has ended.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command system uses what a program expects of the system around it, and says what it found.
+// Command system uses what a program expects of the system around it, and prints what it found.
 package main
 
 import (
