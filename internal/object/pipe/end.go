@@ -42,9 +42,6 @@ type of[Q any] struct {
 	What Q
 }
 
-// size is how much was sent, or read.
-type size struct{ Items, Bytes int }
-
 // How an end moves: its name carries the generation, and whoever receives the
 // name claims the end.
 //
@@ -60,6 +57,9 @@ type size struct{ Items, Bytes int }
 // nothing is lost or overtaken. A new owner that dies before its claim leaves the
 // end to the old one; so whatever carries an end counts as received only when the
 // end's home knows of the claim: see Port.Known.
+
+// size is how much was sent, or read.
+type size struct{ Items, Bytes int }
 
 // granted answers a claim: the new generation, and what was sent to the other end
 // and is not read.
