@@ -4,13 +4,13 @@ Python's multiprocessing: pools that map a function over many inputs, and
 single processes that are started, joined and killed. A worker that dies takes
 down neither the program nor the result.
 
-Fiber is a library and nothing else: there is no server, nothing is deployed,
-and no code is generated or sent. The processes that it starts are the program
-itself once more.
+Fiber is a library and nothing else: it has no server, nothing is deployed, and
+no code is generated or sent. The processes that it starts are the program
+itself, started again.
 
 # A program
 
-A program hands over to [Main], first thing:
+A program's main calls [Main], first thing:
 
 	package main
 
@@ -41,28 +41,27 @@ A program hands over to [Main], first thing:
 		return nil
 	}
 
-In the first process Main calls run. In the processes that Fiber starts it
-never does: there it does the work that the process was started for, and exits.
-Both get as far as Main, so nothing that has an effect belongs before it:
-no flags that do something, no files, no servers, and no such things in package
-initialisers either. What run sets, a parsed flag or a loaded table, is not set
-in the other processes; they get what they need as arguments.
+The process that you start is the root. There Main calls run. In the processes
+that Fiber starts, Main never calls it: it does the work that the process was
+started for, and exits. All of them get as far as Main, so nothing that has an
+effect belongs before it, nor into package initialisers: no flags that do
+something, no files, no servers. What run sets, a parsed flag or a loaded table,
+is not set in the other processes; they get what they need as arguments.
 
-The context that run gets ends at Ctrl-C or SIGTERM. Main exits with 0 when
-run returns nil, with 1 when it returns an error, which it prints, and with
-128+n when signal n ended the program. Everything that was started is gone by
-then.
+The context that run gets ends at Ctrl-C or SIGTERM. Main exits with 0 when run
+returns nil, with 1 when run returns an error, which Main prints, and with 128+n
+when signal n ended the program. Everything that was started is gone by then.
 
-A program whose main belongs to somebody else calls [Init] first thing and
-[Shutdown] last instead. Starting anything in a program that does neither is
+A program whose main is not its own calls [Init] first and [Shutdown] last
+instead. In a program that does neither, starting anything fails with
 [ErrNotInitialized].
 
 # Functions
 
-A function that other processes can run is made by [Register], in a package
-variable, so that it is there in every process before anything else happens.
-It takes a context and one argument, and gives one result and an error.
-Several arguments are a struct:
+[Register] makes a function that other processes can run. It is called in a
+package variable, so that the function is there in every process before anything
+else happens. The function takes a context and one argument, and returns one
+result and an error. Several arguments are a struct:
 
 	type window struct {
 		Samples []float64
@@ -80,30 +79,30 @@ Several arguments are a struct:
 		return float64(n) / float64(len(w.Samples)) / w.Width, nil
 	})
 
-A function is found in the other process by its name. The two compare their
-builds and their tables of functions when they meet, and a process that does
-not fit is a [MismatchError], not a wrong result.
+The other process finds the function by its name. When the two meet they compare
+their builds and their tables of functions: a process that does not fit is a
+[MismatchError], not a wrong result.
 
 Arguments and results travel as msgpack: numbers, strings, bools, times,
 slices, arrays, maps, pointers, and the exported fields of structs, with
 msgpack tags if there are any. Slices of numbers, at any depth, are copied as
-the bytes that they are. A type with its own binary, text or msgpack encoding
-keeps it. Register refuses types that cannot travel, such as a struct with a
-channel in it; a value that cannot, such as a cycle of pointers, is an
-[EncodeError] that says where.
+raw bytes. A type with its own binary, text or msgpack encoding keeps it.
+Register rejects types that cannot travel, such as a struct with a channel in
+it; a value that cannot, such as a cycle of pointers, is an [EncodeError] that
+says where.
 
-An any takes whatever can travel, but its type does not: a struct arrives as
+An any carries whatever can travel, but not its type: a struct arrives as
 map[string]any, and an integer in the narrowest type that holds it, so that 7
-is an int8 there and 200 a uint8. Use types where you can.
+arrives as an int8 and 200 as a uint8. Use types where you can.
 
-An input is encoded when its turn comes. Until the call is done, inputs are not
-to be changed.
+An input is encoded when its turn comes, so inputs must not be changed until the
+call is done.
 
 # Pools
 
-A [Pool] is a number of worker processes. They start when the first function
-is run, and one that is up is enough to make progress. Any number of goroutines
-may use a pool; their calls share it fairly.
+A [Pool] is a number of worker processes. They start when the first function is
+run, and the first one that is up begins to work. Any number of goroutines may
+use a pool; their calls share it fairly.
 
 	func estimate(ctx context.Context, pool *fiber.Pool, w window) error {
 		one, err := fiber.Apply(ctx, pool, density, w)
@@ -120,46 +119,42 @@ may use a pool; their calls share it fairly.
 		return err
 	}
 
-[Apply] runs a function once and waits. [ApplyAsync] gives a [Future] at once.
-[Map] runs it on each element of a slice and gives the results in their order;
-[MapAsync] is the same with a future. [WithInitializer] has something run once
-in each worker, before its first task.
+[Apply] runs a function once and waits. [ApplyAsync] returns a [Future] at once.
+[Map] runs a function on each element of a slice and returns the results in the
+order of the slice; [MapAsync] does so with a future. [WithInitializer] names a
+function that each worker runs once, before its first task.
 
-A function runs in its worker alone, one task after the other, unless
-[WithConcurrency] says otherwise. A worker serves until the pool is closed,
-unless [WithMaxTasksPerChild] replaces it before. [WithAutoscale] starts
-workers when work waits and ends those that idle; [Pool.Resize] changes their
-number by hand.
+A worker runs one task at a time, unless [WithConcurrency] says otherwise. It
+serves until the pool is closed, or until [WithMaxTasksPerChild] replaces it.
+[WithAutoscale] starts workers when work waits and ends idle ones; [Pool.Resize]
+changes their number by hand.
 
-A worker has a name that no other one of the program has, such as
-Pool1Worker-3, or what [WithName] says in the place of Pool1Worker. Errors and
-the log use it, ps and top show it, and the names of containers and pods
-contain it.
+Each worker has a name of its own in the program, such as Pool1Worker-3;
+[WithName] replaces the Pool1Worker. Errors and the log use the name, ps and top
+show it, and the names of containers and pods contain it.
 
-[Pool.Close] finishes what the pool has and ends the workers; it belongs
-behind every NewPool. [Pool.Terminate] does not wait for the work.
+[Pool.Close] finishes the work that the pool has and ends the workers; every
+NewPool needs one. [Pool.Terminate] does not wait for the work.
 
 # Chunks
 
-Tasks are handed to workers several at a time when they are short: a message
-for each would cost more than the work. How many is found out by measuring.
-The first are handed out singly, long ones always are, and of short ones as
-many go together as run for about four milliseconds, but never so many that
-workers run out of work at different times.
+Short tasks are handed to workers several at a time: a message for each would
+cost more than the work. Fiber measures how many. The first tasks are handed out
+one by one, and so are long ones; of short ones, as many go together as run for
+about four milliseconds, but never so many that workers run out of work at
+different times.
 
-[ChunkSize] sets the number instead. It is worth it only where Fiber cannot
-know better, for instance when the length of tasks varies wildly, and
-ChunkSize(1) costs less than one might think: of tasks known to be very short
-several chunks still travel together. A chunk binds nobody for long: when a
-worker is idle, what others have not started is taken back from them and given
-to it. So four tasks of a second never share a worker while another has none,
-whatever their chunk.
+[ChunkSize] sets the number instead. That pays only where Fiber cannot know
+better, for instance when the length of tasks varies wildly. ChunkSize(1) costs
+little: several chunks of very short tasks still travel together. Tasks of a
+chunk that have not started may move to an idle worker, so four tasks of a
+second never share a worker while another has none, whatever their chunk.
 
 # Streams
 
-[IMap] reads its input from an iterator and yields results while it goes on.
-It is lazy on both sides: it reads only as far ahead as keeps the workers busy,
-so the input may be endless, and memory stays bounded.
+[IMap] reads its inputs from an iterator and yields results as it goes. It reads
+only as far ahead as keeps the workers busy, so the input may be endless, and
+memory stays bounded.
 
 	func search(ctx context.Context, pool *fiber.Pool) (int, error) {
 		numbers := func(yield func(int) bool) {
@@ -177,13 +172,13 @@ so the input may be endless, and memory stays bounded.
 		return 0, nil
 	}
 
-Results come in the order of the inputs; [IMapUnordered] yields them as they
-come, which is sooner. A task that fails yields its error in its place.
+Results come in the order of the inputs; [IMapUnordered] yields each as soon as
+it is there. A task that fails yields its error in its place.
 
 # Cancellation
 
-A call ends when its context does, and returns at once. The contexts of its
-tasks end in the workers, and tasks that were not started never are.
+A call returns as soon as its context ends. In the workers the contexts of its
+tasks end, and tasks that have not started never will.
 
 	func impatient(ctx context.Context, pool *fiber.Pool) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -195,9 +190,9 @@ tasks end in the workers, and tasks that were not started never are.
 		return err
 	}
 
-[Timeout] is for each task, from its start in a worker. A function that does
-not look at its context goes on in its worker, but nobody waits for it: when
-other work has to wait for that worker, it is replaced after five seconds
+[Timeout] bounds each task, from its start in a worker. A function that ignores
+its context goes on in its worker, but its call does not wait for it. When other
+work has to wait for that worker, the worker is replaced after five seconds
 (Config.CancelGrace).
 
 # Failure
@@ -219,28 +214,26 @@ Errors are told apart by [errors.As]:
 		return "cancelled, closed, or wrongly called: " + err.Error()
 	}
 
-An error that a function returns, and a panic, come back as a [RemoteError].
-They are never retried. A panic does not end its worker. [RegisterError] makes
-a sentinel known to all processes, so that [errors.Is] finds it in a
+An error that a function returns comes back as a [RemoteError], and so does a
+panic, which does not end its worker. Neither is ever retried. [RegisterError]
+makes a sentinel known to all processes, so that [errors.Is] finds it in a
 RemoteError; context.Canceled and context.DeadlineExceeded are found anyway.
 
 	var errNegative = fiber.RegisterError(errors.New("negative"))
 
-When tasks of a Map fail, its error is that of the failed task with the lowest
-index. The tasks behind it are cancelled, those before it are waited for, so
-that the same failures give the same error every time.
+When tasks of a Map fail, it returns the error of the failed task with the
+lowest index. Tasks behind that one are cancelled, and those before it are
+waited for, so that the same failures lead to the same error every time.
 
-A worker that dies, whatever the reason, is replaced, and what it held is given
-to others. Tasks that had not begun are not affected. Those that had may be to
-blame, so each runs again in a worker that holds nothing else. A loss counts
-against a task only when it ran alone; at the third it fails with a
-[WorkerLostError], while all others go on. [WithMaxAttempts] sets another
-number.
+A worker that dies, for whatever reason, is replaced, and its tasks go to
+others. Those that had started may be to blame, so each of them runs again in a
+worker that holds nothing else. A loss counts against a task only when the task
+ran alone; at the third loss it fails with a [WorkerLostError], while all others
+go on. [WithMaxAttempts] sets another number.
 
-So a task may run more than once: its result is delivered once, but what else
-it does may be done twice. For functions where that is wrong, WithMaxAttempts(1)
-never runs a task again that was started; those that were not are still given
-to others.
+So a task may run more than once: its result is delivered once, but its side
+effects may happen twice. Where that is wrong, WithMaxAttempts(1) never runs a
+task again that was started; the others still go to other workers.
 
 # Processes
 
@@ -255,26 +248,27 @@ A [Process] runs one function and ends.
 		return p.Join(ctx)
 	}
 
-[Process.Join] gives nil when the function returned nil, a RemoteError when it
+[Process.Join] returns nil when the function returned nil, a RemoteError when it
 failed, and an [ExitError], with the exit code or signal and the last lines of
 stderr, when the process ended otherwise. [Process.Terminate] cancels the
-function's context and gives it a second; [Process.Kill] does not wait.
+function's context and gives it a second to return (half of
+Config.ShutdownGrace); [Process.Kill] does not wait.
 
 Every process may start others, and make pools. The processes form a tree, and
-none outlives the one that started it: not when that is killed, and not when
-it is stopped itself.
+none outlives the one that started it, even if that one is killed, or the
+process itself is stopped.
 
-What a process writes to stdout and stderr comes out of those of the main
-process, line by line, with the name of its process in front; the end of it is
-kept for [Process.Logs], without the name. Config.LogPrefix leaves the names out,
-Config.ForwardLogs all of it. Its stdin is empty. It has the program's
-arguments, environment and working directory.
+What a process writes to stdout and stderr comes out of the root's, line by
+line, with the name of the process in front. The end of it is kept for
+[Process.Logs], without the name. Config.LogPrefix turns the names off,
+Config.ForwardLogs the output. A process has the program's arguments,
+environment and working directory; its stdin is empty.
 
 # Sharing large values
 
-An argument is sent with each task. A large one that many tasks need is shared
-instead: [Share] keeps it where it is, its name travels with the tasks, and
-each worker fetches it once.
+An argument is sent with each task. A large value that many tasks need is better
+shared: [Share] keeps the value where it is, its name travels with the tasks,
+and each worker fetches it once.
 
 	type query struct {
 		Table *fiber.Shared[[]float64]
@@ -298,15 +292,15 @@ each worker fetches it once.
 		return fiber.Map(ctx, pool, look, []query{{shared, 0}, {shared, 1}})
 	}
 
-All tasks of a worker get the same value, which therefore must not be changed.
+All tasks of a worker get the same value, so it must not be changed.
 
 # Queues
 
-A [SimpleQueue] carries values between any processes. It travels as an
-argument, and lives in the process that made it. On its way it is kept, however
-long that takes. Only inside the encoding of a type that has its own, an
-EncodeMsgpack say, it is not seen: whoever sends such a value keeps it until it
-has arrived.
+A [SimpleQueue] carries values between any processes. It lives in the process
+that made it, and travels as an argument, a result or an item. It is kept alive
+on its way, however long that takes. The one exception is a type with an
+encoding of its own, such as EncodeMsgpack: Fiber does not see a queue in there,
+so the sender has to keep the queue until the value has arrived.
 
 	type stage struct{ In, Out *fiber.SimpleQueue[int] }
 
@@ -352,16 +346,16 @@ has arrived.
 		return in.Close()
 	}
 
-When Put has returned, the item is safe in the queue. Get hands it to one
-consumer, who asks for it: nobody has items that he is not working on. If he
-dies before Get has returned, the item goes back to the front. When the queue
-was closed and the last item is gone, Get has [ErrClosed]. Many items go
-faster together: [SimpleQueue.PutMany], [SimpleQueue.GetMany].
+When Put has returned, the item is safe in the queue. Each item goes to one
+consumer, which asks for it by Get: none holds items that others could work on.
+If the consumer dies before Get has returned, the item goes back to the front of
+the queue. Once the queue is closed and empty, Get returns [ErrClosed]. Many
+items go faster together: [SimpleQueue.PutMany], [SimpleQueue.GetMany].
 
 # Pipes
 
-A [Pipe] joins two ends, for two processes to talk. An end that is given to a
-process is that process's from then on.
+A [Pipe] has two ends, for two processes to talk. An end that is sent to a
+process belongs to that process from then on.
 
 	var answer = fiber.Register("answer", func(ctx context.Context, c *fiber.Conn[string]) (int, error) {
 		for n := 0; ; n++ {
@@ -396,12 +390,12 @@ process is that process's from then on.
 		return err
 	}
 
-[PipeOneWay] has one end that sends and one that receives.
+[PipeOneWay] makes one end that sends and one that receives.
 
 # Managers
 
-A [Manager] is a process in which objects live that others use through
-proxies. Its types and methods are registered, like functions:
+A [Manager] is a process that holds objects, which other processes use through
+proxies. Types and methods are registered, like functions:
 
 	type env struct{ position, steps int }
 
@@ -440,14 +434,13 @@ proxies. Its types and methods are registered, like functions:
 
 The calls on one object run one after another, unless its type is registered
 with [ConcurrentCalls]. A [Proxy] travels anywhere; its object lives as long as
-somebody has one. What a method returns as an error, and its panic, comes back
-as a RemoteError. When the manager's process dies, all calls give a
-WorkerLostError.
+any process has one. A method's error or panic comes back as a RemoteError. When
+the manager's process dies, all calls return a WorkerLostError.
 
-Managers also have objects of Fiber's own, Python's: [Dict], [List],
-[Namespace], [Value], [Array], [Queue], [JoinableQueue], and to synchronise
-processes [Lock], [RLock], [Semaphore], [BoundedSemaphore], [Event],
-[Condition] and [CyclicBarrier].
+Managers also hold the types that Python's have: [Dict], [List], [Namespace],
+[Value], [Array], [Queue], [JoinableQueue], and, to synchronise processes,
+[Lock], [RLock], [Semaphore], [BoundedSemaphore], [Event], [Condition] and
+[CyclicBarrier].
 
 	var count = fiber.Register("count", func(ctx context.Context, words *fiber.Dict[string, int]) (int, error) {
 		return words.Update(ctx, "total", func(n int, _ bool) (int, error) { return n + 1, nil })
@@ -468,15 +461,15 @@ processes [Lock], [RLock], [Semaphore], [BoundedSemaphore], [Event],
 		return err
 	}
 
-What Get gives is a copy: changing it changes nothing in the manager, setting
-it does. Update, which runs its function here and tries again when somebody
-else was faster, needs no lock. A lock whose holder's process dies goes to the
-next one who asks, with [ErrAbandoned].
+Get returns a copy: to change the value in the manager, set it. Update needs no
+lock: it runs its function in the calling process, and runs it again if another
+process has changed the value meanwhile. A lock whose holder dies goes to the
+next process that asks, with [ErrAbandoned].
 
 # Rings
 
-A ring is a number of processes, its ranks, that work on one thing together,
-each connected to its neighbours:
+A ring is a number of processes, its ranks, that work on one thing together.
+Each is connected to its neighbours:
 
 	var descend = fiber.RegisterRing("descend", nil, func(ctx context.Context, node *fiber.RingNode, rounds int) error {
 		gradient := make([]float32, 1000)
@@ -493,36 +486,35 @@ each connected to its neighbours:
 		return fiber.NewRing(4, descend).Run(ctx, 10)
 	}
 
-[AllReduce], [Broadcast], [AllGather], [ReduceScatter] and [Barrier] are called
-by all ranks in the same order. Each rank moves as little data as can be,
-whatever their number. When a rank fails, the others get an error that names
-it, and so does [Ring.Run]. [RingNode.TorchEnv] is for frameworks that bring
-collectives of their own.
+All ranks call [AllReduce], [Broadcast], [AllGather], [ReduceScatter] and
+[Barrier] in the same order. Each rank moves as little data as possible, whatever
+the number of ranks. When a rank fails, the others get an error that names it,
+and [Ring.Run] returns that error. [RingNode.TorchEnv] is for frameworks that
+bring their own collectives.
 
 # Resources
 
-What a function needs is registered with it:
+The resources that a function needs are registered with it:
 
 	var train = fiber.Register("train", func(ctx context.Context, seed int) (float64, error) {
 		return float64(seed), nil
 	}, meta.CPU(2), meta.Memory(4000), meta.GPU(1))
 
-On this machine CPU becomes GOMAXPROCS. Memory, in MiB, becomes GOMEMLIMIT at
-nine tenths, and a process that has more than all of it resident is ended with
-a reason that says so. GPU devices are handed out by the first process of the
-tree through CUDA_VISIBLE_DEVICES, so that no two processes share one; a start
-waits until enough are free, and asking for more than there are is an error.
+On this machine CPU becomes GOMAXPROCS. Memory is in MiB: nine tenths of it
+become GOMEMLIMIT, and a process with more than all of it resident is killed,
+with a reason that says so. The root hands out GPU devices through
+CUDA_VISIBLE_DEVICES, so that no two processes share one. A start waits until
+enough are free; asking for more than there are is an error.
 
 A pool's workers have the resources of [WithMeta], or else those of the first
-function that needs any: workers that were started without are then replaced. A
-function that needs nothing runs in any pool; one that needs others than the
-workers have is refused with an error that says so. In which order the functions
-come makes no difference to that.
+function that needs any: workers that were started without them are then
+replaced. A function that needs nothing runs in any pool. Functions whose
+resources differ from the pool's are rejected, with an error that says so.
 
 # Configuration
 
-Nothing has to be configured. [Config] lists what can be, and docs/config.md
-all keys: in code, where it wins, in FIBER_ environment variables, or in a file
+Nothing has to be configured. [Config] lists what can be, and docs/config.md all
+keys. Code wins over FIBER_ environment variables, and these over a file
 .fiberconfig in the working directory.
 
 	func start() error {
@@ -533,26 +525,27 @@ all keys: in code, where it wins, in FIBER_ environment variables, or in a file
 		})
 	}
 
-A wrong value is an error before anything starts, whichever source it is in.
-The configuration goes along to all processes.
+A wrong value is an error before anything starts, whatever its source. All
+processes have the root's configuration.
 
 # Elsewhere
 
-The same program runs its processes as containers when FIBER_BACKEND is docker.
-When it is kubernetes, they are pods of a cluster, the first one included:
-outside of a cluster, Main puts the program there, with the same arguments, and
-ends as it does there. Nothing is deployed for that. The executable becomes an
-image, which the nodes pull from where FIBER_REGISTRY says.
+With FIBER_BACKEND set to docker, the same program runs its processes as
+containers. Set to kubernetes, it runs them as pods of a cluster, the root
+included: outside of a cluster, Main puts the program there, with the same
+arguments, and ends as it does there. Nothing is deployed for that. The
+executable becomes an image, which Fiber pushes to, and the nodes pull from, the
+registry that FIBER_REGISTRY names.
 
-Pools, queues, managers and rings are then as they are on one machine. Files are
-not: a process elsewhere has none of this machine's. docs/docker.md and
-docs/kubernetes.md say the rest, and docs/cli.md is about fiber, the command,
-which builds programs for a cluster and looks after them.
+Pools, queues, managers and rings work there as on one machine. Files do not: a
+process elsewhere has none of this machine's. For the rest, see docs/docker.md
+and docs/kubernetes.md, and docs/cli.md for the command fiber, which builds
+programs for a cluster and looks after them.
 
 # Tests
 
-Tests of a package that uses Fiber run in a process that Fiber starts again as
-its children, so their TestMain begins with Init:
+The tests of a package that uses Fiber are a program, too, which Fiber starts
+again for each process. So their TestMain begins with Init:
 
 	func TestMain(m *testing.M) {
 		if err := fiber.Init(); err != nil {
@@ -567,7 +560,7 @@ its children, so their TestMain begins with Init:
 		os.Exit(code)
 	}
 
-A function that has nothing to do with processes can be tested without any:
-[Func.Call] runs it here.
+A function that does not depend on processes can be tested without any:
+[Func.Call] runs it in the calling process.
 */
 package fiber

@@ -40,6 +40,21 @@ type Failure struct {
 
 func (f *Failure) Error() string { return fmt.Sprintf("rank %d: %v", f.Rank, f.Err) }
 
+// How a ring comes up:
+//
+//	parent          rank r                            rank r+1
+//	  │── assign ────►│ listens, reserves a port
+//	  │◄── member ────│ where it is found
+//	  │── members ───►│ when all are there
+//	  │               │── meet, twice ─────────────────► one connection for collectives, one for messages
+//	  │               │ init, if there is one
+//	  │               │◄═══ barrier, of all ranks ═══► no rank runs before all have initialised
+//	  │               │ run
+//	  │◄── done ──────│ says bye to both neighbours
+//
+// A rank that loses a neighbour waits for the parent's word before it names that
+// one itself: the error names the rank that failed first, and not those that noticed.
+
 // run is a ring as its parent sees it.
 type run struct {
 	ctx        context.Context

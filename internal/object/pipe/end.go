@@ -42,6 +42,22 @@ type of[Q any] struct {
 	What Q
 }
 
+// How an end moves: its name carries the generation, and whoever receives the
+// name claims the end.
+//
+//	old owner                  home                        new owner
+//	depart ──────────────────► tickets+1
+//	─────────── the name, in an argument, a result or an item ───► gen 0: operations wait
+//	                           the owner stays the same ◄───────── claim
+//	◄──────────────────── moved
+//	leave ───────────────────► owner, gen+1 ─────────────────────► granted
+//	                           what is unread ───────────────────► items
+//
+// What the old owner sent comes before its leave, on the same connection, so
+// nothing is lost or overtaken. A new owner that dies before its claim leaves the
+// end to the old one; so whatever carries an end counts as received only when the
+// end's home knows of the claim: see Port.Known.
+
 // size is how much was sent, or read.
 type size struct{ Items, Bytes int }
 
