@@ -268,7 +268,7 @@ func TestProxyOfAnotherType(t *testing.T) {
 
 	_, err = fiber.Call(soon(t), (*fiber.Proxy[*bell])(j), ringBell, "x")
 	require.ErrorAs(t, err, &mismatch)
-	require.ErrorContains(t, err, "bell.Ring is one of ")
+	require.ErrorContains(t, err, "bell.Ring belongs to ")
 	_, err = fiber.CallAsync(soon(t), j, (*fiber.Method[*journal, string, none])(ringBell), "x").Get(soon(t))
 	require.ErrorAs(t, err, &mismatch)
 	_, err = fiber.Apply(soon(t), newPool(t, 1), waitHere, waiting{Bell: (*fiber.Proxy[*bell])(j)})

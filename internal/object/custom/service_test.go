@@ -144,7 +144,7 @@ func TestRefusals(t *testing.T) {
 		{w.id, custom.Make, name("kind"), "malformed"},
 		{w.id, custom.Make, append(name("kind"), 0, 0, 1, 5, 0, 0), "no such kind"},
 		{made, custom.Call, name("nothing"), "method nothing is not registered"},
-		{made, custom.Call, name("*other.Do"), "method *other.Do is one of *other, and the object, a thing, is a *thing"},
+		{made, custom.Call, name("*other.Do"), "method *other.Do belongs to *other, but the object, a thing, is a *thing"},
 		{made, custom.Call, []byte{200}, "malformed"},
 		{made, custom.New, name("*thing.Do"), "malformed"},
 	} {
