@@ -197,7 +197,7 @@ func (o *instance) GiveUp(r *object.Request) {
 		o.remove(c)
 	}
 	o.mu.Unlock()
-	r.Fail(object.GivenUp, "") // before the method answers because of it
+	r.Fail(object.GivenUp, "") // first, before the cancelled method can answer
 	if c != nil {
 		c.cancel()
 	}
