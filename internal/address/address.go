@@ -1,4 +1,4 @@
-// Package address finds out addresses of this machine.
+// Package address finds addresses of this machine.
 package address
 
 import (
@@ -6,8 +6,8 @@ import (
 	"net"
 )
 
-// Own gives a host that is an address of this machine, which can be listened
-// at, and "" for any other.
+// Own returns host if it is an address of this machine, at which a listener can
+// be opened, and "" otherwise.
 func Own(host string) string {
 	ip := net.ParseIP(host)
 	addresses, err := net.InterfaceAddrs()
@@ -22,8 +22,8 @@ func Own(host string) string {
 	return ""
 }
 
-// Towards is the address of this machine by which it reaches another one;
-// nothing is sent.
+// Towards returns the address by which this machine reaches another one. It sends
+// nothing.
 func Towards(host string) (string, error) {
 	c, err := net.Dial("udp", net.JoinHostPort(host, "9"))
 	if err != nil {

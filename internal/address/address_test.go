@@ -10,7 +10,7 @@ import (
 
 func TestOwn(t *testing.T) {
 	require.Equal(t, "127.0.0.1", address.Own("127.0.0.1"))
-	for _, other := range []string{"192.0.2.1", "localhost", ""} { // the first is nobody's (RFC 5737)
+	for _, other := range []string{"192.0.2.1", "localhost", ""} { // the first belongs to no machine (RFC 5737)
 		require.Empty(t, address.Own(other))
 	}
 }

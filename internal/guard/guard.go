@@ -1,5 +1,5 @@
-// Package guard calls the user's code: a panic in it, and a call of
-// runtime.Goexit (of t.FailNow, say), become errors.
+// Package guard calls the user's code, and turns its panics, and calls of
+// runtime.Goexit (by t.FailNow, say), into errors.
 package guard
 
 import (
@@ -8,10 +8,10 @@ import (
 	"runtime/debug"
 )
 
-// ErrGoexit is the outcome of a function that has ended its goroutine.
+// ErrGoexit is the error of a function that has ended its goroutine.
 var ErrGoexit = errors.New("the function called runtime.Goexit")
 
-// Panic is the outcome of a function that has panicked.
+// Panic is the error of a function that has panicked.
 type Panic struct {
 	Value any
 	Stack []byte
@@ -19,23 +19,23 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// Unwrap is the error that it panicked with, if it was one.
+// Unwrap returns the panic's value if that is an error, and nil otherwise.
 func (p *Panic) Unwrap() error {
 	err, _ := p.Value.(error)
 	return err
 }
 
-// Call calls f on a goroutine of its own, so that f ends no other one. It
-// returns f's error, a *Panic, or ErrGoexit.
+// Call calls f on a goroutine of its own, which is the only one that f can end,
+// and waits for it. It returns f's error, a *Panic, or ErrGoexit.
 func Call(f func() error) error {
 	outcome := make(chan error, 1)
 	go Here(f, func(err error) { outcome <- err })
 	return <-outcome
 }
 
-// Here calls f on this goroutine, and then ended with the outcome; see Call.
-// After ErrGoexit the goroutine ends when ended has returned: what is still to
-// be done, ended leaves to another one.
+// Here calls f on this goroutine, and then calls ended with the outcome, as Call
+// would return it. After ErrGoexit this goroutine ends when ended returns: ended
+// must leave any further work to another goroutine.
 func Here(f func() error, ended func(error)) {
 	outcome := ErrGoexit
 	defer func() {

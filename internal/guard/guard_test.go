@@ -27,8 +27,8 @@ func TestCall(t *testing.T) {
 	require.ErrorAs(t, guard.Call(func() error { panic(nil) }), &p) //nolint:govet // the user's
 }
 
-// On the caller's own goroutine all the same holds, but for a Goexit: that ends
-// the goroutine, and the outcome is known before.
+// The same holds on the caller's own goroutine. A Goexit, however, ends that
+// goroutine, after the outcome is known.
 func TestHere(t *testing.T) {
 	t.Parallel()
 	for _, f := range []func() error{func() error { return nil }, func() error { return errOwn }, broken} {

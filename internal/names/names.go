@@ -1,4 +1,4 @@
-// Package names makes names of any text that images, containers, pods and labels may have.
+// Package names turns any text into names that images, containers, pods and labels may have.
 package names
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	longest      = 40 // with what stands before and behind it a pod's has at most 63
+	longest      = 40 // with prefix and suffix, a pod's name has at most 63 characters
 	longestLabel = 63
 )
 
@@ -17,7 +17,7 @@ var (
 	unlabelable = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
 )
 
-// Program is what a program may be called: lower-case letters, digits, and - between them.
+// Program makes a program's name: lower-case letters, digits, and - between them.
 func Program(text string) string {
 	if name := plain(text); name != "" {
 		return name
@@ -25,13 +25,13 @@ func Program(text string) string {
 	return "program"
 }
 
-// Unique is a name that begins with fiber-, goes on as text does, and ends with so many random letters and digits: nothing
-// else has it.
+// Unique makes a name that no other thing has: it begins with fiber- and the text, and ends with that many random letters and
+// digits.
 func Unique(text string, random int) string {
 	return "fiber-" + strings.TrimPrefix(plain(text)+"-", "-") + strings.ToLower(rand.Text()[:random])
 }
 
-// Label is a value that a label may have.
+// Label makes a valid value of a label.
 func Label(text string) string {
 	text = unlabelable.ReplaceAllString(text, "-")
 	return strings.Trim(text[:min(len(text), longestLabel)], "-._")

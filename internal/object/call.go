@@ -11,7 +11,7 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// answer is what an object answered, or why there is none.
+// answer is an object's answer, or the reason why there is none.
 type answer struct {
 	args  []byte
 	value [][]byte
@@ -30,14 +30,14 @@ func newAnswer(code byte, args []byte, value [][]byte) answer {
 	return answer{err: &Refusal{code, string(args)}}
 }
 
-// pending is a request of this process on its way.
+// pending is a request of this process that waits for its answer.
 type pending struct {
 	id     uint64
 	remote *client  // nil for an object of this home
 	local  *Request // for an object of this home
 	done   func(answer)
 
-	leads   atomic.Bool // somebody waits who reads the answer himself, if it is his turn
+	leads   atomic.Bool // a caller waits that reads the answer itself, if it is its turn
 	settled atomic.Bool
 }
 
@@ -46,12 +46,12 @@ func (p *pending) settle(a answer) {
 	p.settled.Store(true)
 }
 
-// Pending is a request that was begun.
+// Pending is a request that Start has sent.
 type Pending struct{ p *pending }
 
 // Lead reads what comes from the object's home, if it is the caller's turn,
-// until the answer is there, or for a moment when nothing comes. The caller holds
-// no lock that a watcher, or what was given to Begin, takes.
+// until the answer is there, or for a moment when nothing comes. The caller must
+// not hold a lock that a watcher, or the done of Start, takes.
 func (w Pending) Lead() {
 	if p := w.p; p != nil && p.remote != nil {
 		p.leads.Store(true)
@@ -59,8 +59,8 @@ func (w Pending) Lead() {
 	}
 }
 
-// GiveUp tells the object that nobody waits for the answer any more. It is
-// still given, most often as a Refusal with code GivenUp.
+// GiveUp tells the object that the answer is not waited for any more. The answer
+// still comes, most often as a Refusal with code GivenUp.
 func (w Pending) GiveUp() {
 	p := w.p
 	if p == nil {
@@ -83,7 +83,8 @@ type message struct {
 	value [][]byte
 }
 
-// message packs a request, which has to fit a message.
+// message packs a request; the error is a *transport.SizeError if it does not
+// fit a message.
 func (s *Server) message(ref Ref, op byte, q any) (message, error) {
 	m := message{ref: ref, op: op}
 	m.args, m.value = pack(q)
@@ -98,7 +99,7 @@ func (m message) pack() wire.Request {
 	return wire.Request{Object: m.ref.Object, Op: m.op, Args: m.args}
 }
 
-// unpacked reads an answer.
+// unpacked decodes an answer.
 func unpacked[A any](answered answer) (a A, err error) {
 	if answered.err != nil {
 		return a, answered.err
@@ -106,11 +107,11 @@ func unpacked[A any](answered answer) (a A, err error) {
 	return a, unpackAnswer(answered.args, answered.value, &a)
 }
 
-// Start sends a request to an object. done is called once with its answer, by
-// a goroutine that reads a connection: it must not block. When Start gives an
-// error, done is not called. It returns when the request is in the socket and
-// blocks, as long as ctx lasts, until the object's home is reached. The answer
-// may be noticed a millisecond late when nobody calls Lead.
+// Start sends a request to an object. It blocks until the object's home is
+// reached and the request is in the socket, or until ctx ends. done is called
+// once with the answer, by a goroutine that reads a connection, and must not
+// block; if Start returns an error, done is not called. Unless a caller waits in
+// Lead, the answer may be noticed a millisecond late.
 //
 // Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
 // *transport.SizeError, or the ctx's.
@@ -153,8 +154,8 @@ func (s *Server) begin(ctx context.Context, m message, p *pending) (Pending, err
 	return Pending{p}, nil
 }
 
-// owned is a value whose frames do not change: those behind the first may be
-// parts of what the user has.
+// owned copies all frames but the first, which may be parts of values that the
+// user goes on to change. It changes value itself.
 func owned(value [][]byte) [][]byte {
 	for i := 1; i < len(value); i++ {
 		value[i] = append(make([]byte, 0, len(value[i])), value[i]...)
@@ -162,9 +163,9 @@ func owned(value [][]byte) [][]byte {
 	return value
 }
 
-// Tell sends a request that has no answer; it is in the socket, or the
-// connection has ended, when Tell returns. When ctx ends before the first byte has
-// left, the error is its, and nothing was sent.
+// Tell sends a request that has no answer. When Tell returns, the request is in
+// the socket, or the connection has ended. If ctx ends before the first byte has
+// left, Tell returns the ctx's error, and nothing was sent.
 func Tell[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) error {
 	m, err := s.message(ref, byte(op), &q)
 	if err != nil {
@@ -180,8 +181,8 @@ func Tell[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) e
 	return r.send(ctx, m.pack(), m.value, nil)
 }
 
-// Post is Tell that never waits: the request is queued, or, when its home is
-// not connected, dropped.
+// Post is Tell without waiting: the request is queued, or dropped if its home is
+// not connected.
 func Post[Q, A any](s *Server, ref Ref, op Op[Q, A], q Q) {
 	m, err := s.message(ref, byte(op), &q)
 	if err != nil {
@@ -213,16 +214,16 @@ func (s *Server) serveOwn(m message) (mine bool, err error) {
 	return true, nil
 }
 
-// Ask sends a request to an object and waits for its answer, or until ctx
-// ends: then it tells the object and returns at once. late, unless nil, is
-// given an answer that comes nevertheless. See Pending.Lead for what the caller
-// may not hold.
+// Ask sends a request to an object and waits for its answer. If ctx ends first,
+// Ask tells the object and returns the ctx's error at once; an answer that comes
+// nevertheless is passed to late, unless that is nil. For the locks that the
+// caller must not hold, see Pending.Lead.
 func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, late func(A)) (a A, err error) {
 	return call(ctx, s, ref, op, &q, late, 0)
 }
 
-// AskAndSettle is Ask, but when ctx ends it waits for the answer for another
-// moment, so that the caller knows whether what it asked for was done.
+// AskAndSettle is Ask that waits for the answer up to settleTime longer when ctx
+// ends, so that the caller learns whether the request was carried out.
 func AskAndSettle[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) (a A, err error) {
 	return call(ctx, s, ref, op, &q, nil, settleTime)
 }
@@ -272,7 +273,7 @@ func call[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q *Q, 
 	return none, ctx.Err()
 }
 
-// Hold keeps an object alive until Release has been called as often.
+// Hold keeps an object alive until Release has been called as often as Hold.
 func (s *Server) Hold(ref Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,7 +309,7 @@ func (s *Server) Release(ref Ref) {
 	}
 	if _, mine := s.mine(ref); mine {
 		if e := s.release(s.self, ref.Object); e != nil {
-			s.running.Go(func() { e.Left(s.self, false) }) // who releases may hold the object's lock
+			s.running.Go(func() { e.Left(s.self, false) }) // the caller may hold the object's lock
 		}
 		s.mu.Unlock()
 		return
@@ -319,14 +320,13 @@ func (s *Server) Release(ref Ref) {
 	}
 }
 
-// watcher is told what an object notifies its holders of.
+// watcher receives an object's notices.
 type watcher struct {
 	watch func(op byte, args []byte, value [][]byte)
 }
 
-// Watch has what an object notifies its holders of told to watch, which must
-// not block, nor ask anything of the object before it has returned, until stop is
-// called.
+// Watch calls watch for each notice of an object to its holders, until stop is
+// called. watch must neither block nor send requests to the object.
 func (s *Server) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) (stop func()) {
 	w := &watcher{watch}
 	key := Ref{Endpoint: ref.Endpoint, Object: ref.Object}
@@ -343,7 +343,7 @@ func (s *Server) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)
 	}
 }
 
-// noticed tells those who watch an object.
+// noticed passes a notice to those that watch the object.
 func (s *Server) noticed(endpoint string, object uint64, op byte, args []byte, value [][]byte) {
 	s.mu.Lock()
 	watchers := s.watchers[Ref{Endpoint: endpoint, Object: object}] // replaced, not changed
@@ -354,8 +354,8 @@ func (s *Server) noticed(endpoint string, object uint64, op byte, args []byte, v
 }
 
 // Await reads what comes from an object's home, if it is the caller's turn,
-// until done says so, or for a moment when nothing comes. It is for who waits for
-// a notice, and holds no lock that a watcher takes.
+// until done returns true, or for a moment when nothing comes. It is for callers
+// that wait for a notice. They must not hold a lock that a watcher takes.
 func (s *Server) Await(ref Ref, done func() bool) {
 	s.mu.Lock()
 	r := s.remotes[ref.Endpoint]

@@ -15,7 +15,7 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// client is the connection to another home.
+// client is this process's connection to another home.
 type client struct {
 	home     *Server
 	endpoint string
@@ -23,17 +23,17 @@ type client struct {
 	pid      int
 	ready    chan struct{} // closed when conn or err is set
 
-	turn    *turn.Turn // who reads
+	turn    *turn.Turn // says which goroutine reads
 	reading *transport.Conn
-	goodbye bool        // the home has said it; goes with the turn
-	closed  bool        // and that it was closed
-	awaited atomic.Bool // somebody waits for a notice
+	goodbye bool        // the home has said goodbye; goes with the turn
+	closed  bool        // and that the user has closed it
+	awaited atomic.Bool // a goroutine waits for a notice
 
-	holds, known int // how often an object there was held, and how often its home knows of; under home.mu
+	holds, known int // how many holds were taken on objects there, and of how many the home surely knows; under home.mu
 
 	mu      sync.Mutex
 	conn    *transport.Conn
-	err     error // what no request can be made for
+	err     error // why no request can be sent any more
 	lastID  uint64
 	waiting map[uint64]*pending
 }
@@ -43,7 +43,7 @@ func (s *Server) remote(ref Ref) *client {
 	r := s.remotes[ref.Endpoint]
 	if r == nil {
 		r = &client{home: s, endpoint: ref.Endpoint, process: ref.Process, pid: ref.PID, ready: make(chan struct{}), waiting: map[uint64]*pending{},
-			holds: 1} // those of before, perhaps, which it says when it is connected
+			holds: 1} // for the earlier holds, if any, which open tells the home
 		s.remotes[ref.Endpoint] = r
 		s.running.Add(1)
 		go r.run()
@@ -51,7 +51,7 @@ func (s *Server) remote(ref Ref) *client {
 	return r
 }
 
-// reach waits for the connection to a home.
+// reach waits until a home is connected, or cannot be.
 func (s *Server) reach(ctx context.Context, ref Ref) (*client, error) {
 	s.mu.Lock()
 	if s.closed {
@@ -76,17 +76,18 @@ func (s *Server) reach(ctx context.Context, ref Ref) (*client, error) {
 	return r, nil
 }
 
-// connected gives the connection, nil when there is none.
+// connected returns the connection, nil when there is none.
 func (r *client) connected() *transport.Conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.conn
 }
 
-// WhenHeld calls f when the homes of all objects that are held here know it, or
-// have ended. They are asked behind what they were told, on the same connection.
-// One that does not answer is not waited for longer than heldTime, and once: others
-// are not to be held up by a process that does not move.
+// WhenHeld calls f once the homes of all objects held here know of the holds, or
+// have ended. It may return before. Each home is asked on the connection that
+// carried the holds, behind them. A home that does not answer delays f by
+// heldTime at most, and only once, so that one process that does not move cannot
+// hold up the others.
 func (s *Server) WhenHeld(f func()) {
 	unsure := map[*client]int{}
 	s.mu.Lock()
@@ -119,7 +120,7 @@ func (s *Server) WhenHeld(f func()) {
 
 const heldTime = 10 * time.Second
 
-// nothing is asked of the object 0, which no home has: its home answers Gone.
+// nothing is asked of object 0, which does not exist: the home answers Gone.
 const nothing Op[None, None] = 0
 
 // post queues a message, if there is a connection.
@@ -151,7 +152,7 @@ func (r *client) run() {
 	r.turn.Read()
 }
 
-// open says who visits and what it holds.
+// open introduces this process to the home and tells it what is held here.
 func (r *client) open(conn *transport.Conn) error {
 	s := r.home
 	s.mu.Lock()
@@ -175,16 +176,16 @@ func (r *client) open(conn *transport.Conn) error {
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reading, r.conn = conn, conn // whoever holds another one from now on says so himself
+	r.reading, r.conn = conn, conn // from now on Hold tells the home itself
 	return nil
 }
 
-// end fails what waits, and makes room for another connection.
+// end fails the waiting requests, and makes room for another connection.
 func (r *client) end(err error, goodbye bool) {
 	s := r.home
 	ref := Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}
 	if errors.Is(err, fs.ErrNotExist) {
-		goodbye = true // who ends as it should removes its socket
+		goodbye = true // a process that ends as it should removes its socket
 	}
 	switch {
 	case r.closed:
@@ -203,7 +204,7 @@ func (r *client) end(err error, goodbye bool) {
 	case goodbye:
 		s.ended[r.endpoint] = err
 	case r.connected() != nil:
-		s.remote(ref) // its home may live on, and is to know what is held here
+		s.remote(ref) // the home may live on, and must learn again what is held here
 	}
 	var told []*watcher
 	for watched, watchers := range s.watchers {
@@ -225,13 +226,12 @@ func (r *client) end(err error, goodbye bool) {
 	}
 }
 
-var errOver = errors.New("it has ended, and nobody has closed it")
+var errOver = errors.New("it ended without being closed")
 
-// NoticeLost is what a watcher is told when the connection to the object's
-// home has ended.
+// NoticeLost tells a watcher that the connection to the object's home has ended.
 const NoticeLost = 0xff
 
-// readOne waits for a message and handles it.
+// readOne waits for the next message and handles it.
 func (r *client) readOne() (func(), error) {
 	frames, err := r.reading.Recv()
 	if err == nil {
@@ -282,13 +282,13 @@ func (r *client) handle(frames [][]byte) error {
 	return nil
 }
 
-// took says that an answer has been taken: it is not needed any more, and what
-// was decoded from it is held.
+// took tells the home that an answer has been taken: its frames are not used any
+// more, and what was decoded from them is held.
 func (r *client) took(id uint64) {
 	r.home.WhenHeld(func() { r.post(wire.KindTaken, wire.Request{ID: id}, nil) })
 }
 
-// lead reads what comes until done says so, or for a moment.
+// lead reads what comes until done returns true, or for a moment.
 func (r *client) lead(done func() bool) {
 	r.turn.Lead(done)
 	if !r.idle() {
@@ -296,14 +296,14 @@ func (r *client) lead(done func() bool) {
 	}
 }
 
-// idle says whether nothing waits for an answer.
+// idle says whether no request waits for an answer.
 func (r *client) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.waiting) == 0
 }
 
-// close says what is left to say and ends the connection.
+// close sends what is queued and ends the connection.
 func (r *client) close(ctx context.Context) {
 	if conn := r.connected(); conn != nil {
 		conn.Flush(ctx)
@@ -311,7 +311,7 @@ func (r *client) close(ctx context.Context) {
 	}
 }
 
-// send sends a request; with p nil no answer is wanted.
+// send sends a request. If p is nil, no answer is wanted.
 func (r *client) send(ctx context.Context, m wire.Request, value [][]byte, p *pending) error {
 	r.mu.Lock()
 	if r.err != nil {
@@ -339,7 +339,7 @@ func (r *client) send(ctx context.Context, m wire.Request, value [][]byte, p *pe
 		}
 		return err
 	case p != nil:
-		return nil // the end of the connection, which tells what it means
+		return nil // the connection has ended: end settles p with the reason
 	}
 	return &LostError{Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, err}
 }

@@ -1,12 +1,12 @@
 package object
 
-// Deque is values in their order. It grows at both ends.
+// Deque is a sequence of values that grows at both ends.
 type Deque struct {
 	items []Value
 	head  int // items[:head] are gone
 }
 
-// Len is how many there are.
+// Len is the number of items.
 func (d *Deque) Len() int { return len(d.items) - d.head }
 
 // Push puts items behind all others.
@@ -39,7 +39,7 @@ func (d *Deque) Front(n int) []Value {
 // All returns all items, in place.
 func (d *Deque) All() []Value { return d.items[d.head:] }
 
-// Drop takes the first n items out.
+// Drop removes the first n items.
 func (d *Deque) Drop(n int) {
 	clear(d.items[d.head : d.head+n])
 	d.head += n
@@ -51,7 +51,7 @@ func (d *Deque) Drop(n int) {
 	}
 }
 
-// Pop takes the first item out; there has to be one.
+// Pop removes and returns the first item, which must exist.
 func (d *Deque) Pop() Value {
 	v := d.items[d.head]
 	d.Drop(1)

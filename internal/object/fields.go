@@ -6,12 +6,12 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Frames is a value of the user's that stands alone and names nothing: it is
+// Frames is a value of the user's that stands alone and names no objects. It is
 // neither packed nor copied.
 type Frames [][]byte
 
-// pack writes what x points to: a number, a bool, a string, or a struct of such.
-// Behind these there may be values, the last field a list perhaps; or Frames.
+// pack encodes what x points to: an int, a uint64, a bool, a string, or a struct
+// of such. Values may follow them, where the last field may be a slice; or Frames.
 func pack(x any) (args []byte, frames [][]byte) {
 	p := packer{args: make([]byte, 0, 32)}
 	p.add(reflect.ValueOf(x).Elem())
@@ -23,7 +23,7 @@ func pack(x any) (args []byte, frames [][]byte) {
 
 type packer struct {
 	args   []byte
-	some   bool // there is a place for values
+	some   bool // x has a field for values
 	values []Value
 	frames Frames
 }
@@ -62,17 +62,17 @@ func (p *packer) add(v reflect.Value) {
 			p.add(v.Field(i))
 		}
 	default:
-		panic("home: a " + v.Type().String() + " in a request or an answer")
+		panic("object: a " + v.Type().String() + " in a request or an answer")
 	}
 }
 
-// unpackAnswer is unpack for an answer, which is taken when the values in it are
-// not needed any more.
+// unpackAnswer is unpack for an answer, which counts as taken when its values
+// are no longer in use: see client.took.
 func unpackAnswer(args []byte, frames [][]byte, x any) error {
 	return (&unpacker{in: wire.Reader{B: args}, frames: frames, answer: true}).unpack(x)
 }
 
-// unpack reads what pack has written into what x points to.
+// unpack decodes what pack has written into what x points to.
 func unpack(args []byte, frames [][]byte, x any) error {
 	return (&unpacker{in: wire.Reader{B: args}, frames: frames}).unpack(x)
 }
@@ -81,8 +81,8 @@ type unpacker struct {
 	in     wire.Reader
 	frames [][]byte
 	answer bool
-	some   bool    // the values were read
-	values []Value // and are not in their places yet
+	some   bool    // the values have been read
+	values []Value // those that are not in their fields yet
 }
 
 func (u *unpacker) unpack(x any) error {

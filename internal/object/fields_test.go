@@ -35,7 +35,7 @@ func TestFields(t *testing.T) {
 	require.ErrorIs(t, unpack(append(args, 0), frames, &got), wire.ErrMalformed)
 	require.ErrorIs(t, unpack(args, frames[:1], &got), wire.ErrMalformed)
 
-	for _, n := range []int{0, 2} { // values for one place
+	for _, n := range []int{0, 2} { // so many values for a single field
 		args, frames := PackValues(nil, v.Others[:n]...)
 		require.ErrorIs(t, unpack(args, frames, &got.First), wire.ErrMalformed)
 	}

@@ -6,13 +6,13 @@ const (
 	withdrawn Op[None, None]   = iota
 )
 
-// kept is an object that is an encoded value, and nothing else.
+// kept is an object that only holds an encoded value.
 type kept [][]byte
 
-// Keep makes a pinned object of an encoded value, which Fetch gets.
+// Keep makes a pinned object of an encoded value, which Fetch returns.
 func (s *Server) Keep(frames [][]byte) (Ref, error) { return s.Make(kept(frames), true) }
 
-// Withdraw removes a value, and tells those who hold it.
+// Withdraw removes a kept value, and notifies its holders.
 func (s *Server) Withdraw(ref Ref) {
 	holders := s.Holders(ref.Object)
 	s.Remove(ref.Object)
@@ -24,11 +24,11 @@ func (s *Server) Withdraw(ref Ref) {
 // Serve replies with the value.
 func (v kept) Serve(r *Request) { r.Reply(nil, v) }
 
-// GiveUp has nothing to do: the reply is on its way.
+// GiveUp does nothing: the reply is on its way.
 func (v kept) GiveUp(*Request) {}
 
-// Left has nothing to do.
+// Left does nothing.
 func (v kept) Left(*Session, bool) {}
 
-// Drop has nothing to do.
+// Drop does nothing.
 func (v kept) Drop() {}

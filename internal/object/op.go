@@ -1,23 +1,23 @@
 package object
 
-// Op is an operation of objects, or a notice of theirs: its number among those
-// of the object, what it is asked with, and what it answers. Both are anything
-// that pack takes.
+// Op is an operation of an object, or a notice: its number among the object's,
+// the type Q of what it is asked with, and the type A of its answer. Both are
+// types that pack takes.
 type Op[Q, A any] byte
 
-// Number is the operation's.
+// Number is the operation's number.
 func (op Op[Q, A]) Number() byte { return byte(op) }
 
-// None is a request, or an answer, that says nothing.
+// None is an empty request or answer.
 type None struct{}
 
 // Asked is a request whose answer is an A.
 type Asked[A any] struct{ *Request }
 
-// Reply answers. The values' frames must not be changed any more.
+// Reply answers the request. The values' frames must not be changed afterwards.
 func (r Asked[A]) Reply(a A) { r.Request.Reply(pack(&a)) }
 
-// Table is what an object, or who watches one, does for each operation.
+// Table maps operations to what an object, or its watcher, does for them.
 type Table[O any] map[byte]func(o O, r *Request)
 
 // Handler is a line of a Table.
@@ -26,7 +26,7 @@ type Handler[O any] struct {
 	serve func(o O, r *Request)
 }
 
-// On has do serve an operation. It answers r, now or later.
+// On makes do the handler of an operation; do answers r, now or later.
 func On[O, Q, A any](op Op[Q, A], do func(o O, r Asked[A], q Q)) Handler[O] {
 	return Handler[O]{byte(op), func(o O, r *Request) {
 		var q Q
@@ -47,7 +47,7 @@ func Ops[O any](handlers ...Handler[O]) Table[O] {
 	return t
 }
 
-// Serve has the table's function serve a request.
+// Serve calls the request's handler, or answers Malformed if it has none.
 func (t Table[O]) Serve(o O, r *Request) {
 	if serve := t[r.Op]; serve != nil {
 		serve(o, r)

@@ -10,10 +10,11 @@ type Ref struct {
 	PID      int    // and its process id
 }
 
-// MarshalBinary is how a name travels, inside a value or by itself.
+// MarshalBinary encodes a name for its way to another process, inside a value or
+// by itself.
 func (ref Ref) MarshalBinary() ([]byte, error) { return ref.append(nil), nil }
 
-// UnmarshalBinary reads what MarshalBinary has written.
+// UnmarshalBinary decodes what MarshalBinary has written.
 func (ref *Ref) UnmarshalBinary(b []byte) error {
 	more, err := ref.Read(b)
 	if err == nil && len(more) > 0 {
@@ -22,7 +23,7 @@ func (ref *Ref) UnmarshalBinary(b []byte) error {
 	return err
 }
 
-// Read reads what MarshalBinary has written, and returns what is behind it.
+// Read decodes a name at the beginning of b, and returns the rest of b.
 func (ref *Ref) Read(b []byte) (more []byte, err error) {
 	in := wire.Reader{B: b}
 	*ref = readRef(&in)

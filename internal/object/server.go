@@ -1,11 +1,13 @@
-// Package home serves what a process has made to the other processes of its
-// run, and lets it use what they have made.
+// Package object lets the processes of a run use each other's objects: it
+// serves those that this process has made, and sends requests to those that
+// others have made.
 //
 // Everything shared has a home: the process that made it, where it is an
-// Object with a number. Whoever uses it dials the home's endpoint, which is
-// opened when the first object is made, and sends requests. An object lives as
-// long as somebody holds it: each process says so once, however many of its
-// values name the object, and whoever dies holds nothing.
+// Object with a number. Each process has one Server. Other processes dial its
+// endpoint, which opens when the first object is made, and send requests. An
+// object lives as long as some process holds it. A process takes its hold
+// once, however many of its values name the object; a process that dies holds
+// nothing.
 package object
 
 import (
@@ -23,31 +25,31 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// An Object is something of this process that all processes of the run may
-// use. Its methods are called from many goroutines.
+// An Object lives in this process, and all processes of the run may use it.
+// Its methods are called from many goroutines.
 type Object interface {
-	// Serve takes a request, on the goroutine that reads the requester's
-	// connection: it must not block. The answer is given once, now or later,
-	// by any goroutine.
+	// Serve handles a request, on the goroutine that reads the requester's
+	// connection, and must not block. Each request is answered once, now or
+	// later, by any goroutine.
 	Serve(r *Request)
-	// GiveUp tells that nobody waits for the answer of r any more. If r is not
-	// answered yet, it is to be answered now, by Fail(GivenUp, "").
+	// GiveUp says that the requester has stopped waiting for the answer to r.
+	// If r is still unanswered, GiveUp answers it with Fail(GivenUp, "").
 	GiveUp(r *Request)
-	// Left tells that a process does not hold the object any more. It died, or
-	// cannot be reached, unless it said so itself.
+	// Left says that a process no longer holds the object. died is true when
+	// the process died or became unreachable, false when it let go itself.
 	Left(p *Session, died bool)
-	// Drop tells that nobody holds the object, or that its home ends.
+	// Drop says that no process holds the object, or that its home ends.
 	Drop()
 }
 
-// Grace is how long an object lives that nobody holds: its name may be on its
-// way to somebody. Tests have less patience.
+// Grace is how long an object outlives its last holder: its name may be on its
+// way to another process. Tests shorten it.
 var Grace = 10 * time.Second
 
-// lastWords bounds the goodbye to processes that do not read.
+// lastWords bounds the time for goodbyes, since a process may not read them.
 const lastWords = time.Second
 
-// Options is what a home has to know of its process.
+// Options are what a Server needs from its process.
 type Options struct {
 	Name             string // the process's
 	MaxMessage       int64
@@ -57,18 +59,19 @@ type Options struct {
 	// and Dial connects to another's.
 	Listen func() (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
-	Ended  error // what is asked of a home that has ended, and in it, fails with
+	Ended  error // of every call after Close
 }
 
-// Server is this process's objects, who uses them, and its own use of others'.
+// Server holds this process's objects, the sessions of the processes that use
+// them, and the connections to the homes of others' objects.
 type Server struct {
 	opts Options
 	self *Session
 
-	dials    context.Context // to others' homes; ends with Close
+	dials    context.Context // to other homes; ends with Close
 	endDials context.CancelFunc
 
-	lastUser atomic.Pointer[Session] // whose message came last
+	lastUser atomic.Pointer[Session] // the sender of the last message
 	end      atomic.Int32
 
 	opening sync.Mutex // held while the listener is opened
@@ -76,28 +79,28 @@ type Server struct {
 	mu       sync.Mutex
 	closed   bool
 	listener *transport.Listener
-	endpoint string // its
+	endpoint string // the listener's
 	lastID   uint64
 	objects  map[uint64]*entry
 	peers    map[*Session]struct{}
 	remotes  map[string]*client
 	held     map[Ref]int        // how many values here name the object
-	uses     map[string]int     // of these, by endpoint
-	ended    map[string]error   // endpoints in use that said goodbye, and what that means
-	watchers map[Ref][]*watcher // without a process
+	uses     map[string]int     // how many objects are held, by endpoint
+	ended    map[string]error   // endpoints in use that said goodbye, and the error for requests to them
+	watchers map[Ref][]*watcher // by refs without Process and PID
 	running  sync.WaitGroup
 }
 
-// entry is an object and who holds it.
+// entry is an object with its holders.
 type entry struct {
 	Object
 	id      uint64
 	pinned  bool
 	holders map[*Session]struct{}
-	lapse   *time.Timer // runs while nobody holds it
+	lapse   *time.Timer // runs while there are no holders
 }
 
-// New makes a home. Its process tells others where it is found: see Endpoint.
+// New makes a Server. Its listener is opened by the first Make or Endpoint.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}}
@@ -106,11 +109,12 @@ func New(opts Options) *Server {
 	return s
 }
 
-// Self is this process as one of those that use its objects.
+// Self is this process's session with itself.
 func (s *Server) Self() *Session { return s.self }
 
-// Make gives an object its name. A pinned one lives until Remove; others are
-// dropped when nobody has held them for a while.
+// Make registers an object and returns its name. A pinned object lives until
+// Remove; any other is dropped once it has had no holder for Grace, or for half
+// of heartbeat_timeout if that is less.
 func (s *Server) Make(o Object, pinned bool) (Ref, error) {
 	endpoint, err := s.Endpoint()
 	if err != nil {
@@ -128,7 +132,8 @@ func (s *Server) Make(o Object, pinned bool) (Ref, error) {
 	return Ref{endpoint, e.id, s.opts.Name, os.Getpid()}, nil
 }
 
-// Endpoint is where this home is found; it is opened if it was not.
+// Endpoint returns where other processes reach this one, and opens the listener
+// if necessary.
 func (s *Server) Endpoint() (string, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -154,7 +159,7 @@ func (s *Server) Endpoint() (string, error) {
 	return s.endpoint, nil
 }
 
-// Remove drops an object at once.
+// Remove drops an object at once, held or not.
 func (s *Server) Remove(id uint64) {
 	s.mu.Lock()
 	e := s.objects[id]
@@ -165,7 +170,7 @@ func (s *Server) Remove(id uint64) {
 	}
 }
 
-// forget takes an object out. The lock is held.
+// forget removes an object from the tables. The lock is held.
 func (s *Server) forget(e *entry) {
 	if e == nil {
 		return
@@ -183,7 +188,7 @@ func (s *Server) forget(e *entry) {
 func (s *Server) hold(p *Session, id uint64) {
 	e := s.objects[id]
 	if e == nil {
-		return // its use will tell
+		return // requests to it will fail
 	}
 	e.holders[p] = struct{}{}
 	p.held[id] = e
@@ -193,7 +198,8 @@ func (s *Server) hold(p *Session, id uint64) {
 	}
 }
 
-// release ends a process's hold; the object is to be told. The lock is held.
+// release ends a process's hold and returns the object, whose Left the caller
+// is to call. The lock is held.
 func (s *Server) release(p *Session, id uint64) *entry {
 	e := p.held[id]
 	if e == nil {
@@ -205,7 +211,7 @@ func (s *Server) release(p *Session, id uint64) *entry {
 	return e
 }
 
-// leave has an object lapse that nobody holds. The lock is held.
+// leave starts the timer that drops an object without holders. The lock is held.
 func (s *Server) leave(e *entry) {
 	if len(e.holders) > 0 || e.pinned || e.lapse != nil {
 		return
@@ -223,8 +229,8 @@ func (s *Server) leave(e *entry) {
 	})
 }
 
-// Within is a time, or that part of heartbeat_timeout if it is less: what nobody
-// claims ends within heartbeat_timeout.
+// Within returns d, or that part of heartbeat_timeout if it is less: whatever
+// stays unclaimed ends within heartbeat_timeout.
 func (s *Server) Within(d time.Duration, part float64) time.Duration {
 	if silence := s.opts.HeartbeatTimeout; silence > 0 {
 		return min(d, time.Duration(part*float64(silence)))
@@ -232,7 +238,8 @@ func (s *Server) Within(d time.Duration, part float64) time.Duration {
 	return d
 }
 
-// mine finds an object of this home. The lock is held.
+// mine says whether ref names an object of this home, and finds it: nil when it
+// no longer exists. The lock is held.
 func (s *Server) mine(ref Ref) (e *entry, mine bool) {
 	if s.endpoint == "" || ref.Endpoint != s.endpoint {
 		return nil, false
@@ -240,7 +247,8 @@ func (s *Server) mine(ref Ref) (e *entry, mine bool) {
 	return s.objects[ref.Object], true
 }
 
-// Local gives an object of this home, nil when it is another's or gone.
+// Local returns an object of this home, nil when ref names another home's or
+// the object is gone.
 func (s *Server) Local(ref Ref) Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +258,7 @@ func (s *Server) Local(ref Ref) Object {
 	return nil
 }
 
-// found is where this home is found, "" when it was not opened.
+// found returns the endpoint, "" before the listener is opened.
 func (s *Server) found() (endpoint string, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +286,7 @@ func (s *Server) accept(l *transport.Listener) {
 	}
 }
 
-// dismiss says bye to who comes too late.
+// dismiss says goodbye on a connection that came too late.
 func (s *Server) dismiss(conn *transport.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
@@ -290,11 +298,11 @@ func (s *Server) dismiss(conn *transport.Conn) {
 // How a home ends.
 const (
 	ends   = 1 + iota // with its process
-	closed            // somebody has closed it: its users are told so
+	closed            // by the user; the other processes are told so
 )
 
-// Ends says that the home is about to end, and whether somebody has closed it.
-// The first call counts.
+// Ends says that the home is about to end, and whether because the user has
+// closed it. Only the first call counts.
 func (s *Server) Ends(isClosed bool) {
 	how := int32(ends)
 	if isClosed {
@@ -307,9 +315,9 @@ func (s *Server) bye() [][]byte {
 	return wire.MustPack(wire.KindBye, wire.HomeBye{Closed: s.end.Load() == closed})
 }
 
-// Close tells all users of this home's objects that it ends, drops the
-// objects, and ends all connections. The root closes its home when no other
-// process of the run is left.
+// Close drops all objects, says goodbye to all connected processes, and ends
+// the connections. The root calls Close when no other process of the run is
+// left.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -354,27 +362,27 @@ func (s *Server) Close() {
 	s.running.Wait()
 }
 
-// LostError is a home that ended, or cannot be reached, without a word.
+// LostError reports a home that ended without being closed, or cannot be reached.
 type LostError struct {
 	Ref Ref
 	Err error
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("fiber: %s, the home of what is used here, cannot be reached: %v", e.Ref.Process, e.Err)
+	return fmt.Sprintf("fiber: %s, the home of an object in use here, cannot be reached: %v", e.Ref.Process, e.Err)
 }
 
 func (e *LostError) Unwrap() error { return e.Err }
 
-// Certain says whether the home has ended: it said so, or nobody listens where it
-// did. Otherwise another try may reach it.
+// Certain says whether the home has surely ended: it said so, or nothing listens
+// at its endpoint any more. Otherwise another try may reach it.
 func (e *LostError) Certain() bool {
 	return errors.Is(e.Err, errOver) || errors.Is(e.Err, syscall.ECONNREFUSED)
 }
 
-// ErrEnded is a home that somebody has closed, and ErrGone an object that its
-// home does not have any more.
+// ErrEnded reports a home that the user has closed, and ErrGone an object that
+// no longer exists in its home.
 var (
-	ErrEnded = errors.New("fiber: the process in which it lived was closed")
-	ErrGone  = errors.New("fiber: it does not exist any more")
+	ErrEnded = errors.New("fiber: the process in which the object lived was closed")
+	ErrGone  = errors.New("fiber: the object no longer exists")
 )

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	object.Grace = 2 * time.Second // a busy machine may take long to hold again
+	object.Grace = 2 * time.Second // a busy machine may take long to take the next hold
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		os.Stderr.WriteString("leak: " + err.Error() + "\n")
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// object notes what it is told. It answers an echo, and keeps everything else
+// thing records what it is told. It answers echo, huge and hold, and keeps wait
 // waiting.
 type thing struct {
 	events chan string
@@ -46,7 +46,7 @@ const (
 	hold object.Op[said, said] = iota
 )
 
-// said is what is asked, and answered.
+// said is both what is asked and what is answered.
 type said struct {
 	Text  string
 	Value object.Frames
@@ -73,7 +73,7 @@ func newObject() *thing { return &thing{events: make(chan string, 100)} }
 
 func (o *thing) Serve(r *object.Request) { table.Serve(o, r) }
 
-// answer answers all that wait.
+// answer answers all waiting requests.
 func (o *thing) answer() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,7 +111,7 @@ func (o *thing) told(t *testing.T, want ...string) {
 	}
 }
 
-// at makes an object in a home of its own.
+// at makes a home with an object.
 func at(t *testing.T, run *objecttest.Run, pinned bool) (*object.Server, *thing, object.Ref) {
 	t.Helper()
 	h, o := run.Home("Home"), newObject()
@@ -150,7 +150,7 @@ func TestObjectThatNobodyHoldsLapses(t *testing.T) {
 	require.ErrorIs(t, err, object.ErrGone)
 }
 
-// Who holds again before an object lapses keeps it.
+// A new hold, taken before the object lapses, keeps it.
 func TestHoldInTime(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
@@ -214,7 +214,7 @@ func TestCall(t *testing.T) {
 		_, err = object.Ask(ctx, user, ref, echo, nothing, nil)
 		require.ErrorIs(t, err, context.Canceled)
 
-		// Given up, and told so.
+		// The object is told that the request is given up.
 		ctx, cancel = context.WithCancel(soon(t))
 		go func() { o.told(t, "asked"); cancel() }()
 		_, err = object.Ask(ctx, user, ref, wait, nothing, func(said) { o.events <- "late" })
@@ -222,7 +222,7 @@ func TestCall(t *testing.T) {
 		o.told(t, "given up")
 		o.answer()
 
-		// The same, and the caller knows when it returns.
+		// The same, and AskAndSettle returns only when that is settled.
 		ctx, cancel = context.WithCancel(soon(t))
 		go func() { o.told(t, "asked"); cancel() }()
 		_, err = object.AskAndSettle(ctx, user, ref, wait, nothing)
@@ -231,7 +231,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// An answer that crosses with the giving up is given to late, and to Settle.
+// An answer that crosses with the giving up is passed to late, and AskAndSettle
+// returns it.
 func TestAnswerThatCrosses(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
@@ -258,7 +259,7 @@ func TestAnswerThatCrosses(t *testing.T) {
 	}
 }
 
-// crossing answers when it is told that nobody waits.
+// crossing answers its requests when they are given up.
 type crossing struct{ *thing }
 
 func (c *crossing) GiveUp(*object.Request) { c.answer() }
@@ -272,7 +273,8 @@ func TestAnswerThatIsTooLarge(t *testing.T) {
 	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, []byte{0})).Code)
 }
 
-// What an answer names is held until it has been taken, or whoever asked has gone.
+// The objects that an answer names are held until the answer has been taken, or
+// the requester has gone.
 func TestAnswerIsTaken(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
@@ -303,8 +305,8 @@ func TestAnswerIsTaken(t *testing.T) {
 	o.told(t, "taken")
 }
 
-// An answer that was given up while it is being made is taken by nobody, and what
-// it names is let go of once.
+// An answer that is given up while it is being made is never taken. The objects
+// that it names are released exactly once.
 func TestAnswerThatIsGivenUpIsTakenByNobody(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
@@ -330,7 +332,7 @@ func TestAnswerThatIsGivenUpIsTakenByNobody(t *testing.T) {
 		v.Reply(id)
 		v.Settled()
 		<-answered
-		for len(o.events) > 0 { // when it was given up before it was answered
+		for len(o.events) > 0 { // if the request was given up before its answer
 			o.told(t, "given up")
 		}
 		require.Equal(t, i+1, first.Load())
@@ -338,8 +340,8 @@ func TestAnswerThatIsGivenUpIsTakenByNobody(t *testing.T) {
 	}
 }
 
-// A home that ends says so to all who use it, and whether somebody has closed it;
-// one that is lost cannot.
+// A home that ends tells all its users, and whether it was closed; a home that is
+// lost cannot.
 func TestHomeThatEnds(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
@@ -365,7 +367,7 @@ func TestHomeThatEnds(t *testing.T) {
 		user.Watch(ref, func(op byte, _ []byte, _ [][]byte) { lost <- op })
 		o.told(t, "asked")
 		h.Ends(closed)
-		h.Ends(!closed) // the first word counts
+		h.Ends(!closed) // only the first call counts
 		h.Close()
 		h.Close()
 		o.told(t, "dropped")
@@ -382,13 +384,13 @@ func TestHomeThatEnds(t *testing.T) {
 	}
 
 	user := run.Home("User")
-	// Nobody has ever listened there.
+	// Nothing has ever listened there.
 	_, err := object.Ask(soon(t), user, object.Ref{Endpoint: "unix:/nowhere/socket", Process: "Process-7"}, echo, nothing, nil)
 	var gone *object.LostError
 	require.ErrorAs(t, err, &gone)
 }
 
-// Notices come in order, to whoever watches, here and elsewhere.
+// Notices come in order to all watchers, in this process and elsewhere.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
@@ -416,7 +418,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// Who lets go of the last name of an object may hold its lock.
+// The last hold of an object may be released under the object's own lock.
 func TestReleaseUnderTheObjectsLock(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
@@ -442,8 +444,8 @@ func (l *locked) Left(p *object.Session, died bool) {
 	l.thing.Left(p, died)
 }
 
-// closes closes homes that are made for it. One of them is closed in half of the
-// time that a handshake has: where the machine is busy not each may be.
+// closes closes three homes at most. One of them must close within half of a
+// handshake's time limit; on a busy machine the others may not.
 func closes(t *testing.T, made func() *object.Server, otherwise string) {
 	t.Helper()
 	for range 3 {
@@ -466,15 +468,15 @@ func TestCloseWhileDialling(t *testing.T) {
 	closes(t, func() *object.Server {
 		h := objecttest.NewRun(t).Home("Home")
 		h.Hold(object.Ref{Endpoint: "tls:" + silent.Addr().String(), Object: 1, Process: "Silent"})
-		conn, err := silent.Accept() // it is dialled
+		conn, err := silent.Accept() // the home has dialled
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 		return h
 	}, "it still dials")
 }
 
-// A user that reads nothing, and has the last words of a home take all of their
-// time, does not keep it from leaving others' homes.
+// A user that reads nothing makes a home's goodbyes take all of their time. The
+// home still leaves other homes.
 func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	closes(t, func() *object.Server {
@@ -486,7 +488,7 @@ func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 		require.NoError(t, conn.Send(soon(t), wire.MustPack(wire.KindVisit, wire.Visit{Name: "Deaf", PID: 1})...))
-		for id := range uint64(64) { // it asks for more than a socket holds, and reads nothing of it
+		for id := range uint64(64) { // asks for more than a socket holds, and reads nothing
 			m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo.Number(), Args: []byte{0}}
 			require.NoError(t, conn.Send(soon(t), m.Pack(wire.KindRequest, [][]byte{make([]byte, 1<<19)})...))
 		}

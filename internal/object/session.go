@@ -10,7 +10,8 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// Session is a process that uses this home's objects; this process itself is one.
+// Session is a process that uses this home's objects. This process has one
+// itself: see Server.Self.
 type Session struct {
 	Name string
 	PID  int
@@ -20,33 +21,34 @@ type Session struct {
 	held map[uint64]*entry // under home.mu
 
 	// Of the goroutine that reads.
-	visited bool // it has said who it is
-	goodbye bool // it has said that it ends
+	visited bool // the process has said its name
+	goodbye bool // the process has said that it ends
 
 	mu       sync.Mutex
 	lastID   uint64              // of this process's own requests
 	requests map[uint64]*Request // not answered yet
-	untaken  map[uint64][]func() // answered, and not taken: what is to be done then
+	untaken  map[uint64][]func() // answered, not yet taken: what to do once they are
 }
 
-// Local says whether the peer is this process itself.
+// Local says whether the session is this process's own.
 func (p *Session) Local() bool { return p.conn == nil }
 
-// Request is what a process asks of an object.
+// Request asks something of an object.
 type Request struct {
 	Peer  *Session
 	Op    byte
 	Args  []byte
 	Value [][]byte
 
-	id     uint64 // 0: no answer is wanted
+	id     uint64 // 0 if no answer is wanted
 	object Object
 	local  *pending // of this process's own requests
 	here   func()   // see Run
-	taken  []func() // see Holding
+	taken  []func() // see Until
 }
 
-// Refusal is an answer that is none: a code and more words.
+// Refusal is the answer of an object that did not do what it was asked: a code
+// and a text.
 type Refusal struct {
 	Code byte
 	Text string
@@ -54,31 +56,31 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
-// The codes of refusals; those from OwnCodes are an object's own.
+// The codes of refusals. Objects number their own from OwnCodes on.
 const (
 	fine     = iota
-	Gone     // there is no such object
-	GivenUp  // as asked
+	Gone     // the object does not exist
+	GivenUp  // the requester stopped waiting
 	Unknown  // the object has no such operation, or not with such arguments
-	TooLarge // the answer, for a message
-	Closed   // the home, by somebody
+	TooLarge // the answer does not fit a message
+	Closed   // the user has closed the home
 	OwnCodes = 16
 )
 
-// Reply answers. The frames must not be changed any more.
+// Reply answers the request. The frames must not be changed afterwards.
 func (r *Request) Reply(args []byte, value [][]byte) { r.answer(fine, args, value) }
 
-// Fail answers that it could not be done.
+// Fail answers the request with a refusal.
 func (r *Request) Fail(code byte, text string) { r.answer(code, []byte(text), nil) }
 
-// Malformed answers a request that no Fiber sends.
+// Malformed refuses a request that no Fiber of this version sends.
 func (r *Request) Malformed() {
 	r.Fail(Unknown, fmt.Sprintf("fiber: a malformed request (operation %d); are both ends the same version?", r.Op))
 }
 
-// Run has f called, which may block, and answers. When it is brief, and
-// nothing else that the process has asked for is open, that happens when Serve has
-// returned, on the goroutine that has called it; otherwise on one of its own.
+// Run calls f, which answers the request and may block, on a goroutine of its
+// own. If f is brief, and the process has no other open request, f runs instead
+// on the goroutine that called Serve, after Serve has returned.
 func (r *Request) Run(brief bool, f func()) {
 	if brief && r.Peer.conn != nil && r.Peer.asksOnly(r) {
 		r.here = f
@@ -87,14 +89,14 @@ func (r *Request) Run(brief bool, f func()) {
 	}
 }
 
-// asksOnly says whether nothing but r is open.
+// asksOnly says whether r is the only open request.
 func (p *Session) asksOnly(r *Request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.requests) == 1 && p.requests[r.id] == r
 }
 
-// Wanted says whether the request has no answer yet.
+// Wanted says whether the request still wants an answer.
 func (r *Request) Wanted() bool {
 	if r.id == 0 {
 		return false
@@ -104,8 +106,8 @@ func (r *Request) Wanted() bool {
 	return r.Peer.requests[r.id] == r
 }
 
-// Holding holds the objects named in a value that is about to be the answer, or
-// a part of it, until the requester has got it and holds them itself, or has gone.
+// Holding holds the objects named in v, which is about to be the answer or part
+// of it, until the requester holds them itself or has gone.
 func (r *Request) Holding(v Value) {
 	if len(v.Refs) > 0 {
 		s := r.Peer.home
@@ -114,8 +116,9 @@ func (r *Request) Holding(v Value) {
 	}
 }
 
-// Until has done called when the requester has got the answer, which is about to
-// be given, and holds what it names, or when nobody will. It must not block.
+// Until has done called once the requester has the answer, which is about to be
+// sent, and holds what it names, or once the answer cannot arrive any more. done
+// must not block.
 func (r *Request) Until(done func()) {
 	r.Peer.mu.Lock()
 	defer r.Peer.mu.Unlock()
@@ -131,14 +134,14 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	wanted := p.requests[r.id] == r
 	delete(p.requests, r.id)
 	taken := r.taken
-	r.taken = nil // it may be answered once more, after it was given up
+	r.taken = nil // the request may be answered again after it was given up
 	waits := wanted && r.local == nil && len(taken) > 0
 	if waits {
 		p.untaken[r.id] = taken
 	}
 	p.mu.Unlock()
 	if !waits {
-		defer each(taken) // who asks in this process decodes it at once
+		defer each(taken) // a requester in this process decodes the answer at once
 	}
 	if !wanted {
 		return
@@ -149,7 +152,7 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 		if r.local != nil {
 			r.local.settle(answer{err: p.home.opts.Ended})
 		}
-		return // the end of the connection tells
+		return // the requester learns it from the end of the connection
 	}
 	if r.local != nil {
 		r.local.settle(newAnswer(code, args, value))
@@ -157,7 +160,7 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	}
 	reply := wire.Reply{ID: r.id, Code: code, Args: args, Names: waits}
 	if err := p.conn.Post(reply.Pack(value)...); err != nil {
-		// Or the end of the connection, which its reader sees.
+		// The answer is too large, or the connection has ended, which its reader sees.
 		p.take(r.id)
 		reply.Code, reply.Names, reply.Args = TooLarge, false, []byte(err.Error())
 		p.conn.Post(reply.Pack(nil)...)
@@ -170,7 +173,7 @@ func each(do []func()) {
 	}
 }
 
-// take does what is to be done when an answer has been taken.
+// take runs what was to be done once an answer was taken.
 func (p *Session) take(id uint64) {
 	p.mu.Lock()
 	do := p.untaken[id]
@@ -186,8 +189,8 @@ func (p *Session) Holds(object uint64) bool {
 	return p.held[object] != nil
 }
 
-// Notify tells a process that holds an object something that it did not ask.
-// The values' frames must not be changed any more.
+// Notify sends a notice of an object to a process that holds it.
+// The values' frames must not be changed afterwards.
 func Notify[Q any](p *Session, object uint64, op Op[Q, None], q Q) {
 	args, value := pack(&q)
 	if p.conn == nil {
@@ -212,7 +215,7 @@ func (s *Server) Holders(object uint64) []*Session {
 	return peers
 }
 
-// enter enters a request, to be answered or given up.
+// enter records a request until it is answered.
 func (p *Session) enter(r *Request) {
 	if r.id == 0 {
 		return
@@ -222,7 +225,7 @@ func (p *Session) enter(r *Request) {
 	p.mu.Unlock()
 }
 
-// gone ends what the process has asked for and held.
+// gone gives up the process's requests and ends its holds.
 func (p *Session) gone(error) {
 	s := p.home
 	defer s.running.Done()
@@ -241,7 +244,7 @@ func (p *Session) gone(error) {
 	for _, do := range untaken {
 		each(do)
 	}
-	// The last ones first: nothing begins that waits for what ends now.
+	// The last ones first, so that giving up one does not start another of them.
 	slices.SortFunc(open, func(a, b *Request) int { return cmp.Compare(b.id, a.id) })
 	for _, r := range open {
 		r.object.GiveUp(r)
@@ -257,7 +260,8 @@ func (p *Session) gone(error) {
 	}
 }
 
-// read handles a message. What a request has to run at once is returned.
+// read handles the next message. It returns what a request has to run at once:
+// see Run.
 func (p *Session) read() (run func(), err error) {
 	s := p.home
 	p.conn.Linger(s.lastUser.Swap(p) == p && p.idle())
@@ -290,7 +294,7 @@ func (p *Session) read() (run func(), err error) {
 	return nil, nil
 }
 
-// idle says whether nothing that the process has asked for is open.
+// idle says whether the process has no open request.
 func (p *Session) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

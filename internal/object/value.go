@@ -4,17 +4,18 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Value is an encoded value of a user's. The objects that are named in it live
-// as long as it is kept.
+// Value is an encoded value of the user's. The objects that it names live as
+// long as it is kept.
 type Value struct {
 	Frames [][]byte
 	Refs   []Ref
-	// Keep is reachable as long as the value is, and does not travel. It holds
-	// those objects where the value is sent, or the answer that the value came in.
+	// Keep is reachable as long as the value is, and does not travel. In the
+	// sender it holds the objects in Refs; in the receiver of an answer it is the
+	// answer that the value came in.
 	Keep any
 }
 
-// Size is what a value weighs in a message.
+// Size is about how many bytes the value takes in a message.
 func (v Value) Size() int {
 	n := 16
 	for _, f := range v.Frames {
@@ -26,41 +27,42 @@ func (v Value) Size() int {
 	return n
 }
 
-// HoldRefs holds the objects that are named in a value.
+// HoldRefs holds the objects that v names.
 func (s *Server) HoldRefs(v Value) {
 	for _, ref := range v.Refs {
 		s.Hold(ref)
 	}
 }
 
-// ReleaseRefs lets go of what HoldRefs holds.
+// ReleaseRefs releases what HoldRefs has held.
 func (s *Server) ReleaseRefs(v Value) {
 	for _, ref := range v.Refs {
 		s.Release(ref)
 	}
 }
 
-// Private copies those frames of a value that may be parts of what somebody in
-// this process has.
+// Private copies those frames of a value that may be parts of the user's own
+// values in this process.
 func (v Value) Private() Value {
 	frames := append(make([][]byte, 0, len(v.Frames)), v.Frames...)
 	return Value{Frames: owned(frames), Refs: v.Refs}
 }
 
-// The bounds of the values that go into one message.
+// The bounds of several values that go into one message.
 const (
 	MaxFrames = 300
 	MaxBytes  = 1 << 20
 )
 
-// overhead is the room that a message needs beside its values.
+// overhead is the room in a message for everything but its values, in bytes.
 const overhead = 1 << 10
 
-// Fitting says how many of the values, one at least, go into one message, when
-// messages are not bounded to less than MaxBytes.
+// Fitting returns how many of the values go into one message, at least one, if
+// max_message is not below MaxBytes.
 func Fitting(values []Value) int { return fitting(values, MaxBytes) }
 
-// Fitting is the same, with the bound that messages have.
+// Fitting returns how many of the values go into one message, at least one,
+// within max_message.
 func (s *Server) Fitting(values []Value) int {
 	return fitting(values, min(MaxBytes, int(s.opts.MaxMessage)-overhead))
 }
@@ -77,10 +79,10 @@ func fitting(values []Value, most int) int {
 	return len(values)
 }
 
-// PackValues appends to args what there is to say of values, and returns their
-// frames. Those of a single value stay as they are. Of several values the first
-// frames are joined, since each is small most often and a message has room for
-// few; so are the others where there are too many of them.
+// PackValues appends a description of values to args, and returns their frames.
+// A single value keeps its frames. Of several values the first frames are
+// joined, since most are small and a message has room for few frames. The other
+// frames are joined, too, if there are more than MaxFrames.
 func PackValues(args []byte, values ...Value) ([]byte, [][]byte) {
 	args = wire.AppendUvarint(args, uint64(len(values)))
 	total, firsts, others := 0, 0, 0
@@ -124,7 +126,7 @@ func PackValues(args []byte, values ...Value) ([]byte, [][]byte) {
 	return args, frames
 }
 
-// UnpackValues reads what PackValues has written.
+// UnpackValues decodes what PackValues has written.
 func UnpackValues(args *wire.Reader, frames [][]byte) ([]Value, error) {
 	n := args.Int()
 	if args.Err != nil || n > len(args.B)/3 || n > 0 && len(frames) == 0 { // three numbers each

@@ -17,7 +17,7 @@ var values = []object.Value{
 	{Frames: [][]byte{[]byte("three"), []byte("more")}, Refs: []object.Ref{{Endpoint: "unix:/x", Object: 7, Process: "Process-1"}, {}}},
 }
 
-// Values arrive as they were sent, alone and together.
+// Values arrive as they were sent, one at a time and several together.
 func TestPackValues(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= len(values); n++ {
@@ -49,7 +49,7 @@ func TestPackManyFrames(t *testing.T) {
 	require.Equal(t, many, got)
 }
 
-// As many values go together as fit a message, and one always does.
+// As many values go together as fit a message, and always at least one.
 func TestFitting(t *testing.T) {
 	t.Parallel()
 	small := object.Value{Frames: [][]byte{make([]byte, 10)}}
@@ -62,7 +62,7 @@ func TestFitting(t *testing.T) {
 	require.Equal(t, 0, object.Fitting(nil))
 }
 
-// Whatever comes is refused as malformed or understood.
+// Whatever comes is either understood or refused as malformed.
 func FuzzUnpackValues(f *testing.F) {
 	args, frames := object.PackValues(nil, values...)
 	f.Add(args, frames[0], len(frames))

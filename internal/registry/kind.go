@@ -10,9 +10,9 @@ type Kind string
 
 // The kinds.
 const (
-	Type   Kind = "type"   // of managed objects
-	Method Kind = "method" // of these
-	Ring   Kind = "ring"   // what the ranks of a ring run
+	Type   Kind = "type"   // a type of managed objects
+	Method Kind = "method" // a method of such a type
+	Ring   Kind = "ring"   // the function that the ranks of a ring run
 )
 
 // entry is a registered thing.
@@ -24,8 +24,9 @@ type entry struct {
 
 var entries = map[string]entry{} // under mu, by kind and name
 
-// Add registers value under a name; it panics when the name is empty or taken.
-// The signature, its types as text, is part of the table.
+// Add registers value under a name of a kind. It panics if the name is empty or
+// taken. where is the file:line of the registration, for errors. The signature,
+// the value's types as text, becomes part of the table.
 func Add(kind Kind, name, signature, where string, value any) {
 	if strings.TrimSpace(name) == "" {
 		panic(fmt.Sprintf("%s: fiber: a %s is registered without a name", where, kind))
@@ -40,7 +41,7 @@ func Add(kind Kind, name, signature, where string, value any) {
 	entries[key] = entry{key + signature, where, value}
 }
 
-// Find gives what is registered under a name, nil when nothing is.
+// Find returns the value that is registered under a name, nil if there is none.
 func Find(kind Kind, name string) any {
 	mu.RLock()
 	defer mu.RUnlock()

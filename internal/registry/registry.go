@@ -1,6 +1,6 @@
-// Package registry keeps what a program has registered, functions above all, by
-// name. Code never travels between processes: a task names its function, and
-// both ends look the name up in the same table, which the handshake compares.
+// Package registry maps names to what a program has registered, functions above
+// all. Code never travels between processes: a task names its function, and both
+// ends look the name up in the same table, which the handshake compares.
 package registry
 
 import (
@@ -15,19 +15,19 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// Tasks is a run of decoded inputs of one function together with the outputs
-// they have so far.
+// Tasks is a number of consecutive tasks of one function: decoded inputs, and the
+// outputs of those that have run.
 type Tasks interface {
 	// Len is the number of inputs.
 	Len() int
-	// Run calls the function with input i and keeps its output. It lets a
-	// panic of the function pass.
+	// Run calls the function with input i, keeps its output, and returns its error.
+	// A panic of the function passes through.
 	Run(ctx context.Context, i int) error
 	// Clear makes output i the zero value.
 	Clear(i int)
-	// Results encodes the outputs of inputs lo to hi-1; an input that failed
-	// or was not run has the zero value. What they name lives as long as named,
-	// which is nil where they name nothing.
+	// Results encodes the outputs of inputs lo to hi-1. The output of an input that
+	// failed or was not run is the zero value. The objects that the outputs name
+	// live as long as named, which is nil if there are none.
 	Results(lo, hi int) (frames [][]byte, named any, err error)
 }
 
@@ -37,7 +37,7 @@ type Func struct {
 	In, Out   string // canonical text of the types, compared between builds
 	Where     string // file:line of its registration
 	Resources meta.Resources
-	// Decode turns the frames of a slice of inputs into a batch.
+	// Decode decodes the frames of a slice of inputs.
 	Decode func(frames [][]byte) (Tasks, error)
 }
 
@@ -49,7 +49,7 @@ var (
 	funcs = map[string]*Func{}
 )
 
-// Register adds f; it panics when the name is empty or taken.
+// Register adds f. It panics if the name is empty or taken.
 func Register(f *Func) {
 	if strings.TrimSpace(f.Name) == "" {
 		panic(fmt.Sprintf("%s: fiber: a function is registered without a name", f.Where))
@@ -63,7 +63,7 @@ func Register(f *Func) {
 	funcs[f.Name] = f
 }
 
-// Lookup finds a function by its name.
+// Lookup finds a function by its name; ok says whether there is one.
 func Lookup(name string) (*Func, bool) {
 	mu.RLock()
 	defer mu.RUnlock()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// address tells the IP and the network interface at which an endpoint of this
-// process is found: where it is on this machine only, the loopback's.
+// address returns the IP and the network interface of an endpoint of this
+// process: the loopback's if it can be reached only from this machine.
 func address(endpoint string) (ip, iface string) {
 	loopback := net.IPv4(127, 0, 0, 1)
 	want := loopback

@@ -10,10 +10,10 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// ErrBusy is a collective that begins while another one runs.
+// ErrBusy is the error of a collective that begins while another one runs.
 var ErrBusy = errors.New("fiber: another collective runs on this rank; they run one at a time, in the same order on all ranks")
 
-// What a collective is, in a wire.Collective.
+// The kinds of collectives: What of a wire.Collective.
 const (
 	AllReduce = 1 + iota
 	Broadcast
@@ -26,9 +26,9 @@ const (
 var names = [...]string{AllReduce: "AllReduce", Broadcast: "Broadcast", AllGather: "AllGather",
 	ReduceScatter: "ReduceScatter", Barrier: "Barrier", Start: "the ring's function"}
 
-// The bytes of one message: large enough that the calls for it cost little, and
-// small enough that a part has some, and that one stays in the processor's
-// cache until it is added.
+// The bytes of one message: so many that the cost of sending it hardly counts,
+// and so few that a part has several messages, and that one stays in the
+// processor's cache until it is added.
 const (
 	leastSegment = 32 << 10
 	mostSegment  = 512 << 10
@@ -43,38 +43,39 @@ type Vector struct {
 	Finish func(dst []byte) // after the last Reduce, nil for nothing
 }
 
-// part gives the k-th of n parts of the vector.
+// part returns the k-th of n parts of the vector.
 func (v *Vector) part(k, n int) []byte {
 	lo, hi := Part(len(v.Bytes)/v.Width, k, n)
 	return v.Bytes[lo*v.Width : hi*v.Width]
 }
 
-// Part is where the k-th of n parts of count numbers begins and ends. They
-// differ by at most one number.
+// Part returns where the k-th of n parts of count numbers begins and ends: it has
+// the numbers lo to hi-1. The parts' lengths differ by at most one.
 func Part(count, k, n int) (lo, hi int) {
 	at := func(k int) int { return count/n*k + count%n*k/n }
 	return at(k), at(k + 1)
 }
 
-// A collective is in progress.
+// collective is a collective in progress.
 type collective struct {
 	*Node
 	vector  Vector
 	segment int      // bytes
-	marks   []uint64 // behind the segments that were posted and will be received again
+	marks   []uint64 // after each segment that was posted and will be received again
 }
 
-// Do does a collective together with the other ranks: what, its numbers, and
-// how they become one (op, whose meaning is the caller's) or where they come
-// from (root). All ranks must do the same ones in the same order, with as many
-// numbers, or all of them get an error. When ctx ends before it is done the
-// ring is broken, for the others as well.
+// Do runs a collective together with the other ranks. what is its kind, v holds
+// its numbers, op says how numbers are combined (its meaning is the caller's), and
+// root is the rank whose numbers are broadcast. All ranks must run the same
+// collectives in the same order, with as many numbers; otherwise all of them get
+// an error. If ctx ends before the collective is done, the ring is broken for all
+// ranks. A second collective at the same time fails with ErrBusy.
 //
 // The algorithm is the bandwidth-optimal all-reduce of Patarasuk and Yuan
 // (Journal of Parallel and Distributed Computing 69, 2009): the vector is cut
-// into a part for each rank; in n-1 steps each part goes once around, summed
-// up on its way, and in n-1 further steps the sums do. Parts go in segments,
-// each of which is sent on when it has come and not when its part has.
+// into a part for each rank. In n-1 steps each part goes around once and is summed
+// up on its way; in n-1 further steps the sums go around. Parts are sent in
+// segments, each of which is sent on as soon as it has come.
 func (n *Node) Do(ctx context.Context, what, op byte, root int, v Vector) error {
 	if !n.busy.CompareAndSwap(false, true) {
 		return ErrBusy
@@ -90,7 +91,7 @@ func (n *Node) Do(ctx context.Context, what, op byte, root int, v Vector) error 
 		stop := context.AfterFunc(ctx, n.hangUp)
 		err = (&collective{Node: n, vector: v, segment: n.segmentOf(len(v.Bytes))}).run(&head)
 		if !stop() {
-			err = ctx.Err() // it hangs up, in the middle of whatever comes next
+			err = ctx.Err() // hangUp runs, and would break the next collective
 		}
 	} else if err == nil && v.Finish != nil {
 		v.Finish(v.Bytes)
@@ -109,7 +110,7 @@ func (n *Node) Do(ctx context.Context, what, op byte, root int, v Vector) error 
 	return n.failure()
 }
 
-// segmentOf is the size of the segments of a vector of so many bytes.
+// segmentOf returns the segment size for a vector of size bytes.
 func (n *Node) segmentOf(size int) int {
 	s := min(max(size/n.opts.Size/segments, leastSegment), mostSegment)
 	return min(s, int(min(n.opts.MaxMessage, mostSegment))) &^ 7
@@ -141,15 +142,15 @@ func (c *collective) run(head *wire.Collective) error {
 	return c.circulate(head, me, size-1, 0)
 }
 
-// circulate sends the part first to the right and, in each of the steps,
-// receives the part before the one sent and sends it in the next step. In the
-// first reduce steps what is received is added to what is here, in the others
-// it takes its place.
+// circulate sends the part number first to the right. In each of the steps it
+// receives the part before the one that it has sent, and sends that part in the
+// next step. In the first reduce steps it adds what it receives to its own
+// numbers; in the others it replaces them.
 //
-// Segments are sent by reference. One that was sent in a reduce step is not
-// written to before its sum has come around, and so has been received where it
-// was sent to: waiting until it has left, which is so, but may not have been noted
-// yet, waits for nobody else.
+// Segments are sent by reference. A segment that was sent in a reduce step is
+// written to only when its sum has come around, and so has arrived at the right
+// neighbour long before. The wait until it has left this process therefore waits
+// for no other rank, but only until that is noted here.
 func (c *collective) circulate(head *wire.Collective, first, steps, reduce int) error {
 	part := func(k int) []byte {
 		k %= c.opts.Size
@@ -197,7 +198,8 @@ func (c *collective) circulate(head *wire.Collective, first, steps, reduce int) 
 	return c.flush()
 }
 
-// spread passes the whole vector on, from the root to the rank at its left.
+// spread passes the whole vector around the ring, from the root to the rank at its
+// left.
 func (c *collective) spread(head *wire.Collective) error {
 	if head.Root == c.opts.Rank {
 		if err := c.each(c.vector.Bytes, c.post); err != nil {
@@ -223,8 +225,8 @@ func (c *collective) spread(head *wire.Collective) error {
 	return c.flush()
 }
 
-// each calls do for the segments of part, and once for an empty part, so that
-// each step waits for the one before.
+// each calls do for each segment of part. It calls do once for an empty part, so
+// that each step still waits for the one before.
 func (c *collective) each(part []byte, do func([]byte) error) error {
 	for {
 		segment := part[:min(len(part), c.segment)]
@@ -237,7 +239,8 @@ func (c *collective) each(part []byte, do func([]byte) error) error {
 	}
 }
 
-// meet waits for the left neighbour to begin the same.
+// meet waits until the left neighbour begins the same collective; the error says
+// how the two differ.
 func (c *collective) meet(head *wire.Collective) error {
 	var buf [wire.MaxCollective]byte
 	size, err := c.in.RecvInto(buf[:])
@@ -254,7 +257,8 @@ func (c *collective) meet(head *wire.Collective) error {
 	return compare(c.Left.Rank, &theirs, c.opts.Rank, head)
 }
 
-// compare tells how two ranks' collectives differ.
+// compare returns an error that says how two ranks' collectives differ, nil if
+// they are the same.
 func compare(left int, theirs *wire.Collective, me int, ours *wire.Collective) error {
 	switch {
 	case *theirs == *ours:
@@ -296,9 +300,9 @@ func (c *collective) flush() error {
 	return c.left(c.out.Flush(context.Background()))
 }
 
-// left looks at an error of waiting until something has left. A neighbour that
-// has done the collective, and gone, has got everything, whether or not that was
-// noted here before it went.
+// left judges an error of a wait until something has left. If the right neighbour
+// has done the collective and then gone, it has received everything, even if that
+// was not noted here in time: then there is no error.
 func (c *collective) left(err error) error {
 	if err == nil {
 		return nil
@@ -307,10 +311,10 @@ func (c *collective) left(err error) error {
 	if c.rightLeft.Load() <= c.serial {
 		return lost
 	}
-	return c.out.Close() // and nobody writes
+	return c.out.Close() // no more is written to it
 }
 
-// recv fills a segment.
+// recv receives a segment from the left.
 func (c *collective) recv(segment []byte) error {
 	size, err := c.in.RecvInto(segment)
 	if err != nil {
@@ -322,7 +326,8 @@ func (c *collective) recv(segment []byte) error {
 	return nil
 }
 
-// reduce adds what comes to a segment.
+// reduce receives numbers from the left and combines them with a segment. last
+// says that this completes the sum.
 func (c *collective) reduce(segment []byte, last bool) error {
 	if len(c.scratch) < len(segment) {
 		c.scratch = make([]byte, c.segment)
@@ -347,7 +352,7 @@ func (c *collective) lostLeft(err error) error {
 }
 
 func (c *collective) lostRight(err error) error {
-	<-c.rightEnded // it may have said goodbye
+	<-c.rightEnded // the neighbour may have said goodbye
 	return &lostError{rank: c.Right.Rank, returned: c.rightLeft.Load() > 0, err: err}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// Join tells the parent where this rank is found, waits until it knows where
-// all others are, and connects to both neighbours.
+// Join tells the parent how to reach this rank, waits for the list of all ranks,
+// and connects to both neighbours.
 func (n *Node) Join(ctx context.Context) error {
 	me := wire.Member{Rank: n.opts.Rank}
 	var listener *transport.Listener
@@ -102,7 +102,8 @@ func (n *Node) connect(ctx context.Context, listener *transport.Listener) error 
 	return nil
 }
 
-// watchRight reads what the right neighbour says about collectives: goodbye.
+// watchRight reads what the right neighbour says on the connection for
+// collectives, which is only its goodbye.
 func (n *Node) watchRight() {
 	defer close(n.rightEnded)
 	for {

@@ -13,9 +13,9 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// ahead is how many bytes of messages are read before somebody wants them. One
-// message is, whatever its size, so that two ranks may send to each other first
-// and receive then.
+// ahead is how many bytes of messages are read before Recv asks for them. One
+// message is always read, whatever its size, so that two ranks may both send
+// before they receive.
 const ahead = 16 << 20
 
 // Neighbour is the rank to the left or to the right.
@@ -24,7 +24,7 @@ type Neighbour struct {
 
 	node *Node
 	conn *transport.Conn
-	self *Neighbour // in a ring of one: what is sent here arrives there
+	self *Neighbour // in a ring of one: receives what is sent to this one
 
 	arrived, taken chan struct{} // hold one token when something may have changed
 	ended          chan struct{} // closed when err is set
@@ -34,7 +34,7 @@ type Neighbour struct {
 	queue [][][]byte
 	bytes int
 
-	err *lostError // why there will be no more, before ended is closed
+	err *lostError // why no more messages come; set before ended is closed
 }
 
 func newNeighbour(n *Node, rank int) *Neighbour {
@@ -48,7 +48,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Send sends an encoded value; see transport.Conn.Send.
+// Send sends an encoded value; see transport.Conn.Send. If the ring has failed, it
+// returns that error.
 func (b *Neighbour) Send(ctx context.Context, value [][]byte) error {
 	if err := b.node.failure(); err != nil {
 		return err
@@ -74,8 +75,8 @@ func (b *Neighbour) Send(ctx context.Context, value [][]byte) error {
 		b.sent.Add(^uint64(0))
 		return b.node.explain(ctx, ctx.Err())
 	}
-	// It may have had the message, said goodbye, and gone, before it was noted
-	// here that the message had left.
+	// The neighbour may have read the message, said goodbye, and gone, before this
+	// side noted that the message had left.
 	select {
 	case <-b.ended:
 		if b.err.returned && b.err.count >= count {
@@ -90,12 +91,13 @@ func (b *Neighbour) Send(ctx context.Context, value [][]byte) error {
 	return b.node.explain(ctx, &lostError{rank: b.Rank, err: err})
 }
 
-// Recv waits for the next value.
+// Recv waits for the next value, encoded. The error is the ring's failure, ctx's,
+// or a *lostError once the neighbour has gone and all its values were received.
 func (b *Neighbour) Recv(ctx context.Context) ([][]byte, error) {
 	for {
 		var err error
 		select {
-		case <-b.ended: // and what came before is in the queue
+		case <-b.ended: // all that came before is in the queue
 			err = b.err
 		default:
 		}
@@ -113,7 +115,7 @@ func (b *Neighbour) Recv(ctx context.Context) ([][]byte, error) {
 		}
 		b.mu.Unlock()
 		if err != nil {
-			signal(b.arrived) // others wait, too
+			signal(b.arrived) // for other callers
 			return nil, b.node.explain(ctx, err)
 		}
 		select {
@@ -124,7 +126,7 @@ func (b *Neighbour) Recv(ctx context.Context) ([][]byte, error) {
 			return nil, b.node.failure()
 		case <-ctx.Done():
 			if err := b.node.failure(); err != nil {
-				return nil, err // ctx has ended for that
+				return nil, err // the reason why ctx has ended
 			}
 			return nil, ctx.Err()
 		}
@@ -139,7 +141,7 @@ func (b *Neighbour) put(value [][]byte) {
 	signal(b.arrived)
 }
 
-// take takes messages in until the connection ends.
+// take reads messages into the queue until the connection ends.
 func (b *Neighbour) take() {
 	end := &lostError{rank: b.Rank}
 	for end.err == nil {
@@ -167,8 +169,8 @@ func (b *Neighbour) take() {
 	signal(b.arrived)
 }
 
-// room waits until there is room for another message; false when none will
-// be.
+// room waits until there is room for another message. It returns false when the
+// ring ends first.
 func (b *Neighbour) room() bool {
 	for {
 		b.mu.Lock()

@@ -17,11 +17,11 @@ const (
 	// verdictTime is how long a rank whose connection to a neighbour has ended
 	// waits for the parent to say why.
 	verdictTime = 5 * time.Second
-	// lastWords bounds the goodbye to neighbours that do not read.
+	// lastWords bounds the time for goodbyes, since a neighbour may not read them.
 	lastWords = time.Second
 )
 
-// ErrClosed is what using a node gives whose function has returned.
+// ErrClosed is the error of using a node after its function has returned.
 var ErrClosed = errors.New("fiber: the ring's function has returned in this process")
 
 // Options are what a node needs of the process around it.
@@ -34,9 +34,9 @@ type Options struct {
 	Listen func() (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
 	// Break tells the parent that this rank cannot go on with the others, and
-	// gives the error as the others will see it.
+	// returns the error as the others will see it.
 	Break func(err error) error
-	// Failed is told, once, of the failure of the ring.
+	// Failed is called once, when the ring fails.
 	Failed func(err error)
 }
 
@@ -48,12 +48,12 @@ type Node struct {
 
 	in, out     *transport.Conn // collectives: from the left, to the right; nil in a ring of one
 	scratch     []byte
-	busy        atomic.Bool   // with a collective
+	busy        atomic.Bool   // a collective runs
 	serial      uint64        // collectives begun
 	done        atomic.Uint64 // collectives done
 	table       chan []wire.Member
-	rightLeft   atomic.Uint64 // 1 + how many the right neighbour had done when it said goodbye; 0 before
-	rightEnded  chan struct{} // closed when it says nothing more
+	rightLeft   atomic.Uint64 // 1 + how many collectives the right neighbour had done when it said goodbye; 0 before
+	rightEnded  chan struct{} // closed when nothing more comes from it
 	readers     sync.WaitGroup
 	releasePort func()
 
@@ -76,22 +76,23 @@ func New(opts Options) *Node {
 	return n
 }
 
-// Rank is which of the ring's ranks this is.
+// Rank is this node's rank, from 0.
 func (n *Node) Rank() int { return n.opts.Rank }
 
 // Size is the number of ranks.
 func (n *Node) Size() int { return n.opts.Size }
 
-// Meet takes the parent's list of all ranks.
+// Meet hands over the parent's list of all ranks, which Join waits for. It does
+// not block.
 func (n *Node) Meet(all []wire.Member) {
 	select {
 	case n.table <- all:
-	default: // it comes once
+	default: // the list comes only once
 	}
 }
 
-// Fail ends the ring here, for an error that is what everything gives from now
-// on; the first one counts.
+// Fail ends the ring in this process. From now on all operations return err. Only
+// the first call counts.
 func (n *Node) Fail(err error) {
 	n.mu.Lock()
 	if n.err != nil || n.closed {
@@ -108,7 +109,7 @@ func (n *Node) Fail(err error) {
 	}
 }
 
-// failure is what has ended the ring, nil when nothing has.
+// failure returns the error that has ended the ring, nil while it goes on.
 func (n *Node) failure() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,7 +137,7 @@ func (n *Node) Close() {
 		ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 		defer cancel()
 		for _, c := range conns {
-			var count uint64 // of what has come over it
+			var count uint64 // of the messages that have come over c, or of the collectives done
 			switch c {
 			case n.Left.conn:
 				count = n.Left.read.Load()
@@ -158,7 +159,8 @@ func (n *Node) Close() {
 	n.releasePort()
 }
 
-// own keeps a connection to be closed; it closes it if that is over.
+// own keeps a connection, which Fail and Close then close. After them, own closes
+// it at once, and returns an error.
 func (n *Node) own(c *transport.Conn) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -170,11 +172,11 @@ func (n *Node) own(c *transport.Conn) error {
 	return nil
 }
 
-// lostError is a connection to a neighbour that has ended.
+// lostError reports that the connection to a neighbour has ended.
 type lostError struct {
 	rank     int
-	returned bool   // it said so
-	count    uint64 // what it said to have had of this rank's messages
+	returned bool   // the neighbour said goodbye
+	count    uint64 // how many of this rank's messages it then said it had read
 	err      error
 }
 
@@ -187,8 +189,8 @@ func (e *lostError) Error() string {
 
 func (e *lostError) Unwrap() error { return e.err }
 
-// explain waits for the parent to say why a neighbour has gone, and gives that,
-// or else what is known here.
+// explain waits for the parent to say why a neighbour has gone, for verdictTime at
+// most, and returns that error. Otherwise it returns ctx's error, or err.
 func (n *Node) explain(ctx context.Context, err error) error {
 	var lost *lostError
 	if errors.As(err, &lost) && !lost.returned {

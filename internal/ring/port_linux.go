@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservePort finds a free TCP port and keeps it: until release, the kernel
-// gives it to nobody who asks for any port, but who asks for this one, with
-// SO_REUSEADDR as servers do, gets it.
+// reservePort finds a free TCP port and reserves it. Until release, the kernel
+// does not hand it to programs that ask for any port. A program that asks for
+// this very port gets it, if it sets SO_REUSEADDR, as servers do.
 func reservePort() (port int, release func(), err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -17,7 +17,7 @@ func reservePort() (port int, release func(), err error) {
 	}
 	release = func() { unix.Close(fd) }
 	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err == nil {
-		err = unix.Bind(fd, &unix.SockaddrInet4{}) // and does not listen
+		err = unix.Bind(fd, &unix.SockaddrInet4{}) // without listening
 	}
 	var bound unix.Sockaddr
 	if err == nil {

@@ -5,12 +5,12 @@ import "unsafe"
 // Float is a type of numbers that collectives take.
 type Float interface{ ~float32 | ~float64 }
 
-// Bytes is the memory of a slice.
+// Bytes returns the memory of a slice.
 func Bytes[T Float](xs []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(xs))), len(xs)*int(unsafe.Sizeof(*new(T))))
 }
 
-// floats is the slice whose memory is b, which is aligned.
+// floats returns the slice whose memory is b, which must be aligned.
 func floats[T Float](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
 }
@@ -19,7 +19,7 @@ func floats[T Float](b []byte) []T {
 func Sum[T Float](dst, src []byte) {
 	d, s := floats[T](dst), floats[T](src)
 	for len(d) >= 8 && len(s) >= 8 {
-		a, b := (*[8]T)(d), (*[8]T)(s) // no further checks of bounds
+		a, b := (*[8]T)(d), (*[8]T)(s) // saves the bounds checks below
 		a[0] += b[0]
 		a[1] += b[1]
 		a[2] += b[2]
@@ -35,7 +35,7 @@ func Sum[T Float](dst, src []byte) {
 	}
 }
 
-// Min keeps the lesser ones in dst; a NaN stays one.
+// Min keeps the smaller numbers in dst; a NaN on either side wins.
 func Min[T Float](dst, src []byte) {
 	d, s := floats[T](dst), floats[T](src)
 	for i, x := range s[:len(d)] {
@@ -43,7 +43,7 @@ func Min[T Float](dst, src []byte) {
 	}
 }
 
-// Max keeps the greater ones in dst; a NaN stays one.
+// Max keeps the larger numbers in dst; a NaN on either side wins.
 func Max[T Float](dst, src []byte) {
 	d, s := floats[T](dst), floats[T](src)
 	for i, x := range s[:len(d)] {
@@ -51,7 +51,7 @@ func Max[T Float](dst, src []byte) {
 	}
 }
 
-// Divide divides by n.
+// Divide returns a function that divides each number by n.
 func Divide[T Float](n int) func(dst []byte) {
 	return func(dst []byte) {
 		d := floats[T](dst)

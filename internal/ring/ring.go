@@ -1,8 +1,8 @@
 // Package ring runs the ranks of a ring and connects them to each other.
 //
-// In the parent, Run starts the processes and sees to it that the failure of
-// one ends the others. In each of them, a Node has the connections to the two
-// neighbours, and does collectives over them by the ring algorithm.
+// In the parent, Run starts the processes and makes the failure of one end the
+// others. In each of them, a Node holds the connections to the two neighbours,
+// and runs collectives over them by the ring algorithm.
 package ring
 
 import (
@@ -18,21 +18,21 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// Spec is a ring to run.
+// Spec describes a ring to run.
 type Spec struct {
 	Name      string
 	Size      int
 	Func      string // the registered ring function
 	Resources meta.Resources
-	Value     [][]byte // its encoded argument
+	Value     [][]byte // the function's encoded argument
 	Keep      any      // stays reachable until the ring has ended
 
-	Lost    func(*tree.Child) error // the error of a rank that ended without a word
+	Lost    func(*tree.Child) error // makes the error of a rank that ended without saying why
 	Flatten func(error) *wire.Error // makes an error ready to travel
 }
 
-// Failure is the rank that failed first, and how: a *wire.Error when it said
-// so itself.
+// Failure is the rank that failed first, and its error: a *wire.Error if the rank
+// reported it itself.
 type Failure struct {
 	Rank int
 	Err  error
@@ -65,17 +65,17 @@ type run struct {
 	mu       sync.Mutex
 	children []*tree.Child // by rank, nil before they are up
 	members  []*wire.Member
-	met      bool // all were told of all
+	met      bool // the members have been sent to all ranks
 	failure  error
 	broken   chan struct{} // closed when failure is set
 }
 
-// Run runs a ring and returns when all its ranks have ended: nil when all
-// returned nil, ctx's error when that ended, or else a *Failure.
+// Run runs a ring and returns when all its ranks have ended. It returns nil if
+// all ranks returned nil, ctx's error if ctx ended, and a *Failure otherwise.
 func Run(ctx context.Context, node *tree.Node, spec Spec) error {
 	starts, stopStarts := context.WithCancel(ctx)
 	defer stopStarts()
-	// All at once: of two rings that have half of theirs, none would ever begin.
+	// All at once: two rings with half of their devices each would never begin.
 	var devices []string
 	if gpus := spec.Resources.GPU; gpus > 0 {
 		its, release, err := node.AcquireGPUs(ctx, fmt.Sprintf("%s (%d ranks)", spec.Name, spec.Size), gpus*spec.Size)
@@ -130,7 +130,7 @@ func (r *run) rank(ctx context.Context, rank int, devices []string) {
 	}
 }
 
-// handle takes what a rank says.
+// handle handles a rank's message.
 func (r *run) handle(rank int, kind wire.Kind, frames [][]byte) {
 	switch kind {
 	case wire.KindMember:
@@ -161,7 +161,7 @@ func (r *run) handle(rank int, kind wire.Kind, frames [][]byte) {
 	}
 }
 
-// introduce tells all ranks of all, when all are there. The lock is held.
+// introduce sends the members to all ranks once all are known. The lock is held.
 func (r *run) introduce() {
 	if r.met || slices.Contains(r.members, nil) || slices.Contains(r.children, nil) {
 		return
@@ -174,18 +174,18 @@ func (r *run) introduce() {
 	}
 	frames := wire.MustPack(wire.KindMembers, wire.Members{All: all})
 	for _, c := range r.children {
-		c.Post(frames...) // one that has gone is heard of elsewhere
+		c.Post(frames...) // rank notices a child that has gone
 	}
 }
 
-// fail ends the ring. The first failure counts; others follow from it.
+// fail ends the ring. Only the first failure counts; others follow from it.
 func (r *run) fail(rank int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failure != nil {
 		return
 	}
-	if ended := r.ctx.Err(); ended != nil { // which the rank may have been told first
+	if ended := r.ctx.Err(); ended != nil { // the rank may have failed because of that
 		rank, err = -1, ended
 	}
 	r.failure = err
@@ -201,7 +201,7 @@ func (r *run) fail(rank int, err error) {
 	}
 }
 
-// tell tells a rank of the failure. The lock is held.
+// tell tells a rank that the ring has failed, and why. The lock is held.
 func (r *run) tell(c *tree.Child) {
 	b := wire.Broken{Rank: -1}
 	var failed *Failure
@@ -240,7 +240,7 @@ func (r *run) endSoon(done chan struct{}) {
 			}
 		}
 		r.mu.Unlock()
-		again.Reset(killAgain) // for one that was being started
+		again.Reset(killAgain) // for a rank that was being started
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package root names the first process of a run, so that a later one can
-// tell whether what it finds belongs to a run that is over.
+// Package root names the root of a run, so that another run can tell whether
+// something that it finds belongs to a run that is over.
 package root
 
 import (
@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// Name names this process: which start of which machine, which space of
-// process ids in it, which user and id, started when.
+// Name names this process uniquely: the boot of the machine and the namespace of
+// process ids, the user, the process id, and the start time.
 var Name = sync.OnceValue(func() string { return nameOf(os.Getpid()) })
 
 func nameOf(pid int) string {
 	return machine() + " " + strconv.Itoa(os.Getuid()) + " " + strconv.Itoa(pid) + " " + started(pid)
 }
 
-// machine names the start of a machine and the space of process ids.
+// machine names the boot of this machine and the namespace of process ids.
 func machine() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -29,8 +29,8 @@ func machine() string {
 	return strings.TrimSpace(string(boot)) + "/" + space
 }
 
-// started is when a process was started, "" when there is none, or where that
-// cannot be told.
+// started returns when a process was started, "" if there is no such process or
+// the system does not tell.
 func started(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -40,15 +40,15 @@ func started(pid int) string {
 	if i := strings.LastIndex(string(stat), ") "); i >= 0 {
 		rest = string(stat)[i+2:]
 	}
-	const startTime = 19 // of the fields behind the name
+	const startTime = 19 // counted from the field after the name
 	if fields := strings.Fields(rest); len(fields) > startTime {
 		return fields[startTime]
 	}
 	return ""
 }
 
-// Gone says whether the run of a first process by that name is this user's, of this
-// machine, and over. Of others nothing can be told.
+// Gone says whether the run whose root has that name is over. It can tell only for
+// this user's runs on this machine, and returns false for all others.
 func Gone(name string) bool {
 	fields := strings.Split(name, " ")
 	if len(fields) != 4 || fields[0] != machine() || fields[1] != strconv.Itoa(os.Getuid()) || fields[3] == "" {

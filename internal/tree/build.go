@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Build identifies the running executable's content: the Go linker's build
-// id, which ends in a hash of the output, or a hash of the file where the id
+// Build identifies the content of the running executable: by the Go linker's
+// build id, which ends in a hash of the output, or by a hash of the file if the id
 // was stripped.
 var Build = sync.OnceValue(func() string {
 	f, err := os.Open("/proc/self/exe")
@@ -38,7 +38,8 @@ var Build = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 })
 
-// elfBuildID reads the note that the Go linker leaves (name "Go", type 4).
+// elfBuildID reads the note that the Go linker writes (name "Go", type 4), "" if
+// there is none.
 func elfBuildID(f io.ReaderAt) string {
 	file, err := elf.NewFile(f)
 	if err != nil {

@@ -18,21 +18,21 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// engineGrace bounds the wait for a process that lives on although it was killed, or its
-// job has ended, and for what an engine is asked for: it may have much to do.
+// engineGrace bounds the wait for an engine, which may have much to do: for its answers, and for
+// the end of a process that was killed, or whose job has ended.
 const engineGrace = 20 * time.Second
 
-// custody is how the jobs of a backend are looked after.
+// custody is how the jobs of a backend are watched.
 type custody struct {
-	// engine says that an engine runs them. It takes its time for what it is asked,
-	// may lose a process from sight, and takes requests from the root alone.
+	// engine says that an engine runs the jobs. An engine answers slowly, may lose
+	// sight of a process, and takes requests only from the root.
 	engine bool
-	down   time.Duration // until it is known how a process ended that has not come up
+	down   time.Duration // the wait for how a process ended that has not come up
 	exit   time.Duration // how long a process may live on after its connection ended
-	kill   time.Duration // how long one may that was killed
+	kill   time.Duration // how long a killed process may live on
 }
 
-// A job is this process's own, or an engine's.
+// A job is run by this process itself, or by an engine.
 var (
 	ownJobs    = &custody{down: 2 * time.Second, exit: 2 * time.Second, kill: 5 * time.Second}
 	engineJobs = &custody{engine: true, down: sureAfter, exit: engineGrace, kill: engineGrace}
@@ -42,7 +42,8 @@ var (
 type Exit struct {
 	backend.ExitStatus
 	Stderr []string // the last 20 lines
-	// Err is what its function returned; Returned says that it did return.
+	// Err is the error of its function; Returned says that the function has
+	// returned.
 	Err      *wire.Error
 	Returned bool
 }
@@ -54,8 +55,8 @@ type Child struct {
 	job  backend.Job
 	way  *dialback
 
-	place  string                  // in the tree; see places
-	avoid  []string                // machines that it was to avoid
+	place  string                  // in the tree; see routes
+	avoid  []string                // machines that the job was to avoid
 	late   error                   // the cause of a context whose start timeout has passed
 	giveUp context.CancelCauseFunc // of its start
 	conn   *transport.Conn
@@ -71,21 +72,21 @@ type Child struct {
 
 	mu     sync.Mutex
 	exit   Exit
-	reason string // why we ended it, "" when we did not
+	reason string // why this process killed it, "" when it did not
 	killed bool
-	told   bool // it ends with this process
+	told   bool // it was told to end because this process ends
 
 	parting bool // it said goodbye, or was asked to end
 
 	custody *custody
-	over    bool           // it is signalled no more
-	signals sync.WaitGroup // that an engine is about to pass on
+	over    bool           // no more signals are sent
+	signals sync.WaitGroup // requests to an engine that are under way
 
 	lent  []string // GPUs on loan to it
 	loans []*loan  // to the processes below it
 }
 
-// remove has the backend forget the job.
+// remove removes the job from the backend.
 func (c *Child) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.custody.kill)
 	defer cancel()
@@ -94,7 +95,7 @@ func (c *Child) remove() {
 	}
 }
 
-// watch waits for the end of the job, and has read what the child says until then.
+// watch reads what the child says, and waits for the job's end, in the background.
 func (c *Child) watch(release func()) {
 	ended := make(chan backend.ExitStatus, 1)
 	go func() {
@@ -112,7 +113,7 @@ func (c *Child) end(readErr error, ended <-chan backend.ExitStatus, release func
 	c.node.cutOff(c)
 	silent := errors.Is(readErr, transport.ErrSilent)
 	acquit := func() {}
-	if c.unexpected() { // until more is known, its machine is to blame
+	if c.unexpected() { // its machine is to blame until the job's end says otherwise
 		acquit = c.node.strike(c.job.Host())
 	}
 	if silent {
@@ -145,8 +146,9 @@ func (c *Child) end(readErr error, ended <-chan backend.ExitStatus, release func
 	close(c.done)
 }
 
-// reap waits until the job has ended, and kills it when it lives on for too long
-// after its connection; killed says that this has been done.
+// reap waits until the job has ended, and kills it if it outlives its connection
+// for too long; killed says that it has been killed already. byItself says that
+// it ended without being killed.
 func (c *Child) reap(ended <-chan backend.ExitStatus, killed bool) (_ backend.ExitStatus, byItself bool) {
 	if !killed {
 		select {
@@ -164,15 +166,15 @@ func (c *Child) reap(ended <-chan backend.ExitStatus, killed bool) (_ backend.Ex
 	}
 }
 
-// unexpected says that the process was to go on: it has not returned, nor said goodbye, nor was it told to end.
+// unexpected says whether the process should have gone on: it neither returned nor said goodbye, and was not told to end.
 func (c *Child) unexpected() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.exit.Returned && !c.parting && !c.told && !c.killed
 }
 
-// hangUp ends the connection to a process that has ended, or was killed, if it
-// does not do so itself. A process elsewhere may live on when its engine, or this
+// hangUp closes the connection to a process that has ended, or was killed, if it
+// stays open. A process on an engine may live on after the engine, or this
 // process, has lost sight of it.
 func (c *Child) hangUp() {
 	if !c.custody.engine {
@@ -188,7 +190,8 @@ func (c *Child) hangUp() {
 // StepAside lets a caller read the child's next messages; see turn.Turn.
 func (c *Child) StepAside() { c.turn.StepAside() }
 
-// Attend has what the child says read at once, by somebody.
+// Attend makes another goroutine read the child's messages at once; see
+// turn.Turn.
 func (c *Child) Attend() { c.turn.Attend() }
 
 // Lead reads and handles what the child says until done is closed, or for a
@@ -248,7 +251,7 @@ func (c *Child) handle(frames [][]byte) error {
 	return nil
 }
 
-// session is that of the streams between this process and the child.
+// session returns the session of the streams between this process and the child.
 func (c *Child) session() *yamux.Session {
 	return c.streams.over(c.conn, yamux.Server, func(s net.Conn) { c.node.serve(s, c) })
 }
@@ -267,7 +270,7 @@ func (c *Child) Terminate() error {
 	return c.signal(backend.Terminate)
 }
 
-// announce has the process know that the SIGTERM to come is its parent's.
+// announce tells the process that the SIGTERM to come is its parent's.
 func (c *Child) announce() {
 	c.parts()
 	c.conn.Post(wire.MustPack(wire.KindTerminate, nil)...)
@@ -279,15 +282,15 @@ func (c *Child) parts() {
 	c.parting = true
 }
 
-// tell notes that the process is ended because this one ends.
+// tell notes that the process is told to end because this one ends.
 func (c *Child) tell() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.told = true
 }
 
-// signal has the backend signal the job. Where that takes an engine's time it
-// is not waited for: the caller may hold up others.
+// signal makes the backend signal the job. It does not wait for an engine, since
+// the caller may hold up others.
 func (c *Child) signal(sig backend.Signal) error {
 	if !c.custody.engine {
 		return c.job.Signal(context.Background(), sig)
@@ -305,18 +308,19 @@ func (c *Child) signalNow(sig backend.Signal) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineGrace)
 	defer cancel()
 	if err := c.job.Signal(ctx, sig); err != nil {
-		c.node.Log.Warn("fiber: signalling a process", "process", c.spec.Name, "id", c.job.ID(), "error", err)
+		c.node.Log.Warn("fiber: a process could not be signalled", "process", c.spec.Name, "id", c.job.ID(), "error", err)
 	}
 }
 
-// Kill ends the process at once; a reason goes into its exit status.
+// Kill ends the process at once. The reason, unless "", goes into its exit
+// status.
 func (c *Child) Kill(reason string) error {
 	c.condemn(reason)
 	return c.signal(backend.Kill)
 }
 
-// condemn notes that the process is to be killed, and has it end itself where
-// an engine may ask it to end first, and take its time, or not answer.
+// condemn notes that the process is to be killed, and tells it to end itself: an
+// engine may ask it to end first, take its time, or not answer.
 func (c *Child) condemn(reason string) {
 	c.mu.Lock()
 	if c.reason == "" && !c.killed {
@@ -332,31 +336,32 @@ func (c *Child) condemn(reason string) {
 }
 
 // Gone is closed when all that the process said has been read and nothing more
-// will come. How it ended is known when Done is closed, which may take an engine
-// a while longer.
+// will come. How it ended is known only when Done is closed, which may take an
+// engine a while longer.
 func (c *Child) Gone() <-chan struct{} { return c.gone }
 
 // Done is closed when the process has ended and all it said has been read.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Exit is how it ended; only after Done.
+// Exit returns how the process ended. It is valid only after Done.
 func (c *Child) Exit() Exit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.exit
 }
 
-// Told says that it was told to end because this process ends.
+// Told says whether the process was told to end because this one ends.
 func (c *Child) Told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.told
 }
 
-// Ending says how it ended; only after Done.
+// Ending says in words how the process ended. It is valid only after Done.
 func (c *Child) Ending() string { return c.Exit().String() }
 
-// Describe is its name, what the backend runs it as, and where, for a log.
+// Describe returns attributes for a log: the process's name, the job's id, and
+// the machine.
 func (c *Child) Describe() []any {
 	id, host := "process", "host"
 	switch c.Backend() {
@@ -366,28 +371,28 @@ func (c *Child) Describe() []any {
 		id, host = "pod", "node"
 	}
 	what := []any{"worker", c.Name(), id, c.job.ID()}
-	if at := c.job.Host(); at != "" { // it was placed
+	if at := c.job.Host(); at != "" { // the job has a machine
 		what = append(what, host, at)
 	}
 	return what
 }
 
-// Name is the name that it was started with.
+// Name is the name that the process was started with.
 func (c *Child) Name() string { return c.spec.Name }
 
-// Job is what the backend runs it as.
+// Job is the backend's job that runs the process.
 func (c *Child) Job() backend.Job { return c.job }
 
-// Backend is the name of what runs it.
+// Backend is the name of the backend that runs the process.
 func (c *Child) Backend() string { return c.node.Backend.Name() }
 
-// PID is its process id in its own operating system.
+// PID is the process id in the process's own namespace.
 func (c *Child) PID() int { return c.pid }
 
-// Logs reads its output; see backend.Job.
+// Logs follows the process's output; see backend.Job.
 func (c *Child) Logs(ctx context.Context) (io.ReadCloser, error) {
 	return c.job.Logs(ctx, backend.LogOptions{Follow: true})
 }
 
-// Resident is how many bytes of it were in memory when it last said so.
+// Resident is the process's resident memory in bytes, as it last reported it.
 func (c *Child) Resident() int64 { return c.resident.Load() }

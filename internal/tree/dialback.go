@@ -11,16 +11,16 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// dialback is how a process that is being started reports to this one: by a socket
+// dialback is how a process that is being started reports to this one: over a socket
 // that it inherits, or by dialling an endpoint.
 type dialback struct {
 	node *Node
 	id   string // of the process
 
-	ours   net.Conn // of a socket pair
+	ours   net.Conn // this process's end of a socket pair, nil without one
 	theirs *os.File
 
-	endpoint string // else
+	endpoint string // where the process dials, without a socket pair
 	visits   <-chan visit
 }
 
@@ -43,8 +43,8 @@ func (n *Node) newDialback(ctx context.Context, id string) (w *dialback, err err
 
 func (w *dialback) inherited() bool { return w.ours != nil }
 
-// custody is how a process is looked after that reports in this way: one that inherits
-// its socket is this process's own.
+// custody returns how the process is watched: if it inherits a socket, this process
+// runs it itself.
 func (w *dialback) custody() *custody {
 	if w.inherited() {
 		return ownJobs
@@ -52,7 +52,7 @@ func (w *dialback) custody() *custody {
 	return engineJobs
 }
 
-// bootstrap adds what the child needs to know.
+// bootstrap adds what the child must know to report.
 func (w *dialback) bootstrap(boot *wire.Bootstrap) error {
 	if w.inherited() {
 		boot.FD, boot.Program = 3, os.Args[0]
@@ -66,8 +66,8 @@ func (w *dialback) bootstrap(boot *wire.Bootstrap) error {
 	return err
 }
 
-// childPatience is how many heartbeats a child waits longer than its parent
-// before it takes the other for lost: the parent's word on how it ended counts.
+// childPatience is how many heartbeats longer than its parent a child waits before
+// it takes the other for lost: the parent's view of how the child ended counts.
 const childPatience = 3
 
 // socket is the child's end of a socket pair.
@@ -78,15 +78,15 @@ func (w *dialback) socket() backend.SyscallFile {
 	return w.theirs
 }
 
-// launched is called when the child has what it inherits, or never will.
+// launched is called when the child has inherited its socket, or never will.
 func (w *dialback) launched() {
 	if w.theirs != nil {
 		w.theirs.Close()
 	}
 }
 
-// meet waits until the process says hello. Ended is closed when its job has
-// ended.
+// meet waits until the process says hello, its job has ended (then ended is
+// closed), or ctx ends.
 func (w *dialback) meet(ctx context.Context, ended <-chan struct{}) (*transport.Conn, wire.Hello, error) {
 	if !w.inherited() {
 		defer w.node.listener.forget(w.id)
@@ -95,7 +95,7 @@ func (w *dialback) meet(ctx context.Context, ended <-chan struct{}) (*transport.
 			return v.conn, v.hello, nil
 		case <-ended:
 			select {
-			case v := <-w.visits: // it went after it had come
+			case v := <-w.visits: // the process ended after its hello
 				return v.conn, v.hello, nil
 			default:
 			}
@@ -125,7 +125,7 @@ func (w *dialback) meet(ctx context.Context, ended <-chan struct{}) (*transport.
 	return conn, hello, nil
 }
 
-// close gives up what was opened for a process that has not come.
+// close closes what was opened for a process that has not reported.
 func (w *dialback) close() {
 	if !w.inherited() {
 		w.node.listener.forget(w.id)

@@ -17,7 +17,7 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// soon runs f, which is to return.
+// soon runs f, which must return within a minute.
 func soon(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -32,7 +32,7 @@ func soon(t *testing.T, what string, f func()) {
 	}
 }
 
-// deafKey has a child say hello and read nothing.
+// deafKey makes a child say hello and read nothing.
 const deafKey = "LAUNCH_TEST_DEAF"
 
 func deaf() int {
@@ -49,8 +49,8 @@ func deaf() int {
 	return 1
 }
 
-// A start ends with its context, although the process does not take all of the
-// work that was sent.
+// A start ends with its context, even if the process does not read all of the
+// work that it was sent.
 func TestStartOfAProcessThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	n, _ := root(t, "127.0.0.1")
@@ -66,11 +66,11 @@ func TestStartOfAProcessThatReadsNothing(t *testing.T) {
 		defer n.listener.mu.Unlock()
 		return n.listener.listener != nil && len(n.listener.waiting) == 0
 	})
-	time.AfterFunc(500*time.Millisecond, cancel) // it is sent as much as it takes
+	time.AfterFunc(500*time.Millisecond, cancel) // by now it has been sent as much as it takes
 	soon(t, "Start", func() { require.ErrorIs(t, <-failed, context.Canceled) })
 }
 
-// unruly is a job whose engine does not do what it is told.
+// unruly is a job whose engine does not do as it is told.
 type unruly struct {
 	backend.Job
 	lost chan struct{} // closed when it takes the job for ended
@@ -99,7 +99,7 @@ func (unruly) Signal(context.Context, backend.Signal) error {
 	return errors.New("the engine does not answer")
 }
 
-// Where an engine does not answer, processes are ended all the same.
+// Processes end even if the engine does not answer.
 func TestShutdownWithoutTheEngine(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.1")
@@ -111,7 +111,7 @@ func TestShutdownWithoutTheEngine(t *testing.T) {
 	require.Equal(t, 137, awaited(t, c).Code)
 }
 
-// A process that lives on when its engine has lost it from sight is let go of.
+// A process that lives on after its engine has lost sight of it is let go.
 func TestProcessThatIsLostFromSight(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.1")
@@ -123,7 +123,7 @@ func TestProcessThatIsLostFromSight(t *testing.T) {
 	require.Equal(t, "lost from sight", c.Exit().Reason)
 }
 
-// silentLogs have nothing to read until they are closed.
+// silentLogs block their reader until they are closed.
 type silentLogs struct {
 	*io.PipeReader
 	reads chan struct{}

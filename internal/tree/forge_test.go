@@ -32,7 +32,7 @@ type forgedSpec struct {
 	Resources                                      meta.Resources
 }
 
-// forged asks for something, and returns what comes of it, and the stream.
+// forged sends a forged request, and returns the answer and the stream.
 func forged(parent *Parent, r forgedRequest) (reply, net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -48,8 +48,8 @@ func forged(parent *Parent, r forgedRequest) (reply, net.Conn, error) {
 	return a, s, err
 }
 
-// forge is what a process in somebody else's hands may try. Its argument is a
-// job of another process.
+// forge does what a process in an attacker's hands may try. Its argument is a job of
+// another process.
 func forge(parent *Parent) error {
 	other := string(parent.Value[0])
 	for _, from := range []string{"", "/1", "1", "/../1", "/"} {
@@ -93,8 +93,8 @@ func forge(parent *Parent) error {
 	return nil
 }
 
-// A process that says what it likes has the root run nothing but its own
-// program, as its own child, and reaches no other process's jobs.
+// Whatever a process says, the root runs only the run's program for it, as its own
+// child, and lets it reach no other process's jobs.
 func TestForgedRequests(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.1")
@@ -130,7 +130,7 @@ func TestForgedRequests(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "another's reading was ended")
 }
 
-// A process is led to the run's listeners, and to nothing else that its root can dial.
+// A process is connected only to the run's listeners, not to anything else that its root can dial.
 func TestForgedTunnels(t *testing.T) {
 	t.Parallel()
 	n, _ := root(t, "127.0.0.1")
@@ -148,7 +148,7 @@ func TestForgedTunnels(t *testing.T) {
 	}
 }
 
-// What a process says of where it is counts from its own place.
+// Whatever place a process claims counts from its own place.
 func TestStamp(t *testing.T) {
 	t.Parallel()
 	c := &Child{node: &Node{Place: "/2"}, place: "/2/1", spec: Spec{Name: "child"}}

@@ -13,7 +13,7 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// A process that has dialled its parent ends when that has read its last words.
+// A process that has dialled its parent ends once the parent has read its last words.
 func TestGoodbye(t *testing.T) {
 	down, up := connected(t, transport.Options{}, transport.Options{})
 	c := &Child{conn: down}
@@ -35,7 +35,7 @@ func TestGoodbye(t *testing.T) {
 	<-ended
 	require.True(t, c.Exit().Returned)
 
-	// It does not wait for ever, nor for a parent that is gone.
+	// It waits neither for ever nor for a parent that is gone.
 	p.bye = make(chan struct{})
 	brief, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -14,11 +14,11 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// ErrTooManyGPUs is asking for more devices than there are.
+// ErrTooManyGPUs reports a request for more devices than there are.
 var ErrTooManyGPUs = errors.New("more GPUs than the machine has")
 
-// gpus hands out this machine's devices, so that no two processes of a run
-// share one. It is the root's; other processes ask upward.
+// gpus hands out this machine's devices, so that no two processes of a run share
+// one. Only the root has one; other processes ask it along the tree.
 type gpus struct {
 	mu      sync.Mutex
 	all     []string
@@ -38,7 +38,7 @@ func localDevices() []string {
 		var devices []string
 		for _, d := range strings.Split(visible, ",") {
 			d = strings.TrimSpace(d)
-			if d == "-1" { // CUDA ignores what stands behind an invalid device
+			if d == "-1" { // CUDA ignores all devices after an invalid one
 				break
 			}
 			if d != "" {
@@ -59,12 +59,13 @@ func newGPUs(devices []string) *gpus {
 	return &gpus{all: devices, free: slices.Clone(devices)}
 }
 
-// acquire waits for n devices. Asking for more than there are is an error.
+// acquire waits for n devices. If there are fewer altogether, the error is
+// ErrTooManyGPUs.
 func (g *gpus) acquire(ctx context.Context, n int) ([]string, error) {
 	g.mu.Lock()
 	if n < 0 {
 		g.mu.Unlock()
-		return nil, fmt.Errorf("%w: %d GPUs are asked for", wire.ErrMalformed, n)
+		return nil, fmt.Errorf("%w: a request for %d GPUs", wire.ErrMalformed, n)
 	}
 	if n > len(g.all) {
 		g.mu.Unlock()
@@ -100,7 +101,7 @@ func (g *gpus) release(devices []string) {
 	g.serve()
 }
 
-// serve gives free devices to those who wait; mu is held.
+// serve hands free devices to waiting requests, in their order; mu is held.
 func (g *gpus) serve() {
 	for len(g.waiting) > 0 && len(g.free) >= g.waiting[0].n {
 		w := g.waiting[0]
@@ -110,10 +111,10 @@ func (g *gpus) serve() {
 	}
 }
 
-// AcquireGPUs takes devices from the root, all at once, for processes that are
-// started together, and waits until there are so many; release gives them back.
-// They are none where the engine knows what there is. job names the processes in
-// an error, which is one of Start's.
+// AcquireGPUs takes count devices from the root, all at once, for processes that
+// are started together. It blocks until so many are free; release gives them
+// back. If the engine manages the devices itself, AcquireGPUs returns none. The
+// errors are those of Start; job names the processes in them.
 func (n *Node) AcquireGPUs(ctx context.Context, job string, count int) (devices []string, release func(), err error) {
 	if _, err := n.enter(); err != nil {
 		return nil, nil, err
@@ -128,14 +129,14 @@ func (n *Node) AcquireGPUs(ctx context.Context, job string, count int) (devices 
 	return devices, release, nil
 }
 
-// acquireGPUs is AcquireGPUs with ctx alone, and errors as they are.
+// acquireGPUs is AcquireGPUs that heeds only ctx, and returns errors as they are.
 func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, release func(), err error) {
-	if n.gpus == nil && n.Parent == nil { // the backend hands them out
+	if n.gpus == nil && n.Parent == nil { // the backend manages the devices
 		return nil, func() {}, nil
 	}
 	if n.gpus != nil {
 		if network, err := n.Network(ctx); len(n.gpus.all) == 0 && err == nil && !network.Inherit {
-			return nil, func() {}, nil // the engine knows what there is
+			return nil, func() {}, nil // the engine manages the devices
 		}
 		devices, err = n.gpus.acquire(ctx, count)
 		return devices, func() { n.gpus.release(devices) }, err
@@ -147,13 +148,13 @@ func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, re
 	return answer.Devices, func() { s.Close() }, nil
 }
 
-// loan is what is lent to the processes below a child.
+// loan is devices that are lent to the processes below a child.
 type loan struct {
 	devices []string
 	release func()
 }
 
-// lend gets GPUs for a process below, and gives them back when it closes the stream.
+// lend acquires GPUs for a process below, and gives them back when it closes the stream.
 func (c *Child) lend(s net.Conn, r *request) {
 	wanted := whileOpen(s)
 	devices, release, err := c.node.acquireGPUs(wanted, r.GPUs)
@@ -168,7 +169,7 @@ func (c *Child) lend(s net.Conn, r *request) {
 	wire.Write(s, reply{Devices: devices})
 	<-wanted.Done()
 	if c.conn.Err() != nil {
-		return // it may use them until it has ended: see end
+		return // the child may use them until it has ended: see end
 	}
 	c.mu.Lock()
 	c.loans = slices.DeleteFunc(c.loans, func(other *loan) bool { return other == l })
@@ -176,7 +177,8 @@ func (c *Child) lend(s net.Conn, r *request) {
 	release()
 }
 
-// holds says whether GPUs are on loan to the processes below a child, each once.
+// holds says whether all of the devices are on loan to the processes below a
+// child, each once.
 func (c *Child) holds(devices []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// maxStrikes is how many starts in a row may fail on a machine, or processes be lost there, before it is avoided.
+	// maxStrikes is how many failed starts or lost processes in a row make a machine avoided.
 	maxStrikes = 2
-	// avoidTime is for how long it is avoided after the last of them.
+	// avoidTime is how long a machine is avoided after the last of them.
 	avoidTime = time.Minute
-	// sureAfter is how long the cluster has to say that the lost processes ended by themselves, before the log has it.
+	// sureAfter is how long the cluster has to report that the lost processes ended by themselves, before the log says so.
 	sureAfter = 6 * time.Second
 )
 
@@ -27,13 +27,13 @@ type badHost struct {
 	strikes int       // since the last start that succeeded
 	since   time.Time // when it came to be avoided
 	until   time.Time // when it is avoided no longer
-	sure    bool      // that was sureAfter ago
+	sure    bool      // sureAfter has passed since, and it is still avoided
 }
 
 func (b *badHost) avoided() bool { return time.Now().Before(b.until) }
 
-// strike notes that a start has failed on a host, or that a process was lost there; acquit takes that back. The host is
-// "" for a process that was placed nowhere.
+// strike notes that a start has failed on a host, or that a process was lost there; acquit takes the strike back. The host
+// is "" for a process that has no machine yet.
 func (n *Node) strike(host string) (acquit func()) {
 	if host == "" || !n.cluster {
 		return func() {}
@@ -73,7 +73,7 @@ func (n *Node) startedOn(host string) {
 	delete(n.hosts.bad, host)
 }
 
-// Avoided are the machines that new processes avoid now, in the order of their names.
+// Avoided lists the machines that new processes avoid now, sorted by name.
 func (n *Node) Avoided() (names []string) {
 	n.hosts.mu.Lock()
 	defer n.hosts.mu.Unlock()
@@ -93,7 +93,7 @@ func (n *Node) fails(host string) bool {
 	return b != nil && b.sure && b.avoided()
 }
 
-// sureOf takes a host that is still avoided for one that fails.
+// sureOf marks a host that is still avoided since then as one that fails for sure, and logs it.
 func (n *Node) sureOf(host string, b *badHost, since time.Time) {
 	n.hosts.mu.Lock()
 	sure, strikes := b.avoided() && b.since.Equal(since) && n.hosts.bad[host] == b, b.strikes

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onHosts is a node of a cluster, and what it logs.
+// onHosts makes a node of a cluster, and returns it with its log.
 func onHosts() (*Node, *bytes.Buffer) {
 	log := new(bytes.Buffer)
 	return &Node{cluster: true, Log: slog.New(slog.NewTextHandler(log, nil))}, log
@@ -21,7 +21,7 @@ func TestAHostIsAvoidedForAWhile(t *testing.T) {
 		n, log := onHosts()
 		n.strike("b")
 		n.strike("a")
-		n.strike("") // it was placed nowhere
+		n.strike("") // a process without a machine
 		n.strike("")
 		require.Empty(t, n.Avoided(), "one failure may be anybody's")
 		n.strike("b")
@@ -51,7 +51,7 @@ func TestAHostIsAvoidedForAWhile(t *testing.T) {
 	})
 }
 
-// Processes that turn out to have ended by themselves are no reason to avoid a host, nor to say so.
+// Processes that turn out to have ended by themselves do not make a host avoided, and nothing is logged.
 func TestAHostIsNotToBlame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, log := onHosts()
@@ -74,7 +74,7 @@ func TestAHostIsNotToBlame(t *testing.T) {
 	})
 }
 
-// A backend of one machine has no other one.
+// A backend of a single machine avoids none.
 func TestAnOnlyHostIsNotAvoided(t *testing.T) {
 	n, _ := onHosts()
 	n.cluster = false

@@ -17,33 +17,32 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Where an engine runs the jobs, the root alone asks it for them. What another
-// process wants of it is a stream up the tree; relay.go is the side that asks,
-// this file the one that serves. A job lives no longer than the stream by which
-// it was launched.
+// If an engine runs the jobs, only the root talks to it. Another process that
+// wants a job opens a stream up the tree: relay.go asks, and this file serves. A
+// job lives no longer than the stream by which it was launched.
 //
-// Who asks may be in somebody else's hands. It chooses how its children are
-// called, what they need, which machines they avoid, and what is in their environment,
-// of which a backend leaves out what would mean something outside of the container. All else is the
-// root's: the executable, the arguments, the run, whose child it is, and which
-// GPUs are lent to whom. A process reaches the jobs that it, or a process below
-// it, has asked for.
+// A process that asks may be in an attacker's hands. It chooses its children's
+// names, the resources that they need, the machines that they avoid, and their
+// environment, except for the variables that a backend leaves out since they mean
+// something outside the container. The root decides all else: the executable, the
+// arguments, the run, the parent, and which GPUs are lent to which process. A
+// process reaches only the jobs that it, or a process below it, has asked for.
 
-// jobs are those that the root runs for the processes below its children.
+// jobs are the jobs that the root runs for the processes below it.
 type jobs struct {
 	mu   sync.Mutex
 	byID map[string]*lower
 }
 
-// lower is a job of a process below.
+// lower is a job that a process below the root has asked for.
 type lower struct {
 	backend.Job
 	owner string   // the place of the process that asked for it
-	avoid []string // the machines that it was to avoid
+	avoid []string // the machines that the job was to avoid
 	tail  tail
 }
 
-// find returns the job that a request is about, nil when who asks has no such job.
+// find returns the job that a request is about, nil when the process that asks has no such job.
 func (j *jobs) find(r *request) *lower {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -53,7 +52,7 @@ func (j *jobs) find(r *request) *lower {
 	return nil
 }
 
-// within says whether a place is another one, or below it.
+// within says whether a place is the other one, or below it.
 func within(place, other string) bool {
 	return place == other || strings.HasPrefix(place, other+"/")
 }
@@ -85,7 +84,7 @@ func (n *Node) runJob(s net.Conn, r *request) {
 				starting = starting && e.Kind != backend.Started
 				wire.Write(s, reply{Event: e, Host: j.Host()})
 			}
-		case <-again.C: // as heed does for this process's own
+		case <-again.C: // as heed does for this process's own jobs
 			if host := j.Host(); starting && n.fails(host) && !slices.Contains(j.avoid, host) {
 				refuse(s, errAvoided)
 				return
@@ -138,7 +137,7 @@ func (n *Node) launchLower(ctx context.Context, r *request) (*lower, error) {
 	return j, nil
 }
 
-// allows says what is wrong with a job that a process below wants.
+// allows returns an error if a process below may not have such a job.
 func (n *Node) allows(s jobSpec) error {
 	r := s.Resources
 	if !(r.CPU >= 0) || math.IsInf(r.CPU, 1) || r.Memory < 0 || r.GPU < 0 {
@@ -150,7 +149,7 @@ func (n *Node) allows(s jobSpec) error {
 	return nil
 }
 
-// remove removes a job unless that has been done.
+// remove removes a job unless it has been removed already.
 func (j *jobs) remove(ctx context.Context, job *lower) error {
 	j.mu.Lock()
 	there := j.byID[job.ID()] == job
@@ -167,14 +166,14 @@ func (j *jobs) remove(ctx context.Context, job *lower) error {
 	return err
 }
 
-// serveJob does what the process that asks wants of a job.
+// serveJob serves a request about a job: a signal, its logs, or its removal.
 func (n *Node) serveJob(s net.Conn, r *request) {
 	ctx := whileOpen(s)
 	j, err := n.jobs.find(r), error(nil)
 	switch {
-	case j == nil && r.Do == doRemove: // it is done
+	case j == nil && r.Do == doRemove: // the job has been removed already
 	case j == nil:
-		err = fmt.Errorf("fiber: there is no job %s any more", r.Job)
+		err = fmt.Errorf("fiber: there is no job %s", r.Job)
 	case r.Do == doSignal:
 		err = j.Signal(ctx, r.Signal)
 	case r.Do == doLogs:
@@ -182,7 +181,7 @@ func (n *Node) serveJob(s net.Conn, r *request) {
 	case r.Do == doRemove:
 		err = n.jobs.remove(ctx, j)
 	default:
-		err = fmt.Errorf("%w: %q is not done with jobs", wire.ErrMalformed, r.Do)
+		err = fmt.Errorf("%w: an unknown request %q about a job", wire.ErrMalformed, r.Do)
 	}
 	if err != nil {
 		refuse(s, err)
@@ -194,14 +193,14 @@ func (n *Node) serveJob(s net.Conn, r *request) {
 // logsChunk is how much of a job's output goes into one answer.
 const logsChunk = 16 << 10
 
-// send sends the output of a job, behind an answer that it is there.
+// send answers that the job exists, and sends its output.
 func (j *lower) send(ctx context.Context, s net.Conn, follow bool) error {
 	logs, err := j.Logs(ctx, backend.LogOptions{Follow: follow})
 	if err != nil {
 		return err
 	}
 	wire.Write(s, reply{})
-	// Who asks may have gone while there is nothing to read.
+	// The process that asks may go while there is nothing to read.
 	stop := context.AfterFunc(ctx, func() { logs.Close() })
 	defer func() {
 		if stop() {

@@ -126,7 +126,7 @@ func TestGPURequestsThatAreGivenUp(t *testing.T) {
 	waitFor(t, func() bool { return g.waiters() == 2 })
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
-	other := <-behind // who stood behind it is served
+	other := <-behind // the next in line is served
 	require.NotEqual(t, held, other)
 	g.release(held)
 	g.release(other)
@@ -136,7 +136,7 @@ func TestGPURequestsThatAreGivenUp(t *testing.T) {
 	require.ErrorContains(t, err, "meta.GPU(3), and this machine has 2")
 }
 
-// However requests end, no device is lost and none is given twice.
+// However requests end, no device is lost or handed out twice.
 func TestGPUsUnderCancellation(t *testing.T) {
 	t.Parallel()
 	g := newGPUs([]string{"0", "1", "2", "3"})

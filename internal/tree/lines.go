@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// maxLine bounds what is kept of a line that does not end.
+	// maxLine bounds, in bytes, what is kept of a line that does not end.
 	maxLine = 64 << 10
-	// maxColumn bounds how wide the names are made for the sake of a longer one.
+	// maxColumn bounds the width to which names are padded.
 	maxColumn = 24
 )
 
-// names puts the names of processes in front of what they write, one below the
-// other.
+// names puts the names of processes in front of what they write, in a column.
 type names struct{ column atomic.Int32 }
 
-// before returns what is in front of a process's lines. It is called for each
-// line: a longer name may have come since.
+// before returns what stands in front of a process's lines. It is called for each
+// line, since a longer name may have come meanwhile.
 func (n *names) before(name string) string {
 	for {
 		column := n.column.Load()
@@ -34,8 +33,8 @@ func (n *names) before(name string) string {
 	}
 }
 
-// line is a line of a process's output, as this process passes it on. The root
-// puts the name in front, once; others tell it the name.
+// line makes a line of a process's output as this process passes it on. Only the
+// root puts the name in front; other processes mark the line with the name.
 func (n *Node) line(name string, text []byte) []byte {
 	switch {
 	case n.Parent != nil:
@@ -48,10 +47,11 @@ func (n *Node) line(name string, text []byte) []byte {
 	return append(append([]byte(name), text...), '\n')
 }
 
-// maxName is how much of a process's name is shown.
+// maxName is how many bytes of a process's name are shown.
 const maxName = 256
 
-// printable is a name that cannot be taken for the end of a name, or of a line.
+// printable makes a name safe to show: nothing in it can pass for the end of a
+// name, or of a line.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -61,13 +61,13 @@ func printable(name string) string {
 	}, name[:min(len(name), maxName)])
 }
 
-// lines passes one stream of a process's output on line by line, so that the
+// lines passes on one stream of a process's output, line by line, so that the
 // lines of several processes stay whole.
 type lines struct {
 	node *Node
 	name string
-	tail io.Writer // gets a copy of what the process itself has written; or nil
-	to   io.Writer // nil for nothing
+	tail io.Writer // gets a copy of what the process itself has written; may be nil
+	to   io.Writer // nil to pass nothing on
 
 	mu   sync.Mutex
 	rest []byte // a line that has begun
@@ -110,7 +110,7 @@ func (l *lines) Lower(name string, line []byte) {
 	}
 }
 
-// Close passes on a last line that has no end.
+// Close passes on a last line that does not end.
 func (l *lines) Close() error {
 	l.once.Do(func() {
 		l.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Names are one below the other from the longest that has come so far; one that
-// is very long does not push all others away.
+// Names are padded to the longest so far; a very long one does not push all others
+// away.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	var n names
@@ -23,7 +23,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "a                        | ", n.before("a"))
 }
 
-// A line that does not end is passed on in pieces, and its last piece when the
+// A line that does not end is passed on in pieces, the last of them when the
 // process has ended.
 func TestLinesWithoutEnd(t *testing.T) {
 	t.Parallel()

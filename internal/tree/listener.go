@@ -22,8 +22,8 @@ const (
 	networkTimeout = 10 * time.Second
 )
 
-// listener is where processes elsewhere listener this one: the network, once the
-// backend has said it, and the listener at which children report.
+// listener is how processes elsewhere reach this one: the network, once the
+// backend has named it, and the listener at which children report.
 type listener struct {
 	asking sync.Mutex // held while the backend is asked
 
@@ -31,17 +31,18 @@ type listener struct {
 	network  *backend.Network
 	listener *transport.Listener
 	closing  context.CancelFunc
-	waiting  map[string]chan visit // starts, by the process id that their child will say
+	waiting  map[string]chan visit // starts, by the id that their child will send
 	visits   sync.WaitGroup
 }
 
-// visit is a child that reports.
+// visit is a child that has reported.
 type visit struct {
 	conn  *transport.Conn
 	hello wire.Hello
 }
 
-// Network says how other processes of the run reach this one.
+// Network returns how other processes of the run reach this one. It asks the
+// backend, and keeps the first answer.
 func (n *Node) Network(ctx context.Context) (backend.Network, error) {
 	r := &n.listener
 	r.asking.Lock()
@@ -60,10 +61,10 @@ func (n *Node) Network(ctx context.Context) (backend.Network, error) {
 }
 
 // Listen opens a listener that the run's other processes can dial at its
-// Endpoint: a unix socket in the run's directory where children inherit their
-// connection, and else TLS at the address by which others reach this process.
-// Processes that cannot dial it are led to it along the tree: see Dial. Close
-// it.
+// Endpoint. It is a unix socket in the run's directory if children inherit their
+// connection, and otherwise TLS at the address by which others reach this
+// process. Processes that cannot dial it are connected along the tree: see Dial.
+// The caller closes it.
 func (n *Node) Listen() (*transport.Listener, error) {
 	if n.Parent == nil {
 		n.swept.Do(func() { sweep(n.Config.RuntimeDir) })
@@ -91,8 +92,8 @@ func (n *Node) Listen() (*transport.Listener, error) {
 	}
 }
 
-// Directory is the run's, with the unix sockets of all its processes in it.
-// The root removes it at the end.
+// Directory is the run's directory, which holds the unix sockets of all its
+// processes. The root removes it at the end.
 func (n *Node) Directory() string { return filepath.Join(n.Config.RuntimeDir, "fiber-"+n.Run) }
 
 func (n *Node) listenTLS(network backend.Network, opts transport.Options) (*transport.Listener, error) {
@@ -104,8 +105,9 @@ func (n *Node) listenTLS(network backend.Network, opts transport.Options) (*tran
 	return l, nil
 }
 
-// expect opens the listener for children, if it is not open yet, and has the
-// process of that id let in.
+// expect opens the listener for children, if necessary, and lets in the process
+// of that id. It returns the endpoint to dial, and a channel that receives the
+// process's visit.
 func (n *Node) expect(network backend.Network, id string) (endpoint string, visits <-chan visit, err error) {
 	r := &n.listener
 	r.mu.Lock()
@@ -125,7 +127,7 @@ func (n *Node) expect(network backend.Network, id string) (endpoint string, visi
 	return r.listener.Endpoint(), came, nil
 }
 
-// forget closes the door to a process that has reported, or never will.
+// forget stops expecting a process, which has reported or never will.
 func (r *listener) forget(id string) {
 	r.mu.Lock()
 	came := r.waiting[id]
@@ -148,8 +150,8 @@ func (r *listener) accept(open context.Context, l *transport.Listener) {
 	}
 }
 
-// receive hears who has dialled, and hands the connection to the start that
-// waits for it. The process's id is known to its parent and to itself alone.
+// receive reads the hello of a process that has dialled, and hands the connection
+// to the start that waits for it. Only the process and its parent know its id.
 func (r *listener) receive(open context.Context, conn *transport.Conn) {
 	within, cancel := context.WithTimeout(open, helloTimeout)
 	defer cancel()
@@ -162,7 +164,7 @@ func (r *listener) receive(open context.Context, conn *transport.Conn) {
 	}
 	r.mu.Lock()
 	select {
-	case r.waiting[hello.Process] <- visit{conn, hello}: // it has room for one
+	case r.waiting[hello.Process] <- visit{conn, hello}: // the channel has room for one
 		r.mu.Unlock()
 		return
 	default: // not expected, or here already

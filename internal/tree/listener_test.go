@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child does what its assignment's name says.
+// child does what its name says.
 func child() int {
 	parent, err := Report(context.Background())
 	if err != nil {
@@ -56,18 +56,18 @@ func child() int {
 		}
 	}()
 	switch parent.Assign.Name {
-	case "nest": // starts some of its own, by way of the root, and says how it went
+	case "nest": // starts children of its own through the root, and reports how it went
 		return say(parent, nest(parent))
-	case "deep": // starts one that does
+	case "deep": // starts a "nest"
 		return say(parent, deep(parent))
-	case "leave": // leaves one behind
+	case "leave": // leaves a child behind
 		n, err := NewChild(parent, parent.Relay(), slog.New(slog.DiscardHandler))
 		if err == nil {
 			_, err = n.Start(context.Background(), Spec{Name: "wait"})
 		}
 		fmt.Println("left", err)
 		os.Exit(3)
-	case "keep": // keeps one below
+	case "keep": // keeps a child running
 		n, err := NewChild(parent, parent.Relay(), slog.New(slog.DiscardHandler))
 		if err == nil {
 			_, err = n.Start(context.Background(), Spec{Name: "wait"})
@@ -90,7 +90,7 @@ func child() int {
 	return 1
 }
 
-// say says to the parent how it went.
+// say tells the parent how it went.
 func say(parent *Parent, err error) (code int) {
 	done := wire.Done{}
 	if err != nil {
@@ -168,12 +168,12 @@ func nest(parent *Parent) error {
 	return nil
 }
 
-// networked is the local backend as one whose children dial, and what is left
-// of its jobs.
+// networked is a local backend whose children dial. It records the jobs that it
+// has launched.
 type networked struct {
 	*local.Backend
 	host string
-	wrap func(backend.Job) backend.Job // nil: jobs are as they are
+	wrap func(backend.Job) backend.Job // nil to leave jobs as they are
 
 	mu    sync.Mutex
 	jobs  []backend.Job
@@ -265,7 +265,7 @@ func TestProcessesBelowAreTheRootsJobs(t *testing.T) {
 	require.Empty(t, n.jobs.byID)
 }
 
-// What a process that has ended had started below it is ended by the root.
+// When a process has ended, the root ends the processes that it had started.
 func TestProcessesBelowEndWithTheirParent(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.1")
@@ -279,7 +279,7 @@ func TestProcessesBelowEndWithTheirParent(t *testing.T) {
 	require.Empty(t, n.jobs.byID)
 }
 
-// Whom no start waits for is sent away, although it is of the run.
+// A process that no start waits for is sent away, although it belongs to the run.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	n, _ := root(t, "127.0.0.1")
@@ -287,7 +287,7 @@ func TestStrangers(t *testing.T) {
 	endpoint := n.listener.listener.Endpoint()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for _, id := range []string{"", "1", c.way.id} { // the last has reported already
+	for _, id := range []string{"", "1", c.way.id} { // the last one has reported already
 		conn, err := transport.Dial(ctx, endpoint, n.Credentials, transport.Options{})
 		require.NoError(t, err)
 		require.NoError(t, conn.Send(ctx, wire.MustPack(wire.KindHello, wire.Hello{Process: id})...))
@@ -304,8 +304,8 @@ func TestStrangers(t *testing.T) {
 	require.ErrorIs(t, err, transport.ErrAuth)
 }
 
-// The end of a run does not wait for somebody of it who says nothing. Where the
-// machine is busy it may take as long, but not each time.
+// The end of a run does not wait for a process of it that says nothing. On a busy
+// machine it may take as long, but not each time.
 func TestShutdownWithASilentStranger(t *testing.T) {
 	t.Parallel()
 	for range 3 {
@@ -323,10 +323,10 @@ func TestShutdownWithASilentStranger(t *testing.T) {
 	require.Fail(t, "it waits for its hello")
 }
 
-// The error of a child that cannot dial says where it tried, and what to do.
+// The error of a child that cannot dial says where it tried to, and what to do.
 func TestParentThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	n, _ := root(t, "127.0.0.2") // nobody listens there
+	n, _ := root(t, "127.0.0.2") // nothing listens there
 	_, err := n.Start(t.Context(), Spec{Name: "exit"})
 	var launch *backend.LaunchError
 	require.ErrorAs(t, err, &launch)
@@ -335,7 +335,7 @@ func TestParentThatCannotBeReached(t *testing.T) {
 	require.ErrorContains(t, err, "FIBER_HOST")
 }
 
-// Strangers at this very address who hold connections open hold no start up.
+// Strangers that hold connections open at this very address do not delay a start.
 func TestStartsAmongStrangers(t *testing.T) {
 	calm, _ := root(t, "127.0.0.1")
 	attacked, _ := root(t, "127.0.0.1")

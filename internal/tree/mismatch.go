@@ -9,14 +9,14 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// MismatchError is a process whose program is not this one's.
+// MismatchError reports a child whose program differs from this process's.
 type MismatchError struct{ Reason string }
 
 func (e *MismatchError) Error() string { return "fiber: " + e.Reason }
 
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-// newHello is this process's hello to the parent that booted it.
+// newHello makes this process's hello to the parent that started it.
 func newHello(boot wire.Bootstrap, pid int) wire.Hello {
 	h := wire.Hello{Process: boot.Process, Version: wire.Version, Platform: platform(), Build: Build(),
 		Hash: registry.Hash(), PID: pid}
@@ -26,14 +26,14 @@ func newHello(boot wire.Bootstrap, pid int) wire.Hello {
 	return h
 }
 
-// fits compares a child's program with this one.
+// fits compares a child's program with this one. The error is a *MismatchError.
 func (n *Node) fits(h wire.Hello) error {
 	if h.Version != wire.Version {
-		return &MismatchError{fmt.Sprintf("the child speaks protocol %d, this process %d; build both from the same version of Fiber", h.Version, wire.Version)}
+		return &MismatchError{fmt.Sprintf("the child speaks protocol %d and this process %d; build both with the same version of Fiber", h.Version, wire.Version)}
 	}
 	if h.Build == Build() {
 		if h.Hash != registry.Hash() {
-			return &MismatchError{"the child registered other functions than this process, although both are one build; register functions in package variables, not depending on anything at run time"}
+			return &MismatchError{"the child registered other functions than this process, although both are the same build; register functions in package variables, independently of anything at run time"}
 		}
 		return nil
 	}
@@ -48,7 +48,8 @@ func (n *Node) fits(h wire.Hello) error {
 	return nil
 }
 
-// firstDifference compares two sorted function tables.
+// firstDifference describes the first difference between two sorted function
+// tables, "" if there is none.
 func firstDifference(ours, theirs []string) string {
 	for _, f := range ours {
 		if !slices.Contains(theirs, f) {

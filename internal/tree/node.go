@@ -1,8 +1,9 @@
-// Package launch starts processes, hands them their work and watches them.
+// Package tree starts processes, hands them their work, watches them, and
+// connects them to each other.
 //
-// A Node is this process's place in the tree of processes. Seen from above, a
-// process that it started is a Child: a job of the backend with a connection
-// to it. Seen from below, the process that started this one is its Parent.
+// The processes of a run form a tree. A Node is this process in it. Each process
+// that this one has started is a Child: a job of the backend, with a connection
+// to it. The process that started this one is its Parent.
 package tree
 
 import (
@@ -22,14 +23,15 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// ErrShutdown is what starting a process gives once the node is shut down.
+// ErrShutdown is the error of starting a process once the node shuts down.
 var ErrShutdown = errors.New("fiber: this process is shutting down; nothing can be started any more")
 
-// parallelStarts bounds the starts under way, so that of a thousand the first
-// are up while the last still wait, and none takes files before its turn.
+// parallelStarts bounds the starts under way: of a thousand, the first are up
+// while the last still wait their turn, without any open files.
 const parallelStarts = 32
 
-// clusterStarts bounds them where each may wait long for room, or an image.
+// clusterStarts is the bound in a cluster, where a start may wait long for room,
+// or for an image.
 const clusterStarts = 1000
 
 // Node is this process among those of a run.
@@ -46,17 +48,17 @@ type Node struct {
 	slots    chan struct{} // starts under way
 	listener listener
 	jobs     jobs     // of the processes below the root's children
-	warned   warnings // what starts wait for, as far as it was said
+	warned   warnings // the reasons for which starts wait, as logged
 	hosts    hosts    // machines that are avoided
 
 	cluster bool // the backend finds a machine for each job
 
-	starts     context.Context // under which processes start
+	starts     context.Context // of all starts; ends when they are given up
 	stopStarts context.CancelFunc
 	names      names
-	forwarding sync.WaitGroup // output that children wrote and nobody took yet
+	forwarding sync.WaitGroup // outputs of children that are not passed on completely
 
-	Place  string // in the tree; see places
+	Place  string // in the tree; see routes
 	routes routes
 	swept  sync.Once
 
@@ -68,7 +70,7 @@ type Node struct {
 	starting sync.WaitGroup
 }
 
-// NewRoot makes the node of a program's first process.
+// NewRoot makes the node of the root.
 func NewRoot(cfg config.Config, b backend.Backend, log *slog.Logger) (*Node, error) {
 	credentials, err := transport.NewCredentials()
 	if err != nil {
@@ -109,8 +111,8 @@ func (n *Node) prepare() {
 	n.starts, n.stopStarts = context.WithCancel(context.Background())
 }
 
-// TransportOptions are the options of a connection to another process of the
-// run; patient connections never take silence for death.
+// TransportOptions returns the options of a connection to another process of the
+// run. On a patient connection, silence never counts as death.
 func (n *Node) TransportOptions(patient bool) transport.Options {
 	o := transport.Options{
 		MaxMessage:        int64(n.Config.MaxMessage),
@@ -140,7 +142,8 @@ func (n *Node) Children() []*Child {
 	return alive
 }
 
-// enter counts a start in, or refuses it.
+// enter begins a start, or refuses it with ErrShutdown. The caller ends it with
+// n.starting.Done.
 func (n *Node) enter() (serial int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,8 +155,8 @@ func (n *Node) enter() (serial int, err error) {
 	return n.serial, nil
 }
 
-// whileStarting is ctx until the node takes no more starts: then its cause is
-// ErrShutdown.
+// whileStarting returns a ctx that also ends when the node gives up its starts:
+// then its cause is ErrShutdown.
 func (n *Node) whileStarting(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	off := context.AfterFunc(n.starts, func() { cancel(ErrShutdown) })
@@ -204,7 +207,7 @@ func (n *Node) Kill() {
 	n.each(func(c *Child) { c.tell(); c.condemn(""); c.signalNow(backend.Kill) })
 }
 
-// each does something to every child, side by side, and returns when it is done.
+// each calls do for every child, in parallel, and returns when all calls have.
 func (n *Node) each(do func(*Child)) {
 	var all sync.WaitGroup
 	for _, c := range n.Children() {
@@ -213,8 +216,8 @@ func (n *Node) each(do func(*Child)) {
 	all.Wait()
 }
 
-// Shutdown refuses further starts and ends every child: it asks first, and
-// kills what is left after the configured grace or when ctx ends. It returns
+// Shutdown refuses further starts and ends every child: it asks them first, and
+// kills those that are left after shutdown_grace or when ctx ends. It returns
 // when all have gone.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.mu.Lock()
@@ -225,7 +228,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	go func() {
 		defer close(gone)
 		n.starting.Wait()
-		n.Terminate() // those that were up just in time
+		n.Terminate() // the children that came up just in time
 		for _, c := range n.Children() {
 			<-c.Done()
 		}
@@ -250,28 +253,26 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// closeTimeout bounds the backend's own clearing up.
+// closeTimeout bounds the backend's own cleaning up.
 const closeTimeout = 20 * time.Second
 
-// close gives up what the node has opened for its children.
+// close closes the node's listener and its backend.
 func (n *Node) close() {
 	n.listener.close()
 	if b, ok := n.Backend.(backend.Closer); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := b.Close(ctx); err != nil {
-			n.Log.Warn("fiber: clearing up", "backend", n.Backend.Name(), "error", err)
+			n.Log.Warn("fiber: cleaning up failed", "backend", n.Backend.Name(), "error", err)
 		}
 	}
 }
 
-// killAgain is how often what is left is killed: something may just have
-// been started.
+// killAgain is the interval between kills: a process may just have been started.
 const killAgain = 100 * time.Millisecond
 
-// Forwarded waits until everything that children which have ended had written
-// is passed on, or until ctx ends: whoever reads this process's output may be
-// slow.
+// Forwarded waits until all output of ended children has been passed on, or until
+// ctx ends: the reader of this process's output may be slow.
 func (n *Node) Forwarded(ctx context.Context) {
 	done := make(chan struct{})
 	go func() { n.forwarding.Wait(); close(done) }()
@@ -281,9 +282,10 @@ func (n *Node) Forwarded(ctx context.Context) {
 	}
 }
 
-// outputs are the writers of a process's stdout and stderr, tail keeping the
-// end of the latter. They are closed when it has written everything. What a
-// process writes that the root has started for another one, the root passes on.
+// outputs returns the writers for a process's stdout and stderr; tail keeps the
+// end of stderr. The backend closes them when the process has written everything.
+// If the root has started the process for this one, the root passes its output
+// on, and these writers do not.
 func (n *Node) outputs(name string, tail io.Writer) (stdout, stderr io.WriteCloser) {
 	o := &lines{node: n, name: printable(name)}
 	e := &lines{node: n, name: o.name, tail: tail}

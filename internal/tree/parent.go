@@ -25,16 +25,16 @@ type Parent struct {
 	Value  [][]byte // the encoded argument behind the assignment
 
 	conn    *transport.Conn
-	dialled bool          // and not inherited
-	bye     chan struct{} // closed when the parent has read all until the goodbye
+	dialled bool          // conn was dialled, not inherited
+	bye     chan struct{} // closed when the parent has read everything up to the goodbye
 	end     chan struct{} // closed when the parent has told this process to end
 	ended   sync.Once
-	node    *Node // this process's
+	node    *Node // of this process
 	streams streams
 }
 
-// takeBootstrap takes the bootstrap out of the environment, so that programs
-// which this process starts are no children of Fiber's.
+// takeBootstrap takes the bootstrap out of the environment: programs that this
+// process starts must not take themselves for Fiber processes.
 func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 	text, ok := os.LookupEnv(bootstrapKey)
 	if !ok {
@@ -48,7 +48,7 @@ func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 		boot.Credentials, err = base64.StdEncoding.DecodeString(credentials)
 	}
 	if err != nil {
-		return boot, true, fmt.Errorf("fiber: %s is set to something that no Fiber process set: %w; unset it", bootstrapKey, err)
+		return boot, true, fmt.Errorf("fiber: %s is set, but not by a Fiber process: %w; unset it", bootstrapKey, err)
 	}
 	if boot.Endpoint == "" {
 		keepInherited(boot.FD)
@@ -64,19 +64,19 @@ func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 	return boot, true, nil
 }
 
-// entitle has ps and top call this process by its name, as much of it as they
-// show. What the backend has started it by for the same purpose is put right for
-// the program.
+// entitle makes ps and top show this process's name, as much of it as they can.
+// If the backend has put the name in the place of the program's own for the same
+// purpose, the program gets its own back.
 func entitle(name, program string) {
 	if program != "" && os.Args[0] == name {
 		os.Args[0] = program
 	}
-	os.WriteFile("/proc/self/comm", []byte(name), 0) // where there is such a thing
+	os.WriteFile("/proc/self/comm", []byte(name), 0) // fails without harm elsewhere than on Linux
 }
 
-// runtimeSettings are the variables by which a backend limits a child, as they
-// are in this process's environment. The Go runtime reads them before any
-// code runs.
+// runtimeSettings returns the variables by which a backend limits a child, with
+// their values in this process's environment. The Go runtime reads them before
+// any code runs, so that the child may then restore these values.
 func runtimeSettings() map[string]string {
 	return map[string]string{"GOMAXPROCS": os.Getenv("GOMAXPROCS"), "GOMEMLIMIT": os.Getenv("GOMEMLIMIT")}
 }
@@ -89,22 +89,22 @@ var bootstrap = sync.OnceValues(func() (*wire.Bootstrap, error) {
 	return &boot, nil
 })
 
-// The inherited socket is to be closed in programs that package initialisers
-// start, too.
+// Programs that package initialisers start must not inherit the socket either.
 func init() { bootstrap() }
 
-// Started says whether this process was started by another one of a run.
+// Started says whether another process of a run has started this one.
 func Started() bool {
 	boot, err := bootstrap()
 	return boot != nil || err != nil
 }
 
-// ErrParentGone is a parent that went, or did not want this process any more,
-// before it gave it work. There is nobody to tell.
+// ErrParentGone reports a parent that ended, or gave up this process, before it
+// sent its work. There is no process to report it to.
 var ErrParentGone = errors.New("fiber: the process that started this one is gone")
 
-// Report connects a started process to its parent and returns with its work.
-// It is called once.
+// Report connects a started process to its parent and returns with its work. It
+// is called once. The error is ErrParentGone, an *UnreachableError, or the
+// parent's refusal, among others.
 func Report(ctx context.Context) (*Parent, error) {
 	boot, err := bootstrap()
 	if err != nil {
@@ -135,7 +135,7 @@ func Report(ctx context.Context) (*Parent, error) {
 		if err := wire.Unpack(frames, &refuse); err != nil {
 			return nil, err
 		}
-		if refuse.Reason == "" { // it is not expected any more
+		if refuse.Reason == "" { // the parent has given this process up
 			return nil, ErrParentGone
 		}
 		return nil, errors.New(refuse.Reason)
@@ -144,12 +144,11 @@ func Report(ctx context.Context) (*Parent, error) {
 	}
 }
 
-// UnreachableError is a parent that this process was started by and cannot
-// dial.
+// UnreachableError reports that this process cannot dial its parent.
 type UnreachableError struct{ Err error }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("fiber: this process cannot reach the one that started it: %v; set FIBER_HOST to an address of that one which can be reached from here", e.Err)
+	return fmt.Sprintf("fiber: this process cannot reach the one that started it: %v; set FIBER_HOST to an address of that process that can be reached from here", e.Err)
 }
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
@@ -157,20 +156,20 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // unreachableCode is the exit code of a process that cannot reach its parent.
 const unreachableCode = 111
 
-// ExitCode is what the process exits with.
+// ExitCode is the exit code for the error.
 func (e *UnreachableError) ExitCode() int { return unreachableCode }
 
 const (
 	// dialTimeout bounds one try to dial the parent.
 	dialTimeout = 7 * time.Second
-	// findTimeout bounds the search for a parent that does not take the
-	// connection: it is too busy for that, or nothing gets through to it.
+	// findTimeout bounds the tries to dial a parent that does not accept the
+	// connection: it may be too busy, or nothing gets through to it.
 	findTimeout = 30 * time.Second
 	// answerTimeout bounds the wait for a process that was asked along the tree:
-	// one of the two may have no processor to itself.
+	// its machine, or this one, may be busy.
 	answerTimeout = time.Minute
-	// dialPause is between two tries: a network may be up a moment later than
-	// the process.
+	// dialPause is the pause between two tries: the network may come up a moment
+	// later than the process.
 	dialPause = 100 * time.Millisecond
 )
 
@@ -185,8 +184,8 @@ func connect(ctx context.Context, boot *wire.Bootstrap) (*transport.Conn, error)
 	if err != nil {
 		return nil, fmt.Errorf("fiber: the inherited socket: %w", err)
 	}
-	// A parent on this machine may be stopped for as long as its user likes;
-	// its death is an end of file.
+	// A parent on this machine may be stopped for as long as its user likes:
+	// silence does not count, and its death is an end of file.
 	conn, err := transport.Open(nc, false, opts)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
@@ -207,15 +206,15 @@ func dial(ctx context.Context, boot *wire.Bootstrap, opts transport.Options) (*t
 	})
 }
 
-// search bounds how a parent is looked for.
+// search bounds the tries to dial a parent.
 type search struct {
 	try    time.Duration // one try
-	find   time.Duration // until it takes a connection
-	answer time.Duration // then, until it has let this process in: it may have no place for it now
+	find   time.Duration // until the parent accepts a connection
+	answer time.Duration // until the parent lets this process in: it may be short of room
 }
 
-// keepDialling calls dial, with the time that it may take, until the parent has
-// answered or there is no hope.
+// keepDialling calls dial, with the time that one try may take, until the parent
+// has answered or further tries are hopeless.
 func (s search) keepDialling(dial func(limit time.Duration) (*transport.Conn, error)) (*transport.Conn, error) {
 	for began := time.Now(); ; time.Sleep(dialPause) {
 		conn, err := dial(s.try)
@@ -237,9 +236,9 @@ func (s search) keepDialling(dial func(limit time.Duration) (*transport.Conn, er
 	}
 }
 
-// Next gives the parent's next message that is not for launch itself, to one
-// goroutine at a time; alone says that no other one has anything to do. The
-// error is the end of the connection.
+// Next waits for the parent's next message that is not this package's own. One
+// goroutine at a time calls it; alone says that no other goroutine has anything
+// to do. The error is the end of the connection.
 func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 	p.conn.Linger(alone)
 	for {
@@ -267,7 +266,7 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 	}
 }
 
-// session is that of the streams between the parent and this process.
+// session returns the session of the streams between the parent and this process.
 func (p *Parent) session() *yamux.Session {
 	return p.streams.over(p.conn, yamux.Client, func(s net.Conn) { p.node.serve(s, nil) })
 }
@@ -280,11 +279,10 @@ func (p *Parent) Send(ctx context.Context, frames ...[]byte) error {
 	return p.conn.Send(ctx, frames...)
 }
 
-// Goodbye is the last that this process says. It returns when the parent has
-// read it, and all that was sent before, or when ctx or the connection ends. On
-// the way through a network that would be lost when this process ends first: a
-// socket that is closed over something unread is reset, and forgets what it was
-// to deliver.
+// Goodbye sends the last message of this process. It returns when the parent has
+// read all that was sent, or when ctx or the connection ends. Over a network,
+// messages would be lost if this process ended sooner: a socket that is closed
+// with unread input is reset, and forgets what it still had to deliver.
 func (p *Parent) Goodbye(ctx context.Context) {
 	if !p.dialled {
 		p.conn.Flush(ctx)
@@ -301,7 +299,7 @@ func (p *Parent) Goodbye(ctx context.Context) {
 }
 
 // Terminated is closed when the parent has told this process to end. A SIGTERM
-// that comes without that is somebody else's, who ends the machine, say.
+// that comes without it is not the parent's: the machine may be shutting down.
 func (p *Parent) Terminated() <-chan struct{} { return p.end }
 
 // Done is closed when the connection to the parent has ended.

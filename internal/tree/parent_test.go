@@ -16,8 +16,8 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// dialled is a parent at an address, as a child sees it. Only the first try has a
-// time limit: the parent may be there at the second one, and this machine busy.
+// dialled dials a parent at an address, as a child does. Only the first try has a
+// time limit: the parent may be there at the second one, with this machine busy.
 func dialled(t *testing.T, address string, credentials *transport.Credentials, answer time.Duration, tried func()) error {
 	t.Helper()
 	tries := 0
@@ -37,8 +37,8 @@ func dialled(t *testing.T, address string, credentials *transport.Credentials, a
 	return err
 }
 
-// Where both ends share a processor with many others the parent may take long
-// to answer. That is no reason to say that it cannot be reached.
+// A parent that shares a processor with many others may take long to answer. That
+// does not make it unreachable.
 func TestAParentThatIsSlow(t *testing.T) {
 	t.Parallel()
 	credentials, err := transport.NewCredentials()
@@ -65,7 +65,7 @@ func TestAParentThatIsSlow(t *testing.T) {
 	require.NotErrorAs(t, err, new(*UnreachableError))
 }
 
-// passOn has what comes in go to an address.
+// passOn forwards connections to an address.
 func passOn(l net.Listener, to string) {
 	for {
 		in, err := l.Accept()
@@ -95,8 +95,8 @@ func TestAParentThatIsNowhere(t *testing.T) {
 	require.ErrorAs(t, dialled(t, l.Addr().String(), credentials, time.Hour, func() {}), new(*UnreachableError))
 }
 
-// A parent whose queue of connections is full looks like none at all: what is
-// sent to it is dropped. It is found when there is room.
+// A parent whose queue of connections is full looks like none at all: packets to
+// it are dropped. It is found once there is room.
 func TestAParentWithoutRoom(t *testing.T) {
 	t.Parallel()
 	credentials, err := transport.NewCredentials()

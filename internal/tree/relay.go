@@ -15,13 +15,13 @@ import (
 	"github.com/fiber-go/fiber/backend/job"
 )
 
-// relay is the backend of a process whose jobs the root starts: it asks up the
-// tree for everything. The jobs report to this process all the same, which is
-// their parent and watches them.
+// relay is the backend of a process whose jobs the root starts: it passes all
+// requests up the tree. The jobs still report to this process, which is their
+// parent and watches them.
 type relay struct{ parent *Parent }
 
-// Relay is the backend of this process where the root starts its jobs, nil
-// where it starts them itself.
+// Relay returns this process's backend if the root starts its jobs, and nil if
+// the process starts them itself.
 func (p *Parent) Relay() backend.Backend {
 	if p.Assign.Backend == "" {
 		return nil
@@ -29,11 +29,11 @@ func (p *Parent) Relay() backend.Backend {
 	return &relay{p}
 }
 
-// Name is that of the root's backend.
+// Name is the name of the root's backend.
 func (r *relay) Name() string { return r.parent.Assign.Backend }
 
-// Network is the address by which this process reaches its parent: the others
-// are where that is.
+// Network returns the address by which this process reaches its parent: the other
+// processes are on the same network.
 func (r *relay) Network(context.Context) (backend.Network, error) {
 	host, _, err := net.SplitHostPort(r.parent.conn.LocalAddr().String())
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *relay) Network(context.Context) (backend.Network, error) {
 	return backend.Network{Host: host, Bind: host}, nil
 }
 
-// bootstrapOf is the bootstrap in a job's public environment.
+// bootstrapOf finds the bootstrap in a job's public environment.
 func bootstrapOf(public []string) string {
 	for _, kv := range public {
 		if text, ok := strings.CutPrefix(kv, bootstrapKey+"="); ok {
@@ -73,10 +73,10 @@ func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, 
 
 // relayedJob is a job that the root runs for this process.
 type relayedJob struct {
-	*job.Life // its output is complete once it has ended, and empty before
+	*job.Life // its Output is empty until the job has ended
 	relay     *relay
 	id        string
-	stream    net.Conn     // the job's: the root removes the job when it is closed
+	stream    net.Conn     // when it is closed, the root removes the job
 	host      atomic.Value // string
 	once      sync.Once
 }
@@ -84,7 +84,7 @@ type relayedJob struct {
 func (j *relayedJob) ID() string   { return j.id }
 func (j *relayedJob) Host() string { return j.host.Load().(string) }
 
-// hear passes on the events of the job and returns what comes behind them, its end.
+// hear passes on the events of the job and returns its end, which follows them.
 func (j *relayedJob) hear() (reply, error) {
 	for {
 		a, err := answered(context.Background(), j.stream)
@@ -98,8 +98,8 @@ func (j *relayedJob) hear() (reply, error) {
 	}
 }
 
-// watch waits for the job's end. The root passes its output on; this process
-// gets the end of it, for errors and for Logs.
+// watch waits for the job's end. The root passes its output on. At the end this
+// process gets the end of its stderr, for errors, and of its output, for Logs.
 func (j *relayedJob) watch(stdout, stderr io.Writer) {
 	a, err := j.hear()
 	status, failure := a.Status, error(nil)
@@ -122,7 +122,7 @@ func (j *relayedJob) watch(stdout, stderr io.Writer) {
 	j.End(status, failure)
 }
 
-// tell has something done with the job.
+// tell asks the root to do something with the job, and waits for the answer.
 func (j *relayedJob) tell(ctx context.Context, r *request) error {
 	r.Job = j.id
 	_, s, err := j.relay.parent.ask(ctx, r)
@@ -156,8 +156,8 @@ func (j *relayedJob) open(ctx context.Context, follow bool) (io.ReadCloser, erro
 	return &relayedLogs{ctx: ctx, stream: s}, nil
 }
 
-// Remove has the root remove the job; it does so in any case when it is told no more
-// that the job is wanted.
+// Remove kills the job and makes the root remove it. The root removes it in any case
+// when the job's stream closes.
 func (j *relayedJob) Remove(ctx context.Context) error {
 	defer j.stream.Close()
 	if err := j.Signal(ctx, backend.Kill); err != nil {
@@ -178,7 +178,7 @@ type relayedLogs struct {
 	ctx    context.Context
 	stream net.Conn
 	rest   []byte
-	err    error // behind it
+	err    error // after rest
 }
 
 func (l *relayedLogs) Read(p []byte) (int, error) {

@@ -16,37 +16,38 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// request stands at the head of a stream along the tree: what the process that
-// has opened it wants. That is wanted for as long as the stream is open: whoever
-// closes it, or ends, has no use for the answer and gives back what it was given.
+// request opens a stream along the tree, and says what the process that has
+// opened it wants. The request lasts as long as the stream: a process that closes
+// the stream, or ends, no longer wants the answer, and gives back what it was
+// lent.
 type request struct {
 	Do   deed
-	From string // the place of who asks, below that of who is asked: see stamp
-	Name string // of who asks, as its parent knows it
+	From string // the asking process's place, below that of the process that is asked: see stamp
+	Name string // the asking process's name, as its parent knows it
 
 	// connect
-	To       string // the place of the process that is asked
-	Listener string // the endpoint there that is wanted
-	Back     string // where the process that asks waits to be dialled
+	To       string // the place of the process to connect to
+	Listener string // the endpoint of its listener
+	Back     string // the endpoint at which the asking process waits to be dialled
 
 	GPUs   int            // lend
 	Spec   jobSpec        // launch
-	Within time.Duration  // launch: how long it may take, 0 for ever
-	Job    string         // all else: its id
+	Within time.Duration  // launch: how long it may take, 0 for no limit
+	Job    string         // all else: the job's id
 	Signal backend.Signal // signal
 	Follow bool           // logs
 }
 
-// deed is what is wanted.
+// deed is what a request wants done.
 type deed string
 
-// The deeds. The root does those for jobs: see jobs.go.
+// The deeds. The root does those that are about jobs: see jobs.go.
 const (
-	doConnect deed = "connect" // to one of your listeners; bytes follow
+	doConnect deed = "connect" // to a listener; its bytes follow the answer
 	doLend    deed = "lend"    // GPUs
-	doLaunch  deed = "launch"  // a job; its events and its end follow
+	doLaunch  deed = "launch"  // a job; its events and its end follow the answer
 	doSignal  deed = "signal"
-	doLogs    deed = "logs" // which follow
+	doLogs    deed = "logs" // the output follows the answer
 	doRemove  deed = "remove"
 )
 
@@ -57,22 +58,22 @@ type jobSpec struct {
 	Bootstrap string
 	Resources meta.Resources
 	Devices   []string
-	NoDevices bool // Devices is empty and not nil
+	NoDevices bool // Devices is empty but not nil
 	Avoid     []string
 }
 
-// reply is what comes of a request.
+// reply answers a request.
 type reply struct {
 	Failure *failure
 
-	Dialled bool     // connect: from there, and the bytes do not come along the tree
+	Dialled bool     // connect: the process there dials back, and no bytes follow along the tree
 	Devices []string // lend
-	Job     string   // launch: the id of the job
-	Host    string   // then, and with each event: its machine
+	Job     string   // launch: the job's id
+	Host    string   // with Job, and with each event: the job's machine
 	Event   backend.Event
-	Status  backend.ExitStatus // behind the last event
-	Tail    []byte             // with it: the end of its stderr
-	Data    []byte             // logs: none at the end
+	Status  backend.ExitStatus // after the last event
+	Tail    []byte             // with Status: the end of the job's stderr
+	Data    []byte             // logs: empty at the end
 }
 
 // failure is an error that can travel.
@@ -80,9 +81,9 @@ type failure struct {
 	Reason   string
 	Canceled bool
 	Deadline bool
-	Avoided  bool // it is errAvoided
+	Avoided  bool // the error is errAvoided
 
-	Launch    bool // it is a *backend.LaunchError
+	Launch    bool // the error is a *backend.LaunchError
 	Backend   string
 	Job       string
 	Permanent bool
@@ -121,8 +122,8 @@ func (f *failure) err() error {
 	return errors.New(f.Reason)
 }
 
-// errGone is a stream that has ended without an answer.
-var errGone = errors.New("the process is not there any more")
+// errGone reports a stream that has ended without an answer.
+var errGone = errors.New("the process is gone")
 
 // answered waits for an answer to a request. After an error the stream is closed.
 func answered(ctx context.Context, s net.Conn) (answer reply, err error) {
@@ -145,8 +146,9 @@ func answered(ctx context.Context, s net.Conn) (answer reply, err error) {
 // refuse answers a request that cannot be met.
 func refuse(s net.Conn, err error) { wire.Write(s, reply{Failure: failureOf(err)}) }
 
-// whileOpen is a context that ends when the process that asks closes the stream. It
-// says nothing more on it, and reads nothing either: whoever writes then is woken.
+// whileOpen returns a context that ends when the process that asks closes the stream,
+// on which it sends nothing after its request. The stream is then closed here, too,
+// which wakes a goroutine that writes to it.
 func whileOpen(s net.Conn) context.Context {
 	ctx, closed := context.WithCancel(context.Background())
 	go func() {
@@ -157,8 +159,8 @@ func whileOpen(s net.Conn) context.Context {
 	return ctx
 }
 
-// ask passes a request up the tree and returns the answer, with the stream for what
-// follows. The caller closes it.
+// ask passes a request up the tree and returns the answer, and the stream for what
+// follows. The caller closes the stream.
 func (p *Parent) ask(ctx context.Context, r *request) (reply, net.Conn, error) {
 	here, there := net.Pipe()
 	go forward(there, p.session(), r)
@@ -169,7 +171,7 @@ func (p *Parent) ask(ctx context.Context, r *request) (reply, net.Conn, error) {
 	return answer, here, err
 }
 
-// forward leads a stream to the next process on its way.
+// forward passes a stream on to the next process on its way, and closes it at the end.
 func forward(s net.Conn, way *yamux.Session, r *request) {
 	defer s.Close()
 	if way == nil {
@@ -186,7 +188,7 @@ func forward(s net.Conn, way *yamux.Session, r *request) {
 	splice(s, next)
 }
 
-// serve does what a child wants that has opened a stream, or, nil, the parent. What
+// serve serves a stream that the child c has opened, or the parent if c is nil. What
 // a process may ask for is decided here, by its parent.
 func (n *Node) serve(s net.Conn, c *Child) {
 	var r request
@@ -196,7 +198,7 @@ func (n *Node) serve(s net.Conn, c *Child) {
 		return
 	}
 	defer s.Close()
-	if err != nil || c == nil { // nothing else comes from above
+	if err != nil || c == nil { // a parent asks for nothing else
 		return
 	}
 	c.stamp(&r)
@@ -214,11 +216,11 @@ func (n *Node) serve(s net.Conn, c *Child) {
 	}
 }
 
-// stamp says in a request which child it comes from. A process that asks leaves From
-// and Name empty; each parent on the way puts its child in front of From, so that a
-// process can speak for itself and for those below it, and for no others.
+// stamp writes into a request which child it comes from. A process that asks leaves
+// From and Name empty; each parent on the way puts its child in front of From. A
+// process can therefore speak only for itself and for the processes below it.
 func (c *Child) stamp(r *request) {
-	if !strings.HasPrefix(r.From, "/") { // its own
+	if !strings.HasPrefix(r.From, "/") { // the child's own request
 		r.From, r.Name = "", c.spec.Name
 	}
 	r.From = strings.TrimPrefix(c.place, c.node.Place) + r.From

@@ -14,15 +14,15 @@ import (
 	"github.com/fiber-go/fiber/backend"
 )
 
-// idle lists the GPUs that are lent to nobody.
+// idle lists the GPUs that are not lent.
 func (g *gpus) idle() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Sorted(slices.Values(g.free))
 }
 
-// GPUs are asked for along the tree, and come back when they are given back, or when
-// whoever asked does not wait any more.
+// GPUs are requested along the tree. They come back when they are given back, or when
+// the requester stops waiting.
 func TestGPUsAlongTheTree(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
@@ -31,7 +31,7 @@ func TestGPUsAlongTheTree(t *testing.T) {
 	lent, release, err := m[3].acquireGPUs(t.Context(), 2)
 	require.NoError(t, err)
 	require.ElementsMatch(t, devices, lent)
-	for _, n := range []*Node{m[0].Node, m[2].Node} { // each has noted what is lent to whom
+	for _, n := range []*Node{m[0].Node, m[2].Node} { // each has noted what it has lent
 		c := n.Children()[len(n.Children())-1]
 		require.True(t, c.holds(devices))
 		require.False(t, c.holds([]string{"0", "0"}))
@@ -46,7 +46,7 @@ func TestGPUsAlongTheTree(t *testing.T) {
 	_, _, err = m[3].acquireGPUs(t.Context(), 3)
 	require.ErrorContains(t, err, ErrTooManyGPUs.Error())
 
-	for range 200 { // answers that cross with the end of the wait
+	for range 200 { // so that some answers cross with the end of the wait
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(time.Millisecond))
 		if _, release, err := m[3].acquireGPUs(ctx, 2); err == nil {
 			release()
@@ -57,13 +57,14 @@ func TestGPUsAlongTheTree(t *testing.T) {
 	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
 }
 
-// endless is a job's output that has no end.
+// endless is a job's output without an end.
 type endless struct{ closed chan struct{} }
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 func (e endless) Close() error             { close(e.closed); return nil }
 
-// A log that somebody follows and does not read ends with the following.
+// Following a job's output ends when its reader closes the stream, even if it
+// reads nothing.
 func TestALogThatIsNotRead(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
@@ -79,7 +80,7 @@ func TestALogThatIsNotRead(t *testing.T) {
 	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
 }
 
-// waitingJob is a job that is placed and does not start.
+// waitingJob is a job that has a machine and does not start.
 type waitingJob struct {
 	backend.Job
 	removed chan struct{}
@@ -100,7 +101,7 @@ func (b waitingBackend) Launch(context.Context, backend.JobSpec) (backend.Job, e
 	return b.job, nil
 }
 
-// A start of a process below the root is given up like the root's own when its machine has come to be avoided.
+// A start of a process below the root, like the root's own, is given up when its machine comes to be avoided.
 func TestALowerStartOnAMachineThatFails(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})

@@ -18,26 +18,26 @@ import (
 // the way along the tree.
 const directTimeout = 3 * time.Second
 
-// farTime is how long an address is not tried again that gave no answer.
+// farTime is how long a host that did not answer is not dialled again.
 const farTime = time.Minute
 
-// routes is where this process is in the tree, and what it needs to be found
-// there: a place is the root's, "", with a number for each generation, such as
-// "/2/1".
+// routes holds what connections along the tree need. Each process has a place in
+// the tree: the root's is "", and each generation appends a number, as in "/2/1".
 type routes struct {
 	mu        sync.Mutex
 	below     map[string]*Child // by their places
 	listeners map[string]*transport.Listener
-	far       map[string]time.Time // hosts that gave no answer, and when
+	far       map[string]time.Time // hosts that did not answer, and since when
 }
 
-// placed is the endpoint of a listener of the run: how to dial it, and the place
-// of its process in the tree, for those who cannot.
+// placed makes the endpoint of a listener of the run: the address to dial, and the
+// place of its process in the tree, for processes that cannot dial it.
 func placed(address, place string) string { return address + "@" + place }
 
 func split(endpoint string) (address, place string, ok bool) { return strings.Cut(endpoint, "@") }
 
-// keep remembers a listener, so that others can be led to it.
+// keep remembers a listener, so that others can be connected to it along the
+// tree.
 func (n *Node) keep(l *transport.Listener) *transport.Listener {
 	p := &n.routes
 	p.mu.Lock()
@@ -55,14 +55,14 @@ func (n *Node) keep(l *transport.Listener) *transport.Listener {
 	return l
 }
 
-// Dial connects to what another process of the run listens at. Where it cannot
-// be dialled, it is asked along the tree to dial this process; where it cannot
-// do that either, the tree passes the bytes on. Both ends are authenticated all
-// the same.
+// Dial connects to the listener of another process of the run. If that process
+// cannot be dialled, it is asked along the tree to dial this one. If it cannot do
+// that either, the processes on the way pass the bytes on. Both ends are
+// authenticated in all three cases.
 func (n *Node) Dial(ctx context.Context, endpoint string) (*transport.Conn, error) {
 	address, place, elsewhere := split(endpoint)
-	// A process on this machine may be stopped for as long as its user likes; its
-	// death is an end of file.
+	// A process on this machine may be stopped for as long as its user likes:
+	// silence does not count, and its death is an end of file.
 	unix := strings.HasPrefix(address, "unix:")
 	opts := n.TransportOptions(unix)
 	if unix || !elsewhere {
@@ -112,11 +112,11 @@ func (n *Node) noteFar(address string) {
 	p.far[hostOf(address)] = time.Now()
 }
 
-// placeOf is the place of this node's child with a number.
+// placeOf is the place of this node's child of that number.
 func (n *Node) placeOf(serial int) string { return n.Place + "/" + strconv.Itoa(serial) }
 
-// toward returns the streams by which a place is reached from here, nil when there
-// is no such place.
+// toward returns the session with the next process on the way to a place, nil when
+// there is no way.
 func (n *Node) toward(place string) *yamux.Session {
 	rest, below := strings.CutPrefix(place, n.Place+"/")
 	if !below {
@@ -135,8 +135,8 @@ func (n *Node) toward(place string) *yamux.Session {
 	return c.session()
 }
 
-// cutOff takes a child out of the tree of which nothing is heard any more. The
-// streams through it end.
+// cutOff removes a child whose connection has ended from the routes. The streams
+// through it end.
 func (n *Node) cutOff(c *Child) {
 	n.routes.mu.Lock()
 	delete(n.routes.below, c.place)

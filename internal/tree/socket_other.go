@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// The local backend, which needs a socket to inherit, says that it does not
-// work here before it is asked for one.
+// The local backend is the one that needs a socket to inherit. It says that it
+// does not work here before these functions are called.
 
 func socketPair() (net.Conn, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 

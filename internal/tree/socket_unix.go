@@ -12,7 +12,7 @@ import (
 
 // socketPair makes a connected pair: this process's end, and the child's.
 func socketPair() (net.Conn, *os.File, error) {
-	syscall.ForkLock.RLock() // nobody is to fork in between
+	syscall.ForkLock.RLock() // no fork may come in between
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err == nil {
 		unix.CloseOnExec(fds[0])
@@ -33,6 +33,6 @@ func socketPair() (net.Conn, *os.File, error) {
 	return nc, theirs, nil
 }
 
-// keepInherited keeps an inherited socket from programs that this process
-// starts.
+// keepInherited keeps programs that this process starts from inheriting its
+// socket.
 func keepInherited(fd int) { unix.CloseOnExec(fd) }

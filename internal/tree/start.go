@@ -21,20 +21,20 @@ import (
 const (
 	// bootstrapKey is the environment variable of wire.Bootstrap.
 	bootstrapKey = "FIBER_BOOTSTRAP"
-	// credentialsKey is that of its Credentials, in base64.
+	// credentialsKey is the environment variable of its Credentials, in base64.
 	credentialsKey = "FIBER_CREDENTIALS"
 )
 
-// errAvoided is a start on a machine that has come to be avoided since.
+// errAvoided ends a start on a machine that came to be avoided meanwhile.
 var errAvoided = errors.New("its machine is avoided by now")
 
-// lookAgain is how often a start looks whether its machine is avoided.
+// lookAgain is how often a start checks whether its machine is avoided.
 const lookAgain = time.Second
 
-// errNoHello is a process that has not reported.
+// errNoHello reports a process that has not said hello.
 var errNoHello = errors.New("it has not reported")
 
-// Spec is a process to start.
+// Spec describes a process to start.
 type Spec struct {
 	Name      string
 	Resources meta.Resources
@@ -42,20 +42,20 @@ type Spec struct {
 	Assign    wire.Assign // Role, Func, Concurrency; the rest is filled in
 	Value     [][]byte    // the encoded argument behind it
 	Keep      any         // stays reachable until the process has ended
-	// Pending, if there is one, is told what the start waits for, in the
-	// backend's words, and "" when it waits no longer.
+	// Pending, unless nil, is called with what the start waits for, in the
+	// backend's words, and with "" when it waits no longer.
 	Pending func(reason string)
-	// Handle receives the messages that are not launch's own, one after
-	// another. It must not block.
+	// Handle receives the child's messages that are not this package's own, one
+	// after another. It must not block.
 	Handle func(kind wire.Kind, frames [][]byte)
 }
 
-// Start starts a process and returns when it has taken its work on. It blocks
-// until then, until ctx ends, or for the configured start timeout, which does
-// not count the time that it waits for GPUs. An error is
-// a *backend.LaunchError or a *MismatchError, or the ctx's, and nothing is
-// left behind; a job on a machine of a cluster that is at fault is removed
-// meanwhile.
+// Start starts a process and returns when it has been sent its work. It blocks
+// until then, until ctx ends, or for start_timeout, which does not count the wait
+// for GPUs or for other starts. The error is a *backend.LaunchError, a
+// *MismatchError, ErrShutdown or the ctx's. After an error nothing is left
+// behind, except that a job on a cluster's machine that is at fault may still be
+// on its way to removal.
 func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	for {
 		c, err := n.start(ctx, spec)
@@ -65,7 +65,7 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	}
 }
 
-// start is one try, which errAvoided ends.
+// start is one try. After errAvoided, Start tries again.
 func (n *Node) start(ctx context.Context, spec Spec) (*Child, error) {
 	serial, err := n.enter()
 	if err != nil {
@@ -94,7 +94,7 @@ func (n *Node) start(ctx context.Context, spec Spec) (*Child, error) {
 		release()
 		return nil, c.failed(ctx, "", ctx.Err())
 	}
-	// Waiting for its turn, or for a GPU, is no part of the start.
+	// The wait for a turn, or for a GPU, does not count.
 	c.late = fmt.Errorf("not up after %v (start_timeout)", n.Config.StartTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, n.Config.StartTimeout, c.late)
 	defer cancel()
@@ -151,7 +151,7 @@ func (n *Node) start(ctx context.Context, spec Spec) (*Child, error) {
 	return c, nil
 }
 
-// introduce shakes hands with the new process and gives it its work.
+// introduce shakes hands with the new process and sends it its work.
 func (c *Child) introduce(ctx context.Context) (err error) {
 	stop := context.AfterFunc(ctx, c.way.close)
 	defer func() {
@@ -164,7 +164,7 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	n := c.node
 	ended := make(chan struct{})
 	within, cancel := context.WithCancel(ctx)
-	go func() { // no connection that is dialled tells of its end
+	go func() { // a child that dials may end before there is a connection
 		if c.job.Wait(within); within.Err() == nil {
 			close(ended)
 		}
@@ -172,12 +172,12 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	var hearing sync.WaitGroup
 	hearing.Go(func() { c.heed(within) })
 	defer hearing.Wait()
-	defer cancel() // before that
+	defer cancel() // which ends heed
 	conn, hello, err := c.way.meet(ctx, ended)
 	if err != nil {
 		return err
 	}
-	// A message that has begun to leave waits for its reader, whatever ctx says.
+	// Send finishes a message that has begun to leave, even after the end of ctx.
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := n.fits(hello); err != nil {
 		conn.Send(ctx, wire.MustPack(wire.KindRefuse, wire.Refuse{Reason: err.Error()})...)
@@ -204,8 +204,8 @@ func (c *Child) introduce(ctx context.Context) (err error) {
 	return nil
 }
 
-// heed listens to what happens to the job while it comes up. It gives up a start whose machine has come to be avoided
-// since: that may be dead, and nothing be heard of it until the start timeout.
+// heed follows the job's events while it comes up. It gives up the start if its machine came to be avoided meanwhile:
+// that machine may be dead, and silent until the start timeout.
 func (c *Child) heed(ctx context.Context) {
 	tell := c.spec.Pending
 	if tell == nil {
@@ -240,17 +240,17 @@ func (c *Child) heed(ctx context.Context) {
 	}
 }
 
-// isLaunch says whether an error is of a job that could not be started.
+// isLaunch says whether an error is a *backend.LaunchError.
 func isLaunch(err error) bool {
 	var launch *backend.LaunchError
 	return errors.As(err, &launch)
 }
 
-// explain ends a job that did not come up and says why it did not. That is its machine's fault if it ended without a
-// word, or not at all, or could not reach this process.
+// explain removes a job that did not come up and returns the reason. The machine is to blame if the job could not be
+// started there for now, did not come up in time, could not reach this process, or did not end.
 func (c *Child) explain(ctx context.Context, err error) error {
 	select {
-	case <-ctx.Done(): // it is not to be waited for
+	case <-ctx.Done(): // there is no time to wait for the job's end
 		switch context.Cause(ctx) {
 		case errAvoided:
 			c.discard()
@@ -259,10 +259,10 @@ func (c *Child) explain(ctx context.Context, err error) error {
 			return c.blame(c.failed(ctx, "", err))
 		}
 	default:
-		// It may have died with something to say.
+		// The job may have died and left a reason.
 		wait, cancel := context.WithTimeout(context.Background(), c.custody.down)
 		_, waitErr := c.job.Wait(wait)
-		if errors.Is(waitErr, errAvoided) { // the root has given it up
+		if errors.Is(waitErr, errAvoided) { // the root has given the start up
 			cancel()
 			c.remove()
 			return errAvoided
@@ -277,7 +277,7 @@ func (c *Child) explain(ctx context.Context, err error) error {
 		}
 		if waitErr == nil {
 			cancel()
-			status, _ := c.job.Wait(context.Background()) // it is there
+			status, _ := c.job.Wait(context.Background()) // returns at once
 			if mismatch := (*MismatchError)(nil); errors.As(err, &mismatch) {
 				c.remove()
 				return err
@@ -303,15 +303,16 @@ func (c *Child) explain(ctx context.Context, err error) error {
 	return c.failed(ctx, "", err)
 }
 
-// blame has a start's machine be at fault for what err says.
+// blame counts err against the machine of a start, and discards the job. It
+// returns err.
 func (c *Child) blame(err error) error {
 	c.node.strike(c.job.Host())
 	c.discard()
 	return err
 }
 
-// discard removes the job of a start that is given up. A cluster's machine that is dead takes its time to be rid of it,
-// which only the end of this process waits for.
+// discard removes the job of a start that is given up. In a cluster it does so in the background, since a dead machine
+// takes long; only the end of this process waits for that.
 func (c *Child) discard() {
 	if !c.node.cluster || c.job.Host() == "" {
 		c.remove()
@@ -347,7 +348,7 @@ func (c *Child) failed(ctx context.Context, reason string, err error) error {
 		if launch.Job != "" {
 			return err
 		}
-		named := *launch // one of the network's, for every job
+		named := *launch // an error of Network, which is the same for every job
 		named.Job = c.spec.Name
 		return &named
 	}

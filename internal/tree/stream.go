@@ -17,16 +17,16 @@ import (
 const (
 	// streamWindow is how many bytes of a stream may be under way in each direction.
 	streamWindow = 1 << 20
-	// streamChunk is how many of them a message has at most, so that others get
-	// in between.
+	// streamChunk is how many of them a message has at most, so that other messages
+	// get in between.
 	streamChunk = 32 << 10
-	// maxUntaken bounds what a session has not taken: it takes what comes, unless
-	// the other end sends what no Fiber sends.
+	// maxUntaken bounds the bytes that a session has not taken. Only an end that
+	// does not keep to the windows can reach it.
 	maxUntaken = 256 << 20
 )
 
-// streamConfig says nothing of time: a connection's end ends its streams, and
-// what its process is slow to take may wait until then.
+// streamConfig sets no time limits: streams end with their connection, and until
+// then may wait for a slow process.
 func streamConfig() *yamux.Config {
 	config := yamux.DefaultConfig()
 	config.EnableKeepAlive = false // the connection has heartbeats
@@ -38,20 +38,21 @@ func streamConfig() *yamux.Config {
 	return config
 }
 
-// streams are those between a parent and a child. They are a yamux session over
-// their connection, from the first stream on: a process without streams pays
-// nothing for them.
+// streams are the streams between a parent and a child: a yamux session over their
+// connection. The session is made for the first stream, so that a process without
+// streams pays nothing for them.
 type streams struct {
 	mu      sync.Mutex
 	carrier *carrier
 	session *yamux.Session
 	ended   bool
-	serving sync.WaitGroup // those that the other end has opened
+	serving sync.WaitGroup // streams that the other end has opened
 }
 
-// over returns the session over a connection, and makes it if there is none:
-// with yamux.Server in the parent, and yamux.Client in the child. Each stream
-// that the other end opens is served. The session is nil after the end.
+// over returns the session over a connection, and makes it if necessary: role is
+// yamux.Server in the parent, and yamux.Client in the child. serve is called, on a
+// goroutine of its own, for each stream that the other end opens. After end, over
+// returns nil.
 func (s *streams) over(conn *transport.Conn, role func(io.ReadWriteCloser, *yamux.Config) (*yamux.Session, error), serve func(net.Conn)) *yamux.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +78,7 @@ func (s *streams) over(conn *transport.Conn, role func(io.ReadWriteCloser, *yamu
 	return session
 }
 
-// take takes what has come. It does not block.
+// take hands over bytes that have come. It does not block.
 func (s *streams) take(frames [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +87,8 @@ func (s *streams) take(frames [][]byte) {
 	}
 }
 
-// end ends the streams when nothing more comes. What has come is still passed on.
+// end ends the streams once nothing more comes. Bytes that have come are still
+// passed on.
 func (s *streams) end() {
 	s.mu.Lock()
 	s.ended = true
@@ -99,8 +101,9 @@ func (s *streams) end() {
 }
 
 // carrier is the connection as a session sees it. The goroutine that reads the
-// connection hands over what comes and goes on: other messages stand behind it.
-// What the session has not taken yet is no more than the windows of its streams.
+// connection hands bytes over without waiting, since other messages come behind
+// them. The bytes that the session has not taken are bounded by the windows of its
+// streams.
 type carrier struct {
 	conn  *transport.Conn
 	open  context.Context
@@ -108,8 +111,8 @@ type carrier struct {
 
 	mu   sync.Mutex
 	in   net.Buffers
-	size int           // its bytes
-	more chan struct{} // has one in it when something may have come
+	size int           // the bytes in it
+	more chan struct{} // holds a token when something may have come
 }
 
 func (c *carrier) take(frames [][]byte) {
@@ -151,7 +154,8 @@ func (c *carrier) Read(p []byte) (int, error) {
 }
 
 // Write returns when the bytes are in the socket. A connection that has ended
-// takes them, too: what it still has to read is the session's, and then its end.
+// accepts and drops them, so that the session goes on to read what has come, and
+// then the end.
 func (c *carrier) Write(p []byte) (int, error) {
 	for chunk := range slices.Chunk(p, streamChunk) {
 		if err := c.conn.Send(c.open, []byte{byte(wire.KindStream)}, chunk); err != nil && c.conn.Err() == nil {
@@ -166,13 +170,13 @@ func (c *carrier) Close() error {
 	return nil
 }
 
-// splice passes on what comes, both ways, until one end closes, and closes both.
+// splice copies bytes both ways until one end closes, and then closes both.
 func splice(a, b net.Conn) {
 	var ways sync.WaitGroup
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
 		ways.Go(func() {
 			io.Copy(way[0], way[1])
-			way[0].Close() // first, since the other one has closed itself, most likely
+			way[0].Close() // first, since the other one is most likely closed already
 			way[1].Close()
 		})
 	}

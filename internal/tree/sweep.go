@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ofRun is what the directories of runs are called; see Node.Directory.
+// ofRun matches the names of runs' directories; see Node.Directory.
 var ofRun = regexp.MustCompile(`^fiber-[0-9a-f]{12}$`)
 
 // RemoveDirectory removes the run's directory, in the root.
@@ -19,11 +19,10 @@ func (n *Node) RemoveDirectory() {
 	}
 }
 
-// sweep removes what processes that were killed have left: the sockets at which
-// nobody listens, and then the directories of runs that are empty. Those of
-// others are not ours to remove, and stay. It goes by no clock, and may come at
-// any moment of another run's: Node.Listen begins again when what it makes
-// is taken away.
+// sweep removes what killed processes have left: sockets at which no process
+// listens, and then empty directories of runs. Directories of other users stay,
+// since they cannot be removed. sweep uses no clock, and may run at any moment of
+// another run: Node.Listen begins again if its new directory is removed.
 func sweep(runtimeDir string) {
 	dirs, _ := filepath.Glob(filepath.Join(runtimeDir, "fiber-*"))
 runs:
@@ -39,18 +38,18 @@ runs:
 			sockets, _ := filepath.Glob(filepath.Join(private, "*"))
 			for _, socket := range sockets {
 				if !isLeft(socket) {
-					continue runs // its root will remove it: no more of its processes are disturbed
+					continue runs // the run is alive: its root will remove the directory, and no more of its processes are disturbed
 				}
 				os.Remove(socket)
 			}
 			os.Remove(private) // as dir below
 		}
-		os.Remove(dir) // fails while there is anything in it
+		os.Remove(dir) // fails unless it is empty
 	}
 }
 
-// isLeft reports whether a socket's process is gone. One that is busy may refuse
-// a connection otherwise.
+// isLeft reports whether a socket's process is gone. A busy process fails to take
+// a connection with another error.
 func isLeft(socket string) bool {
 	info, err := os.Lstat(socket)
 	if err != nil || info.Mode()&os.ModeSocket == 0 {

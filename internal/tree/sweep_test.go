@@ -21,13 +21,13 @@ import (
 
 // runtimeDir makes a directory for runs.
 func runtimeDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("", "home") // a short name: sockets have no other
+	dir, err := os.MkdirTemp("", "home") // a short name: a socket's path is limited
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
 
-// begin begins a run of its own and opens its home, which is when it sweeps. The home is reached.
+// begin begins another run and opens its home, which is when the run sweeps. It checks that the home can be reached.
 func begin(t *testing.T, dir string) (r *run, runDir string) {
 	root, err := tree.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
 		HeartbeatTimeout: time.Hour}, local.New(), slog.New(slog.DiscardHandler))
@@ -61,7 +61,7 @@ func reach(t *testing.T, r *run) {
 	}
 }
 
-// What a killed run has left is removed by the next one, and what belongs to a living one is not, whatever times the
+// The next run removes what a killed run has left, but nothing that belongs to a living one, whatever times the
 // directories have.
 func TestSweepGoesByNoClock(t *testing.T) {
 	for _, off := range []time.Duration{0, -24 * time.Hour, 24 * time.Hour} {
@@ -90,7 +90,7 @@ func TestSweepGoesByNoClock(t *testing.T) {
 	}
 }
 
-// A run that comes up is not disturbed by others that sweep meanwhile, and whose clock has just been put forward.
+// A run that comes up is not disturbed by others that sweep meanwhile, even if the clock was just put forward.
 func TestSweepsBesideRunsThatBegin(t *testing.T) {
 	dir := runtimeDir(t)
 	over := make(chan struct{})

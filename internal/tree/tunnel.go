@@ -9,19 +9,19 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// A tunnel is a stream along the tree to a listener of another process. What its
-// bytes are, both ends' TLS and its authentication, no process in between can tell.
+// A tunnel is a stream along the tree to a listener of another process. The two ends
+// speak TLS and authenticate each other, so that no process in between can read it.
 
-// dialAlong has the process at a place connect this one to its listener at
+// dialAlong asks the process at a place to connect this one to its listener at
 // address.
 func (n *Node) dialAlong(ctx context.Context, address, place string, opts transport.Options) (*transport.Conn, error) {
 	back := ""
-	l, err := n.Listen() // for the process there to dial, if it can be
+	l, err := n.Listen() // which the process there tries to dial
 	if err == nil {
 		defer l.Close()
 		back, _, _ = split(l.Endpoint())
 	}
-	late, cancel := context.WithTimeout(ctx, answerTimeout) // somebody on the way may have died with the question
+	late, cancel := context.WithTimeout(ctx, answerTimeout) // a process on the way may have died with the request
 	defer cancel()
 	here, there := net.Pipe()
 	go n.connect(there, &request{Do: doConnect, To: place, Listener: address, Back: back})
@@ -41,13 +41,13 @@ func (n *Node) dialAlong(ctx context.Context, address, place string, opts transp
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case late.Err() != nil:
-		err = fmt.Errorf("the process was asked and gave no answer for %v", answerTimeout)
+		err = fmt.Errorf("the process did not answer within %v", answerTimeout)
 	}
 	return nil, err
 }
 
 // connect connects the process that has opened a stream to the listener that it
-// wants, or leads it a step nearer.
+// wants, or forwards the stream a step nearer to it.
 func (n *Node) connect(s net.Conn, r *request) {
 	defer s.Close()
 	if r.To != n.Place {
@@ -76,7 +76,8 @@ func (n *Node) connect(s net.Conn, r *request) {
 	splice(s, nc)
 }
 
-// dialBack dials the process that wants a connection, nil when it cannot be dialled.
+// dialBack dials the process that wants a connection. It returns nil if that process
+// cannot be dialled.
 func (n *Node) dialBack(r *request) *transport.Conn {
 	if r.Back == "" || n.tooFar(r.Back) != nil {
 		return nil

@@ -19,11 +19,11 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// nowhere is an address at which nobody is (RFC 5737).
+// nowhere is an address without a machine (RFC 5737).
 const nowhere = "192.0.2.1"
 
-// member is a node of a tree that a test has made: its processes are this one,
-// with real connections between them.
+// member is a node of a tree that a test has made. All its nodes are in this
+// process, with real connections between them.
 type member struct {
 	*Node
 	endpoint string
@@ -33,8 +33,8 @@ type member struct {
 // devices are the GPUs of a tree.
 var devices = []string{"0", "1"}
 
-// tree makes a root with two children, the second of which has a child. Nobody
-// can dial those whose address is nowhere.
+// tree makes a root with two children, the second of which has a child. Nodes
+// whose address is nowhere cannot be dialled.
 func tree(t *testing.T, hosts [4]string) (members [4]*member) {
 	t.Helper()
 	credentials, err := transport.NewCredentials()
@@ -59,7 +59,8 @@ func tree(t *testing.T, hosts [4]string) (members [4]*member) {
 	return members
 }
 
-// accept hands over what was dialled and has said something, as a home does.
+// accept hands over connections that have been dialled and have said something, as
+// a home does.
 func (m *member) accept(l *transport.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -74,7 +75,7 @@ func (m *member) accept(l *transport.Listener) {
 	}
 }
 
-// connected is the two ends of a connection, as a parent and a child on one
+// connected returns the two ends of a connection, as a parent and a child on one
 // machine have them.
 func connected(t *testing.T, parent, child transport.Options) (down, up *transport.Conn) {
 	t.Helper()
@@ -116,7 +117,7 @@ func attachOnly(t *testing.T, parent, child *Node) {
 	go c.turn.Read()
 }
 
-// talk sends a message of the size there and back.
+// talk sends a message of that size there and back.
 func talk(t *testing.T, from, to *member, size int) *transport.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -164,7 +165,7 @@ func (n *Node) underWay() (count int) {
 	return count
 }
 
-// Who can be dialled is.
+// A process that can be dialled is dialled.
 func TestDialDirect(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
@@ -193,7 +194,7 @@ func TestAlongTheTree(t *testing.T) {
 	waitFor(t, func() bool { return m[1].underWay()+m[3].underWay() == 0 })
 }
 
-// A connection whose bytes are not taken holds up no others, and can be closed.
+// A connection whose bytes are not read holds up no others, and can be closed.
 func TestAlongTheTreeToOneThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", nowhere, nowhere, nowhere})
@@ -209,7 +210,7 @@ func TestAlongTheTreeToOneThatReadsNothing(t *testing.T) {
 	require.Error(t, <-sent)
 }
 
-// A process that has gone is an error at once, and ends the connections to it.
+// Dialling a process that has gone fails at once, and connections to it end.
 func TestAlongTheTreeToNobody(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", nowhere, nowhere, nowhere})
@@ -220,11 +221,11 @@ func TestAlongTheTreeToNobody(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_, err = m[1].Dial(ctx, m[3].endpoint)
-	require.ErrorContains(t, err, "not there any more")
+	require.ErrorContains(t, err, "the process is gone")
 	require.NoError(t, ctx.Err())
 }
 
-// A process that dies with the question ends the wait for its answer.
+// The death of a process that was asked ends the wait for its answer.
 func TestAlongTheTreeToOneThatDies(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", nowhere, nowhere, nowhere})
@@ -245,7 +246,7 @@ func TestAlongTheTreeToOneThatDies(t *testing.T) {
 	}
 	heedless.Parent.conn.Close()
 	for range 2 {
-		require.ErrorContains(t, <-dialled, "not there any more")
+		require.ErrorContains(t, <-dialled, "the process is gone")
 	}
 	require.NoError(t, ctx.Err())
 	require.Zero(t, m[0].underWay())

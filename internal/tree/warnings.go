@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// waitsAgain is when a reason is worth a second warning.
+// waitsAgain is how long a reason is not logged again.
 const waitsAgain = time.Minute
 
-// warnings are the reasons for which starts wait. A hundred processes that wait
-// for the same room are one warning.
+// warnings are the reasons for which starts wait, as logged: a hundred processes
+// that wait for the same room are worth one warning.
 type warnings struct {
 	mu   sync.Mutex
 	said map[string]time.Time
 }
 
-// fresh says whether a reason was not given lately.
+// fresh says whether a reason has not been logged lately, and notes it.
 func (w *warnings) fresh(reason string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

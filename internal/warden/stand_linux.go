@@ -13,7 +13,7 @@ type leader struct {
 	pid   int // also its group's
 }
 
-// stand is the guard's life. It ends with the run.
+// stand runs the guard. It ends this process when the run has ended.
 func stand(socket int) {
 	unix.CloseOnExec(socket)
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
@@ -53,7 +53,8 @@ func stand(socket int) {
 	unix.Kill(0, unix.SIGKILL) // this group, with the root's commands
 }
 
-// receive takes the next message, and says how long it was.
+// receive reads the next message, a leader's enrolment if l is not nil, and
+// returns its length, -1 for none.
 func receive(socket int) (l *leader, n int) {
 	var text [32]byte
 	oob := make([]byte, unix.CmsgSpace(4))
@@ -79,9 +80,9 @@ func receive(socket int) (l *leader, n int) {
 // processGroup is PIDFD_SIGNAL_PROCESS_GROUP of pidfd_send_signal(2).
 const processGroup = 1 << 2
 
-// killGroup kills the leader's group, by its descriptor with the flag
-// processGroup, and in the way that package warden describes where that is not
-// known to the kernel.
+// killGroup kills the leader's group by its descriptor. flag is processGroup; a
+// kernel that does not know it makes killGroup go by the number, as the package
+// comment describes.
 func (l leader) killGroup(flag int) {
 	if unix.PidfdSendSignal(l.pidfd, unix.SIGKILL, nil, flag) != unix.EINVAL {
 		return

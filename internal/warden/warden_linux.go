@@ -26,7 +26,7 @@ const (
 // guard is this process's connection to the guard of its run.
 var guard struct {
 	sync.Mutex
-	socket  *os.File    // nil: there is none yet
+	socket  *os.File    // nil before there is a guard
 	process *os.Process // in the root
 }
 
@@ -35,7 +35,7 @@ func init() {
 	if !ok {
 		return
 	}
-	os.Unsetenv(key) // programs that this process starts are none of Fiber's
+	os.Unsetenv(key) // not for the programs that this process starts
 	if value == isGuard {
 		stand(3)
 	}
@@ -51,8 +51,8 @@ func init() {
 	enrol(fd)
 }
 
-// enrol tells the guard of this process. Where it fails, on a kernel without
-// pidfds or with a guard that was killed, the parent alone kills the group.
+// enrol tells the guard of this process. If that fails, on a kernel without pidfds
+// or because the guard was killed, only the parent kills the group.
 func enrol(socket int) {
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -64,9 +64,9 @@ func enrol(socket int) {
 	}
 }
 
-// Inherit adds what a child on this machine needs to enrol: a file behind those
-// that it inherits, and a variable of its environment. It starts the guard if
-// this is the root and there is none.
+// Inherit adds what a child on this machine needs to enrol: a file after those
+// that it inherits, and a variable in env, whose value is the number of that file.
+// In the root it starts the guard, unless there is one.
 func Inherit(files []*os.File, env map[string]string) ([]*os.File, error) {
 	guard.Lock()
 	defer guard.Unlock()
@@ -77,7 +77,8 @@ func Inherit(files []*os.File, env map[string]string) ([]*os.File, error) {
 	return append(files, guard.socket), nil
 }
 
-// Cover has a command of the root end with this process, in the guard's group.
+// Cover makes a command of the root end with this process, by putting it into the
+// guard's group. It is called before the command starts.
 func Cover(cmd *exec.Cmd) error {
 	guard.Lock()
 	defer guard.Unlock()
@@ -106,13 +107,13 @@ func start() error {
 		return fmt.Errorf("starting the guard: %w", err)
 	}
 	defer null.Close()
-	// It holds neither the program's output nor its directory, and has none of
-	// its environment but what its executable needs to be loaded.
+	// The guard holds neither the program's output nor its directory. Of the
+	// environment it gets only what its executable needs to be loaded.
 	env := []string{key + "=" + isGuard, "GOMAXPROCS=1"}
 	if path, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
 		env = append(env, "LD_LIBRARY_PATH="+path)
 	}
-	// The terminal's signals go to the root's group, and not to the guard's own.
+	// The terminal's signals go to the root's group, not to the guard's own.
 	guard.process, err = os.StartProcess("/proc/self/exe", []string{"fiber-guard"}, &os.ProcAttr{Dir: "/", Env: env,
 		Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
@@ -123,9 +124,9 @@ func start() error {
 	return nil
 }
 
-// Close ends the guard of a run whose other processes have ended, and with it
-// what Cover covers. It returns when the guard has gone. In any other process
-// than the root it does nothing.
+// Close ends the guard of a run whose other processes have ended, and the commands
+// that Cover covers. It returns when the guard has gone. In processes other than
+// the root it does nothing.
 func Close() {
 	guard.Lock()
 	defer guard.Unlock()

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flags are the ways to kill a group: what Linux 6.9 knows, and what no kernel
-// does.
+// flags select the two ways to kill a group: a flag that Linux 6.9 knows, and one
+// that no kernel knows.
 var flags = map[string]int{"by descriptor": processGroup, "by number": 1 << 30}
 
-// group starts a process that leads a group, and one in that group if it is to
-// have another one.
+// group starts a process that leads a group and, if another is set, a second
+// process in that group.
 func group(t *testing.T, another bool) (leader, *exec.Cmd, int) {
 	script := "echo 0; exec sleep 1000"
 	if another {
@@ -42,7 +42,7 @@ func group(t *testing.T, another bool) (leader, *exec.Cmd, int) {
 	return leader{pidfd: pidfd, pid: cmd.Process.Pid}, cmd, other
 }
 
-// state is a process's, "" for none.
+// state returns the state of a process, "" if there is none.
 func state(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestKillGroup(t *testing.T) {
 	}
 }
 
-// A group whose leader has got the number of one that is gone is left alone.
+// A group whose leader has the reused number of another is left alone.
 func TestKillGroupWhoseNumberIsTaken(t *testing.T) {
 	for name, flag := range flags {
 		t.Run(name, func(t *testing.T) {

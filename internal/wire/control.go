@@ -6,30 +6,29 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-// Bootstrap is what a child finds in its environment: where its parent is and
+// Bootstrap is what a child finds in its environment: how to reach its parent, and
 // which process it is to be.
 type Bootstrap struct {
 	Process string `json:"process"` // the child's id within the run
-	Name    string `json:"name"`    // what ps and top are to call it
-	// Program is the first of its parent's arguments, in the place of which it
-	// may have found its own name.
+	Name    string `json:"name"`    // for ps and top, too
+	// Program is the parent's os.Args[0]. The child's own may be its name instead.
 	Program string `json:"program,omitempty"`
 	Build   string `json:"build"` // the parent's build
-	FD      int    `json:"fd"`    // the inherited socket, where there is no endpoint
-	// Endpoint is where the parent listens, and Credentials, the run's, are
-	// what it takes to be let in. They are in a variable of their own, since
-	// whoever may see what a job was started with need not see them.
+	FD      int    `json:"fd"`    // the inherited socket, if there is no endpoint
+	// Endpoint is where the parent listens. Credentials are the run's, which the
+	// child needs to be let in. They travel in a variable of their own, because
+	// more people may see how a job was started than may see them.
 	Endpoint    string `json:"endpoint,omitempty"`
 	Credentials []byte `json:"-"`
-	// What the child must know of the configuration before it is given it.
+	// What the child must know of the configuration before it receives it.
 	MaxMessage int64         `json:"max_message"`
 	Heartbeat  time.Duration `json:"heartbeat"`
-	Silence    time.Duration `json:"silence,omitempty"` // how long the parent may be silent, 0 for ever
+	Silence    time.Duration `json:"silence,omitempty"` // how long the parent may be silent, 0 for no limit
 	// StartTimeout is how long a child that has found its parent tries to be let in.
-	// The parent ends it at its own deadline, which is sooner.
+	// The parent's own deadline, at which it ends the child, is sooner.
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
-	// Restore is what these variables of the environment are to its children;
-	// in its own they say what it may use.
+	// Restore holds the variables that the backend has set in the child's
+	// environment to limit it, with the values that the child goes on with.
 	Restore map[string]string `json:"restore,omitempty"`
 }
 
@@ -44,10 +43,10 @@ type Hello struct {
 	PID      int
 }
 
-// Refuse tells a child why it is not wanted.
+// Refuse tells a child why it is refused; "" if the parent has given it up.
 type Refuse struct{ Reason string }
 
-// Role is what a child is started for.
+// Role says what a child is started for.
 type Role string
 
 // The roles.
@@ -58,8 +57,8 @@ const (
 	RoleRing     Role = "ring"     // is a rank of a ring
 )
 
-// Assign gives a child its work. The value behind it is the function's
-// argument, or the initializer's, as a slice of one.
+// Assign tells a child its work. Its value is the argument of the function, or of
+// the initializer, as a slice of one.
 type Assign struct {
 	Role        Role
 	Name        string // of the process
@@ -74,12 +73,12 @@ type Assign struct {
 	Devices     []string // GPUs on loan
 	Place       string   // in the tree of processes
 	Rank, Size  int      // of a ring
-	Backend     string   // what the root starts its jobs on, "" when the child starts its own itself
+	Backend     string   // the backend on which the root starts the child's jobs, "" if the child starts them itself
 	Cluster     bool     // that backend finds a machine for each job
 }
 
-// Done is how the assigned function, or an initializer, ended.
+// Done reports how the assigned function, or an initializer, ended.
 type Done struct{ Err *Error }
 
-// Status is how a child is.
+// Status reports a child's resident memory.
 type Status struct{ Resident int64 } // bytes

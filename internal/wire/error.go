@@ -1,20 +1,20 @@
 package wire
 
-// Error is an error on its way between processes: what a function returned,
-// flattened, with what errors.Is and errors.As are to find again.
+// Error is an error on its way between processes: the error of a function,
+// flattened, with what errors.Is and errors.As need at the other end.
 type Error struct {
 	Func     string
 	Worker   string
 	Message  string
 	Stack    string   // of a panic
 	Panic    bool     //
-	Matches  []string // names of the registered sentinels that it is
+	Matches  []string // names of the registered sentinel errors that it is
 	Canceled bool     // is context.Canceled
 	Deadline bool     // is context.DeadlineExceeded
 	Closed   bool     // is fiber.ErrClosed
-	Kind     string   // the type of Fiber's own that it wraps, "" for none
+	Kind     string   // the type of the error of Fiber's own that it wraps, "" for none
 	Detail   string   // that error's fields, msgpack
 }
 
-// Error is the message alone; the root package makes a RemoteError of it.
+// Error returns only the message; package fiber makes a RemoteError of the rest.
 func (e *Error) Error() string { return e.Message }

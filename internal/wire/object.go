@@ -2,25 +2,26 @@ package wire
 
 import "encoding/binary"
 
-// Visit is what a process says first to the home of an object.
+// Visit is a process's first message to the home of an object.
 type Visit struct {
 	Name string
 	PID  int
 }
 
-// HomeBye is the last that a home says to who uses its objects.
+// HomeBye is the last message of a home to a process that uses its objects. Closed
+// says that the user has closed the home.
 type HomeBye struct{ Closed bool }
 
-// Request asks an object to do something. It is also the form of a give up, a
-// hold, a release, a taken and a notice, which use fewer of the fields.
+// Request asks an object to do something. KindGiveUp, KindHold, KindRelease,
+// KindTaken and KindNotice have the same form, and use fewer of the fields.
 type Request struct {
-	ID     uint64 // 0 when no answer is wanted
+	ID     uint64 // 0 if no answer is wanted
 	Object uint64
-	Op     byte // what, in the object's own numbers
+	Op     byte // the operation, in the object's own numbers
 	Args   []byte
 }
 
-// Pack makes a message of the kind; value is encoded values.
+// Pack makes a message of a kind; value is encoded values.
 func (r *Request) Pack(kind Kind, value [][]byte) [][]byte {
 	head := make([]byte, 0, 2+2*binary.MaxVarintLen64+len(r.Args))
 	head = append(head, byte(kind), r.Op)
@@ -29,7 +30,7 @@ func (r *Request) Pack(kind Kind, value [][]byte) [][]byte {
 	return message(append(head, r.Args...), value)
 }
 
-// Unpack reads the message; the value is frames[1:].
+// Unpack decodes the message; the value is frames[1:].
 func (r *Request) Unpack(frames [][]byte) error {
 	if KindOf(frames) == 0 || len(frames[0]) < 2 {
 		return ErrMalformed
@@ -44,8 +45,8 @@ func (r *Request) Unpack(frames [][]byte) error {
 // Reply answers a request.
 type Reply struct {
 	ID    uint64
-	Code  byte // 0 when it was done
-	Names bool // the value names objects, which are held until this has been taken
+	Code  byte // 0 if the object did what it was asked
+	Names bool // the value names objects, which are held until the reply has been taken
 	Args  []byte
 }
 
@@ -64,7 +65,7 @@ func (r *Reply) Pack(value [][]byte) [][]byte {
 	return message(append(head, r.Args...), value)
 }
 
-// Unpack reads the message; the value is frames[1:].
+// Unpack decodes the message; the value is frames[1:].
 func (r *Reply) Unpack(frames [][]byte) error {
 	if KindOf(frames) != KindReply || len(frames[0]) < 2 {
 		return ErrMalformed
@@ -82,8 +83,8 @@ func message(head []byte, value [][]byte) [][]byte {
 	return append(frames, value...)
 }
 
-// Reader takes numbers and strings off the front of B. After an error it gives
-// zeros.
+// Reader takes numbers and strings off the front of B. After an error it returns
+// zero values.
 type Reader struct {
 	B   []byte
 	Err error
@@ -110,7 +111,7 @@ func (r *Reader) Int() int {
 	return int(v)
 }
 
-// Bytes takes n bytes, of which there may be fewer.
+// Bytes takes n bytes. If there are fewer, that is an error.
 func (r *Reader) Bytes(n int) []byte {
 	if n < 0 || n > len(r.B) {
 		r.Err, r.B = ErrMalformed, nil
@@ -124,10 +125,10 @@ func (r *Reader) Bytes(n int) []byte {
 // String takes a string that AppendString has written.
 func (r *Reader) String() string { return string(r.Bytes(r.Int())) }
 
-// AppendString writes a string with its length before it.
+// AppendString appends a string, with its length before it.
 func AppendString(b []byte, s string) []byte {
 	return append(AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// AppendUvarint writes a number.
+// AppendUvarint appends a number.
 func AppendUvarint(b []byte, n uint64) []byte { return binary.AppendUvarint(b, n) }

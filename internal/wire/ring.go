@@ -11,38 +11,38 @@ type Member struct {
 	Endpoint  string // where its left neighbour dials it, "" in a ring of one
 	IP        string
 	Interface string
-	Port      int // of TCP, for its user's own use
+	Port      int // a reserved TCP port, for the user's own use
 }
 
-// Members is all ranks, in order.
+// Members lists all ranks, in order.
 type Members struct{ All []Member }
 
-// Broken tells that a ring has failed.
+// Broken says that a ring has failed.
 type Broken struct {
-	Rank int // which failed, -1 when none did: the ring is not wanted any more
+	Rank int // the rank that failed, -1 if none did and the ring is not wanted any more
 	Err  *Error
 }
 
-// Meet is what a rank says first to its right neighbour.
+// Meet is a rank's first message to its right neighbour.
 type Meet struct {
 	Ring     string
 	Rank     int
-	Messages bool // the connection is for messages, else for collectives
+	Messages bool // the connection is for messages, not for collectives
 }
 
-// Collective is what a rank is about to do together with the others. Both ends
+// Collective says what a rank is about to do together with the others. Both ends
 // of a connection must say the same.
 type Collective struct {
-	Serial uint64 // the node's collectives are counted
-	What   byte   // which
-	Op     byte   // how numbers become one
+	Serial uint64 // counts the node's collectives
+	What   byte   // its kind
+	Op     byte   // how numbers are combined
 	Width  byte   // bytes of a number
 	Big    bool   // big-endian numbers
 	Root   int
-	Len    int // numbers
+	Len    int // number of numbers
 }
 
-// MaxCollective is the most bytes that a Collective packs into.
+// MaxCollective bounds the bytes of a packed Collective.
 const MaxCollective = 5 + 3*binary.MaxVarintLen64
 
 // Pack makes the message.
@@ -58,7 +58,7 @@ func (c *Collective) Pack() []byte {
 	return binary.AppendUvarint(b, uint64(c.Len))
 }
 
-// Unpack reads the message.
+// Unpack decodes the message.
 func (c *Collective) Unpack(b []byte) error {
 	if len(b) < 5 || Kind(b[0]) != KindCollective {
 		return ErrMalformed

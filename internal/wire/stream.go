@@ -10,10 +10,10 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 )
 
-// maxFields bounds what Read takes for fields.
+// maxFields bounds the bytes of encoded fields.
 const maxFields = 64 << 20
 
-// Write writes fields to a stream of bytes, behind their length.
+// Write writes fields to a stream of bytes, with their length before them.
 func Write(w io.Writer, fields any) error {
 	body, err := codec.Marshal(fields)
 	if err != nil || len(body) != 1 || len(body[0]) > maxFields {
@@ -23,8 +23,8 @@ func Write(w io.Writer, fields any) error {
 	return err
 }
 
-// Read reads what Write has written, and nothing behind it. It takes memory as
-// the bytes come.
+// Read reads what Write has written, and nothing after it. It allocates memory
+// only as the bytes come.
 func Read(r io.Reader, fields any) error {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

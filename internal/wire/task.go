@@ -2,8 +2,8 @@ package wire
 
 import "encoding/binary"
 
-// Batch hands a worker the tasks Lo to Lo+Count-1 of a call. The value behind
-// it is the slice of their inputs.
+// Batch hands a worker the tasks Lo to Lo+Count-1 of a call. Its value is the
+// slice of their inputs.
 type Batch struct {
 	ID      uint64
 	Call    uint64
@@ -19,12 +19,12 @@ type Flags byte
 
 // The flags.
 const (
-	// Announce: each task's start is told before it begins, so that a lost
-	// worker's started tasks are known exactly.
+	// Announce: the worker reports each task before it begins, so that the started
+	// tasks of a lost worker are known exactly.
 	Announce Flags = 1 << iota
 	// Inline: one task, so short that the goroutine that reads may run it.
 	Inline
-	// StopOnError: tasks behind a failed one are not run.
+	// StopOnError: tasks after a failed one are not run.
 	StopOnError
 )
 
@@ -41,7 +41,7 @@ func (g *Batch) Pack(value [][]byte) [][]byte {
 	return append([][]byte{head}, value...)
 }
 
-// Unpack reads the message; the value is frames[1:].
+// Unpack decodes the message; the value is frames[1:].
 func (g *Batch) Unpack(frames [][]byte) error {
 	if KindOf(frames) != KindBatch || len(frames[0]) < 2 {
 		return ErrMalformed
@@ -55,21 +55,22 @@ func (g *Batch) Unpack(frames [][]byte) error {
 	return r.Err
 }
 
-// Results gives the outcome of tasks From to From+Count-1 of a batch, counted
-// from its first. The value behind it is the slice of their outputs.
+// Results reports the outcome of tasks From to From+Count-1 of a batch, counted
+// from its first. Its value is the slice of their outputs.
 type Results struct {
 	Batch   uint64
 	From    int
 	Count   int
 	Started int   // the task that begins now, or -1
-	Ended   bool  // the batch holds its place in the worker no longer
+	Ended   bool  // the batch has freed its slot in the worker
 	Stuck   bool  // the last of these tasks goes on although its time is up
-	Nanos   int64 // spent running Count tasks
+	Nanos   int64 // spent running the Count tasks
 	Errors  []TaskError
-	Parcel  uint64 // the outputs name objects: tell when this has been taken; 0 for none
+	Parcel  uint64 // if the outputs name objects, the number for Taken; else 0
 }
 
-// Taken says that what the parcel of a Results names is held by who got it.
+// Taken says that the receiver of a Results holds the objects that its parcel
+// names.
 type Taken struct{ Parcel uint64 }
 
 // TaskError is the failure of one task of a Results.
@@ -113,7 +114,7 @@ func (r *Results) Pack(value [][]byte) ([][]byte, error) {
 	return append([][]byte{head}, value...), nil
 }
 
-// Unpack reads the message; the value is frames[1:].
+// Unpack decodes the message; the value is frames[1:].
 func (r *Results) Unpack(frames [][]byte) error {
 	if KindOf(frames) != KindResults || len(frames[0]) < 2 {
 		return ErrMalformed
@@ -137,21 +138,22 @@ func (r *Results) Unpack(frames [][]byte) error {
 	return nil
 }
 
-// Returned is what a worker gives back, when it is asked to or leaves: of each
-// batch the tasks From and behind, counted from the batch's first.
+// Returned lists the tasks that a worker gives back, because it is asked to or
+// because it leaves.
 type Returned struct {
 	Batches []Remainder
-	Leaving bool // it takes no more, and ends when what runs has finished
+	Leaving bool // the worker takes no more tasks, and ends when those that run have finished
 }
 
-// Remainder is the part of one batch that is given back.
+// Remainder is the part of one batch that is given back: the tasks from From on,
+// counted from the batch's first.
 type Remainder struct {
 	Batch uint64
 	From  int
 }
 
-// Cancel takes back a call's tasks From and behind, counted from the call's
-// first, running ones included.
+// Cancel cancels a call's tasks from From on, counted from the call's first,
+// running ones included.
 type Cancel struct {
 	Call uint64
 	From int

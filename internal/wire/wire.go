@@ -1,11 +1,10 @@
 // Package wire defines the messages that Fiber's processes exchange.
 //
-// A message is a list of frames. Its first frame is the kind and the fields,
-// the frames after it are an encoded value of the user's (see codec). The
-// messages of a task's way, Batch and Results, and those between users and homes
-// of objects are packed by hand because there is one for every task or call; the
-// others are codec's, which takes no more memory than a message's length
-// accounts for.
+// A message is a list of frames. The first frame holds the kind and the fields,
+// and the frames after it an encoded value of the user's (see codec). The messages
+// of tasks, Batch and Results, and those of objects are packed by hand, because
+// every task or call sends some. The codec encodes the fields of all others; to
+// decode them, it takes no more memory than a message's length accounts for.
 package wire
 
 import (
@@ -15,44 +14,44 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 )
 
-// Version is the protocol's; two processes talk only when theirs are equal.
+// Version is the protocol's version. Two processes talk only if theirs are equal.
 const Version = 3
 
-// Kind says what a message is; it is the first byte of its first frame.
+// Kind says what a message is. It is the first byte of the first frame.
 type Kind byte
 
-// The messages, with who sends them.
+// The messages, with their senders.
 const (
-	KindHello      Kind = 1 + iota // child: who it is and what it was built from
+	KindHello      Kind = 1 + iota // child: which process it is, and its build
 	KindRefuse                     // parent: the hello does not fit
 	KindAssign                     // parent: what to do
 	KindDone                       // child: the assigned function has returned
 	KindStop                       // parent: end when what you hold is done
-	KindStatus                     // child: how it is
+	KindStatus                     // child: its memory
 	KindReady                      // worker: its initializer has run
 	KindBatch                      // pool: tasks to run
 	KindResults                    // worker: results, and what it starts next
-	KindRecall                     // pool: give back what you have not started
-	KindReturned                   // worker: what it gives back
+	KindRecall                     // pool: give back the tasks that you have not started
+	KindReturned                   // worker: the tasks that it gives back
 	KindCancel                     // pool: these tasks are not wanted any more
-	KindVisit                      // anybody, to a home: who it is
-	KindRequest                    // anybody, to a home: do this with an object
+	KindVisit                      // any process, to a home: which process it is
+	KindRequest                    // any process, to a home: do this with an object
 	KindReply                      // home: the answer
-	KindGiveUp                     // anybody, to a home: the answer is not wanted any more
-	KindHold                       // anybody, to a home: an object is in use
-	KindRelease                    // anybody, to a home: it is not any more
-	KindNotice                     // home: something that was not asked
-	KindBye                        // either: the end of the connection is no accident
+	KindGiveUp                     // any process, to a home: the answer is not wanted any more
+	KindHold                       // any process, to a home: an object is in use
+	KindRelease                    // any process, to a home: an object is not in use any more
+	KindNotice                     // home: news of an object, unasked
+	KindBye                        // either end: the connection is about to end, as it should
 	KindStream                     // parent, child: bytes of the streams between them
-	KindMember                     // rank: where its left neighbour finds it
+	KindMember                     // rank: how its left neighbour reaches it
 	KindMembers                    // parent: all ranks of the ring
 	KindBroken                     // rank, parent: the ring has failed, and why
-	KindMeet                       // rank, to its right neighbour: who it is
+	KindMeet                       // rank, to its right neighbour: which rank it is
 	KindMessage                    // rank, to a neighbour: a value
 	KindCollective                 // rank, to its right neighbour: what begins
 	KindKill                       // parent: end at once
 	KindTerminate                  // parent: end, and what you run is not wanted any more
-	KindTaken                      // who got results, or an answer: what they name is held here
+	KindTaken                      // receiver of results or of an answer: the objects named in them are held here
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
@@ -71,11 +70,11 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", byte(k))
 }
 
-// ErrMalformed is what decoding a message that no Fiber sends gives.
+// ErrMalformed reports a message that no Fiber sends.
 var ErrMalformed = errors.New("fiber: malformed message")
 
-// Pack makes a message of kind with fields (nil for none) and the frames of a
-// value behind them.
+// Pack makes a message of a kind with fields, nil for none, followed by the frames
+// of a value.
 func Pack(kind Kind, fields any, value ...[]byte) ([][]byte, error) {
 	head := []byte{byte(kind)}
 	if fields != nil {
@@ -97,7 +96,7 @@ func MustPack(kind Kind, fields any, value ...[]byte) [][]byte {
 	return frames
 }
 
-// KindOf reads a message's kind, 0 when it has none.
+// KindOf returns a message's kind, 0 if it has none.
 func KindOf(frames [][]byte) Kind {
 	if len(frames) == 0 || len(frames[0]) == 0 {
 		return 0
@@ -105,7 +104,7 @@ func KindOf(frames [][]byte) Kind {
 	return Kind(frames[0][0])
 }
 
-// Unpack reads a message's fields into the struct that fields points to.
+// Unpack decodes a message's fields into the struct that fields points to.
 func Unpack(frames [][]byte, fields any) error {
 	if KindOf(frames) == 0 {
 		return ErrMalformed

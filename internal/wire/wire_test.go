@@ -63,7 +63,8 @@ func TestOtherMessages(t *testing.T) {
 	require.ErrorContains(t, err, "done")
 }
 
-// No part of a message is taken for a whole one, and no other kind for this.
+// A part of a message is not taken for a whole one, nor a message of another kind
+// for this one.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	for _, frames := range [][][]byte{nil, {}, {nil}, {{}}, {{byte(wire.KindStop)}}, {{byte(wire.KindBatch)}}, {{byte(wire.KindResults)}}} {
@@ -98,8 +99,8 @@ func TestMalformed(t *testing.T) {
 	require.ErrorIs(t, new(wire.Batch).Unpack([][]byte{huge}), wire.ErrMalformed, "a negative number of tasks")
 }
 
-// Whatever comes is refused as malformed or understood: then it is sent again
-// as it was understood.
+// Whatever comes is either refused as malformed or understood. What is understood
+// can be sent again, with the same meaning.
 func FuzzUnpack(f *testing.F) {
 	for _, g := range batches {
 		f.Add(g.Pack(nil)[0])
@@ -156,7 +157,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// What stands on a stream behind the fields is left there.
+// Read leaves on the stream what comes after the fields.
 func TestFieldsOnAStream(t *testing.T) {
 	t.Parallel()
 	var stream bytes.Buffer

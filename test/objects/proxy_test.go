@@ -269,7 +269,7 @@ func TestProxyOfAnotherType(t *testing.T) {
 
 	_, err = fiber.Call(fibertest.Soon(t), (*fiber.Proxy[*bell])(j), ringBell, "x")
 	require.ErrorAs(t, err, &mismatch)
-	require.ErrorContains(t, err, "bell.Ring is one of ")
+	require.ErrorContains(t, err, "bell.Ring belongs to ")
 	_, err = fiber.CallAsync(fibertest.Soon(t), j, (*fiber.Method[*journal, string, fibertest.None])(ringBell), "x").Get(fibertest.Soon(t))
 	require.ErrorAs(t, err, &mismatch)
 	_, err = fiber.Apply(fibertest.Soon(t), fibertest.NewPool(t, 1), waitHere, waiting{Bell: (*fiber.Proxy[*bell])(j)})

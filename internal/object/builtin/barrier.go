@@ -4,13 +4,13 @@ import "github.com/fiber-go/fiber/internal/object"
 
 // The operations of a barrier.
 const (
-	BarrierWait  object.Op[object.None, int]         = barrierOps + iota // wait for the others; the answer is which of them this one was
-	BarrierReset object.Op[object.None, object.None] = barrierOps + iota // whole again; who waits is told that it was broken
-	BarrierAbort object.Op[object.None, object.None] = barrierOps + iota // break it
-	BarrierState object.Op[object.None, BarrierSays] = barrierOps + iota // how it is
+	BarrierWait  object.Op[object.None, int]         = barrierOps + iota // wait for the others; the answer is the position of this one among them, from 0
+	BarrierReset object.Op[object.None, object.None] = barrierOps + iota // make the barrier whole; requests that wait fail as broken
+	BarrierAbort object.Op[object.None, object.None] = barrierOps + iota // break the barrier
+	BarrierState object.Op[object.None, BarrierSays] = barrierOps + iota // the barrier's state
 )
 
-// BarrierSays is how a barrier is.
+// BarrierSays is the state of a barrier.
 type BarrierSays struct {
 	Parties, Waiting int
 	Broken           bool
@@ -32,11 +32,11 @@ var barrierTable = object.Ops(
 	}),
 )
 
-// barrier is where so many parties wait for each other.
+// barrier is where a number of parties wait for each other.
 type barrier struct {
 	base
 	parties int
-	broken  string // why, "" when it is whole
+	broken  string // why it is broken, "" when it is whole
 }
 
 // Serve takes a request.
@@ -64,7 +64,7 @@ func (b *barrier) fail(why string) {
 	b.waiting.fail(Broken, b.broken)
 }
 
-// GiveUp breaks the barrier: one of its parties does not wait any more.
+// GiveUp breaks the barrier if the request waited there: a party is missing now.
 func (b *barrier) GiveUp(r *object.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +75,7 @@ func (b *barrier) GiveUp(r *object.Request) {
 	}
 }
 
-// Left breaks the barrier when a process that has it dies.
+// Left breaks the barrier when a process that holds it dies.
 func (b *barrier) Left(p *object.Session, died bool) {
 	if !died {
 		return

@@ -37,7 +37,7 @@ func TestBarrierOrder(t *testing.T) {
 	w := b.user()
 	first = u.begin(builtin.BarrierWait)
 	u.Settled()
-	w.Bye() // it needs it no more
+	w.Bye() // it does not need the barrier any more
 	eventually(t, func() bool { return len(b.h.Holders(b.id)) == 2 })
 	require.Equal(t, "3 1 0", v.ask(builtin.BarrierState))
 	v.Die()

@@ -7,33 +7,33 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 )
 
-// The operations of a dict. Keys are values like others.
+// The operations of a dict. Keys are encoded values, too.
 const (
 	DictGet        object.Op[object.Value, Cell]          = dictOps + iota // a key's cell
-	DictSet        object.Op[[]object.Value, object.None] = dictOps + iota // any number of keys, each with a value
-	DictSetIf      object.Op[DictWrite, Cell]             = dictOps + iota // set if the key has the version, 0 for none; its cell if not
-	DictSwap       object.Op[DictExchange, Cell]          = dictOps + iota // set if it is old; its cell if not
-	DictSetDefault object.Op[DictEntry, Cell]             = dictOps + iota // set if there is none; its cell if there is
-	DictPop        object.Op[object.Value, Cell]          = dictOps + iota // take a key out; the cell that was there
-	DictDelete     object.Op[object.Value, bool]          = dictOps + iota // take a key out; whether it was there
+	DictSet        object.Op[[]object.Value, object.None] = dictOps + iota // any number of keys, each followed by its value
+	DictSetIf      object.Op[DictWrite, Cell]             = dictOps + iota // set if the key has the version, 0 for a missing key; its cell if not
+	DictSwap       object.Op[DictExchange, Cell]          = dictOps + iota // set if the value is Old; its cell if not
+	DictSetDefault object.Op[DictEntry, Cell]             = dictOps + iota // set if the key is missing; its cell if not
+	DictPop        object.Op[object.Value, Cell]          = dictOps + iota // remove a key; the cell that was there
+	DictDelete     object.Op[object.Value, bool]          = dictOps + iota // remove a key; whether it was there
 	DictHas        object.Op[object.Value, bool]          = dictOps + iota // whether a key is there
-	DictLen        object.Op[object.None, int]            = dictOps + iota // how many
+	DictLen        object.Op[object.None, int]            = dictOps + iota // the number of keys
 	DictKeys       object.Op[object.None, []object.Value] = dictOps + iota // all keys, in the order in which they came
 	DictValues     object.Op[object.None, []object.Value] = dictOps + iota // all values, in the same order
-	DictAll        object.Op[object.None, []object.Value] = dictOps + iota // all keys, each with its value
-	DictClear      object.Op[object.None, object.None]    = dictOps + iota // take all out
+	DictAll        object.Op[object.None, []object.Value] = dictOps + iota // all keys, each followed by its value, in the same order
+	DictClear      object.Op[object.None, object.None]    = dictOps + iota // remove all keys
 )
 
 // DictEntry is a key and a value for it.
 type DictEntry struct{ Key, Value object.Value }
 
-// DictWrite is a value for a key that has a version.
+// DictWrite is a new value for a key whose cell has the version.
 type DictWrite struct {
 	Version    uint64
 	Key, Value object.Value
 }
 
-// DictExchange is a value for a key that has another.
+// DictExchange is a new value for a key that has the old one.
 type DictExchange struct{ Key, Old, New object.Value }
 
 var dictTable = object.Ops(
@@ -77,11 +77,11 @@ var dictTable = object.Ops(
 	}),
 )
 
-// dict is keys with values, in the order in which the keys came.
+// dict maps keys to values, in the order in which the keys came.
 type dict struct {
 	store
 	cells map[string]*entry
-	order []*entry // nil where one was taken out
+	order []*entry // nil where one was removed
 }
 
 type entry struct {
@@ -97,7 +97,7 @@ func newDict(s *object.Server) *dict {
 // Serve takes a request.
 func (d *dict) Serve(r *object.Request) { serveStored(&d.store, d, dictTable, r) }
 
-// cell is a key's, nil when there is none.
+// cell returns a key's cell, nil when the key is missing.
 func (d *dict) cell(key object.Value) *cell {
 	if e := d.cells[keyOf(key)]; e != nil {
 		return &e.cell
@@ -105,7 +105,7 @@ func (d *dict) cell(key object.Value) *cell {
 	return nil
 }
 
-// setIf sets a key where that is right, and else answers what it has.
+// setIf sets a key if that is right, and otherwise answers with its cell.
 func (d *dict) setIf(r object.Asked[Cell], right bool, key, v object.Value, has *cell) {
 	if !right {
 		reply(r, false, has)
@@ -128,7 +128,7 @@ func (d *dict) all(r object.Asked[[]object.Value], keys, values bool) {
 	r.Reply(all)
 }
 
-// keyOf makes a key of the frames of a value.
+// keyOf makes a map key of the frames of a value.
 func keyOf(v object.Value) string {
 	if len(v.Frames) == 1 {
 		return string(v.Frames[0])
@@ -154,7 +154,7 @@ func (d *dict) set(key, v object.Value, of int) {
 	d.free(old)
 }
 
-// remove takes a key out, and says whether it was there.
+// remove removes a key, and says whether it was there.
 func (d *dict) remove(key object.Value) bool {
 	k := keyOf(key)
 	e := d.cells[k]
@@ -187,7 +187,7 @@ func (d *dict) clear() {
 	d.cells, d.order = map[string]*entry{}, nil
 }
 
-// Drop lets go of all values.
+// Drop refuses all waiting requests and releases all values.
 func (d *dict) Drop() {
 	d.base.Drop()
 	d.mu.Lock()

@@ -4,10 +4,10 @@ import "github.com/fiber-go/fiber/internal/object"
 
 // The operations of an event.
 const (
-	EventSet   object.Op[object.None, object.None] = eventOps + iota // it has happened: all who wait go on
-	EventClear object.Op[object.None, object.None] = eventOps + iota // it has not
-	EventIsSet object.Op[object.None, bool]        = eventOps + iota // whether it has
-	EventWait  object.Op[object.None, object.None] = eventOps + iota // wait until it has
+	EventSet   object.Op[object.None, object.None] = eventOps + iota // the event has happened: all waiting requests are answered
+	EventClear object.Op[object.None, object.None] = eventOps + iota // the event has not happened
+	EventIsSet object.Op[object.None, bool]        = eventOps + iota // whether the event has happened
+	EventWait  object.Op[object.None, object.None] = eventOps + iota // wait until the event has happened
 )
 
 var eventTable = object.Ops(
@@ -33,7 +33,7 @@ var eventTable = object.Ops(
 	}),
 )
 
-// event is something that happens, or has happened.
+// event is set once something has happened, until it is cleared.
 type event struct {
 	base
 	set bool

@@ -10,18 +10,18 @@ import (
 // The operations of a list.
 const (
 	ListGet    object.Op[int, Cell]                   = listOps + iota // an index's cell
-	ListSet    object.Op[ListSpan, object.None]       = listOps + iota // set that one and those behind it
-	ListSetIf  object.Op[ListWrite, Cell]             = listOps + iota // set if it has the version; its cell if not
-	ListSwap   object.Op[ListExchange, Cell]          = listOps + iota // set if it is old; its cell if not
+	ListSet    object.Op[ListSpan, object.None]       = listOps + iota // set the values from an index on
+	ListSetIf  object.Op[ListWrite, Cell]             = listOps + iota // set if the index has the version; its cell if not
+	ListSwap   object.Op[ListExchange, Cell]          = listOps + iota // set if the value is Old; its cell if not
 	ListAppend object.Op[[]object.Value, object.None] = listOps + iota
 	ListInsert object.Op[ListSpan, object.None]       = listOps + iota
-	ListPop    object.Op[int, Cell]                   = listOps + iota // take an index out; the cell that was there
-	ListDelete object.Op[int, object.None]            = listOps + iota // take an index out
-	ListRemove object.Op[object.Value, bool]          = listOps + iota // take the first such out; whether there was one
-	ListLen    object.Op[object.None, int]            = listOps + iota // how many
-	ListSlice  object.Op[ListPart, []object.Value]    = listOps + iota // these values
+	ListPop    object.Op[int, Cell]                   = listOps + iota // remove an index; the cell that was there
+	ListDelete object.Op[int, object.None]            = listOps + iota // remove an index
+	ListRemove object.Op[object.Value, bool]          = listOps + iota // remove the first such value; whether there was one
+	ListLen    object.Op[object.None, int]            = listOps + iota // the number of values
+	ListSlice  object.Op[ListPart, []object.Value]    = listOps + iota // the values of a part
 	ListAll    object.Op[object.None, []object.Value] = listOps + iota // all values
-	ListClear  object.Op[object.None, object.None]    = listOps + iota // take all out
+	ListClear  object.Op[object.None, object.None]    = listOps + iota // remove all values
 )
 
 // ListSpan is values from an index on.
@@ -30,14 +30,14 @@ type ListSpan struct {
 	Values []object.Value
 }
 
-// ListWrite is a value for an index that has a version.
+// ListWrite is a new value for an index whose cell has the version.
 type ListWrite struct {
 	Index   int
 	Version uint64
 	Value   object.Value
 }
 
-// ListExchange is a value for an index that has another.
+// ListExchange is a new value for an index that has the old one.
 type ListExchange struct {
 	Index    int
 	Old, New object.Value
@@ -98,7 +98,7 @@ var listTable = object.Ops(
 		case p.Lo > n:
 			l.has(r.Request, p.Lo)
 		case p.Hi < p.Lo || p.Hi > n:
-			r.Fail(OutOfRange, fmt.Sprintf("%d to %d is no part of a length of %d", p.Lo, p.Hi, n))
+			r.Fail(OutOfRange, fmt.Sprintf("%d to %d is out of range; the length is %d", p.Lo, p.Hi, n))
 		default:
 			l.give(r, p.Lo, p.Hi)
 		}
@@ -110,7 +110,7 @@ var listTable = object.Ops(
 	}),
 )
 
-// list is values in their order.
+// list is a sequence of values.
 type list struct {
 	store
 	cells []cell
@@ -133,7 +133,7 @@ func (l *list) keepAll(vs []object.Value) []cell {
 	return cells
 }
 
-// has says whether there is an index, and refuses otherwise.
+// has says whether an index exists, and otherwise refuses the request.
 func (l *list) has(r *object.Request, index int) bool {
 	if index >= len(l.cells) {
 		r.Fail(OutOfRange, fmt.Sprintf("there is no index %d; the length is %d", index, len(l.cells)))
@@ -156,7 +156,7 @@ func (l *list) setFrom(r object.Asked[object.None], s ListSpan) {
 	r.Reply(object.None{})
 }
 
-// setIf sets a value where that is right, and else answers what is there.
+// setIf sets a value if that is right, and otherwise answers with what is there.
 func (l *list) setIf(r object.Asked[Cell], right bool, i int, v object.Value) {
 	if !right {
 		reply(r, false, &l.cells[i])
@@ -166,7 +166,7 @@ func (l *list) setIf(r object.Asked[Cell], right bool, i int, v object.Value) {
 	reply(r, true, nil)
 }
 
-// give answers the values from lo to hi-1.
+// give answers with the values lo to hi-1.
 func (l *list) give(r object.Asked[[]object.Value], lo, hi int) {
 	values := make([]object.Value, 0, hi-lo)
 	for _, c := range l.cells[lo:hi] {
@@ -193,7 +193,7 @@ func (l *list) clear() {
 	l.cells = nil
 }
 
-// Drop lets go of all values.
+// Drop refuses all waiting requests and releases all values.
 func (l *list) Drop() {
 	l.base.Drop()
 	l.mu.Lock()

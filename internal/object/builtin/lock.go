@@ -2,37 +2,36 @@ package builtin
 
 import "github.com/fiber-go/fiber/internal/object"
 
-// The operations of a lock, and of the conditions that go with a reentrant
-// one. An owner is a number that the process gives each of its proxies. Where
-// the answer is "abandoned", it says whether the last holder ended without a
-// release.
+// The operations of a lock, and of the conditions that go with a reentrant lock.
+// An owner is a number that a process gives each of its proxies. "abandoned" in
+// an answer says whether the last holder ended without a release.
 const (
 	LockAcquire   object.Op[uint64, bool]            = lockOps + iota // owner: wait for the lock; abandoned
 	LockTry       object.Op[uint64, LockTried]       = lockOps + iota // owner
 	LockRelease   object.Op[uint64, object.None]     = lockOps + iota // owner
-	LockReturn    object.Op[LockBack, object.None]   = lockOps + iota // release what came too late, or should not have come
-	LockForget    object.Op[uint64, object.None]     = lockOps + iota // owner: it ends
+	LockReturn    object.Op[LockBack, object.None]   = lockOps + iota // give back a lock that came too late, or should not have come
+	LockForget    object.Op[uint64, object.None]     = lockOps + iota // owner: the proxy ends
 	LockCondition object.Op[object.None, uint64]     = lockOps + iota // a number for another condition
 	LockWait      object.Op[LockSleep, LockWoken]    = lockOps + iota // release, wait for a notice, acquire
-	LockEndWait   object.Op[uint64, object.None]     = lockOps + iota // wait: end it without a notice
+	LockEndWait   object.Op[uint64, object.None]     = lockOps + iota // wait: end the sleep without a notice
 	LockNotify    object.Op[LockNotice, object.None] = lockOps + iota // wake some
 )
 
 // LockTried says whether the lock was free.
 type LockTried struct{ Free, Abandoned bool }
 
-// LockBack says whose lock is given back, whether as an abandoned one, and
-// whether altogether.
+// LockBack says which owner gives the lock back, whether the lock counts as
+// abandoned, and whether all of the owner's acquisitions end, or one.
 type LockBack struct {
 	Owner            uint64
 	Abandoned, Whole bool
 }
 
-// LockSleep says who waits for a notice of which condition; Wait is a number of
-// the waiting.
+// LockSleep says which owner waits for a notice of which condition; Wait is the
+// number of the sleep, for LockEndWait.
 type LockSleep struct{ Owner, Condition, Wait uint64 }
 
-// LockWoken says how a waiting has ended, with the lock held again.
+// LockWoken says how a sleep has ended. The lock is held again.
 type LockWoken struct {
 	Abandoned bool
 	Ended     bool // without a notice
@@ -88,13 +87,13 @@ var lockTable = object.Ops(
 	}),
 )
 
-// lock is a lock that somebody may hold.
+// lock is a lock, with the conditions that go with it.
 type lock struct {
 	base
 	reentrant  bool
-	holder     owner  // peer is nil when there is none
-	count      int    // how often it has acquired it
-	abandoned  bool   // whoever gets it next is told
+	holder     owner  // peer is nil when the lock is free
+	count      int    // how often the holder has acquired it
+	abandoned  bool   // the next holder is told
 	conditions uint64 // how many there are
 	sleeping   line
 }
@@ -140,7 +139,8 @@ func (l *lock) sleep(r object.Asked[LockWoken], s LockSleep) {
 	}
 }
 
-// isHeld says whether a proxy of who asks holds the lock, and refuses otherwise.
+// isHeld says whether the requester's proxy holds the lock, and otherwise refuses
+// the request.
 func (l *lock) isHeld(r *object.Request, id uint64) bool {
 	by := owner{r.Peer, id}
 	if l.holder != by {
@@ -149,7 +149,7 @@ func (l *lock) isHeld(r *object.Request, id uint64) bool {
 	return l.holder == by
 }
 
-// whose says who holds the lock, to somebody who does not.
+// whose says in words who holds the lock; by does not.
 func (l *lock) whose(by owner) string {
 	switch l.holder.peer {
 	case nil:
@@ -160,15 +160,15 @@ func (l *lock) whose(by owner) string {
 	return l.holder.peer.Name + " holds it"
 }
 
-// take gives the free lock to somebody, and says whether it was abandoned. The
-// lock is held.
+// take gives the free lock to an owner, and says whether it was abandoned. The
+// mutex is held.
 func (l *lock) take(by owner, count int) (abandoned bool) {
 	abandoned = l.abandoned
 	l.holder, l.count, l.abandoned = by, count, false
 	return abandoned
 }
 
-// grant gives the lock to the next, if it is free.
+// grant gives the lock to the next waiter, if it is free.
 func (l *lock) grant() {
 	for l.holder.peer == nil && len(l.waiting) > 0 {
 		w := l.waiting.first()
@@ -189,17 +189,16 @@ func (l *lock) release() {
 	l.grant()
 }
 
-// abandon takes the lock from a holder that will not release it. Those who
-// wait for a notice are woken, since it may have been the holder who was to
-// give it.
+// abandon takes the lock from a holder that will not release it. All sleepers are
+// woken, since the holder may have been the one that was to notify them.
 func (l *lock) abandon() {
 	l.holder, l.count, l.abandoned = owner{}, 0, true
 	l.wake(0, func(*waiter) bool { return true })
 	l.grant()
 }
 
-// wake has the first n sleepers that are meant, 0 for all of them, wait for
-// the lock.
+// wake makes the first n sleepers that are meant wait for the lock; 0 stands for
+// all of them.
 func (l *lock) wake(n int, meant func(*waiter) bool) {
 	asleep := l.sleeping[:0]
 	woken := 0
@@ -216,7 +215,8 @@ func (l *lock) wake(n int, meant func(*waiter) bool) {
 	l.grant()
 }
 
-// GiveUp takes a waiting request out. A notice that it has had goes to another.
+// GiveUp removes a waiting request. If it had a notice, that goes to another
+// sleeper.
 func (l *lock) GiveUp(r *object.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,8 +228,8 @@ func (l *lock) GiveUp(r *object.Request) {
 	}
 }
 
-// Left takes the lock from a process that does not have it any more, however
-// it went.
+// Left takes the lock from a process that no longer holds the object, whether it
+// died or let go.
 func (l *lock) Left(p *object.Session, died bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +238,7 @@ func (l *lock) Left(p *object.Session, died bool) {
 	}
 }
 
-// Drop tells those who wait, for the lock or for a notice.
+// Drop refuses all requests that wait for the lock or for a notice.
 func (l *lock) Drop() {
 	l.base.Drop()
 	l.mu.Lock()

@@ -39,8 +39,9 @@ func TestLockGoesToTheLongestWaiting(t *testing.T) {
 	require.Contains(t, v.ask(release, 2), "nobody holds it")
 }
 
-// Whoever dies, leaves or drops the proxy leaves the lock to the next, who is
-// told; and so, if that one does not want it, is the next after.
+// A holder that dies, lets go, or drops its proxy leaves the lock to the next,
+// which is told that it was abandoned. If that one gives the lock back, the one
+// after it is told.
 func TestAbandonedLock(t *testing.T) {
 	for name, end := range map[string]func(user){
 		"dies":     func(u user) { u.Die() },
@@ -56,11 +57,11 @@ func TestAbandonedLock(t *testing.T) {
 			v.Settled()
 			end(u)
 			require.Equal(t, "1", v.end(waiting))
-			v.tell(builtin.LockReturn, 1, 1, 0) // it came too late
+			v.tell(builtin.LockReturn, 1, 1, 0) // the lock came too late
 			require.Equal(t, "1 1", v.ask(try, 2))
 			require.Empty(t, v.ask(release, 2))
 			require.Equal(t, "0", v.ask(acquire, 1))
-			v.tell(builtin.LockForget, 2) // which holds nothing
+			v.tell(builtin.LockForget, 2) // a proxy that holds nothing
 			v.tell(builtin.LockReturn, 2, 1, 1)
 			require.Equal(t, "0 0", v.ask(try, 2))
 		})
@@ -81,7 +82,7 @@ func TestAbandonedLockThatNobodyWaitsFor(t *testing.T) {
 	require.Equal(t, "1 0", v.ask(try, 2))
 }
 
-// sleep has a process wait for a condition, with a lock that it acquires so
+// sleep makes a process wait for a condition, with a lock that it has acquired so
 // often before.
 func (u user) sleep(owner, condition, wait uint64, times int) (id uint64) {
 	u.b.t.Helper()
@@ -127,14 +128,14 @@ func TestConditionOrder(t *testing.T) {
 	require.Contains(t, u.end(third), "refused 2")
 }
 
-// A wait that ends without a notice has the lock again, and uses up no notice.
+// A sleep that ends without a notice has the lock again, and uses up no notice.
 func TestEndOfAWait(t *testing.T) {
 	b := newBed(t, builtin.KindRLock)
 	u, v := b.user(), b.user()
 	first, second := u.sleep(1, 1, 7, 1), v.sleep(1, 1, 7, 1)
-	u.tell(builtin.LockEndWait, 8) // no such wait
+	u.tell(builtin.LockEndWait, 8) // there is no such sleep
 	u.Silent()
-	v.Tell(b.id, builtin.LockEndWait, numbers(7)) // its own, not the other's
+	v.Tell(b.id, builtin.LockEndWait, numbers(7)) // its own sleep, not the other's
 	require.Equal(t, "0 1", v.end(second))
 	u.Tell(b.id, builtin.LockEndWait, numbers(7))
 	u.Silent()
@@ -143,7 +144,7 @@ func TestEndOfAWait(t *testing.T) {
 	require.Equal(t, "0 1", u.end(first))
 }
 
-// A notice that its receiver does not live to see goes to another.
+// If a notified process dies before it has the lock, another is notified.
 func TestNoticeIsHandedOn(t *testing.T) {
 	b := newBed(t, builtin.KindRLock)
 	u, v, w := b.user(), b.user(), b.user()
@@ -161,7 +162,8 @@ func TestNoticeIsHandedOn(t *testing.T) {
 	v.end(other)
 }
 
-// When the holder dies all who sleep are woken, the first of them told why.
+// When the holder dies, all sleepers are woken, and the first of them is told
+// why.
 func TestSleepersOfADeadHolder(t *testing.T) {
 	b := newBed(t, builtin.KindRLock)
 	u, v := b.user(), b.user()
@@ -169,6 +171,6 @@ func TestSleepersOfADeadHolder(t *testing.T) {
 	require.Equal(t, "0", u.ask(acquire, 1))
 	u.Die()
 	require.Equal(t, "1 0", v.end(first))
-	v.Tell(b.id, builtin.LockReturn, numbers(1, 0, 1)) // altogether
+	v.Tell(b.id, builtin.LockReturn, numbers(1, 0, 1)) // all acquisitions at once
 	require.Equal(t, "0 0", v.end(second))
 }

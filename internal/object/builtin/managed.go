@@ -1,10 +1,10 @@
-// Package managed is the manager's side of the built-in objects: dicts, lists,
-// locks and their like. (Queues are package queue's.)
+// Package builtin implements the built-in managed objects in their manager:
+// dicts, lists, locks and their like. (Queues are package queue's.)
 //
-// An object knows nothing of types: a value is the bytes that its user has
-// encoded, and stands for itself. Requests are answered where they are read,
-// and those that have to wait are kept in a line until somebody's request, the
-// end of the waiting, or the death of a process answers them.
+// Objects know nothing of types: a value is the bytes that a user has encoded,
+// and two values are equal if their bytes are. A request is answered on the
+// goroutine that reads it. If it has to wait, it is kept in a line until another
+// request, the end of its waiting, or the death of a process answers it.
 package builtin
 
 import (
@@ -18,18 +18,18 @@ import (
 
 // The kinds of objects that Make makes.
 const (
-	KindDict      = "dict"      // also a namespace
-	KindList      = "list"      // also an array, and a value, which is one of length 1
+	KindDict      = "dict"      // namespaces, too
+	KindList      = "list"      // arrays, too, and values: lists of length 1
 	KindLock      = "lock"      //
-	KindRLock     = "rlock"     // also a condition
+	KindRLock     = "rlock"     // conditions, too
 	KindSemaphore = "semaphore" //
 	KindEvent     = "event"     //
 	KindBarrier   = "barrier"   //
 	KindQueue     = "queue"     //
 )
 
-// The numbers of the operations begin here, for each sort of object at
-// another number, so that a request to an object of another sort is none.
+// The first operation of each sort of object. No two sorts share a number, so
+// that a request to an object of another sort is refused.
 const (
 	dictOps      = 0x20
 	listOps      = 0x40
@@ -42,7 +42,7 @@ const (
 // The codes of refusals; the text says more.
 const (
 	OutOfRange = object.OwnCodes + 16 + iota // there is no such index
-	NotHeld                                  // the lock is not the releaser's
+	NotHeld                                  // the lock is not held by the requester
 	TooOften                                 // the semaphore has all its permits
 	Broken                                   // the barrier is broken
 )
@@ -50,7 +50,7 @@ const (
 // Making says what object to make.
 type Making struct {
 	Kind    string
-	N       int  // of a semaphore the permits, of a barrier the parties, of a queue the capacity, 0 for none
+	N       int  // a semaphore's permits, a barrier's parties, or a queue's capacity (0: unbounded)
 	Bounded bool // the semaphore never has more permits than at first
 	Values  []object.Value
 }
@@ -76,15 +76,15 @@ func Make(s *object.Server, m Making) (object.Object, error) {
 	return nil, fmt.Errorf("fiber: a manager makes no %q; are both ends the same version?", m.Kind)
 }
 
-// base is what all objects have in common. What one of them does otherwise, it
-// has a method of its own for.
+// base is common to all objects. An object that differs has methods of its own
+// instead.
 type base struct {
 	mu      sync.Mutex
 	gone    bool
 	waiting line
 }
 
-// serve has an object serve a request, with its lock held.
+// serve makes an object serve a request, with its lock held.
 func serve[O any](b *base, o O, ops object.Table[O], r *object.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func serve[O any](b *base, o O, ops object.Table[O], r *object.Request) {
 	ops.Serve(o, r)
 }
 
-// GiveUp takes a waiting request out.
+// GiveUp removes a waiting request.
 func (b *base) GiveUp(r *object.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,10 +103,10 @@ func (b *base) GiveUp(r *object.Request) {
 	r.Fail(object.GivenUp, "")
 }
 
-// Left has nothing to do: what a process has done stays so.
+// Left does nothing: what a process has done stays done.
 func (b *base) Left(*object.Session, bool) {}
 
-// Drop tells those who wait.
+// Drop refuses all waiting requests.
 func (b *base) Drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,27 +125,28 @@ type waiter struct {
 	r  *object.Request
 	by owner // where it matters
 
-	// Of who waits for a lock, or sleeps until there is a notice, after which it
+	// Of one that waits for a lock, or that sleeps until it is notified and then
 	// waits for the lock.
-	count     int    // how often it has it when it has it
-	condition uint64 // that it waits or has waited for, 0 for none
-	wait      uint64 // a number that its process gave it
-	ended     bool   // it was not notified
+	count     int    // how often it will hold the lock
+	condition uint64 // that it sleeps or has slept for, 0 for none
+	wait      uint64 // the number that its process gave the sleep
+	ended     bool   // the sleep ended without a notice
 }
 
-// line is who waits, the longest waiting first.
+// line is the waiters, the longest waiting first.
 type line []waiter
 
 func (l *line) add(r *object.Request) { *l = append(*l, waiter{r: r}) }
 
-// first takes the first one out.
+// first removes and returns the first waiter.
 func (l *line) first() waiter {
 	w := (*l)[0]
 	*l = slices.Delete(*l, 0, 1)
 	return w
 }
 
-// remove takes out who waits by a request, and says whether there was one.
+// remove removes and returns the waiter of a request; ok says whether there was
+// one.
 func (l *line) remove(r *object.Request) (w waiter, ok bool) {
 	i := slices.IndexFunc(*l, func(w waiter) bool { return w.r == r })
 	if i < 0 {
@@ -156,7 +157,7 @@ func (l *line) remove(r *object.Request) (w waiter, ok bool) {
 	return w, true
 }
 
-// fail refuses what all wait for.
+// fail refuses all waiting requests.
 func (l *line) fail(code byte, text string) {
 	for _, w := range *l {
 		w.r.Fail(code, text)
@@ -164,12 +165,12 @@ func (l *line) fail(code byte, text string) {
 	*l = nil
 }
 
-// store is what objects that keep values have in common.
+// store is common to objects that keep values.
 type store struct {
 	base
 	home    *object.Server
 	version uint64         // of the last write
-	freed   []object.Value // to be let go of when the lock is
+	freed   []object.Value // to be released without the lock: see letGo
 }
 
 // serveStored is serve for an object that keeps values.
@@ -178,8 +179,8 @@ func serveStored[O any](s *store, o O, ops object.Table[O], r *object.Request) {
 	s.letGo()
 }
 
-// letGo lets go of what was freed. The lock is not held: the last hold of an
-// object may be the object's own, whose lock it takes.
+// letGo releases what the freed values name. The lock must not be held: a value
+// may hold this very object, and releasing the last hold takes its lock.
 func (s *store) letGo() {
 	s.mu.Lock()
 	freed := s.freed
@@ -190,11 +191,11 @@ func (s *store) letGo() {
 	}
 }
 
-// Cell is what an object says of one of its values.
+// Cell is an object's answer about one of its values.
 type Cell struct {
-	Done    bool           // what was asked for is
-	Version uint64         // of the write that it came with, which no other one has; 0 when there is no value
-	Values  []object.Value // it, or none
+	Done    bool           // what was asked for is done
+	Version uint64         // of the write that set the value, unique in the object; 0 when there is no value
+	Values  []object.Value // the value, or none
 }
 
 // cell is a value and its version.
@@ -203,10 +204,10 @@ type cell struct {
 	version uint64
 }
 
-// keep makes a cell of a value that is one of so many in a message. The lock
-// is held.
+// keep makes a cell of a value that came in a message with so many values. The
+// lock is held.
 func (s *store) keep(v object.Value, of int) cell {
-	if of > 1 { // else the whole message stays for one of its values
+	if of > 1 { // without the copy one value would keep the whole message in memory
 		frames := make([][]byte, len(v.Frames))
 		for i, f := range v.Frames {
 			frames[i] = slices.Clone(f)
@@ -218,14 +219,15 @@ func (s *store) keep(v object.Value, of int) cell {
 	return cell{v, s.version}
 }
 
-// free lets go of a value. The lock is held.
+// free notes a value whose objects letGo is to release. The lock is held.
 func (s *store) free(v object.Value) {
 	if len(v.Refs) > 0 {
 		s.freed = append(s.freed, v)
 	}
 }
 
-// reply answers what a cell holds, and whether what was asked for is done.
+// reply answers with a cell, which may be nil, and whether what was asked for is
+// done.
 func reply(r object.Asked[Cell], done bool, c *cell) {
 	if c == nil {
 		r.Reply(Cell{Done: done})
@@ -234,8 +236,9 @@ func reply(r object.Asked[Cell], done bool, c *cell) {
 	r.Reply(Cell{done, c.version, []object.Value{given(r.Request, c.value)}})
 }
 
-// given is a value that goes to whoever asks for it, and what it names is held
-// until it has come there. In this process it is about to be the user's.
+// given prepares a value for an answer: the objects that it names are held until
+// it has arrived. A requester in this process gets a copy, since the value is
+// about to be the user's.
 func given(r *object.Request, v object.Value) object.Value {
 	r.Holding(v)
 	if r.Peer.Local() {

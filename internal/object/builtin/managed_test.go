@@ -15,7 +15,7 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// bed is an object, and processes that use it.
+// bed is an object in a home.
 type bed struct {
 	t   *testing.T
 	run *objecttest.Run
@@ -47,7 +47,7 @@ func newBed(t *testing.T, kind string, args ...uint64) *bed {
 	return &bed{t, run, h, ref.Object}
 }
 
-// user is a process that uses it.
+// user is a process that uses the object.
 type user struct {
 	*objecttest.Visitor
 	b *bed
@@ -67,26 +67,26 @@ func (u user) begin(op any, args ...uint64) (id uint64) {
 	return u.Ask(u.b.id, op, numbers(args...))
 }
 
-// end waits for its answer, and gives its numbers.
+// end waits for the answer, and returns it as text: see said.
 func (u user) end(id uint64) string {
 	u.b.t.Helper()
 	return said(u.Reply(id))
 }
 
-// ask is both.
+// ask sends a request and waits for its answer.
 func (u user) ask(op any, args ...uint64) string {
 	u.b.t.Helper()
 	return u.end(u.begin(op, args...))
 }
 
-// tell sends a request that is not answered, and waits until it was heard.
+// tell sends a request that wants no answer, and waits until it was handled.
 func (u user) tell(op any, args ...uint64) {
 	u.b.t.Helper()
 	u.Tell(u.b.id, op, numbers(args...))
 	u.Settled()
 }
 
-// said is the numbers of an answer, or the code and text of a refusal.
+// said returns the numbers of an answer, or the code and text of a refusal.
 func said(r objecttest.Reply) string {
 	if r.Code != 0 {
 		return fmt.Sprint("refused ", r.Code, " ", string(r.Args))
@@ -99,7 +99,8 @@ func said(r objecttest.Reply) string {
 	return strings.Join(ns, " ")
 }
 
-// eventually polls: a home sees some time later that a process has gone.
+// eventually polls, since a home notices only some time later that a process has
+// gone.
 func eventually(t *testing.T, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
@@ -132,7 +133,7 @@ func TestMalformedRequests(t *testing.T) {
 			refused := 0
 			for op := range 256 {
 				if byte(op)&^0xf == own&^0xf {
-					continue // its own
+					continue // an operation of this sort
 				}
 				reply := u.Reply(u.Ask(b.id, byte(op), numbers(0, 0, 0)))
 				require.NotZero(t, reply.Code, "operation %d", op)
@@ -142,7 +143,7 @@ func TestMalformedRequests(t *testing.T) {
 			if kind == builtin.KindDict || kind == builtin.KindList {
 				for op := own; op < own+13; op++ {
 					for _, args := range [][]byte{nil, {0x80}, numbers(1 << 62), numbers(3, 0), numbers(0, 0, 1, 1<<40), []byte(strings.Repeat("\xff", 40))} {
-						u.Reply(u.Ask(b.id, op, args, []byte("x"))) // whatever it says, it lives
+						u.Reply(u.Ask(b.id, op, args, []byte("x"))) // whatever the answer, the object lives
 					}
 				}
 			}
@@ -153,7 +154,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// The objects named in values live as long as these are kept.
+// The objects that values name live as long as the values are kept.
 func TestNamesInValues(t *testing.T) {
 	b := newBed(t, builtin.KindDict)
 	u := b.user()
@@ -171,7 +172,7 @@ func TestNamesInValues(t *testing.T) {
 			args, frames = object.PackValues(args, values...)
 		}
 		r := u.Reply(u.Ask(b.id, op, args, frames...))
-		u.Settled() // what was freed is let go of after the answer
+		u.Settled() // freed values are released after the answer
 		if r.Code != 0 {
 			return said(r)
 		}
@@ -192,7 +193,7 @@ func TestNamesInValues(t *testing.T) {
 	require.Empty(t, send(builtin.DictClear, nil))
 	require.Zero(t, holders(a))
 
-	// One that names itself, and what is left at the end.
+	// A value that names its own object, and the values that are left at the end.
 	self := object.Ref{Endpoint: a.Endpoint, Process: a.Process, Object: b.id}
 	require.Empty(t, send(builtin.DictSet, nil, word("me"), word("v", self, a)))
 	require.Empty(t, send(builtin.DictSet, nil, word("me"), word("v", a)))
@@ -220,7 +221,7 @@ func TestNamesInValues(t *testing.T) {
 	require.Zero(t, holders(a))
 }
 
-// Who waits at an object that is dropped is told.
+// All that wait at an object are told when it is dropped.
 func TestDropTellsWhoWaits(t *testing.T) {
 	for kind, wait := range map[string]func(user) uint64{
 		builtin.KindEvent:     func(u user) uint64 { return u.begin(builtin.EventWait) },

@@ -6,14 +6,14 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 )
 
-// The operations of a semaphore. An owner is a number that the process gives
-// each of its proxies.
+// The operations of a semaphore. An owner is a number that a process gives each
+// of its proxies.
 const (
 	SemaphoreAcquire object.Op[uint64, object.None] = semaphoreOps + iota // owner: wait for a permit
-	SemaphoreTry     object.Op[uint64, bool]        = semaphoreOps + iota // owner: whether there was one
-	SemaphoreRelease object.Op[uint64, object.None] = semaphoreOps + iota // owner: give one back, or add one
-	SemaphoreForget  object.Op[uint64, object.None] = semaphoreOps + iota // owner: it gives back what it has
-	SemaphoreValue   object.Op[object.None, int]    = semaphoreOps + iota // how many there are
+	SemaphoreTry     object.Op[uint64, bool]        = semaphoreOps + iota // owner: take a permit without waiting; whether one was free
+	SemaphoreRelease object.Op[uint64, object.None] = semaphoreOps + iota // owner: give a permit back, or add one
+	SemaphoreForget  object.Op[uint64, object.None] = semaphoreOps + iota // owner: the proxy ends, and gives back what it holds
+	SemaphoreValue   object.Op[object.None, int]    = semaphoreOps + iota // how many permits are free
 )
 
 var semaphoreTable = object.Ops(
@@ -44,7 +44,7 @@ var semaphoreTable = object.Ops(
 	object.On(SemaphoreValue, func(s *semaphore, r object.Asked[int], _ object.None) { r.Reply(s.value) }),
 )
 
-// semaphore is permits.
+// semaphore is a number of permits.
 type semaphore struct {
 	base
 	initial int
@@ -53,7 +53,7 @@ type semaphore struct {
 	held    []permits // oldest first, none empty
 }
 
-// permits is how many somebody holds.
+// permits is how many permits an owner holds.
 type permits struct {
 	owner
 	n int
@@ -62,7 +62,7 @@ type permits struct {
 // Serve takes a request.
 func (s *semaphore) Serve(r *object.Request) { serve(&s.base, s, semaphoreTable, r) }
 
-// grant hands out what there is. The lock is held.
+// grant gives free permits to the waiters. The lock is held.
 func (s *semaphore) grant() {
 	for s.value > 0 && len(s.waiting) > 0 {
 		w := s.waiting.first()
@@ -81,8 +81,9 @@ func (s *semaphore) take(by owner) {
 	s.held[i].n++
 }
 
-// put takes a permit back: its holder's own, or another's of the same process,
-// or, since a permit may be handed on, anybody's.
+// put takes a permit back. It counts as the releaser's own, else as one of
+// another proxy of the same process, else, since permits may be passed on, as any
+// holder's.
 func (s *semaphore) put(by owner) {
 	s.value++
 	for _, of := range []func(owner) bool{
@@ -99,9 +100,9 @@ func (s *semaphore) put(by owner) {
 	}
 }
 
-// lose gives back what those hold who will not do it any more, as far as
-// there were so many permits at first: those beyond are signals, which the one
-// that acquired them has used up.
+// lose gives back the permits of owners that will not do so any more, up to the
+// initial number of permits: those beyond it are signals, which are used up by
+// being acquired.
 func (s *semaphore) lose(who func(owner) bool) {
 	for _, p := range s.held {
 		if who(p.owner) {
@@ -112,7 +113,7 @@ func (s *semaphore) lose(who func(owner) bool) {
 	s.grant()
 }
 
-// Left gives back what a process holds, however it went.
+// Left gives back the permits that a process holds, whether it died or let go.
 func (s *semaphore) Left(p *object.Session, died bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

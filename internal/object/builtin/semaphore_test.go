@@ -26,7 +26,7 @@ func TestSemaphoreOrder(t *testing.T) {
 	require.Equal(t, "1", v.ask(builtin.SemaphoreValue))
 }
 
-// What a process holds comes back, whatever has become of it, and not twice.
+// The permits that a process holds come back once, whatever becomes of it.
 func TestPermitsComeBack(t *testing.T) {
 	for name, end := range map[string]func(user){
 		"dies":     func(u user) { u.Die() },
@@ -46,7 +46,7 @@ func TestPermitsComeBack(t *testing.T) {
 			require.Equal(t, "1", v.ask(builtin.SemaphoreTry, 1))
 			waiting := v.begin(builtin.SemaphoreAcquire, 1)
 			v.Settled()
-			done := v.begin(builtin.SemaphoreRelease, 1) // one of its own
+			done := v.begin(builtin.SemaphoreRelease, 1) // a permit of its own
 			require.Empty(t, v.end(waiting))
 			require.Empty(t, v.end(done))
 			require.Empty(t, u.ask(builtin.SemaphoreRelease, 2))
@@ -60,7 +60,7 @@ func TestPermitsComeBack(t *testing.T) {
 	}
 }
 
-// A proxy that is gone has given back what it released itself.
+// A proxy that ends does not give back again what it has released itself.
 func TestPermitsOfProxies(t *testing.T) {
 	b := newBed(t, builtin.KindSemaphore, 2, 0)
 	u := b.user()
@@ -86,7 +86,7 @@ func TestPermitHandedOn(t *testing.T) {
 	require.Equal(t, "1", v.ask(builtin.SemaphoreValue))
 }
 
-// Permits beyond the first are signals, which are used up.
+// Permits beyond the initial number are signals, which are used up.
 func TestSignalsDoNotComeBack(t *testing.T) {
 	b := newBed(t, builtin.KindSemaphore, 0, 0)
 	u, v := b.user(), b.user()

@@ -25,7 +25,7 @@ type instance struct {
 	mu      sync.Mutex
 	calls   map[*object.Request]*call // waiting and running
 	waiting []*call                   // in the order in which they came
-	over    int                       // of these, those that were given up
+	over    int                       // how many of them were given up
 	running int
 	dropped bool
 	closed  bool
@@ -54,7 +54,7 @@ func (o *instance) call(r object.Asked[object.Frames], in Argument) {
 		r.Fail(object.Unknown, fmt.Sprintf("method %s is not registered in the manager's process", in.Name))
 		return
 	case m.Recv != o.typ.Recv:
-		r.Fail(object.Unknown, fmt.Sprintf("method %s is one of %s, and the object, a %s, is a %s", in.Name, m.Recv, o.name, o.typ.Recv))
+		r.Fail(object.Unknown, fmt.Sprintf("method %s belongs to %s, but the object, a %s, is a %s", in.Name, m.Recv, o.name, o.typ.Recv))
 		return
 	}
 	c := &call{r: r, method: m, in: in}
@@ -68,7 +68,7 @@ func (o *instance) call(r object.Asked[object.Frames], in Argument) {
 	}
 }
 
-// What becomes of a call that has come.
+// What becomes of a new call.
 const (
 	enterWait = iota
 	enterRun
@@ -93,23 +93,23 @@ func (o *instance) enter(c *call) int {
 	return enterRun
 }
 
-// begin makes a call a running one. The lock is held.
+// begin marks a call as running. The lock is held.
 func (o *instance) begin(c *call) {
 	c.running = true
 	o.running++
 }
 
-// run runs a call, and those that have come meanwhile, one after another.
+// run runs a call, and then the calls that came meanwhile, one after another.
 func (o *instance) run(c *call) {
 	for c != nil {
 		c = o.one(c)
 	}
 }
 
-// one runs a call and gives the one to run now. When the method ends this
-// goroutine another one goes on.
+// one runs a call and returns the next to run. If the method ends this goroutine,
+// another goroutine runs the next.
 func (o *instance) one(c *call) (next *call) {
-	if c.ctx.Err() != nil { // the manager ends, or it was given up just now
+	if c.ctx.Err() != nil { // the manager ends, or the call was given up just now
 		c.r.Fail(object.Gone, "")
 		c.cancel()
 		return o.next(c)
@@ -132,7 +132,7 @@ func (o *instance) one(c *call) (next *call) {
 	return next
 }
 
-// answer gives the outcome of a call.
+// answer answers a call with its outcome.
 func (o *instance) answer(c *call, out [][]byte, named any, err error) {
 	var failure *wire.Error
 	if err != nil {
@@ -154,7 +154,7 @@ func (o *instance) answer(c *call, out [][]byte, named any, err error) {
 	}
 }
 
-// ends says whether the contexts of calls were cancelled since the object, or
+// ends says whether the contexts of calls were cancelled because the object, or
 // its manager, ends.
 func (o *instance) ends() bool {
 	o.mu.Lock()
@@ -162,11 +162,11 @@ func (o *instance) ends() bool {
 	return o.dropped || o.service.ctx.Err() != nil
 }
 
-// brief is how long a method took that is expected to take no longer the next
-// time.
+// brief bounds the calls that count as brief: a method whose last call was
+// shorter is expected to be as short again.
 const brief = 50 * time.Microsecond
 
-// next ends a call and gives the one to run now.
+// next ends a call and returns the next to run, nil when none waits.
 func (o *instance) next(done *call) *call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -188,7 +188,7 @@ func (o *instance) next(done *call) *call {
 	return nil
 }
 
-// GiveUp takes a waiting call out, and ends a running one's context.
+// GiveUp removes a waiting call, and cancels the context of a running one.
 func (o *instance) GiveUp(r *object.Request) {
 	o.mu.Lock()
 	c := o.calls[r]
@@ -197,14 +197,14 @@ func (o *instance) GiveUp(r *object.Request) {
 		o.remove(c)
 	}
 	o.mu.Unlock()
-	r.Fail(object.GivenUp, "") // before the method answers because of it
+	r.Fail(object.GivenUp, "") // first, before the cancelled method can answer
 	if c != nil {
 		c.cancel()
 	}
 }
 
-// remove takes a call out of those that wait, in a time that does not depend
-// on their number. The lock is held.
+// remove takes a call out of those that wait, in amortised constant time. The
+// lock is held.
 func (o *instance) remove(c *call) {
 	c.over, c.r.Request = true, nil
 	if o.over++; o.over > len(o.waiting)/2 {
@@ -213,10 +213,11 @@ func (o *instance) remove(c *call) {
 	}
 }
 
-// Left has nothing to do.
+// Left does nothing.
 func (o *instance) Left(*object.Session, bool) {}
 
-// Drop lets go of the object when its last call has ended.
+// Drop refuses the waiting calls, cancels the running ones, and closes the
+// object when the last call has ended.
 func (o *instance) Drop() {
 	o.mu.Lock()
 	if o.dropped {
@@ -245,7 +246,7 @@ func (o *instance) Drop() {
 	}
 }
 
-// end closes a dropped object that nobody uses any more. The lock is held.
+// end closes a dropped object once no call runs. The lock is held.
 func (o *instance) end() {
 	if !o.dropped || o.closed || o.running > 0 {
 		return

@@ -1,5 +1,6 @@
-// Package manager is the manager's side of managed objects: it makes them, and
-// runs the methods of those that are of the user's own types.
+// Package custom implements managed objects in their manager: it makes them, and
+// runs the methods of those that are of the user's own types. Fiber's own types
+// are package builtin's.
 package custom
 
 import (
@@ -18,12 +19,13 @@ import (
 
 // The operations of a Service and of the objects that it makes.
 const (
-	New  object.Op[Argument, uint64]        = iota // an object of the registered type of a name; the answer names it
-	Make object.Op[builtin.Making, uint64]  = iota // one of Fiber's own; the answer names it
-	Call object.Op[Argument, object.Frames] = iota // of the method of a name
+	New  object.Op[Argument, uint64]        = iota // make an object of a registered type; the answer is its number
+	Make object.Op[builtin.Making, uint64]  = iota // make an object of Fiber's own; the answer is its number
+	Call object.Op[Argument, object.Frames] = iota // call a registered method
 )
 
-// Argument is what a user's constructor or method is called with.
+// Argument names a type or a method of the user's, with the value to call its
+// constructor, or the method, with.
 type Argument struct {
 	Name  string
 	Value object.Frames
@@ -39,28 +41,29 @@ type Type struct {
 	New        func(ctx context.Context, in [][]byte) (any, error)
 }
 
-// Method is a registered method. What its result names lives as long as named,
-// which is nil where it names nothing.
+// Method is a registered method. The objects that its result names live as long
+// as named, which is nil when there are none.
 type Method struct {
 	Recv string
 	Call func(ctx context.Context, receiver any, in [][]byte) (out [][]byte, named any, err error)
 
-	brief atomic.Bool // it was when it was last called
+	brief atomic.Bool // the last call was
 }
 
 // Options is what a service needs of the typed edge.
 type Options struct {
-	// Error makes what came of a function, a *guard.Panic for one, fit for travel.
+	// Error makes the error of a user's function, such as a *guard.Panic, ready to
+	// travel.
 	Error func(fn string, err error) *wire.Error
-	// Fits says why a result is too large for a message.
+	// Fits returns an error if a result is too large for a message.
 	Fits func(frames [][]byte) error
-	// Log tells what nobody waits for: an object's Close that failed.
+	// Log logs a failure that no caller waits for: that of an object's Close.
 	Log func(name string, failure *wire.Error)
 	// Make makes an object of Fiber's own.
 	Make func(h *object.Server, m builtin.Making) (object.Object, error)
 }
 
-// Service is the home.Object that makes objects in its process.
+// Service is the object.Object that makes other objects in its process.
 type Service struct {
 	home *object.Server
 	opts Options
@@ -69,12 +72,13 @@ type Service struct {
 
 	mu      sync.Mutex
 	ended   bool
-	given   map[*object.Request]context.CancelFunc // of constructors that run
-	objects map[*instance]struct{}                 // that are not done with
-	idle    chan struct{}                          // closed when there are none of both any more; nil until somebody waits
+	given   map[*object.Request]context.CancelFunc // of running constructors
+	objects map[*instance]struct{}                 // not closed yet
+	idle    chan struct{}                          // closed when both are empty; nil until End waits
 }
 
-// NewService makes a service. Methods' contexts end with ctx.
+// NewService makes a service. The contexts of methods and constructors end with
+// ctx.
 func NewService(ctx context.Context, h *object.Server, opts Options) *Service {
 	s := &Service{home: h, opts: opts, given: map[*object.Request]context.CancelFunc{}, objects: map[*instance]struct{}{}}
 	s.ctx, s.stop = context.WithCancel(ctx)
@@ -112,7 +116,7 @@ func (s *Service) make(r object.Asked[uint64], in Argument) {
 	go s.construct(ctx, cancel, r, in, t)
 }
 
-// enter makes a constructor a running one, unless the service has ended.
+// enter marks a constructor as running, unless the service has ended.
 func (s *Service) enter(r *object.Request, cancel context.CancelFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +159,7 @@ func (s *Service) construct(ctx context.Context, cancel context.CancelFunc, r ob
 	}
 }
 
-// name makes an object known and answers with its name.
+// name registers an object and answers with its number.
 func (s *Service) name(r object.Asked[uint64], o object.Object) {
 	ref, err := s.home.Make(o, false)
 	if err != nil {
@@ -166,7 +170,7 @@ func (s *Service) name(r object.Asked[uint64], o object.Object) {
 	r.Reply(ref.Object)
 }
 
-// GiveUp ends a constructor's context.
+// GiveUp cancels a constructor's context.
 func (s *Service) GiveUp(r *object.Request) {
 	s.mu.Lock()
 	cancel := s.given[r]
@@ -177,14 +181,15 @@ func (s *Service) GiveUp(r *object.Request) {
 	r.Fail(object.GivenUp, "")
 }
 
-// Left has nothing to do: a manager lives until it is closed.
+// Left does nothing: a manager lives until it is closed.
 func (s *Service) Left(*object.Session, bool) {}
 
-// Drop has nothing to do: see End.
+// Drop does nothing: see End.
 func (s *Service) Drop() {}
 
-// End ends the contexts of all that runs, and returns when it has, and the
-// objects are closed, or when ctx ends. No call begins any more.
+// End refuses further calls, and cancels the contexts of all constructors and
+// methods that run. It returns when they have returned and all objects are
+// closed, or when ctx ends.
 func (s *Service) End(ctx context.Context) {
 	s.mu.Lock()
 	s.ended = true
@@ -207,7 +212,7 @@ func (s *Service) End(ctx context.Context) {
 	}
 }
 
-// done tells that an object is done with.
+// done says that an object is closed.
 func (s *Service) done(o *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +220,7 @@ func (s *Service) done(o *instance) {
 	s.rest()
 }
 
-// rest tells End that nothing is left. The lock is held.
+// rest wakes End if nothing is left. The lock is held.
 func (s *Service) rest() {
 	if s.idle != nil && len(s.given) == 0 && len(s.objects) == 0 {
 		select {
@@ -226,7 +231,7 @@ func (s *Service) rest() {
 	}
 }
 
-// guard calls a function of the user's.
+// guard calls a function of the user's; a panic in it becomes an error.
 func (s *Service) guard(name string, call func() error) *wire.Error {
 	if err := guard.Call(call); err != nil {
 		return s.opts.Error(name, err)
@@ -243,7 +248,7 @@ func fail(r *object.Request, failure *wire.Error) {
 	r.Fail(Failed, string(frames[0]))
 }
 
-// Failure reads the text of a refusal of code Failed.
+// Failure decodes the text of a refusal with the code Failed.
 func Failure(text string) *wire.Error {
 	failure := new(wire.Error)
 	if err := codec.Unmarshal([][]byte{[]byte(text)}, failure); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// thing is an object of the tests: its method says that it has begun, and
-// waits until it is let go or its context ends.
+// thing is an object of the tests. Its method reports that it has begun, and
+// waits until letGo is closed or its context ends.
 type thing struct {
 	begun  chan string
 	letGo  chan struct{}
@@ -31,7 +31,7 @@ func (t *thing) Close() error {
 	return errors.New("a Close that fails")
 }
 
-// things is what the next constructor makes; it is of one test at a time.
+// things holds what the next constructor returns. One test at a time uses it.
 var things = make(chan *thing, 1)
 
 func init() {
@@ -99,7 +99,7 @@ func newWorld(t *testing.T) *world {
 
 func name(s string) []byte { return wire.AppendString(nil, s) }
 
-// make has a thing made.
+// make makes a thing, and holds it.
 func (w *world) make(v *objecttest.Visitor) (made uint64) {
 	r := v.Reply(v.Ask(w.id, custom.New, name("thing"), []byte("fast")))
 	require.Zero(w, r.Code, string(r.Args))
@@ -144,7 +144,7 @@ func TestRefusals(t *testing.T) {
 		{w.id, custom.Make, name("kind"), "malformed"},
 		{w.id, custom.Make, append(name("kind"), 0, 0, 1, 5, 0, 0), "no such kind"},
 		{made, custom.Call, name("nothing"), "method nothing is not registered"},
-		{made, custom.Call, name("*other.Do"), "method *other.Do is one of *other, and the object, a thing, is a *thing"},
+		{made, custom.Call, name("*other.Do"), "method *other.Do belongs to *other, but the object, a thing, is a *thing"},
 		{made, custom.Call, []byte{200}, "malformed"},
 		{made, custom.New, name("*thing.Do"), "malformed"},
 	} {
@@ -155,8 +155,8 @@ func TestRefusals(t *testing.T) {
 	w.idle()
 }
 
-// A waiting call that is given up never begins, and the others keep their
-// order; a running one's context ends.
+// A waiting call that is given up never begins, and the others keep their order.
+// A running call that is given up has its context cancelled.
 func TestGiveUp(t *testing.T) {
 	w := newWorld(t)
 	v := w.run.Visit(w.home)
@@ -170,7 +170,7 @@ func TestGiveUp(t *testing.T) {
 		v.GiveUp(ids[i])
 		require.Equal(t, byte(object.GivenUp), v.Reply(ids[i]).Code)
 	}
-	v.GiveUp(ids[1]) // it is answered already
+	v.GiveUp(ids[1]) // already answered
 	v.Settled()
 	w.idle()
 	v.GiveUp(ids[0])
@@ -185,8 +185,8 @@ func TestGiveUp(t *testing.T) {
 	w.idle()
 }
 
-// What a dead process has called does not begin, and ends; others' calls go
-// on, and the object lives.
+// When a process dies, its waiting calls never begin and its running ones are
+// cancelled. Other processes' calls go on, and the object lives.
 func TestCallerDies(t *testing.T) {
 	w := newWorld(t)
 	v, other := w.run.Visit(w.home), w.run.Visit(w.home)
@@ -208,7 +208,7 @@ func TestCallerDies(t *testing.T) {
 	require.Zero(t, w.closed.Load())
 }
 
-// An object whose maker gave up is closed.
+// An object is closed if the process that has asked for it gave up.
 func TestNewGivenUp(t *testing.T) {
 	w := newWorld(t)
 	v := w.run.Visit(w.home)
@@ -220,8 +220,8 @@ func TestNewGivenUp(t *testing.T) {
 	require.Eventually(t, func() bool { return w.closed.Load() == 1 }, time.Minute, time.Millisecond)
 }
 
-// At the end calls that wait are refused, contexts end, and objects are
-// closed when the last call has returned.
+// End refuses waiting calls, cancels running ones, and closes objects once their
+// last call has returned.
 func TestEnd(t *testing.T) {
 	w := newWorld(t)
 	v := w.run.Visit(w.home)
@@ -232,7 +232,7 @@ func TestEnd(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { w.service.End(t.Context()); close(ended) }()
 	codes := map[byte]int{}
-	for _, id := range []uint64{waiting, running} { // the one that waits is refused first
+	for _, id := range []uint64{waiting, running} { // the waiting call is refused first
 		codes[v.Reply(id).Code]++
 	}
 	require.Equal(t, map[byte]int{object.Gone: 2}, codes)
@@ -245,8 +245,7 @@ func TestEnd(t *testing.T) {
 	require.EqualValues(t, 1, w.closed.Load(), "closed twice")
 }
 
-// A constructor that runs at the end is waited for, and what it makes is
-// closed.
+// End waits for a constructor that runs, and closes what it makes.
 func TestEndWhileAnObjectIsMade(t *testing.T) {
 	for name_, fails := range map[string]bool{"made": false, "failed": true} {
 		t.Run(name_, func(t *testing.T) {
@@ -271,8 +270,7 @@ func TestEndWhileAnObjectIsMade(t *testing.T) {
 	}
 }
 
-// An object that nobody holds is closed when its last call has ended, and
-// not before.
+// An object without holders is closed when its last call has ended, not before.
 func TestDropWhileACallRuns(t *testing.T) {
 	w := newWorld(t)
 	v := w.run.Visit(w.home)
@@ -284,7 +282,7 @@ func TestDropWhileACallRuns(t *testing.T) {
 	require.Eventually(t, func() bool { return w.closed.Load() == 1 }, time.Minute, time.Millisecond)
 }
 
-// Failures travel, whatever they are.
+// All failures travel, whatever they are.
 func TestFailure(t *testing.T) {
 	require.Equal(t, &wire.Error{Message: "no failure"}, custom.Failure("no failure"))
 	w := newWorld(t)
@@ -294,7 +292,7 @@ func TestFailure(t *testing.T) {
 	w.begins("x")
 	close(w.letGo)
 	require.Zero(t, v.Reply(id).Code)
-	r := v.Reply(v.Ask(made, custom.Call, name("*thing.Do"))) // no value: it panics
+	r := v.Reply(v.Ask(made, custom.Call, name("*thing.Do"))) // without a value it panics
 	require.Equal(t, byte(custom.Failed), r.Code)
 	failure := custom.Failure(string(r.Args))
 	require.Equal(t, "*thing.Do", failure.Func)

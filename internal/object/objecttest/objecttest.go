@@ -1,5 +1,5 @@
-// Package hometest has what tests of objects need: a home, and users of its
-// objects that say what a test has them say, in the order that it wants.
+// Package objecttest helps tests of objects: it makes homes, and visitors that
+// use their objects by sending the messages that the test chooses.
 package objecttest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// patience is how long a test waits for something that should take no time.
+// patience is how long a test waits for what should take no time.
 const patience = time.Minute
 
 // Run is a run of homes that are all in this process.
@@ -31,7 +31,7 @@ type Run struct {
 // NewRun makes a run that ends with the test. Its messages are at most 1 MiB.
 func NewRun(t testing.TB) *Run {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "home") // a short name: sockets have no other
+	dir, err := os.MkdirTemp("", "home") // a short name: a socket's path is limited
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	root, err := tree.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
@@ -43,7 +43,7 @@ func NewRun(t testing.TB) *Run {
 // Silence sets heartbeat_timeout for the homes that are made from now on.
 func (r *Run) Silence(d time.Duration) { r.root.Config.HeartbeatTimeout = d }
 
-// Home makes a home.
+// Home makes the Server of a process of that name. It is closed after the test.
 func (r *Run) Home(name string) *object.Server {
 	node := &tree.Node{Config: r.root.Config, Backend: r.root.Backend, Name: name, Run: r.root.Run, Credentials: r.root.Credentials, Log: r.root.Log,
 		Parent: new(tree.Parent)}
@@ -52,28 +52,28 @@ func (r *Run) Home(name string) *object.Server {
 	return s
 }
 
-// Over is the options of a home that is reached as a node is.
+// Over returns the options of a Server that listens and dials as the node does.
 func Over(n *tree.Node) object.Options {
 	return object.Options{Name: n.Name, MaxMessage: int64(n.Config.MaxMessage), HeartbeatTimeout: n.Config.HeartbeatTimeout,
 		Listen: n.Listen, Dial: n.Dial, Ended: tree.ErrShutdown}
 }
 
-// Dial connects to what a home listens at.
+// Dial connects to the endpoint of a home.
 func (r *Run) Dial(endpoint string) (*transport.Conn, error) {
 	return r.root.Dial(r.t.Context(), endpoint)
 }
 
-// Visitor is a process that uses a home's objects.
+// Visitor plays a process that uses a home's objects.
 type Visitor struct {
 	t       testing.TB
 	conn    *transport.Conn
 	last    uint64
 	arrived chan [][]byte // closed at the end
 
-	Keeps bool // it does not say that it has taken an answer that names objects
+	Keeps bool // does not acknowledge answers that name objects
 }
 
-// Visit makes one.
+// Visit makes a visitor of a home.
 func (r *Run) Visit(s *object.Server) *Visitor {
 	r.t.Helper()
 	endpoint, err := s.Endpoint()
@@ -112,18 +112,18 @@ func (v *Visitor) Hold(made uint64) {
 	v.tell(wire.KindHold, wire.Request{Object: made}, nil)
 }
 
-// Release does not hold it any more.
+// Release ends the hold of an object.
 func (v *Visitor) Release(made uint64) {
 	v.t.Helper()
 	v.tell(wire.KindRelease, wire.Request{Object: made}, nil)
 }
 
-// Number is an operation's.
+// Number is the number of an object.Op, or of an int.
 func Number(op any) byte {
 	return reflect.ValueOf(op).Convert(reflect.TypeFor[byte]()).Interface().(byte)
 }
 
-// Ask sends a request, which may be given up by the id. The operation is any
+// Ask sends a request and returns its id. The operation is an object.Op or any
 // number.
 func (v *Visitor) Ask(made uint64, op any, args []byte, value ...[]byte) (id uint64) {
 	v.t.Helper()
@@ -138,7 +138,7 @@ func (v *Visitor) Tell(made uint64, op any, args []byte, value ...[]byte) {
 	v.tell(wire.KindRequest, wire.Request{Object: made, Op: Number(op), Args: args}, value)
 }
 
-// GiveUp gives a request up.
+// GiveUp says that the answer to a request is not waited for any more.
 func (v *Visitor) GiveUp(id uint64) {
 	v.t.Helper()
 	v.tell(wire.KindGiveUp, wire.Request{ID: id}, nil)
@@ -150,24 +150,24 @@ func (v *Visitor) Took(id uint64) {
 	v.tell(wire.KindTaken, wire.Request{ID: id}, nil)
 }
 
-// Settled returns when the home has heard everything that was said.
+// Settled returns when the home has handled everything that was sent.
 func (v *Visitor) Settled() {
 	v.t.Helper()
 	id := v.Ask(0, 0, nil) // no object has this number
 	require.Equal(v.t, byte(object.Gone), v.Reply(id).Code)
 }
 
-// Bye ends the process as it should.
+// Bye says goodbye and ends the connection.
 func (v *Visitor) Bye() {
 	v.t.Helper()
 	v.say(wire.MustPack(wire.KindBye, nil)...)
 	v.Die()
 }
 
-// Die ends it at once.
+// Die ends the connection without a goodbye.
 func (v *Visitor) Die() { v.conn.Close() }
 
-// Reply is an answer that came, or a notice.
+// Reply is an answer or a notice.
 type Reply struct {
 	Code  byte
 	Op    byte
@@ -188,7 +188,7 @@ func (v *Visitor) next() [][]byte {
 	}
 }
 
-// Reply waits for the next message, which is to be the answer to a request.
+// Reply waits for the next message, which must be the answer to the request.
 func (v *Visitor) Reply(id uint64) Reply {
 	v.t.Helper()
 	frames := v.next()
@@ -202,7 +202,7 @@ func (v *Visitor) Reply(id uint64) Reply {
 	return Reply{Code: m.Code, Args: m.Args, Value: frames[1:]}
 }
 
-// Notice waits for the next message, which is to be a notice of an object's.
+// Notice waits for the next message, which must be a notice of the object.
 func (v *Visitor) Notice(made uint64) Reply {
 	v.t.Helper()
 	frames := v.next()
@@ -213,8 +213,8 @@ func (v *Visitor) Notice(made uint64) Reply {
 	return Reply{Op: m.Op, Args: m.Args, Value: frames[1:]}
 }
 
-// Silent checks that nothing came before the home had heard everything that
-// was said.
+// Silent checks that no message came before the home had handled everything that
+// was sent.
 func (v *Visitor) Silent() {
 	v.t.Helper()
 	v.Settled()

@@ -1,10 +1,10 @@
-// Package pipe is pipes: two ends, each of which belongs to one process at a
-// time, and what was sent to each and not yet read.
+// Package pipe implements pipes: the two ends at their home (End), and an end as
+// its owner uses it (Port).
 //
-// The home of a pipe passes items on as they come, and keeps each until its
-// reader has said that it has read it: when an end moves to another process,
-// what was not read goes there. Sender and reader are not in step; the sender
-// may be so far ahead, and no further, as the window says.
+// Each end belongs to one process at a time. The home passes items on as they
+// come, and keeps each until its reader has said that it has read it: when an
+// end moves to another process, unread items go there. A sender does not wait
+// for each item to be read, but stays ahead of the reader by at most the window.
 package pipe
 
 import (
@@ -13,19 +13,19 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 )
 
-// The operations on an end. Each names the generation that the caller takes the
-// end to have: it grows by one with each owner, and who has an old one has lost
-// the end.
+// The operations on an end. Each carries the end's generation as the caller
+// knows it. The generation grows by one with each owner: a process that knows
+// only an older one has lost the end.
 const (
 	claim    object.Op[of[object.None], granted]      = iota // make me the owner
 	send     object.Op[of[object.Value], object.None] = iota // an item, for the other end
 	read     object.Op[of[int], object.None]          = iota // so many items were read
-	depart   object.Op[of[int], object.None]          = iota // so many items were read; the end's name is about to be sent to somebody
-	stay     object.Op[of[object.None], object.None]  = iota // it was not sent after all
+	depart   object.Op[of[int], object.None]          = iota // so many items were read; the end's name is about to be sent to a process
+	stay     object.Op[of[object.None], object.None]  = iota // the name was not sent after all
 	leave    object.Op[of[int], object.None]          = iota // the owner's last word: so many more items were read
-	closeEnd object.Op[of[int], object.None]          = iota // the owner's last word: nobody is to have it after me
-	orphan   object.Op[of[object.None], object.None]  = iota // whoever was to claim it has ended: close it, unless it was claimed
-	known    object.Op[of[object.None], object.None]  = iota // answered at once, for who has claimed the end to know that the claim has come
+	closeEnd object.Op[of[int], object.None]          = iota // the owner's last word: the end closes
+	orphan   object.Op[of[object.None], object.None]  = iota // the process that was to claim the end has ended: close it, unless it was claimed
+	known    object.Op[of[object.None], object.None]  = iota // answered at once: an earlier claim on the same connection has arrived
 )
 
 // The notices to an end's owner, with its generation.
@@ -33,10 +33,10 @@ const (
 	item  object.Op[of[object.Value], object.None] = iota // an item from the other end
 	room  object.Op[of[size], object.None]         = iota // so much was read at the other end
 	ended object.Op[of[object.None], object.None]  = iota // the other end was closed
-	moved object.Op[of[object.None], object.None]  = iota // the end is somebody else's from now on; from its owner, a leave is waited for
+	moved object.Op[of[object.None], object.None]  = iota // the end belongs to another process from now on; the home waits for the owner's leave
 )
 
-// of is what is said of an end that has a generation.
+// of is a message about an end of a generation.
 type of[Q any] struct {
 	Gen  uint64
 	What Q
@@ -61,8 +61,8 @@ type of[Q any] struct {
 // size is how much was sent, or read.
 type size struct{ Items, Bytes int }
 
-// granted answers a claim: the new generation, and what was sent to the other end
-// and is not read.
+// granted answers a claim: the new generation, and how much was sent to the
+// other end and is still unread.
 type granted struct {
 	Gen uint64
 	Out size
@@ -70,10 +70,10 @@ type granted struct {
 
 // The codes of refusals.
 const (
-	gone = object.OwnCodes + 12 + iota // the end is another's, or closed
+	gone = object.OwnCodes + 12 + iota // the end belongs to another process, or is closed
 )
 
-// End is one end of a pipe at its home, a home.Object.
+// End is one end of a pipe at its home, an object.Object.
 type End struct {
 	home  *object.Server
 	other *End
@@ -81,16 +81,16 @@ type End struct {
 
 	mu      *sync.Mutex // the pipe's; guards both ends
 	gen     uint64
-	owner   *object.Session // nil while nobody has it
+	owner   *object.Session // nil while the end has no owner
 	tickets int             // names that the owner has sent, or is about to send
-	giver   *object.Session // who had it last, and left it to whoever takes it
+	giver   *object.Session // the last owner, which has left the end to the next
 	next    claiming        // a claim that waits for the owner's last word
 	closed  bool
-	unread  object.Deque // what was sent to this end and not read
-	bytes   int          // its size
+	unread  object.Deque // items sent to this end and not read
+	bytes   int          // their size
 }
 
-// Make makes a pipe in this process, and gives its ends as they are used here.
+// Make makes a pipe whose home, and whose ends' first owner, is this process.
 func Make(s *object.Server) (a, b *Port, err error) {
 	mu := new(sync.Mutex)
 	ends := [2]*End{{home: s, mu: mu, gen: 1, owner: s.Self()}, {home: s, mu: mu, gen: 1, owner: s.Self()}}
@@ -99,7 +99,7 @@ func Make(s *object.Server) (a, b *Port, err error) {
 	for i, e := range ends {
 		ref, err := s.Make(e, false)
 		if err != nil {
-			return nil, nil, err // who was made lapses
+			return nil, nil, err // an end that was made lapses
 		}
 		e.id = ref.Object
 		ports[i] = newPort(s, ref)
@@ -136,7 +136,7 @@ var ends = object.Ops(
 	on(stay, func(e *End, _ object.Asked[object.None], _ object.None) { e.tickets-- }),
 	on(leave, func(e *End, _ object.Asked[object.None], n int) {
 		e.read(n)
-		if e.next.Request == nil { // else it has heard of it
+		if e.next.Request == nil { // else the owner has had its moved notice
 			e.giver = e.owner
 		}
 		e.abandon()
@@ -145,7 +145,8 @@ var ends = object.Ops(
 	on(orphan, func(e *End, _ object.Asked[object.None], _ object.None) { e.close() }),
 )
 
-// on has do serve an operation on an end that has the generation.
+// on makes do the handler of an operation, and refuses it for an end that is
+// closed or has another generation.
 func on[Q, A any](op object.Op[of[Q], A], do func(e *End, r object.Asked[A], what Q)) object.Handler[*End] {
 	return object.On(op, func(e *End, r object.Asked[A], q of[Q]) {
 		if e.closed || q.Gen != e.gen {
@@ -163,15 +164,15 @@ func (e *End) Serve(r *object.Request) {
 	ends.Serve(e, r)
 }
 
-// notify tells an end's owner something.
+// notify sends a notice about an end to p, its owner or last owner.
 func notify[Q any](e *End, p *object.Session, op object.Op[of[Q], object.None], what Q) {
 	object.Notify(p, e.id, op, of[Q]{e.gen, what})
 }
 
-// live says whether the end has an owner that is to be told things.
+// live says whether the end has an owner that wants notices, and no claim waits.
 func (e *End) live() bool { return e.owner != nil && e.next.Request == nil }
 
-// take takes an item in, and passes it on. The lock is held.
+// take adds an item to the unread ones, and passes it on. The lock is held.
 func (e *End) take(v object.Value) {
 	if e.closed {
 		return
@@ -186,7 +187,7 @@ func (e *End) take(v object.Value) {
 
 func (e *End) pass(v object.Value) { notify(e, e.owner, item, v) }
 
-// read forgets the n oldest items, and tells their sender. The lock is held.
+// read removes the n oldest items, and tells their sender. The lock is held.
 func (e *End) read(n int) {
 	bytes := 0
 	n = min(n, e.unread.Len())
@@ -201,8 +202,9 @@ func (e *End) read(n int) {
 	}
 }
 
-// abandon has the end without its owner: it is the next one's, or on its way
-// to somebody, or nobody's. The lock is held.
+// abandon takes the end from its owner. If a claim waits, the end passes on; if
+// its name is on the way, the end waits for a claim; otherwise the end closes.
+// The lock is held.
 func (e *End) abandon() {
 	e.owner = nil
 	switch {
@@ -213,7 +215,7 @@ func (e *End) abandon() {
 	}
 }
 
-// hand makes the one who claims the end its owner. The lock is held.
+// hand makes the claiming process the owner. The lock is held.
 func (e *End) hand() {
 	r, o := e.next, e.other
 	e.next, e.owner = claiming{}, nil
@@ -253,20 +255,21 @@ func (e *End) close() {
 	}
 }
 
-// GiveUp ends a claim. What the owner has sent is still waited for.
+// GiveUp answers a claim, or any other request. If a claim waits, the end closes
+// when it would have passed on, after the owner's last word.
 func (e *End) GiveUp(r *object.Request) { r.Fail(object.GivenUp, "") }
 
-// Left tells that a process has died, or has let go of the end.
+// Left says that a process has died, or has let go of the end.
 func (e *End) Left(p *object.Session, _ bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.owner == p && !p.Holds(e.id) { // it may have come back to it
-		notify(e, p, ended, object.None{}) // should it live on
+	if e.owner == p && !p.Holds(e.id) { // the end may have come back to p
+		notify(e, p, ended, object.None{}) // in case p lives on
 		e.abandon()
 	}
 }
 
-// Drop closes the end; its owner, if there is one, may read what it has got.
+// Drop closes the end. Its owner may still read the items that it has received.
 func (e *End) Drop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

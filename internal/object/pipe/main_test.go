@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	object.Grace = 2 * time.Second // a busy machine may take long to claim what nobody holds
+	object.Grace = 2 * time.Second // a busy machine may take long to claim an end without a holder
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		os.Stderr.WriteString("leak: " + err.Error() + "\n")

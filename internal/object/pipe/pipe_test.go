@@ -14,8 +14,8 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// bed is a pipe whose items are words of one byte, and its ends as they are
-// used at home.
+// bed is a pipe whose items are single bytes, with the ports of its two ends in
+// its home.
 type bed struct {
 	t    *testing.T
 	run  *objecttest.Run
@@ -57,14 +57,14 @@ func numbers(ns ...uint64) (args []byte) {
 	return args
 }
 
-// claim asks for the end, which has the generation.
+// claim claims the end, whose generation is gen.
 func (o *owner) claim(gen uint64) (id uint64) {
 	o.t.Helper()
 	return o.Ask(o.id, claim, numbers(gen))
 }
 
-// claimed waits until it is the owner, and gives how many of its items are not
-// read yet.
+// claimed waits until the process is the owner, and returns how many of the items
+// that it may have sent are still unread.
 func (o *owner) claimed(id uint64) (unread int) {
 	o.t.Helper()
 	reply := o.Reply(id)
@@ -156,7 +156,7 @@ func TestClaimWaitsForTheLastWord(t *testing.T) {
 	next.Settled()
 	require.Equal(t, moved.Number(), old.Notice(old.id).Op)
 	old.send("x")
-	b.send(b.a, "e") // to nobody for now
+	b.send(b.a, "e") // while the end has no owner
 	old.Silent()
 	old.says(leave, 3)
 	require.Equal(t, 1, next.claimed(claiming), "x was sent and not read")
@@ -164,7 +164,7 @@ func TestClaimWaitsForTheLastWord(t *testing.T) {
 	next.gets("de")
 	next.send("y")
 	b.recv(b.a, "xy")
-	// The old one's words count no more.
+	// What the old owner says counts no more.
 	old.send("z")
 	old.says(closeEnd)
 	old.says(read, 1)
@@ -174,7 +174,8 @@ func TestClaimWaitsForTheLastWord(t *testing.T) {
 	b.recv(b.a, "z")
 }
 
-// Two have the same name; the second comes while the first waits, or later.
+// Two processes have the same name. The second claims the end while the first
+// waits, and again later.
 func TestSecondClaim(t *testing.T) {
 	b := newBed(t)
 	old := b.away(b.b)
@@ -190,7 +191,7 @@ func TestSecondClaim(t *testing.T) {
 	b.recv(b.a, "a")
 }
 
-// Who claims an end dies before it has it.
+// A process that claims an end dies before it owns it.
 func TestClaimerDies(t *testing.T) {
 	b := newBed(t)
 	old := b.away(b.b)
@@ -205,8 +206,8 @@ func TestClaimerDies(t *testing.T) {
 	b.recv(b.a, "")
 }
 
-// The owner dies, or ends, while somebody claims the end: what it has sent is
-// there.
+// The owner dies, or ends, while another process claims the end. The items that
+// it has sent are not lost.
 func TestOwnerDiesInAClaim(t *testing.T) {
 	for name, end := range map[string]func(*owner){
 		"dies": func(o *owner) { o.Die() }, "ends": func(o *owner) { o.Bye() }, "releases": func(o *owner) { o.Release(o.id) },
@@ -229,7 +230,8 @@ func TestOwnerDiesInAClaim(t *testing.T) {
 	}
 }
 
-// The owner dies with a name under way: the end waits for whoever has it.
+// The owner dies with a name under way: the end waits for the process that gets
+// the name.
 func TestOwnerDiesWithANameUnderWay(t *testing.T) {
 	b := newBed(t)
 	old := b.away(b.b)
@@ -243,7 +245,7 @@ func TestOwnerDiesWithANameUnderWay(t *testing.T) {
 	next.gets("b")
 	next.says(depart, 1)
 	next.says(stay)
-	next.Die() // with none
+	next.Die() // with no name under way
 	b.recv(b.a, "")
 }
 
@@ -262,7 +264,7 @@ func (b *bed) ownerless(p *Port) {
 	}
 }
 
-// Nobody ever claims it: it lapses.
+// An end that no process ever claims lapses.
 func TestEndThatNobodyClaims(t *testing.T) {
 	b := newBed(t)
 	old := b.away(b.b)
@@ -289,7 +291,7 @@ func TestOrphan(t *testing.T) {
 	b.b.Leave()
 	next := b.owner(b.b)
 	next.claimed(next.claim(1))
-	b.b.Orphan() // it was claimed
+	b.b.Orphan() // does nothing, since the end was claimed
 	next.send("a")
 	b.recv(b.a, "a")
 }
@@ -307,7 +309,7 @@ func TestLeaveTo(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan struct{})
 	b.b.LeaveTo(ended)
-	time.Sleep(time.Second) // nothing happens, though nobody else would be waited for so long
+	time.Sleep(time.Second) // nothing happens, although another process would not be waited for so long
 	require.NotNil(t, b.h.Local(b.b.Ref()))
 	b.send(b.a, "a")
 	close(ended)
@@ -327,7 +329,7 @@ func TestStay(t *testing.T) {
 	b.recv(b.a, "")
 }
 
-// A claim that is under way when its process closes the end, or lets go of it.
+// A claim is still under way when its process closes the end, or leaves it.
 func TestCloseWhileClaiming(t *testing.T) {
 	for name, quit := range map[string]func(*Port){"close": (*Port).Close, "leave": (*Port).Leave} {
 		t.Run(name, func(t *testing.T) {
@@ -348,7 +350,8 @@ func TestCloseWhileClaiming(t *testing.T) {
 	}
 }
 
-// Operations wait for a claim, and its refusal is an end that is gone.
+// Operations wait for the answer to a claim. If the claim is refused, the end is
+// gone.
 func TestClaimThatIsRefused(t *testing.T) {
 	b := newBed(t)
 	old := b.away(b.b)
@@ -360,14 +363,14 @@ func TestClaimThatIsRefused(t *testing.T) {
 	_, err = p.Depart()
 	require.ErrorIs(t, err, ErrGone)
 	p.Close()
-	// An object that there is not is an end of which the other one is gone.
+	// If the object does not exist, the other end counts as gone.
 	p = Claim(other, object.Ref{Endpoint: b.b.Ref().Endpoint, Object: 999}, 1)
 	_, err = p.Recv(soon(t))
 	require.Equal(t, io.EOF, err)
 	require.ErrorIs(t, p.Send(soon(t), object.Value{}), ErrEnded)
 }
 
-// The new owner takes over what the window says.
+// The new owner takes over the state of the window.
 func TestWindowMoves(t *testing.T) {
 	b := newBed(t)
 	reader := b.away(b.b)
@@ -388,7 +391,7 @@ func TestWindowMoves(t *testing.T) {
 	require.NoError(t, p.Send(soon(t), object.Value{Frames: [][]byte{{}}}))
 }
 
-// says2 passes over n items and then says something.
+// says2 receives n items and then says something.
 func (o *owner) says2(op any, arg uint64, n int) {
 	o.t.Helper()
 	for range n {
@@ -417,7 +420,7 @@ func TestMalformedMessages(t *testing.T) {
 	o.gets("c")
 }
 
-// An item keeps what it names until it is read, or the end is closed.
+// An item holds the objects that it names until it is read, or the end is closed.
 func TestItemsHoldWhatTheyName(t *testing.T) {
 	b := newBed(t)
 	o := b.away(b.b)
@@ -432,7 +435,7 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 		o.gets("aa")
 		o.says(last, 2)
 		for _, n := range named {
-			<-n // it lapses
+			<-n // the object lapses
 		}
 	}
 }
@@ -445,8 +448,8 @@ func (named) GiveUp(*object.Request)     {}
 func (named) Left(*object.Session, bool) {}
 func (n named) Drop()                    { close(n) }
 
-// Whoever had an end holds it no longer than until somebody has taken it; so the
-// death of the next owner is noticed, with a name under way, too.
+// A past owner holds an end only until the next has claimed it. The death of the
+// next owner is therefore noticed, even with a name under way.
 func TestPastOwnersHoldNothing(t *testing.T) {
 	b := newBed(t)
 	for name, leavesFirst := range map[string]bool{"after it has left": true, "before": false} {
@@ -471,8 +474,8 @@ func TestPastOwnersHoldNothing(t *testing.T) {
 	}
 }
 
-// The home says that it knows who claims an end, although the old owner has not
-// said its last word; then it notices the claimer's death.
+// The home says that it knows of a claim before the old owner's last word. From
+// then on it notices the claimer's death.
 func TestKnownBeforeTheLastWord(t *testing.T) {
 	b := newBed(t)
 	old := b.away(b.b)
@@ -488,7 +491,7 @@ func TestKnownBeforeTheLastWord(t *testing.T) {
 	other.Close()
 	old.says(leave, 0)
 	b.recv(b.a, "")
-	// Nor does it wait for a home that is gone, or is this process.
+	// Known does not wait for a home that is this process, or is gone.
 	b = &bed{t: t, run: b.run, h: b.h}
 	var err error
 	b.a, b.b, err = Make(b.h)
@@ -502,8 +505,8 @@ func TestKnownBeforeTheLastWord(t *testing.T) {
 	require.True(t, Claim(third, ref, 1).Known(soon(t)))
 }
 
-// An item that names objects is read when it was taken, and not before; whoever
-// has the end next gets it again until then.
+// An item that names objects counts as read only once Took was called. Until then
+// the end's next owner gets it again.
 func TestItemThatNamesObjectsIsReadWhenTaken(t *testing.T) {
 	b := newBed(t)
 	for _, taken := range []bool{false, true} {
@@ -531,7 +534,8 @@ func TestItemThatNamesObjectsIsReadWhenTaken(t *testing.T) {
 	}
 }
 
-// What nobody claims ends within heartbeat_timeout, although its sender lives.
+// An end that stays unclaimed ends within heartbeat_timeout, although its sender
+// lives.
 func TestLastNameIsLostWithItsCarrier(t *testing.T) {
 	b := newBed(t)
 	b.run.Silence(2 * time.Second)

@@ -10,8 +10,8 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 )
 
-// The window: a sender waits while so many items, or bytes, are not read. A
-// reader says what it has read when it is so much.
+// The window: a sender waits while so many items, or bytes, are unread. A reader
+// reports what it has read whenever it has read so many of tellItems or tellBytes.
 const (
 	windowItems = 256
 	windowBytes = 1 << 20
@@ -19,41 +19,42 @@ const (
 	tellBytes   = windowBytes / 4
 )
 
-// What a Port gives when the end cannot be used.
+// The errors of a Port whose end cannot be used.
 var (
-	ErrGone  = errors.New("fiber: this end of the pipe was closed, or is another process's now")
+	ErrGone  = errors.New("fiber: this end of the pipe was closed, or belongs to another process now")
 	ErrEnded = errors.New("fiber: the other end of the pipe was closed, or its process has ended")
 )
 
-// lastWord is what an owner says last of an end.
+// lastWord is the last thing that an owner says about an end: leave or closeEnd.
 type lastWord = object.Op[of[int], object.None]
 
-// Port is an end of a pipe as a process uses it that owns it, or claims it.
+// Port is an end of a pipe in the process that owns or claims it. Its methods may
+// be called from many goroutines.
 type Port struct {
 	home    *object.Server
 	ref     object.Ref
 	unwatch func() // ends its notices
 
 	asked   chan struct{} // closed when the claim is in the socket
-	claimed chan struct{} // closed when it is known whose the end is
+	claimed chan struct{} // closed when the claim is answered
 	over    chan struct{} // closed when nothing comes any more
-	arrived chan struct{} // has one in it when items may have come
-	room    chan struct{} // and here, when there may be room for one to be sent
+	arrived chan struct{} // holds a token when items may have come
+	room    chan struct{} // holds a token when there may be room to send one
 
 	mu      sync.Mutex
-	gen     uint64   // 0 until it is claimed
-	gone    bool     // it is not used here any more
+	gen     uint64   // 0 until the end is claimed
+	gone    bool     // the end is not used here any more
 	ended   bool     // the other end is gone
-	word    lastWord // the last word, when there is one to say
-	said    bool     // it was said, or nobody hears it
-	names   int      // sent, and not known to have been taken
-	moved   bool     // one of them was taken
+	word    lastWord // the last word, once gone
+	said    bool     // the last word was said, or cannot be heard
+	names   int      // names sent, and not known to have been claimed
+	moved   bool     // one of them was claimed
 	lapse   *time.Timer
 	freed   bool
 	carried bool         // the process to which a name was sent is known: see LeaveTo
-	busy    int          // messages of this generation that are being sent, or are to be
-	items   object.Deque // what has come
-	read    int          // items read that the home was not told of
+	busy    int          // messages of this generation that are still to be sent
+	items   object.Deque // received, not yet read
+	read    int          // items read that the home does not know of
 	bytes   int          // their size
 	out     size         // sent and not known to be read
 }
@@ -66,17 +67,17 @@ func newPort(s *object.Server, ref object.Ref) *Port {
 	return p
 }
 
-// transit is how long a port that has left holds its end for whoever takes it,
-// where it is not known who that is, unless it hears that this has happened, and at most that part of
-// heartbeat_timeout: together with home.Grace it stays below. What carries the
-// name longer, a queue for one, holds the end itself.
+// transit is how long a port that has left holds its end for an unknown next
+// owner, unless the end is claimed before. It is at most transitPart of
+// heartbeat_timeout, so that together with object.Grace it stays below that.
+// Whatever carries the name longer, such as a queue, holds the end itself.
 const (
 	transit     = 30 * time.Second
 	transitPart = 0.4
 )
 
-// free ends the hold of a port that has nothing more to say, or to hear. The
-// lock is held.
+// free releases the end and its notices, when the port needs neither any more.
+// The lock is held.
 func (p *Port) free() {
 	if p.freed {
 		return
@@ -92,8 +93,8 @@ func (p *Port) free() {
 	p.home.Release(p.ref)
 }
 
-// Claim makes an end one of this process's whose name, with its generation,
-// has come here. It does not wait.
+// Claim makes this process the owner of an end whose name, with its generation,
+// has come here. It does not block: the port's operations wait for the answer.
 func Claim(s *object.Server, ref object.Ref, gen uint64) *Port {
 	p := newPort(s, ref)
 	go func() {
@@ -105,9 +106,9 @@ func Claim(s *object.Server, ref object.Ref, gen uint64) *Port {
 	return p
 }
 
-// Known waits until the end's home knows that this process claims it, and so
-// notices the death of this process, or until the home is gone. It does not wait
-// for the old owner. It returns false when ctx ends first.
+// Known waits until the end's home knows that this process claims the end, or is
+// gone. From then on the home notices the death of this process. Known does not
+// wait for the old owner. It returns false if ctx ends first.
 func (p *Port) Known(ctx context.Context) bool {
 	select {
 	case <-p.asked:
@@ -123,13 +124,13 @@ func (p *Port) Known(ctx context.Context) bool {
 	return err == nil || ctx.Err() == nil
 }
 
-// Kept waits until the end's home has got, and holds what is named in, all that
-// was sent before, or is gone.
+// Kept waits until the end's home has received all that was sent before, and
+// holds the objects named in it, or until the home is gone.
 func (p *Port) Kept() {
 	object.Ask(context.Background(), p.home, p.ref, known, of[object.None]{}, nil) // behind it, on its connection
 }
 
-// answered takes the answer to the claim.
+// answered handles the answer to the claim.
 func (p *Port) answered(g granted, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +148,7 @@ func (p *Port) answered(g granted, err error) {
 	p.silence()
 }
 
-// silence ends a port whose home is gone, or does not know it. The lock is
+// silence ends a port whose home is gone, or has refused the claim. The lock is
 // held.
 func (p *Port) silence() {
 	p.said = true
@@ -174,7 +175,7 @@ func (p *Port) finish() {
 // Ref names the end.
 func (p *Port) Ref() object.Ref { return p.ref }
 
-// Send sends an item to the other end, and waits while the window is full. It
+// Send sends an item to the other end. It blocks while the window is full, and
 // returns when the item is in the socket. The error is ErrGone, ErrEnded, the
 // ctx's, or a *transport.SizeError.
 func (p *Port) Send(ctx context.Context, v object.Value) error {
@@ -196,7 +197,7 @@ func (p *Port) Send(ctx context.Context, v object.Value) error {
 			p.out.Bytes += v.Size()
 			p.busy++
 			if waited && p.open() {
-				signal(p.room) // for somebody else
+				signal(p.room) // for another caller
 			}
 			break
 		}
@@ -217,9 +218,9 @@ func (p *Port) Send(ctx context.Context, v object.Value) error {
 
 func (p *Port) open() bool { return p.out.Items < windowItems && p.out.Bytes < windowBytes }
 
-// Recv waits for an item from the other end. One that names objects is read
-// only when Took is called. The error is ErrGone, io.EOF when the other end is
-// gone and all that was sent was read, or the ctx's.
+// Recv waits for an item from the other end. An item that names objects counts as
+// read only when Took is called. The error is ErrGone, the ctx's, or io.EOF when
+// the other end is gone and all items have been read.
 func (p *Port) Recv(ctx context.Context) (object.Value, error) {
 	p.mu.Lock()
 	for {
@@ -230,7 +231,7 @@ func (p *Port) Recv(ctx context.Context) (object.Value, error) {
 		case p.items.Len() > 0 && ctx.Err() == nil:
 			v := p.items.Pop()
 			if p.items.Len() > 0 {
-				signal(p.arrived) // for somebody else
+				signal(p.arrived) // for another caller
 			}
 			if len(v.Refs) > 0 {
 				p.busy++ // until Took: the last word counts it
@@ -250,8 +251,8 @@ func (p *Port) Recv(ctx context.Context) (object.Value, error) {
 	}
 }
 
-// Took says that an item that names objects was read, and that what it names is
-// held here.
+// Took says that an item that names objects was read, and that this process
+// holds what the item names.
 func (p *Port) Took(v object.Value) {
 	p.mu.Lock()
 	p.took(v)
@@ -259,8 +260,8 @@ func (p *Port) Took(v object.Value) {
 	p.done()
 }
 
-// took counts an item as read, and tells the home when it is worth it. It is
-// called with the lock held and returns without it.
+// took counts an item as read, and tells the home when enough have been read.
+// It is called with the lock held and returns without it.
 func (p *Port) took(v object.Value) {
 	p.read++
 	p.bytes += v.Size()
@@ -277,8 +278,8 @@ func (p *Port) took(v object.Value) {
 	p.done()
 }
 
-// wait waits for a signal, an end of the port, or of ctx; while the claim is
-// not answered, for that. It is called with the lock held and returns with it.
+// wait waits for a signal, the answer to the claim, or the end of the port or of
+// ctx. It is called with the lock held and returns with it.
 func (p *Port) wait(ctx context.Context, ready chan struct{}) {
 	claimed := p.claimed
 	if p.gen > 0 {
@@ -304,8 +305,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// done ends a message that was being sent. It is called with the lock held and
-// returns without it.
+// done counts a message as sent, and says the last word after the last message.
+// It is called with the lock held and returns without it.
 func (p *Port) done() {
 	p.busy--
 	last := p.gone && p.busy == 0
@@ -315,8 +316,8 @@ func (p *Port) done() {
 	}
 }
 
-// quit ends the use of the end here; word is the last word. It does nothing
-// the second time.
+// quit ends the use of the end here; word becomes the last word. Later calls do
+// nothing.
 func (p *Port) quit(word lastWord) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -328,7 +329,7 @@ func (p *Port) quit(word lastWord) {
 	p.finish()
 }
 
-// conclude says the last word, when nothing else is being said.
+// conclude says the last word once no other message is being sent.
 func (p *Port) conclude() {
 	p.mu.Lock()
 	if !p.gone || p.said || p.gen == 0 || p.busy > 0 {
@@ -348,7 +349,7 @@ func (p *Port) conclude() {
 	}
 }
 
-// forget ends the hold, whether the end was taken or not.
+// forget releases the end, claimed or not.
 func (p *Port) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -361,14 +362,15 @@ func (p *Port) Close() {
 	p.conclude()
 }
 
-// Leave ends the use of the end here. If its name was sent to somebody it is
-// theirs from now on, else it is closed.
+// Leave ends the use of the end here. If its name was sent to another process,
+// the end is that process's from now on; otherwise it closes.
 func (p *Port) Leave() {
 	p.quit(leave)
 	p.conclude()
 }
 
-// Generation is the end's. While the end is being claimed it waits.
+// Generation returns the end's generation. It waits for the answer to the claim.
+// The error is ErrGone.
 func (p *Port) Generation() (uint64, error) {
 	<-p.claimed
 	p.mu.Lock()
@@ -379,8 +381,9 @@ func (p *Port) Generation() (uint64, error) {
 	return p.gen, nil
 }
 
-// LeaveTo is Leave where the end's name was sent to a process: the end is held
-// until that one has taken it, and closed when it has ended without.
+// LeaveTo is Leave when the process that the end's name was sent to is known. The
+// end is held until that process has claimed it. If the process ends without
+// having done so, the end closes.
 func (p *Port) LeaveTo(ended <-chan struct{}) {
 	p.mu.Lock()
 	p.carried = true
@@ -393,8 +396,9 @@ func (p *Port) LeaveTo(ended <-chan struct{}) {
 	}()
 }
 
-// Depart tells the home that the end's name is about to be sent to somebody,
-// and gives its generation. While the end is being claimed it waits.
+// Depart tells the home that the end's name is about to be sent to another
+// process, and returns the end's generation. It waits for the answer to the
+// claim. The error is ErrGone.
 func (p *Port) Depart() (gen uint64, err error) {
 	<-p.claimed
 	p.mu.Lock()
@@ -414,7 +418,7 @@ func (p *Port) Depart() (gen uint64, err error) {
 	return gen, nil
 }
 
-// Stay takes a Depart back, if the end is still this process's.
+// Stay takes back a Depart whose name was not sent.
 func (p *Port) Stay() {
 	p.mu.Lock()
 	p.names--
@@ -422,7 +426,7 @@ func (p *Port) Stay() {
 	p.post(stay)
 }
 
-// Orphan closes the end if it was not claimed since it left here.
+// Orphan closes the end if no process has claimed it since it left here.
 func (p *Port) Orphan() { p.post(orphan) }
 
 func (p *Port) post(op object.Op[of[object.None], object.None]) {
@@ -455,8 +459,8 @@ var notices = object.Ops(
 	}),
 )
 
-// when has do take a notice of an end that has the generation, and that has not
-// said its last word.
+// when makes do the handler of a notice, for a port that has the notice's
+// generation and has not said its last word.
 func when[Q any](op object.Op[of[Q], object.None], do func(p *Port, what Q)) object.Handler[*Port] {
 	return object.On(op, func(p *Port, r object.Asked[object.None], q of[Q]) {
 		if q.Gen != p.gen {
@@ -470,7 +474,7 @@ func when[Q any](op object.Op[of[Q], object.None], do func(p *Port, what Q)) obj
 	})
 }
 
-// notice takes what the home tells. The home's lock on the pipe may be held.
+// notice handles a notice of the home. The home's lock on the pipe may be held.
 func (p *Port) notice(op byte, args []byte, frames [][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

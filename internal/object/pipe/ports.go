@@ -6,13 +6,13 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 )
 
-// ports are those of this process.
+// ports are the ports of this process.
 var ports struct {
 	sync.Mutex
 	m map[*Port]struct{}
 }
 
-// watch has the port told what the home tells about the end.
+// watch subscribes the port to the home's notices about the end.
 func (p *Port) watch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -25,8 +25,9 @@ func (p *Port) watch() {
 	ports.m[p] = struct{}{}
 }
 
-// LeaveAll ends the use of all ends in this process: those that are on their
-// way to somebody are theirs, and what was read here is not read again.
+// LeaveAll ends the use of all ends in this process. Ends that are on their way
+// to another process stay open for it, and what was read here is not delivered
+// again.
 func LeaveAll(s *object.Server) {
 	ports.Lock()
 	var all []*Port

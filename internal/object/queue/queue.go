@@ -1,9 +1,8 @@
-// Package queue is the home's side of queues: items in the order in which they
-// were put, who waits for them, and who was handed which.
+// Package queue implements queues at their home: the items in the order of their
+// Put, the requests that wait, and the deliveries that are not acknowledged.
 //
-// An item that was handed out belongs to the queue until its receiver has said
-// that it has it. Until then it goes back to the front when the receiver dies
-// or does not want it any more.
+// A delivered item belongs to the queue until its receiver has acknowledged it.
+// Until then it goes back to the front when the receiver dies or returns it.
 package queue
 
 import (
@@ -15,17 +14,17 @@ import (
 
 // The operations.
 const (
-	Put   object.Op[[]object.Value, object.None] = iota // the answer comes when all of them are in
+	Put   object.Op[[]object.Value, object.None] = iota // answered when all of the items are in the queue
 	Get   object.Op[int, Delivery]               = iota // at most so many items
 	Taken object.Op[uint64, object.None]         = iota // a delivery has arrived
 	Back  object.Op[uint64, object.None]         = iota // a delivery is not wanted
-	Len   object.Op[object.None, int]            = iota // how many items are in it
-	Close object.Op[object.None, object.None]    = iota // nobody puts or gets any more
-	Done  object.Op[int, object.None]            = iota // so many items are dealt with
-	Join  object.Op[object.None, int]            = iota // wait until all items are dealt with; how many never will be, since who got them died
+	Len   object.Op[object.None, int]            = iota // how many items are in the queue
+	Close object.Op[object.None, object.None]    = iota // no more items are put; those in the queue are still handed out
+	Done  object.Op[int, object.None]            = iota // so many items are done
+	Join  object.Op[object.None, int]            = iota // wait until all items are done; how many never will be, because their receivers died
 )
 
-// Delivery is items that are handed out, with a number for Taken and Back.
+// Delivery is items that were handed out, with a number for Taken and Back.
 type Delivery struct {
 	ID    uint64
 	Items []object.Value
@@ -34,7 +33,7 @@ type Delivery struct {
 // The codes of refusals.
 const (
 	Closed   = object.OwnCodes + iota // the queue was closed, and nothing is left in it
-	TooOften                          // more items were dealt with than were put
+	TooOften                          // more items were done than were put
 )
 
 var table = object.Ops(
@@ -71,10 +70,10 @@ var table = object.Ops(
 	}),
 )
 
-// Queue is a home.Object.
+// Queue is an object.Object.
 type Queue struct {
 	home     *object.Server
-	capacity int // 0: none
+	capacity int // 0: unbounded
 
 	mu      sync.Mutex
 	closed  bool
@@ -82,9 +81,9 @@ type Queue struct {
 	getters []getter
 	putters []putter
 	joiners []object.Asked[int]
-	undone  int                     // items put and not dealt with
-	owed    map[*object.Session]int // of these, what processes have got
-	lost    int                     // owed by processes that died, since somebody joined
+	undone  int                     // items put and not done
+	owed    map[*object.Session]int // how many of them each process has received
+	lost    int                     // owed by processes that died, since the last Join was answered
 	last    uint64
 	out     map[uint64]delivery
 }
@@ -98,16 +97,16 @@ type getter struct {
 type putter struct {
 	r     object.Asked[object.None]
 	items []object.Value
-	done  int // how many of them are in
+	done  int // how many of them are in the queue
 }
 
-// delivery is items that were handed out and not acknowledged.
+// delivery is a Delivery that is not acknowledged, and its receiver.
 type delivery struct {
 	to    *object.Session
 	items []object.Value
 }
 
-// New makes a queue, with room for so many items, 0 for any number.
+// New makes a queue with room for capacity items, 0 for any number.
 func New(s *object.Server, capacity int) *Queue {
 	return &Queue{home: s, capacity: capacity, owed: map[*object.Session]int{}, out: map[uint64]delivery{}}
 }
@@ -131,8 +130,8 @@ func (q *Queue) put(r object.Asked[object.None], items []object.Value) {
 	q.move()
 }
 
-// move takes in what there is room for, and hands out what somebody waits
-// for, as far as both go. The lock is held.
+// move admits items while there is room, and delivers items while requests wait
+// for them. The lock is held.
 func (q *Queue) move() {
 	for {
 		moved := q.admit()
@@ -189,7 +188,7 @@ func (q *Queue) deliver() (moved bool) {
 	return moved
 }
 
-// settle ends a delivery, as its receiver says. The lock is held.
+// settle ends a delivery: taken by its receiver, or given back. The lock is held.
 func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
 	d, ok := q.out[id]
 	if !ok || d.to != by {
@@ -205,14 +204,14 @@ func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
 	q.move()
 }
 
-// release lets go of the objects in items. The lock is held.
+// release releases the objects that items name. The lock is held.
 func (q *Queue) release(items []object.Value) {
 	for _, v := range items {
 		q.home.ReleaseRefs(v)
 	}
 }
 
-// GiveUp takes a waiting request out.
+// GiveUp removes a waiting request.
 func (q *Queue) GiveUp(r *object.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -231,8 +230,9 @@ func (q *Queue) GiveUp(r *object.Request) {
 	r.Fail(object.GivenUp, "")
 }
 
-// Left takes back what a process was handed and has not acknowledged. What it
-// has got and not dealt with, nobody ever will, if it died.
+// Left puts back the items that a process was handed and has not acknowledged.
+// If the process died, the items that it received and did not finish count as
+// lost.
 func (q *Queue) Left(p *object.Session, died bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -250,14 +250,14 @@ func (q *Queue) Left(p *object.Session, died bool) {
 		}
 	}
 	slices.Sort(lost)
-	for _, id := range slices.Backward(lost) { // so that the oldest comes to the front
+	for _, id := range slices.Backward(lost) { // the oldest ends up at the front
 		q.items.Unshift(q.out[id].items)
 		delete(q.out, id)
 	}
 	q.move()
 }
 
-// Drop ends the queue with all that is in it.
+// Drop ends the queue and discards its items.
 func (q *Queue) Drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -280,8 +280,8 @@ func (q *Queue) Drop() {
 	q.move()
 }
 
-// close lets nothing in any more, and says why. What is in the queue is still
-// handed out. The lock is held.
+// close closes the queue for new items, and refuses waiting Puts with code. Items
+// in the queue are still handed out. The lock is held.
 func (q *Queue) close(code byte) {
 	q.closed = true
 	for _, p := range q.putters {
@@ -291,8 +291,8 @@ func (q *Queue) close(code byte) {
 	q.putters = nil
 }
 
-// answerJoiners lets go of those who wait for all items to be dealt with, if
-// they are. The lock is held.
+// answerJoiners answers all waiting Joins if all items are done. The lock is
+// held.
 func (q *Queue) answerJoiners() {
 	if q.undone > 0 || len(q.joiners) == 0 {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// bed is a queue whose items are words of one byte.
+// bed is a queue whose items are single bytes.
 type bed struct {
 	t   *testing.T
 	run *objecttest.Run
@@ -31,7 +31,7 @@ func newBed(t *testing.T, capacity int) *bed {
 	return &bed{t, run, h, ref.Object}
 }
 
-// user is a process that uses it.
+// user is a process that uses the queue.
 func (b *bed) user() user {
 	b.t.Helper()
 	v := b.run.Visit(b.h)
@@ -57,7 +57,7 @@ func (u user) put(items string) (id uint64) {
 	return u.Ask(u.b.id, queue.Put, args, frames...)
 }
 
-// puts puts items and waits for the answer.
+// puts sends a Put of items and waits for the answer.
 func (u user) puts(items string) {
 	u.b.t.Helper()
 	require.Zero(u.b.t, u.Reply(u.put(items)).Code)
@@ -83,7 +83,7 @@ func (u user) got(id uint64) (delivery uint64, items string) {
 	return delivery, items
 }
 
-// gets gets items and waits for the delivery.
+// gets sends a Get and waits for the delivery.
 func (u user) gets(n int) (delivery uint64, items string) {
 	u.b.t.Helper()
 	return u.got(u.get(n))
@@ -101,8 +101,8 @@ func (u user) len() int {
 	return args.Int()
 }
 
-// eventually polls the queue's length, which changes when a home has seen that
-// a process has gone.
+// eventually polls the queue's length, which changes once the home has noticed
+// that a process has gone.
 func (u user) eventually(n int) {
 	u.b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); u.len() != n; time.Sleep(time.Millisecond) {
@@ -110,8 +110,8 @@ func (u user) eventually(n int) {
 	}
 }
 
-// What a dead consumer was handed comes back in its order, before all others,
-// but not what it has acknowledged.
+// The items that a dead consumer was handed come back in their order, before all
+// others, except those that it has acknowledged.
 func TestDeliveriesOfADeadConsumer(t *testing.T) {
 	for name, end := range map[string]func(user){
 		"dies":     func(u user) { u.Die() },
@@ -136,7 +136,7 @@ func TestDeliveriesOfADeadConsumer(t *testing.T) {
 	}
 }
 
-// A delivery is settled by who got it, whatever others say.
+// Only the receiver of a delivery settles it, whatever others say.
 func TestDeliveryIsSettledByWhoGotIt(t *testing.T) {
 	b := newBed(t, 0)
 	u, other := b.user(), b.user()
@@ -151,14 +151,14 @@ func TestDeliveryIsSettledByWhoGotIt(t *testing.T) {
 	other.eventually(1)
 }
 
-// A getter that waits gets what comes back.
+// A waiting Get receives items that come back.
 func TestWhatComesBackGoesToWhoWaits(t *testing.T) {
 	b := newBed(t, 0)
 	u, other := b.user(), b.user()
 	u.puts("a")
 	u.gets(1)
 	waiting := other.get(1)
-	other.GiveUp(999) // of which nobody knows
+	other.GiveUp(999) // an unknown request
 	u.Die()
 	_, items := other.got(waiting)
 	require.Equal(t, "a", items)
@@ -185,7 +185,7 @@ func TestGetterThatGaveUp(t *testing.T) {
 	require.Equal(t, byte(object.GivenUp), u.Reply(id).Code)
 	u.puts("a")
 	require.Equal(t, 1, u.len(), "an item for somebody who gave up")
-	// One that gives up too late has got it, and only its Back gives it back.
+	// A getter that gives up too late has the item, and only its Back returns it.
 	id = u.get(1)
 	delivery, _ := u.got(id)
 	u.GiveUp(id)
@@ -227,7 +227,7 @@ func TestPutterWaitsForRoom(t *testing.T) {
 	require.Zero(t, other.Reply(next).Code)
 }
 
-// Who gives up has put some of its items, and the others will not be.
+// A Put that is given up has put some of its items; the others are never put.
 func TestPutterThatGaveUp(t *testing.T) {
 	b := newBed(t, 2)
 	u, other := b.user(), b.user()
@@ -244,8 +244,8 @@ func TestPutterThatGaveUp(t *testing.T) {
 	require.Equal(t, "x", items)
 }
 
-// Nothing comes into a closed queue; what is in it is handed out, and what a
-// getter gives back is, too.
+// A closed queue takes no more items. It still hands out the items in it, and
+// those that a getter gives back.
 func TestCloseWithAllSortsOfWaiters(t *testing.T) {
 	b := newBed(t, 1)
 	putter, getter, joiner := b.user(), b.user(), b.user()
@@ -267,7 +267,7 @@ func TestCloseWithAllSortsOfWaiters(t *testing.T) {
 	getter.settle(queue.Taken, second)
 	other := b.user()
 	waiting := getter.get(1)
-	getter.Settled() // it waits for what becomes of the first item
+	getter.Settled() // the second Get waits for what becomes of the first item
 	last := other.get(1)
 	other.Settled()
 	getter.settle(queue.Back, delivery)
@@ -281,7 +281,7 @@ func TestCloseWithAllSortsOfWaiters(t *testing.T) {
 	require.Zero(t, joiner.Reply(done).Code)
 }
 
-// Whoever waits at a queue that is gone is told.
+// All that wait at a queue are told when it is gone.
 func TestDropWithAllSortsOfWaiters(t *testing.T) {
 	b := newBed(t, 1)
 	putter, getter, joiner := b.user(), b.user(), b.user()
@@ -316,7 +316,7 @@ func TestMalformedRequests(t *testing.T) {
 	args, frames := object.PackValues(nil, object.Value{Frames: [][]byte{{'a'}}})
 	require.Equal(t, byte(object.Unknown), u.Reply(u.Ask(b.id, queue.Put, args, append(frames, []byte("more"))...)).Code)
 	u.Tell(b.id, queue.Taken, nil)
-	u.Tell(b.id, queue.Get, number(1)) // that wants no answer
+	u.Tell(b.id, queue.Get, number(1)) // which wants no answer
 	u.puts("a")
 	require.Equal(t, 1, u.len())
 }
@@ -334,7 +334,7 @@ func TestDeliveryFitsAMessage(t *testing.T) {
 	require.Equal(t, 2, u.len())
 }
 
-// An item keeps what it names for as long as it is in the queue.
+// An item holds the objects that it names for as long as it is in the queue.
 func TestItemsHoldWhatTheyName(t *testing.T) {
 	b := newBed(t, 0)
 	u := b.user()
