@@ -211,7 +211,7 @@ func (c *Conn) Past(ctx context.Context, mark uint64) error {
 // bounds.
 func (c *Conn) check(frames [][]byte) (size int64, err error) {
 	if len(frames) == 0 {
-		return 0, errors.New("transport: a message has at least one frame")
+		return 0, errors.New("transport: a message must have at least one frame")
 	}
 	if len(frames) > c.opts.MaxFrames {
 		return 0, &SizeError{Size: int64(len(frames)), Limit: int64(c.opts.MaxFrames), Frames: true}

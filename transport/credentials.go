@@ -65,7 +65,7 @@ func (c *Credentials) String() string { return "transport.Credentials{…}" }
 // derive returns the run's key for a purpose.
 func (c *Credentials) derive(purpose string) ([]byte, error) {
 	if c.secret == [secretSize]byte{} {
-		return nil, errors.New("transport: credentials of no run")
+		return nil, errors.New("transport: the credentials are empty")
 	}
 	return hkdf.Key(sha256.New, c.secret[:], nil, "fiber "+purpose, ed25519.SeedSize)
 }

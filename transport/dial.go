@@ -164,5 +164,5 @@ func identify(nc net.Conn) error {
 		}
 		return err
 	}
-	return errors.New("transport: peer of an unknown kind of socket")
+	return errors.New("transport: unknown kind of socket")
 }

@@ -80,7 +80,7 @@ func FuzzAuth(f *testing.F) {
 	l := listeners["unix"](f, credentials(f), transport.Options{HandshakeTimeout: 5 * time.Second})
 	go func() {
 		if _, err := l.Accept(); err == nil {
-			panic("somebody got in")
+			panic("a stranger got in")
 		}
 	}()
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -174,7 +174,7 @@ func TestNoCredentialsNoConnection(t *testing.T) {
 		l := listen(t, credentials(t), transport.Options{})
 		nobody(t, l)
 		_, err := transport.Dial(t.Context(), l.Endpoint(), new(transport.Credentials), transport.Options{})
-		require.ErrorContains(t, err, "credentials of no run")
+		require.ErrorContains(t, err, "the credentials are empty")
 	})
 }
 
@@ -183,7 +183,7 @@ func nobody(t *testing.T, l *transport.Listener) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := l.Accept(); err == nil {
-			t.Error("somebody got in")
+			t.Error("a stranger got in")
 		}
 	})
 	t.Cleanup(func() {

@@ -8,8 +8,9 @@ import (
 )
 
 // Signature returns a text that is equal for two types, even of different builds, exactly if values of
-// one are understood as the other and mean the same. It has the names with package paths, the names and
-// types of the fields that travel, and for a type with an encoding of its own the kind of encoding.
+// one are understood as the other and mean the same. The text has the names with package paths, the
+// names and types of the fields that travel, and, for a type with an encoding of its own, the kind of
+// encoding.
 func Signature(t reflect.Type) string {
 	var b strings.Builder
 	sign(&b, t, make(map[reflect.Type]bool))

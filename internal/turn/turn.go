@@ -60,8 +60,8 @@ func New(conn Conn, read func() (run func(), err error), ended func(err error)) 
 	return t
 }
 
-// Read handles messages until the connection ends or another goroutine has the
-// turn. It is called once, by the first reader.
+// Read handles messages until the connection ends or the goroutine has lost the
+// turn. The owner of the connection calls Read once.
 func (t *Turn) Read() {
 	for {
 		switch run, err := t.read(); {
@@ -136,7 +136,7 @@ func (t *Turn) Lead(done func() bool) {
 	t.conn.Linger(true) // what comes concerns this goroutine alone
 	next := t.Read
 	defer func() {
-		// Also when what handles a message panics.
+		// Also when the handling of a message panics.
 		t.conn.Linger(false)
 		t.aside.Store(false)
 		if next == nil {
@@ -161,8 +161,8 @@ func (t *Turn) Lead(done func() bool) {
 	next = nil
 }
 
-// watch checks the turn every moment until a goroutine that goes on reading has
-// it.
+// watch checks the turn every moment until a goroutine has it that goes on
+// reading.
 func (t *Turn) watch() {
 	if t.watched.Load() || !t.watched.CompareAndSwap(false, true) {
 		return
