@@ -10,16 +10,17 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// same is the no-op of the rows that measure what a task costs. Like all
-// functions measured here it asks for one CPU, which is what a process of
-// multiprocessing has.
+// same is the no-op of the rows that measure the cost of a task. Like all
+// functions measured here it asks for one CPU, as much as a process of
+// multiprocessing uses.
 var same = fiber.Register("bench.same", func(_ context.Context, i int) (int, error) { return i, nil }, meta.CPU(1))
 
 var applyRows = []row{{
 	name: "apply/int", unit: duration, pairs: 25, open: openApply,
 }}
 
-// openApply measures Apply of an int on a warm pool of one against 64 bytes over a bare socket.
+// openApply measures Apply of an int on a warm pool of one worker against 64
+// bytes over a bare socket.
 func openApply(ctx context.Context, m *match) error {
 	pool, err := openPool(m, 1)
 	if err != nil {
@@ -50,7 +51,8 @@ func openApply(ctx context.Context, m *match) error {
 	return err
 }
 
-// openPool starts a pool that lives as long as the match. It is lazy: its first task starts its workers.
+// openPool makes a pool that lives as long as the match. Its first task starts
+// its workers.
 func openPool(m *match, workers int, opts ...fiber.PoolOption) (*fiber.Pool, error) {
 	pool, err := fiber.NewPool(workers, opts...)
 	if err != nil {
@@ -60,7 +62,8 @@ func openPool(m *match, workers int, opts ...fiber.PoolOption) (*fiber.Pool, err
 	return pool, nil
 }
 
-// warmPool is openPool, with all workers up when it returns; one task of warm has started them.
+// warmPool makes a pool that lives as long as the match and returns when all
+// its workers are up. warm runs the first task, which starts them.
 func warmPool(ctx context.Context, m *match, workers int, warm func(ctx context.Context, pool *fiber.Pool) error) (*fiber.Pool, error) {
 	pool, err := openPool(m, workers)
 	if err != nil {

@@ -8,23 +8,25 @@ import (
 	"time"
 )
 
-// A bound says how Fiber's cost must compare with a reference's.
+// A bound limits the ratio of Fiber's cost and a reference's.
 type bound struct {
-	factor  float64 // 0: no bound, the figure is for information
-	speedup bool    // the ratio is the reference's cost over Fiber's, at least factor; else Fiber's over the reference's, at most factor
-	slack   float64 // taken off Fiber's cost before it is compared
+	factor  float64 // 0 for no bound
+	speedup bool    // the reference's cost over Fiber's is at least factor; else Fiber's over the reference's is at most factor
+	slack   float64 // subtracted from Fiber's cost before the comparison
 }
 
 // atMost allows Fiber factor times the reference's cost.
 func atMost(factor float64) bound { return bound{factor: factor} }
 
-// atLeast demands that Fiber be factor times as fast as the reference.
+// atLeast requires Fiber to be factor times as fast as the reference.
 func atLeast(factor float64) bound { return bound{factor: factor, speedup: true} }
 
-// forInformation shows how many times as fast as the reference Fiber is, and demands nothing.
+// forInformation shows how many times as fast as the reference Fiber is, and
+// requires nothing.
 var forInformation = bound{speedup: true}
 
-// plus allows Fiber d on top: at most factor times the reference's cost, and d.
+// plus allows Fiber d in addition: at most factor times the reference's cost,
+// plus d.
 func (b bound) plus(d time.Duration) bound {
 	b.slack = d.Seconds()
 	return b
@@ -46,7 +48,8 @@ func (b bound) String() string {
 	return s
 }
 
-// ratio compares one turn of Fiber with one of the reference.
+// ratio returns the ratio of the costs of one turn of Fiber and one of the
+// reference.
 func (b bound) ratio(subject, reference float64) float64 {
 	if b.speedup {
 		return reference / subject
@@ -69,7 +72,7 @@ type comparison struct {
 	Least     float64   `json:"least,omitempty"`
 	Most      float64   `json:"most,omitempty"`
 	Bound     string    `json:"bound,omitempty"`
-	Reached   *bool     `json:"reached,omitempty"` // nil where nothing is demanded
+	Reached   *bool     `json:"reached,omitempty"` // nil without a bound
 	Absent    string    `json:"absent,omitempty"`
 	Samples   []float64 `json:"samples,omitempty"`
 

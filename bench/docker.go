@@ -28,10 +28,10 @@ import (
 	"github.com/fiber-go/fiber/internal/container/image"
 )
 
-// onDocker is what the process whose backend is docker has in its environment.
+// onDocker is the additional environment of the process whose backend is docker.
 var onDocker = []string{elsewhereVariable + "=docker", "FIBER_FORWARD_LOGS=off"}
 
-// stepLimit is what finding the image of an unchanged program may take.
+// stepLimit is how long finding the image of an unchanged program may take.
 const stepLimit = 300 * time.Millisecond
 
 // dockerRows are measured when an engine answers: Fiber in a process of its own, whose backend is docker, against
@@ -48,7 +48,7 @@ var dockerRows = []row{
 	{name: "docker/10MB", unit: duration, pairs: 9, open: openDockerEcho},
 }
 
-// engineAnswers says whether there is an engine to measure.
+// engineAnswers reports whether a docker engine answers.
 func engineAnswers() bool {
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
@@ -61,7 +61,7 @@ func engineAnswers() bool {
 	return err == nil
 }
 
-// ownImage is the name of this executable's image.
+// ownImage returns the name of this executable's image.
 func ownImage() (string, error) {
 	img, err := image.New(image.Options{Platform: image.Platform{OS: "linux", Arch: runtime.GOARCH}})
 	if err != nil {
@@ -70,7 +70,7 @@ func ownImage() (string, error) {
 	return img.Name(), nil
 }
 
-// openRuns measures processes started, against as many "docker run" at once.
+// openRuns measures the start of processes against as many concurrent "docker run".
 func openRuns(_ context.Context, m *match, what string, n int, b bound) error {
 	run, err := openElsewhere(m, what, onDocker...)
 	if err != nil {
@@ -86,7 +86,8 @@ func openRuns(_ context.Context, m *match, what string, n int, b bound) error {
 	return nil
 }
 
-// timedRuns has so many "docker run" write a byte, and waits for the bytes, and then, on nobody's time, for their ends.
+// timedRuns starts n "docker run" that each write a byte, and measures the time until all bytes have come. It
+// then waits, unmeasured, for their ends.
 func timedRuns(n int, name string) func(context.Context, int) (float64, error) {
 	return func(ctx context.Context, _ int) (float64, error) {
 		begun := time.Now()
@@ -137,14 +138,14 @@ func openDockerPi(ctx context.Context, m *match) error {
 	return nil
 }
 
-// openImageStep measures what a program that is not changed waits for its image.
+// openImageStep measures how long an unchanged program waits for its image.
 func openImageStep(ctx context.Context, m *match) error {
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
 		return err
 	}
 	m.closing(func() { cli.Close() })
-	start, err := openElsewhere(m, "start", onDocker...) // so that the engine has it
+	start, err := openElsewhere(m, "start", onDocker...) // puts the image into the engine
 	if err != nil {
 		return err
 	}
@@ -163,13 +164,14 @@ func openImageStep(ctx context.Context, m *match) error {
 	return nil
 }
 
-// openDockerEcho measures 10 MB to a container and back, against as many bytes over bare TLS on the same bridge.
+// openDockerEcho measures 10 MB to a container and back against as many bytes over bare TLS on the same
+// bridge.
 func openDockerEcho(ctx context.Context, m *match) error {
 	run, err := openElsewhere(m, "echo", onDocker...)
 	if err != nil {
 		return err
 	}
-	if _, err := run(ctx, 1); err != nil { // so that the engine has the image
+	if _, err := run(ctx, 1); err != nil { // puts the image into the engine
 		return err
 	}
 	network, err := docker.New(config.Config{}).Network(ctx)
@@ -218,7 +220,8 @@ func openDockerEcho(ctx context.Context, m *match) error {
 	return nil
 }
 
-// dialTLS is the far side of bare TLS: it echoes messages of so many bytes.
+// dialTLS is the far side of bare TLS. argument is a size in bytes and an address; dialTLS echoes messages of
+// that size.
 func dialTLS(argument string) error {
 	text, address, _ := strings.Cut(argument, " ")
 	size, err := strconv.Atoi(text)

@@ -37,7 +37,8 @@ var echoRows = []row{
 	}},
 }
 
-// openEcho measures Apply of a large body that comes back as it went, against as many bytes over a bare socket.
+// openEcho measures Apply of a large body that comes back unchanged against as
+// many bytes over a bare socket.
 func openEcho[T ~[]E, E any](ctx context.Context, m *match, fn *fiber.Func[T, T], body T, equal func(a, b T) bool, command string) error {
 	pool, err := warmPool(ctx, m, 1, func(ctx context.Context, pool *fiber.Pool) error {
 		out, err := fiber.Apply(ctx, pool, fn, body)

@@ -16,19 +16,22 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// Fiber on another backend than this process's is in a process of its own, which is told what to do.
+// Fiber on a backend other than this process's runs in a process of its own,
+// which takes commands.
 
-// elsewhereVariable marks that process, and names its backend.
+// elsewhereVariable marks that process and names its backend.
 const elsewhereVariable = "BENCH_BACKEND"
 
 const (
 	// many is how many workers are started at once.
 	many = 20
-	// lingerers is how many workers run for a while, and linger how long.
+	// lingerers is how many workers stay up for a while, and linger is how
+	// long.
 	lingerers, linger = 50, time.Minute
 )
 
-// serveElsewhere does what the lines of its stdin say, and answers each with the seconds that it took.
+// serveElsewhere runs the commands on the lines of its stdin and answers each
+// with the seconds that it took.
 func serveElsewhere(ctx context.Context) error {
 	e := elsewhere{ins: make([]int, piSamples), body: make([]byte, echoBytes)}
 	defer func() {
@@ -55,7 +58,7 @@ type elsewhereAnswer struct {
 	Err     string
 }
 
-// elsewhere is what that process has.
+// elsewhere is the state of that process.
 type elsewhere struct {
 	pool *fiber.Pool // warm
 	ins  []int
@@ -65,14 +68,14 @@ type elsewhere struct {
 func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, err error) {
 	begun := time.Now()
 	switch what {
-	case "start": // a process, until Start returns
+	case "start": // start a process, until Start returns
 		p := fiber.NewProcess(same, 1)
 		err = p.Start(ctx)
 		took = time.Since(begun)
 		if err == nil {
 			err = p.Join(ctx)
 		}
-	case "report": // a process, until its function has dialled back
+	case "report": // start a process, until its function has dialled back
 		var calls *calls
 		if calls, err = listenForCalls(); err != nil {
 			return 0, err
@@ -111,12 +114,13 @@ func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, er
 		}
 		took = time.Since(begun)
 	default:
-		err = fmt.Errorf("nobody knows how to %q", what)
+		err = fmt.Errorf("unknown command %q", what)
 	}
 	return took, err
 }
 
-// warm has the pool up: 0 is the four workers of the Pi program.
+// warm starts the pool, unless it is up; workers 0 means the four of the Pi
+// program.
 func (e *elsewhere) warm(ctx context.Context, workers int) (err error) {
 	if e.pool != nil {
 		return nil
@@ -130,7 +134,8 @@ func (e *elsewhere) warm(ctx context.Context, workers int) (err error) {
 	return e.pool.WaitUntilWorkersUp(ctx)
 }
 
-// lingerOn has workers up for a while, each of which has something to do every second.
+// lingerOn keeps workers up for a while and gives each something to do every
+// second.
 func lingerOn(ctx context.Context) error {
 	pool, err := fiber.NewPool(lingerers)
 	if err != nil {
@@ -151,7 +156,7 @@ func lingerOn(ctx context.Context) error {
 	return nil
 }
 
-// An elsewhereProcess is that process, as this one sees it.
+// An elsewhereProcess is this process's view of that one.
 type elsewhereProcess struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -176,7 +181,7 @@ func startElsewhere(env ...string) (*elsewhereProcess, error) {
 	return &elsewhereProcess{cmd: cmd, in: in, answers: json.NewDecoder(out)}, nil
 }
 
-// do has it do something, and gives the seconds that took.
+// do runs a command in the process and returns the seconds that it took.
 func (e *elsewhereProcess) do(what string) (float64, error) {
 	if _, err := fmt.Fprintln(e.in, what); err != nil {
 		return 0, err
@@ -191,13 +196,14 @@ func (e *elsewhereProcess) do(what string) (float64, error) {
 	return a.Seconds, nil
 }
 
-// close has it end, and waits until it has.
+// close ends the process and waits until it has ended.
 func (e *elsewhereProcess) close() error {
 	e.in.Close()
 	return e.cmd.Wait()
 }
 
-// openElsewhere starts that process, and gives a contender's run: what it is told to do, n times.
+// openElsewhere starts that process, for as long as the match, and returns a
+// contender's run, which runs a command there n times.
 func openElsewhere(m *match, what string, env ...string) (func(context.Context, int) (float64, error), error) {
 	e, err := startElsewhere(env...)
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// floorVariable marks a process of this same executable as the far side of a floor, and names its role. The
-// same executable, so that a floor's process carries the same package initialisation as Fiber's.
+// floorVariable marks a process as the far side of a floor and names its role. The process runs this same
+// executable, so its package initialisation is that of Fiber's processes.
 const floorVariable = "BENCH_FLOOR"
 
-// serveFloor is the far side's main. Each role but exit ends on end-of-file.
+// serveFloor is the far side's main. The roles with a socket, except exit, end on end-of-file.
 func serveFloor(role string) {
 	role, argument, _ := strings.Cut(role, ":")
 	size, _ := strconv.Atoi(argument)
@@ -64,7 +64,7 @@ func serveFloor(role string) {
 	os.Exit(0)
 }
 
-// serve answers each message of size bytes by the same bytes, after work.
+// serve answers each message of size bytes with the same bytes, after work.
 func serve(file *os.File, open opener, size int, work func([]byte)) error {
 	c, err := open(file)
 	if err != nil {
@@ -84,16 +84,16 @@ func serve(file *os.File, open opener, size int, work func([]byte)) error {
 	}
 }
 
-// An opener makes a connection of one end of a socket pair, which it takes over.
+// An opener makes a connection from one end of a socket pair, which it takes over.
 type opener func(*os.File) (io.ReadWriteCloser, error)
 
-// polled is Go's own way, with the network poller: what anybody gets who uses package net.
+// polled uses Go's network poller, as package net does.
 func polled(f *os.File) (io.ReadWriteCloser, error) {
 	defer f.Close()
 	return net.FileConn(f)
 }
 
-// blocking reads and writes by blocking system calls, at the cost of a thread for each connection.
+// blocking uses blocking system calls, at the cost of a thread for each connection.
 func blocking(f *os.File) (io.ReadWriteCloser, error) { return f, nil }
 
 // A floor is a process on the far side of a bare socket pair.
@@ -149,14 +149,14 @@ func (f *floor) send(b []byte) error {
 	return err
 }
 
-// receive fills b with what the far side answered.
+// receive fills b with the far side's answer.
 func (f *floor) receive(b []byte) error {
 	_, err := io.ReadFull(f.r, b)
 	return err
 }
 
-// rawEcho is the floor under Apply: a message of so many bytes there and back over a bare unix socket. The
-// buffers are made once and reused, on both sides.
+// rawEcho is the floor under Apply: a message of size bytes there and back over a bare unix socket. Both
+// sides reuse their buffers.
 func rawEcho(m *match, size int) (contender, error) {
 	return openRawEcho(m, "raw socket", "echo", size, polled)
 }

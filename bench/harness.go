@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A row is one line of the table: Fiber at some work, against others at the same work.
+// A row is one line of the results: Fiber at some work, against others at the same work.
 type row struct {
 	name  string
 	unit  unit
@@ -18,8 +18,8 @@ type row struct {
 	open  func(ctx context.Context, m *match) error
 }
 
-// A match is a row's contenders, warm and ready to take turns. What open registers with closing is
-// closed in reverse order when the row is done, or when open fails half way.
+// A match is a row's contenders, warm and ready to take turns. The functions registered with
+// closing are called in reverse order when the row is done, or when open fails half way.
 type match struct {
 	subject    contender
 	references []reference
@@ -34,22 +34,21 @@ func (m *match) close() {
 	}
 }
 
-// A contender does n operations and returns what all of them cost together: seconds, except in rows of
-// another unit.
+// A contender does n operations and returns their total cost: seconds, except in rows of another unit.
 type contender struct {
 	name string
-	ops  int // operations in one slice; 0: as many as fill a slice
+	ops  int // operations in one turn; 0 for as many as fill a slice
 	run  func(ctx context.Context, n int) (float64, error)
 }
 
-// A reference is what Fiber is compared with, and the bound of that comparison.
+// A reference is a contender that Fiber is compared with, and the bound of that comparison.
 type reference struct {
 	contender
 	bound  bound
-	absent string // why it can't run here; it is then reported and not measured
+	absent string // why it can't run here; if set, it is reported and not measured
 }
 
-// timed makes a contender's run out of a function that does n operations.
+// timed turns a function that does n operations into a contender's run.
 func timed(work func(ctx context.Context, n int) error) func(context.Context, int) (float64, error) {
 	return func(ctx context.Context, n int) (float64, error) {
 		start := time.Now()
@@ -61,7 +60,7 @@ func timed(work func(ctx context.Context, n int) error) func(context.Context, in
 // A harness runs rows.
 type harness struct {
 	pairs int           // overrides the rows' own number unless 0
-	slice time.Duration // how long one turn of a contender without a fixed number of operations takes
+	slice time.Duration // how long a turn takes for a contender without a fixed number of operations
 	alone bool          // leave the references out, for a profile of Fiber alone
 	limit time.Duration // a row that takes longer fails
 }
@@ -110,7 +109,7 @@ func (h *harness) turns(ctx context.Context, m *match, pairs int, res *result) e
 	for range pairs {
 		for i, c := range contenders {
 			if i == 1 {
-				runtime.GC() // what Fiber left behind is not collected on a reference's time
+				runtime.GC() // so that a reference does not collect Fiber's garbage
 			}
 			cost, err := c.cost(ctx)
 			if err != nil {
@@ -130,8 +129,8 @@ func (h *harness) turns(ctx context.Context, m *match, pairs int, res *result) e
 	return nil
 }
 
-// calibrate finds how many operations fill a slice, after a first turn that starts what is not yet warm. A
-// contender with a fixed number of operations has that first turn only.
+// calibrate finds how many operations fill a slice, after a first turn that warms up what is still cold. A
+// contender with a fixed number of operations takes that first turn only.
 func (h *harness) calibrate(ctx context.Context, c *contender) error {
 	fixed := c.ops > 0
 	c.ops = max(1, c.ops)
@@ -150,7 +149,7 @@ func (h *harness) calibrate(ctx context.Context, c *contender) error {
 	}
 }
 
-// cost takes one turn and returns what one operation cost.
+// cost takes one turn and returns the cost of one operation.
 func (c *contender) cost(ctx context.Context) (float64, error) {
 	total, err := c.run(ctx, c.ops)
 	if err != nil {

@@ -32,16 +32,16 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// The cluster that is measured on, by the variables of the tests.
+// The environment variables of the cluster to measure on are those of the tests.
 const (
 	kubeconfigKey = "FIBER_TEST_KUBECONFIG"
-	hostKey       = "FIBER_TEST_HOST"     // where its pods reach this machine
+	hostKey       = "FIBER_TEST_HOST"     // the address at which its pods reach this machine
 	registryKey   = "FIBER_TEST_REGISTRY" // where it pulls images from
 )
 
 // kubernetesRows are measured when a cluster is given: Fiber in a process of its own, outside the cluster, whose
 // backend is kubernetes, against bare pods of the same image, which holds this executable, and against this process's
-// local workers. Everything is in a namespace of its own, which must be empty in the end.
+// local workers. All objects are in a namespace of their own, which must be empty in the end.
 var kubernetesRows = []row{
 	{name: "kubernetes/start", unit: duration, pairs: 7, open: func(ctx context.Context, m *match) error {
 		return openPods(ctx, m, "report", 1, atMost(1.3))
@@ -56,13 +56,13 @@ var kubernetesRows = []row{
 }
 
 const (
-	// createLimit is what an unchanged program may take to have its pod.
+	// createLimit is how long the pod of an unchanged program may take to be created.
 	createLimit = 3 * time.Second
-	// perPod is how many requests a pod may take.
+	// perPod is how many API requests a pod may cost.
 	perPod = 3
-	// settling is how long a node takes, about, to tear a pod down that is no more in the API.
+	// settling is about how long a node takes to tear down a pod that is gone from the API.
 	settling = 200 * time.Millisecond
-	// clusterPatience bounds what the cluster is waited for.
+	// clusterPatience bounds each wait for the cluster.
 	clusterPatience = time.Minute
 )
 
@@ -82,7 +82,7 @@ func testRegistry() string {
 	return "localhost:5000"
 }
 
-// A namespace is that of a run of the benchmarks, and a client of its cluster.
+// A namespace is the namespace of a run of the benchmarks, with a client of its cluster.
 type namespace struct {
 	*kube.Client
 }
@@ -93,7 +93,7 @@ var (
 	namespaceErr  error
 )
 
-// ownNamespace makes the namespace when it is first needed.
+// ownNamespace returns the namespace; the first call creates it.
 func ownNamespace(ctx context.Context) (*namespace, error) {
 	namespaceOnce.Do(func() { theNamespace, namespaceErr = newNamespace(ctx) })
 	return theNamespace, namespaceErr
@@ -118,7 +118,7 @@ func newNamespace(ctx context.Context) (*namespace, error) {
 	})
 }
 
-// closeNamespace removes the namespace, and says what was left in it.
+// closeNamespace removes the namespace and returns an error if pods or secrets were left in it.
 func closeNamespace() error {
 	n := theNamespace
 	if n == nil {
@@ -142,14 +142,14 @@ func (n *namespace) until(ctx context.Context, what string, there func() (bool, 
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-late:
-			return fmt.Errorf("the namespace %s has not, after %v: %s", n.Namespace, clusterPatience, what)
+			return fmt.Errorf("namespace %s: waited %v in vain for %s", n.Namespace, clusterPatience, what)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// empty waits until there is no pod.
+// empty waits until the namespace has no pods.
 func (n *namespace) empty(ctx context.Context) error {
 	return n.until(ctx, "no pods", func() (bool, error) {
 		pods, err := n.Pods(ctx, "", false)
@@ -157,8 +157,8 @@ func (n *namespace) empty(ctx context.Context) error {
 	})
 }
 
-// settle waits until so many pods are gone that the contender before has had, so that they do not go on this one's
-// time.
+// settle waits until the pods of the contender before, so many, are torn down: that must not count for the next
+// one.
 func (n *namespace) settle(ctx context.Context, pods int) error {
 	if err := n.empty(ctx); err != nil {
 		return err
@@ -167,19 +167,19 @@ func (n *namespace) settle(ctx context.Context, pods int) error {
 	return nil
 }
 
-// env is what a program needs to be on the cluster.
+// env returns the environment that a program needs to run on the cluster.
 func (n *namespace) env() []string {
 	return []string{"FIBER_BACKEND=kubernetes", "KUBECONFIG=" + os.Getenv(kubeconfigKey), "FIBER_REGISTRY=" + testRegistry(),
 		"FIBER_KUBERNETES_NAMESPACE=" + n.Namespace}
 }
 
-// onPods is what the process has in its environment whose backend is kubernetes.
+// onPods returns the additional environment of the process whose backend is kubernetes.
 func (n *namespace) onPods() []string {
 	return append(n.env(), elsewhereVariable+"=kubernetes", "FIBER_HOST="+testHost())
 }
 
-// calls are dialled back by whatever was started, which goes on until they are closed: it does not end while others
-// are still being started.
+// calls are connections dialled by what was started. Each caller runs until its connection is closed, so none ends
+// while others are still being started.
 type calls struct {
 	net.Listener
 	open []net.Conn
@@ -192,7 +192,7 @@ func listenForCalls() (*calls, error) {
 
 func (c *calls) address() string { return c.Addr().String() }
 
-// wait waits for so many, each of which says one byte.
+// wait waits for n calls and one byte from each.
 func (c *calls) wait(ctx context.Context, n int) error {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	for range n {
@@ -208,7 +208,7 @@ func (c *calls) wait(ctx context.Context, n int) error {
 	return nil
 }
 
-// end closes them.
+// end closes the calls.
 func (c *calls) end() {
 	c.Close()
 	for _, nc := range c.open {
@@ -216,7 +216,7 @@ func (c *calls) end() {
 	}
 }
 
-// call dials back, and goes on until it is told to end.
+// call dials back and runs until the connection is closed.
 func call(address string) error {
 	nc, err := net.Dial("tcp", address)
 	if err != nil {
@@ -232,8 +232,9 @@ func call(address string) error {
 
 var callBack = fiber.Register("bench.callBack", func(_ context.Context, address string) (int, error) { return 0, call(address) })
 
-// openPods measures processes started, against as many bare pods at once: of the same image, created by client-go's
-// REST client without a limit of its own, with nothing in them that costs their node anything. Each dials back.
+// openPods measures the start of processes against as many concurrent bare pods: of the same image, created by
+// client-go's REST client without a rate limit, with nothing in them that costs their node anything. Each dials
+// back.
 func openPods(ctx context.Context, m *match, what string, n int, b bound) error {
 	space, err := ownNamespace(ctx)
 	if err != nil {
@@ -267,8 +268,8 @@ func openPods(ctx context.Context, m *match, what string, n int, b bound) error 
 	return nil
 }
 
-// barePods creates so many pods at once, and gives the seconds until the last has dialled back. They are deleted on
-// nobody's time.
+// barePods creates count pods at once and returns the seconds until the last has dialled back. Their deletion is
+// not measured.
 func (n *namespace) barePods(ctx context.Context, count int, ref string) (float64, error) {
 	calls, err := listenForCalls()
 	if err != nil {
@@ -306,8 +307,8 @@ func (n *namespace) barePods(ctx context.Context, count int, ref string) (float6
 	return took.Seconds(), err
 }
 
-// openKubernetesPi measures the Pi program on a warm pool of four pods, against one of four processes. Neither limits
-// its workers to a CPU: a node of two would not have room.
+// openKubernetesPi measures the Pi program on a warm pool of four pods against one of four processes. Neither
+// reserves a CPU for each worker: a node with two would not have room.
 func openKubernetesPi(ctx context.Context, m *match) error {
 	space, err := ownNamespace(ctx)
 	if err != nil {
@@ -334,7 +335,7 @@ func openKubernetesPi(ctx context.Context, m *match) error {
 	return nil
 }
 
-// A teller stands before a server, passes every request on, and counts those that it is to.
+// A teller is a proxy that passes every request on to a server and counts some of them.
 type teller struct {
 	*http.Server
 	address string
@@ -349,7 +350,7 @@ func newTeller(to *url.URL, through http.RoundTripper, counts func(*http.Request
 	c := &teller{address: l.Addr().String()}
 	proxy := &httputil.ReverseProxy{Transport: through, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
-		r.Out.Host = r.In.Host // where a registry says that things are
+		r.Out.Host = r.In.Host // a registry puts this host into its answers
 	}}
 	c.Server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if counts(r) {
@@ -361,7 +362,7 @@ func newTeller(to *url.URL, through http.RoundTripper, counts func(*http.Request
 	return c, nil
 }
 
-// tellerVariable has a teller say on stderr what it counts.
+// tellerVariable, if set, makes a teller write what it counts to stderr.
 const tellerVariable = "BENCH_COUNTED"
 
 func everyRequest(r *http.Request) bool {
@@ -371,9 +372,9 @@ func everyRequest(r *http.Request) bool {
 	return true
 }
 
-// openRequests counts the requests that a whole run with fifty workers makes, which are up for a minute, from its
-// first to its last. They are counted between it and the API server: the kubeconfig that it is given names a proxy in
-// this process, and so no request is forgotten, whoever makes it.
+// openRequests counts all API requests of a whole run whose fifty workers are up for a minute. The run's kubeconfig
+// names a proxy in this process that stands before the API server, so all requests are counted, whatever code makes
+// them.
 func openRequests(ctx context.Context, m *match) error {
 	space, err := ownNamespace(ctx)
 	if err != nil {
@@ -399,7 +400,7 @@ func openRequests(ctx context.Context, m *match) error {
 	m.closing(func() { os.Remove(config) })
 	warm := false
 	m.subject = contender{name: fmt.Sprint(lingerers, " workers"), ops: 1, run: func(ctx context.Context, _ int) (float64, error) {
-		if !warm { // there is nothing to warm up
+		if !warm { // the first turn would warm up, and nothing needs that
 			warm = true
 			return 0, nil
 		}
@@ -420,7 +421,7 @@ func openRequests(ctx context.Context, m *match) error {
 	return nil
 }
 
-// kubeconfig writes one for a server that asks for nothing.
+// kubeconfig writes a kubeconfig for a server without authentication and returns its path.
 func kubeconfig(server string) (string, error) {
 	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Config", "current-context": "x",
 		"contexts": []any{map[string]any{"name": "x", "context": map[string]any{"cluster": "x", "user": "x"}}},
@@ -437,8 +438,8 @@ func kubeconfig(server string) (string, error) {
 	return f.Name(), errors.Join(err, f.Close())
 }
 
-// openFiberRun measures "fiber run" of a program that was not changed since the last time, the build with the go
-// command included, until its pod is created.
+// openFiberRun measures "fiber run" of an unchanged program, including the build by the go command, until its
+// pod is created.
 func openFiberRun(ctx context.Context, m *match) error {
 	dir, err := os.MkdirTemp("", "bench-fiber")
 	if err != nil {
@@ -453,7 +454,7 @@ func openFiberRun(ctx context.Context, m *match) error {
 	return openSubmission(ctx, m, "fiber run", "bench", command, "run", "-a", "-e", floorVariable+"=say", ".")
 }
 
-// openMainOutside measures Main, when this executable is started outside of the cluster.
+// openMainOutside measures Main when this executable is started outside of the cluster.
 func openMainOutside(ctx context.Context, m *match) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -462,8 +463,8 @@ func openMainOutside(ctx context.Context, m *match) error {
 	return openSubmission(ctx, m, "Main", "", self)
 }
 
-// openSubmission measures a command that submits a program from a folder, up to its pod. The registry is reached through a teller
-// of uploads, of which there must be none after the first time.
+// openSubmission measures a command that submits a program from a folder, until its pod is created. A teller before the
+// registry counts the uploads: after the first time there must be none.
 func openSubmission(ctx context.Context, m *match, name, dir, command string, args ...string) error {
 	space, err := ownNamespace(ctx)
 	if err != nil {
@@ -471,7 +472,7 @@ func openSubmission(ctx context.Context, m *match, name, dir, command string, ar
 	}
 	env := append(space.env(), "FIBER_ROOT_ENV="+floorVariable+"=say")
 	uploads := func() int64 { return 0 }
-	if host, path, _ := strings.Cut(testRegistry(), "/"); loopback(host) { // else its name is not to be changed
+	if host, path, _ := strings.Cut(testRegistry(), "/"); loopback(host) { // else the registry's name must stay
 		c, err := newTeller(&url.URL{Scheme: "http", Host: host}, nil, func(r *http.Request) bool {
 			return strings.Contains(r.URL.Path, "/blobs/uploads") && r.Method != http.MethodGet
 		})
@@ -491,7 +492,7 @@ func openSubmission(ctx context.Context, m *match, name, dir, command string, ar
 		took, said, err := submission(ctx, env, dir, command, args...)
 		pushed := uploads() > before || strings.Contains(said, "pushing the image")
 		if err == nil && pushed && !first {
-			err = errors.New("a program that is unchanged was pushed again")
+			err = errors.New("an unchanged program was pushed again")
 		}
 		first = false
 		return took, err
@@ -507,8 +508,8 @@ func loopback(host string) bool {
 	return err == nil && (name == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// submission returns the seconds that a command takes to say that the pod is created, and what it says on stderr. The
-// time until its end is not counted.
+// submission returns the seconds until a command reports that the pod is created, and its stderr. The time from then
+// to its end does not count.
 func submission(ctx context.Context, env []string, dir, command string, args ...string) (took float64, said string, err error) {
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Dir = dir

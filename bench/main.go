@@ -2,8 +2,8 @@
 
 // Command bench measures Fiber against the floor under it (bare unix sockets, a bare re-exec of this same
 // executable, the same loop on goroutines) and against Python's multiprocessing, and prints which of the
-// project's bounds are reached. Fiber and the others take turns in one run, and the median of the ratios of
-// each turn is what is judged, since absolute figures move with whatever else the machine is doing.
+// project's bounds are reached. Absolute figures move with whatever else the machine is doing. Therefore
+// Fiber and the others take turns in one run, and the bounds apply to the median of each turn's ratios.
 package main
 
 import (
@@ -38,10 +38,10 @@ func run(ctx context.Context) error {
 	now := time.Now()
 	only := flag.String("rows", "", "measure only the rows whose name matches this `regexp`")
 	list := flag.Bool("list", false, "print the names of the rows and measure nothing")
-	pairs := flag.Int("pairs", 0, "how many `turns` each contender takes; 0 leaves that to the row")
-	quick := flag.Bool("quick", false, "two short turns of everything: does it run, not how fast")
+	pairs := flag.Int("pairs", 0, "how many `turns` each contender takes; 0 for the row's own number")
+	quick := flag.Bool("quick", false, "two short turns of everything, to see that it runs")
 	path := flag.String("json", filepath.Join("bench", "results", now.Format("2006-01-02T150405")+".json"), "write the results to this `file`")
-	cpuprofile := flag.String("cpuprofile", "", "write CPU profiles to this `file` (the root) and file.<pid> (each worker's first 2 s); Fiber alone takes turns")
+	cpuprofile := flag.String("cpuprofile", "", "write CPU profiles to this `file` (the root) and file.<pid> (each worker's first 2 s), and measure Fiber alone")
 	flag.Parse()
 
 	pattern, err := regexp.Compile(*only)
@@ -81,7 +81,7 @@ func run(ctx context.Context) error {
 	return h.report(ctx, rows, &report{Time: now, Machine: thisMachine()}, *path)
 }
 
-// without leaves out the rows that need something which is not there, and says so.
+// without leaves out, with a message, the rows that need something which is not there.
 func without(rows []row, prefix string, there func() bool, why string) []row {
 	needy := func(r row) bool { return strings.HasPrefix(r.name, prefix) }
 	if !slices.ContainsFunc(rows, needy) || there() {

@@ -18,7 +18,7 @@ var managerRows = []row{
 	{name: "manager/cartpole-async", unit: duration, pairs: 5, open: openCartPoleAsync},
 }
 
-// counter is the object whose small method is called.
+// counter is an object with a small method to call.
 type counter struct{ n int }
 
 func (c *counter) Add(_ context.Context, n int) (int, error) {
@@ -40,8 +40,8 @@ func openManager(ctx context.Context, m *match) (*fiber.Manager, error) {
 	return manager, err
 }
 
-// openManagerCall measures Call of a small method against 64 bytes there and back over a bare socket, and a
-// method of an object in one of multiprocessing's managers.
+// openManagerCall measures Call of a small method against 64 bytes there and back over a bare socket, and
+// against a method of an object in a manager of multiprocessing's.
 func openManagerCall(ctx context.Context, m *match) error {
 	manager, err := openManager(ctx, m)
 	if err != nil {
@@ -121,7 +121,7 @@ var (
 	cartPoleStep  = fiber.RegisterMethod("Step", (*cartPole).Step)
 )
 
-// environments is how many managers, with an environment in each, play.
+// environments is how many managers play, each with one environment.
 const environments = 4
 
 // openCartPoles starts the managers and makes an environment in each.
@@ -172,7 +172,7 @@ func playAsync(ctx context.Context, envs []*fiber.Proxy[*cartPole], n int) error
 			if err != nil {
 				return err
 			}
-			if result.Done { // its answer is before the next step's
+			if result.Done { // the reset runs before the next step
 				fiber.CallAsync(ctx, envs[e], cartPoleReset, struct{}{})
 			}
 		}
@@ -213,7 +213,7 @@ func openCartPoleAsync(ctx context.Context, m *match) error {
 	return err
 }
 
-// rawSteps has 64 bytes go to as many processes as there are environments, and back, over blocking sockets: to one
+// rawSteps sends 64 bytes to as many processes as there are environments, and back, over blocking sockets: to one
 // after another, or to all at once.
 func rawSteps(m *match, together bool) (contender, error) {
 	var far []*floor

@@ -14,7 +14,8 @@ const mapTasks = 50_000
 
 var mapRows = []row{{name: "map/chunk-1", unit: rate, pairs: 7, open: openMap}}
 
-// openMap measures a Map of no-ops on four workers, each sent by itself, the cost being that of one task.
+// openMap measures the cost of a task in a Map of no-ops on four workers, with
+// each task sent by itself.
 func openMap(ctx context.Context, m *match) error {
 	pool, err := warmPool(ctx, m, 4, applySame)
 	if err != nil {
@@ -28,7 +29,7 @@ func openMap(ctx context.Context, m *match) error {
 	return err
 }
 
-// applySame starts a pool's workers by one no-op.
+// applySame runs one no-op, which starts a pool's workers.
 func applySame(ctx context.Context, pool *fiber.Pool) error {
 	_, err := fiber.Apply(ctx, pool, same, 1)
 	return err
@@ -49,7 +50,7 @@ func mapSame(ctx context.Context, pool *fiber.Pool, n int, opts ...fiber.CallOpt
 	}
 	for i, out := range outs {
 		if out != i {
-			return fmt.Errorf("task %d gave %d", i, out)
+			return fmt.Errorf("task %d returned %d", i, out)
 		}
 	}
 	return nil

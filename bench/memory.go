@@ -16,7 +16,8 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// whoAmI answers with its worker's process id, late enough for the others to get a task too.
+// whoAmI returns its worker's process id, late enough for the others to get a
+// task, too.
 var whoAmI = fiber.Register("bench.whoAmI", func(context.Context, int) (int, error) {
 	time.Sleep(20 * time.Millisecond)
 	return os.Getpid(), nil
@@ -39,7 +40,7 @@ func workerPIDs(ctx context.Context, pool *fiber.Pool, n int) ([]int, error) {
 	return nil, fmt.Errorf("found %d workers of %d", len(pids), n)
 }
 
-// resident returns what a process has resident, in MiB.
+// resident returns the resident memory of a process, in MiB.
 func resident(pid int) (float64, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

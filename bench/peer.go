@@ -17,14 +17,14 @@ import (
 //go:embed peers.py
 var peerScript string
 
-// A peer is Python's multiprocessing, kept alive with its pools between the commands it is given.
+// A peer is a process with Python's multiprocessing. It keeps its pools from one command to the next.
 type peer struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// findPython returns the interpreter to compare with: the system's own where there is one, since a version
+// findPython returns the interpreter to compare with: the system's own if there is one, since a version
 // manager's shim is slow to start.
 func findPython() (string, error) {
 	for _, name := range []string{"/usr/bin/python3", "python3"} {
@@ -57,7 +57,7 @@ func (p *peer) close() {
 	p.cmd.Wait()
 }
 
-// run has the peer do one command and returns the seconds it took, by the peer's own clock.
+// run runs one command in the peer and returns the seconds it took, by the peer's own clock.
 func (p *peer) run(command string) (float64, error) {
 	if _, err := fmt.Fprintln(p.in, command); err != nil {
 		return 0, err
@@ -74,8 +74,8 @@ func (p *peer) run(command string) (float64, error) {
 	return seconds, nil
 }
 
-// multiprocessing is the reference that does command, with the number of operations appended, in Python. Where
-// there is no python3, the reference is absent and says so.
+// multiprocessing returns the reference that runs command, with the number of operations appended, in Python.
+// Without a python3 the reference is marked absent.
 func multiprocessing(m *match, b bound, ops int, command string) (reference, error) {
 	ref := reference{contender: contender{name: "multiprocessing", ops: ops}, bound: b}
 	python, err := findPython()

@@ -1,6 +1,6 @@
-"""Python's multiprocessing at the work of Fiber's benchmark.
+"""Python's multiprocessing at the work of Fiber's benchmarks.
 
-Reads one command a line, a name and numbers, the last of them the number of operations, and answers with
+Reads one command a line: a name and numbers, the last of them the number of operations. Answers with
 the seconds that the work took, or with "error" and the reason. Pools stay warm from one command to the
 next; end of file ends everything.
 """

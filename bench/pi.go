@@ -25,7 +25,7 @@ func sample(_ context.Context, _ int) (bool, error) {
 
 var (
 	inside         = fiber.Register("bench.inside", sample, meta.CPU(1))
-	insideAnywhere = fiber.Register("bench.insideAnywhere", sample) // whatever there is of CPUs
+	insideAnywhere = fiber.Register("bench.insideAnywhere", sample) // without a demand for CPUs
 )
 
 var piRows = []row{{name: "pi/warm", unit: duration, pairs: 9, open: openWarmPi}}
@@ -62,8 +62,8 @@ func mapPi(ctx context.Context, pool *fiber.Pool, fn *fiber.Func[int, bool], ins
 	return checkPi(hits, len(ins))
 }
 
-// goroutinePi is the same loop with nothing between the processors and the work: one goroutine for each of
-// them, each counting its own hits.
+// goroutinePi is the same loop without any overhead: one goroutine for each processor, each counting its
+// own hits.
 func goroutinePi(ctx context.Context, _ int) error {
 	workers := runtime.GOMAXPROCS(0)
 	hits := make([]int, workers)

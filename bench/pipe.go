@@ -29,7 +29,7 @@ var pipeEcho = fiber.Register("bench.pipeEcho", func(ctx context.Context, c *fib
 	}
 }, meta.CPU(1))
 
-// play sends a ball there and has it come back, n times.
+// play sends a ball and gets it back, n times.
 func play(ctx context.Context, c *fiber.Conn[[]byte], n int) error {
 	ball := make([]byte, 64)
 	for range n {

@@ -10,7 +10,7 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// processes is how many are started before the first is joined.
+// processes is how many processes are started before the first is joined.
 const processes = 100
 
 var processRows = []row{
@@ -18,7 +18,7 @@ var processRows = []row{
 	{name: "worker/idle", unit: mebibytes, pairs: 3, open: openIdle},
 }
 
-// openProcess measures processes started, run and joined, the cost being that of one.
+// openProcess measures the cost of starting, running and joining a process.
 func openProcess(_ context.Context, m *match) error {
 	m.subject = contender{name: "Process", ops: processes, run: timed(func(ctx context.Context, n int) error {
 		started := make([]*fiber.Process, n)
@@ -41,7 +41,7 @@ func openProcess(_ context.Context, m *match) error {
 	return err
 }
 
-// rawProcesses re-executes this executable n times, each of which writes a byte to its socket and ends.
+// rawProcesses runs this executable n times as a process that writes a byte to its socket and ends.
 func rawProcesses(_ context.Context, n int) error {
 	started := make([]*floor, n)
 	for i := range started {
@@ -62,11 +62,11 @@ func rawProcesses(_ context.Context, n int) error {
 	return nil
 }
 
-// idleLimit is what an idle worker may have resident, in MiB.
+// idleLimit is how many MiB of an idle worker may be resident.
 const idleLimit = 20
 
-// openIdle measures what the largest of four workers has resident after 10,000 no-ops and a second of idleness. All
-// backends are compiled into it, unless the build leaves them out.
+// openIdle measures the resident memory of the largest of four workers after 10,000 no-ops and a second of
+// idleness. The executable has all backends, unless the build leaves some out.
 func openIdle(ctx context.Context, m *match) error {
 	pool, err := warmPool(ctx, m, 4, func(ctx context.Context, pool *fiber.Pool) error {
 		return mapSame(ctx, pool, 10_000)
@@ -97,7 +97,7 @@ func openIdle(ctx context.Context, m *match) error {
 	return nil
 }
 
-// largest returns the resident MiB of the process that has most.
+// largest returns the resident MiB of the process that has the most.
 func largest(pids []int) (float64, error) {
 	most := 0.0
 	for _, pid := range pids {

@@ -9,13 +9,16 @@ import (
 	"time"
 )
 
-// profileVariable tells workers where their CPU profiles go: to this path with their process id behind it.
+// profileVariable is the path to which workers write their CPU profiles, with
+// their process id appended.
 const profileVariable = "BENCH_CPUPROFILE"
 
-// workerProfile is how long a worker is profiled, from its start: it does not see its end coming.
+// workerProfile is how long a worker is profiled from its start; it cannot know
+// when it will end.
 const workerProfile = 2 * time.Second
 
-// profile writes the root's CPU profile to path until stop is called, and has the workers write theirs.
+// profile writes the root's CPU profile to path until stop is called, and makes
+// the workers write theirs.
 func profile(path string) (stop func(), err error) {
 	f, err := os.Create(path)
 	if err != nil {

@@ -19,12 +19,12 @@ var queueRows = []row{
 	{name: "queue/goroutines", unit: duration, pairs: 15, open: openQueueGoroutines},
 }
 
-// queueWork is a worker's part in a row about queues.
+// queueWork is the task of a producer or a consumer.
 type queueWork struct {
 	Queue *fiber.SimpleQueue[int]
 	N     int
 	Batch int // items in a call of PutMany or GetMany; 0 for Put and Get
-	Many  int // goroutines
+	Many  int // goroutines that put; 0 for none but the task's own
 }
 
 // putItems puts items and returns the seconds that it took.
@@ -102,7 +102,7 @@ func openTrio(ctx context.Context, m *match) (*queueTrio, error) {
 	return t, err
 }
 
-// both has items put, and then got, and returns what each took.
+// both puts items, then gets items, and returns the seconds that each took.
 func (t *queueTrio) both(ctx context.Context, put, get queueWork) (took [2]float64, err error) {
 	put.Queue, get.Queue = t.queue, t.queue
 	if took[0], err = fiber.Apply(ctx, t.producer, putItems, put); err != nil {
@@ -115,8 +115,8 @@ func (t *queueTrio) both(ctx context.Context, put, get queueWork) (took [2]float
 func openQueuePut(ctx context.Context, m *match) error { return openQueueOp(ctx, m, "Put", 0) }
 func openQueueGet(ctx context.Context, m *match) error { return openQueueOp(ctx, m, "Get", 1) }
 
-// openQueueOp measures one of the two against 64 bytes there and back over a
-// bare socket.
+// openQueueOp measures Put (which is 0) or Get (1) against 64 bytes there and
+// back over a bare socket.
 func openQueueOp(ctx context.Context, m *match, name string, which int) error {
 	t, err := openTrio(ctx, m)
 	if err != nil {
@@ -131,22 +131,23 @@ func openQueueOp(ctx context.Context, m *match, name string, which int) error {
 	return err
 }
 
-// openQueueMany measures items through a queue, a thousand a call, producer
-// and consumer at the same time.
+// openQueueMany measures items through a queue, a thousand in a call, with
+// producer and consumer at work at the same time.
 func openQueueMany(ctx context.Context, m *match) error {
 	return openThroughput(ctx, m, "PutMany, GetMany", queueWork{Batch: 1000}, func() (reference, error) {
 		return multiprocessing(m, atLeast(2), 0, "queue")
 	})
 }
 
-// openQueueGoroutines measures items that 100 goroutines put one by one.
+// openQueueGoroutines measures items through a queue that 100 goroutines put
+// one by one.
 func openQueueGoroutines(ctx context.Context, m *match) error {
 	return openThroughput(ctx, m, "100 goroutines in Put", queueWork{Many: 100}, func() (reference, error) {
 		return reference{contender: fixed("300,000 items/s", 1.0/300_000), bound: atMost(1)}, nil
 	})
 }
 
-// fixed is a contender that always costs the same.
+// fixed returns a contender with a fixed cost.
 func fixed(name string, cost float64) contender {
 	return contender{name: name, ops: 1, run: func(_ context.Context, n int) (float64, error) { return cost * float64(n), nil }}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A unit names what a row's costs are and how they are shown.
+// A unit is the unit of a row's costs, and how they are shown.
 type unit struct {
 	name string
 	show func(cost float64) string
@@ -32,7 +32,7 @@ var (
 	mebibytes = unit{"MiB", func(mib float64) string { return fmt.Sprintf("%.1f MiB", mib) }}
 )
 
-// A result is what came out of a row: Fiber's costs, and the comparisons with others.
+// A result is the outcome of a row: Fiber's costs, and the comparisons with others.
 type result struct {
 	Row         string        `json:"row"`
 	Unit        string        `json:"unit"` // of all costs
@@ -45,7 +45,7 @@ type result struct {
 	unit unit
 }
 
-// A report is a whole run, as it is written to JSON.
+// A report is the results of a whole run, as written to JSON.
 type report struct {
 	Time    time.Time `json:"time"`
 	Machine machine   `json:"machine"`
@@ -58,8 +58,8 @@ func printHeader(w io.Writer) {
 	fmt.Fprintf(w, line, "row", "fiber", "against", "median", "ratio", "least..most", "bound", "")
 }
 
-// print shows a row, one line for each comparison. A ratio with a bound of <= is Fiber's cost over the
-// other's; one with >=, or x, is how many times as fast as the other Fiber is.
+// print shows a row, one line for each comparison. A ratio with a bound of <= is Fiber's cost divided
+// by the other's; one with >=, or x, is how many times as fast as the other Fiber is.
 func (r *result) print(w io.Writer) {
 	name, median := r.Row, r.unit.show(r.Median)
 	switch {
@@ -97,8 +97,8 @@ func (c *comparison) verdict() string {
 	return "MISSED"
 }
 
-// summarize counts the bounds of all rows, and returns an error if a row failed. A bound that is missed is no
-// error: the machine decides too.
+// summarize counts the bounds of all rows and returns an error if a row failed. A missed bound is not an
+// error: the machine plays a part, too.
 func (r *report) summarize(w io.Writer) error {
 	reached, missed, absent, failed := 0, 0, 0, 0
 	for _, res := range r.Results {
@@ -124,7 +124,7 @@ func (r *report) summarize(w io.Writer) error {
 	return nil
 }
 
-// write saves the report, its directory included.
+// write saves the report and makes its directory.
 func (r *report) write(path string) error {
 	b, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	ringNumbers = 25_000_000 // float32
 )
 
-// ringWork is what a rank of the benchmark's ring is given.
+// ringWork is the argument of a rank of the benchmark's ring.
 type ringWork struct {
 	Orders []*fiber.SimpleQueue[int] // how many times, for each rank
 	Done   *fiber.SimpleQueue[float32]
@@ -53,14 +53,14 @@ var reducing = fiber.RegisterRing("bench.reducing", nil, func(ctx context.Contex
 	}
 }, meta.CPU(1))
 
-// fillRing sets a few numbers, so that the sum can be checked.
+// fillRing sets the first and the last number, to check the sum.
 func fillRing(xs []float32, rank int) {
 	xs[0], xs[len(xs)-1] = float32(rank+1), float32(rank+1)
 }
 
 const ringSum = ringSize * (ringSize + 1) / 2
 
-// openAllReduce measures the sum of 100 MB over four ranks against the same
+// openAllReduce measures the sum of 100 MB over four ranks against the same sum
 // over bare sockets.
 func openAllReduce(ctx context.Context, m *match) error {
 	w := ringWork{}
@@ -109,8 +109,7 @@ func openAllReduce(ctx context.Context, m *match) error {
 	return err
 }
 
-// A bareRing is four processes and the sockets over which they are told to
-// begin.
+// A bareRing is four processes and the sockets by which they are told to begin.
 type bareRing struct {
 	control []*floor
 }
@@ -189,12 +188,12 @@ func socketFiles() (a, b *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "a"), os.NewFile(uintptr(fds[1]), "b"), nil
 }
 
-// bareSegment is the bytes that are sent on together. Of those between 32 KiB
-// and 1 MiB this was the fastest.
+// bareSegment is how many bytes are passed on at a time. Of the sizes between
+// 32 KiB and 1 MiB this was the fastest.
 const bareSegment = 512 << 10
 
-// serveRing is a rank of the bare ring: one goroutine writes to the right, the
-// other reads from the left, adds, and gives it to the first.
+// serveRing is a rank of the bare ring: one goroutine reads from the left,
+// adds, and passes the segments to another, which writes to the right.
 func serveRing(rank int, control *os.File) error {
 	left, right := os.NewFile(4, "left"), os.NewFile(5, "right") // blocking was faster than polled
 	segments := make(chan []byte, ringNumbers*4/bareSegment+ringSize)

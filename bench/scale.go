@@ -15,7 +15,7 @@ const (
 	manyTasks   = 100_000
 )
 
-// fewer are the sizes of pool whose best the throughput of manyWorkers is compared with.
+// fewer are the sizes of the pools whose throughput that of manyWorkers is compared with.
 var fewer = []int{2, 4, 8, 16, 64, 256}
 
 var scaleRows = []row{
@@ -28,7 +28,7 @@ var scaleRows = []row{
 }
 
 // openScale compares the throughput of 512 workers with that of smaller pools. Each pool lives only while it
-// is measured: the heartbeats of hundreds of idle processes would slow the others down.
+// is measured, since the heartbeats of hundreds of idle processes would slow the others down.
 func openScale(m *match, opts ...fiber.CallOption) error {
 	m.subject = contender{name: "512 workers", ops: 1, run: func(ctx context.Context, _ int) (float64, error) {
 		return taskCost(ctx, manyWorkers, opts...)
@@ -42,8 +42,8 @@ func openScale(m *match, opts ...fiber.CallOption) error {
 	return nil
 }
 
-// taskCost returns what one of 100,000 no-ops costs, in seconds, on a warm pool of so many workers: the best of
-// three Maps, since the pool has just started.
+// taskCost returns the cost in seconds of one of 100,000 no-ops on a warm pool of that many workers: the best
+// of three Maps, since the pool has just started.
 func taskCost(ctx context.Context, workers int, opts ...fiber.CallOption) (float64, error) {
 	pool, err := fiber.NewPool(workers)
 	if err != nil {

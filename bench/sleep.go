@@ -19,7 +19,8 @@ var nap = fiber.Register("bench.nap", func(_ context.Context, d time.Duration) (
 	return d, nil
 }, meta.CPU(1))
 
-// sleepRows make up the batches by their pairs: 5000 sleeps of 1 ms are 10 turns of 100 rounds of 5.
+// sleepRows spread their sleeps over the turns: 5000 sleeps of 1 ms are 10
+// turns of 100 rounds of 5.
 var sleepRows = []row{
 	sleepRow("sleep/1ms", time.Millisecond, 10, 100, asyncRound),
 	sleepRow("sleep/1ms-map", time.Millisecond, 10, 100, mapRound),
@@ -28,7 +29,7 @@ var sleepRows = []row{
 	sleepRow("sleep/1s", time.Second, 3, 1, asyncRound),
 }
 
-// A round has every worker sleep once, and waits for all of them.
+// A round lets every worker sleep once and waits for all of them.
 type round func(ctx context.Context, pool *fiber.Pool, d time.Duration) error
 
 func sleepRow(name string, d time.Duration, pairs, rounds int, r round) row {
@@ -37,7 +38,7 @@ func sleepRow(name string, d time.Duration, pairs, rounds int, r round) row {
 	}}
 }
 
-// openSleep measures rounds of five sleeps on five workers, the cost being that of a round.
+// openSleep measures the cost of a round of five sleeps on five workers.
 func openSleep(ctx context.Context, m *match, d time.Duration, rounds int, r round) error {
 	pool, err := warmPool(ctx, m, sleepWorkers, func(ctx context.Context, pool *fiber.Pool) error {
 		return r(ctx, pool, time.Millisecond)
@@ -81,7 +82,8 @@ func mapRound(ctx context.Context, pool *fiber.Pool, d time.Duration) error {
 	return err
 }
 
-// rawSleep does the rounds over bare sockets: all five are told before the first is waited for.
+// rawSleep does the rounds over bare sockets: it tells all five processes to
+// sleep before it waits for the first.
 func rawSleep(m *match, d time.Duration) (contender, error) {
 	var floors [sleepWorkers]*floor
 	for i := range floors {

@@ -7,15 +7,16 @@ import (
 	"fmt"
 )
 
-// Authentication is four messages, and the secret is in none of them:
+// Authentication takes four messages, none of which contains the secret:
 //
 //	dialer   → listener   version, nonce
 //	listener → dialer     nonce, proof over both nonces
 //	dialer   → listener   proof over both nonces
 //	listener → dialer     version: welcome
 //
-// A proof is an HMAC-SHA256 under a key derived from the run's secret, over the
-// name of the end that makes it, so that none can be sent back as one's own.
+// A proof is an HMAC-SHA256 over both nonces, under a key derived from the
+// run's secret. It covers the name of the end that makes it, so an end cannot
+// send back the other's proof as its own.
 const (
 	authVersion    = "fiber/1"
 	nonceSize      = 32
@@ -23,8 +24,8 @@ const (
 	maxAuthFrames  = 2
 )
 
-// authenticate proves to each end that the other knows the run's secret. It
-// runs under the deadline and the tight bounds that open has set.
+// authenticate proves to each end that the other knows the run's secret. The
+// deadline and the tight bounds that open has set still apply.
 func (c *Conn) authenticate(cred *Credentials, listener bool) error {
 	key, err := cred.derive("auth")
 	if err != nil {

@@ -70,7 +70,7 @@ func BenchmarkOneWay(b *testing.B) {
 			one, two := open(b, x, y, transport.Options{})
 			msg := make([]byte, 64)
 			done := make(chan error, 1)
-			// Post never blocks: a window of messages bounds what is outstanding.
+			// Post never blocks, so a window of messages bounds what is outstanding.
 			window := make(chan struct{}, 64)
 			n := 0
 			go func() {

@@ -15,9 +15,9 @@ import (
 	"github.com/go-zeromq/zmq4/security/null"
 )
 
-// Conn is a ZMTP connection: whole messages of one or more frames, in order.
-// Any number of goroutines may send, one at a time may receive. A Conn must be
-// closed, also after an error.
+// Conn is a ZMTP connection. It carries whole messages of one or more frames,
+// in order. Any number of goroutines may send concurrently; one at a time may
+// receive. A Conn must be closed, even after an error.
 type Conn struct {
 	opts Options
 	nc   net.Conn
@@ -28,7 +28,7 @@ type Conn struct {
 
 	scratch [][]byte // frames of the message being framed; under w.mu
 	spoke   bool     // a message was framed since the last heartbeat; under w.mu
-	pongs   int      // answers queued since the queue was last empty; under w.mu
+	pongs   int      // PONGs queued since the queue was last empty; under w.mu
 
 	ended  sync.Once
 	closed sync.Once
@@ -37,11 +37,11 @@ type Conn struct {
 }
 
 // Open does the ZMTP handshake over nc and returns the connection, which owns
-// nc; after an error nc is closed. It blocks for at most
-// Options.HandshakeTimeout. One end is the server, the other is not.
+// nc; on error nc is closed. Open blocks for at most Options.HandshakeTimeout.
+// Exactly one of the two ends must be the server.
 //
-// Nobody is authenticated: Open is for sockets that were inherited or made here.
-// See Dial for the others.
+// Open does not authenticate the peer: it is for sockets that were inherited or
+// made by this process. For others, see Dial.
 func Open(nc net.Conn, server bool, opts Options) (*Conn, error) {
 	opts = opts.withDefaults()
 	c, err := open(nc, server, opts, time.Now().Add(opts.HandshakeTimeout))
@@ -54,8 +54,8 @@ func Open(nc net.Conn, server bool, opts Options) (*Conn, error) {
 	return c, nil
 }
 
-// open does the handshake and leaves the deadline set: the connection has tight
-// bounds and no heartbeats before start.
+// open does the handshake and leaves the deadline set. Until start the
+// connection has tight bounds and no heartbeats.
 func open(nc net.Conn, server bool, opts Options, deadline time.Time) (*Conn, error) {
 	nc = detachableOf(nc)
 	c := &Conn{opts: opts, nc: nc, done: make(chan struct{})}
@@ -70,7 +70,8 @@ func open(nc net.Conn, server bool, opts Options, deadline time.Time) (*Conn, er
 
 func (c *Conn) handshake(server bool, deadline time.Time) (err error) {
 	defer func() {
-		// The codec indexes past the end of metadata that is cut short.
+		// The codec panics on metadata that is cut short: it indexes past the
+		// end.
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", ErrProtocol, p)
 		}
@@ -86,7 +87,7 @@ func (c *Conn) handshake(server bool, deadline time.Time) (err error) {
 	return nil
 }
 
-// start widens the bounds to what the options say and starts the heartbeats.
+// start widens the bounds to those of the options and starts the heartbeats.
 func (c *Conn) start() error {
 	if err := c.nc.SetDeadline(time.Time{}); err != nil {
 		_ = c.Close()
@@ -110,7 +111,7 @@ func (s *wire) Read(p []byte) (int, error) { return s.c.r.Read(p) }
 func (s *wire) Write(p []byte) (int, error) {
 	w := s.c.w
 	if s.c.z != nil {
-		return w.Write(p) // by frame or control, which hold the lock
+		return w.Write(p) // the caller holds the lock
 	}
 	w.mu.Lock()
 	n, err := w.Write(p)
@@ -118,15 +119,15 @@ func (s *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Send sends a message of one or more frames. It returns when all of it is in
-// the socket, and blocks while Options.MaxQueue bytes are queued or the socket
-// is full. If ctx ends before the first byte of the message was written, the
-// error is ctx.Err() and the message will never be delivered; once it has begun
-// to leave, Send waits for the rest, since nobody could take it back: Close ends
-// the wait. The frames must not be changed until Send returns.
+// Send sends a message of one or more frames and returns when all of it is in
+// the socket. It blocks while Options.MaxQueue bytes are queued or the socket is
+// full. If ctx ends before the first byte was written, the error is ctx.Err()
+// and the message will never be delivered. Once a part was written, the message
+// cannot be taken back: Send waits for the rest, and only Close ends the wait.
+// The frames must not be changed until Send returns.
 //
-// Errors are *SizeError, which leaves the connection as it was, ctx.Err(), or
-// what ended the connection.
+// The error is a *SizeError, which leaves the connection as it was, ctx.Err(),
+// or the error that ended the connection.
 func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 	size, err := c.check(frames)
 	if err != nil {
@@ -154,14 +155,14 @@ func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 	return err
 }
 
-// Post queues a message of one or more frames and returns; it never blocks. What
-// the socket takes is written at once, or, in a burst, together with what
-// follows. Options.MaxQueue does not apply: callers bound themselves by what
-// they have outstanding. The frames must not be changed until they are written,
-// which Flush can tell.
+// Post queues a message of one or more frames and returns; it never blocks. As
+// much as the socket takes is written at once or, in a burst, together with what
+// follows. Options.MaxQueue does not apply: callers must bound what they have
+// outstanding. The frames must not be changed until they are written; Flush
+// waits for that.
 //
-// Errors are *SizeError, or what ended the connection. If a message cannot be
-// written later, that ends the connection.
+// The error is a *SizeError or the error that ended the connection. If the
+// message cannot be written later, that ends the connection.
 func (c *Conn) Post(frames ...[]byte) error {
 	if _, err := c.check(frames); err != nil {
 		return err
@@ -180,8 +181,9 @@ func (c *Conn) Post(frames ...[]byte) error {
 	return nil
 }
 
-// Flush waits until everything that was sent or posted before is in the socket.
-// It returns ctx.Err() if ctx ends first, or what ended the connection.
+// Flush blocks until everything that was sent or posted before is in the
+// socket. It returns ctx.Err() if ctx ends first, or the error that ended the
+// connection.
 func (c *Conn) Flush(ctx context.Context) error {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -189,7 +191,7 @@ func (c *Conn) Flush(ctx context.Context) error {
 	return c.w.settle(ctx, end, end)
 }
 
-// Mark is the place in the queue behind everything that was sent or posted
+// Mark returns the place in the queue behind everything that was sent or posted
 // before; see Past.
 func (c *Conn) Mark() uint64 {
 	c.w.mu.Lock()
@@ -197,18 +199,19 @@ func (c *Conn) Mark() uint64 {
 	return c.w.out.end()
 }
 
-// Past waits until everything before mark is in the socket: its memory is then
-// the caller's again. Otherwise it is Flush.
+// Past blocks until everything before mark is in the socket: the memory of
+// those frames is then the caller's again. Its errors are those of Flush.
 func (c *Conn) Past(ctx context.Context, mark uint64) error {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	return c.w.settle(ctx, mark, mark)
 }
 
-// check tells the size of a message that is within the bounds.
+// check returns the size of a message, or an error if the message exceeds the
+// bounds.
 func (c *Conn) check(frames [][]byte) (size int64, err error) {
 	if len(frames) == 0 {
-		return 0, errors.New("transport: a message has at least one frame")
+		return 0, errors.New("transport: a message must have at least one frame")
 	}
 	if len(frames) > c.opts.MaxFrames {
 		return 0, &SizeError{Size: int64(len(frames)), Limit: int64(c.opts.MaxFrames), Frames: true}
@@ -222,8 +225,8 @@ func (c *Conn) check(frames [][]byte) (size int64, err error) {
 	return size, nil
 }
 
-// frame has the codec frame a message into the outbox. The frames are copied to
-// the scratch slice so that the caller's stays on its stack.
+// frame lets the codec frame a message into the outbox. The slice of frames is
+// copied to scratch so that the caller's can stay on its stack.
 func (c *Conn) frame(frames [][]byte) error {
 	c.scratch = append(c.scratch[:0], frames...)
 	err := c.z.SendMsg(zmq4.NewMsgFrom(c.scratch...))
@@ -235,19 +238,18 @@ func (c *Conn) frame(frames [][]byte) error {
 	return nil
 }
 
-// Recv waits for the next message. The frames are fresh memory and belong to
-// the caller. One goroutine at a time may call it.
+// Recv blocks until the next message. The frames are fresh memory and belong to
+// the caller. One goroutine at a time may call Recv.
 //
-// The error is ErrInterrupted after Interrupt, which is no end; or io.EOF when the peer has closed the connection between two
-// messages, ErrClosed after Close, ErrSilent, ErrProtocol, *SizeError, or the
-// socket's own; it ends the connection. After a failed write Recv still returns
-// what the peer had sent before.
+// After Interrupt the error is ErrInterrupted, and the connection goes on. Every other error ends the connection:
+// io.EOF when the peer has closed it between two messages, ErrClosed after Close, ErrSilent, ErrProtocol, *SizeError,
+// or the socket's own. After a failed write Recv still returns what the peer had sent before.
 func (c *Conn) Recv() ([][]byte, error) { return c.recv(nil) }
 
-// RecvInto is Recv for a message of one frame, read into memory of the
-// caller's: the first n bytes of buf are the message. One of more frames, or of
-// more than len(buf) bytes, is a *SizeError, which ends the connection. One
-// goroutine at a time may call Recv and RecvInto.
+// RecvInto is Recv for a message of one frame, which it reads into the first n
+// bytes of buf. A message of more frames, or of more than len(buf) bytes, is a
+// *SizeError and ends the connection. One goroutine at a time may call Recv or
+// RecvInto.
 func (c *Conn) RecvInto(buf []byte) (n int, err error) {
 	if buf == nil {
 		buf = []byte{}
@@ -268,24 +270,25 @@ func (c *Conn) recv(into []byte) ([][]byte, error) {
 	return frames, err
 }
 
-// Interrupt has the Recv that waits, or else the next one, return
-// ErrInterrupted, unless it is in the middle of a message. The connection is as
-// before.
+// Interrupt makes the waiting Recv, or else the next one, return
+// ErrInterrupted, unless it is in the middle of a message. The connection stays
+// as it was.
 func (c *Conn) Interrupt() {
 	c.r.interrupt()
 }
 
-// Linger says whether the goroutine that receives has handed nothing to others
-// and expects the next message soon: Recv may then wait for it in the kernel for
-// a moment before it waits in Go's poller. That is the shortest way from the
-// peer's write to the reader. Threads are left for the others.
+// Linger says whether the receiving goroutine expects the next message soon and
+// has given other goroutines nothing to do. If so, Recv may wait in the kernel
+// for a moment before it waits in Go's poller, which is the shortest way from
+// the peer's write to the reader. Only so many readers wait there that threads
+// are left for other goroutines.
 func (c *Conn) Linger(yes bool) {
 	if s, ok := plain(c.nc).(interface{ Linger(yes bool) }); ok {
 		s.Linger(yes)
 	}
 }
 
-// readError tells what a failed read means.
+// readError turns the error of a failed read into the one that Recv returns.
 func (c *Conn) readError(err error) error {
 	var size *SizeError
 	switch {
@@ -295,7 +298,7 @@ func (c *Conn) readError(err error) error {
 		}
 		return ErrClosed
 	case err == io.EOF:
-		// Where it was a write that failed, the end is our own making.
+		// After a failed write, the end of file is our own doing.
 		if ended := c.Err(); ended != nil && !errors.Is(ended, syscall.EPIPE) {
 			return ended
 		}
@@ -303,28 +306,29 @@ func (c *Conn) readError(err error) error {
 	case errors.As(err, &size), errors.Is(err, ErrProtocol):
 		return err
 	case errors.Is(err, syscall.ECONNRESET) && c.r.between() && isUnix(c.nc):
-		// A unix peer that closes with something of ours unread, a heartbeat
-		// say, resets: that tells no more than an end of file.
+		// A unix peer that closes with something of ours unread, such as a
+		// heartbeat, resets the connection: that means no more than an end of
+		// file.
 		return io.EOF
 	}
 	return fmt.Errorf("transport: receive: %w", err)
 }
 
-// SetMaxMessage changes the bound for messages received from now on, in bytes.
+// SetMaxMessage sets the bound, in bytes, for messages received from now on.
 func (c *Conn) SetMaxMessage(n int64) { c.r.max.Store(n) }
 
-// LocalAddr is this end's address.
+// LocalAddr returns this end's address.
 func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
 
-// RemoteAddr is the peer's address.
+// RemoteAddr returns the peer's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 
-// Done is closed when the connection has ended: by Close, by an error that Recv
-// returned, by a failed write, or by the peer's silence. Without a Recv the
-// peer's going is noticed only by a write.
+// Done returns a channel that is closed when the connection has ended: by
+// Close, by an error that Recv returned, by a failed write, or by the peer's
+// silence. While no Recv waits, only a write notices that the peer has gone.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err tells what ended the connection; nil before Done is closed.
+// Err returns the error that ended the connection; nil before Done is closed.
 func (c *Conn) Err() error {
 	select {
 	case <-c.done:
@@ -334,9 +338,9 @@ func (c *Conn) Err() error {
 	}
 }
 
-// Close ends the connection and everything that waits on it, with ErrClosed.
-// What is queued and not yet in the socket is lost: see Flush. It may be called
-// from anywhere, any number of times, and returns when nothing of the
+// Close ends the connection, and with ErrClosed everything that waits on it.
+// What is queued but not yet in the socket is lost: see Flush. Close may be
+// called concurrently, any number of times, and returns when nothing of the
 // connection runs any more. The error is always nil.
 func (c *Conn) Close() error {
 	c.finish(ErrClosed)
@@ -353,8 +357,8 @@ func (c *Conn) finish(err error) {
 	})
 }
 
-// writeFailed ends the connection but leaves Recv what had arrived, so that what
-// the peer said before it went is not lost.
+// writeFailed ends the connection but lets Recv return what had arrived: the
+// last words of a peer that has gone are not lost.
 func (c *Conn) writeFailed(err error) {
 	c.stop(fmt.Errorf("transport: send: %w", err))
 	stopReading(c.nc)

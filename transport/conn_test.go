@@ -280,7 +280,8 @@ func TestCloseEndsASendThatHasBegun(t *testing.T) {
 			defer cancel()
 			sent := make(chan error, 1)
 			go func() { sent <- one.Send(ctx, make([]byte, 64<<20)) }()
-			// Once the head of the message is here, its sender cannot turn back.
+			// Once the head of the message is here, its sender can no longer
+			// take it back.
 			two.SetMaxMessage(10)
 			_, err := two.Recv()
 			var size *transport.SizeError
@@ -313,7 +314,7 @@ func TestFailedWriteLeavesWhatHadArrived(t *testing.T) {
 	require.Error(t, err)
 }
 
-// gate is a socket that notes its writes, and holds them back while shut.
+// gate is a socket that records its writes, and holds them back while shut.
 type gate struct {
 	net.Conn
 	mu     sync.Mutex
@@ -342,7 +343,7 @@ func TestMessagesThatWaitLeaveTogether(t *testing.T) {
 	one, two := open(t, g, b, transport.Options{HeartbeatInterval: -1})
 	require.NoError(t, one.Flush(t.Context()))
 	g.taken()
-	// The pipe takes nothing until somebody reads, so the first write waits.
+	// The pipe takes nothing until the peer reads, so the first write waits.
 	for range 1000 {
 		require.NoError(t, one.Post([]byte("sixteen bytes...")))
 	}
@@ -373,7 +374,7 @@ func TestLargeBodyIsNotCopied(t *testing.T) {
 func TestPostAllocatesNextToNothing(t *testing.T) {
 	one, two := pair(t, transport.Options{HeartbeatInterval: -1})
 	msg := make([]byte, 64)
-	// A run is a burst that nobody reads until it is over, so that Recv's own
+	// A run is a burst that is read only when it is over, so that Recv's own
 	// allocations do not count.
 	const burst = 100
 	allocs := testing.AllocsPerRun(1, func() {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// corkSize is how much is held back at most: what a socket takes at once. TLS
-// writes a record of 16 KiB at a time.
+// corkSize is the most that is held back: about what a socket takes at once.
+// TLS writes a record of 16 KiB at a time.
 const corkSize = 64 << 10
 
 // corked is a connection whose writes can be held back, so that many leave with
@@ -20,10 +20,10 @@ type corked struct {
 
 var corkBuffers = sync.Pool{New: func() any { b := make([]byte, 0, corkSize); return &b }}
 
-// NetConn is the connection itself.
+// NetConn returns the connection below.
 func (c *corked) NetConn() net.Conn { return c.Conn }
 
-// corkOf is what holds writes to nc back, nil where nothing does.
+// corkOf returns the corked connection below nc, or nil.
 func corkOf(nc net.Conn) *corked {
 	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
 		c, _ := over.NetConn().(*corked)
@@ -32,7 +32,7 @@ func corkOf(nc net.Conn) *corked {
 	return nil
 }
 
-// Cork holds back what is written until Flush.
+// Cork holds back writes, up to corkSize bytes at a time, until Flush.
 func (c *corked) Cork() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *corked) Cork() {
 	}
 }
 
-// Flush writes what was held back.
+// Flush writes what was held back and ends the holding back.
 func (c *corked) Flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

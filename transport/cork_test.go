@@ -23,8 +23,8 @@ func (c *counted) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TLS makes records of 16 KiB, and two of a header and what follows it: that is
-// not how often the kernel is asked.
+// TLS makes records of 16 KiB, and two of a header and what follows it. There
+// are fewer system calls than records.
 func TestTLSMakesFewSystemCalls(t *testing.T) {
 	t.Parallel()
 	cred := credentials(t)

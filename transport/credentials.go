@@ -18,7 +18,7 @@ import (
 const (
 	secretSize         = 32
 	credentialsVersion = 1
-	// serverName stands in every run's certificate: who belongs to a run is told
+	// serverName is in every run's certificate: membership of a run is decided
 	// by its authority, never by a host's name.
 	serverName = "fiber.run"
 )
@@ -43,7 +43,8 @@ func NewCredentials() (*Credentials, error) {
 	return c, nil
 }
 
-// MarshalBinary returns the credentials as a child needs them: keep them secret.
+// MarshalBinary returns the credentials in the form that a child is given. They
+// include the secret: keep them private.
 func (c *Credentials) MarshalBinary() ([]byte, error) {
 	return append([]byte{credentialsVersion}, c.secret[:]...), nil
 }
@@ -64,13 +65,13 @@ func (c *Credentials) String() string { return "transport.Credentials{…}" }
 // derive returns the run's key for a purpose.
 func (c *Credentials) derive(purpose string) ([]byte, error) {
 	if c.secret == [secretSize]byte{} {
-		return nil, errors.New("transport: credentials of no run")
+		return nil, errors.New("transport: the credentials are empty")
 	}
 	return hkdf.Key(sha256.New, c.secret[:], nil, "fiber "+purpose, ed25519.SeedSize)
 }
 
-// tlsConfig is for both ends: TLS 1.3, and each end must show a certificate of
-// this run's own authority.
+// tlsConfig returns the configuration of both ends: TLS 1.3, with each end
+// showing a certificate of this run's own authority.
 func (c *Credentials) tlsConfig() (*tls.Config, error) {
 	c.once.Do(func() { c.tls, c.err = c.certify() })
 	return c.tls, c.err
@@ -102,15 +103,15 @@ func (c *Credentials) certify() (*tls.Config, error) {
 		ClientCAs:              pool,
 		ClientAuth:             tls.RequireAndVerifyClientCert,
 		SessionTicketsDisabled: true,
-		// The records that TLS begins with fit a packet, for the first page of a
-		// web site's sake; they cost bulk transfers time.
+		// TLS would begin with records that fit a packet, which helps the first
+		// page of a web site and slows bulk transfers.
 		DynamicRecordSizingDisabled: true,
 	}, nil
 }
 
-// issue derives a key for a role and makes its certificate, signed by the
-// parent's key, or by its own without a parent. A run's certificates do not
-// expire: clocks differ, and the run's secret ends with the run.
+// issue derives a key for a role and makes its certificate, signed by signer
+// or, without a parent, by itself. A run's certificates do not expire: clocks
+// differ, and the run's secret ends with the run.
 func (c *Credentials) issue(role string, cert, parent *x509.Certificate, signer ed25519.PrivateKey) (ed25519.PrivateKey, *x509.Certificate, error) {
 	seed, err := c.derive(role)
 	if err != nil {

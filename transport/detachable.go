@@ -16,16 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lingerTime bounds how long a reader waits in the kernel before it waits in
-// Go's poller again, and what the wait before was when it does so at all. The
-// kernel's timer for less would cost a virtual machine more than the wait saves.
+// A reader waits in the kernel for at most lingerTime before it waits in Go's
+// poller again, and only when recent waits were shorter than that. With a
+// shorter bound, the kernel's timer would cost a virtual machine more than the
+// wait saves.
 const lingerTime = 10 * time.Millisecond
 
-// spinTime bounds how long it looks for a message before it waits, and what is
-// to be expected when it does so at all: about what it takes to wake a thread.
+// A reader spins for at most spinTime before it waits, and only when recent
+// waits were shorter than that. Waking a thread takes about as long.
 const spinTime = 50 * time.Microsecond
 
-// spinRest is how long it does not when somebody else has taken the processor.
+// A reader does not spin for spinRest after another thread has taken the
+// processor.
 const spinRest = 100 * time.Millisecond
 
 // lingering counts the readers that wait in the kernel: each has a thread, and
@@ -33,30 +35,30 @@ const spinRest = 100 * time.Millisecond
 var lingering atomic.Int32
 
 // detachable is a socket that can be taken out of Go's poller for as long as
-// messages come in quick succession. The poller's threads are woken by whatever
-// happens on each socket they know, by the peer's reads, too, which doubles what
-// a round trip between two processes takes; a thread that waits for its own
-// socket, in the kernel, is the only one that wakes.
+// messages come in quick succession. The poller's threads are woken by every
+// event on every socket in it, even by the peer's reads, which doubles the time
+// of a round trip between two processes. When a thread waits in the kernel for
+// its own socket, no other thread is woken.
 type detachable struct {
 	local, remote net.Addr
 	lingers       atomic.Bool // the reader may wait in the kernel
 
-	wait time.Duration // what is to be expected; wait and rest are the reader's
-	rest time.Time     // until when it does not spin
+	wait time.Duration // the expected wait; wait and rest are for the reader alone
+	rest time.Time     // the reader does not spin before
 
 	mu       sync.Mutex
-	nc       net.Conn // it is in Go's poller
+	nc       net.Conn // the socket in Go's poller
 	raw      syscall.RawConn
-	fd       int // it is not; else -1
-	former   int // fd before it went back, still in use; else -1
-	polled   int // how many use nc
-	direct   int // how many use fd, or former
+	fd       int // the socket outside of the poller; else -1
+	former   int // the fd of before the socket went back, while still in use; else -1
+	polled   int // calls that use nc
+	direct   int // calls that use fd or former
 	closed   bool
 	deadline time.Time // of reads
 }
 
-// detachableOf makes a detachable of a socket, and leaves other connections
-// alone.
+// detachableOf returns a detachable for a socket, and other connections as they
+// are.
 func detachableOf(nc net.Conn) net.Conn {
 	switch nc.(type) {
 	case *net.UnixConn, *net.TCPConn:
@@ -67,8 +69,8 @@ func detachableOf(nc net.Conn) net.Conn {
 	return nc
 }
 
-// hold gives the socket as it is now, until release: fd, or, if that is
-// negative, nc.
+// hold returns the socket in its present state, which lasts until release: fd
+// or, if that is negative, nc.
 func (c *detachable) hold() (fd int, nc net.Conn, raw syscall.RawConn, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +98,7 @@ func (c *detachable) release(fd int) {
 	}
 }
 
-// leave takes the socket out of the poller, unless somebody waits there.
+// leave takes the socket out of the poller, unless a call uses it there.
 func (c *detachable) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +147,7 @@ func (c *detachable) enter() error {
 	return nil
 }
 
-// retire closes fd when nobody uses it any more. The lock is held.
+// retire closes fd once no call uses it any more. The lock is held.
 func (c *detachable) retire() {
 	if c.direct > 0 {
 		c.former = c.fd
@@ -155,8 +157,8 @@ func (c *detachable) retire() {
 	c.fd = -1
 }
 
-// await waits in the kernel, for a moment at most, and says whether there is
-// something to do.
+// await waits in the kernel for events, for lingerTime at most, and reports
+// whether to try again.
 func await(fd int, events int16) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
 	n, err := unix.Poll(fds, int(lingerTime.Milliseconds()))
@@ -190,7 +192,8 @@ func (c *detachable) Read(p []byte) (n int, err error) {
 	}
 }
 
-// readDirect reads what comes within a moment.
+// readDirect reads what comes while the reader may wait in the kernel; come is
+// false if nothing does.
 func (c *detachable) readDirect(fd int, p []byte) (n int, come bool, err error) {
 	for {
 		if c.expired() {
@@ -218,28 +221,29 @@ func (c *detachable) expired() bool {
 	return !c.deadline.IsZero() && time.Now().After(c.deadline)
 }
 
-// linger waits until there is something to read, for a moment at most, as long
-// as threads are left for everything else.
+// linger waits for something to read, for lingerTime at most. It returns false
+// at once when too few threads would be left for other goroutines.
 func (c *detachable) linger(fd int) bool {
 	defer lingering.Add(-1)
 	if int(lingering.Add(1)) > max(1, runtime.GOMAXPROCS(0)-1) {
 		return false
 	}
-	runtime.Gosched() // this thread's other goroutines are first
+	runtime.Gosched() // this thread's other goroutines go first
 	begun := time.Now()
 	come := c.wait < spinTime && begun.After(c.rest) && c.spin(fd, begun) || await(fd, unix.POLLIN)
 	c.waited(time.Since(begun))
 	return come
 }
 
-// waited notes how long a wait took. One long one counts for a while: after an
-// idle time it takes two short ones to linger, and 40 to spin.
+// waited records how long a wait took. A long wait counts for a while: after an
+// idle time it takes two short ones before the reader lingers, and 40 before it
+// spins.
 func (c *detachable) waited(d time.Duration) { c.wait = max(min(d, lingerTime), c.wait-c.wait/8) }
 
-// spin looks for something to read again and again, and gives the processor
-// away in between. A thread that is awake when the message comes has it in half
-// the time or less: nobody has to be woken, on a processor that sleeps at worst.
-// Where others take the processor it costs more than it saves.
+// spin looks for something to read again and again, and yields the processor in
+// between. A thread that is awake when the message comes has it in half the time
+// or less: no thread has to be woken, possibly on a sleeping processor. If other
+// threads take the processor, spinning costs more than it saves.
 func (c *detachable) spin(fd int, now time.Time) bool {
 	for end := now.Add(spinTime); now.Before(end) && runtime.NumCPU() > 1; {
 		if readable(uintptr(fd)) {
@@ -271,8 +275,8 @@ func (c *detachable) Write(p []byte) (n int, err error) {
 	return n, errors.Join(err, failed)
 }
 
-// write calls try as soon as, and as often as, something can be written, until
-// it is done.
+// write calls try each time the socket can be written to, until try returns
+// true.
 func (c *detachable) write(try func(fd uintptr) bool) error {
 	for {
 		fd, _, raw, err := c.hold()
@@ -297,7 +301,7 @@ func (c *detachable) write(try func(fd uintptr) bool) error {
 	}
 }
 
-// Close wakes whoever waits.
+// Close closes the socket and wakes all calls that wait.
 func (c *detachable) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -322,8 +326,8 @@ func (c *detachable) Linger(yes bool) { c.lingers.Store(yes) }
 func (c *detachable) LocalAddr() net.Addr  { return c.local }
 func (c *detachable) RemoteAddr() net.Addr { return c.remote }
 
-// SetReadDeadline wakes a reader in the poller at once, one in the kernel after
-// its moment.
+// SetReadDeadline wakes a reader in the poller at once, and one in the kernel
+// after lingerTime at most.
 func (c *detachable) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -334,8 +338,8 @@ func (c *detachable) SetReadDeadline(t time.Time) error {
 	return c.nc.SetReadDeadline(t)
 }
 
-// SetWriteDeadline and SetDeadline are for the handshake, in which the socket
-// is in the poller.
+// SetWriteDeadline and SetDeadline are for the handshake, during which the
+// socket is in the poller.
 func (c *detachable) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -349,7 +353,7 @@ func (c *detachable) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SyscallConn gives the descriptor to the rest of this package.
+// SyscallConn gives the rest of this package access to the descriptor.
 func (c *detachable) SyscallConn() (syscall.RawConn, error) { return rawDetachable{c}, nil }
 
 type rawDetachable struct{ *detachable }

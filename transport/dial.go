@@ -14,18 +14,20 @@ import (
 	"time"
 )
 
-// A listener that hangs up is dialled again after a pause between these.
+// When a listener hangs up, the pause before the next attempt grows between
+// these bounds.
 const (
 	minDialPause = 20 * time.Millisecond
 	maxDialPause = 500 * time.Millisecond
 )
 
 // Dial connects to a listener of the same run and authenticates both ends. The
-// endpoint is what Listener.Endpoint tells, "unix:path" or "tls:host:port".
-// It blocks until ctx ends or Options.HandshakeTimeout is over; ctx does not
-// matter afterwards. A listener that hangs up during the handshake, as one does
-// that has too many, is dialled again. ErrAuth says that the listener is of
-// another run, ErrNoAnswer that somebody listens and there was no time for more.
+// endpoint is that of Listener.Endpoint: "unix:path" or "tls:host:port". Dial
+// blocks until ctx ends or Options.HandshakeTimeout has passed; afterwards ctx
+// has no effect. If the listener hangs up during the handshake, as an
+// overloaded one does, Dial tries again. The error is ErrAuth if the listener
+// is of another run, and ErrNoAnswer if it was reached but did not complete the
+// handshake in time.
 func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options) (*Conn, error) {
 	opts = opts.withDefaults()
 	deadline := time.Now().Add(opts.HandshakeTimeout)
@@ -52,8 +54,8 @@ func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options)
 	}
 }
 
-// Over is Dial over a connection that reaches a TLS listener by some way of the
-// caller's. It owns nc.
+// Over is Dial over a connection to a TLS listener that the caller has made. It
+// owns nc.
 func Over(ctx context.Context, nc net.Conn, cred *Credentials, opts Options) (*Conn, error) {
 	opts = opts.withDefaults()
 	config, err := cred.tlsConfig()
@@ -76,7 +78,7 @@ func hungUp(err error) bool {
 	return false
 }
 
-// sleep waits for d, or for ctx, and tells whether it was d.
+// sleep waits for d and returns true, or returns false when ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -106,10 +108,11 @@ func dial(ctx context.Context, endpoint string, cred *Credentials) (net.Conn, er
 	return nil, errors.New(`endpoint is neither "unix:path" nor "tls:host:port"`)
 }
 
-// join makes an authenticated connection of a socket, which it closes on error:
-// who the peer is, the TLS handshake, the ZMTP handshake, the run's secret. A
-// listener passes known, which is called as soon as the peer is no stranger; until
-// the peer has said something it costs next to no memory.
+// join turns a socket into an authenticated connection: it checks the peer's user
+// or does the TLS handshake, does the ZMTP handshake, and proves the run's secret.
+// On error it closes the socket. A listener passes known, which is called once the
+// peer's user or certificate is accepted; until the peer has sent its first byte
+// it costs next to no memory.
 func join(ctx context.Context, nc net.Conn, cred *Credentials, opts Options, deadline time.Time, known func()) (c *Conn, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = plain(nc).Close() })
 	defer func() {
@@ -147,7 +150,8 @@ func join(ctx context.Context, nc net.Conn, cred *Credentials, opts Options, dea
 	return c, c.start()
 }
 
-// identify checks what the socket itself knows of the peer.
+// identify checks the peer by what the socket itself knows: its user, or its
+// certificate.
 func identify(nc net.Conn) error {
 	switch nc := nc.(type) {
 	case *net.UnixConn:
@@ -160,5 +164,5 @@ func identify(nc net.Conn) error {
 		}
 		return err
 	}
-	return errors.New("transport: peer of an unknown kind of socket")
+	return errors.New("transport: unknown kind of socket")
 }

@@ -2,8 +2,8 @@
 
 package transport
 
-// Jam takes c's socket out of the poller, as a lingering reader does, and fills
-// it with what the peer cannot read.
+// Jam takes c's socket out of the poller, as a lingering reader does, and
+// writes until the socket takes no more.
 func Jam(c *Conn) {
 	s := plain(c.nc).(*detachable)
 	s.leave()

@@ -11,7 +11,8 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// pour lets the peer of a connection send data and close, and reads on.
+// pour makes the peer of a connection send data and close, and reads to the
+// end.
 func pour(b net.Conn, data []byte) {
 	go func() {
 		_, _ = b.Write(data)
@@ -63,7 +64,7 @@ func FuzzRecv(f *testing.F) {
 				}
 			}
 		})
-		// What is taken before its bytes have come is one message at most.
+		// Memory is taken for at most one message before its bytes have come.
 		if limit := uint64(1<<20 + 64*len(data)); memory > limit {
 			t.Fatalf("%d bytes taken for %d", memory, len(data))
 		}
@@ -79,7 +80,7 @@ func FuzzAuth(f *testing.F) {
 	l := listeners["unix"](f, credentials(f), transport.Options{HandshakeTimeout: 5 * time.Second})
 	go func() {
 		if _, err := l.Accept(); err == nil {
-			panic("somebody got in")
+			panic("a stranger got in")
 		}
 	}()
 	f.Fuzz(func(t *testing.T, data []byte) {

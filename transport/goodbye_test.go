@@ -11,7 +11,7 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// A peer that reads nothing does not keep anybody from closing a connection.
+// A peer that reads nothing does not keep a connection from closing.
 func TestCloseToAPeerThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	cred := credentials(t)

@@ -8,14 +8,14 @@ import (
 	"github.com/go-zeromq/zmq4"
 )
 
-// heartbeat is one connection's share in the process's pulse.
+// heartbeat is the part of a connection in its pulse.
 type heartbeat struct {
 	pulse  *pulse
-	silent int // ticks in a row without a byte, of the pulse's goroutine
+	silent int // consecutive ticks without a byte; for the pulse's goroutine alone
 }
 
-// pulse ticks for all connections with one interval: a goroutine for hundreds
-// of connections, which ends with the last of them.
+// pulse ticks for all connections of the same interval: one goroutine for
+// hundreds of connections, which ends with the last of them.
 type pulse struct {
 	interval time.Duration
 	conns    map[*Conn]struct{}
@@ -34,7 +34,7 @@ func (h *heartbeat) start(c *Conn) {
 	}
 	pulses.Lock()
 	defer pulses.Unlock()
-	if c.Err() != nil { // ended already, and will not stop again
+	if c.Err() != nil { // ended already: stop will not be called again
 		return
 	}
 	p := pulses.every[interval]
@@ -89,13 +89,13 @@ func (p *pulse) run() {
 	}
 }
 
-// onTime tells whether a tick may count as silence. One that comes late says
-// that this process was stopped or starved, not that the peer is gone.
+// onTime reports whether a tick may count as silence. A late tick means that
+// this process was stopped or starved, not that the peer has gone.
 func onTime(since, interval time.Duration) bool { return since <= interval+interval/2 }
 
-// tick sends a heartbeat if nothing else was sent since the last, and counts
-// the peer's silence: only while a Recv is blocked in the socket with nothing to
-// read, since otherwise nobody listens, or nobody has got round to it.
+// tick sends a heartbeat if nothing else was sent since the last one, and counts
+// the peer's silence. Silence counts only while a Recv is blocked in the socket
+// with nothing to read: otherwise bytes may have come that were not read yet.
 func (c *Conn) tick(counts bool) {
 	c.ping()
 	if c.opts.HeartbeatTimeout < 0 {
@@ -123,11 +123,12 @@ func (c *Conn) ping() {
 	w.kick(false)
 }
 
-// maxPongs bounds the answers that wait for a peer which asks and never reads.
+// maxPongs bounds the answers queued for a peer that sends PINGs and never
+// reads.
 const maxPongs = 16
 
-// command takes a command that came after the handshake, on Recv's goroutine.
-// A PING is answered in its turn, with its context.
+// command handles a command that came after the handshake, on Recv's goroutine.
+// A PING is answered with a PONG that repeats its context.
 func (c *Conn) command(body []byte) error {
 	if len(body) == 0 || len(body) < 1+int(body[0]) {
 		return fmt.Errorf("%w: command without a name", ErrProtocol)

@@ -13,14 +13,15 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// beats is an interval that no other test has: the process's pulse is shared by
-// interval, and each bubble of synctest needs one of its own.
+// beats returns an interval that no other test uses: connections of the same
+// interval share a pulse, and each synctest bubble needs its own.
 func beats(n int) transport.Options {
 	interval := time.Second + time.Duration(n)*time.Millisecond
 	return transport.Options{HeartbeatInterval: interval, HeartbeatTimeout: 10 * interval}
 }
 
-// inBubble runs f with a connection to a peer spoken by hand, under a false clock.
+// inBubble runs f under a fake clock, with a connection to a peer spoken by
+// hand.
 func inBubble(t *testing.T, opts transport.Options, f func(*testing.T, *transport.Conn, peer)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestSilentPeerIsLost(t *testing.T) {
 		began := time.Now()
 		_, err := c.Recv()
 		require.Equal(t, transport.ErrSilent, err)
-		// The handshake's bytes are life in the first interval.
+		// The handshake's bytes count as life in the first interval.
 		assert.Equal(t, opts.HeartbeatTimeout+opts.HeartbeatInterval, time.Since(began))
 		<-c.Done()
 		require.Equal(t, transport.ErrSilent, c.Err())
@@ -190,7 +191,7 @@ func TestALateTickDoesNotCount(t *testing.T) {
 		transport.Tick(c, false)
 	}
 	require.NoError(t, c.Err())
-	// On time, but it takes three in a row with Recv blocked in the socket.
+	// On time, but only three in a row with Recv blocked in the socket count.
 	require.Eventually(t, func() bool {
 		transport.Tick(c, true)
 		return c.Err() != nil

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Inherit makes a connection of a socket that this process was started with.
-// It owns fd.
+// Inherit returns a connection over a socket that this process was started
+// with. It owns fd.
 func Inherit(fd int) (net.Conn, error) {
 	f := os.NewFile(uintptr(fd), "inherited")
 	defer f.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// Interrupt ends a Recv that waits between two messages, and nothing else.
+// Interrupt ends only a Recv that waits between two messages.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()

@@ -113,7 +113,7 @@ func TestRecvIntoAtTheEnd(t *testing.T) {
 	require.Equal(t, transport.ErrClosed, err)
 }
 
-// cutting is a socket that is written to by the test besides.
+// cutting is a socket that the test writes to as well.
 type cutting struct{ net.Conn }
 
 func TestRecvIntoIsInterrupted(t *testing.T) {

@@ -89,7 +89,7 @@ func TestLibzmq(t *testing.T) {
 	}
 }
 
-// meet connects to a libzmq peer, or has it connect.
+// meet connects to a libzmq peer, or lets it connect.
 func meet(t *testing.T, kind, how, network string, opts transport.Options) *transport.Conn {
 	dir, err := os.MkdirTemp("", "transport")
 	require.NoError(t, err)

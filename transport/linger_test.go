@@ -12,8 +12,8 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// lingering is two ends that wait in the kernel, one of which echoes what it is
-// sent.
+// lingering returns two ends that wait in the kernel, one of which echoes
+// messages.
 func lingering(t *testing.T) (a *transport.Conn, echo *transport.Conn) {
 	a, echo = pair(t, transport.Options{HeartbeatInterval: -1})
 	a.Linger(true)
@@ -54,7 +54,7 @@ func TestLinger(t *testing.T) {
 	a, _ := lingering(t)
 	before := descriptors(t)
 	roundTrips(t, a, 2000)
-	for range 3 { // each pause is longer than anybody waits in the kernel
+	for range 3 { // each pause is longer than a reader waits in the kernel
 		time.Sleep(30 * time.Millisecond)
 		roundTrips(t, a, 20)
 	}
@@ -65,7 +65,7 @@ func TestLinger(t *testing.T) {
 	require.LessOrEqual(t, descriptors(t), before, "each end has one descriptor")
 }
 
-// What does not go into a socket at once leaves while its reader lingers.
+// Bytes that do not fit into the socket at once leave while its reader lingers.
 func TestLingerLargeMessages(t *testing.T) {
 	t.Parallel()
 	a, _ := lingering(t)
@@ -94,7 +94,7 @@ func TestLingerFullSocket(t *testing.T) {
 	go func() { sent <- a.Send(context.Background(), make([]byte, 8<<20)) }()
 	select {
 	case err := <-sent:
-		t.Fatal("nobody reads", err)
+		t.Fatal("the peer did not read", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	frames, err := b.Recv()
@@ -115,7 +115,7 @@ func TestInterruptWhileLingering(t *testing.T) {
 		a.Interrupt()
 		require.ErrorIs(t, <-waiting, transport.ErrInterrupted)
 	}
-	// It ends a reader to whom messages come, too.
+	// It also ends a reader for whom messages keep coming.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -153,7 +153,7 @@ func TestCloseWhileLingering(t *testing.T) {
 	}
 }
 
-// Any number of connections may linger; few do, and none suffers.
+// Any number of connections may ask to linger; few do, and none suffers.
 func TestManyLinger(t *testing.T) {
 	t.Parallel()
 	done := make(chan struct{})

@@ -11,19 +11,20 @@ import (
 	"time"
 )
 
-// maxHandshakes is how many are in flight on one listener.
+// maxHandshakes is the most handshakes in flight on one listener.
 const maxHandshakes = 256
 
-// Listener accepts authenticated connections of its run. Handshakes go on side
-// by side and apart from the accept loop, at most 256 at a time, each bounded by
-// Options.HandshakeTimeout. When one more comes, the oldest of the strangers from
-// the address with the most of them is closed at once; one of ours dials again.
-// So strangers neither cost much nor keep others out.
+// Listener accepts authenticated connections of its run. Handshakes run
+// concurrently and apart from the accept loop, at most 256 at a time, each
+// bounded by Options.HandshakeTimeout. When one more comes, a stranger's
+// connection is closed at once: the oldest from the address that has the most. A
+// process of the run that is closed this way dials again. So strangers cost
+// little and cannot keep others out.
 type Listener struct {
 	l        net.Listener
 	endpoint string
 	wrap     func(net.Conn) net.Conn
-	remove   func() error // what is to be removed at the end
+	remove   func() error // removes the socket's directory at the end
 	cred     *Credentials
 	opts     Options
 
@@ -42,11 +43,11 @@ type Listener struct {
 type handshake struct {
 	socket net.Conn
 	from   netip.Prefix
-	known  bool // its socket or its certificate is of the run; under the listener's lock
+	known  bool // the peer's user or certificate was accepted; under the listener's lock
 }
 
-// source is where a connection comes from: an address, or the network of 64 bits
-// which a host with IPv6 has to itself.
+// source returns where a connection comes from: an IPv4 address, or the 64-bit
+// network that a host with IPv6 has to itself.
 func source(nc net.Conn) netip.Prefix {
 	tcp, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -73,8 +74,8 @@ func newListener(l net.Listener, endpoint string, wrap func(net.Conn) net.Conn, 
 	return ln
 }
 
-// ListenTLS listens on a TCP address, "host:port" with port 0 for any. Only TLS
-// 1.3 is spoken, and each end must show a certificate of the run.
+// ListenTLS listens on a TCP address, "host:port", with port 0 for any free
+// one. Only TLS 1.3 is spoken, and each end must show a certificate of the run.
 func ListenTLS(address string, cred *Credentials, opts Options) (*Listener, error) {
 	config, err := cred.tlsConfig()
 	if err != nil {
@@ -88,22 +89,24 @@ func ListenTLS(address string, cred *Credentials, opts Options) (*Listener, erro
 	return newListener(l, "tls:"+l.Addr().String(), wrap, cred, opts), nil
 }
 
-// Endpoint is what Dial takes. A TLS listener on all addresses names the
-// unspecified one, which only processes on this host can dial.
+// Endpoint returns the endpoint to pass to Dial. That of a TLS listener on all
+// addresses has the unspecified address, which only processes on this host can
+// dial.
 func (l *Listener) Endpoint() string { return l.endpoint }
 
-// Advertise has the endpoint of a TLS listener name another host, by which
-// others reach it. It is called before anybody asks for the endpoint.
+// Advertise sets the host in the endpoint of a TLS listener, by which others
+// reach it. Call it before Endpoint.
 func (l *Listener) Advertise(host string) {
 	_, port, _ := net.SplitHostPort(l.l.Addr().String())
 	l.endpoint = "tls:" + net.JoinHostPort(host, port)
 }
 
-// Label puts something behind the endpoint that is for others than Dial. It is
-// called before anybody asks for the endpoint.
+// Label appends to the endpoint a label that Dial does not understand and
+// others do. Call it before Endpoint.
 func (l *Listener) Label(label string) { l.endpoint += label }
 
-// Deliver has Accept return a connection of the run that was made otherwise.
+// Deliver passes Accept a connection of the run that was made in another way.
+// It blocks until Accept returns the connection, or one of the two is closed.
 func (l *Listener) Deliver(c *Conn) {
 	select {
 	case l.ready <- c:
@@ -114,14 +117,14 @@ func (l *Listener) Deliver(c *Conn) {
 	}
 }
 
-// Closed says whether Close was called.
+// Closed reports whether Close was called.
 func (l *Listener) Closed() bool { return l.ctx.Err() != nil }
 
-// Addr is the address that the listener is bound to.
+// Addr returns the address that the listener is bound to.
 func (l *Listener) Addr() net.Addr { return l.l.Addr() }
 
-// Accept waits for the next authenticated connection. The error is ErrClosed
-// after Close. Safe for concurrent use.
+// Accept blocks until the next authenticated connection. After Close the error
+// is ErrClosed. Accept may be called concurrently.
 func (l *Listener) Accept() (*Conn, error) {
 	select {
 	case c := <-l.ready:
@@ -131,9 +134,9 @@ func (l *Listener) Accept() (*Conn, error) {
 	}
 }
 
-// Close ends the listener, the handshakes in flight and connections that nobody
-// has accepted; the accepted ones live on. It may be called any number of times
-// and returns when nothing of the listener is left.
+// Close ends the listener, the handshakes in flight and the connections that
+// were not accepted yet; accepted ones go on. Close may be called any number of
+// times and returns when nothing of the listener is left.
 func (l *Listener) Close() error {
 	l.once.Do(func() {
 		l.cancel()
@@ -155,15 +158,15 @@ func (l *Listener) loop() {
 			l.begin(nc)
 		case errors.Is(err, net.ErrClosed):
 			return
-		case l.evict(): // it is out of descriptors, most likely
+		case l.evict(): // most likely the process is out of descriptors
 		case !l.sleep(50 * time.Millisecond):
 			return
 		}
 	}
 }
 
-// makeRoom has another handshake begin as soon as it may; false after Close. It
-// waits only when all places are taken by handshakes with processes of the run.
+// makeRoom returns true as soon as another handshake may begin, and false after
+// Close. It waits only when processes of the run take all the places.
 func (l *Listener) makeRoom() bool {
 	for {
 		l.mu.Lock()
@@ -178,19 +181,19 @@ func (l *Listener) makeRoom() bool {
 	}
 }
 
-// evict closes a stranger's connection, if there is one.
+// evict closes the connection of a stranger and reports whether one was found.
 func (l *Listener) evict() bool {
 	h := l.choose()
 	if h == nil {
 		return false
 	}
-	_ = plain(h.socket).Close() // now: it is its descriptor that is needed
+	_ = plain(h.socket).Close() // at once: its descriptor is needed
 	return true
 }
 
-// choose takes a stranger out of those in flight: of the address that has the
-// most, the oldest. So a process of the run at that very address has its place
-// until 256 others have come after it.
+// choose removes a stranger from those in flight and returns it: the oldest
+// from the address that has the most. So even a process of the run at that
+// address keeps its place until 256 others have come after it.
 func (l *Listener) choose() *handshake {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +214,7 @@ func (l *Listener) choose() *handshake {
 	return nil
 }
 
-// sleep waits, at most until a handshake ends; false after Close.
+// sleep waits for d or until a handshake ends; it returns false after Close.
 func (l *Listener) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

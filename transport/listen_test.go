@@ -174,16 +174,16 @@ func TestNoCredentialsNoConnection(t *testing.T) {
 		l := listen(t, credentials(t), transport.Options{})
 		nobody(t, l)
 		_, err := transport.Dial(t.Context(), l.Endpoint(), new(transport.Credentials), transport.Options{})
-		require.ErrorContains(t, err, "credentials of no run")
+		require.ErrorContains(t, err, "the credentials are empty")
 	})
 }
 
-// nobody fails the test if l accepts anybody.
+// nobody fails the test if l accepts a connection.
 func nobody(t *testing.T, l *transport.Listener) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := l.Accept(); err == nil {
-			t.Error("somebody got in")
+			t.Error("a stranger got in")
 		}
 	})
 	t.Cleanup(func() {
@@ -192,8 +192,8 @@ func nobody(t *testing.T, l *transport.Listener) {
 	})
 }
 
-// TestWrongProofs has a peer that gets through the ZMTP handshake and
-// fails at each step of the authentication.
+// TestWrongProofs tries peers that get through the ZMTP handshake and fail at
+// each step of the authentication.
 func TestWrongProofs(t *testing.T) {
 	t.Parallel()
 	for name, talk := range map[string]func(*transport.Conn){
@@ -289,8 +289,8 @@ func TestDialErrors(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// TestHostilePeers has a thousand peers that shout, stay silent or go half way,
-// while a conversation of ours goes on and another begins.
+// TestHostilePeers lets a thousand peers shout, stay silent or go half way,
+// while one conversation of the run goes on and another begins.
 func TestHostilePeers(t *testing.T) { // not parallel: it measures memory
 	for name, listen := range listeners {
 		t.Run(name, func(t *testing.T) {
@@ -360,8 +360,8 @@ func TestHostilePeers(t *testing.T) { // not parallel: it measures memory
 	}
 }
 
-// Strangers who take all places, and leave none of their own accord, lose one to
-// each who comes: the oldest from the address that has the most.
+// Strangers that take all places and never leave lose one to each newcomer: the
+// oldest from the address that has the most.
 func TestStrangersHoldNobodyUp(t *testing.T) {
 	for _, say := range []string{"", "\x16", "\xff"} { // nothing, and how TLS and ZMTP begin
 		t.Run(fmt.Sprintf("%q", say), func(t *testing.T) {

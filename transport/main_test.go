@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// unixPair is two connected unix sockets.
+// unixPair returns two connected unix sockets.
 func unixPair(t testing.TB) (net.Conn, net.Conn) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "transport")
@@ -25,7 +25,7 @@ func unixPair(t testing.TB) (net.Conn, net.Conn) {
 	return connect(t, l)
 }
 
-// tcpPair is two connected TCP sockets.
+// tcpPair returns two connected TCP sockets.
 func tcpPair(t testing.TB) (net.Conn, net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,26 +9,26 @@ import (
 
 // Options bound a connection. The zero value means the defaults.
 type Options struct {
-	// MaxMessage is the size of one message, all its frames together, in bytes,
-	// sent or received. Defaults to 1 GiB.
+	// MaxMessage bounds the size in bytes of a message, sent or received, with
+	// all its frames. Defaults to 1 GiB.
 	MaxMessage int64
-	// MaxFrames is the number of frames in one message. Defaults to 512.
+	// MaxFrames bounds the number of frames in a message. Defaults to 512.
 	MaxFrames int
-	// MaxQueue is how many bytes may be queued and not yet in the socket before
-	// Send blocks. A message larger than that goes when the queue is empty.
+	// MaxQueue is how many bytes may be queued, and not yet in the socket,
+	// before Send blocks. A larger message is queued when the queue is empty.
 	// Defaults to 16 MiB.
 	MaxQueue int64
 	// HandshakeTimeout bounds everything before the first message: TLS, ZMTP and
 	// authentication together. Defaults to 10 s.
 	HandshakeTimeout time.Duration
-	// HeartbeatInterval is the time between heartbeats. Defaults to 1 s; below
-	// zero there are none, and silence is not noticed.
+	// HeartbeatInterval is the time between heartbeats. Defaults to 1 s. If
+	// negative, none are sent, and silence is not noticed.
 	HeartbeatInterval time.Duration
-	// HeartbeatTimeout is how long a peer may be silent. Defaults to 10 s; below
-	// zero it may be silent for ever.
+	// HeartbeatTimeout is how long a peer may be silent. Defaults to 10 s. If
+	// negative, it may be silent for ever.
 	HeartbeatTimeout time.Duration
-	// SocketType is what this end calls itself. Defaults to DEALER, which talks
-	// to DEALER and ROUTER alike.
+	// SocketType is the ZeroMQ socket type that this end announces. Defaults to
+	// DEALER, which talks to DEALER and ROUTER alike.
 	SocketType zmq4.SocketType
 }
 

@@ -9,14 +9,14 @@ const (
 )
 
 // outbox holds framed bytes on their way to the socket, in order. Small pieces
-// are copied side by side into chunks, large ones are kept by reference. It is
-// not locked: the writer's lock guards it.
+// are copied side by side into chunks; large ones are kept by reference. The
+// writer's lock guards it.
 type outbox struct {
 	segs  []segment
-	first int    // segs[first:] are waiting
-	head  uint64 // how many segments have left, ever: the number of segs[first]
+	first int    // segs[first:] are queued
+	head  uint64 // how many segments have ever left: the number of segs[first]
 	taken uint64 // segments below this number are in a write right now
-	cut   bool   // a part of the first segment has left
+	cut   bool   // a part of segs[first] has left
 	bytes int64
 	tail  *chunk // where the next small piece goes
 	apart bool   // the next small piece begins a segment
@@ -29,7 +29,7 @@ type segment struct {
 
 type chunk struct {
 	used int // bytes
-	live int // segments that have not left
+	live int // segments in it that have not left
 	buf  [chunkSize]byte
 }
 
@@ -67,14 +67,15 @@ func (o *outbox) add(p []byte) {
 	last.buf = last.buf[:len(last.buf)+len(p)]
 }
 
-// end is the number of the next segment. What is added after it never shares a
-// segment with what was added before.
+// end returns the number of the next segment. Bytes added after the call never
+// share a segment with earlier ones.
 func (o *outbox) end() uint64 {
 	o.apart = true
 	return o.head + uint64(len(o.segs)-o.first)
 }
 
-// gather appends to dst the next pieces, at most limit, and marks them taken.
+// gather appends the next pieces to dst, up to limit pieces in all, and marks
+// them taken.
 func (o *outbox) gather(dst [][]byte, limit int) [][]byte {
 	i := o.first
 	for ; i < len(o.segs) && len(dst) < limit; i++ {
@@ -86,7 +87,8 @@ func (o *outbox) gather(dst [][]byte, limit int) [][]byte {
 	return dst
 }
 
-// advance takes n written bytes off the front; nothing is taken any more.
+// advance removes n written bytes from the front; no segment is marked taken
+// any more.
 func (o *outbox) advance(n int) {
 	o.taken = 0
 	o.bytes -= int64(n)
@@ -103,7 +105,7 @@ func (o *outbox) advance(n int) {
 	o.compact()
 }
 
-// drop takes segments from to to-1 out of the queue, unless one of them has
+// drop empties segments from to to-1 and returns true, unless one of them has
 // begun to leave.
 func (o *outbox) drop(from, to uint64) bool {
 	if from < max(o.head, o.taken) || from == o.head && o.cut {
@@ -134,7 +136,8 @@ func (o *outbox) pop() {
 	o.cut = false
 }
 
-// compact keeps the slice from growing, and an idle outbox from holding a chunk.
+// compact keeps the slice short, and returns the chunk of an empty outbox to
+// the pool.
 func (o *outbox) compact() {
 	switch {
 	case o.first == len(o.segs):

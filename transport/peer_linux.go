@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkPeer lets only processes of our own user in.
+// checkPeer returns ErrAuth unless the peer is a process of our own user.
 func checkPeer(nc *net.UnixConn) error {
 	raw, err := nc.SyscallConn()
 	if err != nil {

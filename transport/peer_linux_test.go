@@ -14,7 +14,7 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// TestAnotherUserStaysOut has another user find the directory open.
+// TestAnotherUserStaysOut lets another user find the directory open.
 func TestAnotherUserStaysOut(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

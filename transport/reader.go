@@ -26,8 +26,9 @@ const (
 	flagCommand             // the frame is a command
 )
 
-// reader reads the frames of a ZMTP stream: a size is checked before memory is
-// taken for it. Commands that come after the handshake end here.
+// reader reads the frames of a ZMTP stream. It checks a size before it
+// allocates memory for it, and passes commands that come after the handshake to
+// command.
 type reader struct {
 	nc      net.Conn
 	command func(body []byte) error
@@ -37,19 +38,19 @@ type reader struct {
 	buf    []byte // starts small, grows when reads fill it
 	lo, hi int    // buf[lo:hi] is unread
 
-	payload uint64 // bytes of the current frame that are not handed out
+	payload uint64 // bytes of the current frame still to be handed out
 	inside  bool   // more frames of the current message follow
 	size    int64  // of the current message so far
 	count   int    // its frames so far
 
 	err error // what ended the stream
 
-	cut          atomic.Bool // the socket is being closed, and reads may have gaps
-	waiting      atomic.Bool // a read is blocked in the socket
-	heard        atomic.Bool // something was read since the last heartbeat
-	interrupting sync.Mutex  // the deadline and interrupts, which belong together
-	interrupts   bool        // the deadline is to interrupt a read
-	fresh        *atomic.Bool
+	cut          atomic.Bool  // the socket is being closed: reads may have gaps
+	waiting      atomic.Bool  // a read is blocked in the socket
+	heard        atomic.Bool  // something was read since the last heartbeat
+	interrupting sync.Mutex   // the deadline and interrupts, which belong together
+	interrupts   bool         // the deadline is to interrupt a read
+	fresh        *atomic.Bool // the writer's
 }
 
 func newReader(nc net.Conn, fresh *atomic.Bool, command func([]byte) error) *reader {
@@ -59,8 +60,8 @@ func newReader(nc net.Conn, fresh *atomic.Bool, command func([]byte) error) *rea
 	return r
 }
 
-// Read hands the codec the greeting and then the frames of the handshake. It
-// never returns bytes of two frames at once.
+// Read returns the greeting and then the frames of the handshake, for the
+// codec. It never returns bytes of two frames at once.
 func (r *reader) Read(p []byte) (n int, err error) {
 	if r.err != nil || len(p) == 0 {
 		return 0, r.err
@@ -79,15 +80,15 @@ func (r *reader) Read(p []byte) (n int, err error) {
 	return r.body(p)
 }
 
-// message reads the next message, into memory of its own, or, if it is of one
-// frame, into that of the caller.
+// message reads the next message, into fresh memory or, unless into is nil, a
+// message of one frame into that.
 func (r *reader) message(into []byte) (frames [][]byte, err error) {
 	if r.err != nil {
 		return nil, r.err
 	}
 	for first := true; first || r.inside; first = false {
 		size, err := r.next()
-		if err == ErrInterrupted { // that one passes
+		if err == ErrInterrupted { // this error does not last
 			return nil, err
 		}
 		frame := into
@@ -118,10 +119,11 @@ func (r *reader) message(into []byte) (frames [][]byte, err error) {
 	return frames, nil
 }
 
-// between tells that the stream is between two messages.
+// between reports whether the stream is between two messages.
 func (r *reader) between() bool { return !r.inside && r.payload == 0 && r.lo == r.hi }
 
-// next reads headers up to one of a message's frame, and gives its size.
+// next reads the header of a message's next frame, after handling the commands
+// before it, and returns the frame's size.
 func (r *reader) next() (size uint64, err error) {
 	for {
 		flags, size, n, err := r.peek()
@@ -142,7 +144,7 @@ func (r *reader) next() (size uint64, err error) {
 	}
 }
 
-// peek reads a header of n bytes without taking it out of the buffer.
+// peek reads a header, of n bytes, and leaves it in the buffer.
 func (r *reader) peek() (flags byte, size uint64, n int, err error) {
 	if err = r.fill(2); err != nil {
 		if err == io.EOF && (r.inside || r.lo < r.hi) {
@@ -167,7 +169,7 @@ func (r *reader) peek() (flags byte, size uint64, n int, err error) {
 	return flags, binary.BigEndian.Uint64(r.buf[r.lo+1:]), 9, nil
 }
 
-// admit checks a frame against what its message may still have.
+// admit checks a frame against the bounds of its message and counts it.
 func (r *reader) admit(flags byte, size uint64) error {
 	if !r.inside {
 		r.size, r.count = 0, 0
@@ -200,8 +202,8 @@ func (r *reader) swallow(flags byte, size uint64, n int) error {
 	return r.command(body)
 }
 
-// body reads bytes of the current frame, from the buffer or past it where p is
-// large. An error lasts.
+// body reads bytes of the current frame, from the buffer or, if p is large,
+// straight from the socket. An error lasts.
 func (r *reader) body(p []byte) (n int, err error) {
 	p = p[:min(uint64(len(p)), r.payload)]
 	switch {
@@ -223,7 +225,7 @@ func (r *reader) body(p []byte) (n int, err error) {
 	return n, err
 }
 
-// fill waits until n bytes, at most minBuffer, are in the buffer.
+// fill reads until n bytes, at most minBuffer, are in the buffer.
 func (r *reader) fill(n int) error {
 	for r.hi-r.lo < n {
 		switch {
@@ -245,7 +247,8 @@ func (r *reader) fill(n int) error {
 	return nil
 }
 
-// interrupt has a read that waits end with a deadline that says so.
+// interrupt ends a waiting read, or the next one, by a deadline in the past;
+// see interrupted.
 func (r *reader) interrupt() {
 	r.interrupting.Lock()
 	defer r.interrupting.Unlock()
@@ -253,8 +256,8 @@ func (r *reader) interrupt() {
 	_ = r.nc.SetReadDeadline(time.Unix(1, 0))
 }
 
-// interrupted says whether a deadline that passed was an interrupt, and takes
-// it away.
+// interrupted reports whether a deadline that passed was an interrupt, and
+// removes that deadline.
 func (r *reader) interrupted() bool {
 	r.interrupting.Lock()
 	defer r.interrupting.Unlock()
@@ -266,7 +269,7 @@ func (r *reader) interrupted() bool {
 	return true
 }
 
-// read reads from the socket; an error comes without bytes.
+// read reads from the socket. It returns either bytes or an error.
 func (r *reader) read(p []byte) (int, error) {
 	r.waiting.Store(true)
 	n, err := r.nc.Read(p)
@@ -275,7 +278,7 @@ func (r *reader) read(p []byte) (int, error) {
 			err = ErrInterrupted
 			break
 		}
-		n, err = r.nc.Read(p) // in the middle of a message it goes on
+		n, err = r.nc.Read(p) // in the middle of a message: read on
 	}
 	r.waiting.Store(false)
 	if r.cut.Load() {
@@ -284,7 +287,7 @@ func (r *reader) read(p []byte) (int, error) {
 	if n > 0 {
 		r.heard.Store(true)
 		r.fresh.Store(true)
-		return n, nil // the error, if it lasts, comes again
+		return n, nil // an error that lasts comes again
 	}
 	return n, err
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// plain is the socket below nc, which may speak TLS.
+// plain returns the socket below nc, which may speak TLS.
 func plain(nc net.Conn) net.Conn {
 	for {
 		over, ok := nc.(interface{ NetConn() net.Conn })
@@ -17,7 +17,8 @@ func plain(nc net.Conn) net.Conn {
 	}
 }
 
-// rawConn gives access to a plain socket's descriptor; nil for anything else.
+// rawConn gives access to the descriptor of a plain socket; it returns nil for
+// anything else.
 func rawConn(nc net.Conn) syscall.RawConn {
 	if !nonBlocking {
 		return nil
@@ -35,7 +36,8 @@ func isUnix(nc net.Conn) bool {
 	return ok
 }
 
-// awaitByte waits until there is something to read, without a buffer for it.
+// awaitByte blocks until there is something to read, without allocating a
+// buffer.
 func awaitByte(nc net.Conn) error {
 	if raw := rawConn(nc); raw != nil {
 		return raw.Read(readable)
@@ -43,7 +45,7 @@ func awaitByte(nc net.Conn) error {
 	return nil
 }
 
-// pending tells whether there is something to read in the socket below nc.
+// pending reports whether there is something to read in the socket below nc.
 func pending(nc net.Conn) bool {
 	raw := rawConn(plain(nc))
 	if raw == nil {
@@ -54,7 +56,7 @@ func pending(nc net.Conn) bool {
 	return err == nil && yes
 }
 
-// stopReading ends the reads from nc, now or after what is there to read.
+// stopReading ends reads from nc after what has already arrived.
 func stopReading(nc net.Conn) {
 	raw := rawConn(plain(nc))
 	if raw == nil {
@@ -64,16 +66,18 @@ func stopReading(nc net.Conn) {
 	_ = raw.Control(shutRead)
 }
 
-// goodbyeTime bounds how long a TLS connection says goodbye to a peer that reads
-// nothing: deadlines are not for sockets outside of the poller.
+// goodbyeTime bounds how long the goodbye of a TLS connection waits for a peer
+// that reads nothing. A deadline would not do: sockets outside of the poller
+// have none for writes.
 const goodbyeTime = time.Second
 
-// closeSocket closes nc. A TLS connection says goodbye only when it is closed
-// with everything delivered: the peer can tell then, and a peer that is stuck
-// holds nobody up.
+// closeSocket closes nc. A TLS connection says goodbye only if everything was
+// delivered: the peer can tell the difference, and a stuck peer does not delay
+// the close.
 //
-// What is unread, heartbeats most likely, is read first: closing a socket over
-// it would reset the connection, and take back what the peer has not got yet.
+// Unread bytes, most likely heartbeats, are read first: closing a socket with
+// unread bytes would reset the connection and discard what the peer has not
+// received yet.
 func closeSocket(nc net.Conn, goodbye bool) {
 	if raw := rawConn(plain(nc)); raw != nil {
 		_ = raw.Control(discard)

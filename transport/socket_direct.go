@@ -20,7 +20,7 @@ func writeSome(fd uintptr, bufs [][]byte) (n int, err error) {
 	}
 }
 
-// readable tells whether a socket has bytes, or its end, to read right now.
+// readable reports whether a socket has bytes, or its end, to read right now.
 func readable(fd uintptr) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
@@ -29,7 +29,7 @@ func readable(fd uintptr) bool {
 
 func shutRead(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) }
 
-// discard reads what is there, within bounds.
+// discard reads and drops what has arrived, up to 256 KiB.
 func discard(fd uintptr) {
 	var buf [4 << 10]byte
 	for range 64 {

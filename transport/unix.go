@@ -7,19 +7,19 @@ import (
 	"path/filepath"
 )
 
-// socketName is what the socket of ListenUnix is called in its directory.
+// socketName is the name of ListenUnix's socket in its directory.
 const socketName = "socket"
 
-// maxUnixPath is what fits a socket address everywhere.
+// maxUnixPath is the longest path that fits a socket address on every platform.
 const maxUnixPath = 103
 
-// ListenUnix listens on a unix socket in a new directory below dir that only
-// this user can enter; an empty dir means the system's place for temporary
-// files. On Linux, processes of other users are refused besides. Close removes
-// the directory. A path that is too long for a socket is an error, except that
-// an empty dir then means /tmp. The socket gets its name once it takes connections:
-// when somebody has removed it before that, as left by a dead process, or the new
-// directory, the error is os.ErrNotExist.
+// ListenUnix listens on a unix socket in a new directory below dir that only this
+// user can enter; an empty dir means the system's directory for temporary files. On
+// Linux, processes of other users are refused, too. Close removes the directory. If
+// the path is too long for a socket, an empty dir means /tmp, and any other is an
+// error. The socket gets its final name once it takes connections. If another
+// process has removed the socket or the directory before that, because it took them
+// for those of a dead process, the error is os.ErrNotExist.
 func ListenUnix(dir string, cred *Credentials, opts Options) (*Listener, error) {
 	private, err := privateDir(dir)
 	if err != nil {
@@ -42,7 +42,7 @@ func ListenUnix(dir string, cred *Credentials, opts Options) (*Listener, error) 
 	return ln, nil
 }
 
-// renamed listens at a socket that has another name than it was made with.
+// renamed is a listener whose socket was renamed after it was made.
 type renamed struct {
 	net.Listener
 	path string

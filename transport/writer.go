@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	inlineWrites = 4                     // system calls a caller makes before the writer goroutine takes over
-	burstWindow  = 20 * time.Microsecond // writes closer than that are a burst
-	maxBatch     = 128 << 10             // bytes that are written before anybody is told so
+	inlineWrites = 4                     // system calls that a caller makes before the writer goroutine takes over
+	burstWindow  = 20 * time.Microsecond // writes closer together than this are a burst
+	maxBatch     = 128 << 10             // bytes that writeMany writes before waiters are told
 )
 
 // writer moves the outbox into the socket. At most one goroutine writes at a
-// time: a caller, as long as the socket takes the bytes without waiting, else a
-// goroutine of the writer's own, which ends when the outbox is empty. What is
-// added meanwhile leaves with the next system call.
+// time: a caller, as long as the socket takes the bytes at once, or else the
+// writer goroutine, which ends when the outbox is empty. Bytes added meanwhile
+// leave with the next system call.
 type writer struct {
 	nc   net.Conn
-	raw  syscall.RawConn // nil where a write cannot be tried without blocking
-	cork *corked         // where that is so; nil for none
+	raw  syscall.RawConn // nil if a write cannot be tried without blocking
+	cork *corked         // below a TLS connection, else nil
 	fail func(error)     // ends the connection; called without the lock
 
-	try, wait func(fd uintptr) bool // push as RawConn.Write wants it, made once
-	iov       [][]byte              // of the goroutine that writes
-	fault     error                 // of the goroutine that writes
+	try, wait func(fd uintptr) bool // push in the form that RawConn.Write takes, made once
+	iov       [][]byte              // for the goroutine that writes
+	fault     error                 // for the goroutine that writes
 	stuck     bool                  // the last try found the socket full
 
 	fresh atomic.Bool // something was read since the last write
@@ -36,21 +36,22 @@ type writer struct {
 
 	mu       sync.Mutex
 	out      outbox
-	err      error // set once, when nothing is written any more
-	busy     bool  // a goroutine writes
+	err      error // set once, when writing ends
+	busy     bool  // a goroutine is writing
 	last     time.Time
 	limit    int64
-	reserved int64     // granted to waiters in room that have not yet added
-	room     []*waiter // before the queue, first come first served
-	sent     []*waiter // in the queue, by their last segment
+	reserved int64     // promised to waiters that have left room and not added yet
+	room     []*waiter // waiting for room in the queue, in order
+	sent     []*waiter // waiting for segments to leave, ordered by the last of them
 }
 
-// waiter is a call that waits for room (size), or for segments from to to-1 to leave.
+// waiter is a call that waits for room for size bytes, or for segments from to
+// to-1 to leave.
 type waiter struct {
 	size     int64
 	from, to uint64
 	unwanted bool // its context has ended
-	dropped  bool // it was taken out of the queue
+	dropped  bool // it gave up before its segments had left
 	wake     chan struct{}
 }
 
@@ -69,8 +70,8 @@ func newWriter(nc net.Conn, limit int64, fail func(error)) *writer {
 	return w
 }
 
-// admit waits until size bytes have room in the queue. It is called with the
-// lock held and returns with it.
+// admit blocks until the queue has room for size bytes. The lock is held at the
+// call and on return.
 func (w *writer) admit(ctx context.Context, size int64) error {
 	if w.err != nil {
 		return w.err
@@ -120,10 +121,10 @@ func (w *writer) grant() {
 	}
 }
 
-// settle waits until segments from to to-1 have left. When ctx ends before the
-// first byte of them has, they are taken out of the queue and its error is
-// returned; from then on ctx counts no more. With from == to nothing is taken
-// out. It is called with the lock held and returns with it.
+// settle blocks until segments from to to-1 have left. If ctx ends before their
+// first byte has, settle removes them from the queue and returns ctx.Err();
+// after the first byte, ctx has no effect. With from == to nothing is removed,
+// and ctx always ends the wait. The lock is held at the call and on return.
 func (w *writer) settle(ctx context.Context, from, to uint64) error {
 	if w.out.head >= to {
 		return nil
@@ -161,7 +162,8 @@ func (w *writer) settle(ctx context.Context, from, to uint64) error {
 	return nil
 }
 
-// notify wakes whose segments have left, or who does not want to wait any more.
+// notify wakes the waiters whose segments have left and those that may give up,
+// and then those for which the queue has room.
 func (w *writer) notify() {
 	w.sent = slices.DeleteFunc(w.sent, func(wt *waiter) bool {
 		if wt.unwanted && wt.to > w.out.head {
@@ -176,11 +178,10 @@ func (w *writer) notify() {
 	w.grant()
 }
 
-// kick sees to it that what was added is written. It is called with the lock
-// held and returns without it. A caller that may wait for its bytes says
-// patient: it then writes them itself where it can. Others leave the second
-// message of a burst to the writer goroutine, so that the rest of the burst
-// joins it.
+// kick makes sure that what was added is written. The lock is held at the call
+// and released on return. A patient caller, one that waits for its bytes
+// anyway, writes them itself if possible. Others leave the second message of a
+// burst to the writer goroutine, so that the rest of the burst joins it.
 func (w *writer) kick(patient bool) {
 	if w.busy || w.err != nil || w.out.bytes == 0 {
 		w.mu.Unlock()
@@ -193,7 +194,7 @@ func (w *writer) kick(patient bool) {
 		w.handOver()
 		return
 	}
-	w.done.Add(1) // Close waits for it: it may hold memory of other callers'
+	w.done.Add(1) // Close waits for this goroutine, which may use memory of other callers'
 	defer w.done.Done()
 	w.mu.Unlock()
 	for n := 1; ; n++ {
@@ -210,7 +211,7 @@ func (w *writer) kick(patient bool) {
 	}
 }
 
-// handOver starts the writer goroutine and unlocks.
+// handOver starts the writer goroutine and releases the lock.
 func (w *writer) handOver() {
 	w.done.Add(1)
 	w.mu.Unlock()
@@ -234,8 +235,9 @@ func (w *writer) drain() {
 	}
 }
 
-// goesOn tells after a write, with the lock held, whether there is more to do.
-// If not, nobody is writing any more and the lock is released.
+// goesOn reports after a write whether there is more to do. It is called with
+// the lock held. If it returns false, writing has ended and the lock is
+// released.
 func (w *writer) goesOn(err error) bool {
 	if err == nil {
 		err = w.fault
@@ -266,8 +268,8 @@ func (w *writer) push(fd uintptr) {
 	w.wrote(n, err)
 }
 
-// writeMany writes the next pieces to a connection that is no plain socket, and
-// has them leave together where it can.
+// writeMany writes the next pieces to a connection that is not a plain socket,
+// together if they can be corked.
 func (w *writer) writeMany() (err error) {
 	limit := 1
 	if w.cork != nil {
@@ -289,7 +291,7 @@ func (w *writer) writeMany() (err error) {
 		err = w.cork.Flush()
 	}
 	if err != nil {
-		n = 0 // nobody knows how much of it
+		n = 0 // how much of it was written is unknown
 	}
 	w.wrote(n, err)
 	return err
@@ -316,7 +318,8 @@ func (w *writer) wrote(n int, err error) {
 	w.notify()
 }
 
-// stop ends the writer: what is queued stays behind, whoever waits is told err.
+// stop ends the writer with err, which all waiters return, and reports whether
+// queued bytes were left.
 func (w *writer) stop(err error) (undelivered bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -328,13 +331,14 @@ func (w *writer) stop(err error) (undelivered bool) {
 		wt.wake <- struct{}{}
 	}
 	w.sent, w.room = nil, nil
-	// A write in flight may still read the chunks: they go to the collector.
+	// A write in flight may still read the chunks: leave them to the garbage
+	// collector.
 	bytes := w.out.bytes
 	w.out = outbox{head: w.out.head, bytes: bytes}
 	return bytes > 0
 }
 
-// Write takes framed bytes from the codec; the lock is held.
+// Write adds framed bytes from the codec to the outbox; the lock is held.
 func (w *writer) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return 0, w.err

@@ -27,17 +27,16 @@ const (
 // from upright, angular velocity.
 type observation [4]float64
 
-// CartPole is a pole that stands on a cart, joined to it by a hinge. Whoever
-// plays pushes the cart to the left or to the right in each step, so that the
-// pole does not fall and the cart stays on its track (Barto, Sutton and
-// Anderson, 1983).
+// CartPole is a pole that stands on a cart, joined to it by a hinge. In each
+// step the player pushes the cart to the left or to the right, to keep the pole
+// from falling and the cart on its track (Barto, Sutton and Anderson, 1983).
 type CartPole struct {
 	state observation
 	over  bool
 	rng   *rand.Rand
 }
 
-// NewCartPole makes one that is to be reset first.
+// NewCartPole makes a CartPole. Call Reset before the first Step.
 func NewCartPole(_ context.Context, seed uint64) (*CartPole, error) {
 	return &CartPole{over: true, rng: rand.New(rand.NewPCG(seed, 0))}, nil
 }
@@ -51,7 +50,7 @@ func (c *CartPole) Reset(context.Context, struct{}) (observation, error) {
 	return c.state, nil
 }
 
-// step is what a push has led to.
+// step is the outcome of a push.
 type step struct {
 	Observation observation
 	Reward      float64 // 1 for each step
@@ -60,8 +59,8 @@ type step struct {
 
 var errOver = errors.New("the episode is over; reset first")
 
-// Step pushes the cart, to the right if action is 1 and to the left if it is
-// 0, and lets tau pass.
+// Step pushes the cart, to the right if action is 1 and to the left if action
+// is 0, and lets tau pass.
 func (c *CartPole) Step(_ context.Context, action int) (step, error) {
 	if c.over {
 		return step{}, errOver
@@ -78,7 +77,8 @@ func (c *CartPole) Step(_ context.Context, action int) (step, error) {
 	return step{c.state, 1, c.over}, nil
 }
 
-// accelerations are the cart's and the pole's when the cart is pushed.
+// accelerations returns the accelerations of the cart and the pole when the
+// cart is pushed.
 func accelerations(o observation, push float64) (x, theta float64) {
 	sin, cos := math.Sincos(o[2])
 	thrust := (push + moment*o[3]*o[3]*sin) / massTotal

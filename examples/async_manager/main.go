@@ -21,7 +21,7 @@ var (
 var (
 	environments = flag.Int("environments", 4, "how many environments, each in a manager of its own")
 	steps        = flag.Int("steps", 5000, "how many steps in each of them")
-	seed         = flag.Uint64("seed", 1, "another `number` draws other states to begin with")
+	seed         = flag.Uint64("seed", 1, "`number` from which the initial states are drawn")
 )
 
 func main() { fiber.Main(run) }
@@ -48,7 +48,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// timed has somebody play in fresh environments and prints how long it took.
+// timed plays in fresh environments and prints how long that took.
 func timed(ctx context.Context, name string, play func(context.Context, []*fiber.Proxy[*CartPole], int) (int, error)) (time.Duration, error) {
 	envs, end, err := start(ctx, *environments, *seed)
 	defer end()
@@ -65,7 +65,8 @@ func timed(ctx context.Context, name string, play func(context.Context, []*fiber
 	return took, nil
 }
 
-// start starts n managers and makes an environment in each; end ends them.
+// start starts n managers and makes an environment in each. end ends the
+// managers.
 func start(ctx context.Context, n int, seed uint64) (envs []*fiber.Proxy[*CartPole], end func(), err error) {
 	var managers []*fiber.Manager
 	end = func() {
@@ -91,7 +92,7 @@ func start(ctx context.Context, n int, seed uint64) (envs []*fiber.Proxy[*CartPo
 	return envs, end, nil
 }
 
-// action pushes the cart to where the pole falls.
+// action returns the push towards the side to which the pole leans.
 func action(o observation) int {
 	if o[2] > 0 {
 		return 1
@@ -121,9 +122,9 @@ func playSync(ctx context.Context, envs []*fiber.Proxy[*CartPole], n int) (episo
 	return episodes, nil
 }
 
-// playAsync does the same, with all environments at the same time. Each calls
-// its methods one after another, so that a step that is asked for behind a
-// reset comes behind it.
+// playAsync does the same, with all environments at the same time. Each
+// environment runs its calls one after another and in order, so a step that
+// follows a reset runs after it.
 func playAsync(ctx context.Context, envs []*fiber.Proxy[*CartPole], n int) (episodes int, err error) {
 	seen := make([]observation, len(envs))
 	moves := make([]*fiber.Future[step], len(envs))

@@ -43,7 +43,7 @@ func TestConstants(t *testing.T) {
 	require.InDelta(t, 0.20943951023931953, maxTheta, 1e-16)
 }
 
-// What gym's CartPole does in the same situations.
+// The expected states are those of gym's CartPole in the same situations.
 func TestTrajectories(t *testing.T) {
 	right := func(int) int { return 1 }
 	left := func(int) int { return 0 }
@@ -53,7 +53,7 @@ func TestTrajectories(t *testing.T) {
 		name   string
 		from   observation
 		action func(i int) int
-		states map[int]observation // after so many steps
+		states map[int]observation // by the number of steps
 		length int                 // of the episode
 	}{
 		{"right", still, right, map[int]observation{
@@ -106,8 +106,8 @@ func TestEquationsOfMotion(t *testing.T) {
 	}
 }
 
-// An episode ends when the cart leaves its track or the pole leans by more
-// than 12 degrees, to either side, and not before.
+// An episode ends exactly when the cart leaves its track or the pole leans by
+// more than 12 degrees, to either side.
 func TestTermination(t *testing.T) {
 	degree := 2 * math.Pi / 360
 	for _, test := range []struct {
@@ -147,7 +147,7 @@ func TestReset(t *testing.T) {
 	require.Len(t, seen, 4000)
 }
 
-// Both ways of playing see the same, as does one that uses no manager.
+// Both ways of playing see the same as one without managers.
 func TestPlay(t *testing.T) {
 	const n, steps = 3, 500
 	want := 0
@@ -203,7 +203,7 @@ CallAsync  \d+\.\d{3} s  (\d+) episodes
 	require.Contains(t, stderr, `"more"`)
 }
 
-// build makes the real program.
+// build builds the real program.
 func build(t *testing.T) (program string) {
 	program = filepath.Join(t.TempDir(), "program")
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
@@ -211,7 +211,7 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-// execute runs the program and gives what it wrote and its exit code.
+// execute runs the program and returns its output and exit code.
 func execute(t *testing.T, program string, args ...string) (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	var out, errs bytes.Buffer

@@ -1,5 +1,5 @@
 // Command es finds a point by an evolution strategy: it scores random steps
-// from where it is, on a pool of processes, and goes where the scores rise.
+// around its position, on a pool of processes, and moves where the scores rise.
 package main
 
 import (
@@ -34,7 +34,7 @@ var score = fiber.Register("score", func(ctx context.Context, t trial) (float64,
 	return -d * d, nil
 })
 
-// noise is n normally distributed numbers, the same for the same seed.
+// noise returns n normally distributed numbers, the same for the same seed.
 func noise(seed uint64, n int) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	numbers := make([]float64, n)
@@ -44,7 +44,7 @@ func noise(seed uint64, n int) []float64 {
 	return numbers
 }
 
-// moved is theta + by*direction.
+// moved returns theta + by*direction.
 func moved(theta []float64, by float64, direction []float64) []float64 {
 	sum := make([]float64, len(theta))
 	for i := range theta {
@@ -53,7 +53,7 @@ func moved(theta []float64, by float64, direction []float64) []float64 {
 	return sum
 }
 
-// distance is how far theta is from the solution.
+// distance returns how far theta is from the solution.
 func distance(theta []float64) float64 {
 	sum := 0.0
 	for i := range theta {
@@ -62,10 +62,10 @@ func distance(theta []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// tooFar is a distance from which no search comes back.
+// tooFar is a distance from which a search does not come back.
 const tooFar = 1e6
 
-// settings say how to search.
+// settings are the parameters of a search.
 type settings struct {
 	workers, iterations, population int
 	sigma, alpha                    float64
@@ -86,8 +86,8 @@ func (s settings) check() error {
 	return nil
 }
 
-// search starts at random and returns where the last iteration ends. It calls
-// progress after each.
+// search starts at a random point and returns the one where the last iteration
+// ends. It calls progress after each iteration.
 func search(ctx context.Context, s settings, progress func(iteration int, theta []float64)) ([]float64, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func search(ctx context.Context, s settings, progress func(iteration int, theta 
 		if err != nil {
 			return nil, err
 		}
-		if d := distance(theta); !(d < tooFar) { // which NaN is, too
+		if d := distance(theta); !(d < tooFar) { // also true for NaN
 			return nil, fmt.Errorf("the search diverged in iteration %d; try a smaller -alpha", i+1)
 		}
 		progress(i+1, theta)
@@ -128,8 +128,8 @@ func iterate(ctx context.Context, pool *fiber.Pool, s settings, rng *rand.Rand, 
 	if err != nil {
 		return nil, err
 	}
-	// The scores are not divided by their deviation, as is often done: steps
-	// would then not shrink near the solution, and miss it by 0.2 for ever.
+	// The scores are often divided by their deviation. Here they are not: the
+	// steps would not shrink near the solution, and miss it by 0.2 for ever.
 	average := mean(scores)
 	n := float64(s.population)
 	for i, t := range trials {
@@ -151,11 +151,11 @@ func main() { fiber.Main(run) }
 func run(ctx context.Context) error {
 	var s settings
 	flag.IntVar(&s.workers, "workers", 4, "how many processes score; 0 for one per CPU")
-	flag.IntVar(&s.iterations, "iterations", 200, "how many steps theta makes")
+	flag.IntVar(&s.iterations, "iterations", 200, "how many `steps` theta takes")
 	flag.IntVar(&s.population, "population", 40, "how many points around theta are scored for each")
-	flag.Float64Var(&s.sigma, "sigma", 0.1, "how far from theta they are: the standard `deviation`")
-	flag.Float64Var(&s.alpha, "alpha", 0.05, "the learning `rate`: how far theta moves for what they scored")
-	flag.Uint64Var(&s.seed, "seed", 1, "another `number` starts elsewhere and makes other steps")
+	flag.Float64Var(&s.sigma, "sigma", 0.1, "standard `deviation` of their distance from theta")
+	flag.Float64Var(&s.alpha, "alpha", 0.05, "learning `rate`: how far theta moves for a score")
+	flag.Uint64Var(&s.seed, "seed", 1, "`number` from which the start and the steps are drawn")
 	flag.Usage = usage
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -171,12 +171,12 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// display shows how far the search is: on a terminal in one line that
-// changes, elsewhere in a line every now and then.
+// display shows the progress of the search: on a terminal in one line that
+// changes, elsewhere in a new line every 20 iterations.
 type display struct {
 	iterations int
 	terminal   bool
-	open       bool // the line on the terminal is not ended
+	open       bool // the line on the terminal still needs its newline
 }
 
 func newDisplay(iterations int) *display {
@@ -187,7 +187,7 @@ func newDisplay(iterations int) *display {
 func (d *display) show(i int, theta []float64) {
 	line := fmt.Sprintf("iteration %d/%d  theta %s  distance %.3f", i, d.iterations, text(theta), distance(theta))
 	if d.terminal {
-		fmt.Print("\r", line, "\x1b[K") // over the line that is there, and clear what is left of it
+		fmt.Print("\r", line, "\x1b[K") // overwrite the line, and clear the rest of it
 		d.open = true
 	} else if i%20 == 0 || i == d.iterations {
 		fmt.Println(line)
@@ -206,7 +206,7 @@ func text(theta []float64) string {
 
 func usage() {
 	fmt.Fprint(flag.CommandLine.Output(), `Es finds the point (5, -5, 1.5) by an evolution strategy: it scores random
-steps from where it is, on a pool of processes, and goes where scores rise.
+steps around its position, on a pool of processes, and moves where scores rise.
 
 	go run ./examples/es -workers 2 -iterations 100
 

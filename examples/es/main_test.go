@@ -48,7 +48,7 @@ func TestSearchFindsTheSolution(t *testing.T) {
 	}
 }
 
-// The steps depend on the seed, and not on who scores them.
+// The steps depend on the seed, not on the workers that score them.
 func TestSearchIsRepeatable(t *testing.T) {
 	s := defaults
 	s.iterations = 30
@@ -108,7 +108,7 @@ func TestCommand(t *testing.T) {
 	require.Contains(t, stderr, "-1")
 }
 
-// build makes the real program.
+// build builds the real program.
 func build(t *testing.T) (program string) {
 	program = filepath.Join(t.TempDir(), "program")
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
@@ -116,7 +116,7 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-// execute runs the program and gives what it wrote and its exit code.
+// execute runs the program and returns its output and exit code.
 func execute(t *testing.T, program string, args ...string) (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	var out, errs bytes.Buffer

@@ -13,7 +13,7 @@ import (
 )
 
 // terminal opens a pseudo-terminal: what a program writes to the second file
-// is read from the first.
+// can be read from the first.
 func terminal(t *testing.T) (screen, stdout *os.File) {
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func terminal(t *testing.T) (screen, stdout *os.File) {
 	return screen, stdout
 }
 
-// On a terminal there is one line that changes, and then the result.
+// A terminal shows one line that changes, and then the result.
 func TestCommandOnATerminal(t *testing.T) {
 	program := build(t)
 	for _, test := range []struct {

@@ -16,7 +16,7 @@ var hello = fiber.Register("hello", func(ctx context.Context, name string) (stru
 	return struct{}{}, err
 })
 
-var name = flag.String("name", "Fiber", "whom to greet")
+var name = flag.String("name", "Fiber", "`name` to greet")
 
 func main() { fiber.Main(run) }
 
@@ -33,7 +33,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// greet has another process greet somebody and returns when it has ended.
+// greet starts a process that greets name, and returns when that process has
+// ended.
 func greet(ctx context.Context, name string) (*fiber.Process, error) {
 	p := fiber.NewProcess(hello, name)
 	if err := p.Start(ctx); err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// count is what a worker found out about a file. One that cannot be read is
-// a result and not an error of the function: Map would give up the files
-// behind it.
+// count is the result for one file. A file that cannot be read is a result,
+// too, and not an error of the function: at an error Map would give up the
+// files after it.
 type count struct {
 	Lines int
-	Err   string // why there are none, with the file's name
+	Err   string // why the file could not be read, with its name; "" if it could
 }
 
 var countLines = fiber.Register("countLines", func(ctx context.Context, path string) (count, error) {
@@ -52,7 +52,7 @@ func run(ctx context.Context) error {
 	flag.Parse()
 	paths := flag.Args()
 	if len(paths) == 0 {
-		return errors.New("line_count needs the names of files to count; -h says more")
+		return errors.New("line_count needs the names of files to count; see -h")
 	}
 	if slices.Contains(paths, "-") {
 		return errors.New("line_count does not read its standard input; a file called - is ./-")
@@ -64,7 +64,7 @@ func run(ctx context.Context) error {
 	return show(paths, counts)
 }
 
-// countAll has a pool count the lines of each file, and gives the counts in
+// countAll counts the lines of each file on a pool and returns the counts in
 // the order of the paths.
 func countAll(ctx context.Context, paths []string, workers int) ([]count, error) {
 	pool, err := fiber.NewPool(workers)
@@ -75,8 +75,8 @@ func countAll(ctx context.Context, paths []string, workers int) ([]count, error)
 	return fiber.Map(ctx, pool, countLines, paths)
 }
 
-// show prints a line for each file that was read, a total if there are
-// several, and what was wrong with the others to stderr.
+// show prints a line for each file that was read and, if there are several
+// files, the total. The errors of the others go to stderr.
 func show(paths []string, counts []count) error {
 	total, failed := 0, 0
 	for _, c := range counts {

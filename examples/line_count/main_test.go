@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// files are what is counted: their contents by their names.
+// files are the files to count: names and contents.
 func files(t *testing.T) (dir string, paths []string) {
 	dir = t.TempDir()
 	for _, file := range []struct{ name, content string }{
@@ -99,7 +99,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// build makes the real program.
+// build builds the real program.
 func build(t *testing.T) (program string) {
 	program = filepath.Join(t.TempDir(), "program")
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
@@ -107,7 +107,7 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-// execute runs the program and gives what it wrote and its exit code.
+// execute runs the program and returns its output and exit code.
 func execute(t *testing.T, program string, args ...string) (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	var out, errs bytes.Buffer

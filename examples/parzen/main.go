@@ -19,8 +19,8 @@ type window struct {
 	Width   float64
 }
 
-// density estimates the density of the samples at the point: the share of
-// them that the window holds, by its area.
+// density estimates the density of the samples at the point: the share of them
+// inside the window, divided by its area.
 var density = fiber.Register("density", func(ctx context.Context, w window) (float64, error) {
 	held := 0
 	for _, sample := range w.Samples {
@@ -43,7 +43,7 @@ func (w window) holds(sample []float64) bool {
 
 var (
 	workers = flag.Int("workers", 4, "how many processes estimate; 0 for one per CPU")
-	seed    = flag.Uint64("seed", 1, "another `number` draws other samples")
+	seed    = flag.Uint64("seed", 1, "`number` from which the samples are drawn")
 )
 
 func main() { fiber.Main(run) }
@@ -71,8 +71,8 @@ func run(ctx context.Context) error {
 // its centre.
 const truth = 1 / (2 * math.Pi)
 
-// windows are those of 102 widths, from 0.1 to 10.2, around the origin, with
-// 10,000 samples of the standard normal distribution in the plane.
+// windows returns windows of 102 widths, from 0.1 to 10.2, around the origin,
+// with 10,000 samples of the standard normal distribution in the plane.
 func windows(seed uint64) []window {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	samples := make([][]float64, 10_000)
@@ -86,7 +86,7 @@ func windows(seed uint64) []window {
 	return windows
 }
 
-// estimate has a pool estimate the density by each window, and gives the
+// estimate estimates the density by each window, on a pool, and returns the
 // estimates in the order of the windows.
 func estimate(ctx context.Context, windows []window, workers int) ([]float64, error) {
 	pool, err := fiber.NewPool(workers)
@@ -107,7 +107,7 @@ func estimate(ctx context.Context, windows []window, workers int) ([]float64, er
 	return densities, nil
 }
 
-// closest is the index of the estimate that is closest to the truth.
+// closest returns the index of the estimate that is closest to the truth.
 func closest(densities []float64) int {
 	best := 0
 	for i, d := range densities {

@@ -41,7 +41,7 @@ func TestEstimate(t *testing.T) {
 	}
 	require.InEpsilon(t, truth, densities[closest(densities)], 0.02)
 
-	// A window too wide evens the density out: all samples are in the last.
+	// Too wide a window evens the density out: the last contains all samples.
 	require.InDelta(t, 1/(10.2*10.2), densities[101], 1e-4)
 }
 
@@ -75,7 +75,7 @@ func TestCommand(t *testing.T) {
 	require.Contains(t, stderr, "-1")
 }
 
-// build makes the real program.
+// build builds the real program.
 func build(t *testing.T) (program string) {
 	program = filepath.Join(t.TempDir(), "program")
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
@@ -83,7 +83,7 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-// execute runs the program and gives what it wrote and its exit code.
+// execute runs the program and returns its output and exit code.
 func execute(t *testing.T, program string, args ...string) (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	var out, errs bytes.Buffer

@@ -38,8 +38,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// estimate has a pool throw the darts: of those that hit the unit square,
-// π/4 lie within a quarter of the unit circle.
+// estimate throws the darts on a pool. Of the darts that hit the unit square, a
+// share of π/4 lies within a quarter of the unit circle.
 func estimate(ctx context.Context, samples, workers int) (float64, error) {
 	if samples < 1 || samples > 1e9 {
 		return 0, fmt.Errorf("-samples %d: it must be from 1 to 1,000,000,000", samples)

@@ -1,4 +1,4 @@
-// Command pipe talks with a child over a pipe, and connects two children by
+// Command pipe talks with a child over one pipe, and connects two children by
 // another.
 package main
 
@@ -11,7 +11,7 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// answer says something back to everything until the other end is closed.
+// answer answers every message until the other end is closed.
 var answer = fiber.Register("answer", func(ctx context.Context, conn *fiber.Conn[string]) (struct{}, error) {
 	for {
 		words, err := conn.Recv(ctx)
@@ -27,13 +27,13 @@ var answer = fiber.Register("answer", func(ctx context.Context, conn *fiber.Conn
 	}
 })
 
-// source is what a producer sends, and where.
+// source is where a producer sends numbers, and how many.
 type source struct {
 	To *fiber.Sender[int]
 	N  int
 }
 
-// produce sends the numbers from 1 to n. When its process ends, so does the
+// produce sends the numbers from 1 to N. The end of its process closes the
 // pipe.
 var produce = fiber.Register("produce", func(ctx context.Context, s source) (struct{}, error) {
 	for i := range s.N {
@@ -76,7 +76,7 @@ func run(ctx context.Context) error {
 	case flag.NArg() > 0:
 		return fmt.Errorf("pipe takes only flags, not %q; -h lists them", flag.Args())
 	case *n < 0:
-		return fmt.Errorf("-n: %d is no number of numbers", *n)
+		return fmt.Errorf("-n %d: it must not be negative", *n)
 	}
 	answers, err := talk(ctx, "hello", "good bye")
 	if err != nil {
@@ -93,7 +93,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// talk says words to a child and gives its answers.
+// talk sends words to a child and returns its answers.
 func talk(ctx context.Context, words ...string) ([]string, error) {
 	ours, theirs, err := fiber.Pipe[string]()
 	if err != nil {
@@ -113,11 +113,12 @@ func talk(ctx context.Context, words ...string) ([]string, error) {
 			return nil, err
 		}
 	}
-	ours.Close() // the child sees the end of it
+	ours.Close() // the child's Recv then returns io.EOF
 	return answers, child.Join(ctx)
 }
 
-// connect has one child send n numbers to another, which gives their sum.
+// connect makes one child send n numbers to another, and returns the sum that
+// the other computes.
 func connect(ctx context.Context, n int) (sum int, err error) {
 	from, to, err := fiber.PipeOneWay[int]()
 	if err != nil {
@@ -144,7 +145,7 @@ func connect(ctx context.Context, n int) (sum int, err error) {
 
 func usage() {
 	fmt.Fprint(flag.CommandLine.Output(), `Pipe says something to a child over a pipe and prints what it answers. Then it
-gives the two ends of another pipe to two children, of which one sends numbers
+passes the two ends of another pipe to two children, of which one sends numbers
 and the other adds them up.
 
 	go run ./examples/pipe -n 1000000

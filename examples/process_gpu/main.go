@@ -1,5 +1,5 @@
-// Command process_gpu starts a process that is lent a GPU of its own, sends it
-// two matrices through a queue, and gets their product back through another.
+// Command process_gpu starts a process with a GPU of its own, sends it two
+// matrices through a queue, and gets their product back through another.
 package main
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// matrix is its rows.
+// matrix is a matrix as its rows.
 type matrix [][]float64
 
-// bench is what the process works at.
+// bench is the process's argument: the queues between it and the root.
 type bench struct {
 	Factors  *fiber.SimpleQueue[matrix]
 	Products *fiber.SimpleQueue[matrix]
 }
 
-// multiply takes two matrices and puts their product. Fiber lends a process
-// its devices by CUDA_VISIBLE_DEVICES, so whatever it uses that knows CUDA, a
-// library or a program that it starts, sees these and no others. The
-// multiplication itself is plain Go here, so that it runs anywhere.
+// multiply gets two matrices and puts their product. Fiber lends devices to a
+// process by setting CUDA_VISIBLE_DEVICES: CUDA libraries in it, and programs
+// that it starts, see only these. The multiplication itself is plain Go here,
+// so that it runs anywhere.
 var multiply = fiber.Register("multiply", func(ctx context.Context, b bench) (struct{}, error) {
 	fmt.Printf("%s has devices %q\n", fiber.CurrentProcess().Name(), os.Getenv("CUDA_VISIBLE_DEVICES"))
 	x, err := b.Factors.Get(ctx)
@@ -46,7 +46,7 @@ var multiply = fiber.Register("multiply", func(ctx context.Context, b bench) (st
 	return struct{}{}, b.Products.Put(ctx, z)
 })
 
-// product is x times y.
+// product returns x times y.
 func product(x, y matrix) (matrix, error) {
 	for _, m := range []matrix{x, y} {
 		for _, row := range m {
@@ -70,9 +70,9 @@ func product(x, y matrix) (matrix, error) {
 	return z, nil
 }
 
-// devices lists the GPUs that this program may use: those that
-// CUDA_VISIBLE_DEVICES leaves to it, or else all that the NVIDIA driver shows.
-// On another backend than local they are the cluster's, and not looked for.
+// devices lists the GPUs of this machine that the program may use: those in
+// CUDA_VISIBLE_DEVICES or, if that is not set, all that the NVIDIA driver
+// shows. GPUs of other machines, as a cluster has, are not found.
 func devices() []string {
 	if visible, ok := os.LookupEnv("CUDA_VISIBLE_DEVICES"); ok {
 		return slices.DeleteFunc(strings.Split(visible, ","), func(d string) bool { return d == "" || d == "-1" })
@@ -81,8 +81,8 @@ func devices() []string {
 	return cards
 }
 
-// multiplyElsewhere has another process multiply, with a GPU if there is one,
-// and gives what it said, too.
+// multiplyElsewhere multiplies in another process. It returns the product and
+// the process.
 func multiplyElsewhere(ctx context.Context, x, y matrix, opts ...fiber.ProcessOption) (matrix, *fiber.Process, error) {
 	b := bench{}
 	for _, q := range []**fiber.SimpleQueue[matrix]{&b.Factors, &b.Products} {
@@ -99,7 +99,7 @@ func multiplyElsewhere(ctx context.Context, x, y matrix, opts ...fiber.ProcessOp
 	if err := b.Factors.PutMany(ctx, []matrix{x, y}); err != nil {
 		return nil, nil, err
 	}
-	// It ends when it has put the product, or with an error and no product.
+	// The process ends when it has put the product, or with an error and no product.
 	if err := p.Join(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -113,7 +113,7 @@ func run(ctx context.Context) error {
 	flag.Usage = usage
 	flag.Parse()
 	if flag.NArg() > 0 {
-		return fmt.Errorf("process_gpu takes no arguments, not %q; -h tells more", flag.Args())
+		return fmt.Errorf("process_gpu takes no arguments, not %q; see -h", flag.Args())
 	}
 	var opts []fiber.ProcessOption
 	if n := len(devices()); n > 0 {

@@ -64,8 +64,8 @@ func TestMultiplyElsewhere(t *testing.T) {
 	require.ErrorContains(t, err, "100 rows cannot be multiplied by one of 1")
 }
 
-// With cards in the machine the process has one of them, and without any it
-// cannot start with one.
+// If the machine has GPUs, the process gets one of them; if not, it cannot
+// start with one.
 func TestDevice(t *testing.T) {
 	one := matrix{{1}}
 	_, p, err := multiplyElsewhere(t.Context(), one, one, fiber.ProcessMeta(meta.GPU(1)))
@@ -113,7 +113,7 @@ Product \[\[19 22\] \[43 50\]\]\n$`, stdout)
 	require.Contains(t, stderr, `"more"`)
 }
 
-// build makes the real program.
+// build builds the real program.
 func build(t *testing.T) (program string) {
 	program = filepath.Join(t.TempDir(), "program")
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
@@ -121,7 +121,7 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-// execute runs the program and gives what it wrote and its exit code.
+// execute runs the program and returns its output and exit code.
 func execute(t *testing.T, program string, args ...string) (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	var out, errs bytes.Buffer

@@ -1,5 +1,5 @@
-// Command queue has several processes take numbers out of one queue and put
-// their squares into another.
+// Command queue starts several processes that get numbers from one queue and
+// put their squares into another.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// job is a number to be squared, and square is what a worker made of it.
+// job is a number to be squared, and square is the result.
 type (
 	job    struct{ N int }
 	square struct {
@@ -20,13 +20,13 @@ type (
 	}
 )
 
-// queues are where a worker gets its jobs and puts its results.
+// queues are a worker's argument: where it gets jobs and puts results.
 type queues struct {
 	Jobs    *fiber.SimpleQueue[job]
 	Squares *fiber.SimpleQueue[square]
 }
 
-// work squares numbers until there will be no more.
+// work squares numbers until the queue of jobs is closed.
 var work = fiber.Register("work", func(ctx context.Context, q queues) (struct{}, error) {
 	for {
 		j, err := q.Jobs.Get(ctx)
@@ -44,7 +44,7 @@ var work = fiber.Register("work", func(ctx context.Context, q queues) (struct{},
 
 var (
 	workers = flag.Int("workers", 3, "number of processes")
-	jobs    = flag.Int("jobs", 12, "number of numbers")
+	jobs    = flag.Int("jobs", 12, "how many numbers to square")
 )
 
 func main() { fiber.Main(run) }
@@ -56,9 +56,9 @@ func run(ctx context.Context) error {
 	case flag.NArg() > 0:
 		return fmt.Errorf("queue takes only flags, not %q; -h lists them", flag.Args())
 	case *workers < 1:
-		return fmt.Errorf("-workers: there has to be one at least, not %d", *workers)
+		return fmt.Errorf("-workers %d: it must be at least 1", *workers)
 	case *jobs < 0:
-		return fmt.Errorf("-jobs: %d is no number of numbers", *jobs)
+		return fmt.Errorf("-jobs %d: it must not be negative", *jobs)
 	}
 	squares, err := squareAll(ctx, *workers, *jobs)
 	if err != nil {
@@ -73,8 +73,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// squareAll has so many processes square the numbers below n, and gives the
-// results as they come.
+// squareAll squares the numbers below n in several processes and returns the
+// results in the order in which they come.
 func squareAll(ctx context.Context, workers, n int) ([]square, error) {
 	jobs, err := fiber.NewSimpleQueue[job]()
 	if err != nil {
@@ -112,7 +112,7 @@ func squareAll(ctx context.Context, workers, n int) ([]square, error) {
 }
 
 func usage() {
-	fmt.Fprint(flag.CommandLine.Output(), `Queue starts some processes that get numbers out of one queue and put their
+	fmt.Fprint(flag.CommandLine.Output(), `Queue starts some processes that get numbers from one queue and put their
 squares into another. Which process squares which number is up to chance.
 
 	go run ./examples/queue -workers 4 -jobs 20

@@ -18,28 +18,28 @@ var (
 	epochs   = flag.Int("epochs", 30, "how many times each picture is used")
 	batch    = flag.Int("batch", 48, "pictures in a step, of all processes together")
 	learning = flag.Float64("rate", 0.5, "the learning rate")
-	seed     = flag.Uint64("seed", 1, "of the order of the pictures")
+	seed     = flag.Uint64("seed", 1, "`number` from which the order of the pictures is drawn")
 )
 
 func main() { fiber.Main(run) }
 
-// training is what each rank is given.
+// training is the argument of every rank.
 type training struct {
 	Epochs, Batch int
 	Rate          float64
 	Seed          uint64
-	Outcome       *fiber.SimpleQueue[outcome] // which rank 0 puts there
+	Outcome       *fiber.SimpleQueue[outcome] // where rank 0 puts its own
 }
 
-// outcome is a trained model, on pictures that it has not seen.
+// outcome is how good a trained model is.
 type outcome struct {
 	Loss     float64 // over the training pictures
-	Accuracy float64 // over the others, of 1
-	HeldOut  int     // pictures
+	Accuracy float64 // over the held-out pictures, from 0 to 1
+	HeldOut  int     // pictures held out of the training
 }
 
-// train is what the ranks run. All of them have the same model: they begin with
-// the same one, and change it by the same sum of gradients.
+// train runs in each rank. All ranks have the same model at all times: they
+// begin with the same one and change it by the same sum of gradients.
 var train = fiber.RegisterRing("train", nil, func(ctx context.Context, node *fiber.RingNode, t training) error {
 	out, err := t.run(node.Rank(), node.Size(), func(xs []float64) error { return fiber.AllReduce(ctx, node, xs) })
 	if err != nil || node.Rank() != 0 {
@@ -55,7 +55,7 @@ func run(ctx context.Context) error {
 	case flag.NArg() > 0:
 		return fmt.Errorf("ring_sgd takes only flags, not %q; -h lists them", flag.Args())
 	case *ranks < 1 || *batch < 1 || *epochs < 0:
-		return fmt.Errorf("-ranks and -batch are at least 1, and -epochs is not negative")
+		return fmt.Errorf("-ranks and -batch must be at least 1, and -epochs must not be negative")
 	}
 	t := training{Epochs: *epochs, Batch: *batch, Rate: *learning, Seed: *seed}
 	alone, err := t.run(0, 1, func([]float64) error { return nil })
@@ -86,8 +86,8 @@ func trainTogether(ctx context.Context, ranks int, t training) (outcome, error) 
 	return t.Outcome.Get(ctx)
 }
 
-// run trains one rank of size: of each batch it takes its share, and sum adds
-// its gradient to those of the others.
+// run trains as one rank of size: it takes its share of each batch, and sum
+// adds its gradient to those of the others.
 func (t training) run(rank, size int, sum func([]float64) error) (outcome, error) {
 	pictures, err := load()
 	if err != nil {

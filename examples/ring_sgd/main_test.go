@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The numbers that the authors of the pictures publish, and their mean.
+// The counts that the authors of the pictures publish, and the mean of all
+// pixels.
 func TestPictures(t *testing.T) {
 	pictures, err := load()
 	require.NoError(t, err)
@@ -48,7 +49,7 @@ func TestPictures(t *testing.T) {
 	require.InDelta(t, 4.884164579855314, 16*total/1797/pixels, 1e-12)
 }
 
-// The gradient is what differences say.
+// The gradient agrees with finite differences.
 func TestGradient(t *testing.T) {
 	pictures, err := load()
 	require.NoError(t, err)
@@ -103,7 +104,7 @@ func TestCommand(t *testing.T) {
 	require.Contains(t, stderr, `"4"`)
 }
 
-// build makes the real program.
+// build builds the real program.
 func build(t *testing.T) (program string) {
 	program = filepath.Join(t.TempDir(), "program")
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
@@ -111,7 +112,7 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-// execute runs the program and gives what it wrote and its exit code.
+// execute runs the program and returns its output and exit code.
 func execute(t *testing.T, program string, args ...string) (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	var out, errs bytes.Buffer

@@ -5,13 +5,13 @@ import "math"
 const (
 	pixels = 64
 	digits = 10
-	row    = pixels + 1 // the last weight stands alone
+	row    = pixels + 1 // the last weight is the bias
 )
 
 // model is softmax regression: a row of weights for each digit.
 type model [digits * row]float64
 
-// scores are the logarithms of the digits' likelihoods, up to a constant.
+// scores returns the logarithms of the digits' likelihoods, up to a constant.
 func (m *model) scores(p *picture) (s [digits]float64) {
 	for d := range s {
 		w := m[d*row : (d+1)*row]
@@ -23,8 +23,8 @@ func (m *model) scores(p *picture) (s [digits]float64) {
 	return s
 }
 
-// loss is the cross entropy of one picture; its gradient is added to gradient,
-// unless that is nil.
+// loss returns the cross entropy of one picture and adds its gradient to
+// gradient, unless that is nil.
 func (m *model) loss(p *picture, gradient *model) float64 {
 	s := m.scores(p)
 	most := s[0]
@@ -52,7 +52,7 @@ func (m *model) loss(p *picture, gradient *model) float64 {
 	return math.Log(total) - math.Log(s[p.digit])
 }
 
-// guess is the likeliest digit.
+// guess returns the likeliest digit.
 func (m *model) guess(p *picture) int {
 	s := m.scores(p)
 	best := 0

@@ -1,5 +1,5 @@
-// Command shared_data shows which changes of shared data another process sees:
-// those of managed objects, and none of copies.
+// Command shared_data shows which changes of shared data other processes see:
+// those of managed objects, but not those of copies.
 package main
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// slot is what a list or a dict holds at one place: one of these.
+// slot is an element of a list or a dict. One of its fields is set.
 type slot struct {
 	N    int              // a number
 	Ns   []int            // several, which are copied with the slot
-	List *fiber.List[int] // a managed list, which is not
+	List *fiber.List[int] // a managed list, which is shared
 }
 
 func (s slot) text(ctx context.Context) (string, error) {
@@ -38,14 +38,14 @@ func (s slot) text(ctx context.Context) (string, error) {
 	return fmt.Sprint(s.N), nil
 }
 
-// shared is objects in a manager. They travel in arguments, like values.
+// shared holds objects in a manager. They travel in arguments, like values.
 type shared struct {
 	Namespace *fiber.Namespace
 	List      *fiber.List[slot]
 	Dict      *fiber.Dict[int, slot]
 }
 
-// change is run by another process. It adds one to everything.
+// change runs in another process. It adds one to everything.
 var change = fiber.Register("change", func(ctx context.Context, s shared) (struct{}, error) {
 	return struct{}{}, errors.Join(
 		changeNamespace(ctx, s.Namespace),
@@ -66,7 +66,7 @@ func changeNamespace(ctx context.Context, ns *fiber.Namespace) error {
 		}
 	}
 	x++
-	y[0]++ // of a copy: nobody else sees it
+	y[0]++ // in a copy: no other process sees it
 	z[0]++
 	return errors.Join(ns.Set(ctx, "x", x), ns.Set(ctx, "z", z))
 }
@@ -80,13 +80,13 @@ func changeSlots(ctx context.Context, get func(int) (slot, error), set func(int,
 		}
 	}
 	slots[0].N++
-	slots[1].Ns[0]++ // of a copy: nobody else sees it
+	slots[1].Ns[0]++ // in a copy: no other process sees it
 	slots[2].Ns[0]++
-	_, err := slots[3].List.Update(ctx, 0, func(n int) (int, error) { return n + 1, nil }) // everybody sees it
+	_, err := slots[3].List.Update(ctx, 0, func(n int) (int, error) { return n + 1, nil }) // all processes see it
 	return errors.Join(err, set(0, slots[0]), set(2, slots[2]))
 }
 
-// newShared makes the objects and puts a one into each place.
+// newShared makes the objects, filled with ones.
 func newShared(ctx context.Context, m *fiber.Manager) (s shared, err error) {
 	if s.Namespace, err = fiber.NewNamespace(ctx, m); err != nil {
 		return s, err
@@ -121,7 +121,7 @@ func newShared(ctx context.Context, m *fiber.Manager) (s shared, err error) {
 	return s, nil
 }
 
-// text is what is in the objects, a line each.
+// text returns the contents of the objects, a line each.
 func (s shared) text(ctx context.Context) (string, error) {
 	var x int
 	var y, z []int
@@ -184,7 +184,7 @@ var (
 	history = fiber.RegisterMethod("History", (*calculator).History)
 )
 
-// multiply is run by another process, which has a proxy of the calculator.
+// multiply runs in another process and uses the calculator through a proxy.
 var multiply = fiber.Register("multiply", func(ctx context.Context, c *fiber.Proxy[*calculator]) (int, error) {
 	return fiber.Call(ctx, c, mul, pair{7, 8})
 })
@@ -195,7 +195,7 @@ func run(ctx context.Context) error {
 	flag.Usage = usage
 	flag.Parse()
 	if flag.NArg() > 0 {
-		return fmt.Errorf("shared_data takes no arguments, such as %q; -h says what it does", flag.Args())
+		return fmt.Errorf("shared_data takes no arguments, not %q; see -h", flag.Args())
 	}
 	m, err := fiber.NewManager(ctx)
 	if err != nil {
@@ -208,8 +208,8 @@ func run(ctx context.Context) error {
 	return calculate(ctx, m)
 }
 
-// shareData has another process change shared data, and prints what is there
-// before and after.
+// shareData lets another process change shared data, and prints the data before
+// and after.
 func shareData(ctx context.Context, m *fiber.Manager) error {
 	s, err := newShared(ctx, m)
 	if err != nil {
@@ -262,7 +262,7 @@ func calculate(ctx context.Context, m *fiber.Manager) error {
 }
 
 func usage() {
-	fmt.Fprint(flag.CommandLine.Output(), `Shared_data has another process change objects that live in a manager, and
+	fmt.Fprint(flag.CommandLine.Output(), `Shared_data lets another process change objects that live in a manager, and
 shows which of the changes are seen here.
 
 	go run ./examples/shared_data

@@ -60,7 +60,7 @@ func TestCommand(t *testing.T) {
 	require.Contains(t, stderr, `"all"`)
 }
 
-// build makes the real program.
+// build builds the real program.
 func build(t *testing.T) (program string) {
 	program = filepath.Join(t.TempDir(), "program")
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
@@ -68,7 +68,7 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-// execute runs the program and gives what it wrote and its exit code.
+// execute runs the program and returns its output and exit code.
 func execute(t *testing.T, program string, args ...string) (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	var out, errs bytes.Buffer

@@ -9,7 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 steps = int(sys.argv[1])
 torch.set_num_threads(1)
-dist.init_process_group("gloo")  # finds the others by what the ring has put into the environment
+dist.init_process_group("gloo")  # finds the others by the environment that the ring has set
 rank, size = dist.get_rank(), dist.get_world_size()
 
 # Every rank has its own samples of one line, y = 3x - 2.

@@ -1,5 +1,6 @@
 // Command torch_ring runs PyTorch's DistributedDataParallel in a ring: each
-// rank starts a Python process, which finds the others by the ring's TorchEnv.
+// rank starts a Python process, which finds the others by the environment of
+// TorchEnv.
 package main
 
 import (
@@ -25,14 +26,14 @@ var (
 //go:embed ddp.py
 var script string
 
-// training is what each rank is given.
+// training is the argument of every rank.
 type training struct {
 	Python string
 	Steps  int
 }
 
-// train is what the ranks run. ctx ends when another rank has failed, and ends
-// the Python process with it.
+// train runs in each rank. When another rank fails, ctx ends, and the Python
+// process with it.
 var train = fiber.RegisterRing("train", nil, func(ctx context.Context, node *fiber.RingNode, t training) error {
 	cmd := exec.CommandContext(ctx, t.Python, "-c", script, strconv.Itoa(t.Steps))
 	cmd.Env = append(os.Environ(), node.TorchEnv()...)

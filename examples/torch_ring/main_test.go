@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// torch skips the test where there is no PyTorch, but not in CI, which installs
-// it.
+// torch skips the test if PyTorch is missing, except in CI, which installs it.
 func torch(t *testing.T) {
 	if err := exec.Command(*python, "-c", "import torch").Run(); err != nil {
 		if os.Getenv("CI") != "" {
@@ -83,7 +82,7 @@ func TestCommand(t *testing.T) {
 	require.Contains(t, stderr, `"4"`)
 }
 
-// build makes the real program.
+// build builds the real program.
 func build(t *testing.T) (program string) {
 	program = filepath.Join(t.TempDir(), "program")
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
@@ -91,7 +90,7 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-// execute runs the program and gives what it wrote and its exit code.
+// execute runs the program and returns its output and exit code.
 func execute(t *testing.T, program string, args ...string) (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	var out, errs bytes.Buffer

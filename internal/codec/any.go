@@ -2,10 +2,10 @@ package codec
 
 import "reflect"
 
-// encodeAny writes what the interface v holds as what it is.
+// encodeAny writes the value in the interface v by its dynamic type.
 func encodeAny(e *encoder, v reflect.Value) error { return e.any(v.Elem()) }
 
-// decodeAny reads what the bytes say it is.
+// decodeAny reads a value whose type follows from the bytes.
 func decodeAny(d *decoder, v reflect.Value) error {
 	x, err := d.any()
 	if err != nil {
@@ -25,7 +25,7 @@ func (e *encoder) any(v reflect.Value) error {
 	return planOf(v.Type()).encode(e, v)
 }
 
-// any reads the next value, whatever it is.
+// any reads the next value, of whatever type.
 func (d *decoder) any() (any, error) {
 	tok, err := d.token()
 	if err != nil {
@@ -118,7 +118,8 @@ func (d *decoder) list(n int) ([]any, error) {
 	return list, nil
 }
 
-// table reads n entries: a map[string]any, or map[any]any when a key is no string.
+// table reads a map of n entries: a map[string]any, or a map[any]any if a key
+// is not a string.
 func (d *decoder) table(n int) (any, error) {
 	named := make(map[string]any, min(n, firstBytes/32))
 	var other map[any]any
@@ -153,7 +154,7 @@ func (d *decoder) table(n int) (any, error) {
 	return named, nil
 }
 
-// goTypes are the slices that numbers become.
+// goTypes maps a kind of number to the slice type that a run of them becomes.
 var goTypes = map[reflect.Kind]reflect.Type{
 	reflect.Bool: reflect.TypeFor[[]bool](), reflect.Int: reflect.TypeFor[[]int](),
 	reflect.Int8: reflect.TypeFor[[]int8](), reflect.Int16: reflect.TypeFor[[]int16](),
@@ -165,7 +166,8 @@ var goTypes = map[reflect.Kind]reflect.Type{
 	reflect.Complex64: reflect.TypeFor[[]complex64](), reflect.Complex128: reflect.TypeFor[[]complex128](),
 }
 
-// anyNumbers reads runs: a slice of numbers, or of such slices where they are rows.
+// anyNumbers reads runs: a slice of numbers, or a slice of such slices if they
+// are rows.
 func (d *decoder) anyNumbers(tok token) (any, error) {
 	r, b, err := d.run(tok)
 	if err != nil {

@@ -65,7 +65,7 @@ func arrayOfNumbers(t reflect.Type, r run, length int) plan {
 	}
 }
 
-// addressable gives v, or a copy of it that has an address.
+// addressable returns v if it has an address, or else a copy that has one.
 func addressable(v reflect.Value) reflect.Value {
 	if v.CanAddr() {
 		return v

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Check says why values of type t can never travel, as an [*Error] with the path inside the type, such as
-// "Config.Hook" for a func in a field of a field. It is nil if they can. What an any holds shows only when
-// it is encoded.
+// Check returns an error if no value of type t can travel: an [*Error] with the path inside the type, such
+// as "Config.Hook" for a func in a field of a field. The contents of an any are checked only when a value
+// is encoded.
 func Check(t reflect.Type) error {
 	return check(t, make(map[reflect.Type]bool))
 }
@@ -47,7 +47,7 @@ func check(t reflect.Type, seen map[reflect.Type]bool) error {
 
 var errorType = reflect.TypeFor[error]()
 
-// refuse says why t itself, whatever it is made of, cannot travel; "" if it can.
+// refuse returns the reason why t itself, apart from the types it is made of, cannot travel; "" if it can.
 func refuse(t reflect.Type) string {
 	if customOf(t) != nil {
 		return ""
@@ -82,7 +82,7 @@ func refuseStruct(t reflect.Type) string {
 		case f.IsExported():
 			visible = true
 		case inner != nil && f.Type.Kind() == reflect.Pointer:
-			return "the embedded *" + inner.Name() + " is not exported, so that nothing can be decoded into it"
+			return "the embedded *" + inner.Name() + " is not exported: nothing can be decoded into it"
 		case inner != nil:
 			visible = true
 		}

@@ -8,7 +8,7 @@ const (
 	codeFixedString = 0xa0
 
 	codeNil   = 0xc0
-	codeBoxed = 0xc1 // msgpack leaves it unused; here it precedes the nil that a pointer points to
+	codeBoxed = 0xc1 // unused in msgpack; here it precedes a nil that a pointer points to
 	codeFalse = 0xc2
 	codeTrue  = 0xc3
 
@@ -22,15 +22,15 @@ const (
 	codeArray16, codeArray32                      = 0xdc, 0xdd
 	codeMap16, codeMap32                          = 0xde, 0xdf
 
-	codeNegative = 0xe0 // from here on -32 to -1
+	codeNegative = 0xe0 // and above: -32 to -1
 )
 
-// The extension types of the first frame. They are this package's own and are not registered with msgpack,
-// so that the program's other uses of msgpack stay as they are.
+// The extension types of the first frame. They are private to this package: registering them with msgpack
+// would affect the program's other uses of it.
 const (
-	extNumbers = int8(iota + 1) // a kind, a width where the kind says so, the numbers
-	extFrame                    // a kind, a width where the kind says so: the numbers are the next frame
-	extTime                     // what time.Time.MarshalBinary gives, which keeps the zone
-	extComplex                  // two floats
+	extNumbers = int8(iota + 1) // a kind, a width if the kind says so, and the numbers
+	extFrame                    // a kind, a width if the kind says so; the numbers are the next frame
+	extTime                     // see appendTime
+	extComplex                  // two big-endian floats
 	extCustom                   // what a type's own msgpack methods wrote
 )

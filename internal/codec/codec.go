@@ -1,27 +1,28 @@
-// Package codec turns values into frames and back. The first frame is msgpack; large slices of numbers
-// follow as frames of their own, by reference and uncopied. Smaller ones lie inside the first frame as raw
-// little-endian bytes, so that numbers cost a memcpy and not a call each.
+// Package codec turns values into frames and back. The first frame is msgpack. Large slices of numbers
+// follow as frames of their own, uncopied; smaller ones are raw little-endian bytes inside the first
+// frame, so that a slice of numbers costs one memcpy instead of a call for each.
 //
-// Inside an any, integers come back in the narrowest type that holds them, structs as map[string]any, other
-// slices as []any and arrays and named slices of numbers as plain slices, because the type does not travel.
+// Inside an any the type does not travel: integers come back in the narrowest type that holds them, structs
+// as map[string]any, arrays and named slices of numbers as plain slices, and other slices as []any.
 package codec
 
 import (
 	"reflect"
 )
 
-// Marshal encodes v as frames: the first is msgpack, the others are the large slices of numbers in v, by
-// reference: v is not to change until the frames are sent. What cannot be encoded is an [*Error]. Channels,
-// funcs, and interfaces with methods cannot; neither can anything nested deeper than 1000 levels, a cycle
-// included. Types with msgpack's, encoding's binary or its text methods, for both directions, keep their own
-// encoding; what their EncodeMsgpack writes has to be msgpack. Concurrent calls are fine.
+// Marshal encodes v as frames. The first is msgpack; the others refer to the large slices of numbers in v,
+// so v must not change until the frames are sent. Channels, funcs, interfaces with methods, and values
+// nested deeper than 1000 levels, cycles included, cannot be encoded: the error is an [*Error]. A type that
+// has msgpack's methods, or encoding's binary or text methods, for both directions keeps that encoding; its
+// EncodeMsgpack must write msgpack. Marshal may be called concurrently.
 func Marshal(v any) ([][]byte, error) {
 	frames, _, err := marshal(v, nil)
 	return frames, err
 }
 
-// MarshalListing is Marshal, and lists those pointers to values in v with a binary
-// encoding of their own that listed is true for: what has the name of an object, say.
+// MarshalListing is Marshal and also returns a list: of all the values in v that
+// have a binary encoding of their own, the pointers for which listed returns true,
+// such as references to objects.
 func MarshalListing(v any, listed func(x any) bool) (frames [][]byte, list []any, err error) {
 	return marshal(v, listed)
 }
@@ -55,15 +56,16 @@ func (p *plan) marshal(v reflect.Value, listed func(any) bool, own apart) (frame
 	return e.result(), e.listing, nil
 }
 
-// Unmarshal decodes frames into the value that ptr points to, replacing all of it. Large slices alias the
-// frames, which then belong to the value. Bytes that Marshal never wrote give an [*Error], not a panic, and
-// take no more memory than their length accounts for; after an error the value is in no particular state.
+// Unmarshal decodes frames into the value that ptr points to and replaces all of it. Large slices alias the
+// frames, which then belong to the value. For bytes that Marshal did not write, Unmarshal returns an
+// [*Error]; it does not panic, and takes no more memory than their length accounts for. After an error the
+// value is undefined.
 func Unmarshal(frames [][]byte, ptr any) error {
 	_, err := unmarshal(frames, ptr, nil)
 	return err
 }
 
-// UnmarshalListing is Unmarshal, and lists what MarshalListing does.
+// UnmarshalListing is Unmarshal and returns the same list as MarshalListing.
 func UnmarshalListing(frames [][]byte, ptr any, listed func(x any) bool) (list []any, err error) {
 	return unmarshal(frames, ptr, listed)
 }
@@ -71,7 +73,7 @@ func UnmarshalListing(frames [][]byte, ptr any, listed func(x any) bool) (list [
 func unmarshal(frames [][]byte, ptr any, listed func(any) bool) (list []any, err error) {
 	v := reflect.ValueOf(ptr)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return nil, fail(reflect.TypeOf(ptr), "values are decoded into a pointer that is not nil")
+		return nil, fail(reflect.TypeOf(ptr), "the target must be a non-nil pointer")
 	}
 	if len(frames) == 0 {
 		return nil, fail(v.Type().Elem(), "there are no frames")
@@ -109,7 +111,7 @@ func (p *plan) unmarshal(frames [][]byte, v reflect.Value, listed func(any) bool
 	return d.listing, nil
 }
 
-// Size is the number of bytes in frames.
+// Size returns the number of bytes in frames.
 func Size(frames [][]byte) int {
 	n := 0
 	for _, f := range frames {

@@ -84,7 +84,7 @@ func TestNaN(t *testing.T) {
 	assert.True(t, math.IsNaN(got[0]) && math.Signbit(got[1]))
 }
 
-// In an any the type does not travel.
+// The type of a value in an any does not travel.
 func TestAny(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Round(0)
@@ -116,7 +116,8 @@ func TestAny(t *testing.T) {
 	assert.Nil(t, top)
 }
 
-// A type may hold a reference to something elsewhere and travel as that: as a field, an element, the value.
+// A type may hold a reference to something elsewhere and travel as that
+// reference: as a field, an element, or the whole value.
 func TestHandles(t *testing.T) {
 	t.Parallel()
 	h := &Handle[string]{id: 7}
@@ -196,7 +197,7 @@ func TestChunk(t *testing.T) {
 	require.NoError(t, codec.Unmarshal(frames, &other), "int and int64 are the same")
 }
 
-// Builds may differ in their fields, as far as they have them in common.
+// Builds whose fields differ exchange the fields that they have in common.
 func TestOtherFields(t *testing.T) {
 	t.Parallel()
 	type before struct {

@@ -13,11 +13,12 @@ import (
 	"github.com/fiber-go/fiber/internal/guard"
 )
 
-// custom is one way in which a type can have an encoding of its own: two interfaces, both of which *T has.
+// custom is one way in which a type can have an encoding of its own: a pair of
+// interfaces that *T implements.
 type custom struct {
 	name             string
 	encoder, decoder reflect.Type
-	method           func(reflect.Type) (reflect.Method, bool) // by a constant name, or the linker would keep every method there is
+	method           func(reflect.Type) (reflect.Method, bool) // by a constant name, or else the linker would keep all methods
 	encode           func(e *encoder, x any) error
 	decode           func(d *decoder, t reflect.Type, x any) error
 }
@@ -42,7 +43,8 @@ var customs = []*custom{
 	},
 }
 
-// customOf is the encoding of its own that t has, or nil. A pointer has that of what it points to.
+// customOf returns the encoding of its own that t has, or nil. For a pointer it
+// returns nil: its element is encoded instead.
 func customOf(t reflect.Type) *custom {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface {
 		return nil
@@ -59,8 +61,8 @@ func customOf(t reflect.Type) *custom {
 	return nil
 }
 
-// promoted says whether t has the encoding of a type it embeds, and not its own: used for t, that would lose
-// every other field.
+// promoted reports whether t's encoding is promoted from a type that t embeds: used for t, such an encoding
+// would lose all other fields.
 func (c *custom) promoted(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -74,8 +76,8 @@ func (c *custom) promoted(t reflect.Type) bool {
 	return false
 }
 
-// declares says whether t's method is written for t. Reflection does not tell it from one that an embedded type has;
-// but that is called through the compiler's wrapper, which is in no file.
+// declares reports whether t's method is declared for t. Reflection cannot tell such a method from a promoted one;
+// but the compiler generates a wrapper for a promoted method, which is in no file.
 func (c *custom) declares(t reflect.Type) bool {
 	m, ok := c.method(t)
 	if !ok {
@@ -105,11 +107,11 @@ func (c *custom) plan(t reflect.Type) plan {
 	}
 }
 
-// apart says that types' own methods have a goroutine that they may end.
+// apart is true when types' own methods run on a goroutine that they may end.
 type apart bool
 
-// call calls a type's own method, and turns what it does other than return nil
-// into an *Error.
+// call calls a type's own method and turns whatever it does other than return
+// nil into an *Error.
 func (together apart) call(t reflect.Type, method func() error) (err error) {
 	if together {
 		guard.Here(method, func(outcome error) { err = outcome })
@@ -119,22 +121,22 @@ func (together apart) call(t reflect.Type, method func() error) (err error) {
 	return own(t, err)
 }
 
-// apartly runs code of which types' own methods are a part. All of it has one
-// goroutine; when one of them has ended that by runtime.Goexit it begins anew,
-// with a goroutine for each, so that the error says where it was.
+// apartly runs code that calls types' own methods. All of it runs on one
+// goroutine. If a method ends that by runtime.Goexit, the code starts again
+// with a goroutine for each method, so that the error says which one it was.
 func apartly(code func(apart) error) error {
 	err := guard.Call(func() error { return code(true) })
 	if err == guard.ErrGoexit {
 		return code(false)
 	}
 	if p, ok := err.(*guard.Panic); ok {
-		panic(p) // not in a method
+		panic(p) // not from a method
 	}
 	return err
 }
 
-// foreign says whether values of type t are encoded or decoded by types' own
-// methods, as far as the type tells.
+// foreign reports whether values of type t are encoded or decoded by types' own
+// methods, as far as the type shows.
 func foreign(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] || t == timeType {
 		return false
@@ -158,12 +160,12 @@ func foreign(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// own is err as an *Error of type t.
+// own returns err as an *Error for type t.
 func own(t reflect.Type, err error) error {
 	switch err := err.(type) {
 	case nil:
 		return nil
-	case *Error: // a copy, since it may be the method's own and is about to get a path
+	case *Error: // a copy: it may be the method's own, and its path is about to change
 		e := *err
 		e.Index = -1
 		return typed(&e, t)
@@ -186,7 +188,7 @@ func decodeMsgpack(d *decoder, t reflect.Type, x any) error {
 	if err != nil {
 		return err
 	}
-	// msgpack's decoder believes lengths and nests without end: look first.
+	// msgpack's decoder trusts lengths and does not limit nesting: check first.
 	look := decoder{buf: b, depth: d.depth}
 	for look.left() > 0 {
 		if err := look.skip(); err != nil {
@@ -266,7 +268,7 @@ func unmarshalText(d *decoder, t reflect.Type, x any) error {
 	return x.(encoding.TextUnmarshaler).UnmarshalText(d.take(tok.n))
 }
 
-// extension writes what write appends as one extCustom.
+// extension wraps the bytes that write appends in an extCustom.
 func (e *encoder) extension(write func() error) error {
 	const head = 6
 	start := len(e.buf)
@@ -291,7 +293,8 @@ func (d *decoder) extension(t reflect.Type) ([]byte, error) {
 	return d.take(tok.n), nil
 }
 
-// anyCustom reads an extCustom of n bytes without its type: the value that was written, or a list of several.
+// anyCustom reads an extCustom of n bytes without its type. It returns the
+// value that was written, or the list if there were several.
 func (d *decoder) anyCustom(n int) (any, error) {
 	inner := decoder{buf: d.take(n), depth: d.depth}
 	var list []any

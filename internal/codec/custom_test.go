@@ -11,7 +11,7 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 )
 
-// ends is how the methods of the types below end, where it is not as they should.
+// ends are the ways in which the methods of the types below may end badly.
 type ends int
 
 const (
@@ -29,7 +29,7 @@ func (e ends) now(at int) {
 	}
 }
 
-// whenEncoded and whenDecoded say how the methods end for the value 3.
+// whenEncoded and whenDecoded are how the methods end for the value 3.
 var whenEncoded, whenDecoded ends
 
 type bin struct{ n byte }
@@ -77,8 +77,8 @@ func listOf[T any](of func(n int) T) func() (any, any) {
 	}
 }
 
-// A type's own method that ends its goroutine, or panics, is an error that says
-// where: neither Marshal's caller ends, nor Unmarshal's.
+// When a type's own method ends its goroutine or panics, Marshal and Unmarshal
+// return an error that says where; their callers go on.
 func TestMethodsThatDoNotReturn(t *testing.T) {
 	t.Cleanup(func() { whenEncoded, whenDecoded = returns, returns })
 	type holder struct{ Inner any }

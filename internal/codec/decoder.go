@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// decoder reads the first frame and gives out the others in their order.
+// decoder reads the first frame and hands out the others in order.
 type decoder struct {
 	buf    []byte
 	pos    int
@@ -42,7 +42,7 @@ func (d *decoder) leave() { d.depth-- }
 
 func (d *decoder) left() int { return len(d.buf) - d.pos }
 
-// isNil consumes a nil, if one is next.
+// isNil reports whether a nil is next, and consumes it.
 func (d *decoder) isNil() bool {
 	if d.pos < len(d.buf) && d.buf[d.pos] == codeNil {
 		d.pos++
@@ -51,14 +51,15 @@ func (d *decoder) isNil() bool {
 	return false
 }
 
-// take gives the next n bytes, which token has found to be there.
+// take returns the next n bytes; token has checked that they exist.
 func (d *decoder) take(n int) []byte {
 	b := d.buf[d.pos : d.pos+n : d.pos+n]
 	d.pos += n
 	return b
 }
 
-// want reads the head of the next value and insists on its class.
+// want reads the head of the next value and returns an error unless its class
+// is c.
 func (d *decoder) want(t reflect.Type, c class) (token, error) {
 	tok, err := d.token()
 	if err != nil || tok.class != c {
@@ -67,7 +68,7 @@ func (d *decoder) want(t reflect.Type, c class) (token, error) {
 	return tok, nil
 }
 
-// mismatch is err, or that tok is not of class c.
+// mismatch returns err, if any, or else the error that tok is not of class c.
 func mismatch(t reflect.Type, tok token, c class, err error) error {
 	if err != nil {
 		return typed(err, t)
@@ -75,7 +76,7 @@ func mismatch(t reflect.Type, tok token, c class, err error) error {
 	return fail(t, "found %s instead of %s", tok, c)
 }
 
-// typed names the type that an error of the bytes concerns.
+// typed adds the type to an error that has none.
 func typed(err error, t reflect.Type) error {
 	if e := err.(*Error); e.Type == "" {
 		e.Type = t.String()
@@ -83,7 +84,7 @@ func typed(err error, t reflect.Type) error {
 	return err
 }
 
-// skip passes over one value, and over the frames in it.
+// skip skips one value, and the frames in it.
 func (d *decoder) skip() error {
 	t, err := d.token()
 	if err != nil {

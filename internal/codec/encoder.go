@@ -10,7 +10,7 @@ import (
 const (
 	maxDepth   = 1000
 	frameMin   = 32 << 10 // numbers of at least so many bytes get a frame of their own
-	frameCount = 200      // at most, in one value
+	frameCount = 200      // the most such frames in one value
 	keepBuffer = 1 << 20  // a longer buffer is handed over instead of copied
 )
 
@@ -53,7 +53,7 @@ func (e *encoder) enter(t reflect.Type) error {
 	if e.depth == maxDepth {
 		return fail(t, "nested more than %d levels deep, or a cycle", maxDepth)
 	}
-	e.depth++ // only now: who is refused does not leave, and those above count on it
+	e.depth++ // only on success: after an error the caller does not call leave
 	return nil
 }
 
@@ -106,7 +106,8 @@ func (e *encoder) uint(n uint64) {
 	e.length(n, codeUint8, codeUint16, codeUint32, codeUint64)
 }
 
-// length appends n after the narrowest code that holds it; a code of 0 is none.
+// length appends the narrowest code that holds n, then n; a code of 0 does not
+// exist.
 func (e *encoder) length(n uint64, c8, c16, c32, c64 byte) {
 	switch {
 	case n <= math.MaxUint8 && c8 != 0:
@@ -153,7 +154,7 @@ func (e *encoder) mapLen(n int) {
 	}
 }
 
-// ext opens an extension of n bytes.
+// ext writes the head of an extension of n bytes.
 func (e *encoder) ext(id int8, n int) {
 	switch n {
 	case 1:
@@ -172,7 +173,8 @@ func (e *encoder) ext(id int8, n int) {
 	e.buf = append(e.buf, byte(id))
 }
 
-// fits says whether a length can be written: msgpack's end at 4 GiB.
+// fits returns an error if n is too large a length to be written: msgpack's
+// lengths end at 4 GiB.
 func fits(t reflect.Type, n int) error {
 	if uint64(n) > math.MaxUint32-16 {
 		return fail(t, "%d elements or bytes are too many for one message", n)

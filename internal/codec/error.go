@@ -7,16 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Error says what cannot be encoded or decoded, and where in the value it is.
+// Error says what cannot be encoded or decoded, and where in the value.
 type Error struct {
-	Path   string // the fields, elements and keys that lead there, such as "Layers[3].Hook"; "" is the value itself
-	Type   string // the Go type found there
+	Path   string // fields, elements and keys, such as "Layers[3].Hook"; "" for the value itself
+	Type   string // the Go type at Path
 	Reason string
-	Index  int   // element of the outermost slice, not part of Path; -1 where the value is no slice
+	Index  int   // element of the outermost slice, which is not part of Path; -1 if the value is not a slice
 	Err    error // what a type's own method returned, or nil
 }
 
-// Error is one line: the element, the path, the type and the reason, as far as there are such.
+// Error returns one line: the element, the path and the type, if any, and the
+// reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Index >= 0 {
@@ -31,7 +32,7 @@ func (e *Error) Error() string {
 	return b.String() + e.Reason
 }
 
-// Unwrap is the error that a type's own method returned.
+// Unwrap returns the error of a type's own method, or nil.
 func (e *Error) Unwrap() error { return e.Err }
 
 func fail(t reflect.Type, format string, args ...any) error {
@@ -42,9 +43,9 @@ func fail(t reflect.Type, format string, args ...any) error {
 	return e
 }
 
-const maxPath = 200 // characters; of a longer path the outer part is kept
+const maxPath = 200 // bytes; a longer path keeps its outer part
 
-// within puts a step before the path of err.
+// within prepends a step to the path of err.
 func within(err error, step string) error {
 	e := err.(*Error)
 	switch {
@@ -65,7 +66,8 @@ func within(err error, step string) error {
 	return e
 }
 
-// inElement is within for element i; in the outermost slice it is the index.
+// inElement is within for element i of a slice. In the outermost slice it sets
+// the index instead.
 func inElement(err error, i int, outermost bool) error {
 	if outermost {
 		err.(*Error).Index = i

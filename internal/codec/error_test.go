@@ -74,7 +74,7 @@ func TestMarshalErrors(t *testing.T) {
 		{Box[context.Context]{}, "Value: context.Context: an interface with methods does not say which type to make: use any or a concrete type"},
 		{Opaque{}, "codec_test.Opaque: it has only unexported fields and would arrive empty"},
 		{Twice{}, "codec_test.Twice: two fields are named x"},
-		{BehindHidden{}, "codec_test.BehindHidden: the embedded *hidden is not exported, so that nothing can be decoded into it"},
+		{BehindHidden{}, "codec_test.BehindHidden: the embedded *hidden is not exported: nothing can be decoded into it"},
 		{[]Panicker{{}}, "element 0: codec_test.Panicker: panic: oh"},
 		{Box[[]any]{list}, "nested more than 1000 levels deep, or a cycle"},
 		{ring, "nested more than 1000 levels deep, or a cycle"},
@@ -140,9 +140,9 @@ func TestUnmarshalErrors(t *testing.T) {
 		{"abc", new(Text), "codec_test.Text: one letter"},
 		{[]byte("abc"), new(Handle[int]), "codec_test.Handle[int]: a handle is eight bytes"},
 		{&Liar{}, new(Liar), "codec_test.Liar: DecodeMsgpack left 1 bytes"},
-		{1, 1, "int: values are decoded into a pointer that is not nil"},
-		{1, (*int)(nil), "*int: values are decoded into a pointer that is not nil"},
-		{1, nil, "values are decoded into a pointer that is not nil"},
+		{1, 1, "int: the target must be a non-nil pointer"},
+		{1, (*int)(nil), "*int: the target must be a non-nil pointer"},
+		{1, nil, "the target must be a non-nil pointer"},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +155,7 @@ func TestUnmarshalErrors(t *testing.T) {
 	}
 }
 
-// frame builds hostile messages: bytes, and strings of them.
+// frame builds hostile messages from bytes and strings.
 func frame(parts ...any) []byte {
 	var b []byte
 	for _, p := range parts {
@@ -201,15 +201,15 @@ func TestHostileBytes(t *testing.T) {
 		{[][]byte{frame(0xc7, 4, 1, 1, 0, 1, 2)}, new([]bool), "[]bool: found a bool that is neither true nor false"},
 		{[][]byte{frame(0xc7, 10, 1, 1, many("\x00", 7), 2, 0)}, new([]bool), "[]bool: found a bool that is neither true nor false"},
 		{[][]byte{frame(0xc7, 4, 1, 1, 0, 1, 2)}, new([3]bool), "[3]bool: found a bool that is neither true nor false"},
-		{[][]byte{frame(0xc7, 4, 1, 2, 0, 1, 2)}, new([]int), "[]int: 3 bytes are no whole number of int"},
-		{[][]byte{frame(0xc7, 0, 1)}, new([]int), "[]int: numbers of no kind"},
-		{[][]byte{frame(0xd4, 1, 0)}, new([]int), "[]int: numbers of no kind"},
-		{[][]byte{frame(0xd4, 1, 17)}, new(any), "interface {}: numbers of no kind"},
-		{[][]byte{frame(0xd5, 1, 0x82, 0)}, new(any), "interface {}: numbers in rows of no length"},
+		{[][]byte{frame(0xc7, 4, 1, 2, 0, 1, 2)}, new([]int), "[]int: 3 bytes are not a whole number of int"},
+		{[][]byte{frame(0xc7, 0, 1)}, new([]int), "[]int: numbers of an unknown kind"},
+		{[][]byte{frame(0xd4, 1, 0)}, new([]int), "[]int: numbers of an unknown kind"},
+		{[][]byte{frame(0xd4, 1, 17)}, new(any), "interface {}: numbers of an unknown kind"},
+		{[][]byte{frame(0xd5, 1, 0x82, 0)}, new(any), "interface {}: numbers in rows of an invalid length"},
 		{[][]byte{frame(0xd4, 2, 2)}, new([]int), "[]int: a frame is missing"},
 		{[][]byte{frame(0x92, 0xd4, 2, 2, 0xd4, 2, 2), make([]byte, 8)}, new([][]int), "element 1: []int: a frame is missing"},
 		{[][]byte{frame(0x81, 0xa1, "u", 0xd4, 2, 2)}, new(Node), "codec_test.Node: a frame is missing"},
-		{[][]byte{frame(0xd4, 2, 2), make([]byte, 7)}, new([]int), "[]int: 7 bytes are no whole number of int"},
+		{[][]byte{frame(0xd4, 2, 2), make([]byte, 7)}, new([]int), "[]int: 7 bytes are not a whole number of int"},
 		{[][]byte{frame(0x81, 0x91, 1, 1)}, new(any), "interface {}: found a key that is not comparable"},
 		{[][]byte{frame(0x81, 0x91, 1, 1)}, new(map[any]int), "map[interface {}]int: found a key that is not comparable"},
 		{[][]byte{frame(0xd4, 99, 1)}, new(any), "interface {}: found extension 99 of 1 bytes"},
@@ -231,7 +231,7 @@ func TestHostileBytes(t *testing.T) {
 	}
 }
 
-// A field that comes twice, and in any order, is the last one alone.
+// If a field comes twice, in any order, only the last one counts.
 func TestFieldTwice(t *testing.T) {
 	t.Parallel()
 	in := frame(0x85, 0xa1, "B", 0x92, 1, 2, 0xa1, "A", 1, 0xa1, "B", 0x91, 3, 0xa1, "A", 2, 0xa1, "B", 0x90)
@@ -244,7 +244,7 @@ func TestFieldTwice(t *testing.T) {
 	assert.Equal(t, []any{}, out.B)
 }
 
-// A short message takes no memory for what it only claims to hold.
+// A short message takes no memory for elements that it only claims to have.
 func TestNoMemoryForPromises(t *testing.T) {
 	type wide struct{ A [1 << 16]byte }
 	in := append(frame(0xdc, 0x40, 0), make([]byte, 0x4000)...) // 16384 elements, the first of them wrong
@@ -282,7 +282,7 @@ func TestCheck(t *testing.T) {
 		{reflect.TypeFor[Opaque](), "codec_test.Opaque: it has only unexported fields and would arrive empty"},
 		{reflect.TypeFor[Box[*Opaque]](), "Value: codec_test.Opaque: it has only unexported fields and would arrive empty"},
 		{reflect.TypeFor[Twice](), "codec_test.Twice: two fields are named x"},
-		{reflect.TypeFor[BehindHidden](), "codec_test.BehindHidden: the embedded *hidden is not exported, so that nothing can be decoded into it"},
+		{reflect.TypeFor[BehindHidden](), "codec_test.BehindHidden: the embedded *hidden is not exported: nothing can be decoded into it"},
 	} {
 		t.Run(test.t.String(), func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// field is a struct's field as it travels.
+// field is a field of a struct as it travels.
 type field struct {
 	name      string
 	index     []int // longer than 1 inside an embedded struct
@@ -16,8 +16,8 @@ type field struct {
 }
 
 // fieldsOf lists the fields of t that travel: the exported ones not tagged "-", under the name in their tag.
-// The fields of an embedded struct are listed among the struct's own; if a name is taken, or the tag gives it
-// a name or says noinline, it stays a field itself.
+// The fields of an embedded struct are listed among the struct's own, unless one of their names is taken, or
+// the embedded struct's tag has a name or noinline: it then stays a field itself.
 func fieldsOf(t reflect.Type) []field {
 	return appendFields(nil, t, nil)
 }
@@ -49,7 +49,7 @@ func appendFields(fields []field, t reflect.Type, outer []reflect.Type) []field 
 	return fields
 }
 
-// tagged yields the fields of t that travel, in their order, each with its tag.
+// tagged yields the fields of t that travel, in order, each with its tag.
 func tagged(t reflect.Type) func(func(reflect.StructField, tag) bool) {
 	return func(yield func(reflect.StructField, tag) bool) {
 		for i := range t.NumField() {
@@ -65,7 +65,7 @@ func tagged(t reflect.Type) func(func(reflect.StructField, tag) bool) {
 	}
 }
 
-// embedded is the struct type that f embeds and whose fields make it up, or nil.
+// embedded returns the struct type that f embeds, if its fields are to be inlined, or nil.
 func embedded(f reflect.StructField) reflect.Type {
 	t := f.Type
 	if t.Kind() == reflect.Pointer {
@@ -98,10 +98,10 @@ func (g tag) has(option string) bool {
 
 func (g tag) inline() bool { return (g.name() == "" || g.has("inline")) && !g.has("noinline") }
 
-// optional says whether the field may be left out.
+// optional reports whether the field may be left out.
 func (f *field) optional() bool { return f.omitEmpty || f.indirect }
 
-// get gives the field of v, or false if it is left out.
+// get returns the field of v, or false if the field is left out.
 func (f *field) get(v reflect.Value) (reflect.Value, bool) {
 	for i, x := range f.index {
 		if i > 0 && v.Kind() == reflect.Pointer {
@@ -115,7 +115,7 @@ func (f *field) get(v reflect.Value) (reflect.Value, bool) {
 	return v, !f.omitEmpty || !isEmpty(v)
 }
 
-// set gives the field of v to decode into, making the embedded structs on the way.
+// set returns the field of v to decode into; it allocates embedded structs on the way.
 func (f *field) set(v reflect.Value) reflect.Value {
 	for i, x := range f.index {
 		if i > 0 && v.Kind() == reflect.Pointer {

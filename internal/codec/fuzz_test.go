@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the seed corpus of FuzzUnmarshal anew")
 
-// FuzzUnmarshal: bytes from outside give a value or an *Error, and what was a value once stays one.
+// FuzzUnmarshal: bytes from outside decode to a value or an *Error, and a
+// decoded value survives a round trip.
 func FuzzUnmarshal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		frames := [][]byte{first}
@@ -39,7 +40,8 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// TestCorpus writes the seeds with -update: messages of every kind, and their beginnings.
+// TestCorpus, with -update, writes the seeds: messages of every kind, and their
+// beginnings.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	if !*update {

@@ -5,7 +5,8 @@ import (
 	"reflect"
 )
 
-// mapping is the plan for maps; a nil one is nil. The order of the entries is Go's, that is none.
+// mapping returns the plan for maps. A nil map stays nil. Entries are in no
+// particular order.
 func (ps planner) mapping(t reflect.Type) plan {
 	key, elem := ps.of(t.Key()), ps.of(t.Elem())
 	large := t.Key().Size() >= frameMin || t.Elem().Size() >= frameMin
@@ -25,7 +26,7 @@ func (ps planner) mapping(t reflect.Type) plan {
 			e.mapLen(v.Len())
 			k, x := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 			for it := v.MapRange(); it.Next(); {
-				if large { // what frames refer to is not used again
+				if large { // frames may refer to the last ones
 					k, x = reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 				}
 				k.SetIterKey(it)
@@ -72,7 +73,7 @@ func (ps planner) mapping(t reflect.Type) plan {
 	}
 }
 
-// keyText is a key in a path.
+// keyText returns a key as a step of a path.
 func keyText(k reflect.Value) string {
 	if k.Kind() == reflect.Interface {
 		k = k.Elem()

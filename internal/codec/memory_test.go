@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Hosts whose memory is not the wire's order go number by number, to the same bytes.
+// Hosts with another byte order than the wire's convert number by number, to
+// the same bytes.
 func TestPortable(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{

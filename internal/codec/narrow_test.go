@@ -54,7 +54,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// What says that it is narrow and cannot be is an error.
+// Data that claims to be narrow and cannot be is an error.
 func TestNarrowThatIsNone(t *testing.T) {
 	t.Parallel()
 	frames, err := codec.Marshal(make([]int, 1<<16))

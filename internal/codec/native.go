@@ -7,10 +7,11 @@ import (
 	"unsafe"
 )
 
-// littleEndian is what most hosts are: numbers then lie in memory as on the wire.
+// On littleEndian hosts, which most are, numbers are in memory as on the wire.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// native says whether numbers of kind k are in memory what they are on the wire.
+// native reports whether numbers of kind k have the same bytes in memory as on
+// the wire.
 func native(k reflect.Kind) bool {
 	return wireSize(k) == 1 || littleEndian && wireSize(k) == hostSize(k)
 }
@@ -24,7 +25,8 @@ func hostSize(k reflect.Kind) int {
 	}
 }
 
-// toWire gives the wire bytes of n numbers at p, which are the memory itself where that is native.
+// toWire returns the wire bytes of n numbers at p; for native kinds these are
+// the memory itself, uncopied.
 func toWire(k reflect.Kind, p unsafe.Pointer, n int) []byte {
 	if native(k) {
 		return unsafe.Slice((*byte)(p), n*wireSize(k))
@@ -32,7 +34,8 @@ func toWire(k reflect.Kind, p unsafe.Pointer, n int) []byte {
 	return appendPortable(nil, k, p, n)
 }
 
-// fromWire writes the numbers in b to p. It is false when one does not fit a 32-bit host's int.
+// fromWire writes the numbers in b to p. It returns false if one does not fit a
+// 32-bit host's int.
 func fromWire(k reflect.Kind, p unsafe.Pointer, b []byte) bool {
 	if native(k) {
 		copy(unsafe.Slice((*byte)(p), len(b)), b)
@@ -103,7 +106,7 @@ func readPortable(k reflect.Kind, first unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// half is the kind of the two parts of a complex number.
+// half returns the kind of the two parts of a complex number.
 func half(k reflect.Kind) reflect.Kind {
 	if k == reflect.Complex64 {
 		return reflect.Float32

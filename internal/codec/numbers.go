@@ -6,18 +6,19 @@ import (
 	"unsafe"
 )
 
-// run is the shape of a type that is numbers or bools in a row and nothing else: width of them, 1 for a
+// run is the shape of a type that consists of numbers or bools alone: width of them in a row, 1 for a
 // plain number and 6 for a [2][3]int16.
 type run struct {
 	kind  reflect.Kind
 	width int
 }
 
-const maxWidth = 1 << 24 // so that a row's size is an int on every host
+const maxWidth = 1 << 24 // keeps a row's size an int on every host
 
 func (r run) size() int { return r.width * wireSize(r.kind) }
 
-// runOf is false for types that are no run, or that have an encoding of their own.
+// runOf returns the shape of t. It returns false for types that are not runs, or that have an
+// encoding of their own.
 func runOf(t reflect.Type) (run, bool) {
 	switch k := t.Kind(); {
 	case k != reflect.Array && (k < reflect.Bool || k > reflect.Complex128), customOf(t) != nil:
@@ -30,7 +31,8 @@ func runOf(t reflect.Type) (run, bool) {
 	return r, ok && r.width > 0 && r.width <= maxWidth
 }
 
-// wireSize is the number of bytes of one number; the sizes of int, uint and uintptr are not the host's.
+// wireSize returns the number of bytes of one number on the wire. For int, uint and uintptr it is 8,
+// whatever the host's size.
 func wireSize(k reflect.Kind) int {
 	switch k {
 	case reflect.Bool, reflect.Int8, reflect.Uint8:
@@ -46,7 +48,7 @@ func wireSize(k reflect.Kind) int {
 	}
 }
 
-// wireKind is the kind that the wire knows k by where two differ in name only.
+// wireKind returns the kind that stands for k on the wire, where int and int64 are the same.
 func wireKind(k reflect.Kind) reflect.Kind {
 	switch k {
 	case reflect.Int:
@@ -58,10 +60,10 @@ func wireKind(k reflect.Kind) reflect.Kind {
 	}
 }
 
-// grid is set in the kind on the wire, which is else reflect's number of it, when a width follows.
+// The kind on the wire is reflect's number, with grid set when a width follows.
 const grid = 0x80
 
-// numbers writes count runs that lie at p, in a frame of their own if they are large.
+// numbers writes count runs that lie at p; large ones get a frame of their own.
 func (e *encoder) numbers(t reflect.Type, r run, p unsafe.Pointer, count int) error {
 	b := toWire(r.kind, p, count*r.width)
 	var how byte
@@ -96,7 +98,8 @@ func (e *encoder) numbers(t reflect.Type, r run, p unsafe.Pointer, count int) er
 	return nil
 }
 
-// numbers reads runs of the given shape: their bytes, and whether these are a frame of their own.
+// numbers reads runs of the given shape. It returns their bytes, and whether these are a frame of
+// their own.
 func (d *decoder) numbers(t reflect.Type, want run) (b []byte, own bool, err error) {
 	tok, err := d.token()
 	if err != nil {
@@ -119,7 +122,7 @@ func (r run) String() string {
 	return "rows of " + r.kind.String()
 }
 
-// run reads the shape and the bytes that tok begins.
+// run reads the shape and the bytes of the runs whose head is tok.
 func (d *decoder) run(tok token) (run, []byte, error) {
 	r := run{reflect.Uint8, 1}
 	switch {
@@ -128,7 +131,7 @@ func (d *decoder) run(tok token) (run, []byte, error) {
 	case tok.class != classExt || tok.sub != extNumbers && tok.sub != extFrame:
 		return r, nil, fail(nil, "found %s instead of numbers", tok)
 	case tok.n == 0:
-		return r, nil, fail(nil, "numbers of no kind")
+		return r, nil, fail(nil, "numbers of an unknown kind")
 	}
 	b := d.take(tok.n)
 	r.kind = reflect.Kind(b[0] &^ (grid | narrowBits))
@@ -137,12 +140,12 @@ func (d *decoder) run(tok token) (run, []byte, error) {
 	if b[0]&grid != 0 {
 		w, m := binary.Uvarint(b[1:])
 		if m <= 0 || w <= 1 || w > maxWidth {
-			return r, nil, fail(nil, "numbers in rows of no length")
+			return r, nil, fail(nil, "numbers in rows of an invalid length")
 		}
 		r.width, n = int(w), 1+m
 	}
 	if r.kind < reflect.Bool || r.kind > reflect.Complex128 {
-		return r, nil, fail(nil, "numbers of no kind")
+		return r, nil, fail(nil, "numbers of an unknown kind")
 	}
 	b = b[n:]
 	if tok.sub == extFrame {
@@ -154,12 +157,12 @@ func (d *decoder) run(tok token) (run, []byte, error) {
 	if how != 0 {
 		wide, ok := widen(r.kind, b, how)
 		if !ok {
-			return r, nil, fail(nil, "%d bytes are no narrow integers", len(b))
+			return r, nil, fail(nil, "%d bytes are not narrow integers", len(b))
 		}
 		b = wide
 	}
 	if len(b)%r.size() != 0 {
-		return r, nil, fail(nil, "%d bytes are no whole number of %s", len(b), r)
+		return r, nil, fail(nil, "%d bytes are not a whole number of %s", len(b), r)
 	}
 	if r.kind == reflect.Bool && !bools(b) {
 		return r, nil, fail(nil, "found a bool that is neither true nor false")
@@ -167,7 +170,7 @@ func (d *decoder) run(tok token) (run, []byte, error) {
 	return r, b, nil
 }
 
-// bools says whether every byte is 0 or 1: any other is no bool to Go.
+// bools reports whether every byte is 0 or 1: any other value is not a bool to Go.
 func bools(b []byte) bool {
 	var all uint64
 	for ; len(b) >= 8; b = b[8:] {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// plan is how values of one type are encoded and decoded, worked out once. A value to decode into is
-// settable and zero. Errors are *Error.
+// plan encodes and decodes values of one type; it is worked out once. The value passed to decode is
+// settable and zero. All errors are *Error.
 type plan struct {
 	encode func(*encoder, reflect.Value) error
 	decode func(*decoder, reflect.Value) error
 
-	foreign bool // types' own methods are a part of it
+	foreign bool // it calls types' own methods
 }
 
 var (
@@ -20,7 +20,8 @@ var (
 	planning sync.Mutex
 )
 
-// planOf gives the plan for t. It never fails: the plan of what cannot travel says so.
+// planOf returns the plan for t. It never fails: if values of t cannot travel, the plan's functions
+// return the error.
 func planOf(t reflect.Type) *plan {
 	if p, ok := plans.Load(t); ok {
 		return p.(*plan)
@@ -30,8 +31,8 @@ func planOf(t reflect.Type) *plan {
 	return planner{}.of(t)
 }
 
-// planner holds the plans being made, so that a recursive type meets itself. They are published together,
-// by the first one asked for, since one that is not complete is of no use to anybody else.
+// planner holds the plans being made, so that a recursive type finds its own. They are published together
+// when the outermost is complete: other goroutines must not see an incomplete one.
 type planner map[reflect.Type]*plan
 
 func (ps planner) of(t reflect.Type) *plan {

@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// pointer is the plan for pointers: nil, or what they point to. What two pointers share arrives as two copies.
+// pointer returns the plan for pointers: nil, or the value they point to. A
+// value that two pointers share arrives as two copies.
 func (ps planner) pointer(t reflect.Type) plan {
 	elem := ps.of(t.Elem())
-	counts := t.Elem().Kind() != reflect.Struct // which counts itself: a list of 1000 nodes is 1000 levels
+	counts := t.Elem().Kind() != reflect.Struct // a struct counts its own level: a list of 1000 nodes has 1000
 	return plan{
 		encode: func(e *encoder, v reflect.Value) error {
 			if v.IsNil() {

@@ -25,7 +25,7 @@ var stringPlan = plan{
 	},
 }
 
-// numberPlan is the plan for one bool or number.
+// numberPlan returns the plan for a single bool or number.
 func numberPlan(k reflect.Kind) plan {
 	switch {
 	case k == reflect.Bool:
@@ -126,7 +126,7 @@ func decodeComplex(d *decoder, v reflect.Value) error {
 	return nil
 }
 
-// float is the value of a classFloat token.
+// float returns the value of a classFloat token.
 func (t token) float() float64 {
 	if t.sub == 4 {
 		return float64(math.Float32frombits(uint32(t.bits)))

@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Signature is a text that is equal for two types, in whichever build, exactly if values of the one are
-// understood as the other and mean the same: names with their package paths, the fields that travel with
-// names and types, and how a type with an encoding of its own is written.
+// Signature returns a text that is equal for two types, even of different builds, exactly if values of
+// one are understood as the other and mean the same. The text has the names with package paths, the
+// names and types of the fields that travel, and, for a type with an encoding of its own, the kind of
+// encoding.
 func Signature(t reflect.Type) string {
 	var b strings.Builder
 	sign(&b, t, make(map[reflect.Type]bool))
@@ -23,7 +24,7 @@ func sign(b *strings.Builder, t reflect.Type, seen map[reflect.Type]bool) {
 		}
 		b.WriteString(t.Name())
 		if t.PkgPath() == "" || t == timeType || seen[t] {
-			return // predeclared, or spelled out before
+			return // predeclared, or already spelled out
 		}
 		seen[t] = true
 		if c := customOf(t); c != nil {

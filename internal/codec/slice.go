@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// slice is the plan for slices; a nil one is nil.
+// slice returns the plan for slices. A nil slice stays nil.
 func (ps planner) slice(t reflect.Type) plan {
 	if r, ok := runOf(t.Elem()); ok {
 		return sliceOfNumbers(t, r)
@@ -63,11 +63,11 @@ func (ps planner) slice(t reflect.Type) plan {
 	}
 }
 
-// firstBytes is how much memory is taken for a slice before its elements have been seen: in the message an
-// element may be one byte, in memory it is as large as its type.
+// firstBytes is how much memory a slice takes before its elements have been seen. In the message an
+// element may be one byte; in memory it is as large as its type.
 const firstBytes = 1 << 20
 
-// sliceOfNumbers is the plan for slices of runs.
+// sliceOfNumbers returns the plan for slices of runs.
 func sliceOfNumbers(t reflect.Type, r run) plan {
 	return plan{
 		encode: func(e *encoder, v reflect.Value) error {
@@ -90,7 +90,8 @@ func sliceOfNumbers(t reflect.Type, r run) plan {
 	}
 }
 
-// setNumbers makes the slice v hold the numbers in b: b itself if that is a frame, which nobody else holds.
+// setNumbers makes the slice v hold the numbers in b. If b is a frame of its own, v uses its memory
+// where possible.
 func setNumbers(v reflect.Value, k reflect.Kind, b []byte, own bool) error {
 	t := v.Type()
 	n := len(b) / wireSize(k) * hostSize(k) / int(t.Elem().Size())
@@ -98,7 +99,7 @@ func setNumbers(v reflect.Value, k reflect.Kind, b []byte, own bool) error {
 	case n == 0:
 		v.Set(reflect.MakeSlice(t, 0, 0))
 	case own && native(k) && uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(t.Elem().Align()) == 0:
-		// n elements that begin where b does: every slice has its length in elements. reflect.SliceAt would allocate one.
+		// v gets b's memory, with the length in elements. reflect.SliceAt would allocate.
 		*(*[]byte)(v.Addr().UnsafePointer()) = b[:n:n]
 	default:
 		v.Grow(n)

@@ -5,8 +5,9 @@ import (
 	"reflect"
 )
 
-// structure is the plan for structs: a map from field names, so that builds whose fields differ understand
-// each other as far as they can. Fields the reader does not know are passed over, those it misses are zero.
+// structure returns the plan for structs. A struct travels as a map from field names, so that builds whose
+// fields differ understand each other as far as they can: the reader skips fields that it does not know,
+// and leaves those that are missing zero.
 func (ps planner) structure(t reflect.Type) plan {
 	type member struct {
 		field

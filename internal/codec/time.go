@@ -8,7 +8,7 @@ import (
 )
 
 // timePlan keeps the zone: its offset, which msgpack's own timestamps lose, and
-// its name and its location's, which time's own encoding loses.
+// the names of the zone and the location, which time's own encoding loses.
 var timePlan = plan{
 	encode: func(e *encoder, v reflect.Value) error {
 		b, err := appendTime(nil, v.Interface().(time.Time))
@@ -37,10 +37,10 @@ var timePlan = plan{
 
 const plainTime = 15 // bytes
 
-// appendTime writes time's own encoding of the instant, and behind it, but for
-// UTC, the zone: its offset, its name with its length before it, and the name of
-// the location if it has more zones than that one. (What time itself makes of
-// an offset with seconds does not come back.)
+// appendTime writes time's own encoding of the instant in UTC and then, unless
+// the time is in UTC, its zone: the offset, the length of the zone's name, the
+// name, and the name of the location if that has more zones. (Time's own
+// encoding does not restore an offset with seconds.)
 func appendTime(b []byte, t time.Time) ([]byte, error) {
 	b, err := t.UTC().AppendBinary(b)
 	if err != nil || t.Location() == time.UTC {
@@ -55,7 +55,7 @@ func appendTime(b []byte, t time.Time) ([]byte, error) {
 	return b, nil
 }
 
-// decodeTime reads what appendTime has written.
+// decodeTime reads what appendTime wrote.
 func decodeTime(b []byte) (t time.Time, err error) {
 	zone := b[min(plainTime, len(b)):]
 	if err := t.UnmarshalBinary(b[:len(b)-len(zone)]); err != nil {
@@ -80,14 +80,14 @@ func decodeTime(b []byte) (t time.Time, err error) {
 	return t.In(time.FixedZone(name, int(offset))), nil
 }
 
-// locations are those that this process has looked for, by name; nil is one that
-// it does not know.
+// locations caches the locations that this process has looked up, by name; nil
+// means unknown.
 var locations struct {
 	sync.Mutex
 	m map[string]*time.Location
 }
 
-const maxLocations = 1000 // there are some 600; a sender may make names up
+const maxLocations = 1000 // some 600 exist; a sender may make names up
 
 func locationOf(name string) *time.Location {
 	switch name {

@@ -10,7 +10,7 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 )
 
-// A time comes back with its zone's name and offset, and in its location if
+// A time comes back with its zone's name and offset, and with its location if
 // that has more zones.
 func TestTimeKeepsItsZone(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -35,7 +35,8 @@ func TestTimeKeepsItsZone(t *testing.T) {
 	}
 }
 
-// Where a location is not known, or has other zones, the zone is the sender's.
+// If a location is unknown here, or has other zones, the time has the sender's
+// zone.
 func TestTimeOfAnotherLocation(t *testing.T) {
 	local := time.Local
 	t.Cleanup(func() { time.Local = local })

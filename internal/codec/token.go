@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// class is what a token is the beginning of.
+// class is the kind of value that a token begins.
 type class byte
 
 const (
@@ -27,7 +27,7 @@ var classNames = [...]string{"nil", "a bool", "an integer", "an integer", "a flo
 
 func (c class) String() string { return classNames[c] }
 
-// token is the head of one msgpack value, its length already checked against what is there.
+// token is the head of one msgpack value; its length has been checked against the bytes that are left.
 type token struct {
 	class class
 	sub   int8   // which extension, or the width of a number in bytes
@@ -69,7 +69,7 @@ func (d *decoder) token() (token, error) {
 	return t, nil
 }
 
-// tail reads what follows a code whose low bits are no value.
+// tail reads the rest of a head whose code has no value in its low bits.
 func (d *decoder) tail(c byte) (token, error) {
 	switch c {
 	case codeNil:
@@ -102,7 +102,7 @@ func (d *decoder) tail(c byte) (token, error) {
 	}
 }
 
-// wide reads a number of so many bytes.
+// wide reads a number of width bytes.
 func (d *decoder) wide(c class, width byte) (token, error) {
 	n, ok := d.number(int(width))
 	if !ok {
@@ -111,7 +111,7 @@ func (d *decoder) wide(c class, width byte) (token, error) {
 	return token{class: c, sub: int8(width), bits: n}, nil
 }
 
-// long reads a length of so many bytes.
+// long reads a length of width bytes.
 func (d *decoder) long(c class, width int) (token, error) {
 	n, ok := d.number(width)
 	if !ok || n > uint64(d.left()) {
@@ -120,8 +120,8 @@ func (d *decoder) long(c class, width int) (token, error) {
 	return d.sized(token{class: c, n: int(n)})
 }
 
-// sized reads an extension's type and checks the length. Elements have a byte each at least, so that no
-// length is believed, and no memory taken for it, that the message cannot hold.
+// sized reads an extension's type and checks the length. Each element takes at least a byte, so a
+// length beyond the message is refused before memory is taken for it.
 func (d *decoder) sized(t token) (token, error) {
 	if t.class == classExt {
 		id, ok := d.number(1)

@@ -116,7 +116,8 @@ type (
 	}
 )
 
-// Handle travels as eight bytes, whatever it holds: what a shared value, a queue or a proxy does.
+// Handle travels as eight bytes, whatever it holds, as shared values, queues
+// and proxies do.
 type Handle[T any] struct {
 	id uint64
 	_  *T
@@ -171,7 +172,7 @@ func (t *Text) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Half has an encoding but no decoding, so it is what it is made of.
+// Half has an encoding but no decoding, so it travels field by field.
 type Half struct{ N int }
 
 func (Half) MarshalText() ([]byte, error) { return nil, errors.New("not to be called") }

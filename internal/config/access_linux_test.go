@@ -22,7 +22,8 @@ func TestWhatMustBeWritable(t *testing.T) {
 	}
 	failed := make(chan error)
 	go func() {
-		// Root may write everywhere: this thread, which ends here, becomes nobody.
+		// Root may write everywhere, so this thread, which ends here, becomes
+		// the user nobody.
 		runtime.LockOSThread()
 		if os.Geteuid() == 0 {
 			const nobody = 65534

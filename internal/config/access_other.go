@@ -4,7 +4,8 @@ package config
 
 import "io/fs"
 
-// The mode bits say nothing here; what can't be used fails when it is used.
+// Mode bits mean nothing here: a path that cannot be used fails when it is
+// used.
 
 func writable(string) bool { return true }
 

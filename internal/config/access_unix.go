@@ -10,5 +10,5 @@ import (
 
 func writable(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }
 
-// executable looks at the mode alone: the program may be for another machine.
+// executable checks the mode alone: the program may be for another machine.
 func executable(file fs.FileInfo) bool { return file.Mode().Perm()&0o111 != 0 }

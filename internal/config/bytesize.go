@@ -22,7 +22,7 @@ var byteUnits = []struct {
 	size ByteSize
 }{{"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}}
 
-// String writes s in the largest unit that leaves a whole number.
+// String returns s in the largest unit that leaves a whole number.
 func (s ByteSize) String() string {
 	for _, unit := range byteUnits {
 		if s != 0 && s%unit.size == 0 {
@@ -32,7 +32,8 @@ func (s ByteSize) String() string {
 	return "0B"
 }
 
-// ParseByteSize reads a whole number with the unit B, KiB, MiB or GiB, in any case, such as "512MiB" or "1 GiB".
+// ParseByteSize parses a whole number with the unit B, KiB, MiB or GiB, in any
+// case, such as "512MiB" or "1 GiB".
 func ParseByteSize(text string) (ByteSize, error) {
 	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	unit := text[len(number):]
@@ -42,7 +43,7 @@ func ParseByteSize(text string) (ByteSize, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, errors.New("is too large")
 	case err != nil:
-		return 0, errors.New("is no whole number with a unit")
+		return 0, errors.New("is not a whole number with a unit")
 	case unit == "":
 		return 0, fmt.Errorf("has no unit, write %q", number+"MiB")
 	}

@@ -7,13 +7,14 @@ import (
 
 const envPrefix = "FIBER_"
 
-// internalEnv is what Fiber itself puts into the environment of its children and its tests.
+// internalEnv reports whether Fiber itself puts the variable into the environment of its children or its
+// tests.
 func internalEnv(name string) bool {
 	return name == envPrefix+"BOOTSTRAP" || strings.HasPrefix(name, envPrefix+"TEST_")
 }
 
-// lookup finds the value of name in environ, "key=value" strings of which the last of a name counts; an empty value
-// counts as none.
+// lookup finds the value of name in environ, a list of "key=value" strings in which the last one of a name counts.
+// An empty value counts as not set.
 func lookup(environ []string, name string) (string, bool) {
 	for _, entry := range slices.Backward(environ) {
 		if key, value, _ := strings.Cut(entry, "="); key == name {
@@ -24,8 +25,8 @@ func lookup(environ []string, name string) (string, bool) {
 	return "", false
 }
 
-// unknownEnv returns a warning for each FIBER_ variable that is set and belongs to no key. It is no error: a Kubernetes
-// service called fiber puts FIBER_PORT and its like into every pod.
+// unknownEnv returns a warning for each FIBER_ variable that is set and belongs to no key. Such a variable is not an
+// error: a Kubernetes service called fiber puts FIBER_PORT and the like into every pod.
 func unknownEnv(environ []string) []string {
 	var names []string
 	for _, entry := range environ {
@@ -38,7 +39,7 @@ func unknownEnv(environ []string) []string {
 	slices.Sort(names)
 	var warnings []string
 	for _, name := range slices.Compact(names) {
-		warning := "environment variable " + name + " is no setting of Fiber and is ignored"
+		warning := "environment variable " + name + " is not a setting of Fiber and is ignored"
 		if near := nearest(strings.ToLower(strings.TrimPrefix(name, envPrefix))); near != "" {
 			warning += "; did you mean " + envPrefix + strings.ToUpper(near) + "?"
 		}
@@ -47,7 +48,7 @@ func unknownEnv(environ []string) []string {
 	return warnings
 }
 
-// Environ writes c as FIBER_ variables: whatever is not the default, but the keys that are left out.
+// Environ returns c as FIBER_ variables: all values that are not the default, except those of the given keys.
 func Environ(c Config, except ...string) []string {
 	defaults := Defaults()
 	var environ []string

@@ -18,9 +18,9 @@ func TestUnknownVariablesAreWarnedOf(t *testing.T) {
 	))
 	require.NoError(t, err)
 	assert.Equal(t, []string{
-		"environment variable FIBER_LOGLEVEL is no setting of Fiber and is ignored; did you mean FIBER_LOG_LEVEL?",
-		"environment variable FIBER_PORT is no setting of Fiber and is ignored",
-		"environment variable FIBER_log_file is no setting of Fiber and is ignored; did you mean FIBER_LOG_FILE?",
+		"environment variable FIBER_LOGLEVEL is not a setting of Fiber and is ignored; did you mean FIBER_LOG_LEVEL?",
+		"environment variable FIBER_PORT is not a setting of Fiber and is ignored",
+		"environment variable FIBER_log_file is not a setting of Fiber and is ignored; did you mean FIBER_LOG_FILE?",
 	}, warnings)
 }
 

@@ -2,13 +2,13 @@ package config
 
 import "fmt"
 
-// Error is a value that a setting can't have, or a key that no setting has.
+// Error reports a value that a setting cannot have, or an unknown key.
 type Error struct {
-	Key     string // as in .fiberconfig; "" where a line has none
-	Value   string // as it was given; "" where the key itself is wrong
+	Key     string // as in .fiberconfig; "" if the line has none
+	Value   string // as it was given; "" if the key itself is wrong
 	Source  string // ".fiberconfig:3", "environment variable FIBER_LOG_LEVEL", "code, Config.LogLevel" or "default"
 	Reason  string // what is wrong: "is too short"
-	Allowed string // what would be right; "" where the reason says it
+	Allowed string // what would be right; "" if Reason says so
 }
 
 func (e *Error) Error() string {

@@ -25,10 +25,10 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 		bases     = "; allowed: an image's name, such as debian:12, or the path of an image: a file (docker save) or a directory (an OCI layout)"
 		hosts     = "; allowed: an IP address or the name of a host, without a port"
 		networks  = "; allowed: the name of a network other than none"
-		volumes   = "; allowed: host:container or host:container:ro, several with commas between; " +
+		volumes   = "; allowed: host:container or host:container:ro, several separated by commas; " +
 			"host is a path or the name of a volume, container an absolute path"
-		capabilities = "; allowed: names of Linux capabilities, such as DAC_OVERRIDE, several with commas between; or ALL"
-		claims       = "; allowed: claim, claim:path or claim:path:ro, several with commas between; " +
+		capabilities = "; allowed: names of Linux capabilities, such as DAC_OVERRIDE, several separated by commas; or ALL"
+		claims       = "; allowed: claim, claim:path or claim:path:ro, several separated by commas; " +
 			"claim is the name of a PersistentVolumeClaim, path an absolute one, /persistent unless it is given"
 	)
 	for key, values := range map[string]map[string]string{
@@ -47,21 +47,21 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 		"heartbeat_timeout": {
 			"10":        `has no unit, write "10s"` + durations,
 			"-1.5":      `has no unit, write "-1.5s"` + durations,
-			"10 s":      "is no duration" + durations,
-			"1d":        "is no duration" + durations,
-			"soon":      "is no duration" + durations,
+			"10 s":      "is not a duration" + durations,
+			"1d":        "is not a duration" + durations,
+			"soon":      "is not a duration" + durations,
 			"-10s":      "is too short" + durations,
 			"0":         "is too short" + durations,
 			"0s":        "is too short" + durations,
 			"10us":      "is too short" + durations,
-			"99999999h": "is no duration" + durations,
+			"99999999h": "is not a duration" + durations,
 		},
 		"max_message": {
 			"512":                   `has no unit, write "512MiB"` + sizes,
 			"512MB":                 `has the unknown unit "MB"` + sizes,
-			"1.5GiB":                "is no whole number with a unit" + sizes,
-			"GiB":                   "is no whole number with a unit" + sizes,
-			"big":                   "is no whole number with a unit" + sizes,
+			"1.5GiB":                "is not a whole number with a unit" + sizes,
+			"GiB":                   "is not a whole number with a unit" + sizes,
+			"big":                   "is not a whole number with a unit" + sizes,
 			"0GiB":                  "is too small" + sizes,
 			"-1GiB":                 "is too small" + sizes,
 			"1B":                    "is too small" + sizes,
@@ -75,77 +75,77 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 			os.TempDir():      "is not a file" + programs,
 		},
 		"image": {
-			"Debian":     "is no name of an image: could not parse reference: Debian" + images,
-			"debian: 12": "is no name of an image: could not parse reference: debian: 12" + images,
+			"Debian":     "is not a valid image name: could not parse reference: Debian" + images,
+			"debian: 12": "is not a valid image name: could not parse reference: debian: 12" + images,
 		},
 		"base_image": {
-			"Debian":      "is no name of an image: could not parse reference: Debian" + bases,
+			"Debian":      "is not a valid image name: could not parse reference: Debian" + bases,
 			"./none":      "does not exist" + bases,
 			"none.tar":    "does not exist" + bases,
 			"/dev/null":   "is not a file" + bases,
 			"/dev/null/x": "can't be used: not a directory" + bases,
-			os.TempDir():  "is a directory and no OCI layout" + bases,
+			os.TempDir():  "is a directory, but not an OCI layout" + bases,
 		},
 		"host": {
 			"10.0.0.1:80":  `has the port 80; write "10.0.0.1"` + hosts,
 			"[::1]:80":     `has the port 80; write "::1"` + hosts,
-			"0.0.0.0":      "is every address, and none to be reached at" + hosts,
-			"::":           "is every address, and none to be reached at" + hosts,
-			"10.0.0.256":   "is no address" + hosts,
-			"http://a":     "is no address" + hosts,
-			"-a":           "is no address" + hosts,
-			"two words":    "is no address" + hosts,
-			"[fd00::1]":    "is no address" + hosts,
-			"a..b.example": "is no address" + hosts,
+			"0.0.0.0":      "stands for all addresses, so it cannot be dialled" + hosts,
+			"::":           "stands for all addresses, so it cannot be dialled" + hosts,
+			"10.0.0.256":   "is not an address" + hosts,
+			"http://a":     "is not an address" + hosts,
+			"-a":           "is not an address" + hosts,
+			"two words":    "is not an address" + hosts,
+			"[fd00::1]":    "is not an address" + hosts,
+			"a..b.example": "is not an address" + hosts,
 		},
 		"docker_network": {
 			"none":  "connects containers to nothing" + networks,
-			"a net": "is no name of a network" + networks,
-			"-net":  "is no name of a network" + networks,
+			"a net": "is not a valid network name" + networks,
+			"-net":  "is not a valid network name" + networks,
 		},
 		"docker_volumes": {
-			"/data":            `has "/data" in it, which is no host:container` + volumes,
-			":/data":           `has ":/data" in it, which is no host:container` + volumes,
-			"/a:/b:ro:rw":      `has "/a:/b:ro:rw" in it, which is no host:container` + volumes,
-			"/a:/b,":           `has "" in it, which is no host:container` + volumes,
+			"/data":            `has "/data" in it, which is not host:container` + volumes,
+			":/data":           `has ":/data" in it, which is not host:container` + volumes,
+			"/a:/b:ro:rw":      `has "/a:/b:ro:rw" in it, which is not host:container` + volumes,
+			"/a:/b,":           `has "" in it, which is not host:container` + volumes,
 			"/a:/b,/c:/d:wr":   `has "/c:/d:wr" in it, whose last part is neither ro nor rw` + volumes,
 			"~/data:/data":     `has "~/data:/data" in it, whose first part is neither a path, which starts with / or ., nor the name of a volume` + volumes,
-			"/data:data":       `has "/data:data" in it, whose second part is no absolute path below /` + volumes,
-			"/data:/":          `has "/data:/" in it, whose second part is no absolute path below /` + volumes,
+			"/data:data":       `has "/data:data" in it, whose second part is not an absolute path below /` + volumes,
+			"/data:/":          `has "/data:/" in it, whose second part is not an absolute path below /` + volumes,
 			"/a:/x,/b:/y/../x": "has two volumes at /x" + volumes,
 		},
 		"docker_capabilities": {
-			"CHOWN,":       `has "" in it, which is no name of a capability` + capabilities,
-			"drop all":     `has "drop all" in it, which is no name of a capability` + capabilities,
-			"CHOWN;SETUID": `has "CHOWN;SETUID" in it, which is no name of a capability` + capabilities,
-			"CAP_":         `has "CAP_" in it, which is no name of a capability` + capabilities,
+			"CHOWN,":       `has "" in it, which is not a valid capability name` + capabilities,
+			"drop all":     `has "drop all" in it, which is not a valid capability name` + capabilities,
+			"CHOWN;SETUID": `has "CHOWN;SETUID" in it, which is not a valid capability name` + capabilities,
+			"CAP_":         `has "CAP_" in it, which is not a valid capability name` + capabilities,
 		},
 		"docker_pids_limit": {
-			"many": "is no whole number; allowed: a whole number of processes and threads, at least 1",
+			"many": "is not a whole number; allowed: a whole number of processes and threads, at least 1",
 			"0":    "is less than one; allowed: a whole number of processes and threads, at least 1",
 			"-1":   "is less than one; allowed: a whole number of processes and threads, at least 1",
 		},
 		"kubernetes_namespace": {
-			"My-Team": "is no name of a namespace; allowed: the name of a namespace: small letters, digits and -, at most 63",
-			"a.b":     "is no name of a namespace; allowed: the name of a namespace: small letters, digits and -, at most 63",
+			"My-Team": "is not a valid namespace name; allowed: the name of a namespace: small letters, digits and -, at most 63",
+			"a.b":     "is not a valid namespace name; allowed: the name of a namespace: small letters, digits and -, at most 63",
 		},
 		"kubernetes_volumes": {
-			"Data":          `has "Data" in it, whose first part is no name of a claim` + claims,
-			"data:x":        `has "data:x" in it, whose second part is no absolute path below /` + claims,
-			"data:/":        `has "data:/" in it, whose second part is no absolute path below /` + claims,
+			"Data":          `has "Data" in it, whose first part is not a valid claim name` + claims,
+			"data:x":        `has "data:x" in it, whose second part is not an absolute path below /` + claims,
+			"data:/":        `has "data:/" in it, whose second part is not an absolute path below /` + claims,
 			"data:/x:wr":    `has "data:/x:wr" in it, whose last part is neither ro nor rw` + claims,
 			"a,b":           "has two claims at /persistent" + claims,
-			"a:/x,,b:/y/..": `has "" in it, whose first part is no name of a claim` + claims,
+			"a:/x,,b:/y/..": `has "" in it, whose first part is not a valid claim name` + claims,
 		},
 		"kubernetes_gpu_resource": {
-			"two words": "is no name of a resource; allowed: the name of a resource that nodes have, such as nvidia.com/gpu or amd.com/gpu",
+			"two words": "is not a valid resource name; allowed: the name of a resource that nodes have, such as nvidia.com/gpu or amd.com/gpu",
 		},
 		"pod_template": {
 			"/does/not/exist": "does not exist; allowed: the path of a file with a pod in YAML",
 			os.TempDir():      "is a directory; allowed: the path of a file with a pod in YAML",
 		},
 		"log_file": {
-			"/does/not/exist/log": "is in /does/not/exist, which is no directory" + logs,
+			"/does/not/exist/log": "is in /does/not/exist, which is not a directory" + logs,
 			os.TempDir():          "is a directory" + logs,
 			"/tmp/%p/log":         `has "%p" in the name of a directory` + logs,
 		},

@@ -16,7 +16,7 @@ type Key struct {
 	Field   string // of Config: HeartbeatTimeout
 	Type    string // word, path, image, name, address, list, boolean, duration or size
 	Allowed string // what the value may be
-	Default string // in words where it is not the same everywhere
+	Default string // in words if it is not the same everywhere
 	Meaning string // the comment of the field, in Markdown
 }
 

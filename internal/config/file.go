@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// FileName is the configuration file's name; it is looked for in the working directory alone.
+// FileName is the name of the configuration file, which is read from the working directory only.
 const FileName = ".fiberconfig"
 
 // Line is one "key = value" line of a file, the key in lower case. Number counts from 1.
@@ -21,9 +21,9 @@ type Line struct {
 	Key, Value string
 }
 
-// ParseFile reads "key = value" lines. Blank lines and those that start with # or ; are skipped, a [default] header
-// too; a # or ; behind a space starts a comment. Keys are not case-sensitive, and whether they exist is not asked here.
-// Lines that can be read are returned even when the error, which joins one *[Error] for each that can't, is not nil.
+// ParseFile reads "key = value" lines. Blank lines, lines that start with # or ; and a [default] header are skipped; a
+// # or ; after a space starts a comment. Keys are not case-sensitive; ParseFile does not check that they exist. The
+// error joins one *[Error] for each line that cannot be read; all other lines are returned even then.
 func ParseFile(name string, text []byte) ([]Line, error) {
 	if !utf8.Valid(text) {
 		return nil, &Error{Source: name, Reason: "is not UTF-8 text"}
@@ -56,13 +56,13 @@ func ParseFile(name string, text []byte) ([]Line, error) {
 
 func parseLine(content string) (Line, *Error) {
 	if content[0] == '[' {
-		return Line{}, &Error{Reason: fmt.Sprintf("%q is no section of this file", content), Allowed: "[default] or none"}
+		return Line{}, &Error{Reason: fmt.Sprintf("%q is not a section of this file", content), Allowed: "[default] or none"}
 	}
 	key, value, found := strings.Cut(content, "=")
 	key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
 	switch {
 	case !found || key == "":
-		return Line{}, &Error{Reason: fmt.Sprintf("%q is no \"key = value\" line", content)}
+		return Line{}, &Error{Reason: fmt.Sprintf("%q is not a \"key = value\" line", content)}
 	case value == "":
 		return Line{}, &Error{Key: key, Reason: "has no value; leave the line out for the default"}
 	case value[0] == '"' || value[0] == '\'':
@@ -71,7 +71,7 @@ func parseLine(content string) (Line, *Error) {
 	return Line{Key: key, Value: value}, nil
 }
 
-// readFile is ParseFile of the file at path, which need not exist.
+// readFile parses the file at path, which need not exist.
 func readFile(path, name string) ([]Line, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -28,16 +28,16 @@ func TestParseFile(t *testing.T) {
 func TestParseFileFaults(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"\n[worker]":                          `f:2: "[worker]" is no section of this file; allowed: [default] or none`,
-		"[default":                            `f:1: "[default" is no section of this file; allowed: [default] or none`,
-		"backend local":                       `f:1: "backend local" is no "key = value" line`,
-		"= local":                             `f:1: "= local" is no "key = value" line`,
+		"\n[worker]":                          `f:2: "[worker]" is not a section of this file; allowed: [default] or none`,
+		"[default":                            `f:1: "[default" is not a section of this file; allowed: [default] or none`,
+		"backend local":                       `f:1: "backend local" is not a "key = value" line`,
+		"= local":                             `f:1: "= local" is not a "key = value" line`,
 		"backend =":                           `f:1: backend has no value; leave the line out for the default`,
 		"backend = # local":                   `f:1: backend has no value; leave the line out for the default`,
 		`backend = "local"`:                   `f:1: backend = "\"local\"" is in quotes; write it without`,
 		"backend = local\n\nBACKEND = local":  `f:3: backend is set a second time, first on line 1`,
 		"backend = \xff":                      `f: is not UTF-8 text`,
-		"what\nbackend = local\nbackend = no": "f:1: \"what\" is no \"key = value\" line\nf:3: backend is set a second time, first on line 2",
+		"what\nbackend = local\nbackend = no": "f:1: \"what\" is not a \"key = value\" line\nf:3: backend is set a second time, first on line 2",
 	} {
 		_, err := config.ParseFile("f", []byte(text))
 		assert.EqualError(t, err, want, text)
@@ -47,11 +47,11 @@ func TestParseFileFaults(t *testing.T) {
 func TestAnUnknownKeyInTheFile(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
-		"heartbeat_timeot":  "is no known key; did you mean heartbeat_timeout?",
-		"Heartbeat-Timeout": "is no known key; did you mean heartbeat_timeout?",
-		"HeartbeatTimeout":  "is no known key; did you mean heartbeat_timeout?",
-		"loglevel":          "is no known key; did you mean log_level?",
-		"use_push_queue":    "is no known key; allowed: backend, executable, ",
+		"heartbeat_timeot":  "is not a known key; did you mean heartbeat_timeout?",
+		"Heartbeat-Timeout": "is not a known key; did you mean heartbeat_timeout?",
+		"HeartbeatTimeout":  "is not a known key; did you mean heartbeat_timeout?",
+		"loglevel":          "is not a known key; did you mean log_level?",
+		"use_push_queue":    "is not a known key; allowed: backend, executable, ",
 	} {
 		from := sources(t, "# mine\n"+key+" = 1")
 		_, _, err := config.Load(config.Config{}, from)

@@ -13,7 +13,7 @@ import (
 
 func checkImage(s string) (string, error) {
 	if _, err := name.ParseReference(s); err != nil {
-		return "", fmt.Errorf("is no name of an image: %w", err)
+		return "", fmt.Errorf("is not a valid image name: %w", err)
 	}
 	return s, nil
 }
@@ -26,7 +26,7 @@ func checkRegistry(s string) (string, error) {
 	}
 	s = strings.TrimSuffix(s, "/")
 	if _, err := name.NewRepository(s + "/program"); err != nil {
-		return "", fmt.Errorf("is no registry: %w", err)
+		return "", fmt.Errorf("is not a registry: %w", err)
 	}
 	return s, nil
 }
@@ -38,8 +38,8 @@ func checkBaseImage(s string) (string, error) {
 	return checkImage(s)
 }
 
-// locateBaseImage tells a path from a reference. What looks like a path is one, and so is what names an image that is
-// there: a directory that happens to be called debian is not.
+// locateBaseImage tells a path from a reference. A text is a path if it looks like one, or if an image exists at that
+// path: a directory that happens to be called debian is not enough.
 func locateBaseImage(s, dir string) (string, error) {
 	path, err := existing(fitsImage)(s, dir)
 	if err != nil && !looksLikePath(s) {
@@ -56,7 +56,7 @@ func fitsImage(path string, info fs.FileInfo) error {
 	_, err := os.Stat(filepath.Join(path, "oci-layout"))
 	switch {
 	case info.IsDir() && err != nil:
-		return errors.New("is a directory and no OCI layout")
+		return errors.New("is a directory, but not an OCI layout")
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return errors.New("is not a file")
 	}

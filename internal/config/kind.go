@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// kind is what the value of a setting may be.
+// kind describes the values that a setting may have.
 type kind struct {
 	name    string // of the type, in docs/config.md
 	allowed string
-	check   func(reflect.Value) error // says what is wrong with a value, or brings it into its one canonical form
-	// locate, where not nil, ties a text of the value that was chosen to this machine: a path becomes absolute and must
-	// exist.
+	check   func(reflect.Value) error // returns what is wrong with a value, or else brings it into its canonical form
+	// locate, unless nil, ties a text of the chosen value to this machine: a path becomes absolute and must exist.
 	locate func(text, dir string) (string, error)
 }
 
-// kinds are the kinds by the tag of a field, or by the name of its type.
+// kinds has the kinds, by the kind tag of a field or the name of its type.
 var kinds = map[string]kind{
 	"Switch": {"boolean", "on, true, yes or 1; off, false, no or 0 (in code: On or Off)",
 		within(float64(Off), float64(On), "is neither On nor Off"), nil},
@@ -29,8 +28,8 @@ var kinds = map[string]kind{
 	"ByteSize": {"size", "a whole number of B, KiB, MiB or GiB, at least 4KiB, such as 512MiB",
 		atLeast(minMessage, "is too small"), nil},
 	"processes": {"number", "a whole number of processes and threads, at least 1", atLeast(1, "is less than one"), nil},
-	"gpus":      {"number", "a whole number of GPUs, such as 1", atLeast(0, "is less than none"), nil},
-	"cpus":      {"number", "a number of CPUs, such as 2 or 0.5", atLeast(0.001, "is no number of CPUs"), nil},
+	"gpus":      {"number", "a whole number of GPUs, such as 1", atLeast(0, "is less than zero"), nil},
+	"cpus":      {"number", "a number of CPUs, such as 2 or 0.5", atLeast(0.001, "is not a number of CPUs"), nil},
 
 	"address": {"address", "an IP address or the name of a host, without a port", each(checkAddress), nil},
 	"network": {"name", "the name of a network other than none", each(checkNetwork), nil},
@@ -38,14 +37,14 @@ var kinds = map[string]kind{
 		each(namespaceName.check), nil},
 	"resource": {"name", "the name of a resource that nodes have, such as nvidia.com/gpu or amd.com/gpu",
 		each(resourceName.check), nil},
-	"capabilities": {"list", "names of Linux capabilities, such as DAC_OVERRIDE, several with commas between; or ALL",
+	"capabilities": {"list", "names of Linux capabilities, such as DAC_OVERRIDE, several separated by commas; or ALL",
 		each(checkCapability), nil},
-	"variables": {"variables", "NAME, PREFIX_* or NAME=value, several with commas between", each(variable.check), nil},
+	"variables": {"variables", "NAME, PREFIX_* or NAME=value, several separated by commas", each(variable.check), nil},
 
-	"volumes": {"list", "host:container or host:container:ro, several with commas between; " +
+	"volumes": {"list", "host:container or host:container:ro, several separated by commas; " +
 		"host is a path or the name of a volume, container an absolute path",
 		volumes("volumes", parseDockerVolume), locateVolume},
-	"claims": {"list", "claim, claim:path or claim:path:ro, several with commas between; claim is the name of a " +
+	"claims": {"list", "claim, claim:path or claim:path:ro, several separated by commas; claim is the name of a " +
 		"PersistentVolumeClaim, path an absolute one, " + VolumePath + " unless it is given",
 		volumes("claims", ParseClaim), nil},
 
@@ -63,13 +62,14 @@ var kinds = map[string]kind{
 }
 
 const (
-	// 10 instead of 10*time.Second is ten nanoseconds: no setting here makes sense below a millisecond.
+	// minDuration catches 10 written for 10*time.Second, which is ten
+	// nanoseconds. No setting makes sense below a millisecond.
 	minDuration = float64(time.Millisecond)
-	// minMessage is what Fiber's own messages need.
+	// minMessage is the size that Fiber's own messages need.
 	minMessage = float64(4 * KiB)
 )
 
-// oneOf is a word out of some, in any case.
+// oneOf returns the kind for one of the given words, in any case.
 func oneOf(words []string) kind {
 	check := func(s string) (string, error) {
 		if s = strings.ToLower(s); !slices.Contains(words, s) {
@@ -95,14 +95,14 @@ func atLeast(least float64, reason string) func(reflect.Value) error {
 func within(least, most float64, reason string) func(reflect.Value) error {
 	return func(value reflect.Value) error {
 		n := value.Convert(reflect.TypeFor[float64]()).Float()
-		if !(n >= least && n <= most) { // NaN is neither
+		if !(n >= least && n <= most) { // also true for NaN
 			return errors.New(reason)
 		}
 		return nil
 	}
 }
 
-// each puts what change makes of it in the place of a text, or of each text of a list.
+// each replaces a text, or each text of a list, by what change returns for it.
 func each(change func(string) (string, error)) func(reflect.Value) error {
 	return func(value reflect.Value) error {
 		if strings.ContainsRune(format(value), 0) {
@@ -113,7 +113,7 @@ func each(change func(string) (string, error)) func(reflect.Value) error {
 			value.SetString(text)
 			return err
 		}
-		list := slices.Clone(value.Interface().([]string)) // which is the user's
+		list := slices.Clone(value.Interface().([]string)) // the original is the user's
 		for i, item := range list {
 			var err error
 			if list[i], err = change(item); err != nil {

@@ -8,18 +8,20 @@ import (
 	"reflect"
 )
 
-// Sources is where [Load] looks beside the code. The zero value is this process's environment and working directory.
+// Sources is where [Load] looks besides the code. The zero value means this process's environment and working
+// directory.
 type Sources struct {
 	Environ []string // "key=value"; nil means os.Environ()
 	Dir     string   // where .fiberconfig is, and where relative paths start; "" means the working directory
 }
 
-// Load finds the value of every key: code's over the environment's over the file's over the default. In the Config that
-// it returns every field is set but Backend and Executable, which may be "" (chosen by where the program runs; this
-// program's own), and the paths are absolute. Loading it again changes nothing.
+// Load finds the value of every key: code wins over the environment, the environment over the file, and the file over
+// the default. In the returned Config the paths are absolute. Every field that has a default is set; Backend and
+// Executable may be "" (chosen by where the program runs; this program's own). Loading the result again changes
+// nothing.
 //
-// Warnings name FIBER_ variables that belong to no key. The error joins one *[Error] for each fault; a value is checked
-// even where a stronger source overrides it, but only a path that is used must exist.
+// The warnings name FIBER_ variables that belong to no key. The error joins one *[Error] for each fault. A value is
+// checked even if a stronger source overrides it, but only the path that is used must exist.
 func Load(code Config, from Sources) (Config, []string, error) {
 	if from.Environ == nil {
 		from.Environ = os.Environ()
@@ -43,14 +45,14 @@ func Load(code Config, from Sources) (Config, []string, error) {
 	return l.config, warnings, nil
 }
 
-// Defaults is what Load returns where nothing is set anywhere.
+// Defaults returns the Config that Load returns when nothing is set.
 func Defaults() Config {
 	l := loader{origin: map[string]string{}}
 	l.defaults(os.Environ())
 	return l.config
 }
 
-// WithDefaults is c with the defaults of what it does not set.
+// WithDefaults returns c with the defaults for all fields that are not set.
 func (c Config) WithDefaults() Config {
 	defaults := Defaults()
 	for _, s := range settings() {
@@ -104,7 +106,7 @@ func (l *loader) environ(environ []string) {
 
 func (l *loader) code(code Config) {
 	for _, s := range settings() {
-		// An empty list that is not nil is a value: it says that there shall be none.
+		// An empty list that is not nil is a value: it means none.
 		if given := s.of(&code); !given.IsZero() {
 			l.store(s, given, format(given), "code, Config."+s.field.Name, s.check(given))
 		}
@@ -120,7 +122,7 @@ func (l *loader) text(s setting, text, source string) {
 	l.store(s, value, text, source, err)
 }
 
-// store keeps a value of s and where it came from, or what is wrong with it.
+// store records a value of s and its source, or what is wrong with the value.
 func (l *loader) store(s setting, value reflect.Value, text, source string, err error) {
 	if err != nil {
 		l.faults = append(l.faults, &Error{Key: s.key, Value: text, Source: source, Reason: err.Error(), Allowed: s.allowed})
@@ -130,7 +132,7 @@ func (l *loader) store(s setting, value reflect.Value, text, source string, err 
 	l.origin[s.key] = source
 }
 
-// settle checks what only the chosen values show.
+// settle checks what only the chosen values can show: paths, and values that depend on others.
 func (l *loader) settle(dir string) {
 	for _, s := range settings() {
 		if value := s.of(&l.config); s.locate != nil && !value.IsZero() {
@@ -151,8 +153,9 @@ func (l *loader) settle(dir string) {
 	}
 }
 
-// runtimeDir is the directory that the user's login session has for this, else the one for temporary files.
-// XDG_RUNTIME_DIR is not to be trusted blindly: su and containers pass on one that is another user's, or is not there.
+// runtimeDir returns the runtime directory of the user's login session or, if that cannot be used, the
+// directory for temporary files. XDG_RUNTIME_DIR cannot be trusted blindly: su and containers pass on one
+// that belongs to another user or does not exist.
 func runtimeDir(environ []string) string {
 	if dir, ok := lookup(environ, "XDG_RUNTIME_DIR"); ok && filepath.IsAbs(dir) {
 		if dir, err := existing(fitsDirectory)(dir, ""); err == nil {
@@ -164,11 +167,11 @@ func runtimeDir(environ []string) string {
 
 func unknownKey(name, source string) *Error {
 	if near := nearest(name); near != "" {
-		return &Error{Key: name, Source: source, Reason: fmt.Sprintf("is no known key; did you mean %s?", near)}
+		return &Error{Key: name, Source: source, Reason: fmt.Sprintf("is not a known key; did you mean %s?", near)}
 	}
 	var names []string
 	for _, s := range settings() {
 		names = append(names, s.key)
 	}
-	return &Error{Key: name, Source: source, Reason: "is no known key", Allowed: orList(names)}
+	return &Error{Key: name, Source: source, Reason: "is not a known key", Allowed: orList(names)}
 }

@@ -76,7 +76,7 @@ func TestDefaultsOfWhatIsNotSet(t *testing.T) {
 	assert.Empty(t, given.LogFile, "it is a copy that has the defaults")
 }
 
-// sample is a value of every key that is not its default, one for each source.
+// sample has values for every key other than its default, one for each source.
 type sample struct{ file, environ, code any }
 
 func samples(t *testing.T) map[string]sample {
@@ -222,7 +222,7 @@ func TestRelativePathsStartAtTheDirectory(t *testing.T) {
 	}, resolved.DockerVolumes)
 }
 
-// Of a word that may be both, an image that is there decides.
+// If a word may be a path or a reference, an image at the path decides.
 func TestABaseImageIsAPathOrAReference(t *testing.T) {
 	t.Parallel()
 	from := sources(t, "")

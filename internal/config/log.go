@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// The words that [Config.LogFile] may be instead of a path.
+// The words that [Config.LogFile] may have instead of a path.
 const (
 	Stderr = "stderr"
 	Stdout = "stdout"
 )
 
-// Level is the slog level of a [Config.LogLevel], Info when it is not set.
+// Level returns the slog level of a [Config.LogLevel]; Info if name is "".
 func Level(name string) (level slog.Level) {
-	_ = level.UnmarshalText([]byte(name)) // it has been checked; "" leaves Info
+	_ = level.UnmarshalText([]byte(name)) // the name has been checked; "" leaves Info
 	return level
 }
 
-// LogPath is the file that the process of that name logs to: every "%p" in the file's name becomes the process's name,
-// in which what separates directories becomes "-".
+// LogPath returns the file that the process of that name logs to: each "%p" in the file's name becomes the name of the
+// process, with "-" for the characters that separate directories.
 func LogPath(file, process string) string {
 	return strings.ReplaceAll(file, "%p", strings.NewReplacer("/", "-", `\`, "-", "\x00", "-").Replace(process))
 }
@@ -46,7 +46,7 @@ func locateLog(path, dir string) (string, error) {
 		return "", errors.New("is a directory")
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return "", fmt.Errorf("is in %s, which is no directory", filepath.Dir(path))
+		return "", fmt.Errorf("is in %s, which is not a directory", filepath.Dir(path))
 	}
 	return path, nil
 }

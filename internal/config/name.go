@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// form is what names are like. The expression is compiled when a name is checked, which most processes never do; a count
-// in it would make that take a hundred times as long.
+// form describes names. The expression is compiled only when a name is checked, which most processes never do. The
+// length is not part of it: a count would make compiling take a hundred times as long.
 type form struct {
 	letters string
-	longest int    // behind a slash, where there is one; 0 is any length
-	reason  string // why another text is wrong
+	longest int    // of the part after the last slash, if any; 0 for any length
+	reason  string // the error for other texts
 }
 
 func (f form) fits(s string) bool {
@@ -28,21 +28,21 @@ func (f form) check(s string) (string, error) {
 	return s, nil
 }
 
-// What a cluster lets a namespace, a claim and a resource of a node be called.
+// The names that a cluster allows for namespaces, claims and resources of nodes.
 var (
-	namespaceName = form{`[a-z0-9]([a-z0-9-]*[a-z0-9])?`, 63, "is no name of a namespace"}
-	claimName     = form{`[a-z0-9]([a-z0-9.-]*[a-z0-9])?`, 253, "whose first part is no name of a claim"}
-	resourceName  = form{`([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?`, 63, "is no name of a resource"}
+	namespaceName = form{`[a-z0-9]([a-z0-9-]*[a-z0-9])?`, 63, "is not a valid namespace name"}
+	claimName     = form{`[a-z0-9]([a-z0-9.-]*[a-z0-9])?`, 253, "whose first part is not a valid claim name"}
+	resourceName  = form{`([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?`, 63, "is not a valid resource name"}
 )
 
 var (
-	// dockerName is what docker lets networks and volumes be called.
-	dockerName = form{`[a-zA-Z0-9][a-zA-Z0-9_.-]*`, 0, "is no name of a network"}
-	// capabilityName does not say which capabilities there are: that is the engine's to say.
-	capabilityName = form{`[A-Z][A-Z0-9_]*`, 0, "which is no name of a capability"}
-	variable       = form{`[a-zA-Z_.-][a-zA-Z0-9_.-]*\*?|\*|[a-zA-Z_.-][a-zA-Z0-9_.-]*=.*`, 0, "which names no variable"}
-	// hostName is a host's name in DNS, or one out of a hosts file, which may have underscores.
-	hostName = form{`[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?)*\.?`, 0, "is no address"}
+	// dockerName is for the names that docker allows for networks and volumes.
+	dockerName = form{`[a-zA-Z0-9][a-zA-Z0-9_.-]*`, 0, "is not a valid network name"}
+	// capabilityName checks the form only: the engine knows which capabilities exist.
+	capabilityName = form{`[A-Z][A-Z0-9_]*`, 0, "which is not a valid capability name"}
+	variable       = form{`[a-zA-Z_.-][a-zA-Z0-9_.-]*\*?|\*|[a-zA-Z_.-][a-zA-Z0-9_.-]*=.*`, 0, "which does not name a variable"}
+	// hostName is for a host's name in DNS or in a hosts file, where it may have underscores.
+	hostName = form{`[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?)*\.?`, 0, "is not an address"}
 )
 
 func checkNetwork(s string) (string, error) {
@@ -59,7 +59,7 @@ func checkCapability(s string) (string, error) {
 func checkAddress(s string) (string, error) {
 	if ip := net.ParseIP(s); ip != nil {
 		if ip.IsUnspecified() {
-			return "", errors.New("is every address, and none to be reached at")
+			return "", errors.New("stands for all addresses, so it cannot be dialled")
 		}
 		return s, nil
 	}

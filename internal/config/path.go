@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// existing makes a path absolute, and checks what is there.
+// existing returns a function that makes a path absolute and checks that the
+// file there exists and fits.
 func existing(fits func(path string, info fs.FileInfo) error) func(path, dir string) (string, error) {
 	return func(path, dir string) (string, error) {
 		path = under(dir, path)
@@ -50,7 +51,7 @@ func fitsDirectory(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// reason is err without the path, which the message has already.
+// reason returns err without the path, which the message has already.
 func reason(err error) error {
 	if path := (*os.PathError)(nil); errors.As(err, &path) {
 		err = path.Err

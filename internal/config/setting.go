@@ -9,16 +9,16 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// setting is one field of Config, and what its tags say.
+// setting is a field of Config with what its tags say.
 type setting struct {
 	kind
 	field   reflect.StructField
 	key     string // as in .fiberconfig: heartbeat_timeout
 	env     string // FIBER_HEARTBEAT_TIMEOUT
-	initial string // the default as text, "" where Load works it out
+	initial string // the default as text; "" if Load works it out
 }
 
-// settings are the fields of Config in their order.
+// settings returns the fields of Config, in order.
 var settings = sync.OnceValue(func() []setting {
 	var all []setting
 	for f := range reflect.TypeFor[Config]().Fields() {
@@ -34,12 +34,12 @@ var settings = sync.OnceValue(func() []setting {
 	return all
 })
 
-// of is the value of s in c.
+// of returns the value of s in c.
 func (s setting) of(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(s.field.Index)
 }
 
-// find returns the setting whose key is written exactly like this, or nil.
+// find returns the setting with exactly this key, or nil.
 func find(key string) *setting {
 	for _, s := range settings() {
 		if s.key == key {
@@ -49,9 +49,11 @@ func find(key string) *setting {
 	return nil
 }
 
-// nearest returns the key that looks most like name, "" when none looks like it at all.
+// nearest returns the key that is most similar to name, or "" if none is
+// similar.
 func nearest(name string) string {
-	// With half of a short name's letters changed, anything looks like anything: port is no misspelt host.
+	// With half of its letters changed, any short name is similar to any other:
+	// port is not a misspelt host.
 	best, least := "", min(max(2, len(name)/3), (len(name)-1)/2)+1
 	for _, s := range settings() {
 		if d := levenshtein.ComputeDistance(name, s.key); d < least {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Switch is a yes or no that may also be left unset, which is its zero value:
+// Switch is a yes or no that may also be unset, which is the zero value:
 //
 //	fiber.Config{ForwardLogs: fiber.Off}
 type Switch int8

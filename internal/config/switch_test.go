@@ -9,7 +9,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-// In the original FIBER_DEBUG=false was true: the text was never parsed.
+// In the Python original FIBER_DEBUG=false was true: the text was never parsed.
 func TestBooleanWords(t *testing.T) {
 	t.Parallel()
 	for want, words := range map[config.Switch]string{

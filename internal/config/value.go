@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// parse reads a text into the field of a Config.
+// parse parses a text into a field of a Config.
 func parse(text string, field reflect.Value) (err error) {
 	switch v := field.Addr().Interface().(type) {
 	case *string:
@@ -24,17 +24,17 @@ func parse(text string, field reflect.Value) (err error) {
 		*v, err = parseDuration(text)
 	case *int:
 		if *v, err = strconv.Atoi(text); err != nil {
-			return errors.New("is no whole number")
+			return errors.New("is not a whole number")
 		}
 	case *float64:
 		if *v, err = strconv.ParseFloat(text, 64); err != nil {
-			return errors.New("is no number")
+			return errors.New("is not a number")
 		}
 	}
 	return err
 }
 
-// format writes the field of a Config as parse reads it.
+// format returns a field of a Config as a text that parse understands.
 func format(field reflect.Value) string {
 	if list, ok := field.Interface().([]string); ok {
 		return strings.Join(list, ",")
@@ -42,7 +42,7 @@ func format(field reflect.Value) string {
 	return fmt.Sprint(field.Interface())
 }
 
-// parseList reads items with commas between.
+// parseList parses items separated by commas.
 func parseList(text string) []string {
 	list := strings.Split(text, ",")
 	for i, item := range list {
@@ -59,5 +59,5 @@ func parseDuration(text string) (time.Duration, error) {
 	if _, err := time.ParseDuration(text + "s"); err == nil && strings.LastIndexAny(text, "0123456789") == len(text)-1 {
 		return 0, fmt.Errorf("has no unit, write %q", text+"s")
 	}
-	return 0, errors.New("is no duration")
+	return 0, errors.New("is not a duration")
 }

@@ -10,17 +10,18 @@ import (
 	"strings"
 )
 
-// VolumePath is where a claim is mounted that says nothing else.
+// VolumePath is where a claim is mounted unless it says otherwise.
 const VolumePath = "/persistent"
 
-// Volume is what a container or a pod is given, and where it has it.
+// Volume is a directory, file, volume or claim of a container or a pod, and
+// where it is mounted.
 type Volume struct {
 	Name     string // of a volume or a PersistentVolumeClaim, or a path of the host
 	Path     string
 	ReadOnly bool
 }
 
-// String is what [ParseVolume] reads.
+// String returns v as [ParseVolume] reads it.
 func (v Volume) String() string {
 	if v.ReadOnly {
 		return v.Name + ":" + v.Path + ":ro"
@@ -28,13 +29,13 @@ func (v Volume) String() string {
 	return v.Name + ":" + v.Path
 }
 
-// ParseVolume reads host:container, host:container:ro or host:container:rw.
+// ParseVolume parses host:container, host:container:ro or host:container:rw.
 func ParseVolume(text string) (Volume, error) {
 	drive := filepath.VolumeName(text) // C:\data
 	return parseVolume(drive, text[len(drive):], "host:container")
 }
 
-// ParseClaim reads claim, claim:path, claim:path:ro or claim:path:rw.
+// ParseClaim parses claim, claim:path, claim:path:ro or claim:path:rw.
 func ParseClaim(text string) (Volume, error) {
 	claim, _, given := strings.Cut(text, ":")
 	if _, err := claimName.check(claim); err != nil {
@@ -46,7 +47,8 @@ func ParseClaim(text string) (Volume, error) {
 	return parseVolume("", text, "claim:path")
 }
 
-// parseVolume reads name:path and the mode behind it, after a drive. Its errors follow "has such a text in it, ".
+// parseVolume parses name:path and an optional mode; drive is put before the
+// name. Its errors continue `has "text" in it, `.
 func parseVolume(drive, text, shape string) (Volume, error) {
 	parts := strings.Split(text, ":")
 	parts[0] = drive + parts[0]
@@ -55,11 +57,11 @@ func parseVolume(drive, text, shape string) (Volume, error) {
 	}
 	switch {
 	case len(parts) != 3 || parts[0] == "":
-		return Volume{}, errors.New("which is no " + shape)
+		return Volume{}, errors.New("which is not " + shape)
 	case parts[2] != "ro" && parts[2] != "rw":
 		return Volume{}, errors.New("whose last part is neither ro nor rw")
 	case !path.IsAbs(parts[1]) || path.Clean(parts[1]) == "/":
-		return Volume{}, errors.New("whose second part is no absolute path below /")
+		return Volume{}, errors.New("whose second part is not an absolute path below /")
 	}
 	return Volume{parts[0], path.Clean(parts[1]), parts[2] == "ro"}, nil
 }
@@ -76,7 +78,8 @@ func isHostPath(s string) bool {
 	return filepath.IsAbs(s) || s == "." || s == ".." || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../")
 }
 
-// volumes checks each volume of a list, and that no two are at the same path.
+// volumes returns a function that checks each volume of a list, and that no two
+// are mounted at the same path.
 func volumes(what string, parse func(string) (Volume, error)) func(reflect.Value) error {
 	return func(value reflect.Value) error {
 		var at []string
@@ -94,7 +97,8 @@ func volumes(what string, parse func(string) (Volume, error)) func(reflect.Value
 	}
 }
 
-// locateVolume leaves it to the engine, which may be on another machine, whether a path is there.
+// locateVolume makes a host's path absolute. It does not check that the path
+// exists: the engine may be on another machine.
 func locateVolume(text, dir string) (string, error) {
 	v, err := ParseVolume(text)
 	if isHostPath(v.Name) {

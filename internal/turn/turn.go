@@ -1,14 +1,15 @@
-// Package turn says whose turn it is to read a connection. One goroutine at a
-// time has the turn. It hands it on in two cases, each of which saves what comes
-// the way from one goroutine to another, half of what a round trip costs:
+// Package turn decides which goroutine reads a connection. One goroutine at a
+// time has the turn. It hands the turn on in two cases; each saves waking
+// another goroutine for a message, which is half the cost of a round trip:
 //
-//   - A caller that asks for one short thing after another reads its answers
-//     itself. After a brisk exchange the reading goroutine steps aside, and
-//     whoever asks next leads.
-//   - What comes and is short is run by the goroutine that has read it.
+//   - A caller that sends one short request after another reads its answers
+//     itself. After a brisk exchange the reading goroutine steps aside, and the
+//     next caller leads.
+//   - Short work that a message brings is run by the goroutine that has read
+//     it.
 //
-// In both, nobody has the turn for a while; another goroutine takes it when that
-// lasts for a moment.
+// In both cases the turn is free for a while. If that lasts for a moment,
+// another goroutine takes it.
 package turn
 
 import (
@@ -19,53 +20,54 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// Turn is who reads a connection.
+// Turn is the right to read a connection.
 type Turn struct {
 	conn  Conn
 	read  func() (run func(), err error)
 	ended func(err error)
 
-	state   atomic.Uint64 // who has the turn, in the low bits, and how often that has changed
-	aside   atomic.Bool   // step aside after this message
-	watched atomic.Bool   // look comes back
-	seen    uint64        // the state at the last look; of whoever watches
+	state   atomic.Uint64 // who has the turn in the low bits, above them the number of changes
+	aside   atomic.Bool   // the reader is to step aside after this message
+	watched atomic.Bool   // look is due to run
+	seen    uint64        // the state at the last look; only for the goroutine that looks
 }
 
 // Who has the turn.
 const (
 	nobody = iota
-	reader     // who goes on reading
+	reader     // a goroutine that goes on reading
 	leader     // a caller, for a while
-	whose  = 3 // the bits
+	whose  = 3 // the mask of these
 )
 
-// moment is how often a turn is looked after: what lasts from one look to the
-// next lasts too long.
+// moment is the interval at which a turn is checked: a state that lasts from
+// one check to the next lasts too long.
 const moment = time.Millisecond
 
-// Conn is a transport.Conn, as far as it matters here.
+// Conn is the part of transport.Conn that a Turn uses.
 type Conn interface {
 	Interrupt()
 	Linger(yes bool)
 }
 
-// New makes a turn; Read begins. read waits for a message and handles it; it may
-// return something short that is to run next, before anything else is read unless
-// it takes longer. ended is called once, with the error with which read ended.
+// New makes a turn, whose first reader is the caller of Read. read waits for a
+// message and handles it; it may return a short function that is to run next.
+// If that takes longer than a moment, another goroutine reads on meanwhile.
+// ended is called once, with the error that ended read.
 func New(conn Conn, read func() (run func(), err error), ended func(err error)) *Turn {
 	t := &Turn{conn: conn, read: read, ended: ended}
 	t.state.Store(reader)
 	return t
 }
 
-// Read handles messages until the connection ends or another goroutine does. It
-// is called once, by whoever reads first.
+// Read handles messages until the connection ends or the goroutine has lost the
+// turn. The owner of the connection calls Read once.
 func (t *Turn) Read() {
 	for {
 		switch run, err := t.read(); {
 		case errors.Is(err, transport.ErrInterrupted):
 		case err != nil:
-			t.ended(err) // with the turn, which nobody gets any more
+			t.ended(err) // and keep the turn for good
 			return
 		case run != nil:
 			if !t.run(run) {
@@ -78,8 +80,8 @@ func (t *Turn) Read() {
 	}
 }
 
-// run runs what is short and says whether the goroutine still has the turn. f
-// may end the goroutine.
+// run calls f, which should be short, and reports whether the goroutine still
+// has the turn. f may end the goroutine.
 func (t *Turn) run(f func()) (still bool) {
 	left, returned := t.pass(nobody), false
 	defer func() {
@@ -93,10 +95,10 @@ func (t *Turn) run(f func()) (still bool) {
 	return
 }
 
-// changed is the state after another change.
+// changed returns the state after another change.
 func changed(state, who uint64) uint64 { return state&^whose + whose + 1 + who }
 
-// pass gives the turn, which the caller has, to somebody else.
+// pass hands on the turn, which the caller has.
 func (t *Turn) pass(who uint64) (state uint64) {
 	state = changed(t.state.Load(), who)
 	t.state.Store(state)
@@ -104,36 +106,37 @@ func (t *Turn) pass(who uint64) (state uint64) {
 	return state
 }
 
-// take takes the turn if nobody has it.
+// take takes the turn if it is free.
 func (t *Turn) take(who uint64) bool {
 	state := t.state.Load()
 	return state&whose == nobody && t.state.CompareAndSwap(state, changed(state, who))
 }
 
-// StepAside lets a caller read the next messages; see Lead. It is called while
-// a message is handled.
+// StepAside frees the turn after the message that is being handled, so that a
+// caller can read the next ones; see Lead.
 func (t *Turn) StepAside() { t.aside.Store(true) }
 
-// Attend has the connection read at once, by somebody. It is called after
-// something was posted whose answer the caller does not wait for by Lead.
+// Attend makes a goroutine read at once if the turn is free. Call it after
+// posting a request whose answer the caller does not wait for in Lead.
 func (t *Turn) Attend() {
 	if t.take(reader) {
 		go t.Read()
 	}
 }
 
-// Lead reads and handles messages until done says so, and for a moment or two
-// when nothing comes. It returns at once when somebody else has the turn. When it
-// returns before done, somebody else reads.
+// Lead reads and handles messages in the calling goroutine until done returns
+// true, or for a moment or two when none come. It returns at once when another
+// goroutine has the turn. When it returns before done is true, another
+// goroutine reads.
 func (t *Turn) Lead(done func() bool) {
 	if !t.take(leader) {
 		return
 	}
 	t.watch()
-	t.conn.Linger(true) // nobody else has anything to do with what comes
+	t.conn.Linger(true) // what comes concerns this goroutine alone
 	next := t.Read
 	defer func() {
-		// Also when what handles a message panics.
+		// Also when the handling of a message panics.
 		t.conn.Linger(false)
 		t.aside.Store(false)
 		if next == nil {
@@ -146,7 +149,7 @@ func (t *Turn) Lead(done func() bool) {
 	for !done() {
 		run, err := t.read()
 		if run != nil {
-			run() // whoever leads waits for it
+			run() // the leader waits for it
 		}
 		if err != nil {
 			if !errors.Is(err, transport.ErrInterrupted) {
@@ -158,7 +161,8 @@ func (t *Turn) Lead(done func() bool) {
 	next = nil
 }
 
-// watch has the turn looked after until somebody reads who is to go on reading.
+// watch checks the turn every moment until a goroutine has it that goes on
+// reading.
 func (t *Turn) watch() {
 	if t.watched.Load() || !t.watched.CompareAndSwap(false, true) {
 		return
@@ -174,7 +178,7 @@ func (t *Turn) lookAgain() {
 func (t *Turn) look() {
 	state := t.state.Load()
 	switch {
-	case state != t.seen: // it goes to and fro
+	case state != t.seen: // the turn is passed to and fro
 	case state&whose == nobody && t.take(reader):
 		t.watched.Store(false)
 		t.Read()
@@ -184,7 +188,7 @@ func (t *Turn) look() {
 	case state&whose == reader:
 		t.watched.Store(false)
 		if t.state.Load() != state {
-			t.watch() // it was passed on in between
+			t.watch() // the turn was passed on in between
 		}
 		return
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// line is a connection that says what a test has it say.
+// line is a connection on which a test decides what comes.
 type line struct {
 	*turn.Turn
 	says       chan error  // nil: a message
-	work       chan func() // a message that has something run
+	work       chan func() // a message that brings something to run
 	interrupts chan struct{}
 	readers    atomic.Int32
 	read       atomic.Int32
@@ -59,7 +59,7 @@ func (l *line) Linger(bool) {}
 
 var errEnd = errors.New("the end")
 
-// end ends the connection and checks that its own goroutine hears of it.
+// end ends the connection and checks that its own goroutine is told.
 func (l *line) end(t *testing.T) {
 	l.says <- errEnd
 	require.Equal(t, errEnd, <-l.ended)
@@ -86,7 +86,7 @@ func TestLead(t *testing.T) {
 	})
 }
 
-// A leader to whom nothing comes is relieved.
+// A leader for whom no message comes is relieved.
 func TestLeadInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(true)
@@ -101,7 +101,7 @@ func TestLeadInVain(t *testing.T) {
 	})
 }
 
-// Attend has the connection's own goroutine read at once.
+// Attend makes the connection's own goroutine read at once.
 func TestAttend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(true)
@@ -116,7 +116,7 @@ func TestAttend(t *testing.T) {
 	})
 }
 
-// An end that a leader meets is the connection's.
+// The end of the connection is reported even if a leader reads it.
 func TestEndWhileSomebodyLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(true)
@@ -128,7 +128,7 @@ func TestEndWhileSomebodyLeads(t *testing.T) {
 	})
 }
 
-// What is short is run by the goroutine that has read it, which goes on reading.
+// Short work is run by the goroutine that has read it, which goes on reading.
 func TestShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(false)
@@ -139,11 +139,12 @@ func TestShort(t *testing.T) {
 		}
 		l.end(t)
 		require.Len(t, ran, 1, "the same goroutine has read all the time")
-		time.Sleep(time.Second) // nobody is left that looks after it
+		time.Sleep(time.Second) // the watching has ended
 	})
 }
 
-// Whoever runs something long is replaced, and reads no more when it is done.
+// A goroutine that runs something long is replaced, and reads no more when it
+// is done.
 func TestShortThatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(false)

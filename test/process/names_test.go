@@ -108,7 +108,7 @@ func TestWhatIsSaidOfALostWorker(t *testing.T) {
 		require.Equal(t, []string{strconv.Itoa(i + 1), host}, []string{l[1], l[3]})
 		require.Equal(t, []string{"1 run again", "1 run again", "1 failed at attempt 3 of 3"}[i], l[4])
 	}
-	require.Regexp(t, `msg="fiber: a worker is ended" worker=Pool1Worker-4 process=\d+ host=\S+ reason=".*cancel_grace.*"`, x.Err.String())
+	require.Regexp(t, `msg="fiber: a worker is killed" worker=Pool1Worker-4 process=\d+ host=\S+ reason=".*cancel_grace.*"`, x.Err.String())
 }
 
 var leaveAPool = fiber.Register("leaveAPool", func(ctx context.Context, _ fibertest.None) (fibertest.None, error) {

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Audit counts everything again that the engine keeps a count of, and is an error where they differ.
+// Audit counts again everything that the engine keeps a count of, and returns
+// an error where the two differ.
 func (e *Engine) Audit() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -53,7 +54,7 @@ func (e *Engine) Audit() error {
 		}
 	}
 	if alive != e.alive || up != e.up || spare != e.spare || abandoned != e.abandoned || batches != len(e.batches) || count != e.count {
-		return fmt.Errorf("there are alive %d, up %d, spare %d, abandoned %d, batches %d, classes %v; counted: %d, %d, %d, %d, %d, %v",
+		return fmt.Errorf("alive %d, up %d, spare %d, abandoned %d, batches %d, classes %v; counted: %d, %d, %d, %d, %d, %v",
 			alive, up, spare, abandoned, batches, count, e.alive, e.up, e.spare, e.abandoned, len(e.batches), e.count)
 	}
 	if math.Abs(load-e.load) > 1e-6*max(1, load) {

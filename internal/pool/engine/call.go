@@ -5,23 +5,24 @@ import (
 	"time"
 )
 
-// Source is a call's inputs and the place for its results, with the types
-// that only the caller knows. Its methods are called without any lock held.
+// Source has a call's inputs and takes its results, whose types only the caller
+// knows. The engine calls its methods without holding a lock.
 type Source interface {
-	// Encode gives the inputs lo to hi-1 as the frames of a slice. An error
-	// that concerns one input is an *InputError.
+	// Encode returns the inputs lo to hi-1 as the frames of one slice. An error
+	// that concerns a single input is an *InputError.
 	Encode(lo, hi int) ([][]byte, error)
-	// Deliver takes the outcome of tasks lo to lo+n-1: the frames of a slice
-	// of n outputs, nil when all failed, and the failures. It is called once
-	// for each task, from any goroutine.
+	// Deliver takes the outcomes of tasks lo to lo+n-1: the frames of a slice
+	// of n outputs, nil when all failed, and the failures. Each task is
+	// delivered once, from any goroutine.
 	Deliver(lo, n int, outputs [][]byte, failures []Failure)
-	// Finish is called once: with nil after the last Deliver of a task that is
-	// wanted, or with the reason why the call as a whole has failed, maybe in
-	// the middle of a Deliver.
+	// Finish is called once: with nil after the last Deliver of a wanted task,
+	// or with the reason why the call as a whole failed, possibly during a
+	// Deliver.
 	Finish(err error)
 }
 
-// Failure is a task that failed. Err is a *wire.Error when its function did.
+// Failure is the outcome of a task that failed. Err is a *wire.Error when its
+// function returned an error or panicked.
 type Failure struct {
 	Index int
 	Err   error
@@ -39,14 +40,14 @@ func (e *InputError) Unwrap() error { return e.Err }
 // CallOptions say how a call's tasks are to run.
 type CallOptions struct {
 	Func        string
-	Chunk       int           // tasks handed out together; 0 adapts
+	Chunk       int           // tasks in a batch; 0 adapts
 	Timeout     time.Duration // for one task; 0 for none
-	StopOnError bool          // tasks behind the first failed one are not wanted
+	StopOnError bool          // tasks after the first failed one are unwanted
 	Leads       bool          // one task, whose caller will call Lead
 }
 
-// Call is the tasks of one Apply, Map or IMap. The fields are the engine's,
-// under its lock.
+// Call is one Apply, Map or IMap: its tasks and their state. The engine's lock
+// guards the fields.
 type Call struct {
 	engine *Engine
 	id     uint64
@@ -58,22 +59,22 @@ type Call struct {
 
 	total int    // inputs so far
 	open  bool   // more may come
-	fresh int    // the first input that was never granted
-	back  []span // given back, the next one last; before fresh
-	limit int    // tasks from here on are not wanted
+	fresh int    // the first input that was never handed out
+	back  []span // given back, all below fresh; the last runs next
+	limit int    // tasks from here on are unwanted
 
-	unresolved int         // wanted tasks that are not delivered
-	delivering []span      // between their worker and the source
-	attempts   map[int]int // losses of tasks that ran alone
-	largest    int         // the most tasks handed out together so far
-	cap        int         // at most so many together, for their size
+	unresolved int         // wanted tasks that are not delivered yet
+	delivering []span      // on the way from their worker to the source
+	attempts   map[int]int // workers lost by tasks that ran alone
+	largest    int         // tasks in the largest batch so far
+	cap        int         // most tasks in a batch, for their encoded size; 0 for no limit
 	perTask    float64     // encoded bytes of one input
 	perResult  float64     // of one output
-	ending     error       // what the call ends with, when all its tasks are delivered
-	refused    bool        // inputs were not taken, since the pool was closed
+	ending     error       // passed to Finish when all tasks are delivered
+	refused    bool        // inputs were refused because the pool was closed
 	cut        bool        // the pool was closed while it was open
 	finished   bool
-	leads      *worker // the worker whose messages the caller is to read; the caller's
+	leads      *worker // whose messages the caller is to read; the caller's, not under the lock
 
 	prev, next *Call // in the engine's ring of calls that have tasks to give
 	queued     bool
@@ -84,26 +85,26 @@ type span struct{ lo, hi int }
 
 func (s span) len() int { return s.hi - s.lo }
 
-// below is the part of s under limit.
+// below returns the part of s below limit.
 func (s span) below(limit int) span { return span{min(s.lo, limit), min(s.hi, limit)} }
 
-// suspect is tasks that may have taken their worker down.
+// suspect is a span of tasks that may have taken their worker down.
 type suspect struct {
 	call *Call
 	span
 }
 
-// funcStats is what the engine has learnt about a function. What other calls
-// have shown decides what costs little when it is wrong: whether a start is
-// announced, and who runs it. How much a worker holds that it has not begun is
-// judged by the call's own tasks: the next input may take a thousand times longer.
+// funcStats is what the engine has learnt about a function. The running times
+// of other calls decide only where a mistake is cheap: whether a start is
+// announced, and on which goroutine the task runs. How many tasks a worker may
+// hold that it has not begun is decided by the call's own: the next input may
+// take a thousand times longer.
 type funcStats struct {
 	seconds float64 // one task's running time, <0 before the first
 }
 
-// learn takes in that n tasks took so long. The time is the clock's, and may
-// be that of a worker which waited for a CPU: so one measurement at most
-// doubles the estimate.
+// learn records that n tasks took so long. The time is wall-clock time and
+// includes waiting for a CPU, so one measurement at most doubles the estimate.
 func (f *funcStats) learn(n int, took time.Duration) {
 	v := max(took.Seconds(), 1e-9) / float64(n)
 	if f.seconds < 0 {
@@ -113,8 +114,9 @@ func (f *funcStats) learn(n int, took time.Duration) {
 	f.seconds = 0.6*f.seconds + 0.4*min(v, 3.5*f.seconds)
 }
 
-// seconds estimates one task's running time by what this call has shown, or
-// else by what others have; it is negative when nothing is known.
+// seconds estimates the running time of one task from this call's tasks or, if
+// none has returned, from other calls'; the estimate is negative when nothing
+// is known.
 func (c *Call) seconds() float64 {
 	if c.own.seconds >= 0 {
 		return c.own.seconds
@@ -122,7 +124,7 @@ func (c *Call) seconds() float64 {
 	return c.stats.seconds
 }
 
-// waiting is how many tasks could be granted now.
+// waiting returns how many tasks could be handed out now.
 func (c *Call) waiting() int {
 	if c.finished {
 		return 0
@@ -134,12 +136,12 @@ func (c *Call) waiting() int {
 	return n
 }
 
-// hasWork says whether a task could be granted now.
+// hasWork reports whether a task could be handed out now.
 func (c *Call) hasWork() bool {
 	return !c.finished && (len(c.back) > 0 || c.fresh < min(c.total, c.limit))
 }
 
-// take removes up to n of the tasks that are to run next.
+// take removes up to n tasks, those that are to run next, and returns them.
 func (c *Call) take(n int) span {
 	if last := len(c.back) - 1; last >= 0 {
 		s := c.back[last]
@@ -155,8 +157,8 @@ func (c *Call) take(n int) span {
 	return s
 }
 
-// giveBack puts tasks in front of all others of the call, or gives them up
-// when the call is cut.
+// giveBack puts tasks in front of all others of the call. If the call is cut,
+// they are given up instead.
 func (c *Call) giveBack(s span) {
 	if s = s.below(c.limit); s.len() == 0 || c.finished {
 		return
@@ -170,8 +172,8 @@ func (c *Call) giveBack(s span) {
 	c.back = append(c.back, s)
 }
 
-// Extend says that n more inputs have come to an open call. Once the pool is
-// closed they are refused, and the call ends with ErrClosed.
+// Extend adds n more inputs to an open call. Once the pool is closed they are
+// refused, and the call ends with ErrClosed.
 func (c *Call) Extend(n int) {
 	e := c.engine
 	e.mu.Lock()
@@ -190,7 +192,7 @@ func (c *Call) Extend(n int) {
 	e.send(batches)
 }
 
-// CloseInput says that no more inputs will come to an open call.
+// CloseInput says that an open call has all its inputs.
 func (c *Call) CloseInput() {
 	e := c.engine
 	e.mu.Lock()
@@ -203,9 +205,9 @@ func (c *Call) CloseInput() {
 	finish()
 }
 
-// Lead handles what the call's worker says, as long as it is the caller's turn
-// to do so, until done is closed; see launch.Child.Lead. It returns early when
-// somebody else does that.
+// Lead reads and handles the messages of the call's worker in the calling
+// goroutine until done is closed; see tree.Child.Lead. It returns early when
+// another goroutine reads them.
 func (c *Call) Lead(done <-chan struct{}) {
 	w := c.leads
 	if w == nil {
@@ -221,7 +223,7 @@ func (c *Call) Lead(done <-chan struct{}) {
 	}
 }
 
-// Window is how many inputs an open call should have between read and
+// Window returns how many inputs of an open call should be between read and
 // delivered: enough to keep every worker busy while one result is late, and
 // bounded.
 func (c *Call) Window() int {

@@ -7,8 +7,8 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Cancel takes the call back: no more results are taken in, and tasks that run
-// have their context cancelled. It does not call Finish.
+// Cancel ends the call: further results are dropped, and the contexts of
+// running tasks are cancelled. Cancel does not block and does not call Finish.
 func (c *Call) Cancel() {
 	e := c.engine
 	e.mu.Lock()
@@ -25,8 +25,8 @@ func (c *Call) Cancel() {
 	e.send(batches)
 }
 
-// settle ends a call all of whose tasks are delivered; what it returns is to
-// be called without the lock.
+// settle ends a call if all its tasks are delivered. The caller calls the
+// returned function after releasing the lock.
 func (e *Engine) settle(c *Call) func() {
 	if c.finished || c.open && c.limit == math.MaxInt || c.unresolved > 0 {
 		return func() {}
@@ -40,7 +40,7 @@ func (e *Engine) settle(c *Call) func() {
 	}
 }
 
-// drop forgets a call and lists the workers that still hold tasks of it.
+// drop forgets a call and returns the workers that still hold tasks of it.
 func (e *Engine) drop(c *Call) []*worker {
 	c.finished = true
 	e.dequeue(c)
@@ -64,12 +64,12 @@ func (e *Engine) drop(c *Call) []*worker {
 	return notify
 }
 
-// abandonFrom gives up what workers hold of a call from an index on, and
-// lists those workers.
+// abandonFrom abandons the batches that reach beyond an index of a call and
+// returns their workers.
 func (e *Engine) abandonFrom(c *Call, from int) []*worker {
 	var notify []*worker
 	if c.unresolved == 0 && !c.open && c.limit == math.MaxInt {
-		return nil // all is delivered, so nobody holds anything
+		return nil // all is delivered: no worker holds anything
 	}
 	for w := range e.workers {
 		hit := false
@@ -90,8 +90,8 @@ func (e *Engine) abandonFrom(c *Call, from int) []*worker {
 	return notify
 }
 
-// fail ends every call with an error; what it returns is to be called
-// without the lock.
+// fail ends every call with an error. The caller calls the returned function
+// after releasing the lock.
 func (e *Engine) fail(err error) func() {
 	var failed []*Call
 	var notify [][]*worker
@@ -109,8 +109,9 @@ func (e *Engine) fail(err error) func() {
 	}
 }
 
-// cut ends an open call with ErrClosed behind what runs of it, and lists the
-// workers that hold more of it than that.
+// cut lets the running tasks of an open call finish, gives up the others, and
+// has the call end with ErrClosed. It returns the workers to recall from, those
+// that hold tasks of the call.
 func (e *Engine) cut(c *Call) (recall []*worker) {
 	c.open, c.cut, c.ending = false, true, ErrClosed
 	if n := c.waiting(); n > 0 {
@@ -132,7 +133,7 @@ func (e *Engine) cut(c *Call) (recall []*worker) {
 	return recall
 }
 
-// cancel tells the worker that a call's tasks from an index on are not wanted.
+// cancel tells the worker that a call's tasks from an index on are unwanted.
 func (w *worker) cancel(call uint64, from int) {
 	<-w.up
 	if w.proc != nil {
@@ -140,8 +141,8 @@ func (w *worker) cancel(call uint64, from int) {
 	}
 }
 
-// abandon says that nobody waits for a batch any more; it keeps its place in
-// the worker until the worker says that it ended.
+// abandon marks a batch as unwanted. The batch keeps its place in the worker
+// until the worker reports its end.
 func (w *worker) abandon(b *batch) {
 	if b.dead {
 		return
@@ -153,7 +154,7 @@ func (w *worker) abandon(b *batch) {
 	w.engine.wake(b.at.Add(w.engine.opts.CancelGrace))
 }
 
-// giveUp changes how many batches it runs that nobody wants.
+// giveUp adds n to the count of unwanted batches that the worker runs.
 func (w *worker) giveUp(n int) {
 	before := w.spare()
 	w.abandoned += n

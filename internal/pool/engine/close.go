@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// wait blocks until met is true, which is looked at under the lock after each
-// change, or until ctx ends.
+// wait blocks until met returns true or an error, or until ctx ends. It calls
+// met under the lock, after each change.
 func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
 	for {
 		e.mu.Lock()
@@ -25,7 +25,8 @@ func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
 	}
 }
 
-// Up starts the workers and waits until all that are wanted are ready.
+// Up starts the workers and blocks until as many are ready as are wanted. It
+// fails when ctx ends, the engine is closed, or no worker can be started.
 func (e *Engine) Up(ctx context.Context) error {
 	e.mu.Lock()
 	if e.closing {
@@ -43,7 +44,8 @@ func (e *Engine) Up(ctx context.Context) error {
 	return e.settled(ctx)
 }
 
-// settled waits until as many workers are ready as are wanted.
+// settled blocks until as many workers are ready as are wanted and surplus ones
+// have gone.
 func (e *Engine) settled(ctx context.Context) error {
 	return e.wait(ctx, func() (bool, error) {
 		switch {
@@ -56,8 +58,8 @@ func (e *Engine) settled(ctx context.Context) error {
 	})
 }
 
-// Renew replaces every worker: those that there are finish what they hold, and
-// are given nothing more.
+// Renew replaces every worker. The old ones finish what they hold and get no
+// more tasks.
 func (e *Engine) Renew() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -77,7 +79,8 @@ func (e *Engine) unawait() {
 	e.awaited--
 }
 
-// Resize changes how many workers are wanted and waits until it is so.
+// Resize sets the number of workers. If the pool has started, Resize blocks
+// until that many are ready.
 func (e *Engine) Resize(ctx context.Context, n int) error {
 	e.mu.Lock()
 	if e.closing {
@@ -104,9 +107,9 @@ func (e *Engine) Resize(ctx context.Context, n int) error {
 	return e.settled(ctx)
 }
 
-// Close refuses new calls, waits for those that are complete and for what runs
-// of the open ones, and ends the workers. What was not begun of an open call is
-// given up.
+// Close refuses new calls, waits for complete calls to finish and for the
+// running tasks of open ones, and ends the workers. Tasks of open calls that
+// have not begun are given up.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	e.closing = true
@@ -138,7 +141,8 @@ func (e *Engine) Close() {
 	e.end(func(w *worker) { w.proc.Stop() })
 }
 
-// Terminate fails all calls with ErrClosed and ends the workers, busy or not.
+// Terminate fails all calls with ErrClosed, ends the workers, busy or not, and
+// blocks until they have gone.
 func (e *Engine) Terminate() {
 	e.mu.Lock()
 	e.closing = true
@@ -148,8 +152,8 @@ func (e *Engine) Terminate() {
 	e.end(func(w *worker) { w.proc.Terminate() })
 }
 
-// end ends every worker, first gently and after the grace for certain, and
-// returns when all have gone.
+// end asks every worker to end, kills those left after the grace, and returns
+// when all have gone.
 func (e *Engine) end(gently func(*worker)) {
 	e.mu.Lock()
 	e.ended = true
@@ -184,17 +188,17 @@ func (e *Engine) end(gently func(*worker)) {
 	<-gone
 }
 
-// WorkerStats is one worker's part of Stats.
+// WorkerStats describes one worker in Stats.
 type WorkerStats struct {
 	Name     string
-	ID       string // what runs it calls it so
+	ID       string // in its backend
 	State    string
-	Tasks    int   // it holds
-	Done     int   // it has finished
-	Resident int64 // bytes in memory, as it last said
+	Tasks    int   // tasks it holds
+	Done     int   // tasks it has finished
+	Resident int64 // bytes in memory, as last reported
 }
 
-// Stats is what an engine is doing.
+// Stats is a snapshot of an engine.
 type Stats struct {
 	Counters
 	Target, Starting, Ready, Idle int
@@ -203,7 +207,7 @@ type Stats struct {
 	Workers                       []WorkerStats // by name
 }
 
-// Stats looks at the engine.
+// Stats returns a snapshot of the engine.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,13 +9,13 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// slots is how many tasks the pool could run at a time with all its workers.
+// slots returns how many tasks all the pool's workers could run at a time.
 func (e *Engine) slots() int {
 	return max(1, e.target, e.alive) * e.opts.Concurrency
 }
 
-// dispatch hands out what can be handed out. The batches are in the pending
-// table; the caller sends them when it has let go of the lock.
+// dispatch hands out all the tasks that workers have room for. The batches are
+// in the pending table; the caller sends them after releasing the lock.
 func (e *Engine) dispatch() []*batch {
 	var batches []*batch
 	for len(e.suspects) > 0 {
@@ -55,8 +55,8 @@ func (e *Engine) dispatch() []*batch {
 
 // pick chooses a worker for a call's next tasks: an idle one, one with a free
 // slot, or, for tasks known to be short, one that is busy with short ones. Very
-// short tasks stay with the busy ones as long as there is not enough work for
-// more. A call of several tasks has to show first that its own are short.
+// short tasks stay with the busy workers until there is enough work for more. A
+// call of several tasks must first show that its own are short.
 func (e *Engine) pick(c *Call) *worker {
 	seconds := c.seconds()
 	short := seconds >= 0 && seconds <= pipelineTask && e.opts.MaxAttempts > 1 &&
@@ -76,7 +76,7 @@ func (e *Engine) pick(c *Call) *worker {
 	return e.lists[room].first
 }
 
-// remaining is how many tasks a worker may still be given.
+// remaining returns how many tasks a worker may still be given.
 func (e *Engine) remaining(w *worker) int {
 	if e.opts.MaxTasks == 0 {
 		return math.MaxInt
@@ -84,7 +84,7 @@ func (e *Engine) remaining(w *worker) int {
 	return e.opts.MaxTasks - w.given
 }
 
-// size is how many of a call's tasks to hand out together.
+// size returns how many of a call's tasks to put in the next batch.
 func (e *Engine) size(c *Call, most int) int {
 	unit := max(1, c.opts.Chunk)
 	n := unit
@@ -109,9 +109,9 @@ func (e *Engine) size(c *Call, most int) int {
 	return max(1, min(n, most))
 }
 
-// piece is how many tasks of a suspect run together: one, unless they are so
-// short that several take no longer than a round trip, and never so many that
-// a worker would be left out.
+// piece returns how many tasks of a suspect run together: one, or several if
+// they are so short that together they take batchSeconds at most, but never so
+// many that a worker would be left out.
 func (e *Engine) piece(s *suspect) int {
 	seconds := s.call.own.seconds
 	if seconds < 0 {
@@ -120,7 +120,8 @@ func (e *Engine) piece(s *suspect) int {
 	return max(1, min(int(batchSeconds/seconds), s.len()/(2*e.slots())))
 }
 
-// batch enters tasks of a call in a worker's row of the pending table.
+// batch makes a batch of a call's tasks and enters it in a worker's row of the
+// pending table.
 func (e *Engine) batch(w *worker, c *Call, s span, solo bool) *batch {
 	e.lastID++
 	seconds := c.seconds()
@@ -142,9 +143,9 @@ func (e *Engine) batch(w *worker, c *Call, s span, solo bool) *batch {
 	return b
 }
 
-// send sends batches. Each worker's are sent in the order in which it was given
-// them, whoever sends them: a task that was given out later, and may take hours,
-// does not run before.
+// send sends batches. Each worker's batches are sent in the order in which they
+// were handed out, whichever goroutines call send: a later batch may take hours
+// and must not run first.
 func (e *Engine) send(batches []*batch) {
 	for _, b := range batches {
 		w := b.w
@@ -163,11 +164,11 @@ func (e *Engine) send(batches []*batch) {
 	}
 }
 
-// post encodes a batch and posts it. A worker that dies meanwhile gives its
-// batches back as all dead workers do.
+// post encodes a batch and posts it. If the worker dies meanwhile, lost takes
+// the batch back.
 func (e *Engine) post(b *batch) {
-	// A batch that is given up before it is sent is sent all the same, with its
-	// cancellation behind it, so that the worker says it ended.
+	// A batch that is abandoned before it is sent is still sent, followed by
+	// its cancellation, so that the worker reports its end.
 	value, err := b.call.source.Encode(b.lo, b.lo+b.n)
 	if err != nil {
 		e.unsendable(b, err)
@@ -198,7 +199,7 @@ func (e *Engine) post(b *batch) {
 	e.sent(b, value)
 }
 
-// average takes the size of n values into the average size of one.
+// average updates the average size of one value with the size of n more.
 func average(each float64, value [][]byte, n int) float64 {
 	bytes := 0
 	for _, f := range value {
@@ -211,9 +212,8 @@ func average(each float64, value [][]byte, n int) float64 {
 	return (each + now) / 2
 }
 
-// sent takes in how large a batch was. What was said of it while it was on its
-// way, that it is given up or to be given back, may have overtaken it and is said
-// again.
+// sent records how large a batch was. A cancellation or a recall that was sent
+// meanwhile may have overtaken the batch, and is sent again.
 func (e *Engine) sent(b *batch, value [][]byte) {
 	e.mu.Lock()
 	c := b.call
@@ -231,8 +231,8 @@ func (e *Engine) sent(b *batch, value [][]byte) {
 	}
 }
 
-// unsendable takes back a batch that could not be encoded or is too large: a
-// single task fails, several are tried in smaller numbers.
+// unsendable takes back a batch that could not be encoded or is too large. A
+// single task fails; several are tried again in smaller batches.
 func (e *Engine) unsendable(b *batch, cause error) {
 	var input *InputError
 	e.mu.Lock()
@@ -243,7 +243,7 @@ func (e *Engine) unsendable(b *batch, cause error) {
 	}
 	bad := -1
 	switch {
-	case b.dead: // nobody waits for it
+	case b.dead: // it is unwanted
 	case errors.As(cause, &input) && input.Index >= b.next && input.Index < b.hi:
 		bad, cause = input.Index, input.Err
 	case b.left().len() == 1:
@@ -276,7 +276,7 @@ func (e *Engine) unsendable(b *batch, cause error) {
 	e.send(batches)
 }
 
-// reserve keeps workers free for suspects, which run on workers that hold
+// reserve keeps workers free for suspects, which run only on workers that hold
 // nothing else.
 func (e *Engine) reserve() {
 	kept, wanted := 0, 0
@@ -304,7 +304,7 @@ func (e *Engine) reserve() {
 	}
 }
 
-// unreserve lets workers go that are not needed for suspects any more.
+// unreserve releases the reserved workers once no suspects are left.
 func (e *Engine) unreserve() {
 	if len(e.suspects) > 0 {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Workers that are stuck are replaced together, however long after one another
-// they were given up.
+// Stuck workers are replaced together, however far apart their tasks were given
+// up.
 func TestStuckWorkersAreReplacedTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,13 +49,13 @@ func TestStuckWorkersAreReplacedTogether(t *testing.T) {
 		s := e.Stats()
 		require.Zero(t, s.WorkersLost, "the engine has ended them itself")
 		require.NotContains(t, log.String(), "lost")
-		require.Equal(t, n, bytes.Count(log.Bytes(), []byte("a worker is ended")))
+		require.Equal(t, n, bytes.Count(log.Bytes(), []byte("a worker is killed")))
 		require.Contains(t, log.String(), "worker=w-3 ")
 		require.Contains(t, log.String(), "5s (cancel_grace)")
 	})
 }
 
-// Close gives up what open calls have not begun: only what runs is waited for.
+// Close gives up what open calls have not begun and waits only for what runs.
 func TestCloseEndsOpenCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestCloseEndsOpenCalls(t *testing.T) {
 	})
 }
 
-// What is said of a worker's end is said of a loss, and a loss is counted.
+// The end of a worker is logged if it is a loss, and every loss is counted.
 func TestOnlyALossIsReported(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -158,8 +158,8 @@ func TestOnlyALossIsReported(t *testing.T) {
 	}
 }
 
-// A worker whose start is overtaken by the pool's end, or by this process's, is
-// ended without a word.
+// A worker whose start is overtaken by the end of the pool, or of this process,
+// is ended silently.
 func TestAStartThatIsOvertakenIsNotReported(t *testing.T) {
 	t.Parallel()
 	type start = func(context.Context, string, func(wire.Kind, [][]byte)) (engine.Process, error)

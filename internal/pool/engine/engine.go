@@ -1,14 +1,14 @@
-// Package scheduler is the engine of a pool: it hands the tasks of calls to
-// workers and sees to it that each is delivered once, whatever dies.
+// Package engine runs a pool: it hands the tasks of calls to workers and
+// delivers the outcome of each exactly once, whatever dies.
 //
 // Workers pull, by credit: one task at first, more when tasks are known to be
-// short. The pending table, a row of batches in each worker, says who holds
-// what; what a lost worker held runs again. The engine knows nothing of
-// backends, of values or of how a worker is started.
+// short. The pending table, a row of batches in each worker, records which
+// worker holds which tasks; the tasks of a lost worker run again. The engine
+// knows nothing of backends, of values or of how a worker is started.
 //
-// One lock guards all of an engine. No task is encoded, sent, decoded or
-// delivered while it is held: an event changes the tables, decides who gets
-// what, lets go, and then sends.
+// One lock guards the whole engine. Tasks are encoded, sent, decoded and
+// delivered without it: an event takes the lock, changes the tables, decides
+// which worker gets which tasks, releases the lock, and then sends.
 package engine
 
 import (
@@ -23,56 +23,56 @@ import (
 )
 
 const (
-	// batchSeconds is how long the tasks granted together should run: long
-	// beside a round trip, short beside a person's patience.
+	// batchSeconds is how long a batch should run: long compared to a round
+	// trip, short compared to a person's patience.
 	batchSeconds = 4e-3
-	// chunkSeconds is the same where the caller chose the chunk.
+	// chunkSeconds is the same when the caller chose the chunk size.
 	chunkSeconds = 0.5e-3
-	// pipelineSeconds is how much known work a worker may hold and still be
+	// A worker that holds less known work per slot than pipelineSeconds may be
 	// given more, which hides the round trip.
 	pipelineSeconds = 3e-3
 	// pipelineTask is the longest task that is queued behind another one.
 	pipelineTask    = 10e-3
 	pipelineBatches = 64
 	pipelineBytes   = 8 << 20
-	// batchBytes bounds the inputs granted together.
+	// batchBytes bounds the encoded inputs of a batch.
 	batchBytes = 4 << 20
 	// spreadSeconds is how much known work is worth one more worker.
 	spreadSeconds = 1e-3
-	// wakeSeconds is how long a task is at least that is worth waking an idle
-	// worker for by itself.
+	// wakeSeconds is the shortest task that is worth waking an idle worker for.
 	wakeSeconds = 50e-6
-	// growth bounds how much more is granted together than ever before.
+	// A batch is at most growth times as large as any before it in its call.
 	growth = 16
-	// chunkTasks bounds a batch where the caller chose the chunk.
+	// chunkTasks bounds a batch when the caller chose the chunk size.
 	chunkTasks = 256
-	// inlineSeconds is how long a task may be that keeps its worker from
-	// reading.
+	// A single task shorter than inlineSeconds runs on the goroutine that reads
+	// the worker's messages.
 	inlineSeconds = 100e-6
-	// announceSeconds is from where on a task's start is announced before it
-	// runs: the message then costs next to nothing. Shorter ones are announced
-	// when they turn out not to be short.
+	// A task of announceSeconds or more is announced before it starts: the
+	// message then costs next to nothing. Shorter tasks are announced only when
+	// they turn out to be long.
 	announceSeconds = 10e-3
-	// windowSeconds is how much known work for each slot an open call reads
-	// ahead; windowTasks and windowBytes bound it.
+	// An open call reads ahead windowSeconds of known work for each slot,
+	// bounded by windowTasks and windowBytes.
 	windowSeconds = 2
 	windowTasks   = 1 << 16
 	windowBytes   = 64 << 20
 )
 
-// ErrClosed is what a closed pool's calls give.
+// ErrClosed is the error of calls on a closed pool.
 var ErrClosed = errors.New("fiber: closed")
 
-// Options configure an Engine. All are set by the caller.
+// Options configure an Engine. None has a default: the caller sets them all.
 type Options struct {
 	// Start starts a worker, which sends its messages to handle. The error may
 	// be a *StartError.
 	Start func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (Process, error)
-	// WhenHeld calls f when what was delivered so far holds what it names.
+	// WhenHeld calls f once the values delivered so far hold the objects that
+	// they refer to.
 	WhenHeld func(f func())
 
 	Log           *slog.Logger
-	Name          func() string // of the next worker; no two are the same
+	Name          func() string // the next worker's name, unique
 	Workers       int           // at the start
 	Min, Max      int           // autoscaling when Max > 0
 	Concurrency   int           // tasks at a time in one worker
@@ -83,17 +83,17 @@ type Options struct {
 	ShutdownGrace time.Duration
 }
 
-// StartError is why a worker did not start, with what follows from that.
+// StartError says why a worker did not start, and what follows from that.
 type StartError struct {
 	Err       error
-	Permanent bool // it makes no sense to try again
-	Ending    bool // this process ends; it is not logged
+	Permanent bool // another try would fail, too
+	Ending    bool // this process is ending; the error is not logged
 }
 
 func (e *StartError) Error() string { return e.Err.Error() }
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Engine runs calls on workers. Its methods may be called from many goroutines.
+// Engine runs calls on workers. Its methods may be called concurrently.
 type Engine struct {
 	opts Options
 
@@ -103,26 +103,26 @@ type Engine struct {
 	ended     bool // no more workers
 	target    int  // workers wanted
 	workers   map[*worker]struct{}
-	alive     int // starting and ready ones
-	up        int // ready ones
+	alive     int // workers starting and ready
+	up        int // workers ready
 	lists     [classes]workerList
 	count     [classes]int
 	batches   map[uint64]*batch
 	calls     map[*Call]struct{}
 	ring      *Call // calls with tasks to give; the next one
 	suspects  []suspect
-	spare     int     // tasks that workers hold without running them
-	abandoned int     // batches nobody wants that workers still run
+	spare     int     // tasks that workers hold but do not run
+	abandoned int     // unwanted batches that workers still run
 	load      float64 // estimated seconds of all that workers hold
 	awaited   int     // callers waiting for workers to be up
 	funcs     map[string]*funcStats
 	lastID    uint64
 
-	failures  int       // starts that failed since one succeeded
-	failure   error     // the last one's reason
-	young     int       // workers that died young, in a row
-	notBefore time.Time // no start before
-	starved   time.Time // since when work waits although workers run what nobody wants
+	failures  int       // failed starts since the last success
+	failure   error     // why the last of them failed
+	young     int       // consecutive workers that died young
+	notBefore time.Time // no worker is started earlier
+	starved   time.Time // since when work waits while workers run unwanted tasks
 	changed   chan struct{}
 	timer     *time.Timer
 	timerAt   time.Time
@@ -137,14 +137,15 @@ type Counters struct {
 	WorkersStarted, WorkersLost          int
 }
 
-// New makes an engine; it starts no worker before there is something to do.
+// New makes an engine. Workers are started when the first call, or Up, needs
+// them.
 func New(opts Options) *Engine {
 	return &Engine{opts: opts, target: opts.Workers, workers: map[*worker]struct{}{}, batches: map[uint64]*batch{},
 		calls: map[*Call]struct{}{}, funcs: map[string]*funcStats{}, changed: make(chan struct{})}
 }
 
-// Submit runs total tasks of a call, and more when it is open. It does not
-// block. The error is ErrClosed.
+// Submit starts a call of total tasks; an open call may be extended with more.
+// Submit does not block. The only error is ErrClosed.
 func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (*Call, error) {
 	c := &Call{engine: e, opts: opts, name: []byte(opts.Func), source: source, total: total, open: open,
 		own: funcStats{seconds: -1}, limit: math.MaxInt, unresolved: total}
@@ -176,7 +177,7 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 	return c, nil
 }
 
-// enqueue puts a call that has tasks to give into the ring, last.
+// enqueue appends a call that has tasks to give to the ring.
 func (e *Engine) enqueue(c *Call) {
 	if c.queued || !c.hasWork() {
 		return
@@ -208,7 +209,7 @@ func (e *Engine) dequeue(c *Call) {
 	c.prev, c.next = nil, nil
 }
 
-// broadcast wakes those who wait for a change.
+// broadcast wakes every goroutine that waits for a change.
 func (e *Engine) broadcast() {
 	close(e.changed)
 	e.changed = make(chan struct{})

@@ -15,7 +15,7 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// worker is a worker's process that says what a test tells it to: for orders
+// worker is a worker's process that sends what a test tells it to: for orders
 // of messages that a real one produces once in a million.
 type worker struct {
 	name   string
@@ -34,7 +34,7 @@ func (p *worker) Lost(string, int, int) error {
 }
 func (p *worker) Failed(*wire.Error) error { return errors.New("its initializer failed") }
 
-// end has the worker's process end, and be known to have done so.
+// end ends the worker's process and makes its end known.
 func (p *worker) end() {
 	p.once.Do(func() { close(p.gone); close(p.done) })
 }
@@ -66,7 +66,7 @@ func (p *worker) batch(t *testing.T) (b wire.Batch) {
 				return b
 			}
 		case <-time.After(time.Minute):
-			t.Fatal("no tasks come")
+			t.Fatal("no tasks came")
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (p *worker) say(t *testing.T, r wire.Results) {
 	p.handle(wire.KindResults, frames)
 }
 
-// source is a call's.
+// source is the source of a call.
 type source struct {
 	encode   func(lo, hi int) ([][]byte, error)
 	finished chan error
@@ -102,7 +102,8 @@ func (s *source) Deliver(lo, n int, _ [][]byte, _ []engine.Failure) {
 
 func (s *source) Finish(err error) { s.finished <- err }
 
-// options are those of an engine whose workers are handed out as they start.
+// options returns the options of an engine that hands its workers to the test
+// as they start.
 func options(workers int) (engine.Options, chan *worker) {
 	started := make(chan *worker, 100)
 	n := 0
@@ -140,8 +141,8 @@ func TestHopelessStartIsNotTriedAgain(t *testing.T) {
 	require.Equal(t, 1, starts)
 }
 
-// A worker's word that a task is stuck may overtake what it returns behind
-// that task.
+// A worker's report that a task is stuck may overtake its return of the tasks
+// behind it.
 func TestStuckOvertakesReturned(t *testing.T) {
 	t.Parallel()
 	e, started := newEngine(t, 1)
@@ -165,13 +166,13 @@ func TestStuckOvertakesReturned(t *testing.T) {
 	case err := <-s.finished:
 		require.NoError(t, err)
 	case <-time.After(time.Minute):
-		t.Fatal("the call does not end")
+		t.Fatal("the call did not end")
 	}
 	require.Equal(t, map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, s.got)
 }
 
-// A call may be cancelled while its input is encoded, and that may fail: the
-// worker is then free for the next call.
+// When a call is cancelled while its input is being encoded, and the encoding
+// fails, the worker is free for the next call.
 func TestInputOfACancelledCallFails(t *testing.T) {
 	t.Parallel()
 	e, started := newEngine(t, 1)

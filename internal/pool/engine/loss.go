@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// youngAge is how long a worker must live for its death not to slow down the
+// A worker that dies before youngAge, without having done a task, delays the
 // start of its replacement.
 const youngAge = time.Second
 
-// lost takes a worker out that has ended. What it held and had not started
-// goes back. What it may have started are suspects: each runs again on a
-// worker that holds nothing else and announces every start, and only a loss
-// while one task ran, and nothing else, counts as an attempt of that task. When we ended
-// the worker ourselves, or its machine or this process's end did, it is not lost,
-// and nobody is suspected.
+// lost removes a worker that has ended. Tasks that it had not started go back
+// to their calls. Those that it may have started become suspects: each runs
+// again on a worker that holds nothing else and announces every start. A loss
+// counts as an attempt of a task only when that task was the only one running.
+// A worker that ended because of the engine, its machine or this process's own
+// end is not lost, and none of its tasks becomes a suspect.
 func (e *Engine) lost(w *worker) {
 	e.mu.Lock()
 	lost := !w.ours && !w.leaving && !w.proc.Told()
@@ -31,11 +31,11 @@ func (e *Engine) lost(w *worker) {
 	type loss struct {
 		call *Call
 		at   int
-		n    int // which of its losses this is loss
+		n    int // which of its losses this is
 		tell func()
 	}
 	var losses []loss
-	again := 0 // tasks that it held and that run elsewhere
+	again := 0 // tasks that run again elsewhere
 	for i := len(w.batches) - 1; i >= 0; i-- {
 		b := w.batches[i]
 		delete(e.batches, b.id)
@@ -55,7 +55,7 @@ func (e *Engine) lost(w *worker) {
 		switch exact := b.tell || started && left.len() == 1; {
 		case (w.ours || w.leaving) && e.opts.MaxAttempts > 1, exact && !started && !b.solo:
 			b.call.giveBack(left)
-		case exact && !started: // a suspect that is not cleared yet
+		case exact && !started: // a suspect that has not run yet
 			suspects = append(suspects, suspect{b.call, left})
 		case exact:
 			b.call.giveBack(span{b.run + 1, left.hi})
@@ -73,7 +73,7 @@ func (e *Engine) lost(w *worker) {
 	w.batches, w.held, w.abandoned = nil, 0, 0
 	switch {
 	case e.opts.MaxAttempts == 1:
-		// A started task is never run again.
+		// A started task never runs again.
 		for _, s := range suspects {
 			losses = append(losses, loss{call: s.call, at: s.lo, n: 1})
 		}
@@ -101,15 +101,16 @@ func (e *Engine) lost(w *worker) {
 	e.broadcast()
 	e.mu.Unlock()
 	e.send(batches)
-	// What it held runs elsewhere by now. An engine may take its time to say how
-	// the process ended, and what fails for it waits for that.
+	// The worker's tasks run elsewhere by now. A container engine may take its
+	// time to report how the process ended; only tasks that fail for the loss
+	// wait for that report.
 	<-w.proc.Done()
 	switch {
 	case lost:
 		e.opts.Log.Warn("fiber: a worker was lost", append(w.proc.Describe(), "reason", w.proc.Ending(),
 			"tasks", fate(again-len(losses), len(losses), e.opts.MaxAttempts))...)
 	case w.leaving && !w.proc.Told():
-		e.opts.Log.Info("fiber: a worker was told to end where it runs; its tasks run elsewhere", w.proc.Describe()...)
+		e.opts.Log.Info("fiber: a worker was told to end from outside; its tasks run elsewhere", w.proc.Describe()...)
 	}
 	for _, l := range losses {
 		l.tell()
@@ -118,11 +119,11 @@ func (e *Engine) lost(w *worker) {
 	}
 }
 
-// fate says what becomes of the tasks that a lost worker held.
+// fate describes what becomes of a lost worker's tasks, for the log.
 func fate(again, failed, attempts int) string {
 	switch {
 	case failed == 0 && again == 0:
-		return "it had none"
+		return "none"
 	case failed == 0:
 		return fmt.Sprintf("%d run again", again)
 	}
@@ -133,7 +134,7 @@ func fate(again, failed, attempts int) string {
 	return text
 }
 
-// leave takes a worker out of the engine's tables, whatever its state.
+// leave removes a worker from the engine's tables, whatever its state.
 func (e *Engine) leave(w *worker) {
 	switch w.state {
 	case starting:
@@ -147,7 +148,7 @@ func (e *Engine) leave(w *worker) {
 	delete(e.workers, w)
 }
 
-// backoff is the pause before the next start after n failures in a row.
+// backoff returns the pause before the next start after n failures in a row.
 func backoff(n int) time.Duration {
 	return min(10*time.Millisecond<<min(n, 10), 5*time.Second)
 }

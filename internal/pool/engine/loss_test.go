@@ -10,7 +10,7 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// up waits for workers to be started and has them say that they are ready.
+// up waits for workers to be started and makes them report that they are ready.
 func up(started chan *worker, n int) []*worker {
 	var workers []*worker
 	for range n {
@@ -21,7 +21,7 @@ func up(started chan *worker, n int) []*worker {
 	return workers
 }
 
-// batches are those that a worker was given and this did not tell before.
+// batches returns the batches that a worker was given since the last call.
 func (p *worker) batches(t *testing.T) (all []wire.Batch) {
 	t.Helper()
 	for len(p.posted) > 0 {
@@ -34,7 +34,7 @@ func (p *worker) batches(t *testing.T) (all []wire.Batch) {
 	return all
 }
 
-// short is an engine with n workers, one of which has shown in a call of its
+// short returns an engine with n workers, which has learnt from a call of its
 // own that the function f is short.
 func short(t *testing.T, n int) (e *engine.Engine, started chan *worker, workers []*worker) {
 	t.Helper()
@@ -53,8 +53,8 @@ func short(t *testing.T, n int) (e *engine.Engine, started chan *worker, workers
 	return e, started, workers
 }
 
-// What other calls have shown does not say how long this call's tasks take:
-// until one of them has returned, no worker holds more than one.
+// Other calls do not show how long this call's tasks take: until one of them
+// has returned, no worker holds more than one.
 func TestWhatIsHeldIsJudgedByTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestSuspectsRunOnAllWorkers(t *testing.T) {
 	})
 }
 
-// What a worker held runs elsewhere as soon as it has gone, however long it
-// takes until it is known how it ended.
+// A worker's tasks run elsewhere as soon as it has gone, however long it takes
+// until it is known how it ended.
 func TestTasksOfALostWorkerDoNotWaitForItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 )
 
 // A model is an engine with real workers in this process, to which everything
-// happens at random that may happen to them.
+// that may happen to them happens at random.
 type model struct {
 	t      *testing.T
 	r      *rand.Rand // of the test's own goroutine
@@ -32,21 +32,22 @@ type model struct {
 	noise   *rand.Rand // of all others
 	procs   []*proc    // that live
 	kills   int        // by the test
-	deadly  bool       // there are deadly tasks
+	deadly  bool       // some tasks are deadly
 	refused bool       // the last start
 }
 
-// chance draws under the lock: which goroutine draws first is not determined, but whatever they draw is to be right.
+// chance draws under the lock. Which goroutine draws first is not determined,
+// but every order must be right.
 func (m *model) chance(n int) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.noise.IntN(n)
 }
 
-// latency is that of a message, or of a start.
+// latency returns how long a message, or a start, takes.
 func (m *model) latency(most time.Duration) { time.Sleep(time.Duration(m.chance(int(most)))) }
 
-// deed is what a task does.
+// A deed is what a task does.
 type deed int
 
 const (
@@ -60,7 +61,7 @@ const (
 	deeds
 )
 
-// call is a call of the model: its source, and its function's inputs.
+// call is a call of the model: its source and the inputs of its function.
 type call struct {
 	*source
 	model *model
@@ -132,14 +133,14 @@ func (c *call) Deliver(lo, n int, outputs [][]byte, failures []engine.Failure) {
 func (c *call) Finish(err error) {
 	c.mu.Lock()
 	if c.ended {
-		c.model.t.Error("a call has ended twice")
+		c.model.t.Error("a call ended twice")
 	}
 	c.ended, c.failed = true, err
 	c.mu.Unlock()
 	c.source.Finish(err)
 }
 
-// tasks is the tasks of a batch.
+// tasks are the tasks of a batch.
 type tasks struct {
 	call *call
 	lo   int
@@ -264,7 +265,7 @@ func (m *model) submit(n int) *call {
 	return c
 }
 
-// wait waits until the call has ended, or is cancelled.
+// wait blocks until the call has ended or is cancelled.
 func (c *call) wait() {
 	for begun := time.Now(); time.Since(begun) < 20*time.Minute; time.Sleep(time.Millisecond) {
 		c.mu.Lock()
@@ -274,10 +275,10 @@ func (c *call) wait() {
 			return
 		}
 	}
-	c.model.t.Fatalf("a call does not end: %+v", c.model.engine.Stats())
+	c.model.t.Fatalf("a call did not end: %+v", c.model.engine.Stats())
 }
 
-// expect is an error if the call has not come to what it must come to.
+// expect returns an error if the call did not end as it must.
 func (c *call) expect(m *model) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,7 +314,7 @@ func (c *call) expect(m *model) error {
 		slow := c.opts.Timeout > 0 && strings.Contains(got, "deadline exceeded") // it waited for what came before
 		excused := lost && m.opts.MaxAttempts == 1 && (m.kills > 0 || m.deadly && m.opts.Concurrency > 1)
 		if !strings.Contains(got, want) && !excused && !slow {
-			return fmt.Errorf("task %d, a %d, has come to %q, not to %q, in %d runs", i, c.deeds[i], got, want, c.runs[i])
+			return fmt.Errorf("task %d, a %d, ended with %q, not %q, in %d runs", i, c.deeds[i], got, want, c.runs[i])
 		}
 		if c.deeds[i] == deadly && lost && !excused && c.runs[i] < m.opts.MaxAttempts {
 			return fmt.Errorf("task %d is lost, and has run %d times", i, c.runs[i])
@@ -323,8 +324,9 @@ func (c *call) expect(m *model) error {
 	return nil
 }
 
-// Whatever happens to workers, calls and messages, each task is delivered once, with the outcome that it has in a
-// plain loop, and the engine's counts are right.
+// Whatever happens to workers, calls and messages, each task is delivered once,
+// with the outcome that it would have in a plain loop, and the engine's counts
+// are right.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	runs := 400
@@ -402,7 +404,7 @@ func modelled(t *testing.T, seed uint64) {
 	select {
 	case <-closed:
 	case <-time.After(20 * time.Minute):
-		t.Fatalf("the pool does not end: %+v", m.engine.Stats())
+		t.Fatalf("the pool did not end: %+v", m.engine.Stats())
 	}
 	time.Sleep(2 * time.Minute) // what is stuck, in a dead process
 	require.NoError(t, m.engine.Audit())

@@ -13,8 +13,9 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// proc is a worker's process: its link, and its death. What was sent is in the
-// socket and arrives after a death; what was posted may not be.
+// proc is a worker's process: its link and its death. Frames that were sent are
+// in the socket and arrive even after a death; frames that were posted may be
+// lost.
 type proc struct {
 	model  *model
 	name   string
@@ -33,7 +34,7 @@ type proc struct {
 
 	mu     sync.Mutex
 	outbox [][][]byte // posted, and not yet in the socket
-	ended  bool       // nothing comes into the socket any more
+	ended  bool       // the socket takes nothing more
 }
 
 type procKey struct{}
@@ -64,7 +65,7 @@ func (m *model) start(ctx context.Context, name string, handle func(wire.Kind, [
 	return down{p}, nil
 }
 
-// write puts what is posted into the socket, until the process ends.
+// write moves posted frames into the socket until the process ends.
 func (p *proc) write() {
 	ended := make(chan struct{})
 	go func() {
@@ -84,7 +85,7 @@ func (p *proc) write() {
 	close(p.socket)
 }
 
-// flush puts what was posted into the socket, and frames behind it.
+// flush moves the posted frames into the socket, followed by the given ones.
 func (p *proc) flush(last bool, frames ...[]byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +108,7 @@ func (p *proc) flush(last bool, frames ...[]byte) error {
 	return nil
 }
 
-// read has the engine handle what arrives.
+// read passes what arrives to the engine.
 func (p *proc) read(handle func(wire.Kind, [][]byte)) {
 	for frames := range p.socket {
 		p.model.latency(200 * time.Microsecond)
@@ -132,7 +133,7 @@ func (p *proc) Next(bool) (wire.Kind, [][]byte, error) {
 	}
 }
 
-// Send takes no time: a worker has its lock meanwhile.
+// Send takes no time: a worker holds its lock meanwhile.
 func (p *proc) Send(_ context.Context, frames ...[]byte) error { return p.flush(false, frames...) }
 
 func (p *proc) Post(frames ...[]byte) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// handle takes a worker's message in.
+// handle handles a worker's message.
 func (e *Engine) handle(w *worker, kind wire.Kind, frames [][]byte) {
 	<-w.up
 	if w.proc == nil {
@@ -27,7 +27,7 @@ func (e *Engine) handle(w *worker, kind wire.Kind, frames [][]byte) {
 		err = fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
 	}
 	if err != nil {
-		w.proc.Kill("it sent what no worker sends: " + err.Error())
+		w.proc.Kill("it sent an invalid message: " + err.Error())
 	}
 }
 
@@ -36,14 +36,14 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	if err := r.Unpack(frames); err != nil {
 		return err
 	}
-	if r.Parcel > 0 && w.proc != nil { // whether it is wanted or not
+	if r.Parcel > 0 && w.proc != nil { // wanted or not
 		defer e.opts.WhenHeld(func() { w.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: r.Parcel})...) })
 	}
 	e.mu.Lock()
 	b := e.batches[r.Batch]
 	if b == nil || b.w != w {
 		e.mu.Unlock()
-		return nil // taken from this worker meanwhile
+		return nil // no longer this worker's
 	}
 	lo, hi := b.lo+r.From, b.lo+r.From+r.Count
 	if lo != b.next || hi > b.hi && !b.dead {
@@ -77,8 +77,8 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		tell = e.failedAt(c, b.lo+r.Errors[0].Index)
 	}
 	if (r.Stuck || r.Ended) && !b.dead && b.left().len() > 0 {
-		// It stopped before its end: at an error, or for a recall whose
-		// answer comes later.
+		// The batch stopped before its end: at an error, or for a recall whose
+		// answer is still to come.
 		rest := b.left()
 		b.hi = b.next
 		w.reduce(b, rest.len())
@@ -113,9 +113,9 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	return nil
 }
 
-// failedAt takes in that task i of a call has failed: where the call stops at
-// an error, the tasks behind it are not wanted any more. What it returns is to
-// be called without the lock.
+// failedAt records that task i of a call has failed. If the call stops at an
+// error, the tasks behind i become unwanted. The caller calls the returned
+// function after releasing the lock.
 func (e *Engine) failedAt(c *Call, i int) (tell func()) {
 	limit := i + 1
 	if !c.opts.StopOnError || c.finished || limit >= c.limit {
@@ -167,8 +167,8 @@ func (e *Engine) failedAt(c *Call, i int) (tell func()) {
 	}
 }
 
-// delivered hands an outcome that is noted in the call's delivering to the
-// source and ends the call when it was the last.
+// delivered hands an outcome, whose span is in the call's delivering, to the
+// source. The last outcome ends the call.
 func (e *Engine) delivered(c *Call, s span, value [][]byte, failures []Failure) {
 	c.source.Deliver(s.lo, s.len(), value, failures)
 	e.mu.Lock()
@@ -190,7 +190,7 @@ func (e *Engine) delivered(c *Call, s span, value [][]byte, failures []Failure) 
 	finish()
 }
 
-// returned takes back what a worker had not started.
+// returned takes back the tasks that a worker had not started.
 func (e *Engine) returned(w *worker, frames [][]byte) error {
 	var r wire.Returned
 	if err := wire.Unpack(frames, &r); err != nil {
@@ -216,11 +216,11 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 			b.call.giveBack(rest)
 			e.enqueue(b.call)
 		}
-		if r.Batches[i].From == 0 { // nothing of it is left there
+		if r.Batches[i].From == 0 { // the worker holds nothing of the batch any more
 			w.remove(b)
 		}
 	}
-	if r.Leaving && !w.ours { // else it has not heard yet who ends it
+	if r.Leaving && !w.ours { // else the engine has ended it meanwhile
 		w.leaving = true
 		e.drain(w)
 	}
@@ -231,9 +231,9 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 	return nil
 }
 
-// rebalance recalls what busy workers have not started for idle ones, and
-// what lies behind a task that nobody wants and that does not end. It says
-// when to look again, and whom to tell.
+// rebalance recalls tasks for idle workers that busy ones have not started, and
+// tasks that wait behind an unwanted one that does not end. It returns when to
+// look again, and the workers to recall from.
 func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
 	free := 0
 	if e.ring == nil {
@@ -258,8 +258,8 @@ func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
 		case free == 0:
 			continue
 		default:
-			// What came just now, and what is known to be short, will be done
-			// before it could be moved.
+			// Tasks that came just now, or are known to be short, will be done
+			// before they could be moved.
 			age := now.Sub(w.batches[len(w.batches)-1].at)
 			if age < balanceInterval || w.seconds > age.Seconds() && w.seconds < 2*balanceInterval.Seconds() {
 				continue
@@ -267,8 +267,8 @@ func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
 			free--
 		}
 		if b := w.batches[0]; !b.dead {
-			// The task that it runs has been running for as long, however
-			// short it was thought to be.
+			// The running task has taken this long already, however short the
+			// estimate.
 			for _, stats := range []*funcStats{b.call.stats, &b.call.own} {
 				stats.seconds = max(stats.seconds, min(now.Sub(b.heard).Seconds(), 2*announceSeconds))
 			}

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// startTries is how many starts in a row may fail, while no worker is up,
-	// before the calls fail with the reason.
+	// When startTries starts in a row have failed and no worker is up, the
+	// calls fail with the reason.
 	startTries = 3
-	// backlogSeconds is how much known work per slot makes a pool grow.
+	// An autoscaled pool grows when it has backlogSeconds of known work per
+	// slot.
 	backlogSeconds = 20e-3
 )
 
@@ -33,10 +34,10 @@ func (e *Engine) scale() {
 		return
 	}
 	if e.failures > 0 && e.up == 0 && len(e.calls) == 0 && e.awaited == 0 {
-		return // nobody waits for a pool that cannot start
+		return // the pool cannot start, and no caller waits for it
 	}
 	if e.failures >= startTries && e.up == 0 && e.alive > 0 {
-		return // until those that start have done so, or failed as well
+		return // until the workers that are starting have come up or failed
 	}
 	if wait := time.Until(e.notBefore); wait > 0 {
 		e.wake(e.notBefore)
@@ -47,7 +48,7 @@ func (e *Engine) scale() {
 	}
 }
 
-// autoscale sets the target by the backlog.
+// autoscale raises the target according to the backlog.
 func (e *Engine) autoscale() {
 	if e.opts.Max == 0 {
 		return
@@ -78,8 +79,8 @@ func (e *Engine) autoscale() {
 	}
 }
 
-// surplus chooses a worker to end: one that starts, or an idle one, or the
-// one that holds the least.
+// surplus chooses a worker to end: a starting one, or else the one that holds
+// the fewest tasks.
 func (e *Engine) surplus() *worker {
 	var best *worker
 	for w := range e.workers {
@@ -141,7 +142,7 @@ func (e *Engine) run(ctx context.Context, w *worker) {
 	e.lost(w)
 }
 
-// ready takes a worker in that has run its initializer.
+// ready lets a worker take tasks, once it has run its initializer.
 func (e *Engine) ready(w *worker) {
 	e.mu.Lock()
 	if w.state != starting {
@@ -160,8 +161,8 @@ func (e *Engine) ready(w *worker) {
 	e.send(batches)
 }
 
-// initFailed notes why a worker's initializer did not succeed; the worker
-// ends by itself.
+// initFailed records the error of a worker's initializer; the worker ends by
+// itself.
 func (e *Engine) initFailed(w *worker, frames [][]byte) error {
 	var done wire.Done
 	if err := wire.Unpack(frames, &done); err != nil {
@@ -173,8 +174,8 @@ func (e *Engine) initFailed(w *worker, frames [][]byte) error {
 	return nil
 }
 
-// startFailed takes a worker out that never was ready. When none can start,
-// the calls fail with the reason instead of waiting.
+// startFailed removes a worker that never became ready. When no worker can
+// start, the calls fail with the reason instead of waiting.
 func (e *Engine) startFailed(w *worker, err error) {
 	e.mu.Lock()
 	ours := w.ours || w.state == draining
@@ -213,7 +214,7 @@ func (e *Engine) drain(w *worker) {
 		w.ours = true
 		e.alive--
 		w.stop()
-		if w.proc != nil { // it runs its initializer
+		if w.proc != nil { // it is running its initializer
 			w.proc.Terminate()
 		}
 	case ready:
@@ -228,8 +229,8 @@ func (e *Engine) drain(w *worker) {
 	}
 }
 
-// freed follows up on what a worker holds less: it may be given something, or,
-// when it is draining and holds nothing, it ends.
+// freed is called when a worker holds less than before. The worker may be given
+// more; if it is draining and holds nothing, it is told to end.
 func (e *Engine) freed(w *worker) {
 	e.reclass(w)
 	if w.state == draining && len(w.batches) == 0 && !w.ours && w.proc != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// What a worker is given first is sent first, although encoding it takes
-// longer: what comes later may be a task of hours.
+// The batch that a worker is given first is sent first, even if its encoding
+// takes longer: a later one may be a task of hours.
 func TestBatchesAreSentInTheirOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,8 @@ func TestBatchesAreSentInTheirOrder(t *testing.T) {
 	})
 }
 
-// A batch that is given up while it is encoded is cancelled behind it, and takes no other task of its call along.
+// A batch that is abandoned while it is being encoded is followed by its
+// cancellation, which spares the other tasks of its call.
 func TestACancellationOnItsWaySparesWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

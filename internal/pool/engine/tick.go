@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// balanceInterval is how long work may lie with a busy worker while another
-// is idle before it is recalled.
+// balanceInterval is how long a task may wait at a busy worker while another is
+// idle before the task is recalled.
 const balanceInterval = 2 * time.Millisecond
 
-// wake has tick called at a time, or earlier.
+// wake schedules tick at the given time or earlier.
 func (e *Engine) wake(at time.Time) {
 	if e.ended || !e.timerAt.IsZero() && !at.Before(e.timerAt) {
 		return
@@ -23,7 +23,7 @@ func (e *Engine) wake(at time.Time) {
 	}
 }
 
-// plan looks after each event whether something is due later on.
+// plan schedules tick for whatever the last event has made due later.
 func (e *Engine) plan() {
 	waits := e.ring != nil || len(e.suspects) > 0
 	if e.spare > 0 && e.abandoned > 0 {
@@ -48,7 +48,8 @@ func (e *Engine) plan() {
 	}
 }
 
-// tick does what is due.
+// tick does whatever is due: it rebalances, ends stuck and idle workers, and
+// starts missing ones.
 func (e *Engine) tick() {
 	e.mu.Lock()
 	e.timerAt = time.Time{}
@@ -71,15 +72,16 @@ func (e *Engine) tick() {
 		w.recall()
 	}
 	for _, w := range kill {
-		e.opts.Log.Warn("fiber: a worker is ended", append(w.proc.Describe(),
-			"reason", fmt.Sprintf("a task that is cancelled or timed out still ran after %v (cancel_grace)", e.opts.CancelGrace))...)
-		w.proc.Kill("a task that nobody waits for did not end")
+		e.opts.Log.Warn("fiber: a worker is killed", append(w.proc.Describe(),
+			"reason", fmt.Sprintf("a task that was cancelled or timed out still ran after %v (cancel_grace)", e.opts.CancelGrace))...)
+		w.proc.Kill("a task that was cancelled or timed out did not end")
 	}
 }
 
-// endStuck lists the workers to end because they have run nothing but what
-// nobody wants for longer than the grace: those that others' work waits for,
-// counted from when it does, and those that are draining.
+// endStuck returns the workers to kill: those that have run nothing but
+// unwanted tasks for longer than the grace and are either draining or keep
+// other work waiting. In the latter case the grace counts from when that work
+// began to wait, if that was later.
 func (e *Engine) endStuck(now time.Time) (kill []*worker) {
 	if e.abandoned == 0 {
 		return nil
@@ -102,7 +104,7 @@ func (e *Engine) endStuck(now time.Time) (kill []*worker) {
 	return kill
 }
 
-// stopIdle ends autoscaled workers that have been idle for long.
+// stopIdle drains autoscaled workers that have been idle for IdleTimeout.
 func (e *Engine) stopIdle(now time.Time) {
 	if e.opts.Max == 0 {
 		return

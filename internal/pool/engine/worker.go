@@ -9,37 +9,39 @@ import (
 // Process is a worker's process, as the engine sees it.
 type Process interface {
 	Name() string
-	ID() string // what runs it calls it so
-	// Resident is how many bytes of it were in memory when it last said so.
+	ID() string // in its backend
+	// Resident returns how many of its bytes were in memory at its last report.
 	Resident() int64
 	// Post queues a message; it does not block.
 	Post(frames ...[]byte) error
-	// StepAside, Attend and Lead say who reads its messages; see launch.Child.
+	// StepAside, Attend and Lead decide which goroutine reads its messages; see
+	// tree.Child.
 	StepAside()
 	Attend()
 	Lead(done <-chan struct{})
-	// Stop asks it to end when it holds nothing more.
+	// Stop asks it to end once it holds no tasks.
 	Stop()
 	Terminate() error
 	Kill(reason string) error
-	// Gone is closed when all its messages were handled and no more will come.
+	// Gone is closed when its last message has been handled.
 	Gone() <-chan struct{}
-	// Done is closed when it is known, besides, how it ended.
+	// Done is closed after Gone, when it is also known how the process ended.
 	Done() <-chan struct{}
-	// Told says that it ends because this process does.
+	// Told reports whether it ends because this process does.
 	Told() bool
-	// Ending says how it ended; only after Done.
+	// Ending describes how it ended; only after Done.
 	Ending() string
-	// Describe is what tells it from others, as attributes for a log.
+	// Describe returns attributes that identify it in a log.
 	Describe() []any
-	// Lost is the error of a task that went down with it, or, with no attempts,
-	// of its start, when it was lost before it was ready; only after Done.
+	// Lost returns the error of a task that went down with it or, with no
+	// attempts, of the start of a worker that was lost before it was ready;
+	// only after Done.
 	Lost(fn string, attempt, attempts int) error
-	// Failed is the error of its start when its initializer returned err.
+	// Failed returns the error of its start when its initializer returned err.
 	Failed(err *wire.Error) error
 }
 
-// state is a worker's; it moves forward only.
+// state is where a worker is in its life; it only moves forward.
 type state int
 
 const (
@@ -51,44 +53,44 @@ const (
 
 func (s state) String() string { return [...]string{"starting", "ready", "draining", "gone"}[s] }
 
-// class is how much a worker may be given now; the engine keeps a list of
-// workers for each.
+// class is how much a worker may be given now. The engine keeps a list of
+// workers for each class.
 type class int
 
 const (
 	full class = iota // nothing
-	room              // tasks known to be short, behind what it runs
+	room              // tasks known to be short, behind those that it runs
 	slot              // a task at once, beside others
 	idle              // anything: it holds nothing
 	classes
 )
 
-// worker is a worker and its row of the pending table.
+// worker is a worker with its row of the pending table.
 type worker struct {
 	engine *Engine
 	name   string
 	state  state
 	proc   Process
-	up     chan struct{} // closed when proc is set, or will never be
-	stop   func()        // ends its start
+	up     chan struct{} // closed when proc is set, or the start has failed
+	stop   func()        // cancels its start
 
-	batches   []*batch // what it holds, in the order of granting
-	unsent    []*batch // those of them that are still to be sent
-	sending   bool     // somebody sends one of them
-	abandoned int      // batches nobody wants that it still runs
+	batches   []*batch // what it holds, in the order of handing out
+	unsent    []*batch // of these, the ones still to be sent
+	sending   bool     // a goroutine is sending one of them
+	abandoned int      // unwanted batches that it still runs
 	seconds   float64  // estimated running time of what it holds
-	bytes     int      // of the inputs it holds
+	bytes     int      // encoded size of the inputs it holds
 	held      int      // tasks it holds
 	given     int      // tasks it was ever given
 	done      int      // tasks it has finished
-	alone     bool     // runs a suspect
-	reserved  bool     // is kept free for a suspect
-	recalling bool     // has been asked to give back what it has not started
-	late      bool     // has not been heard of since it was recalled from
-	ours      bool     // we end it
-	leaving   bool     // it ends because somebody else has told it to
+	alone     bool     // it runs a suspect
+	reserved  bool     // it is kept free for a suspect
+	recalling bool     // it was asked to give back what it has not started
+	late      bool     // it has reported no results since it was recalled from
+	ours      bool     // the engine ends it
+	leaving   bool     // it was told to end from outside
 
-	since   time.Time // of the start, then of the last change to idle
+	since   time.Time // when it was started, became ready or last became idle
 	class   class
 	listed  bool
 	prev    *worker
@@ -96,32 +98,33 @@ type worker struct {
 	failure error // what its initializer returned
 }
 
-// batch is tasks that a worker holds: an entry of the pending table.
+// batch is some consecutive tasks of a call that a worker holds: an entry of
+// the pending table.
 type batch struct {
 	id    uint64
 	w     *worker
 	call  *Call
-	lo    int       // the first task it was granted
-	n     int       // how many it was granted
-	next  int       // the first one not reported
-	hi    int       // behind the last one that it still is to do
+	lo    int       // its first task
+	n     int       // how many tasks it had when handed out
+	next  int       // the first task not reported
+	hi    int       // one past the last task still to be done
 	run   int       // the task announced as started, or -1
 	tell  bool      // starts are announced
 	solo  bool      // it runs alone, as a suspect
-	dead  bool      // nobody waits for it
-	cost  float64   // estimated seconds of one task
+	dead  bool      // it is unwanted
+	cost  float64   // estimated seconds per task
 	size  int       // encoded bytes
-	at    time.Time // of the batch, or of giving it up
-	heard time.Time // of the last report
+	at    time.Time // when it was handed out, or abandoned
+	heard time.Time // when its last report came
 }
 
-// brisk says that the batch is one task, and known to be very short.
+// brisk reports whether the batch is a single task known to be very short.
 func (b *batch) brisk() bool { return b.n == 1 && !b.tell && b.cost < inlineSeconds }
 
-// left is the tasks that are not reported.
+// left returns the tasks that are not reported yet.
 func (b *batch) left() span { return span{b.next, b.hi} }
 
-// recall has the worker give back what it has not begun.
+// recall asks the worker to give back what it has not begun.
 func (w *worker) recall() { w.proc.Post(wire.MustPack(wire.KindRecall, nil)...) }
 
 // add enters a batch in the pending table.
@@ -135,23 +138,23 @@ func (w *worker) add(b *batch) {
 	w.engine.spare += w.spare() - before
 }
 
-// spare is about how many tasks the worker holds without running them. What
-// it still runs although nobody wants it takes room away from the others.
+// spare returns about how many tasks the worker holds but does not run.
+// Unwanted tasks that it still runs take room away from the others.
 func (w *worker) spare() int {
 	return max(0, w.held-max(0, w.engine.opts.Concurrency-w.abandoned))
 }
 
-// blocked says whether the worker runs nothing but what nobody wants.
+// blocked reports whether the worker runs nothing but unwanted tasks.
 func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrency }
 
-// load changes the estimate of how long the worker still has to run.
+// load adds to the estimate of how much work the worker still has.
 func (w *worker) load(seconds float64) {
 	before := w.seconds
 	w.seconds = max(0, w.seconds+seconds)
 	w.engine.load += w.seconds - before
 }
 
-// reduce says that n tasks of a batch are the worker's no longer.
+// reduce records that n tasks of a batch are no longer the worker's.
 func (w *worker) reduce(b *batch, n int) {
 	before := w.spare()
 	w.held -= n
@@ -181,13 +184,13 @@ func (w *worker) remove(b *batch) {
 		w.load(-w.seconds)
 		w.since = time.Now()
 	case w.abandoned:
-		w.engine.wake(time.Now()) // it may have been stuck for long
+		w.engine.wake(time.Now()) // only unwanted batches are left: it may have been stuck for long
 	}
 	delete(w.engine.batches, b.id)
 }
 
-// stuckSince is when the last of the tasks that it runs was given up; it is
-// not stuck while somebody waits for one of them.
+// stuckSince returns when the last of the worker's batches was abandoned. While
+// one of them is wanted, the worker is not stuck.
 func (w *worker) stuckSince() (since time.Time, stuck bool) {
 	for _, b := range w.batches {
 		if !b.dead {
@@ -200,7 +203,7 @@ func (w *worker) stuckSince() (since time.Time, stuck bool) {
 	return since, len(w.batches) > 0
 }
 
-// classify says what the worker may be given.
+// classify returns what the worker may be given.
 func (w *worker) classify() class {
 	e := w.engine
 	switch {
@@ -219,7 +222,7 @@ func (w *worker) classify() class {
 	return full
 }
 
-// workerList is the workers of one class.
+// workerList lists the workers of one class.
 type workerList struct{ first, last *worker }
 
 func (l *workerList) pushFront(w *worker) {
@@ -256,9 +259,8 @@ func (l *workerList) remove(w *worker) {
 	w.prev, w.next = nil, nil
 }
 
-// reclass moves a worker to the list of what it may be given now. Idle
-// workers are taken last come first, so that surplus ones stay idle; workers
-// with room take turns.
+// reclass moves a worker to the list of its class. Idle workers are taken last
+// in, first out, so that surplus ones stay idle; workers with room take turns.
 func (e *Engine) reclass(w *worker) {
 	class := w.classify()
 	if w.listed {

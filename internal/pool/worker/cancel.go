@@ -39,8 +39,8 @@ func (w *Worker) cancel(c wire.Cancel) {
 	}
 }
 
-// giveBack returns all that has not been started, and when the worker leaves
-// what comes from now on, too.
+// giveBack gives back all tasks that have not been started. A leaving worker
+// also gives back all that come later.
 func (w *Worker) giveBack(leaving bool) {
 	back := wire.Returned{Leaving: leaving}
 	w.mu.Lock()
@@ -65,9 +65,9 @@ func (w *Worker) giveBack(leaving bool) {
 	w.mu.Unlock()
 }
 
-// Abort makes the worker end as soon as nothing runs any more. It sends no
-// results from now on: what functions return whose context ends for this is
-// not an outcome, and the pool runs their tasks again elsewhere.
+// Abort makes the worker end as soon as nothing runs any more. The worker sends
+// no more results: what a function returns because its context ends is not an
+// outcome, and the pool runs the task again elsewhere.
 func (w *Worker) Abort() {
 	w.muted.Store(true)
 	w.mu.Lock()
@@ -80,6 +80,6 @@ func (w *Worker) Abort() {
 	w.mu.Unlock()
 }
 
-// Leave has the pool take back what has not been started, and the worker end
-// when what runs has finished.
+// Leave gives back to the pool what has not been started, and makes the worker
+// end when what runs has finished.
 func (w *Worker) Leave() { w.giveBack(true) }

@@ -33,7 +33,7 @@ func (p *pool) Post(frames ...[]byte) error {
 
 func (p *pool) Send(_ context.Context, frames ...[]byte) error { return p.Post(frames...) }
 
-// results waits for those of a batch that has ended.
+// results waits for the results of a batch that has ended.
 func (p *pool) results(t *testing.T) (r wire.Results) {
 	t.Helper()
 	for !r.Ended {
@@ -48,7 +48,7 @@ func (p *pool) results(t *testing.T) (r wire.Results) {
 	return r
 }
 
-// naming is a tasks of one task, whose output names an object or does not.
+// naming is the tasks of a batch of one, whose output may name an object.
 type naming struct{ named any }
 
 func (naming) Len() int                       { return 1 }
@@ -64,8 +64,8 @@ func init() {
 	}
 }
 
-// A worker that is told to end does so when all that its results name has been
-// taken, in whatever order, and at once when they name nothing.
+// A worker that is told to stop ends when all the objects that its results name
+// have been taken, in any order, and at once when they name none.
 func TestParcels(t *testing.T) {
 	t.Parallel()
 	p := &pool{make(chan [][]byte, 100), make(chan [][]byte, 100)}

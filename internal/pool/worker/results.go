@@ -11,8 +11,8 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// send sends the results of the tasks below done that were not sent yet, with
-// what else r says; mu is held. It is false when nothing is said any more.
+// send sends the unsent results of the tasks below done, with the other fields
+// of r; mu is held. It returns false when no more messages are to be sent.
 func (b *batch) send(r wire.Results, done int) bool {
 	if b.worker.muted.Load() {
 		return false
@@ -40,14 +40,14 @@ func (b *batch) send(r wire.Results, done int) bool {
 	return b.transmit(r, value, named)
 }
 
-// transmit sends a message: large values, which are not copied, and what must
-// be said before something happens, wait until they are in the socket. What the
-// values name lives until the pool says that it holds it.
+// transmit sends a message. It blocks until the message is in the socket if its
+// values are large, since those are not copied, or if it announces a start.
+// Objects that the values name are kept until the pool holds them.
 func (b *batch) transmit(r wire.Results, value [][]byte, named any) bool {
 	r.Parcel = b.worker.keep(named)
 	frames, err := r.Pack(value)
 	if err != nil {
-		panic(err) // numbers and texts
+		panic(err) // impossible: numbers and strings
 	}
 	if len(value) > 1 || r.Started >= 0 {
 		err = b.worker.link.Send(context.Background(), frames...)
@@ -61,8 +61,8 @@ func (b *batch) transmit(r wire.Results, value [][]byte, named any) bool {
 	return err == nil
 }
 
-// divide sends results that are too large for one message in two, or fails
-// the task whose result alone is too large.
+// divide sends results that are too large for one message in two. A single
+// result that is too large fails its task.
 func (b *batch) divide(r wire.Results, cause error) bool {
 	if r.Count == 1 {
 		e := b.worker.opts.Error(string(b.Func), fmt.Errorf("the result: %w", cause))
@@ -91,8 +91,8 @@ func (b *batch) divide(r wire.Results, cause error) bool {
 	return true
 }
 
-// unencodable finds the outputs that cannot be encoded, makes them zero and
-// adds their errors to errs, in the order of their index.
+// unencodable finds the outputs that cannot be encoded, sets them to zero and
+// adds their errors to errs, in order of index.
 func (b *batch) unencodable(errs []wire.TaskError, done int) []wire.TaskError {
 	failed := map[int]wire.TaskError{}
 	for _, e := range errs {
@@ -117,7 +117,7 @@ func (b *batch) unencodable(errs []wire.TaskError, done int) []wire.TaskError {
 	return all
 }
 
-// flush sends the results that running batches have so far.
+// flush sends the results that the running batches have so far.
 func (w *Worker) flush() {
 	w.mu.Lock()
 	var behind []*batch
@@ -140,7 +140,7 @@ func (w *Worker) flush() {
 	}
 }
 
-// keep keeps what results name until the pool holds it.
+// keep keeps what results name alive until the pool holds it; see taken.
 func (w *Worker) keep(named any) (parcel uint64) {
 	if named == nil {
 		return 0
@@ -155,7 +155,7 @@ func (w *Worker) keep(named any) (parcel uint64) {
 	return w.parcel
 }
 
-// taken lets go of what the pool holds.
+// taken releases what the pool now holds.
 func (w *Worker) taken(parcel uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// timeoutGrace is how long after its time a task may still return by itself.
+// timeoutGrace is how long after its timeout a task may still return by itself.
 const timeoutGrace = 20 * time.Millisecond
 
-// batch is tasks that the pool has handed to this worker.
+// batch is the worker's view of tasks that the pool has handed to it together.
 type batch struct {
 	wire.Batch
 	worker *Worker
@@ -24,40 +24,43 @@ type batch struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// state is in its upper half how many tasks may be started, in its lower
-	// half how many were: one atomic addition starts a task or learns that it
-	// may not be, and a recall lowers the one without losing the other.
+	// The upper half of state is how many tasks may be started, the lower half
+	// how many were. One atomic addition starts a task, or finds that none is
+	// left; a recall lowers the upper half and keeps the lower.
 	state    atomic.Uint64
 	returned bool // the rest was given back; under the worker's lock
 
-	mu     sync.Mutex // what follows, and the order of this batch's messages
+	mu     sync.Mutex // guards what follows, and the order of this batch's messages
 	tasks  registry.Tasks
 	sent   int // tasks whose results were sent
 	errors []wire.TaskError
 	mark   time.Time // when sent was last raised
-	stuck  bool      // the task that runs was given up for its time
+	stuck  bool      // the running task has timed out and was given up
 	told   bool      // the only task was announced late
-	begun  bool      // the first task was announced before it was decoded; of the goroutine that runs
+	begun  bool      // the first task was announced before decoding; only for the goroutine that runs the batch
 }
 
-// flushed says that the batch's results are sent from time to time.
+// flushed reports whether the batch's results are sent from time to time.
 func (b *batch) flushed() bool { return b.Count > 1 && b.Flags&wire.Announce == 0 }
 
-// unannounced says that the batch is one task which was thought to be short.
+// unannounced reports whether the batch is a single task that was thought to be
+// short.
 func (b *batch) unannounced() bool { return b.Count == 1 && b.Flags&wire.Announce == 0 }
 
-// next starts a task and says which, or that none is to be started.
+// next starts the next task and returns its index; ok is false when none may be
+// started.
 func (b *batch) next() (i int, ok bool) {
 	s := b.state.Add(1)
 	started, limit := int(uint32(s)), int(s>>32)
 	return started - 1, started <= limit
 }
 
-// started is how many tasks were begun, one more when all allowed ones ended.
+// started returns how many tasks were begun, plus one when next has found none
+// left.
 func (b *batch) started() int { return int(uint32(b.state.Load())) }
 
-// stopAt lets no task from index n on be started and returns the first that
-// will not be.
+// stopAt keeps tasks from index n on from being started and returns the index
+// of the first that will not be.
 func (b *batch) stopAt(n int) int {
 	for {
 		s := b.state.Load()
@@ -72,13 +75,13 @@ func (b *batch) stopAt(n int) int {
 	}
 }
 
-// run runs the tasks and sends what they give.
+// run runs the tasks and sends their results.
 func (b *batch) run() {
 	b.mu.Lock()
 	b.mark = time.Now()
 	b.mu.Unlock()
 	if b.Flags&wire.Announce != 0 {
-		// Before anything is decoded: that may end the process as well.
+		// Announce before decoding, which may end the process as well.
 		if _, ok := b.next(); !ok || !b.announce(0) {
 			b.end()
 			return
@@ -99,7 +102,7 @@ func (b *batch) run() {
 	b.end()
 }
 
-// end sends what is left to send.
+// end sends the remaining results and reports the batch's end.
 func (b *batch) end() {
 	b.mu.Lock()
 	done := min(b.started(), b.Count)
@@ -114,7 +117,7 @@ func (b *batch) end() {
 	b.worker.finished(b)
 }
 
-// refuse fails all tasks, which cannot be run.
+// refuse fails all tasks of a batch that cannot be run.
 func (b *batch) refuse(err error) {
 	n := b.stopAt(b.Count)
 	e := b.worker.opts.Error(string(b.Func), err)
@@ -127,8 +130,8 @@ func (b *batch) refuse(err error) {
 	b.worker.finished(b)
 }
 
-// announceLate announces a task that was thought to be short and has been running
-// for patience. It says whether the task may yet do so.
+// announceLate announces a task that was thought to be short and has run for
+// about announceAfter. It reports whether the task is too young to tell.
 func (b *batch) announceLate() (later bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +145,8 @@ func (b *batch) announceLate() (later bool) {
 	return false
 }
 
-// some runs tasks until one panics or none is left; it says whether to go on.
+// some runs tasks until one panics or none is left. It reports whether to call
+// it again.
 func (b *batch) some() (more bool) {
 	i := -1
 	guard.Here(func() error {
@@ -153,14 +157,14 @@ func (b *batch) some() (more bool) {
 		case err == nil:
 			return
 		case i < 0:
-			panic(err) // not the user's
+			panic(err) // not in the user's function
 		}
 		b.fail(i, b.worker.opts.Error(string(b.Func), err))
 		if err != guard.ErrGoexit {
 			more = b.goesOn()
 			return
 		}
-		go func() { // in this goroutine's place
+		go func() { // takes the place of this goroutine, which ends
 			for b.goesOn() && b.some() {
 			}
 			b.end()
@@ -170,8 +174,8 @@ func (b *batch) some() (more bool) {
 	return more
 }
 
-// each runs tasks until none is left, or one fails that was to be the last; i
-// is the one that runs, -1 when none does.
+// each runs tasks until none is left, or one fails and goesOn is false. It
+// keeps *i at the index of the running task, -1 when none runs.
 func (b *batch) each(i *int) {
 	tell, timeout := b.Flags&wire.Announce != 0, time.Duration(b.Timeout)
 	for {
@@ -200,8 +204,8 @@ func (b *batch) each(i *int) {
 	}
 }
 
-// goesOn says after a failure whether further tasks are wanted; those that
-// are not wanted are never started.
+// goesOn reports, after a failure, whether further tasks are wanted. If not, it
+// keeps them from being started.
 func (b *batch) goesOn() bool {
 	if b.Flags&wire.StopOnError != 0 {
 		b.stopAt(0)
@@ -210,7 +214,7 @@ func (b *batch) goesOn() bool {
 	return true
 }
 
-// fail notes that task i has failed.
+// fail records the failure of task i.
 func (b *batch) fail(i int, err *wire.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -221,16 +225,17 @@ func (b *batch) fail(i int, err *wire.Error) {
 	b.tasks.Clear(i)
 }
 
-// announce says that task i begins, which it may not do before the word is in
-// the socket; it is false when nothing is said any more.
+// announce announces the start of task i and returns when the message is in the
+// socket: only then may the task begin. It returns false when no more messages
+// are to be sent.
 func (b *batch) announce(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.stuck && b.send(wire.Results{Started: i}, i)
 }
 
-// timed runs task i with a deadline; when the function does not heed it, the
-// task fails all the same and the rest is given back.
+// timed runs task i with a deadline. If the function ignores it, the task still
+// fails and the rest of the batch is given back.
 func (b *batch) timed(i int, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
@@ -243,7 +248,7 @@ func (b *batch) timed(i int, timeout time.Duration) error {
 	return err
 }
 
-// overdue gives task i up, which still runs.
+// overdue gives up task i, which still runs.
 func (b *batch) overdue(i int, timeout time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -259,7 +264,7 @@ func (b *batch) overdue(i int, timeout time.Duration) {
 	if !running || b.started() != i+1 {
 		return
 	}
-	// The time until now is task i's, not that of those before it.
+	// The time until now counts for task i, not for those before it.
 	began := time.Now().Add(-timeout)
 	if began.Before(b.mark) {
 		began = b.mark

@@ -1,8 +1,9 @@
-// Package worker is a pool's worker: the child's side of the scheduler.
+// Package worker is the child's side of a pool: it runs the tasks that the
+// engine sends.
 //
-// One goroutine at a time reads the parent's messages; as many as the pool's
-// concurrency run batches, each the tasks of one in order. What a batch has not
-// started can be taken back at any moment, and what it has finished is sent on
+// One goroutine at a time reads the parent's messages. As many others as the
+// pool's concurrency run batches, each batch's tasks in order. Tasks that have
+// not started can be taken back at any moment, and finished results are sent
 // every few milliseconds, however long the next task runs.
 package worker
 
@@ -20,13 +21,13 @@ import (
 // flushInterval is how long finished results may wait for others.
 const flushInterval = 2 * time.Millisecond
 
-// announceAfter is about how long a task thought to be short may run before its
-// start is announced.
+// A task thought to be short is announced when it has run for about
+// announceAfter.
 const announceAfter = 5 * time.Millisecond
 
 // Link is the connection to the parent.
 type Link interface {
-	// Next waits for the next message; alone says that nothing runs.
+	// Next blocks until the next message. alone says that no task is running.
 	Next(alone bool) (kind wire.Kind, frames [][]byte, err error)
 	Post(frames ...[]byte) error
 	Send(ctx context.Context, frames ...[]byte) error
@@ -35,27 +36,28 @@ type Link interface {
 // Options configure a worker.
 type Options struct {
 	Concurrency int
-	// Error makes what came of a function, a *guard.Panic for one, fit for travel.
+	// Error turns an error of a function, such as a *guard.Panic, into one that
+	// can travel.
 	Error func(fn string, err error) *wire.Error
 }
 
-// Worker runs what its pool batches it.
+// Worker runs the batches that its pool sends it.
 type Worker struct {
 	opts Options
 	link Link
 	ctx  context.Context
 
-	active atomic.Int32 // batches that run
+	active atomic.Int32 // batches running
 
 	mu       sync.Mutex
 	queue    []*batch // not started
 	running  map[*batch]struct{}
-	short    uint64 // how many tasks were begun that were thought to be short
-	watched  bool   // somebody looks after them
+	short    uint64 // tasks begun that were thought to be short
+	watched  bool   // look is due to run
 	stopping bool
 	leaving  bool           // it takes no more batches
-	parcels  map[uint64]any // what results name that the pool has not taken
-	parcel   uint64         // the last one's number
+	parcels  map[uint64]any // objects named by results, until the pool holds them
+	parcel   uint64         // the number of the last one
 	flusher  *time.Timer
 	flushing bool  // the flusher is set
 	failure  error // of the link
@@ -64,9 +66,9 @@ type Worker struct {
 	once     sync.Once
 }
 
-// Serve runs tasks until the worker is stopped and has nothing more to do, or
-// until the link ends, with its error. ctx is what functions get, with their
-// call's cancellation.
+// Serve starts a worker and returns at once. The worker runs tasks until it is
+// stopped and has nothing more to do, or until the link ends; see Wait. The
+// contexts of functions are derived from ctx and end with their call.
 func Serve(ctx context.Context, link Link, opts Options) *Worker {
 	w := &Worker{opts: opts, link: link, ctx: ctx, running: map[*batch]struct{}{}, ended: make(chan struct{})}
 	go turn.New(nil, w.read, func(err error) {
@@ -77,8 +79,8 @@ func Serve(ctx context.Context, link Link, opts Options) *Worker {
 	return w
 }
 
-// Wait blocks until the worker has ended, and says why the link failed, if it
-// did.
+// Wait blocks until the worker has ended and returns the error of the link if
+// that failed.
 func (w *Worker) Wait() error {
 	<-w.ended
 	w.mu.Lock()
@@ -93,9 +95,9 @@ func (w *Worker) end(err error) {
 	})
 }
 
-// read waits for a message of the parent's and takes it in. A single task that is
-// known to be very short is run by the goroutine that reads, which saves it the
-// way to another one.
+// read waits for a message of the parent's and handles it. A single task known
+// to be very short is returned as run, for the reading goroutine to call: that
+// saves waking another one.
 func (w *Worker) read() (run func(), err error) {
 	kind, frames, err := w.link.Next(w.active.Load() == 0)
 	if err != nil {
@@ -112,8 +114,8 @@ func (w *Worker) read() (run func(), err error) {
 	return func() { w.work(b) }, nil
 }
 
-// look announces the tasks that were thought to be short and have been running
-// for patience. It comes back as long as others run that may yet do so.
+// look announces the running tasks that were thought to be short and have
+// turned out not to be. It schedules itself again while others may turn out so.
 func (w *Worker) look() {
 	w.mu.Lock()
 	short := w.short
@@ -135,7 +137,7 @@ func (w *Worker) look() {
 	}
 }
 
-// work runs a batch, and then those that wait.
+// work runs a batch, then those in the queue.
 func (w *Worker) work(b *batch) {
 	for b != nil {
 		b.run()
@@ -143,7 +145,7 @@ func (w *Worker) work(b *batch) {
 	}
 }
 
-// waiting takes the next batch from the queue if it may run now.
+// waiting removes and starts the next batch of the queue, if one may run now.
 func (w *Worker) waiting() *batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +159,7 @@ func (w *Worker) waiting() *batch {
 	return b
 }
 
-// start enters a batch among the running ones; mu is held.
+// start adds a batch to the running ones; mu is held.
 func (w *Worker) start(b *batch) {
 	w.running[b] = struct{}{}
 	w.active.Add(1)
@@ -179,7 +181,7 @@ func (w *Worker) start(b *batch) {
 	}
 }
 
-// take takes a message of the pool's in and gives the batch that is to run
+// take handles a message of the pool's and returns the batch that is to run
 // now, if any.
 func (w *Worker) take(kind wire.Kind, frames [][]byte) (*batch, error) {
 	switch kind {
@@ -227,15 +229,15 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*batch, error) {
 	return nil, nil
 }
 
-// rest ends a stopping worker that has nothing more to do, and whose results
-// have arrived as far as they name objects; mu is held.
+// rest ends a stopping worker that has nothing more to do, once the pool holds
+// all the objects that its results name; mu is held.
 func (w *Worker) rest() {
 	if w.stopping && len(w.running) == 0 && len(w.queue) == 0 && (len(w.parcels) == 0 || w.muted.Load()) {
 		w.end(nil)
 	}
 }
 
-// finished takes a batch out that has sent its last word.
+// finished removes a batch that has sent its last results.
 func (w *Worker) finished(b *batch) {
 	b.cancel()
 	w.mu.Lock()

@@ -18,10 +18,10 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// task is what a test has a task do, by its index in its call.
+// task is what a task does, given its index in its call.
 type task func(ctx context.Context, i int) error
 
-// tasks is the tasks of a batch; its results are their indices.
+// tasks are the tasks of a batch; their results are their indices.
 type tasks struct {
 	lo, n int
 	do    task
@@ -56,7 +56,7 @@ type link struct {
 	in   chan [][]byte
 	out  chan [][]byte
 	task uint64
-	took time.Duration // what the last results say
+	took time.Duration // as the last results say
 	*worker.Worker
 	end  context.CancelFunc
 	over sync.Once
@@ -76,7 +76,7 @@ func (l *link) Next(bool) (wire.Kind, [][]byte, error) {
 func (l *link) Post(frames ...[]byte) error                    { l.out <- frames; return nil }
 func (l *link) Send(_ context.Context, frames ...[]byte) error { return l.Post(frames...) }
 
-// tested runs a test of a worker whose tasks do what it says.
+// tested runs a test of a worker whose tasks do what do says.
 func tested(t *testing.T, concurrency int, do task, test func(t *testing.T, l *link)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func tested(t *testing.T, concurrency int, do task, test func(t *testing.T, l *l
 	})
 }
 
-// batch hands the worker n tasks from lo on, of call 1.
+// batch hands the worker n tasks of call 1, from lo on.
 func (l *link) batch(id uint64, lo, n int, flags wire.Flags, timeout time.Duration) {
 	value := append(binary.LittleEndian.AppendUint64(nil, l.task), byte(lo), byte(n))
 	b := wire.Batch{ID: id, Call: 1, Lo: lo, Count: n, Func: []byte("do"), Flags: flags, Timeout: int64(timeout)}
@@ -121,7 +121,7 @@ func (l *link) returned() (r wire.Returned) {
 	return r
 }
 
-// quiet checks that nothing more is said.
+// quiet checks that no more messages come.
 func (l *link) quiet() {
 	l.t.Helper()
 	synctest.Wait()
@@ -139,7 +139,7 @@ func sleep(d time.Duration) task {
 	return func(context.Context, int) error { time.Sleep(d); return nil }
 }
 
-// untilCancelled is a task that ends with its context.
+// untilCancelled is a task that runs until its context ends.
 func untilCancelled(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 
 func TestTasksOfABatchRunInOrder(t *testing.T) {
@@ -154,7 +154,7 @@ func TestTasksOfABatchRunInOrder(t *testing.T) {
 	})
 }
 
-// What has finished is sent while the next task still runs.
+// Finished results are sent while the next task still runs.
 func TestResultsDoNotWaitForALongTask(t *testing.T) {
 	tested(t, 1, func(_ context.Context, i int) error {
 		if i >= 3 {
@@ -179,8 +179,8 @@ func TestResultsDoNotWaitForALongTask(t *testing.T) {
 	})
 }
 
-// A task that was thought to be short, and is not, is announced, and does not
-// keep the worker from reading, whichever goroutine runs it.
+// A task that was wrongly thought to be short is announced, and does not keep
+// the worker from reading, whichever goroutine runs it.
 func TestTaskThatIsNotShort(t *testing.T) {
 	for _, flags := range []wire.Flags{0, wire.Inline} {
 		tested(t, 2, untilCancelled, func(t *testing.T, l *link) {
@@ -209,7 +209,7 @@ func TestTaskThatIsNotShort(t *testing.T) {
 	}
 }
 
-// An announced start is said before the task begins, one by one.
+// Announced starts are reported one by one, each before its task begins.
 func TestAnnouncements(t *testing.T) {
 	ran := 0
 	tested(t, 1, func(context.Context, int) error { ran++; return nil }, func(t *testing.T, l *link) {
@@ -226,7 +226,8 @@ func TestAnnouncements(t *testing.T) {
 	})
 }
 
-// A recall takes what has not been started, of what runs and of what waits.
+// A recall takes what has not been started, from running and from waiting
+// batches.
 func TestRecall(t *testing.T) {
 	tested(t, 1, sleep(time.Second), func(t *testing.T, l *link) {
 		l.batch(1, 0, 10, 0, 0)
@@ -256,8 +257,8 @@ func TestRecall(t *testing.T) {
 	})
 }
 
-// A cancellation ends the tasks from an index on: what runs by its context, what
-// waits by not being run.
+// A cancellation ends the tasks from an index on: running ones by their
+// context, waiting ones by never starting.
 func TestCancel(t *testing.T) {
 	tested(t, 2, func(ctx context.Context, i int) error {
 		if i == 0 {
@@ -286,8 +287,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A task that does not heed its time fails, what lies behind it is given back,
-// once, and what it returns in the end is not said.
+// A task that ignores its timeout fails; the tasks behind it are given back,
+// once, and its eventual result is dropped.
 func TestTaskThatDoesNotHeedItsTime(t *testing.T) {
 	for _, recalled := range []bool{false, true} {
 		tested(t, 1, sleep(10*time.Second), func(t *testing.T, l *link) {
@@ -315,8 +316,8 @@ func TestTaskThatDoesNotHeedItsTime(t *testing.T) {
 	}
 }
 
-// The first failure stops a batch that is to stop there; the others go on. A
-// panic and the end of the goroutine are failures as well.
+// The first failure stops a batch with StopOnError; others go on. A panic and
+// the end of the goroutine are failures as well.
 func TestFailures(t *testing.T) {
 	for name, failing := range map[string]func() error{
 		"an error": func() error { return errors.New("it failed") },
@@ -359,8 +360,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A worker that leaves gives back what it has not started, takes nothing more,
-// and ends when what runs has finished.
+// A leaving worker gives back what it has not started, takes nothing more, and
+// ends when what runs has finished.
 func TestLeave(t *testing.T) {
 	tested(t, 1, sleep(time.Second), func(t *testing.T, l *link) {
 		l.batch(1, 0, 2, 0, 0)
@@ -375,7 +376,7 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// What functions return whose worker is aborted is not said.
+// Nothing that functions return after an abort is sent.
 func TestAbort(t *testing.T) {
 	tested(t, 2, untilCancelled, func(t *testing.T, l *link) {
 		l.batch(1, 0, 1, wire.Inline, 0)
