@@ -14,7 +14,7 @@ type Array[T any] struct{ sequence[arrayType, T] }
 
 type arrayType struct{}
 
-func (arrayType) objectType() (string, byte) { return "array", 'A' }
+func (arrayType) objectType() (string, string, byte) { return "array", "Array", 'A' }
 
 // NewArray makes an array in a manager, as long as values and with these in
 // it; make([]T, n) gives n zeros.

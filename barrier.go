@@ -25,7 +25,7 @@ type CyclicBarrier struct{ builtinObject[barrierType] }
 
 type barrierType struct{}
 
-func (barrierType) objectType() (string, byte) { return "barrier", 'G' }
+func (barrierType) objectType() (string, string, byte) { return "barrier", "CyclicBarrier", 'G' }
 
 // NewBarrier makes a barrier in a manager, for a number of parties, one at
 // least.

@@ -32,7 +32,7 @@ type Condition struct {
 
 type conditionType struct{}
 
-func (conditionType) objectType() (string, byte) { return "condition", 'C' }
+func (conditionType) objectType() (string, string, byte) { return "condition", "Condition", 'C' }
 
 // NewCondition makes a condition. With a lock it is another condition of that
 // lock, lives where the lock does, and shares its holder: what was acquired
@@ -65,7 +65,7 @@ var conditionWaits atomic.Uint64
 // With ErrAbandoned the lock is held.
 func (c *Condition) Wait(ctx context.Context) error {
 	if c.h == nil {
-		return errEmpty(nameOf[conditionType]())
+		return c.errEmpty()
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -28,7 +28,7 @@ type Dict[K comparable, V any] struct{ builtinObject[dictType] }
 
 type dictType struct{}
 
-func (dictType) objectType() (string, byte) { return "dict", 'D' }
+func (dictType) objectType() (string, string, byte) { return "dict", "Dict", 'D' }
 
 // NewDict makes an empty dict in a manager.
 func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V], error) {

@@ -64,7 +64,7 @@ func (e *RemoteError) Error() string {
 	if e.Stack != "" {
 		return text + " panicked: " + e.Message + "\n" + strings.TrimRight(e.Stack, "\n")
 	}
-	return text + ": " + e.Message
+	return text + ": " + strings.TrimPrefix(e.Message, "fiber: ")
 }
 
 // Unwrap gives what the error is besides.
@@ -171,6 +171,26 @@ func RegisterError(err error) error {
 	sentinels.byText[err.Error()] = err
 	return err
 }
+
+// errorf is fmt.Errorf, but its text has one "fiber:", at the front: that of a
+// wrapped error is left out.
+func errorf(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	if text := strings.ReplaceAll(err.Error(), ": fiber: ", ": "); text != err.Error() {
+		return &prefixed{text, err}
+	}
+	return err
+}
+
+// prefixed is an error with a text of its own.
+type prefixed struct {
+	text string
+	err  error
+}
+
+func (e *prefixed) Error() string { return e.text }
+
+func (e *prefixed) Unwrap() error { return e.err }
 
 // oneValue takes the index out of an error of encoding the only value.
 func oneValue(err error) error {

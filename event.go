@@ -18,7 +18,7 @@ type Event struct{ builtinObject[eventType] }
 
 type eventType struct{}
 
-func (eventType) objectType() (string, byte) { return "event", 'E' }
+func (eventType) objectType() (string, string, byte) { return "event", "Event", 'E' }
 
 // NewEvent makes an event in a manager, which has not happened.
 func NewEvent(ctx context.Context, m *Manager) (*Event, error) {

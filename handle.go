@@ -32,23 +32,37 @@ func (p *process) attach(ref object.Ref) *handle {
 	return h
 }
 
-// errEmptyHandle is what a zero SimpleQueue, Proxy and so on gives.
-var errEmptyHandle = errors.New("fiber: it was not made by its constructor, nor did it travel here")
+// constructors are those whose name is not New and that of the type.
+var constructors = map[string]string{
+	"CyclicBarrier": "NewBarrier",
+	"Proxy":         "New",
+	"Shared":        "Share",
+	"pipe end":      "Pipe or PipeOneWay",
+	"queue":         "NewSimpleQueue, NewQueue or NewJoinableQueue",
+}
 
-func errEmpty(name string) error { return fmt.Errorf("fiber: the %s: %w", name, errEmptyHandle) }
+// errEmpty is the error of using a zero value, or nil, of a type.
+func errEmpty(typ string) error {
+	constructor := constructors[typ]
+	if constructor == "" {
+		constructor = "New" + typ
+	}
+	return fmt.Errorf("fiber: use of an uninitialised %s; create it with %s", typ, constructor)
+}
 
 // user is what uses an object: a queue, a dict and so on.
 type user interface {
-	// used is the handle, nil when there is none, and what it is of.
-	used() (h *handle, name string)
+	// used returns the handle, nil for a zero value, and what the object is
+	// called in errors and in Go.
+	used() (h *handle, name, typ string)
 }
 
 // ask sends a request that may be answered late, and waits as long as ctx lasts;
 // an answer that comes nevertheless is given to late, unless that is nil.
 func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (a A, err error) {
-	h, name := u.used()
+	h, name, typ := u.used()
 	if h == nil {
-		return a, errEmpty(name)
+		return a, errEmpty(typ)
 	}
 	a, err = object.Ask(ctx, h.proc.home, h.ref, op, q, late)
 	runtime.KeepAlive(u)
@@ -59,9 +73,9 @@ func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late fu
 // settle sends a request that is answered at once. When ctx ends on the way it
 // waits for another moment, to know whether it was done.
 func settle[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) (a A, err error) {
-	h, name := u.used()
+	h, name, typ := u.used()
 	if h == nil {
-		return a, errEmpty(name)
+		return a, errEmpty(typ)
 	}
 	a, err = object.AskAndSettle(ctx, h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
@@ -77,7 +91,7 @@ func do[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) e
 
 // tell sends a request that has no answer.
 func tell[Q, A any](u user, op object.Op[Q, A], q Q) error {
-	h, name := u.used()
+	h, name, _ := u.used()
 	err := object.Tell(context.Background(), h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
 	return objectError("the "+name, err)
@@ -92,7 +106,7 @@ func objectError(what string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, object.ErrGone), errors.Is(err, object.ErrEnded):
-		return fmt.Errorf("fiber: %s has ended: %w", what, ErrClosed)
+		return errorf("fiber: %s has ended: %w", what, ErrClosed)
 	case errors.Is(err, tree.ErrShutdown):
 		return err
 	case errors.As(err, &lost):
@@ -115,7 +129,7 @@ func refused(what string, r *object.Refusal) error {
 	case custom.Failed:
 		return unflatten(custom.Failure(r.Text))
 	case queue.Closed:
-		return fmt.Errorf("fiber: %s: %w", what, ErrClosed)
+		return errorf("fiber: %s: %w", what, ErrClosed)
 	case queue.TooOften:
 		return errors.New("fiber: TaskDone was called more often than there were items; call it once for each item that Get gave")
 	case builtin.OutOfRange:

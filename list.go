@@ -22,7 +22,7 @@ type List[T any] struct{ sequence[listType, T] }
 
 type listType struct{}
 
-func (listType) objectType() (string, byte) { return "list", 'L' }
+func (listType) objectType() (string, string, byte) { return "list", "List", 'L' }
 
 // NewList makes a list in a manager, with what is in it at first.
 func NewList[T any](ctx context.Context, m *Manager, initial ...T) (*List[T], error) {

@@ -30,7 +30,7 @@ type Lock struct{ mutex[lockType] }
 
 type lockType struct{}
 
-func (lockType) objectType() (string, byte) { return "lock", 'X' }
+func (lockType) objectType() (string, string, byte) { return "lock", "Lock", 'X' }
 
 // NewLock makes a lock in a manager.
 func NewLock(ctx context.Context, m *Manager) (*Lock, error) {
@@ -48,7 +48,7 @@ type RLock struct{ mutex[rlockType] }
 
 type rlockType struct{}
 
-func (rlockType) objectType() (string, byte) { return "lock", 'R' }
+func (rlockType) objectType() (string, string, byte) { return "lock", "RLock", 'R' }
 
 // NewRLock makes a reentrant lock in a manager.
 func NewRLock(ctx context.Context, m *Manager) (*RLock, error) {

@@ -125,7 +125,7 @@ type managerReady struct {
 // so does one in a process that did not make the manager.
 func (m *Manager) Close() error {
 	if m == nil || m.h == nil {
-		return errEmpty("manager")
+		return errEmpty("Manager")
 	}
 	if m.child == nil {
 		return nil
@@ -176,8 +176,8 @@ func (m *Manager) PID() int {
 
 // MarshalBinary gives the manager's name.
 func (m *Manager) MarshalBinary() ([]byte, error) {
-	if h, _ := m.used(); h == nil {
-		return nil, errEmpty("manager")
+	if h, _, _ := m.used(); h == nil {
+		return nil, errEmpty("Manager")
 	}
 	return m.h.marshal()
 }
@@ -189,22 +189,22 @@ func (m *Manager) UnmarshalBinary(b []byte) error {
 	return err
 }
 
-func (m *Manager) used() (*handle, string) {
-	if m == nil {
-		return nil, "manager"
+func (m *Manager) used() (h *handle, name, typ string) {
+	if m != nil {
+		h = m.h
 	}
-	return m.h, "manager"
+	return h, "manager", "Manager"
 }
 
 // handle checks that the manager is one.
 func (m *Manager) handle() (*handle, error) {
 	if m == nil || m.h == nil {
-		return nil, errEmpty("manager")
+		return nil, errEmpty("Manager")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, fmt.Errorf("fiber: the manager has ended: %w", ErrClosed)
+		return nil, errorf("fiber: the manager has ended: %w", ErrClosed)
 	}
 	return m.h, nil
 }
@@ -362,7 +362,7 @@ func (h *handle) argument(name string, in any) (arg custom.Argument, err error) 
 		err = h.proc.fits(frames)
 	}
 	if err != nil {
-		return arg, fmt.Errorf("fiber: the argument of %s: %w", name, err)
+		return arg, errorf("fiber: the argument of %s: %w", name, err)
 	}
 	return custom.Argument{Name: name, Value: frames}, nil
 }
@@ -456,7 +456,7 @@ func waits(err error) bool {
 func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg custom.Argument, err error) {
 	switch {
 	case p == nil || p.h == nil:
-		return arg, errEmpty("proxy")
+		return arg, errEmpty("Proxy")
 	case method == nil:
 		return arg, errors.New("fiber: Call: the method is nil; register it in a package variable with fiber.RegisterMethod")
 	}
@@ -467,7 +467,7 @@ func resultOf(method string, result object.Frames, out any) error {
 	_, err := unmarshal(result, out)
 	runtime.KeepAlive(result) // as in decode
 	if err != nil {
-		return fmt.Errorf("fiber: the result of %s: %w", method, err)
+		return errorf("fiber: the result of %s: %w", method, err)
 	}
 	return nil
 }
@@ -475,7 +475,7 @@ func resultOf(method string, result object.Frames, out any) error {
 // MarshalBinary gives the object's name.
 func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
 	if p == nil || p.h == nil {
-		return nil, errEmpty("proxy")
+		return nil, errEmpty("Proxy")
 	}
 	return p.h.marshal([]byte(typeName(reflect.TypeFor[T]()))...)
 }
@@ -493,11 +493,11 @@ func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-func (p *Proxy[T]) used() (*handle, string) {
-	if p == nil {
-		return nil, "object"
+func (p *Proxy[T]) used() (h *handle, name, typ string) {
+	if p != nil {
+		h = p.h
 	}
-	return p.h, "object"
+	return h, "object", "Proxy"
 }
 
 // runManager makes this process a manager until it is told to stop.

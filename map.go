@@ -105,16 +105,16 @@ func encodeInputs[In any](ins []In, lo int) ([][]byte, error) {
 		i := lo + e.Index
 		at := *e
 		at.Index = i
-		return nil, &engine.InputError{Index: i, Err: fmt.Errorf("fiber: the argument: %w", &at)}
+		return nil, &engine.InputError{Index: i, Err: errorf("fiber: the argument: %w", &at)}
 	}
-	return nil, fmt.Errorf("fiber: the argument: %w", err)
+	return nil, errorf("fiber: the argument: %w", err)
 }
 
 // decodeOutputs decodes the outputs of n tasks.
 func decodeOutputs[Out any](value [][]byte, n int) ([]Out, error) {
 	var outs []Out
 	if err := codec.Unmarshal(value, &outs); err != nil {
-		return nil, fmt.Errorf("fiber: the result: %w", err)
+		return nil, errorf("fiber: the result: %w", err)
 	}
 	if len(outs) != n {
 		return nil, fmt.Errorf("fiber: %d results for %d tasks", len(outs), n)
@@ -191,12 +191,12 @@ func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out]
 		if e := (*codec.Error)(nil); errors.As(err, &e) {
 			e.Index = -1
 		}
-		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
+		return nil, nil, errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
 	a.frames.Store(&frames)
 	a.in = in
 	if err := pool.fits(frames); err != nil {
-		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
+		return nil, nil, errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
 	eo := o.engine(fn.Name(), false)
 	eo.Leads = leads && o.progress == nil // its result comes by another goroutine

@@ -20,7 +20,7 @@ type Namespace struct{ builtinObject[namespaceType] }
 
 type namespaceType struct{}
 
-func (namespaceType) objectType() (string, byte) { return "namespace", 'N' }
+func (namespaceType) objectType() (string, string, byte) { return "namespace", "Namespace", 'N' }
 
 // NewNamespace makes an empty namespace in a manager.
 func NewNamespace(ctx context.Context, m *Manager) (*Namespace, error) {

@@ -16,8 +16,9 @@ import (
 
 // An objectType is one of the types of objects that processes share.
 type objectType interface {
-	// objectType returns its name, and the byte that stands for it where one travels.
-	objectType() (name string, mark byte)
+	// objectType returns its name in errors, its name in Go, and the byte that
+	// marks it in an encoded reference.
+	objectType() (name, typ string, mark byte)
 }
 
 // object is what these types have in common.
@@ -47,39 +48,43 @@ func builtinObjectOf[N objectType](h *handle) builtinObject[N] {
 	return builtinObject[N]{h, &proxyID{id: proxyIDs.Add(1)}}
 }
 
-func nameOf[N objectType]() string {
-	var n N
-	name, _ := n.objectType()
-	return name
-}
-
-func (o *builtinObject[N]) used() (*handle, string) {
-	if o == nil {
-		return nil, nameOf[N]()
+func (o *builtinObject[N]) used() (h *handle, name, typ string) {
+	name, typ, _ = (*new(N)).objectType()
+	if o != nil {
+		h = o.h
 	}
-	return o.h, nameOf[N]()
+	return h, name, typ
 }
 
 // what is the object in an error.
-func (o *builtinObject[N]) what() string { return "the " + nameOf[N]() }
+func (o *builtinObject[N]) what() string {
+	_, name, _ := o.used()
+	return "the " + name
+}
+
+// errEmpty is the error of using an object that was never initialised.
+func (o *builtinObject[N]) errEmpty() error {
+	_, _, typ := o.used()
+	return errEmpty(typ)
+}
 
 // MarshalBinary gives the object's name.
 func (o *builtinObject[N]) MarshalBinary() ([]byte, error) {
-	_, mark := (*new(N)).objectType()
+	_, _, mark := (*new(N)).objectType()
 	return o.marshal(mark)
 }
 
 // marshal gives the object's name, a mark, and more.
 func (o *builtinObject[N]) marshal(mark byte, more ...byte) ([]byte, error) {
 	if o == nil || o.h == nil {
-		return nil, errEmpty(nameOf[N]())
+		return nil, o.errEmpty()
 	}
 	return o.h.marshal(append([]byte{mark}, more...)...)
 }
 
 // UnmarshalBinary attaches to the object of a name.
 func (o *builtinObject[N]) UnmarshalBinary(b []byte) error {
-	name, mark := (*new(N)).objectType()
+	name, _, mark := (*new(N)).objectType()
 	_, err := o.unmarshal(mark, name, b)
 	return err
 }

@@ -33,7 +33,7 @@ func parcelOf(all []any) (p parcel) {
 	for _, x := range all {
 		switch x := x.(type) {
 		case user:
-			if h, _ := x.used(); h != nil {
+			if h, _, _ := x.used(); h != nil {
 				p.handles = append(p.handles, h)
 			}
 		case ender:
@@ -107,7 +107,7 @@ func marshalLingering(v any) ([][]byte, error) {
 func encode(what string, v any) (object.Value, error) {
 	frames, p, err := marshal(v)
 	if err != nil {
-		return object.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
+		return object.Value{}, errorf("fiber: %s: %w", what, err)
 	}
 	p.linger()
 	value := object.Value{Frames: frames, Refs: p.refs()}

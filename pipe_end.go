@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 
@@ -10,7 +9,7 @@ import (
 	"github.com/fiber-go/fiber/internal/object/pipe"
 )
 
-var errEmptyEnd = fmt.Errorf("fiber: the pipe: %w", errEmptyHandle)
+var errEmptyEnd = errEmpty("pipe end")
 
 // pipeEnd is an end of a pipe in this process. When nobody can use it any more
 // it is closed, unless it is on its way to somebody.
@@ -69,9 +68,9 @@ func pipeError(err error) error {
 	case err == nil, err == io.EOF:
 		return err
 	case errors.Is(err, pipe.ErrGone), errors.Is(err, pipe.ErrEnded):
-		return fmt.Errorf("%w: %w", err, ErrClosed)
+		return errorf("%w: %w", err, ErrClosed)
 	case errors.As(err, &lost):
-		return fmt.Errorf("%w: %w", pipe.ErrEnded, ErrClosed)
+		return errorf("%w: %w", pipe.ErrEnded, ErrClosed)
 	}
 	return objectError("the pipe", err)
 }

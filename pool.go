@@ -88,7 +88,7 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		}
 		value, p, err := marshal([]In{arg})
 		if err != nil {
-			return fmt.Errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
+			return errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
 		}
 		o.initializer, o.initArg, o.initNames = fn.entry, value, p
 		return nil
@@ -186,7 +186,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		}
 	}
 	if err := p.fits(p.opts.initArg); err != nil {
-		return nil, fmt.Errorf("fiber: the argument of the initializer %s: %w", p.opts.initializer.Name, err)
+		return nil, errorf("fiber: the argument of the initializer %s: %w", p.opts.initializer.Name, err)
 	}
 	if p.opts.max > 0 {
 		workers = p.opts.min

@@ -83,7 +83,7 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 	p.fn, p.resources = fn.Name(), fn.Resources()
 	value, names, err := marshalHere([]In{arg})
 	if err != nil {
-		p.err = fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
+		p.err = errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
 		return p
 	}
 	p.value, p.arg, p.ends = value, arg, names.ends
@@ -124,11 +124,11 @@ func (p *Process) Start(ctx context.Context) error {
 	value, arg := p.value, p.arg
 	if err := proc.fits(value); err != nil {
 		p.mu.Unlock()
-		return fmt.Errorf("fiber: the argument of %s: %w", p.fn, err)
+		return errorf("fiber: the argument of %s: %w", p.fn, err)
 	}
 	if err := p.ends.depart(); err != nil {
 		p.mu.Unlock()
-		return fmt.Errorf("fiber: the argument of %s: %w", p.fn, err)
+		return errorf("fiber: the argument of %s: %w", p.fn, err)
 	}
 	p.started, p.abandon, p.unwanted = true, cancel, false
 	p.mu.Unlock()

@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/guard"
@@ -61,7 +60,7 @@ func (p *progress) rest(err error) {
 		stack = append([]byte("\n"), panicked.Stack...)
 	}
 	if err != nil {
-		err = fmt.Errorf("fiber: OnProgress: %w%s", err, stack)
+		err = errorf("fiber: OnProgress: %w%s", err, stack)
 	}
 	p.mu.Lock()
 	if err == nil && p.told < p.done { // counted just now

@@ -54,7 +54,7 @@ func (q *Queue[T]) MarshalBinary() ([]byte, error) { return q.q.marshalAs('Q') }
 // UnmarshalBinary attaches to the queue of a name.
 func (q *Queue[T]) UnmarshalBinary(b []byte) error { return q.q.unmarshalAs('Q', "queue", b) }
 
-func (q *Queue[T]) used() (*handle, string) { return q.q.used() }
+func (q *Queue[T]) used() (h *handle, name, typ string) { return q.q.used() }
 
 // JoinableQueue is a Queue that knows when the items that were got from it are
 // dealt with. It is made by NewJoinableQueue.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -132,13 +133,13 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	}
 	value, names, err := marshalHere([]In{in})
 	if err != nil {
-		return fmt.Errorf("fiber: the argument of %s: %w", r.fn.Name(), oneValue(err))
+		return errorf("fiber: the argument of %s: %w", r.fn.Name(), oneValue(err))
 	}
 	if len(names.ends) > 0 {
 		return fmt.Errorf("fiber: the argument of %s: it goes to all ranks, and the end of a pipe can be in one process only; use a SimpleQueue, or the ranks' neighbours", r.fn.Name())
 	}
 	if err := proc.fits(value); err != nil {
-		return fmt.Errorf("fiber: the argument of %s: %w", r.fn.Name(), err)
+		return errorf("fiber: the argument of %s: %w", r.fn.Name(), err)
 	}
 	err = ring.Run(ctx, proc.node, ring.Spec{Name: r.name, Size: r.size, Func: r.fn.Name(), Resources: r.fn.Resources(), Value: value, Keep: in,
 		Lost:    func(c *tree.Child) error { return workerLost(c, r.fn.Name(), 1, 1) },
@@ -159,10 +160,11 @@ type RingError struct {
 }
 
 func (e *RingError) Error() string {
+	why := strings.TrimPrefix(fmt.Sprint(e.Err), "fiber: ")
 	if e.Rank < 0 {
-		return fmt.Sprintf("fiber: %s was ended: %v", e.Ring, e.Err)
+		return fmt.Sprintf("fiber: %s was ended: %s", e.Ring, why)
 	}
-	return fmt.Sprintf("fiber: %s failed at rank %d: %v", e.Ring, e.Rank, e.Err)
+	return fmt.Sprintf("fiber: %s failed at rank %d: %s", e.Ring, e.Rank, why)
 }
 
 // Unwrap gives the failed rank's error.
@@ -299,7 +301,7 @@ func (b *Neighbour) Rank() int { return b.n.Rank }
 func (b *Neighbour) Send(ctx context.Context, v any) error {
 	frames, err := marshalLingering(v)
 	if err != nil {
-		return fmt.Errorf("fiber: a message to rank %d: %w", b.Rank(), oneValue(err))
+		return errorf("fiber: a message to rank %d: %w", b.Rank(), oneValue(err))
 	}
 	if err := b.n.Send(ctx, frames); err != nil {
 		return messageError("to", b.Rank(), err)
@@ -328,5 +330,5 @@ func messageError(way string, rank int, err error) error {
 	if failed := (*RingError)(nil); errors.As(err, &failed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return fmt.Errorf("fiber: a message %s rank %d: %w", way, rank, fromEngine(err))
+	return errorf("fiber: a message %s rank %d: %w", way, rank, fromEngine(err))
 }

@@ -26,7 +26,7 @@ type Semaphore struct{ permits[semaphoreType] }
 
 type semaphoreType struct{}
 
-func (semaphoreType) objectType() (string, byte) { return "semaphore", 'S' }
+func (semaphoreType) objectType() (string, string, byte) { return "semaphore", "Semaphore", 'S' }
 
 // NewSemaphore makes a semaphore in a manager, with n permits, which may be 0.
 func NewSemaphore(ctx context.Context, m *Manager, n int) (*Semaphore, error) {
@@ -43,7 +43,7 @@ type BoundedSemaphore struct{ permits[boundedType] }
 
 type boundedType struct{}
 
-func (boundedType) objectType() (string, byte) { return "semaphore", 'B' }
+func (boundedType) objectType() (string, string, byte) { return "semaphore", "BoundedSemaphore", 'B' }
 
 // NewBoundedSemaphore makes a bounded semaphore in a manager, with n permits,
 // one at least.

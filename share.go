@@ -27,10 +27,10 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	}
 	frames, err := codec.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("fiber: the shared value: %w", err)
+		return nil, errorf("fiber: the shared value: %w", err)
 	}
 	if err := proc.fits(frames); err != nil {
-		return nil, fmt.Errorf("fiber: the shared value: %w", err)
+		return nil, errorf("fiber: the shared value: %w", err)
 	}
 	ref, err := proc.home.Keep(object.Value{Frames: frames}.Private().Frames) // some are parts of v itself
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 		return zero, err
 	}
 	if s == nil || s.ref == (object.Ref{}) {
-		return zero, errEmpty("shared value")
+		return zero, errEmpty("Shared")
 	}
 	for begun := time.Now(); ; {
 		v, err := s.fetched(ctx, proc)
@@ -102,7 +102,7 @@ func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 	}
 	var v T
 	if err := codec.Unmarshal(frames, &v); err != nil {
-		return zero, fmt.Errorf("fiber: the shared value: %w", err)
+		return zero, errorf("fiber: the shared value: %w", err)
 	}
 	c.value, c.set = v, true
 	return v, nil

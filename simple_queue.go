@@ -33,7 +33,7 @@ type SimpleQueue[T any] struct {
 
 type simpleQueueType struct{}
 
-func (simpleQueueType) objectType() (string, byte) { return "queue", 'U' }
+func (simpleQueueType) objectType() (string, string, byte) { return "queue", "queue", 'U' }
 
 // QueueOption is an option of NewSimpleQueue.
 type QueueOption interface{ applyQueue(*queueOptions) error }
@@ -153,7 +153,7 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 		return nil, err
 	}
 	if len(d.Items) == 0 {
-		return nil, fmt.Errorf("fiber: the queue: %w", wire.ErrMalformed)
+		return nil, errorf("fiber: the queue: %w", wire.ErrMalformed)
 	}
 	vs := make([]T, len(d.Items))
 	var came parcel
@@ -187,11 +187,11 @@ func (q *SimpleQueue[T]) Close() error {
 	return err
 }
 
-func (q *SimpleQueue[T]) used() (*handle, string) {
-	if q == nil {
-		return nil, "queue"
+func (q *SimpleQueue[T]) used() (h *handle, name, typ string) {
+	if q != nil {
+		h = q.h
 	}
-	return q.h, "queue"
+	return h, "queue", "queue"
 }
 
 // MarshalBinary gives the queue's name.
@@ -330,7 +330,7 @@ func (c *queueClient) putMany(ctx context.Context, items []object.Value) error {
 		n := c.h.proc.home.Fitting(items)
 		if err := c.send(ctx, items[:n]); err != nil {
 			if sent := total - len(items); sent > 0 {
-				return fmt.Errorf("fiber: %d of %d items were put: %w", sent, total, err)
+				return errorf("fiber: %d of %d items were put: %w", sent, total, err)
 			}
 			return err
 		}

@@ -11,7 +11,7 @@ type Value[T any] struct{ s sequence[valueType, T] }
 
 type valueType struct{}
 
-func (valueType) objectType() (string, byte) { return "value", 'V' }
+func (valueType) objectType() (string, string, byte) { return "value", "Value", 'V' }
 
 // NewValue makes a value in a manager.
 func NewValue[T any](ctx context.Context, m *Manager, v T) (*Value[T], error) {
@@ -44,4 +44,4 @@ func (v *Value[T]) MarshalBinary() ([]byte, error) { return v.s.MarshalBinary() 
 // UnmarshalBinary attaches to the value of a name.
 func (v *Value[T]) UnmarshalBinary(b []byte) error { return v.s.UnmarshalBinary(b) }
 
-func (v *Value[T]) used() (*handle, string) { return v.s.used() }
+func (v *Value[T]) used() (h *handle, name, typ string) { return v.s.used() }
