@@ -70,7 +70,7 @@ func TestInitTwice(t *testing.T) {
 	t.Parallel()
 	x := start(t, "initialised twice")
 	require.Zero(t, x.wait(patience))
-	require.Equal(t, []string{"<nil>", "fiber: Init was called before; call it once, or Shutdown between", "<nil>", "<nil>",
+	require.Equal(t, []string{"<nil>", "fiber: Init was called before; call it once, or call Shutdown in between", "<nil>", "<nil>",
 		"25 <nil>", "<nil>", "<nil>", "false", "true", "true", "<nil>", ""}, strings.Split(x.out.String(), "\n"))
 }
 
