@@ -9,24 +9,26 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// CyclicBarrier is where a number of parties in any processes wait for each other,
-// again and again. It lives in a manager. Create it with NewBarrier. It travels as
-// (part of) an argument, a result, or a value of another managed object. Any goroutine
-// may use it. (The function Barrier is for the ranks of a ring.)
+// CyclicBarrier is where a number of parties in any processes wait for each
+// other, again and again. It lives in a manager. Create it with NewBarrier. It
+// travels as (part of) an argument, a result, or a value of another managed
+// object. Any goroutine may use it. (The function Barrier is for the ranks of a
+// ring.)
 //
-// A barrier breaks when a process that has it dies, when the context of a Wait ends,
-// and at Abort. All calls of Wait, waiting and later ones, then return
+// A barrier breaks when a process that has it dies, when the context of a Wait
+// ends, and at Abort. All calls of Wait, waiting and later ones, then return
 // ErrBrokenBarrier until Reset.
 //
-// Methods return ErrClosed when the manager was closed, and a *WorkerLostError when
-// its process was lost.
+// Methods return ErrClosed when the manager was closed, and a *WorkerLostError
+// when its process was lost.
 type CyclicBarrier struct{ builtinObject[barrierType] }
 
 type barrierType struct{}
 
 func (barrierType) objectType() (string, string, byte) { return "barrier", "CyclicBarrier", 'G' }
 
-// NewBarrier makes a barrier in a manager, for a number of parties that is at least 1.
+// NewBarrier makes a barrier in a manager, for a number of parties that is at
+// least 1.
 func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, error) {
 	if parties < 1 || parties > math.MaxInt32 {
 		return nil, fmt.Errorf("fiber: NewBarrier(%d): the number of parties must be from 1 to %d", parties, math.MaxInt32)
@@ -38,9 +40,9 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 	return &CyclicBarrier{o}, nil
 }
 
-// Wait waits until all parties do. It returns a different index to each of them, from
-// 0 to the number of parties minus 1, in the order in which they came. If ctx ends,
-// even before the call, the barrier breaks.
+// Wait waits until all parties do. It returns a different index to each of
+// them, from 0 to the number of parties minus 1, in the order in which they
+// came. If ctx ends, even before the call, the barrier breaks.
 func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
 	if err := ctx.Err(); err != nil { // the other parties must not wait for this one
 		return 0, both(err, release(ctx, b, builtin.BarrierAbort, object.None{}))
@@ -48,8 +50,8 @@ func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
 	return settle(ctx, b, builtin.BarrierWait, object.None{})
 }
 
-// Reset makes the barrier whole again. Calls of Wait that are waiting at the time
-// return ErrBrokenBarrier.
+// Reset makes the barrier whole again. Calls of Wait that are waiting at the
+// time return ErrBrokenBarrier.
 func (b *CyclicBarrier) Reset(ctx context.Context) error {
 	return do(ctx, b, builtin.BarrierReset, object.None{})
 }

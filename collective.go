@@ -15,8 +15,8 @@ type Float interface{ ~float32 | ~float64 }
 // Op is an operation that combines the numbers of all ranks.
 type Op byte
 
-// The operations. Mean is the sum divided by the number of ranks. Min and Max are NaN
-// where any rank has a NaN.
+// The operations. Mean is the sum divided by the number of ranks. Min and Max
+// are NaN where any rank has a NaN.
 const (
 	Sum Op = iota
 	Mean
@@ -32,22 +32,22 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", byte(o))
 }
 
-// AllReduce replaces xs, on every rank, by the sum of all ranks' xs, number by number,
-// or by another op of them. It blocks until all ranks have called it.
+// AllReduce replaces xs, on every rank, by the sum of all ranks' xs, number by
+// number, or by another op of them. It blocks until all ranks have called it.
 //
-// Every rank must call a collective, with slices of the same length and type, and all
-// ranks must call their collectives in the same order. Otherwise, the collective fails
-// on all ranks. A rank runs one collective at a time; a second one at the same time is
-// refused.
+// Every rank must call a collective, with slices of the same length and type,
+// and all ranks must call their collectives in the same order. Otherwise, the
+// collective fails on all ranks. A rank runs one collective at a time; a second
+// one at the same time is refused.
 //
-// When ctx ends before a collective is finished, or the collective fails otherwise, the
-// ring has failed for all ranks, and the contents of xs are undefined. Other goroutines
-// must not use xs until AllReduce returns; after that Fiber does not use it. Errors are
-// ctx.Err() and *RingError.
+// When ctx ends before a collective is finished, or the collective fails
+// otherwise, the ring has failed for all ranks, and the contents of xs are
+// undefined. Other goroutines must not use xs until AllReduce returns; after
+// that Fiber does not use it. Errors are ctx.Err() and *RingError.
 //
-// In a ring of n, each rank sends and receives 2(n-1)/n of the bytes of xs. The result
-// is the same on all ranks and in every run, to the last bit, since the order in which
-// numbers are added depends only on n and the length of xs.
+// In a ring of n, each rank sends and receives 2(n-1)/n of the bytes of xs. The
+// result is the same on all ranks and in every run, to the last bit, since the
+// order in which numbers are added depends only on n and the length of xs.
 func AllReduce[T Float](ctx context.Context, node *RingNode, xs []T, op ...Op) error {
 	o, err := oneOp("AllReduce", node, op)
 	if err != nil {
@@ -56,11 +56,11 @@ func AllReduce[T Float](ctx context.Context, node *RingNode, xs []T, op ...Op) e
 	return node.node.Do(ctx, ring.AllReduce, byte(o), 0, vector(node, xs, o))
 }
 
-// ReduceScatter adds up all ranks' xs like AllReduce, but returns only one part of the
-// result on each rank: with n ranks and m numbers, rank r gets the numbers r*m/n to
-// (r+1)*m/n, the latter excluded. The returned slice is a part of xs, whose other
-// numbers are overwritten. ReduceScatter moves half as many bytes as AllReduce; for the
-// rest see there.
+// ReduceScatter adds up all ranks' xs like AllReduce, but returns only one part
+// of the result on each rank: with n ranks and m numbers, rank r gets the
+// numbers r*m/n to (r+1)*m/n, the latter excluded. The returned slice is a part
+// of xs, whose other numbers are overwritten. ReduceScatter moves half as many
+// bytes as AllReduce; for the rest see there.
 func ReduceScatter[T Float](ctx context.Context, node *RingNode, xs []T, op ...Op) ([]T, error) {
 	o, err := oneOp("ReduceScatter", node, op)
 	if err != nil {
@@ -73,9 +73,9 @@ func ReduceScatter[T Float](ctx context.Context, node *RingNode, xs []T, op ...O
 	return xs[lo:hi:hi], nil
 }
 
-// AllGather returns the numbers of all ranks, on every rank: n slices of the same
-// length, one behind the other in the order of the ranks. It does not change xs. For the
-// rest see AllReduce.
+// AllGather returns the numbers of all ranks, on every rank: n slices of the
+// same length, one behind the other in the order of the ranks. It does not
+// change xs. For the rest see AllReduce.
 func AllGather[T Float](ctx context.Context, node *RingNode, xs []T) ([]T, error) {
 	if node == nil {
 		return nil, errNoNode("AllGather")
@@ -88,9 +88,9 @@ func AllGather[T Float](ctx context.Context, node *RingNode, xs []T) ([]T, error
 	return all, nil
 }
 
-// Broadcast replaces xs, on every rank, by the xs of rank root. It returns when this
-// rank has the numbers and has passed them on, which may be before the other ranks have
-// them. For the rest see AllReduce.
+// Broadcast replaces xs, on every rank, by the xs of rank root. It returns when
+// this rank has the numbers and has passed them on, which may be before the
+// other ranks have them. For the rest see AllReduce.
 func Broadcast[T Float](ctx context.Context, node *RingNode, root int, xs []T) error {
 	if node == nil {
 		return errNoNode("Broadcast")

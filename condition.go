@@ -12,18 +12,19 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Condition is a lock with which processes wait until something that the lock guards
-// changes, and notify each other of the change. Create it with NewCondition. It
-// travels as (part of) an argument, a result, or a value of another managed object.
-// It is acquired and released like an RLock, through a proxy of its own.
+// Condition is a lock with which processes wait until something that the lock
+// guards changes, and notify each other of the change. Create it with
+// NewCondition. It travels as (part of) an argument, a result, or a value of
+// another managed object. It is acquired and released like an RLock, through a
+// proxy of its own.
 //
-// When a process dies while it holds the lock, all waiting calls of Wait are woken,
-// since the notice that they wait for might never come; the first returns
-// ErrAbandoned, with the lock held. So the change may not have happened when Wait
-// returns. WaitFor checks that it has.
+// When a process dies while it holds the lock, all waiting calls of Wait are
+// woken, since the notice that they wait for might never come; the first
+// returns ErrAbandoned, with the lock held. So the change may not have happened
+// when Wait returns. WaitFor checks that it has.
 //
-// Methods return ErrClosed when the manager was closed, and a *WorkerLostError when
-// its process was lost.
+// Methods return ErrClosed when the manager was closed, and a *WorkerLostError
+// when its process was lost.
 type Condition struct {
 	mutex[conditionType]
 	number uint64 // among the lock's conditions
@@ -33,10 +34,10 @@ type conditionType struct{}
 
 func (conditionType) objectType() (string, string, byte) { return "condition", "Condition", 'C' }
 
-// NewCondition makes a condition. If lock is nil, the condition has a lock of its own
-// in the manager. Otherwise it is another condition of lock, lives where lock does,
-// and shares its holder: in this process, what was acquired through one may be
-// released through the other.
+// NewCondition makes a condition. If lock is nil, the condition has a lock of
+// its own in the manager. Otherwise it is another condition of lock, lives
+// where lock does, and shares its holder: in this process, what was acquired
+// through one may be released through the other.
 func NewCondition(ctx context.Context, m *Manager, lock *RLock) (*Condition, error) {
 	c := new(Condition)
 	if lock != nil {
@@ -57,13 +58,13 @@ func NewCondition(ctx context.Context, m *Manager, lock *RLock) (*Condition, err
 
 var conditionWaits atomic.Uint64
 
-// Wait releases the lock, however often it was acquired, waits for a notice, and
-// acquires the lock as often again. It is an error if this proxy does not hold the
-// lock.
+// Wait releases the lock, however often it was acquired, waits for a notice,
+// and acquires the lock as often again. It is an error if this proxy does not
+// hold the lock.
 //
-// When ctx ends, Wait acquires the lock again before it returns ctx.Err(). If that
-// takes more than 5 s, the error says so, and the lock is not held. With ErrAbandoned
-// the lock is held.
+// When ctx ends, Wait acquires the lock again before it returns ctx.Err(). If
+// that takes more than 5 s, the error says so, and the lock is not held. With
+// ErrAbandoned the lock is held.
 func (c *Condition) Wait(ctx context.Context) error {
 	if c.h == nil {
 		return c.errEmpty()
@@ -115,9 +116,9 @@ func (c *Condition) Wait(ctx context.Context) error {
 
 const reacquireTime = 5 * time.Second
 
-// WaitFor waits until ready returns true. It calls ready with the lock held, at once
-// and after each notice. It returns an error of ready, with the lock held, or of Wait;
-// see there.
+// WaitFor waits until ready returns true. It calls ready with the lock held, at
+// once and after each notice. It returns an error of ready, with the lock held,
+// or of Wait; see there.
 func (c *Condition) WaitFor(ctx context.Context, ready func() (bool, error)) error {
 	for {
 		if ok, err := ready(); ok || err != nil {
@@ -129,9 +130,9 @@ func (c *Condition) WaitFor(ctx context.Context, ready func() (bool, error)) err
 	}
 }
 
-// Notify wakes n waiting calls of Wait, the longest waiting first, or all if there are
-// fewer. They go on when the lock is released. It is an error if this proxy does not
-// hold the lock.
+// Notify wakes n waiting calls of Wait, the longest waiting first, or all if
+// there are fewer. They go on when the lock is released. It is an error if this
+// proxy does not hold the lock.
 func (c *Condition) Notify(ctx context.Context, n int) error {
 	if n < 1 {
 		return fmt.Errorf("fiber: Condition.Notify(%d): the number must be at least 1", n)

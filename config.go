@@ -11,8 +11,8 @@ import (
 
 // Config holds every setting of Fiber. A zero field takes its value from the
 // environment (FIBER_BACKEND and so on), else from the file .fiberconfig in the
-// working directory, else from the defaults. docs/config.md lists all keys. Pass
-// a Config to Main or Init.
+// working directory, else from the defaults. docs/config.md lists all keys.
+// Pass a Config to Main or Init.
 type Config config.Config
 
 // Switch is a setting that is on, off, or, when zero, left to the next source.

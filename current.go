@@ -46,7 +46,8 @@ func enter(node *tree.Node) {
 	current.Store(&process{node: node, home: h})
 }
 
-// newBackend makes the configured backend; "" means local, or kubernetes in a pod.
+// newBackend makes the configured backend; "" means local, or kubernetes in a
+// pod.
 func newBackend(cfg config.Config) (backend.Backend, error) {
 	if cfg.Backend == "" && inPod() {
 		cfg.Backend = "kubernetes"
@@ -83,8 +84,8 @@ const messageOverhead = 1 << 10
 // backends makes the backends that a build may leave out, by name.
 var backends = map[string]func(config.Config) backend.Backend{}
 
-// inPod reports whether this process is in a pod that may start others. In builds
-// without Kubernetes it returns false.
+// inPod reports whether this process is in a pod that may start others. In
+// builds without Kubernetes it returns false.
 var inPod = func() bool { return false }
 
 // leave is Shutdown.

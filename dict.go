@@ -8,20 +8,22 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// Dict is a map that lives in a manager and that processes share. Create it with
-// NewDict. It travels as (part of) an argument, a result, or a value of another
-// managed object; all copies are the same dict. Any goroutine may use it.
+// Dict is a map that lives in a manager and that processes share. Create it
+// with NewDict. It travels as (part of) an argument, a result, or a value of
+// another managed object; all copies are the same dict. Any goroutine may use
+// it.
 //
-// Values are copied on the way in and on the way out: to change one in the dict,
-// change what Get returned and Set it. A managed object as a value, such as a *List,
-// is shared and not copied. Keys are equal if their encodings are. They stay in the
-// order in which they were added.
+// Values are copied on the way in and on the way out: to change one in the
+// dict, change what Get returned and Set it. A managed object as a value, such
+// as a *List, is shared and not copied. Keys are equal if their encodings are.
+// They stay in the order in which they were added.
 //
-// Each method, Update included, is one step: others see all of its effect or none.
-// Methods block only until the manager answers. After ctx.Err() the request may have
-// been carried out. Methods return ErrClosed when the manager was closed, a
-// *WorkerLostError when its process was lost, an *EncodeError for a key or value that
-// cannot travel, and a *MismatchError for a value that is not a V.
+// Each method, Update included, is one step: others see all of its effect or
+// none. Methods block only until the manager answers. After ctx.Err() the
+// request may have been carried out. Methods return ErrClosed when the manager
+// was closed, a *WorkerLostError when its process was lost, an *EncodeError for
+// a key or value that cannot travel, and a *MismatchError for a value that is
+// not a V.
 type Dict[K comparable, V any] struct{ builtinObject[dictType] }
 
 type dictType struct{}
@@ -57,8 +59,8 @@ func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
 	return do(ctx, d, builtin.DictSet, []object.Value{e.Key, e.Value})
 }
 
-// SetMany sets all keys of a map in one step. New keys are added in no particular
-// order.
+// SetMany sets all keys of a map in one step. New keys are added in no
+// particular order.
 func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 	pairs := make([]object.Value, 0, 2*len(values))
 	for k, v := range values {
@@ -71,8 +73,8 @@ func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 	return do(ctx, d, builtin.DictSet, pairs)
 }
 
-// SetDefault returns the value of a key. If the key is not there, SetDefault sets it
-// to v first.
+// SetDefault returns the value of a key. If the key is not there, SetDefault
+// sets it to v first.
 func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
 	e, err := entryOf(k, "the value", v)
 	if err != nil {
@@ -118,9 +120,9 @@ func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
 	return decodeAll[V]("value", values, err)
 }
 
-// All returns all keys with their values, in the order in which the keys were added,
-// as they are at the time of the call. The loop over them sends no requests, and may
-// change the dict.
+// All returns all keys with their values, in the order in which the keys were
+// added, as they are at the time of the call. The loop over them sends no
+// requests, and may change the dict.
 func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
 	pairs, err := settle(ctx, d, builtin.DictAll, object.None{})
 	if err != nil {
@@ -149,9 +151,9 @@ func (d *Dict[K, V]) Clear(ctx context.Context) error {
 	return do(ctx, d, builtin.DictClear, object.None{})
 }
 
-// CompareAndSet sets a key to v if its value is old, and reports whether it did.
-// Values are equal by reflect.DeepEqual; managed objects are equal if they are the
-// same one. A key that is not there has no value, and is not set.
+// CompareAndSet sets a key to v if its value is old, and reports whether it
+// did. Values are equal by reflect.DeepEqual; managed objects are equal if they
+// are the same one. A key that is not there has no value, and is not set.
 func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, error) {
 	p, err := d.place(ctx, k)
 	if err != nil {
@@ -160,12 +162,12 @@ func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, er
 	return compareAndSet(p, old, v)
 }
 
-// Update replaces the value of a key by fn of it, and returns the new value. ok says
-// whether the key had a value. fn runs in this process. If the key was written
-// meanwhile, fn runs again with the new value, so that any number of processes can
-// count without a lock. If fn returns an error, Update returns it, and the dict stays
-// as it was. Where many processes update the same key, fn should be quick: a slow fn
-// runs again more often.
+// Update replaces the value of a key by fn of it, and returns the new value. ok
+// says whether the key had a value. fn runs in this process. If the key was
+// written meanwhile, fn runs again with the new value, so that any number of
+// processes can count without a lock. If fn returns an error, Update returns
+// it, and the dict stays as it was. Where many processes update the same key,
+// fn should be quick: a slow fn runs again more often.
 func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V, error)) (V, error) {
 	p, err := d.place(ctx, k)
 	if err != nil {

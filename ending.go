@@ -13,8 +13,8 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// lastWords limits how long a child tries to send its outcome to a parent that does
-// not read.
+// lastWords limits how long a child tries to send its outcome to a parent that
+// does not read.
 const lastWords = 5 * time.Second
 
 // stopping ends this process at a SIGTERM.
@@ -29,9 +29,10 @@ type stopping struct {
 	before func() // called before contexts end
 }
 
-// obey waits for a SIGTERM. It then ends the function's context, and half of the
-// grace later the process. If the parent did not send the signal, a worker first has
-// a quarter of the grace to finish its tasks. The root handles the terminal's Ctrl-C.
+// obey waits for a SIGTERM. It then ends the function's context, and half of
+// the grace later the process. If the parent did not send the signal, a worker
+// first has a quarter of the grace to finish its tasks. The root handles the
+// terminal's Ctrl-C.
 func (s *stopping) obey(signals <-chan os.Signal) {
 	for sig := range signals {
 		if sig != syscall.SIGTERM {

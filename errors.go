@@ -13,20 +13,21 @@ import (
 	"github.com/fiber-go/fiber/internal/tree"
 )
 
-// ErrClosed is returned by the methods of what was closed: a pool, a queue, a shared
-// value, a manager and all objects in it. If something ended with its process
-// instead, in good order or not, its methods return a *WorkerLostError; only Send
-// into a pipe whose other end is gone returns ErrClosed in both cases.
+// ErrClosed is returned by the methods of what was closed: a pool, a queue, a
+// shared value, a manager and all objects in it. If something ended with its
+// process instead, in good order or not, its methods return a *WorkerLostError;
+// only Send into a pipe whose other end is gone returns ErrClosed in both
+// cases.
 var ErrClosed = engine.ErrClosed
 
-// ErrNotInitialized is returned in a program that has not called Main or Init when
-// it starts or makes something.
+// ErrNotInitialized is returned in a program that has not called Main or Init
+// when it starts or makes something.
 var ErrNotInitialized = errors.New("fiber: not initialised; run the program with fiber.Main, or call fiber.Init first in main (for tests, in TestMain)")
 
-// ErrAbandoned is returned by Acquire when the lock's last holder has ended, or died,
-// without releasing it. The caller then holds the lock and has to release it; what
-// the lock guards may be half changed. JoinableQueue.Join also returns ErrAbandoned
-// when a consumer has ended without finishing its items.
+// ErrAbandoned is returned by Acquire when the lock's last holder has ended, or
+// died, without releasing it. The caller then holds the lock and has to release
+// it; what the lock guards may be half changed. JoinableQueue.Join also returns
+// ErrAbandoned when a consumer has ended without finishing its items.
 var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended without giving it back"))
 
 // ErrBrokenBarrier is returned by Wait when the barrier is or becomes broken.
@@ -36,16 +37,16 @@ var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
 // reason.
 type LaunchError = backend.LaunchError
 
-// MismatchError says that two processes do not fit: another build of the program,
-// other functions, or a value of another type.
+// MismatchError says that two processes do not fit: another build of the
+// program, other functions, or a value of another type.
 type MismatchError = tree.MismatchError
 
 // EncodeError says which part of a value cannot travel, and why.
 type EncodeError = codec.Error
 
-// RemoteError says that a function failed in another process: it returned an error or
-// panicked. errors.Is finds context.Canceled, context.DeadlineExceeded and the
-// sentinels of RegisterError in it; errors.As finds Fiber's own errors.
+// RemoteError says that a function failed in another process: it returned an
+// error or panicked. errors.Is finds context.Canceled, context.DeadlineExceeded
+// and the sentinels of RegisterError in it; errors.As finds Fiber's own errors.
 type RemoteError struct {
 	Func    string // the function's name
 	Worker  string // the process that ran it
@@ -69,8 +70,8 @@ func (e *RemoteError) Error() string {
 // Unwrap returns the errors that errors.Is and errors.As find.
 func (e *RemoteError) Unwrap() []error { return e.causes }
 
-// WorkerLostError says that a process was lost: one in which an object lived, or the
-// one that ran a task, as often as the pool tries.
+// WorkerLostError says that a process was lost: one in which an object lived,
+// or the one that ran a task, as often as the pool tries.
 type WorkerLostError struct {
 	Func     string // the function, "" if the process was not running one
 	Worker   string // the process's name
@@ -152,10 +153,10 @@ var sentinels struct {
 	byText map[string]error
 }
 
-// RegisterError makes a sentinel error known to all processes, so that errors.Is
-// still finds it in a RemoteError. Like Register, call it while package variables
-// are initialised. It returns err, and panics when another sentinel has the same
-// text.
+// RegisterError makes a sentinel error known to all processes, so that
+// errors.Is still finds it in a RemoteError. Like Register, call it while
+// package variables are initialised. It returns err, and panics when another
+// sentinel has the same text.
 //
 //	var ErrDiverged = fiber.RegisterError(errors.New("diverged"))
 func RegisterError(err error) error {

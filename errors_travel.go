@@ -83,7 +83,7 @@ func fromEngine(err error) error {
 		return unflatten(e)
 	}
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(err.Error(), "max_message") {
-		return fmt.Errorf("fiber: the argument: %w; %s", err, whatToDo)
+		return errorf("fiber: the argument: %w; %s", err, whatToDo)
 	}
 	return err
 }
@@ -124,7 +124,7 @@ var kinds = []kind{
 	own("LaunchError", func() *LaunchError { return new(LaunchError) }, func(e *LaunchError) *LaunchError {
 		flat := *e
 		if e.Err != nil { // only the text of the cause travels
-			flat.Reason, flat.Err = strings.TrimPrefix(e.Reason+": "+e.Err.Error(), ": "), nil
+			flat.Reason, flat.Err = strings.TrimPrefix(e.Reason+": "+strings.TrimPrefix(e.Err.Error(), "fiber: "), ": "), nil
 		}
 		return &flat
 	}),

@@ -7,13 +7,13 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// Event is a flag that processes set and wait for. It lives in a manager. Create it
-// with NewEvent. It travels as (part of) an argument, a result, or a value of another
-// managed object; all copies are the same event. Any goroutine may use it. An event
-// stays set when the process that set it dies.
+// Event is a flag that processes set and wait for. It lives in a manager.
+// Create it with NewEvent. It travels as (part of) an argument, a result, or a
+// value of another managed object; all copies are the same event. Any goroutine
+// may use it. An event stays set when the process that set it dies.
 //
-// Methods return ErrClosed when the manager was closed, and a *WorkerLostError when
-// its process was lost.
+// Methods return ErrClosed when the manager was closed, and a *WorkerLostError
+// when its process was lost.
 type Event struct{ builtinObject[eventType] }
 
 type eventType struct{}

@@ -91,10 +91,10 @@ func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 }
 
 // Init makes this process the root of a run. In a process that Fiber started,
-// it does that process's work instead and never returns. TestMain functions, and
-// programs that do not use Main, call Init first and Shutdown last. Init returns
-// an error if the configuration is invalid, or if it is called a second time
-// without a Shutdown in between.
+// it does that process's work instead and never returns. TestMain functions,
+// and programs that do not use Main, call Init first and Shutdown last. Init
+// returns an error if the configuration is invalid, or if it is called a second
+// time without a Shutdown in between.
 func Init(opts ...InitOption) error {
 	if tree.Started() {
 		os.Exit(runChild())
@@ -131,6 +131,6 @@ func given(opts []InitOption) (code Config) {
 // Shutdown ends the processes that this one has started: it asks them to end,
 // kills them after shutdown_grace or when ctx ends, and waits until they have
 // gone. It then kills the programs that [Command] has started here. After
-// Shutdown nothing can be started until the next Init. Without Init, Shutdown is
-// a no-op.
+// Shutdown nothing can be started until the next Init. Without Init, Shutdown
+// is a no-op.
 func Shutdown(ctx context.Context) error { return leave(ctx) }

@@ -25,9 +25,10 @@ type Func[In, Out any] struct {
 //	})
 //
 // To pass several arguments, use a struct. In and Out travel as msgpack, slices
-// of numbers as their bytes. Register panics, with the file and line of the call,
-// when the name is taken, a resource is out of range, or a type cannot travel: it
-// contains a channel or a function, or is a struct with only unexported fields.
+// of numbers as their bytes. Register panics, with the file and line of the
+// call, when the name is taken, a resource is out of range, or a type cannot
+// travel: it contains a channel or a function, or is a struct with only
+// unexported fields.
 func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error), m ...meta.Option) *Func[In, Out] {
 	where := callerLine()
 	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.Register(%q): %s", where, name, reason)) }

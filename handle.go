@@ -16,9 +16,9 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// handle is this process's hold on an object of the run. Queues, proxies and so on
-// have one. The object lives as long as a handle is reachable in some process.
-// Copies of a queue or a proxy share its handle.
+// handle is this process's hold on an object of the run. Queues, proxies and so
+// on have one. The object lives as long as a handle is reachable in some
+// process. Copies of a queue or a proxy share its handle.
 type handle struct {
 	proc *process
 	ref  object.Ref
@@ -57,8 +57,9 @@ type user interface {
 	used() (h *handle, name, typ string)
 }
 
-// ask sends a request that may be answered late, and waits for the answer until ctx
-// ends. An answer that comes after that is passed to late, unless late is nil.
+// ask sends a request that may be answered late, and waits for the answer until
+// ctx ends. An answer that comes after that is passed to late, unless late is
+// nil.
 func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (a A, err error) {
 	h, name, typ := u.used()
 	if h == nil {
@@ -70,8 +71,8 @@ func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late fu
 	return a, objectError("the "+name, err)
 }
 
-// settle sends a request that is answered at once. When ctx ends on the way, settle
-// waits a moment longer to learn whether the request was carried out.
+// settle sends a request that is answered at once. When ctx ends on the way,
+// settle waits a moment longer to learn whether the request was carried out.
 func settle[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) (a A, err error) {
 	h, name, typ := u.used()
 	if h == nil {
@@ -150,7 +151,8 @@ func (h *handle) marshal(more ...byte) ([]byte, error) {
 	return append(name, more...), err
 }
 
-// unmarshalHandle attaches to the object of a reference that marshal has encoded.
+// unmarshalHandle attaches to the object of a reference that marshal has
+// encoded.
 func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
 	var ref object.Ref
 	if more, err = ref.Read(b); err != nil {

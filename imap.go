@@ -10,16 +10,16 @@ import (
 	"github.com/fiber-go/fiber/internal/pool/engine"
 )
 
-// IMap runs a function on each value of ins in the pool's workers and yields the
-// results in the order of ins, each as soon as it and all before it are there. It
-// is lazy on both sides: it reads ins just far enough ahead of the loop to keep the
-// workers busy, so that endless input runs in bounded memory, and it sends each
-// input out at once.
+// IMap runs a function on each value of ins in the pool's workers and yields
+// the results in the order of ins, each as soon as it and all before it are
+// there. It is lazy on both sides: it reads ins just far enough ahead of the
+// loop to keep the workers busy, so that endless input runs in bounded memory,
+// and it sends each input out at once.
 //
-// When a task fails, its error is yielded in its place, and the loop goes on. When
-// ctx ends or the pool closes, that error is yielded last. Leaving the loop cancels
-// the remaining tasks. ins runs in a goroutine of its own, which ends when ins next
-// yields; a panic in ins is a panic in the loop.
+// When a task fails, its error is yielded in its place, and the loop goes on.
+// When ctx ends or the pool closes, that error is yielded last. Leaving the
+// loop cancels the remaining tasks. ins runs in a goroutine of its own, which
+// ends when ins next yields; a panic in ins is a panic in the loop.
 func IMap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], opts ...CallOption) iter.Seq2[Out, error] {
 	return imap(ctx, pool, fn, ins, true, opts)
 }
@@ -181,7 +181,8 @@ func (s *stream[In, Out]) extend() {
 	}
 }
 
-// push keeps an input, waiting for room. It returns false when the loop was left.
+// push keeps an input, waiting for room. It returns false when the loop was
+// left.
 func (s *stream[In, Out]) push(in In) bool {
 	for {
 		s.mu.Lock()

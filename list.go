@@ -10,13 +10,14 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// List is a list that lives in a manager and that processes share. Create it with
-// NewList. It travels as (part of) an argument, a result, or a value of another
-// managed object; all copies are the same list. Any goroutine may use it.
+// List is a list that lives in a manager and that processes share. Create it
+// with NewList. It travels as (part of) an argument, a result, or a value of
+// another managed object; all copies are the same list. Any goroutine may use
+// it.
 //
-// Indices begin at 0. An index out of range is an error that names the list's length.
-// As with a Dict, what goes in and comes out is a copy, and each method is one step.
-// The errors are a Dict's, too.
+// Indices begin at 0. An index out of range is an error that names the list's
+// length. As with a Dict, what goes in and comes out is a copy, and each method
+// is one step. The errors are a Dict's, too.
 type List[T any] struct{ sequence[listType, T] }
 
 type listType struct{}
@@ -70,8 +71,8 @@ func (l *List[T]) Delete(ctx context.Context, index int) error {
 	return do(ctx, l, builtin.ListDelete, index)
 }
 
-// Remove removes the first value with the same encoding as v, and reports whether
-// there was one.
+// Remove removes the first value with the same encoding as v, and reports
+// whether there was one.
 func (l *List[T]) Remove(ctx context.Context, v T) (bool, error) {
 	value, err := encode("the value", v)
 	if err != nil {
@@ -131,8 +132,8 @@ func (s *sequence[N, T]) Slice(ctx context.Context, lo, hi int) ([]T, error) {
 	return decodeAll[T]("value", values, err)
 }
 
-// All returns all values with their indices, as they are at the time of the call. The
-// loop over them sends no requests, and may change the list.
+// All returns all values with their indices, as they are at the time of the
+// call. The loop over them sends no requests, and may change the list.
 func (s *sequence[N, T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
 	values, err := settle(ctx, s, builtin.ListAll, object.None{})
 	vs, err := decodeAll[T]("value", values, err)
@@ -142,9 +143,9 @@ func (s *sequence[N, T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
 	return slices.All(vs), nil
 }
 
-// CompareAndSet replaces the value at an index by v if it is old, and reports whether
-// it did. Values are equal by reflect.DeepEqual; managed objects are equal if they are
-// the same one.
+// CompareAndSet replaces the value at an index by v if it is old, and reports
+// whether it did. Values are equal by reflect.DeepEqual; managed objects are
+// equal if they are the same one.
 func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T) (bool, error) {
 	p, err := s.place(ctx, index)
 	if err != nil {
@@ -153,9 +154,10 @@ func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T)
 	return compareAndSet(p, old, v)
 }
 
-// Update replaces the value at an index by fn of it, and returns the new value. fn
-// runs in this process. If the value was written meanwhile, fn runs again with the new
-// one; see Dict.Update. If fn returns an error, Update returns it and changes nothing.
+// Update replaces the value at an index by fn of it, and returns the new value.
+// fn runs in this process. If the value was written meanwhile, fn runs again
+// with the new one; see Dict.Update. If fn returns an error, Update returns it
+// and changes nothing.
 func (s *sequence[N, T]) Update(ctx context.Context, index int, fn func(old T) (T, error)) (T, error) {
 	p, err := s.place(ctx, index)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// Manager is a process in which objects live that other processes use: objects of
-// the program's own types (New, Call) and of Fiber's (NewDict, NewLock and so on).
-// It travels as (part of) an argument, so that other processes can make objects in
-// it, too. Its methods may be called from many goroutines.
+// Manager is a process in which objects live that other processes use: objects
+// of the program's own types (New, Call) and of Fiber's (NewDict, NewLock and
+// so on). It travels as (part of) an argument, so that other processes can make
+// objects in it, too. Its methods may be called from many goroutines.
 type Manager struct {
 	h     *handle
 	child *tree.Child // nil in other processes than the one that made it
@@ -41,8 +41,8 @@ type managerOption func(*tree.Spec) error
 
 func (f managerOption) applyManager(s *tree.Spec) error { return f(s) }
 
-// ManagerName names a manager's process. The default is Manager-1, Manager-2 and
-// so on.
+// ManagerName names a manager's process. The default is Manager-1, Manager-2
+// and so on.
 func ManagerName(name string) ManagerOption {
 	return managerOption(func(s *tree.Spec) error {
 		if strings.TrimSpace(name) == "" {
@@ -119,11 +119,11 @@ type managerReady struct {
 	Err string
 }
 
-// Close ends the manager's process and all objects in it; using them then returns
-// ErrClosed. The contexts of running methods are cancelled, and the Close methods of
-// objects are called. Close returns when the process has ended, after shutdown_grace
-// at the latest. In a process that did not make the manager, and when called a
-// second time, Close is a no-op.
+// Close ends the manager's process and all objects in it; using them then
+// returns ErrClosed. The contexts of running methods are cancelled, and the
+// Close methods of objects are called. Close returns when the process has
+// ended, after shutdown_grace at the latest. In a process that did not make the
+// manager, and when called a second time, Close is a no-op.
 func (m *Manager) Close() error {
 	if m == nil || m.h == nil {
 		return errEmpty("Manager")
@@ -236,8 +236,8 @@ type typeOption func(*custom.Type)
 
 func (f typeOption) applyType(t *custom.Type) { f(t) }
 
-// ConcurrentCalls lets the calls on an object of this type run at the same time, in
-// many goroutines. Without it, they run one after another.
+// ConcurrentCalls lets the calls on an object of this type run at the same
+// time, in many goroutines. Without it, they run one after another.
 func ConcurrentCalls() TypeOption { return typeOption(func(t *custom.Type) { t.Concurrent = true }) }
 
 // RegisterType lets managers make objects of a type, with a function that makes
@@ -248,10 +248,10 @@ func ConcurrentCalls() TypeOption { return typeOption(func(t *custom.Type) { t.C
 //		return &counter{n: start}, nil
 //	})
 //
-// In travels, as for Register; T does not. If an object has a method Close() error,
-// it is called when no process has a proxy of the object any more, or when the
-// manager is closed. RegisterType panics, with the file and line of the call, when
-// the name is taken or In cannot travel.
+// In travels, as for Register; T does not. If an object has a method Close()
+// error, it is called when no process has a proxy of the object any more, or
+// when the manager is closed. RegisterType panics, with the file and line of
+// the call, when the name is taken or In cannot travel.
 func RegisterType[T, In any](name string, construct func(ctx context.Context, in In) (T, error), opts ...TypeOption) *Type[T, In] {
 	where := callerLine()
 	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.RegisterType(%q): %s", where, name, reason)) }
@@ -283,14 +283,14 @@ func (t *Type[T, In]) Name() string { return t.name }
 type Method[T, In, Out any] struct{ key string }
 
 // RegisterMethod makes a method callable through proxies, under a name that is
-// unique among the methods of T. Like Register, call it while package variables are
-// initialised, most often with a method expression:
+// unique among the methods of T. Like Register, call it while package variables
+// are initialised, most often with a method expression:
 //
 //	var add = fiber.RegisterMethod("add", (*counter).Add)
 //
 // with Add(ctx context.Context, n int) (int, error). In and Out travel, as for
-// Register. RegisterMethod panics, with the file and line of the call, when the name
-// is taken or a type cannot travel.
+// Register. RegisterMethod panics, with the file and line of the call, when the
+// name is taken or a type cannot travel.
 func RegisterMethod[T, In, Out any](name string, method func(object T, ctx context.Context, in In) (Out, error)) *Method[T, In, Out] {
 	where := callerLine()
 	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.RegisterMethod(%q): %s", where, name, reason)) }
@@ -323,21 +323,21 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 	return m
 }
 
-// Name returns the name of the method's type, a dot, and the name that the method
-// is registered under.
+// Name returns the name of the method's type, a dot, and the name that the
+// method is registered under.
 func (m *Method[T, In, Out]) Name() string { return m.key }
 
-// Proxy refers to an object of type T that lives in a manager. Create it with New.
-// It travels as (part of) an argument, a result, or inside other managed objects. The
-// object lives as long as its manager does and some process has a proxy of it. Any
-// goroutine may use a proxy.
+// Proxy refers to an object of type T that lives in a manager. Create it with
+// New. It travels as (part of) an argument, a result, or inside other managed
+// objects. The object lives as long as its manager does and some process has a
+// proxy of it. Any goroutine may use a proxy.
 type Proxy[T any] struct{ h *handle }
 
-// New makes an object in a manager: it calls the type's function there, with in,
-// and waits for the object. The error is a *RemoteError when the function failed,
-// ErrClosed when the manager was closed, a *WorkerLostError when its process was
-// lost, an *EncodeError, a *MismatchError, or ctx.Err(). The end of ctx also ends the
-// function's context.
+// New makes an object in a manager: it calls the type's function there, with
+// in, and waits for the object. The error is a *RemoteError when the function
+// failed, ErrClosed when the manager was closed, a *WorkerLostError when its
+// process was lost, an *EncodeError, a *MismatchError, or ctx.Err(). The end of
+// ctx also ends the function's context.
 func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*Proxy[T], error) {
 	h, err := m.handle()
 	if err != nil {
@@ -370,13 +370,14 @@ func (h *handle) argument(name string, in any) (arg custom.Argument, err error) 
 	return custom.Argument{Name: name, Value: frames}, nil
 }
 
-// Call calls a method of a managed object and waits for its result. Calls on one
-// object run one after another, in the order in which they arrive, unless its type
-// is registered with ConcurrentCalls; so a method that calls its own object waits
-// for itself.
+// Call calls a method of a managed object and waits for its result. Calls on
+// one object run one after another, in the order in which they arrive, unless
+// its type is registered with ConcurrentCalls; so a method that calls its own
+// object waits for itself.
 //
-// When ctx ends, Call returns ctx.Err() at once. The context of a running method then
-// ends, too; a method that has not begun does not run. The other errors are New's.
+// When ctx ends, Call returns ctx.Err() at once. The context of a running
+// method then ends, too; a method that has not begun does not run. The other
+// errors are New's.
 func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (Out, error) {
 	var out Out
 	arg, err := callOf(p, method, in)
@@ -391,11 +392,11 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 	return out, resultOf(method.key, result, &out)
 }
 
-// CallAsync begins a call and returns a future of its result. It blocks only until
-// the process in which the object lives is reached and takes the message. Any number
-// of calls may be under way at a time: each future receives the answer to its own
-// call, and ignoring a future does not affect other calls. The future's errors are
-// Call's.
+// CallAsync begins a call and returns a future of its result. It blocks only
+// until the process in which the object lives is reached and takes the message.
+// Any number of calls may be under way at a time: each future receives the
+// answer to its own call, and ignoring a future does not affect other calls.
+// The future's errors are Call's.
 func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) *Future[Out] {
 	f := newFuture[Out]()
 	fail := func(err error) {
@@ -447,8 +448,8 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 	return f
 }
 
-// smallResult is the size of the largest results that are decoded by the goroutine
-// that reads them, while the results of other calls wait.
+// smallResult is the size of the largest results that are decoded by the
+// goroutine that reads them, while the results of other calls wait.
 const smallResult = 16 << 10
 
 // waits reports whether it takes time to turn an error into the user's.
@@ -485,7 +486,8 @@ func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
 	return p.h.marshal([]byte(typeName(reflect.TypeFor[T]()))...)
 }
 
-// UnmarshalBinary attaches to the object that a reference names, which must be a T.
+// UnmarshalBinary attaches to the object that a reference names, which must be
+// a T.
 func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
 	h, of, err := unmarshalHandle(b)
 	if err != nil {

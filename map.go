@@ -26,10 +26,10 @@ type callOption func(*callOptions) error
 
 func (f callOption) applyCall(o *callOptions) error { return f(o) }
 
-// ChunkSize hands a worker n tasks at a time. 0, the default, adapts: chunks are
-// small at first, then as large as runs for some milliseconds. Tasks of a chunk
-// that have not started may move to an idle worker. Chunks of tasks known to be
-// short may share a message.
+// ChunkSize hands a worker n tasks at a time. 0, the default, adapts: chunks
+// are small at first, then as large as runs for some milliseconds. Tasks of a
+// chunk that have not started may move to an idle worker. Chunks of tasks known
+// to be short may share a message.
 func ChunkSize(n int) CallOption {
 	return callOption(func(o *callOptions) error {
 		if n < 0 {
@@ -53,18 +53,18 @@ func Timeout(d time.Duration) CallOption {
 	})
 }
 
-// OnProgress calls fn with the number of tasks that have ended and the number of
-// all tasks, which is -1 while an IMap's input goes on. fn is called after each
-// batch of results; batches that arrive while fn runs are counted together in its
-// next call. The calls of fn come one after another on a goroutine of their own,
-// so fn may take its time and may use the pool.
+// OnProgress calls fn with the number of tasks that have ended and the number
+// of all tasks, which is -1 while an IMap's input goes on. fn is called after
+// each batch of results; batches that arrive while fn runs are counted together
+// in its next call. The calls of fn come one after another on a goroutine of
+// their own, so fn may take its time and may use the pool.
 //
-// Map's and Apply's results, and the end of an IMap's loop, wait for the last call
-// of fn. If the call fails, its context ends, or the loop is left, a call of fn may
-// still be running. Pool.Close does not wait for it.
+// Map's and Apply's results, and the end of an IMap's loop, wait for the last
+// call of fn. If the call fails, its context ends, or the loop is left, a call
+// of fn may still be running. Pool.Close does not wait for it.
 //
-// If fn panics or calls runtime.Goexit, the call fails with an error that says so,
-// and its other tasks are cancelled.
+// If fn panics or calls runtime.Goexit, the call fails with an error that says
+// so, and its other tasks are cancelled.
 func OnProgress(fn func(done, total int)) CallOption {
 	return callOption(func(o *callOptions) error {
 		o.progress = fn
@@ -205,13 +205,13 @@ func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out]
 	return a, call, err
 }
 
-// Apply runs a function once in a worker and waits for the result. When ctx ends,
-// the task is cancelled and Apply returns at once.
+// Apply runs a function once in a worker and waits for the result. When ctx
+// ends, the task is cancelled and Apply returns at once.
 //
 // The error is a *RemoteError when the function failed, a *WorkerLostError when
-// its workers died, a *LaunchError when no worker can start, an *EncodeError when
-// the argument or the result cannot travel, ErrClosed when the pool is closed, or
-// ctx.Err(). Do not change the argument until Apply returns.
+// its workers died, a *LaunchError when no worker can start, an *EncodeError
+// when the argument or the result cannot travel, ErrClosed when the pool is
+// closed, or ctx.Err(). Do not change the argument until Apply returns.
 func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) (Out, error) {
 	var zero Out
 	a, call, err := submitApply(ctx, pool, fn, in, true, opts)
@@ -293,7 +293,8 @@ func (m *mapping[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 	return encodeInputs(m.ins[lo:hi], lo)
 }
 
-// end stops the reading of ins: when it has returned, they are not read any more.
+// end stops the reading of ins: when it has returned, they are not read any
+// more.
 func (m *mapping[In, Out]) end() {
 	m.reading.Lock()
 	defer m.reading.Unlock()
@@ -343,16 +344,17 @@ func (m *mapping[In, Out]) Finish(err error) {
 }
 
 // Map runs a function on each of ins in the pool's workers and returns the
-// results in the order of ins. It blocks until all results are there or ctx ends.
+// results in the order of ins. It blocks until all results are there or ctx
+// ends.
 //
-// When tasks fail, Map returns the error of the failed task with the lowest index:
-// it cancels the tasks behind a failed one and waits for those before it. The
-// errors are those of Apply; an input that cannot be encoded is an *EncodeError
-// with its index.
+// When tasks fail, Map returns the error of the failed task with the lowest
+// index: it cancels the tasks behind a failed one and waits for those before
+// it. The errors are those of Apply; an input that cannot be encoded is an
+// *EncodeError with its index.
 //
 // Do not change ins until Map returns. When Map returns early, with an error,
-// large slices of numbers in ins may be read for a moment longer, on their way to
-// a worker.
+// large slices of numbers in ins may be read for a moment longer, on their way
+// to a worker.
 func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) ([]Out, error) {
 	m, call, err := submitMap(ctx, pool, fn, ins, opts)
 	if err != nil {

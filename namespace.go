@@ -11,13 +11,13 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// Namespace holds named values of any types. It lives in a manager, and processes
-// share it. Create it with NewNamespace. It travels as (part of) an argument, a
-// result, or a value of another managed object; all copies are the same namespace.
-// Any goroutine may use it.
+// Namespace holds named values of any types. It lives in a manager, and
+// processes share it. Create it with NewNamespace. It travels as (part of) an
+// argument, a result, or a value of another managed object; all copies are the
+// same namespace. Any goroutine may use it.
 //
-// As with a Dict, what goes in and comes out is a copy, and each method is one step.
-// The errors are a Dict's, too.
+// As with a Dict, what goes in and comes out is a copy, and each method is one
+// step. The errors are a Dict's, too.
 type Namespace struct{ builtinObject[namespaceType] }
 
 type namespaceType struct{}
@@ -42,9 +42,9 @@ func (n *Namespace) Set(ctx context.Context, name string, v any) error {
 	return do(ctx, n, builtin.DictSet, []object.Value{e.Key, e.Value})
 }
 
-// Get decodes the value of a name into the variable that into points to, and reports
-// whether the name has a value. If the value cannot be decoded into that type, the
-// error is a *MismatchError.
+// Get decodes the value of a name into the variable that into points to, and
+// reports whether the name has a value. If the value cannot be decoded into
+// that type, the error is a *MismatchError.
 func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error) {
 	if v := reflect.ValueOf(into); v.Kind() != reflect.Pointer || v.IsNil() {
 		return false, fmt.Errorf("fiber: Namespace.Get(%q): into must be a pointer that is not nil, and is a %T", name, into)

@@ -57,13 +57,13 @@ func (p parcel) refs() (refs []object.Ref) {
 }
 
 // transit is how much longer a process keeps an object alive when it has sent a
-// reference that the receiver may keep: the receiver may first have to find a way to
-// the object's home, which takes seconds if neither can dial the other. Messages of
-// rings are not acknowledged and have only that time.
+// reference that the receiver may keep: the receiver may first have to find a
+// way to the object's home, which takes seconds if neither can dial the other.
+// Messages of rings are not acknowledged and have only that time.
 const transit = 30 * time.Second
 
-// linger keeps the objects for a while. The ends of pipes are an exception: they
-// learn whether they have arrived.
+// linger keeps the objects for a while. The ends of pipes are an exception:
+// they learn whether they have arrived.
 func (p parcel) linger() {
 	if handles := p.handles; len(handles) > 0 {
 		time.AfterFunc(transit, func() { runtime.KeepAlive(handles) })
@@ -76,8 +76,8 @@ func marshalHere(v any) ([][]byte, parcel, error) {
 	return frames, parcelOf(all), err
 }
 
-// marshal encodes a value that is about to be sent, and hands over the ends of pipes
-// in it. The parcel has to be kept until the value has arrived.
+// marshal encodes a value that is about to be sent, and hands over the ends of
+// pipes in it. The parcel has to be kept until the value has arrived.
 func marshal(v any) ([][]byte, parcel, error) {
 	frames, p, err := marshalHere(v)
 	if err != nil {
@@ -102,8 +102,8 @@ func marshalLingering(v any) ([][]byte, error) {
 	return frames, err
 }
 
-// encode encodes a value for another process to keep, with references to the objects
-// in it.
+// encode encodes a value for another process to keep, with references to the
+// objects in it.
 func encode(what string, v any) (object.Value, error) {
 	frames, p, err := marshal(v)
 	if err != nil {
@@ -140,9 +140,10 @@ func (p *parcel) add(q parcel) {
 	p.handles, p.ends = append(p.handles, q.handles...), append(p.ends, q.ends...)
 }
 
-// known waits until the homes of a parcel's ends know that this process claims them,
-// or until ctx ends, and then returns false. Before they know, the value must not be
-// acknowledged: if this process died, the other ends would not learn of it.
+// known waits until the homes of a parcel's ends know that this process claims
+// them, or until ctx ends, and then returns false. Before they know, the value
+// must not be acknowledged: if this process died, the other ends would not
+// learn of it.
 func (p parcel) known(ctx context.Context) bool {
 	for _, e := range p.ends {
 		if !e.port.Known(ctx) {
@@ -152,8 +153,9 @@ func (p parcel) known(ctx context.Context) bool {
 	return true
 }
 
-// then calls say, which acknowledges the value, when all homes know that this process
-// holds what the value refers to. If ctx ends first, a goroutine does so.
+// then calls say, which acknowledges the value, when all homes know that this
+// process holds what the value refers to. If ctx ends first, a goroutine does
+// so.
 func (p parcel) then(ctx context.Context, say func() error) error {
 	if !p.known(ctx) {
 		go func() {

@@ -21,22 +21,23 @@ type Receiver[T any] struct{ end *pipeEnd }
 // Sender is the sending end of a one-way pipe. See PipeOneWay.
 type Sender[T any] struct{ end *pipeEnd }
 
-// Pipe makes a two-way pipe: the values that are sent into one end are received at
-// the other, in the same order. It returns ErrNotInitialized before Init, and an
-// error if T cannot travel.
+// Pipe makes a two-way pipe: the values that are sent into one end are received
+// at the other, in the same order. It returns ErrNotInitialized before Init,
+// and an error if T cannot travel.
 //
 // Each end belongs to one process, any goroutine of which may use it. An end
 // travels as (part of) an argument, a result, or an item of a queue; it then
-// belongs to the process that receives it, together with all items that were not
-// received. In the process that it has left, using it returns ErrClosed. As an
-// argument of a Process, it has left when Start has succeeded; after a failed Start
-// it is still here. As the argument of a pool's task, it leaves when a worker takes
-// up the task.
+// belongs to the process that receives it, together with all items that were
+// not received. In the process that it has left, using it returns ErrClosed. As
+// an argument of a Process, it has left when Start has succeeded; after a
+// failed Start it is still here. As the argument of a pool's task, it leaves
+// when a worker takes up the task.
 //
-// The pipe ends when an end is closed or becomes unreachable, or when the process
-// that has it ends for whatever reason. At the other end, Recv then returns the
-// items that were sent before, and after them io.EOF; Send returns ErrClosed. The
-// pipe also ends with the process that made it, through which the items go.
+// The pipe ends when an end is closed or becomes unreachable, or when the
+// process that has it ends for whatever reason. At the other end, Recv then
+// returns the items that were sent before, and after them io.EOF; Send returns
+// ErrClosed. The pipe also ends with the process that made it, through which
+// the items go.
 func Pipe[T any]() (*Conn[T], *Conn[T], error) {
 	a, b, err := makePipe[T]("Pipe")
 	if err != nil {
@@ -70,19 +71,19 @@ func makePipe[T any](constructor string) (a, b *pipeEnd, err error) {
 }
 
 // Send sends a value to the other end and returns when the value has left this
-// process. It blocks while about a megabyte, or 256 values, have not been received
-// yet. The error is ErrClosed when either end is gone, ctx.Err(), or an
-// *EncodeError.
+// process. It blocks while about a megabyte, or 256 values, have not been
+// received yet. The error is ErrClosed when either end is gone, ctx.Err(), or
+// an *EncodeError.
 func (c *Conn[T]) Send(ctx context.Context, v T) error { return sendPipe(ctx, c.pipeEnd(), v) }
 
-// Recv waits for a value from the other end. The error is io.EOF when the other end
-// is gone and nothing is left, ErrClosed when this end is gone, a *MismatchError
-// for a value that is not a T, or ctx.Err().
+// Recv waits for a value from the other end. The error is io.EOF when the other
+// end is gone and nothing is left, ErrClosed when this end is gone, a
+// *MismatchError for a value that is not a T, or ctx.Err().
 func (c *Conn[T]) Recv(ctx context.Context) (T, error) { return recvPipe[T](ctx, c.pipeEnd()) }
 
-// Close ends the pipe. Items that have arrived here and that no Recv has returned
-// are lost; items that were sent from here are not. Closing twice, or after the end
-// has moved, is a no-op.
+// Close ends the pipe. Items that have arrived here and that no Recv has
+// returned are lost; items that were sent from here are not. Closing twice, or
+// after the end has moved, is a no-op.
 func (c *Conn[T]) Close() error { return c.pipeEnd().close() }
 
 // Send sends a value; see Conn.Send.
@@ -197,8 +198,8 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 	return v, nil
 }
 
-// marshalEnd encodes a reference to the end, its generation, its direction, and the
-// type of its items.
+// marshalEnd encodes a reference to the end, its generation, its direction, and
+// the type of its items.
 func marshalEnd[T any](e *pipeEnd, sort byte) ([]byte, error) {
 	if e == nil {
 		return nil, errEmptyEnd

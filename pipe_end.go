@@ -11,8 +11,8 @@ import (
 
 var errEmptyEnd = errEmpty("pipe end")
 
-// pipeEnd is an end of a pipe in this process. When it becomes unreachable, it is
-// closed, unless it is on its way to another process.
+// pipeEnd is an end of a pipe in this process. When it becomes unreachable, it
+// is closed, unless it is on its way to another process.
 type pipeEnd struct {
 	proc *process
 	port *pipe.Port
@@ -53,8 +53,8 @@ func (d departing) stay() {
 	}
 }
 
-// gone ends the use of the ends here. If the process that they were sent to ends
-// without having taken them, they are closed.
+// gone ends the use of the ends here. If the process that they were sent to
+// ends without having taken them, they are closed.
 func (d departing) gone(ended <-chan struct{}) {
 	for _, e := range d {
 		e.port.LeaveTo(ended)

@@ -25,16 +25,17 @@ const defaultIdle = 30 * time.Second
 const defaultAttempts = 3
 
 // Pool is a number of worker processes that run functions. Its methods, and the
-// calls that use it, are safe for concurrent use. Calls share the workers fairly.
+// calls that use it, are safe for concurrent use. Calls share the workers
+// fairly.
 //
-// The workers start when the first function is run, and one that is up is enough
-// to make progress. A worker that is lost is replaced, and its tasks run again
-// elsewhere.
+// The workers start when the first function is run, and one that is up is
+// enough to make progress. A worker that is lost is replaced, and its tasks run
+// again elsewhere.
 //
-// The workers have the resources of WithMeta, or else those of the first function
-// run that was registered with any. Workers that started before that function
-// finish their tasks and are replaced. Functions without resources run in every
-// pool. Functions whose resources differ from the pool's are rejected.
+// The workers have the resources of WithMeta, or else those of the first
+// function run that was registered with any. Workers that started before that
+// function finish their tasks and are replaced. Functions without resources run
+// in every pool. Functions whose resources differ from the pool's are rejected.
 type Pool struct {
 	engine *engine.Engine
 	proc   *process
@@ -77,9 +78,9 @@ func atLeastOne(option string, n int, set func(*poolOptions)) PoolOption {
 	})
 }
 
-// WithInitializer runs fn once in each worker, before the worker's first task. A
-// worker whose initializer fails does not start. When no worker can start, the
-// pool's calls fail with the reason.
+// WithInitializer runs fn once in each worker, before the worker's first task.
+// A worker whose initializer fails does not start. When no worker can start,
+// the pool's calls fail with the reason.
 func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if fn == nil {
@@ -99,9 +100,9 @@ func WithMaxTasksPerChild(n int) PoolOption {
 	return atLeastOne("WithMaxTasksPerChild", n, func(o *poolOptions) { o.maxTasks = n })
 }
 
-// WithAutoscale starts min workers, which may be 0, and more while work waits, up
-// to max. Workers beyond min end when they have been idle for 30 seconds, or for
-// WithIdleTimeout. The number of workers given to NewPool is ignored.
+// WithAutoscale starts min workers, which may be 0, and more while work waits,
+// up to max. Workers beyond min end when they have been idle for 30 seconds, or
+// for WithIdleTimeout. The number of workers given to NewPool is ignored.
 func WithAutoscale(min, max int) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if min < 0 || max < 1 || max < min {
@@ -136,8 +137,9 @@ func WithConcurrency(n int) PoolOption {
 	return atLeastOne("WithConcurrency", n, func(o *poolOptions) { o.concurrency = n })
 }
 
-// WithMeta sets the workers' resources, whatever function is run first. The pool
-// then runs functions that are registered with these resources, or with none.
+// WithMeta sets the workers' resources, whatever function is run first. The
+// pool then runs functions that are registered with these resources, or with
+// none.
 func WithMeta(m ...meta.Option) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if _, err := meta.Collect(m...); err != nil {
@@ -152,9 +154,9 @@ func WithMeta(m ...meta.Option) PoolOption {
 // pools of the same name share the count. The default is Pool1Worker for a
 // process's first pool, Pool2Worker for its second and so on.
 //
-// In a process that Fiber started, that process's place in the tree precedes the
-// number, as in Pool1Worker-3.1, so that each worker of a run has a name of its
-// own. ps, docker ps and kubectl get pods show a worker by its name.
+// In a process that Fiber started, that process's place in the tree precedes
+// the number, as in Pool1Worker-3.1, so that each worker of a run has a name of
+// its own. ps, docker ps and kubectl get pods show a worker by its name.
 func WithName(name string) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if strings.TrimSpace(name) == "" {
@@ -324,9 +326,9 @@ func (p *Pool) fits(frames [][]byte) error { return p.proc.fits(frames) }
 // WaitUntilWorkersUp starts the workers and waits until all are ready.
 func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error { return p.engine.Up(ctx) }
 
-// Resize changes the number of workers and waits until new workers are ready and
-// surplus ones have finished their tasks and ended. If the pool has not started
-// yet, Resize returns at once.
+// Resize changes the number of workers and waits until new workers are ready
+// and surplus ones have finished their tasks and ended. If the pool has not
+// started yet, Resize returns at once.
 func (p *Pool) Resize(ctx context.Context, workers int) error {
 	if workers < 1 {
 		return fmt.Errorf("fiber: Resize(%d): the number must be at least 1", workers)
@@ -334,17 +336,17 @@ func (p *Pool) Resize(ctx context.Context, workers int) error {
 	return p.engine.Resize(ctx, workers)
 }
 
-// Close refuses new work, waits until the pool has finished the work it has, ends
-// the workers, and returns when they have gone. It may be called from anywhere,
-// any number of times.
+// Close refuses new work, waits until the pool has finished the work it has,
+// ends the workers, and returns when they have gone. It may be called from
+// anywhere, any number of times.
 //
 // An IMap that has not read all of its input reads no more of it. Its running
 // tasks finish, tasks that have not begun do not run, and its loop ends with
 // ErrClosed.
 func (p *Pool) Close() { p.engine.Close() }
 
-// Terminate fails all calls with ErrClosed, ends the workers at once, and returns
-// when they have gone.
+// Terminate fails all calls with ErrClosed, ends the workers at once, and
+// returns when they have gone.
 func (p *Pool) Terminate() { p.engine.Terminate() }
 
 // PoolStats says what a pool is doing and has done.

@@ -102,11 +102,11 @@ var ErrStarted = errors.New("fiber: the process was started before; create anoth
 // ErrNotStarted is returned by Join and Logs when the process was not started.
 var ErrNotStarted = errors.New("fiber: the process was not started")
 
-// Start starts the process and returns when it has taken on its work. ctx limits
-// the start alone. The error is a *LaunchError, a *MismatchError,
-// ErrNotInitialized, ErrStarted or ctx.Err(). A failed start leaves nothing behind,
-// except that the removal of a pod from a node that does not answer goes on in the
-// background.
+// Start starts the process and returns when it has taken on its work. ctx
+// limits the start alone. The error is a *LaunchError, a *MismatchError,
+// ErrNotInitialized, ErrStarted or ctx.Err(). A failed start leaves nothing
+// behind, except that the removal of a pod from a node that does not answer
+// goes on in the background.
 func (p *Process) Start(ctx context.Context) error {
 	if p.err != nil {
 		return p.err
@@ -175,8 +175,8 @@ func (p *Process) running() *tree.Child {
 // *ExitError when the process ended otherwise. It may be called any number of
 // times.
 //
-// Join on the parent returns nil when the parent has ended. A process cannot wait
-// for itself.
+// Join on the parent returns nil when the parent has ended. A process cannot
+// wait for itself.
 func (p *Process) Join(ctx context.Context) error {
 	child := p.running()
 	switch {
@@ -213,11 +213,11 @@ func (p *Process) Join(ctx context.Context) error {
 	return e
 }
 
-// Terminate asks the process to end and does not wait: its function's context is
-// cancelled, and after half of shutdown_grace (1 s) the process ends anyway. While
-// the process is being started, Terminate ends the start, and Start returns
-// context.Canceled. On a process that was not started, or has ended, Terminate is a
-// no-op.
+// Terminate asks the process to end and does not wait: its function's context
+// is cancelled, and after half of shutdown_grace (1 s) the process ends anyway.
+// While the process is being started, Terminate ends the start, and Start
+// returns context.Canceled. On a process that was not started, or has ended,
+// Terminate is a no-op.
 func (p *Process) Terminate() error {
 	if p.abandoned() {
 		return nil
@@ -256,8 +256,8 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// ExitCode returns the process's exit code, 128+n when signal n ended it. exited
-// is false until the process has ended.
+// ExitCode returns the process's exit code, 128+n when signal n ended it.
+// exited is false until the process has ended.
 func (p *Process) ExitCode() (code int, exited bool) {
 	child := p.running()
 	if child == nil || p.Alive() {
@@ -292,17 +292,17 @@ func (p *Process) PID() int {
 // Name returns the process's name.
 func (p *Process) Name() string { return p.name }
 
-// Done returns a channel that is closed when the process has ended. Before Start
-// it returns nil.
+// Done returns a channel that is closed when the process has ended. Before
+// Start it returns nil.
 func (p *Process) Done() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.done
 }
 
-// Logs reads what the process has written to its stdout and stderr, as far as it
-// is kept (256 KiB on the local backend), and goes on until the process or ctx
-// ends.
+// Logs reads what the process has written to its stdout and stderr, as far as
+// it is kept (256 KiB on the local backend), and goes on until the process or
+// ctx ends.
 func (p *Process) Logs(ctx context.Context) (io.ReadCloser, error) {
 	child := p.running()
 	if child == nil {
@@ -311,8 +311,8 @@ func (p *Process) Logs(ctx context.Context) (io.ReadCloser, error) {
 	return child.Logs(ctx)
 }
 
-// ActiveChildren returns the running processes that this one has started, workers
-// of pools included.
+// ActiveChildren returns the running processes that this one has started,
+// workers of pools included.
 func ActiveChildren() []*Process {
 	proc := current.Load()
 	if proc == nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/fiber-go/fiber/internal/guard"
 )
 
-// progress counts the tasks that have ended, for OnProgress. The user's function
-// runs on a goroutine of its own, which lives as long as there is news: a slow
-// function delays no results. After a panic the function is not called again, and
-// the call fails.
+// progress counts the tasks that have ended, for OnProgress. The user's
+// function runs on a goroutine of its own, which lives as long as there is
+// news: a slow function delays no results. After a panic the function is not
+// called again, and the call fails.
 type progress struct {
 	fn func(done, total int)
 
@@ -53,8 +53,8 @@ func (p *progress) tell() {
 	}, p.rest)
 }
 
-// rest runs when tell has ended; err is set when fn has panicked, which ends the
-// telling for good.
+// rest runs when tell has ended; err is set when fn has panicked, which ends
+// the telling for good.
 func (p *progress) rest(err error) {
 	var stack []byte
 	if panicked := (*guard.Panic)(nil); errors.As(err, &panicked) {

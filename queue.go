@@ -10,9 +10,10 @@ import (
 	"github.com/fiber-go/fiber/internal/object/queue"
 )
 
-// Queue is like a SimpleQueue, but lives in a manager. Create it with NewQueue. It
-// travels as (part of) an argument, a result, or a value of another managed object;
-// all copies are the same queue. Its methods may be called from many goroutines.
+// Queue is like a SimpleQueue, but lives in a manager. Create it with NewQueue.
+// It travels as (part of) an argument, a result, or a value of another managed
+// object; all copies are the same queue. Its methods may be called from many
+// goroutines.
 type Queue[T any] struct{ q SimpleQueue[T] }
 
 // NewQueue makes a queue in a manager.
@@ -55,8 +56,8 @@ func (q *Queue[T]) UnmarshalBinary(b []byte) error { return q.q.unmarshalAs('Q',
 
 func (q *Queue[T]) used() (h *handle, name, typ string) { return q.q.used() }
 
-// JoinableQueue is a Queue that knows when its items are finished, not just taken
-// out. Create it with NewJoinableQueue.
+// JoinableQueue is a Queue that knows when its items are finished, not just
+// taken out. Create it with NewJoinableQueue.
 type JoinableQueue[T any] struct{ Queue[T] }
 
 // NewJoinableQueue makes a joinable queue in a manager.
@@ -75,9 +76,9 @@ func (q *JoinableQueue[T]) TaskDone(ctx context.Context) error {
 	return err
 }
 
-// Join waits until all items that were put are finished. It does not wait for the
-// items of a process that died before its TaskDone; it then returns an error that
-// is ErrAbandoned and says how many items there were.
+// Join waits until all items that were put are finished. It does not wait for
+// the items of a process that died before its TaskDone; it then returns an
+// error that is ErrAbandoned and says how many items there were.
 func (q *JoinableQueue[T]) Join(ctx context.Context) error {
 	lost, err := ask(ctx, q, queue.Join, object.None{}, nil)
 	if err == nil && lost > 0 {

@@ -32,12 +32,13 @@ type ringEntry struct {
 }
 
 // RegisterRing makes a function runnable by the processes of a ring, with the
-// resources that each of them needs. Like Register, call it while package variables
-// are initialised; it panics for the same reasons.
+// resources that each of them needs. Like Register, call it while package
+// variables are initialised; it panics for the same reasons.
 //
-// In each process init runs first, unless it is nil. run begins when init has returned
-// nil in all processes. Both can use the connections to the neighbours. When the ring
-// has failed, their context ends, and context.Cause returns the reason.
+// In each process init runs first, unless it is nil. run begins when init has
+// returned nil in all processes. Both can use the connections to the
+// neighbours. When the ring has failed, their context ends, and context.Cause
+// returns the reason.
 func RegisterRing[In any](name string, init func(ctx context.Context, node *RingNode) error,
 	run func(ctx context.Context, node *RingNode, in In) error, m ...meta.Option) *RingFunc[In] {
 	where := callerLine()
@@ -74,9 +75,9 @@ func (f *RingFunc[In]) Name() string { return f.entry.name }
 // Resources returns what each process of the ring needs.
 func (f *RingFunc[In]) Resources() meta.Resources { return f.entry.resources }
 
-// Ring is a number of processes, its ranks, that run one function together. Create it
-// with NewRing. Each rank is connected to the ranks before and behind it. They exchange
-// messages and run collectives without their parent.
+// Ring is a number of processes, its ranks, that run one function together.
+// Create it with NewRing. Each rank is connected to the ranks before and behind
+// it. They exchange messages and run collectives without their parent.
 type Ring[In any] struct {
 	name string
 	size int
@@ -86,8 +87,8 @@ type Ring[In any] struct {
 
 var rings atomic.Int64
 
-// NewRing makes a ring of size processes that will run a function. Run starts them, and
-// reports mistakes in NewRing's arguments.
+// NewRing makes a ring of size processes that will run a function. Run starts
+// them, and reports mistakes in NewRing's arguments.
 func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
 	r := &Ring[In]{name: fmt.Sprintf("Ring-%d", rings.Add(1)), size: size, fn: fn}
 	switch {
@@ -99,27 +100,28 @@ func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
 	return r
 }
 
-// Name returns the ring's name: Ring-1, Ring-2 and so on. Its processes are called
-// Ring-1/rank-0 and so on.
+// Name returns the ring's name: Ring-1, Ring-2 and so on. Its processes are
+// called Ring-1/rank-0 and so on.
 func (r *Ring[In]) Name() string { return r.name }
 
 // Size returns the number of ranks.
 func (r *Ring[In]) Size() int { return r.size }
 
-// Run starts the processes, passes in to each of them, and returns when all have ended.
-// It returns nil if all functions have returned nil. It may be called again and then
-// starts new processes. On this machine it takes the GPUs of all ranks at once, and
-// waits until there are enough.
+// Run starts the processes, passes in to each of them, and returns when all
+// have ended. It returns nil if all functions have returned nil. It may be
+// called again and then starts new processes. On this machine it takes the GPUs
+// of all ranks at once, and waits until there are enough.
 //
-// A rank fails when its init or run function returns an error or panics, when its
-// process dies or cannot be started, or when a collective goes wrong. The whole ring
-// has then failed: in the other ranks, waiting and later operations return a *RingError
-// with the failed rank and its error, and the contexts end. Ranks that go on for longer
-// than cancel_grace are killed. Run returns the same *RingError, which wraps a
-// *RemoteError, *WorkerLostError, *LaunchError or *MismatchError.
+// A rank fails when its init or run function returns an error or panics, when
+// its process dies or cannot be started, or when a collective goes wrong. The
+// whole ring has then failed: in the other ranks, waiting and later operations
+// return a *RingError with the failed rank and its error, and the contexts end.
+// Ranks that go on for longer than cancel_grace are killed. Run returns the
+// same *RingError, which wraps a *RemoteError, *WorkerLostError, *LaunchError
+// or *MismatchError.
 //
-// When ctx ends, all ranks are ended in the same way, and Run returns ctx.Err(). When
-// Run returns, all of its processes have ended.
+// When ctx ends, all ranks are ended in the same way, and Run returns
+// ctx.Err(). When Run returns, all of its processes have ended.
 func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if r.err != nil {
 		return r.err
@@ -178,8 +180,8 @@ type ringDetail struct {
 }
 
 func init() {
-	// RingError comes first since it wraps all the others. It is added here since the
-	// initialisation of kinds must not depend on kinds, which decoding reads.
+	// RingError comes first since it wraps all the others. It is added here since
+	// the initialisation of kinds must not depend on kinds, which decoding reads.
 	kinds = append([]kind{{"RingError",
 		func(err error) (any, bool) {
 			var e *RingError
@@ -199,8 +201,8 @@ func init() {
 		}}}, kinds...)
 }
 
-// flattenCause is flatten, but keeps the function and process of an error that came
-// from another process.
+// flattenCause is flatten, but keeps the function and process of an error that
+// came from another process.
 func flattenCause(err error) *wire.Error {
 	e := flatten("", err)
 	if r, ok := err.(*RemoteError); ok {
@@ -217,8 +219,9 @@ func unflattenCause(e *wire.Error, remote bool) error {
 	return r
 }
 
-// RingNode is a rank, seen from its own process. The functions of a ring receive it as
-// an argument. It cannot travel. Its methods may be called from many goroutines.
+// RingNode is a rank, seen from its own process. The functions of a ring
+// receive it as an argument. It cannot travel. Its methods may be called from
+// many goroutines.
 type RingNode struct {
 	name        string
 	node        *ring.Node
@@ -245,8 +248,8 @@ type Member struct {
 	IP        string // where other ranks reach its process
 	Interface string // of the network with this address
 	// Port is a free TCP port there, for anything that the rank wants to serve. On
-	// Linux it is reserved for the rank until its process ends; a program that listens
-	// on it must set SO_REUSEADDR, as package net does.
+	// Linux it is reserved for the rank until its process ends; a program that
+	// listens on it must set SO_REUSEADDR, as package net does.
 	Port int
 }
 
@@ -259,10 +262,10 @@ func (n *RingNode) Members() []Member {
 	return all
 }
 
-// TorchEnv returns the environment by which torch.distributed and similar libraries
-// find each other, as KEY=value for an exec.Cmd's Env: MASTER_ADDR and MASTER_PORT (the
-// IP and port of rank 0), RANK, WORLD_SIZE, and GLOO_SOCKET_IFNAME (the network
-// interface of this process).
+// TorchEnv returns the environment by which torch.distributed and similar
+// libraries find each other, as KEY=value for an exec.Cmd's Env: MASTER_ADDR
+// and MASTER_PORT (the IP and port of rank 0), RANK, WORLD_SIZE, and
+// GLOO_SOCKET_IFNAME (the network interface of this process).
 func (n *RingNode) TorchEnv() []string {
 	zero, me := n.node.Members[0], n.node.Members[n.Rank()]
 	return []string{
@@ -274,29 +277,30 @@ func (n *RingNode) TorchEnv() []string {
 	}
 }
 
-// Left returns the neighbour before this rank: rank-1, or the last rank for rank 0. In
-// a ring of one it is this rank itself.
+// Left returns the neighbour before this rank: rank-1, or the last rank for
+// rank 0. In a ring of one it is this rank itself.
 func (n *RingNode) Left() *Neighbour { return n.left }
 
-// Right returns the neighbour behind this rank: rank+1, or rank 0 for the last rank.
+// Right returns the neighbour behind this rank: rank+1, or rank 0 for the last
+// rank.
 func (n *RingNode) Right() *Neighbour { return n.right }
 
-// Neighbour is one of the two ranks that a rank exchanges messages with. A message that
-// is sent to the right is received there from the left, and vice versa. Messages arrive
-// in order, and collectives do not interfere with them.
+// Neighbour is one of the two ranks that a rank exchanges messages with. A
+// message that is sent to the right is received there from the left, and vice
+// versa. Messages arrive in order, and collectives do not interfere with them.
 type Neighbour struct{ n *ring.Neighbour }
 
 // Rank returns the neighbour's rank.
 func (b *Neighbour) Rank() int { return b.n.Rank }
 
-// Send sends a value. It returns when the value has left and may be changed. It blocks
-// while the neighbour has not received earlier messages. One message of any size, or
-// 16 MiB of smaller ones, can wait at the neighbour, so all ranks may send first and
-// receive afterwards.
+// Send sends a value. It returns when the value has left and may be changed. It
+// blocks while the neighbour has not received earlier messages. One message of
+// any size, or 16 MiB of smaller ones, can wait at the neighbour, so all ranks
+// may send first and receive afterwards.
 //
-// The error is ctx.Err() when ctx ends before the value has begun to leave, a *RingError
-// when the ring has failed, an *EncodeError, or an error that says that the neighbour's
-// function has returned.
+// The error is ctx.Err() when ctx ends before the value has begun to leave, a
+// *RingError when the ring has failed, an *EncodeError, or an error that says
+// that the neighbour's function has returned.
 func (b *Neighbour) Send(ctx context.Context, v any) error {
 	frames, err := marshalLingering(v)
 	if err != nil {
@@ -308,10 +312,10 @@ func (b *Neighbour) Send(ctx context.Context, v any) error {
 	return nil
 }
 
-// Recv waits for the neighbour's next value and stores it where ptr points; the type
-// must be the one that was sent. The error is ctx.Err() when ctx ends, a *RingError
-// when the ring has failed, an *EncodeError when the types differ, or an error that says
-// that the neighbour's function has returned.
+// Recv waits for the neighbour's next value and stores it where ptr points; the
+// type must be the one that was sent. The error is ctx.Err() when ctx ends, a
+// *RingError when the ring has failed, an *EncodeError when the types differ,
+// or an error that says that the neighbour's function has returned.
 func (b *Neighbour) Recv(ctx context.Context, ptr any) error {
 	frames, err := b.n.Recv(ctx)
 	if err != nil {

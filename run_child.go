@@ -82,7 +82,8 @@ func runChild() int {
 	return code
 }
 
-// reportStatus reports to the parent how much memory is in use, when that changes.
+// reportStatus reports to the parent how much memory is in use, when that
+// changes.
 func reportStatus(parent *tree.Parent) {
 	var told int64
 	tick := time.NewTicker(statusInterval)

@@ -10,19 +10,19 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// Semaphore is a number of permits that live in a manager and that processes share.
-// Create it with NewSemaphore. It travels as (part of) an argument, a result, or a
-// value of another managed object. Any goroutine may use it.
+// Semaphore is a number of permits that live in a manager and that processes
+// share. Create it with NewSemaphore. It travels as (part of) an argument, a
+// result, or a value of another managed object. Any goroutine may use it.
 //
 // A permit may be released by another process than the one that acquired it. A
 // Release without an Acquire adds a permit.
 //
-// When a process dies or ends, or drops a proxy, the permits that it holds come back,
-// but never so many that there are more than at first. So none come back with
-// NewSemaphore(ctx, m, 0), whose permits are signals that are used up.
+// When a process dies or ends, or drops a proxy, the permits that it holds come
+// back, but never so many that there are more than at first. So none come back
+// with NewSemaphore(ctx, m, 0), whose permits are signals that are used up.
 //
-// Methods return ErrClosed when the manager was closed, and a *WorkerLostError when
-// its process was lost.
+// Methods return ErrClosed when the manager was closed, and a *WorkerLostError
+// when its process was lost.
 type Semaphore struct{ permits[semaphoreType] }
 
 type semaphoreType struct{}
@@ -46,8 +46,8 @@ type boundedType struct{}
 
 func (boundedType) objectType() (string, string, byte) { return "semaphore", "BoundedSemaphore", 'B' }
 
-// NewBoundedSemaphore makes a bounded semaphore in a manager, with n permits; n must
-// be at least 1.
+// NewBoundedSemaphore makes a bounded semaphore in a manager, with n permits; n
+// must be at least 1.
 func NewBoundedSemaphore(ctx context.Context, m *Manager, n int) (*BoundedSemaphore, error) {
 	if n == 0 {
 		return nil, errors.New("fiber: NewBoundedSemaphore(0): without permits it could never be acquired")
@@ -70,8 +70,8 @@ func newPermits[N objectType](ctx context.Context, m *Manager, constructor strin
 	return permits[N]{o}, err
 }
 
-// Acquire waits for a permit and takes it. The longest waiting caller comes first. A
-// permit that arrives after ctx has ended is given back.
+// Acquire waits for a permit and takes it. The longest waiting caller comes
+// first. A permit that arrives after ctx has ended is given back.
 func (p *permits[N]) Acquire(ctx context.Context) error {
 	me := p.owner(builtin.SemaphoreForget)
 	_, err := ask(ctx, p, builtin.SemaphoreAcquire, me, func(object.None) { tell(p, builtin.SemaphoreRelease, me) })
@@ -88,8 +88,8 @@ func (p *permits[N]) TryAcquire(ctx context.Context) (bool, error) {
 	})
 }
 
-// Release gives a permit back, or adds one, even if ctx has ended. It is an error if
-// a bounded semaphore has all its permits.
+// Release gives a permit back, or adds one, even if ctx has ended. It is an
+// error if a bounded semaphore has all its permits.
 func (p *permits[N]) Release(ctx context.Context) error {
 	return release(ctx, p, builtin.SemaphoreRelease, p.owner(builtin.SemaphoreForget))
 }

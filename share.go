@@ -12,14 +12,15 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 )
 
-// Shared is a value that is sent only once to each process, however many tasks use
-// it. Create it with Share. It travels as (part of) an argument or a result, as a
-// reference; Get fetches the value.
+// Shared is a value that is sent only once to each process, however many tasks
+// use it. Create it with Share. It travels as (part of) an argument or a
+// result, as a reference; Get fetches the value.
 type Shared[T any] struct{ ref object.Ref }
 
-// Share makes a value available to all processes of the run. It encodes v before it
-// returns, so v may be changed afterwards. The value stays available until Close,
-// or until the result of Share becomes unreachable in this process.
+// Share makes a value available to all processes of the run. It encodes v
+// before it returns, so v may be changed afterwards. The value stays available
+// until Close, or until the result of Share becomes unreachable in this
+// process.
 func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	proc, err := running()
 	if err != nil {
@@ -44,14 +45,14 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	return s, nil
 }
 
-// Get returns the value. The first call in a process fetches it from the process
-// that shared it, and blocks until it is here or ctx ends. Later calls return the
-// same value, so it must not be changed. The error is ErrClosed when the value was
-// closed, a *WorkerLostError when the process that shared it was lost, a
-// *MismatchError when the value is not a T, or ctx.Err().
+// Get returns the value. The first call in a process fetches it from the
+// process that shared it, and blocks until it is here or ctx ends. Later calls
+// return the same value, so it must not be changed. The error is ErrClosed when
+// the value was closed, a *WorkerLostError when the process that shared it was
+// lost, a *MismatchError when the value is not a T, or ctx.Err().
 //
-// A gap in the network does not fail Get, which asks again until the process that
-// shared the value has ended, or was out of reach for heartbeat_timeout.
+// A gap in the network does not fail Get, which asks again until the process
+// that shared the value has ended, or was out of reach for heartbeat_timeout.
 func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	var zero T
 	proc, err := running()
@@ -110,8 +111,8 @@ func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 }
 
 // Close withdraws the value, also from the caches of the processes that have
-// fetched it. In a process that has not shared the value, and when called a second
-// time, Close is a no-op.
+// fetched it. In a process that has not shared the value, and when called a
+// second time, Close is a no-op.
 func (s *Shared[T]) Close() {
 	proc := current.Load()
 	if proc == nil {

@@ -15,17 +15,17 @@ import (
 
 // SimpleQueue is a queue for any number of producers and consumers in any
 // processes. It lives in the process that made it. It travels as (part of) an
-// argument, a result, or an item of another queue; all copies are the same queue.
-// Its methods may be called from many goroutines.
+// argument, a result, or an item of another queue; all copies are the same
+// queue. Its methods may be called from many goroutines.
 //
-// Each producer's items come out in the order in which they went in. An item goes
-// only to a consumer that asks for one, so an idle process holds nothing back. An
-// item that was delivered but not yet returned by Get, because the consumer died,
-// goes back to the front of the queue.
+// Each producer's items come out in the order in which they went in. An item
+// goes only to a consumer that asks for one, so an idle process holds nothing
+// back. An item that was delivered but not yet returned by Get, because the
+// consumer died, goes back to the front of the queue.
 //
-// When the process that made the queue has ended, for whatever reason, the methods
-// return a *WorkerLostError; only Close makes them return ErrClosed. The queue ends
-// when no process has it any more.
+// When the process that made the queue has ended, for whatever reason, the
+// methods return a *WorkerLostError; only Close makes them return ErrClosed.
+// The queue ends when no process has it any more.
 type SimpleQueue[T any] struct {
 	builtinObject[simpleQueueType]
 	c *queueClient
@@ -91,9 +91,10 @@ func newQueueAt[T any](h *handle, bounded bool) *SimpleQueue[T] {
 	return &SimpleQueue[T]{builtinObjectOf[simpleQueueType](h), &queueClient{h: h, bounded: bounded}}
 }
 
-// Put adds an item and returns when the process in which the queue lives has it.
-// It blocks while a queue with a capacity is full. When Put returns ctx.Err(), the
-// item is not in the queue, unless that process has not answered within a second.
+// Put adds an item and returns when the process in which the queue lives has
+// it. It blocks while a queue with a capacity is full. When Put returns
+// ctx.Err(), the item is not in the queue, unless that process has not answered
+// within a second.
 func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 	item, err := encode("the item", v)
 	if err == nil {
@@ -106,8 +107,9 @@ func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 }
 
 // PutMany adds items in their order and returns when the process in which the
-// queue lives has all of them. It costs much less than as many calls of Put. After
-// an error, the first few items may be in the queue; the error says how many.
+// queue lives has all of them. It costs much less than as many calls of Put.
+// After an error, the first few items may be in the queue; the error says how
+// many.
 func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	items, err := encodeAll("item", vs)
 	if err == nil {
@@ -119,7 +121,8 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	return q.c.putMany(ctx, items)
 }
 
-// fits checks that the queue is initialised and that the items are not too large.
+// fits checks that the queue is initialised and that the items are not too
+// large.
 func (q *SimpleQueue[T]) fits(items ...object.Value) error {
 	if q == nil || q.h == nil {
 		return errEmpty("queue")
@@ -142,8 +145,8 @@ func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
 	return vs[0], nil
 }
 
-// GetMany waits for an item and takes it out of the queue, with the items behind
-// it that are there: max items at most.
+// GetMany waits for an item and takes it out of the queue, with the items
+// behind it that are there: max items at most.
 func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	if max < 1 {
 		return nil, fmt.Errorf("fiber: GetMany(%d): the number must be at least 1", max)
@@ -175,8 +178,8 @@ func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
 	return ask(ctx, q, queue.Len, object.None{}, nil)
 }
 
-// Close ends the queue for all processes. From then on Put returns ErrClosed, also
-// where it is waiting. Get still returns the items in the queue, and then
+// Close ends the queue for all processes. From then on Put returns ErrClosed,
+// also where it is waiting. Get still returns the items in the queue, and then
 // ErrClosed. Closing twice is a no-op.
 func (q *SimpleQueue[T]) Close() error {
 	_, err := ask(context.Background(), q, queue.Close, object.None{}, nil)
@@ -240,10 +243,10 @@ type putting struct {
 	done chan error
 }
 
-// put puts one item. Items of many goroutines travel together: while one message
-// is on its way to a queue without a capacity, items gather for the next one. (A
-// queue with a capacity may take one item at once and the next one never, so each
-// travels alone.)
+// put puts one item. Items of many goroutines travel together: while one
+// message is on its way to a queue without a capacity, items gather for the
+// next one. (A queue with a capacity may take one item at once and the next one
+// never, so each travels alone.)
 func (c *queueClient) put(ctx context.Context, item object.Value) error {
 	if c.bounded {
 		return c.putMany(ctx, []object.Value{item})

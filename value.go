@@ -2,12 +2,13 @@ package fiber
 
 import "context"
 
-// Value is a single value that lives in a manager and that processes share. Create it
-// with NewValue. It travels as (part of) an argument, a result, or a value of another
-// managed object; all copies are the same Value. Any goroutine may use it.
+// Value is a single value that lives in a manager and that processes share.
+// Create it with NewValue. It travels as (part of) an argument, a result, or a
+// value of another managed object; all copies are the same Value. Any goroutine
+// may use it.
 //
-// As with a Dict, what goes in and comes out is a copy, and each method is one step.
-// The errors are a Dict's, too.
+// As with a Dict, what goes in and comes out is a copy, and each method is one
+// step. The errors are a Dict's, too.
 type Value[T any] struct{ s sequence[valueType, T] }
 
 type valueType struct{}
@@ -34,7 +35,8 @@ func (v *Value[T]) CompareAndSet(ctx context.Context, old, to T) (bool, error) {
 	return v.s.CompareAndSet(ctx, 0, old, to)
 }
 
-// Update replaces the value by fn of it and returns the new one; see List.Update.
+// Update replaces the value by fn of it and returns the new one; see
+// List.Update.
 func (v *Value[T]) Update(ctx context.Context, fn func(old T) (T, error)) (T, error) {
 	return v.s.Update(ctx, 0, fn)
 }
