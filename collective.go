@@ -33,7 +33,8 @@ func (o Op) String() string {
 }
 
 // AllReduce replaces xs, on every rank, by the sum of all ranks' xs, number by
-// number, or by another op of them. It blocks until all ranks have called it.
+// number; op chooses another operation. It blocks until all ranks have called
+// it.
 //
 // Every rank must call a collective, with slices of the same length and type,
 // and all ranks must call their collectives in the same order. Otherwise, the

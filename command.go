@@ -10,7 +10,7 @@ import (
 // Command is [exec.CommandContext] for a program that must not outlive this
 // process. On Linux the program is killed, with everything it has started, when
 // this process has ended in any way, SIGKILL included; in the root, also at
-// [Shutdown]. It lives on when the thread that started it ends.
+// [Shutdown]. The program lives on when the thread that started it ends.
 //
 // In a process that Fiber has started, all this holds for every program,
 // however it was started: on this machine, programs are in the process group of

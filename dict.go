@@ -151,7 +151,7 @@ func (d *Dict[K, V]) Clear(ctx context.Context) error {
 	return do(ctx, d, builtin.DictClear, object.None{})
 }
 
-// CompareAndSet sets a key to v if its value is old, and reports whether it
+// CompareAndSet sets a key to v if its value equals old, and reports whether it
 // did. Values are equal by reflect.DeepEqual; managed objects are equal if they
 // are the same one. A key that is not there has no value, and is not set.
 func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, error) {
@@ -162,12 +162,12 @@ func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, er
 	return compareAndSet(p, old, v)
 }
 
-// Update replaces the value of a key by fn of it, and returns the new value. ok
-// says whether the key had a value. fn runs in this process. If the key was
-// written meanwhile, fn runs again with the new value, so that any number of
-// processes can count without a lock. If fn returns an error, Update returns
-// it, and the dict stays as it was. Where many processes update the same key,
-// fn should be quick: a slow fn runs again more often.
+// Update replaces the value of a key by what fn returns for it, and returns the
+// new value. ok says whether the key had a value. fn runs in this process. If
+// the key was written meanwhile, fn runs again with the new value, so that any
+// number of processes can count without a lock. If fn returns an error, Update
+// returns it, and the dict stays as it was. Where many processes update the
+// same key, fn should be quick: a slow fn runs again more often.
 func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V, error)) (V, error) {
 	p, err := d.place(ctx, k)
 	if err != nil {

@@ -30,7 +30,8 @@ var ErrNotInitialized = errors.New("fiber: not initialised; run the program with
 // ErrAbandoned when a consumer has ended without finishing its items.
 var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended without giving it back"))
 
-// ErrBrokenBarrier is returned by Wait when the barrier is or becomes broken.
+// ErrBrokenBarrier is returned by CyclicBarrier.Wait when the barrier is or
+// becomes broken.
 var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
 
 // LaunchError says that a process could not be started, with the backend's own

@@ -143,9 +143,9 @@ func (s *sequence[N, T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
 	return slices.All(vs), nil
 }
 
-// CompareAndSet replaces the value at an index by v if it is old, and reports
-// whether it did. Values are equal by reflect.DeepEqual; managed objects are
-// equal if they are the same one.
+// CompareAndSet replaces the value at an index by v if it equals old, and
+// reports whether it did. Values are equal by reflect.DeepEqual; managed
+// objects are equal if they are the same one.
 func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T) (bool, error) {
 	p, err := s.place(ctx, index)
 	if err != nil {
@@ -154,7 +154,8 @@ func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T)
 	return compareAndSet(p, old, v)
 }
 
-// Update replaces the value at an index by fn of it, and returns the new value.
+// Update replaces the value at an index by what fn returns for it, and returns
+// the new value.
 // fn runs in this process. If the value was written meanwhile, fn runs again
 // with the new one; see Dict.Update. If fn returns an error, Update returns it
 // and changes nothing.

@@ -143,8 +143,8 @@ type place struct {
 	swap func(old, v object.Value) (builtin.Cell, error)            // if the value is old
 }
 
-// update replaces a value by fn of it. It calls fn again whenever the value was
-// written meanwhile.
+// update replaces a value by what fn returns for it. It calls fn again whenever
+// the value was written meanwhile.
 func update[T any](p place, fn func(old T, ok bool) (T, error)) (T, error) {
 	var none T
 	c, err := p.get()

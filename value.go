@@ -30,13 +30,13 @@ func (v *Value[T]) Get(ctx context.Context) (T, error) { return v.s.Get(ctx, 0) 
 // Set replaces the value.
 func (v *Value[T]) Set(ctx context.Context, to T) error { return v.s.Set(ctx, 0, to) }
 
-// CompareAndSet replaces the value if it is old; see List.CompareAndSet.
+// CompareAndSet replaces the value if it equals old; see List.CompareAndSet.
 func (v *Value[T]) CompareAndSet(ctx context.Context, old, to T) (bool, error) {
 	return v.s.CompareAndSet(ctx, 0, old, to)
 }
 
-// Update replaces the value by fn of it and returns the new one; see
-// List.Update.
+// Update replaces the value by what fn returns for it, and returns the new one;
+// see List.Update.
 func (v *Value[T]) Update(ctx context.Context, fn func(old T) (T, error)) (T, error) {
 	return v.s.Update(ctx, 0, fn)
 }
