@@ -14,8 +14,8 @@ func init() {
 	inPod = kube.InPod
 	backends["kubernetes"] = func(c config.Config) backend.Backend { return kubernetes.New(c) }
 
-	// Pods can't dial a machine outside of their cluster, unless it says by its
-	// host where they can. So the program goes there.
+	// Pods cannot dial a machine outside of their cluster, unless the setting host
+	// says where they can. So the program goes into the cluster.
 	elsewhere = func(c config.Config) (code int, gone bool) {
 		if c.Backend != "kubernetes" || c.Host != "" || kube.InPod() {
 			return 0, false

@@ -10,28 +10,28 @@ import (
 )
 
 // CyclicBarrier is where a number of parties in any processes wait for each
-// other, again and again. It lives in a manager, is made by NewBarrier, and
+// other, again and again. It lives in a manager. Create it with NewBarrier. It
 // travels as (part of) an argument, a result, or a value of another managed
 // object. Any goroutine may use it. (The function Barrier is for the ranks of a
 // ring.)
 //
-// A barrier breaks when a process that has it dies, when somebody's Wait ends
-// with its context, and by Abort: all who wait, and all who do so later, get
-// ErrBrokenBarrier, until Reset.
+// A barrier breaks when a process that has it dies, when the context of a Wait
+// ends, and at Abort. All calls of Wait, waiting and later ones, then return
+// ErrBrokenBarrier until Reset.
 //
-// Methods give ErrClosed when the manager was closed, and a *WorkerLostError
+// Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
 type CyclicBarrier struct{ builtinObject[barrierType] }
 
 type barrierType struct{}
 
-func (barrierType) objectType() (string, byte) { return "barrier", 'G' }
+func (barrierType) objectType() (string, string, byte) { return "barrier", "CyclicBarrier", 'G' }
 
-// NewBarrier makes a barrier in a manager, for a number of parties, one at
-// least.
+// NewBarrier makes a barrier in a manager, for a number of parties that is at
+// least 1.
 func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, error) {
 	if parties < 1 || parties > math.MaxInt32 {
-		return nil, fmt.Errorf("fiber: NewBarrier(%d): the number of parties is from 1 to %d", parties, math.MaxInt32)
+		return nil, fmt.Errorf("fiber: NewBarrier(%d): the number of parties must be from 1 to %d", parties, math.MaxInt32)
 	}
 	o, err := makeObject[barrierType](ctx, m, builtin.Making{Kind: builtin.KindBarrier, N: parties})
 	if err != nil {
@@ -40,18 +40,18 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 	return &CyclicBarrier{o}, nil
 }
 
-// Wait waits until all parties do. It gives each of them another index, from
-// 0 to the number of parties minus 1, in the order in which they came. When ctx
-// ends, also before the call, the barrier is broken.
+// Wait waits until all parties do. It returns a different index to each of
+// them, from 0 to the number of parties minus 1, in the order in which they
+// came. If ctx ends, even before the call, the barrier breaks.
 func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
-	if err := ctx.Err(); err != nil { // the others are not to wait for this one
+	if err := ctx.Err(); err != nil { // the other parties must not wait for this one
 		return 0, both(err, release(ctx, b, builtin.BarrierAbort, object.None{}))
 	}
 	return settle(ctx, b, builtin.BarrierWait, object.None{})
 }
 
-// Reset makes the barrier whole again. Who waits at the time gets
-// ErrBrokenBarrier.
+// Reset makes the barrier whole again. Calls of Wait that are waiting at the
+// time return ErrBrokenBarrier.
 func (b *CyclicBarrier) Reset(ctx context.Context) error {
 	return do(ctx, b, builtin.BarrierReset, object.None{})
 }
@@ -61,19 +61,19 @@ func (b *CyclicBarrier) Abort(ctx context.Context) error {
 	return do(ctx, b, builtin.BarrierAbort, object.None{})
 }
 
-// Parties is the number of those who wait for each other.
+// Parties returns the number of parties.
 func (b *CyclicBarrier) Parties(ctx context.Context) (int, error) {
 	s, err := b.state(ctx)
 	return s.Parties, err
 }
 
-// Waiting is the number of those who wait now.
+// Waiting returns the number of parties that are waiting now.
 func (b *CyclicBarrier) Waiting(ctx context.Context) (int, error) {
 	s, err := b.state(ctx)
 	return s.Waiting, err
 }
 
-// Broken says whether the barrier is broken.
+// Broken reports whether the barrier is broken.
 func (b *CyclicBarrier) Broken(ctx context.Context) (bool, error) {
 	s, err := b.state(ctx)
 	return s.Broken, err

@@ -9,14 +9,14 @@ import (
 	"github.com/fiber-go/fiber/internal/ring"
 )
 
-// Float is a type of numbers that the collectives of a ring take.
+// Float is the constraint for the numbers in the collectives of a ring.
 type Float interface{ ~float32 | ~float64 }
 
-// Op is how the numbers of all ranks become one.
+// Op is an operation that combines the numbers of all ranks.
 type Op byte
 
 // The operations. Mean is the sum divided by the number of ranks. Min and Max
-// give NaN where one rank has one.
+// are NaN where any rank has a NaN.
 const (
 	Sum Op = iota
 	Mean
@@ -33,20 +33,22 @@ func (o Op) String() string {
 }
 
 // AllReduce replaces xs, on every rank, by the sum of all ranks' xs, number by
-// number, or by what op says. It blocks until all ranks have come to it.
+// number; op chooses another operation. It blocks until all ranks have called
+// it.
 //
-// Like all collectives it is called by every rank, with slices of the same
-// length and type, and in the same order as the others: a rank that does
-// something else makes it an error on all. Collectives of one rank run one at a
-// time; one that is called while another runs is refused. When ctx ends before
-// a collective is done, or something else goes wrong with it, the ring has
-// failed, for all ranks, and xs holds no particular numbers. xs must not be
-// used by others until it returns; then nobody else holds it. Errors are
-// ctx.Err() and *RingError.
+// Every rank must call a collective, with slices of the same length and type,
+// and all ranks must call their collectives in the same order. Otherwise, the
+// collective fails on all ranks. A rank runs one collective at a time; a second
+// one at the same time is refused.
 //
-// Each rank sends and receives 2(n-1)/n of the bytes of xs, in a ring of n. The
-// result is the same on all ranks, to the last bit, and the same from run to
-// run: the numbers are added in an order that depends on n and the length only.
+// When ctx ends before a collective is finished, or the collective fails
+// otherwise, the ring has failed for all ranks, and the contents of xs are
+// undefined. Other goroutines must not use xs until AllReduce returns; after
+// that Fiber does not use it. Errors are ctx.Err() and *RingError.
+//
+// In a ring of n, each rank sends and receives 2(n-1)/n of the bytes of xs. The
+// result is the same on all ranks and in every run, to the last bit, since the
+// order in which numbers are added depends only on n and the length of xs.
 func AllReduce[T Float](ctx context.Context, node *RingNode, xs []T, op ...Op) error {
 	o, err := oneOp("AllReduce", node, op)
 	if err != nil {
@@ -55,10 +57,11 @@ func AllReduce[T Float](ctx context.Context, node *RingNode, xs []T, op ...Op) e
 	return node.node.Do(ctx, ring.AllReduce, byte(o), 0, vector(node, xs, o))
 }
 
-// ReduceScatter adds up all ranks' xs as AllReduce does, and gives each rank
-// one part of the result: with n ranks and m numbers, rank r gets those from
-// r*m/n to (r+1)*m/n. It is returned as a part of xs, whose other numbers are
-// overwritten. For the rest see AllReduce; it moves half as much.
+// ReduceScatter adds up all ranks' xs like AllReduce, but returns only one part
+// of the result on each rank: with n ranks and m numbers, rank r gets the
+// numbers r*m/n to (r+1)*m/n, the latter excluded. The returned slice is a part
+// of xs, whose other numbers are overwritten. ReduceScatter moves half as many
+// bytes as AllReduce; for the rest see there.
 func ReduceScatter[T Float](ctx context.Context, node *RingNode, xs []T, op ...Op) ([]T, error) {
 	o, err := oneOp("ReduceScatter", node, op)
 	if err != nil {
@@ -71,9 +74,9 @@ func ReduceScatter[T Float](ctx context.Context, node *RingNode, xs []T, op ...O
 	return xs[lo:hi:hi], nil
 }
 
-// AllGather gives every rank the numbers of all: n slices of the same length,
-// one behind the other in the order of the ranks. xs itself is not changed. For
-// the rest see AllReduce.
+// AllGather returns the numbers of all ranks, on every rank: n slices of the
+// same length, one behind the other in the order of the ranks. It does not
+// change xs. For the rest see AllReduce.
 func AllGather[T Float](ctx context.Context, node *RingNode, xs []T) ([]T, error) {
 	if node == nil {
 		return nil, errNoNode("AllGather")
@@ -86,9 +89,9 @@ func AllGather[T Float](ctx context.Context, node *RingNode, xs []T) ([]T, error
 	return all, nil
 }
 
-// Broadcast replaces xs, on every rank, by that of the rank root. A rank
-// returns when it has the numbers and has passed them on, which may be before
-// the others have them. For the rest see AllReduce.
+// Broadcast replaces xs, on every rank, by the xs of rank root. It returns when
+// this rank has the numbers and has passed them on, which may be before the
+// other ranks have them. For the rest see AllReduce.
 func Broadcast[T Float](ctx context.Context, node *RingNode, root int, xs []T) error {
 	if node == nil {
 		return errNoNode("Broadcast")
@@ -108,7 +111,7 @@ func Barrier(ctx context.Context, node *RingNode) error {
 }
 
 func errNoNode(what string) error {
-	return errors.New("fiber: " + what + ": the node is nil; it is given to the functions of a ring")
+	return errors.New("fiber: " + what + ": the node is nil; use the one that the functions of a ring receive")
 }
 
 func oneOp(what string, node *RingNode, op []Op) (Op, error) {
@@ -118,14 +121,14 @@ func oneOp(what string, node *RingNode, op []Op) (Op, error) {
 	case len(op) == 0:
 		return Sum, nil
 	case len(op) > 1:
-		return 0, fmt.Errorf("fiber: %s: one operation at a time, not %v", what, op)
+		return 0, fmt.Errorf("fiber: %s takes one operation, not %v", what, op)
 	case op[0] > Max:
 		return 0, fmt.Errorf("fiber: %s: there is no operation %v", what, op[0])
 	}
 	return op[0], nil
 }
 
-// vector is xs as the engine sees it.
+// vector describes xs to the engine.
 func vector[T Float](node *RingNode, xs []T, op Op) ring.Vector {
 	v := ring.Vector{Bytes: ring.Bytes(xs), Width: int(unsafe.Sizeof(*new(T)))}
 	switch op {

@@ -12,32 +12,32 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Condition is a lock with which processes wait for something that the lock
-// guards to change, and tell each other that it has. It is made by NewCondition
-// and travels as (part of) an argument, a result, or a value of another managed
-// object. It is acquired and released like an RLock, through a proxy of its
-// own.
+// Condition is a lock with which processes wait until something that the lock
+// guards changes, and notify each other of the change. Create it with
+// NewCondition. It travels as (part of) an argument, a result, or a value of
+// another managed object. It is acquired and released like an RLock, through a
+// proxy of its own.
 //
-// When a process dies that holds the lock, all who wait for a notice are
-// woken, since nobody might notify them any more: the first gets ErrAbandoned,
-// with the lock held. So what is waited for may not be there when Wait returns;
-// WaitFor looks.
+// When a process dies while it holds the lock, all waiting calls of Wait are
+// woken, since the notice that they wait for might never come; the first
+// returns ErrAbandoned, with the lock held. So the change may not have happened
+// when Wait returns. WaitFor checks that it has.
 //
-// Methods give ErrClosed when the manager was closed, and a *WorkerLostError
+// Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
 type Condition struct {
 	mutex[conditionType]
-	number uint64 // among those of the lock
+	number uint64 // among the lock's conditions
 }
 
 type conditionType struct{}
 
-func (conditionType) objectType() (string, byte) { return "condition", 'C' }
+func (conditionType) objectType() (string, string, byte) { return "condition", "Condition", 'C' }
 
-// NewCondition makes a condition. With a lock it is another condition of that
-// lock, lives where the lock does, and shares its holder: what was acquired
-// through one may be released through the other, as long as both are in this
-// process. With nil it has a lock of its own in the manager.
+// NewCondition makes a condition. If lock is nil, the condition has a lock of
+// its own in the manager. Otherwise it is another condition of lock, lives
+// where lock does, and shares its holder: in this process, what was acquired
+// through one may be released through the other.
 func NewCondition(ctx context.Context, m *Manager, lock *RLock) (*Condition, error) {
 	c := new(Condition)
 	if lock != nil {
@@ -58,14 +58,16 @@ func NewCondition(ctx context.Context, m *Manager, lock *RLock) (*Condition, err
 
 var conditionWaits atomic.Uint64
 
-// Wait releases the lock, however often it was acquired, waits until somebody
-// notifies it, and acquires the lock as often again. Not to hold the lock is an
-// error. When ctx ends it acquires the lock, too, before it returns ctx's error;
-// if that takes more than 5 s, the error says so, and the lock is not held.
-// With ErrAbandoned the lock is held.
+// Wait releases the lock, however often it was acquired, waits for a notice,
+// and acquires the lock as often again. It is an error if this proxy does not
+// hold the lock.
+//
+// When ctx ends, Wait acquires the lock again before it returns ctx.Err(). If
+// that takes more than 5 s, the error says so, and the lock is not held. With
+// ErrAbandoned the lock is held.
 func (c *Condition) Wait(ctx context.Context) error {
 	if c.h == nil {
-		return errEmpty(nameOf[conditionType]())
+		return c.errEmpty()
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -99,7 +101,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 					tell(c, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: o.Abandoned, Whole: true})
 				}
 			}()
-			return fmt.Errorf("fiber: Condition.Wait: %w, and the lock was not free again within %v: it is not held", ctx.Err(), reacquireTime)
+			return fmt.Errorf("fiber: Condition.Wait: %w, and the lock is not held: it was not free again within %v", ctx.Err(), reacquireTime)
 		}
 	}
 	if o.err != nil {
@@ -114,9 +116,9 @@ func (c *Condition) Wait(ctx context.Context) error {
 
 const reacquireTime = 5 * time.Second
 
-// WaitFor waits until ready says so, which it asks with the lock held, now and
-// after each notice. It ends with an error of ready or of Wait; see there for
-// who holds the lock then.
+// WaitFor waits until ready returns true. It calls ready with the lock held, at
+// once and after each notice. It returns an error of ready, with the lock held,
+// or of Wait; see there.
 func (c *Condition) WaitFor(ctx context.Context, ready func() (bool, error)) error {
 	for {
 		if ok, err := ready(); ok || err != nil {
@@ -128,17 +130,17 @@ func (c *Condition) WaitFor(ctx context.Context, ready func() (bool, error)) err
 	}
 }
 
-// Notify wakes n of those who wait, or as many as there are, the longest
-// waiting first; they go on when the lock is released. Not to hold the lock is
-// an error.
+// Notify wakes n waiting calls of Wait, the longest waiting first, or all if
+// there are fewer. They go on when the lock is released. It is an error if this
+// proxy does not hold the lock.
 func (c *Condition) Notify(ctx context.Context, n int) error {
 	if n < 1 {
-		return fmt.Errorf("fiber: Condition.Notify(%d): one at least", n)
+		return fmt.Errorf("fiber: Condition.Notify(%d): the number must be at least 1", n)
 	}
 	return c.notify(ctx, n)
 }
 
-// NotifyAll wakes all who wait; see Notify.
+// NotifyAll wakes all waiting calls of Wait; see Notify.
 func (c *Condition) NotifyAll(ctx context.Context) error {
 	return c.notify(ctx, 0)
 }
@@ -147,12 +149,12 @@ func (c *Condition) notify(ctx context.Context, n int) error {
 	return do(ctx, c, builtin.LockNotify, builtin.LockNotice{Owner: c.owner(builtin.LockForget), Condition: c.number, N: n})
 }
 
-// MarshalBinary gives the condition's name.
+// MarshalBinary encodes a reference to the condition.
 func (c *Condition) MarshalBinary() ([]byte, error) {
 	return c.marshal('C', wire.AppendUvarint(nil, c.number)...)
 }
 
-// UnmarshalBinary attaches to the condition of a name.
+// UnmarshalBinary attaches to the condition that a reference names.
 func (c *Condition) UnmarshalBinary(b []byte) error {
 	more, err := c.unmarshal('C', "condition", b)
 	if err != nil {

@@ -9,32 +9,32 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-// Config is every setting of Fiber. A field that is left zero is taken from
-// the environment (FIBER_BACKEND and so on), then from the file .fiberconfig
-// in the working directory, then from the defaults; docs/config.md lists all
-// keys. Pass it to Main or Init.
+// Config holds every setting of Fiber. A zero field takes its value from the
+// environment (FIBER_BACKEND and so on), else from the file .fiberconfig in the
+// working directory, else from the defaults. docs/config.md lists all keys.
+// Pass a Config to Main or Init.
 type Config config.Config
 
-// Switch is a setting that is on, off, or left to the next source.
+// Switch is a setting that is on, off, or, when zero, left to the next source.
 type Switch = config.Switch
 
-// The switches.
+// The values of a Switch.
 const (
 	On  = config.On
 	Off = config.Off
 )
 
-// ByteSize is a number of bytes; "512MiB" in text.
+// ByteSize is a number of bytes, written as "512MiB" in text.
 type ByteSize = config.ByteSize
 
-// Sizes.
+// Units of ByteSize.
 const (
 	KiB = config.KiB
 	MiB = config.MiB
 	GiB = config.GiB
 )
 
-// configure makes the configuration of the first process and opens its log.
+// configure makes the configuration of the root and opens its log.
 func configure(code Config) (config.Config, *slog.Logger, error) {
 	cfg, warnings, err := config.Load(config.Config(code), config.Sources{})
 	if err != nil {
@@ -47,7 +47,7 @@ func configure(code Config) (config.Config, *slog.Logger, error) {
 	return cfg, log, err
 }
 
-// openLog opens the log that the configuration names, for a process.
+// openLog opens a process's log, as the configuration says.
 func openLog(cfg config.Config, process string) (*slog.Logger, error) {
 	var w io.Writer
 	switch path := config.LogPath(cfg.LogFile, process); path {

@@ -17,12 +17,12 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// process is what this process has while it is initialised.
+// process is the state of this process while it is initialised.
 type process struct {
 	node *tree.Node
 	home *object.Server
-	// homes are the managers that this process has started, *launch.Child by
-	// the endpoint of their home.
+	// homes are the managers that this process has started: *tree.Child by the
+	// endpoint of their home.
 	homes sync.Map
 }
 
@@ -31,7 +31,7 @@ var (
 	initLock sync.Mutex
 )
 
-// running gives this process's node, or ErrNotInitialized.
+// running returns the state of this process, or ErrNotInitialized.
 func running() (*process, error) {
 	p := current.Load()
 	if p == nil {
@@ -46,7 +46,8 @@ func enter(node *tree.Node) {
 	current.Store(&process{node: node, home: h})
 }
 
-// newBackend makes the configured backend; "" is chosen by where we are.
+// newBackend makes the configured backend; "" means local, or kubernetes in a
+// pod.
 func newBackend(cfg config.Config) (backend.Backend, error) {
 	if cfg.Backend == "" && inPod() {
 		cfg.Backend = "kubernetes"
@@ -67,7 +68,7 @@ func processName() string {
 	return "MainProcess"
 }
 
-// fits says whether an encoded value is within the size of a message.
+// fits returns an error if an encoded value is too large for a message.
 func (p *process) fits(frames [][]byte) error { return p.fitsSize(codec.Size(frames)) }
 
 func (p *process) fitsSize(size int) error {
@@ -77,14 +78,14 @@ func (p *process) fitsSize(size int) error {
 	return nil
 }
 
-// messageOverhead is the room that a message needs beside its value.
+// messageOverhead is the room that a message needs besides its value.
 const messageOverhead = 1 << 10
 
-// backends makes those that a build may leave out, by name.
+// backends makes the backends that a build may leave out, by name.
 var backends = map[string]func(config.Config) backend.Backend{}
 
-// inPod, where the build has Kubernetes, says whether this process is in a pod
-// that may start others.
+// inPod reports whether this process is in a pod that may start others. In
+// builds without Kubernetes it returns false.
 var inPod = func() bool { return false }
 
 // leave is Shutdown.

@@ -8,27 +8,27 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// Dict is a map that lives in a manager and that processes share. It is made
-// by NewDict and travels as (part of) an argument, a result, or a value of
+// Dict is a map that lives in a manager and that processes share. Create it
+// with NewDict. It travels as (part of) an argument, a result, or a value of
 // another managed object; all copies are the same dict. Any goroutine may use
 // it.
 //
-// What is set and what is got are copies: changing what Get gave changes
-// nothing in the dict, setting it does. A managed object as a value, a *List
-// say, is shared and not copied. Keys are the same when their encodings are.
-// They stay in the order in which they came.
+// Values are copied on the way in and on the way out: to change one in the
+// dict, change what Get returned and Set it. A managed object as a value, such
+// as a *List, is shared and not copied. Keys are equal if their encodings are.
+// They stay in the order in which they were added.
 //
-// Each method is one step that others see altogether or not at all, Update
-// included. Methods wait for the manager's answer and for nothing else; after
-// an error of ctx what was asked for may have been done. They give ErrClosed
-// when the manager was closed, a *WorkerLostError when its process was lost, an
-// *EncodeError for what cannot travel, and a *MismatchError for a value that is
-// no V.
+// Each method, Update included, is one step: others see all of its effect or
+// none. Methods block only until the manager answers. After ctx.Err() the
+// request may have been carried out. Methods return ErrClosed when the manager
+// was closed, a *WorkerLostError when its process was lost, an *EncodeError for
+// a key or value that cannot travel, and a *MismatchError for a value that is
+// not a V.
 type Dict[K comparable, V any] struct{ builtinObject[dictType] }
 
 type dictType struct{}
 
-func (dictType) objectType() (string, byte) { return "dict", 'D' }
+func (dictType) objectType() (string, string, byte) { return "dict", "Dict", 'D' }
 
 // NewDict makes an empty dict in a manager.
 func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V], error) {
@@ -45,12 +45,12 @@ func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V],
 	return &Dict[K, V]{o}, nil
 }
 
-// Get gives the value of a key, and whether there is one.
+// Get returns the value of a key, and whether the key is there.
 func (d *Dict[K, V]) Get(ctx context.Context, k K) (V, bool, error) {
 	return decodeCell[V](keyed(ctx, d, builtin.DictGet, k))
 }
 
-// Set gives a key a value.
+// Set sets the value of a key.
 func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
 	e, err := entryOf(k, "the value", v)
 	if err != nil {
@@ -59,7 +59,7 @@ func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
 	return do(ctx, d, builtin.DictSet, []object.Value{e.Key, e.Value})
 }
 
-// SetMany sets all keys of a map in one step, those that are new in no
+// SetMany sets all keys of a map in one step. New keys are added in no
 // particular order.
 func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 	pairs := make([]object.Value, 0, 2*len(values))
@@ -73,7 +73,8 @@ func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 	return do(ctx, d, builtin.DictSet, pairs)
 }
 
-// SetDefault gives the value of a key, which is set to v if there is none.
+// SetDefault returns the value of a key. If the key is not there, SetDefault
+// sets it to v first.
 func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
 	e, err := entryOf(k, "the value", v)
 	if err != nil {
@@ -87,41 +88,41 @@ func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
 	return v, nil
 }
 
-// Delete takes a key out and says whether it was there.
+// Delete removes a key and reports whether it was there.
 func (d *Dict[K, V]) Delete(ctx context.Context, k K) (bool, error) {
 	return keyed(ctx, d, builtin.DictDelete, k)
 }
 
-// Pop takes a key out and gives its value, and whether there was one.
+// Pop removes a key and returns its value, and whether the key was there.
 func (d *Dict[K, V]) Pop(ctx context.Context, k K) (V, bool, error) {
 	return decodeCell[V](keyed(ctx, d, builtin.DictPop, k))
 }
 
-// Has says whether a key is there.
+// Has reports whether a key is there.
 func (d *Dict[K, V]) Has(ctx context.Context, k K) (bool, error) {
 	return keyed(ctx, d, builtin.DictHas, k)
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (d *Dict[K, V]) Len(ctx context.Context) (int, error) {
 	return settle(ctx, d, builtin.DictLen, object.None{})
 }
 
-// Keys gives all keys, in the order in which they came.
+// Keys returns all keys, in the order in which they were added.
 func (d *Dict[K, V]) Keys(ctx context.Context) ([]K, error) {
 	keys, err := settle(ctx, d, builtin.DictKeys, object.None{})
 	return decodeAll[K]("key", keys, err)
 }
 
-// Values gives all values, in the order of their keys.
+// Values returns all values, in the order of their keys.
 func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
 	values, err := settle(ctx, d, builtin.DictValues, object.None{})
 	return decodeAll[V]("value", values, err)
 }
 
-// All gives all keys with their values, in the order in which the keys came,
-// as they are at the time of the call: the loop over them asks for nothing
-// more, and may change the dict.
+// All returns all keys with their values, in the order in which the keys were
+// added, as they are at the time of the call. The loop over them sends no
+// requests, and may change the dict.
 func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
 	pairs, err := settle(ctx, d, builtin.DictAll, object.None{})
 	if err != nil {
@@ -145,14 +146,14 @@ func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
 	}, nil
 }
 
-// Clear takes all keys out.
+// Clear removes all keys.
 func (d *Dict[K, V]) Clear(ctx context.Context) error {
 	return do(ctx, d, builtin.DictClear, object.None{})
 }
 
-// CompareAndSet sets a key if its value is old, as reflect.DeepEqual says or
-// since it is the same managed object, and says whether it did. A key that is
-// not there has no value.
+// CompareAndSet sets a key to v if its value equals old, and reports whether it
+// did. Values are equal by reflect.DeepEqual; managed objects are equal if they
+// are the same one. A key that is not there has no value, and is not set.
 func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, error) {
 	p, err := d.place(ctx, k)
 	if err != nil {
@@ -161,12 +162,12 @@ func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, er
 	return compareAndSet(p, old, v)
 }
 
-// Update sets a key to what fn makes of its value, and gives that. ok says
-// whether there was one. fn runs here; if somebody else has written the key
-// meanwhile, it runs again, with the new value. So any number of processes may
-// count with it, without a lock. An error of fn is given back, and the dict
-// stays as it was. fn must be quick where many update the same key: who takes
-// longer than the others begins again more often.
+// Update replaces the value of a key by what fn returns for it, and returns the
+// new value. ok says whether the key had a value. fn runs in this process. If
+// the key was written meanwhile, fn runs again with the new value, so that any
+// number of processes can count without a lock. If fn returns an error, Update
+// returns it, and the dict stays as it was. Where many processes update the
+// same key, fn should be quick: a slow fn runs again more often.
 func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V, error)) (V, error) {
 	p, err := d.place(ctx, k)
 	if err != nil {
@@ -189,7 +190,7 @@ func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
 	}, err
 }
 
-// What dicts and namespaces have in common.
+// Dicts and namespaces have the rest in common.
 
 // keyed sends a request about a key.
 func keyed[K, A any](ctx context.Context, u user, op object.Op[object.Value, A], k K) (a A, err error) {

@@ -13,11 +13,11 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// lastWords bounds the sending of a child's outcome to a parent that does
-// not read.
+// lastWords limits how long a child tries to send its outcome to a parent that
+// does not read.
 const lastWords = 5 * time.Second
 
-// stopping is how this process ends at a SIGTERM.
+// stopping ends this process at a SIGTERM.
 type stopping struct {
 	node   *tree.Node
 	parent *tree.Parent
@@ -29,10 +29,10 @@ type stopping struct {
 	before func() // called before contexts end
 }
 
-// obey waits for a SIGTERM: the function's context ends, and when it has not
-// heeded that for half of the grace, so does the process. If the parent did not
-// send it, a worker has a quarter of the grace before that to finish what it
-// runs. The terminal's Ctrl-C is the root's to handle.
+// obey waits for a SIGTERM. It then ends the function's context, and half of
+// the grace later the process. If the parent did not send the signal, a worker
+// first has a quarter of the grace to finish its tasks. The root handles the
+// terminal's Ctrl-C.
 func (s *stopping) obey(signals <-chan os.Signal) {
 	for sig := range signals {
 		if sig != syscall.SIGTERM {
@@ -63,7 +63,7 @@ func (s *stopping) obey(signals <-chan os.Signal) {
 	}
 }
 
-// at sets what is called at a SIGTERM; leave may be nil.
+// at sets the functions that are called at a SIGTERM; leave may be nil.
 func (s *stopping) at(leave, before func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,22 +73,22 @@ func (s *stopping) at(leave, before func()) {
 	}
 }
 
-// wasTold says whether the process was told to end.
+// wasTold reports whether the process was told to end.
 func (s *stopping) wasTold() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.told
 }
 
-// conclude ends the process by the signal if it was told to end.
+// conclude ends the process by a SIGTERM if the process was told to end.
 func (s *stopping) conclude() {
 	if s.wasTold() {
 		dieBySIGTERM()
 	}
 }
 
-// dieBySIGTERM ends this process as the signal does where nobody handles it,
-// so that its exit status says what happened.
+// dieBySIGTERM ends this process as an unhandled SIGTERM does, so that the exit
+// status says what happened.
 func dieBySIGTERM() {
 	signal.Reset(syscall.SIGTERM)
 	if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(syscall.SIGTERM) == nil {
@@ -113,7 +113,7 @@ func finish(parent *tree.Parent, failure *wire.Error) {
 	parent.Send(ctx, wire.MustPack(wire.KindDone, wire.Done{Err: failure})...)
 }
 
-// failureOf calls a function of the user's.
+// failureOf calls a function of the user's and returns its error, or panic.
 func failureOf(name string, fn func() error) *wire.Error {
 	if err := guard.Call(fn); err != nil {
 		return flatten(name, err)

@@ -13,40 +13,41 @@ import (
 	"github.com/fiber-go/fiber/internal/tree"
 )
 
-// ErrClosed is returned by what somebody has closed: a pool, a queue, a manager
-// and all that is in it, a shared value. What ended with its process otherwise,
-// in good order or not, returns a *WorkerLostError; only Send into a pipe whose
-// other end is gone returns ErrClosed in any case.
+// ErrClosed is returned by the methods of what was closed: a pool, a queue, a
+// shared value, a manager and all objects in it. If something ended with its
+// process instead, in good order or not, its methods return a *WorkerLostError;
+// only Send into a pipe whose other end is gone returns ErrClosed in both
+// cases.
 var ErrClosed = engine.ErrClosed
 
-// ErrNotInitialized is what starting anything gives in a program that has not
-// called Main or Init.
-var ErrNotInitialized = errors.New("fiber: not initialised; put the program into fiber.Main, or call fiber.Init first thing in main (in TestMain for tests)")
+// ErrNotInitialized is returned in a program that has not called Main or Init
+// when it starts or makes something.
+var ErrNotInitialized = errors.New("fiber: not initialised; run the program with fiber.Main, or call fiber.Init first in main (for tests, in TestMain)")
 
-// ErrAbandoned is what acquiring a lock gives when its last holder has ended,
-// died perhaps, without releasing it. The lock is then held by whoever has got
-// the error, who has to release it, and what it guards may be half changed. It
-// is also what JoinableQueue.Join gives when somebody has ended with items that
-// were not done.
-var ErrAbandoned = RegisterError(errors.New("abandoned: who had it last ended without giving it back"))
+// ErrAbandoned is returned by Acquire when the lock's last holder has ended, or
+// died, without releasing it. The caller then holds the lock and has to release
+// it; what the lock guards may be half changed. JoinableQueue.Join also returns
+// ErrAbandoned when a consumer has ended without finishing its items.
+var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended without giving it back"))
 
-// ErrBrokenBarrier is what waiting at a broken barrier gives.
+// ErrBrokenBarrier is returned by CyclicBarrier.Wait when the barrier is or
+// becomes broken.
 var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
 
-// LaunchError is a process that could not be started, with the backend's own
+// LaunchError says that a process could not be started, with the backend's own
 // reason.
 type LaunchError = backend.LaunchError
 
-// MismatchError is a process whose program is not this one's: another build,
-// or other functions.
+// MismatchError says that two processes do not fit: another build of the
+// program, other functions, or a value of another type.
 type MismatchError = tree.MismatchError
 
-// EncodeError is a value that cannot travel, with the place inside it.
+// EncodeError says which part of a value cannot travel, and why.
 type EncodeError = codec.Error
 
-// RemoteError is a function that failed: it returned an error or panicked.
-// errors.Is finds context.Canceled, context.DeadlineExceeded and sentinels
-// made known by RegisterError in it; errors.As finds Fiber's own errors.
+// RemoteError says that a function failed in another process: it returned an
+// error or panicked. errors.Is finds context.Canceled, context.DeadlineExceeded
+// and the sentinels of RegisterError in it; errors.As finds Fiber's own errors.
 type RemoteError struct {
 	Func    string // the function's name
 	Worker  string // the process that ran it
@@ -64,25 +65,25 @@ func (e *RemoteError) Error() string {
 	if e.Stack != "" {
 		return text + " panicked: " + e.Message + "\n" + strings.TrimRight(e.Stack, "\n")
 	}
-	return text + ": " + e.Message
+	return text + ": " + strings.TrimPrefix(e.Message, "fiber: ")
 }
 
-// Unwrap gives what the error is besides.
+// Unwrap returns the errors that errors.Is and errors.As find.
 func (e *RemoteError) Unwrap() []error { return e.causes }
 
-// WorkerLostError is a task that was lost with the process that ran it, as
-// often as the pool tries.
+// WorkerLostError says that a process was lost: one in which an object lived,
+// or the one that ran a task, as often as the pool tries.
 type WorkerLostError struct {
-	Func     string // the function, "" when the process was not running one
+	Func     string // the function, "" if the process was not running one
 	Worker   string // the process's name
 	ID       string // its OS pid, container or pod
 	Host     string
-	ExitCode int      // -1 where it is not known: only the process that started it learns it
-	Signal   string   // "" when it exited by itself
-	OOM      bool     // it was ended for the memory it used
-	Reason   string   // more on why it ended, "" when nothing is known
+	ExitCode int      // -1 if not known: only the process that started it learns it
+	Signal   string   // "" if it exited by itself
+	OOM      bool     // it was killed for the memory it used
+	Reason   string   // more on why it ended, "" if nothing is known
 	Stderr   []string // its last 20 lines
-	Attempt  int      // the loss was the task's Attempt-th of Attempts
+	Attempt  int      // this was the task's attempt number Attempt of Attempts
 	Attempts int
 }
 
@@ -120,12 +121,12 @@ func (e *WorkerLostError) Error() string {
 	return b.String()
 }
 
-// ExitError is a process that ended other than by its function returning.
+// ExitError says that a process ended without its function returning.
 type ExitError struct {
 	Name   string
 	ID     string
 	Code   int    // 128+n when signal n ended it
-	Signal string // "" when it exited by itself
+	Signal string // "" if it exited by itself
 	OOM    bool
 	Reason string
 	Stderr []string // its last 20 lines
@@ -154,8 +155,8 @@ var sentinels struct {
 }
 
 // RegisterError makes a sentinel error known to all processes, so that
-// errors.Is still finds it in a RemoteError. Like Register it is called while
-// package variables are initialised; it returns err and panics when another
+// errors.Is still finds it in a RemoteError. Like Register, call it while
+// package variables are initialised. It returns err, and panics when another
 // sentinel has the same text.
 //
 //	var ErrDiverged = fiber.RegisterError(errors.New("diverged"))
@@ -172,7 +173,27 @@ func RegisterError(err error) error {
 	return err
 }
 
-// oneValue takes the index out of an error of encoding the only value.
+// errorf is fmt.Errorf, but its text has one "fiber:", at the front: that of a
+// wrapped error is left out.
+func errorf(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	if text := strings.ReplaceAll(err.Error(), ": fiber: ", ": "); text != err.Error() {
+		return &prefixed{text, err}
+	}
+	return err
+}
+
+// prefixed is an error with a text of its own.
+type prefixed struct {
+	text string
+	err  error
+}
+
+func (e *prefixed) Error() string { return e.text }
+
+func (e *prefixed) Unwrap() error { return e.err }
+
+// oneValue removes the index from the error of encoding a single value.
 func oneValue(err error) error {
 	if e := (*EncodeError)(nil); errors.As(err, &e) {
 		e.Index = -1
@@ -180,10 +201,10 @@ func oneValue(err error) error {
 	return err
 }
 
-// whatToDo stands behind a *transport.SizeError.
+// whatToDo follows a *transport.SizeError.
 const whatToDo = "set max_message (FIBER_MAX_MESSAGE) higher, or send it in parts"
 
-// callerLine is the file:line of the user's call of an exported function.
+// callerLine returns the file:line of the user's call of an exported function.
 func callerLine() string {
 	_, file, line, ok := runtime.Caller(2)
 	if !ok {
@@ -192,7 +213,7 @@ func callerLine() string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// workerLost makes the error of a task that went down with its worker.
+// workerLost makes the error of a task that was lost with its worker.
 func workerLost(child *tree.Child, fn string, attempt, attempts int) error {
 	exit := child.Exit()
 	e := &WorkerLostError{Func: fn, Worker: child.Name(), ID: child.Job().ID(), Host: child.Job().Host(), ExitCode: exit.Code,

@@ -12,7 +12,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// flatten makes an error of a function, or its panic, ready to travel.
+// flatten turns a function's error, or its panic, into one that travels.
 func flatten(fn string, err error) *wire.Error {
 	panicked, _ := err.(*guard.Panic)
 	if panicked != nil {
@@ -48,7 +48,7 @@ func flatten(fn string, err error) *wire.Error {
 	return e
 }
 
-// unflatten makes the error of another process one of this process.
+// unflatten turns an error of another process into one of this process.
 func unflatten(e *wire.Error) *RemoteError {
 	r := &RemoteError{Func: e.Func, Worker: e.Worker, Message: e.Message, Stack: e.Stack}
 	if e.Canceled {
@@ -77,25 +77,25 @@ func unflatten(e *wire.Error) *RemoteError {
 	return r
 }
 
-// fromEngine is an engine's error as a user sees it.
+// fromEngine turns an error of the engine into the user's.
 func fromEngine(err error) error {
 	if e, ok := err.(*wire.Error); ok {
 		return unflatten(e)
 	}
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(err.Error(), "max_message") {
-		return fmt.Errorf("fiber: the argument: %w; %s", err, whatToDo)
+		return errorf("fiber: the argument: %w; %s", err, whatToDo)
 	}
 	return err
 }
 
-// kind is one of Fiber's own errors on its way in another one.
+// kind says how one of Fiber's own errors travels inside another error.
 type kind struct {
 	name   string
 	find   func(error) (detail any, ok bool)
-	decode func([]byte) error // nil when it cannot
+	decode func([]byte) error // returns nil for a detail that it cannot decode
 }
 
-// own makes the kind of an error type whose exported fields are all it has.
+// own makes the kind of an error type that has only exported fields.
 func own[T error](name string, blank func() T, prepare func(T) T) kind {
 	return kind{name,
 		func(err error) (any, bool) {
@@ -116,15 +116,15 @@ func own[T error](name string, blank func() T, prepare func(T) T) kind {
 
 func same[T any](e T) T { return e }
 
-// kinds are Fiber's own errors, the outermost first where one wraps another.
+// kinds are Fiber's own errors. One that wraps another comes first.
 var kinds = []kind{
 	own("WorkerLostError", func() *WorkerLostError { return new(WorkerLostError) }, same),
 	own("ExitError", func() *ExitError { return new(ExitError) }, same),
 	own("MismatchError", func() *MismatchError { return new(MismatchError) }, same),
 	own("LaunchError", func() *LaunchError { return new(LaunchError) }, func(e *LaunchError) *LaunchError {
 		flat := *e
-		if e.Err != nil { // its cause stays behind, its text goes along
-			flat.Reason, flat.Err = strings.TrimPrefix(e.Reason+": "+e.Err.Error(), ": "), nil
+		if e.Err != nil { // only the text of the cause travels
+			flat.Reason, flat.Err = strings.TrimPrefix(e.Reason+": "+strings.TrimPrefix(e.Err.Error(), "fiber: "), ": "), nil
 		}
 		return &flat
 	}),

@@ -7,20 +7,20 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// Event is something that has happened or has not, which lives in a manager
-// and which processes share. It is made by NewEvent and travels as (part of) an
-// argument, a result, or a value of another managed object. Any goroutine may
-// use it. What has happened stays so when the process that said so dies.
+// Event is a flag that processes set and wait for. It lives in a manager.
+// Create it with NewEvent. It travels as (part of) an argument, a result, or a
+// value of another managed object; all copies are the same event. Any goroutine
+// may use it. An event stays set when the process that set it dies.
 //
-// Methods give ErrClosed when the manager was closed, and a *WorkerLostError
+// Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
 type Event struct{ builtinObject[eventType] }
 
 type eventType struct{}
 
-func (eventType) objectType() (string, byte) { return "event", 'E' }
+func (eventType) objectType() (string, string, byte) { return "event", "Event", 'E' }
 
-// NewEvent makes an event in a manager, which has not happened.
+// NewEvent makes an event in a manager. It is not set at first.
 func NewEvent(ctx context.Context, m *Manager) (*Event, error) {
 	o, err := makeObject[eventType](ctx, m, builtin.Making{Kind: builtin.KindEvent})
 	if err != nil {
@@ -29,20 +29,20 @@ func NewEvent(ctx context.Context, m *Manager) (*Event, error) {
 	return &Event{o}, nil
 }
 
-// Set says that it has happened: all who wait go on.
+// Set sets the event: all waiting calls of Wait return.
 func (e *Event) Set(ctx context.Context) error { return do(ctx, e, builtin.EventSet, object.None{}) }
 
-// Clear says that it has not: who waits from now on waits for the next Set.
+// Clear clears the event: from now on, Wait waits for the next Set.
 func (e *Event) Clear(ctx context.Context) error {
 	return do(ctx, e, builtin.EventClear, object.None{})
 }
 
-// IsSet says whether it has happened.
+// IsSet reports whether the event is set.
 func (e *Event) IsSet(ctx context.Context) (bool, error) {
 	return settle(ctx, e, builtin.EventIsSet, object.None{})
 }
 
-// Wait waits until it has happened, or until ctx ends.
+// Wait waits until the event is set, or until ctx ends.
 func (e *Event) Wait(ctx context.Context) error {
 	_, err := ask(ctx, e, builtin.EventWait, object.None{}, nil)
 	return err

@@ -14,32 +14,33 @@ import (
 	"github.com/fiber-go/fiber/internal/tree"
 )
 
-// InitOption is an option of Main and Init: a Config.
+// InitOption configures Main and Init. A Config is one.
 type InitOption interface{ applyInit(*Config) }
 
 func (c Config) applyInit(to *Config) { *to = c }
 
-// Main runs a program: it initialises Fiber, calls run, ends what run has
-// left running, and exits. It never returns. In a process that Fiber started
-// it does that process's work instead, so nothing that has an effect should
-// come before it.
+// Main runs a program: it initialises Fiber, calls run, ends the processes that
+// run has left running, and exits. It never returns. In a process that Fiber
+// started, Main does that process's work instead, so nothing with a side effect
+// should come before it.
 //
-// The context ends at the first SIGINT or SIGTERM; everything the program
-// started is then told to end within two seconds, and a second signal ends
-// the program at once. The exit code is 0 when run returns nil, 1 when it
-// returns an error, which is printed to stderr, and 128+n when signal n ended
-// it.
+// The first SIGINT or SIGTERM ends the context. If run has not returned when
+// shutdown_grace (2 s) has passed, all processes that the program has started
+// are asked to end. A second signal ends the program at once.
+//
+// The exit code is 0 when run returns nil, 1 when run returns an error, which
+// Main prints to stderr, and 128+n when signal n ended the program.
 func Main(run func(ctx context.Context) error, opts ...InitOption) {
 	os.Exit(runMain(run, opts))
 }
 
-// elsewhere, where the build has it, runs this program somewhere else than
-// here, if that is what the configuration means.
+// elsewhere runs this program somewhere else if the configuration asks for it.
+// It is nil in builds that cannot.
 var elsewhere func(config.Config) (code int, gone bool)
 
 func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 	if elsewhere != nil && !tree.Started() {
-		// Init says what is wrong with the configuration.
+		// Init reports what is wrong with the configuration.
 		if cfg, _, err := config.Load(config.Config(given(opts)), config.Sources{}); err == nil {
 			if code, gone := elsewhere(cfg); gone {
 				return code
@@ -89,10 +90,11 @@ func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 	return 0
 }
 
-// Init makes this process the root of a run, or, when Fiber started it, does
-// its work and never returns. Programs that do not use Main, and TestMain
-// functions, call it first thing, and Shutdown last. A second call without a
-// Shutdown between is an error, as is a configuration that does not hold.
+// Init makes this process the root of a run. In a process that Fiber started,
+// it does that process's work instead and never returns. TestMain functions,
+// and programs that do not use Main, call Init first and Shutdown last. Init
+// returns an error if the configuration is invalid, or if it is called a second
+// time without a Shutdown in between.
 func Init(opts ...InitOption) error {
 	if tree.Started() {
 		os.Exit(runChild())
@@ -100,7 +102,7 @@ func Init(opts ...InitOption) error {
 	initLock.Lock()
 	defer initLock.Unlock()
 	if current.Load() != nil {
-		return errors.New("fiber: Init was called before; call it once, or Shutdown between")
+		return errors.New("fiber: Init was called before; call it once, or call Shutdown in between")
 	}
 	cfg, log, err := configure(given(opts))
 	if err != nil {
@@ -118,7 +120,7 @@ func Init(opts ...InitOption) error {
 	return nil
 }
 
-// given is the configuration that the code gives.
+// given is the configuration that opts contain.
 func given(opts []InitOption) (code Config) {
 	for _, o := range opts {
 		o.applyInit(&code)
@@ -126,9 +128,9 @@ func given(opts []InitOption) (code Config) {
 	return code
 }
 
-// Shutdown ends every process that this one started and has not ended: it
-// asks them to end, kills them after the configured grace or when ctx ends,
-// and returns when they have gone. It then kills what [Command] has started
-// here. Nothing can be started afterwards until the next Init. Without Init it
-// does nothing.
+// Shutdown ends the processes that this one has started: it asks them to end,
+// kills them after shutdown_grace or when ctx ends, and waits until they have
+// gone. It then kills the programs that [Command] has started here. After
+// Shutdown nothing can be started until the next Init. Without Init, Shutdown
+// is a no-op.
 func Shutdown(ctx context.Context) error { return leave(ctx) }

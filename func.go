@@ -10,26 +10,25 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// Func is a function that other processes can run. It is made by Register.
+// Func is a function that other processes can run. Create it with Register.
 type Func[In, Out any] struct {
 	entry *registry.Func
 	fn    func(context.Context, In) (Out, error)
 }
 
-// Register makes a function runnable in other processes under a name, with
-// the resources that a process running it needs. It is called while package
-// variables are initialised, so that every process of the program has the
-// same functions:
+// Register makes a function runnable in other processes, under a name and with
+// the resources that a process needs to run it. Call it while package variables
+// are initialised, so that every process of the program has the same functions:
 //
 //	var square = fiber.Register("square", func(ctx context.Context, x int) (int, error) {
 //		return x * x, nil
 //	})
 //
-// Several arguments are a struct. In and Out travel as msgpack; slices of
-// numbers travel as their bytes. Register panics, with the file and line of
-// the call, when the name is taken, a resource is out of range, or a type
-// cannot travel: one with a channel or a function in it, or a struct of
-// unexported fields alone.
+// To pass several arguments, use a struct. In and Out travel as msgpack, slices
+// of numbers as their bytes. Register panics, with the file and line of the
+// call, when the name is taken, a resource is out of range, or a type cannot
+// travel: it contains a channel or a function, or is a struct with only
+// unexported fields.
 func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error), m ...meta.Option) *Func[In, Out] {
 	where := callerLine()
 	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.Register(%q): %s", where, name, reason)) }
@@ -64,21 +63,21 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 	return f
 }
 
-// Name is the name that the function was registered under.
+// Name returns the name that the function is registered under.
 func (f *Func[In, Out]) Name() string { return f.entry.Name }
 
-// Resources are what a process needs to run the function.
+// Resources returns what a process needs to run the function.
 func (f *Func[In, Out]) Resources() meta.Resources { return f.entry.Resources }
 
-// Call runs the function here, in this process.
+// Call runs the function in this process.
 func (f *Func[In, Out]) Call(ctx context.Context, in In) (Out, error) { return f.fn(ctx, in) }
 
-// batch is the inputs of a grant and their outputs.
+// batch holds the inputs of a grant and their outputs.
 type batch[In, Out any] struct {
 	fn   func(context.Context, In) (Out, error)
 	ins  []In
 	outs []Out
-	came parcel // with ins
+	came parcel // what ins refer to
 }
 
 func (b *batch[In, Out]) Len() int { return len(b.ins) }
@@ -88,7 +87,7 @@ func (b *batch[In, Out]) Run(ctx context.Context, i int) (err error) {
 		if !b.came.known(ctx) {
 			return context.Cause(ctx)
 		}
-		b.came.ends = nil // for all tasks of the batch, which run one after another
+		b.came.ends = nil // checked for all tasks of the batch, which run one after another
 	}
 	b.outs[i], err = b.fn(ctx, b.ins[i])
 	return err
@@ -103,7 +102,7 @@ func (b *batch[In, Out]) Results(lo, hi int) (frames [][]byte, named any, err er
 	return marshalNamed(b.outs[lo:hi])
 }
 
-// typeName tells Go types apart.
+// typeName returns a name that differs for different Go types.
 func typeName(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		return "*" + typeName(t.Elem())

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Future is a result that is on its way. All its methods may be called from
-// many goroutines, any number of times.
+// Future is a result that may not have arrived yet. Its methods may be called
+// from many goroutines, any number of times.
 type Future[T any] struct {
 	done  chan struct{}
 	value T
@@ -15,13 +15,13 @@ type Future[T any] struct {
 	mu      sync.Mutex
 	waiting []func(T, error)
 	after   func()
-	reading func() // who waits may read the result himself; nil when it is there
+	reading func() // lets a waiting goroutine read the result itself; nil once it is there
 }
 
 func newFuture[T any]() *Future[T] { return &Future[T]{done: make(chan struct{})} }
 
-// Get waits for the result, or until ctx ends. That ends the waiting, not the
-// work.
+// Get waits for the result and returns it. When ctx ends first, Get returns
+// ctx.Err(), and the work goes on.
 func (f *Future[T]) Get(ctx context.Context) (T, error) {
 	select {
 	case <-f.done:
@@ -43,10 +43,10 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 	}
 }
 
-// Done is closed when the result is there.
+// Done returns a channel that is closed when the result is there.
 func (f *Future[T]) Done() <-chan struct{} { return f.done }
 
-// Ready says whether the result is there.
+// Ready reports whether the result is there.
 func (f *Future[T]) Ready() bool {
 	select {
 	case <-f.done:
@@ -56,8 +56,8 @@ func (f *Future[T]) Ready() bool {
 	}
 }
 
-// OnDone has fn called with the result, once, in a goroutine of its own:
-// when the result comes, or now if it is there.
+// OnDone calls fn once with the result, in a goroutine of its own: when the
+// result arrives, or at once if it is there already.
 func (f *Future[T]) OnDone(fn func(T, error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,8 +68,8 @@ func (f *Future[T]) OnDone(fn func(T, error)) {
 	f.waiting = append(f.waiting, fn)
 }
 
-// then has fn called once when the result is there, by whoever brings it. It
-// must not block.
+// then calls fn once when the result is there, in the goroutine that brings it.
+// fn must not block.
 func (f *Future[T]) then(fn func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +80,7 @@ func (f *Future[T]) then(fn func()) {
 	f.after = fn
 }
 
-// read has those who wait call read, which may bring the result.
+// read lets goroutines that wait call read, which may bring the result.
 func (f *Future[T]) read(read func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *Future[T]) read(read func()) {
 	}
 }
 
-// resolve sets the result; only the first one counts.
+// resolve sets the result. Only the first call counts.
 func (f *Future[T]) resolve(value T, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,15 +16,15 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// handle is this process's use of an object of the run: what queues, pipes and
-// proxies have in common. The object lives as long as a handle is reachable
-// somewhere. A copy of the value that has it shares it.
+// handle is this process's hold on an object of the run. Queues, proxies and so
+// on have one. The object lives as long as a handle is reachable in some
+// process. Copies of a queue or a proxy share its handle.
 type handle struct {
 	proc *process
 	ref  object.Ref
 }
 
-// attach holds an object.
+// attach makes a handle of an object.
 func (p *process) attach(ref object.Ref) *handle {
 	p.home.Hold(ref)
 	h := &handle{p, ref}
@@ -32,36 +32,51 @@ func (p *process) attach(ref object.Ref) *handle {
 	return h
 }
 
-// errEmptyHandle is what a zero SimpleQueue, Proxy and so on gives.
-var errEmptyHandle = errors.New("fiber: it was not made by its constructor, nor did it travel here")
-
-func errEmpty(name string) error { return fmt.Errorf("fiber: the %s: %w", name, errEmptyHandle) }
-
-// user is what uses an object: a queue, a dict and so on.
-type user interface {
-	// used is the handle, nil when there is none, and what it is of.
-	used() (h *handle, name string)
+// constructors are those that are not called New and the name of their type.
+var constructors = map[string]string{
+	"CyclicBarrier": "NewBarrier",
+	"Proxy":         "New",
+	"Shared":        "Share",
+	"pipe end":      "Pipe or PipeOneWay",
+	"queue":         "NewSimpleQueue, NewQueue or NewJoinableQueue",
 }
 
-// ask sends a request that may be answered late, and waits as long as ctx lasts;
-// an answer that comes nevertheless is given to late, unless that is nil.
+// errEmpty is the error of using a zero value, or nil, of a type.
+func errEmpty(typ string) error {
+	constructor := constructors[typ]
+	if constructor == "" {
+		constructor = "New" + typ
+	}
+	return fmt.Errorf("fiber: use of an uninitialised %s; create it with %s", typ, constructor)
+}
+
+// user is a value that uses an object: a queue, a dict and so on.
+type user interface {
+	// used returns the handle, nil for a zero value, and what the object is
+	// called in errors and in Go.
+	used() (h *handle, name, typ string)
+}
+
+// ask sends a request that may be answered late, and waits for the answer until
+// ctx ends. An answer that comes after that is passed to late, unless late is
+// nil.
 func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (a A, err error) {
-	h, name := u.used()
+	h, name, typ := u.used()
 	if h == nil {
-		return a, errEmpty(name)
+		return a, errEmpty(typ)
 	}
 	a, err = object.Ask(ctx, h.proc.home, h.ref, op, q, late)
 	runtime.KeepAlive(u)
-	runtime.KeepAlive(q) // what it names is held by the object, if it keeps it, when it has answered
+	runtime.KeepAlive(q) // an object that keeps what q refers to holds it when it has answered
 	return a, objectError("the "+name, err)
 }
 
-// settle sends a request that is answered at once. When ctx ends on the way it
-// waits for another moment, to know whether it was done.
+// settle sends a request that is answered at once. When ctx ends on the way,
+// settle waits a moment longer to learn whether the request was carried out.
 func settle[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) (a A, err error) {
-	h, name := u.used()
+	h, name, typ := u.used()
 	if h == nil {
-		return a, errEmpty(name)
+		return a, errEmpty(typ)
 	}
 	a, err = object.AskAndSettle(ctx, h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
@@ -69,21 +84,21 @@ func settle[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) (a A
 	return a, objectError("the "+name, err)
 }
 
-// do is settle for an answer that says nothing.
+// do is settle for a request whose answer is empty.
 func do[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
 	_, err := settle(ctx, u, op, q)
 	return err
 }
 
-// tell sends a request that has no answer.
+// tell sends a request without an answer.
 func tell[Q, A any](u user, op object.Op[Q, A], q Q) error {
-	h, name := u.used()
+	h, name, _ := u.used()
 	err := object.Tell(context.Background(), h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
 	return objectError("the "+name, err)
 }
 
-// objectError is an error of a home, or of an object there, as a user sees it.
+// objectError turns an error of a home, or of an object there, into the user's.
 func objectError(what string, err error) error {
 	var refusal *object.Refusal
 	var lost *object.LostError
@@ -92,7 +107,7 @@ func objectError(what string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, object.ErrGone), errors.Is(err, object.ErrEnded):
-		return fmt.Errorf("fiber: %s has ended: %w", what, ErrClosed)
+		return errorf("fiber: %s has ended: %w", what, ErrClosed)
 	case errors.Is(err, tree.ErrShutdown):
 		return err
 	case errors.As(err, &lost):
@@ -105,19 +120,19 @@ func objectError(what string, err error) error {
 	return fromEngine(err)
 }
 
-// refused is what an object has refused.
+// refused turns an object's refusal into the user's error.
 func refused(what string, r *object.Refusal) error {
 	switch r.Code {
 	case object.Unknown:
 		return &MismatchError{Reason: r.Text}
 	case object.TooLarge:
-		return fmt.Errorf("fiber: what %s has: %s; %s", what, r.Text, whatToDo)
+		return fmt.Errorf("fiber: the answer of %s: %s; %s", what, r.Text, whatToDo)
 	case custom.Failed:
 		return unflatten(custom.Failure(r.Text))
 	case queue.Closed:
-		return fmt.Errorf("fiber: %s: %w", what, ErrClosed)
+		return errorf("fiber: %s: %w", what, ErrClosed)
 	case queue.TooOften:
-		return errors.New("fiber: TaskDone was called more often than there were items; call it once for each item that Get gave")
+		return errors.New("fiber: TaskDone was called more often than there were items; call it once for each item that Get returned")
 	case builtin.OutOfRange:
 		return fmt.Errorf("fiber: %s: %s", what, r.Text)
 	case builtin.NotHeld:
@@ -130,13 +145,14 @@ func refused(what string, r *object.Refusal) error {
 	return r
 }
 
-// marshal gives the name of the handle's object, with more behind it.
+// marshal encodes a reference to the handle's object, followed by more.
 func (h *handle) marshal(more ...byte) ([]byte, error) {
 	name, err := h.ref.MarshalBinary()
 	return append(name, more...), err
 }
 
-// unmarshalHandle attaches to the object whose name marshal gave.
+// unmarshalHandle attaches to the object of a reference that marshal has
+// encoded.
 func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
 	var ref object.Ref
 	if more, err = ref.Read(b); err != nil {
@@ -149,11 +165,11 @@ func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
 	return p.attach(ref), more, nil
 }
 
-// lostError is a home that was lost, with what its process's end tells, which
-// the process that started it waits for.
+// lostError makes the error of a lost home. The process that started the home's
+// process waits for its exit status and adds it.
 func lostError(what string, lost *object.LostError) error {
 	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
-		Reason: fmt.Sprintf("the process in which %s lived cannot be reached any more: %v", what, lost.Err)}
+		Reason: fmt.Sprintf("the process in which %s lived can no longer be reached: %v", what, lost.Err)}
 	if lost.Ref.PID > 0 {
 		e.ID = strconv.Itoa(lost.Ref.PID)
 	}
@@ -180,5 +196,5 @@ func lostError(what string, lost *object.LostError) error {
 	return e
 }
 
-// exitWait bounds the wait for a lost process's exit status.
+// exitWait limits the wait for a lost process's exit status.
 const exitWait = 5 * time.Second

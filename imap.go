@@ -11,20 +11,20 @@ import (
 )
 
 // IMap runs a function on each value of ins in the pool's workers and yields
-// the results in the order of ins, each as soon as it and those before it are
-// there. It is lazy on both sides: it reads ins as far ahead of the loop as
-// keeps the workers busy, and no further, so that endless input runs in
-// bounded memory; what ins has yielded goes out at once.
+// the results in the order of ins, each as soon as it and all before it are
+// there. It is lazy on both sides: it reads ins just far enough ahead of the
+// loop to keep the workers busy, so that endless input runs in bounded memory,
+// and it sends each input out at once.
 //
-// A task that fails yields its error in its place, and the loop goes on. When
-// ctx ends or the pool closes, that error is yielded last. Leaving the loop
-// cancels what is left. ins is iterated in a goroutine of its own, which ends
-// when ins next yields; a panic in it is one in the loop.
+// When a task fails, its error is yielded in its place, and the loop goes on.
+// When ctx ends or the pool closes, that error is yielded last. Leaving the
+// loop cancels the remaining tasks. ins runs in a goroutine of its own, which
+// ends when ins next yields; a panic in ins is a panic in the loop.
 func IMap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], opts ...CallOption) iter.Seq2[Out, error] {
 	return imap(ctx, pool, fn, ins, true, opts)
 }
 
-// IMapUnordered is IMap that yields results in the order in which they come.
+// IMapUnordered is IMap, but yields results in the order in which they arrive.
 func IMapUnordered[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], opts ...CallOption) iter.Seq2[Out, error] {
 	return imap(ctx, pool, fn, ins, false, opts)
 }
@@ -74,24 +74,24 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 	}
 }
 
-// blockSize is how many inputs are kept, and let go of, together.
+// blockSize is how many inputs are kept and released together.
 const blockSize = 64
 
-// block is some of a stream's inputs.
+// block holds some of a stream's inputs.
 type block[In any] struct {
 	ins  [blockSize]In
-	left int // that were not delivered
+	left int // inputs whose results have not been delivered
 }
 
-// segment is the outcome of n tasks behind one another.
+// segment is the outcome of n consecutive tasks.
 type segment[Out any] struct {
 	n        int
-	outs     []Out // nil when all failed
+	outs     []Out // nil if all tasks failed
 	failures []engine.Failure
-	bad      error // instead of the outs
+	bad      error // set instead of outs
 }
 
-// at is the outcome of one of the tasks; it is called in order.
+// at returns the outcome of task i. It is called for each task, in order.
 func (s *segment[Out]) at(i int) (out Out, err error) {
 	if len(s.failures) > 0 && s.failures[0].Index == i {
 		err = fromEngine(s.failures[0].Err)
@@ -110,21 +110,21 @@ type stream[In, Out any] struct {
 	ordered bool
 	count   progress
 
-	arrived chan struct{} // something for the loop
-	room    chan struct{} // something for pull
-	input   chan struct{} // something for extend
-	stopped chan struct{} // the loop was left
+	arrived chan struct{} // wakes the loop
+	room    chan struct{} // wakes pull
+	input   chan struct{} // wakes extend
+	stopped chan struct{} // closed when the loop is left
 
 	mu       sync.Mutex
 	blocks   map[int]*block[In] // by index/blockSize
-	read     int                // inputs
+	read     int                // number of inputs
 	ended    bool               // no more inputs
-	window   int                // inputs to have between read and yielded
+	window   int                // how far read may be ahead of yielded
 	yielded  int
 	blocked  bool                 // pull waits for room
 	segments map[int]segment[Out] // by their first index
-	order    []int                // of arrival, where results are not ordered
-	broken   error                // what ended the input before its end
+	order    []int                // first indices in order of arrival, unless ordered
+	broken   error                // a panic in ins
 	failed   error
 }
 
@@ -156,8 +156,8 @@ func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 	})
 }
 
-// extend offers what was read to the engine: at once, and together what has
-// come while it was busy doing so.
+// extend offers inputs to the engine at once; those that were read while it was
+// doing so go together.
 func (s *stream[In, Out]) extend() {
 	offered := 0
 	for {
@@ -181,7 +181,8 @@ func (s *stream[In, Out]) extend() {
 	}
 }
 
-// push keeps an input, waiting for room; it is false when nobody wants it.
+// push keeps an input, waiting for room. It returns false when the loop was
+// left.
 func (s *stream[In, Out]) push(in In) bool {
 	for {
 		s.mu.Lock()
@@ -302,7 +303,7 @@ func (s *stream[In, Out]) next(ctx context.Context) (seg segment[Out], more bool
 			s.count.whenTold(func(err error) { told <- err })
 			select {
 			case err = <-told:
-			case <-ctx.Done(): // all results were there
+			case <-ctx.Done(): // not an error: all results were yielded
 			}
 			return seg, false, err
 		}
@@ -314,7 +315,7 @@ func (s *stream[In, Out]) next(ctx context.Context) (seg segment[Out], more bool
 	}
 }
 
-// yielded1 notes that the loop has taken one more result.
+// yielded1 notes that the loop has taken another result.
 func (s *stream[In, Out]) yielded1() {
 	s.mu.Lock()
 	s.yielded++

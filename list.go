@@ -10,21 +10,21 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// List is a list that lives in a manager and that processes share. It is made
-// by NewList and travels as (part of) an argument, a result, or a value of
+// List is a list that lives in a manager and that processes share. Create it
+// with NewList. It travels as (part of) an argument, a result, or a value of
 // another managed object; all copies are the same list. Any goroutine may use
 // it.
 //
-// Indices begin at 0; one that is not there is an error that names the list's
-// length. Values are copies, methods are single steps, and errors are the same,
-// as those of a Dict.
+// Indices begin at 0. An index out of range is an error that names the list's
+// length. As with a Dict, what goes in and comes out is a copy, and each method
+// is one step. The errors are a Dict's, too.
 type List[T any] struct{ sequence[listType, T] }
 
 type listType struct{}
 
-func (listType) objectType() (string, byte) { return "list", 'L' }
+func (listType) objectType() (string, string, byte) { return "list", "List", 'L' }
 
-// NewList makes a list in a manager, with what is in it at first.
+// NewList makes a list in a manager, with the initial values.
 func NewList[T any](ctx context.Context, m *Manager, initial ...T) (*List[T], error) {
 	s, err := newSequence[listType](ctx, m, "NewList", initial)
 	if err != nil {
@@ -45,7 +45,8 @@ func (l *List[T]) Extend(ctx context.Context, vs []T) error {
 	return do(ctx, l, builtin.ListAppend, values)
 }
 
-// Insert puts a value before the one at an index, which may be the length.
+// Insert inserts a value before the one at an index. If the index is the list's
+// length, the value goes to the end.
 func (l *List[T]) Insert(ctx context.Context, index int, v T) error {
 	value, err := encode("the value", v)
 	if err == nil {
@@ -57,12 +58,12 @@ func (l *List[T]) Insert(ctx context.Context, index int, v T) error {
 	return do(ctx, l, builtin.ListInsert, builtin.ListSpan{Index: index, Values: []object.Value{value}})
 }
 
-// Pop takes the value at an index out and gives it.
+// Pop removes the value at an index and returns it.
 func (l *List[T]) Pop(ctx context.Context, index int) (T, error) {
 	return l.at(ctx, builtin.ListPop, index)
 }
 
-// Delete takes the value at an index out.
+// Delete removes the value at an index.
 func (l *List[T]) Delete(ctx context.Context, index int) error {
 	if err := isIndex(index); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (l *List[T]) Delete(ctx context.Context, index int) error {
 	return do(ctx, l, builtin.ListDelete, index)
 }
 
-// Remove takes the first value out that has the encoding of v, and says
+// Remove removes the first value with the same encoding as v, and reports
 // whether there was one.
 func (l *List[T]) Remove(ctx context.Context, v T) (bool, error) {
 	value, err := encode("the value", v)
@@ -80,12 +81,12 @@ func (l *List[T]) Remove(ctx context.Context, v T) (bool, error) {
 	return settle(ctx, l, builtin.ListRemove, value)
 }
 
-// Clear takes all values out.
+// Clear removes all values.
 func (l *List[T]) Clear(ctx context.Context) error {
 	return do(ctx, l, builtin.ListClear, object.None{})
 }
 
-// sequence is what lists, arrays and values have in common.
+// sequence is the common part of lists, arrays and values.
 type sequence[N objectType, T any] struct{ builtinObject[N] }
 
 func newSequence[N objectType, T any](ctx context.Context, m *Manager, constructor string, initial []T) (s sequence[N, T], err error) {
@@ -97,7 +98,7 @@ func newSequence[N objectType, T any](ctx context.Context, m *Manager, construct
 		return s, err
 	}
 	what := builtin.Making{Kind: builtin.KindList, Values: values}
-	first := object.Fitting(values) // the message that makes it has room for few
+	first := object.Fitting(values) // how many fit into the message that makes the list
 	if first < len(values) {
 		what.Values = nil
 	}
@@ -107,7 +108,7 @@ func newSequence[N objectType, T any](ctx context.Context, m *Manager, construct
 	return s, do(ctx, &s, builtin.ListAppend, values)
 }
 
-// Get gives the value at an index.
+// Get returns the value at an index.
 func (s *sequence[N, T]) Get(ctx context.Context, index int) (T, error) {
 	return s.at(ctx, builtin.ListGet, index)
 }
@@ -117,12 +118,12 @@ func (s *sequence[N, T]) Set(ctx context.Context, index int, v T) error {
 	return s.setFrom(ctx, index, []T{v})
 }
 
-// Len is the number of values.
+// Len returns the number of values.
 func (s *sequence[N, T]) Len(ctx context.Context) (int, error) {
 	return settle(ctx, s, builtin.ListLen, object.None{})
 }
 
-// Slice gives the values at the indices lo to hi-1.
+// Slice returns the values at the indices lo to hi-1.
 func (s *sequence[N, T]) Slice(ctx context.Context, lo, hi int) ([]T, error) {
 	if err := isIndex(min(lo, hi)); err != nil {
 		return nil, err
@@ -131,8 +132,8 @@ func (s *sequence[N, T]) Slice(ctx context.Context, lo, hi int) ([]T, error) {
 	return decodeAll[T]("value", values, err)
 }
 
-// All gives all values with their indices, as they are at the time of the
-// call: the loop over them asks for nothing more, and may change the list.
+// All returns all values with their indices, as they are at the time of the
+// call. The loop over them sends no requests, and may change the list.
 func (s *sequence[N, T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
 	values, err := settle(ctx, s, builtin.ListAll, object.None{})
 	vs, err := decodeAll[T]("value", values, err)
@@ -142,8 +143,9 @@ func (s *sequence[N, T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
 	return slices.All(vs), nil
 }
 
-// CompareAndSet sets the value at an index if it is old, as reflect.DeepEqual
-// says or since it is the same managed object, and says whether it did.
+// CompareAndSet replaces the value at an index by v if it equals old, and
+// reports whether it did. Values are equal by reflect.DeepEqual; managed
+// objects are equal if they are the same one.
 func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T) (bool, error) {
 	p, err := s.place(ctx, index)
 	if err != nil {
@@ -152,10 +154,11 @@ func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T)
 	return compareAndSet(p, old, v)
 }
 
-// Update sets the value at an index to what fn makes of it, and gives that. fn
-// runs here; if somebody else has written there meanwhile, it runs again, with
-// the new value (see Dict.Update). An error of fn is given back, and nothing
-// has changed.
+// Update replaces the value at an index by what fn returns for it, and returns
+// the new value.
+// fn runs in this process. If the value was written meanwhile, fn runs again
+// with the new one; see Dict.Update. If fn returns an error, Update returns it
+// and changes nothing.
 func (s *sequence[N, T]) Update(ctx context.Context, index int, fn func(old T) (T, error)) (T, error) {
 	p, err := s.place(ctx, index)
 	if err != nil {

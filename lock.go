@@ -11,26 +11,27 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// Lock is a lock that lives in a manager and that processes share: one holds
-// it at a time. It is made by NewLock and travels as (part of) an argument, a
-// result, or a value of another managed object. Any goroutine may use it.
+// Lock is a lock that lives in a manager and that processes share. It has one
+// holder at a time. Create it with NewLock. It travels as (part of) an
+// argument, a result, or a value of another managed object. Any goroutine may
+// use it.
 //
-// Its holder is the proxy that it was acquired through, a Lock in one process:
-// goroutines have no identity. A Lock that came as an argument is another proxy
-// than the one that was sent. Only the holder can release the lock. Goroutines
-// that share a proxy exclude each other, too.
+// The holder is a proxy, that is, a Lock in one process, since goroutines have
+// no identity. A Lock that arrives as an argument is another proxy than the one
+// that was sent. Only the proxy that has acquired the lock can release it.
+// Goroutines that share a proxy exclude each other, too.
 //
-// A lock whose holder's process dies, or ends, or drops the proxy without
-// having released it, goes to the next, whose Acquire gives ErrAbandoned with
-// the lock held.
+// If the holder's process dies or ends, or drops the proxy, without releasing
+// the lock, the lock goes to the next caller of Acquire, which returns
+// ErrAbandoned with the lock held.
 //
-// Methods give ErrClosed when the manager was closed, and a *WorkerLostError
+// Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
 type Lock struct{ mutex[lockType] }
 
 type lockType struct{}
 
-func (lockType) objectType() (string, byte) { return "lock", 'X' }
+func (lockType) objectType() (string, string, byte) { return "lock", "Lock", 'X' }
 
 // NewLock makes a lock in a manager.
 func NewLock(ctx context.Context, m *Manager) (*Lock, error) {
@@ -41,14 +42,15 @@ func NewLock(ctx context.Context, m *Manager) (*Lock, error) {
 	return &Lock{mutex[lockType]{o}}, nil
 }
 
-// RLock is a Lock that its holder may acquire again, and releases as often as
-// it has acquired it. Since the holder is a proxy, goroutines that share one do
-// not exclude each other: each needs its own, from an argument say.
+// RLock is a Lock that its holder may acquire again, and must release as often
+// as it has acquired it. Since the holder is a proxy, goroutines that share one
+// do not exclude each other: each needs a proxy of its own, for example from an
+// argument.
 type RLock struct{ mutex[rlockType] }
 
 type rlockType struct{}
 
-func (rlockType) objectType() (string, byte) { return "lock", 'R' }
+func (rlockType) objectType() (string, string, byte) { return "lock", "RLock", 'R' }
 
 // NewRLock makes a reentrant lock in a manager.
 func NewRLock(ctx context.Context, m *Manager) (*RLock, error) {
@@ -59,11 +61,11 @@ func NewRLock(ctx context.Context, m *Manager) (*RLock, error) {
 	return &RLock{mutex[rlockType]{o}}, nil
 }
 
-// owner is this proxy's number. From now on the object is told by forget when
-// nobody has the proxy any more.
+// owner returns this proxy's number. From now on, forget tells the object when
+// the proxy has become unreachable.
 func (o *builtinObject[N]) owner(forget object.Op[uint64, object.None]) uint64 {
 	if o.h == nil {
-		return 0 // the request tells
+		return 0 // the request will fail
 	}
 	o.me.once.Do(func() {
 		proc, ref := o.h.proc, o.h.ref
@@ -74,8 +76,8 @@ func (o *builtinObject[N]) owner(forget object.Op[uint64, object.None]) uint64 {
 	return o.me.id
 }
 
-// release sends a request that gives something back, also when ctx has ended:
-// then it waits for the answer for a moment only.
+// release sends a request that gives something back, even if ctx has ended; it
+// then waits only a moment for the answer.
 func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
 	if ctx.Done() == nil {
 		return do(ctx, u, op, q)
@@ -95,7 +97,7 @@ func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q
 
 const releaseTime = time.Second
 
-// whenAbandoned is the error of having got what was abandoned.
+// whenAbandoned returns ErrAbandoned if what was acquired had been abandoned.
 func whenAbandoned(what string, is bool) error {
 	if is {
 		return fmt.Errorf("fiber: %s: %w", what, ErrAbandoned)
@@ -103,12 +105,13 @@ func whenAbandoned(what string, is bool) error {
 	return nil
 }
 
-// mutex is what locks have in common.
+// mutex is the common part of locks.
 type mutex[N objectType] struct{ builtinObject[N] }
 
-// Acquire waits until the lock is free, and takes it. With ErrAbandoned, too,
-// the lock is held; with any other error it is not. Who waits longer comes
-// first. A lock that comes when ctx has ended is given back.
+// Acquire waits until the lock is free, and takes it. The longest waiting
+// caller comes first. If the error is nil or ErrAbandoned, the lock is held;
+// with any other error it is not. A lock that arrives after ctx has ended is
+// given back.
 func (m *mutex[N]) Acquire(ctx context.Context) error {
 	me := m.owner(builtin.LockForget)
 	abandoned, err := ask(ctx, m, builtin.LockAcquire, me, func(abandoned bool) {
@@ -120,8 +123,8 @@ func (m *mutex[N]) Acquire(ctx context.Context) error {
 	return whenAbandoned(m.what(), abandoned)
 }
 
-// TryAcquire takes the lock if it is free, and says whether it has. The error
-// ErrAbandoned goes with true.
+// TryAcquire takes the lock if it is free, and reports whether it did. With
+// ErrAbandoned, it returns true.
 func (m *mutex[N]) TryAcquire(ctx context.Context) (bool, error) {
 	me := m.owner(builtin.LockForget)
 	got, err := ask(ctx, m, builtin.LockTry, me, func(late builtin.LockTried) {
@@ -135,16 +138,16 @@ func (m *mutex[N]) TryAcquire(ctx context.Context) (bool, error) {
 	return got.Free, whenAbandoned(m.what(), got.Abandoned)
 }
 
-// Release gives the lock to the next who waits. It does so also when ctx has
-// ended. That another proxy, or nobody, holds the lock is an error.
+// Release releases the lock, even if ctx has ended, and the longest waiting
+// caller gets it. It is an error if this proxy does not hold the lock.
 func (m *mutex[N]) Release(ctx context.Context) error {
 	return release(ctx, m, builtin.LockRelease, m.owner(builtin.LockForget))
 }
 
-// With runs fn with the lock held, and gives fn's error. An abandoned lock it
-// gives back as such, without running fn: it gives ErrAbandoned, as does every
-// further call, until somebody has acquired the lock, looked after what it
-// guards, and released it.
+// With acquires the lock, runs fn, releases the lock, and returns fn's error.
+// If the lock is abandoned, With does not run fn: it leaves the lock abandoned
+// and returns ErrAbandoned. To end that state, call Acquire, repair what the
+// lock guards, and call Release.
 func (m *mutex[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
 	if err := m.Acquire(ctx); err != nil {
 		if errors.Is(err, ErrAbandoned) {
@@ -156,7 +159,7 @@ func (m *mutex[N]) With(ctx context.Context, fn func(context.Context) error) (er
 	return fn(ctx)
 }
 
-// both is two errors, of which the second most often is none.
+// both joins two errors, of which the second is most often nil.
 func both(err, another error) error {
 	if another == nil {
 		return err

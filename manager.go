@@ -22,27 +22,27 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// Manager is a process in which objects live that other processes use: those
-// of the program's own types (New, Call) and Fiber's (NewDict, NewLock and so
-// on). It travels as (part of) an argument, so that other processes can make
+// Manager is a process in which objects live that other processes use: objects
+// of the program's own types (New, Call) and of Fiber's (NewDict, NewLock and
+// so on). It travels as (part of) an argument, so that other processes can make
 // objects in it, too. Its methods may be called from many goroutines.
 type Manager struct {
 	h     *handle
-	child *tree.Child // nil where it was not made
+	child *tree.Child // nil in other processes than the one that made it
 
 	mu     sync.Mutex
 	closed bool
 }
 
-// ManagerOption is an option of NewManager.
+// ManagerOption configures NewManager.
 type ManagerOption interface{ applyManager(*tree.Spec) error }
 
 type managerOption func(*tree.Spec) error
 
 func (f managerOption) applyManager(s *tree.Spec) error { return f(s) }
 
-// ManagerName names a manager's process. Defaults to Manager-1, Manager-2 and
-// so on.
+// ManagerName names a manager's process. The default is Manager-1, Manager-2
+// and so on.
 func ManagerName(name string) ManagerOption {
 	return managerOption(func(s *tree.Spec) error {
 		if strings.TrimSpace(name) == "" {
@@ -53,7 +53,7 @@ func ManagerName(name string) ManagerOption {
 	})
 }
 
-// ManagerMeta gives a manager's process resources.
+// ManagerMeta sets the resources of a manager's process.
 func ManagerMeta(m ...meta.Option) ManagerOption {
 	return managerOption(func(s *tree.Spec) error {
 		r, err := meta.Collect(m...)
@@ -67,8 +67,9 @@ func ManagerMeta(m ...meta.Option) ManagerOption {
 
 var managers atomic.Int64
 
-// NewManager starts a manager and returns when it is up. The error is a
-// *LaunchError, ErrNotInitialized, or the ctx's; ctx bounds the start alone.
+// NewManager starts a manager and returns when it is up. ctx limits the start
+// alone. The error is a *LaunchError, a *MismatchError, ErrNotInitialized, or
+// ctx.Err().
 func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 	proc, err := running()
 	if err != nil {
@@ -112,20 +113,20 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 	}
 }
 
-// managerReady is what a manager's process says first.
+// managerReady is the first message of a manager's process.
 type managerReady struct {
 	Ref object.Ref
 	Err string
 }
 
-// Close ends the manager's process and all objects in it: who uses them then
-// gets ErrClosed. Methods that run have their contexts cancelled; objects with
-// a Close method have it called. It returns when the process has ended, which
-// is after the configured grace at the latest. A second call does nothing, and
-// so does one in a process that did not make the manager.
+// Close ends the manager's process and all objects in it; using them then
+// returns ErrClosed. The contexts of running methods are cancelled, and the
+// Close methods of objects are called. Close returns when the process has
+// ended, after shutdown_grace at the latest. In a process that did not make the
+// manager, and when called a second time, Close is a no-op.
 func (m *Manager) Close() error {
 	if m == nil || m.h == nil {
-		return errEmpty("manager")
+		return errEmpty("Manager")
 	}
 	if m.child == nil {
 		return nil
@@ -149,7 +150,7 @@ func (m *Manager) Close() error {
 	return nil
 }
 
-// Name is the name of the manager's process.
+// Name returns the name of the manager's process.
 func (m *Manager) Name() string {
 	if m == nil || m.h == nil {
 		return ""
@@ -157,8 +158,8 @@ func (m *Manager) Name() string {
 	return m.h.ref.Process
 }
 
-// ID names the manager's process where it runs (see Process.ID), and PID is
-// its process id; "" and 0 in a process that did not make the manager.
+// ID names the manager's process where it runs; see Process.ID. It is "" in a
+// process that did not make the manager.
 func (m *Manager) ID() string {
 	if m == nil || m.child == nil {
 		return ""
@@ -166,7 +167,8 @@ func (m *Manager) ID() string {
 	return m.child.Job().ID()
 }
 
-// PID is the manager's process id in its operating system; see ID.
+// PID returns the manager's process id in its operating system. It is 0 in a
+// process that did not make the manager.
 func (m *Manager) PID() int {
 	if m == nil || m.child == nil {
 		return 0
@@ -174,37 +176,37 @@ func (m *Manager) PID() int {
 	return m.child.PID()
 }
 
-// MarshalBinary gives the manager's name.
+// MarshalBinary encodes a reference to the manager.
 func (m *Manager) MarshalBinary() ([]byte, error) {
-	if h, _ := m.used(); h == nil {
-		return nil, errEmpty("manager")
+	if h, _, _ := m.used(); h == nil {
+		return nil, errEmpty("Manager")
 	}
 	return m.h.marshal()
 }
 
-// UnmarshalBinary attaches to the manager of a name.
+// UnmarshalBinary attaches to the manager that a reference names.
 func (m *Manager) UnmarshalBinary(b []byte) error {
 	h, _, err := unmarshalHandle(b)
 	m.h = h
 	return err
 }
 
-func (m *Manager) used() (*handle, string) {
-	if m == nil {
-		return nil, "manager"
+func (m *Manager) used() (h *handle, name, typ string) {
+	if m != nil {
+		h = m.h
 	}
-	return m.h, "manager"
+	return h, "manager", "Manager"
 }
 
-// handle checks that the manager is one.
+// handle checks that the manager is initialised and open.
 func (m *Manager) handle() (*handle, error) {
 	if m == nil || m.h == nil {
-		return nil, errEmpty("manager")
+		return nil, errEmpty("Manager")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, fmt.Errorf("fiber: the manager has ended: %w", ErrClosed)
+		return nil, errorf("fiber: the manager has ended: %w", ErrClosed)
 	}
 	return m.h, nil
 }
@@ -214,7 +216,7 @@ func create[Q any](ctx context.Context, m *Manager, op object.Op[Q, uint64], q Q
 	if _, err := m.handle(); err != nil {
 		return nil, err
 	}
-	// An object that comes too late is dropped when nobody holds it.
+	// An object that comes too late is dropped, since no process holds it.
 	id, err := ask(ctx, m, op, q, nil)
 	if err != nil {
 		return nil, err
@@ -224,33 +226,32 @@ func create[Q any](ctx context.Context, m *Manager, op object.Op[Q, uint64], q Q
 	return m.h.proc.attach(ref), nil
 }
 
-// Type is a type of managed objects. It is made by RegisterType.
+// Type is a type of managed objects. Create it with RegisterType.
 type Type[T, In any] struct{ name string }
 
-// TypeOption is an option of RegisterType.
+// TypeOption configures RegisterType.
 type TypeOption interface{ applyType(*custom.Type) }
 
 type typeOption func(*custom.Type)
 
 func (f typeOption) applyType(t *custom.Type) { f(t) }
 
-// ConcurrentCalls says that the methods of a type may be called from many
-// goroutines at the same time. Without it the calls on one object run one
-// after another.
+// ConcurrentCalls lets the calls on an object of this type run at the same
+// time, in many goroutines. Without it, they run one after another.
 func ConcurrentCalls() TypeOption { return typeOption(func(t *custom.Type) { t.Concurrent = true }) }
 
-// RegisterType makes objects of a type possible in managers, by a function
-// that makes one from an argument. T is most often a pointer. Like Register it
-// is called while package variables are initialised:
+// RegisterType lets managers make objects of a type, with a function that makes
+// one from an argument. T is most often a pointer. Like Register, call it while
+// package variables are initialised:
 //
 //	var counters = fiber.RegisterType("counter", func(ctx context.Context, start int) (*counter, error) {
 //		return &counter{n: start}, nil
 //	})
 //
-// T itself does not travel. In does, as an argument of Register. When nobody
-// holds a proxy of an object any more, or its manager is closed, an object
-// with a method Close() error has it called. RegisterType panics, with the
-// file and line of the call, when the name is taken or In cannot travel.
+// In travels, as for Register; T does not. If an object has a method Close()
+// error, it is called when no process has a proxy of the object any more, or
+// when the manager is closed. RegisterType panics, with the file and line of
+// the call, when the name is taken or In cannot travel.
 func RegisterType[T, In any](name string, construct func(ctx context.Context, in In) (T, error), opts ...TypeOption) *Type[T, In] {
 	where := callerLine()
 	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.RegisterType(%q): %s", where, name, reason)) }
@@ -275,21 +276,21 @@ func RegisterType[T, In any](name string, construct func(ctx context.Context, in
 	return &Type[T, In]{name}
 }
 
-// Name is the name that the type was registered under.
+// Name returns the name that the type is registered under.
 func (t *Type[T, In]) Name() string { return t.name }
 
-// Method is a method of managed objects. It is made by RegisterMethod.
+// Method is a method of managed objects. Create it with RegisterMethod.
 type Method[T, In, Out any] struct{ key string }
 
-// RegisterMethod makes a method callable through proxies, under a name that
-// no other method of T has. Like Register it is called while package variables
+// RegisterMethod makes a method callable through proxies, under a name that is
+// unique among the methods of T. Like Register, call it while package variables
 // are initialised, most often with a method expression:
 //
 //	var add = fiber.RegisterMethod("add", (*counter).Add)
 //
-// with Add(ctx context.Context, n int) (int, error). In and Out travel; see
-// Register. It panics, with the file and line of the call, when the name is
-// taken or a type cannot travel.
+// with Add(ctx context.Context, n int) (int, error). In and Out travel, as for
+// Register. RegisterMethod panics, with the file and line of the call, when the
+// name is taken or a type cannot travel.
 func RegisterMethod[T, In, Out any](name string, method func(object T, ctx context.Context, in In) (Out, error)) *Method[T, In, Out] {
 	where := callerLine()
 	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.RegisterMethod(%q): %s", where, name, reason)) }
@@ -322,19 +323,21 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 	return m
 }
 
-// Name is the name that the method was registered under, behind its type's.
+// Name returns the name of the method's type, a dot, and the name that the
+// method is registered under.
 func (m *Method[T, In, Out]) Name() string { return m.key }
 
-// Proxy is an object of type T that lives in a manager. It travels as (part
-// of) an argument, a result, or inside other managed objects; the object lives
-// as long as some process has a proxy of it, and its manager. Any goroutine may
-// use it.
+// Proxy refers to an object of type T that lives in a manager. Create it with
+// New. It travels as (part of) an argument, a result, or inside other managed
+// objects. The object lives as long as its manager does and some process has a
+// proxy of it. Any goroutine may use a proxy.
 type Proxy[T any] struct{ h *handle }
 
 // New makes an object in a manager: it calls the type's function there, with
-// in, and waits. The error is the function's as a *RemoteError, ErrClosed when
-// the manager was closed, a *WorkerLostError when its process was lost, an
-// *EncodeError, a *MismatchError, or the ctx's, which ends the function's, too.
+// in, and waits for the object. The error is a *RemoteError when the function
+// failed, ErrClosed when the manager was closed, a *WorkerLostError when its
+// process was lost, an *EncodeError, a *MismatchError, or ctx.Err(). The end of
+// ctx also ends the function's context.
 func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*Proxy[T], error) {
 	h, err := m.handle()
 	if err != nil {
@@ -348,21 +351,21 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 		return nil, err
 	}
 	made, err := create(ctx, m, custom.New, arg)
-	runtime.KeepAlive(in) // what it names lives until the object has it
+	runtime.KeepAlive(in) // keeps what in refers to until the object has it
 	if err != nil {
 		return nil, err
 	}
 	return &Proxy[T]{made}, nil
 }
 
-// argument encodes what the type or the method of a name is called with.
+// argument encodes the argument of the type or method of a name.
 func (h *handle) argument(name string, in any) (arg custom.Argument, err error) {
 	frames, err := marshalLingering(in)
 	if err == nil {
 		err = h.proc.fits(frames)
 	}
 	if err != nil {
-		return arg, fmt.Errorf("fiber: the argument of %s: %w", name, err)
+		return arg, errorf("fiber: the argument of %s: %w", name, err)
 	}
 	return custom.Argument{Name: name, Value: frames}, nil
 }
@@ -370,8 +373,11 @@ func (h *handle) argument(name string, in any) (arg custom.Argument, err error) 
 // Call calls a method of a managed object and waits for its result. Calls on
 // one object run one after another, in the order in which they arrive, unless
 // its type is registered with ConcurrentCalls; so a method that calls its own
-// object waits for itself. The errors are New's. When ctx ends Call returns at
-// once, and the method's context ends, too; one that has not begun never does.
+// object waits for itself.
+//
+// When ctx ends, Call returns ctx.Err() at once. The context of a running
+// method then ends, too; a method that has not begun does not run. The other
+// errors are New's.
 func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (Out, error) {
 	var out Out
 	arg, err := callOf(p, method, in)
@@ -379,18 +385,18 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 		return out, err
 	}
 	result, err := ask(ctx, p, custom.Call, arg, nil)
-	runtime.KeepAlive(in) // what the argument names lives until the object has answered
+	runtime.KeepAlive(in) // keeps what in refers to until the object has answered
 	if err != nil {
 		return out, err
 	}
 	return out, resultOf(method.key, result, &out)
 }
 
-// CallAsync begins a call and returns when it is on its way; the result comes
-// with the future. Any number of calls may be under way: each future gets its
-// own call's answer, and one that nobody looks at harms no other. It blocks
-// only until the object's home is reached and takes the message. Errors are
-// Call's.
+// CallAsync begins a call and returns a future of its result. It blocks only
+// until the process in which the object lives is reached and takes the message.
+// Any number of calls may be under way at a time: each future receives the
+// answer to its own call, and ignoring a future does not affect other calls.
+// The future's errors are Call's.
 func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) *Future[Out] {
 	f := newFuture[Out]()
 	fail := func(err error) {
@@ -434,7 +440,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 	f.read(w.Lead)
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
-			w.GiveUp() // before anybody hears of it
+			w.GiveUp() // before the future is resolved
 			fail(ctx.Err())
 		})
 		f.then(func() { stop() })
@@ -442,11 +448,11 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 	return f
 }
 
-// smallResult bounds the results that are decoded by the goroutine that reads
-// them, which other calls' results wait for.
+// smallResult is the size of the largest results that are decoded by the
+// goroutine that reads them, while the results of other calls wait.
 const smallResult = 16 << 10
 
-// waits says whether turning an error into the user's takes time.
+// waits reports whether it takes time to turn an error into the user's.
 func waits(err error) bool {
 	var lost *object.LostError
 	return errors.As(err, &lost)
@@ -456,7 +462,7 @@ func waits(err error) bool {
 func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg custom.Argument, err error) {
 	switch {
 	case p == nil || p.h == nil:
-		return arg, errEmpty("proxy")
+		return arg, errEmpty("Proxy")
 	case method == nil:
 		return arg, errors.New("fiber: Call: the method is nil; register it in a package variable with fiber.RegisterMethod")
 	}
@@ -467,37 +473,38 @@ func resultOf(method string, result object.Frames, out any) error {
 	_, err := unmarshal(result, out)
 	runtime.KeepAlive(result) // as in decode
 	if err != nil {
-		return fmt.Errorf("fiber: the result of %s: %w", method, err)
+		return errorf("fiber: the result of %s: %w", method, err)
 	}
 	return nil
 }
 
-// MarshalBinary gives the object's name.
+// MarshalBinary encodes a reference to the object.
 func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
 	if p == nil || p.h == nil {
-		return nil, errEmpty("proxy")
+		return nil, errEmpty("Proxy")
 	}
 	return p.h.marshal([]byte(typeName(reflect.TypeFor[T]()))...)
 }
 
-// UnmarshalBinary attaches to the object of a name, which has to be a T.
+// UnmarshalBinary attaches to the object that a reference names, which must be
+// a T.
 func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
 	h, of, err := unmarshalHandle(b)
 	if err != nil {
 		return err
 	}
 	if want := typeName(reflect.TypeFor[T]()); string(of) != want {
-		return &MismatchError{Reason: fmt.Sprintf("the proxy is one of a %s, not of a %s", of, want)}
+		return &MismatchError{Reason: fmt.Sprintf("the proxy is of a %s, not of a %s", of, want)}
 	}
 	p.h = h
 	return nil
 }
 
-func (p *Proxy[T]) used() (*handle, string) {
-	if p == nil {
-		return nil, "object"
+func (p *Proxy[T]) used() (h *handle, name, typ string) {
+	if p != nil {
+		h = p.h
 	}
-	return p.h, "object"
+	return h, "object", "Proxy"
 }
 
 // runManager makes this process a manager until it is told to stop.

@@ -13,7 +13,7 @@ import (
 	"github.com/fiber-go/fiber/internal/pool/engine"
 )
 
-// CallOption is an option of Apply, Map, IMap and their like.
+// CallOption configures a call of Apply, Map, IMap and their variants.
 type CallOption interface{ applyCall(*callOptions) error }
 
 type callOptions struct {
@@ -26,43 +26,44 @@ type callOption func(*callOptions) error
 
 func (f callOption) applyCall(o *callOptions) error { return f(o) }
 
-// ChunkSize has n tasks handed to a worker together. 0, the default, adapts:
-// few at first, then as many as run for some milliseconds. A smaller piece
-// than a chunk is never recalled from a worker that is busy for an idle one
-// unless it has not been started; chunks of tasks known to be short may share
-// a message.
+// ChunkSize hands a worker n tasks at a time. 0, the default, adapts: chunks
+// are small at first, then as large as runs for some milliseconds. Tasks of a
+// chunk that have not started may move to an idle worker. Chunks of tasks known
+// to be short may share a message.
 func ChunkSize(n int) CallOption {
 	return callOption(func(o *callOptions) error {
 		if n < 0 {
-			return fmt.Errorf("fiber: ChunkSize(%d): it is a number of tasks, or 0 to adapt", n)
+			return fmt.Errorf("fiber: ChunkSize(%d): want a number of tasks, or 0 to adapt", n)
 		}
 		o.chunk = n
 		return nil
 	})
 }
 
-// Timeout bounds the running time of each task, from its start in a worker.
-// The function's context ends then, and the task fails with an error that is
-// context.DeadlineExceeded, whether the function heeds it or not.
+// Timeout limits the running time of each task, from its start in a worker. At
+// the limit the function's context ends and the task fails with an error that
+// is context.DeadlineExceeded, whether or not the function returns.
 func Timeout(d time.Duration) CallOption {
 	return callOption(func(o *callOptions) error {
 		if d <= 0 {
-			return fmt.Errorf("fiber: Timeout(%v): it must be more than 0; leave it out for none", d)
+			return fmt.Errorf("fiber: Timeout(%v): the time must be more than 0; leave the option out for no limit", d)
 		}
 		o.timeout = d
 		return nil
 	})
 }
 
-// OnProgress has fn called with the number of tasks that have ended and that
-// there are (-1 while an IMap's input goes on): after each batch of results, or,
-// when it takes longer than they do, with those that came meanwhile. Calls come
-// one after another, on a goroutine of their own: fn may take its time, and use
-// the pool. The results of all tasks, or the end of an IMap's loop, wait for its
-// last call; when the call fails, its context ends or the loop is left, one may
-// still be under way. Pool.Close does not wait for it.
+// OnProgress calls fn with the number of tasks that have ended and the number
+// of all tasks, which is -1 while an IMap's input goes on. fn is called after
+// each batch of results; batches that arrive while fn runs are counted together
+// in its next call. The calls of fn come one after another on a goroutine of
+// their own, so fn may take its time and may use the pool.
 //
-// When fn panics, or calls runtime.Goexit, the call fails with an error that says
+// Map's and Apply's results, and the end of an IMap's loop, wait for the last
+// call of fn. If the call fails, its context ends, or the loop is left, a call
+// of fn may still be running. Pool.Close does not wait for it.
+//
+// If fn panics or calls runtime.Goexit, the call fails with an error that says
 // so, and its other tasks are cancelled.
 func OnProgress(fn func(done, total int)) CallOption {
 	return callOption(func(o *callOptions) error {
@@ -71,13 +72,13 @@ func OnProgress(fn func(done, total int)) CallOption {
 	})
 }
 
-// prepare checks a call and gives its options.
+// prepare checks a call and returns its options.
 func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], opts []CallOption) (o callOptions, err error) {
 	if fn == nil {
 		return o, errors.New("fiber: the function is nil; register it in a package variable with fiber.Register")
 	}
 	if pool == nil {
-		return o, errors.New("fiber: the pool is nil; make one with fiber.NewPool")
+		return o, errors.New("fiber: the pool is nil; create one with fiber.NewPool")
 	}
 	for _, opt := range opts {
 		if err := opt.applyCall(&o); err != nil {
@@ -94,7 +95,7 @@ func (o callOptions) engine(fn string, stop bool) engine.CallOptions {
 	return engine.CallOptions{Func: fn, Chunk: o.chunk, Timeout: o.timeout, StopOnError: stop}
 }
 
-// encodeInputs encodes inputs lo and on of a call.
+// encodeInputs encodes inputs of a call, the first of which has index lo.
 func encodeInputs[In any](ins []In, lo int) ([][]byte, error) {
 	frames, err := marshalLingering(ins)
 	if err == nil {
@@ -105,16 +106,16 @@ func encodeInputs[In any](ins []In, lo int) ([][]byte, error) {
 		i := lo + e.Index
 		at := *e
 		at.Index = i
-		return nil, &engine.InputError{Index: i, Err: fmt.Errorf("fiber: the argument: %w", &at)}
+		return nil, &engine.InputError{Index: i, Err: errorf("fiber: the argument: %w", &at)}
 	}
-	return nil, fmt.Errorf("fiber: the argument: %w", err)
+	return nil, errorf("fiber: the argument: %w", err)
 }
 
 // decodeOutputs decodes the outputs of n tasks.
 func decodeOutputs[Out any](value [][]byte, n int) ([]Out, error) {
 	var outs []Out
 	if err := codec.Unmarshal(value, &outs); err != nil {
-		return nil, fmt.Errorf("fiber: the result: %w", err)
+		return nil, errorf("fiber: the result: %w", err)
 	}
 	if len(outs) != n {
 		return nil, fmt.Errorf("fiber: %d results for %d tasks", len(outs), n)
@@ -122,12 +123,12 @@ func decodeOutputs[Out any](value [][]byte, n int) ([]Out, error) {
 	return outs, nil
 }
 
-// apply is one task's source. It resolves its future last of all, since the
-// next call of whoever waits for it would meet the engine's lock.
+// apply is the source of an Apply's task. It resolves its future last of all:
+// otherwise the caller's next call would have to wait for the engine's lock.
 type apply[Out any] struct {
 	Future[Out]
 	frames atomic.Pointer[[][]byte]
-	in     any // whose shared values are to stay until the end
+	in     any // keeps its shared values until the end
 	out    Out
 	failed error
 	count  progress
@@ -137,7 +138,7 @@ func (a *apply[Out]) Encode(int, int) ([][]byte, error) {
 	if frames := a.frames.Load(); frames != nil {
 		return *frames, nil
 	}
-	return nil, ErrClosed // the call is over
+	return nil, ErrClosed // the call has ended
 }
 
 func (a *apply[Out]) Deliver(_, _ int, value [][]byte, failures []engine.Failure) {
@@ -157,19 +158,19 @@ func (a *apply[Out]) Deliver(_, _ int, value [][]byte, failures []engine.Failure
 func (a *apply[Out]) Finish(err error) {
 	a.frames.Store(nil)
 	runtime.KeepAlive(a.in)
-	if err != nil { // it may come in the middle of a Deliver
+	if err != nil { // may come in the middle of a Deliver
 		var zero Out
 		a.resolve(zero, fromEngine(err))
 		return
 	}
-	if a.count.fn != nil { // the others save the memory for a function
+	if a.count.fn != nil { // without it, no closure is allocated
 		a.count.whenTold(a.arrive)
 		return
 	}
 	a.arrive(nil)
 }
 
-// arrive resolves the future; err is OnProgress's.
+// arrive resolves the future. err comes from OnProgress.
 func (a *apply[Out]) arrive(err error) {
 	if err != nil {
 		var zero Out
@@ -191,26 +192,26 @@ func submitApply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out]
 		if e := (*codec.Error)(nil); errors.As(err, &e) {
 			e.Index = -1
 		}
-		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
+		return nil, nil, errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
 	a.frames.Store(&frames)
 	a.in = in
 	if err := pool.fits(frames); err != nil {
-		return nil, nil, fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), err)
+		return nil, nil, errorf("fiber: the argument of %s: %w", fn.Name(), err)
 	}
 	eo := o.engine(fn.Name(), false)
-	eo.Leads = leads && o.progress == nil // its result comes by another goroutine
+	eo.Leads = leads && o.progress == nil // with OnProgress, another goroutine brings the result
 	call, err := pool.engine.Submit(a, 1, false, eo)
 	return a, call, err
 }
 
-// Apply runs a function once in a worker and waits for its result. It returns
-// early when ctx ends; the task is then cancelled.
+// Apply runs a function once in a worker and waits for the result. When ctx
+// ends, the task is cancelled and Apply returns at once.
 //
-// The error is a *RemoteError when the function failed, a *WorkerLostError
-// when its workers died, a *LaunchError when none can start, an *EncodeError
-// when the argument or the result cannot travel, ErrClosed, or the ctx's.
-// The argument is not to be changed until Apply returns.
+// The error is a *RemoteError when the function failed, a *WorkerLostError when
+// its workers died, a *LaunchError when no worker can start, an *EncodeError
+// when the argument or the result cannot travel, ErrClosed when the pool is
+// closed, or ctx.Err(). Do not change the argument until Apply returns.
 func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) (Out, error) {
 	var zero Out
 	a, call, err := submitApply(ctx, pool, fn, in, true, opts)
@@ -231,9 +232,10 @@ func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in I
 	}
 }
 
-// ApplyAsync is Apply that does not wait. When ctx ends before the result is
-// there the task is cancelled and the future gives the ctx's error. Errors
-// that Apply would return at once come from the future, too.
+// ApplyAsync is Apply without the wait: it returns a future of the result. When
+// ctx ends before the result is there, the task is cancelled and the future
+// resolves to ctx.Err(). All errors come from the future, including those that
+// Apply would return at once.
 func ApplyAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) *Future[Out] {
 	var zero Out
 	a, call, err := submitApply(ctx, pool, fn, in, false, opts)
@@ -246,8 +248,8 @@ func ApplyAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out],
 	return &a.Future
 }
 
-// follow cancels a call, and ends it by end, when ctx ends before its future
-// has a result.
+// follow cancels a call and calls end when ctx ends before the future has its
+// result.
 func follow[T any](ctx context.Context, f *Future[T], call *engine.Call, end func()) {
 	if ctx.Done() == nil {
 		return
@@ -275,10 +277,10 @@ type mapping[In, Out any] struct {
 	count progress
 
 	reading sync.RWMutex // held while ins is encoded
-	over    bool         // the caller may have changed ins
+	over    bool         // ins must not be read: the caller may have changed them
 
 	failing sync.Mutex
-	index   int // of the failed task with the lowest one
+	index   int // the lowest of a failed task
 	failed  error
 }
 
@@ -291,7 +293,8 @@ func (m *mapping[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 	return encodeInputs(m.ins[lo:hi], lo)
 }
 
-// end has ins read no more, from its return on.
+// end stops the reading of ins: when it has returned, they are not read any
+// more.
 func (m *mapping[In, Out]) end() {
 	m.reading.Lock()
 	defer m.reading.Unlock()
@@ -341,14 +344,17 @@ func (m *mapping[In, Out]) Finish(err error) {
 }
 
 // Map runs a function on each of ins in the pool's workers and returns the
-// results in the order of ins. It blocks until all are there or ctx ends.
+// results in the order of ins. It blocks until all results are there or ctx
+// ends.
 //
-// When a task fails, Map returns the error of the failed task with the lowest
-// index: tasks behind it are cancelled, those before it waited for. The
-// errors are those of Apply; an input that cannot be encoded is an
-// *EncodeError with its index. ins is not to be changed until Map returns; when
-// it returns early, with an error, large slices of numbers in ins may be on
-// their way to a worker for a moment longer.
+// When tasks fail, Map returns the error of the failed task with the lowest
+// index: it cancels the tasks behind a failed one and waits for those before
+// it. The errors are those of Apply; an input that cannot be encoded is an
+// *EncodeError with its index.
+//
+// Do not change ins until Map returns. When Map returns early, with an error,
+// large slices of numbers in ins may be read for a moment longer, on their way
+// to a worker.
 func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) ([]Out, error) {
 	m, call, err := submitMap(ctx, pool, fn, ins, opts)
 	if err != nil {
@@ -366,7 +372,8 @@ func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []
 	}
 }
 
-// MapAsync is Map that does not wait; see ApplyAsync.
+// MapAsync is Map without the wait: it returns a future of the results; see
+// ApplyAsync.
 func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) *Future[[]Out] {
 	m, call, err := submitMap(ctx, pool, fn, ins, opts)
 	if err != nil {

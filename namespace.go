@@ -11,16 +11,18 @@ import (
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
 
-// Namespace is named values of any types that live in a manager and that
-// processes share. It is made by NewNamespace and travels as (part of) an
+// Namespace holds named values of any types. It lives in a manager, and
+// processes share it. Create it with NewNamespace. It travels as (part of) an
 // argument, a result, or a value of another managed object; all copies are the
-// same. Any goroutine may use it. Values are copies, methods are single steps,
-// and errors are the same, as those of a Dict.
+// same namespace. Any goroutine may use it.
+//
+// As with a Dict, what goes in and comes out is a copy, and each method is one
+// step. The errors are a Dict's, too.
 type Namespace struct{ builtinObject[namespaceType] }
 
 type namespaceType struct{}
 
-func (namespaceType) objectType() (string, byte) { return "namespace", 'N' }
+func (namespaceType) objectType() (string, string, byte) { return "namespace", "Namespace", 'N' }
 
 // NewNamespace makes an empty namespace in a manager.
 func NewNamespace(ctx context.Context, m *Manager) (*Namespace, error) {
@@ -31,7 +33,7 @@ func NewNamespace(ctx context.Context, m *Manager) (*Namespace, error) {
 	return &Namespace{o}, nil
 }
 
-// Set gives a name a value.
+// Set sets the value of a name.
 func (n *Namespace) Set(ctx context.Context, name string, v any) error {
 	e, err := entryOf(name, name, v)
 	if err != nil {
@@ -40,12 +42,12 @@ func (n *Namespace) Set(ctx context.Context, name string, v any) error {
 	return do(ctx, n, builtin.DictSet, []object.Value{e.Key, e.Value})
 }
 
-// Get decodes the value of a name into what into points to, and says whether
-// there is one. The type must be that of the value, or one that it can be
-// decoded into; else the error is a *MismatchError.
+// Get decodes the value of a name into the variable that into points to, and
+// reports whether the name has a value. If the value cannot be decoded into
+// that type, the error is a *MismatchError.
 func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error) {
 	if v := reflect.ValueOf(into); v.Kind() != reflect.Pointer || v.IsNil() {
-		return false, fmt.Errorf("fiber: Namespace.Get(%q): a value is decoded into a pointer that is not nil, not into a %T", name, into)
+		return false, fmt.Errorf("fiber: Namespace.Get(%q): into must be a pointer that is not nil, and is a %T", name, into)
 	}
 	c, err := keyed(ctx, n, builtin.DictGet, name)
 	if err != nil || len(c.Values) == 0 {
@@ -54,17 +56,17 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 	err = codec.Unmarshal(c.Values[0].Frames, into)
 	runtime.KeepAlive(c) // as in decode
 	if err != nil {
-		return false, &MismatchError{Reason: fmt.Sprintf("%s in the namespace is no %v: %v", name, reflect.TypeOf(into).Elem(), err)}
+		return false, &MismatchError{Reason: fmt.Sprintf("%s in the namespace is not of type %v: %v", name, reflect.TypeOf(into).Elem(), err)}
 	}
 	return true, nil
 }
 
-// Delete takes a name out and says whether it was there.
+// Delete removes a name and reports whether it was there.
 func (n *Namespace) Delete(ctx context.Context, name string) (bool, error) {
 	return keyed(ctx, n, builtin.DictDelete, name)
 }
 
-// Names gives all names, in the order in which they came.
+// Names returns all names, in the order in which they were added.
 func (n *Namespace) Names(ctx context.Context) ([]string, error) {
 	names, err := settle(ctx, n, builtin.DictKeys, object.None{})
 	return decodeAll[string]("name", names, err)

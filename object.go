@@ -14,22 +14,23 @@ import (
 	"github.com/fiber-go/fiber/internal/object/custom"
 )
 
-// An objectType is one of the types of objects that processes share.
+// objectType is one of the types of objects that processes share.
 type objectType interface {
-	// objectType returns its name, and the byte that stands for it where one travels.
-	objectType() (name string, mark byte)
+	// objectType returns its name in errors, its name in Go, and the byte that
+	// marks it in an encoded reference.
+	objectType() (name, typ string, mark byte)
 }
 
-// object is what these types have in common.
+// builtinObject is what these types have in common.
 type builtinObject[N objectType] struct {
 	h  *handle
 	me *proxyID
 }
 
-// proxyID tells the proxies of a process apart: locks are held by them.
+// proxyID tells the proxies of a process apart: each holds locks of its own.
 type proxyID struct {
 	id   uint64
-	once sync.Once // for the cleanup that tells of its end
+	once sync.Once // guards the cleanup that reports the proxy's end
 }
 
 var proxyIDs atomic.Uint64
@@ -47,68 +48,72 @@ func builtinObjectOf[N objectType](h *handle) builtinObject[N] {
 	return builtinObject[N]{h, &proxyID{id: proxyIDs.Add(1)}}
 }
 
-func nameOf[N objectType]() string {
-	var n N
-	name, _ := n.objectType()
-	return name
-}
-
-func (o *builtinObject[N]) used() (*handle, string) {
-	if o == nil {
-		return nil, nameOf[N]()
+func (o *builtinObject[N]) used() (h *handle, name, typ string) {
+	name, typ, _ = (*new(N)).objectType()
+	if o != nil {
+		h = o.h
 	}
-	return o.h, nameOf[N]()
+	return h, name, typ
 }
 
-// what is the object in an error.
-func (o *builtinObject[N]) what() string { return "the " + nameOf[N]() }
+// what names the object in errors.
+func (o *builtinObject[N]) what() string {
+	_, name, _ := o.used()
+	return "the " + name
+}
 
-// MarshalBinary gives the object's name.
+// errEmpty is the error of using an object that was never initialised.
+func (o *builtinObject[N]) errEmpty() error {
+	_, _, typ := o.used()
+	return errEmpty(typ)
+}
+
+// MarshalBinary encodes a reference to the object.
 func (o *builtinObject[N]) MarshalBinary() ([]byte, error) {
-	_, mark := (*new(N)).objectType()
+	_, _, mark := (*new(N)).objectType()
 	return o.marshal(mark)
 }
 
-// marshal gives the object's name, a mark, and more.
+// marshal encodes a reference to the object, a mark, and more.
 func (o *builtinObject[N]) marshal(mark byte, more ...byte) ([]byte, error) {
 	if o == nil || o.h == nil {
-		return nil, errEmpty(nameOf[N]())
+		return nil, o.errEmpty()
 	}
 	return o.h.marshal(append([]byte{mark}, more...)...)
 }
 
-// UnmarshalBinary attaches to the object of a name.
+// UnmarshalBinary attaches to the object that a reference names.
 func (o *builtinObject[N]) UnmarshalBinary(b []byte) error {
-	name, mark := (*new(N)).objectType()
+	name, _, mark := (*new(N)).objectType()
 	_, err := o.unmarshal(mark, name, b)
 	return err
 }
 
-// unmarshal reads what marshal has written, and returns more.
+// unmarshal reads what marshal has encoded, and returns more.
 func (o *builtinObject[N]) unmarshal(mark byte, name string, b []byte) (more []byte, err error) {
 	h, more, err := unmarshalHandle(b)
 	if err != nil {
 		return nil, err
 	}
 	if len(more) == 0 || more[0] != mark {
-		return nil, &MismatchError{Reason: "what has come is the name of another object, not of a " + name}
+		return nil, &MismatchError{Reason: "the reference is not one of a " + name}
 	}
 	*o = builtinObjectOf[N](h)
 	return more[1:], nil
 }
 
-// decode decodes a value that an object has kept.
+// decode decodes a value that an object has returned.
 func decode[T any](what string, kept object.Value) (T, error) {
 	var v T
 	err := codec.Unmarshal(kept.Frames, &v)
-	runtime.KeepAlive(kept) // what it names is held there until it is held here
+	runtime.KeepAlive(kept) // holds what the value refers to until v does
 	if err != nil {
-		return v, &MismatchError{Reason: fmt.Sprintf("%s is no %v: %v", what, reflect.TypeFor[T](), err)}
+		return v, &MismatchError{Reason: fmt.Sprintf("%s is not of type %v: %v", what, reflect.TypeFor[T](), err)}
 	}
 	return v, nil
 }
 
-// decodeAll decodes an answer of many values.
+// decodeAll decodes an answer with many values.
 func decodeAll[T any](what string, kept []object.Value, err error) ([]T, error) {
 	if err != nil {
 		return nil, err
@@ -122,8 +127,7 @@ func decodeAll[T any](what string, kept []object.Value, err error) ([]T, error) 
 	return vs, nil
 }
 
-// decodeCell decodes what an object said of one of its values, which there may
-// not be.
+// decodeCell decodes an answer about one value, which may be absent.
 func decodeCell[T any](c builtin.Cell, err error) (v T, ok bool, _ error) {
 	if err != nil || len(c.Values) == 0 {
 		return v, false, err
@@ -132,15 +136,15 @@ func decodeCell[T any](c builtin.Cell, err error) (v T, ok bool, _ error) {
 	return v, err == nil, err
 }
 
-// place is where a value is: what it takes to read and write it.
+// place is the place of a value in an object, and can read and write it.
 type place struct {
 	get  func() (builtin.Cell, error)
-	set  func(version uint64, v object.Value) (builtin.Cell, error) // if it has the version
-	swap func(old, v object.Value) (builtin.Cell, error)            // if it is old
+	set  func(version uint64, v object.Value) (builtin.Cell, error) // if the value still has the version
+	swap func(old, v object.Value) (builtin.Cell, error)            // if the value is old
 }
 
-// update has fn change a value, again whenever somebody has written it
-// meanwhile.
+// update replaces a value by what fn returns for it. It calls fn again whenever
+// the value was written meanwhile.
 func update[T any](p place, fn func(old T, ok bool) (T, error)) (T, error) {
 	var none T
 	c, err := p.get()
@@ -166,8 +170,8 @@ func update[T any](p place, fn func(old T, ok bool) (T, error)) (T, error) {
 	return none, err
 }
 
-// compareAndSet writes v if the value is old. The home compares bytes; when
-// these differ the values may still be the same, maps in another order, say.
+// compareAndSet writes v if the value is old. The home compares bytes; if these
+// differ, the values may still be equal, such as maps in another order.
 func compareAndSet[T any](p place, old, v T) (bool, error) {
 	before, err := encode("the old value", old)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 )
 
-// parcel is what a value names that is, or was, on its way.
+// parcel holds what a value refers to that is, or was, on its way.
 type parcel struct {
 	handles []*handle
 	ends    []*pipeEnd
 }
 
-// A user and an ender name objects where they travel.
+// A user or an ender travels as a reference to an object.
 type ender interface{ pipeEnd() *pipeEnd }
 
 func names(x any) bool {
@@ -28,12 +28,12 @@ func names(x any) bool {
 	return false
 }
 
-// parcelOf makes it of what names objects.
+// parcelOf makes a parcel of users and enders.
 func parcelOf(all []any) (p parcel) {
 	for _, x := range all {
 		switch x := x.(type) {
 		case user:
-			if h, _ := x.used(); h != nil {
+			if h, _, _ := x.used(); h != nil {
 				p.handles = append(p.handles, h)
 			}
 		case ender:
@@ -45,7 +45,7 @@ func parcelOf(all []any) (p parcel) {
 	return p
 }
 
-// refs names the objects.
+// refs returns references to the objects.
 func (p parcel) refs() (refs []object.Ref) {
 	for _, h := range p.handles {
 		refs = append(refs, h.ref)
@@ -56,28 +56,28 @@ func (p parcel) refs() (refs []object.Ref) {
 	return refs
 }
 
-// transit is how long a process keeps an object alive besides whose name it has
-// sent to be kept: whoever keeps it may have to find a way to the object's home
-// first, which takes seconds where neither can dial the other. Messages of rings,
-// which nobody acknowledges, have that time alone.
+// transit is how much longer a process keeps an object alive when it has sent a
+// reference that the receiver may keep: the receiver may first have to find a
+// way to the object's home, which takes seconds if neither can dial the other.
+// Messages of rings are not acknowledged and have only that time.
 const transit = 30 * time.Second
 
-// linger keeps the objects for a while, except the ends of pipes, which know
-// themselves whether they have arrived.
+// linger keeps the objects for a while. The ends of pipes are an exception:
+// they learn whether they have arrived.
 func (p parcel) linger() {
 	if handles := p.handles; len(handles) > 0 {
 		time.AfterFunc(transit, func() { runtime.KeepAlive(handles) })
 	}
 }
 
-// marshalHere encodes a value that is not about to be sent yet.
+// marshalHere encodes a value that is not sent yet.
 func marshalHere(v any) ([][]byte, parcel, error) {
 	frames, all, err := codec.MarshalListing(v, names)
 	return frames, parcelOf(all), err
 }
 
-// marshal encodes a value that is about to be sent: the ends of pipes in it are
-// handed over. The parcel is what has to be kept until the value has arrived.
+// marshal encodes a value that is about to be sent, and hands over the ends of
+// pipes in it. The parcel has to be kept until the value has arrived.
 func marshal(v any) ([][]byte, parcel, error) {
 	frames, p, err := marshalHere(v)
 	if err != nil {
@@ -86,7 +86,7 @@ func marshal(v any) ([][]byte, parcel, error) {
 	return frames, p, departing(p.ends).depart()
 }
 
-// marshalNamed is marshal with nil for a parcel that is empty.
+// marshalNamed is marshal, but returns nil for an empty parcel.
 func marshalNamed(v any) (frames [][]byte, named any, err error) {
 	frames, p, err := marshal(v)
 	if len(p.handles)+len(p.ends) > 0 {
@@ -95,19 +95,19 @@ func marshalNamed(v any) (frames [][]byte, named any, err error) {
 	return frames, named, err
 }
 
-// marshalLingering is marshal for what the receiver may keep.
+// marshalLingering is marshal for a value that the receiver may keep.
 func marshalLingering(v any) ([][]byte, error) {
 	frames, p, err := marshal(v)
 	p.linger()
 	return frames, err
 }
 
-// encode encodes a value that another process is to keep, with the names of
-// the objects in it.
+// encode encodes a value for another process to keep, with references to the
+// objects in it.
 func encode(what string, v any) (object.Value, error) {
 	frames, p, err := marshal(v)
 	if err != nil {
-		return object.Value{}, fmt.Errorf("fiber: %s: %w", what, err)
+		return object.Value{}, errorf("fiber: %s: %w", what, err)
 	}
 	p.linger()
 	value := object.Value{Frames: frames, Refs: p.refs()}
@@ -129,7 +129,7 @@ func encodeAll[T any](what string, vs []T) ([]object.Value, error) {
 	return values, nil
 }
 
-// unmarshal decodes a value that has come, and returns what it names.
+// unmarshal decodes a value that has arrived, and returns what it refers to.
 func unmarshal(frames [][]byte, ptr any) (came parcel, err error) {
 	all, err := codec.UnmarshalListing(frames, ptr, names)
 	return parcelOf(all), err
@@ -141,8 +141,9 @@ func (p *parcel) add(q parcel) {
 }
 
 // known waits until the homes of a parcel's ends know that this process claims
-// them, as long as ctx lasts. Until they do it must not be said that the value
-// has arrived: if the process died, nobody would hear that the ends are gone.
+// them, or until ctx ends, and then returns false. Before they know, the value
+// must not be acknowledged: if this process died, the other ends would not
+// learn of it.
 func (p parcel) known(ctx context.Context) bool {
 	for _, e := range p.ends {
 		if !e.port.Known(ctx) {
@@ -152,8 +153,9 @@ func (p parcel) known(ctx context.Context) bool {
 	return true
 }
 
-// then says that the value has arrived, when all homes know that this process
-// holds what it names; when ctx ends first that is left to a goroutine.
+// then calls say, which acknowledges the value, when all homes know that this
+// process holds what the value refers to. If ctx ends first, a goroutine does
+// so.
 func (p parcel) then(ctx context.Context, say func() error) error {
 	if !p.known(ctx) {
 		go func() {
@@ -175,7 +177,7 @@ func (p parcel) then(ctx context.Context, say func() error) error {
 	}
 }
 
-// decodeArgument decodes what a function is to be called with.
+// decodeArgument decodes a function's argument.
 func decodeArgument(ctx context.Context, frames [][]byte, arg any) error {
 	came, err := unmarshal(frames, arg)
 	if err == nil && !came.known(ctx) {
@@ -184,7 +186,7 @@ func decodeArgument(ctx context.Context, frames [][]byte, arg any) error {
 	return err
 }
 
-// travels checks that values of a type can.
+// travels checks that values of a type can travel.
 func travels[T any](constructor, what string) error {
 	if err := codec.Check(reflect.TypeFor[T]()); err != nil {
 		return fmt.Errorf("fiber: %s: %s: %w", constructor, what, err)

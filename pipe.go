@@ -12,30 +12,32 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Conn is an end of a pipe that both sends and receives. See Pipe.
+// Conn is an end of a two-way pipe: it sends and receives. See Pipe.
 type Conn[T any] struct{ end *pipeEnd }
 
-// Receiver is the end of a one-way pipe that receives. See PipeOneWay.
+// Receiver is the receiving end of a one-way pipe. See PipeOneWay.
 type Receiver[T any] struct{ end *pipeEnd }
 
-// Sender is the end of a one-way pipe that sends. See PipeOneWay.
+// Sender is the sending end of a one-way pipe. See PipeOneWay.
 type Sender[T any] struct{ end *pipeEnd }
 
-// Pipe makes a pipe: what is sent into one end is received at the other, in
-// the same order, both ways. The error is ErrNotInitialized, or a T that
-// cannot travel.
+// Pipe makes a two-way pipe: the values that are sent into one end are received
+// at the other, in the same order. It returns ErrNotInitialized before Init,
+// and an error if T cannot travel.
 //
-// Each end belongs to one process. It travels as (part of) an argument, a
-// result, or an item of a queue, and then belongs to whoever has got it, with
-// all that was not received; where it was, using it gives ErrClosed. As an
-// argument of a Process it has gone when Start has returned, and if that
-// failed it is still here; as the argument of a pool's task it goes when a
-// worker takes the task up. Any goroutine of its process may use it.
+// Each end belongs to one process, any goroutine of which may use it. An end
+// travels as (part of) an argument, a result, or an item of a queue; it then
+// belongs to the process that receives it, together with all items that were
+// not received. In the process that it has left, using it returns ErrClosed. As
+// an argument of a Process, it has left when Start has succeeded; after a
+// failed Start it is still here. As the argument of a pool's task, it leaves
+// when a worker takes up the task.
 //
-// An end that is closed, that nobody can use any more, or whose process has
-// ended, however it ended, ends the pipe: at the other end Recv gives what was
-// sent before, and then io.EOF, and Send gives ErrClosed. So does the end of the
-// process that made the pipe, through which the items go.
+// The pipe ends when an end is closed or becomes unreachable, or when the
+// process that has it ends for whatever reason. At the other end, Recv then
+// returns the items that were sent before, and after them io.EOF; Send returns
+// ErrClosed. The pipe also ends with the process that made it, through which
+// the items go.
 func Pipe[T any]() (*Conn[T], *Conn[T], error) {
 	a, b, err := makePipe[T]("Pipe")
 	if err != nil {
@@ -44,7 +46,7 @@ func Pipe[T any]() (*Conn[T], *Conn[T], error) {
 	return &Conn[T]{a}, &Conn[T]{b}, nil
 }
 
-// PipeOneWay makes a pipe that goes one way; otherwise it is as Pipe's.
+// PipeOneWay makes a one-way pipe. In all other respects it is like Pipe.
 func PipeOneWay[T any]() (r *Receiver[T], w *Sender[T], err error) {
 	a, b, err := makePipe[T]("PipeOneWay")
 	if err != nil {
@@ -68,59 +70,59 @@ func makePipe[T any](constructor string) (a, b *pipeEnd, err error) {
 	return newPipeEnd(proc, one), newPipeEnd(proc, two), nil
 }
 
-// Send sends a value to the other end. It returns when the value has left this
-// process, and waits while much of what was sent is not received yet, about a
-// megabyte or 256 values. The error is ErrClosed when the other end, or this
-// one, is gone; the ctx's; or an *EncodeError.
+// Send sends a value to the other end and returns when the value has left this
+// process. It blocks while about a megabyte, or 256 values, have not been
+// received yet. The error is ErrClosed when either end is gone, ctx.Err(), or
+// an *EncodeError.
 func (c *Conn[T]) Send(ctx context.Context, v T) error { return sendPipe(ctx, c.pipeEnd(), v) }
 
-// Recv waits for a value from the other end. The error is io.EOF when the
-// other end is gone and nothing is left, ErrClosed when this end is gone, or
-// the ctx's.
+// Recv waits for a value from the other end. The error is io.EOF when the other
+// end is gone and nothing is left, ErrClosed when this end is gone, a
+// *MismatchError for a value that is not a T, or ctx.Err().
 func (c *Conn[T]) Recv(ctx context.Context) (T, error) { return recvPipe[T](ctx, c.pipeEnd()) }
 
-// Close ends the pipe. What was received from it and not given to anybody is
-// lost; what was sent is not. A second call does nothing, nor does one where
-// the end is not any more.
+// Close ends the pipe. Items that have arrived here and that no Recv has
+// returned are lost; items that were sent from here are not. Closing twice, or
+// after the end has moved, is a no-op.
 func (c *Conn[T]) Close() error { return c.pipeEnd().close() }
 
-// Send is Conn's.
+// Send sends a value; see Conn.Send.
 func (s *Sender[T]) Send(ctx context.Context, v T) error { return sendPipe(ctx, s.pipeEnd(), v) }
 
-// Close is Conn's.
+// Close ends the pipe; see Conn.Close.
 func (s *Sender[T]) Close() error { return s.pipeEnd().close() }
 
-// Recv is Conn's.
+// Recv waits for a value; see Conn.Recv.
 func (r *Receiver[T]) Recv(ctx context.Context) (T, error) { return recvPipe[T](ctx, r.pipeEnd()) }
 
-// Close is Conn's.
+// Close ends the pipe; see Conn.Close.
 func (r *Receiver[T]) Close() error { return r.pipeEnd().close() }
 
-// MarshalBinary gives the end's name, which is of use to whoever the end is sent
-// to.
+// MarshalBinary encodes a reference to the end, for the process that the end is
+// sent to.
 func (c *Conn[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](c.end, bothWays) }
 
-// UnmarshalBinary takes an end over.
+// UnmarshalBinary takes over the end that a reference names.
 func (c *Conn[T]) UnmarshalBinary(b []byte) (err error) {
 	c.end, err = unmarshalEnd[T](b, bothWays)
 	return err
 }
 
-// MarshalBinary gives the end's name, which is of use to whoever the end is sent
-// to.
+// MarshalBinary encodes a reference to the end, for the process that the end is
+// sent to.
 func (s *Sender[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](s.end, sends) }
 
-// UnmarshalBinary takes an end over.
+// UnmarshalBinary takes over the end that a reference names.
 func (s *Sender[T]) UnmarshalBinary(b []byte) (err error) {
 	s.end, err = unmarshalEnd[T](b, sends)
 	return err
 }
 
-// MarshalBinary gives the end's name, which is of use to whoever the end is sent
-// to.
+// MarshalBinary encodes a reference to the end, for the process that the end is
+// sent to.
 func (r *Receiver[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](r.end, receives) }
 
-// UnmarshalBinary takes an end over.
+// UnmarshalBinary takes over the end that a reference names.
 func (r *Receiver[T]) UnmarshalBinary(b []byte) (err error) {
 	r.end, err = unmarshalEnd[T](b, receives)
 	return err
@@ -167,7 +169,7 @@ func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 	}
 	err = e.port.Send(ctx, item)
 	runtime.KeepAlive(e)
-	if err == nil && len(item.Refs) > 0 { // it has left, and may not have come
+	if err == nil && len(item.Refs) > 0 { // sent, but perhaps not received yet
 		go func() {
 			e.port.Kept()
 			runtime.KeepAlive(item)
@@ -191,13 +193,13 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 		came.then(ctx, func() error { e.port.Took(item); return nil })
 	}
 	if err != nil {
-		return v, &MismatchError{Reason: fmt.Sprintf("an item of the pipe is no %v: %v", reflect.TypeFor[T](), err)}
+		return v, &MismatchError{Reason: fmt.Sprintf("an item of the pipe is not of type %v: %v", reflect.TypeFor[T](), err)}
 	}
 	return v, nil
 }
 
-// marshalEnd makes a ticket: the end's name, its generation, its sort,
-// and the type of its items.
+// marshalEnd encodes a reference to the end, its generation, its direction, and
+// the type of its items.
 func marshalEnd[T any](e *pipeEnd, sort byte) ([]byte, error) {
 	if e == nil {
 		return nil, errEmptyEnd
@@ -220,10 +222,10 @@ func unmarshalEnd[T any](b []byte, sort byte) (*pipeEnd, error) {
 		return nil, err
 	}
 	if mark[0] != sort {
-		return nil, &MismatchError{Reason: "the end of the pipe is of another kind; send a Conn as a Conn, a Receiver as a Receiver, a Sender as a Sender"}
+		return nil, &MismatchError{Reason: "the end of the pipe has another type; send a Conn as a Conn, a Receiver as a Receiver, a Sender as a Sender"}
 	}
 	if want := typeName(reflect.TypeFor[T]()); string(r.B) != want {
-		return nil, &MismatchError{Reason: fmt.Sprintf("the pipe is one of %s, not of %s", r.B, want)}
+		return nil, &MismatchError{Reason: fmt.Sprintf("the pipe carries %s, not %s", r.B, want)}
 	}
 	p, err := running()
 	if err != nil {

@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 
@@ -10,10 +9,10 @@ import (
 	"github.com/fiber-go/fiber/internal/object/pipe"
 )
 
-var errEmptyEnd = fmt.Errorf("fiber: the pipe: %w", errEmptyHandle)
+var errEmptyEnd = errEmpty("pipe end")
 
-// pipeEnd is an end of a pipe in this process. When nobody can use it any more
-// it is closed, unless it is on its way to somebody.
+// pipeEnd is an end of a pipe in this process. When it becomes unreachable, it
+// is closed, unless it is on its way to another process.
 type pipeEnd struct {
 	proc *process
 	port *pipe.Port
@@ -33,10 +32,10 @@ func (e *pipeEnd) close() error {
 	return nil
 }
 
-// departing is ends of pipes that are about to be sent.
+// departing holds ends of pipes that are about to be sent.
 type departing []*pipeEnd
 
-// depart has all ends on their way, or none.
+// depart marks all ends as sent, or none.
 func (d departing) depart() error {
 	for i, e := range d {
 		if _, err := e.port.Depart(); err != nil {
@@ -47,31 +46,31 @@ func (d departing) depart() error {
 	return nil
 }
 
-// stay takes depart back.
+// stay undoes depart.
 func (d departing) stay() {
 	for _, e := range d {
 		e.port.Stay()
 	}
 }
 
-// gone ends the use of the ends here; they are closed when the process that
-// was to have them ends without having taken them.
+// gone ends the use of the ends here. If the process that they were sent to
+// ends without having taken them, they are closed.
 func (d departing) gone(ended <-chan struct{}) {
 	for _, e := range d {
 		e.port.LeaveTo(ended)
 	}
 }
 
-// pipeError is an error of a port as a user sees it.
+// pipeError turns an error of a port into the user's.
 func pipeError(err error) error {
 	var lost *object.LostError
 	switch {
 	case err == nil, err == io.EOF:
 		return err
 	case errors.Is(err, pipe.ErrGone), errors.Is(err, pipe.ErrEnded):
-		return fmt.Errorf("%w: %w", err, ErrClosed)
+		return errorf("%w: %w", err, ErrClosed)
 	case errors.As(err, &lost):
-		return fmt.Errorf("%w: %w", pipe.ErrEnded, ErrClosed)
+		return errorf("%w: %w", pipe.ErrEnded, ErrClosed)
 	}
 	return objectError("the pipe", err)
 }

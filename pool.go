@@ -18,44 +18,44 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// defaultIdle is how long an autoscaled worker may be idle.
+// defaultIdle is how long a worker of an autoscaled pool may be idle.
 const defaultIdle = 30 * time.Second
 
-// defaultAttempts is how often a task is tried whose worker is lost.
+// defaultAttempts is how often a task runs whose workers are lost.
 const defaultAttempts = 3
 
-// Pool is processes that run functions. Its methods, and the calls that use
-// it, may be used from many goroutines; calls share the workers fairly.
+// Pool is a number of worker processes that run functions. Its methods, and the
+// calls that use it, are safe for concurrent use. Calls share the workers
+// fairly.
 //
-// The workers start when the first function is run. One is enough to make
-// progress. A worker that is lost is replaced, and what it was running runs
+// The workers start when the first function is run, and one that is up is
+// enough to make progress. A worker that is lost is replaced, and its tasks run
 // again elsewhere.
 //
-// The workers have the resources of WithMeta, or else those of the first function
-// that was registered with any. A function that needs nothing runs in every pool,
-// before and after; workers that were started without resources end, when they
-// have finished what they hold, and are replaced as soon as a function comes that
-// needs some. A function that needs others than the workers have is refused.
+// The workers have the resources of WithMeta, or else those of the first
+// function run that was registered with any. Workers that started before that
+// function finish their tasks and are replaced. Functions without resources run
+// in every pool. Functions whose resources differ from the pool's are rejected.
 type Pool struct {
 	engine *engine.Engine
 	proc   *process
 	opts   poolOptions
-	serial *atomic.Int64 // of its workers, and of those of other pools of its name
+	serial *atomic.Int64 // number of the last worker, shared by all pools of the name
 
 	mu        sync.Mutex
-	resources *meta.Resources   // nil before the first function that needs any
-	adopted   string            // that function, "" for WithMeta
-	pending   map[string]string // why workers that start have to wait, by their names
+	resources *meta.Resources   // nil until a function with resources comes
+	adopted   string            // the function they come from, "" for WithMeta
+	pending   map[string]string // why starting workers have to wait, by their names
 }
 
-// PoolOption is an option of NewPool.
+// PoolOption configures NewPool.
 type PoolOption interface{ applyPool(*poolOptions) error }
 
 type poolOptions struct {
 	name        string
 	initializer *registry.Func
 	initArg     [][]byte
-	initNames   parcel // by initArg
+	initNames   parcel // what initArg refers to
 	maxTasks    int
 	min, max    int
 	idle        time.Duration
@@ -71,16 +71,16 @@ func (f poolOption) applyPool(o *poolOptions) error { return f(o) }
 func atLeastOne(option string, n int, set func(*poolOptions)) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if n < 1 {
-			return fmt.Errorf("fiber: %s(%d): it must be at least 1", option, n)
+			return fmt.Errorf("fiber: %s(%d): the number must be at least 1", option, n)
 		}
 		set(o)
 		return nil
 	})
 }
 
-// WithInitializer has fn run once in each worker before its first task. A
-// worker whose initializer fails does not start; when none can start, the
-// pool's calls fail with the reason.
+// WithInitializer runs fn once in each worker, before the worker's first task.
+// A worker whose initializer fails does not start. When no worker can start,
+// the pool's calls fail with the reason.
 func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if fn == nil {
@@ -88,57 +88,58 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		}
 		value, p, err := marshal([]In{arg})
 		if err != nil {
-			return fmt.Errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
+			return errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
 		}
 		o.initializer, o.initArg, o.initNames = fn.entry, value, p
 		return nil
 	})
 }
 
-// WithMaxTasksPerChild replaces each worker process after n tasks.
+// WithMaxTasksPerChild replaces a worker process when it has run n tasks.
 func WithMaxTasksPerChild(n int) PoolOption {
 	return atLeastOne("WithMaxTasksPerChild", n, func(o *poolOptions) { o.maxTasks = n })
 }
 
-// WithAutoscale starts min workers, 0 included, and more while work waits, up
-// to max. Workers idle for 30 seconds (WithIdleTimeout) end, down to min. It
-// overrides the number given to NewPool.
+// WithAutoscale starts min workers, which may be 0, and more while work waits,
+// up to max. Workers beyond min end when they have been idle for 30 seconds, or
+// for WithIdleTimeout. The number of workers given to NewPool is ignored.
 func WithAutoscale(min, max int) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if min < 0 || max < 1 || max < min {
-			return fmt.Errorf("fiber: WithAutoscale(%d, %d): it takes 0 <= min <= max and max >= 1", min, max)
+			return fmt.Errorf("fiber: WithAutoscale(%d, %d): want 0 <= min <= max and max >= 1", min, max)
 		}
 		o.min, o.max = min, max
 		return nil
 	})
 }
 
-// WithIdleTimeout is how long a worker of an autoscaled pool may be idle.
-// Defaults to 30 seconds.
+// WithIdleTimeout sets how long a worker of an autoscaled pool may be idle. The
+// default is 30 seconds.
 func WithIdleTimeout(d time.Duration) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if d <= 0 {
-			return fmt.Errorf("fiber: WithIdleTimeout(%v): it must be more than 0", d)
+			return fmt.Errorf("fiber: WithIdleTimeout(%v): the time must be more than 0", d)
 		}
 		o.idle = d
 		return nil
 	})
 }
 
-// WithMaxAttempts is how often a task is tried when the worker that runs it
-// is lost. Defaults to 3; 1 never runs a task again that was started, for
-// functions that must not run twice.
+// WithMaxAttempts sets how often a task is started in all when the workers that
+// run it are lost. The default is 3. With 1, a task that was started never runs
+// again, for functions that must not run twice.
 func WithMaxAttempts(n int) PoolOption {
 	return atLeastOne("WithMaxAttempts", n, func(o *poolOptions) { o.attempts = n })
 }
 
-// WithConcurrency has each worker run n tasks at a time. Defaults to 1.
+// WithConcurrency lets each worker run n tasks at a time. The default is 1.
 func WithConcurrency(n int) PoolOption {
 	return atLeastOne("WithConcurrency", n, func(o *poolOptions) { o.concurrency = n })
 }
 
-// WithMeta gives the workers resources, whatever function is run first. The pool
-// then runs functions that were registered with these resources, or with none.
+// WithMeta sets the workers' resources, whatever function is run first. The
+// pool then runs functions that are registered with these resources, or with
+// none.
 func WithMeta(m ...meta.Option) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if _, err := meta.Collect(m...); err != nil {
@@ -149,13 +150,13 @@ func WithMeta(m ...meta.Option) PoolOption {
 	})
 }
 
-// WithName names the pool; its workers are called name-1 and so on. A further
-// pool of the same name goes on counting where the others are. Defaults to
-// Pool1Worker for a process's first pool, Pool2Worker for its second and so on.
+// WithName names the pool. Its workers are called name-1, name-2 and so on;
+// pools of the same name share the count. The default is Pool1Worker for a
+// process's first pool, Pool2Worker for its second and so on.
 //
-// In a process that Fiber started, the number has that process's place in the
-// tree in front, as in Pool1Worker-3.1: no two workers of a run have the same
-// name. It is what ps, docker ps and kubectl get pods show of a worker.
+// In a process that Fiber started, that process's place in the tree precedes
+// the number, as in Pool1Worker-3.1, so that each worker of a run has a name of
+// its own. ps, docker ps and kubectl get pods show a worker by its name.
 func WithName(name string) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if strings.TrimSpace(name) == "" {
@@ -166,15 +167,15 @@ func WithName(name string) PoolOption {
 	})
 }
 
-// NewPool makes a pool of workers processes; 0 means as many as CPUCount. It
-// starts none yet. Close it when it is no longer needed.
+// NewPool makes a pool with a number of workers; 0 means CPUCount of them. No
+// worker starts yet. Close the pool when it is no longer needed.
 func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	proc, err := running()
 	if err != nil {
 		return nil, err
 	}
 	if workers < 0 {
-		return nil, fmt.Errorf("fiber: NewPool(%d): it takes a number of workers, or 0 for one per CPU", workers)
+		return nil, fmt.Errorf("fiber: NewPool(%d): the number of workers cannot be negative; 0 means one per CPU", workers)
 	}
 	if workers == 0 {
 		workers = CPUCount()
@@ -186,7 +187,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		}
 	}
 	if err := p.fits(p.opts.initArg); err != nil {
-		return nil, fmt.Errorf("fiber: the argument of the initializer %s: %w", p.opts.initializer.Name, err)
+		return nil, errorf("fiber: the argument of the initializer %s: %w", p.opts.initializer.Name, err)
 	}
 	if p.opts.max > 0 {
 		workers = p.opts.min
@@ -214,12 +215,12 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 }
 
 var (
-	pools   atomic.Int64 // without a name
-	serials sync.Map     // how many workers pools of a name have had: *atomic.Int64
+	pools   atomic.Int64 // how many pools without a name there were
+	serials sync.Map     // how many workers the pools of a name have had: *atomic.Int64
 )
 
-// workerName is the next worker's. In a process that has a parent the number has
-// this process's place in the tree in front.
+// workerName returns the next worker's name. In a process that has a parent,
+// this process's place in the tree precedes the number.
 func (p *Pool) workerName() string {
 	place := strings.ReplaceAll(strings.TrimPrefix(p.proc.node.Place+"/", "/"), "/", ".")
 	return fmt.Sprintf("%s-%s%d", p.opts.name, place, p.serial.Add(1))
@@ -246,7 +247,7 @@ func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, []
 	return poolWorker{child}, nil
 }
 
-// waits notes why a worker that starts has to wait, "" when it does not.
+// waits notes why a starting worker has to wait; "" means that it does not.
 func (p *Pool) waits(worker, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,7 +261,7 @@ func (p *Pool) waits(worker, reason string) {
 	p.pending[worker] = reason
 }
 
-// startError says of an error of a start what follows from it.
+// startError tells the engine what follows from the error of a start.
 func startError(err error) error {
 	var mismatch *MismatchError
 	var failed *LaunchError
@@ -297,8 +298,8 @@ func tailText(lines []string) string {
 	return "\n\t" + strings.Join(lines, "\n\t")
 }
 
-// admit checks that the pool can run a function and adopts the resources of
-// the first one that needs any: workers that have none are replaced.
+// admit checks that the pool can run a function. It adopts the resources of the
+// first one that has any; workers without them are then replaced.
 func (p *Pool) admit(f *registry.Func) error {
 	if f.Resources.IsZero() {
 		return nil
@@ -319,67 +320,67 @@ func (p *Pool) admit(f *registry.Func) error {
 	return nil
 }
 
-// fits says whether an encoded argument is within the size of a message.
+// fits returns an error if an encoded argument is too large for a message.
 func (p *Pool) fits(frames [][]byte) error { return p.proc.fits(frames) }
 
 // WaitUntilWorkersUp starts the workers and waits until all are ready.
 func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error { return p.engine.Up(ctx) }
 
-// Resize changes the number of workers and waits until it is so: new ones are
-// ready, and surplus ones have finished what they held and ended. A pool that
-// has not started yet is resized at once.
+// Resize changes the number of workers and waits until new workers are ready
+// and surplus ones have finished their tasks and ended. If the pool has not
+// started yet, Resize returns at once.
 func (p *Pool) Resize(ctx context.Context, workers int) error {
 	if workers < 1 {
-		return fmt.Errorf("fiber: Resize(%d): it must be at least 1", workers)
+		return fmt.Errorf("fiber: Resize(%d): the number must be at least 1", workers)
 	}
 	return p.engine.Resize(ctx, workers)
 }
 
-// Close refuses new work, waits until the pool has finished what it has, and ends
-// the workers. It returns when they have gone, and may be called from anywhere,
-// any number of times.
+// Close refuses new work, waits until the pool has finished the work it has,
+// ends the workers, and returns when they have gone. It may be called from
+// anywhere, any number of times.
 //
-// An IMap that has not read all of its input yet gets no more of it: the tasks
-// that run are finished, those that have not begun are not, and ErrClosed ends
-// its loop.
+// An IMap that has not read all of its input reads no more of it. Its running
+// tasks finish, tasks that have not begun do not run, and its loop ends with
+// ErrClosed.
 func (p *Pool) Close() { p.engine.Close() }
 
-// Terminate fails all calls with ErrClosed and ends the workers at once. It
+// Terminate fails all calls with ErrClosed, ends the workers at once, and
 // returns when they have gone.
 func (p *Pool) Terminate() { p.engine.Terminate() }
 
-// PoolStats is what a pool is doing and has done.
+// PoolStats says what a pool is doing and has done.
 type PoolStats struct {
 	Workers  int // wanted
 	Starting int
 	Ready    int
-	Idle     int // of those ready
+	Idle     int // of the ready ones
 	Queued   int // tasks that no worker holds
 	Running  int // tasks that workers hold
 
 	Done           int // tasks that returned
 	Failed         int // tasks that ended with an error
 	Retried        int // tasks that ran, or may have run, more than once
-	WorkersStarted int // that became ready
-	WorkersLost    int // that ended without being told to
+	WorkersStarted int // those that became ready
+	WorkersLost    int // those that ended without being told to
 
-	Avoided        []string // nodes of a cluster that new processes avoid for a while: workers were lost there, or did not start
-	Pending        []string // why workers that start have to wait, each reason once: no node has room, say
-	LastStartError error    // why the last start failed, nil after one that succeeded
+	Avoided        []string // nodes of a cluster that new processes avoid for a while, since workers were lost or did not start there
+	Pending        []string // why starting workers have to wait, each reason once: no node has room, for example
+	LastStartError error    // why the last start failed; nil if it succeeded
 	Processes      []WorkerStats
 }
 
-// WorkerStats is one worker of a pool.
+// WorkerStats describes one worker of a pool.
 type WorkerStats struct {
 	Name     string
 	ID       string // OS pid, container or pod
 	State    string // ready, draining …
-	Tasks    int    // it holds
-	Done     int    // it has finished
-	Resident int64  // bytes in memory, as it last said
+	Tasks    int    // that it holds
+	Done     int    // that it has finished
+	Resident int64  // bytes in memory, as last reported
 }
 
-// Stats looks at the pool. It does not block.
+// Stats describes the pool at this moment. It does not block.
 func (p *Pool) Stats() PoolStats {
 	s := p.engine.Stats()
 	stats := PoolStats{Workers: s.Target, Starting: s.Starting, Ready: s.Ready, Idle: s.Idle, Queued: s.Queued, Running: s.Held,

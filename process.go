@@ -17,37 +17,37 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// Process is a process that runs one function. Its methods may be called from
-// many goroutines. The states are new, started and ended, in that order.
+// Process is a process that runs one function. It is new, started, or ended, in
+// that order. Its methods may be called from many goroutines.
 type Process struct {
 	name      string
 	fn        string
 	value     [][]byte
-	arg       any // whose shared values are to stay until it has ended
+	arg       any // keeps its shared values until the process has ended
 	ends      departing
-	err       error // of its making
+	err       error // a mistake in the arguments of NewProcess
 	resources meta.Resources
 
 	mu       sync.Mutex
-	started  bool   // or about to be
-	abandon  func() // ends the start that is under way, nil when none is
+	started  bool   // or about to start
+	abandon  func() // ends the start that is under way; nil if none is
 	unwanted bool   // abandon was called
 	child    *tree.Child
 
-	// of this process and its parent, which are not children
+	// Of this process and its parent, which have no child.
 	pid   int
 	alive func() bool
 	done  <-chan struct{}
 }
 
-// ProcessOption is an option of NewProcess.
+// ProcessOption configures NewProcess.
 type ProcessOption interface{ applyProcess(*Process) error }
 
 type processOption func(*Process) error
 
 func (f processOption) applyProcess(p *Process) error { return f(p) }
 
-// ProcessName names a process. Defaults to Process-1, Process-2 and so on.
+// ProcessName names a process. The default is Process-1, Process-2 and so on.
 func ProcessName(name string) ProcessOption {
 	return processOption(func(p *Process) error {
 		if strings.TrimSpace(name) == "" {
@@ -58,7 +58,7 @@ func ProcessName(name string) ProcessOption {
 	})
 }
 
-// ProcessMeta gives a process resources other than its function's.
+// ProcessMeta sets a process's resources, in place of its function's.
 func ProcessMeta(m ...meta.Option) ProcessOption {
 	return processOption(func(p *Process) error {
 		r, err := meta.Collect(m...)
@@ -72,8 +72,8 @@ func ProcessMeta(m ...meta.Option) ProcessOption {
 
 var processes atomic.Int64
 
-// NewProcess makes a process that will run a function on an argument. It does
-// not start it. A mistake in the arguments is Start's error.
+// NewProcess makes a process that will run a function with an argument. Start
+// starts it, and reports mistakes in NewProcess's arguments.
 func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *Process {
 	p := &Process{name: fmt.Sprintf("Process-%d", processes.Add(1))}
 	if fn == nil {
@@ -83,7 +83,7 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 	p.fn, p.resources = fn.Name(), fn.Resources()
 	value, names, err := marshalHere([]In{arg})
 	if err != nil {
-		p.err = fmt.Errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
+		p.err = errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
 		return p
 	}
 	p.value, p.arg, p.ends = value, arg, names.ends
@@ -96,16 +96,17 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 	return p
 }
 
-// ErrStarted is what starting a process twice gives.
-var ErrStarted = errors.New("fiber: the process was started before; make another one with fiber.NewProcess")
+// ErrStarted is returned when a process is started a second time.
+var ErrStarted = errors.New("fiber: the process was started before; create another one with fiber.NewProcess")
 
-// ErrNotStarted is what waiting for a process gives that was never started.
+// ErrNotStarted is returned by Join and Logs when the process was not started.
 var ErrNotStarted = errors.New("fiber: the process was not started")
 
-// Start starts the process and returns when it has taken its work on. The
-// error is a *LaunchError, a *MismatchError, ErrNotInitialized, ErrStarted or
-// the ctx's; after it nothing is left behind, except that a pod on a node that
-// does not answer is removed meanwhile. ctx bounds the start alone.
+// Start starts the process and returns when it has taken on its work. ctx
+// limits the start alone. The error is a *LaunchError, a *MismatchError,
+// ErrNotInitialized, ErrStarted or ctx.Err(). A failed start leaves nothing
+// behind, except that the removal of a pod from a node that does not answer
+// goes on in the background.
 func (p *Process) Start(ctx context.Context) error {
 	if p.err != nil {
 		return p.err
@@ -124,11 +125,11 @@ func (p *Process) Start(ctx context.Context) error {
 	value, arg := p.value, p.arg
 	if err := proc.fits(value); err != nil {
 		p.mu.Unlock()
-		return fmt.Errorf("fiber: the argument of %s: %w", p.fn, err)
+		return errorf("fiber: the argument of %s: %w", p.fn, err)
 	}
 	if err := p.ends.depart(); err != nil {
 		p.mu.Unlock()
-		return fmt.Errorf("fiber: the argument of %s: %w", p.fn, err)
+		return errorf("fiber: the argument of %s: %w", p.fn, err)
 	}
 	p.started, p.abandon, p.unwanted = true, cancel, false
 	p.mu.Unlock()
@@ -145,13 +146,13 @@ func (p *Process) Start(ctx context.Context) error {
 	p.ends.gone(child.Done())
 	p.child, p.done, p.value, p.arg = child, child.Done(), nil, nil
 	p.ends = nil
-	if p.unwanted { // just too late to end the start
+	if p.unwanted { // too late to end the start
 		return child.Kill("")
 	}
 	return nil
 }
 
-// abandoned ends a start that is under way.
+// abandoned ends a start that is under way, and reports whether one was.
 func (p *Process) abandoned() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,11 +170,13 @@ func (p *Process) running() *tree.Child {
 	return p.child
 }
 
-// Join waits until the process has ended, or ctx ends. It returns nil when
-// its function returned nil, a *RemoteError when it failed, and an *ExitError
-// when the process ended otherwise. It may be called any number of times.
+// Join waits until the process has ended, or ctx ends. It returns nil when the
+// function returned nil, a *RemoteError when the function failed, and an
+// *ExitError when the process ended otherwise. It may be called any number of
+// times.
 //
-// Of the parent it returns nil at its end; a process cannot wait for itself.
+// Join on the parent returns nil when the parent has ended. A process cannot
+// wait for itself.
 func (p *Process) Join(ctx context.Context) error {
 	child := p.running()
 	switch {
@@ -210,10 +213,11 @@ func (p *Process) Join(ctx context.Context) error {
 	return e
 }
 
-// Terminate asks the process to end: its function's context is cancelled, and
-// a second later it ends anyway. It does not wait. A process that was not
-// started, or has ended, is left alone; one that is being started is not
-// started after all, and Start gives context.Canceled.
+// Terminate asks the process to end and does not wait: its function's context
+// is cancelled, and after half of shutdown_grace (1 s) the process ends anyway.
+// While the process is being started, Terminate ends the start, and Start
+// returns context.Canceled. On a process that was not started, or has ended,
+// Terminate is a no-op.
 func (p *Process) Terminate() error {
 	if p.abandoned() {
 		return nil
@@ -224,8 +228,7 @@ func (p *Process) Terminate() error {
 	return nil
 }
 
-// Kill ends the process at once, or its start; see Terminate. It does not
-// wait.
+// Kill ends the process at once, or its start; see Terminate. It does not wait.
 func (p *Process) Kill() error {
 	if p.abandoned() {
 		return nil
@@ -236,7 +239,7 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Alive says whether the process was started and has not ended.
+// Alive reports whether the process was started and has not ended.
 func (p *Process) Alive() bool {
 	if p.alive != nil {
 		return p.alive()
@@ -253,8 +256,8 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// ExitCode is the process's exit code, 128+n when signal n ended it; exited
-// is false while there is none.
+// ExitCode returns the process's exit code, 128+n when signal n ended it.
+// exited is false until the process has ended.
 func (p *Process) ExitCode() (code int, exited bool) {
 	child := p.running()
 	if child == nil || p.Alive() {
@@ -263,8 +266,8 @@ func (p *Process) ExitCode() (code int, exited bool) {
 	return child.Exit().Code, true
 }
 
-// ID names the process where it runs: its OS pid, container or pod; "" before
-// it is started.
+// ID names the process where it runs, by its OS pid, container or pod. It is ""
+// before the start.
 func (p *Process) ID() string {
 	if p.pid != 0 {
 		return strconv.Itoa(p.pid)
@@ -275,7 +278,7 @@ func (p *Process) ID() string {
 	return ""
 }
 
-// PID is the process's id in its operating system, 0 before it is started.
+// PID returns the process's id in its operating system, 0 before the start.
 func (p *Process) PID() int {
 	if p.pid != 0 {
 		return p.pid
@@ -286,11 +289,11 @@ func (p *Process) PID() int {
 	return 0
 }
 
-// Name is the process's name.
+// Name returns the process's name.
 func (p *Process) Name() string { return p.name }
 
-// Done is closed when the process has ended. Before Start it is nil, on which
-// nothing is ever received.
+// Done returns a channel that is closed when the process has ended. Before
+// Start it returns nil.
 func (p *Process) Done() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -298,8 +301,8 @@ func (p *Process) Done() <-chan struct{} {
 }
 
 // Logs reads what the process has written to its stdout and stderr, as far as
-// it is kept (256 KiB on the local backend), and what it writes until it ends
-// or ctx does.
+// it is kept (256 KiB on the local backend), and goes on until the process or
+// ctx ends.
 func (p *Process) Logs(ctx context.Context) (io.ReadCloser, error) {
 	child := p.running()
 	if child == nil {
@@ -308,8 +311,8 @@ func (p *Process) Logs(ctx context.Context) (io.ReadCloser, error) {
 	return child.Logs(ctx)
 }
 
-// ActiveChildren lists the processes that this one has started and that have
-// not ended, the workers of pools included.
+// ActiveChildren returns the running processes that this one has started,
+// workers of pools included.
 func ActiveChildren() []*Process {
 	proc := current.Load()
 	if proc == nil {
@@ -322,13 +325,12 @@ func ActiveChildren() []*Process {
 	return children
 }
 
-// CurrentProcess is this process.
+// CurrentProcess returns this process.
 func CurrentProcess() *Process {
 	return &Process{name: processName(), started: true, pid: os.Getpid(), alive: func() bool { return true }}
 }
 
-// ParentProcess is the process that started this one, nil in the program's
-// first.
+// ParentProcess returns the process that started this one, nil in the root.
 func ParentProcess() *Process {
 	proc := current.Load()
 	if proc == nil || proc.node.Parent == nil {
@@ -346,5 +348,5 @@ func ParentProcess() *Process {
 		}}
 }
 
-// CPUCount is the number of CPUs that this process may use.
+// CPUCount returns the number of CPUs that this process may use.
 func CPUCount() int { return runtime.NumCPU() }

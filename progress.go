@@ -2,29 +2,28 @@ package fiber
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/guard"
 )
 
-// progress counts the tasks that have ended for an OnProgress. Its function is
-// called on a goroutine of its own, which lives as long as there is something to
-// tell: whatever the function does, it holds up no results. When it panics it is
-// called no more, and the call fails.
+// progress counts the tasks that have ended, for OnProgress. The user's
+// function runs on a goroutine of its own, which lives as long as there is
+// news: a slow function delays no results. After a panic the function is not
+// called again, and the call fails.
 type progress struct {
 	fn func(done, total int)
 
 	mu          sync.Mutex
 	done, total int
-	told        int // what fn was called with last
+	told        int // the done that fn was last called with
 	telling     bool
-	then        func(error) // called when all is told
+	then        func(error) // called when fn knows of all tasks
 	fail        func(error) // called when fn has panicked
-	err         error       // that it has
+	err         error       // fn's panic
 }
 
-// add counts n more.
+// add counts n more tasks.
 func (p *progress) add(n int) {
 	if p.fn == nil {
 		return
@@ -38,7 +37,7 @@ func (p *progress) add(n int) {
 	}
 }
 
-// tell calls fn with what has ended, until it knows all.
+// tell calls fn until it knows of all tasks that have ended.
 func (p *progress) tell() {
 	guard.Here(func() error {
 		for {
@@ -54,14 +53,15 @@ func (p *progress) tell() {
 	}, p.rest)
 }
 
-// rest ends the telling, for good when fn has panicked.
+// rest runs when tell has ended; err is set when fn has panicked, which ends
+// the telling for good.
 func (p *progress) rest(err error) {
 	var stack []byte
 	if panicked := (*guard.Panic)(nil); errors.As(err, &panicked) {
 		stack = append([]byte("\n"), panicked.Stack...)
 	}
 	if err != nil {
-		err = fmt.Errorf("fiber: OnProgress: %w%s", err, stack)
+		err = errorf("fiber: OnProgress: %w%s", err, stack)
 	}
 	p.mu.Lock()
 	if err == nil && p.told < p.done { // counted just now
@@ -81,8 +81,8 @@ func (p *progress) rest(err error) {
 	}
 }
 
-// whenTold has then called once fn has returned from the call that tells of all
-// that was counted, or has panicked, with the error that this is.
+// whenTold calls then(nil) when fn has returned from the call with the last
+// count, or then(err) when fn has panicked.
 func (p *progress) whenTold(then func(error)) {
 	p.mu.Lock()
 	if p.telling {
@@ -95,7 +95,7 @@ func (p *progress) whenTold(then func(error)) {
 	then(err)
 }
 
-// whenFailed has fail called as soon as fn has panicked.
+// whenFailed calls fail as soon as fn has panicked.
 func (p *progress) whenFailed(fail func(error)) {
 	p.mu.Lock()
 	err := p.err

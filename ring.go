@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -18,7 +19,8 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// RingFunc is what the processes of a ring run. It is made by RegisterRing.
+// RingFunc is a function that the processes of a ring run. Create it with
+// RegisterRing.
 type RingFunc[In any] struct{ entry *ringEntry }
 
 // ringEntry is a RingFunc with its type erased.
@@ -30,12 +32,13 @@ type ringEntry struct {
 }
 
 // RegisterRing makes a function runnable by the processes of a ring, with the
-// resources that each of them needs. Like Register it is called while package
-// variables are initialised, and panics when something is wrong.
+// resources that each of them needs. Like Register, call it while package
+// variables are initialised; it panics for the same reasons.
 //
-// In each process init runs first; it may be nil. When it has returned nil in
-// all of them, run begins. Both have the connections to the neighbours. The
-// context ends when the ring has failed, and context.Cause then tells why.
+// In each process init runs first, unless it is nil. run begins when init has
+// returned nil in all processes. Both can use the connections to the
+// neighbours. When the ring has failed, their context ends, and context.Cause
+// returns the reason.
 func RegisterRing[In any](name string, init func(ctx context.Context, node *RingNode) error,
 	run func(ctx context.Context, node *RingNode, in In) error, m ...meta.Option) *RingFunc[In] {
 	where := callerLine()
@@ -66,26 +69,26 @@ func RegisterRing[In any](name string, init func(ctx context.Context, node *Ring
 	return &RingFunc[In]{entry}
 }
 
-// Name is the name that the function was registered under.
+// Name returns the name that the function is registered under.
 func (f *RingFunc[In]) Name() string { return f.entry.name }
 
-// Resources are what each process of the ring needs.
+// Resources returns what each process of the ring needs.
 func (f *RingFunc[In]) Resources() meta.Resources { return f.entry.resources }
 
 // Ring is a number of processes, its ranks, that run one function together.
-// Each is connected to the ranks before and behind it, and they exchange
-// messages and do collectives without their parent. It is made by NewRing.
+// Create it with NewRing. Each rank is connected to the ranks before and behind
+// it. They exchange messages and run collectives without their parent.
 type Ring[In any] struct {
 	name string
 	size int
 	fn   *RingFunc[In]
-	err  error // of its making
+	err  error // a mistake in the arguments of NewRing
 }
 
 var rings atomic.Int64
 
-// NewRing makes a ring of size processes that will run a function. It starts
-// nothing. A mistake in the arguments is Run's error.
+// NewRing makes a ring of size processes that will run a function. Run starts
+// them, and reports mistakes in NewRing's arguments.
 func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
 	r := &Ring[In]{name: fmt.Sprintf("Ring-%d", rings.Add(1)), size: size, fn: fn}
 	switch {
@@ -97,28 +100,28 @@ func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
 	return r
 }
 
-// Name is the ring's name, Ring-1, Ring-2 and so on. Its processes are called
-// Ring-1/rank-0 and so on.
+// Name returns the ring's name: Ring-1, Ring-2 and so on. Its processes are
+// called Ring-1/rank-0 and so on.
 func (r *Ring[In]) Name() string { return r.name }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (r *Ring[In]) Size() int { return r.size }
 
-// Run starts the processes, each of which gets in, and returns when all have
-// ended: nil when the functions have all returned nil. It may be called again,
-// and starts other processes then. On this machine it takes the GPUs of all ranks
-// at once, and waits until there are so many.
+// Run starts the processes, passes in to each of them, and returns when all
+// have ended. It returns nil if all functions have returned nil. It may be
+// called again and then starts new processes. On this machine it takes the GPUs
+// of all ranks at once, and waits until there are enough.
 //
-// When one rank fails, because its init or run function returns an error or
-// panics, its process dies or cannot be started, or a collective goes wrong,
-// the ring has failed: what the other ranks wait for, and do later, gives a
-// *RingError with the failed rank and its error, their contexts end, and those
-// that go on for longer than cancel_grace are killed. Run returns the same
-// *RingError, which wraps a *RemoteError, *WorkerLostError, *LaunchError or
-// *MismatchError.
+// A rank fails when its init or run function returns an error or panics, when
+// its process dies or cannot be started, or when a collective goes wrong. The
+// whole ring has then failed: in the other ranks, waiting and later operations
+// return a *RingError with the failed rank and its error, and the contexts end.
+// Ranks that go on for longer than cancel_grace are killed. Run returns the
+// same *RingError, which wraps a *RemoteError, *WorkerLostError, *LaunchError
+// or *MismatchError.
 //
-// When ctx ends all ranks are ended in that way, and Run returns ctx.Err().
-// Whatever Run returns, none of its processes is left.
+// When ctx ends, all ranks are ended in the same way, and Run returns
+// ctx.Err(). When Run returns, all of its processes have ended.
 func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if r.err != nil {
 		return r.err
@@ -132,13 +135,13 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	}
 	value, names, err := marshalHere([]In{in})
 	if err != nil {
-		return fmt.Errorf("fiber: the argument of %s: %w", r.fn.Name(), oneValue(err))
+		return errorf("fiber: the argument of %s: %w", r.fn.Name(), oneValue(err))
 	}
 	if len(names.ends) > 0 {
-		return fmt.Errorf("fiber: the argument of %s: it goes to all ranks, and the end of a pipe can be in one process only; use a SimpleQueue, or the ranks' neighbours", r.fn.Name())
+		return fmt.Errorf("fiber: the argument of %s: all ranks receive it, but the end of a pipe can be in one process only; use a SimpleQueue, or the ranks' neighbours", r.fn.Name())
 	}
 	if err := proc.fits(value); err != nil {
-		return fmt.Errorf("fiber: the argument of %s: %w", r.fn.Name(), err)
+		return errorf("fiber: the argument of %s: %w", r.fn.Name(), err)
 	}
 	err = ring.Run(ctx, proc.node, ring.Spec{Name: r.name, Size: r.size, Func: r.fn.Name(), Resources: r.fn.Resources(), Value: value, Keep: in,
 		Lost:    func(c *tree.Child) error { return workerLost(c, r.fn.Name(), 1, 1) },
@@ -150,35 +153,35 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	return &RingError{Ring: r.name, Rank: failed.Rank, Err: fromEngine(failed.Err)}
 }
 
-// RingError is a ring that has failed: the rank that was the first to fail, and
-// how it did.
+// RingError says that a ring has failed: which rank failed first, and why.
 type RingError struct {
 	Ring string
-	Rank int   // -1 when none failed: whoever ran the ring does not want it any more
+	Rank int   // -1 if no rank failed, but the ring was ended by the process that ran it
 	Err  error // a *RemoteError, *WorkerLostError, *LaunchError, *MismatchError or a context's error
 }
 
 func (e *RingError) Error() string {
+	why := strings.TrimPrefix(fmt.Sprint(e.Err), "fiber: ")
 	if e.Rank < 0 {
-		return fmt.Sprintf("fiber: %s was ended: %v", e.Ring, e.Err)
+		return fmt.Sprintf("fiber: %s was ended: %s", e.Ring, why)
 	}
-	return fmt.Sprintf("fiber: %s failed at rank %d: %v", e.Ring, e.Rank, e.Err)
+	return fmt.Sprintf("fiber: %s failed at rank %d: %s", e.Ring, e.Rank, why)
 }
 
-// Unwrap gives the failed rank's error.
+// Unwrap returns the failed rank's error.
 func (e *RingError) Unwrap() error { return e.Err }
 
-// ringDetail is a RingError on its way.
+// ringDetail is an encoded RingError.
 type ringDetail struct {
 	Ring   string
 	Rank   int
 	Cause  wire.Error
-	Remote bool // Cause is a *RemoteError, and not what it wraps
+	Remote bool // Cause is a *RemoteError, not the error that it wraps
 }
 
 func init() {
-	// It wraps all the others. This is no part of the variable since decoding
-	// looks at that.
+	// RingError comes first since it wraps all the others. It is added here since
+	// the initialisation of kinds must not depend on kinds, which decoding reads.
 	kinds = append([]kind{{"RingError",
 		func(err error) (any, bool) {
 			var e *RingError
@@ -198,8 +201,8 @@ func init() {
 		}}}, kinds...)
 }
 
-// flattenCause is flatten for an error that may have come from another process
-// and is to stay that process's.
+// flattenCause is flatten, but keeps the function and process of an error that
+// came from another process.
 func flattenCause(err error) *wire.Error {
 	e := flatten("", err)
 	if r, ok := err.(*RemoteError); ok {
@@ -216,9 +219,9 @@ func unflattenCause(e *wire.Error, remote bool) error {
 	return r
 }
 
-// RingNode is a rank as its own process sees it. It is given to the functions
-// of a ring, whose process it belongs to: it cannot travel. Its methods may be
-// called from many goroutines.
+// RingNode is a rank, seen from its own process. The functions of a ring
+// receive it as an argument. It cannot travel. Its methods may be called from
+// many goroutines.
 type RingNode struct {
 	name        string
 	node        *ring.Node
@@ -229,28 +232,28 @@ func newRingNode(name string, node *ring.Node) *RingNode {
 	return &RingNode{name, node, &Neighbour{node.Left}, &Neighbour{node.Right}}
 }
 
-// Rank is this process's number in the ring, from 0 to Size()-1.
+// Rank returns this process's number in the ring, from 0 to Size()-1.
 func (n *RingNode) Rank() int { return n.node.Rank() }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (n *RingNode) Size() int { return n.node.Size() }
 
-// Member is a rank and where it is.
+// Member says where a rank is.
 type Member struct {
 	Rank int
 	Name string // of its process
 	PID  int    // in its own operating system
 	Host string
 
-	IP        string // at which other ranks reach its process
+	IP        string // where other ranks reach its process
 	Interface string // of the network with this address
-	// Port is a TCP port that is free there for whatever the rank likes to
-	// serve. On Linux it is kept for the rank until its process ends; whoever
-	// listens at it sets SO_REUSEADDR, as package net does.
+	// Port is a free TCP port there, for anything that the rank wants to serve. On
+	// Linux it is reserved for the rank until its process ends; a program that
+	// listens on it must set SO_REUSEADDR, as package net does.
 	Port int
 }
 
-// Members lists all ranks, in order.
+// Members returns all ranks, in order.
 func (n *RingNode) Members() []Member {
 	all := make([]Member, len(n.node.Members))
 	for i, m := range n.node.Members {
@@ -259,10 +262,10 @@ func (n *RingNode) Members() []Member {
 	return all
 }
 
-// TorchEnv gives what torch.distributed and its like find each other by, as
-// KEY=value for an exec.Cmd's Env: MASTER_ADDR and MASTER_PORT, which are the
-// IP and the port of rank 0, RANK, WORLD_SIZE, and GLOO_SOCKET_IFNAME, the
-// network interface of this process.
+// TorchEnv returns the environment by which torch.distributed and similar
+// libraries find each other, as KEY=value for an exec.Cmd's Env: MASTER_ADDR
+// and MASTER_PORT (the IP and port of rank 0), RANK, WORLD_SIZE, and
+// GLOO_SOCKET_IFNAME (the network interface of this process).
 func (n *RingNode) TorchEnv() []string {
 	zero, me := n.node.Members[0], n.node.Members[n.Rank()]
 	return []string{
@@ -274,32 +277,34 @@ func (n *RingNode) TorchEnv() []string {
 	}
 }
 
-// Left is the neighbour before this rank: rank-1, or the last one for rank 0.
-// In a ring of one it is this rank itself.
+// Left returns the neighbour before this rank: rank-1, or the last rank for
+// rank 0. In a ring of one it is this rank itself.
 func (n *RingNode) Left() *Neighbour { return n.left }
 
-// Right is the neighbour behind this rank: rank+1, or rank 0 for the last one.
+// Right returns the neighbour behind this rank: rank+1, or rank 0 for the last
+// rank.
 func (n *RingNode) Right() *Neighbour { return n.right }
 
-// Neighbour is one of the two ranks that a rank exchanges messages with. What
-// is sent to the right is received from the left there, and the other way
-// round, each in order; collectives do not get in between.
+// Neighbour is one of the two ranks that a rank exchanges messages with. A
+// message that is sent to the right is received there from the left, and vice
+// versa. Messages arrive in order, and collectives do not interfere with them.
 type Neighbour struct{ n *ring.Neighbour }
 
-// Rank is the neighbour's rank.
+// Rank returns the neighbour's rank.
 func (b *Neighbour) Rank() int { return b.n.Rank }
 
-// Send sends a value. It returns when the value has left and may be changed,
-// and blocks while the neighbour has not received what was sent before; a
-// message of any size, and 16 MiB of smaller ones, may wait there, so that all
-// ranks may send first and receive then. It returns ctx.Err() when ctx ends
-// before the value has begun to leave, a *RingError when the ring has failed,
-// an *EncodeError, or an error that says that the neighbour's function has
-// returned.
+// Send sends a value. It returns when the value has left and may be changed. It
+// blocks while the neighbour has not received earlier messages. One message of
+// any size, or 16 MiB of smaller ones, can wait at the neighbour, so all ranks
+// may send first and receive afterwards.
+//
+// The error is ctx.Err() when ctx ends before the value has begun to leave, a
+// *RingError when the ring has failed, an *EncodeError, or an error that says
+// that the neighbour's function has returned.
 func (b *Neighbour) Send(ctx context.Context, v any) error {
 	frames, err := marshalLingering(v)
 	if err != nil {
-		return fmt.Errorf("fiber: a message to rank %d: %w", b.Rank(), oneValue(err))
+		return errorf("fiber: a message to rank %d: %w", b.Rank(), oneValue(err))
 	}
 	if err := b.n.Send(ctx, frames); err != nil {
 		return messageError("to", b.Rank(), err)
@@ -307,11 +312,10 @@ func (b *Neighbour) Send(ctx context.Context, v any) error {
 	return nil
 }
 
-// Recv waits for the neighbour's next value and puts it where ptr points to; it
-// must be of the type that was sent. It blocks until one comes, or returns
-// ctx.Err() when ctx ends, a *RingError when the ring has failed, an
-// *EncodeError when the types differ, or an error that says that the
-// neighbour's function has returned.
+// Recv waits for the neighbour's next value and stores it where ptr points; the
+// type must be the one that was sent. The error is ctx.Err() when ctx ends, a
+// *RingError when the ring has failed, an *EncodeError when the types differ,
+// or an error that says that the neighbour's function has returned.
 func (b *Neighbour) Recv(ctx context.Context, ptr any) error {
 	frames, err := b.n.Recv(ctx)
 	if err != nil {
@@ -323,10 +327,10 @@ func (b *Neighbour) Recv(ctx context.Context, ptr any) error {
 	return nil
 }
 
-// messageError adds what the message was, except where the error tells more.
+// messageError adds which message it was, unless the error says more.
 func messageError(way string, rank int, err error) error {
 	if failed := (*RingError)(nil); errors.As(err, &failed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return fmt.Errorf("fiber: a message %s rank %d: %w", way, rank, fromEngine(err))
+	return errorf("fiber: a message %s rank %d: %w", way, rank, fromEngine(err))
 }

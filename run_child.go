@@ -17,7 +17,7 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// statusInterval is how often a child says how much memory it uses.
+// statusInterval is how often a child may report how much memory it uses.
 const statusInterval = 2 * time.Second
 
 // runChild does the work that this process was started for and returns its
@@ -34,7 +34,7 @@ func runChild() int {
 		return 1
 	}
 	b := parent.Relay()
-	if b != nil { // elsewhere: the file of a log is the root's
+	if b != nil { // on another machine: the log file is the root's
 		parent.Assign.Config.LogFile = config.Stderr
 	}
 	log, err := openLog(parent.Assign.Config, parent.Assign.Name)
@@ -72,7 +72,7 @@ func runChild() int {
 	case wire.RoleRing:
 		code = runRing(ctx, parent, stop)
 	default:
-		fmt.Fprintf(os.Stderr, "fiber: this process was started as a %q, which this build does not know\n", parent.Assign.Role)
+		fmt.Fprintf(os.Stderr, "fiber: this process was started as a %q, a role that this build does not know\n", parent.Assign.Role)
 		return 1
 	}
 	words, done := context.WithTimeout(context.Background(), lastWords)
@@ -82,7 +82,8 @@ func runChild() int {
 	return code
 }
 
-// reportStatus tells the parent now and then how much memory is in use.
+// reportStatus reports to the parent how much memory is in use, when that
+// changes.
 func reportStatus(parent *tree.Parent) {
 	var told int64
 	tick := time.NewTicker(statusInterval)
@@ -113,7 +114,7 @@ func runFunction(ctx context.Context, parent *tree.Parent) int {
 	return 0
 }
 
-// call runs a function of the registry on one encoded argument.
+// call runs a registered function with one encoded argument.
 func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error) {
 	f, ok := registry.Lookup(name)
 	if !ok {
@@ -129,8 +130,8 @@ func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error
 	return failureOf(name, func() error { return batch.Run(ctx, 0) })
 }
 
-// runWorker serves a pool until it is told to stop. It listens while its
-// initializer runs, too, which may have things to ask of the parent.
+// runWorker serves a pool until it is told to stop. It also listens while its
+// initializer runs, since that may send requests to the parent.
 func runWorker(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten})
 	stop.at(w.Leave, w.Abort)
@@ -139,7 +140,7 @@ func runWorker(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		go func() {
 			select {
 			case <-parent.Done():
-				os.Exit(1) // nobody waits for it any more
+				os.Exit(1) // the parent is gone
 			case <-initialized:
 			}
 		}()

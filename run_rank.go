@@ -11,12 +11,12 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// runRing is a rank of a ring.
+// runRing runs this process as a rank of a ring.
 func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	a := &parent.Assign
 	entry, ok := registry.Find(registry.Ring, a.Func).(*ringEntry)
 	if !ok {
-		finish(parent, flatten(a.Func, errors.New("it is not registered in this process")))
+		finish(parent, flatten(a.Func, errors.New("this ring function is not registered in this process")))
 		return 1
 	}
 	proc := current.Load()
@@ -33,11 +33,11 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		}})
 	go obeyRing(parent, node, name)
 	failure := runRank(ctx, node, entry, parent.Value)
-	if !stop.wasTold() { // or else the signal says what happened
+	if !stop.wasTold() { // else the signal says what happened
 		finish(parent, failure)
 	}
 	if failure != nil {
-		node.Fail(ErrClosed) // the neighbours hear from the parent why
+		node.Fail(ErrClosed) // the neighbours learn from the parent why
 	}
 	node.Close()
 	leave(context.Background())
@@ -47,7 +47,7 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	return 0
 }
 
-// ringName is the part of a rank's name that is the ring's.
+// ringName returns the ring's part of a rank's name.
 func ringName(process string) string {
 	for i := len(process) - 1; i >= 0; i-- {
 		if process[i] == '/' {
@@ -57,7 +57,7 @@ func ringName(process string) string {
 	return process
 }
 
-// obeyRing takes what the parent says.
+// obeyRing handles the parent's messages.
 func obeyRing(parent *tree.Parent, node *ring.Node, name string) {
 	for {
 		kind, frames, err := parent.Next(false)
@@ -73,15 +73,15 @@ func obeyRing(parent *tree.Parent, node *ring.Node, name string) {
 		case wire.KindBroken:
 			var b wire.Broken
 			if wire.Unpack(frames, &b) == nil && b.Err != nil {
-				// What a process said itself is a RemoteError; the parent's own words
-				// are what they wrap.
+				// The error of another rank is a RemoteError. The parent's own error is
+				// unwrapped.
 				node.Fail(&RingError{Ring: name, Rank: b.Rank, Err: unflattenCause(b.Err, b.Err.Worker != parent.Assign.ParentName)})
 			}
 		}
 	}
 }
 
-// runRank connects a rank to the others and runs its functions.
+// runRank connects a rank to the other ranks and runs its functions.
 func runRank(ctx context.Context, node *ring.Node, entry *ringEntry, value [][]byte) *wire.Error {
 	if err := node.Join(ctx); err != nil {
 		return flatten(entry.name, err)

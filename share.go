@@ -12,14 +12,15 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 )
 
-// Shared is a value that is sent once to each process that asks for it,
-// however many tasks use it. It is made by Share and travels as (part of) an
-// argument or a result; only its name does, until somebody calls Get.
+// Shared is a value that is sent only once to each process, however many tasks
+// use it. Create it with Share. It travels as (part of) an argument or a
+// result, as a reference; Get fetches the value.
 type Shared[T any] struct{ ref object.Ref }
 
-// Share makes a value available to all processes of the run. The value is
-// encoded now, so v may be changed afterwards. It stays available until it is
-// closed, or until nobody here holds what Share returned any more.
+// Share makes a value available to all processes of the run. It encodes v
+// before it returns, so v may be changed afterwards. The value stays available
+// until Close, or until the result of Share becomes unreachable in this
+// process.
 func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	proc, err := running()
 	if err != nil {
@@ -27,12 +28,12 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	}
 	frames, err := codec.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("fiber: the shared value: %w", err)
+		return nil, errorf("fiber: the shared value: %w", err)
 	}
 	if err := proc.fits(frames); err != nil {
-		return nil, fmt.Errorf("fiber: the shared value: %w", err)
+		return nil, errorf("fiber: the shared value: %w", err)
 	}
-	ref, err := proc.home.Keep(object.Value{Frames: frames}.Private().Frames) // some are parts of v itself
+	ref, err := proc.home.Keep(object.Value{Frames: frames}.Private().Frames) // some frames are parts of v itself
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +45,14 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	return s, nil
 }
 
-// Get gives the value. The first call in a process fetches it from where it
-// was shared and blocks until it is here or ctx ends; later calls give the
-// same value again, so it must not be changed. The error is ErrClosed when
-// the value was closed.
+// Get returns the value. The first call in a process fetches it from the
+// process that shared it, and blocks until it is here or ctx ends. Later calls
+// return the same value, so it must not be changed. The error is ErrClosed when
+// the value was closed, a *WorkerLostError when the process that shared it was
+// lost, a *MismatchError when the value is not a T, or ctx.Err().
 //
-// A gap in the network that this process outlives fails nobody's Get: it asks again
-// until its home has ended, or was out of reach for heartbeat_timeout.
+// A gap in the network does not fail Get, which asks again until the process
+// that shared the value has ended, or was out of reach for heartbeat_timeout.
 func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	var zero T
 	proc, err := running()
@@ -58,7 +60,7 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 		return zero, err
 	}
 	if s == nil || s.ref == (object.Ref{}) {
-		return zero, errEmpty("shared value")
+		return zero, errEmpty("Shared")
 	}
 	for begun := time.Now(); ; {
 		v, err := s.fetched(ctx, proc)
@@ -74,10 +76,10 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	}
 }
 
-// fetchPause is between two tries to fetch a value.
+// fetchPause is the time between two tries to fetch a value.
 const fetchPause = 250 * time.Millisecond
 
-// fetched gives the value of the cache, or else that of its home.
+// fetched returns the value from the cache, or else from its home.
 func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 	var zero T
 	c := cachedShared(s.ref)
@@ -102,15 +104,15 @@ func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 	}
 	var v T
 	if err := codec.Unmarshal(frames, &v); err != nil {
-		return zero, fmt.Errorf("fiber: the shared value: %w", err)
+		return zero, errorf("fiber: the shared value: %w", err)
 	}
 	c.value, c.set = v, true
 	return v, nil
 }
 
-// Close takes the value back, from the caches of the processes that have it,
-// too. It is called where the value was shared; elsewhere, and a second time,
-// it does nothing.
+// Close withdraws the value, also from the caches of the processes that have
+// fetched it. In a process that has not shared the value, and when called a
+// second time, Close is a no-op.
 func (s *Shared[T]) Close() {
 	proc := current.Load()
 	if proc == nil {
@@ -122,21 +124,21 @@ func (s *Shared[T]) Close() {
 	forgetShared(s.ref)
 }
 
-// MarshalBinary gives the value's name.
+// MarshalBinary encodes a reference to the value.
 func (s *Shared[T]) MarshalBinary() ([]byte, error) { return s.ref.MarshalBinary() }
 
-// UnmarshalBinary takes a name.
+// UnmarshalBinary decodes a reference to a value.
 func (s *Shared[T]) UnmarshalBinary(b []byte) error { return s.ref.UnmarshalBinary(b) }
 
-// sharedCache is the decoded shared values of this process.
+// sharedCache holds the decoded shared values of this process.
 var sharedCache struct {
 	sync.Mutex
 	values map[object.Ref]*sharedValue
 }
 
 type sharedValue struct {
-	busy  chan struct{} // has one in it while somebody fetches it
-	drop  func()        // ends the hold, nil when it is not held
+	busy  chan struct{} // holds an element while a goroutine fetches the value
+	drop  func()        // ends the hold; nil when there is none
 	set   bool
 	value any
 }
@@ -155,7 +157,7 @@ func cachedShared(ref object.Ref) *sharedValue {
 	return c
 }
 
-// hold has the value forgotten when its home says so, or is gone.
+// hold forgets the value when its home says so, or is gone.
 func (c *sharedValue) hold(h *object.Server, ref object.Ref) {
 	sharedCache.Lock()
 	defer sharedCache.Unlock()

@@ -14,18 +14,18 @@ import (
 )
 
 // SimpleQueue is a queue for any number of producers and consumers in any
-// processes. It lives in the process that made it, and travels as (part of) an
+// processes. It lives in the process that made it. It travels as (part of) an
 // argument, a result, or an item of another queue; all copies are the same
 // queue. Its methods may be called from many goroutines.
 //
-// Items come out in the order in which they went in, for each producer. An
-// item is handed out when somebody asks for it and to nobody else, so an idle
-// process that has the queue holds nothing back. A consumer that dies before
-// its Get has returned leaves its item to others, at the front of the queue.
+// Each producer's items come out in the order in which they went in. An item
+// goes only to a consumer that asks for one, so an idle process holds nothing
+// back. An item that was delivered but not yet returned by Get, because the
+// consumer died, goes back to the front of the queue.
 //
-// When the process that made the queue has ended, however it ended, its methods
-// return a *WorkerLostError: ErrClosed is returned only after Close. A queue ends
-// when no process has it any more.
+// When the process that made the queue has ended, for whatever reason, the
+// methods return a *WorkerLostError; only Close makes them return ErrClosed.
+// The queue ends when no process has it any more.
 type SimpleQueue[T any] struct {
 	builtinObject[simpleQueueType]
 	c *queueClient
@@ -33,9 +33,9 @@ type SimpleQueue[T any] struct {
 
 type simpleQueueType struct{}
 
-func (simpleQueueType) objectType() (string, byte) { return "queue", 'U' }
+func (simpleQueueType) objectType() (string, string, byte) { return "queue", "queue", 'U' }
 
-// QueueOption is an option of NewSimpleQueue.
+// QueueOption configures NewSimpleQueue, NewQueue and NewJoinableQueue.
 type QueueOption interface{ applyQueue(*queueOptions) error }
 
 type queueOptions struct{ capacity int }
@@ -44,19 +44,19 @@ type queueOption func(*queueOptions) error
 
 func (f queueOption) applyQueue(o *queueOptions) error { return f(o) }
 
-// WithCapacity bounds a queue: Put waits while n items are in it.
+// WithCapacity limits a queue to n items: Put blocks while it is full.
 func WithCapacity(n int) QueueOption {
 	return queueOption(func(o *queueOptions) error {
 		if n < 1 {
-			return fmt.Errorf("fiber: WithCapacity(%d): a queue has room for one item at least; leave the option out for any number", n)
+			return fmt.Errorf("fiber: WithCapacity(%d): the capacity must be at least 1; leave the option out for no limit", n)
 		}
 		o.capacity = n
 		return nil
 	})
 }
 
-// NewSimpleQueue makes a queue in this process. The error is
-// ErrNotInitialized, or a T that cannot travel.
+// NewSimpleQueue makes a queue in this process. It returns ErrNotInitialized
+// before Init, and an error if T cannot travel.
 func NewSimpleQueue[T any](opts ...QueueOption) (*SimpleQueue[T], error) {
 	proc, err := running()
 	if err != nil {
@@ -73,7 +73,7 @@ func NewSimpleQueue[T any](opts ...QueueOption) (*SimpleQueue[T], error) {
 	return newQueueAt[T](proc.attach(ref), capacity > 0), nil
 }
 
-// queueOf checks what a queue's constructor was called with.
+// queueOf checks the arguments of a queue's constructor.
 func queueOf[T any](constructor string, opts []QueueOption) (capacity int, err error) {
 	if err := travels[T](constructor, "its items"); err != nil {
 		return 0, err
@@ -91,9 +91,10 @@ func newQueueAt[T any](h *handle, bounded bool) *SimpleQueue[T] {
 	return &SimpleQueue[T]{builtinObjectOf[simpleQueueType](h), &queueClient{h: h, bounded: bounded}}
 }
 
-// Put adds an item and returns when it is safe in the queue's home. It blocks
-// while a queue with a capacity is full. When ctx ends the item is not in the
-// queue, unless its home does not answer within a second.
+// Put adds an item and returns when the process in which the queue lives has
+// it. It blocks while a queue with a capacity is full. When Put returns
+// ctx.Err(), the item is not in the queue, unless that process has not answered
+// within a second.
 func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 	item, err := encode("the item", v)
 	if err == nil {
@@ -105,9 +106,10 @@ func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 	return q.c.put(ctx, item)
 }
 
-// PutMany adds items in their order and returns when all of them are safe in
-// the queue's home. It costs much less than as many calls of Put. After an
-// error, which says how many, the first of them may be in the queue.
+// PutMany adds items in their order and returns when the process in which the
+// queue lives has all of them. It costs much less than as many calls of Put.
+// After an error, the first few items may be in the queue; the error says how
+// many.
 func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	items, err := encodeAll("item", vs)
 	if err == nil {
@@ -119,7 +121,8 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	return q.c.putMany(ctx, items)
 }
 
-// fits checks that the queue is one, and the items' sizes.
+// fits checks that the queue is initialised and that the items are not too
+// large.
 func (q *SimpleQueue[T]) fits(items ...object.Value) error {
 	if q == nil || q.h == nil {
 		return errEmpty("queue")
@@ -132,8 +135,8 @@ func (q *SimpleQueue[T]) fits(items ...object.Value) error {
 	return nil
 }
 
-// Get waits for an item and takes it out of the queue. It returns when the
-// queue's home has been told that it has arrived.
+// Get waits for an item and takes it out of the queue. It returns when it has
+// acknowledged the item to the process in which the queue lives.
 func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
 	vs, err := q.GetMany(ctx, 1)
 	if err != nil {
@@ -142,18 +145,18 @@ func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
 	return vs[0], nil
 }
 
-// GetMany waits for an item and takes it and those behind it that are there,
-// at most max, out of the queue.
+// GetMany waits for an item and takes it out of the queue, with the items
+// behind it that are there: max items at most.
 func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	if max < 1 {
-		return nil, fmt.Errorf("fiber: GetMany(%d): ask for one item at least", max)
+		return nil, fmt.Errorf("fiber: GetMany(%d): the number must be at least 1", max)
 	}
 	d, err := ask(ctx, q, queue.Get, max, func(late queue.Delivery) { tell(q, queue.Back, late.ID) })
 	if err != nil {
 		return nil, err
 	}
 	if len(d.Items) == 0 {
-		return nil, fmt.Errorf("fiber: the queue: %w", wire.ErrMalformed)
+		return nil, errorf("fiber: the queue: %w", wire.ErrMalformed)
 	}
 	vs := make([]T, len(d.Items))
 	var came parcel
@@ -161,24 +164,23 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 		p, err := unmarshal(item.Frames, &vs[i])
 		if err != nil {
 			tell(q, queue.Back, d.ID)
-			return nil, &MismatchError{Reason: fmt.Sprintf("an item of the queue is no %v: %v", reflect.TypeFor[T](), err)}
+			return nil, &MismatchError{Reason: fmt.Sprintf("an item of the queue is not of type %v: %v", reflect.TypeFor[T](), err)}
 		}
 		came.add(p)
 	}
-	// Taken only now: what is in the items is held here by now.
+	// Only now, when this process holds what is in the items.
 	return vs, came.then(ctx, func() error { return tell(q, queue.Taken, d.ID) })
 }
 
-// Len is the number of items in the queue. It blocks until the queue's home
-// has answered.
+// Len returns the number of items in the queue. It blocks until the process in
+// which the queue lives has answered.
 func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
 	return ask(ctx, q, queue.Len, object.None{}, nil)
 }
 
-// Close says, for all processes, that no more items come: whoever waits to put
-// one, or puts one later, gets ErrClosed. Those in the queue are still to be got;
-// then whoever waits for one, or gets one later, has ErrClosed, too. A second
-// call does nothing.
+// Close ends the queue for all processes. From then on Put returns ErrClosed,
+// also where it is waiting. Get still returns the items in the queue, and then
+// ErrClosed. Closing twice is a no-op.
 func (q *SimpleQueue[T]) Close() error {
 	_, err := ask(context.Background(), q, queue.Close, object.None{}, nil)
 	if errors.Is(err, ErrClosed) {
@@ -187,14 +189,14 @@ func (q *SimpleQueue[T]) Close() error {
 	return err
 }
 
-func (q *SimpleQueue[T]) used() (*handle, string) {
-	if q == nil {
-		return nil, "queue"
+func (q *SimpleQueue[T]) used() (h *handle, name, typ string) {
+	if q != nil {
+		h = q.h
 	}
-	return q.h, "queue"
+	return h, "queue", "queue"
 }
 
-// MarshalBinary gives the queue's name.
+// MarshalBinary encodes a reference to the queue.
 func (q *SimpleQueue[T]) MarshalBinary() ([]byte, error) { return q.marshalAs('U') }
 
 func (q *SimpleQueue[T]) marshalAs(mark byte) ([]byte, error) {
@@ -208,7 +210,7 @@ func (q *SimpleQueue[T]) marshalAs(mark byte) ([]byte, error) {
 	return q.marshal(mark, bounded)
 }
 
-// UnmarshalBinary attaches to the queue of a name.
+// UnmarshalBinary attaches to the queue that a reference names.
 func (q *SimpleQueue[T]) UnmarshalBinary(b []byte) error {
 	return q.unmarshalAs('U', "simple queue", b)
 }
@@ -225,14 +227,14 @@ func (q *SimpleQueue[T]) unmarshalAs(mark byte, name string, b []byte) error {
 	return nil
 }
 
-// queueClient is a queue as it is used here, items encoded.
+// queueClient puts encoded items into a queue.
 type queueClient struct {
 	h       *handle
 	bounded bool
 
 	mu      sync.Mutex
 	sending bool
-	waiting []*putting // to leave with the next message
+	waiting []*putting // for the next message
 }
 
 // putting is an item on its way.
@@ -241,10 +243,10 @@ type putting struct {
 	done chan error
 }
 
-// put puts one item. Those of many goroutines go together: while one message
-// is on its way to a queue without a bound, what comes is gathered for the
-// next one. (A bounded queue may take an item at once and the next one never,
-// so each travels alone.)
+// put puts one item. Items of many goroutines travel together: while one
+// message is on its way to a queue without a capacity, items gather for the
+// next one. (A queue with a capacity may take one item at once and the next one
+// never, so each travels alone.)
 func (c *queueClient) put(ctx context.Context, item object.Value) error {
 	if c.bounded {
 		return c.putMany(ctx, []object.Value{item})
@@ -277,11 +279,10 @@ func (c *queueClient) put(ctx context.Context, item object.Value) error {
 		}
 	}
 	c.mu.Unlock()
-	return <-p.done // it has left, and the queue has no bound
+	return <-p.done // the item has left, and the queue is never full
 }
 
-// next sends what was gathered, by a goroutine that goes on while there is
-// more.
+// next starts a goroutine that sends gathered items until none are left.
 func (c *queueClient) next() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -321,7 +322,7 @@ func (c *queueClient) drain() {
 func (c *queueClient) send(ctx context.Context, items []object.Value) error {
 	_, err := object.AskAndSettle(ctx, c.h.proc.home, c.h.ref, queue.Put, items)
 	runtime.KeepAlive(c.h)
-	runtime.KeepAlive(items) // the queue's home holds what they name only now
+	runtime.KeepAlive(items) // only now does the queue hold what they name
 	return objectError("the queue", err)
 }
 
@@ -330,7 +331,7 @@ func (c *queueClient) putMany(ctx context.Context, items []object.Value) error {
 		n := c.h.proc.home.Fitting(items)
 		if err := c.send(ctx, items[:n]); err != nil {
 			if sent := total - len(items); sent > 0 {
-				return fmt.Errorf("fiber: %d of %d items were put: %w", sent, total, err)
+				return errorf("fiber: only %d of %d items were put: %w", sent, total, err)
 			}
 			return err
 		}

@@ -2,16 +2,18 @@ package fiber
 
 import "context"
 
-// Value is a single value that lives in a manager and that processes share. It
-// is made by NewValue and travels as (part of) an argument, a result, or a
-// value of another managed object; all copies are the same. Any goroutine may
-// use it. Values are copies, methods are single steps, and errors are the same,
-// as those of a Dict.
+// Value is a single value that lives in a manager and that processes share.
+// Create it with NewValue. It travels as (part of) an argument, a result, or a
+// value of another managed object; all copies are the same Value. Any goroutine
+// may use it.
+//
+// As with a Dict, what goes in and comes out is a copy, and each method is one
+// step. The errors are a Dict's, too.
 type Value[T any] struct{ s sequence[valueType, T] }
 
 type valueType struct{}
 
-func (valueType) objectType() (string, byte) { return "value", 'V' }
+func (valueType) objectType() (string, string, byte) { return "value", "Value", 'V' }
 
 // NewValue makes a value in a manager.
 func NewValue[T any](ctx context.Context, m *Manager, v T) (*Value[T], error) {
@@ -22,26 +24,27 @@ func NewValue[T any](ctx context.Context, m *Manager, v T) (*Value[T], error) {
 	return &Value[T]{s}, nil
 }
 
-// Get gives the value.
+// Get returns the value.
 func (v *Value[T]) Get(ctx context.Context) (T, error) { return v.s.Get(ctx, 0) }
 
 // Set replaces the value.
 func (v *Value[T]) Set(ctx context.Context, to T) error { return v.s.Set(ctx, 0, to) }
 
-// CompareAndSet sets the value if it is old; see List.CompareAndSet.
+// CompareAndSet replaces the value if it equals old; see List.CompareAndSet.
 func (v *Value[T]) CompareAndSet(ctx context.Context, old, to T) (bool, error) {
 	return v.s.CompareAndSet(ctx, 0, old, to)
 }
 
-// Update sets the value to what fn makes of it; see List.Update.
+// Update replaces the value by what fn returns for it, and returns the new one;
+// see List.Update.
 func (v *Value[T]) Update(ctx context.Context, fn func(old T) (T, error)) (T, error) {
 	return v.s.Update(ctx, 0, fn)
 }
 
-// MarshalBinary gives the value's name.
+// MarshalBinary encodes a reference to the value.
 func (v *Value[T]) MarshalBinary() ([]byte, error) { return v.s.MarshalBinary() }
 
-// UnmarshalBinary attaches to the value of a name.
+// UnmarshalBinary attaches to the value that a reference names.
 func (v *Value[T]) UnmarshalBinary(b []byte) error { return v.s.UnmarshalBinary(b) }
 
-func (v *Value[T]) used() (*handle, string) { return v.s.used() }
+func (v *Value[T]) used() (h *handle, name, typ string) { return v.s.used() }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 
 	"github.com/fiber-go/fiber/meta"
@@ -162,7 +163,7 @@ func (e *LaunchError) Error() string {
 		text += ": " + e.Reason
 	}
 	if e.Err != nil {
-		text += ": " + e.Err.Error()
+		text += ": " + strings.TrimPrefix(e.Err.Error(), "fiber: ")
 	}
 	return text
 }

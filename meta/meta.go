@@ -1,5 +1,5 @@
-// Package meta holds the resources that a registered function needs: CPU cores, memory and GPUs. Each
-// backend grants them in its own way; what is not named here is the backend's default.
+// Package meta describes the resources that a registered function needs: CPU cores, memory and GPUs. Each
+// backend grants them in its own way, and has its own defaults for resources that are not set.
 package meta
 
 import (
@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Resources is what one job needs. A zero field is not set.
+// Resources describes what one job needs. A zero field is not set.
 type Resources struct {
 	CPU    float64 // cores
 	Memory int     // MiB
 	GPU    int     // devices
 }
 
-// IsZero says whether nothing is set.
+// IsZero reports whether no field is set.
 func (r Resources) IsZero() bool { return r == Resources{} }
 
-// String is one line, such as "cpu 1, memory 200 MiB, gpu 1", or "no resources".
+// String returns one line, such as "cpu 1, memory 200 MiB, gpu 1", or "no resources".
 func (r Resources) String() string {
 	var parts []string
 	if r.CPU != 0 {
@@ -39,8 +39,8 @@ func (r Resources) String() string {
 
 func cores(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// Collect gives the resources that opts ask for together. The error names a value that is not allowed, or an
-// option that is given twice with different values.
+// Collect returns the resources that opts ask for together. It returns an error for a value that is not
+// allowed, and for an option that is given twice with different values.
 func Collect(opts ...Option) (Resources, error) {
 	var c collection
 	for _, o := range opts {
@@ -54,24 +54,24 @@ func Collect(opts ...Option) (Resources, error) {
 	return c.Resources, nil
 }
 
-// collection is Resources in the making.
+// collection collects Resources from options.
 type collection struct {
 	Resources
 	gpu bool // GPU was given, if only as 0
 }
 
-// Option is made by [CPU], [Memory] or [GPU].
+// Option asks for a resource. Create it with [CPU], [Memory] or [GPU].
 type Option interface {
 	apply(*collection) error
 }
 
-// CPU asks for so many cores, more than 0; fractions are allowed.
+// CPU asks for a number of cores, more than 0. Fractions are allowed.
 func CPU(cores float64) Option { return cpu(cores) }
 
-// Memory limits the job to so many MiB, more than 0.
+// Memory limits the job to a number of MiB, more than 0.
 func Memory(mib int) Option { return memory(mib) }
 
-// GPU asks for so many devices; 0 asks for none, and says so.
+// GPU asks for a number of devices. 0 asks for none explicitly.
 func GPU(n int) Option { return gpu(n) }
 
 type cpu float64

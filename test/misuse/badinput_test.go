@@ -71,7 +71,7 @@ func TestInitTwice(t *testing.T) {
 	t.Parallel()
 	x := fibertest.Start(t, "initialised twice")
 	require.Zero(t, x.Wait(fibertest.Patience))
-	require.Equal(t, []string{"<nil>", "fiber: Init was called before; call it once, or Shutdown between", "<nil>", "<nil>",
+	require.Equal(t, []string{"<nil>", "fiber: Init was called before; call it once, or call Shutdown in between", "<nil>", "<nil>",
 		"25 <nil>", "<nil>", "<nil>", "false", "true", "true", "<nil>", ""}, strings.Split(x.Out.String(), "\n"))
 }
 

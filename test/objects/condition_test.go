@@ -59,7 +59,7 @@ func TestCondition(t *testing.T) {
 	}
 	told := asleep(t, ctx, c, 4)
 	require.NoError(t, c.Acquire(ctx))
-	require.ErrorContains(t, c.Notify(ctx, 0), "one at least")
+	require.ErrorContains(t, c.Notify(ctx, 0), "at least 1")
 	require.NoError(t, c.Notify(ctx, 2))
 	select {
 	case <-told[0]:
@@ -152,7 +152,7 @@ func TestWaitThatDoesNotGetTheLockAgain(t *testing.T) {
 	cancel()
 	err := <-told // after a while
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "it is not held")
+	require.ErrorContains(t, err, "the lock is not held")
 	require.Error(t, mine.Release(ctx))
 	require.NoError(t, c.Release(ctx))
 	require.True(t, fibertest.Sure(copyOf(t, c).TryAcquire(ctx))(t))

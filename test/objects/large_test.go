@@ -128,7 +128,7 @@ func TestValuesThatAreTooLargeForAMessage(t *testing.T) {
 	require.Regexp(t, `^true fiber: .*Reuse in Manager-1: the result: .*; set max_message \(FIBER_MAX_MESSAGE\) higher, or send it in parts
 false fiber: the argument of .*Keep: .*; set max_message \(FIBER_MAX_MESSAGE\) higher, or send it in parts
 1000 <nil>
-false fiber: what the list has: .*; set max_message \(FIBER_MAX_MESSAGE\) higher, or send it in parts
+false fiber: the answer of the list: .*; set max_message \(FIBER_MAX_MESSAGE\) higher, or send it in parts
 100000 <nil>
 $`, x.Out.String())
 }

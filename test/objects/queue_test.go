@@ -406,9 +406,9 @@ func TestZeroQueue(t *testing.T) {
 	t.Parallel()
 	var q *fiber.SimpleQueue[int]
 	_, err := q.Get(fibertest.Soon(t))
-	require.ErrorContains(t, err, "constructor")
+	require.ErrorContains(t, err, "uninitialised")
 	q = new(fiber.SimpleQueue[int])
-	require.ErrorContains(t, q.Put(fibertest.Soon(t), 1), "constructor")
+	require.ErrorContains(t, q.Put(fibertest.Soon(t), 1), "uninitialised")
 	require.Error(t, q.Close())
 	_, err = q.Len(fibertest.Soon(t))
 	require.Error(t, err)

@@ -325,15 +325,15 @@ func TestObjectsThatAreNone(t *testing.T) {
 		new(fiber.Queue[int]), new(fiber.JoinableQueue[int]), new(fiber.Lock), new(fiber.RLock), new(fiber.Semaphore),
 		new(fiber.BoundedSemaphore), new(fiber.Event), new(fiber.Condition), new(fiber.CyclicBarrier), 0}
 	for what, err := range none.use(ctx) {
-		require.ErrorContains(t, err, "was not made by its constructor", what)
+		require.ErrorContains(t, err, "uninitialised", what)
 	}
-	require.ErrorContains(t, none.Condition.Wait(ctx), "was not made by its constructor")
+	require.EqualError(t, none.Condition.Wait(ctx), "fiber: use of an uninitialised Condition; create it with NewCondition")
 	_, err := fiber.NewCondition(ctx, nil, none.RLock)
-	require.ErrorContains(t, err, "was not made by its constructor")
+	require.ErrorContains(t, err, "uninitialised")
 	_, err = none.Dict.MarshalBinary()
-	require.ErrorContains(t, err, "the dict: fiber: it was not made by its constructor")
+	require.EqualError(t, err, "fiber: use of an uninitialised Dict; create it with NewDict")
 	_, err = fiber.NewLock(ctx, nil)
-	require.ErrorContains(t, err, "manager")
+	require.EqualError(t, err, "fiber: use of an uninitialised Manager; create it with NewManager")
 }
 
 // Names of one type are refused by all others.

@@ -55,7 +55,7 @@ func TestNamespace(t *testing.T) {
 	var mismatch *fiber.MismatchError
 	_, err := n.Get(ctx, "p", &i)
 	require.ErrorAs(t, err, &mismatch)
-	require.ErrorContains(t, err, "p in the namespace is no int")
+	require.ErrorContains(t, err, "p in the namespace is not of type int")
 	var d *fiber.Dict[string, string]
 	_, err = n.Get(ctx, "l", &d)
 	require.ErrorAs(t, err, &mismatch)

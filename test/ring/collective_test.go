@@ -293,7 +293,7 @@ var early = fiber.RegisterRing("early", nil, func(ctx context.Context, node *fib
 var refused = fiber.RegisterRing("refused", nil, func(ctx context.Context, node *fiber.RingNode, _ fibertest.None) error {
 	xs := []float64{1, 2}
 	for want, err := range map[string]error{
-		"one operation at a time, not [Sum Max]":       fiber.AllReduce(ctx, node, xs, fiber.Sum, fiber.Max),
+		"AllReduce takes one operation, not [Sum Max]": fiber.AllReduce(ctx, node, xs, fiber.Sum, fiber.Max),
 		"there is no operation Op(77)":                 fiber.AllReduce(ctx, node, xs, fiber.Op(77)),
 		"there is no rank 2 in a ring of 2":            fiber.Broadcast(ctx, node, 2, xs),
 		"there is no rank -1 in a ring of 2":           fiber.Broadcast(ctx, node, -1, xs),
