@@ -177,11 +177,19 @@ func RegisterError(err error) error {
 // wrapped error is left out.
 func errorf(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	if text := strings.ReplaceAll(err.Error(), ": fiber: ", ": "); text != err.Error() {
+	if text := withoutPrefixes(err.Error()); text != err.Error() {
 		return &prefixed{text, err}
 	}
 	return err
 }
+
+// mismatch makes a MismatchError, whose text has one "fiber:", too.
+func mismatch(format string, args ...any) error {
+	return &MismatchError{Reason: withoutPrefixes(fmt.Sprintf(format, args...))}
+}
+
+// withoutPrefixes removes each "fiber:" but one at the front.
+func withoutPrefixes(text string) string { return strings.ReplaceAll(text, ": fiber: ", ": ") }
 
 // prefixed is an error with a text of its own.
 type prefixed struct {

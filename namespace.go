@@ -56,7 +56,7 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 	err = codec.Unmarshal(c.Values[0].Frames, into)
 	runtime.KeepAlive(c) // as in decode
 	if err != nil {
-		return false, &MismatchError{Reason: fmt.Sprintf("%s in the namespace is not of type %v: %v", name, reflect.TypeOf(into).Elem(), err)}
+		return false, mismatch("%s in the namespace is not of type %v: %v", name, reflect.TypeOf(into).Elem(), err)
 	}
 	return true, nil
 }

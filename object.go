@@ -96,7 +96,7 @@ func (o *builtinObject[N]) unmarshal(mark byte, name string, b []byte) (more []b
 		return nil, err
 	}
 	if len(more) == 0 || more[0] != mark {
-		return nil, &MismatchError{Reason: "the reference is not one of a " + name}
+		return nil, &MismatchError{Reason: "the reference is to another type of object, not to a " + name}
 	}
 	*o = builtinObjectOf[N](h)
 	return more[1:], nil
@@ -108,7 +108,7 @@ func decode[T any](what string, kept object.Value) (T, error) {
 	err := codec.Unmarshal(kept.Frames, &v)
 	runtime.KeepAlive(kept) // holds what the value refers to until v does
 	if err != nil {
-		return v, &MismatchError{Reason: fmt.Sprintf("%s is not of type %v: %v", what, reflect.TypeFor[T](), err)}
+		return v, mismatch("%s is not of type %v: %v", what, reflect.TypeFor[T](), err)
 	}
 	return v, nil
 }

@@ -193,7 +193,7 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 		came.then(ctx, func() error { e.port.Took(item); return nil })
 	}
 	if err != nil {
-		return v, &MismatchError{Reason: fmt.Sprintf("an item of the pipe is not of type %v: %v", reflect.TypeFor[T](), err)}
+		return v, mismatch("an item of the pipe is not of type %v: %v", reflect.TypeFor[T](), err)
 	}
 	return v, nil
 }

@@ -164,7 +164,7 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 		p, err := unmarshal(item.Frames, &vs[i])
 		if err != nil {
 			tell(q, queue.Back, d.ID)
-			return nil, &MismatchError{Reason: fmt.Sprintf("an item of the queue is not of type %v: %v", reflect.TypeFor[T](), err)}
+			return nil, mismatch("an item of the queue is not of type %v: %v", reflect.TypeFor[T](), err)
 		}
 		came.add(p)
 	}

@@ -59,7 +59,7 @@ func TestNamespace(t *testing.T) {
 	var d *fiber.Dict[string, string]
 	_, err = n.Get(ctx, "l", &d)
 	require.ErrorAs(t, err, &mismatch)
-	require.ErrorContains(t, err, "not of a dict")
+	require.ErrorContains(t, err, "not to a dict")
 	for _, bad := range []any{nil, 1, (*int)(nil)} {
 		_, err = n.Get(ctx, "p", bad)
 		require.ErrorContains(t, err, "pointer")
