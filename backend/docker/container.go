@@ -10,7 +10,7 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/container/pid1"
-	"github.com/fiber-go/fiber/internal/root"
+	"github.com/fiber-go/fiber/internal/owner"
 )
 
 // The labels of Fiber's containers.
@@ -19,7 +19,7 @@ const (
 	labelName    = "fiber.name"    // the process's name
 	labelParent  = "fiber.parent"  // the name of the process that started it
 	labelSession = "fiber.session" // the backend that made it
-	labelRoot    = "fiber.root"    // the run's root; see package root
+	labelRoot    = "fiber.root"    // the run's root; see package owner
 )
 
 // container returns the description of a job's container for the engine.
@@ -34,7 +34,7 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 		// The program ends on the first SIGTERM.
 		StopSignal: "SIGTERM",
 		Labels: map[string]string{labelRun: spec.Run, labelName: spec.Name, labelParent: spec.Parent,
-			labelSession: b.session, labelRoot: root.Name()},
+			labelSession: b.session, labelRoot: owner.Name()},
 	}
 	host := &container.HostConfig{
 		AutoRemove: true,

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/fiber-go/fiber/internal/root"
+	"github.com/fiber-go/fiber/internal/owner"
 )
 
 // sweep removes the containers of this user's runs whose root was killed. Running
@@ -21,7 +21,7 @@ func (e *engine) sweep(ctx context.Context) {
 	}
 	var removals sync.WaitGroup
 	for _, c := range all {
-		if root.Gone(c.Labels[labelRoot]) {
+		if owner.Gone(c.Labels[labelRoot]) {
 			removals.Go(func() { e.remove(ctx, c.ID) })
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/root"
+	"github.com/fiber-go/fiber/internal/owner"
 )
 
-// annotationRoot names the root of a run if it is not a pod; see package root.
+// annotationRoot names the root of a run if it is not a pod; see package owner.
 const annotationRoot = "fiber.root"
 
 // sweepTimeout bounds the removal of what dead runs have left.
@@ -32,7 +32,7 @@ func rootName(c *cluster) string {
 	if c.self != nil {
 		return ""
 	}
-	return root.Name()
+	return owner.Name()
 }
 
 // sweep removes the pods and secrets of this user's runs whose root was not a pod
@@ -43,7 +43,7 @@ func (c *cluster) sweep(ctx context.Context) {
 	selector := labelRoot + "=" + rootLabel()
 	var removals sync.WaitGroup
 	remove := func(resource, name string, annotations map[string]string) {
-		if root.Gone(annotations[annotationRoot]) {
+		if owner.Gone(annotations[annotationRoot]) {
 			removals.Go(func() { c.Delete(ctx, resource, name, 0) })
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber"
-	"github.com/fiber-go/fiber/internal/root"
+	"github.com/fiber-go/fiber/internal/owner"
 )
 
 // ground is what the processes run on: a backend, with the commands that look at it and kill.
@@ -51,7 +51,7 @@ func newGround() (*ground, error) {
 		kill, term := way{"killed", []string{"kill", "-KILL"}}, way{"told to end", []string{"kill", "-TERM"}}
 		g.ways = []way{kill, kill, term, {"stopped", []string{"kill", "-STOP"}}}
 	case "docker":
-		mine := []string{"docker", "ps", "--no-trunc", "--filter", "label=fiber.root=" + root.Name(), "--format"}
+		mine := []string{"docker", "ps", "--no-trunc", "--filter", "label=fiber.root=" + owner.Name(), "--format"}
 		g.list = append(slices.Clone(mine), `{{.ID}} {{.Label "fiber.name"}}`)
 		g.things = map[string][]string{"containers": append(mine, `{{.ID}}`, "-a")}
 		kill, term := way{"killed", []string{"docker", "kill"}}, way{"told to end", []string{"docker", "kill", "-s", "TERM"}}

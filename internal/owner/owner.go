@@ -1,6 +1,6 @@
-// Package root names the root of a run, so that another run can tell whether
-// something that it finds belongs to a run that is over.
-package root
+// Package owner names the root of a run as the owner of what the run makes, so
+// that another run can tell whether the owner of what it finds is still there.
+package owner
 
 import (
 	"fmt"
