@@ -18,7 +18,7 @@ import (
 )
 
 // If an engine runs the jobs, only the root talks to it. Another process that
-// wants a job opens a stream up the tree: relay.go asks, and this file serves. A
+// wants a job opens a stream up the tree: backend.go asks, and this file serves. A
 // job lives no longer than the stream by which it was launched.
 //
 // A process that asks may be in an attacker's hands. It chooses its children's
