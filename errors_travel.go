@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vmihailenco/msgpack/v5"
+
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // flatten turns a function's error, or its panic, into one that travels.
