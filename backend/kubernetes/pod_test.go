@@ -142,7 +142,7 @@ spec:
 	require.Len(t, main.VolumeMounts, 2)
 
 	for text, says := range map[string]string{
-		"kind: Deployment":               "is a Deployment, and must be a Pod",
+		"kind: Deployment":               "is a Deployment, but must be a Pod",
 		"spec: {nodeSelecter: {a: b}}":   "nodeSelecter",
 		"spec: [":                        "yaml",
 		"spec: {containers: {image: x}}": "containers",

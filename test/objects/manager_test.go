@@ -294,7 +294,7 @@ func TestNothingToManage(t *testing.T) {
 	_, err := fiber.Apply(fibertest.Soon(t), fibertest.NewPool(t, 1), writeHere, writing{Journal: new(fiber.Proxy[*journal])})
 	require.Error(t, err, "a zero proxy does not travel")
 	_, err = fiber.Apply(fibertest.Soon(t), fibertest.NewPool(t, 1), writeHere, writing{})
-	require.ErrorContains(t, err, "the proxy", "nil arrives as nil")
+	require.ErrorContains(t, err, "uninitialised Proxy", "nil arrives as nil")
 }
 
 func TestBadTypesAndMethods(t *testing.T) {

@@ -132,7 +132,7 @@ func TestQueueInOneProcess(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"d"}, vs)
 	_, err = q.GetMany(fibertest.Soon(t), 0)
-	require.ErrorContains(t, err, "one item at least")
+	require.ErrorContains(t, err, "at least 1")
 }
 
 // holdQueue has a queue and does nothing with it until its context ends.
