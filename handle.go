@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/object"
@@ -169,7 +170,7 @@ func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
 // process waits for its exit status and adds it.
 func lostError(what string, lost *object.LostError) error {
 	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
-		Reason: fmt.Sprintf("the process in which %s lived can no longer be reached: %v", what, lost.Err)}
+		Reason: fmt.Sprintf("the process in which %s lived can no longer be reached: %s", what, strings.TrimPrefix(lost.Err.Error(), "fiber: "))}
 	if lost.Ref.PID > 0 {
 		e.ID = strconv.Itoa(lost.Ref.PID)
 	}

@@ -517,7 +517,7 @@ func runManager(ctx context.Context, parent *tree.Parent) int {
 	ref, err := proc.home.Make(service, true)
 	up := managerReady{Ref: ref}
 	if err != nil {
-		up.Err = err.Error()
+		up.Err = strings.TrimPrefix(err.Error(), "fiber: ") // behind those of a LaunchError
 	}
 	if err := parent.Post(wire.MustPack(wire.KindReady, up)...); err != nil {
 		return 1

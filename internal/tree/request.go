@@ -95,7 +95,7 @@ func failureOf(err error) *failure {
 	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
 		f.Launch, f.Backend, f.Job, f.Reason, f.Permanent = true, launch.Backend, launch.Job, launch.Reason, launch.Permanent
 		if launch.Err != nil {
-			f.Reason = strings.TrimPrefix(f.Reason+": "+launch.Err.Error(), ": ")
+			f.Reason = strings.TrimPrefix(f.Reason+": "+strings.TrimPrefix(launch.Err.Error(), "fiber: "), ": ")
 		}
 	}
 	return f
