@@ -35,7 +35,7 @@ help:
 test:
 	@docker version >/dev/null 2>&1 || echo "no docker engine answers: its tests are skipped (make engine-up)"
 	@test -n "$$FIBER_TEST_KUBECONFIG" || echo "FIBER_TEST_KUBECONFIG is not set: the tests that need a cluster are skipped (make test-kubernetes)"
-	$(GO) test -timeout 20m $(TESTFLAGS) ./...
+	$(GO) test -timeout 40m $(TESTFLAGS) ./...
 
 engine-up:
 	@test/engine/up.sh
@@ -55,7 +55,7 @@ test-kubernetes:
 
 # The race detector has every process sleep for a second at its exit, unless told not to.
 race:
-	FIBER_TEST_KUBECONFIG= GORACE=atexit_sleep_ms=0 $(GO) test -race -short -timeout 20m $(TESTFLAGS) ./...
+	FIBER_TEST_KUBECONFIG= GORACE=atexit_sleep_ms=0 $(GO) test -race -short -timeout 40m $(TESTFLAGS) ./...
 	@if [ -n "$$FIBER_TEST_KUBECONFIG" ] || bash -c '. test/cluster/env.sh && running kube-apiserver' >/dev/null; then \
 		$(MAKE) --no-print-directory race-kubernetes; \
 	else \
