@@ -3,10 +3,13 @@
 package fibertest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/fiber-go/fiber"
 )
 
 const (
@@ -41,6 +44,16 @@ func onCluster(files string) {
 		key, value, _ := strings.Cut(kv, "=")
 		os.Setenv(key, value)
 	}
+}
+
+// pull has the tests' image on the node: one that is new to it is pulled for a few
+// pods a second, and the root of a run says so of the others.
+func pull() error {
+	p := fiber.NewProcess(Getpid, None{})
+	if err := p.Start(context.Background()); err != nil {
+		return err
+	}
+	return p.Join(context.Background())
 }
 
 // ClusterEnv is what a program needs to run on the tests' cluster.

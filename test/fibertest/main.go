@@ -50,6 +50,7 @@ func Main(m *testing.M) {
 		runProgram(name)
 	}
 	dir := os.Getenv(dirKey)
+	pulls := dir == "" && os.Getenv(backendKey) == "kubernetes"
 	if dir == "" {
 		var err error
 		if dir, err = os.MkdirTemp("", "test-of-fiber"); err != nil {
@@ -71,6 +72,12 @@ func Main(m *testing.M) {
 		os.Exit(1)
 	}
 	before := OpenFiles()
+	if pulls {
+		if err := pull(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code := m.Run()
 	if err := fiber.Shutdown(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
