@@ -48,7 +48,7 @@ var Chores = fiber.Register("chores", func(_ context.Context, c Chore) (int, err
 	return c.N*7 + 1, nil
 })
 
-// ChoresFrom gives n chores of a seed.
+// ChoresFrom returns n chores of a seed.
 func ChoresFrom(seed uint64, n int) []Chore {
 	r := rand.New(rand.NewPCG(seed, 2))
 	cs := make([]Chore, n)

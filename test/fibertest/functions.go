@@ -22,10 +22,10 @@ type None struct{}
 var (
 	Square = fiber.Register("square", func(_ context.Context, x int) (int, error) { return x * x, nil })
 
-	// Getpid gives its process's id: see Self.
+	// Getpid returns its process's id: see Self.
 	Getpid = fiber.Register("getpid", func(context.Context, None) (int, error) { return Self(), nil })
 
-	// Nap sleeps without looking at its context and gives its process's id.
+	// Nap sleeps without looking at its context and returns its process's id.
 	Nap = fiber.Register("nap", func(_ context.Context, d time.Duration) (int, error) {
 		time.Sleep(d)
 		return Self(), nil

@@ -22,7 +22,7 @@ type Meeting struct {
 	Stay    bool
 }
 
-// Meet notes each time that it comes, and gives its indices.
+// Meet notes each time that it comes, and returns its indices.
 var Meet = fiber.Register("meet", func(ctx context.Context, m Meeting) ([]int, error) {
 	if m.Stay {
 		_, err := m.Barrier.Waiting(ctx)

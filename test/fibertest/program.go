@@ -156,7 +156,7 @@ func (x *Execution) Says(text string) {
 	require.Contains(x.t, x.Out.String(), text)
 }
 
-// Wait waits for the program's end and gives its exit code.
+// Wait waits for the program's end and returns its exit code.
 func (x *Execution) Wait(d time.Duration) int {
 	x.t.Helper()
 	select {

@@ -36,7 +36,7 @@ func Numbers(n int) []int {
 	return ns
 }
 
-// SlicesOf gives n times the same.
+// SlicesOf returns n times the same.
 func SlicesOf[T any](v T, n int) []T {
 	s := make([]T, n)
 	for i := range s {
