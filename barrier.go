@@ -21,11 +21,7 @@ import (
 //
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type CyclicBarrier struct{ builtinObject[barrierType] }
-
-type barrierType struct{}
-
-func (barrierType) objectType() (string, string, byte) { return "barrier", "CyclicBarrier", 'G' }
+type CyclicBarrier struct{ builtinObject[CyclicBarrier] }
 
 // NewBarrier makes a barrier in a manager, for a number of parties that is at
 // least 1.
@@ -33,11 +29,7 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 	if parties < 1 || parties > math.MaxInt32 {
 		return nil, fmt.Errorf("fiber: NewBarrier(%d): the number of parties must be from 1 to %d", parties, math.MaxInt32)
 	}
-	o, err := makeObject[barrierType](ctx, m, builtin.Making{Kind: builtin.KindBarrier, N: parties})
-	if err != nil {
-		return nil, err
-	}
-	return &CyclicBarrier{o}, nil
+	return newObject[CyclicBarrier](ctx, m, builtin.Making{Kind: builtin.KindBarrier, N: parties})
 }
 
 // Wait waits until all parties do. It returns a different index to each of

@@ -97,12 +97,15 @@ func dieBySIGTERM() {
 	os.Exit(128 + int(syscall.SIGTERM))
 }
 
-// endWithParent ends this process when its parent is gone.
-func endWithParent(parent *tree.Parent) {
+// obeyParent passes the parent's messages to handle, and ends this process when
+// its parent is gone.
+func obeyParent(parent *tree.Parent, handle func(kind wire.Kind, frames [][]byte)) {
 	for {
-		if _, _, err := parent.Next(false); err != nil {
+		kind, frames, err := parent.Next(false)
+		if err != nil {
 			os.Exit(1)
 		}
+		handle(kind, frames)
 	}
 }
 

@@ -26,29 +26,23 @@ import (
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
 type Condition struct {
-	mutex[conditionType]
+	permits[Condition]
 	number uint64 // among the lock's conditions
 }
-
-type conditionType struct{}
-
-func (conditionType) objectType() (string, string, byte) { return "condition", "Condition", 'C' }
 
 // NewCondition makes a condition. If lock is nil, the condition has a lock of
 // its own in the manager. Otherwise it is another condition of lock, lives
 // where lock does, and shares its holder: in this process, what was acquired
 // through one may be released through the other.
 func NewCondition(ctx context.Context, m *Manager, lock *RLock) (*Condition, error) {
-	c := new(Condition)
-	if lock != nil {
-		c.h, c.me = lock.h, lock.me
-	} else {
-		o, err := makeObject[conditionType](ctx, m, builtin.Making{Kind: builtin.KindRLock})
-		if err != nil {
+	if lock == nil {
+		var err error
+		if lock, err = NewRLock(ctx, m); err != nil {
 			return nil, err
 		}
-		c.builtinObject = o
 	}
+	c := new(Condition)
+	c.h, c.me = lock.h, lock.me
 	var err error
 	if c.number, err = settle(ctx, c, builtin.LockCondition, object.None{}); err != nil {
 		return nil, err
@@ -67,23 +61,23 @@ var conditionWaits atomic.Uint64
 // ErrAbandoned the lock is held.
 func (c *Condition) Wait(ctx context.Context) error {
 	if c.h == nil {
-		return c.errEmpty()
+		return errEmpty(c.typ())
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	defer runtime.KeepAlive(c.h)
 	defer runtime.KeepAlive(c.me)
-	h, me, id := c.h.proc.home, c.owner(builtin.LockForget), conditionWaits.Add(1)
+	h, me, id := c.h.proc.home, c.owner(), conditionWaits.Add(1)
 	type outcome struct {
-		builtin.LockWoken
+		builtin.LockGot
 		err error
 	}
 	answered := make(chan outcome, 1)
 	w, err := object.Start(ctx, h, c.h.ref, builtin.LockWait, builtin.LockSleep{Owner: me, Condition: c.number, Wait: id},
-		func(woken builtin.LockWoken, err error) { answered <- outcome{woken, err} })
+		func(got builtin.LockGot, err error) { answered <- outcome{got, err} })
 	if err != nil {
-		return objectError(c.what(), err)
+		return objectError(c, err)
 	}
 	var o outcome
 	select {
@@ -105,9 +99,9 @@ func (c *Condition) Wait(ctx context.Context) error {
 		}
 	}
 	if o.err != nil {
-		return objectError(c.what(), o.err)
+		return objectError(c, o.err)
 	}
-	err = whenAbandoned(c.what(), o.Abandoned)
+	err = c.whenAbandoned(o.LockGot)
 	if o.Ended && ctx.Err() != nil {
 		return both(ctx.Err(), err)
 	}
@@ -146,20 +140,21 @@ func (c *Condition) NotifyAll(ctx context.Context) error {
 }
 
 func (c *Condition) notify(ctx context.Context, n int) error {
-	return do(ctx, c, builtin.LockNotify, builtin.LockNotice{Owner: c.owner(builtin.LockForget), Condition: c.number, N: n})
+	return do(ctx, c, builtin.LockNotify, builtin.LockNotice{Owner: c.owner(), Condition: c.number, N: n})
 }
 
 // MarshalBinary encodes a reference to the condition.
 func (c *Condition) MarshalBinary() ([]byte, error) {
-	return c.marshal('C', wire.AppendUvarint(nil, c.number)...)
+	return c.h.marshal(c.typ(), wire.AppendUvarint(nil, c.number)...)
 }
 
 // UnmarshalBinary attaches to the condition that a reference names.
 func (c *Condition) UnmarshalBinary(b []byte) error {
-	more, err := c.unmarshal('C', "condition", b)
+	h, more, err := unmarshalHandle(c.typ(), b)
 	if err != nil {
 		return err
 	}
+	c.attach(h)
 	in := wire.Reader{B: more}
 	c.number = in.Uvarint()
 	return in.Err

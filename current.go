@@ -11,7 +11,6 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/object"
-	"github.com/fiber-go/fiber/internal/object/pipe"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/warden"
 	"github.com/fiber-go/fiber/transport"
@@ -98,7 +97,6 @@ func leave(ctx context.Context) error {
 	}
 	err := p.node.Shutdown(ctx)
 	warden.Close()
-	pipe.LeaveAll(p.home)
 	p.home.Close()
 	p.node.RemoveDirectory()
 	current.CompareAndSwap(p, nil)

@@ -28,11 +28,7 @@ import (
 // was closed, a *WorkerLostError when its process was lost, an *EncodeError for
 // a key or value that cannot travel, and a *MismatchError for a value that is
 // not a V.
-type Dict[K comparable, V any] struct{ builtinObject[dictType] }
-
-type dictType struct{}
-
-func (dictType) objectType() (string, string, byte) { return "dict", "Dict", 'D' }
+type Dict[K comparable, V any] struct{ builtinObject[Dict[K, V]] }
 
 // NewDict makes an empty dict in a manager.
 func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V], error) {
@@ -42,25 +38,17 @@ func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V],
 	if err := travels[V]("NewDict", "its values"); err != nil {
 		return nil, err
 	}
-	o, err := makeObject[dictType](ctx, m, builtin.Making{Kind: builtin.KindDict})
-	if err != nil {
-		return nil, err
-	}
-	return &Dict[K, V]{o}, nil
+	return newObject[Dict[K, V]](ctx, m, builtin.Making{Kind: builtin.KindDict})
 }
 
 // Get returns the value of a key, and whether the key is there.
 func (d *Dict[K, V]) Get(ctx context.Context, k K) (V, bool, error) {
-	return decodeCell[V](keyed(ctx, d, builtin.DictGet, k))
+	return decodeCell[V](find(ctx, d, k, builtin.DictKey{}))
 }
 
 // Set sets the value of a key.
 func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
-	e, err := entryOf(k, "the value", v)
-	if err != nil {
-		return err
-	}
-	return do(ctx, d, builtin.DictSet, []object.Value{e.Key, e.Value})
+	return setKey(ctx, d, k, "the value", v)
 }
 
 // SetMany sets all keys of a map in one step. New keys are added in no
@@ -68,11 +56,11 @@ func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
 func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 	pairs := make([]object.Value, 0, 2*len(values))
 	for k, v := range values {
-		e, err := entryOf(k, "the value", v)
+		pair, err := encodePair(k, "the value", v)
 		if err != nil {
 			return err
 		}
-		pairs = append(pairs, e.Key, e.Value)
+		pairs = append(pairs, pair...)
 	}
 	return do(ctx, d, builtin.DictSet, pairs)
 }
@@ -80,12 +68,11 @@ func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 // SetDefault returns the value of a key. If the key is not there, SetDefault
 // sets it to v first.
 func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
-	e, err := entryOf(k, "the value", v)
+	pair, err := encodePair(k, "the value", v)
 	if err != nil {
-		var none V
-		return none, err
+		return *new(V), err
 	}
-	is, found, err := decodeCell[V](settle(ctx, d, builtin.DictSetDefault, e))
+	is, found, err := decodeCell[V](settle(ctx, d, builtin.DictSetIf, builtin.DictWrite{Key: pair[0], Value: pair[1]}))
 	if err != nil || found {
 		return is, err
 	}
@@ -94,17 +81,17 @@ func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
 
 // Delete removes a key and reports whether it was there.
 func (d *Dict[K, V]) Delete(ctx context.Context, k K) (bool, error) {
-	return keyed(ctx, d, builtin.DictDelete, k)
+	return has(find(ctx, d, k, builtin.DictKey{Remove: true, Quiet: true}))
 }
 
 // Pop removes a key and returns its value, and whether the key was there.
 func (d *Dict[K, V]) Pop(ctx context.Context, k K) (V, bool, error) {
-	return decodeCell[V](keyed(ctx, d, builtin.DictPop, k))
+	return decodeCell[V](find(ctx, d, k, builtin.DictKey{Remove: true}))
 }
 
 // Has reports whether a key is there.
 func (d *Dict[K, V]) Has(ctx context.Context, k K) (bool, error) {
-	return keyed(ctx, d, builtin.DictHas, k)
+	return has(find(ctx, d, k, builtin.DictKey{Quiet: true}))
 }
 
 // Len returns the number of keys.
@@ -114,13 +101,13 @@ func (d *Dict[K, V]) Len(ctx context.Context) (int, error) {
 
 // Keys returns all keys, in the order in which they were added.
 func (d *Dict[K, V]) Keys(ctx context.Context) ([]K, error) {
-	keys, err := settle(ctx, d, builtin.DictKeys, object.None{})
+	keys, err := settle(ctx, d, builtin.DictAll, builtin.DictParts{Keys: true})
 	return decodeAll[K]("key", keys, err)
 }
 
 // Values returns all values, in the order of their keys.
 func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
-	values, err := settle(ctx, d, builtin.DictValues, object.None{})
+	values, err := settle(ctx, d, builtin.DictAll, builtin.DictParts{Values: true})
 	return decodeAll[V]("value", values, err)
 }
 
@@ -128,7 +115,7 @@ func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
 // added, as they are at the time of the call. The loop over them sends no
 // requests, and may change the dict.
 func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
-	pairs, err := settle(ctx, d, builtin.DictAll, object.None{})
+	pairs, err := settle(ctx, d, builtin.DictAll, builtin.DictParts{Keys: true, Values: true})
 	if err != nil {
 		return nil, err
 	}
@@ -175,42 +162,49 @@ func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, er
 func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V, error)) (V, error) {
 	p, err := d.place(ctx, k)
 	if err != nil {
-		var none V
-		return none, err
+		return *new(V), err
 	}
-	return update(p, fn)
+	return update(p, func(old V, kept []object.Value) (V, error) { return fn(old, len(kept) > 0) })
 }
 
 func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
 	key, err := encode("the key", k)
 	return place{
-		func() (builtin.Cell, error) { return settle(ctx, d, builtin.DictGet, key) },
+		func() (builtin.Cell, error) { return settle(ctx, d, builtin.DictGet, builtin.DictKey{Key: key}) },
 		func(version uint64, v object.Value) (builtin.Cell, error) {
 			return settle(ctx, d, builtin.DictSetIf, builtin.DictWrite{Version: version, Key: key, Value: v})
-		},
-		func(old, v object.Value) (builtin.Cell, error) {
-			return settle(ctx, d, builtin.DictSwap, builtin.DictExchange{Key: key, Old: old, New: v})
 		},
 	}, err
 }
 
 // Dicts and namespaces have the rest in common.
 
-// keyed sends a request about a key.
-func keyed[K, A any](ctx context.Context, u user, op object.Op[object.Value, A], k K) (a A, err error) {
-	key, err := encode("the key", k)
-	if err != nil {
-		return a, err
+// find asks for the cell of a key.
+func find(ctx context.Context, u user, k any, how builtin.DictKey) (c builtin.Cell, err error) {
+	if how.Key, err = encode("the key", k); err != nil {
+		return c, err
 	}
-	return settle(ctx, u, op, key)
+	return settle(ctx, u, builtin.DictGet, how)
 }
 
-func entryOf(k any, what string, v any) (e builtin.DictEntry, err error) {
-	if e.Key, err = encode("the key", k); err != nil {
-		return e, err
+func has(c builtin.Cell, err error) (bool, error) { return c.Done, err }
+
+func setKey(ctx context.Context, u user, k any, what string, v any) error {
+	pair, err := encodePair(k, what, v)
+	if err != nil {
+		return err
 	}
-	e.Value, err = encode(what, v)
-	return e, err
+	return do(ctx, u, builtin.DictSet, pair)
+}
+
+// encodePair encodes a key and its value.
+func encodePair(k any, what string, v any) ([]object.Value, error) {
+	key, err := encode("the key", k)
+	if err != nil {
+		return nil, err
+	}
+	value, err := encode(what, v)
+	return []object.Value{key, value}, err
 }
 
 // Namespace holds named values of any types. It lives in a manager, and
@@ -220,28 +214,16 @@ func entryOf(k any, what string, v any) (e builtin.DictEntry, err error) {
 //
 // As with a Dict, what goes in and comes out is a copy, and each method is one
 // step. The errors are a Dict's, too.
-type Namespace struct{ builtinObject[namespaceType] }
-
-type namespaceType struct{}
-
-func (namespaceType) objectType() (string, string, byte) { return "namespace", "Namespace", 'N' }
+type Namespace struct{ builtinObject[Namespace] }
 
 // NewNamespace makes an empty namespace in a manager.
 func NewNamespace(ctx context.Context, m *Manager) (*Namespace, error) {
-	o, err := makeObject[namespaceType](ctx, m, builtin.Making{Kind: builtin.KindDict})
-	if err != nil {
-		return nil, err
-	}
-	return &Namespace{o}, nil
+	return newObject[Namespace](ctx, m, builtin.Making{Kind: builtin.KindDict})
 }
 
 // Set sets the value of a name.
 func (n *Namespace) Set(ctx context.Context, name string, v any) error {
-	e, err := entryOf(name, name, v)
-	if err != nil {
-		return err
-	}
-	return do(ctx, n, builtin.DictSet, []object.Value{e.Key, e.Value})
+	return setKey(ctx, n, name, name, v)
 }
 
 // Get decodes the value of a name into the variable that into points to, and
@@ -251,7 +233,7 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 	if v := reflect.ValueOf(into); v.Kind() != reflect.Pointer || v.IsNil() {
 		return false, fmt.Errorf("fiber: Namespace.Get(%q): into must be a pointer that is not nil, and is a %T", name, into)
 	}
-	c, err := keyed(ctx, n, builtin.DictGet, name)
+	c, err := find(ctx, n, name, builtin.DictKey{})
 	if err != nil || len(c.Values) == 0 {
 		return false, err
 	}
@@ -265,11 +247,11 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 
 // Delete removes a name and reports whether it was there.
 func (n *Namespace) Delete(ctx context.Context, name string) (bool, error) {
-	return keyed(ctx, n, builtin.DictDelete, name)
+	return has(find(ctx, n, name, builtin.DictKey{Remove: true, Quiet: true}))
 }
 
 // Names returns all names, in the order in which they were added.
 func (n *Namespace) Names(ctx context.Context) ([]string, error) {
-	names, err := settle(ctx, n, builtin.DictKeys, object.None{})
+	names, err := settle(ctx, n, builtin.DictAll, builtin.DictParts{Keys: true})
 	return decodeAll[string]("name", names, err)
 }

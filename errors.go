@@ -18,7 +18,7 @@ import (
 // process instead, in good order or not, its methods return a *WorkerLostError;
 // only Send into a pipe whose other end is gone returns ErrClosed in both
 // cases.
-var ErrClosed = engine.ErrClosed
+var ErrClosed = RegisterError(engine.ErrClosed)
 
 // ErrNotInitialized is returned in a program that has not called Main or Init
 // when it starts or makes something.
@@ -115,10 +115,7 @@ func (e *WorkerLostError) Error() string {
 	if e.Attempts > 0 {
 		fmt.Fprintf(&b, " (attempt %d of %d)", e.Attempt, e.Attempts)
 	}
-	for _, line := range e.Stderr {
-		b.WriteString("\n\t" + line)
-	}
-	return b.String()
+	return b.String() + tailText(e.Stderr)
 }
 
 // ExitError says that a process ended without its function returning.
@@ -143,16 +140,21 @@ func (e *ExitError) Error() string {
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}
-	for _, line := range e.Stderr {
+	return text + tailText(e.Stderr)
+}
+
+// tailText is the last lines of a process's stderr, below the text of an error.
+func tailText(lines []string) (text string) {
+	for _, line := range lines {
 		text += "\n\t" + line
 	}
 	return text
 }
 
-var sentinels struct {
+var sentinels = struct {
 	sync.RWMutex
 	byText map[string]error
-}
+}{byText: map[string]error{}}
 
 // RegisterError makes a sentinel error known to all processes, so that
 // errors.Is still finds it in a RemoteError. Like Register, call it while
@@ -165,9 +167,6 @@ func RegisterError(err error) error {
 	defer sentinels.Unlock()
 	if old, ok := sentinels.byText[err.Error()]; ok && old != err {
 		panic(fmt.Sprintf("%s: fiber.RegisterError: another error with the text %q is registered", callerLine(), err.Error()))
-	}
-	if sentinels.byText == nil {
-		sentinels.byText = map[string]error{}
 	}
 	sentinels.byText[err.Error()] = err
 	return err

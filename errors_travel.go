@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -23,8 +25,7 @@ func flatten(fn string, err error) *wire.Error {
 		}
 	}
 	e := &wire.Error{Func: fn, Message: fmt.Sprint(err), Worker: processName(), // Sprint: its Error method may panic
-		Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded),
-		Closed: errors.Is(err, ErrClosed)}
+		Canceled: errors.Is(err, context.Canceled)}
 	if panicked != nil {
 		e.Panic, e.Stack = true, string(panicked.Stack)
 	}
@@ -38,12 +39,9 @@ func flatten(fn string, err error) *wire.Error {
 		}
 	}
 	sentinels.RUnlock()
-	for _, k := range kinds {
-		if detail, ok := k.find(err); ok {
-			if fields, err := msgpack.Marshal(detail); err == nil {
-				e.Kind, e.Detail = k.name, string(fields)
-			}
-			break
+	if d, ok := detailsOf(err); ok {
+		if fields, err := msgpack.Marshal(d); err == nil {
+			e.Detail = string(fields)
 		}
 	}
 	return e
@@ -52,15 +50,6 @@ func flatten(fn string, err error) *wire.Error {
 // unflatten turns an error of another process into one of this process.
 func unflatten(e *wire.Error) *RemoteError {
 	r := &RemoteError{Func: e.Func, Worker: e.Worker, Message: e.Message, Stack: e.Stack}
-	if e.Canceled {
-		r.causes = append(r.causes, context.Canceled)
-	}
-	if e.Deadline {
-		r.causes = append(r.causes, context.DeadlineExceeded)
-	}
-	if e.Closed {
-		r.causes = append(r.causes, ErrClosed)
-	}
 	sentinels.RLock()
 	for _, text := range e.Matches {
 		if s := sentinels.byText[text]; s != nil {
@@ -68,11 +57,12 @@ func unflatten(e *wire.Error) *RemoteError {
 		}
 	}
 	sentinels.RUnlock()
-	for _, k := range kinds {
-		if k.name == e.Kind {
-			if err := k.decode([]byte(e.Detail)); err != nil {
-				r.causes = append(r.causes, err)
-			}
+	var d details
+	if msgpack.Unmarshal([]byte(e.Detail), &d) == nil {
+		own := []error{d.Lost, d.Exit, d.Mismatch, d.Launch, d.Encode}
+		r.causes = append(r.causes, slices.DeleteFunc(own, func(err error) bool { return reflect.ValueOf(err).IsNil() })...)
+		if d.Ring != nil {
+			r.causes = append(r.causes, &RingError{Ring: d.Ring.Ring, Rank: d.Ring.Rank, Err: unflattenCause(&d.Ring.Cause)})
 		}
 	}
 	return r
@@ -89,49 +79,43 @@ func fromEngine(err error) error {
 	return err
 }
 
-// kind says how one of Fiber's own errors travels inside another error.
-type kind struct {
-	name   string
-	find   func(error) (detail any, ok bool)
-	decode func([]byte) error // returns nil for a detail that it cannot decode
+// details is how one of Fiber's own errors travels inside another error: one
+// field is set.
+type details struct {
+	Ring     *ringDetail
+	Lost     *WorkerLostError
+	Exit     *ExitError
+	Mismatch *MismatchError
+	Launch   *LaunchError
+	Encode   *EncodeError
 }
 
-// own makes the kind of an error type that has only exported fields.
-func own[T error](name string, blank func() T, prepare func(T) T) kind {
-	return kind{name,
-		func(err error) (any, bool) {
-			var target T
-			if !errors.As(err, &target) {
-				return nil, false
-			}
-			return prepare(target), true
-		},
-		func(detail []byte) error {
-			target := blank()
-			if msgpack.Unmarshal(detail, target) != nil {
-				return nil
-			}
-			return target
-		}}
-}
-
-func same[T any](e T) T { return e }
-
-// kinds are Fiber's own errors. One that wraps another comes first.
-var kinds = []kind{
-	own("WorkerLostError", func() *WorkerLostError { return new(WorkerLostError) }, same),
-	own("ExitError", func() *ExitError { return new(ExitError) }, same),
-	own("MismatchError", func() *MismatchError { return new(MismatchError) }, same),
-	own("LaunchError", func() *LaunchError { return new(LaunchError) }, func(e *LaunchError) *LaunchError {
-		flat := *e
-		if e.Err != nil { // only the text of the cause travels
-			flat.Reason, flat.Err = strings.TrimPrefix(e.Reason+": "+strings.TrimPrefix(e.Err.Error(), "fiber: "), ": "), nil
+// detailsOf finds an error of Fiber's own in err. Of the errors that one wraps
+// in turn, only the text travels.
+func detailsOf(err error) (d details, ok bool) {
+	var ring *RingError
+	switch {
+	case errors.As(err, &ring): // it wraps any of the others
+		d.Ring = &ringDetail{Ring: ring.Ring, Rank: ring.Rank, Cause: *flattenCause(ring.Err)}
+	case errors.As(err, &d.Lost), errors.As(err, &d.Exit), errors.As(err, &d.Mismatch):
+	case errors.As(err, &d.Launch):
+		flat := *d.Launch
+		if flat.Err != nil {
+			flat.Reason, flat.Err = strings.TrimPrefix(flat.Reason+": "+strings.TrimPrefix(flat.Err.Error(), "fiber: "), ": "), nil
 		}
-		return &flat
-	}),
-	own("EncodeError", func() *EncodeError { return new(EncodeError) }, func(e *EncodeError) *EncodeError {
-		flat := *e
+		d.Launch = &flat
+	case errors.As(err, &d.Encode):
+		flat := *d.Encode
 		flat.Err = nil
-		return &flat
-	}),
+		d.Encode = &flat
+	default:
+		return d, false
+	}
+	return d, true
 }
+
+// The errors of others that errors.Is finds in a RemoteError.
+var (
+	_ = RegisterError(context.Canceled)
+	_ = RegisterError(context.DeadlineExceeded)
+)

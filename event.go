@@ -14,19 +14,11 @@ import (
 //
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type Event struct{ builtinObject[eventType] }
-
-type eventType struct{}
-
-func (eventType) objectType() (string, string, byte) { return "event", "Event", 'E' }
+type Event struct{ builtinObject[Event] }
 
 // NewEvent makes an event in a manager. It is not set at first.
 func NewEvent(ctx context.Context, m *Manager) (*Event, error) {
-	o, err := makeObject[eventType](ctx, m, builtin.Making{Kind: builtin.KindEvent})
-	if err != nil {
-		return nil, err
-	}
-	return &Event{o}, nil
+	return newObject[Event](ctx, m, builtin.Making{Kind: builtin.KindEvent})
 }
 
 // Set sets the event: all waiting calls of Wait return.
@@ -44,6 +36,5 @@ func (e *Event) IsSet(ctx context.Context) (bool, error) {
 
 // Wait waits until the event is set, or until ctx ends.
 func (e *Event) Wait(ctx context.Context) error {
-	_, err := ask(ctx, e, builtin.EventWait, object.None{}, nil)
-	return err
+	return do(ctx, e, builtin.EventWait, object.None{})
 }

@@ -51,6 +51,6 @@ func ExampleConfig() {
 	fmt.Println(err)
 	fiber.Shutdown(context.Background())
 	// Output:
-	// fiber: code, Config.HeartbeatTimeout: heartbeat_timeout = "10ns" is too short; allowed: a duration of at least 1ms, such as 500ms, 10s or 1m30s
+	// fiber: code, Config.HeartbeatTimeout: heartbeat_timeout = "10ns" is not a duration of at least 1ms, such as 500ms, 10s or 1m30s
 	// <nil>
 }

@@ -14,11 +14,6 @@ import (
 	"github.com/fiber-go/fiber/internal/tree"
 )
 
-// InitOption configures Main and Init. A Config is one.
-type InitOption interface{ applyInit(*Config) }
-
-func (c Config) applyInit(to *Config) { *to = c }
-
 // Main runs a program: it initialises Fiber, calls run, ends the processes that
 // run has left running, and exits. It never returns. In a process that Fiber
 // started, Main does that process's work instead, so nothing with a side effect
@@ -30,24 +25,26 @@ func (c Config) applyInit(to *Config) { *to = c }
 //
 // The exit code is 0 when run returns nil, 1 when run returns an error, which
 // Main prints to stderr, and 128+n when signal n ended the program.
-func Main(run func(ctx context.Context) error, opts ...InitOption) {
-	os.Exit(runMain(run, opts))
+//
+// Of several Configs, here and for Init, the last one counts.
+func Main(run func(ctx context.Context) error, cfg ...Config) {
+	os.Exit(runMain(run, last(cfg)))
 }
 
 // elsewhere runs this program somewhere else if the configuration asks for it.
 // It is nil in builds that cannot.
 var elsewhere func(config.Config) (code int, gone bool)
 
-func runMain(run func(ctx context.Context) error, opts []InitOption) int {
+func runMain(run func(ctx context.Context) error, code Config) int {
 	if elsewhere != nil && !tree.Started() {
 		// Init reports what is wrong with the configuration.
-		if cfg, _, err := config.Load(config.Config(given(opts)), config.Sources{}); err == nil {
+		if cfg, _, err := config.Load(config.Config(code), config.Sources{}); err == nil {
 			if code, gone := elsewhere(cfg); gone {
 				return code
 			}
 		}
 	}
-	if err := Init(opts...); err != nil {
+	if err := Init(code); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -95,7 +92,7 @@ func runMain(run func(ctx context.Context) error, opts []InitOption) int {
 // and programs that do not use Main, call Init first and Shutdown last. Init
 // returns an error if the configuration is invalid, or if it is called a second
 // time without a Shutdown in between.
-func Init(opts ...InitOption) error {
+func Init(cfg ...Config) error {
 	if tree.Started() {
 		os.Exit(runChild())
 	}
@@ -104,15 +101,15 @@ func Init(opts ...InitOption) error {
 	if current.Load() != nil {
 		return errors.New("fiber: Init was called before; call it once, or call Shutdown in between")
 	}
-	cfg, log, err := configure(given(opts))
+	settings, log, err := configure(last(cfg))
 	if err != nil {
 		return err
 	}
-	b, err := newBackend(cfg)
+	b, err := newBackend(settings)
 	if err != nil {
 		return err
 	}
-	node, err := tree.NewRoot(cfg, b, log)
+	node, err := tree.NewRoot(settings, b, log)
 	if err != nil {
 		return err
 	}
@@ -120,10 +117,10 @@ func Init(opts ...InitOption) error {
 	return nil
 }
 
-// given is the configuration that opts contain.
-func given(opts []InitOption) (code Config) {
-	for _, o := range opts {
-		o.applyInit(&code)
+// last returns the last Config, or a zero one.
+func last(cfg []Config) (code Config) {
+	if len(cfg) > 0 {
+		code = cfg[len(cfg)-1]
 	}
 	return code
 }

@@ -39,16 +39,10 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 	if err != nil {
 		bad(err.Error())
 	}
-	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
-	if err := codec.Check(in); err != nil {
-		bad("its argument: " + err.Error())
-	}
-	if err := codec.Check(out); err != nil {
-		bad("its result: " + err.Error())
-	}
+	in, out := signature[In]("its argument", bad), signature[Out]("its result", bad)
 	f := &Func[In, Out]{fn: fn}
 	f.entry = &registry.Func{
-		Name: name, In: codec.Signature(in), Out: codec.Signature(out), Where: where, Resources: resources,
+		Name: name, Resources: resources,
 		Decode: func(frames [][]byte) (registry.Tasks, error) {
 			b := &batch[In, Out]{fn: fn}
 			var err error
@@ -59,8 +53,18 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 			return b, nil
 		},
 	}
-	registry.Register(f.entry)
+	registry.Add(registry.Function, name, "("+in+") "+out, where, f.entry)
 	return f
+}
+
+// signature returns the text of a type, for comparison between builds. It calls
+// bad if values of the type cannot travel.
+func signature[T any](what string, bad func(reason string)) string {
+	text, err := codec.Signature(reflect.TypeFor[T]())
+	if err != nil {
+		bad(what + ": " + err.Error())
+	}
+	return text
 }
 
 // Name returns the name that the function is registered under.
@@ -99,7 +103,7 @@ func (b *batch[In, Out]) Clear(i int) {
 }
 
 func (b *batch[In, Out]) Results(lo, hi int) (frames [][]byte, named any, err error) {
-	return marshalNamed(b.outs[lo:hi])
+	return marshal(b.outs[lo:hi])
 }
 
 // typeName returns a name that differs for different Go types.

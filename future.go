@@ -13,8 +13,7 @@ type Future[T any] struct {
 	err   error
 
 	mu      sync.Mutex
-	waiting []func(T, error)
-	after   func()
+	after   []func()
 	reading func() // lets a waiting goroutine read the result itself; nil once it is there
 }
 
@@ -59,13 +58,7 @@ func (f *Future[T]) Ready() bool {
 // OnDone calls fn once with the result, in a goroutine of its own: when the
 // result arrives, or at once if it is there already.
 func (f *Future[T]) OnDone(fn func(T, error)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.Ready() {
-		go fn(f.value, f.err)
-		return
-	}
-	f.waiting = append(f.waiting, fn)
+	f.then(func() { go fn(f.value, f.err) })
 }
 
 // then calls fn once when the result is there, in the goroutine that brings it.
@@ -77,7 +70,16 @@ func (f *Future[T]) then(fn func()) {
 		fn()
 		return
 	}
-	f.after = fn
+	f.after = append(f.after, fn)
+}
+
+// until calls fn, on a goroutine of its own, if ctx ends before the result is
+// there.
+func (f *Future[T]) until(ctx context.Context, fn func()) {
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, fn)
+		f.then(func() { stop() })
+	}
 }
 
 // read lets goroutines that wait call read, which may bring the result.
@@ -89,6 +91,12 @@ func (f *Future[T]) read(read func()) {
 	}
 }
 
+// reject sets an error in place of the result.
+func (f *Future[T]) reject(err error) {
+	var zero T
+	f.resolve(zero, err)
+}
+
 // resolve sets the result. Only the first call counts.
 func (f *Future[T]) resolve(value T, err error) {
 	f.mu.Lock()
@@ -98,12 +106,8 @@ func (f *Future[T]) resolve(value T, err error) {
 	}
 	f.value, f.err = value, err
 	close(f.done)
-	for _, fn := range f.waiting {
-		go fn(value, err)
+	for _, fn := range f.after {
+		fn()
 	}
-	f.waiting, f.reading = nil, nil
-	if f.after != nil {
-		f.after()
-		f.after = nil
-	}
+	f.after, f.reading = nil, nil
 }

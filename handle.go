@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/fiber-go/fiber/internal/object/custom"
 	"github.com/fiber-go/fiber/internal/object/queue"
 	"github.com/fiber-go/fiber/internal/tree"
+	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
 
@@ -33,56 +35,49 @@ func (p *process) attach(ref object.Ref) *handle {
 	return h
 }
 
-// constructors are those that are not called New and the name of their type.
-var constructors = map[string]string{
-	"CyclicBarrier": "NewBarrier",
-	"Proxy":         "New",
-	"Shared":        "Share",
-	"pipe end":      "Pipe or PipeOneWay",
-	"queue":         "NewSimpleQueue, NewQueue or NewJoinableQueue",
+// inErrors is how errors name the objects of a type, and its constructor. What
+// is left out is the type's name in lower case, and New with the type's name.
+var inErrors = map[string]struct{ noun, constructor string }{
+	"BoundedSemaphore": {noun: "semaphore"},
+	"CyclicBarrier":    {noun: "barrier", constructor: "NewBarrier"},
+	"Proxy":            {noun: "object", constructor: "New"},
+	"RLock":            {noun: "lock"},
+	"Shared":           {constructor: "Share"},
+	"pipe end":         {constructor: "Pipe or PipeOneWay"},
+	"queue":            {constructor: "NewSimpleQueue, NewQueue or NewJoinableQueue"},
 }
+
+func nounOf(typ string) string { return cmp.Or(inErrors[typ].noun, strings.ToLower(typ)) }
 
 // errEmpty is the error of using a zero value, or nil, of a type.
 func errEmpty(typ string) error {
-	constructor := constructors[typ]
-	if constructor == "" {
-		constructor = "New" + typ
-	}
+	constructor := cmp.Or(inErrors[typ].constructor, "New"+typ)
 	return fmt.Errorf("fiber: use of an uninitialised %s; create it with %s", typ, constructor)
 }
 
 // user is a value that uses an object: a queue, a dict and so on.
 type user interface {
-	// used returns the handle, nil for a zero value, and what the object is
-	// called in errors and in Go.
-	used() (h *handle, name, typ string)
+	used() *handle // nil for a zero value
+	typ() string   // the type's name in Go, without its parameters
 }
 
-// ask sends a request that may be answered late, and waits for the answer until
-// ctx ends. An answer that comes after that is passed to late, unless late is
-// nil.
+// ask sends a request and waits for the answer until ctx ends. An answer that
+// comes after that is passed to late. If late is nil, ask waits a moment longer
+// to learn whether the request was carried out.
 func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (a A, err error) {
-	h, name, typ := u.used()
+	h := u.used()
 	if h == nil {
-		return a, errEmpty(typ)
+		return a, errEmpty(u.typ())
 	}
 	a, err = object.Ask(ctx, h.proc.home, h.ref, op, q, late)
 	runtime.KeepAlive(u)
 	runtime.KeepAlive(q) // an object that keeps what q refers to holds it when it has answered
-	return a, objectError("the "+name, err)
+	return a, objectError(u, err)
 }
 
-// settle sends a request that is answered at once. When ctx ends on the way,
-// settle waits a moment longer to learn whether the request was carried out.
-func settle[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) (a A, err error) {
-	h, name, typ := u.used()
-	if h == nil {
-		return a, errEmpty(typ)
-	}
-	a, err = object.AskAndSettle(ctx, h.proc.home, h.ref, op, q)
-	runtime.KeepAlive(u)
-	runtime.KeepAlive(q) // as in ask
-	return a, objectError("the "+name, err)
+// settle is ask for an answer that hands nothing over.
+func settle[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) (A, error) {
+	return ask(ctx, u, op, q, nil)
 }
 
 // do is settle for a request whose answer is empty.
@@ -93,14 +88,23 @@ func do[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) e
 
 // tell sends a request without an answer.
 func tell[Q, A any](u user, op object.Op[Q, A], q Q) error {
-	h, name, _ := u.used()
+	h := u.used()
 	err := object.Tell(context.Background(), h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
-	return objectError("the "+name, err)
+	return objectError(u, err)
 }
 
-// objectError turns an error of a home, or of an object there, into the user's.
-func objectError(what string, err error) error {
+// objectError turns an error of an object's home, or of the object, into the
+// user's.
+func objectError(u user, err error) error {
+	if err == nil {
+		return nil
+	}
+	return errorOf("the "+nounOf(u.typ()), err)
+}
+
+// errorOf is objectError for what has a name.
+func errorOf(what string, err error) error {
 	var refusal *object.Refusal
 	var lost *object.LostError
 	var size *transport.SizeError
@@ -146,28 +150,37 @@ func refused(what string, r *object.Refusal) error {
 	return r
 }
 
-// marshal encodes a reference to the handle's object, followed by more.
-func (h *handle) marshal(more ...byte) ([]byte, error) {
-	name, err := h.ref.MarshalBinary()
-	return append(name, more...), err
+// marshal encodes a reference to the handle's object, the object's type, and
+// more.
+func (h *handle) marshal(typ string, more ...byte) ([]byte, error) {
+	if h == nil {
+		return nil, errEmpty(typ)
+	}
+	return append(wire.AppendString(h.ref.Append(nil), typ), more...), nil
 }
 
-// unmarshalHandle attaches to the object of a reference that marshal has
+// unmarshalHandle attaches to an object of a type, whose reference marshal has
 // encoded.
-func unmarshalHandle(b []byte) (h *handle, more []byte, err error) {
+func unmarshalHandle(typ string, b []byte) (h *handle, more []byte, err error) {
 	var ref object.Ref
-	if more, err = ref.Read(b); err != nil {
+	b, err = ref.Read(b)
+	in := wire.Reader{B: b}
+	is := in.String()
+	if err = errors.Join(err, in.Err); err != nil {
 		return nil, nil, err
+	}
+	if is != typ {
+		return nil, nil, mismatch("the reference is to a %s, not to a %s", strings.ToLower(is), strings.ToLower(typ))
 	}
 	p, err := running()
 	if err != nil {
 		return nil, nil, err
 	}
-	return p.attach(ref), more, nil
+	return p.attach(ref), in.B, nil
 }
 
 // lostError makes the error of a lost home. The process that started the home's
-// process waits for its exit status and adds it.
+// process waits for its exit status and reports that.
 func lostError(what string, lost *object.LostError) error {
 	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
 		Reason: fmt.Sprintf("the process in which %s lived can no longer be reached: %s", what, strings.TrimPrefix(lost.Err.Error(), "fiber: "))}
@@ -185,16 +198,10 @@ func lostError(what string, lost *object.LostError) error {
 	c := child.(*tree.Child)
 	select {
 	case <-c.Done():
+		return workerLost(c, "", 0, 0)
 	case <-time.After(exitWait):
 		return e
 	}
-	exit := c.Exit()
-	e.ID, e.Host, e.ExitCode, e.OOM, e.Stderr = c.Job().ID(), c.Job().Host(), exit.Code, exit.OOMKilled, exit.Stderr
-	if exit.Signal != 0 {
-		e.Signal = exit.Signal.String()
-	}
-	e.Reason = exit.Reason
-	return e
 }
 
 // exitWait limits the wait for a lost process's exit status.

@@ -37,71 +37,40 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 			yield(zero, err)
 			return
 		}
-		s := &stream[In, Out]{ordered: ordered, segments: map[int]segment[Out]{}, blocks: map[int]*block[In]{},
-			arrived: make(chan struct{}, 1), room: make(chan struct{}, 1), input: make(chan struct{}, 1), stopped: make(chan struct{})}
-		s.count.fn, s.count.total = o.progress, -1
-		call, err := pool.engine.Submit(s, 0, true, o.engine(fn.Name(), false))
-		if err != nil {
+		s := &stream[In, Out]{ordered: ordered, ins: map[int]In{}, outcomes: map[int]outcome[Out]{}}
+		s.arrived.L, s.room.L, s.input.L = &s.mu, &s.mu, &s.mu
+		s.count.fn, s.count.total, s.count.fail = o.progress, -1, s.abort
+		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
 			yield(zero, err)
 			return
 		}
-		s.call = call
-		defer call.Cancel()
-		defer close(s.stopped)
-		s.count.whenFailed(func(err error) {
-			call.Cancel()
-			s.Finish(err)
-		})
+		defer s.leave()
+		stop := context.AfterFunc(ctx, func() { s.abort(ctx.Err()) })
+		defer stop()
 		go s.extend()
 		go s.pull(ins)
 		for {
-			seg, more, err := s.next(ctx)
-			if err != nil {
-				yield(zero, err)
-				return
-			}
-			if !more {
-				return
-			}
-			for i := range seg.n {
-				out, err := seg.at(i)
-				if !yield(out, err) {
+			some, err := s.next()
+			for _, x := range some {
+				if !yield(x.out, x.err) {
 					return
 				}
-				s.yielded1()
+				s.took()
+			}
+			if err != nil {
+				yield(zero, err)
+			}
+			if some == nil {
+				return
 			}
 		}
 	}
 }
 
-// blockSize is how many inputs are kept and released together.
-const blockSize = 64
-
-// block holds some of a stream's inputs.
-type block[In any] struct {
-	ins  [blockSize]In
-	left int // inputs whose results have not been delivered
-}
-
-// segment is the outcome of n consecutive tasks.
-type segment[Out any] struct {
-	n        int
-	outs     []Out // nil if all tasks failed
-	failures []engine.Failure
-	bad      error // set instead of outs
-}
-
-// at returns the outcome of task i. It is called for each task, in order.
-func (s *segment[Out]) at(i int) (out Out, err error) {
-	if len(s.failures) > 0 && s.failures[0].Index == i {
-		err = fromEngine(s.failures[0].Err)
-		s.failures = s.failures[1:]
-		return out, err
-	}
-	if s.bad != nil {
-		return out, s.bad
-	}
-	return s.outs[i], nil
+// outcome is what became of a task.
+type outcome[Out any] struct {
+	out Out
+	err error
 }
 
 // stream is the source of an IMap.
@@ -110,29 +79,46 @@ type stream[In, Out any] struct {
 	ordered bool
 	count   progress
 
-	arrived chan struct{} // wakes the loop
-	room    chan struct{} // wakes pull
-	input   chan struct{} // wakes extend
-	stopped chan struct{} // closed when the loop is left
-
 	mu       sync.Mutex
-	blocks   map[int]*block[In] // by index/blockSize
-	read     int                // number of inputs
-	ended    bool               // no more inputs
-	window   int                // how far read may be ahead of yielded
-	yielded  int
-	blocked  bool                 // pull waits for room
-	segments map[int]segment[Out] // by their first index
-	order    []int                // first indices in order of arrival, unless ordered
+	arrived  sync.Cond            // wakes the loop
+	room     sync.Cond            // wakes pull
+	input    sync.Cond            // wakes extend
+	ins      map[int]In           // whose results have not been delivered
+	read     int                  // number of inputs
+	ended    bool                 // no more inputs
+	left     bool                 // the loop was left
+	yielded  int                  // results that the loop has taken
+	window   int                  // how far read may be ahead of yielded
+	outcomes map[int]outcome[Out] // that wait for earlier ones
+	sorted   int                  // the outcomes before this one have been in ready
+	ready    []outcome[Out]       // to be yielded
+	told     bool                 // OnProgress knows of all tasks
 	broken   error                // a panic in ins
 	failed   error
 }
 
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+// leave ends the call and the goroutines that read the input.
+func (s *stream[In, Out]) leave() {
+	s.call.Cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = true
+	s.room.Signal()
+	s.input.Signal()
+}
+
+// abort ends the call and the loop with an error.
+func (s *stream[In, Out]) abort(err error) {
+	s.call.Cancel()
+	s.fail(err)
+}
+
+// fail ends the loop with an error.
+func (s *stream[In, Out]) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = err
+	s.arrived.Signal()
 }
 
 // pull reads the input.
@@ -142,189 +128,138 @@ func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 			if !s.push(in) {
 				break
 			}
-			poke(s.input)
 		}
 		return nil
 	}, func(err error) {
-		s.mu.Lock()
-		s.ended, s.broken = true, err
-		s.mu.Unlock()
 		s.count.mu.Lock()
-		s.count.total = s.read
+		s.count.total = s.read // which only this goroutine changes
 		s.count.mu.Unlock()
-		poke(s.input)
-	})
-}
-
-// extend offers inputs to the engine at once; those that were read while it was
-// doing so go together.
-func (s *stream[In, Out]) extend() {
-	offered := 0
-	for {
-		select {
-		case <-s.input:
-		case <-s.stopped:
-			return
-		}
 		s.mu.Lock()
-		n, ended := s.read-offered, s.ended
-		s.mu.Unlock()
-		if n > 0 {
-			offered += n
-			s.call.Extend(n)
-		}
-		if ended {
-			s.call.CloseInput()
-			poke(s.arrived)
-			return
-		}
-	}
+		defer s.mu.Unlock()
+		s.ended, s.broken = true, err
+		s.input.Signal()
+	})
 }
 
 // push keeps an input, waiting for room. It returns false when the loop was
 // left.
 func (s *stream[In, Out]) push(in In) bool {
-	for {
-		s.mu.Lock()
-		if s.read%blockSize == 0 || s.read-s.yielded >= s.window {
-			s.mu.Unlock()
-			w := s.call.Window()
-			s.mu.Lock()
-			s.window = w
-		}
-		if s.read-s.yielded < s.window {
-			b := s.blocks[s.read/blockSize]
-			if b == nil {
-				b = &block[In]{left: blockSize}
-				s.blocks[s.read/blockSize] = b
-			}
-			b.ins[s.read%blockSize] = in
-			s.read++
-			s.mu.Unlock()
-			select {
-			case <-s.stopped:
-				return false
-			default:
-				return true
-			}
-		}
-		s.blocked = true
-		s.mu.Unlock()
-		select {
-		case <-s.room:
-		case <-s.stopped:
-			return false
-		}
+	window := s.call.Window()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.window = window
+	for s.read-s.yielded >= window && !s.left {
+		s.room.Wait()
 	}
+	s.ins[s.read] = in
+	s.read++
+	s.input.Signal()
+	return !s.left
+}
+
+// extend offers inputs to the engine at once; those that were read while it was
+// doing so go together.
+func (s *stream[In, Out]) extend() {
+	for offered, ended := 0, false; !ended; {
+		s.mu.Lock()
+		for s.read == offered && !s.ended && !s.left {
+			s.input.Wait()
+		}
+		n := s.read - offered
+		ended = s.ended || s.left
+		s.mu.Unlock()
+		offered += n
+		s.call.Extend(n)
+	}
+	s.call.CloseInput()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrived.Signal()
 }
 
 func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 	ins := make([]In, 0, hi-lo)
 	s.mu.Lock()
-	for i := lo; i < hi; {
-		b := s.blocks[i/blockSize]
-		if b == nil { // the call was cancelled
-			s.mu.Unlock()
-			return nil, ErrClosed
-		}
-		from := i % blockSize
-		to := min(blockSize, from+hi-i)
-		ins = append(ins, b.ins[from:to]...)
-		i += to - from
+	for i := lo; i < hi; i++ {
+		ins = append(ins, s.ins[i])
 	}
 	s.mu.Unlock()
 	return encodeInputs(ins, lo)
 }
 
 func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {
-	seg := segment[Out]{n: n}
-	for _, f := range failures {
-		seg.failures = append(seg.failures, engine.Failure{Index: f.Index - lo, Err: f.Err})
-	}
+	some := make([]outcome[Out], n)
 	if value != nil {
-		seg.outs, seg.bad = decodeOutputs[Out](value, n)
+		outs, err := decodeOutputs[Out](value, n)
+		for i := range some {
+			if some[i].err = err; err == nil {
+				some[i].out = outs[i]
+			}
+		}
+	}
+	for _, f := range failures {
+		some[f.Index-lo] = outcome[Out]{err: fromEngine(f.Err)}
 	}
 	s.count.add(n) // before the loop may end
 	s.mu.Lock()
-	for i := lo; i < lo+n; {
-		b := s.blocks[i/blockSize]
-		from := i % blockSize
-		to := min(blockSize, from+lo+n-i)
-		clear(b.ins[from:to])
-		if b.left -= to - from; b.left == 0 {
-			delete(s.blocks, i/blockSize)
+	defer s.mu.Unlock()
+	for i, x := range some {
+		delete(s.ins, lo+i)
+		if s.ordered {
+			s.outcomes[lo+i] = x
+		} else {
+			s.ready = append(s.ready, x)
 		}
-		i += to - from
 	}
-	s.segments[lo] = seg
-	if !s.ordered {
-		s.order = append(s.order, lo)
+	for x, ok := s.outcomes[s.sorted]; ok; x, ok = s.outcomes[s.sorted] {
+		delete(s.outcomes, s.sorted)
+		s.sorted++
+		s.ready = append(s.ready, x)
 	}
-	s.mu.Unlock()
-	poke(s.arrived)
+	s.arrived.Signal()
 }
 
 func (s *stream[In, Out]) Finish(err error) {
-	if err == nil {
+	if err != nil {
+		s.fail(fromEngine(err))
 		return
 	}
-	s.mu.Lock()
-	s.failed = fromEngine(err)
-	s.mu.Unlock()
-	poke(s.arrived)
-}
-
-// next waits for the results that are to be yielded next.
-func (s *stream[In, Out]) next(ctx context.Context) (seg segment[Out], more bool, err error) {
-	for {
+	s.count.whenTold(func() {
 		s.mu.Lock()
-		lo, ok := s.yielded, true
-		if !s.ordered {
-			if ok = len(s.order) > 0; ok {
-				lo, s.order = s.order[0], s.order[1:]
-			}
-		}
-		if ok {
-			if seg, ok = s.segments[lo]; ok {
-				delete(s.segments, lo)
-				s.mu.Unlock()
-				return seg, true, nil
-			}
-		}
-		ended, broken, failed := s.ended && s.yielded == s.read, s.broken, s.failed
-		s.mu.Unlock()
+		defer s.mu.Unlock()
+		s.told = true
+		s.arrived.Signal()
+	})
+}
+
+// next waits for results, and returns those that are to be yielded next, or the
+// error that ends the loop. Without either, the loop has come to its end.
+func (s *stream[In, Out]) next() (some []outcome[Out], err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
 		switch {
-		case broken != nil:
-			panic(fmt.Sprintf("fiber: the input of IMap: %v", broken))
-		case failed != nil:
-			return seg, false, failed
-		case ended:
-			told := make(chan error, 1)
-			s.count.whenTold(func(err error) { told <- err })
-			select {
-			case err = <-told:
-			case <-ctx.Done(): // not an error: all results were yielded
-			}
-			return seg, false, err
+		case len(s.ready) > 0:
+			some, s.ready = s.ready, nil
+			return some, nil
+		case s.broken != nil:
+			panic(fmt.Sprintf("fiber: the input of IMap: %v", s.broken))
+		case s.told: // an end of ctx since then is no error
+			return nil, nil
+		case s.failed != nil:
+			return nil, s.failed
 		}
-		select {
-		case <-s.arrived:
-		case <-ctx.Done():
-			return seg, false, ctx.Err()
-		}
+		s.arrived.Wait()
 	}
 }
 
-// yielded1 notes that the loop has taken another result.
-func (s *stream[In, Out]) yielded1() {
+// took notes that the loop has taken another result. pull goes on when there is
+// room for half a window.
+func (s *stream[In, Out]) took() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.yielded++
-	resume := s.blocked && s.read-s.yielded <= s.window/2
-	if resume {
-		s.blocked = false
-	}
-	s.mu.Unlock()
-	if resume {
-		poke(s.room)
+	if s.read-s.yielded <= s.window/2 {
+		s.room.Signal()
 	}
 }

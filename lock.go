@@ -27,50 +27,34 @@ import (
 //
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type Lock struct{ mutex[lockType] }
-
-type lockType struct{}
-
-func (lockType) objectType() (string, string, byte) { return "lock", "Lock", 'X' }
+type Lock struct{ permits[Lock] }
 
 // NewLock makes a lock in a manager.
 func NewLock(ctx context.Context, m *Manager) (*Lock, error) {
-	o, err := makeObject[lockType](ctx, m, builtin.Making{Kind: builtin.KindLock})
-	if err != nil {
-		return nil, err
-	}
-	return &Lock{mutex[lockType]{o}}, nil
+	return newObject[Lock](ctx, m, builtin.Making{Kind: builtin.KindLock})
 }
 
 // RLock is a Lock that its holder may acquire again, and must release as often
 // as it has acquired it. Since the holder is a proxy, goroutines that share one
 // do not exclude each other: each needs a proxy of its own, for example from an
 // argument.
-type RLock struct{ mutex[rlockType] }
-
-type rlockType struct{}
-
-func (rlockType) objectType() (string, string, byte) { return "lock", "RLock", 'R' }
+type RLock struct{ permits[RLock] }
 
 // NewRLock makes a reentrant lock in a manager.
 func NewRLock(ctx context.Context, m *Manager) (*RLock, error) {
-	o, err := makeObject[rlockType](ctx, m, builtin.Making{Kind: builtin.KindRLock})
-	if err != nil {
-		return nil, err
-	}
-	return &RLock{mutex[rlockType]{o}}, nil
+	return newObject[RLock](ctx, m, builtin.Making{Kind: builtin.KindRLock})
 }
 
-// owner returns this proxy's number. From now on, forget tells the object when
-// the proxy has become unreachable.
-func (o *builtinObject[N]) owner(forget object.Op[uint64, object.None]) uint64 {
+// owner returns this proxy's number. From now on, the object is told when the
+// proxy has become unreachable.
+func (o *builtinObject[N]) owner() uint64 {
 	if o.h == nil {
 		return 0 // the request will fail
 	}
 	o.me.once.Do(func() {
 		proc, ref := o.h.proc, o.h.ref
 		runtime.AddCleanup(o.me, func(id uint64) {
-			go object.Tell(context.Background(), proc.home, ref, forget, id) // reaching a home may take time
+			go object.Tell(context.Background(), proc.home, ref, builtin.LockForget, id) // reaching a home may take time
 		}, o.me.id)
 	})
 	return o.me.id
@@ -79,83 +63,71 @@ func (o *builtinObject[N]) owner(forget object.Op[uint64, object.None]) uint64 {
 // release sends a request that gives something back, even if ctx has ended; it
 // then waits only a moment for the answer.
 func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
-	if ctx.Done() == nil {
-		return do(ctx, u, op, q)
-	}
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(releaseTime):
-			cancel()
-		case <-longer.Done():
-		}
-	})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(releaseTime, cancel) })
 	defer stop()
 	return do(longer, u, op, q)
 }
 
 const releaseTime = time.Second
 
-// whenAbandoned returns ErrAbandoned if what was acquired had been abandoned.
-func whenAbandoned(what string, is bool) error {
-	if is {
-		return fmt.Errorf("fiber: %s: %w", what, ErrAbandoned)
-	}
-	return nil
+// permits is the common part of locks and semaphores.
+type permits[N any] struct{ builtinObject[N] }
+
+// Acquire waits until the lock is free, or until the semaphore has a permit, and
+// takes it. The longest waiting caller comes first. If the error is nil or
+// ErrAbandoned, which only locks return, the caller holds it; with any other
+// error it does not. What arrives after ctx has ended is given back.
+func (p *permits[N]) Acquire(ctx context.Context) error {
+	_, err := p.acquire(ctx, false)
+	return err
 }
 
-// mutex is the common part of locks.
-type mutex[N objectType] struct{ builtinObject[N] }
+// TryAcquire takes the lock if it is free, or a permit if there is one, and
+// reports whether it did. With ErrAbandoned, it returns true.
+func (p *permits[N]) TryAcquire(ctx context.Context) (bool, error) { return p.acquire(ctx, true) }
 
-// Acquire waits until the lock is free, and takes it. The longest waiting
-// caller comes first. If the error is nil or ErrAbandoned, the lock is held;
-// with any other error it is not. A lock that arrives after ctx has ended is
-// given back.
-func (m *mutex[N]) Acquire(ctx context.Context) error {
-	me := m.owner(builtin.LockForget)
-	abandoned, err := ask(ctx, m, builtin.LockAcquire, me, func(abandoned bool) {
-		tell(m, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: abandoned})
-	})
-	if err != nil {
-		return err
-	}
-	return whenAbandoned(m.what(), abandoned)
-}
-
-// TryAcquire takes the lock if it is free, and reports whether it did. With
-// ErrAbandoned, it returns true.
-func (m *mutex[N]) TryAcquire(ctx context.Context) (bool, error) {
-	me := m.owner(builtin.LockForget)
-	got, err := ask(ctx, m, builtin.LockTry, me, func(late builtin.LockTried) {
-		if late.Free {
-			tell(m, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: late.Abandoned})
+func (p *permits[N]) acquire(ctx context.Context, try bool) (bool, error) {
+	me := p.owner()
+	got, err := ask(ctx, p, builtin.LockAcquire, builtin.LockWant{Owner: me, Try: try}, func(late builtin.LockGot) {
+		if late.Got {
+			tell(p, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: late.Abandoned})
 		}
 	})
 	if err != nil {
 		return false, err
 	}
-	return got.Free, whenAbandoned(m.what(), got.Abandoned)
+	return got.Got, p.whenAbandoned(got)
 }
 
-// Release releases the lock, even if ctx has ended, and the longest waiting
-// caller gets it. It is an error if this proxy does not hold the lock.
-func (m *mutex[N]) Release(ctx context.Context) error {
-	return release(ctx, m, builtin.LockRelease, m.owner(builtin.LockForget))
+// whenAbandoned returns ErrAbandoned if what was acquired had been abandoned.
+func (p *permits[N]) whenAbandoned(got builtin.LockGot) error {
+	if got.Abandoned {
+		return fmt.Errorf("fiber: the %s: %w", nounOf(p.typ()), ErrAbandoned)
+	}
+	return nil
 }
 
-// With acquires the lock, runs fn, releases the lock, and returns fn's error.
-// If the lock is abandoned, With does not run fn: it leaves the lock abandoned
-// and returns ErrAbandoned. To end that state, call Acquire, repair what the
-// lock guards, and call Release.
-func (m *mutex[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
-	if err := m.Acquire(ctx); err != nil {
+// Release releases the lock or a permit, even if ctx has ended, and the longest
+// waiting caller gets it. It is an error if this proxy does not hold the lock, or
+// if a bounded semaphore has all its permits.
+func (p *permits[N]) Release(ctx context.Context) error {
+	return release(ctx, p, builtin.LockRelease, p.owner())
+}
+
+// With calls Acquire, runs fn, calls Release, and returns fn's error. If a lock
+// is abandoned, With does not run fn: it leaves the lock abandoned and returns
+// ErrAbandoned. To end that state, call Acquire, repair what the lock guards, and
+// call Release.
+func (p *permits[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
+	if err := p.Acquire(ctx); err != nil {
 		if errors.Is(err, ErrAbandoned) {
-			err = both(err, release(ctx, m, builtin.LockReturn, builtin.LockBack{Owner: m.owner(builtin.LockForget), Abandoned: true}))
+			err = both(err, release(ctx, p, builtin.LockReturn, builtin.LockBack{Owner: p.owner(), Abandoned: true}))
 		}
 		return err
 	}
-	defer func() { err = both(err, m.Release(ctx)) }()
+	defer func() { err = both(err, p.Release(ctx)) }()
 	return fn(ctx)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"runtime"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/object"
-	"github.com/fiber-go/fiber/internal/object/builtin"
 	"github.com/fiber-go/fiber/internal/object/custom"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/tree"
@@ -27,43 +25,22 @@ import (
 // so on). It travels as (part of) an argument, so that other processes can make
 // objects in it, too. Its methods may be called from many goroutines.
 type Manager struct {
-	h     *handle
+	builtinObject[Manager]
 	child *tree.Child // nil in other processes than the one that made it
 
-	mu     sync.Mutex
-	closed bool
+	closing sync.Once
+	closed  atomic.Bool
 }
 
 // ManagerOption configures NewManager.
-type ManagerOption interface{ applyManager(*tree.Spec) error }
-
-type managerOption func(*tree.Spec) error
-
-func (f managerOption) applyManager(s *tree.Spec) error { return f(s) }
+type ManagerOption func(*tree.Spec) error
 
 // ManagerName names a manager's process. The default is Manager-1, Manager-2
 // and so on.
-func ManagerName(name string) ManagerOption {
-	return managerOption(func(s *tree.Spec) error {
-		if strings.TrimSpace(name) == "" {
-			return errors.New("fiber: ManagerName: the name is empty")
-		}
-		s.Name = name
-		return nil
-	})
-}
+func ManagerName(name string) ManagerOption { return withName("ManagerName", name) }
 
 // ManagerMeta sets the resources of a manager's process.
-func ManagerMeta(m ...meta.Option) ManagerOption {
-	return managerOption(func(s *tree.Spec) error {
-		r, err := meta.Collect(m...)
-		if err != nil {
-			return fmt.Errorf("fiber: ManagerMeta: %w", err)
-		}
-		s.Resources = r
-		return nil
-	})
-}
+func ManagerMeta(m ...meta.Option) ManagerOption { return withResources("ManagerMeta", m) }
 
 var managers atomic.Int64
 
@@ -82,12 +59,12 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 			if kind == wire.KindReady && wire.Unpack(frames, &up) == nil {
 				select {
 				case ready <- up:
-				default:
+				default: // it was sent before
 				}
 			}
 		}}
-	for _, o := range opts {
-		if err := o.applyManager(&spec); err != nil {
+	for _, set := range opts {
+		if err := set(&spec); err != nil {
 			return nil, err
 		}
 	}
@@ -95,22 +72,26 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	var up managerReady
 	select {
-	case up := <-ready:
-		if up.Err != "" {
-			child.Kill("")
-			<-child.Done()
-			return nil, &LaunchError{Backend: proc.node.Backend.Name(), Job: spec.Name, Reason: up.Err}
-		}
-		proc.homes.Store(up.Ref.Endpoint, child)
-		return &Manager{h: proc.attach(up.Ref), child: child}, nil
+	case up = <-ready:
 	case <-child.Done():
-		return nil, &LaunchError{Backend: proc.node.Backend.Name(), Job: spec.Name, Reason: "it ended before it was ready: " + child.Exit().String()}
+		up.Err = "it ended before it was ready: " + child.Exit().String()
 	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if up.Err != "" {
+		err = &LaunchError{Backend: proc.node.Backend.Name(), Job: spec.Name, Reason: up.Err}
+	}
+	if err != nil {
 		child.Kill("")
 		<-child.Done()
-		return nil, ctx.Err()
+		return nil, err
 	}
+	proc.homes.Store(up.Ref.Endpoint, child)
+	m := &Manager{child: child}
+	m.attach(proc.attach(up.Ref))
+	return m, nil
 }
 
 // managerReady is the first message of a manager's process.
@@ -131,22 +112,17 @@ func (m *Manager) Close() error {
 	if m.child == nil {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return nil
-	}
-	m.closed = true
-	m.child.Stop()
-	grace := time.NewTimer(m.h.proc.node.Config.ShutdownGrace)
-	defer grace.Stop()
-	select {
-	case <-m.child.Done():
-	case <-grace.C:
-		m.child.Kill("")
-		<-m.child.Done()
-	}
-	m.h.proc.homes.Delete(m.h.ref.Endpoint)
+	m.closing.Do(func() {
+		m.closed.Store(true)
+		m.child.Stop()
+		select {
+		case <-m.child.Done():
+		case <-time.After(m.h.proc.node.Config.ShutdownGrace):
+			m.child.Kill("")
+			<-m.child.Done()
+		}
+		m.h.proc.homes.Delete(m.h.ref.Endpoint)
+	})
 	return nil
 }
 
@@ -176,69 +152,43 @@ func (m *Manager) PID() int {
 	return m.child.PID()
 }
 
-// MarshalBinary encodes a reference to the manager.
-func (m *Manager) MarshalBinary() ([]byte, error) {
-	if h, _, _ := m.used(); h == nil {
-		return nil, errEmpty("Manager")
-	}
-	return m.h.marshal()
-}
-
-// UnmarshalBinary attaches to the manager that a reference names.
-func (m *Manager) UnmarshalBinary(b []byte) error {
-	h, _, err := unmarshalHandle(b)
-	m.h = h
-	return err
-}
-
-func (m *Manager) used() (h *handle, name, typ string) {
-	if m != nil {
-		h = m.h
-	}
-	return h, "manager", "Manager"
-}
-
 // handle checks that the manager is initialised and open.
 func (m *Manager) handle() (*handle, error) {
 	if m == nil || m.h == nil {
 		return nil, errEmpty("Manager")
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
+	if m.closed.Load() {
 		return nil, errorf("fiber: the manager has ended: %w", ErrClosed)
 	}
 	return m.h, nil
 }
 
-// create asks the manager for an object.
-func create[Q any](ctx context.Context, m *Manager, op object.Op[Q, uint64], q Q) (*handle, error) {
+// create asks the manager for an object, and returns a T that refers to it.
+func create[T any, P proxyOf[T], Q any](ctx context.Context, m *Manager, op object.Op[Q, uint64], q Q) (*T, error) {
 	if _, err := m.handle(); err != nil {
 		return nil, err
 	}
 	// An object that comes too late is dropped, since no process holds it.
-	id, err := ask(ctx, m, op, q, nil)
+	id, err := settle(ctx, m, op, q)
 	if err != nil {
 		return nil, err
 	}
 	ref := m.h.ref
 	ref.Object = id
-	return m.h.proc.attach(ref), nil
+	o := new(T)
+	P(o).attach(m.h.proc.attach(ref))
+	return o, nil
 }
 
 // Type is a type of managed objects. Create it with RegisterType.
 type Type[T, In any] struct{ name string }
 
 // TypeOption configures RegisterType.
-type TypeOption interface{ applyType(*custom.Type) }
-
-type typeOption func(*custom.Type)
-
-func (f typeOption) applyType(t *custom.Type) { f(t) }
+type TypeOption func(*custom.Type)
 
 // ConcurrentCalls lets the calls on an object of this type run at the same
 // time, in many goroutines. Without it, they run one after another.
-func ConcurrentCalls() TypeOption { return typeOption(func(t *custom.Type) { t.Concurrent = true }) }
+func ConcurrentCalls() TypeOption { return func(t *custom.Type) { t.Concurrent = true } }
 
 // RegisterType lets managers make objects of a type, with a function that makes
 // one from an argument. T is most often a pointer. Like Register, call it while
@@ -258,10 +208,6 @@ func RegisterType[T, In any](name string, construct func(ctx context.Context, in
 	if construct == nil {
 		bad("the function is nil")
 	}
-	in := reflect.TypeFor[In]()
-	if err := codec.Check(in); err != nil {
-		bad("its argument: " + err.Error())
-	}
 	entry := &custom.Type{Recv: typeName(reflect.TypeFor[T]()), New: func(ctx context.Context, frames [][]byte) (any, error) {
 		var arg In
 		if err := decodeArgument(ctx, frames, &arg); err != nil {
@@ -269,10 +215,10 @@ func RegisterType[T, In any](name string, construct func(ctx context.Context, in
 		}
 		return construct(ctx, arg)
 	}}
-	for _, o := range opts {
-		o.applyType(entry)
+	for _, set := range opts {
+		set(entry)
 	}
-	registry.Add(registry.Type, name, "("+codec.Signature(in)+") "+entry.Recv, where, entry)
+	registry.Add(registry.Type, name, "("+signature[In]("its argument", bad)+") "+entry.Recv, where, entry)
 	return &Type[T, In]{name}
 }
 
@@ -300,13 +246,6 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 	case strings.TrimSpace(name) == "":
 		bad("the name is empty")
 	}
-	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
-	if err := codec.Check(in); err != nil {
-		bad("its argument: " + err.Error())
-	}
-	if err := codec.Check(out); err != nil {
-		bad("its result: " + err.Error())
-	}
 	entry := &custom.Method{Recv: typeName(reflect.TypeFor[T]()), Call: func(ctx context.Context, receiver any, frames [][]byte) ([][]byte, any, error) {
 		var arg In
 		if err := decodeArgument(ctx, frames, &arg); err != nil {
@@ -316,10 +255,10 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 		if err != nil {
 			return nil, nil, err
 		}
-		return marshalNamed(result)
+		return marshal(result)
 	}}
 	m := &Method[T, In, Out]{entry.Recv + "." + name}
-	registry.Add(registry.Method, m.key, "("+codec.Signature(in)+") "+codec.Signature(out), where, entry)
+	registry.Add(registry.Method, m.key, "("+signature[In]("its argument", bad)+") "+signature[Out]("its result", bad), where, entry)
 	return m
 }
 
@@ -331,7 +270,7 @@ func (m *Method[T, In, Out]) Name() string { return m.key }
 // New. It travels as (part of) an argument, a result, or inside other managed
 // objects. The object lives as long as its manager does and some process has a
 // proxy of it. Any goroutine may use a proxy.
-type Proxy[T any] struct{ h *handle }
+type Proxy[T any] struct{ builtinObject[Proxy[any]] }
 
 // New makes an object in a manager: it calls the type's function there, with
 // in, and waits for the object. The error is a *RemoteError when the function
@@ -350,12 +289,9 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 	if err != nil {
 		return nil, err
 	}
-	made, err := create(ctx, m, custom.New, arg)
+	p, err := create[Proxy[T]](ctx, m, custom.New, arg)
 	runtime.KeepAlive(in) // keeps what in refers to until the object has it
-	if err != nil {
-		return nil, err
-	}
-	return &Proxy[T]{made}, nil
+	return p, err
 }
 
 // argument encodes the argument of the type or method of a name.
@@ -367,7 +303,7 @@ func (h *handle) argument(name string, in any) (arg custom.Argument, err error) 
 	if err != nil {
 		return arg, errorf("fiber: the argument of %s: %w", name, err)
 	}
-	return custom.Argument{Name: name, Value: frames}, nil
+	return custom.Argument{Name: name, Value: object.Value{Frames: frames}}, nil
 }
 
 // Call calls a method of a managed object and waits for its result. Calls on
@@ -375,16 +311,16 @@ func (h *handle) argument(name string, in any) (arg custom.Argument, err error) 
 // its type is registered with ConcurrentCalls; so a method that calls its own
 // object waits for itself.
 //
-// When ctx ends, Call returns ctx.Err() at once. The context of a running
-// method then ends, too; a method that has not begun does not run. The other
-// errors are New's.
+// When ctx ends, Call returns ctx.Err(), at once or, if the object's process does
+// not answer, within a second. The context of a running method then ends, too; a
+// method that has not begun does not run. The other errors are New's.
 func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (Out, error) {
 	var out Out
 	arg, err := callOf(p, method, in)
 	if err != nil {
 		return out, err
 	}
-	result, err := ask(ctx, p, custom.Call, arg, nil)
+	result, err := settle(ctx, p, custom.Call, arg)
 	runtime.KeepAlive(in) // keeps what in refers to until the object has answered
 	if err != nil {
 		return out, err
@@ -399,20 +335,16 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 // The future's errors are Call's.
 func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) *Future[Out] {
 	f := newFuture[Out]()
-	fail := func(err error) {
-		var none Out
-		f.resolve(none, err)
-	}
 	if err := ctx.Err(); err != nil {
-		fail(err)
+		f.reject(err)
 		return f
 	}
 	arg, err := callOf(p, method, in)
 	if err != nil {
-		fail(err)
+		f.reject(err)
 		return f
 	}
-	arrive := func(result object.Frames, err error) {
+	arrive := func(result object.Value, err error) {
 		var out Out
 		switch {
 		case err == nil:
@@ -420,43 +352,35 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		case ctx.Err() != nil:
 			err = ctx.Err()
 		default:
-			err = objectError("the object", err)
+			err = objectError(p, err)
 		}
 		f.resolve(out, err)
 		runtime.KeepAlive(p) // as in Call
 		runtime.KeepAlive(in)
 	}
-	w, err := object.Start(ctx, p.h.proc.home, p.h.ref, custom.Call, arg, func(result object.Frames, err error) {
-		if waits(err) || codec.Size(result) > smallResult {
+	w, err := object.Start(ctx, p.h.proc.home, p.h.ref, custom.Call, arg, func(result object.Value, err error) {
+		// An error may wait for the exit status of a lost process.
+		if err != nil || codec.Size(result.Frames) > smallResult {
 			go arrive(result, err)
 		} else {
-			arrive(result, err)
+			arrive(result, nil)
 		}
 	})
 	if err != nil {
-		fail(objectError("the object", err))
+		f.reject(objectError(p, err))
 		return f
 	}
 	f.read(w.Lead)
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() {
-			w.GiveUp() // before the future is resolved
-			fail(ctx.Err())
-		})
-		f.then(func() { stop() })
-	}
+	f.until(ctx, func() {
+		w.GiveUp() // before the future is resolved
+		f.reject(ctx.Err())
+	})
 	return f
 }
 
 // smallResult is the size of the largest results that are decoded by the
 // goroutine that reads them, while the results of other calls wait.
 const smallResult = 16 << 10
-
-// waits reports whether it takes time to turn an error into the user's.
-func waits(err error) bool {
-	var lost *object.LostError
-	return errors.As(err, &lost)
-}
 
 // callOf encodes a call.
 func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg custom.Argument, err error) {
@@ -469,8 +393,8 @@ func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg
 	return p.h.argument(method.key, in)
 }
 
-func resultOf(method string, result object.Frames, out any) error {
-	_, err := unmarshal(result, out)
+func resultOf(method string, result object.Value, out any) error {
+	_, err := unmarshal(result.Frames, out)
 	runtime.KeepAlive(result) // as in decode
 	if err != nil {
 		return errorf("fiber: the result of %s: %w", method, err)
@@ -480,37 +404,27 @@ func resultOf(method string, result object.Frames, out any) error {
 
 // MarshalBinary encodes a reference to the object.
 func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
-	if p == nil || p.h == nil {
-		return nil, errEmpty("Proxy")
-	}
-	return p.h.marshal([]byte(typeName(reflect.TypeFor[T]()))...)
+	return p.h.marshal(p.typ(), []byte(typeName(reflect.TypeFor[T]()))...)
 }
 
 // UnmarshalBinary attaches to the object that a reference names, which must be
 // a T.
 func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
-	h, of, err := unmarshalHandle(b)
+	h, of, err := unmarshalHandle(p.typ(), b)
 	if err != nil {
 		return err
 	}
 	if want := typeName(reflect.TypeFor[T]()); string(of) != want {
-		return &MismatchError{Reason: fmt.Sprintf("the proxy is of a %s, not of a %s", of, want)}
+		return mismatch("the proxy is of a %s, not of a %s", of, want)
 	}
-	p.h = h
+	p.attach(h)
 	return nil
-}
-
-func (p *Proxy[T]) used() (h *handle, name, typ string) {
-	if p != nil {
-		h = p.h
-	}
-	return h, "object", "Proxy"
 }
 
 // runManager makes this process a manager until it is told to stop.
 func runManager(ctx context.Context, parent *tree.Parent) int {
 	proc := current.Load()
-	service := custom.NewService(ctx, proc.home, custom.Options{Error: flatten, Fits: proc.fits, Make: builtin.Make,
+	service := custom.NewService(ctx, proc.home, custom.Options{Error: flatten, Fits: proc.fits,
 		Log: func(name string, failure *wire.Error) {
 			proc.node.Log.Warn("fiber: an object's Close failed", "type", name, "error", unflatten(failure))
 		}})
@@ -523,19 +437,12 @@ func runManager(ctx context.Context, parent *tree.Parent) int {
 		return 1
 	}
 	stopped := make(chan struct{})
-	go func() {
-		for {
-			kind, _, err := parent.Next(false)
-			if err != nil {
-				os.Exit(1)
-			}
-			if kind == wire.KindStop {
-				close(stopped)
-				break
-			}
+	stop := sync.OnceFunc(func() { close(stopped) })
+	go obeyParent(parent, func(kind wire.Kind, _ [][]byte) {
+		if kind == wire.KindStop {
+			stop()
 		}
-		endWithParent(parent)
-	}()
+	})
 	select {
 	case <-stopped:
 		proc.home.Ends(true)

@@ -8,39 +8,45 @@ import (
 	"github.com/fiber-go/fiber/internal/pool/engine"
 )
 
-// mapping is the source of a Map.
-type mapping[In, Out any] struct {
-	Future[[]Out]
-	ins   []In
-	outs  []Out
-	count progress
+// mapping is the source of a Map or an Apply, whose result is a Result.
+type mapping[In, Out, Result any] struct {
+	Future[Result]
+	call   *engine.Call
+	count  progress
+	outs   []Out
+	result func(outs []Out) Result
+	single bool // an Apply: there is no need to say which task has failed
 
 	reading sync.RWMutex // held while ins is encoded
-	over    bool         // ins must not be read: the caller may have changed them
+	ins     []In         // nil when they must not be read: the caller may have changed them
+	frames  [][]byte     // ins, if they were encoded before
 
 	failing sync.Mutex
 	index   int // the lowest of a failed task
 	failed  error
 }
 
-func (m *mapping[In, Out]) Encode(lo, hi int) ([][]byte, error) {
+func (m *mapping[In, Out, Result]) Encode(lo, hi int) ([][]byte, error) {
 	m.reading.RLock()
 	defer m.reading.RUnlock()
-	if m.over {
+	switch {
+	case m.ins == nil:
 		return nil, ErrClosed
+	case m.frames != nil:
+		return m.frames, nil
 	}
 	return encodeInputs(m.ins[lo:hi], lo)
 }
 
 // end stops the reading of ins: when it has returned, they are not read any
 // more.
-func (m *mapping[In, Out]) end() {
+func (m *mapping[In, Out, Result]) end() {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	m.over = true
+	m.ins, m.frames = nil, nil
 }
 
-func (m *mapping[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {
+func (m *mapping[In, Out, Result]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {
 	if len(failures) > 0 {
 		m.fail(failures[0].Index, fromEngine(failures[0].Err))
 	}
@@ -54,7 +60,7 @@ func (m *mapping[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.
 	m.count.add(n)
 }
 
-func (m *mapping[In, Out]) fail(i int, err error) {
+func (m *mapping[In, Out, Result]) fail(i int, err error) {
 	m.failing.Lock()
 	defer m.failing.Unlock()
 	if m.failed == nil || i < m.index {
@@ -62,24 +68,48 @@ func (m *mapping[In, Out]) fail(i int, err error) {
 	}
 }
 
-func (m *mapping[In, Out]) Finish(err error) {
+// Finish resolves the future last of all: otherwise the caller's next call would
+// have to wait for the engine's lock.
+func (m *mapping[In, Out, Result]) Finish(err error) {
 	m.end()
 	m.failing.Lock()
 	if m.failed != nil {
-		err = fmt.Errorf("task %d: %w", m.index, m.failed)
+		if err = m.failed; !m.single {
+			err = fmt.Errorf("task %d: %w", m.index, m.failed)
+		}
 	}
 	m.failing.Unlock()
 	if err != nil {
-		m.resolve(nil, fromEngine(err))
+		m.reject(fromEngine(err))
 		return
 	}
-	m.count.whenTold(func(err error) {
-		if err != nil {
-			m.resolve(nil, err)
-			return
-		}
-		m.resolve(m.outs, nil)
-	})
+	m.count.whenTold(func() { m.resolve(m.result(m.outs), nil) })
+}
+
+// abort ends the call with an error.
+func (m *mapping[In, Out, Result]) abort(err error) {
+	m.call.Cancel()
+	m.end()
+	m.reject(err)
+}
+
+// submit starts the call. If ctx ends before the result is there, the call is
+// aborted.
+func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o callOptions) {
+	submitted := make(chan struct{})
+	m.count.fn, m.count.total = o.progress, len(m.outs)
+	m.count.fail = func(err error) {
+		<-submitted
+		m.abort(err)
+	}
+	call, err := pool.engine.Submit(m, len(m.outs), false, o.CallOptions)
+	m.call = call
+	close(submitted)
+	if err != nil {
+		m.reject(err)
+		return
+	}
+	m.until(ctx, func() { m.abort(ctx.Err()) })
 }
 
 // Map runs a function on each of ins in the pool's workers and returns the
@@ -95,55 +125,23 @@ func (m *mapping[In, Out]) Finish(err error) {
 // large slices of numbers in ins may be read for a moment longer, on their way
 // to a worker.
 func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) ([]Out, error) {
-	m, call, err := submitMap(ctx, pool, fn, ins, opts)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-m.done:
-		return m.value, m.err
-	case <-ctx.Done():
-		if call != nil {
-			call.Cancel()
-			m.end()
-		}
-		return nil, ctx.Err()
-	}
+	return MapAsync(ctx, pool, fn, ins, opts...).Get(context.Background())
 }
 
 // MapAsync is Map without the wait: it returns a future of the results; see
 // ApplyAsync.
 func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) *Future[[]Out] {
-	m, call, err := submitMap(ctx, pool, fn, ins, opts)
-	if err != nil {
-		f := newFuture[[]Out]()
-		f.resolve(nil, err)
-		return f
-	}
-	if call != nil {
-		follow(ctx, &m.Future, call, m.end)
+	m := &mapping[In, Out, []Out]{ins: ins, outs: make([]Out, len(ins)), result: func(outs []Out) []Out { return outs }}
+	m.done = make(chan struct{})
+	o, err := prepare(ctx, pool, fn, opts)
+	switch {
+	case err != nil:
+		m.reject(err)
+	case len(ins) == 0:
+		m.resolve(m.outs, nil)
+	default:
+		o.StopOnError = true
+		m.submit(ctx, pool, o)
 	}
 	return &m.Future
-}
-
-func submitMap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts []CallOption) (*mapping[In, Out], *engine.Call, error) {
-	o, err := prepare(ctx, pool, fn, opts)
-	if err != nil {
-		return nil, nil, err
-	}
-	m := &mapping[In, Out]{Future: Future[[]Out]{done: make(chan struct{})}, ins: ins, outs: make([]Out, len(ins))}
-	m.count.fn, m.count.total = o.progress, len(ins)
-	if len(ins) == 0 {
-		m.resolve(m.outs, nil)
-		return m, nil, nil
-	}
-	call, err := pool.engine.Submit(m, len(ins), false, o.engine(fn.Name(), true))
-	if err == nil {
-		m.count.whenFailed(func(err error) {
-			call.Cancel()
-			m.end()
-			m.resolve(nil, err)
-		})
-	}
-	return m, call, err
 }

@@ -2,9 +2,11 @@ package fiber
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -14,15 +16,9 @@ import (
 	"github.com/fiber-go/fiber/internal/object/custom"
 )
 
-// objectType is one of the types of objects that processes share.
-type objectType interface {
-	// objectType returns its name in errors, its name in Go, and the byte that
-	// marks it in an encoded reference.
-	objectType() (name, typ string, mark byte)
-}
-
-// builtinObject is what these types have in common.
-type builtinObject[N objectType] struct {
+// builtinObject is what all types of objects that processes share have in
+// common. N is the type itself.
+type builtinObject[N any] struct {
 	h  *handle
 	me *proxyID
 }
@@ -35,71 +31,39 @@ type proxyID struct {
 
 var proxyIDs atomic.Uint64
 
-// makeObject makes an object in a manager.
-func makeObject[N objectType](ctx context.Context, m *Manager, what builtin.Making) (builtinObject[N], error) {
-	h, err := create(ctx, m, custom.Make, what)
-	if err != nil {
-		return builtinObject[N]{}, err
-	}
-	return builtinObjectOf[N](h), nil
+// proxyOf is a *T that can be made to refer to an object.
+type proxyOf[T any] interface {
+	*T
+	attach(h *handle)
 }
 
-func builtinObjectOf[N objectType](h *handle) builtinObject[N] {
-	return builtinObject[N]{h, &proxyID{id: proxyIDs.Add(1)}}
+// newObject makes an object in a manager, and a T that refers to it.
+func newObject[T any, P proxyOf[T]](ctx context.Context, m *Manager, what builtin.Making) (*T, error) {
+	return create[T, P](ctx, m, custom.Make, what)
 }
 
-func (o *builtinObject[N]) used() (h *handle, name, typ string) {
-	name, typ, _ = (*new(N)).objectType()
-	if o != nil {
-		h = o.h
-	}
-	return h, name, typ
+// attach makes o refer to an object.
+func (o *builtinObject[N]) attach(h *handle) {
+	o.h, o.me = h, &proxyID{id: proxyIDs.Add(1)}
 }
 
-// what names the object in errors.
-func (o *builtinObject[N]) what() string {
-	_, name, _ := o.used()
-	return "the " + name
-}
+func (o *builtinObject[N]) used() *handle { return o.h }
 
-// errEmpty is the error of using an object that was never initialised.
-func (o *builtinObject[N]) errEmpty() error {
-	_, _, typ := o.used()
-	return errEmpty(typ)
+func (o *builtinObject[N]) typ() string {
+	name, _, _ := strings.Cut(reflect.TypeFor[N]().Name(), "[")
+	return name
 }
 
 // MarshalBinary encodes a reference to the object.
-func (o *builtinObject[N]) MarshalBinary() ([]byte, error) {
-	_, _, mark := (*new(N)).objectType()
-	return o.marshal(mark)
-}
-
-// marshal encodes a reference to the object, a mark, and more.
-func (o *builtinObject[N]) marshal(mark byte, more ...byte) ([]byte, error) {
-	if o == nil || o.h == nil {
-		return nil, o.errEmpty()
-	}
-	return o.h.marshal(append([]byte{mark}, more...)...)
-}
+func (o *builtinObject[N]) MarshalBinary() ([]byte, error) { return o.h.marshal(o.typ()) }
 
 // UnmarshalBinary attaches to the object that a reference names.
 func (o *builtinObject[N]) UnmarshalBinary(b []byte) error {
-	name, _, mark := (*new(N)).objectType()
-	_, err := o.unmarshal(mark, name, b)
+	h, _, err := unmarshalHandle(o.typ(), b)
+	if err == nil {
+		o.attach(h)
+	}
 	return err
-}
-
-// unmarshal reads what marshal has encoded, and returns more.
-func (o *builtinObject[N]) unmarshal(mark byte, name string, b []byte) (more []byte, err error) {
-	h, more, err := unmarshalHandle(b)
-	if err != nil {
-		return nil, err
-	}
-	if len(more) == 0 || more[0] != mark {
-		return nil, &MismatchError{Reason: "the reference is to another type of object, not to a " + name}
-	}
-	*o = builtinObjectOf[N](h)
-	return more[1:], nil
 }
 
 // decode decodes a value that an object has returned.
@@ -136,60 +100,53 @@ func decodeCell[T any](c builtin.Cell, err error) (v T, ok bool, _ error) {
 	return v, err == nil, err
 }
 
-// place is the place of a value in an object, and can read and write it.
+// place is the place of a value in an object.
 type place struct {
-	get  func() (builtin.Cell, error)
-	set  func(version uint64, v object.Value) (builtin.Cell, error) // if the value still has the version
-	swap func(old, v object.Value) (builtin.Cell, error)            // if the value is old
+	get func() (builtin.Cell, error)
+	set func(version uint64, v object.Value) (builtin.Cell, error) // if the value still has the version
 }
 
 // update replaces a value by what fn returns for it. It calls fn again whenever
-// the value was written meanwhile.
-func update[T any](p place, fn func(old T, ok bool) (T, error)) (T, error) {
-	var none T
+// the value was written meanwhile. kept is the encoded value, empty if there is
+// none.
+func update[T any](p place, fn func(old T, kept []object.Value) (T, error)) (v T, err error) {
 	c, err := p.get()
 	for err == nil {
-		v, found, err := decodeCell[T](c, nil)
-		if err != nil {
-			return none, err
+		var old T
+		if old, _, err = decodeCell[T](c, nil); err != nil {
+			break
 		}
-		if v, err = fn(v, found); err != nil {
-			return none, err
+		if v, err = fn(old, c.Values); err != nil {
+			break
 		}
-		value, err := encode("the value", v)
-		if err != nil {
-			return none, err
+		var value object.Value
+		if value, err = encode("the value", v); err != nil {
+			break
 		}
-		if c, err = p.set(c.Version, value); err != nil {
-			return none, err
-		}
-		if c.Done {
+		if c, err = p.set(c.Version, value); err == nil && c.Done {
 			return v, nil
 		}
 	}
-	return none, err
+	return *new(T), err
 }
 
-// compareAndSet writes v if the value is old. The home compares bytes; if these
-// differ, the values may still be equal, such as maps in another order.
+// compareAndSet writes v if the value is old. Values whose bytes differ may still
+// be equal, such as maps in another order.
 func compareAndSet[T any](p place, old, v T) (bool, error) {
 	before, err := encode("the old value", old)
 	if err != nil {
 		return false, err
 	}
-	after, err := encode("the new value", v)
-	if err != nil {
-		return false, err
-	}
-	c, err := p.swap(before, after)
-	for err == nil && !c.Done && len(c.Values) > 0 {
-		is, _, err := decodeCell[T](c, nil)
-		if err != nil || !reflect.DeepEqual(is, old) {
-			return false, err
+	_, err = update(p, func(is T, kept []object.Value) (T, error) {
+		if len(kept) == 0 || !reflect.DeepEqual(is, old) && !kept[0].Equal(before) {
+			return v, errUnequal
 		}
-		if c, err = p.set(c.Version, after); err != nil {
-			return false, err
-		}
+		return v, nil
+	})
+	if err == errUnequal {
+		return false, nil
 	}
-	return c.Done, err
+	return err == nil, err
 }
+
+var errUnequal = errors.New("the value is another one")

@@ -14,7 +14,7 @@ import (
 // parcel holds what a value refers to that is, or was, on its way.
 type parcel struct {
 	handles []*handle
-	ends    []*pipeEnd
+	ends    departing
 }
 
 // A user or an ender travels as a reference to an object.
@@ -33,7 +33,7 @@ func parcelOf(all []any) (p parcel) {
 	for _, x := range all {
 		switch x := x.(type) {
 		case user:
-			if h, _, _ := x.used(); h != nil {
+			if h := x.used(); h != nil {
 				p.handles = append(p.handles, h)
 			}
 		case ender:
@@ -62,11 +62,10 @@ func (p parcel) refs() (refs []object.Ref) {
 // Messages of rings are not acknowledged and have only that time.
 const transit = 30 * time.Second
 
-// linger keeps the objects for a while. The ends of pipes are an exception:
-// they learn whether they have arrived.
-func (p parcel) linger() {
-	if handles := p.handles; len(handles) > 0 {
-		time.AfterFunc(transit, func() { runtime.KeepAlive(handles) })
+// linger keeps what a value names for a while.
+func linger(named any) {
+	if named != nil {
+		time.AfterFunc(transit, func() { runtime.KeepAlive(named) })
 	}
 }
 
@@ -77,43 +76,44 @@ func marshalHere(v any) ([][]byte, parcel, error) {
 }
 
 // marshal encodes a value that is about to be sent, and hands over the ends of
-// pipes in it. The parcel has to be kept until the value has arrived.
-func marshal(v any) ([][]byte, parcel, error) {
+// pipes in it. What the value names, nil if nothing, has to be kept until the
+// value has arrived.
+func marshal(v any) (frames [][]byte, named any, err error) {
 	frames, p, err := marshalHere(v)
 	if err != nil {
-		return nil, parcel{}, err
+		return nil, nil, err
 	}
-	return frames, p, departing(p.ends).depart()
-}
-
-// marshalNamed is marshal, but returns nil for an empty parcel.
-func marshalNamed(v any) (frames [][]byte, named any, err error) {
-	frames, p, err := marshal(v)
 	if len(p.handles)+len(p.ends) > 0 {
 		named = p
 	}
-	return frames, named, err
+	return frames, named, p.ends.depart()
 }
 
 // marshalLingering is marshal for a value that the receiver may keep.
 func marshalLingering(v any) ([][]byte, error) {
-	frames, p, err := marshal(v)
-	p.linger()
+	frames, named, err := marshal(v)
+	linger(named)
 	return frames, err
 }
 
 // encode encodes a value for another process to keep, with references to the
 // objects in it.
 func encode(what string, v any) (object.Value, error) {
-	frames, p, err := marshal(v)
+	frames, p, err := marshalHere(v)
+	value := object.Value{Frames: frames, Refs: p.refs()}
+	if proc := current.Load(); err == nil && proc != nil {
+		err = proc.fitsSize(value.Size())
+	}
+	if err == nil {
+		err = p.ends.depart() // only now, since what does not fit is not sent
+	}
 	if err != nil {
 		return object.Value{}, errorf("fiber: %s: %w", what, err)
 	}
-	p.linger()
-	value := object.Value{Frames: frames, Refs: p.refs()}
 	if len(value.Refs) > 0 {
 		value.Keep = p
 	}
+	linger(value.Keep)
 	return value, nil
 }
 
@@ -158,10 +158,7 @@ func (p parcel) known(ctx context.Context) bool {
 // so.
 func (p parcel) then(ctx context.Context, say func() error) error {
 	if !p.known(ctx) {
-		go func() {
-			p.known(context.Background())
-			p.then(context.Background(), say)
-		}()
+		go p.then(context.Background(), say)
 		return nil
 	}
 	if len(p.handles) == 0 {
@@ -188,7 +185,7 @@ func decodeArgument(ctx context.Context, frames [][]byte, arg any) error {
 
 // travels checks that values of a type can travel.
 func travels[T any](constructor, what string) error {
-	if err := codec.Check(reflect.TypeFor[T]()); err != nil {
+	if _, err := codec.Signature(reflect.TypeFor[T]()); err != nil {
 		return fmt.Errorf("fiber: %s: %s: %w", constructor, what, err)
 	}
 	return nil

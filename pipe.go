@@ -3,7 +3,6 @@ package fiber
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"runtime"
 
@@ -73,7 +72,9 @@ func makePipe[T any](constructor string) (a, b *pipeEnd, err error) {
 // Send sends a value to the other end and returns when the value has left this
 // process. It blocks while about a megabyte, or 256 values, have not been
 // received yet. The error is ErrClosed when either end is gone, ctx.Err(), or
-// an *EncodeError.
+// an *EncodeError. When Send returns ctx.Err(), the value was not sent, unless
+// it refers to objects and the process that made the pipe has not answered
+// within a second.
 func (c *Conn[T]) Send(ctx context.Context, v T) error { return sendPipe(ctx, c.pipeEnd(), v) }
 
 // Recv waits for a value from the other end. The error is io.EOF when the other
@@ -103,51 +104,27 @@ func (r *Receiver[T]) Close() error { return r.pipeEnd().close() }
 func (c *Conn[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](c.end, bothWays) }
 
 // UnmarshalBinary takes over the end that a reference names.
-func (c *Conn[T]) UnmarshalBinary(b []byte) (err error) {
-	c.end, err = unmarshalEnd[T](b, bothWays)
-	return err
-}
+func (c *Conn[T]) UnmarshalBinary(b []byte) error { return unmarshalEnd[T](b, bothWays, &c.end) }
 
 // MarshalBinary encodes a reference to the end, for the process that the end is
 // sent to.
 func (s *Sender[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](s.end, sends) }
 
 // UnmarshalBinary takes over the end that a reference names.
-func (s *Sender[T]) UnmarshalBinary(b []byte) (err error) {
-	s.end, err = unmarshalEnd[T](b, sends)
-	return err
-}
+func (s *Sender[T]) UnmarshalBinary(b []byte) error { return unmarshalEnd[T](b, sends, &s.end) }
 
 // MarshalBinary encodes a reference to the end, for the process that the end is
 // sent to.
 func (r *Receiver[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](r.end, receives) }
 
 // UnmarshalBinary takes over the end that a reference names.
-func (r *Receiver[T]) UnmarshalBinary(b []byte) (err error) {
-	r.end, err = unmarshalEnd[T](b, receives)
-	return err
-}
+func (r *Receiver[T]) UnmarshalBinary(b []byte) error { return unmarshalEnd[T](b, receives, &r.end) }
 
-func (c *Conn[T]) pipeEnd() *pipeEnd {
-	if c == nil {
-		return nil
-	}
-	return c.end
-}
+func (c *Conn[T]) pipeEnd() *pipeEnd { return (*holder)(c).pipeEnd() }
 
-func (s *Sender[T]) pipeEnd() *pipeEnd {
-	if s == nil {
-		return nil
-	}
-	return s.end
-}
+func (s *Sender[T]) pipeEnd() *pipeEnd { return (*holder)(s).pipeEnd() }
 
-func (r *Receiver[T]) pipeEnd() *pipeEnd {
-	if r == nil {
-		return nil
-	}
-	return r.end
-}
+func (r *Receiver[T]) pipeEnd() *pipeEnd { return (*holder)(r).pipeEnd() }
 
 // What an end can do.
 const (
@@ -164,17 +141,9 @@ func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 	if err != nil {
 		return err
 	}
-	if err := e.proc.fitsSize(item.Size()); err != nil {
-		return fmt.Errorf("fiber: the item: %w", err)
-	}
 	err = e.port.Send(ctx, item)
 	runtime.KeepAlive(e)
-	if err == nil && len(item.Refs) > 0 { // sent, but perhaps not received yet
-		go func() {
-			e.port.Kept()
-			runtime.KeepAlive(item)
-		}()
-	}
+	runtime.KeepAlive(item) // only now does the pipe hold what it names
 	return pipeError(err)
 }
 
@@ -208,28 +177,28 @@ func marshalEnd[T any](e *pipeEnd, sort byte) ([]byte, error) {
 	if err != nil {
 		return nil, pipeError(err)
 	}
-	name, err := e.port.Ref().MarshalBinary()
-	b := append(wire.AppendUvarint(name, gen), sort)
-	return append(b, typeName(reflect.TypeFor[T]())...), err
+	b := append(wire.AppendUvarint(e.port.Ref().Append(nil), gen), sort)
+	return append(b, typeName(reflect.TypeFor[T]())...), nil
 }
 
-func unmarshalEnd[T any](b []byte, sort byte) (*pipeEnd, error) {
+func unmarshalEnd[T any](b []byte, sort byte, end **pipeEnd) error {
 	var ref object.Ref
 	more, err := ref.Read(b)
 	r := wire.Reader{B: more}
 	gen, mark := r.Uvarint(), r.Bytes(1)
 	if err = errors.Join(err, r.Err); err != nil {
-		return nil, err
+		return err
 	}
 	if mark[0] != sort {
-		return nil, &MismatchError{Reason: "the end of the pipe has another type; send a Conn as a Conn, a Receiver as a Receiver, a Sender as a Sender"}
+		return &MismatchError{Reason: "the end of the pipe has another type; send a Conn as a Conn, a Receiver as a Receiver, a Sender as a Sender"}
 	}
 	if want := typeName(reflect.TypeFor[T]()); string(r.B) != want {
-		return nil, &MismatchError{Reason: fmt.Sprintf("the pipe carries %s, not %s", r.B, want)}
+		return mismatch("the pipe carries %s, not %s", r.B, want)
 	}
 	p, err := running()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return newPipeEnd(p, pipe.Claim(p.home, ref, gen)), nil
+	*end = newPipeEnd(p, pipe.Claim(p.home, ref, gen))
+	return nil
 }

@@ -18,6 +18,17 @@ type pipeEnd struct {
 	port *pipe.Port
 }
 
+// holder is what Conn, Sender and Receiver are without their types.
+type holder struct{ end *pipeEnd }
+
+// pipeEnd returns the end, nil if there is none.
+func (h *holder) pipeEnd() *pipeEnd {
+	if h == nil {
+		return nil
+	}
+	return h.end
+}
+
 func newPipeEnd(proc *process, port *pipe.Port) *pipeEnd {
 	e := &pipeEnd{proc, port}
 	runtime.AddCleanup(e, func(port *pipe.Port) { port.Leave() }, port)
@@ -35,22 +46,14 @@ func (e *pipeEnd) close() error {
 // departing holds ends of pipes that are about to be sent.
 type departing []*pipeEnd
 
-// depart marks all ends as sent, or none.
+// depart marks the ends as about to be sent.
 func (d departing) depart() error {
-	for i, e := range d {
-		if _, err := e.port.Depart(); err != nil {
-			d[:i].stay()
+	for _, e := range d {
+		if err := e.port.Depart(); err != nil {
 			return pipeError(err)
 		}
 	}
 	return nil
-}
-
-// stay undoes depart.
-func (d departing) stay() {
-	for _, e := range d {
-		e.port.Stay()
-	}
 }
 
 // gone ends the use of the ends here. If the process that they were sent to
@@ -72,5 +75,5 @@ func pipeError(err error) error {
 	case errors.As(err, &lost):
 		return errorf("%w: %w", pipe.ErrEnded, ErrClosed)
 	}
-	return objectError("the pipe", err)
+	return errorOf("the pipe", err)
 }

@@ -49,40 +49,32 @@ type Pool struct {
 }
 
 // PoolOption configures NewPool.
-type PoolOption interface{ applyPool(*poolOptions) error }
+type PoolOption func(*poolOptions) error
 
 type poolOptions struct {
+	engine.Options
 	name        string
 	initializer *registry.Func
 	initArg     [][]byte
-	initNames   parcel // what initArg refers to
-	maxTasks    int
-	min, max    int
-	idle        time.Duration
-	attempts    int
-	concurrency int
+	initNames   any // what initArg refers to
 	meta        []meta.Option
 }
 
-type poolOption func(*poolOptions) error
-
-func (f poolOption) applyPool(o *poolOptions) error { return f(o) }
-
-func atLeastOne(option string, n int, set func(*poolOptions)) PoolOption {
-	return poolOption(func(o *poolOptions) error {
+func atLeastOne(option string, n int, field func(*poolOptions) *int) PoolOption {
+	return func(o *poolOptions) error {
 		if n < 1 {
 			return fmt.Errorf("fiber: %s(%d): the number must be at least 1", option, n)
 		}
-		set(o)
+		*field(o) = n
 		return nil
-	})
+	}
 }
 
 // WithInitializer runs fn once in each worker, before the worker's first task.
 // A worker whose initializer fails does not start. When no worker can start,
 // the pool's calls fail with the reason.
 func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
-	return poolOption(func(o *poolOptions) error {
+	return func(o *poolOptions) error {
 		if fn == nil {
 			return errors.New("fiber: WithInitializer: the function is nil; register it with fiber.Register")
 		}
@@ -92,62 +84,59 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		}
 		o.initializer, o.initArg, o.initNames = fn.entry, value, p
 		return nil
-	})
+	}
 }
 
 // WithMaxTasksPerChild replaces a worker process when it has run n tasks.
 func WithMaxTasksPerChild(n int) PoolOption {
-	return atLeastOne("WithMaxTasksPerChild", n, func(o *poolOptions) { o.maxTasks = n })
+	return atLeastOne("WithMaxTasksPerChild", n, func(o *poolOptions) *int { return &o.MaxTasks })
 }
 
 // WithAutoscale starts min workers, which may be 0, and more while work waits,
 // up to max. Workers beyond min end when they have been idle for 30 seconds, or
 // for WithIdleTimeout. The number of workers given to NewPool is ignored.
 func WithAutoscale(min, max int) PoolOption {
-	return poolOption(func(o *poolOptions) error {
+	return func(o *poolOptions) error {
 		if min < 0 || max < 1 || max < min {
 			return fmt.Errorf("fiber: WithAutoscale(%d, %d): want 0 <= min <= max and max >= 1", min, max)
 		}
-		o.min, o.max = min, max
+		o.Min, o.Max = min, max
 		return nil
-	})
+	}
 }
 
 // WithIdleTimeout sets how long a worker of an autoscaled pool may be idle. The
 // default is 30 seconds.
 func WithIdleTimeout(d time.Duration) PoolOption {
-	return poolOption(func(o *poolOptions) error {
+	return func(o *poolOptions) error {
 		if d <= 0 {
 			return fmt.Errorf("fiber: WithIdleTimeout(%v): the time must be more than 0", d)
 		}
-		o.idle = d
+		o.IdleTimeout = d
 		return nil
-	})
+	}
 }
 
 // WithMaxAttempts sets how often a task is started in all when the workers that
 // run it are lost. The default is 3. With 1, a task that was started never runs
 // again, for functions that must not run twice.
 func WithMaxAttempts(n int) PoolOption {
-	return atLeastOne("WithMaxAttempts", n, func(o *poolOptions) { o.attempts = n })
+	return atLeastOne("WithMaxAttempts", n, func(o *poolOptions) *int { return &o.MaxAttempts })
 }
 
 // WithConcurrency lets each worker run n tasks at a time. The default is 1.
 func WithConcurrency(n int) PoolOption {
-	return atLeastOne("WithConcurrency", n, func(o *poolOptions) { o.concurrency = n })
+	return atLeastOne("WithConcurrency", n, func(o *poolOptions) *int { return &o.Concurrency })
 }
 
 // WithMeta sets the workers' resources, whatever function is run first. The
 // pool then runs functions that are registered with these resources, or with
 // none.
 func WithMeta(m ...meta.Option) PoolOption {
-	return poolOption(func(o *poolOptions) error {
-		if _, err := meta.Collect(m...); err != nil {
-			return fmt.Errorf("fiber: WithMeta: %w", err)
-		}
+	return func(o *poolOptions) error {
 		o.meta = append(o.meta, m...)
 		return nil
-	})
+	}
 }
 
 // WithName names the pool. Its workers are called name-1, name-2 and so on;
@@ -158,13 +147,13 @@ func WithMeta(m ...meta.Option) PoolOption {
 // the number, as in Pool1Worker-3.1, so that each worker of a run has a name of
 // its own. ps, docker ps and kubectl get pods show a worker by its name.
 func WithName(name string) PoolOption {
-	return poolOption(func(o *poolOptions) error {
+	return func(o *poolOptions) error {
 		if strings.TrimSpace(name) == "" {
 			return errors.New("fiber: WithName: the name is empty")
 		}
 		o.name = name
 		return nil
-	})
+	}
 }
 
 // NewPool makes a pool with a number of workers; 0 means CPUCount of them. No
@@ -180,17 +169,20 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	if workers == 0 {
 		workers = CPUCount()
 	}
-	p := &Pool{proc: proc, opts: poolOptions{idle: defaultIdle, attempts: defaultAttempts, concurrency: 1}}
-	for _, o := range opts {
-		if err := o.applyPool(&p.opts); err != nil {
+	p := &Pool{proc: proc, pending: map[string]string{}}
+	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.home.WhenHeld, Log: proc.node.Log, Name: p.workerName,
+		Workers: workers, Concurrency: 1, MaxAttempts: defaultAttempts, IdleTimeout: defaultIdle,
+		CancelGrace: proc.node.Config.CancelGrace, ShutdownGrace: proc.node.Config.ShutdownGrace}
+	for _, set := range opts {
+		if err := set(&p.opts); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.fits(p.opts.initArg); err != nil {
+	if err := proc.fits(p.opts.initArg); err != nil {
 		return nil, errorf("fiber: the argument of the initializer %s: %w", p.opts.initializer.Name, err)
 	}
-	if p.opts.max > 0 {
-		workers = p.opts.min
+	if p.opts.Max > 0 {
+		p.opts.Workers = p.opts.Min
 	}
 	if len(p.opts.meta) > 0 {
 		r, err := meta.Collect(p.opts.meta...)
@@ -205,12 +197,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		serial, _ := serials.LoadOrStore(p.opts.name, new(atomic.Int64))
 		p.serial = serial.(*atomic.Int64)
 	}
-	cfg := proc.node.Config
-	p.engine = engine.New(engine.Options{
-		Start: p.start, WhenHeld: proc.home.WhenHeld, Log: proc.node.Log, Name: p.workerName, Workers: workers, Min: p.opts.min, Max: p.opts.max,
-		Concurrency: p.opts.concurrency, MaxTasks: p.opts.maxTasks, MaxAttempts: p.opts.attempts,
-		IdleTimeout: p.opts.idle, CancelGrace: cfg.CancelGrace, ShutdownGrace: cfg.ShutdownGrace,
-	})
+	p.engine = engine.New(p.opts.Options)
 	return p, nil
 }
 
@@ -235,7 +222,7 @@ func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, []
 	}
 	p.mu.Unlock()
 	spec := tree.Spec{Name: name, Resources: resources, Handle: handle,
-		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.concurrency},
+		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.Concurrency},
 		Pending: func(reason string) { p.waits(name, reason) }}
 	if p.opts.initializer != nil {
 		spec.Assign.Func, spec.Value = p.opts.initializer.Name, p.opts.initArg
@@ -255,9 +242,6 @@ func (p *Pool) waits(worker, reason string) {
 		delete(p.pending, worker)
 		return
 	}
-	if p.pending == nil {
-		p.pending = map[string]string{}
-	}
 	p.pending[worker] = reason
 }
 
@@ -266,8 +250,8 @@ func startError(err error) error {
 	var mismatch *MismatchError
 	var failed *LaunchError
 	ending := errors.Is(err, tree.ErrShutdown)
-	return &engine.StartError{Err: err, Ending: ending, Permanent: ending || errors.Is(err, tree.ErrTooManyGPUs) ||
-		errors.As(err, &mismatch) || errors.As(err, &failed) && failed.Permanent}
+	return &engine.StartError{Err: err, Ending: ending, Permanent: ending || errors.As(err, &mismatch) ||
+		errors.As(err, &failed) && failed.Permanent}
 }
 
 // poolWorker is a worker's process as the engine sees it.
@@ -275,9 +259,9 @@ type poolWorker struct{ *tree.Child }
 
 func (w poolWorker) ID() string { return w.Job().ID() }
 
-func (w poolWorker) Lost(fn string, attempt, attempts int) error {
+func (w poolWorker) Lost(fn string, attempts int) error {
 	if attempts > 0 {
-		return workerLost(w.Child, fn, attempt, attempts)
+		return workerLost(w.Child, fn, attempts, attempts)
 	}
 	if w.Told() {
 		return startError(tree.ErrShutdown)
@@ -289,13 +273,6 @@ func (w poolWorker) Lost(fn string, attempt, attempts int) error {
 
 func (w poolWorker) Failed(err *wire.Error) error {
 	return &LaunchError{Backend: w.Backend(), Job: w.Name(), Reason: "its initializer failed", Err: unflatten(err)}
-}
-
-func tailText(lines []string) string {
-	if len(lines) == 0 {
-		return ""
-	}
-	return "\n\t" + strings.Join(lines, "\n\t")
 }
 
 // admit checks that the pool can run a function. It adopts the resources of the
@@ -319,9 +296,6 @@ func (p *Pool) admit(f *registry.Func) error {
 	}
 	return nil
 }
-
-// fits returns an error if an encoded argument is too large for a message.
-func (p *Pool) fits(frames [][]byte) error { return p.proc.fits(frames) }
 
 // WaitUntilWorkersUp starts the workers and waits until all are ready.
 func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error { return p.engine.Up(ctx) }

@@ -20,13 +20,9 @@ import (
 // Process is a process that runs one function. It is new, started, or ended, in
 // that order. Its methods may be called from many goroutines.
 type Process struct {
-	name      string
-	fn        string
-	value     [][]byte
-	arg       any // keeps its shared values until the process has ended
-	ends      departing
-	err       error // a mistake in the arguments of NewProcess
-	resources meta.Resources
+	spec tree.Spec
+	ends departing
+	err  error // a mistake in the arguments of NewProcess
 
 	mu       sync.Mutex
 	started  bool   // or about to start
@@ -35,39 +31,38 @@ type Process struct {
 	child    *tree.Child
 
 	// Of this process and its parent, which have no child.
-	pid   int
-	alive func() bool
-	done  <-chan struct{}
+	pid  int
+	done <-chan struct{} // closed at its end; nil before the start, and of this process
 }
 
 // ProcessOption configures NewProcess.
-type ProcessOption interface{ applyProcess(*Process) error }
-
-type processOption func(*Process) error
-
-func (f processOption) applyProcess(p *Process) error { return f(p) }
+type ProcessOption func(*tree.Spec) error
 
 // ProcessName names a process. The default is Process-1, Process-2 and so on.
-func ProcessName(name string) ProcessOption {
-	return processOption(func(p *Process) error {
-		if strings.TrimSpace(name) == "" {
-			return errors.New("fiber: ProcessName: the name is empty")
-		}
-		p.name = name
-		return nil
-	})
-}
+func ProcessName(name string) ProcessOption { return withName("ProcessName", name) }
 
 // ProcessMeta sets a process's resources, in place of its function's.
-func ProcessMeta(m ...meta.Option) ProcessOption {
-	return processOption(func(p *Process) error {
-		r, err := meta.Collect(m...)
-		if err != nil {
-			return fmt.Errorf("fiber: ProcessMeta: %w", err)
+func ProcessMeta(m ...meta.Option) ProcessOption { return withResources("ProcessMeta", m) }
+
+// withName is the option that names a process.
+func withName(option, name string) func(*tree.Spec) error {
+	return func(s *tree.Spec) error {
+		if strings.TrimSpace(name) == "" {
+			return fmt.Errorf("fiber: %s: the name is empty", option)
 		}
-		p.resources = r
+		s.Name = name
 		return nil
-	})
+	}
+}
+
+// withResources is the option that sets a process's resources.
+func withResources(option string, m []meta.Option) func(*tree.Spec) error {
+	return func(s *tree.Spec) (err error) {
+		if s.Resources, err = meta.Collect(m...); err != nil {
+			return fmt.Errorf("fiber: %s: %w", option, err)
+		}
+		return nil
+	}
 }
 
 var processes atomic.Int64
@@ -75,21 +70,20 @@ var processes atomic.Int64
 // NewProcess makes a process that will run a function with an argument. Start
 // starts it, and reports mistakes in NewProcess's arguments.
 func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *Process {
-	p := &Process{name: fmt.Sprintf("Process-%d", processes.Add(1))}
+	p := &Process{spec: tree.Spec{Name: fmt.Sprintf("Process-%d", processes.Add(1))}}
 	if fn == nil {
 		p.err = errors.New("fiber: NewProcess: the function is nil; register it in a package variable with fiber.Register")
 		return p
 	}
-	p.fn, p.resources = fn.Name(), fn.Resources()
+	p.spec.Assign, p.spec.Resources = wire.Assign{Role: wire.RoleFunction, Func: fn.Name()}, fn.Resources()
 	value, names, err := marshalHere([]In{arg})
 	if err != nil {
 		p.err = errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
 		return p
 	}
-	p.value, p.arg, p.ends = value, arg, names.ends
-	for _, o := range opts {
-		if err := o.applyProcess(p); err != nil {
-			p.err = err
+	p.spec.Value, p.spec.Keep, p.ends = value, arg, names.ends
+	for _, set := range opts {
+		if p.err = set(&p.spec); p.err != nil {
 			return p
 		}
 	}
@@ -122,46 +116,31 @@ func (p *Process) Start(ctx context.Context) error {
 		p.mu.Unlock()
 		return ErrStarted
 	}
-	value, arg := p.value, p.arg
-	if err := proc.fits(value); err != nil {
-		p.mu.Unlock()
-		return errorf("fiber: the argument of %s: %w", p.fn, err)
+	spec := p.spec
+	if err = proc.fits(spec.Value); err == nil {
+		err = p.ends.depart()
 	}
-	if err := p.ends.depart(); err != nil {
+	if err != nil {
 		p.mu.Unlock()
-		return errorf("fiber: the argument of %s: %w", p.fn, err)
+		return errorf("fiber: the argument of %s: %w", spec.Assign.Func, err)
 	}
 	p.started, p.abandon, p.unwanted = true, cancel, false
 	p.mu.Unlock()
-	child, err := proc.node.Start(ctx, tree.Spec{Name: p.name, Resources: p.resources,
-		Assign: wire.Assign{Role: wire.RoleFunction, Func: p.fn}, Value: value, Keep: arg})
+	child, err := proc.node.Start(ctx, spec)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.abandon = nil
 	if err != nil {
 		p.started = false
-		p.ends.stay()
 		return err
 	}
 	p.ends.gone(child.Done())
-	p.child, p.done, p.value, p.arg = child, child.Done(), nil, nil
-	p.ends = nil
+	p.child, p.done = child, child.Done()
+	p.spec.Value, p.spec.Keep, p.ends = nil, nil, nil
 	if p.unwanted { // too late to end the start
 		return child.Kill("")
 	}
 	return nil
-}
-
-// abandoned ends a start that is under way, and reports whether one was.
-func (p *Process) abandoned() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.abandon == nil {
-		return false
-	}
-	p.unwanted = true
-	p.abandon()
-	return true
 }
 
 func (p *Process) running() *tree.Child {
@@ -182,20 +161,16 @@ func (p *Process) Join(ctx context.Context) error {
 	switch {
 	case p.pid != 0 && p.done == nil:
 		return errors.New("fiber: a process cannot wait for itself")
-	case p.pid != 0:
-		select {
-		case <-p.done:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	case child == nil:
+	case p.pid == 0 && child == nil:
 		return ErrNotStarted
 	}
 	select {
-	case <-child.Done():
+	case <-p.Done():
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if child == nil { // the parent
+		return nil
 	}
 	exit := child.Exit()
 	switch {
@@ -206,7 +181,7 @@ func (p *Process) Join(ctx context.Context) error {
 	case exit.Code == 0 && exit.Signal == 0 && exit.Reason == "":
 		return nil // the function called os.Exit(0)
 	}
-	e := &ExitError{Name: p.name, ID: child.Job().ID(), Code: exit.Code, OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr}
+	e := &ExitError{Name: p.Name(), ID: child.Job().ID(), Code: exit.Code, OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr}
 	if exit.Signal != 0 {
 		e.Signal = exit.Signal.String()
 	}
@@ -218,41 +193,36 @@ func (p *Process) Join(ctx context.Context) error {
 // While the process is being started, Terminate ends the start, and Start
 // returns context.Canceled. On a process that was not started, or has ended,
 // Terminate is a no-op.
-func (p *Process) Terminate() error {
-	if p.abandoned() {
-		return nil
-	}
-	if child := p.running(); child != nil {
-		return child.Terminate()
-	}
-	return nil
-}
+func (p *Process) Terminate() error { return p.end((*tree.Child).Terminate) }
 
 // Kill ends the process at once, or its start; see Terminate. It does not wait.
 func (p *Process) Kill() error {
-	if p.abandoned() {
-		return nil
-	}
-	if child := p.running(); child != nil {
-		return child.Kill("")
+	return p.end(func(child *tree.Child) error { return child.Kill("") })
+}
+
+// end ends a start that is under way, or else calls how for a process that was
+// started.
+func (p *Process) end(how func(*tree.Child) error) error {
+	p.mu.Lock()
+	abandon, child := p.abandon, p.child
+	p.unwanted = abandon != nil
+	p.mu.Unlock()
+	switch {
+	case abandon != nil:
+		abandon()
+	case child != nil:
+		return how(child)
 	}
 	return nil
 }
 
 // Alive reports whether the process was started and has not ended.
 func (p *Process) Alive() bool {
-	if p.alive != nil {
-		return p.alive()
-	}
-	child := p.running()
-	if child == nil {
-		return false
-	}
 	select {
-	case <-child.Done():
+	case <-p.Done():
 		return false
 	default:
-		return true
+		return p.pid != 0 || p.running() != nil
 	}
 }
 
@@ -290,7 +260,7 @@ func (p *Process) PID() int {
 }
 
 // Name returns the process's name.
-func (p *Process) Name() string { return p.name }
+func (p *Process) Name() string { return p.spec.Name }
 
 // Done returns a channel that is closed when the process has ended. Before
 // Start it returns nil.
@@ -320,14 +290,14 @@ func ActiveChildren() []*Process {
 	}
 	var children []*Process
 	for _, c := range proc.node.Children() {
-		children = append(children, &Process{name: c.Name(), started: true, child: c, done: c.Done()})
+		children = append(children, &Process{spec: tree.Spec{Name: c.Name()}, started: true, child: c, done: c.Done()})
 	}
 	return children
 }
 
 // CurrentProcess returns this process.
 func CurrentProcess() *Process {
-	return &Process{name: processName(), started: true, pid: os.Getpid(), alive: func() bool { return true }}
+	return &Process{spec: tree.Spec{Name: processName()}, started: true, pid: os.Getpid()}
 }
 
 // ParentProcess returns the process that started this one, nil in the root.
@@ -337,15 +307,7 @@ func ParentProcess() *Process {
 		return nil
 	}
 	parent := proc.node.Parent
-	return &Process{name: parent.Assign.ParentName, started: true, pid: parent.Assign.ParentPID, done: parent.Done(),
-		alive: func() bool {
-			select {
-			case <-parent.Done():
-				return false
-			default:
-				return true
-			}
-		}}
+	return &Process{spec: tree.Spec{Name: parent.Assign.ParentName}, started: true, pid: parent.Assign.ParentPID, done: parent.Done()}
 }
 
 // CPUCount returns the number of CPUs that this process may use.

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"reflect"
+	"path"
 	"strconv"
 	"strings"
 	"sync/atomic"
-
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/registry"
@@ -51,22 +48,15 @@ func RegisterRing[In any](name string, init func(ctx context.Context, node *Ring
 	if err != nil {
 		bad(err.Error())
 	}
-	in := reflect.TypeFor[In]()
-	if err := codec.Check(in); err != nil {
-		bad("its argument: " + err.Error())
-	}
 	entry := &ringEntry{name: name, resources: resources, init: init,
 		run: func(ctx context.Context, node *RingNode, value [][]byte) error {
-			var ins []In
-			if err := codec.Unmarshal(value, &ins); err != nil {
+			var in In
+			if err := codec.Unmarshal(value, &in); err != nil {
 				return err
 			}
-			if len(ins) != 1 {
-				return wire.ErrMalformed
-			}
-			return run(ctx, node, ins[0])
+			return run(ctx, node, in)
 		}}
-	registry.Add(registry.Ring, name, "("+codec.Signature(in)+")", where, entry)
+	registry.Add(registry.Ring, name, "("+signature[In]("its argument", bad)+")", where, entry)
 	return &RingFunc[In]{entry}
 }
 
@@ -121,6 +111,9 @@ func (r *Ring[In]) Size() int { return r.size }
 // same *RingError, which wraps a *RemoteError, *WorkerLostError, *LaunchError
 // or *MismatchError.
 //
+// A rank's process ends when its function and those of both its neighbours have
+// returned.
+//
 // When ctx ends, all ranks are ended in the same way, and Run returns
 // ctx.Err(). When Run returns, all of its processes have ended.
 func (r *Ring[In]) Run(ctx context.Context, in In) error {
@@ -134,19 +127,18 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	value, names, err := marshalHere([]In{in})
+	value, names, err := marshalHere(in)
+	if err == nil {
+		err = proc.fits(value)
+	}
 	if err != nil {
-		return errorf("fiber: the argument of %s: %w", r.fn.Name(), oneValue(err))
+		return errorf("fiber: the argument of %s: %w", r.fn.Name(), err)
 	}
 	if len(names.ends) > 0 {
 		return fmt.Errorf("fiber: the argument of %s: all ranks receive it, but the end of a pipe can be in one process only; use a SimpleQueue, or the ranks' neighbours", r.fn.Name())
 	}
-	if err := proc.fits(value); err != nil {
-		return errorf("fiber: the argument of %s: %w", r.fn.Name(), err)
-	}
 	err = ring.Run(ctx, proc.node, ring.Spec{Name: r.name, Size: r.size, Func: r.fn.Name(), Resources: r.fn.Resources(), Value: value, Keep: in,
-		Lost:    func(c *tree.Child) error { return workerLost(c, r.fn.Name(), 1, 1) },
-		Flatten: func(err error) *wire.Error { return flatten(r.fn.Name(), err) }})
+		Lost: func(c *tree.Child) error { return workerLost(c, r.fn.Name(), 1, 1) }, Flatten: flattenCause})
 	var failed *ring.Failure
 	if !errors.As(err, &failed) {
 		return err
@@ -174,36 +166,14 @@ func (e *RingError) Unwrap() error { return e.Err }
 
 // ringDetail is an encoded RingError.
 type ringDetail struct {
-	Ring   string
-	Rank   int
-	Cause  wire.Error
-	Remote bool // Cause is a *RemoteError, not the error that it wraps
-}
-
-func init() {
-	// RingError comes first since it wraps all the others. It is added here since
-	// the initialisation of kinds must not depend on kinds, which decoding reads.
-	kinds = append([]kind{{"RingError",
-		func(err error) (any, bool) {
-			var e *RingError
-			if !errors.As(err, &e) {
-				return nil, false
-			}
-			d := ringDetail{Ring: e.Ring, Rank: e.Rank, Cause: *flattenCause(e.Err)}
-			_, d.Remote = e.Err.(*RemoteError)
-			return d, true
-		},
-		func(detail []byte) error {
-			var d ringDetail
-			if msgpack.Unmarshal(detail, &d) != nil {
-				return nil
-			}
-			return &RingError{Ring: d.Ring, Rank: d.Rank, Err: unflattenCause(&d.Cause, d.Remote)}
-		}}}, kinds...)
+	Ring  string
+	Rank  int
+	Cause wire.Error
 }
 
 // flattenCause is flatten, but keeps the function and process of an error that
-// came from another process.
+// came from another process. Only the encoded form of such an error, a
+// *RemoteError, names a function.
 func flattenCause(err error) *wire.Error {
 	e := flatten("", err)
 	if r, ok := err.(*RemoteError); ok {
@@ -212,9 +182,9 @@ func flattenCause(err error) *wire.Error {
 	return e
 }
 
-func unflattenCause(e *wire.Error, remote bool) error {
+func unflattenCause(e *wire.Error) error {
 	r := unflatten(e)
-	if !remote && len(r.causes) == 1 {
+	if e.Func == "" && len(r.causes) == 1 {
 		return r.causes[0]
 	}
 	return r
@@ -223,15 +193,7 @@ func unflattenCause(e *wire.Error, remote bool) error {
 // RingNode is a rank, seen from its own process. The functions of a ring
 // receive it as an argument. It cannot travel. Its methods may be called from
 // many goroutines.
-type RingNode struct {
-	name        string
-	node        *ring.Node
-	left, right *Neighbour
-}
-
-func newRingNode(name string, node *ring.Node) *RingNode {
-	return &RingNode{name, node, &Neighbour{node.Left}, &Neighbour{node.Right}}
-}
+type RingNode struct{ node *ring.Node }
 
 // Rank returns this process's number in the ring, from 0 to Size()-1.
 func (n *RingNode) Rank() int { return n.node.Rank() }
@@ -280,11 +242,11 @@ func (n *RingNode) TorchEnv() []string {
 
 // Left returns the neighbour before this rank: rank-1, or the last rank for
 // rank 0. In a ring of one it is this rank itself.
-func (n *RingNode) Left() *Neighbour { return n.left }
+func (n *RingNode) Left() *Neighbour { return &Neighbour{n.node.Left} }
 
 // Right returns the neighbour behind this rank: rank+1, or rank 0 for the last
 // rank.
-func (n *RingNode) Right() *Neighbour { return n.right }
+func (n *RingNode) Right() *Neighbour { return &Neighbour{n.node.Right} }
 
 // Neighbour is one of the two ranks that a rank exchanges messages with. A
 // message that is sent to the right is received there from the left, and vice
@@ -296,8 +258,9 @@ func (b *Neighbour) Rank() int { return b.n.Rank }
 
 // Send sends a value. It returns when the value has left and may be changed. It
 // blocks while the neighbour has not received earlier messages. One message of
-// any size, or 16 MiB of smaller ones, can wait at the neighbour, so all ranks
-// may send first and receive afterwards.
+// any size, or smaller ones of 16 MiB together, can wait at the neighbour, so
+// all ranks may send first and receive afterwards. Each message counts as at
+// least 128 bytes.
 //
 // The error is ctx.Err() when ctx ends before the value has begun to leave, a
 // *RingError when the ring has failed, an *EncodeError, or an error that says
@@ -314,9 +277,10 @@ func (b *Neighbour) Send(ctx context.Context, v any) error {
 }
 
 // Recv waits for the neighbour's next value and stores it where ptr points; the
-// type must be the one that was sent. The error is ctx.Err() when ctx ends, a
-// *RingError when the ring has failed, an *EncodeError when the types differ,
-// or an error that says that the neighbour's function has returned.
+// type must be the one that was sent. A value that has come is returned before
+// any error. The error is ctx.Err() when ctx ends, a *RingError when the ring
+// has failed, an *EncodeError when the types differ, or an error that says that
+// the neighbour's function has returned.
 func (b *Neighbour) Recv(ctx context.Context, ptr any) error {
 	frames, err := b.n.Recv(ctx)
 	if err != nil {
@@ -345,7 +309,7 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		return 1
 	}
 	proc := current.Load()
-	name := ringName(a.Name)
+	name := path.Dir(a.Name) // of Ring-1/rank-0
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	node := ring.New(ring.Options{Name: name, Rank: a.Rank, Size: a.Size, MaxMessage: int64(a.Config.MaxMessage),
@@ -356,7 +320,20 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 			}
 			return &RingError{Ring: name, Rank: a.Rank, Err: err}
 		}})
-	go obeyRing(parent, node, name)
+	go obeyParent(parent, func(kind wire.Kind, frames [][]byte) {
+		switch kind {
+		case wire.KindMembers:
+			var m wire.Members
+			if wire.Unpack(frames, &m) == nil {
+				node.Meet(m.All)
+			}
+		case wire.KindBroken:
+			var b wire.Broken
+			if wire.Unpack(frames, &b) == nil && b.Err != nil {
+				node.Fail(&RingError{Ring: name, Rank: b.Rank, Err: unflattenCause(b.Err)})
+			}
+		}
+	})
 	failure := runRank(ctx, node, entry, parent.Value)
 	if !stop.wasTold() { // else the signal says what happened
 		finish(parent, failure)
@@ -372,46 +349,12 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	return 0
 }
 
-// ringName returns the ring's part of a rank's name.
-func ringName(process string) string {
-	for i := len(process) - 1; i >= 0; i-- {
-		if process[i] == '/' {
-			return process[:i]
-		}
-	}
-	return process
-}
-
-// obeyRing handles the parent's messages.
-func obeyRing(parent *tree.Parent, node *ring.Node, name string) {
-	for {
-		kind, frames, err := parent.Next(false)
-		if err != nil {
-			os.Exit(1)
-		}
-		switch kind {
-		case wire.KindMembers:
-			var m wire.Members
-			if wire.Unpack(frames, &m) == nil {
-				node.Meet(m.All)
-			}
-		case wire.KindBroken:
-			var b wire.Broken
-			if wire.Unpack(frames, &b) == nil && b.Err != nil {
-				// The error of another rank is a RemoteError. The parent's own error is
-				// unwrapped.
-				node.Fail(&RingError{Ring: name, Rank: b.Rank, Err: unflattenCause(b.Err, b.Err.Worker != parent.Assign.ParentName)})
-			}
-		}
-	}
-}
-
 // runRank connects a rank to the other ranks and runs its functions.
 func runRank(ctx context.Context, node *ring.Node, entry *ringEntry, value [][]byte) *wire.Error {
 	if err := node.Join(ctx); err != nil {
 		return flatten(entry.name, err)
 	}
-	n := newRingNode(entry.name, node)
+	n := &RingNode{node}
 	if entry.init != nil {
 		if failure := failureOf(entry.name, func() error { return entry.init(ctx, n) }); failure != nil {
 			return failure

@@ -23,7 +23,7 @@ const statusInterval = 2 * time.Second
 // runChild does the work that this process was started for and returns its
 // exit code.
 func runChild() int {
-	parent, err := tree.Report(context.Background())
+	node, err := comeUp()
 	if err != nil {
 		if !errors.Is(err, tree.ErrParentGone) {
 			fmt.Fprintln(os.Stderr, err)
@@ -33,26 +33,7 @@ func runChild() int {
 		}
 		return 1
 	}
-	b := parent.Relay()
-	if b != nil { // on another machine: the log file is the root's
-		parent.Assign.Config.LogFile = config.Stderr
-	}
-	log, err := openLog(parent.Assign.Config, parent.Assign.Name)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if b == nil {
-		if b, err = newBackend(parent.Assign.Config); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
-	node, err := tree.NewChild(parent, b, log)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	parent := node.Parent
 	enter(node)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -82,6 +63,25 @@ func runChild() int {
 	return code
 }
 
+// comeUp connects to the parent and makes this process's node.
+func comeUp() (*tree.Node, error) {
+	parent, err := tree.Report(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	b := parent.Relay()
+	if b != nil { // on another machine: the log file is the root's
+		parent.Assign.Config.LogFile = config.Stderr
+	} else if b, err = newBackend(parent.Assign.Config); err != nil {
+		return nil, err
+	}
+	log, err := openLog(parent.Assign.Config, parent.Assign.Name)
+	if err != nil {
+		return nil, err
+	}
+	return tree.NewChild(parent, b, log)
+}
+
 // reportStatus reports to the parent how much memory is in use, when that
 // changes.
 func reportStatus(parent *tree.Parent) {
@@ -104,7 +104,7 @@ func reportStatus(parent *tree.Parent) {
 
 // runFunction runs the assigned function.
 func runFunction(ctx context.Context, parent *tree.Parent) int {
-	go endWithParent(parent)
+	go obeyParent(parent, func(wire.Kind, [][]byte) {})
 	failure := call(ctx, parent.Assign.Func, parent.Value)
 	leave(context.Background())
 	finish(parent, failure)
@@ -116,7 +116,7 @@ func runFunction(ctx context.Context, parent *tree.Parent) int {
 
 // call runs a registered function with one encoded argument.
 func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error) {
-	f, ok := registry.Lookup(name)
+	f, ok := registry.Find(registry.Function, name).(*registry.Func)
 	if !ok {
 		return flatten(name, fmt.Errorf("function %q is not registered in this process", name))
 	}

@@ -23,28 +23,16 @@ import (
 //
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type Semaphore struct{ permits[semaphoreType] }
-
-type semaphoreType struct{}
-
-func (semaphoreType) objectType() (string, string, byte) { return "semaphore", "Semaphore", 'S' }
+type Semaphore struct{ semaphore[Semaphore] }
 
 // NewSemaphore makes a semaphore in a manager, with n permits; n may be 0.
 func NewSemaphore(ctx context.Context, m *Manager, n int) (*Semaphore, error) {
-	p, err := newPermits[semaphoreType](ctx, m, "NewSemaphore", n, false)
-	if err != nil {
-		return nil, err
-	}
-	return &Semaphore{p}, nil
+	return newSemaphore[Semaphore](ctx, m, "NewSemaphore", n, false)
 }
 
 // BoundedSemaphore is a Semaphore that never has more permits than at first: a
 // Release that would add one is an error.
-type BoundedSemaphore struct{ permits[boundedType] }
-
-type boundedType struct{}
-
-func (boundedType) objectType() (string, string, byte) { return "semaphore", "BoundedSemaphore", 'B' }
+type BoundedSemaphore struct{ semaphore[BoundedSemaphore] }
 
 // NewBoundedSemaphore makes a bounded semaphore in a manager, with n permits; n
 // must be at least 1.
@@ -52,58 +40,20 @@ func NewBoundedSemaphore(ctx context.Context, m *Manager, n int) (*BoundedSemaph
 	if n == 0 {
 		return nil, errors.New("fiber: NewBoundedSemaphore(0): without permits it could never be acquired")
 	}
-	p, err := newPermits[boundedType](ctx, m, "NewBoundedSemaphore", n, true)
-	if err != nil {
-		return nil, err
-	}
-	return &BoundedSemaphore{p}, nil
+	return newSemaphore[BoundedSemaphore](ctx, m, "NewBoundedSemaphore", n, true)
 }
 
-// permits is the common part of semaphores.
-type permits[N objectType] struct{ builtinObject[N] }
-
-func newPermits[N objectType](ctx context.Context, m *Manager, constructor string, n int, bounded bool) (permits[N], error) {
+func newSemaphore[S any, P proxyOf[S]](ctx context.Context, m *Manager, constructor string, n int, bounded bool) (*S, error) {
 	if n < 0 || n > math.MaxInt32 {
-		return permits[N]{}, fmt.Errorf("fiber: %s(%d): the number must be from 0 to %d", constructor, n, math.MaxInt32)
+		return nil, fmt.Errorf("fiber: %s(%d): the number must be from 0 to %d", constructor, n, math.MaxInt32)
 	}
-	o, err := makeObject[N](ctx, m, builtin.Making{Kind: builtin.KindSemaphore, N: n, Bounded: bounded})
-	return permits[N]{o}, err
+	return newObject[S, P](ctx, m, builtin.Making{Kind: builtin.KindSemaphore, N: n, Bounded: bounded})
 }
 
-// Acquire waits for a permit and takes it. The longest waiting caller comes
-// first. A permit that arrives after ctx has ended is given back.
-func (p *permits[N]) Acquire(ctx context.Context) error {
-	me := p.owner(builtin.SemaphoreForget)
-	_, err := ask(ctx, p, builtin.SemaphoreAcquire, me, func(object.None) { tell(p, builtin.SemaphoreRelease, me) })
-	return err
-}
-
-// TryAcquire takes a permit if there is one, and reports whether it did.
-func (p *permits[N]) TryAcquire(ctx context.Context) (bool, error) {
-	me := p.owner(builtin.SemaphoreForget)
-	return ask(ctx, p, builtin.SemaphoreTry, me, func(got bool) {
-		if got {
-			tell(p, builtin.SemaphoreRelease, me)
-		}
-	})
-}
-
-// Release gives a permit back, or adds one, even if ctx has ended. It is an
-// error if a bounded semaphore has all its permits.
-func (p *permits[N]) Release(ctx context.Context) error {
-	return release(ctx, p, builtin.SemaphoreRelease, p.owner(builtin.SemaphoreForget))
-}
+// semaphore is the common part of semaphores.
+type semaphore[N any] struct{ permits[N] }
 
 // Permits returns how many permits can be acquired now.
-func (p *permits[N]) Permits(ctx context.Context) (int, error) {
-	return settle(ctx, p, builtin.SemaphoreValue, object.None{})
-}
-
-// With acquires a permit, runs fn, releases the permit, and returns fn's error.
-func (p *permits[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
-	if err := p.Acquire(ctx); err != nil {
-		return err
-	}
-	defer func() { err = both(err, p.Release(ctx)) }()
-	return fn(ctx)
+func (s *semaphore[N]) Permits(ctx context.Context) (int, error) {
+	return settle(ctx, s, builtin.LockFree, object.None{})
 }

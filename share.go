@@ -27,13 +27,13 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 		return nil, err
 	}
 	frames, err := codec.Marshal(v)
+	if err == nil {
+		err = proc.fits(frames)
+	}
 	if err != nil {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}
-	if err := proc.fits(frames); err != nil {
-		return nil, errorf("fiber: the shared value: %w", err)
-	}
-	ref, err := proc.home.Keep(object.Value{Frames: frames}.Private().Frames) // some frames are parts of v itself
+	ref, err := proc.home.Keep(object.Value{Frames: frames}.Private()) // some frames are parts of v itself
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 		v, err := s.fetched(ctx, proc)
 		var lost *object.LostError
 		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > proc.node.Config.HeartbeatTimeout {
-			return v, objectError("the shared value", err)
+			return v, errorOf("the shared value", err)
 		}
 		select {
 		case <-time.After(fetchPause):
@@ -82,7 +82,7 @@ const fetchPause = 250 * time.Millisecond
 // fetched returns the value from the cache, or else from its home.
 func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 	var zero T
-	c := cachedShared(s.ref)
+	c := cachedShared(proc.home, s.ref)
 	select {
 	case c.busy <- struct{}{}:
 		defer func() { <-c.busy }()
@@ -96,14 +96,13 @@ func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 		}
 		return v, nil
 	}
-	c.hold(proc.home, s.ref)
-	frames, err := object.Ask(ctx, proc.home, s.ref, object.Fetch, object.None{}, nil)
+	kept, err := object.Ask(ctx, proc.home, s.ref, object.Fetch, object.None{}, nil)
 	if err != nil {
 		forgetShared(s.ref)
 		return zero, err
 	}
 	var v T
-	if err := codec.Unmarshal(frames, &v); err != nil {
+	if err := codec.Unmarshal(kept.Frames, &v); err != nil {
 		return zero, errorf("fiber: the shared value: %w", err)
 	}
 	c.value, c.set = v, true
@@ -125,51 +124,43 @@ func (s *Shared[T]) Close() {
 }
 
 // MarshalBinary encodes a reference to the value.
-func (s *Shared[T]) MarshalBinary() ([]byte, error) { return s.ref.MarshalBinary() }
+func (s *Shared[T]) MarshalBinary() ([]byte, error) { return s.ref.Append(nil), nil }
 
 // UnmarshalBinary decodes a reference to a value.
-func (s *Shared[T]) UnmarshalBinary(b []byte) error { return s.ref.UnmarshalBinary(b) }
+func (s *Shared[T]) UnmarshalBinary(b []byte) error {
+	_, err := s.ref.Read(b)
+	return err
+}
 
 // sharedCache holds the decoded shared values of this process.
-var sharedCache struct {
+var sharedCache = struct {
 	sync.Mutex
 	values map[object.Ref]*sharedValue
-}
+}{values: map[object.Ref]*sharedValue{}}
 
 type sharedValue struct {
 	busy  chan struct{} // holds an element while a goroutine fetches the value
-	drop  func()        // ends the hold; nil when there is none
+	drop  func()        // ends the hold
 	set   bool
 	value any
 }
 
-func cachedShared(ref object.Ref) *sharedValue {
+// cachedShared returns the cache's entry for a value. A new entry holds the value,
+// and is forgotten when the value's home says so, or is gone.
+func cachedShared(h *object.Server, ref object.Ref) *sharedValue {
 	sharedCache.Lock()
 	defer sharedCache.Unlock()
 	c := sharedCache.values[ref]
 	if c == nil {
-		c = &sharedValue{busy: make(chan struct{}, 1)}
-		if sharedCache.values == nil {
-			sharedCache.values = map[object.Ref]*sharedValue{}
-		}
+		stop := h.Watch(ref, func(byte, []byte, [][]byte) { forgetShared(ref) })
+		h.Hold(ref)
+		c = &sharedValue{busy: make(chan struct{}, 1), drop: func() {
+			stop()
+			h.Release(ref)
+		}}
 		sharedCache.values[ref] = c
 	}
 	return c
-}
-
-// hold forgets the value when its home says so, or is gone.
-func (c *sharedValue) hold(h *object.Server, ref object.Ref) {
-	sharedCache.Lock()
-	defer sharedCache.Unlock()
-	if c.drop != nil {
-		return
-	}
-	stop := h.Watch(ref, func(byte, []byte, [][]byte) { forgetShared(ref) })
-	h.Hold(ref)
-	c.drop = func() {
-		stop()
-		h.Release(ref)
-	}
 }
 
 // forgetShared takes a value out of the cache.
@@ -178,7 +169,7 @@ func forgetShared(ref object.Ref) {
 	c := sharedCache.values[ref]
 	delete(sharedCache.values, ref)
 	sharedCache.Unlock()
-	if c != nil && c.drop != nil {
+	if c != nil {
 		c.drop()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/queue"
@@ -27,32 +28,23 @@ import (
 // methods return a *WorkerLostError; only Close makes them return ErrClosed.
 // The queue ends when no process has it any more.
 type SimpleQueue[T any] struct {
-	builtinObject[simpleQueueType]
-	c *queueClient
+	builtinObject[SimpleQueue[T]]
+	c       *queueClient
+	bounded bool // has a capacity
 }
 
-type simpleQueueType struct{}
-
-func (simpleQueueType) objectType() (string, string, byte) { return "queue", "queue", 'U' }
-
 // QueueOption configures NewSimpleQueue, NewQueue and NewJoinableQueue.
-type QueueOption interface{ applyQueue(*queueOptions) error }
-
-type queueOptions struct{ capacity int }
-
-type queueOption func(*queueOptions) error
-
-func (f queueOption) applyQueue(o *queueOptions) error { return f(o) }
+type QueueOption func(capacity *int) error
 
 // WithCapacity limits a queue to n items: Put blocks while it is full.
 func WithCapacity(n int) QueueOption {
-	return queueOption(func(o *queueOptions) error {
+	return func(capacity *int) error {
 		if n < 1 {
 			return fmt.Errorf("fiber: WithCapacity(%d): the capacity must be at least 1; leave the option out for no limit", n)
 		}
-		o.capacity = n
+		*capacity = n
 		return nil
-	})
+	}
 }
 
 // NewSimpleQueue makes a queue in this process. It returns ErrNotInitialized
@@ -70,7 +62,10 @@ func NewSimpleQueue[T any](opts ...QueueOption) (*SimpleQueue[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return newQueueAt[T](proc.attach(ref), capacity > 0), nil
+	q := new(SimpleQueue[T])
+	q.attach(proc.attach(ref))
+	q.bounded = capacity > 0
+	return q, nil
 }
 
 // queueOf checks the arguments of a queue's constructor.
@@ -78,17 +73,16 @@ func queueOf[T any](constructor string, opts []QueueOption) (capacity int, err e
 	if err := travels[T](constructor, "its items"); err != nil {
 		return 0, err
 	}
-	var o queueOptions
-	for _, opt := range opts {
-		if err := opt.applyQueue(&o); err != nil {
+	for _, set := range opts {
+		if err := set(&capacity); err != nil {
 			return 0, err
 		}
 	}
-	return o.capacity, nil
+	return capacity, nil
 }
 
-func newQueueAt[T any](h *handle, bounded bool) *SimpleQueue[T] {
-	return &SimpleQueue[T]{builtinObjectOf[simpleQueueType](h), &queueClient{h: h, bounded: bounded}}
+func (q *SimpleQueue[T]) attach(h *handle) {
+	q.h, q.c = h, &queueClient{h: h}
 }
 
 // Put adds an item and returns when the process in which the queue lives has
@@ -96,14 +90,14 @@ func newQueueAt[T any](h *handle, bounded bool) *SimpleQueue[T] {
 // ctx.Err(), the item is not in the queue, unless that process has not answered
 // within a second.
 func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
-	item, err := encode("the item", v)
-	if err == nil {
-		err = q.fits(item)
+	if q.used() == nil {
+		return errEmpty(q.typ())
 	}
+	item, err := encode("the item", v)
 	if err != nil {
 		return err
 	}
-	return q.c.put(ctx, item)
+	return q.c.put(ctx, item, q.bounded)
 }
 
 // PutMany adds items in their order and returns when the process in which the
@@ -111,28 +105,18 @@ func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 // After an error, the first few items may be in the queue; the error says how
 // many.
 func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
-	items, err := encodeAll("item", vs)
-	if err == nil {
-		err = q.fits(items...)
+	if q.used() == nil {
+		return errEmpty(q.typ())
 	}
+	items, err := encodeAll("item", vs)
 	if err != nil {
 		return err
 	}
-	return q.c.putMany(ctx, items)
-}
-
-// fits checks that the queue is initialised and that the items are not too
-// large.
-func (q *SimpleQueue[T]) fits(items ...object.Value) error {
-	if q == nil || q.h == nil {
-		return errEmpty("queue")
+	put, err := q.c.send(ctx, items)
+	if err != nil && put > 0 {
+		return errorf("fiber: only %d of %d items were put: %w", put, len(vs), err)
 	}
-	for _, item := range items {
-		if err := q.h.proc.fitsSize(item.Size()); err != nil {
-			return fmt.Errorf("fiber: the item: %w", err)
-		}
-	}
-	return nil
+	return err
 }
 
 // Get waits for an item and takes it out of the queue. It returns when it has
@@ -155,9 +139,6 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(d.Items) == 0 {
-		return nil, errorf("fiber: the queue: %w", wire.ErrMalformed)
-	}
 	vs := make([]T, len(d.Items))
 	var came parcel
 	for i, item := range d.Items {
@@ -175,167 +156,138 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 // Len returns the number of items in the queue. It blocks until the process in
 // which the queue lives has answered.
 func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
-	return ask(ctx, q, queue.Len, object.None{}, nil)
+	return settle(ctx, q, queue.Len, object.None{})
 }
 
 // Close ends the queue for all processes. From then on Put returns ErrClosed,
 // also where it is waiting. Get still returns the items in the queue, and then
 // ErrClosed. Closing twice is a no-op.
 func (q *SimpleQueue[T]) Close() error {
-	_, err := ask(context.Background(), q, queue.Close, object.None{}, nil)
+	err := do(context.Background(), q, queue.Close, object.None{})
 	if errors.Is(err, ErrClosed) {
 		return nil
 	}
 	return err
 }
 
-func (q *SimpleQueue[T]) used() (h *handle, name, typ string) {
-	if q != nil {
-		h = q.h
+func (q *SimpleQueue[T]) used() *handle {
+	if q == nil {
+		return nil
 	}
-	return h, "queue", "queue"
+	return q.h
 }
 
-// MarshalBinary encodes a reference to the queue.
-func (q *SimpleQueue[T]) MarshalBinary() ([]byte, error) { return q.marshalAs('U') }
+func (q *SimpleQueue[T]) typ() string { return "queue" } // of any sort
 
-func (q *SimpleQueue[T]) marshalAs(mark byte) ([]byte, error) {
-	if q.h == nil {
-		return nil, errEmpty("queue")
+// MarshalBinary encodes a reference to the queue.
+func (q *SimpleQueue[T]) MarshalBinary() ([]byte, error) { return q.marshalAs("SimpleQueue") }
+
+func (q *SimpleQueue[T]) marshalAs(typ string) ([]byte, error) {
+	more := byte(0)
+	if q.bounded {
+		more = 1
 	}
-	bounded := byte(0)
-	if q.c.bounded {
-		bounded = 1
-	}
-	return q.marshal(mark, bounded)
+	return q.h.marshal(typ, more)
 }
 
 // UnmarshalBinary attaches to the queue that a reference names.
 func (q *SimpleQueue[T]) UnmarshalBinary(b []byte) error {
-	return q.unmarshalAs('U', "simple queue", b)
+	return q.unmarshalAs("SimpleQueue", b)
 }
 
-func (q *SimpleQueue[T]) unmarshalAs(mark byte, name string, b []byte) error {
-	more, err := q.unmarshal(mark, name, b)
+func (q *SimpleQueue[T]) unmarshalAs(typ string, b []byte) error {
+	h, more, err := unmarshalHandle(typ, b)
 	if err != nil {
 		return err
 	}
-	if len(more) != 1 {
-		return wire.ErrMalformed
-	}
-	q.c = &queueClient{h: q.h, bounded: more[0] == 1}
-	return nil
+	q.attach(h)
+	in := wire.Reader{B: more}
+	q.bounded = in.Uvarint() > 0
+	return in.Err
 }
 
 // queueClient puts encoded items into a queue.
 type queueClient struct {
-	h       *handle
-	bounded bool
+	h *handle
 
-	mu      sync.Mutex
-	sending bool
-	waiting []*putting // for the next message
+	mu        sync.Mutex
+	sending   bool
+	gathering *gathered // for the next message
 }
 
-// putting is an item on its way.
-type putting struct {
-	item object.Value
-	done chan error
+// gathered is items of many goroutines that travel together.
+type gathered struct {
+	items []object.Value
+	done  chan struct{} // closed when the rest is set
+	put   int           // so many of the items are in the queue
+	err   error         // of the others
 }
 
-// put puts one item. Items of many goroutines travel together: while one
-// message is on its way to a queue without a capacity, items gather for the
-// next one. (A queue with a capacity may take one item at once and the next one
-// never, so each travels alone.)
-func (c *queueClient) put(ctx context.Context, item object.Value) error {
-	if c.bounded {
-		return c.putMany(ctx, []object.Value{item})
-	}
+// put puts one item. While one message is on its way, items gather for the next
+// one, unless they travel alone: a queue with a capacity may take one item at
+// once and the next one never.
+func (c *queueClient) put(ctx context.Context, item object.Value, alone bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	if !c.sending {
+	if !c.sending || alone {
 		c.sending = true
 		c.mu.Unlock()
-		err := c.send(ctx, []object.Value{item})
-		c.next()
+		_, err := c.send(ctx, []object.Value{item})
+		if g := c.next(); g != nil {
+			go c.drain(g)
+		}
 		return err
 	}
-	p := &putting{item, make(chan error, 1)}
-	c.waiting = append(c.waiting, p)
+	if c.gathering == nil {
+		c.gathering = &gathered{done: make(chan struct{})}
+	}
+	g := c.gathering
+	i := len(g.items)
+	g.items = append(g.items, item)
 	c.mu.Unlock()
 	select {
-	case err := <-p.done:
-		return err
-	case <-ctx.Done():
-	}
-	c.mu.Lock()
-	for i, w := range c.waiting {
-		if w == p {
-			c.waiting = append(c.waiting[:i:i], c.waiting[i+1:]...)
-			c.mu.Unlock()
+	case <-g.done:
+	case <-ctx.Done(): // the item may have left
+		select {
+		case <-g.done:
+		case <-time.After(object.SettleTime):
 			return ctx.Err()
 		}
 	}
-	c.mu.Unlock()
-	return <-p.done // the item has left, and the queue is never full
+	if i < g.put {
+		return nil
+	}
+	return g.err
 }
 
-// next starts a goroutine that sends gathered items until none are left.
-func (c *queueClient) next() {
+// next returns what has gathered, nil when nothing has.
+func (c *queueClient) next() *gathered {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) == 0 {
-		c.sending = false
-		return
-	}
-	go c.drain()
+	g := c.gathering
+	c.gathering, c.sending = nil, g != nil
+	return g
 }
 
-func (c *queueClient) drain() {
-	for {
-		c.mu.Lock()
-		batch := c.waiting
-		c.waiting = nil
-		if len(batch) == 0 {
-			c.sending = false
-			c.mu.Unlock()
-			return
-		}
-		c.mu.Unlock()
-		items := make([]object.Value, len(batch))
-		for i, p := range batch {
-			items[i] = p.item
-		}
-		for len(items) > 0 {
-			n := c.h.proc.home.Fitting(items)
-			err := c.send(context.Background(), items[:n])
-			for _, p := range batch[:n] {
-				p.done <- err
-			}
-			items, batch = items[n:], batch[n:]
-		}
+// drain sends gathered items until none are left.
+func (c *queueClient) drain(g *gathered) {
+	for ; g != nil; g = c.next() {
+		g.put, g.err = c.send(context.Background(), g.items)
+		close(g.done)
 	}
 }
 
-func (c *queueClient) send(ctx context.Context, items []object.Value) error {
-	_, err := object.AskAndSettle(ctx, c.h.proc.home, c.h.ref, queue.Put, items)
+// send puts items, and returns how many are in the queue.
+func (c *queueClient) send(ctx context.Context, items []object.Value) (put int, err error) {
+	for put < len(items) && err == nil {
+		n := c.h.proc.home.Fitting(items[put:])
+		if _, err = object.Ask(ctx, c.h.proc.home, c.h.ref, queue.Put, items[put:put+n], nil); err == nil {
+			put += n
+		}
+	}
 	runtime.KeepAlive(c.h)
 	runtime.KeepAlive(items) // only now does the queue hold what they name
-	return objectError("the queue", err)
-}
-
-func (c *queueClient) putMany(ctx context.Context, items []object.Value) error {
-	for total := len(items); len(items) > 0; {
-		n := c.h.proc.home.Fitting(items)
-		if err := c.send(ctx, items[:n]); err != nil {
-			if sent := total - len(items); sent > 0 {
-				return errorf("fiber: only %d of %d items were put: %w", sent, total, err)
-			}
-			return err
-		}
-		items = items[n:]
-	}
-	return nil
+	return put, errorOf("the queue", err)
 }

@@ -9,19 +9,11 @@ import "context"
 //
 // As with a Dict, what goes in and comes out is a copy, and each method is one
 // step. The errors are a Dict's, too.
-type Value[T any] struct{ s sequence[valueType, T] }
-
-type valueType struct{}
-
-func (valueType) objectType() (string, string, byte) { return "value", "Value", 'V' }
+type Value[T any] struct{ s sequence[Value[T], T] }
 
 // NewValue makes a value in a manager.
 func NewValue[T any](ctx context.Context, m *Manager, v T) (*Value[T], error) {
-	s, err := newSequence[valueType](ctx, m, "NewValue", []T{v})
-	if err != nil {
-		return nil, err
-	}
-	return &Value[T]{s}, nil
+	return newSequence[Value[T]](ctx, m, "NewValue", []T{v})
 }
 
 // Get returns the value.
@@ -47,4 +39,8 @@ func (v *Value[T]) MarshalBinary() ([]byte, error) { return v.s.MarshalBinary() 
 // UnmarshalBinary attaches to the value that a reference names.
 func (v *Value[T]) UnmarshalBinary(b []byte) error { return v.s.UnmarshalBinary(b) }
 
-func (v *Value[T]) used() (h *handle, name, typ string) { return v.s.used() }
+func (v *Value[T]) attach(h *handle) { v.s.attach(h) }
+
+func (v *Value[T]) used() *handle { return v.s.used() }
+
+func (v *Value[T]) typ() string { return v.s.typ() }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"syscall"
 
@@ -59,14 +60,11 @@ type JobSpec struct {
 	Avoid      []string // machines that a Cluster uses only if no other has room
 	// Socket is the child's end of its connection, if Network says Inherit.
 	// Launch does not close it.
-	Socket SyscallFile
+	Socket *os.File
 	// Stdout and Stderr receive the job's output as it comes. If they are
 	// io.Closers, they are closed after its end.
 	Stdout, Stderr io.Writer
 }
-
-// SyscallFile is an open file, such as *os.File.
-type SyscallFile interface{ Fd() uintptr }
 
 // Job is a started job.
 type Job interface {
@@ -78,14 +76,15 @@ type Job interface {
 	// error is that of ctx, or a *LaunchError if the job was accepted but
 	// could not be started.
 	Wait(ctx context.Context) (ExitStatus, error)
-	// Events reports what happens to the job; the channel is closed when the
-	// job ends. Unread events are dropped, oldest first.
-	Events() <-chan Event
+	// Pending reports whether the job has yet to start, and what it waits for,
+	// "" if there is nothing to tell. It does not block.
+	Pending() (reason string, pending bool)
 	// Signal asks the job to end, or ends it. Signalling a job that has ended
 	// is no error.
 	Signal(ctx context.Context, sig Signal) error
-	// Logs reads the output kept so far and, with Follow, what comes after.
-	Logs(ctx context.Context, opts LogOptions) (io.ReadCloser, error)
+	// Logs reads the output kept so far and, with follow, what comes after until
+	// the job ends.
+	Logs(ctx context.Context, follow bool) (io.ReadCloser, error)
 	// Remove kills the job if it is still running, and forgets it.
 	Remove(ctx context.Context) error
 }
@@ -121,28 +120,6 @@ func (s ExitStatus) String() string {
 	return text
 }
 
-// EventKind is the kind of an event.
-type EventKind string
-
-// The events.
-const (
-	Pending EventKind = "pending" // the job waits; Reason says what for
-	Placed  EventKind = "placed"  // a Cluster has chosen its machine
-	Started EventKind = "started"
-	Ended   EventKind = "ended"
-)
-
-// Event is a change in a job's life.
-type Event struct {
-	Kind   EventKind
-	Reason string
-}
-
-// LogOptions say how to read a job's logs.
-type LogOptions struct {
-	Follow bool // go on until the job ends
-}
-
 // LaunchError is a job that could not be started, in the backend's own words.
 type LaunchError struct {
 	Backend string
@@ -158,14 +135,15 @@ func (e *LaunchError) Error() string {
 	if job == "" { // no job could be started
 		job = "processes"
 	}
-	text := fmt.Sprintf("fiber: cannot start %s on %s", job, e.Backend)
-	if e.Reason != "" {
-		text += ": " + e.Reason
+	return strings.TrimSuffix(fmt.Sprintf("fiber: cannot start %s on %s: %s", job, e.Backend, e.Why()), ": ")
+}
+
+// Why returns the reason and the error's text.
+func (e *LaunchError) Why() string {
+	if e.Err == nil {
+		return e.Reason
 	}
-	if e.Err != nil {
-		text += ": " + strings.TrimPrefix(e.Err.Error(), "fiber: ")
-	}
-	return text
+	return strings.TrimPrefix(e.Reason+": "+strings.TrimPrefix(e.Err.Error(), "fiber: "), ": ")
 }
 
 func (e *LaunchError) Unwrap() error { return e.Err }

@@ -26,13 +26,11 @@ func Limits(r meta.Resources) map[string]string {
 // With returns env with the variables of set, which replace those of the same
 // name.
 func With(env []string, set map[string]string) []string {
-	all := make([]string, 0, len(env)+len(set))
-	for _, kv := range env {
+	all := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		key, _, _ := strings.Cut(kv, "=")
-		if _, ok := set[key]; !ok {
-			all = append(all, kv)
-		}
-	}
+		_, replaced := set[key]
+		return replaced
+	})
 	for key, value := range set {
 		all = append(all, key+"="+value)
 	}

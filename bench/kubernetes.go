@@ -244,7 +244,7 @@ func openPods(ctx context.Context, m *match, what string, n int, b bound) error 
 	if err != nil {
 		return err
 	}
-	ref, err := img.Push(ctx, testRegistry())
+	ref, err := img.Push(ctx, testRegistry(), image.Pushing{})
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (n *namespace) barePods(ctx context.Context, count int, ref string) (float6
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
 		defer cancel()
 		for _, p := range pods {
-			n.Delete(ctx, "pods", p.Name, 0)
+			n.Delete(ctx, "pods", p, 0)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, 2*clusterPatience)

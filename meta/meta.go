@@ -23,7 +23,7 @@ func (r Resources) IsZero() bool { return r == Resources{} }
 func (r Resources) String() string {
 	var parts []string
 	if r.CPU != 0 {
-		parts = append(parts, "cpu "+cores(r.CPU))
+		parts = append(parts, "cpu "+strconv.FormatFloat(r.CPU, 'f', -1, 64))
 	}
 	if r.Memory != 0 {
 		parts = append(parts, fmt.Sprintf("memory %d MiB", r.Memory))
@@ -37,17 +37,15 @@ func (r Resources) String() string {
 	return strings.Join(parts, ", ")
 }
 
-func cores(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
-
 // Collect returns the resources that opts ask for together. It returns an error for a value that is not
 // allowed, and for an option that is given twice with different values.
 func Collect(opts ...Option) (Resources, error) {
-	var c collection
+	c := collection{given: map[string]any{}}
 	for _, o := range opts {
 		if o == nil {
 			return Resources{}, fmt.Errorf("meta: an option is nil")
 		}
-		if err := o.apply(&c); err != nil {
+		if err := o(&c); err != nil {
 			return Resources{}, err
 		}
 	}
@@ -57,59 +55,51 @@ func Collect(opts ...Option) (Resources, error) {
 // collection collects Resources from options.
 type collection struct {
 	Resources
-	gpu bool // GPU was given, if only as 0
+	given map[string]any // by option
+}
+
+// once returns an error if an option is given a second time, with another value.
+func (c *collection) once(option string, value any) error {
+	old, given := c.given[option]
+	c.given[option] = value
+	if given && old != value {
+		return fmt.Errorf("meta: %s is given twice, as %v and as %v", option, old, value)
+	}
+	return nil
 }
 
 // Option asks for a resource. Create it with [CPU], [Memory] or [GPU].
-type Option interface {
-	apply(*collection) error
-}
+type Option func(*collection) error
 
 // CPU asks for a number of cores, more than 0. Fractions are allowed.
-func CPU(cores float64) Option { return cpu(cores) }
+func CPU(n float64) Option {
+	return func(c *collection) error {
+		if !(n > 0) || math.IsInf(n, 0) {
+			return fmt.Errorf("meta: CPU(%v): cores must be a number above 0", n)
+		}
+		c.CPU = n
+		return c.once("CPU", n)
+	}
+}
 
 // Memory limits the job to a number of MiB, more than 0.
-func Memory(mib int) Option { return memory(mib) }
+func Memory(mib int) Option {
+	return func(c *collection) error {
+		if mib <= 0 {
+			return fmt.Errorf("meta: Memory(%d): MiB must be above 0", mib)
+		}
+		c.Memory = mib
+		return c.once("Memory", mib)
+	}
+}
 
 // GPU asks for a number of devices. 0 asks for none explicitly.
-func GPU(n int) Option { return gpu(n) }
-
-type cpu float64
-
-func (n cpu) apply(c *collection) error {
-	f := float64(n)
-	switch {
-	case !(f > 0) || math.IsInf(f, 0):
-		return fmt.Errorf("meta: CPU(%v): cores must be a number above 0", f)
-	case c.CPU != 0 && c.CPU != f:
-		return fmt.Errorf("meta: CPU is given twice, as %s and as %s", cores(c.CPU), cores(f))
+func GPU(n int) Option {
+	return func(c *collection) error {
+		if n < 0 {
+			return fmt.Errorf("meta: GPU(%d): devices must be 0 or more", n)
+		}
+		c.GPU = n
+		return c.once("GPU", n)
 	}
-	c.CPU = f
-	return nil
-}
-
-type memory int
-
-func (n memory) apply(c *collection) error {
-	switch {
-	case n <= 0:
-		return fmt.Errorf("meta: Memory(%d): MiB must be above 0", n)
-	case c.Memory != 0 && c.Memory != int(n):
-		return fmt.Errorf("meta: Memory is given twice, as %d and as %d", c.Memory, n)
-	}
-	c.Memory = int(n)
-	return nil
-}
-
-type gpu int
-
-func (n gpu) apply(c *collection) error {
-	switch {
-	case n < 0:
-		return fmt.Errorf("meta: GPU(%d): devices must be 0 or more", n)
-	case c.gpu && c.GPU != int(n):
-		return fmt.Errorf("meta: GPU is given twice, as %d and as %d", c.GPU, n)
-	}
-	c.GPU, c.gpu = int(n), true
-	return nil
 }

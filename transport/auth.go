@@ -7,21 +7,19 @@ import (
 	"fmt"
 )
 
-// Authentication takes four messages, none of which contains the secret:
+// Authentication takes messages of one frame, none of which contains the secret:
 //
-//	dialer   → listener   version, nonce
-//	listener → dialer     nonce, proof over both nonces
-//	dialer   → listener   proof over both nonces
-//	listener → dialer     version: welcome
+//	dialer ◄─► listener   nonces
+//	dialer ◄─► listener   proofs over both nonces
+//	dialer ◄── listener   version: welcome
 //
 // A proof is an HMAC-SHA256 over both nonces, under a key derived from the
-// run's secret. It covers the name of the end that makes it, so an end cannot
-// send back the other's proof as its own.
+// run's secret. It covers which end makes it, so an end cannot send back the
+// other's proof as its own.
 const (
-	authVersion    = "fiber/1"
+	authVersion    = "fiber/2"
 	nonceSize      = 32
 	maxAuthMessage = 256
-	maxAuthFrames  = 2
 )
 
 // authenticate proves to each end that the other knows the run's secret. The
@@ -32,72 +30,56 @@ func (c *Conn) authenticate(cred *Credentials, listener bool) error {
 		return err
 	}
 	c.r.max.Store(maxAuthMessage)
-	c.r.frames = maxAuthFrames
-	mine := make([]byte, nonceSize)
-	if _, err := rand.Read(mine); err != nil {
-		return err
-	}
-	if listener {
-		err = c.admitDialer(key, mine)
-	} else {
-		err = c.convince(key, mine)
-	}
-	if err != nil {
+	if err := c.exchangeProofs(key, listener); err != nil {
 		return fmt.Errorf("authenticate: %w", err)
 	}
 	return nil
 }
 
-// admitDialer is the listener's part.
-func (c *Conn) admitDialer(key, mine []byte) error {
-	m, err := c.Recv()
+func (c *Conn) exchangeProofs(key []byte, listener bool) error {
+	mine := make([]byte, nonceSize)
+	_, _ = rand.Read(mine) // it never fails
+	theirs, err := c.swap(mine)
 	if err != nil {
 		return err
 	}
-	if len(m) != 2 || string(m[0]) != authVersion || len(m[1]) != nonceSize {
+	if len(theirs) != nonceSize {
 		return ErrAuth
 	}
-	theirs := m[1]
-	if err := c.Post(mine, proof(key, "listener", theirs, mine)); err != nil {
-		return err
-	}
-	if m, err = c.Recv(); err != nil {
-		return err
-	}
-	if len(m) != 1 || !hmac.Equal(m[0], proof(key, "dialer", theirs, mine)) {
-		return ErrAuth
-	}
-	return c.Post([]byte(authVersion))
-}
-
-// convince is the dialer's part.
-func (c *Conn) convince(key, mine []byte) error {
-	if err := c.Post([]byte(authVersion), mine); err != nil {
-		return err
-	}
-	m, err := c.Recv()
+	got, err := c.swap(proof(key, listener, mine, theirs))
 	if err != nil {
 		return err
 	}
-	if len(m) != 2 || len(m[0]) != nonceSize || !hmac.Equal(m[1], proof(key, "listener", mine, m[0])) {
+	if !hmac.Equal(got, proof(key, !listener, theirs, mine)) {
 		return ErrAuth
 	}
-	if err := c.Post(proof(key, "dialer", mine, m[0])); err != nil {
-		return err
+	if listener {
+		return c.Post([]byte(authVersion))
 	}
-	if m, err = c.Recv(); err != nil {
-		return err
+	m, err := c.Recv()
+	if err == nil && string(m[0]) != authVersion {
+		err = ErrAuth
 	}
-	if len(m) != 1 || string(m[0]) != authVersion {
-		return ErrAuth
-	}
-	return nil
+	return err
 }
 
-func proof(key []byte, end string, dialer, listener []byte) []byte {
+// swap sends a frame and receives one.
+func (c *Conn) swap(frame []byte) ([]byte, error) {
+	if err := c.Post(frame); err != nil {
+		return nil, err
+	}
+	m, err := c.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return m[0], nil
+}
+
+// proof makes the proof of one end, from its own nonce and the other's.
+func proof(key []byte, listener bool, own, other []byte) []byte {
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte(end))
-	h.Write(dialer)
-	h.Write(listener)
+	fmt.Fprintf(h, "%s listener=%t", authVersion, listener)
+	h.Write(own)
+	h.Write(other)
 	return h.Sum(nil)
 }

@@ -137,7 +137,6 @@ func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 		return err
 	}
 	w := c.w
-	w.mu.Lock()
 	if err := w.admit(ctx, size); err != nil {
 		w.mu.Unlock()
 		return err
@@ -184,12 +183,7 @@ func (c *Conn) Post(frames ...[]byte) error {
 // Flush blocks until everything that was sent or posted before is in the
 // socket. It returns ctx.Err() if ctx ends first, or the error that ended the
 // connection.
-func (c *Conn) Flush(ctx context.Context) error {
-	c.w.mu.Lock()
-	defer c.w.mu.Unlock()
-	end := c.w.out.end()
-	return c.w.settle(ctx, end, end)
-}
+func (c *Conn) Flush(ctx context.Context) error { return c.Past(ctx, c.Mark()) }
 
 // Mark returns the place in the queue behind everything that was sent or posted
 // before; see Past.
@@ -241,9 +235,10 @@ func (c *Conn) frame(frames [][]byte) error {
 // Recv blocks until the next message. The frames are fresh memory and belong to
 // the caller. One goroutine at a time may call Recv.
 //
-// After Interrupt the error is ErrInterrupted, and the connection goes on. Every other error ends the connection:
-// io.EOF when the peer has closed it between two messages, ErrClosed after Close, ErrSilent, ErrProtocol, *SizeError,
-// or the socket's own. After a failed write Recv still returns what the peer had sent before.
+// Every error ends the connection: io.EOF when the peer has closed it between
+// two messages, ErrClosed after Close, ErrSilent, ErrProtocol, *SizeError, or the
+// socket's own. After a failed write Recv still returns what the peer had sent
+// before.
 func (c *Conn) Recv() ([][]byte, error) { return c.recv(nil) }
 
 // RecvInto is Recv for a message of one frame, which it reads into the first n
@@ -263,34 +258,34 @@ func (c *Conn) RecvInto(buf []byte) (n int, err error) {
 
 func (c *Conn) recv(into []byte) ([][]byte, error) {
 	frames, err := c.r.message(into)
-	if err != nil && err != ErrInterrupted {
+	if err != nil {
 		err = c.readError(err)
 		c.finish(err)
 	}
 	return frames, err
 }
 
-// Interrupt makes the waiting Recv, or else the next one, return
-// ErrInterrupted, unless it is in the middle of a message. The connection stays
-// as it was.
-func (c *Conn) Interrupt() {
-	c.r.interrupt()
-}
-
-// Linger says whether the receiving goroutine expects the next message soon and
-// has given other goroutines nothing to do. If so, Recv may wait in the kernel
-// for a moment before it waits in Go's poller, which is the shortest way from
-// the peer's write to the reader. Only so many readers wait there that threads
-// are left for other goroutines.
-func (c *Conn) Linger(yes bool) {
-	if s, ok := plain(c.nc).(interface{ Linger(yes bool) }); ok {
-		s.Linger(yes)
+// Await waits in the kernel, for 10 ms at most, until there is something to
+// receive, and reports whether there is. Call it before Recv when the next
+// message is expected soon and other goroutines have been given nothing to do:
+// that is the shortest way from the peer's write to the reader. Await returns
+// false at once if recent messages took longer to come, if too few threads would
+// be left for other goroutines, or if the connection is not a unix socket.
+func (c *Conn) Await() bool {
+	if c.r.arrived() {
+		return true
 	}
+	if c.w.socket == nil || !c.w.socket.Await() {
+		return false
+	}
+	_, err := c.r.br.Peek(c.r.br.Buffered() + 1)
+	return err != nil || c.r.arrived() // Recv returns the error
 }
 
 // readError turns the error of a failed read into the one that Recv returns.
 func (c *Conn) readError(err error) error {
 	var size *SizeError
+	_, unix := c.nc.RemoteAddr().(*net.UnixAddr)
 	switch {
 	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe), errors.Is(err, os.ErrDeadlineExceeded):
 		if ended := c.Err(); ended != nil {
@@ -305,7 +300,7 @@ func (c *Conn) readError(err error) error {
 		return err
 	case errors.As(err, &size), errors.Is(err, ErrProtocol):
 		return err
-	case errors.Is(err, syscall.ECONNRESET) && c.r.between() && isUnix(c.nc):
+	case errors.Is(err, syscall.ECONNRESET) && unix && c.r.between():
 		// A unix peer that closes with something of ours unread, such as a
 		// heartbeat, resets the connection: that means no more than an end of
 		// file.
@@ -313,9 +308,6 @@ func (c *Conn) readError(err error) error {
 	}
 	return fmt.Errorf("transport: receive: %w", err)
 }
-
-// SetMaxMessage sets the bound, in bytes, for messages received from now on.
-func (c *Conn) SetMaxMessage(n int64) { c.r.max.Store(n) }
 
 // LocalAddr returns this end's address.
 func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
@@ -368,7 +360,7 @@ func (c *Conn) stop(err error) (undelivered bool) {
 	c.ended.Do(func() {
 		c.err = err
 		close(c.done)
-		c.beat.stop(c)
+		c.beat.stop()
 	})
 	return c.w.stop(c.err)
 }

@@ -19,7 +19,7 @@ const (
 	secretSize         = 32
 	credentialsVersion = 1
 	// serverName is in every run's certificate: membership of a run is decided
-	// by its authority, never by a host's name.
+	// by its key, never by a host's name.
 	serverName = "fiber.run"
 )
 
@@ -71,33 +71,44 @@ func (c *Credentials) derive(purpose string) ([]byte, error) {
 }
 
 // tlsConfig returns the configuration of both ends: TLS 1.3, with each end
-// showing a certificate of this run's own authority.
+// showing the run's certificate.
 func (c *Credentials) tlsConfig() (*tls.Config, error) {
 	c.once.Do(func() { c.tls, c.err = c.certify() })
 	return c.tls, c.err
 }
 
+// certify derives the run's key and makes the run's certificate, which is the
+// same in each of its processes: nothing about it is random, and ends accept no
+// other. It does not expire: clocks differ, and the run's secret ends with the
+// run.
 func (c *Credentials) certify() (*tls.Config, error) {
-	authority, root, err := c.issue("authority", &x509.Certificate{
-		IsCA:     true,
-		KeyUsage: x509.KeyUsageCertSign,
-	}, nil, nil)
+	seed, err := c.derive("member")
 	if err != nil {
 		return nil, err
 	}
-	member, leaf, err := c.issue("member", &x509.Certificate{
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames:    []string{serverName},
-	}, root, authority)
+	key := ed25519.NewKeyFromSeed(seed)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "fiber member"},
+		NotBefore:    time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+		NotAfter:     time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:     []string{serverName},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("transport: credentials: %w", err)
+	}
+	member, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("transport: credentials: %w", err)
 	}
 	pool := x509.NewCertPool()
-	pool.AddCert(root)
+	pool.AddCert(member)
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
-		Certificates:           []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: member, Leaf: leaf}},
+		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key, Leaf: member}},
 		ServerName:             serverName,
 		RootCAs:                pool,
 		ClientCAs:              pool,
@@ -107,31 +118,4 @@ func (c *Credentials) certify() (*tls.Config, error) {
 		// page of a web site and slows bulk transfers.
 		DynamicRecordSizingDisabled: true,
 	}, nil
-}
-
-// issue derives a key for a role and makes its certificate, signed by signer
-// or, without a parent, by itself. A run's certificates do not expire: clocks
-// differ, and the run's secret ends with the run.
-func (c *Credentials) issue(role string, cert, parent *x509.Certificate, signer ed25519.PrivateKey) (ed25519.PrivateKey, *x509.Certificate, error) {
-	seed, err := c.derive(role)
-	if err != nil {
-		return nil, nil, err
-	}
-	key := ed25519.NewKeyFromSeed(seed)
-	cert.SerialNumber = big.NewInt(1)
-	cert.Subject = pkix.Name{CommonName: "fiber " + role}
-	cert.NotBefore = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	cert.NotAfter = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
-	cert.BasicConstraintsValid = true
-	if parent == nil {
-		parent, signer = cert, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, parent, key.Public(), signer)
-	if err == nil {
-		cert, err = x509.ParseCertificate(der)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("transport: credentials: %w", err)
-	}
-	return key, cert, nil
 }

@@ -30,15 +30,14 @@ const (
 // handshake in time.
 func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options) (*Conn, error) {
 	opts = opts.withDefaults()
-	deadline := time.Now().Add(opts.HandshakeTimeout)
-	within, cancel := context.WithDeadline(ctx, deadline)
+	within, cancel := context.WithTimeout(ctx, opts.HandshakeTimeout)
 	defer cancel()
 	for wait := minDialPause; ; wait = min(2*wait, maxDialPause) {
 		nc, err := dial(within, endpoint, cred)
 		if err != nil {
 			return nil, fmt.Errorf("transport: dial %s: %w", endpoint, err)
 		}
-		c, err := join(within, nc, cred, opts, deadline, nil)
+		c, err := join(within, nc, cred, opts, nil)
 		if err == nil {
 			return c, nil
 		}
@@ -63,10 +62,9 @@ func Over(ctx context.Context, nc net.Conn, cred *Credentials, opts Options) (*C
 		_ = nc.Close()
 		return nil, err
 	}
-	deadline := time.Now().Add(opts.HandshakeTimeout)
-	within, cancel := context.WithDeadline(ctx, deadline)
+	within, cancel := context.WithTimeout(ctx, opts.HandshakeTimeout)
 	defer cancel()
-	return join(within, tls.Client(&corked{Conn: nc}, config), cred, opts, deadline, nil)
+	return join(within, tls.Client(nc, config), cred, opts, nil)
 }
 
 func hungUp(err error) bool {
@@ -103,17 +101,17 @@ func dial(ctx context.Context, endpoint string, cred *Credentials) (net.Conn, er
 		if err != nil {
 			return nil, err
 		}
-		return tls.Client(&corked{Conn: detachableOf(nc)}, config), nil
+		return tls.Client(nc, config), nil
 	}
 	return nil, errors.New(`endpoint is neither "unix:path" nor "tls:host:port"`)
 }
 
-// join turns a socket into an authenticated connection: it checks the peer's user
+// join turns a socket into an authenticated connection, by ctx's deadline: it checks the peer's user
 // or does the TLS handshake, does the ZMTP handshake, and proves the run's secret.
 // On error it closes the socket. A listener passes known, which is called once the
 // peer's user or certificate is accepted; until the peer has sent its first byte
 // it costs next to no memory.
-func join(ctx context.Context, nc net.Conn, cred *Credentials, opts Options, deadline time.Time, known func()) (c *Conn, err error) {
+func join(ctx context.Context, nc net.Conn, cred *Credentials, opts Options, known func()) (c *Conn, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = plain(nc).Close() })
 	defer func() {
 		if !stop() && err == nil {
@@ -127,6 +125,7 @@ func join(ctx context.Context, nc net.Conn, cred *Credentials, opts Options, dea
 			c = nil
 		}
 	}()
+	deadline, _ := ctx.Deadline()
 	if err := nc.SetDeadline(deadline); err != nil {
 		return nil, err
 	}

@@ -14,9 +14,6 @@ var (
 	ErrSilent = errors.New("transport: peer is silent")
 	// ErrProtocol ends a connection whose peer violates ZMTP.
 	ErrProtocol = errors.New("transport: protocol violation")
-	// ErrInterrupted is returned by Recv after Interrupt; the connection goes
-	// on.
-	ErrInterrupted = errors.New("transport: receive interrupted")
 	// ErrNoAnswer says that a listener was reached but did not complete the
 	// handshake in time.
 	ErrNoAnswer = errors.New("transport: no answer")

@@ -2,16 +2,17 @@
 
 package transport
 
-// Jam takes c's socket out of the poller, as a lingering reader does, and
-// writes until the socket takes no more.
+import (
+	"syscall"
+)
+
+// Jam writes to the socket below c until it takes no more.
 func Jam(c *Conn) {
-	s := plain(c.nc).(*detachable)
-	s.leave()
 	full := make([]byte, 64<<10)
-	raw := rawConn(s)
+	raw, _ := plain(c.nc).(syscall.Conn).SyscallConn()
 	for stuck := false; !stuck; {
 		_ = raw.Write(func(fd uintptr) bool {
-			_, err := writeSome(fd, [][]byte{full})
+			_, err := writeSome(int(fd), [][]byte{full})
 			stuck = err != nil
 			return true
 		})

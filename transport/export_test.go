@@ -2,7 +2,10 @@ package transport
 
 import "time"
 
-// Tick is one beat of the process's pulse, as c sees it.
+// SetMaxMessage sets the bound for messages received from now on.
+func (c *Conn) SetMaxMessage(n int64) { c.r.max.Store(n) }
+
+// Tick is one tick of c's heartbeat.
 func Tick(c *Conn, counts bool) { c.tick(counts) }
 
 // OnTime reports whether a tick counts.

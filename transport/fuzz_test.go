@@ -72,11 +72,11 @@ func FuzzRecv(f *testing.F) {
 }
 
 func FuzzAuth(f *testing.F) {
-	hello := append(frame(more, []byte("fiber/1")), frame(0, make([]byte, 32))...)
+	nonce := frame(0, make([]byte, 32))
 	f.Add([]byte(nil))
-	f.Add(hello)
-	f.Add(append(hello, frame(0, make([]byte, 32))...))
-	f.Add(append(frame(more, make([]byte, 32)), frame(0, make([]byte, 32))...))
+	f.Add(nonce)
+	f.Add(append(nonce, nonce...))
+	f.Add(append(frame(more, make([]byte, 32)), nonce...))
 	l := listeners["unix"](f, credentials(f), transport.Options{HandshakeTimeout: 5 * time.Second})
 	go func() {
 		if _, err := l.Accept(); err == nil {

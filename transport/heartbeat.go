@@ -8,84 +8,43 @@ import (
 	"github.com/go-zeromq/zmq4"
 )
 
-// heartbeat is the part of a connection in its pulse.
+// heartbeat is the part of a connection that ticks.
 type heartbeat struct {
-	pulse  *pulse
-	silent int // consecutive ticks without a byte; for the pulse's goroutine alone
+	last   time.Time // of the ticks
+	silent int       // consecutive ticks without a byte
+
+	mu    sync.Mutex
+	timer *time.Timer // runs the next tick; nil before the first start and after stop
 }
 
-// pulse ticks for all connections of the same interval: one goroutine for
-// hundreds of connections, which ends with the last of them.
-type pulse struct {
-	interval time.Duration
-	conns    map[*Conn]struct{}
-	quit     chan struct{}
-}
-
-var pulses = struct {
-	sync.Mutex
-	every map[time.Duration]*pulse
-}{every: map[time.Duration]*pulse{}}
-
+// start has c tick until stop. The ticks come one after another.
 func (h *heartbeat) start(c *Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	interval := c.opts.HeartbeatInterval
-	if interval < 0 {
-		return
+	if interval < 0 || c.Err() != nil {
+		return // if it has ended already, stop will not be called again
 	}
-	pulses.Lock()
-	defer pulses.Unlock()
-	if c.Err() != nil { // ended already: stop will not be called again
-		return
-	}
-	p := pulses.every[interval]
-	if p == nil {
-		p = &pulse{interval: interval, conns: map[*Conn]struct{}{}, quit: make(chan struct{})}
-		pulses.every[interval] = p
-		go p.run()
-	}
-	p.conns[c] = struct{}{}
-	h.pulse = p
-}
-
-func (h *heartbeat) stop(c *Conn) {
-	pulses.Lock()
-	defer pulses.Unlock()
-	p := h.pulse
-	if p == nil {
-		return
-	}
-	h.pulse = nil
-	delete(p.conns, c)
-	if len(p.conns) == 0 {
-		delete(pulses.every, p.interval)
-		close(p.quit)
-	}
-}
-
-func (p *pulse) run() {
-	ticker := time.NewTicker(p.interval)
-	defer ticker.Stop()
-	var conns []*Conn
-	last := time.Now()
-	for {
-		select {
-		case <-ticker.C:
-		case <-p.quit:
-			return
-		}
+	h.last = time.Now()
+	h.timer = time.AfterFunc(interval, func() {
 		now := time.Now()
-		counts := onTime(now.Sub(last), p.interval)
-		last = now
-		pulses.Lock()
-		for c := range p.conns {
-			conns = append(conns, c)
+		counts := onTime(now.Sub(h.last), interval)
+		h.last = now
+		c.tick(counts)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.timer != nil {
+			h.timer.Reset(interval)
 		}
-		pulses.Unlock()
-		for _, c := range conns {
-			c.tick(counts)
-		}
-		clear(conns)
-		conns = conns[:0]
+	})
+}
+
+func (h *heartbeat) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer != nil {
+		h.timer.Stop()
+		h.timer = nil
 	}
 }
 

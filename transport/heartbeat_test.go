@@ -13,8 +13,7 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// beats returns an interval that no other test uses: connections of the same
-// interval share a pulse, and each synctest bubble needs its own.
+// beats returns an interval of little more than a second, another for each test.
 func beats(n int) transport.Options {
 	interval := time.Second + time.Duration(n)*time.Millisecond
 	return transport.Options{HeartbeatInterval: interval, HeartbeatTimeout: 10 * interval}

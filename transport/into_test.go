@@ -115,16 +115,3 @@ func TestRecvIntoAtTheEnd(t *testing.T) {
 
 // cutting is a socket that the test writes to as well.
 type cutting struct{ net.Conn }
-
-func TestRecvIntoIsInterrupted(t *testing.T) {
-	t.Parallel()
-	one, two := pair(t, transport.Options{})
-	buf := make([]byte, 10)
-	two.Interrupt()
-	_, err := two.RecvInto(buf)
-	require.Equal(t, transport.ErrInterrupted, err)
-	require.NoError(t, one.Send(t.Context(), []byte("on")))
-	n, err := two.RecvInto(buf)
-	require.NoError(t, err)
-	require.Equal(t, "on", string(buf[:n]))
-}

@@ -16,10 +16,9 @@ import (
 // messages.
 func lingering(t *testing.T) (a *transport.Conn, echo *transport.Conn) {
 	a, echo = pair(t, transport.Options{HeartbeatInterval: -1})
-	a.Linger(true)
-	echo.Linger(true)
 	go func() {
 		for {
+			echo.Await()
 			frames, err := echo.Recv()
 			if err != nil {
 				return
@@ -43,6 +42,7 @@ func roundTrips(t *testing.T, a *transport.Conn, n int, extra ...[]byte) {
 	for i := range n {
 		number := binary.BigEndian.AppendUint64(nil, uint64(i))
 		require.NoError(t, a.Post(append([][]byte{number}, extra...)...))
+		a.Await()
 		frames, err := a.Recv()
 		require.NoError(t, err)
 		require.Equal(t, number, frames[0])
@@ -58,9 +58,13 @@ func TestLinger(t *testing.T) {
 		time.Sleep(30 * time.Millisecond)
 		roundTrips(t, a, 20)
 	}
-	a.Linger(false)
-	roundTrips(t, a, 20)
-	a.Linger(true)
+	for i := range 20 { // no longer than now and then
+		number := []byte{byte(i)}
+		require.NoError(t, a.Post(number))
+		frames, err := a.Recv()
+		require.NoError(t, err)
+		require.Equal(t, number, frames[0])
+	}
 	roundTrips(t, a, 20)
 	require.LessOrEqual(t, descriptors(t), before, "each end has one descriptor")
 }
@@ -82,14 +86,14 @@ func TestLingerLargeMessages(t *testing.T) {
 func TestLingerFullSocket(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t, transport.Options{HeartbeatInterval: -1})
-	a.Linger(true)
 	for range 100 {
 		require.NoError(t, b.Post([]byte("x")))
+		a.Await()
 		_, err := a.Recv()
 		require.NoError(t, err)
 	}
 	received := make(chan error, 1)
-	go func() { _, err := a.Recv(); received <- err }()
+	go func() { a.Await(); _, err := a.Recv(); received <- err }()
 	sent := make(chan error, 1)
 	go func() { sent <- a.Send(context.Background(), make([]byte, 8<<20)) }()
 	select {
@@ -105,34 +109,6 @@ func TestLingerFullSocket(t *testing.T) {
 	require.NoError(t, <-received)
 }
 
-func TestInterruptWhileLingering(t *testing.T) {
-	t.Parallel()
-	a, b := lingering(t)
-	for range 5 {
-		roundTrips(t, a, 200)
-		waiting := make(chan error, 1)
-		go func() { _, err := a.Recv(); waiting <- err }()
-		a.Interrupt()
-		require.ErrorIs(t, <-waiting, transport.ErrInterrupted)
-	}
-	// It also ends a reader for whom messages keep coming.
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for b.Err() == nil {
-			b.Post([]byte("more"))
-		}
-	}()
-	a.Interrupt()
-	var err error
-	for err == nil {
-		_, err = a.Recv()
-	}
-	require.ErrorIs(t, err, transport.ErrInterrupted)
-	b.Close()
-	<-done
-}
-
 func TestCloseWhileLingering(t *testing.T) {
 	t.Parallel()
 	for _, end := range []func(a, b *transport.Conn){
@@ -142,7 +118,7 @@ func TestCloseWhileLingering(t *testing.T) {
 		a, b := lingering(t)
 		roundTrips(t, a, 200)
 		waiting := make(chan error, 1)
-		go func() { _, err := a.Recv(); waiting <- err }()
+		go func() { a.Await(); _, err := a.Recv(); waiting <- err }()
 		end(a, b)
 		select {
 		case err := <-waiting:
@@ -166,6 +142,7 @@ func TestManyLinger(t *testing.T) {
 				if a.Post(binary.BigEndian.AppendUint64(nil, uint64(i))) != nil {
 					t.Error("it cannot be sent")
 				}
+				a.Await()
 				if frames, err := a.Recv(); err != nil || binary.BigEndian.Uint64(frames[0]) != uint64(i) {
 					t.Error(i, err)
 				}
@@ -175,4 +152,23 @@ func TestManyLinger(t *testing.T) {
 	for range n {
 		<-done
 	}
+}
+
+// A heartbeat is nothing to receive: who waits for a message must be able to give
+// up when only heartbeats come.
+func TestAwaitPassesOverHeartbeats(t *testing.T) {
+	a, b := pair(t, transport.Options{HeartbeatInterval: 2 * time.Millisecond, HeartbeatTimeout: time.Hour})
+	for range 50 {
+		require.NoError(t, b.Post([]byte("soon")))
+		a.Await()
+		_, err := a.Recv()
+		require.NoError(t, err)
+	}
+	for range 50 {
+		require.False(t, a.Await(), "there is no message")
+	}
+	require.NoError(t, b.Post([]byte("late")))
+	frames, err := a.Recv()
+	require.NoError(t, err)
+	require.Equal(t, "late", string(frames[0]))
 }

@@ -14,6 +14,9 @@ import (
 // maxHandshakes is the most handshakes in flight on one listener.
 const maxHandshakes = 256
 
+// A listener that cannot accept another connection tries again after retryTime.
+const retryTime = 20 * time.Millisecond
+
 // Listener accepts authenticated connections of its run. Handshakes run
 // concurrently and apart from the accept loop, at most 256 at a time, each
 // bounded by Options.HandshakeTimeout. When one more comes, a stranger's
@@ -35,8 +38,7 @@ type Listener struct {
 	once   sync.Once
 
 	mu       sync.Mutex
-	inFlight []*handshake  // oldest first
-	left     chan struct{} // something has left inFlight
+	inFlight []*handshake // oldest first
 }
 
 // handshake is a connection that is not authenticated yet.
@@ -67,7 +69,6 @@ func newListener(l net.Listener, endpoint string, wrap func(net.Conn) net.Conn, 
 		l: l, endpoint: endpoint, wrap: wrap, remove: func() error { return nil },
 		cred: cred, opts: opts.withDefaults(),
 		ready: make(chan *Conn),
-		left:  make(chan struct{}, 1),
 	}
 	ln.ctx, ln.cancel = context.WithCancel(context.Background())
 	ln.tasks.Go(ln.loop)
@@ -85,7 +86,7 @@ func ListenTLS(address string, cred *Credentials, opts Options) (*Listener, erro
 	if err != nil {
 		return nil, err
 	}
-	wrap := func(nc net.Conn) net.Conn { return tls.Server(&corked{Conn: detachableOf(nc)}, config) }
+	wrap := func(nc net.Conn) net.Conn { return tls.Server(nc, config) }
 	return newListener(l, "tls:"+l.Addr().String(), wrap, cred, opts), nil
 }
 
@@ -104,18 +105,6 @@ func (l *Listener) Advertise(host string) {
 // Label appends to the endpoint a label that Dial does not understand and
 // others do. Call it before Endpoint.
 func (l *Listener) Label(label string) { l.endpoint += label }
-
-// Deliver passes Accept a connection of the run that was made in another way.
-// It blocks until Accept returns the connection, or one of the two is closed.
-func (l *Listener) Deliver(c *Conn) {
-	select {
-	case l.ready <- c:
-	case <-c.Done():
-		_ = c.Close()
-	case <-l.ctx.Done():
-		_ = c.Close()
-	}
-}
 
 // Closed reports whether Close was called.
 func (l *Listener) Closed() bool { return l.ctx.Err() != nil }
@@ -159,7 +148,7 @@ func (l *Listener) loop() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case l.evict(): // most likely the process is out of descriptors
-		case !l.sleep(50 * time.Millisecond):
+		case !sleep(l.ctx, retryTime):
 			return
 		}
 	}
@@ -175,7 +164,7 @@ func (l *Listener) makeRoom() bool {
 		if !full || l.evict() {
 			return l.ctx.Err() == nil
 		}
-		if !l.sleep(time.Second) {
+		if !sleep(l.ctx, retryTime) {
 			return false
 		}
 	}
@@ -214,28 +203,14 @@ func (l *Listener) choose() *handshake {
 	return nil
 }
 
-// sleep waits for d or until a handshake ends; it returns false after Close.
-func (l *Listener) sleep(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-l.left:
-	case <-t.C:
-	case <-l.ctx.Done():
-		return false
-	}
-	return true
-}
-
 func (l *Listener) begin(nc net.Conn) {
 	h := &handshake{socket: l.wrap(nc), from: source(nc)}
-	deadline := time.Now().Add(l.opts.HandshakeTimeout)
-	ctx, cancel := context.WithDeadline(l.ctx, deadline)
+	ctx, cancel := context.WithTimeout(l.ctx, l.opts.HandshakeTimeout)
 	l.mu.Lock()
 	l.inFlight = append(l.inFlight, h)
 	l.mu.Unlock()
 	l.tasks.Go(func() {
-		c, err := join(ctx, h.socket, l.cred, l.opts, deadline, func() {
+		c, err := join(ctx, h.socket, l.cred, l.opts, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			h.known = true
@@ -257,10 +232,6 @@ func (l *Listener) begin(nc net.Conn) {
 
 func (l *Listener) finish(h *handshake) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.inFlight = slices.DeleteFunc(l.inFlight, func(other *handshake) bool { return other == h })
-	l.mu.Unlock()
-	select {
-	case l.left <- struct{}{}:
-	default:
-	}
 }

@@ -198,12 +198,13 @@ func TestWrongProofs(t *testing.T) {
 	t.Parallel()
 	for name, talk := range map[string]func(*transport.Conn){
 		"says nothing":     func(c *transport.Conn) { c.Close() },
-		"wrong version":    func(c *transport.Conn) { c.Post([]byte("fiber/0"), make([]byte, 32)) },
-		"a short nonce":    func(c *transport.Conn) { c.Post([]byte("fiber/1"), make([]byte, 31)) },
-		"a large message":  func(c *transport.Conn) { c.Post([]byte("fiber/1"), make([]byte, 1<<20)) },
-		"too many frames":  func(c *transport.Conn) { c.Post([]byte("fiber/1"), make([]byte, 32), nil) },
-		"no proof":         func(c *transport.Conn) { c.Post([]byte("fiber/1"), make([]byte, 32)); c.Post(nil) },
-		"a made-up proof":  func(c *transport.Conn) { c.Post([]byte("fiber/1"), make([]byte, 32)); c.Post(make([]byte, 32)) },
+		"a short nonce":    func(c *transport.Conn) { c.Post(make([]byte, 31)) },
+		"a long nonce":     func(c *transport.Conn) { c.Post(make([]byte, 33)) },
+		"two nonces":       func(c *transport.Conn) { c.Post(make([]byte, 32), make([]byte, 32)) },
+		"a large message":  func(c *transport.Conn) { c.Post(make([]byte, 1<<20)) },
+		"no proof":         func(c *transport.Conn) { c.Post(make([]byte, 32)); c.Post(nil) },
+		"a made-up proof":  func(c *transport.Conn) { c.Post(make([]byte, 32)); c.Post(make([]byte, 32)) },
+		"too many frames":  func(c *transport.Conn) { c.Post(make([]byte, 32)); c.Post(make([]byte, 32), nil) },
 		"the proof itself": reflect,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,11 +227,12 @@ func TestWrongProofs(t *testing.T) {
 	}
 }
 
-// reflect sends the listener its own proof back.
+// reflect sends the listener its own nonce and its own proof back.
 func reflect(c *transport.Conn) {
-	c.Post([]byte("fiber/1"), make([]byte, 32))
-	if m, err := c.Recv(); err == nil {
-		c.Post(m[1])
+	for range 2 {
+		if m, err := c.Recv(); err == nil {
+			c.Post(m[0])
+		}
 	}
 }
 

@@ -12,24 +12,19 @@ const (
 // are copied side by side into chunks; large ones are kept by reference. The
 // writer's lock guards it.
 type outbox struct {
-	segs  []segment
-	first int    // segs[first:] are queued
-	head  uint64 // how many segments have ever left: the number of segs[first]
-	taken uint64 // segments below this number are in a write right now
-	cut   bool   // a part of segs[first] has left
+	segs  [][]byte
+	few   [4][]byte // where segs begins
+	head  uint64    // how many segments have ever left: the number of segs[0]
+	taken uint64    // segments below this number are in a write right now
+	cut   bool      // a part of segs[0] has left
 	bytes int64
 	tail  *chunk // where the next small piece goes
 	apart bool   // the next small piece begins a segment
 }
 
-type segment struct {
-	buf   []byte
-	chunk *chunk // holds buf; nil for a referenced piece
-}
-
+// chunk is not used again until the outbox is empty: no segment is in it then.
 type chunk struct {
 	used int // bytes
-	live int // segments in it that have not left
 	buf  [chunkSize]byte
 }
 
@@ -41,49 +36,48 @@ func (o *outbox) add(p []byte) {
 		return
 	}
 	o.bytes += int64(len(p))
+	if len(o.segs) == 0 {
+		o.segs, o.apart = o.few[:0], true
+	}
 	if len(p) > copyLimit {
-		o.segs = append(o.segs, segment{buf: p})
+		o.segs = append(o.segs, p)
 		o.apart = true
 		return
 	}
 	t := o.tail
 	if t == nil || len(p) > chunkSize-t.used {
-		if t != nil && t.live == 0 {
-			chunks.Put(t)
-		}
 		t = chunks.Get().(*chunk)
-		t.used, t.live = 0, 0
+		t.used = 0
 		o.tail, o.apart = t, true
 	}
 	from := t.used
 	t.used += copy(t.buf[from:], p)
-	if o.apart || o.first == len(o.segs) {
-		o.segs = append(o.segs, segment{buf: t.buf[from:t.used], chunk: t})
-		t.live++
+	if o.apart {
+		o.segs = append(o.segs, t.buf[from:t.used])
 		o.apart = false
 		return
 	}
 	last := &o.segs[len(o.segs)-1]
-	last.buf = last.buf[:len(last.buf)+len(p)]
+	*last = (*last)[:len(*last)+len(p)]
 }
 
 // end returns the number of the next segment. Bytes added after the call never
 // share a segment with earlier ones.
 func (o *outbox) end() uint64 {
 	o.apart = true
-	return o.head + uint64(len(o.segs)-o.first)
+	return o.head + uint64(len(o.segs))
 }
 
 // gather appends the next pieces to dst, up to limit pieces in all, and marks
 // them taken.
 func (o *outbox) gather(dst [][]byte, limit int) [][]byte {
-	i := o.first
+	i := 0
 	for ; i < len(o.segs) && len(dst) < limit; i++ {
-		if len(o.segs[i].buf) > 0 {
-			dst = append(dst, o.segs[i].buf)
+		if len(o.segs[i]) > 0 {
+			dst = append(dst, o.segs[i])
 		}
 	}
-	o.taken = o.head + uint64(i-o.first)
+	o.taken = o.head + uint64(i)
 	return dst
 }
 
@@ -92,17 +86,14 @@ func (o *outbox) gather(dst [][]byte, limit int) [][]byte {
 func (o *outbox) advance(n int) {
 	o.taken = 0
 	o.bytes -= int64(n)
-	for o.first < len(o.segs) {
-		s := &o.segs[o.first]
-		if n < len(s.buf) {
-			o.cut = o.cut || n > 0
-			s.buf = s.buf[n:]
-			break
-		}
-		n -= len(s.buf)
+	for len(o.segs) > 0 && n >= len(o.segs[0]) {
+		n -= len(o.segs[0])
 		o.pop()
 	}
-	o.compact()
+	if n > 0 {
+		o.cut = true
+		o.segs[0] = o.segs[0][n:]
+	}
 }
 
 // drop empties segments from to to-1 and returns true, unless one of them has
@@ -112,46 +103,25 @@ func (o *outbox) drop(from, to uint64) bool {
 		return false
 	}
 	for i := from; i < to; i++ {
-		s := &o.segs[o.first+int(i-o.head)]
-		o.bytes -= int64(len(s.buf))
-		s.buf = nil
+		s := &o.segs[i-o.head]
+		o.bytes -= int64(len(*s))
+		*s = nil
 	}
-	for o.first < len(o.segs) && len(o.segs[o.first].buf) == 0 {
+	for len(o.segs) > 0 && len(o.segs[0]) == 0 {
 		o.pop()
 	}
-	o.compact()
 	return true
 }
 
+// pop removes the first segment. The last one leaves its chunk to other
+// outboxes.
 func (o *outbox) pop() {
-	s := &o.segs[o.first]
-	if c := s.chunk; c != nil {
-		if c.live--; c.live == 0 && c != o.tail {
-			chunks.Put(c)
-		}
-	}
-	*s = segment{}
-	o.first++
+	o.segs[0] = nil
+	o.segs = o.segs[1:]
 	o.head++
 	o.cut = false
-}
-
-// compact keeps the slice short, and returns the chunk of an empty outbox to
-// the pool.
-func (o *outbox) compact() {
-	switch {
-	case o.first == len(o.segs):
-		if cap(o.segs) > maxPieces {
-			o.segs = nil
-		}
-		o.segs, o.first = o.segs[:0], 0
-		if o.tail != nil {
-			chunks.Put(o.tail)
-			o.tail = nil
-		}
-	case o.first > maxPieces && o.first > len(o.segs)/2:
-		n := copy(o.segs, o.segs[o.first:])
-		clear(o.segs[n:])
-		o.segs, o.first = o.segs[:n], 0
+	if len(o.segs) == 0 && o.tail != nil {
+		chunks.Put(o.tail)
+		o.tail = nil
 	}
 }

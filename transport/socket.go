@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -17,58 +18,55 @@ func plain(nc net.Conn) net.Conn {
 	}
 }
 
-// rawConn gives access to the descriptor of a plain socket; it returns nil for
-// anything else.
-func rawConn(nc net.Conn) syscall.RawConn {
-	if !nonBlocking {
-		return nil
-	}
-	if s, ok := nc.(syscall.Conn); ok {
-		if raw, err := s.SyscallConn(); err == nil {
-			return raw
+// control calls f with the descriptor of the socket below nc, if it has one.
+func control(nc net.Conn, f func(fd uintptr)) error {
+	switch s := plain(nc).(type) {
+	case detached:
+		return s.Control(f)
+	case syscall.Conn:
+		raw, err := s.SyscallConn()
+		if err == nil && nonBlocking {
+			return raw.Control(f)
 		}
 	}
-	return nil
+	return errors.ErrUnsupported
 }
 
-func isUnix(nc net.Conn) bool {
-	_, ok := nc.RemoteAddr().(*net.UnixAddr)
-	return ok
+// detached is a socket that is read and written outside of Go's poller.
+type detached interface {
+	Await() bool
+	WriteSome(bufs [][]byte, wait bool) (n int, err error)
+	Control(f func(fd uintptr)) error
 }
 
 // awaitByte blocks until there is something to read, without allocating a
 // buffer.
 func awaitByte(nc net.Conn) error {
-	if raw := rawConn(nc); raw != nil {
+	if s, ok := nc.(syscall.Conn); ok && nonBlocking {
+		raw, err := s.SyscallConn()
+		if err != nil {
+			return err
+		}
 		return raw.Read(readable)
 	}
 	return nil
 }
 
 // pending reports whether there is something to read in the socket below nc.
-func pending(nc net.Conn) bool {
-	raw := rawConn(plain(nc))
-	if raw == nil {
-		return false
-	}
-	var yes bool
-	err := raw.Control(func(fd uintptr) { yes = readable(fd) })
+func pending(nc net.Conn) (yes bool) {
+	err := control(nc, func(fd uintptr) { yes = readable(fd) })
 	return err == nil && yes
 }
 
 // stopReading ends reads from nc after what has already arrived.
 func stopReading(nc net.Conn) {
-	raw := rawConn(plain(nc))
-	if raw == nil {
+	if control(nc, shutRead) != nil {
 		_ = nc.SetReadDeadline(time.Now().Add(time.Second))
-		return
 	}
-	_ = raw.Control(shutRead)
 }
 
 // goodbyeTime bounds how long the goodbye of a TLS connection waits for a peer
-// that reads nothing. A deadline would not do: sockets outside of the poller
-// have none for writes.
+// that reads nothing.
 const goodbyeTime = time.Second
 
 // closeSocket closes nc. A TLS connection says goodbye only if everything was
@@ -79,9 +77,7 @@ const goodbyeTime = time.Second
 // unread bytes would reset the connection and discard what the peer has not
 // received yet.
 func closeSocket(nc net.Conn, goodbye bool) {
-	if raw := rawConn(plain(nc)); raw != nil {
-		_ = raw.Control(discard)
-	}
+	_ = control(nc, discard)
 	socket := plain(nc)
 	if goodbye && socket != nc {
 		enough := time.AfterFunc(goodbyeTime, func() { _ = socket.Close() })

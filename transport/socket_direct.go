@@ -2,28 +2,29 @@
 
 package transport
 
-import "golang.org/x/sys/unix"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 const nonBlocking = true
 
 // writeSome makes one write to a non-blocking socket.
-func writeSome(fd uintptr, bufs [][]byte) (n int, err error) {
-	for {
-		if len(bufs) == 1 {
-			n, err = unix.Write(int(fd), bufs[0])
-		} else {
-			n, err = unix.Writev(int(fd), bufs)
-		}
-		if err != unix.EINTR {
-			return max(n, 0), err
-		}
+func writeSome(fd int, bufs [][]byte) (n int, err error) {
+	if len(bufs) == 1 {
+		return unix.Write(fd, bufs[0])
 	}
+	return unix.Writev(fd, bufs)
 }
 
 // readable reports whether a socket has bytes, or its end, to read right now.
-func readable(fd uintptr) bool {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
+func readable(fd uintptr) bool { return ready(fd, unix.POLLIN, 0) }
+
+// ready waits in the kernel for at most d until a socket is ready for events.
+func ready(fd uintptr, events int16, d time.Duration) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
+	n, err := unix.Poll(fds, int(d.Milliseconds()))
 	return err == nil && n > 0
 }
 

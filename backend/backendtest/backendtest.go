@@ -10,19 +10,20 @@ package backendtest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/backend"
@@ -32,37 +33,19 @@ import (
 // patience is how long anything here may take.
 const patience = time.Minute
 
-// Run tests a backend, with a new one for each test.
+// Run tests a backend with each Test method of bench, and with a new backend for each.
 func Run(t *testing.T, make func(t *testing.T) backend.Backend) {
-	for name, test := range map[string]func(*testing.T, *bench){
-		"Name":                   testName,
-		"ExitCodes":              testExitCodes,
-		"Signals":                testSignals,
-		"OwnSignals":             testOwnSignals,
-		"Orphans":                testOrphans,
-		"SignalAfterTheEnd":      testSignalAfterTheEnd,
-		"Remove":                 testRemove,
-		"Wait":                   testWait,
-		"Events":                 testEvents,
-		"Output":                 testOutput,
-		"Logs":                   testLogs,
-		"LogsOfMuch":             testLogsOfMuch,
-		"Follow":                 testFollow,
-		"EnvironmentAndArgs":     testEnvironmentAndArgs,
-		"Resources":              testResources,
-		"MemoryLimit":            testMemoryLimit,
-		"ForgedEnd":              testForgedEnd,
-		"DialBack":               testDialBack,
-		"LaunchFailure":          testLaunchFailure,
-		"CancelledLaunch":        testCancelledLaunch,
-		"CancellationAfterwards": testCancellationAfterwards,
-		"FiftyAtOnce":            testFiftyAtOnce,
-	} {
+	for test := range reflect.TypeFor[*bench]().Methods() {
+		name, isTest := strings.CutPrefix(test.Name, "Test")
+		if !isTest {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 			t.Cleanup(cancel)
-			test(t, &bench{ctx, make(t)})
+			b := &bench{ctx, make(t)}
+			test.Func.Call([]reflect.Value{reflect.ValueOf(b), reflect.ValueOf(t)})
 		})
 	}
 }
@@ -74,8 +57,13 @@ type bench struct {
 }
 
 // spec returns the job that does what says; see job.
-func spec(what string) backend.JobSpec {
-	return backend.JobSpec{Name: "Job", Env: append(os.Environ(), jobKey+"="+what)}
+func spec(what string, env ...string) backend.JobSpec {
+	return backend.JobSpec{Name: "Job", Env: append(append(os.Environ(), jobKey+"="+what), env...)}
+}
+
+// died is the status of a job that a signal has ended.
+func died(sig syscall.Signal) backend.ExitStatus {
+	return backend.ExitStatus{Code: 128 + int(sig), Signal: sig}
 }
 
 // launch starts a job that is removed when the test ends.
@@ -86,9 +74,7 @@ func (b *bench) launch(t testing.TB, s backend.JobSpec) backend.Job {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := j.Remove(ctx); err != nil {
-			t.Errorf("Remove: %v", err)
-		}
+		assert.NoError(t, j.Remove(ctx))
 	})
 	return j
 }
@@ -104,7 +90,7 @@ func (b *bench) wait(t testing.TB, j backend.Job) backend.ExitStatus {
 func (b *bench) up(t testing.TB, what string) backend.Job {
 	t.Helper()
 	j := b.launch(t, spec(what))
-	logs, err := j.Logs(b.ctx, backend.LogOptions{Follow: true})
+	logs, err := j.Logs(b.ctx, true)
 	require.NoError(t, err)
 	defer logs.Close()
 	line, err := bufio.NewReader(logs).ReadString('\n')
@@ -113,17 +99,9 @@ func (b *bench) up(t testing.TB, what string) backend.Job {
 	return j
 }
 
-// says runs a job to its end and returns what it wrote.
-func (b *bench) says(t testing.TB, s backend.JobSpec) string {
-	t.Helper()
-	j := b.launch(t, s)
-	require.Equal(t, backend.ExitStatus{}, b.wait(t, j))
-	return b.logs(t, j)
-}
-
 func (b *bench) logs(t testing.TB, j backend.Job) string {
 	t.Helper()
-	logs, err := j.Logs(b.ctx, backend.LogOptions{})
+	logs, err := j.Logs(b.ctx, false)
 	require.NoError(t, err)
 	defer logs.Close()
 	text, err := io.ReadAll(logs)
@@ -131,7 +109,7 @@ func (b *bench) logs(t testing.TB, j backend.Job) string {
 	return string(text)
 }
 
-func testName(t *testing.T, b *bench) {
+func (b *bench) TestName(t *testing.T) {
 	require.NotEmpty(t, b.Name())
 	one, two := b.up(t, "wait"), b.up(t, "wait")
 	require.NotEmpty(t, one.ID())
@@ -139,26 +117,63 @@ func testName(t *testing.T, b *bench) {
 	require.NotEmpty(t, one.Host(), "it runs somewhere")
 }
 
-func testExitCodes(t *testing.T, b *bench) {
-	for _, code := range []int{0, 1, 3, 127, 255} {
-		require.Equal(t, backend.ExitStatus{Code: code}, b.wait(t, b.launch(t, spec(fmt.Sprint("exit ", code)))))
+// TestOutcomes runs jobs to their ends, all at a time.
+func (b *bench) TestOutcomes(t *testing.T) {
+	arguments := spec("arguments")
+	arguments.Args = []string{"-x", "", "two words", "'quoted'"}
+	limited := spec("environment GOMAXPROCS GOMEMLIMIT", "GOMAXPROCS=64", "GOMEMLIMIT=64GiB")
+	limited.Resources = meta.Resources{CPU: 1.5, Memory: 400}
+	modest := spec("hog 10")
+	modest.Resources = meta.Resources{Memory: 150}
+	outcomes := []struct {
+		spec           backend.JobSpec
+		status         backend.ExitStatus
+		stdout, stderr string
+	}{
+		{spec: spec("exit 0")},
+		{spec: spec("exit 1"), status: backend.ExitStatus{Code: 1}},
+		{spec: spec("exit 3"), status: backend.ExitStatus{Code: 3}},
+		{spec: spec("exit 127"), status: backend.ExitStatus{Code: 127}},
+		{spec: spec("exit 255"), status: backend.ExitStatus{Code: 255}},
+		// A process dies of a signal that it sends to itself, whatever its id.
+		{spec: spec("signal 15"), status: died(syscall.SIGTERM)},
+		{spec: spec("signal 9"), status: died(syscall.SIGKILL)},
+		// A process whose parent has ended is reaped when it ends.
+		{spec: spec("orphan"), stdout: "gone\n"},
+		{spec: spec("environment SOME_VALUE", "SOME_VALUE=with spaces = and signs"), stdout: "SOME_VALUE=with spaces = and signs\n"},
+		{spec: arguments, stdout: `["-x" "" "two words" "'quoted'"]` + "\n"},
+		{spec: spec("stdin"), stdout: "0 <nil>\n"},
+		{spec: limited, stdout: "GOMAXPROCS=2\nGOMEMLIMIT=368640KiB\n"}, // 90% of it
+		{spec: modest},
+		{spec: spec("print"), stdout: "first to stdout\n", stderr: "then to stderr\n"},
 	}
-	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
-		require.Equal(t, backend.ExitStatus{Code: 128 + int(sig), Signal: sig}, b.wait(t, b.launch(t, spec(fmt.Sprint("signal ", int(sig))))))
+	jobs := make([]backend.Job, len(outcomes))
+	outputs := make([]struct{ stdout, stderr strings.Builder }, len(outcomes))
+	for i, o := range outcomes {
+		o.spec.Stdout, o.spec.Stderr = &outputs[i].stdout, &outputs[i].stderr
+		jobs[i] = b.launch(t, o.spec)
+	}
+	for i, o := range outcomes {
+		require.Equal(t, o.status, b.wait(t, jobs[i]), o.spec.Env)
+		require.Equal(t, o.stdout, outputs[i].stdout.String(), "all output is there when Wait returns")
+		require.Equal(t, o.stderr, outputs[i].stderr.String())
+		for range 2 {
+			logs := b.logs(t, jobs[i])
+			require.Contains(t, logs, o.stdout)
+			require.Contains(t, logs, o.stderr)
+			require.Len(t, logs, len(o.stdout)+len(o.stderr))
+		}
 	}
 }
 
-func testSignals(t *testing.T, b *bench) {
+func (b *bench) TestSignals(t *testing.T) {
 	j := b.up(t, "heed 7")
 	require.NoError(t, j.Signal(b.ctx, backend.Terminate))
 	require.Equal(t, backend.ExitStatus{Code: 7}, b.wait(t, j))
 
 	j = b.up(t, "wait") // a process that does not handle the signal
 	require.NoError(t, j.Signal(b.ctx, backend.Terminate))
-	status := b.wait(t, j)
-	require.Equal(t, 143, status.Code)
-	require.Equal(t, syscall.SIGTERM, status.Signal)
-	require.False(t, status.OOMKilled)
+	require.Equal(t, died(syscall.SIGTERM), b.wait(t, j))
 
 	j = b.up(t, "ignore")
 	require.NoError(t, j.Signal(b.ctx, backend.Terminate))
@@ -167,26 +182,10 @@ func testSignals(t *testing.T, b *bench) {
 	_, err := j.Wait(short)
 	require.ErrorIs(t, err, context.DeadlineExceeded, "Terminate ended a job that ignores it")
 	require.NoError(t, j.Signal(b.ctx, backend.Kill))
-	status = b.wait(t, j)
-	require.Equal(t, 137, status.Code)
-	require.Equal(t, syscall.SIGKILL, status.Signal)
-	require.False(t, status.OOMKilled)
+	require.Equal(t, died(syscall.SIGKILL), b.wait(t, j))
 }
 
-// A process dies of a signal that it sends to itself, whatever its id.
-func testOwnSignals(t *testing.T, b *bench) {
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		j := b.launch(t, spec(fmt.Sprint("own signal ", int(sig))))
-		require.Equal(t, backend.ExitStatus{Code: 128 + int(sig), Signal: sig}, b.wait(t, j))
-	}
-}
-
-// A process whose parent has ended is reaped when it ends.
-func testOrphans(t *testing.T, b *bench) {
-	require.Equal(t, "gone\n", b.says(t, spec("orphan")))
-}
-
-func testSignalAfterTheEnd(t *testing.T, b *bench) {
+func (b *bench) TestSignalAfterTheEnd(t *testing.T) {
 	j := b.launch(t, spec("exit 4"))
 	b.wait(t, j)
 	require.NoError(t, j.Signal(b.ctx, backend.Terminate))
@@ -194,14 +193,14 @@ func testSignalAfterTheEnd(t *testing.T, b *bench) {
 	require.Equal(t, 4, b.wait(t, j).Code)
 }
 
-func testRemove(t *testing.T, b *bench) {
+func (b *bench) TestRemove(t *testing.T) {
 	j := b.up(t, "ignore")
 	require.NoError(t, j.Remove(b.ctx))
 	require.Equal(t, 137, b.wait(t, j).Code, "Remove did not wait for the end")
 	require.NoError(t, j.Remove(b.ctx))
 }
 
-func testWait(t *testing.T, b *bench) {
+func (b *bench) TestWait(t *testing.T) {
 	j := b.up(t, "wait")
 	ctx, cancel := context.WithCancel(b.ctx)
 	cancel()
@@ -210,74 +209,36 @@ func testWait(t *testing.T, b *bench) {
 	var waiting sync.WaitGroup
 	for range 5 {
 		waiting.Go(func() {
-			if status, err := j.Wait(b.ctx); err != nil || status.Code != 137 {
-				t.Error(status, err)
-			}
+			status, err := j.Wait(b.ctx)
+			assert.NoError(t, err)
+			assert.Equal(t, 137, status.Code)
 		})
 	}
 	require.NoError(t, j.Signal(b.ctx, backend.Kill))
 	waiting.Wait()
 }
 
-func testEvents(t *testing.T, b *bench) {
-	j := b.launch(t, spec("exit 5"))
-	var kinds []backend.EventKind
-	var last backend.Event
-	for e := range j.Events() {
-		if e.Kind != backend.Pending {
-			kinds = append(kinds, e.Kind)
-		}
-		last = e
-	}
-	want := []backend.EventKind{backend.Started, backend.Ended}
-	if _, ok := b.Backend.(backend.Cluster); ok {
-		want = append([]backend.EventKind{backend.Placed}, want...)
-	}
-	require.Equal(t, want, kinds)
-	require.Contains(t, last.Reason, "exit code 5")
-}
-
-// output is a writer that a job's pump and a test share.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
-func testOutput(t *testing.T, b *bench) {
-	var stdout, stderr output
-	s := spec("print")
-	s.Stdout, s.Stderr = &stdout, &stderr
-	b.wait(t, b.launch(t, s))
-	require.Equal(t, "first to stdout\n", stdout.String(), "all output is there when Wait returns")
-	require.Equal(t, "then to stderr\n", stderr.String())
-}
-
-func testLogs(t *testing.T, b *bench) {
-	j := b.launch(t, spec("print"))
+// A job is pending until it has started, which it has at once unless a cluster has to place it.
+func (b *bench) TestPending(t *testing.T) {
+	j := b.launch(t, spec("wait"))
+	_, pending := j.Pending()
+	_, cluster := b.Backend.(backend.Cluster)
+	require.Equal(t, cluster, pending)
+	require.Eventually(t, func() bool { _, pending := j.Pending(); return !pending }, patience, time.Millisecond)
+	require.NotEmpty(t, j.Host())
+	require.NoError(t, j.Signal(b.ctx, backend.Kill))
 	b.wait(t, j)
-	for range 2 {
-		text := b.logs(t, j)
-		require.Contains(t, text, "first to stdout\n")
-		require.Contains(t, text, "then to stderr\n")
-	}
-	j = b.up(t, "wait")
-	require.Equal(t, "up\n", b.logs(t, j), "without Follow it does not wait")
+	reason, pending := j.Pending()
+	require.Empty(t, reason)
+	require.False(t, pending)
+}
+
+func (b *bench) TestLogs(t *testing.T) {
+	require.Equal(t, "up\n", b.logs(t, b.up(t, "wait")), "without follow it does not wait")
 }
 
 // A job that writes a lot is not slowed down, and the end of its output is kept.
-func testLogsOfMuch(t *testing.T, b *bench) {
+func (b *bench) TestLogsOfMuch(t *testing.T) {
 	j := b.launch(t, spec("chatter 4096"))
 	b.wait(t, j)
 	text := b.logs(t, j)
@@ -285,32 +246,29 @@ func testLogsOfMuch(t *testing.T, b *bench) {
 	require.GreaterOrEqual(t, len(text), 64<<10)
 }
 
-func testFollow(t *testing.T, b *bench) {
+func (b *bench) TestFollow(t *testing.T) {
 	const n = 200
+	lines := ""
+	for i := range n {
+		lines += fmt.Sprintf("line %d\n", i)
+	}
 	j := b.launch(t, spec(fmt.Sprint("count ", n)))
 	var readers sync.WaitGroup
 	for range 3 {
-		logs, err := j.Logs(b.ctx, backend.LogOptions{Follow: true})
+		logs, err := j.Logs(b.ctx, true)
 		require.NoError(t, err)
 		readers.Go(func() {
 			defer logs.Close()
-			lines := 0
-			for s := bufio.NewScanner(logs); s.Scan(); lines++ {
-				if s.Text() != fmt.Sprint("line ", lines) {
-					t.Errorf("%q is line %d", s.Text(), lines)
-					return
-				}
-			}
-			if lines != n {
-				t.Errorf("%d lines of %d", lines, n)
-			}
+			text, err := io.ReadAll(logs)
+			assert.NoError(t, err)
+			assert.Equal(t, lines, string(text))
 		})
 	}
 	readers.Wait()
 
 	j = b.up(t, "wait")
 	ctx, cancel := context.WithCancel(b.ctx)
-	logs, err := j.Logs(ctx, backend.LogOptions{Follow: true})
+	logs, err := j.Logs(ctx, true)
 	require.NoError(t, err)
 	defer logs.Close()
 	time.AfterFunc(50*time.Millisecond, cancel)
@@ -319,34 +277,13 @@ func testFollow(t *testing.T, b *bench) {
 	require.Equal(t, "up\n", string(text))
 }
 
-func testEnvironmentAndArgs(t *testing.T, b *bench) {
-	s := spec("environment SOME_VALUE")
-	s.Env = append(s.Env, "SOME_VALUE=with spaces = and signs")
-	require.Equal(t, "SOME_VALUE=with spaces = and signs\n", b.says(t, s))
-	s = spec("arguments")
-	s.Args = []string{"-x", "", "two words", "'quoted'"}
-	require.Equal(t, `["-x" "" "two words" "'quoted'"]`+"\n", b.says(t, s))
-	require.Equal(t, "0 <nil>\n", b.says(t, spec("stdin")), "stdin is empty")
-}
-
-func testResources(t *testing.T, b *bench) {
-	limited := func(what string) backend.JobSpec {
-		s := spec("environment " + what)
-		s.Env = append(s.Env, "GOMAXPROCS=64", "GOMEMLIMIT=64GiB")
-		s.Resources = meta.Resources{CPU: 1.5, Memory: 400}
-		return s
-	}
-	require.Equal(t, "GOMAXPROCS=2\n", b.says(t, limited("GOMAXPROCS")))
-	require.Equal(t, "GOMEMLIMIT=368640KiB\n", b.says(t, limited("GOMEMLIMIT")), "90% of it")
-}
-
-// testForgedEnd shows that a job which writes what looks like an end goes on.
-func testForgedEnd(t *testing.T, b *bench) {
+// TestForgedEnd shows that a job which writes what looks like an end goes on.
+func (b *bench) TestForgedEnd(t *testing.T) {
 	s := spec("forge 7")
 	var out strings.Builder
 	s.Stdout = &out
 	j := b.launch(t, s)
-	logs, err := j.Logs(b.ctx, backend.LogOptions{Follow: true})
+	logs, err := j.Logs(b.ctx, true)
 	require.NoError(t, err)
 	defer logs.Close()
 	for lines := bufio.NewScanner(logs); lines.Text() != "up"; {
@@ -357,40 +294,46 @@ func testForgedEnd(t *testing.T, b *bench) {
 	require.Equal(t, 4, strings.Count(out.String(), "\n"), "%q", out.String())
 }
 
-func testMemoryLimit(t *testing.T, b *bench) {
+func (b *bench) TestMemoryLimit(t *testing.T) {
 	s := spec("hog 2000")
 	s.Resources = meta.Resources{Memory: 150}
 	status := b.wait(t, b.launch(t, s))
 	require.True(t, status.OOMKilled, "%v", status)
 	require.Equal(t, 137, status.Code)
 	require.Contains(t, status.Reason, "150 MiB")
-	s = spec("hog 10")
-	s.Resources = meta.Resources{Memory: 150}
-	require.Equal(t, backend.ExitStatus{}, b.wait(t, b.launch(t, s)))
 }
 
 // A job reaches this process, by the socket it inherits or at an address.
-func testDialBack(t *testing.T, b *bench) {
+func (b *bench) TestDialBack(t *testing.T) {
 	network, err := b.Network(b.ctx)
 	require.NoError(t, err)
-	if !network.Inherit {
-		require.NotEmpty(t, network.Host)
-		dialled(t, b, network)
-		return
+	kind, at := "tcp", net.JoinHostPort(network.Bind, "0")
+	if network.Inherit {
+		kind, at = "unix", filepath.Join(t.TempDir(), "socket")
 	}
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	l, err := net.Listen(kind, at)
 	require.NoError(t, err)
-	mine, theirs := os.NewFile(uintptr(fds[0]), "mine"), os.NewFile(uintptr(fds[1]), "theirs")
-	syscall.CloseOnExec(fds[0])
-	syscall.CloseOnExec(fds[1])
-	nc, err := net.FileConn(mine)
-	require.NoError(t, err)
-	require.NoError(t, mine.Close())
+	defer l.Close()
+	defer context.AfterFunc(b.ctx, func() { l.Close() })()
+	var j backend.Job
+	if network.Inherit {
+		theirs, err := net.Dial(kind, at)
+		require.NoError(t, err)
+		s := spec("answer")
+		s.Socket, err = theirs.(*net.UnixConn).File() // another descriptor of the same socket
+		require.NoError(t, err)
+		require.NoError(t, theirs.Close())
+		j = b.launch(t, s)
+		require.NoError(t, s.Socket.Close(), "Launch does not close it")
+	} else {
+		require.NotEmpty(t, network.Host)
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		require.NoError(t, err)
+		j = b.launch(t, spec("dial "+net.JoinHostPort(network.Host, port)))
+	}
+	nc, err := l.Accept()
+	require.NoError(t, err, "%s", b.logs(t, j))
 	defer nc.Close()
-	s := spec("answer")
-	s.Socket = theirs
-	j := b.launch(t, s)
-	require.NoError(t, theirs.Close(), "Launch does not close it")
 	_, err = fmt.Fprintln(nc, "hello")
 	require.NoError(t, err)
 	answer, err := io.ReadAll(nc)
@@ -399,31 +342,7 @@ func testDialBack(t *testing.T, b *bench) {
 	require.Equal(t, backend.ExitStatus{}, b.wait(t, j))
 }
 
-// dialled has a job dial this process at the network's address.
-func dialled(t *testing.T, b *bench, network backend.Network) {
-	l, err := net.Listen("tcp", net.JoinHostPort(network.Bind, "0"))
-	require.NoError(t, err)
-	defer l.Close()
-	answer := make(chan string, 1)
-	go func() {
-		defer close(answer)
-		nc, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer nc.Close()
-		fmt.Fprintln(nc, "hello")
-		text, _ := io.ReadAll(nc)
-		answer <- string(text)
-	}()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	j := b.launch(t, spec("dial "+net.JoinHostPort(network.Host, port)))
-	require.Equal(t, backend.ExitStatus{}, b.wait(t, j), "%s", b.logs(t, j))
-	require.Equal(t, "you said hello\n", <-answer)
-}
-
-func testLaunchFailure(t *testing.T, b *bench) {
+func (b *bench) TestLaunchFailure(t *testing.T) {
 	s := spec("exit 0")
 	s.Executable = "/no/such/program"
 	j, err := b.Launch(b.ctx, s)
@@ -440,7 +359,7 @@ func testLaunchFailure(t *testing.T, b *bench) {
 	require.ErrorContains(t, err, "no such file")
 }
 
-func testCancelledLaunch(t *testing.T, b *bench) {
+func (b *bench) TestCancelledLaunch(t *testing.T) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	cancel()
 	j, err := b.Launch(ctx, spec("wait"))
@@ -454,7 +373,7 @@ func testCancelledLaunch(t *testing.T, b *bench) {
 		j, err := b.Launch(ctx, spec("wait"))
 		cancel()
 		if err != nil {
-			require.True(t, errors.Is(err, context.DeadlineExceeded), err)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorAs(t, err, &launch)
 			continue
 		}
@@ -462,7 +381,7 @@ func testCancelledLaunch(t *testing.T, b *bench) {
 	}
 }
 
-func testCancellationAfterwards(t *testing.T, b *bench) {
+func (b *bench) TestCancellationAfterwards(t *testing.T) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	j, err := b.Launch(ctx, spec("heed 6"))
 	require.NoError(t, err)
@@ -474,21 +393,18 @@ func testCancellationAfterwards(t *testing.T, b *bench) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "the ctx of Launch ended the job")
 }
 
-func testFiftyAtOnce(t *testing.T, b *bench) {
+func (b *bench) TestFiftyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
 			j, err := b.Launch(b.ctx, spec(fmt.Sprint("exit ", i)))
-			if err != nil {
-				t.Error(err)
+			if !assert.NoError(t, err) {
 				return
 			}
-			if status, err := j.Wait(b.ctx); err != nil || status.Code != i {
-				t.Errorf("job %d: %v, %v", i, status, err)
-			}
-			if err := j.Remove(b.ctx); err != nil {
-				t.Error(err)
-			}
+			status, err := j.Wait(b.ctx)
+			assert.NoError(t, err)
+			assert.Equal(t, i, status.Code)
+			assert.NoError(t, j.Remove(b.ctx))
 		})
 	}
 	all.Wait()

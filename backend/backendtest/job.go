@@ -36,37 +36,28 @@ func job(what string) int {
 	switch word {
 	case "exit":
 		return number
-	case "signal":
-		signal.Reset(syscall.Signal(number))
+	case "signal": // whose handling is left as it was
 		syscall.Kill(os.Getpid(), syscall.Signal(number))
-	case "own": // a signal whose handling is left as it was
-		n, _ := strconv.Atoi(strings.TrimPrefix(arg, "signal "))
-		syscall.Kill(os.Getpid(), syscall.Signal(n))
+		forever()
 	case "orphan": // waits until a process whose parent has ended is gone
-		return orphan()
+		pid := must(strconv.Atoi(strings.TrimSpace(string(must(itself("parent").Output())))))
+		for syscall.Kill(pid, 0) != syscall.ESRCH {
+			time.Sleep(10 * time.Millisecond)
+		}
+		fmt.Println("gone")
 	case "parent": // its child outlives it for a moment
-		child, err := again("brief")
-		fmt.Println(child, err)
-		return 0
+		child := itself("brief")
+		must(0, child.Start())
+		fmt.Println(child.Process.Pid)
 	case "brief":
 		time.Sleep(100 * time.Millisecond)
-		return 0
 	case "dial":
-		nc, err := net.DialTimeout("tcp", arg, 10*time.Second)
-		if err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		line, err := bufio.NewReader(nc).ReadString('\n')
-		if err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		fmt.Fprintf(nc, "you said %s", line)
-		nc.Close()
-		return 0
+		answer(must(net.DialTimeout("tcp", arg, 10*time.Second)))
+	case "answer": // on the inherited socket
+		answer(os.NewFile(3, "socket"))
 	case "wait": // for a signal
 		fmt.Println("up")
+		forever()
 	case "heed", "forge": // exits with the number on SIGTERM
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, syscall.SIGTERM)
@@ -79,37 +70,33 @@ func job(what string) int {
 	case "ignore":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("up")
+		forever()
 	case "print":
 		fmt.Println("first to stdout")
 		fmt.Fprintln(os.Stderr, "then to stderr")
-		return 0
 	case "count": // a line every millisecond
 		for i := range number {
 			fmt.Println("line", i)
 			time.Sleep(time.Millisecond)
 		}
-		return 0
 	case "chatter": // so many KiB
 		line := strings.Repeat("x", 1023) + "\n"
 		for range number {
 			os.Stdout.WriteString(line)
 		}
 		fmt.Println("the end")
-		return 0
 	case "environment":
-		fmt.Printf("%s=%s\n", arg, os.Getenv(arg))
-		return 0
+		for _, key := range strings.Fields(arg) {
+			fmt.Printf("%s=%s\n", key, os.Getenv(key))
+		}
 	case "file":
 		b, err := os.ReadFile(arg)
 		fmt.Printf("%s%v\n", b, err)
-		return 0
 	case "arguments":
 		fmt.Printf("%q\n", os.Args[1:])
-		return 0
 	case "stdin":
 		b, err := io.ReadAll(os.Stdin)
 		fmt.Println(len(b), err)
-		return 0
 	case "hog": // so many MiB
 		var held [][]byte
 		for range number {
@@ -121,59 +108,34 @@ func job(what string) int {
 			time.Sleep(time.Millisecond)
 		}
 		runtime.KeepAlive(held)
-		return 0
-	case "answer": // on the inherited socket
-		f := os.NewFile(3, "socket")
-		line, err := bufio.NewReader(f).ReadString('\n')
-		if err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		fmt.Fprintf(f, "you said %s", line)
-		return 0
 	default:
-		fmt.Fprintln(os.Stderr, "no such job:", what)
-		return 99
+		panic("no such job: " + what)
 	}
-	time.Sleep(time.Hour)
-	return 98
+	return 0
 }
 
-// again starts this program as another job.
-func again(what string) (pid int, err error) {
-	exe, err := os.Executable()
+// forever waits for a signal.
+func forever() { time.Sleep(time.Hour) }
+
+// must ends a job that fails, with a panic, and returns what has not failed.
+func must[T any](of T, err error) T {
 	if err != nil {
-		return 0, err
+		panic(err)
 	}
+	return of
+}
+
+// itself returns a command that runs this program as another job.
+func itself(what string) *exec.Cmd {
+	exe, _ := os.Executable() // if this fails, so does starting it
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), jobKey+"="+what)
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	return cmd.Process.Pid, nil
+	return cmd
 }
 
-func orphan() int {
-	exe, err := os.Executable()
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), jobKey+"=parent")
-	out, err := cmd.Output()
-	pid, convErr := strconv.Atoi(strings.Fields(string(out) + " ?")[0])
-	if err != nil || convErr != nil {
-		fmt.Println(string(out), err)
-		return 1
-	}
-	for range 1000 {
-		if err := syscall.Kill(pid, 0); err == syscall.ESRCH {
-			fmt.Println("gone")
-			return 0
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	fmt.Println("it is still there")
-	return 1
+// answer repeats a line that it receives.
+func answer(c io.ReadWriteCloser) {
+	defer c.Close()
+	line := must(bufio.NewReader(c).ReadString('\n'))
+	must(fmt.Fprintf(c, "you said %s", line))
 }

@@ -29,18 +29,18 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-// far is the engine behind a proxy: its clock differs from this machine's, and its events may break off.
+// far is the engine behind a proxy: its clock differs from this machine's, and its answers may break off.
 type far struct {
 	off time.Duration // what the engine's clock is ahead
 	set time.Time     // since then
 
 	mu      sync.Mutex
-	silent  bool // there are no events
+	silent  bool // waits are not answered
 	silence []context.CancelFunc
 }
 
-// dates are when containers were made and images used.
-var dates = regexp.MustCompile(`"(Created|LastTagTime)":(\d+|"[^"]+")`)
+// dates are when containers were made.
+var dates = regexp.MustCompile(`"(Created)":(\d+|"[^"]+")`)
 
 // newFar makes backends created from now on use the engine through a proxy. Dates after a given time come from a clock that
 // is ahead.
@@ -56,7 +56,7 @@ func newFar(t *testing.T, off time.Duration, set time.Time) *far {
 		ModifyResponse: f.date,
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/events") {
+		if strings.HasSuffix(r.URL.Path, "/wait") {
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			f.mu.Lock()
@@ -113,7 +113,7 @@ func (f *far) date(r *http.Response) error {
 	return err
 }
 
-// quiet breaks the events off; none come until it is called again.
+// quiet breaks the waits for containers off; none is answered until it is called again.
 func (f *far) quiet(silent bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,9 +123,9 @@ func (f *far) quiet(silent bool) {
 	}
 }
 
-// The end of a container while the engine's events have broken off is reported, with its exit code, when they are back,
-// although the engine has removed the container by then.
-func TestEndsWhileEventsAreBroken(t *testing.T) {
+// The end of a container while nothing can be heard of the engine is reported, with its exit code, when it answers again,
+// although it has removed the container by then.
+func TestEndsWhileTheEngineIsSilent(t *testing.T) {
 	needEngine(t)
 	f := newFar(t, 0, time.Time{})
 	b := newBackend(t, config.Config{})

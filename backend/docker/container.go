@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"maps"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -25,7 +24,7 @@ const (
 // container returns the description of a job's container for the engine.
 func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*container.Config, *container.HostConfig) {
 	set := backend.Limits(spec.Resources)
-	maps.Copy(set, pid1.Environment())
+	set[pid1.Key] = pid1.Value
 	program := &container.Config{
 		Image:      img.name,
 		Entrypoint: img.entrypoint,
@@ -62,7 +61,7 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 func mounts(volumes []string) []mount.Mount {
 	var all []mount.Mount
 	for _, text := range volumes {
-		v, _ := config.ParseVolume(text) // already checked
+		v, _ := config.ParseVolume(text, "") // already checked
 		m := mount.Mount{Type: mount.TypeVolume, Source: v.Name, Target: v.Path, ReadOnly: v.ReadOnly}
 		if strings.ContainsAny(m.Source, `/\`) { // not the name of a volume
 			m.Type = mount.TypeBind
@@ -78,12 +77,12 @@ func resources(spec backend.JobSpec) container.Resources {
 		r.Memory = int64(spec.Resources.Memory) << 20
 		r.MemorySwap = r.Memory // which means no swap
 	}
-	switch gpu := [][]string{{"gpu"}}; {
-	case spec.Resources.GPU == 0:
-	case len(spec.Devices) > 0:
-		r.DeviceRequests = []container.DeviceRequest{{DeviceIDs: spec.Devices, Capabilities: gpu}}
-	default:
-		r.DeviceRequests = []container.DeviceRequest{{Count: spec.Resources.GPU, Capabilities: gpu}}
+	if spec.Resources.GPU > 0 {
+		gpus := container.DeviceRequest{DeviceIDs: spec.Devices, Capabilities: [][]string{{"gpu"}}}
+		if len(spec.Devices) == 0 {
+			gpus.Count = spec.Resources.GPU
+		}
+		r.DeviceRequests = []container.DeviceRequest{gpus}
 	}
 	return r
 }

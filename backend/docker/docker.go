@@ -30,6 +30,10 @@ const (
 	engineTimeout = time.Minute
 	// answerTimeout bounds the wait for an engine that may not exist.
 	answerTimeout = 5 * time.Second
+	// removalPause is the pause before Close looks again whether all containers have been removed.
+	removalPause = 20 * time.Millisecond
+	// maxTries is how often a container is made whose image is removed meanwhile.
+	maxTries = 3
 )
 
 // Backend starts containers. It does not talk to an engine before its first use.
@@ -41,7 +45,6 @@ type Backend struct {
 	engine     *engine
 	starting   chan struct{} // holds one element for each container that is being started
 	images     image.Once[prepared]
-	watch      watch
 }
 
 // New returns the backend. What cfg does not set has its default.
@@ -89,19 +92,17 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	if err := e.has(spec.Resources); err != nil {
 		return nil, err
 	}
-	img, err := b.image(ctx, e, spec.Executable)
-	if err != nil {
-		return nil, err
-	}
-	j, err := b.start(ctx, e, img, spec)
-	if errdefs.IsNotFound(err) && ctx.Err() == nil { // the image was removed since
-		b.images.Forget()
-		if img, err = b.image(ctx, e, spec.Executable); err != nil {
+	for tries := 1; ; tries++ {
+		img, err := b.image(ctx, e, spec.Executable)
+		if err != nil {
 			return nil, err
 		}
-		j, err = b.start(ctx, e, img, spec)
+		j, err := b.start(ctx, e, img, spec)
+		if !errdefs.IsNotFound(err) || ctx.Err() != nil || tries == maxTries {
+			return j, err
+		}
+		b.images.Forget() // somebody has removed the image: another build of the program, most likely
 	}
-	return j, err
 }
 
 // start makes a container and starts it. After an error no container is left.
@@ -121,13 +122,11 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 	if err != nil {
 		return nil, noPath(err)
 	}
-	j := &job{backend: b, engine: e, name: spec.Name, id: made.ID, memory: spec.Resources.Memory, Life: lives.New(),
-		died: make(chan struct{}), gone: make(chan struct{}), oom: make(chan struct{})}
+	j := &job{engine: e, name: spec.Name, id: made.ID, memory: spec.Resources.Memory, Life: lives.New()}
 	if err := b.begin(ctx, engaged, j, img, spec); err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 		defer cancel()
 		e.remove(undo, made.ID)
-		b.watch.drop(j)
 		return nil, err
 	}
 	return j, nil
@@ -135,11 +134,10 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 
 // begin starts a container that was made, and all that watches it.
 func (b *Backend) begin(ctx, engaged context.Context, j *job, img prepared, spec backend.JobSpec) error {
-	if err := b.watch.add(engaged, j); err != nil {
-		return err
-	}
-	if img.copied != "" {
-		if err := copyIn(engaged, j.engine, j.id, img.copied); err != nil {
+	if img.program != "" {
+		archive := image.Archive(img.program)
+		defer archive.Close()
+		if err := j.engine.CopyToContainer(engaged, j.id, "/", archive, container.CopyToContainerOptions{}); err != nil {
 			return err
 		}
 	}
@@ -147,19 +145,20 @@ func (b *Backend) begin(ctx, engaged context.Context, j *job, img prepared, spec
 	if err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := j.wait(engaged); err != nil {
 		streams.Close()
 		return err
 	}
-	if err := j.engine.ContainerStart(engaged, j.id, container.StartOptions{}); err != nil {
-		streams.Close()
-		return fmt.Errorf("image %s: %w", img.name, err)
+	if err = j.engine.ContainerStart(engaged, j.id, container.StartOptions{}); err != nil {
+		err = fmt.Errorf("image %s: %w", img.name, err)
+	} else {
+		err = ctx.Err()
 	}
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		streams.Close()
+		j.forget()
 		return err
 	}
-	j.Tell(backend.Event{Kind: backend.Started})
 	go j.run(streams, spec.Stdout, spec.Stderr)
 	return nil
 }
@@ -173,8 +172,12 @@ func (b *Backend) Close(ctx context.Context) error {
 	if e == nil {
 		return nil
 	}
-	b.watch.settle(ctx)
-	err := e.removeAll(ctx, labelSession+"="+b.session)
-	e.Close()
-	return err
+	defer e.Close()
+	for {
+		left, err := e.removeAll(ctx, func(labels map[string]string) bool { return labels[labelSession] == b.session })
+		if err != nil || left == 0 {
+			return err
+		}
+		time.Sleep(removalPause)
+	}
 }

@@ -9,10 +9,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/system"
@@ -21,6 +23,7 @@ import (
 
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/container/image"
+	"github.com/fiber-go/fiber/internal/owner"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -52,7 +55,6 @@ func (b *Backend) connect(ctx context.Context) (*engine, error) {
 	}
 	b.engine = e
 	b.starting = make(chan struct{}, max(minStarts, startsPerCPU*e.info.NCPU))
-	b.watch.engine, b.watch.session = e, b.session
 	e.sweep(ctx)
 	return e, nil
 }
@@ -70,19 +72,22 @@ func sockets() []string {
 	return paths
 }
 
+// exists reports whether there is a file.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 func dial(ctx context.Context) (*engine, error) {
 	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	looked := "at DOCKER_HOST=" + os.Getenv("DOCKER_HOST")
 	if os.Getenv("DOCKER_HOST") == "" {
 		paths := sockets()
-		looked = "at " + strings.Join(paths, ", ") + " (DOCKER_HOST is not set)"
-		for _, path := range paths {
-			if _, err := os.Stat(path); err == nil {
-				opts = append(opts, client.WithHost("unix://"+path))
-				looked = "at " + path + " (DOCKER_HOST is not set)"
-				break
-			}
+		if i := slices.IndexFunc(paths, exists); i >= 0 {
+			paths = paths[i : i+1]
+			opts = append(opts, client.WithHost("unix://"+paths[0]))
 		}
+		looked = "at " + strings.Join(paths, ", ") + " (DOCKER_HOST is not set)"
 	}
 	cli, err := client.NewClientWithOpts(opts...)
 	if err != nil {
@@ -91,17 +96,16 @@ func dial(ctx context.Context) (*engine, error) {
 	within, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	e := &engine{Client: cli}
-	if e.info, err = cli.Info(within); err != nil {
+	var version types.Version
+	if e.info, err = cli.Info(within); err == nil {
+		version, err = cli.ServerVersion(within)
+	}
+	if err != nil {
 		cli.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, lives.Refuse(fmt.Errorf("no docker engine answers %s: %w%s", looked, plain(err), hint(err)))
-	}
-	version, err := cli.ServerVersion(within)
-	if err != nil {
-		cli.Close()
-		return nil, lives.Refuse(fmt.Errorf("the docker engine %s: %w", looked, err))
 	}
 	e.platform = image.Platform{OS: version.Os, Arch: version.Arch}
 	u, err := url.Parse(cli.DaemonHost())
@@ -127,8 +131,7 @@ func isLoopback(host string) bool {
 // plain removes the client's advice from an error, or returns the system's own
 // error if there is one, which says more.
 func plain(err error) error {
-	var number syscall.Errno
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return number
 	}
 	text, _, _ := strings.Cut(err.Error(), ". Is the docker daemon running?")
@@ -160,19 +163,28 @@ func (e *engine) remove(ctx context.Context, id string) error {
 	return err
 }
 
-// removeAll removes the containers with a label and waits until they are gone.
-func (e *engine) removeAll(ctx context.Context, label string) error {
-	all, err := e.labelled(ctx, label)
+// removeAll removes the containers of Fiber's with labels that which accepts, and returns how many there were. Some of them
+// may have been being removed already.
+func (e *engine) removeAll(ctx context.Context, which func(labels map[string]string) bool) (int, error) {
+	all, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelRoot))})
 	if err != nil {
-		return err
+		return 0, err
 	}
+	all = slices.DeleteFunc(all, func(c container.Summary) bool { return !which(c.Labels) })
 	var removals errgroup.Group
 	for _, c := range all {
 		removals.Go(func() error { return e.remove(ctx, c.ID) })
 	}
-	return removals.Wait()
+	return len(all), removals.Wait()
 }
 
-func (e *engine) labelled(ctx context.Context, label string) ([]container.Summary, error) {
-	return e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
+// sweep removes the containers of this user's runs whose root was killed. Running
+// containers of such a run end soon by themselves; sweep is for those that cannot,
+// such as containers that were never started. Whether a root on another machine is
+// gone, or one on this machine before its last reboot, cannot be told: its
+// containers stay until a user removes them, and only take space.
+func (e *engine) sweep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	e.removeAll(ctx, func(labels map[string]string) bool { return owner.Gone(labels[labelRoot]) })
 }

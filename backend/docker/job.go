@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/fiber-go/fiber/backend"
@@ -20,23 +21,28 @@ import (
 // outputGrace bounds the wait for the output of a container that has ended.
 const outputGrace = 2 * time.Second
 
+const (
+	// reopenPause is the pause before a broken wait is opened again.
+	reopenPause = 200 * time.Millisecond
+	// steady is how long a wait lasts at least on an engine that works.
+	steady = 5 * time.Second
+	// maxSilence bounds the time without a steady wait: an engine may be upgraded while its containers run.
+	maxSilence = 5 * time.Minute
+)
+
 // job is a container.
 type job struct {
 	*lives.Life
-	backend *Backend
-	engine  *engine
-	name    string
-	id      string
-	memory  int // MiB, 0 for no limit
+	engine *engine
+	name   string
+	id     string
+	memory int         // MiB, 0 for no limit
+	killed atomic.Bool // by Signal
 
-	died chan struct{} // closed when the engine reports its end
-	gone chan struct{} // closed when the engine has removed it
-	oom  chan struct{} // closed when the engine reports that it used too much memory, which is before gone is closed or never
-
-	mu     sync.Mutex
-	code   int // set before died is closed
-	reason string
-	killed bool // by Signal
+	exits   <-chan container.WaitResponse // receives the container's end, unless errs receives an error first
+	errs    <-chan error
+	waiting context.Context // of the wait
+	stop    context.CancelFunc
 }
 
 // idShown is how much of a container's id is shown, as docker itself does.
@@ -45,99 +51,91 @@ const idShown = 12
 func (j *job) ID() string   { return j.id[:min(len(j.id), idShown)] }
 func (j *job) Host() string { return j.engine.info.Name }
 
+// wait opens a wait for the container's end. It is called before the container starts, so that no end is missed.
+func (j *job) wait(ctx context.Context) error {
+	j.waiting, j.stop = context.WithCancel(context.Background())
+	opened := context.AfterFunc(ctx, j.stop)
+	j.exits, j.errs = j.engine.ContainerWait(j.waiting, j.id, container.WaitConditionNextExit)
+	opened()
+	select {
+	case err := <-j.errs:
+		j.stop()
+		return fmt.Errorf("waiting for the container's end: %w", err)
+	default:
+		return nil
+	}
+}
+
+// forget ends the wait of a container that was not started.
+func (j *job) forget() {
+	j.stop()
+	select {
+	case <-j.exits:
+	case <-j.errs:
+	}
+}
+
 // run passes the output on and reports the container's end.
 func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
+	defer j.stop()
 	out := j.Pass(stdout, stderr, func(apart *logmux.Reader, errs io.Writer) {
 		stdcopy.StdCopy(apart, errs, from.Reader) // the init writes its own errors to stderr
 		from.Close()
 	})
-	<-j.died
-	j.End(j.ending(out.End(outputGrace, from.Close)), nil)
+	status := j.exit()
+	end, said := out.End(outputGrace, from.Close)
+	j.End(j.ending(status, end, said), nil)
 }
 
-// ending returns how the container ended. The init has reported how its program
-// ended, unless the init was killed itself.
-func (j *job) ending(end logmux.End, said bool) backend.ExitStatus {
-	j.mu.Lock()
-	status := lives.Exited(j.code)
-	status.Reason = j.reason
-	if j.code < 0 && said { // the engine had removed the container before it could be asked
+// exit blocks until the container has ended, and returns what the engine says about it: the code is -1 if it does not know.
+func (j *job) exit() backend.ExitStatus {
+	heard, opened := time.Now(), time.Now()
+	for {
+		select {
+		case exit := <-j.exits:
+			status := lives.Exited(int(exit.StatusCode))
+			if exit.Error != nil {
+				status.Reason = exit.Error.Message
+			}
+			return status
+		case err := <-j.errs:
+			if time.Since(opened) > steady {
+				heard = time.Now()
+			}
+			switch {
+			case errdefs.IsNotFound(err):
+				return backend.ExitStatus{Code: -1, Reason: "it was removed"}
+			case time.Since(heard) > maxSilence:
+				return backend.ExitStatus{Code: -1, Reason: fmt.Sprintf("the engine no longer answers: %v", err)}
+			}
+		}
+		time.Sleep(reopenPause) // the engine was restarted, most likely
+		j.exits, j.errs = j.engine.ContainerWait(j.waiting, j.id, container.WaitConditionNotRunning)
+		opened = time.Now() // the engine has confirmed the wait, or errs has an error already
+	}
+}
+
+// ending returns how the container ended. The init has reported how its program ended, unless the init was killed itself.
+func (j *job) ending(status backend.ExitStatus, end logmux.End, said bool) backend.ExitStatus {
+	if status.Code < 0 && said { // the engine had removed the container before it could be asked
 		status = lives.Exited(end.Code)
 	}
-	killed := j.killed
-	j.mu.Unlock()
-	if j.memory > 0 && status.Signal == syscall.SIGKILL && !killed && (end.OutOfMemory || !said && j.ranOut()) {
-		return lives.OutOfMemory(j.memory)
+	if j.memory > 0 && status.Signal == syscall.SIGKILL && !j.killed.Load() {
+		if end.OutOfMemory {
+			return lives.OutOfMemory(j.memory)
+		}
+		if !said {
+			status.Reason = fmt.Sprintf("it was killed from outside, perhaps because it used more than its %d MiB", j.memory)
+		}
 	}
 	return status
 }
 
-// ranOut reports whether the engine says that the container was killed for the
-// memory it used. The engine may say so after the container's death, but not
-// after its removal, which follows by itself; ranOut waits until then.
-func (j *job) ranOut() bool {
-	select {
-	case <-j.oom:
-	case <-j.gone:
-	case <-time.After(engineTimeout): // the engine cannot remove the container, or is gone
-	}
-	select {
-	case <-j.oom:
-		return true
-	default:
-		return false
-	}
-}
-
-// usedTooMuch notes that the system has killed a process in the container for
-// the memory it used.
-func (j *job) usedTooMuch() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	closeOnce(j.oom)
-}
-
-// ended notes that the container has ended.
-func (j *job) ended(code int, reason string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	select {
-	case <-j.died:
-	default:
-		j.code, j.reason = code, reason
-		close(j.died)
-	}
-}
-
-// removed notes that the engine has removed the container.
-func (j *job) removed() {
-	j.ended(-1, "it was removed")
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	closeOnce(j.gone)
-}
-
-// closeOnce closes a channel unless it is closed; mu is held.
-func closeOnce(c chan struct{}) {
-	select {
-	case <-c:
-	default:
-		close(c)
-	}
-}
-
 func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
-	select {
-	case <-j.died:
-		return nil
-	default:
-	}
 	name := "SIGTERM"
 	if sig == backend.Kill {
 		name = "SIGKILL"
-		j.mu.Lock()
-		j.killed = true
-		j.mu.Unlock()
+		j.killed.Store(true)
 	}
 	err := j.engine.ContainerKill(ctx, j.id, name)
 	// A paused container takes a signal only when it is resumed. Some engines

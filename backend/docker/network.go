@@ -1,12 +1,12 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 
 	"github.com/docker/docker/api/types/network"
 
@@ -16,6 +16,9 @@ import (
 
 // desktopHost is Docker Desktop's name for the machine that it runs on.
 const desktopHost = "host.docker.internal"
+
+// elsewhere is an address on no machine.
+const elsewhere = "192.0.2.1"
 
 // desktop reports whether the engine runs in Docker Desktop's virtual machine.
 func desktop(e *engine) bool { return e.info.OperatingSystem == "Docker Desktop" }
@@ -33,82 +36,62 @@ func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
 	if err != nil {
 		return backend.Network{}, b.failure("", err)
 	}
-	found, err := b.network(ctx, e)
+	if desktop(e) && !inContainer() {
+		return backend.Network{Host: desktopHost, Bind: "127.0.0.1"}, nil
+	}
+	host, err := b.address(ctx, e)
 	if err != nil {
 		return backend.Network{}, b.failure("", err)
-	}
-	return found, nil
-}
-
-func (b *Backend) network(ctx context.Context, e *engine) (backend.Network, error) {
-	switch {
-	case b.cfg.DockerNetwork == "host" && e.local && !desktop(e):
-		return backend.Network{Host: "127.0.0.1", Bind: "127.0.0.1"}, nil
-	case inContainer():
-		host, err := address.Towards("192.0.2.1")
-		return backend.Network{Host: host, Bind: host}, err
-	case desktop(e):
-		return backend.Network{Host: desktopHost, Bind: "127.0.0.1"}, nil
-	case !e.local:
-		u, err := url.Parse(e.DaemonHost())
-		if err != nil {
-			return backend.Network{}, err
-		}
-		host, err := address.Towards(u.Hostname())
-		return backend.Network{Host: host, Bind: host}, err
-	}
-	name := b.cfg.DockerNetwork
-	if name == "" {
-		name = network.NetworkBridge
-	}
-	details, err := e.NetworkInspect(ctx, name, network.InspectOptions{})
-	if err != nil {
-		return backend.Network{}, fmt.Errorf("the network of the containers: %w", err)
-	}
-	for _, host := range gateways(details) {
-		if address.Own(host) != "" {
-			return backend.Network{Host: host, Bind: host}, nil
-		}
-	}
-	// The networks of a rootless engine do not belong to this machine, but lead to it.
-	host, err := address.Towards("192.0.2.1")
-	if err != nil {
-		return backend.Network{}, fmt.Errorf("this machine has no address on the network %s, and %w; set FIBER_HOST", name, err)
 	}
 	return backend.Network{Host: host, Bind: host}, nil
 }
 
-// gateways returns the addresses that this machine may have on a network of the
-// engine. After its first start an engine does not report the address of its
-// bridge, so that is also read from the bridge itself.
-func gateways(details network.Inspect) (hosts []string) {
-	for _, c := range details.IPAM.Config {
-		if c.Gateway != "" {
-			hosts = append(hosts, c.Gateway)
+// address returns this process's address on the network of the containers.
+func (b *Backend) address(ctx context.Context, e *engine) (string, error) {
+	switch {
+	case b.cfg.DockerNetwork == "host" && e.local && !desktop(e):
+		return "127.0.0.1", nil
+	case inContainer():
+		return address.Towards(elsewhere)
+	case !e.local:
+		u, err := url.Parse(e.DaemonHost())
+		if err != nil {
+			return "", err
 		}
+		return address.Towards(u.Hostname())
 	}
-	if bridge, err := net.InterfaceByName(details.Options["com.docker.network.bridge.name"]); err == nil {
-		addresses, _ := bridge.Addrs()
-		for _, a := range addresses {
-			if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil {
-				hosts = append(hosts, ip.IP.String())
+	name := cmp.Or(b.cfg.DockerNetwork, network.NetworkBridge)
+	details, err := e.NetworkInspect(ctx, name, network.InspectOptions{})
+	if err != nil {
+		return "", fmt.Errorf("the network of the containers: %w", err)
+	}
+	if host := within(details); host != "" {
+		return host, nil
+	}
+	// The networks of a rootless engine do not belong to this machine, but lead to it.
+	host, err := address.Towards(elsewhere)
+	if err != nil {
+		return "", fmt.Errorf("this machine has no address on the network %s, and %w; set FIBER_HOST", name, err)
+	}
+	return host, nil
+}
+
+// within returns this machine's address in a subnet of the network, which is that of the network's bridge, "" if it has none.
+func within(details network.Inspect) string {
+	own, _ := net.InterfaceAddrs() // if this fails, none is known
+	for _, c := range details.IPAM.Config {
+		subnet, err := netip.ParsePrefix(c.Subnet)
+		if err != nil {
+			continue
+		}
+		for _, a := range own {
+			if at, err := netip.ParsePrefix(a.String()); err == nil && subnet.Contains(at.Addr()) {
+				return at.Addr().String()
 			}
 		}
 	}
-	for _, c := range details.IPAM.Config {
-		if subnet, err := netip.ParsePrefix(c.Subnet); err == nil {
-			hosts = append(hosts, subnet.Masked().Addr().Next().String())
-		}
-	}
-	return hosts
+	return ""
 }
 
 // inContainer reports whether this process is in a container.
-func inContainer() bool {
-	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
-		if _, err := os.Stat(mark); err == nil {
-			return true
-		}
-	}
-	return false
-}
+func inContainer() bool { return exists("/.dockerenv") || exists("/run/.containerenv") }

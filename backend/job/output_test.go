@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/container/logmux"
 )
@@ -54,7 +53,7 @@ func TestOutputComesApart(t *testing.T) {
 	require.Equal(t, "err\ninit\n", stderr.String())
 	require.True(t, stdout.closed && stderr.closed)
 	life.End(job.Exited(end.Code), nil)
-	logs, err := life.Logs(t.Context(), backend.LogOptions{})
+	logs, err := life.Logs(t.Context(), false)
 	require.NoError(t, err)
 	kept, err := io.ReadAll(logs)
 	require.NoError(t, err)

@@ -69,18 +69,9 @@ func soon(t testing.TB) context.Context {
 // pending waits for the job's reason to wait.
 func pending(t testing.TB, j backend.Job) string {
 	t.Helper()
-	late := time.After(patience)
-	for {
-		select {
-		case e, more := <-j.Events():
-			require.True(t, more, "it has ended")
-			if e.Kind == backend.Pending {
-				return e.Reason
-			}
-		case <-late:
-			require.FailNow(t, "nothing is said of why it waits")
-		}
-	}
+	reason := ""
+	require.Eventually(t, func() bool { reason, _ = j.Pending(); return reason != "" }, patience, 10*time.Millisecond)
+	return reason
 }
 
 // never waits for the failure of a job that cannot be started.
@@ -313,12 +304,11 @@ func TestSomebodyElseDeletesAPod(t *testing.T) {
 
 func running(t testing.TB, j backend.Job) {
 	t.Helper()
-	for e := range j.Events() {
-		if e.Kind == backend.Started {
-			return
-		}
-	}
-	require.FailNow(t, "it has not started")
+	require.Eventually(t, func() bool { _, pending := j.Pending(); return !pending }, patience, 10*time.Millisecond)
+	ended, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := j.Wait(ended)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "it runs")
 }
 
 // With two GPUs, of three jobs that need one each never more than two run at once.
@@ -343,8 +333,9 @@ func TestGPUs(t *testing.T) {
 	waiting := make(chan backend.Job, 3)
 	for _, j := range []backend.Job{one, two, three} {
 		go func() {
-			for e := range j.Events() {
-				if e.Kind == backend.Pending && strings.Contains(e.Reason, "Insufficient example.com/gpu") {
+			for pending := true; pending; time.Sleep(10 * time.Millisecond) {
+				var reason string
+				if reason, pending = j.Pending(); strings.Contains(reason, "Insufficient example.com/gpu") {
 					waiting <- j
 					return
 				}
@@ -376,7 +367,7 @@ func TestAKilledProcessIsGone(t *testing.T) {
 			mark := "FIBER_TEST_MARK=" + rand.Text()
 			spec.Public = []string{mark}
 			j := launch(t, b, spec)
-			logs, err := j.Logs(soon(t), backend.LogOptions{Follow: true})
+			logs, err := j.Logs(soon(t), true)
 			require.NoError(t, err)
 			_, err = bufio.NewReader(logs).ReadString('\n') // "up"
 			require.NoError(t, err)

@@ -40,13 +40,13 @@ func (b *Backend) image(ctx context.Context, c *cluster, executable string) (pre
 		}
 		ref, err := image.Ship(ctx, b.cfg, executable, platform, nil)
 		switch {
+		case err == nil:
+			return prepared{name: ref, own: b.cfg.BaseImage == ""}, nil
 		case ctx.Err() != nil:
 			return prepared{}, ctx.Err()
 		case errors.Is(err, image.ErrNoRegistry):
-			return prepared{}, lives.Refuse(fmt.Errorf("%w; or FIBER_IMAGE names an image that has the program", err))
-		case err != nil:
-			return prepared{}, lives.Refuse(err)
+			err = fmt.Errorf("%w; or FIBER_IMAGE names an image that has the program", err)
 		}
-		return prepared{name: ref, own: b.cfg.BaseImage == ""}, nil
+		return prepared{}, lives.Refuse(err)
 	})
 }

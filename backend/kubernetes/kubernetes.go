@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
@@ -27,6 +26,10 @@ import (
 // clusterTimeout bounds what the cluster does for one pod after the caller has
 // stopped waiting.
 const clusterTimeout = 30 * time.Second
+
+// finalTimeout bounds the last deletions of Close, which are due even if the pods
+// have used up the time that Close had.
+const finalTimeout = 10 * time.Second
 
 // Backend starts pods. It does not talk to a cluster before its first use.
 type Backend struct {
@@ -40,7 +43,7 @@ type Backend struct {
 	secrets  secrets
 	watch    watcher
 	removals removals
-	undoing  sync.WaitGroup // removals of pods whose launch was given up
+	undoing  sync.WaitGroup // requests for pods, and removals of those whose launch was given up
 }
 
 // cluster is a cluster that has answered.
@@ -49,16 +52,15 @@ type cluster struct {
 	self     *corev1.Pod // the pod that this process is in, nil if it is in none
 	template *corev1.Pod
 	claims   []kube.Claim
-	rooms    rooms
 }
 
 // New returns the backend. What cfg does not set has its default.
 func New(cfg config.Config) *Backend {
-	return &Backend{cfg: cfg.WithDefaults(), session: strings.ToLower(rand.Text()[:16])}
+	return &Backend{cfg: cfg.WithDefaults(), session: strings.ToLower(rand.Text()[:16]), secrets: secrets{made: map[string]bool{}}}
 }
 
 // Name is "kubernetes".
-func (*Backend) Name() string { return "kubernetes" }
+func (*Backend) Name() string { return kube.Name }
 
 // Cluster marks a backend that places its jobs and assigns GPUs itself.
 func (*Backend) Cluster() {}
@@ -83,9 +85,7 @@ func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 	if c.template, err = kube.Template(b.cfg.PodTemplate); err != nil {
 		return nil, lives.Refuse(err)
 	}
-	if c.claims, err = kube.ParseClaims(b.cfg.KubernetesVolumes); err != nil {
-		return nil, lives.Refuse(err)
-	}
+	c.claims, _ = kube.ParseClaims(b.cfg.KubernetesVolumes) // already checked
 	if client.InCluster {
 		if c.self, err = findSelf(ctx, client); err != nil {
 			return nil, err
@@ -124,48 +124,39 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 		return nil, err
 	}
 	pod := b.pod(c, img, env, spec)
-	j := &job{backend: b, cluster: c, name: spec.Name, id: pod.Name, pod: pod, memory: spec.Resources.Memory, Life: lives.New(),
-		stdout: spec.Stdout, stderr: spec.Stderr, started: make(chan struct{}), stopped: make(chan struct{})}
+	j := &job{backend: b, Job: kube.NewJob(pod, kube.Options{Client: c.Client, Name: spec.Name, OutputGrace: outputGrace,
+		Stdout: spec.Stdout, Stderr: spec.Stderr})}
 	if err := b.watch.add(ctx, c, b.session, j); err != nil {
 		return nil, err
 	}
-	made := make(chan error, 1)
+	made := make(chan error)
 	// The cluster may make a pod although the launch was cancelled.
 	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
-	go func() {
+	b.undoing.Go(func() {
 		defer cancel()
 		pod, err := kube.Make(engaged, c.Client, "pods", pod.Name, pod)
 		if err == nil {
-			j.made.Store(pod)
+			j.Made(pod)
 		}
-		made <- err
-	}()
-	select {
-	case err = <-made:
-		if err == nil {
+		select {
+		case made <- err:
+		case <-ctx.Done():
 			err = ctx.Err()
 		}
+		if err != nil { // the pod may exist nevertheless
+			b.undo(j)
+		}
+	})
+	select {
+	case err = <-made:
 	case <-ctx.Done():
 		err = ctx.Err()
-		b.undoing.Go(func() { <-made; b.undo(j) })
-		return nil, err
 	}
 	if err != nil {
-		if ctx.Err() != nil || !isAnswer(err) { // the pod may exist
-			b.undoing.Go(func() { b.undo(j) })
-		} else {
-			b.watch.drop(j)
-		}
 		return nil, err
 	}
-	go j.run()
+	go j.Run(context.Background())
 	return j, nil
-}
-
-// isAnswer reports whether an error is the cluster's own answer.
-func isAnswer(err error) bool {
-	var answer apierrors.APIStatus
-	return errors.As(err, &answer)
 }
 
 // undo removes the pod of a launch that was given up.
@@ -173,10 +164,11 @@ func (b *Backend) undo(j *job) {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
 	defer cancel()
 	b.watch.drop(j)
-	j.cluster.Delete(ctx, "pods", j.id, 0)
+	j.Client.Delete(ctx, "pods", j.Pod(), 0)
 }
 
-// Close removes what is left of this backend's pods and secrets.
+// Close removes what is left of this backend's pods and secrets. Until ctx
+// ends, it waits for the ends of the pods' programs; then it deletes what is there.
 func (b *Backend) Close(ctx context.Context) error {
 	b.connecting.Lock()
 	c := b.cluster
@@ -186,12 +178,17 @@ func (b *Backend) Close(ctx context.Context) error {
 	}
 	b.undoing.Wait()
 	var removals sync.WaitGroup
-	for _, j := range b.watch.all() {
-		removals.Go(func() { j.Remove(ctx) })
+	for _, j := range b.watch.jobs.Range {
+		removals.Go(func() { j.(*job).Remove(ctx) })
 	}
 	removals.Wait()
-	b.watch.close()
-	err := b.secrets.remove(ctx, c)
+	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalTimeout)
+	defer cancel()
+	err := b.secrets.remove(final, c)
+	if b.watch.close() { // so pods may have been made
+		b.removals.take()
+		err = errors.Join(err, c.DeleteAll(final, "pods", labelSession+"="+b.session))
+	}
 	c.Close()
 	return err
 }

@@ -35,17 +35,16 @@ func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec
 	maps.Copy(pod.Annotations, own.Annotations)
 	pod.Name, pod.OwnerReferences = own.Name, own.OwnerReferences
 	pod.Labels[labelPod], pod.Labels[labelName], pod.Labels[labelParent] = pod.Name, names.Label(spec.Name), names.Label(spec.Parent)
-	no, grace := false, int64(endGrace)
 	s := &pod.Spec
-	kube.Default(&s.AutomountServiceAccountToken, &no) // only the root talks to the cluster
-	kube.Default(&s.EnableServiceLinks, &no)
-	kube.Default(&s.TerminationGracePeriodSeconds, &grace)
+	kube.Default(&s.AutomountServiceAccountToken, new(false)) // only the root talks to the cluster
+	kube.Default(&s.EnableServiceLinks, new(false))
+	kube.Default(&s.TerminationGracePeriodSeconds, new(int64(endGrace)))
 	m.Image, m.Command, m.Args = img.name, kube.Verbatim(img.command...), kube.Verbatim(spec.Args...)
 	kube.Default(&m.ImagePullPolicy, corev1.PullIfNotPresent)
 	m.EnvFrom = append([]corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: env}}}}, m.EnvFrom...)
 	set := backend.Limits(spec.Resources)
-	maps.Copy(set, pid1.Environment())
+	set[pid1.Key] = pid1.Value
 	for _, kv := range spec.Public {
 		key, value, _ := strings.Cut(kv, "=")
 		set[key] = value
@@ -68,12 +67,8 @@ func avoid(s *corev1.PodSpec, nodes []string) {
 	if len(nodes) == 0 {
 		return
 	}
-	if s.Affinity == nil {
-		s.Affinity = new(corev1.Affinity)
-	}
-	if s.Affinity.NodeAffinity == nil {
-		s.Affinity.NodeAffinity = new(corev1.NodeAffinity)
-	}
+	kube.Default(&s.Affinity, new(corev1.Affinity))
+	kube.Default(&s.Affinity.NodeAffinity, new(corev1.NodeAffinity))
 	var others corev1.NodeSelectorTerm
 	for _, node := range nodes { // the API takes one name per requirement
 		others.MatchFields = append(others.MatchFields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField,
@@ -102,23 +97,17 @@ func inherit(pod *corev1.Pod, m *corev1.Container, self *corev1.Pod) {
 	kube.Default(&m.SecurityContext, main.SecurityContext)
 	kube.Default(&m.WorkingDir, main.WorkingDir)
 	kube.Default(&m.ImagePullPolicy, main.ImagePullPolicy)
-	taken := map[string]bool{}
-	for _, v := range s.Volumes {
-		taken[v.Name] = true
-	}
-	places := map[string]bool{}
-	for _, v := range m.VolumeMounts {
-		places[v.MountPath] = true
-	}
-	wanted := map[string]bool{}
+	var wanted []string
 	for _, v := range main.VolumeMounts {
-		if v.MountPath != serviceAccountPath && !places[v.MountPath] && !taken[v.Name] {
-			wanted[v.Name] = true
+		there := slices.ContainsFunc(m.VolumeMounts, func(of corev1.VolumeMount) bool { return of.MountPath == v.MountPath })
+		taken := slices.ContainsFunc(s.Volumes, func(of corev1.Volume) bool { return of.Name == v.Name })
+		if v.MountPath != serviceAccountPath && !there && !taken {
+			wanted = append(wanted, v.Name)
 			m.VolumeMounts = append(m.VolumeMounts, v)
 		}
 	}
 	for _, v := range from.Volumes {
-		if wanted[v.Name] {
+		if slices.Contains(wanted, v.Name) {
 			s.Volumes = append(s.Volumes, v)
 		}
 	}

@@ -2,72 +2,58 @@ package kubernetes
 
 import (
 	"context"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
-// removals delete pods that have ended, in few requests: those that come while
-// the cluster deletes others go into the next request together.
+const (
+	// removalPause is how long pods that have ended are gathered, to be deleted in one request.
+	removalPause = time.Second
+	// maxRemovals is how many pods go into one request, whose URL names them.
+	maxRemovals = 100
+)
+
+// removals gathers the names of pods that have ended.
 type removals struct {
-	mu      sync.Mutex
-	waiting []removal
-	busy    bool
+	mu   sync.Mutex
+	pods []string
+	due  bool // run will be called
 }
 
-type removal struct {
-	pod  string
-	done chan<- error
-}
-
-// maxRemovals is how many pods go into one request, whose URL names them.
-const maxRemovals = 100
-
-// remove deletes a pod, and blocks until the cluster has deleted it.
-func (r *removals) remove(ctx context.Context, c *cluster, pod string) error {
-	done := make(chan error, 1)
+// add has a pod deleted in a moment, together with others. What fails is tried
+// again together with the next pods, and by [Backend.Close].
+func (r *removals) add(c *cluster, pod string) {
 	r.mu.Lock()
-	r.waiting = append(r.waiting, removal{pod, done})
-	if !r.busy {
-		r.busy = true
-		go r.run(c)
-	}
-	r.mu.Unlock()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
+	defer r.mu.Unlock()
+	r.pods = append(r.pods, pod)
+	if !r.due {
+		r.due = true
+		time.AfterFunc(removalPause, func() { r.run(c) })
 	}
 }
 
-// run deletes pods until none are waiting.
+// take returns the pods that have been gathered, and forgets them.
+func (r *removals) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pods := r.pods
+	r.pods, r.due = nil, false
+	return pods
+}
+
+// run deletes the pods that have been gathered.
 func (r *removals) run(c *cluster) {
-	for {
-		r.mu.Lock()
-		n := min(len(r.waiting), maxRemovals)
-		all := r.waiting[:n:n]
-		r.waiting = r.waiting[n:]
-		if r.busy = n > 0; !r.busy {
-			r.mu.Unlock()
-			return
-		}
-		r.mu.Unlock()
-		err := c.removeAll(all)
-		for _, one := range all {
-			one.done <- err
-		}
-	}
-}
-
-func (c *cluster) removeAll(all []removal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
 	defer cancel()
-	if len(all) == 1 {
-		return c.Delete(ctx, "pods", all[0].pod, 0)
+	for some := range slices.Chunk(r.take(), maxRemovals) {
+		if err := c.DeleteAll(ctx, "pods", labelPod+" in ("+strings.Join(some, ",")+")"); err != nil {
+			slog.Warn("fiber: pods that have ended were not deleted yet", "pods", len(some), "error", err)
+			r.mu.Lock()
+			r.pods = append(r.pods, some...)
+			r.mu.Unlock()
+		}
 	}
-	var names []string
-	for _, one := range all {
-		names = append(names, one.pod)
-	}
-	return c.DeleteAll(ctx, "pods", labelPod+" in ("+strings.Join(names, ",")+")")
 }

@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -24,7 +23,7 @@ func findSelf(ctx context.Context, client *kube.Client) (*corev1.Pod, error) {
 	host, _ := os.Hostname()
 	name := cmp.Or(os.Getenv(podNameKey), host)
 	pod, err := client.Pod(ctx, name)
-	if apierrors.IsNotFound(errors.Unwrap(err)) {
+	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {

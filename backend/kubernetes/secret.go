@@ -4,15 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -22,8 +22,8 @@ import (
 // secrets hold the environments of the pods, with the run's credentials and the
 // user's own. Pods with the same environment share a secret.
 type secrets struct {
-	making singleflight.Group
-	made   sync.Map // by name: true if the secret exists, false if it may exist
+	mu   sync.Mutex      // held while one is made
+	made map[string]bool // by name: true if the secret exists, false if it may exist
 }
 
 // secret returns the name of the secret with a job's environment, which it makes
@@ -33,7 +33,7 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 	env := backend.Portable(backend.JobSpec{Env: spec.Env})
 	for _, kv := range env {
 		key, value, _ := strings.Cut(kv, "=")
-		if kube.IsKey(key) && key != "KUBECONFIG" {
+		if len(validation.IsConfigMapKey(key)) == 0 && key != "KUBECONFIG" {
 			data[key] = []byte(value)
 		}
 	}
@@ -41,38 +41,36 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 	sum := sha256.Sum256([]byte(strings.Join(env, "\x00")))
 	name := "fiber-" + b.session + "-" + hex.EncodeToString(sum[:6])
 	s := &b.secrets
-	_, err, _ := s.making.Do(name, func() (any, error) {
-		if there, _ := s.made.LoadOrStore(name, false); there == true {
-			return nil, nil
-		}
-		yes := true
-		secret := &corev1.Secret{ObjectMeta: b.meta(c, name, spec), Data: data, Immutable: &yes}
-		// Other launches may wait for this secret, too.
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
-		defer cancel()
-		if _, err := kube.Make(within, c.Client, "secrets", name, secret); err != nil {
-			return nil, fmt.Errorf("the secret with the environment of the pods: %w", err)
-		}
-		s.made.Store(name, true)
-		return nil, nil
-	})
-	return name, err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made[name] || ctx.Err() != nil { // another launch has made it, or has tried to for long
+		return name, ctx.Err()
+	}
+	s.made[name] = false
+	secret := &corev1.Secret{ObjectMeta: b.meta(c, name, spec), Data: data, Immutable: new(true)}
+	// A cancelled request may still make the secret, for which other launches may wait.
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
+	defer cancel()
+	if _, err := kube.Make(within, c.Client, "secrets", name, secret); err != nil {
+		return "", fmt.Errorf("the secret with the environment of the pods: %w", err)
+	}
+	s.made[name] = true
+	return name, nil
 }
 
 // remove deletes the secrets. One whose making failed most likely never existed,
 // so failing to delete it is no error; the next run removes what is left.
 func (s *secrets) remove(ctx context.Context, c *cluster) error {
-	var all errgroup.Group
-	for name, there := range s.made.Range {
-		all.Go(func() error {
-			if err := c.Delete(ctx, "secrets", name.(string), 0); there == true {
-				return err
-			}
-			return nil
-		})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all error
+	for name, there := range s.made {
+		if err := c.Delete(ctx, "secrets", &metav1.ObjectMeta{Name: name}, 0); there {
+			all = errors.Join(all, err)
+		}
 	}
-	s.made.Clear()
-	return all.Wait()
+	clear(s.made)
+	return all
 }
 
 // meta returns the metadata of an object that is made for a job.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/fiber-go/fiber/internal/owner"
 )
 
@@ -42,9 +44,9 @@ func (c *cluster) sweep(ctx context.Context) {
 	defer cancel()
 	selector := labelRoot + "=" + rootLabel()
 	var removals sync.WaitGroup
-	remove := func(resource, name string, annotations map[string]string) {
-		if owner.Gone(annotations[annotationRoot]) {
-			removals.Go(func() { c.Delete(ctx, resource, name, 0) })
+	remove := func(resource string, object metav1.Object) {
+		if owner.Gone(object.GetAnnotations()[annotationRoot]) {
+			removals.Go(func() { c.Delete(ctx, resource, object, 0) })
 		}
 	}
 	pods, err := c.Pods(ctx, selector, false)
@@ -52,12 +54,12 @@ func (c *cluster) sweep(ctx context.Context) {
 		return // the first launch will return the error
 	}
 	for _, p := range pods.Items {
-		remove("pods", p.Name, p.Annotations)
+		remove("pods", &p)
 	}
 	secrets, err := c.Secrets(ctx, selector)
 	if err == nil {
 		for _, s := range secrets {
-			remove("secrets", s.Name, s.Annotations)
+			remove("secrets", &s)
 		}
 	}
 	removals.Wait()

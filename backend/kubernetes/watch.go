@@ -2,8 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,38 +11,28 @@ import (
 
 // watcher receives what happens to all pods of a backend, through one watch.
 type watcher struct {
-	opening sync.Mutex // held while the watch is opened
+	jobs sync.Map // *job, by the pod's name
 
-	mu      sync.Mutex
-	jobs    map[string]*job
-	stop    context.CancelFunc // nil without a watch
-	stopped chan struct{}      // closed when it has ended
+	mu   sync.Mutex // held while the watch is opened and closed
+	stop func()     // ends the watch, nil without one
 }
 
 // add starts to watch a pod that does not exist yet.
 func (w *watcher) add(ctx context.Context, c *cluster, session string, j *job) error {
-	w.opening.Lock()
-	defer w.opening.Unlock()
 	w.mu.Lock()
-	open := w.stop != nil
-	w.mu.Unlock()
-	if !open {
+	defer w.mu.Unlock()
+	if w.stop == nil {
 		if err := w.open(ctx, c, labelSession+"="+session); err != nil {
 			return err
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.jobs == nil {
-		w.jobs = map[string]*job{}
-	}
-	w.jobs[j.id] = j
+	w.jobs.Store(j.ID(), j)
 	return nil
 }
 
-// open opens the watch, and returns when it receives.
+// open opens the watch, and returns when it receives; mu is held.
 func (w *watcher) open(ctx context.Context, c *cluster, selector string) error {
-	living, stop := context.WithCancel(context.Background())
+	living, cancel := context.WithCancel(context.Background())
 	stopped, first := make(chan struct{}), make(chan error, 1)
 	say := func(err error) {
 		select {
@@ -54,10 +42,16 @@ func (w *watcher) open(ctx context.Context, c *cluster, selector string) error {
 	}
 	go func() {
 		defer close(stopped)
-		for pause := (kube.Backoff{}); living.Err() == nil; pause.Wait(living, nil) {
-			say(c.WatchPods(living, kube.PodWatch{Labels: selector, Tell: w.tell, Expected: w.made, Standing: func() { say(nil) }}))
-		}
+		pods := kube.PodWatch{Labels: selector, Tell: w.tell, Expected: w.made, Standing: func() { say(nil) }}
+		_ = kube.Backoff(kube.LongestPause).DelayFunc().Until(living, true, true, func(ctx context.Context) (bool, error) {
+			say(c.WatchPods(ctx, pods))
+			return false, nil // again, until the watch is closed
+		})
 	}()
+	stop := func() {
+		cancel()
+		<-stopped
+	}
 	var err error
 	select {
 	case err = <-first:
@@ -66,33 +60,23 @@ func (w *watcher) open(ctx context.Context, c *cluster, selector string) error {
 	}
 	if err != nil {
 		stop()
-		<-stopped
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stop, w.stopped = stop, stopped
+	w.stop = stop
 	return nil
 }
 
 // tell passes a pod's new state on to its job.
 func (w *watcher) tell(pod *corev1.Pod, gone bool) {
-	w.mu.Lock()
-	j := w.jobs[pod.Name]
-	w.mu.Unlock()
-	if j == nil {
-		return
-	}
-	j.update(pod)
-	if gone {
-		j.deleted()
+	if j, ok := w.jobs.Load(pod.Name); ok {
+		j.(*job).Update(pod, gone)
 	}
 }
 
 // made returns the watched pods that the cluster has made.
 func (w *watcher) made() (pods []*corev1.Pod) {
-	for _, j := range w.all() {
-		if pod := j.made.Load(); pod != nil {
+	for _, j := range w.jobs.Range {
+		if pod := j.(*job).Pod(); pod.UID != "" {
 			pods = append(pods, pod)
 		}
 	}
@@ -100,26 +84,16 @@ func (w *watcher) made() (pods []*corev1.Pod) {
 }
 
 // drop forgets a pod.
-func (w *watcher) drop(j *job) {
+func (w *watcher) drop(j *job) { w.jobs.Delete(j.ID()) }
+
+// close ends the watch, and reports whether there was one.
+func (w *watcher) close() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.jobs, j.id)
-}
-
-func (w *watcher) all() []*job {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Collect(maps.Values(w.jobs))
-}
-
-// close ends the watch.
-func (w *watcher) close() {
-	w.mu.Lock()
-	stop, stopped := w.stop, w.stopped
-	w.stop = nil
-	w.mu.Unlock()
-	if stop != nil {
-		stop()
-		<-stopped
+	if w.stop == nil {
+		return false
 	}
+	w.stop()
+	w.stop = nil
+	return true
 }

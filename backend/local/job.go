@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
+	"github.com/fiber-go/fiber/internal/container/logmux"
 	"github.com/fiber-go/fiber/internal/container/output"
 )
 
@@ -25,89 +28,85 @@ const outputGrace = time.Second
 // memoryInterval is how often the resident memory of a limited job is read.
 const memoryInterval = 100 * time.Millisecond
 
-// job is a process on this machine. Its events are Started and Ended: it is never Pending.
+// job is a process on this machine.
 type job struct {
 	*lives.Life
-	name    string
-	host    string
-	process *os.Process
-	output  sync.WaitGroup // the two pumps
+	name           string
+	host           string
+	memory         int // MiB, 0 for no limit
+	stdout, stderr io.ReadCloser
+	process        *os.Process
 
-	mu     sync.Mutex
-	ended  bool
-	oom    bool
-	reason string
+	lower atomic.Int32 // lines of the processes below it that are being passed on
+	used  atomic.Int64 // the memory for which it is killed
 }
 
 func (j *job) ID() string   { return strconv.Itoa(j.process.Pid) }
 func (j *job) Host() string { return j.host }
 
-// pump passes on one stream of what the process writes.
-type pump struct {
-	from    *os.File
-	to      io.Writer
-	log     *output.Log
-	writing atomic.Bool
+// run starts the process, reports whether that succeeded, and reaps the process when it has ended.
+func (j *job) run(cmd *exec.Cmd, spec backend.JobSpec, started chan<- error) {
+	// The kernel sends a parent-death signal when the *thread* that forked ends, not the process (prctl(2),
+	// PR_SET_PDEATHSIG). So the thread stays until the child has ended.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	j.process = cmd.Process
+	out := j.Pass(spec.Stdout, spec.Stderr, func(apart *logmux.Reader, errs io.Writer) {
+		var reading sync.WaitGroup
+		reading.Go(func() { j.pass(j.stdout, apart.Stdout, spec.Stdout) })
+		reading.Go(func() { j.pass(j.stderr, errs, spec.Stderr) })
+		reading.Wait()
+	})
+	if j.memory > 0 {
+		go j.watchMemory()
+	}
+	started <- nil
+	status := j.status(wait(j.process))
+	out.End(outputGrace, func() {
+		if j.lower.Load() == 0 { // another process holds the pipes open
+			j.stdout.Close()
+			j.stderr.Close()
+		}
+	})
+	j.End(status, nil)
 }
 
-// run passes the output on until the process's end of the pipe closes. The log
-// keeps what the process itself writes, not what its children do.
-func (p *pump) run() {
-	defer p.from.Close()
-	if c, ok := p.to.(io.Closer); ok {
-		defer c.Close()
-	}
-	to := &output.Split{Own: io.MultiWriter(p.log, p.to), Lower: func(string, []byte) {}}
-	if below, ok := p.to.(interface {
+// pass passes on one output to its end: to own what the process itself writes, which its log keeps, and the lines of its
+// children to the writer of the job's output, if that takes them.
+func (j *job) pass(from io.ReadCloser, own, to io.Writer) {
+	defer from.Close()
+	split := &output.Split{Own: own, Lower: func(string, []byte) {}}
+	if below, ok := to.(interface {
 		Lower(name string, line []byte)
 	}); ok {
-		to.Lower = below.Lower
-	}
-	defer to.End()
-	buf := make([]byte, 8<<10)
-	for {
-		n, err := p.from.Read(buf)
-		if n > 0 {
-			p.writing.Store(true)
-			to.Write(buf[:n])
-			p.writing.Store(false)
-		}
-		if err != nil {
-			return
+		split.Lower = func(name string, line []byte) {
+			j.lower.Add(1)
+			defer j.lower.Add(-1)
+			below.Lower(name, line)
 		}
 	}
+	defer split.End()
+	io.Copy(split, from)
 }
 
-// reap waits for the process, kills its group, and waits for its output.
-func (j *job) reap(pumps ...*pump) {
-	state, err := wait(j.process)
-	j.mu.Lock()
-	j.ended = true
-	status := backend.ExitStatus{OOMKilled: j.oom, Reason: j.reason}
-	j.mu.Unlock()
+// status returns how the process ended.
+func (j *job) status(state *os.ProcessState, err error) backend.ExitStatus {
 	if err != nil {
-		status.Code, status.Reason = -1, err.Error()
-	} else if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		status.Signal = ws.Signal()
-		status.Code = 128 + int(ws.Signal())
-	} else {
-		status.Code = state.ExitCode()
+		return backend.ExitStatus{Code: -1, Reason: err.Error()}
 	}
-	read := make(chan struct{})
-	go func() { j.output.Wait(); close(read) }()
-	select {
-	case <-read:
-	case <-time.After(outputGrace):
-		// Another process holds the pipes open, so they are given up; or the
-		// writer that takes the output blocks: then the rest follows later.
-		for _, p := range pumps {
-			if !p.writing.Load() {
-				p.from.SetReadDeadline(time.Now())
-			}
-		}
+	ws, ok := state.Sys().(syscall.WaitStatus)
+	if !ok || !ws.Signaled() {
+		return backend.ExitStatus{Code: state.ExitCode()}
 	}
-	j.End(status, nil)
-	released()
+	status := lives.Exited(128 + int(ws.Signal()))
+	if used := j.used.Load(); used > 0 {
+		status.OOMKilled, status.Reason = true, fmt.Sprintf("used %d MiB of %d MiB", used>>20, j.memory)
+	}
+	return status
 }
 
 func (j *job) Signal(_ context.Context, sig backend.Signal) error {
@@ -128,8 +127,8 @@ func (j *job) Remove(ctx context.Context) error {
 	return j.Finish(ctx, func() error { return j.Signal(ctx, backend.Kill) })
 }
 
-// watchMemory kills the process when it has more than limit MiB resident.
-func (j *job) watchMemory(limit int) {
+// watchMemory kills the process when more than its limit is resident.
+func (j *job) watchMemory() {
 	tick := time.NewTicker(memoryInterval)
 	defer tick.Stop()
 	for {
@@ -138,18 +137,11 @@ func (j *job) watchMemory(limit int) {
 			return
 		case <-tick.C:
 		}
-		used := Resident(j.process.Pid)
-		if used <= int64(limit)<<20 {
-			continue
+		if used := Resident(j.process.Pid); used > int64(j.memory)<<20 {
+			j.used.Store(used)
+			j.process.Kill()
+			return
 		}
-		j.mu.Lock()
-		if !j.ended {
-			j.oom = true
-			j.reason = fmt.Sprintf("used %d MiB of %d MiB", used>>20, limit)
-		}
-		j.mu.Unlock()
-		j.process.Kill()
-		return
 	}
 }
 

@@ -11,8 +11,8 @@ package local
 
 import (
 	"context"
-	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -37,63 +37,53 @@ func (*Backend) Network(context.Context) (backend.Network, error) {
 
 // Launch starts the process, and does not wait for anything it does.
 func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
-	fail := func(reason string, err error) (backend.Job, error) {
-		return nil, &backend.LaunchError{Backend: b.Name(), Job: spec.Name, Reason: reason, Err: err}
-	}
-	if err := ctx.Err(); err != nil {
-		return fail("", err)
-	}
-	j := &job{name: spec.Name, Life: lives.New()}
-	stdin, err := os.Open(os.DevNull)
+	j, err := launch(ctx, spec)
 	if err != nil {
-		return fail("opening an empty stdin", err)
+		return nil, lives.Failure(b, spec.Name, err, false)
 	}
-	defer stdin.Close()
-	outRead, outWrite, err := os.Pipe()
-	if err != nil {
-		return fail("making a pipe for its output", err)
-	}
-	errRead, errWrite, err := os.Pipe()
-	if err != nil {
-		outRead.Close()
-		outWrite.Close()
-		return fail("making a pipe for its output", err)
-	}
-	defer outWrite.Close()
-	defer errWrite.Close()
+	return j, nil
+}
 
-	attr := &os.ProcAttr{Files: []*os.File{stdin, outWrite, errWrite}}
-	if f, ok := spec.Socket.(*os.File); ok && f != nil {
-		attr.Files = append(attr.Files, f)
+func launch(ctx context.Context, spec backend.JobSpec) (*job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	set := map[string]string{}
-	if attr.Files, err = warden.Inherit(attr.Files, set); err != nil {
-		outRead.Close()
-		errRead.Close()
-		return fail("", err)
+	cmd, err := command(spec)
+	if err != nil {
+		return nil, err
 	}
-	attr.Env = backend.With(environment(spec), set)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	j := &job{name: spec.Name, Life: lives.New(), stdout: stdout, stderr: stderr, memory: spec.Resources.Memory}
+	j.host, _ = os.Hostname()
+	started := make(chan error)
+	go j.run(cmd, spec, started)
+	return j, <-started
+}
+
+// command returns the command of a job, without its outputs.
+func command(spec backend.JobSpec) (*exec.Cmd, error) {
 	path, argv0 := selfPath(), spec.Name // the name that ps shows
 	if spec.Executable != "" {           // another program may depend on its own name
 		path, argv0 = spec.Executable, spec.Executable
 	}
-	j.process, err = start(path, append([]string{argv0}, spec.Args...), attr)
+	files := make([]*os.File, 3) // stdin, stdout and stderr
+	if spec.Socket != nil {
+		files = append(files, spec.Socket)
+	}
+	set := map[string]string{}
+	files, err := warden.Inherit(files, set)
 	if err != nil {
-		outRead.Close()
-		errRead.Close()
-		return fail("", err)
+		return nil, err
 	}
-	j.host, _ = os.Hostname()
-	j.Tell(backend.Event{Kind: backend.Started})
-	stdout := &pump{from: outRead, to: discard(spec.Stdout), log: j.Output}
-	stderr := &pump{from: errRead, to: discard(spec.Stderr), log: j.Output}
-	j.output.Go(stdout.run)
-	j.output.Go(stderr.run)
-	go j.reap(stdout, stderr)
-	if spec.Resources.Memory > 0 {
-		go j.watchMemory(spec.Resources.Memory)
-	}
-	return j, nil
+	return &exec.Cmd{Path: path, Args: append([]string{argv0}, spec.Args...), Env: backend.With(environment(spec), set),
+		ExtraFiles: files[3:], SysProcAttr: attributes()}, nil
 }
 
 // environment returns the job's environment, with its resources.
@@ -103,11 +93,4 @@ func environment(spec backend.JobSpec) []string {
 		set["CUDA_VISIBLE_DEVICES"] = strings.Join(spec.Devices, ",")
 	}
 	return backend.With(slices.Concat(spec.Env, spec.Public), set)
-}
-
-func discard(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
-	}
-	return w
 }

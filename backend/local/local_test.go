@@ -107,7 +107,7 @@ func launch(t *testing.T, what string, change func(*backend.JobSpec)) backend.Jo
 
 func logs(t *testing.T, j backend.Job) string {
 	t.Helper()
-	r, err := j.Logs(context.Background(), backend.LogOptions{Follow: true})
+	r, err := j.Logs(context.Background(), true)
 	require.NoError(t, err)
 	b := make([]byte, 1000)
 	n, _ := r.Read(b)

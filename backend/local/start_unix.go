@@ -16,14 +16,9 @@ func selfPath() string {
 	return path
 }
 
-// start runs a program that leads a process group. Without a parent-death
-// signal, the program ends when it reads the end of its parent's socket.
-func start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
-	attr.Sys = &syscall.SysProcAttr{Setpgid: true}
-	return os.StartProcess(path, argv, attr)
-}
-
-func released() {}
+// attributes make a process lead a group. Without a parent-death signal, it
+// ends when it reads the end of its parent's socket.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // wait waits for a process and kills what is left of its group. Portably, that
 // is possible only after the process is reaped. It would hit a stranger only if

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"syscall"
 )
 
 // Supported returns why jobs cannot be processes on this system: they inherit a
@@ -17,10 +18,8 @@ func Supported() error {
 
 func selfPath() string { return os.Args[0] }
 
-func start(string, []string, *os.ProcAttr) (*os.Process, error) { return nil, Supported() }
+func attributes() *syscall.SysProcAttr { return nil }
 
 func resume(*os.Process) {}
-
-func released() {}
 
 func wait(p *os.Process) (*os.ProcessState, error) { return p.Wait() }

@@ -11,13 +11,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
-// pack writes a file, or a folder with its content, as an archive in which it has the given name. Links stay links; a link
-// that leads out of the folder is an error.
-func pack(w io.Writer, from, name string) error {
+// pack writes a file, or a folder with its content, as an archive in which it has the given name and owner. Links stay
+// links; a link that leads out of the folder is an error.
+func pack(w io.Writer, from, name string, uid, gid int) error {
+	from, err := filepath.EvalSymlinks(from) // the user means what a link leads to
+	if err != nil {
+		return err
+	}
 	out := tar.NewWriter(w)
-	err := filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -26,19 +31,13 @@ func pack(w io.Writer, from, name string) error {
 			return err
 		}
 		link := ""
-		switch {
-		case info.Mode()&fs.ModeSymlink != 0 && file == from:
-			if info, err = os.Stat(file); err != nil { // the user means the file, not the link to it
-				return err
-			}
-			if info.IsDir() {
-				return fmt.Errorf("%s is a link to a folder: name the folder, or %[1]s/", from)
-			}
-		case info.Mode()&fs.ModeSymlink != 0:
+		switch info.Mode().Type() {
+		case 0, fs.ModeDir:
+		case fs.ModeSymlink:
 			if link, err = os.Readlink(file); err != nil {
 				return err
 			}
-		case !info.Mode().IsRegular() && !info.IsDir():
+		default:
 			return nil // sockets and devices are not copied
 		}
 		h, err := tar.FileInfoHeader(info, link)
@@ -50,15 +49,17 @@ func pack(w io.Writer, from, name string) error {
 			return err
 		}
 		h.Name = path.Join(name, filepath.ToSlash(rel))
-		if h.Typeflag == tar.TypeSymlink && !staysInside(h.Name, link) {
+		if link != "" && !staysInside(h.Name, link) {
 			return leavesError(h.Name, link)
 		}
-		h.Uid, h.Gid, h.Uname, h.Gname = 0, 0, "", ""
-		if err := out.WriteHeader(h); err != nil {
-			return err
+		h.Uid, h.Gid, h.Uname, h.Gname = uid, gid, "", ""
+		if info.Mode().IsRegular() {
+			h.Mode &= int64(fs.ModePerm) // the new owner has not made it a set-user-ID program
 		}
-		if !info.Mode().IsRegular() {
-			return nil
+		// Busybox finds the size of a file of more than 8 GiB only in GNU's format, which then can't hold these times.
+		h.Format, h.AccessTime, h.ChangeTime = tar.FormatGNU, time.Time{}, time.Time{}
+		if err := out.WriteHeader(h); err != nil || !info.Mode().IsRegular() {
+			return err
 		}
 		return send(out, file, info.Size())
 	})
@@ -98,43 +99,47 @@ func send(w io.Writer, file string, size int64) error {
 	return err
 }
 
-// unpack writes an archive into a folder, and nowhere else. The given name, unless it is "", replaces the first element of
-// all names. The files get the folder's owner, if this process may set it.
+// unpack writes an archive into a folder, and nowhere else. The given name replaces the first element of all names.
 func unpack(r io.Reader, dir, name string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	uid, gid := owner(dir)
 	in := tar.NewReader(r)
 	for {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			_, err = io.Copy(io.Discard, r) // the archive's padding
+			return err
 		}
 		if err != nil {
 			return err
 		}
-		to := path.Clean(h.Name)
-		if name != "" {
-			_, rest, _ := strings.Cut(to, "/")
-			to = path.Join(name, rest)
+		h.Name, err = renamed(h.Name, name)
+		if err == nil && h.Typeflag == tar.TypeLink { // to another file in the archive
+			h.Linkname, err = renamed(h.Linkname, name)
 		}
-		if !filepath.IsLocal(to) {
-			return fmt.Errorf("the archive contains %q, which is outside of it", h.Name)
+		if err == nil {
+			err = unpackOne(root, h, in)
 		}
-		if err := unpackOne(root, to, h, in); err != nil {
+		if err != nil {
 			return err
-		}
-		if uid >= 0 && os.Getuid() == 0 {
-			_ = root.Lchown(to, uid, gid) // not every volume can
 		}
 	}
 }
 
-func unpackOne(root *os.Root, to string, h *tar.Header, body io.Reader) error {
-	mode := h.FileInfo().Mode().Perm()
+// renamed returns a file's name in an archive with another first element.
+func renamed(file, first string) (string, error) {
+	if !filepath.IsLocal(file) {
+		return "", fmt.Errorf("the archive contains %q, which is outside of it", file)
+	}
+	_, rest, _ := strings.Cut(path.Clean(file), "/")
+	return path.Join(first, rest), nil
+}
+
+func unpackOne(root *os.Root, h *tar.Header, body io.Reader) error {
+	to, mode := h.Name, h.FileInfo().Mode().Perm()
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return root.MkdirAll(to, mode|0o700)
@@ -149,12 +154,28 @@ func unpackOne(root *os.Root, to string, h *tar.Header, body io.Reader) error {
 		}
 		_ = root.Remove(to) // an older file or link
 		return root.Symlink(h.Linkname, to)
+	case tar.TypeLink:
+		info, err := root.Lstat(h.Linkname)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() { // a symbolic link could lead out of the folder from here
+			return fmt.Errorf("%s is a hard link to %s, which is not a regular file: fiber cp does not copy such links", to, h.Linkname)
+		}
+		_ = root.Remove(to) // an older file or link
+		return root.Link(h.Linkname, to)
 	case tar.TypeReg:
 	default:
 		return nil
 	}
 	if err := root.MkdirAll(path.Dir(to), 0o755); err != nil {
 		return err
+	}
+	// An older file may be a hard link, and writing into it would change the file's other names as well.
+	if info, err := root.Lstat(to); err == nil && info.Mode().Type()&^fs.ModeSymlink == 0 {
+		if err := root.Remove(to); err != nil {
+			return err
+		}
 	}
 	f, err := root.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode|0o200)
 	if err != nil {

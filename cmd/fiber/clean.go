@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/kube/submit"
@@ -19,40 +21,42 @@ type cleanCommand struct {
 	DryRun bool `help:"Only list what would be removed."`
 }
 
-func (c *cleanCommand) Run() error {
-	client, err := connect(c.Namespace)
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
+func (c *cleanCommand) Run() error { return c.onCluster(c.clean) }
+
+func (c *cleanCommand) clean(ctx context.Context, client *kube.Client) error {
 	found, err := submit.Find(ctx, client, false)
 	if err != nil {
 		return err
 	}
 	var pods []corev1.Pod
 	for _, m := range found.Roots {
-		if m.Ended() {
+		if submit.Ended(&m.Pod) {
 			pods = append(append(pods, m.Pod), m.Children...)
 		}
 	}
+	alive := map[string]bool{} // runs with a pod that has not ended
 	for _, p := range append(found.Copies, found.Others...) {
 		if submit.Ended(&p) {
 			pods = append(pods, p)
+		} else {
+			alive[p.Labels[kube.LabelRun]] = true
 		}
 	}
-	for _, p := range pods {
-		if !c.DryRun {
-			if err := client.DeletePod(ctx, &p, 0); err != nil {
-				return err
-			}
-		}
-		fmt.Println("pod " + p.Name)
-	}
-	secrets, err := c.secrets(ctx, client, found, pods)
+	secrets, err := left(ctx, client, alive)
 	if err != nil {
 		return err
 	}
-	if len(pods)+secrets == 0 {
+	for _, p := range pods {
+		if err := c.remove(ctx, client, "pod", &p); err != nil {
+			return err
+		}
+	}
+	for _, s := range secrets {
+		if err := c.remove(ctx, client, "secret", &s); err != nil {
+			return err
+		}
+	}
+	if len(pods)+len(secrets) == 0 {
 		if err := client.Missing(ctx); err != nil {
 			return err
 		}
@@ -61,41 +65,27 @@ func (c *cleanCommand) Run() error {
 	return nil
 }
 
-// secrets removes the secrets of runs without a pod. The cluster removes those that a pod owns.
-func (c *cleanCommand) secrets(ctx context.Context, client *kube.Client, found submit.Found, gone []corev1.Pod) (int, error) {
-	removed := map[string]bool{}
-	for _, p := range gone {
-		removed[p.Name] = true
-	}
-	alive := map[string]bool{}
-	for _, p := range found.Others {
-		if !removed[p.Name] {
-			alive[p.Labels[kube.LabelRun]] = true
+func (c *cleanCommand) remove(ctx context.Context, client *kube.Client, kind string, o metav1.Object) error {
+	if !c.DryRun {
+		if err := client.Delete(ctx, kind+"s", o, 0); err != nil {
+			return err
 		}
 	}
+	fmt.Println(kind + " " + o.GetName())
+	return nil
+}
+
+// left returns the secrets of runs that are not alive. The cluster removes those that a pod owns.
+func left(ctx context.Context, client *kube.Client, alive map[string]bool) ([]corev1.Secret, error) {
 	list, err := client.Secrets(ctx, kube.Managed)
-	if err != nil {
-		return 0, nil // a user who may not list secrets has made none
-	}
-	if len(list) == 0 {
-		return 0, nil
+	if err != nil || len(list) == 0 {
+		return nil, nil // a user who may not list secrets has made none
 	}
 	now, err := client.Now(ctx) // this machine's clock may differ by a day
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	n := 0
-	for _, s := range list {
-		if len(s.OwnerReferences) > 0 || alive[s.Labels[kube.LabelRun]] || now.Sub(s.CreationTimestamp.Time) < startAge {
-			continue
-		}
-		if !c.DryRun {
-			if err := client.Delete(ctx, "secrets", s.Name, 0); err != nil {
-				return n, err
-			}
-		}
-		n++
-		fmt.Println("secret " + s.Name)
-	}
-	return n, nil
+	return slices.DeleteFunc(list, func(s corev1.Secret) bool {
+		return len(s.OwnerReferences) > 0 || alive[s.Labels[kube.LabelRun]] || now.Sub(s.CreationTimestamp.Time) < startAge
+	}), nil
 }

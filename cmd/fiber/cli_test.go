@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,7 @@ func TestWrongCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "one.docker"), "")
 	write(t, filepath.Join(dir, "two.docker"), "")
+	write(t, filepath.Join(dir, "three.docker", "in a folder"), "")
 	write(t, filepath.Join(dir, "lib", "lib.go"), "package lib\n")
 	write(t, filepath.Join(dir, "go.mod"), "module x\n\ngo 1.26\n")
 	none := []string{"KUBECONFIG=" + filepath.Join(dir, "none"), "FIBER_REGISTRY="}
@@ -98,11 +100,25 @@ func TestRunHere(t *testing.T) {
 	write(t, filepath.Join(dir, "go.mod"), "module x\n\ngo 1.26\n")
 	write(t, filepath.Join(dir, "p", "main.go"), "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\n"+
 		"func main() {\n\tfmt.Println(os.Args[1:], os.Getenv(\"A\"), os.Getenv(\"FIBER_BACKEND\"))\n\tos.Exit(3)\n}\n")
-	cache := "XDG_CACHE_HOME=" + filepath.Join(dir, "cache")
 	build := "GOCACHE=" + command(t, "go", "env", "GOCACHE")
-	out, stderr, code := fiber(t, dir, []string{cache, build}, "run", "--backend", "local", "-e", "A=b", "./p", "--flag", "x")
+	out, stderr, code := fiber(t, dir, []string{build}, "run", "--backend", "local", "-e", "A=b", "./p", "--flag", "x")
 	assert.Equal(t, "[--flag x] b local\n", out, stderr)
 	assert.Equal(t, 3, code)
+	_, stderr, code = fiber(t, dir, []string{build, "GOFLAGS=-buildvcs=false -tags=other"}, "run", "--backend", "local", "./p")
+	assert.Equal(t, 3, code, stderr)
+
+	temporary := t.TempDir() // go itself removes what it makes there
+	none := []string{"XDG_CACHE_HOME=", "HOME=", "TMPDIR=" + temporary, build, "GOMODCACHE=" + command(t, "go", "env", "GOMODCACHE")}
+	_, stderr, code = fiber(t, dir, append(none, "GOPATH="+command(t, "go", "env", "GOPATH")), "run", "--backend", "local", "./p")
+	assert.Equal(t, 3, code, stderr)
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	assert.Empty(t, left, "nothing is left")
+
+	none = []string{"TMPDIR=" + filepath.Join(dir, "none"), "FIBER_RUNTIME_DIR=" + dir}
+	out, stderr, code = fiber(t, dir, none, "run", "--backend", "local", "sh", "-c", "echo here")
+	assert.Equal(t, "here\n", out, stderr)
+	assert.Zero(t, code, "what is not built needs no folder")
 
 	ofClusters := []string{"FIBER_BACKEND=local", "FIBER_KUBERNETES_VOLUMES=data", "FIBER_ROOT_GPU=1", "FIBER_ROOT_CPU=1"}
 	out, stderr, code = fiber(t, dir, ofClusters, "run", "sh", "-c", "echo here $GOMAXPROCS")
@@ -114,10 +130,24 @@ func TestRunHere(t *testing.T) {
 	assert.Equal(t, 137, code)
 
 	write(t, filepath.Join(dir, "bad", "main.go"), "package main\n\nfunc main() { x }\n")
-	_, stderr, code = fiber(t, dir, []string{cache, build}, "run", "--backend", "local", "./bad")
+	_, stderr, code = fiber(t, dir, []string{build}, "run", "--backend", "local", "./bad")
 	assert.Contains(t, stderr, "undefined: x", "the compiler's words")
 	assert.Contains(t, stderr, "./bad does not build")
 	assert.Equal(t, 1, code)
+}
+
+// A program is what go build makes: it says which revision it was built from.
+func TestRunBuildsAsGoBuildDoes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), "module x\n\ngo 1.26\n")
+	write(t, filepath.Join(dir, "main.go"), "package main\n\nimport (\n\t\"fmt\"\n\t\"runtime/debug\"\n)\n\n"+
+		"func main() {\n\tinfo, _ := debug.ReadBuildInfo()\n\tfmt.Println(info)\n}\n")
+	command(t, "git", "-C", dir, "init", "-q")
+	command(t, "git", "-C", dir, "-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "--allow-empty", "-m", "x")
+	out, stderr, code := fiber(t, dir, []string{"GOFLAGS=-buildvcs=true"}, "run", "--backend", "local", ".")
+	assert.Zero(t, code, stderr)
+	assert.Contains(t, out, "vcs.revision="+command(t, "git", "-C", dir, "rev-parse", "HEAD"))
 }
 
 func command(t *testing.T, name string, args ...string) string {
@@ -153,13 +183,20 @@ func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		out, stderr, code := fiber(t, ".", nil, "completion", shell)
 		require.Zero(t, code, stderr)
-		assert.Contains(t, out, "namespace")
-		assert.NotContains(t, out, "hold")
+		assert.Contains(t, out, "fiber complete")
 	}
-	out, _, _ := fiber(t, ".", nil, "completion", "bash")
-	script := out + "\nCOMP_WORDS=(fiber run --me); COMP_CWORD=2; _fiber; echo \"${COMPREPLY[@]}\"\n" +
-		"COMP_WORDS=(fiber st); COMP_CWORD=1; _fiber; echo \"${COMPREPLY[@]}\"\n"
-	assert.Equal(t, "--memory\nstop", command(t, "bash", "-c", script))
+	for line, want := range map[string]string{
+		"fiber run --me":    "--memory\n",
+		"fiber st":          "stop\n",
+		"fiber ":            "run\nps\nlogs\nstop\ncp\nclean\ndoctor\nversion\ncompletion\n--help\n",
+		"fiber run --no-at": "--no-attach\n",
+		"fiber run ":        "",
+		"fiber run exam":    "",
+	} {
+		out, stderr, code := fiber(t, ".", []string{"COMP_LINE=" + line}, "complete", "fiber", "x", "y")
+		require.Zero(t, code, stderr)
+		assert.Equal(t, want, out, line)
+	}
 }
 
 // Pods for copies are placed, and their images pulled, as the template says for programs. Nothing else of it applies.
@@ -179,7 +216,7 @@ func TestArchive(t *testing.T) {
 	require.NoError(t, os.Symlink("sub/b", filepath.Join(from, "l")))
 	require.NoError(t, os.Chmod(filepath.Join(from, "a"), 0o750))
 	var archive bytes.Buffer
-	require.NoError(t, pack(&archive, from, "in"))
+	require.NoError(t, pack(&archive, from, "in", 0, 0))
 	require.NoError(t, unpack(bytes.NewReader(archive.Bytes()), to, "other"))
 	require.NoError(t, unpack(bytes.NewReader(archive.Bytes()), to, "other"), "over what is there")
 	b, err := os.ReadFile(filepath.Join(to, "other", "l"))
@@ -190,6 +227,41 @@ func TestArchive(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o750), info.Mode())
 }
 
+// A copy writes each file, whatever links an earlier copy has left under the same names.
+func TestArchiveOverLinks(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(to, "in", "a"), "")
+	require.NoError(t, os.Link(filepath.Join(to, "in", "a"), filepath.Join(to, "in", "b")))
+	require.NoError(t, os.Symlink("a", filepath.Join(to, "in", "c")))
+	for _, name := range []string{"a", "b", "c"} {
+		write(t, filepath.Join(from, name), "of "+name)
+	}
+	var archive bytes.Buffer
+	require.NoError(t, pack(&archive, from, "in", 0, 0))
+	require.NoError(t, unpack(&archive, to, "in"))
+	for _, name := range []string{"a", "b", "c"} {
+		text, err := os.ReadFile(filepath.Join(to, "in", name))
+		require.NoError(t, err)
+		assert.Equal(t, "of "+name, string(text))
+	}
+}
+
+// The header of a file of any size is one that busybox reads.
+func TestArchiveOfALargeFile(t *testing.T) {
+	t.Parallel()
+	from := filepath.Join(t.TempDir(), "large")
+	write(t, from, "")
+	require.NoError(t, os.Truncate(from, 9<<30))
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(pack(w, from, "in", 0, 0)) }()
+	h, err := tar.NewReader(r).Next()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	assert.Equal(t, tar.FormatGNU, h.Format)
+	assert.EqualValues(t, 9<<30, h.Size)
+}
+
 // Files from a claim are written to their destination, and nowhere else.
 func TestArchiveThatReachesOut(t *testing.T) {
 	t.Parallel()
@@ -197,6 +269,7 @@ func TestArchiveThatReachesOut(t *testing.T) {
 	for name, headers := range map[string][]tar.Header{
 		"dots":     {{Name: "../x", Typeflag: tar.TypeReg, Mode: 0o644}},
 		"absolute": {{Name: "/tmp/fiber-test-x", Typeflag: tar.TypeReg, Mode: 0o644}},
+		"hard":     {top, {Name: "in/l", Typeflag: tar.TypeLink, Linkname: "../x"}},
 		"link":     {top, {Name: "in/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "in/l/x", Typeflag: tar.TypeReg, Mode: 0o644}},
 	} {
 		var archive bytes.Buffer
@@ -208,7 +281,7 @@ func TestArchiveThatReachesOut(t *testing.T) {
 		outside := t.TempDir()
 		dir := filepath.Join(outside, "dir")
 		require.NoError(t, os.Mkdir(dir, 0o755))
-		require.Error(t, unpack(&archive, dir, ""), name)
+		require.Error(t, unpack(&archive, dir, "in"), name)
 		require.NoFileExists(t, filepath.Join(outside, "x"))
 		require.NoFileExists(t, "/tmp/fiber-test-x")
 	}
@@ -230,6 +303,7 @@ func TestArchiveWithLinksThatReachOut(t *testing.T) {
 		{"in/sub/deep/up", "../..", "in/sub/deep/up/sub/deep/l", "../../../../.."},
 		{"in/sub/deep/up", "../..", "in/sub/deep/up/l", "../.."},
 		{"in", "sub"},
+		{"in/sub/deep/s", "../..", "in/s", "hard in/sub/deep/s"},
 	} {
 		var archive bytes.Buffer
 		w := tar.NewWriter(&archive)
@@ -239,12 +313,16 @@ func TestArchiveWithLinksThatReachOut(t *testing.T) {
 			}
 		}
 		for i := 0; i < len(links); i += 2 {
-			require.NoError(t, w.WriteHeader(&tar.Header{Name: links[i], Typeflag: tar.TypeSymlink, Linkname: links[i+1]}))
+			h := tar.Header{Name: links[i], Typeflag: tar.TypeSymlink, Linkname: links[i+1]}
+			if target, hard := strings.CutPrefix(h.Linkname, "hard "); hard {
+				h.Typeflag, h.Linkname = tar.TypeLink, target
+			}
+			require.NoError(t, w.WriteHeader(&h))
 		}
 		require.NoError(t, w.Close())
 		to := t.TempDir()
 		last := links[len(links)-2:]
-		require.ErrorContains(t, unpack(&archive, to, ""), last[0]+" is ", links)
+		require.ErrorContains(t, unpack(&archive, to, "in"), last[0]+" is ", links)
 		_, err := os.Lstat(filepath.Join(to, last[0]))
 		require.ErrorIs(t, err, os.ErrNotExist, links)
 
@@ -252,7 +330,7 @@ func TestArchiveWithLinksThatReachOut(t *testing.T) {
 			from := filepath.Join(t.TempDir(), "in")
 			require.NoError(t, os.MkdirAll(filepath.Join(from, "sub"), 0o755))
 			require.NoError(t, os.Symlink(last[1], filepath.Join(filepath.Dir(from), last[0])))
-			require.ErrorContains(t, pack(new(bytes.Buffer), from, "in"), last[0]+" is a link to "+last[1], links)
+			require.ErrorContains(t, pack(new(bytes.Buffer), from, "in", 0, 0), last[0]+" is a link to "+last[1], links)
 		}
 	}
 	from, to := filepath.Join(t.TempDir(), "in"), t.TempDir()
@@ -261,7 +339,7 @@ func TestArchiveWithLinksThatReachOut(t *testing.T) {
 		require.NoError(t, os.Symlink(target, filepath.Join(from, name)))
 	}
 	var archive bytes.Buffer
-	require.NoError(t, pack(&archive, from, "in"))
+	require.NoError(t, pack(&archive, from, "in", 0, 0))
 	require.NoError(t, unpack(&archive, to, "out"))
 	text, err := os.ReadFile(filepath.Join(to, "out", "sub", "deep", "c"))
 	require.NoError(t, err)

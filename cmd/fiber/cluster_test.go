@@ -156,7 +156,7 @@ func TestRunOnACluster(t *testing.T) {
 
 	_, stderr, code = c.fiber("run", "-a", "--memory", "64MiB", "main.go", "eat")
 	assert.Equal(t, 137, code)
-	assert.Contains(t, stderr, "it has used more than its 64 MiB of memory (OOMKilled)")
+	assert.Contains(t, stderr, ": used more than its 64 MiB (OOMKilled)")
 	c.empty()
 }
 
@@ -238,16 +238,16 @@ func TestWhatCanNotRunOnACluster(t *testing.T) {
 	c := newOnCluster(t)
 	registry := os.Getenv("FIBER_TEST_REGISTRY")
 	for want, args := range map[string][]string{
-		`the cluster has no namespace "nosuch"`:                    {"run", "-a", "-n", "nosuch", "main.go", "exit"},
-		`no namespace "none": kubectl create namespace none makes`: {"ps", "-n", "none"},
-		`the cluster has no namespace "gone"`:                      {"cp", "-n", "gone", "main.go", "data:"},
-		`the cluster has no namespace "lost"`:                      {"stop", "-n", "lost", "x"},
-		"the namespace has no claim nope":                          {"run", "-a", "-v", "nope", "main.go", "exit"},
-		"ErrImagePull: " + registry + "/no:1: not found":           {"run", "-a", "--image", registry + "/no:1", "x"},
-		"InvalidImageName":                                         {"run", "-a", "--image", "NOT/an image", "x"},
-		"Insufficient cpu. the largest node, ":                     {"run", "-a", "--cpu", "4000", "main.go", "exit"},
-		"has no claim nope":                                        {"cp", "main.go", "nope:"},
-		"there is no program nope in the namespace " + c.namespace: {"logs", "nope"},
+		`the cluster has no namespace "nosuch"`:                     {"run", "-a", "-n", "nosuch", "main.go", "exit"},
+		`no namespace "none": kubectl create namespace none makes`:  {"ps", "-n", "none"},
+		`the cluster has no namespace "gone"`:                       {"cp", "-n", "gone", "main.go", "data:"},
+		`the cluster has no namespace "lost"`:                       {"stop", "-n", "lost", "x"},
+		"the namespace has no claim nope":                           {"run", "-a", "-v", "nope", "main.go", "exit"},
+		"ErrImagePull: " + registry + "/no:1: not found":            {"run", "-a", "--image", registry + "/no:1", "x"},
+		"InvalidImageName":                                          {"run", "-a", "--image", "NOT/an image", "x"},
+		"Insufficient cpu. No node can hold it: the largest node, ": {"run", "-a", "--cpu", "4000", "main.go", "exit"},
+		"has no claim nope":                                         {"cp", "main.go", "nope:"},
+		"there is no program nope in the namespace " + c.namespace:  {"logs", "nope"},
 	} {
 		_, stderr, code := c.fiber(args...)
 		assert.NotZero(t, code, args)
@@ -321,6 +321,9 @@ spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {reques
 	_, stderr, code = c.fiber("cp", "data:nope", "out")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, "the claim data has no nope")
+	_, stderr, code = c.fiber("cp", "--image", os.Getenv("FIBER_TEST_REGISTRY")+"/no:1", "in", "data:")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "/no:1: not found; --image names another image with sh and tar")
 	c.empty()
 
 	// An error in writing ends a copy at once, however much is still to come.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -13,83 +12,53 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-func (c *completionCommand) Run(app *kong.Kong) error {
-	switch c.Shell {
-	case "fish":
-		fish(os.Stdout, app.Model)
-	case "zsh":
-		fmt.Println("#compdef fiber\nautoload -U +X bashcompinit && bashcompinit")
-		fallthrough
-	default:
-		bash(os.Stdout, app.Model)
+// hooks have a shell run fiber complete, with the line so far in COMP_LINE, and complete files otherwise.
+var hooks = map[string]string{
+	"bash": `complete -o default -C "fiber complete" fiber`,
+	"zsh":  `autoload -U +X bashcompinit && bashcompinit && complete -o default -C "fiber complete" fiber`,
+	"fish": `complete -c fiber -a '(COMP_LINE=(commandline -cp) fiber complete)'`,
+}
+
+func (c *completionCommand) Run() error {
+	fmt.Println(hooks[c.Shell])
+	return nil
+}
+
+// completeCommand prints the words that may stand at the end of a line.
+type completeCommand struct {
+	Words []string `arg:"" optional:"" passthrough:"" help:"What bash adds; the line has it, too."`
+}
+
+func (completeCommand) Run(app *kong.Kong) error {
+	line := os.Getenv("COMP_LINE")
+	words := strings.Fields(line)
+	last := line[strings.LastIndex(line, " ")+1:]
+	var all []string
+	for _, command := range app.Model.Children {
+		switch {
+		case command.Hidden:
+		case len(words) < 2 || len(words) == 2 && last != "":
+			all = append(all, command.Name)
+		case command.Name == words[1] && strings.HasPrefix(last, "-"):
+			all = flags(command)
+		}
+	}
+	for _, word := range append(all, "--help") {
+		if strings.HasPrefix(word, last) && (last != "" || len(words) < 2) {
+			fmt.Println(word)
+		}
 	}
 	return nil
 }
 
-// words returns a command's flags, as they are written.
-func words(node *kong.Node) []string {
+// flags returns a command's flags, as they are written.
+func flags(command *kong.Node) []string {
 	var all []string
-	for _, f := range node.Flags {
-		if f.Hidden {
-			continue
-		}
+	for _, f := range command.Flags {
 		all = append(all, "--"+f.Name)
 		if f.Tag.Negatable != "" {
 			all = append(all, "--no-"+f.Name)
 		}
-		if f.Short != 0 {
-			all = append(all, "-"+string(f.Short))
-		}
 	}
-	return append(all, "--help", "-h")
-}
-
-// bash writes a script that completes commands, then a command's flags, and otherwise files.
-func bash(w io.Writer, app *kong.Application) {
-	var names []string
-	var cases strings.Builder
-	for _, n := range app.Children {
-		if n.Hidden {
-			continue
-		}
-		names = append(names, n.Name)
-		fmt.Fprintf(&cases, "    %s) words=%q ;;\n", n.Name, strings.Join(words(n), " "))
-	}
-	fmt.Fprintf(w, `_fiber() {
-  local current=${COMP_WORDS[COMP_CWORD]} words
-  COMPREPLY=()
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W %q -- "$current"))
-    return
-  fi
-  case ${COMP_WORDS[1]} in
-%s  esac
-  case $current in
-    -*) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
-  esac
-}
-complete -o default -F _fiber fiber
-`, strings.Join(append(names, "--help"), " "), cases.String())
-}
-
-func fish(w io.Writer, app *kong.Application) {
-	for _, n := range app.Children {
-		if n.Hidden {
-			continue
-		}
-		fmt.Fprintf(w, "complete -c fiber -n __fish_use_subcommand -a %s -d %q\n", n.Name, n.Help)
-		for _, f := range n.Flags {
-			if f.Hidden {
-				continue
-			}
-			short, value := "", ""
-			if f.Short != 0 {
-				short = " -s " + string(f.Short)
-			}
-			if !f.IsBool() {
-				value = " -r"
-			}
-			fmt.Fprintf(w, "complete -c fiber -n '__fish_seen_subcommand_from %s' -l %s%s%s -d %q\n", n.Name, f.Name, short, value, f.Help)
-		}
-	}
+	return all
 }

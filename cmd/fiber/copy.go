@@ -10,10 +10,10 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/remotecommand"
@@ -24,12 +24,9 @@ import (
 	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
-// tarImage has sh and tar. Pods run it if this command can't be made into an image for them.
-const tarImage = "busybox:1.37"
-
 type copyCommand struct {
 	where
-	Image string `placeholder:"IMAGE" help:"An image with sh and tar, instead of one made from this command."`
+	Image string `placeholder:"IMAGE" default:"busybox:1.37" help:"The image of the pod that copies; it needs sh and tar."`
 	From  string `arg:"" help:"A file or folder; CLAIM:PATH is in a claim."`
 	To    string `arg:"" help:"The destination; exactly one of the two is in a claim."`
 }
@@ -62,17 +59,21 @@ func (c *copyCommand) Run() error {
 			return err
 		}
 	}
-	client, err := connect(c.Namespace)
-	if err != nil {
-		return err
-	}
 	cfg, err := settings(config.Config{})
 	if err != nil {
 		return err
 	}
-	return interruptible(func(ctx context.Context) error {
-		h := &helper{client: client, report: submit.NewReport(os.Stderr)}
-		if err := h.start(ctx, cfg, c.Image, from.claim+to.claim); err != nil {
+	template, err := kube.Template(cfg.PodTemplate)
+	if err != nil {
+		return err
+	}
+	job := submit.Job{
+		Program: "cp", Role: submit.RoleCopy, Image: c.Image, Command: []string{"sh", "-c", holdScript("/proc")},
+		Template: placed(template), Claims: []kube.Claim{{Name: from.claim + to.claim, Path: kube.DefaultMount}},
+	}
+	return c.onCluster(func(ctx context.Context, client *kube.Client) error {
+		h := helper{&submit.Run{Client: client, Report: submit.NewReport(os.Stderr), StartTimeout: cfg.StartTimeout, Detach: true}}
+		if err := h.start(ctx, job); err != nil {
 			return err
 		}
 		defer h.remove()
@@ -84,46 +85,35 @@ func (c *copyCommand) Run() error {
 }
 
 // helper is the pod that mounts the claim.
-type helper struct {
-	client *kube.Client
-	report *submit.Report
-	run    *submit.Run
-	own    bool // its image is made from this command
-}
+type helper struct{ *submit.Run }
 
-func (h *helper) start(ctx context.Context, cfg config.Config, img, claim string) error {
-	if _, err := h.client.Claim(ctx, claim); apierrors.IsNotFound(err) {
-		if err := h.client.Missing(ctx); err != nil {
+func (h helper) start(ctx context.Context, job submit.Job) error {
+	claim := job.Claims[0].Name
+	if _, err := h.Client.Claim(ctx, claim); apierrors.IsNotFound(err) {
+		if err := h.Client.Missing(ctx); err != nil {
 			return err
 		}
-		return fmt.Errorf("the namespace %s has no claim %s", h.client.Namespace, claim)
+		return fmt.Errorf("the namespace %s has no claim %s", h.Client.Namespace, claim)
 	}
-	template, err := kube.Template(cfg.PodTemplate)
-	if err != nil {
-		return err
-	}
-	h.sweep(ctx)
-	job := submit.Job{Program: "cp", Role: submit.RoleCopy, Template: placed(template), Claims: []kube.Claim{{Name: claim, Path: kube.DefaultMount}}}
-	if err := h.image(ctx, cfg, img, &job); err != nil {
-		return err
-	}
-	h.run = &submit.Run{Client: h.client, Report: h.report, StartTimeout: cfg.StartTimeout, Stdout: io.Discard, Stderr: io.Discard, Detach: true}
 	// The files of a volume may belong to any user, so the pod runs as root. If the namespace does not allow that, other
 	// users need access to the files.
 	job.User = "0:0"
-	err = h.run.Start(ctx, job)
+	err := h.Start(ctx, job)
 	if err != nil && strings.Contains(err.Error(), "PodSecurity") {
 		job.User, job.Restricted = image.User, true
-		err = h.run.Start(ctx, job)
+		err = h.Start(ctx, job)
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := h.run.Follow(ctx, nil); err != nil {
+	if _, err := h.Follow(ctx, nil); err != nil {
 		h.remove()
+		if strings.Contains(err.Error(), "ImagePull") {
+			err = fmt.Errorf("%w; --image names another image with sh and tar", err)
+		}
 		return err
 	}
-	h.report.Clear()
+	h.Report.Clear()
 	return nil
 }
 
@@ -137,119 +127,85 @@ func placed(template *corev1.Pod) *corev1.Pod {
 		NodeSelector: t.NodeSelector, Tolerations: t.Tolerations, Affinity: t.Affinity}}
 }
 
-// image sets what the pod runs: this command if possible, otherwise an image with sh and tar.
-func (h *helper) image(ctx context.Context, cfg config.Config, img string, job *submit.Job) error {
-	if img == "" && cfg.Registry != "" && runtime.GOOS == "linux" {
-		arch, have, err := h.client.Platform(ctx)
-		if err != nil {
-			return err
-		}
-		if arch == "" || have[runtime.GOARCH] > 0 {
-			cfg.Executable, cfg.BaseImage = "", "" // these settings are for programs
-			h.own, job.Args = true, []string{"hold"}
-			job.Image, job.Arch, err = submit.Ship(ctx, h.client, cfg, "", h.report)
-			return err
-		}
-	}
-	if job.Image = img; img == "" {
-		job.Image = tarImage
-	}
-	job.Command = []string{"sh", "-c", holdScript(busyFile)}
-	return nil
-}
-
-// sweep removes the pods of copies that were killed.
-func (h *helper) sweep(ctx context.Context) {
-	found, err := submit.Find(ctx, h.client, false)
-	if err != nil {
-		return // what is left does no harm
-	}
-	for _, p := range found.Copies {
-		if submit.Ended(&p) {
-			_ = h.client.DeletePod(ctx, &p, 0)
-		}
+func (h helper) remove() {
+	if err := h.Remove(0); err != nil {
+		h.Report.Say("the pod %s could not be removed; it will end by itself: %v", h.Pod(), err)
 	}
 }
 
-func (h *helper) remove() {
-	if err := h.run.Remove(); err != nil {
-		h.report.Say("the pod %s could not be removed; it will end by itself: %v", h.run.Pod(), err)
-	}
+// holdScript returns the program of the pod. It ends within three minutes if there are no more processes in proc than at
+// first: then nothing is copied, and its fiber cp is gone.
+func holdScript(proc string) string {
+	return fmt.Sprintf("set -- %[1]s/[0-9]*; n=$#; while sleep 90; set -- %[1]s/[0-9]*; [ $# -gt $n ]; do :; done", proc)
 }
 
-// scripts do what this command does in a pod, in images without it.
+// scripts are what is done in the pod. Folder makes a folder, if need be, and writes its owner, which files that are
+// unpacked there get if pod and volume allow that. An error makes unpack write a line, and read on until the sender has
+// noticed it.
 var scripts = map[string]string{
 	"stat":   `if [ -d "$1" ]; then echo dir; elif [ -e "$1" ]; then echo file; else echo none; fi`,
-	"pack":   `(while touch ` + busyFile + `; do sleep 9; done) >/dev/null 2>&1 & t=$!; tar -c -f - -C "$(dirname "$1")" "$(basename "$1")"; c=$?; kill $t; exit $c`,
-	"unpack": `(while touch ` + busyFile + `; do sleep 9; done) >/dev/null 2>&1 & t=$!; mkdir -p "$1" && tar -x -f - -C "$1"; c=$?; [ $c = 0 ] || { echo; cat >/dev/null; }; kill $t; exit $c`,
+	"pack":   `tar -c -f - -C "$(dirname "$1")" -- "$(basename "$1")"`,
+	"folder": `mkdir -p "$1" && stat -c "%u %g" "$1"`,
+	"unpack": `chown "$(stat -c %u:%g "$1")" "$1" 2>/dev/null && own= || own=-o
+		tar -x $own -f - -C "$1" || { c=$?; echo; cat >/dev/null; exit $c; }`,
 }
 
 // enough closes the archive at the first output of the pod, which means that the pod has failed and needs no more.
-type enough struct{ archive *io.PipeWriter }
+type enough struct{ archive *io.PipeReader }
 
 func (e enough) Write(p []byte) (int, error) { return len(p), e.archive.Close() }
 
-// do runs an operation in the pod.
-func (h *helper) do(ctx context.Context, what, path string, in io.Reader, out io.Writer) error {
-	command := []string{image.Path, "tar", what, path}
-	if !h.own {
-		command = []string{"sh", "-c", scripts[what], "sh", path}
-	}
-	exec, err := executor(h.client, h.run.Pod(), kube.Container, command, in != nil)
+// do runs a script in the pod.
+func (h helper) do(ctx context.Context, in io.Reader, out io.Writer, script string, args ...string) error {
+	command := append([]string{"sh", "-c", scripts[script], "sh"}, args...)
+	exec, err := executor(h.Client, h.Pod(), command, in != nil)
 	if err != nil {
 		return err
 	}
 	var words bytes.Buffer
 	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &words})
-	if text := strings.TrimSpace(words.String()); err != nil && text != "" && ctx.Err() == nil {
-		err = errors.New(strings.TrimPrefix(text, "fiber: "))
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	if err != nil && ctx.Err() == nil {
-		err = h.client.Explain(err, "create", "pods/exec")
+	if text := strings.TrimSpace(words.String()); text != "" {
+		err = errors.New(text)
 	}
-	return err
+	return h.Client.Explain(err, "create", "pods/exec")
 }
 
-func (h *helper) stat(ctx context.Context, path string) (string, error) {
+func (h helper) stat(ctx context.Context, path string) (string, error) {
 	var out bytes.Buffer
-	err := h.do(ctx, "stat", path, nil, &out)
+	err := h.do(ctx, nil, &out, "stat", path)
 	return strings.TrimSpace(out.String()), err
 }
 
-func (h *helper) upload(ctx context.Context, from string, to place) error {
+func (h helper) upload(ctx context.Context, from string, to place) error {
 	kind, err := h.stat(ctx, to.inPod())
 	if err != nil {
 		return err
 	}
 	dir, name := path.Split(to.inPod())
-	if kind == "dir" || strings.HasSuffix(to.path, "/") || to.path == "" {
+	if kind == "dir" || strings.HasSuffix(to.path, "/") {
 		abs, err := filepath.Abs(from)
 		if err != nil {
 			return err
 		}
 		dir, name = to.inPod(), filepath.Base(abs)
 	}
-	r, w := io.Pipe()
-	packed := make(chan error, 1)
-	count := &counter{report: h.report, to: w, last: time.Now()}
-	go func() {
-		err := pack(count, from, name)
-		w.CloseWithError(err)
-		packed <- err
-	}()
-	err = h.do(ctx, "unpack", dir, r, enough{w})
-	r.Close()
-	if local := <-packed; local != nil && !errors.Is(local, io.ErrClosedPipe) {
-		err = local
-	}
-	if err != nil {
+	var owner bytes.Buffer
+	if err := h.do(ctx, nil, &owner, "folder", dir); err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
-	count.end(to.claim + ":" + strings.TrimPrefix(path.Join(dir, name), kube.DefaultMount+"/"))
-	return nil
+	var uid, gid int
+	if _, err := fmt.Sscan(owner.String(), &uid, &gid); err != nil {
+		return fmt.Errorf("the owner of %s is %q: %w", dir, owner.String(), err)
+	}
+	return h.transfer(ctx, from, to.claim+":"+strings.TrimPrefix(path.Join(dir, name), kube.DefaultMount+"/"),
+		func(_ context.Context, w io.Writer) error { return pack(w, from, name, uid, gid) },
+		func(ctx context.Context, r *io.PipeReader) error { return h.do(ctx, r, enough{r}, "unpack", dir) })
 }
 
-func (h *helper) download(ctx context.Context, from place, to string) error {
+func (h helper) download(ctx context.Context, from place, to string) error {
 	kind, err := h.stat(ctx, from.inPod())
 	if err != nil {
 		return err
@@ -270,28 +226,35 @@ func (h *helper) download(ctx context.Context, from place, to string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	return h.transfer(ctx, from.claim+":"+from.path, filepath.Join(dir, name),
+		func(ctx context.Context, w io.Writer) error { return h.do(ctx, nil, w, "pack", from.inPod()) },
+		func(_ context.Context, r *io.PipeReader) error { return unpack(r, dir, name) })
+}
+
+// transfer sends an archive from one end to the other and reports how much that was. The error is that of the end which
+// failed first.
+func (h helper) transfer(ctx context.Context, from, to string, produce func(context.Context, io.Writer) error,
+	consume func(context.Context, *io.PipeReader) error) error {
 	r, w := io.Pipe()
-	count := &counter{report: h.report, to: w, last: time.Now()}
-	got := make(chan error, 1)
-	go func() {
-		err := h.do(ctx, "pack", from.inPod(), nil, count)
+	count := &counter{report: h.Report, to: w, last: time.Now()}
+	ends, ctx := errgroup.WithContext(ctx)
+	ends.Go(func() error {
+		err := produce(ctx, count)
 		w.CloseWithError(err)
-		got <- err
-	}()
-	if err = unpack(r, dir, name); err != nil {
-		cancel() // the rest is not needed
-	}
-	_, _ = io.Copy(io.Discard, r) // the archive's padding
-	r.CloseWithError(err)
-	if remote := <-got; remote != nil && (err == nil || errors.Is(err, remote)) {
-		err = remote
-	}
+		if errors.Is(err, io.ErrClosedPipe) { // the other end knows why
+			return nil
+		}
+		return err
+	})
+	ends.Go(func() error {
+		defer r.Close()
+		return consume(ctx, r)
+	})
+	err := ends.Wait()
 	if err != nil {
-		return fmt.Errorf("copying %s:%s: %w", from.claim, from.path, err)
+		return fmt.Errorf("copying %s: %w", from, err)
 	}
-	count.end(filepath.Join(dir, name))
+	h.Report.Say("copied %s to %s", submit.Amount(count.n), to)
 	return nil
 }
 
@@ -312,5 +275,3 @@ func (c *counter) Write(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-func (c *counter) end(where string) { c.report.Say("copied %s to %s", submit.Amount(c.n), where) }

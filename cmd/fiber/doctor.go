@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -93,7 +94,7 @@ func (d *doctor) cluster(namespace string) {
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, 4*answerTime)
 	defer cancel()
-	var v struct{ GitVersion, Platform string }
+	var v struct{ GitVersion string }
 	text, err := c.REST.Get().AbsPath("/version").Do(ctx).Raw()
 	if err == nil {
 		err = json.Unmarshal(text, &v)
@@ -112,18 +113,17 @@ func (d *doctor) cluster(namespace string) {
 }
 
 func (d *doctor) namespace(ctx context.Context, c *kube.Client) bool {
-	_, err := c.Pods(ctx, kube.Managed, false)
-	if apierrors.IsUnauthorized(err) {
-		d.bad("credentials", "%v", err)
+	_, pods := c.Pods(ctx, kube.Managed, false)
+	if apierrors.IsUnauthorized(pods) {
+		d.bad("credentials", "%v", pods)
 		return false
 	}
-	err = c.REST.Get().Resource("namespaces").Name(c.Namespace).Do(ctx).Error()
-	switch {
-	case apierrors.IsNotFound(err):
-		d.bad("namespace", "there is no namespace %s: kubectl create namespace %[1]s makes it, -n names another one", c.Namespace)
+	if err := c.Missing(ctx); err != nil {
+		d.bad("namespace", "%v; -n names another one", err)
 		return false
-	case err != nil && !apierrors.IsForbidden(err):
-		d.bad("namespace", "%v", c.Explain(err, "get", "namespaces"))
+	}
+	if pods != nil && !apierrors.IsForbidden(pods) { // permissions reports what is forbidden
+		d.bad("namespace", "%v", pods)
 		return false
 	}
 	d.good("namespace", "%s", c.Namespace)
@@ -174,14 +174,12 @@ func (d *doctor) permissions(ctx context.Context, c *kube.Client) {
 // allowed asks the cluster with a SelfSubjectAccessReview.
 func allowed(ctx context.Context, c *kube.Client, p permission) (bool, error) {
 	resource, sub, _ := strings.Cut(p.resource, "/")
-	attributes := map[string]string{"verb": p.verb, "resource": resource, "subresource": sub}
-	if resource != "nodes" {
-		attributes["namespace"] = c.Namespace
+	attributes := authorizationv1.ResourceAttributes{Namespace: c.Namespace, Verb: p.verb, Resource: resource, Subresource: sub}
+	if resource == "nodes" {
+		attributes.Namespace = ""
 	}
-	question, err := json.Marshal(map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": attributes},
-	})
+	review := authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
+	question, err := json.Marshal(review)
 	if err != nil {
 		return false, err
 	}
@@ -190,9 +188,8 @@ func allowed(ctx context.Context, c *kube.Client, p permission) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var answer struct{ Status struct{ Allowed bool } }
-	err = json.Unmarshal(text, &answer)
-	return answer.Status.Allowed, err
+	err = json.Unmarshal(text, &review)
+	return review.Status.Allowed, err
 }
 
 func (d *doctor) account(ctx context.Context, c *kube.Client) {

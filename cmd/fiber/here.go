@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/term"
@@ -35,7 +33,7 @@ func (p *plan) docker() error {
 	name := p.source.what
 	if p.source.kind == dockerfile {
 		var err error
-		if name, err = p.source.build(context.Background(), ""); err != nil {
+		if name, err = p.build(context.Background(), ""); err != nil {
 			return err
 		}
 	}
@@ -43,17 +41,15 @@ func (p *plan) docker() error {
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
 		args = append(args, "-t")
 	}
-	if cpus := p.settings.RootCPU; cpus > 0 {
-		args = append(args, "--cpus", strconv.FormatFloat(cpus, 'f', -1, 64))
-	}
-	if memory := p.settings.RootMemory; memory > 0 {
-		args = append(args, "--memory", strconv.FormatInt(int64(memory), 10))
-	}
-	if p.GPU > 0 {
-		args = append(args, "--gpus", strconv.Itoa(p.GPU))
-	}
-	if p.Name != "" {
-		args = append(args, "--name", p.Name)
+	for _, option := range [][2]string{
+		{"--cpus", fmt.Sprint(p.settings.RootCPU)},
+		{"--memory", fmt.Sprint(int64(p.settings.RootMemory))},
+		{"--gpus", fmt.Sprint(p.GPU)},
+		{"--name", p.Name},
+	} {
+		if value := option[1]; value != "" && value != "0" {
+			args = append(args, option[0], value)
+		}
 	}
 	claims, err := kube.ParseClaims(p.settings.KubernetesVolumes)
 	if err != nil {
@@ -77,13 +73,8 @@ func (p *plan) docker() error {
 
 // packageHere builds a package for this machine and runs it.
 func (p *plan) packageHere(on string) error {
-	dir, err := os.MkdirTemp("", "fiber-run")
+	program, err := p.compile(context.Background(), nil)
 	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, p.source.name)
-	if err := p.source.compile(context.Background(), program, nil); err != nil {
 		return err
 	}
 	return p.start(exec.Command(program, p.args...), on)
@@ -107,23 +98,20 @@ func (p *plan) start(cmd *exec.Cmd, on string) error {
 		}
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	for {
-		select {
-		case s := <-signals:
+	go func() {
+		for s := range signals {
 			if s == syscall.SIGTERM || !term.IsTerminal(int(os.Stdin.Fd())) {
 				_ = cmd.Process.Signal(s) // it may have ended
 			}
-		case err := <-ended:
-			var exit *exec.ExitError
-			if !errors.As(err, &exit) {
-				return err
-			}
-			if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-				return status(128 + int(w.Signal()))
-			}
-			return status(exit.ExitCode())
 		}
+	}()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err
 	}
+	if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return status(128 + int(w.Signal()))
+	}
+	return status(exit.ExitCode())
 }

@@ -15,19 +15,11 @@ type logsCommand struct {
 }
 
 func (c *logsCommand) Run() error {
-	client, err := connect(c.Namespace)
-	if err != nil {
-		return err
-	}
-	err = interruptible(func(ctx context.Context) error {
+	return c.onCluster(func(ctx context.Context, client *kube.Client) error {
 		pod, err := submit.Lookup(ctx, client, c.Name)
 		if err != nil {
 			return err
 		}
 		return submit.Logs(ctx, client, pod, c.Follow, os.Stdout, os.Stderr, submit.NewReport(os.Stderr))
 	})
-	if kube.Unread(err) { // such as when a pager has been closed
-		return nil
-	}
-	return err
 }

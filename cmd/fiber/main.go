@@ -31,8 +31,7 @@ type commands struct {
 	Doctor     doctorCommand     `cmd:"" help:"Check what works here, what does not, and what to do."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this command."`
 	Completion completionCommand `cmd:"" help:"Print a shell's completion script for this command."`
-	Hold       holdCommand       `cmd:"" hidden:"" help:"Wait in a pod while files are copied."`
-	Tar        tarCommand        `cmd:"" hidden:"" help:"Pack and unpack files in a pod."`
+	Complete   completeCommand   `cmd:"" hidden:"" help:"Complete the line in COMP_LINE."`
 }
 
 // status is the exit code of a program, without an error of the command itself.
@@ -85,15 +84,6 @@ func exitCode(err error) int {
 	return 1
 }
 
-// interruptible calls do, which a signal cancels.
-func interruptible(do func(context.Context) error) error {
-	code, err := submit.Before(submit.Signals(), do)
-	if err == nil && code != 0 {
-		return status(code)
-	}
-	return err
-}
-
 func newParser() (*kong.Kong, error) {
 	return kong.New(new(commands), kong.Name("fiber"),
 		kong.Description("Runs programs on a Kubernetes cluster. For examples, see docs/cli.md."),
@@ -119,4 +109,22 @@ func connect(namespace string) (*kube.Client, error) {
 		namespace = cfg.KubernetesNamespace
 	}
 	return kube.Connect(namespace)
+}
+
+// where is the flag for the namespace.
+type where struct {
+	Namespace string `short:"n" placeholder:"NAME" help:"The namespace."`
+}
+
+// onCluster calls do, which a signal cancels, with a client of the cluster.
+func (w where) onCluster(do func(context.Context, *kube.Client) error) error {
+	client, err := connect(w.Namespace)
+	if err != nil {
+		return err
+	}
+	code, err := submit.Before(submit.Signals(), func(ctx context.Context) error { return do(ctx, client) })
+	if err == nil && code != 0 {
+		return status(code)
+	}
+	return err
 }

@@ -1,32 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"text/tabwriter"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/kube/submit"
 )
-
-// where is the flag for the namespace.
-type where struct {
-	Namespace string `short:"n" placeholder:"NAME" help:"The namespace."`
-}
 
 type psCommand struct {
 	where
 	AllNamespaces bool `short:"A" help:"List the programs of all namespaces."`
 }
 
-func (c *psCommand) Run() error {
-	client, err := connect(c.Namespace)
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
+func (c *psCommand) Run() error { return c.onCluster(c.list) }
+
+func (c *psCommand) list(ctx context.Context, client *kube.Client) error {
 	found, err := submit.Find(ctx, client, c.AllNamespaces)
 	if err != nil {
 		return err
@@ -48,11 +43,8 @@ func (c *psCommand) Run() error {
 		if c.AllNamespaces {
 			fmt.Fprint(table, m.Pod.Namespace+"\t")
 		}
-		node := m.Pod.Spec.NodeName
-		if node == "" {
-			node = "-"
-		}
-		fmt.Fprintf(table, row, m.Pod.Name, m.Program(), m.Status(), len(m.Children), age(m.Pod.CreationTimestamp.Time), node)
+		age := duration.HumanDuration(time.Since(m.Pod.CreationTimestamp.Time))
+		fmt.Fprintf(table, row, m.Pod.Name, m.Program(), m.Status(), len(m.Children), age, cmp.Or(m.Pod.Spec.NodeName, "-"))
 	}
 	return table.Flush()
 }
@@ -62,18 +54,4 @@ func scope(client *kube.Client, all bool) string {
 		return "any namespace"
 	}
 	return "the namespace " + client.Namespace
-}
-
-// age returns how long ago a time was, in readable form.
-func age(at time.Time) string {
-	d := time.Since(at)
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +41,7 @@ type plan struct {
 	env      []string
 	source   source
 	args     []string // of the program, after the package's name
+	dir      string   // for what is built, and not needed afterwards
 	report   *submit.Report
 }
 
@@ -53,6 +53,12 @@ func (c *runCommand) Run() error {
 	p, err := c.plan(cfg)
 	if err != nil {
 		return misuse{err}
+	}
+	if p.source.kind != inImage {
+		if p.dir, err = os.MkdirTemp("", "fiber-run"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(p.dir)
 	}
 	switch p.settings.Backend {
 	case "local":
@@ -170,12 +176,8 @@ func (p *plan) cluster() error {
 		fmt.Println("Created pod: " + run.Pod())
 	}
 	code, err = run.Follow(context.Background(), signals)
-	if failure := (*submit.Failure)(nil); errors.As(err, &failure) {
-		p.report.Say("fiber: %v", err)
-		return status(code)
-	}
 	if err != nil {
-		return err
+		p.report.Say("fiber: %v", err)
 	}
 	if code != 0 {
 		return status(code)
@@ -201,15 +203,10 @@ func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job
 	}
 	switch p.source.kind {
 	case goPackage:
-		dir, err := os.MkdirTemp("", "fiber-run")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		program := filepath.Join(dir, p.source.name)
-		p.report.Passing("building %s for linux/%s", p.source.what, arch)
-		slow := time.AfterFunc(slowBuild, func() { p.report.Status("building %s for linux/%s", p.source.what, arch) })
-		err = p.source.compile(ctx, program, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"})
+		building := fmt.Sprintf("building %s for linux/%s", p.source.what, arch)
+		p.report.Passing("%s", building)
+		slow := time.AfterFunc(slowBuild, func() { p.report.Status("%s", building) })
+		program, err := p.compile(ctx, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"})
 		slow.Stop()
 		p.report.Clear()
 		if err != nil {
@@ -220,12 +217,12 @@ func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job
 		job.Image, job.Arch, err = submit.Ship(ctx, client, cfg, program, p.report)
 		return err
 	case dockerfile:
-		id, err := p.source.build(ctx, "linux/"+arch)
+		id, err := p.build(ctx, "linux/"+arch)
 		if err != nil {
 			return err
 		}
 		job.Command, job.Arch = p.args, arch
-		job.Image, err = pushBuilt(ctx, id, p.source.name, cfg, p.report)
+		job.Image, err = p.push(ctx, id)
 		return err
 	}
 	job.Command, job.Image = p.args, p.source.what

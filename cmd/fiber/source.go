@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -49,10 +49,13 @@ func (c *runCommand) find(backend string) (source, []string, error) {
 	case backend == "local":
 		return source{kind: inImage, name: c.Args[0]}, c.Args, nil
 	}
-	files, err := dockerfiles(".")
+	files, _ := filepath.Glob("Dockerfile")
+	more, _ := filepath.Glob("*.docker")
+	files = slices.DeleteFunc(append(files, more...), func(name string) bool {
+		info, err := os.Stat(name)
+		return err != nil || !info.Mode().IsRegular()
+	})
 	switch {
-	case err != nil:
-		return source{}, nil, err
 	case len(files) == 0:
 		return source{}, nil, fmt.Errorf("%s is not a Go package, and there is no image to run it in: use --image, or put a Dockerfile or a *.docker file in this folder", c.Args[0])
 	case len(files) > 1:
@@ -100,92 +103,46 @@ func commandName(args []string, image string) string {
 	return name
 }
 
-func dockerfiles(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	var files []string
-	for _, e := range entries {
-		if name := e.Name(); e.Type().IsRegular() && (name == "Dockerfile" || strings.HasSuffix(name, ".docker")) {
-			files = append(files, name)
+// compile builds the package, and returns the path of the program. The compiler's output goes to stderr.
+func (p *plan) compile(ctx context.Context, env []string) (program string, err error) {
+	target, dir := p.source.what, ""
+	if info, err := os.Stat(target); err == nil && info.IsDir() {
+		target, dir = ".", target
+	}
+	run := func(stdout io.Writer, args ...string) error {
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Dir, cmd.Env, cmd.Stdout = dir, append(os.Environ(), env...), stdout
+		if err := runTool(ctx, cmd); err != nil {
+			return fmt.Errorf("%s does not build: %w", p.source.what, err)
 		}
-	}
-	return files, err
-}
-
-// compile builds a package. The compiler's output goes to stderr.
-func (s source) compile(ctx context.Context, to string, env []string) error {
-	target, dir := s.what, ""
-	if info, err := os.Stat(s.what); err == nil && info.IsDir() {
-		target, dir = ".", s.what
-	}
-	env = append(os.Environ(), env...)
-	kind := make(chan string, 1)
-	go func() { kind <- packageKind(ctx, dir, target, env) }()
-	kept := keptAt(dir, target, to, env)
-	build := exec.CommandContext(ctx, "go", "build", "-o", kept, target)
-	build.Dir, build.Env, build.Stdout, build.Stderr = dir, env, os.Stderr, os.Stderr
-	err := build.Run()
-	if name := <-kind; name != "" && name != "main" && ctx.Err() == nil {
-		return fmt.Errorf("%s is package %s, not a program: its package must be main", s.what, name)
-	}
-	if err != nil {
-		return s.unbuilt(ctx, err)
-	}
-	if kept == to {
 		return nil
 	}
-	// Another build may replace the kept file at any time.
-	if err := os.Link(kept, to); err == nil {
-		return nil
+	var name strings.Builder
+	if err := run(&name, "list", "-f", "{{.Name}}", target); err != nil {
+		return "", err
 	}
-	program, err := os.ReadFile(kept)
-	if err != nil {
-		return err
+	if what := strings.TrimSpace(name.String()); what != "main" {
+		return "", fmt.Errorf("%s is package %s, not a program: its package must be main", p.source.what, what)
 	}
-	return os.WriteFile(to, program, 0o755)
+	program = filepath.Join(p.dir, p.source.name)
+	return program, run(os.Stderr, "build", "-o", program, target)
 }
 
-// keptAt returns where a built program is kept, so that go build knows whether to link it again. If there is no place for
-// it, keptAt returns to.
-func keptAt(dir, target, to string, env []string) string {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return to
+// runTool runs a command whose output is on stderr. Its errors say what to do.
+func runTool(ctx context.Context, cmd *exec.Cmd) error {
+	cmd.Stderr = os.Stderr
+	if cmd.Stdout == nil {
+		cmd.Stdout = os.Stderr
 	}
-	where, err := filepath.Abs(dir)
-	if err != nil {
-		return to
-	}
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %q", where, target)
-	for _, kv := range env {
-		if strings.HasPrefix(kv, "GO") || strings.HasPrefix(kv, "CGO_") {
-			fmt.Fprintf(sum, " %q", kv)
-		}
-	}
-	folder := filepath.Join(cache, "fiber", "run", hex.EncodeToString(sum.Sum(nil)[:8]))
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return to
-	}
-	return filepath.Join(folder, filepath.Base(to))
-}
-
-// packageKind returns a package's name, "" if go can't tell.
-func packageKind(ctx context.Context, dir, target string, env []string) string {
-	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Name}}", target)
-	list.Dir, list.Env = dir, env
-	name, err := list.Output()
-	if err != nil {
-		return "" // the build reports the error
-	}
-	return strings.TrimSpace(string(name))
-}
-
-func (s source) unbuilt(ctx context.Context, err error) error {
+	err := cmd.Run()
+	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return errors.New("building a package needs the go command, which is not in PATH")
+		return fmt.Errorf("the %s command is not in PATH", cmd.Args[0])
+	case errors.As(err, &exit):
+		return fmt.Errorf("see %s's output above", cmd.Args[0])
 	}
-	return fmt.Errorf("%s does not build: see go's output above", s.what)
+	return err
 }

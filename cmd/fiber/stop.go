@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/kube/submit"
 )
 
@@ -17,19 +17,15 @@ type stopCommand struct {
 }
 
 func (c *stopCommand) Run() error {
-	client, err := connect(c.Namespace)
-	if err != nil {
-		return err
-	}
 	grace := int64(-1)
 	if c.Now {
 		grace = 0
 	}
-	return interruptible(func(ctx context.Context) error {
+	return c.onCluster(func(ctx context.Context, client *kube.Client) error {
 		errs := make([]error, len(c.Names))
-		var group errgroup.Group
+		var group sync.WaitGroup
 		for i, name := range c.Names {
-			group.Go(func() error {
+			group.Go(func() {
 				pod, err := submit.Lookup(ctx, client, name)
 				if err == nil {
 					err = submit.Stop(ctx, client, pod, grace)
@@ -37,10 +33,9 @@ func (c *stopCommand) Run() error {
 				if errs[i] = err; err == nil {
 					fmt.Println("Stopped " + pod.Name)
 				}
-				return nil
 			})
 		}
-		_ = group.Wait() // the errors are in errs
+		group.Wait()
 		return errors.Join(errs...)
 	})
 }

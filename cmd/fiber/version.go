@@ -13,19 +13,11 @@ func (versionCommand) Run() error {
 	return nil
 }
 
-// version returns the module's version, or the commit that the command was built from.
+// version returns the module's version, which names the commit where there is no release.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "devel-" + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return "devel"
+	return info.Main.Version
 }

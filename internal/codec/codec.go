@@ -6,51 +6,27 @@
 // as map[string]any, arrays and named slices of numbers as plain slices, and other slices as []any.
 package codec
 
-import (
-	"reflect"
-)
+import "reflect"
 
 // Marshal encodes v as frames. The first is msgpack; the others refer to the large slices of numbers in v,
 // so v must not change until the frames are sent. Channels, funcs, interfaces with methods, and values
 // nested deeper than 1000 levels, cycles included, cannot be encoded: the error is an [*Error]. A type that
 // has msgpack's methods, or encoding's binary or text methods, for both directions keeps that encoding; its
-// EncodeMsgpack must write msgpack. Marshal may be called concurrently.
+// EncodeMsgpack must write msgpack. A struct that embeds such a type, and has other exported fields, travels by
+// its fields all the same. Marshal may be called concurrently.
 func Marshal(v any) ([][]byte, error) {
-	frames, _, err := marshal(v, nil)
+	frames, _, err := MarshalListing(v, nil)
 	return frames, err
 }
 
 // MarshalListing is Marshal and also returns a list: of all the values in v that
-// have a binary encoding of their own, the pointers for which listed returns true,
-// such as references to objects.
+// have an encoding of their own, the pointers for which listed returns true, such
+// as references to objects.
 func MarshalListing(v any, listed func(x any) bool) (frames [][]byte, list []any, err error) {
-	return marshal(v, listed)
-}
-
-func marshal(v any, listed func(any) bool) (frames [][]byte, list []any, err error) {
-	if v == nil {
-		return [][]byte{{codeNil}}, nil, nil
-	}
-	p, value := planOf(reflect.TypeOf(v)), reflect.ValueOf(v)
-	if !p.foreign {
-		return p.marshal(value, listed, false)
-	}
-	return p.marshalApart(value, listed)
-}
-
-func (p *plan) marshalApart(v reflect.Value, listed func(any) bool) (frames [][]byte, list []any, err error) {
-	err = apartly(func(own apart) (err error) {
-		frames, list, err = p.marshal(v, listed, own)
-		return err
-	})
-	return frames, list, err
-}
-
-func (p *plan) marshal(v reflect.Value, listed func(any) bool, own apart) (frames [][]byte, list []any, err error) {
 	e := getEncoder()
 	defer e.put()
-	e.own, e.listed = own, listed
-	if err := p.encode(e, v); err != nil {
+	e.listed = listed
+	if err := e.any(reflect.ValueOf(v)); err != nil {
 		return nil, nil, err
 	}
 	return e.result(), e.listing, nil
@@ -61,48 +37,28 @@ func (p *plan) marshal(v reflect.Value, listed func(any) bool, own apart) (frame
 // [*Error]; it does not panic, and takes no more memory than their length accounts for. After an error the
 // value is undefined.
 func Unmarshal(frames [][]byte, ptr any) error {
-	_, err := unmarshal(frames, ptr, nil)
+	_, err := UnmarshalListing(frames, ptr, nil)
 	return err
 }
 
 // UnmarshalListing is Unmarshal and returns the same list as MarshalListing.
 func UnmarshalListing(frames [][]byte, ptr any, listed func(x any) bool) (list []any, err error) {
-	return unmarshal(frames, ptr, listed)
-}
-
-func unmarshal(frames [][]byte, ptr any, listed func(any) bool) (list []any, err error) {
 	v := reflect.ValueOf(ptr)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil, fail(reflect.TypeOf(ptr), "the target must be a non-nil pointer")
 	}
-	if len(frames) == 0 {
-		return nil, fail(v.Type().Elem(), "there are no frames")
-	}
 	v = v.Elem()
-	p := planOf(v.Type())
-	if !p.foreign {
-		return p.unmarshal(frames, v, listed, false)
+	if len(frames) == 0 {
+		return nil, fail(v.Type(), "there are no frames")
 	}
-	return p.unmarshalApart(frames, v, listed)
-}
-
-func (p *plan) unmarshalApart(frames [][]byte, v reflect.Value, listed func(any) bool) (list []any, err error) {
-	err = apartly(func(own apart) (err error) {
-		list, err = p.unmarshal(frames, v, listed, own)
-		return err
-	})
-	return list, err
-}
-
-func (p *plan) unmarshal(frames [][]byte, v reflect.Value, listed func(any) bool, own apart) ([]any, error) {
 	d := getDecoder(frames)
 	defer d.put()
-	d.own, d.listed = own, listed
+	d.listed = listed
 	v.SetZero()
-	if err := p.decode(d, v); err != nil {
+	if err := planOf(v.Type()).decode(d, v); err != nil {
 		return nil, err
 	}
-	if n := d.left(); n > 0 {
+	if n := d.in.Len(); n > 0 {
 		return nil, fail(v.Type(), "%d bytes too many", n)
 	}
 	if n := len(d.frames); n > 0 {

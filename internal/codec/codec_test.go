@@ -133,9 +133,10 @@ func TestHandles(t *testing.T) {
 	}
 	in := task{Theta: h, Value: Handle[int]{id: 8}, Deep: []struct{ H map[int]*Handle[Pair] }{{map[int]*Handle[Pair]{1: {id: 9}}}}}
 	assert.Equal(t, []task{in, {}}, trip(t, []task{in, {}}))
-	assert.NoError(t, codec.Check(reflect.TypeFor[task]()))
+	_, err := codec.Signature(reflect.TypeFor[task]())
+	assert.NoError(t, err)
 
-	_, err := codec.Marshal([]task{{}, {Deep: []struct{ H map[int]*Handle[Pair] }{{}, {map[int]*Handle[Pair]{1: {id: 666}}}}}})
+	_, err = codec.Marshal([]task{{}, {Deep: []struct{ H map[int]*Handle[Pair] }{{}, {map[int]*Handle[Pair]{1: {id: 666}}}}}})
 	assert.ErrorIs(t, err, errClosed)
 	assert.EqualError(t, err, "element 1: Deep[1].H[1]: codec_test.Handle[github.com/fiber-go/fiber/internal/codec_test.Pair]: closed")
 }
@@ -227,12 +228,43 @@ func TestOmitted(t *testing.T) {
 	require.NoError(t, err)
 	var out Box[any]
 	require.NoError(t, codec.Unmarshal(frames, &out))
-	assert.Equal(t, map[string]any{"a": int8(1)}, out.Value)
+	assert.Equal(t, map[string]any{"a": int8(1), "b": nil, "C": nil}, out.Value)
 
 	frames, err = codec.Marshal(Box[any]{Embeds{Base: Base{1, "k"}, hidden: hidden{2}}})
 	require.NoError(t, err)
 	require.NoError(t, codec.Unmarshal(frames, &out))
-	assert.Equal(t, map[string]any{"ID": int8(1), "Kind": "k", "Shown": int8(2), "Extra": int8(0)}, out.Value)
+	assert.Equal(t, map[string]any{"Base": map[string]any{"ID": int8(1), "Kind": "k"}, "Inner": nil, "hidden": map[string]any{"Shown": int8(2)}, "Extra": int8(0)}, out.Value)
+}
+
+// A struct may ask to travel as an array of its fields. The reader takes what it
+// knows, and leaves the rest zero.
+func TestStructAsArray(t *testing.T) {
+	t.Parallel()
+	type short struct {
+		_ struct{} `msgpack:",as_array"`
+		A int
+		B string
+	}
+	type long struct {
+		_ struct{} `msgpack:",as_array"`
+		A int
+		B string
+		C []int
+	}
+	frames, err := codec.Marshal(long{A: 1, B: "b", C: []int{2}})
+	require.NoError(t, err)
+	var list any
+	require.NoError(t, codec.Unmarshal(frames, &list))
+	assert.Len(t, list, 3)
+	var less short
+	require.NoError(t, codec.Unmarshal(frames, &less))
+	assert.Equal(t, short{A: 1, B: "b"}, less)
+	frames, err = codec.Marshal(less)
+	require.NoError(t, err)
+	more := long{C: []int{3}} // is replaced
+	require.NoError(t, codec.Unmarshal(frames, &more))
+	assert.Equal(t, long{A: 1, B: "b"}, more)
+	assert.Error(t, codec.Unmarshal(frames, &Tagged{}))
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -254,6 +286,9 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("not with the race detector")
+	}
 	in := []int{5}
 	var out []int
 	var frames [][]byte

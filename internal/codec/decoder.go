@@ -1,125 +1,257 @@
 package codec
 
 import (
+	"bytes"
+	"io"
 	"reflect"
 	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// decoder reads the first frame and hands out the others in order.
+// decoder reads the first frame, as a msgpack.Decoder, and hands out the others in order. The
+// msgpack.Decoder trusts lengths, takes one kind of value for another, and does not limit nesting: it is
+// asked only for what has been checked here.
 type decoder struct {
-	buf    []byte
-	pos    int
+	*msgpack.Decoder
+	in     bytes.Reader
+	buf    []byte // what in reads
 	frames [][]byte
 	depth  int
-	own    apart
 
 	listed  func(x any) bool // nil for nothing
 	listing []any
 }
 
-var decoders = sync.Pool{New: func() any { return new(decoder) }}
+var decoders = sync.Pool{New: func() any {
+	d := new(decoder)
+	d.Decoder = msgpack.NewDecoder(&d.in)
+	return d
+}}
 
 func getDecoder(frames [][]byte) *decoder {
 	d := decoders.Get().(*decoder)
 	d.buf, d.frames = frames[0], frames[1:]
+	d.in.Reset(d.buf)
 	return d
 }
 
 func (d *decoder) put() {
-	*d = decoder{}
+	d.in.Reset(nil)
+	d.buf, d.frames, d.depth, d.listed, d.listing = nil, nil, 0, nil, nil
 	decoders.Put(d)
 }
 
-func (d *decoder) enter(t reflect.Type) error {
-	if d.depth == maxDepth {
+// enter counts levels of nesting, which leave d.depth again only after success.
+func (d *decoder) enter(t reflect.Type, levels int) error {
+	if d.depth+levels > maxDepth {
 		return fail(t, "nested more than %d levels deep", maxDepth)
 	}
-	d.depth++
+	d.depth += levels
 	return nil
 }
 
-func (d *decoder) leave() { d.depth-- }
+// class is what kind of value a code of msgpack begins.
+type class byte
 
-func (d *decoder) left() int { return len(d.buf) - d.pos }
+const (
+	classNil class = iota
+	classBoxed
+	classBool
+	classInt
+	classFloat
+	classString
+	classBinary
+	classArray
+	classMap
+	classExt
+)
 
-// isNil reports whether a nil is next, and consumes it.
-func (d *decoder) isNil() bool {
-	if d.pos < len(d.buf) && d.buf[d.pos] == codeNil {
-		d.pos++
-		return true
+var classNames = [...]string{"nil", "a pointer to nil", "a bool", "an integer", "a float", "a string",
+	"bytes", "an array", "a map", "an extension"}
+
+func (c class) String() string { return classNames[c] }
+
+func classOf(code byte) class {
+	switch {
+	case msgpcode.IsFixedNum(code), code >= msgpcode.Uint8 && code <= msgpcode.Int64:
+		return classInt
+	case msgpcode.IsString(code):
+		return classString
+	case msgpcode.IsFixedMap(code), code == msgpcode.Map16, code == msgpcode.Map32:
+		return classMap
+	case msgpcode.IsFixedArray(code), code == msgpcode.Array16, code == msgpcode.Array32:
+		return classArray
+	case msgpcode.IsExt(code):
+		return classExt
+	case msgpcode.IsBin(code):
+		return classBinary
+	case code == msgpcode.Float, code == msgpcode.Double:
+		return classFloat
+	case code == msgpcode.Nil:
+		return classNil
+	case code == codeBoxed:
+		return classBoxed
+	default:
+		return classBool
 	}
-	return false
 }
 
-// take returns the next n bytes; token has checked that they exist.
-func (d *decoder) take(n int) []byte {
-	b := d.buf[d.pos : d.pos+n : d.pos+n]
-	d.pos += n
-	return b
-}
-
-// want reads the head of the next value and returns an error unless its class
-// is c.
-func (d *decoder) want(t reflect.Type, c class) (token, error) {
-	tok, err := d.token()
-	if err != nil || tok.class != c {
-		return tok, mismatch(t, tok, c, err)
-	}
-	return tok, nil
-}
-
-// mismatch returns err, if any, or else the error that tok is not of class c.
-func mismatch(t reflect.Type, tok token, c class, err error) error {
+// next returns the class and the code of the next value, which it does not consume.
+func (d *decoder) next() (class, byte, error) {
+	code, err := d.PeekCode()
 	if err != nil {
-		return typed(err, t)
+		return 0, 0, short(nil)
 	}
-	return fail(t, "found %s instead of %s", tok, c)
+	return classOf(code), code, nil
 }
 
-// typed adds the type to an error that has none.
-func typed(err error, t reflect.Type) error {
-	if e := err.(*Error); e.Type == "" {
-		e.Type = t.String()
+// is reports whether code is next, and consumes it.
+func (d *decoder) is(code byte) bool {
+	_, c, err := d.next()
+	if err != nil || c != code {
+		return false
 	}
-	return err
+	d.take(1)
+	return true
+}
+
+// want returns the code of the next value, or an error unless its class is c.
+func (d *decoder) want(t reflect.Type, c class) (code byte, err error) {
+	found, code, err := d.next()
+	switch {
+	case err != nil:
+		return 0, typed(err, t)
+	case found == c:
+		return code, nil
+	case found == classExt:
+		id, _, err := d.extension(t)
+		if err != nil {
+			return 0, err
+		}
+		return 0, fail(t, "found extension %d instead of %s", id, c)
+	}
+	return 0, fail(t, "found %s instead of %s", found, c)
+}
+
+// head reads the head of a value of class c: a string, bytes, an array or a map. It returns the number of
+// bytes, elements or entries that follow. Each takes at least a byte, so a length beyond the message is
+// refused before memory is taken for it.
+func (d *decoder) head(t reflect.Type, c class) (n int, err error) {
+	if _, err := d.want(t, c); err != nil {
+		return 0, err
+	}
+	least := 1
+	switch c {
+	case classArray:
+		n, err = d.DecodeArrayLen()
+	case classMap:
+		n, err = d.DecodeMapLen()
+		least = 2
+	default:
+		n, err = d.DecodeBytesLen()
+	}
+	if err != nil || n < 0 || n > d.in.Len()/least {
+		return 0, short(t)
+	}
+	return n, nil
+}
+
+// text reads a string or bytes, whichever c is.
+func (d *decoder) text(t reflect.Type, c class) ([]byte, error) {
+	n, err := d.head(t, c)
+	return d.take(n), err
+}
+
+// extension reads an extension.
+func (d *decoder) extension(t reflect.Type) (id int8, content []byte, err error) {
+	if _, err := d.want(t, classExt); err != nil {
+		return 0, nil, err
+	}
+	id, n, err := d.DecodeExtHeader()
+	if err != nil || n < 0 || n > d.in.Len() {
+		return 0, nil, short(t)
+	}
+	return id, d.take(n), nil
+}
+
+// content reads the content of an extension of the given type.
+func (d *decoder) content(t reflect.Type, want int8) ([]byte, error) {
+	id, b, err := d.extension(t)
+	if err == nil && id != want {
+		err = fail(t, "found extension %d", id)
+	}
+	return b, err
+}
+
+// take returns the next n bytes, which must exist.
+func (d *decoder) take(n int) []byte {
+	at := len(d.buf) - d.in.Len()
+	d.in.Seek(int64(n), io.SeekCurrent)
+	return d.buf[at : at+n : at+n]
 }
 
 // skip skips one value, and the frames in it.
 func (d *decoder) skip() error {
-	t, err := d.token()
+	c, _, err := d.next()
 	if err != nil {
 		return err
 	}
 	values := 0
-	switch t.class {
+	switch c {
 	case classString, classBinary:
-		d.pos += t.n
+		_, err = d.text(nil, c)
 	case classExt:
-		d.pos += t.n
-		if t.sub == extFrame {
-			if len(d.frames) == 0 {
-				return fail(nil, "a frame is missing")
-			}
-			d.frames = d.frames[1:]
+		var id int8
+		id, _, err = d.extension(nil)
+		if id == extFrame {
+			_, err = d.frame()
 		}
 	case classArray:
-		values = t.n
+		values, err = d.head(nil, c)
 	case classMap:
-		values = 2 * t.n
+		values, err = d.head(nil, c)
+		values *= 2
 	case classBoxed:
+		d.take(1)
 		values = 1
+	default:
+		if d.Skip() != nil {
+			err = short(nil)
+		}
 	}
-	if values == 0 {
-		return nil
-	}
-	if err := d.enter(nil); err != nil {
+	if err != nil || values == 0 {
 		return err
 	}
-	defer d.leave()
+	if err := d.enter(nil, 1); err != nil {
+		return err
+	}
 	for range values {
 		if err := d.skip(); err != nil {
 			return err
 		}
 	}
+	d.depth--
 	return nil
+}
+
+// frame returns the next frame of numbers.
+func (d *decoder) frame() ([]byte, error) {
+	if len(d.frames) == 0 {
+		return nil, fail(nil, "a frame is missing")
+	}
+	b := d.frames[0]
+	d.frames = d.frames[1:]
+	return b, nil
+}
+
+func short(t reflect.Type) error { return fail(t, "the message ends too early") }
+
+// typed adds the type to an error that has none.
+func typed(err error, t reflect.Type) error {
+	if e := err.(*Error); e.Type == "" && t != nil {
+		e.Type = t.String()
+	}
+	return err
 }

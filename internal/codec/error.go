@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"unicode/utf8"
 )
 
 // Error says what cannot be encoded or decoded, and where in the value.
@@ -45,10 +44,12 @@ func fail(t reflect.Type, format string, args ...any) error {
 
 const maxPath = 200 // bytes; a longer path keeps its outer part
 
-// within prepends a step to the path of err.
+// within prepends a step to the path of err, which may be nil.
 func within(err error, step string) error {
-	e := err.(*Error)
+	e, ok := err.(*Error)
 	switch {
+	case !ok:
+		return err
 	case e.Path == "":
 		e.Path = step
 	case e.Path[0] == '[':
@@ -57,11 +58,7 @@ func within(err error, step string) error {
 		e.Path = step + "." + e.Path
 	}
 	if len(e.Path) > maxPath {
-		cut := maxPath
-		for cut > 0 && !utf8.RuneStart(e.Path[cut]) {
-			cut--
-		}
-		e.Path = e.Path[:cut] + "…"
+		e.Path = strings.ToValidUTF8(e.Path[:maxPath], "") + "…"
 	}
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,7 +17,7 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 )
 
-var _ = Opaque{a: 1, b: 2}.a + Opaque{}.b
+var _ = Opaque{a: 1, b: 2}.a + Opaque{}.b + Late{}.since + HalfLate{}.since
 
 type (
 	Hooked  struct{ Config struct{ Hook func() } }
@@ -32,7 +33,17 @@ type (
 	}
 	BehindHidden struct{ *hidden }
 	Liar         struct{ Left int }
-	Panicker     struct{}
+	Late         struct {
+		time.Time
+		N     int
+		since int
+	}
+	HalfLate struct {
+		Half
+		N     int
+		since int
+	}
+	Panicker struct{}
 )
 
 func (*Liar) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeMulti(1, 2) }
@@ -258,7 +269,7 @@ func TestNoMemoryForPromises(t *testing.T) {
 	assert.Less(t, got.AllocedBytesPerOp(), int64(4<<20))
 }
 
-func TestCheck(t *testing.T) {
+func TestSignatureErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		t    reflect.Type
@@ -282,11 +293,13 @@ func TestCheck(t *testing.T) {
 		{reflect.TypeFor[Opaque](), "codec_test.Opaque: it has only unexported fields and would arrive empty"},
 		{reflect.TypeFor[Box[*Opaque]](), "Value: codec_test.Opaque: it has only unexported fields and would arrive empty"},
 		{reflect.TypeFor[Twice](), "codec_test.Twice: two fields are named x"},
+		{reflect.TypeFor[HalfLate](), ""},
+		{reflect.TypeFor[Late](), "codec_test.Late: it may have MarshalBinary only by embedding time.Time, and has unexported fields: give the embedded field a name"},
 		{reflect.TypeFor[BehindHidden](), "codec_test.BehindHidden: the embedded *hidden is not exported: nothing can be decoded into it"},
 	} {
 		t.Run(test.t.String(), func(t *testing.T) {
 			t.Parallel()
-			err := codec.Check(test.t)
+			_, err := codec.Signature(test.t)
 			if test.want == "" {
 				assert.NoError(t, err)
 			} else {

@@ -9,52 +9,33 @@ import (
 // particular order.
 func (ps planner) mapping(t reflect.Type) plan {
 	key, elem := ps.of(t.Key()), ps.of(t.Elem())
-	large := t.Key().Size() >= frameMin || t.Elem().Size() >= frameMin
-	return plan{
+	return nested(t, 1, plan{
 		encode: func(e *encoder, v reflect.Value) error {
-			if v.IsNil() {
-				e.nil()
-				return nil
-			}
-			if err := e.enter(t); err != nil {
-				return err
-			}
-			defer e.leave()
 			if err := fits(t, v.Len()); err != nil {
 				return err
 			}
-			e.mapLen(v.Len())
-			k, x := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
+			if err := e.EncodeMapLen(v.Len()); err != nil {
+				return err
+			}
 			for it := v.MapRange(); it.Next(); {
-				if large { // frames may refer to the last ones
-					k, x = reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
-				}
-				k.SetIterKey(it)
-				x.SetIterValue(it)
+				k := it.Key()
 				if err := key.encode(e, k); err != nil {
 					return within(err, keyText(k))
 				}
-				if err := elem.encode(e, x); err != nil {
+				if err := elem.encode(e, it.Value()); err != nil {
 					return within(err, keyText(k))
 				}
 			}
 			return nil
 		},
 		decode: func(d *decoder, v reflect.Value) error {
-			if d.isNil() {
-				return nil
-			}
-			if err := d.enter(t); err != nil {
-				return err
-			}
-			defer d.leave()
-			tok, err := d.want(t, classMap)
+			n, err := d.head(t, classMap)
 			if err != nil {
 				return err
 			}
-			v.Set(reflect.MakeMapWithSize(t, min(tok.n, firstBytes/(1+int(t.Key().Size()+t.Elem().Size())))))
+			v.Set(reflect.MakeMapWithSize(t, min(n, firstBytes/(1+int(t.Key().Size()+t.Elem().Size())))))
 			k, x := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
-			for range tok.n {
+			for range n {
 				k.SetZero()
 				if err := key.decode(d, k); err != nil {
 					return within(err, "[key]")
@@ -70,7 +51,7 @@ func (ps planner) mapping(t reflect.Type) plan {
 			}
 			return nil
 		},
-	}
+	})
 }
 
 // keyText returns a key as a step of a path.

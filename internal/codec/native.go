@@ -2,8 +2,8 @@ package codec
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"reflect"
+	"strconv"
 	"unsafe"
 )
 
@@ -13,103 +13,89 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 // native reports whether numbers of kind k have the same bytes in memory as on
 // the wire.
 func native(k reflect.Kind) bool {
-	return wireSize(k) == 1 || littleEndian && wireSize(k) == hostSize(k)
-}
-
-func hostSize(k reflect.Kind) int {
 	switch k {
-	case reflect.Int, reflect.Uint, reflect.Uintptr:
-		return bits.UintSize / 8
-	default:
-		return wireSize(k)
-	}
-}
-
-// toWire returns the wire bytes of n numbers at p; for native kinds these are
-// the memory itself, uncopied.
-func toWire(k reflect.Kind, p unsafe.Pointer, n int) []byte {
-	if native(k) {
-		return unsafe.Slice((*byte)(p), n*wireSize(k))
-	}
-	return appendPortable(nil, k, p, n)
-}
-
-// fromWire writes the numbers in b to p. It returns false if one does not fit a
-// 32-bit host's int.
-func fromWire(k reflect.Kind, p unsafe.Pointer, b []byte) bool {
-	if native(k) {
-		copy(unsafe.Slice((*byte)(p), len(b)), b)
+	case reflect.Bool, reflect.Int8, reflect.Uint8:
 		return true
+	case reflect.Int, reflect.Uint, reflect.Uintptr:
+		return littleEndian && strconv.IntSize == 64
+	default:
+		return littleEndian
 	}
-	return readPortable(k, p, b)
+}
+
+// memory returns the bytes of v, a slice or an array that has an address.
+func memory(v reflect.Value) []byte {
+	if v.Len() == 0 {
+		return nil
+	}
+	first := v.Index(0).Addr().UnsafePointer()
+	return unsafe.Slice((*byte)(first), v.Len()*int(v.Type().Elem().Size()))
+}
+
+// toWire returns the wire bytes of the runs in v, a slice or an array that has an
+// address; for native kinds these are the memory itself, uncopied.
+func toWire(r run, v reflect.Value) []byte {
+	if native(r.kind) {
+		return memory(v)
+	}
+	return appendPortable(nil, v)
+}
+
+// fromWire writes the numbers in b, as many as fill it, to v, a slice or an array.
+func fromWire(r run, v reflect.Value, b []byte) error {
+	if native(r.kind) {
+		copy(memory(v), b)
+	} else if !readPortable(v, b) {
+		return fail(v.Type(), "an integer does not fit")
+	}
+	return nil
 }
 
 // appendPortable is toWire for every host, number by number.
-func appendPortable(b []byte, k reflect.Kind, first unsafe.Pointer, n int) []byte {
-	size := hostSize(k)
-	for i := range n {
-		p := unsafe.Add(first, i*size)
-		switch k {
+func appendPortable(b []byte, v reflect.Value) []byte {
+	for i := range v.Len() {
+		switch x := v.Index(i); x.Kind() {
+		case reflect.Array:
+			b = appendPortable(b, x)
 		case reflect.Int:
-			b = binary.LittleEndian.AppendUint64(b, uint64(*(*int)(p)))
+			b = binary.LittleEndian.AppendUint64(b, uint64(x.Int()))
 		case reflect.Uint, reflect.Uintptr:
-			b = binary.LittleEndian.AppendUint64(b, uint64(*(*uint)(p)))
-		case reflect.Complex64, reflect.Complex128:
-			b = appendPortable(b, half(k), p, 2)
+			b = binary.LittleEndian.AppendUint64(b, x.Uint())
 		default:
-			switch size {
-			case 1:
-				b = append(b, *(*byte)(p))
-			case 2:
-				b = binary.LittleEndian.AppendUint16(b, *(*uint16)(p))
-			case 4:
-				b = binary.LittleEndian.AppendUint32(b, *(*uint32)(p))
-			case 8:
-				b = binary.LittleEndian.AppendUint64(b, *(*uint64)(p))
-			}
+			b, _ = binary.Append(b, binary.LittleEndian, x.Interface()) // of a fixed size: no error
 		}
 	}
 	return b
 }
 
-// readPortable is fromWire for every host.
-func readPortable(k reflect.Kind, first unsafe.Pointer, b []byte) bool {
-	size := hostSize(k)
-	for i := 0; len(b) > 0; i, b = i+1, b[wireSize(k):] {
-		p := unsafe.Add(first, i*size)
-		switch k {
+// readPortable is fromWire for every host. It returns false if a number does not
+// fit a 32-bit host's int.
+func readPortable(v reflect.Value, b []byte) bool {
+	for i, n := 0, v.Len(); i < n; i++ {
+		x, size := v.Index(i), len(b)/(n-i)
+		switch x.Kind() {
+		case reflect.Array:
+			if !readPortable(x, b[:size]) {
+				return false
+			}
 		case reflect.Int:
 			n := int64(binary.LittleEndian.Uint64(b))
-			if *(*int)(p) = int(n); int64(int(n)) != n {
+			if x.OverflowInt(n) {
 				return false
 			}
+			x.SetInt(n)
 		case reflect.Uint, reflect.Uintptr:
 			n := binary.LittleEndian.Uint64(b)
-			if *(*uint)(p) = uint(n); uint64(uint(n)) != n {
+			if x.OverflowUint(n) {
 				return false
 			}
-		case reflect.Complex64, reflect.Complex128:
-			readPortable(half(k), p, b[:wireSize(k)])
+			x.SetUint(n)
 		default:
-			switch size {
-			case 1:
-				*(*byte)(p) = b[0]
-			case 2:
-				*(*uint16)(p) = binary.LittleEndian.Uint16(b)
-			case 4:
-				*(*uint32)(p) = binary.LittleEndian.Uint32(b)
-			case 8:
-				*(*uint64)(p) = binary.LittleEndian.Uint64(b)
+			if _, err := binary.Decode(b, binary.LittleEndian, x.Addr().Interface()); err != nil {
+				return false
 			}
 		}
+		b = b[size:]
 	}
 	return true
-}
-
-// half returns the kind of the two parts of a complex number.
-func half(k reflect.Kind) reflect.Kind {
-	if k == reflect.Complex64 {
-		return reflect.Float32
-	}
-	return reflect.Float64
 }

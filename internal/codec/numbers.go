@@ -1,9 +1,9 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/binary"
 	"reflect"
-	"unsafe"
 )
 
 // run is the shape of a type that consists of numbers or bools alone: width of them in a row, 1 for a
@@ -31,22 +31,20 @@ func runOf(t reflect.Type) (run, bool) {
 	return r, ok && r.width > 0 && r.width <= maxWidth
 }
 
-// wireSize returns the number of bytes of one number on the wire. For int, uint and uintptr it is 8,
-// whatever the host's size.
-func wireSize(k reflect.Kind) int {
-	switch k {
-	case reflect.Bool, reflect.Int8, reflect.Uint8:
-		return 1
-	case reflect.Int16, reflect.Uint16:
-		return 2
-	case reflect.Int32, reflect.Uint32, reflect.Float32:
-		return 4
-	case reflect.Complex128:
-		return 16
-	default:
-		return 8
-	}
+// sliceTypes lists the slice type that a run of each kind of number becomes in an any.
+var sliceTypes = [...]reflect.Type{
+	reflect.Bool: reflect.TypeFor[[]bool](), reflect.Int: reflect.TypeFor[[]int](),
+	reflect.Int8: reflect.TypeFor[[]int8](), reflect.Int16: reflect.TypeFor[[]int16](),
+	reflect.Int32: reflect.TypeFor[[]int32](), reflect.Int64: reflect.TypeFor[[]int64](),
+	reflect.Uint: reflect.TypeFor[[]uint](), reflect.Uint8: reflect.TypeFor[[]uint8](),
+	reflect.Uint16: reflect.TypeFor[[]uint16](), reflect.Uint32: reflect.TypeFor[[]uint32](),
+	reflect.Uint64: reflect.TypeFor[[]uint64](), reflect.Uintptr: reflect.TypeFor[[]uintptr](),
+	reflect.Float32: reflect.TypeFor[[]float32](), reflect.Float64: reflect.TypeFor[[]float64](),
+	reflect.Complex64: reflect.TypeFor[[]complex64](), reflect.Complex128: reflect.TypeFor[[]complex128](),
 }
+
+// wireSize returns the number of bytes of one number on the wire.
+func wireSize(k reflect.Kind) int { return int(sliceTypes[wireKind(k)].Elem().Size()) }
 
 // wireKind returns the kind that stands for k on the wire, where int and int64 are the same.
 func wireKind(k reflect.Kind) reflect.Kind {
@@ -63,56 +61,58 @@ func wireKind(k reflect.Kind) reflect.Kind {
 // The kind on the wire is reflect's number, with grid set when a width follows.
 const grid = 0x80
 
-// numbers writes count runs that lie at p; large ones get a frame of their own.
-func (e *encoder) numbers(t reflect.Type, r run, p unsafe.Pointer, count int) error {
-	b := toWire(r.kind, p, count*r.width)
-	var how byte
-	if len(b) >= frameMin {
-		if fewer, as := narrow(r.kind, p, count*r.width); fewer != nil {
-			b, how = fewer, as
-		}
-	}
-	var head [1 + binary.MaxVarintLen32]byte
-	head[0] = byte(r.kind) | how
-	n := 1
+var bytesRun = run{reflect.Uint8, 1}
+
+// numbers writes runs, of which b has the bytes; large ones get a frame of their own.
+func (e *encoder) numbers(t reflect.Type, r run, b []byte) error {
+	head := []byte{byte(r.kind)}
 	if r.width > 1 {
-		head[0] |= grid
-		n += binary.PutUvarint(head[1:], uint64(r.width))
+		head = binary.AppendUvarint([]byte{byte(r.kind) | grid}, uint64(r.width))
 	}
 	if len(b) >= frameMin && len(e.frames) < frameCount {
-		e.ext(extFrame, n)
-		e.buf = append(e.buf, head[:n]...)
 		e.frames = append(e.frames, b)
-		return nil
+		return e.extension(t, extFrame, head)
+	}
+	if r != bytesRun {
+		return e.extension(t, extNumbers, head, b)
 	}
 	if err := fits(t, len(b)); err != nil {
 		return err
 	}
-	if r.kind == reflect.Uint8 && r.width == 1 {
-		e.length(uint64(len(b)), codeBin8, codeBin16, codeBin32, 0)
-	} else {
-		e.ext(extNumbers, n+len(b))
-		e.buf = append(e.buf, head[:n]...)
+	if err := e.EncodeBytesLen(len(b)); err != nil {
+		return err
 	}
-	e.buf = append(e.buf, b...)
+	e.buf.Write(b)
 	return nil
 }
 
 // numbers reads runs of the given shape. It returns their bytes, and whether these are a frame of
 // their own.
 func (d *decoder) numbers(t reflect.Type, want run) (b []byte, own bool, err error) {
-	tok, err := d.token()
+	c, _, err := d.next()
 	if err != nil {
 		return nil, false, typed(err, t)
 	}
-	r, b, err := d.run(tok)
-	if err != nil {
-		return nil, false, typed(err, t)
+	r := bytesRun
+	switch c {
+	case classBinary:
+		b, err = d.text(t, c)
+	case classExt:
+		var id int8
+		if id, b, err = d.extension(t); err == nil {
+			own = id == extFrame
+			r, b, err = d.run(id, b)
+		}
+	default:
+		err = fail(t, "found %s instead of numbers", c)
 	}
-	if wireKind(r.kind) != wireKind(want.kind) || r.width != want.width {
+	switch {
+	case err != nil:
+		return nil, false, typed(err, t)
+	case wireKind(r.kind) != wireKind(want.kind) || r.width != want.width:
 		return nil, false, fail(t, "found numbers of another type, %s", r)
 	}
-	return b, tok.sub == extFrame, nil
+	return b, own, nil
 }
 
 func (r run) String() string {
@@ -122,62 +122,38 @@ func (r run) String() string {
 	return "rows of " + r.kind.String()
 }
 
-// run reads the shape and the bytes of the runs whose head is tok.
-func (d *decoder) run(tok token) (run, []byte, error) {
-	r := run{reflect.Uint8, 1}
+// run reads the shape and the bytes of the runs in an extension.
+func (d *decoder) run(id int8, b []byte) (r run, _ []byte, err error) {
 	switch {
-	case tok.class == classBinary:
-		return r, d.take(tok.n), nil
-	case tok.class != classExt || tok.sub != extNumbers && tok.sub != extFrame:
-		return r, nil, fail(nil, "found %s instead of numbers", tok)
-	case tok.n == 0:
+	case id != extNumbers && id != extFrame:
+		return r, nil, fail(nil, "found extension %d instead of numbers", id)
+	case len(b) == 0:
 		return r, nil, fail(nil, "numbers of an unknown kind")
 	}
-	b := d.take(tok.n)
-	r.kind = reflect.Kind(b[0] &^ (grid | narrowBits))
-	how := b[0] & narrowBits
-	n := 1
-	if b[0]&grid != 0 {
-		w, m := binary.Uvarint(b[1:])
-		if m <= 0 || w <= 1 || w > maxWidth {
+	r, b, isGrid := run{reflect.Kind(b[0] &^ grid), 1}, b[1:], b[0]&grid != 0
+	if isGrid {
+		w, n := binary.Uvarint(b)
+		if n <= 0 || w <= 1 || w > maxWidth {
 			return r, nil, fail(nil, "numbers in rows of an invalid length")
 		}
-		r.width, n = int(w), 1+m
+		r.width, b = int(w), b[n:]
 	}
 	if r.kind < reflect.Bool || r.kind > reflect.Complex128 {
 		return r, nil, fail(nil, "numbers of an unknown kind")
 	}
-	b = b[n:]
-	if tok.sub == extFrame {
-		if len(b) > 0 || len(d.frames) == 0 {
-			return r, nil, fail(nil, "a frame is missing")
+	if id == extFrame {
+		if len(b) > 0 {
+			return r, nil, fail(nil, "numbers both in the message and in a frame")
 		}
-		b, d.frames = d.frames[0], d.frames[1:]
-	}
-	if how != 0 {
-		wide, ok := widen(r.kind, b, how)
-		if !ok {
-			return r, nil, fail(nil, "%d bytes are not narrow integers", len(b))
+		if b, err = d.frame(); err != nil {
+			return r, nil, err
 		}
-		b = wide
 	}
 	if len(b)%r.size() != 0 {
 		return r, nil, fail(nil, "%d bytes are not a whole number of %s", len(b), r)
 	}
-	if r.kind == reflect.Bool && !bools(b) {
+	if r.kind == reflect.Bool && bytes.Count(b, []byte{0})+bytes.Count(b, []byte{1}) < len(b) {
 		return r, nil, fail(nil, "found a bool that is neither true nor false")
 	}
 	return r, b, nil
-}
-
-// bools reports whether every byte is 0 or 1: any other value is not a bool to Go.
-func bools(b []byte) bool {
-	var all uint64
-	for ; len(b) >= 8; b = b[8:] {
-		all |= binary.NativeEndian.Uint64(b)
-	}
-	for _, c := range b {
-		all |= uint64(c)
-	}
-	return all&^0x0101010101010101 == 0
 }

@@ -2,8 +2,11 @@ package codec
 
 import (
 	"reflect"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 // plan encodes and decodes values of one type; it is worked out once. The value passed to decode is
@@ -11,14 +14,9 @@ import (
 type plan struct {
 	encode func(*encoder, reflect.Value) error
 	decode func(*decoder, reflect.Value) error
-
-	foreign bool // it calls types' own methods
 }
 
-var (
-	plans    sync.Map // of reflect.Type to *plan
-	planning sync.Mutex
-)
+var plans sync.Map // of reflect.Type to *plan
 
 // planOf returns the plan for t. It never fails: if values of t cannot travel, the plan's functions
 // return the error.
@@ -26,13 +24,16 @@ func planOf(t reflect.Type) *plan {
 	if p, ok := plans.Load(t); ok {
 		return p.(*plan)
 	}
-	planning.Lock()
-	defer planning.Unlock()
-	return planner{}.of(t)
+	ps := planner{}
+	p := ps.of(t)
+	for t, p := range ps {
+		plans.Store(t, p)
+	}
+	return p
 }
 
-// planner holds the plans being made, so that a recursive type finds its own. They are published together
-// when the outermost is complete: other goroutines must not see an incomplete one.
+// planner holds the plans being made, so that a recursive type finds its own. They are published together,
+// when all are complete.
 type planner map[reflect.Type]*plan
 
 func (ps planner) of(t reflect.Type) *plan {
@@ -43,15 +44,8 @@ func (ps planner) of(t reflect.Type) *plan {
 		return p
 	}
 	p := new(plan)
-	first := len(ps) == 0
 	ps[t] = p
 	*p = ps.make(t)
-	p.foreign = foreign(t, map[reflect.Type]bool{})
-	if first {
-		for t, p := range ps {
-			plans.Store(t, p)
-		}
-	}
 	return p
 }
 
@@ -75,10 +69,8 @@ func (ps planner) make(t reflect.Type) plan {
 		return stringPlan
 	case reflect.Pointer:
 		return ps.pointer(t)
-	case reflect.Slice:
-		return ps.slice(t)
-	case reflect.Array:
-		return ps.array(t)
+	case reflect.Slice, reflect.Array:
+		return ps.list(t)
 	case reflect.Map:
 		return ps.mapping(t)
 	case reflect.Struct:
@@ -86,6 +78,47 @@ func (ps planner) make(t reflect.Type) plan {
 	case reflect.Interface:
 		return plan{encode: encodeAny, decode: decodeAny}
 	default:
-		return numberPlan(t.Kind())
+		return scalarPlan(t.Kind())
 	}
+}
+
+// nested returns the plan p for a type with values inside, which count so many levels deeper: neither a
+// cycle nor a hostile message goes on for ever. A nil, if the type has one, travels as such.
+func nested(t reflect.Type, levels int, p plan) plan {
+	nilable := slices.Contains([]reflect.Kind{reflect.Slice, reflect.Map, reflect.Pointer, reflect.Func, reflect.Chan}, t.Kind())
+	return plan{
+		encode: func(e *encoder, v reflect.Value) error {
+			if nilable && v.IsNil() {
+				return e.EncodeNil()
+			}
+			if e.depth+levels > maxDepth {
+				return fail(t, "nested more than %d levels deep, or a cycle", maxDepth)
+			}
+			e.depth += levels // until it has succeeded: an error ends everything
+			err := p.encode(e, v)
+			e.depth -= levels
+			return err
+		},
+		decode: func(d *decoder, v reflect.Value) error {
+			if nilable && d.is(msgpcode.Nil) {
+				return nil
+			}
+			if err := d.enter(t, levels); err != nil {
+				return err
+			}
+			err := p.decode(d, v)
+			d.depth -= levels
+			return err
+		},
+	}
+}
+
+// addressable returns v if it has an address, or else a copy that has one.
+func addressable(v reflect.Value) reflect.Value {
+	if v.CanAddr() {
+		return v
+	}
+	c := reflect.New(v.Type()).Elem()
+	c.Set(v)
+	return c
 }

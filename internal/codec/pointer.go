@@ -2,50 +2,34 @@ package codec
 
 import (
 	"reflect"
-	"slices"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 // pointer returns the plan for pointers: nil, or the value they point to. A
 // value that two pointers share arrives as two copies.
 func (ps planner) pointer(t reflect.Type) plan {
 	elem := ps.of(t.Elem())
-	counts := t.Elem().Kind() != reflect.Struct // a struct counts its own level: a list of 1000 nodes has 1000
-	return plan{
+	levels := 1
+	if t.Elem().Kind() == reflect.Struct {
+		levels = 0 // a struct counts its own level: a list of 1000 nodes has 1000
+	}
+	return nested(t, levels, plan{
 		encode: func(e *encoder, v reflect.Value) error {
-			if v.IsNil() {
-				e.nil()
-				return nil
-			}
-			if counts {
-				if err := e.enter(t); err != nil {
-					return err
-				}
-				defer e.leave()
-			}
-			start := len(e.buf)
+			start := e.buf.Len()
 			if err := elem.encode(e, v.Elem()); err != nil {
 				return err
 			}
-			if c := e.buf[start]; c == codeNil || c == codeBoxed {
-				e.buf = slices.Insert(e.buf, start, codeBoxed)
+			if c := e.buf.Bytes()[start]; c == msgpcode.Nil || c == codeBoxed { // the last byte is a nil
+				e.buf.Truncate(e.buf.Len() - 1)
+				e.buf.Write([]byte{codeBoxed, msgpcode.Nil})
 			}
 			return nil
 		},
 		decode: func(d *decoder, v reflect.Value) error {
-			if d.isNil() {
-				return nil
-			}
-			if counts {
-				if err := d.enter(t); err != nil {
-					return err
-				}
-				defer d.leave()
-			}
-			if d.left() > 0 && d.buf[d.pos] == codeBoxed {
-				d.pos++
-			}
+			d.is(codeBoxed)
 			v.Set(reflect.New(t.Elem()))
 			return elem.decode(d, v.Elem())
 		},
-	}
+	})
 }

@@ -3,7 +3,6 @@ package codec
 import (
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 )
 
@@ -11,65 +10,74 @@ import (
 // one are understood as the other and mean the same. The text has the names with package paths, the
 // names and types of the fields that travel, and, for a type with an encoding of its own, the kind of
 // encoding.
-func Signature(t reflect.Type) string {
-	var b strings.Builder
-	sign(&b, t, make(map[reflect.Type]bool))
-	return b.String()
+//
+// If no value of type t can travel, Signature returns an [*Error] with the path inside the type, such as
+// "Config.Hook" for a func in a field of a field. The contents of an any are checked only when a value is
+// encoded.
+func Signature(t reflect.Type) (string, error) {
+	s := signer{seen: make(map[reflect.Type]bool)}
+	err := s.sign(t)
+	return s.String(), err
 }
 
-func sign(b *strings.Builder, t reflect.Type, seen map[reflect.Type]bool) {
+type signer struct {
+	strings.Builder
+	seen map[reflect.Type]bool
+}
+
+func (s *signer) sign(t reflect.Type) error {
+	if reason := refuse(t); reason != "" {
+		return fail(t, "%s", reason)
+	}
 	if t.Name() != "" {
 		if t.PkgPath() != "" {
-			b.WriteString(t.PkgPath() + ".")
+			s.WriteString(t.PkgPath() + ".")
 		}
-		b.WriteString(t.Name())
-		if t.PkgPath() == "" || t == timeType || seen[t] {
-			return // predeclared, or already spelled out
+		s.WriteString(t.Name())
+		if t.PkgPath() == "" || s.seen[t] {
+			return nil // predeclared, or already spelled out
 		}
-		seen[t] = true
+		s.seen[t] = true
 		if c := customOf(t); c != nil {
-			b.WriteString("(" + c.name + ")")
-			return
+			s.WriteString("(" + c.name + ")")
+			return nil
 		}
-		b.WriteByte('=')
+		s.WriteByte('=')
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		b.WriteByte('*')
-		sign(b, t.Elem(), seen)
-	case reflect.Slice:
-		b.WriteString("[]")
-		sign(b, t.Elem(), seen)
-	case reflect.Array:
-		fmt.Fprintf(b, "[%d]", t.Len())
-		sign(b, t.Elem(), seen)
+		s.WriteByte('*')
+		return s.sign(t.Elem())
+	case reflect.Slice, reflect.Array:
+		s.WriteByte('[')
+		if t.Kind() == reflect.Array {
+			fmt.Fprint(s, t.Len())
+		}
+		s.WriteByte(']')
+		return within(s.sign(t.Elem()), "[]")
 	case reflect.Map:
-		b.WriteString("map[")
-		sign(b, t.Key(), seen)
-		b.WriteByte(']')
-		sign(b, t.Elem(), seen)
+		s.WriteString("map[")
+		if err := s.sign(t.Key()); err != nil {
+			return within(err, "[key]")
+		}
+		s.WriteByte(']')
+		return within(s.sign(t.Elem()), "[]")
 	case reflect.Struct:
-		b.WriteString("struct{")
+		s.WriteString("struct{")
 		for i, f := range fieldsOf(t) {
 			if i > 0 {
-				b.WriteString("; ")
+				s.WriteString("; ")
 			}
-			if f.name == "" || strings.ContainsAny(f.name, " ;{}\"") {
-				b.WriteString(strconv.Quote(f.name))
-			} else {
-				b.WriteString(f.name)
+			s.WriteString(f.name + " ")
+			if err := s.sign(f.typ); err != nil {
+				return within(err, f.name)
 			}
-			b.WriteByte(' ')
-			sign(b, f.typ, seen)
 		}
-		b.WriteByte('}')
+		s.WriteByte('}')
 	case reflect.Interface:
-		if t.NumMethod() == 0 {
-			b.WriteString("any")
-			break
-		}
-		b.WriteString(t.String())
+		s.WriteString("any")
 	default:
-		b.WriteString(t.Kind().String())
+		s.WriteString(t.Kind().String())
 	}
+	return nil
 }

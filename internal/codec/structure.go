@@ -1,97 +1,81 @@
 package codec
 
 import (
-	"bytes"
 	"reflect"
+
+	"github.com/vmihailenco/msgpack/v5"
 )
 
 // structure returns the plan for structs. A struct travels as a map from field names, so that builds whose
 // fields differ understand each other as far as they can: the reader skips fields that it does not know,
-// and leaves those that are missing zero.
+// and leaves those that are missing zero. With an unexported field that is tagged ",as_array", as msgpack/v5 has it, it travels
+// as an array of its fields in order, which is shorter.
 func (ps planner) structure(t reflect.Type) plan {
 	type member struct {
 		field
 		*plan
-		key []byte // the name as written
 	}
 	fields := fieldsOf(t)
 	members := make([]member, len(fields))
-	byName := make(map[string]int, len(fields))
-	optional := false
+	byName := make(map[string]*member, len(fields))
 	for i, f := range fields {
-		e := encoder{}
-		e.string(f.name)
-		members[i] = member{f, ps.of(f.typ), e.buf}
-		byName[f.name] = i
-		optional = optional || f.optional()
+		members[i] = member{f, ps.of(f.typ)}
+		byName[f.name] = &members[i]
 	}
-	return plan{
+	named, header, kind := true, (*msgpack.Encoder).EncodeMapLen, classMap
+	for f := range t.Fields() {
+		if f.Tag.Get("msgpack") == ",as_array" {
+			named, header, kind = false, (*msgpack.Encoder).EncodeArrayLen, classArray
+		}
+	}
+	return nested(t, 1, plan{
 		encode: func(e *encoder, v reflect.Value) error {
-			if err := e.enter(t); err != nil {
+			if err := header(e.Encoder, len(members)); err != nil {
 				return err
 			}
-			defer e.leave()
-			n := len(members)
-			if optional {
-				for i := range members {
-					if _, ok := members[i].get(v); !ok {
-						n--
+			for _, m := range members {
+				if named {
+					if err := e.EncodeString(m.name); err != nil {
+						return err
 					}
 				}
-			}
-			e.mapLen(n)
-			for i := range members {
-				m := &members[i]
-				x, ok := m.get(v)
-				if !ok {
-					continue
-				}
-				e.buf = append(e.buf, m.key...)
-				if err := m.encode(e, x); err != nil {
+				if err := m.encode(e, v.Field(m.index)); err != nil {
 					return within(err, m.name)
 				}
 			}
 			return nil
 		},
 		decode: func(d *decoder, v reflect.Value) error {
-			if err := d.enter(t); err != nil {
-				return err
-			}
-			defer d.leave()
-			tok, err := d.want(t, classMap)
+			n, err := d.head(t, kind)
 			if err != nil {
 				return err
 			}
-			next := 0 // fields from here on have not been seen
-			for range tok.n {
-				if next < len(members) && bytes.HasPrefix(d.buf[d.pos:], members[next].key) {
-					m := &members[next]
-					d.pos += len(m.key)
-					next++
-					if err := m.decode(d, m.set(v)); err != nil {
-						return within(err, m.name)
+			for i := range n {
+				var m *member
+				if named {
+					name, err := d.text(t, classString)
+					if err != nil {
+						return err
 					}
-					continue
+					m = byName[string(name)]
+				} else if i < len(members) {
+					m = &members[i]
 				}
-				name, err := d.want(t, classString)
-				if err != nil {
-					return err
-				}
-				i, known := byName[string(d.take(name.n))]
-				if !known {
+				if m == nil {
 					if err := d.skip(); err != nil {
 						return typed(err, t)
 					}
 					continue
 				}
-				next = max(next, i+1)
-				x := members[i].set(v)
-				x.SetZero()
-				if err := members[i].decode(d, x); err != nil {
-					return within(err, members[i].name)
+				x := v.Field(m.index)
+				if x.CanSet() { // the name may come twice; an embedded struct that is not exported can't be set, but its fields can
+					x.SetZero()
+				}
+				if err := m.decode(d, x); err != nil {
+					return within(err, m.name)
 				}
 			}
 			return nil
 		},
-	}
+	})
 }

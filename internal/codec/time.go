@@ -15,22 +15,15 @@ var timePlan = plan{
 		if err != nil {
 			return own(timeType, err)
 		}
-		e.ext(extTime, len(b))
-		e.buf = append(e.buf, b...)
-		return nil
+		return e.extension(timeType, extTime, b)
 	},
 	decode: func(d *decoder, v reflect.Value) error {
-		tok, err := d.want(timeType, classExt)
+		b, err := d.content(timeType, extTime)
 		if err != nil {
 			return err
 		}
-		if tok.sub != extTime {
-			return fail(timeType, "found %s", tok)
-		}
-		t, err := decodeTime(d.take(tok.n))
-		if err == nil {
-			v.Set(reflect.ValueOf(t))
-		}
+		t, err := decodeTime(b)
+		v.Set(reflect.ValueOf(t))
 		return err
 	},
 }
@@ -80,36 +73,20 @@ func decodeTime(b []byte) (t time.Time, err error) {
 	return t.In(time.FixedZone(name, int(offset))), nil
 }
 
-// locations caches the locations that this process has looked up, by name; nil
-// means unknown.
-var locations struct {
-	sync.Mutex
-	m map[string]*time.Location
-}
+// locations holds the locations that this process has looked up, by name.
+var locations sync.Map
 
-const maxLocations = 1000 // some 600 exist; a sender may make names up
-
+// locationOf returns a location by its name, nil if it is not known here.
 func locationOf(name string) *time.Location {
-	switch name {
-	case "":
-		return nil
-	case "Local":
-		return time.Local
-	}
-	ls := &locations
-	ls.Lock()
-	defer ls.Unlock()
-	l, known := ls.m[name]
-	if known {
-		return l
+	if l, ok := locations.Load(name); ok {
+		return l.(*time.Location)
 	}
 	l, err := time.LoadLocation(name)
 	if err != nil {
-		l = nil
+		return nil
 	}
-	if ls.m == nil || len(ls.m) >= maxLocations {
-		ls.m = map[string]*time.Location{}
+	if l != time.Local { // which a program may set
+		locations.Store(name, l)
 	}
-	ls.m[name] = l
 	return l
 }

@@ -32,5 +32,5 @@ func TestWhatMustBeWritable(t *testing.T) {
 		_, _, err := config.Load(config.Config{RuntimeDir: dir}, from)
 		failed <- err
 	}()
-	assert.ErrorContains(t, <-failed, "is not writable")
+	assert.ErrorContains(t, <-failed, "is not the path of a directory that exists and is writable")
 }

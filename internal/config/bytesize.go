@@ -1,9 +1,7 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 )
@@ -35,26 +33,12 @@ func (s ByteSize) String() string {
 // ParseByteSize parses a whole number with the unit B, KiB, MiB or GiB, in any
 // case, such as "512MiB" or "1 GiB".
 func ParseByteSize(text string) (ByteSize, error) {
-	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-	unit := text[len(number):]
-	number = strings.TrimRight(number, " \t")
-	n, err := strconv.ParseInt(number, 10, 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return 0, errors.New("is too large")
-	case err != nil:
-		return 0, errors.New("is not a whole number with a unit")
-	case unit == "":
-		return 0, fmt.Errorf("has no unit, write %q", number+"MiB")
-	}
-	for _, known := range byteUnits {
-		if !strings.EqualFold(unit, known.name) {
-			continue
+	for _, unit := range byteUnits {
+		number, found := strings.CutSuffix(strings.ToLower(text), strings.ToLower(unit.name))
+		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if size := ByteSize(n) * unit.size; found && err == nil && size/unit.size == ByteSize(n) {
+			return size, nil
 		}
-		if size := int64(known.size); n > math.MaxInt64/size || n < math.MinInt64/size {
-			return 0, errors.New("is too large")
-		}
-		return ByteSize(n) * known.size, nil
 	}
-	return 0, fmt.Errorf("has the unknown unit %q", unit)
+	return 0, fmt.Errorf("%q is not a whole number of B, KiB, MiB or GiB, or too large", text)
 }

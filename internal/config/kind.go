@@ -1,126 +1,104 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"math"
+	"cmp"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // kind describes the values that a setting may have.
 type kind struct {
 	name    string // of the type, in docs/config.md
-	allowed string
-	check   func(reflect.Value) error // returns what is wrong with a value, or else brings it into its canonical form
-	// locate, unless nil, ties a text of the chosen value to this machine: a path becomes absolute and must exist.
-	locate func(text, dir string) (string, error)
+	allowed string // continues "is not "
+	// fits reports whether a value is allowed, and brings it into its canonical form: a path becomes absolute, starting
+	// at dir if it is relative.
+	fits func(value reflect.Value, dir string) bool
 }
+
+// form returns the canonical form of a text, and whether it is allowed.
+type form func(text, dir string) (string, bool)
 
 // kinds has the kinds, by the kind tag of a field or the name of its type.
 var kinds = map[string]kind{
-	"Switch": {"boolean", "on, true, yes or 1; off, false, no or 0 (in code: On or Off)",
-		within(float64(Off), float64(On), "is neither On nor Off"), nil},
-	"Duration": {"duration", "a duration of at least 1ms, such as 500ms, 10s or 1m30s",
-		atLeast(minDuration, "is too short"), nil},
-	"ByteSize": {"size", "a whole number of B, KiB, MiB or GiB, at least 4KiB, such as 512MiB",
-		atLeast(minMessage, "is too small"), nil},
-	"processes": {"number", "a whole number of processes and threads, at least 1", atLeast(1, "is less than one"), nil},
-	"gpus":      {"number", "a whole number of GPUs, such as 1", atLeast(0, "is less than zero"), nil},
-	"cpus":      {"number", "a number of CPUs, such as 2 or 0.5", atLeast(0.001, "is not a number of CPUs"), nil},
+	"Switch": {"boolean", "on, true, yes or 1; off, false, no or 0 (in code: On or Off)", one(Switch.valid)},
+	// The least duration catches 10 written for 10*time.Second, which is ten nanoseconds.
+	"Duration": {"duration", "a duration of at least 1ms, such as 500ms, 10s or 1m30s", atLeast(time.Millisecond)},
+	// The least size is what Fiber's own messages need.
+	"ByteSize":  {"size", "a whole number of B, KiB, MiB or GiB, at least 4KiB, such as 512MiB", atLeast(4 * KiB)},
+	"processes": {"number", "a whole number of processes and threads, at least 1", atLeast(1)},
+	"gpus":      {"number", "a whole number of GPUs, such as 1", atLeast(0)},
+	"cpus":      {"number", "a number of CPUs, such as 2 or 0.5", atLeast(0.001)},
 
-	"address": {"address", "an IP address or the name of a host, without a port", each(checkAddress), nil},
-	"network": {"name", "the name of a network other than none", each(checkNetwork), nil},
-	"namespace": {"name", "the name of a namespace: small letters, digits and -, at most 63",
-		each(namespaceName.check), nil},
+	"address":   {"address", "an IP address that can be dialled or the name of a host, without a port", each(address)},
+	"network":   {"name", "the name of a network other than none", each(network)},
+	"namespace": {"name", "the name of a namespace: small letters, digits and -, at most 63", each(names(validation.IsDNS1123Label))},
 	"resource": {"name", "the name of a resource that nodes have, such as nvidia.com/gpu or amd.com/gpu",
-		each(resourceName.check), nil},
-	"capabilities": {"list", "names of Linux capabilities, such as DAC_OVERRIDE, several separated by commas; or ALL",
-		each(checkCapability), nil},
-	"variables": {"variables", "NAME, PREFIX_* or NAME=value, several separated by commas", each(variable.check), nil},
+		each(names(validation.IsQualifiedName))},
+	"capabilities": {"list", "a list of Linux capabilities, such as DAC_OVERRIDE, separated by commas; or ALL", each(capability)},
+	"variables":    {"variables", "a list of NAME, PREFIX_* or NAME=value, separated by commas", each(matching(variable))},
 
-	"volumes": {"list", "host:container or host:container:ro, several separated by commas; " +
-		"host is a path or the name of a volume, container an absolute path",
-		volumes("volumes", parseDockerVolume), locateVolume},
-	"claims": {"list", "claim, claim:path or claim:path:ro, several separated by commas; claim is the name of a " +
-		"PersistentVolumeClaim, path an absolute one, " + VolumePath + " unless it is given",
-		volumes("claims", ParseClaim), nil},
+	"volumes": {"list", "a list of host:container or host:container:ro, separated by commas; host is a path, which starts " +
+		"with / or ., or the name of a volume, container an absolute path, not the same twice", volumes(dockerVolume)},
+	"claims": {"list", "a list of claim, claim:path or claim:path:ro, separated by commas; claim is the name of a " +
+		"PersistentVolumeClaim, path an absolute one, not the same twice, " + VolumePath + " unless it is given", volumes(claim)},
 
-	"image": {"image", "an image's name, such as debian:12 or registry.example.com/team/app:v1", each(checkImage), nil},
+	"image": {"image", "an image's name, such as debian:12 or registry.example.com/team/app:v1", each(image)},
 	"base image": {"image", "an image's name, such as debian:12, or the path of an image: a file (docker save) or " +
-		"a directory (an OCI layout)", each(checkBaseImage), locateBaseImage},
+		"a directory (an OCI layout)", each(baseImage)},
 	"registry": {"registry", "a registry, with a path or without: registry.example.com/team or localhost:5000",
-		each(checkRegistry), nil},
+		each(registry)},
 
-	"executable": {"path", "the path of an executable file", each(verbatim), existing(fitsExecutable)},
-	"template":   {"path", "the path of a file with a pod in YAML", each(verbatim), existing(fitsFile)},
-	"directory":  {"path", "the path of a directory that exists and is writable", each(verbatim), existing(fitsDirectory)},
+	"executable": {"path", "the path of an executable file", each(existing(executable))},
+	"template":   {"path", "the path of a file with a pod in YAML", each(existing(fs.FileMode.IsRegular))},
+	"directory":  {"path", "the path of a directory that exists and is writable", each(writable)},
 	"log": {"path", `stderr, stdout, or the path of a file in a directory that exists, with "%p" in the file's name only`,
-		each(checkLog), locateLog},
+		each(logFile)},
 }
-
-const (
-	// minDuration catches 10 written for 10*time.Second, which is ten
-	// nanoseconds. No setting makes sense below a millisecond.
-	minDuration = float64(time.Millisecond)
-	// minMessage is the size that Fiber's own messages need.
-	minMessage = float64(4 * KiB)
-)
 
 // oneOf returns the kind for one of the given words, in any case.
 func oneOf(words []string) kind {
-	check := func(s string) (string, error) {
-		if s = strings.ToLower(s); !slices.Contains(words, s) {
-			return "", errors.New("is not known")
-		}
-		return s, nil
-	}
-	return kind{"word", orList(words), each(check), nil}
-}
-
-func orList(words []string) string {
 	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	allowed := strings.Join(words[:last], ", ") + " or " + words[last]
+	return kind{"word", allowed, each(func(s, _ string) (string, bool) {
+		s = strings.ToLower(s)
+		return s, slices.Contains(words, s)
+	})}
 }
 
-func verbatim(s string) (string, error) { return s, nil }
-
-func atLeast(least float64, reason string) func(reflect.Value) error {
-	return within(least, math.MaxFloat64, reason)
+// one tests a value of one type.
+func one[T any](fits func(T) bool) func(reflect.Value, string) bool {
+	return func(value reflect.Value, _ string) bool { return fits(value.Interface().(T)) }
 }
 
-// within checks a number, whatever its type.
-func within(least, most float64, reason string) func(reflect.Value) error {
-	return func(value reflect.Value) error {
-		n := value.Convert(reflect.TypeFor[float64]()).Float()
-		if !(n >= least && n <= most) { // also true for NaN
-			return errors.New(reason)
-		}
-		return nil
-	}
+// atLeast tests a number. NaN is none.
+func atLeast[T cmp.Ordered](least T) func(reflect.Value, string) bool {
+	return one(func(n T) bool { return n >= least })
 }
 
-// each replaces a text, or each text of a list, by what change returns for it.
-func each(change func(string) (string, error)) func(reflect.Value) error {
-	return func(value reflect.Value) error {
+// each replaces a text, or each text of a list, by what form returns for it.
+func each(form form) func(reflect.Value, string) bool {
+	return func(value reflect.Value, dir string) bool {
 		if strings.ContainsRune(format(value), 0) {
-			return errors.New("has a zero byte in it")
+			return false
 		}
 		if value.Kind() == reflect.String {
-			text, err := change(value.String())
+			text, ok := form(value.String(), dir)
 			value.SetString(text)
-			return err
+			return ok
 		}
 		list := slices.Clone(value.Interface().([]string)) // the original is the user's
 		for i, item := range list {
-			var err error
-			if list[i], err = change(item); err != nil {
-				return fmt.Errorf("has %q in it, %w", item, err)
+			var ok bool
+			if list[i], ok = form(item, dir); !ok {
+				return false
 			}
 		}
 		value.Set(reflect.ValueOf(list))
-		return nil
+		return true
 	}
 }

@@ -62,14 +62,14 @@ func TestDefaults(t *testing.T) {
 	}
 	assert.Equal(t, want, load(t, config.Config{}, sources(t, "")))
 
-	want.RuntimeDir = config.Defaults().RuntimeDir
+	want.RuntimeDir = config.Config{}.WithDefaults().RuntimeDir
 	assert.NotEmpty(t, want.RuntimeDir)
-	assert.Equal(t, want, config.Defaults())
+	assert.Equal(t, want, config.Config{}.WithDefaults())
 }
 
 func TestDefaultsOfWhatIsNotSet(t *testing.T) {
 	t.Parallel()
-	want := config.Defaults()
+	want := config.Config{}.WithDefaults()
 	want.LogLevel, want.DockerVolumes, want.RootGPU = "debug", []string{}, 1
 	given := config.Config{LogLevel: "debug", DockerVolumes: []string{}, RootGPU: 1}
 	assert.Equal(t, want, given.WithDefaults())
@@ -260,6 +260,20 @@ func TestRuntimeDirDefaultsToTheSession(t *testing.T) {
 	}
 }
 
+// Nothing is made in the working directory, not even for a moment.
+func TestNoRuntimeDirIsTriedInTheWorkingDirectory(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, xdg := range []string{"", "."} {
+		before := time.Unix(1e9, 0)
+		require.NoError(t, os.Chtimes(dir, before, before))
+		load(t, config.Config{}, sources(t, "", "XDG_RUNTIME_DIR="+xdg))
+		info, err := os.Stat(dir)
+		require.NoError(t, err)
+		assert.True(t, info.ModTime().Equal(before), "XDG_RUNTIME_DIR=%s", xdg)
+	}
+}
+
 func TestTheZeroSourcesAreThisProcess(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -274,8 +288,7 @@ func TestTheZeroSourcesAreThisProcess(t *testing.T) {
 func TestTheUsualTemporaryDirectoryIsCheckedToo(t *testing.T) {
 	t.Setenv("TMPDIR", "/does/not/exist")
 	_, _, err := config.Load(config.Config{}, config.Sources{Environ: []string{}, Dir: "/"})
-	assert.EqualError(t, err, `default: runtime_dir = "/does/not/exist" does not exist; `+
-		"allowed: the path of a directory that exists and is writable")
+	assert.EqualError(t, err, `default: runtime_dir = "/does/not/exist" is not the path of a directory that exists and is writable`)
 }
 
 func TestEnvironIsWhatIsNotTheDefault(t *testing.T) {

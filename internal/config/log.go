@@ -1,11 +1,7 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -25,28 +21,4 @@ func Level(name string) (level slog.Level) {
 // process, with "-" for the characters that separate directories.
 func LogPath(file, process string) string {
 	return strings.ReplaceAll(file, "%p", strings.NewReplacer("/", "-", `\`, "-", "\x00", "-").Replace(process))
-}
-
-func checkLog(s string) (string, error) {
-	if word := strings.ToLower(s); word == Stderr || word == Stdout {
-		return word, nil
-	}
-	if strings.Contains(filepath.Dir(s), "%p") {
-		return "", errors.New(`has "%p" in the name of a directory`)
-	}
-	return s, nil
-}
-
-func locateLog(path, dir string) (string, error) {
-	if path == Stderr || path == Stdout {
-		return path, nil
-	}
-	path = under(dir, path)
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return "", errors.New("is a directory")
-	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return "", fmt.Errorf("is in %s, which is not a directory", filepath.Dir(path))
-	}
-	return path, nil
 }

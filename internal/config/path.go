@@ -1,67 +1,47 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
-// existing returns a function that makes a path absolute and checks that the
-// file there exists and fits.
-func existing(fits func(path string, info fs.FileInfo) error) func(path, dir string) (string, error) {
-	return func(path, dir string) (string, error) {
+// existing returns the form of the path of what exists and has a fitting mode.
+func existing(fits func(fs.FileMode) bool) form {
+	return func(path, dir string) (string, bool) {
 		path = under(dir, path)
 		info, err := os.Stat(path)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			return "", errors.New("does not exist")
-		case err != nil:
-			return "", reason(err)
-		}
-		return path, fits(path, info)
+		return path, err == nil && fits(info.Mode())
 	}
 }
 
-func fitsExecutable(_ string, info fs.FileInfo) error {
-	switch {
-	case !info.Mode().IsRegular():
-		return errors.New("is not a file")
-	case !executable(info):
-		return errors.New("is not executable")
+// executable looks at the mode alone: the program may be for another machine.
+func executable(mode fs.FileMode) bool { return mode.IsRegular() && mode.Perm()&0o111 != 0 }
+
+func writable(path, dir string) (string, bool) {
+	path = under(dir, path)
+	made, err := os.MkdirTemp(path, "fiber-")
+	if err == nil {
+		err = os.Remove(made)
 	}
-	return nil
+	return path, err == nil
 }
 
-func fitsFile(_ string, info fs.FileInfo) error {
-	if info.IsDir() {
-		return errors.New("is a directory")
+// logFile is the form of log_file: a word, or the path of a file that there may be later.
+func logFile(s, dir string) (string, bool) {
+	if word := strings.ToLower(s); word == Stderr || word == Stdout {
+		return word, true
 	}
-	return nil
-}
-
-func fitsDirectory(path string, info fs.FileInfo) error {
-	switch {
-	case !info.IsDir():
-		return errors.New("is not a directory")
-	case !writable(path):
-		return errors.New("is not writable")
-	}
-	return nil
-}
-
-// reason returns err without the path, which the message has already.
-func reason(err error) error {
-	if path := (*os.PathError)(nil); errors.As(err, &path) {
-		err = path.Err
-	}
-	return fmt.Errorf("can't be used: %w", err)
+	path := under(dir, s)
+	_, isDir := existing(fs.FileMode.IsDir)(path, "")
+	_, inDir := existing(fs.FileMode.IsDir)(filepath.Dir(path), "")
+	return path, inDir && !isDir && !strings.Contains(filepath.Dir(s), "%p")
 }
 
 func under(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
 	}
-	return filepath.Join(dir, path)
+	return filepath.Clean(path)
 }

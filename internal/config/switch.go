@@ -20,6 +20,8 @@ const (
 // Enabled reports whether s is On.
 func (s Switch) Enabled() bool { return s == On }
 
+func (s Switch) valid() bool { return s == On || s == Off }
+
 func (s Switch) String() string { return cmp.Or(switchNames[s], "invalid") }
 
 var switchNames = map[Switch]string{On: "on", Off: "off", Unset: "unset"}

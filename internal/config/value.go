@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -15,21 +14,19 @@ func parse(text string, field reflect.Value) (err error) {
 	case *string:
 		*v = text
 	case *[]string:
-		*v = parseList(text)
+		for item := range strings.SplitSeq(text, ",") {
+			*v = append(*v, strings.TrimSpace(item))
+		}
 	case *Switch:
 		*v, err = parseSwitch(text)
 	case *ByteSize:
 		*v, err = ParseByteSize(text)
 	case *time.Duration:
-		*v, err = parseDuration(text)
+		*v, err = time.ParseDuration(text)
 	case *int:
-		if *v, err = strconv.Atoi(text); err != nil {
-			return errors.New("is not a whole number")
-		}
+		*v, err = strconv.Atoi(text)
 	case *float64:
-		if *v, err = strconv.ParseFloat(text, 64); err != nil {
-			return errors.New("is not a number")
-		}
+		*v, err = strconv.ParseFloat(text, 64)
 	}
 	return err
 }
@@ -40,24 +37,4 @@ func format(field reflect.Value) string {
 		return strings.Join(list, ",")
 	}
 	return fmt.Sprint(field.Interface())
-}
-
-// parseList parses items separated by commas.
-func parseList(text string) []string {
-	list := strings.Split(text, ",")
-	for i, item := range list {
-		list[i] = strings.TrimSpace(item)
-	}
-	return list
-}
-
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err == nil {
-		return d, nil
-	}
-	if _, err := time.ParseDuration(text + "s"); err == nil && strings.LastIndexAny(text, "0123456789") == len(text)-1 {
-		return 0, fmt.Errorf("has no unit, write %q", text+"s")
-	}
-	return 0, errors.New("is not a duration")
 }

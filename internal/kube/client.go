@@ -9,12 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,8 +33,8 @@ const (
 	tryTimeout = 10 * time.Second
 	// firstTimeout bounds the wait for a cluster that has never answered.
 	firstTimeout = 10 * time.Second
-	// longestPause is the longest pause between two tries.
-	longestPause = 2 * time.Second
+	// retryPause is the longest pause between two tries.
+	retryPause = 2 * time.Second
 )
 
 // Client talks to a cluster. All methods may be called from many goroutines.
@@ -45,6 +47,7 @@ type Client struct {
 	Config    *rest.Config
 
 	answered atomic.Bool
+	looking  singleflight.Group // for nodes
 }
 
 // codecs returns what reads and writes the API's objects, and what writes the options of requests.
@@ -63,11 +66,8 @@ func Parameters() runtime.ParameterCodec {
 	return params
 }
 
-// These files describe a pod's service account.
-const (
-	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-	tokenFile     = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-)
+// tokenFile is the token of a pod's service account.
+const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 // InPod reports whether this process is in a pod that has a service account's token.
 func InPod() bool {
@@ -84,26 +84,19 @@ func Connect(namespace string) (*Client, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, &clientcmd.ConfigOverrides{})
 	raw, err := loader.RawConfig()
 	var config *rest.Config
-	switch {
-	case err == nil && len(raw.Clusters) == 0 && InPod():
-		c.InCluster = true
-		config, err = rest.InClusterConfig()
-		if text, e := os.ReadFile(namespaceFile); e == nil && c.Namespace == "" {
-			c.Namespace = strings.TrimSpace(string(text))
+	if err == nil {
+		c.InCluster = len(raw.Clusters) == 0
+		if c.InCluster && !InPod() {
+			return nil, errors.New("no cluster is configured: " + looked() + ", and this process is not in a pod with a service account; " +
+				"set KUBECONFIG to the path of a kubeconfig file")
 		}
-	case err == nil && len(raw.Clusters) == 0:
-		return nil, errors.New("no cluster is configured: " + looked() + ", and this process is not in a pod with a service account; " +
-			"set KUBECONFIG to the path of a kubeconfig file")
-	case err == nil:
-		if config, err = loader.ClientConfig(); err == nil && c.Namespace == "" {
-			c.Namespace, _, err = loader.Namespace()
-		}
+		config, err = loader.ClientConfig()
+	}
+	if err == nil && c.Namespace == "" {
+		c.Namespace, _, err = loader.Namespace()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the configuration of the cluster: %w", err)
-	}
-	if c.Namespace == "" {
-		c.Namespace = metav1.NamespaceDefault
 	}
 	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // the server's own limits are respected
 	config.WarningHandler = rest.NoWarnings{}
@@ -140,24 +133,21 @@ func (c *Client) call(ctx context.Context, verb, resource string, request func(c
 // Try repeats a request until it is answered or ctx ends. It soon gives up on a cluster that has never answered.
 func (c *Client) Try(ctx context.Context, request func(context.Context) error) error {
 	begun := time.Now()
-	for pause := (Backoff{Longest: longestPause}); ; {
+	return Backoff(retryPause).DelayFunc().Until(ctx, true, true, func(ctx context.Context) (answered bool, err error) {
 		once, cancel := context.WithTimeout(ctx, tryTimeout)
-		err := request(once)
-		cancel()
-		if !Transient(err) {
+		defer cancel()
+		err = request(once)
+		switch {
+		case !Transient(err):
 			c.answered.Store(true)
-			return err
+			return true, err
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case !c.answered.Load() && (time.Since(begun) > firstTimeout-retryPause || hopeless(err)):
+			return false, err
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !c.answered.Load() && (time.Since(begun) > firstTimeout-longestPause || hopeless(err)) {
-			return err
-		}
-		if !pause.Wait(ctx, nil) {
-			return ctx.Err()
-		}
-	}
+		return false, nil
+	})
 }
 
 // Transient reports whether an error comes from the way to the cluster, or will pass.
@@ -167,8 +157,8 @@ func Transient(err error) bool {
 	}
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) {
-		return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
-			apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsUnexpectedServerError(err)
+		code := answer.Status().Code
+		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 	}
 	return true
 }

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -17,9 +16,8 @@ const RBAC = "deploy/rbac.yaml"
 
 // Error is an error of a request, with the cluster's answer or its absence in plain words.
 type Error struct {
-	Verb, Resource string
-	Text           string
-	Err            error
+	Text string
+	Err  error
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -48,9 +46,9 @@ func (c *Client) Explain(err error, verb, resource string) error {
 	case missingNamespace.MatchString(text):
 		text = fmt.Sprintf("the cluster has no namespace %q: kubectl create namespace %[1]s makes it", missingNamespace.FindStringSubmatch(text)[1])
 	case Unreachable(err):
-		text = fmt.Sprintf("no cluster answers at %s: %s", host, cause(err))
+		text = fmt.Sprintf("no cluster answers at %s: %s", host, oneLine(cause(err)))
 	}
-	return &Error{Verb: verb, Resource: resource, Text: text, Err: err}
+	return &Error{Text: text, Err: err}
 }
 
 // Unreachable reports whether err means that the cluster has not answered, which may be temporary.
@@ -61,20 +59,12 @@ func Unreachable(err error) bool {
 	return errors.As(err, &op) || errors.As(err, &dns) || errors.As(err, &address)
 }
 
-// cause returns the root cause of a network error, in words.
-func cause(err error) string {
-	var number syscall.Errno
-	var dns *net.DNSError
-	var address *url.Error
-	switch {
-	case errors.As(err, &number):
-		return number.Error()
-	case errors.As(err, &dns):
-		return dns.Error()
-	case errors.As(err, &address):
-		return oneLine(address.Err)
+// cause returns the root cause of an error.
+func cause(err error) error {
+	for next := err; next != nil; next = errors.Unwrap(next) {
+		err = next
 	}
-	return oneLine(err)
+	return err
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

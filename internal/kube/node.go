@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,10 +24,10 @@ func Architectures(nodes []corev1.Node) map[string]int {
 	return count
 }
 
-// Largest reports whether, for each of the requests, some node is large enough. For each that no node can hold, the words
-// name the node with the most of it, such as "the largest node, node1, has 4 CPUs"; they are "" if enough is true.
-func Largest(nodes []corev1.Node, requests corev1.ResourceList) (words string, enough bool) {
-	enough = true
+// largest names, for each of the requests that no node can hold, the node with the most of it, such as "the largest node,
+// node1, has 4 CPUs".
+func largest(nodes []corev1.Node, requests corev1.ResourceList) string {
+	var words []string
 	for _, resource := range slices.Sorted(maps.Keys(requests)) {
 		want := requests[resource]
 		var most corev1.Node
@@ -35,20 +37,15 @@ func Largest(nodes []corev1.Node, requests corev1.ResourceList) (words string, e
 			}
 		}
 		have := most.Status.Allocatable[resource]
-		if have.Cmp(want) >= 0 {
-			continue
+		switch {
+		case have.Cmp(want) >= 0:
+		case most.Name == "":
+			words = append(words, fmt.Sprintf("no node has any %s", resource))
+		default:
+			words = append(words, fmt.Sprintf("the largest node, %s, has %s", most.Name, amount(resource, have.AsApproximateFloat64())))
 		}
-		enough = false
-		if words != "" {
-			words += "; "
-		}
-		if most.Name == "" {
-			words += fmt.Sprintf("no node has any %s", resource)
-			continue
-		}
-		words += fmt.Sprintf("the largest node, %s, has %s", most.Name, amount(resource, have.AsApproximateFloat64()))
 	}
-	return words, enough
+	return strings.Join(words, "; ")
 }
 
 func amount(resource corev1.ResourceName, n float64) string {
@@ -75,4 +72,21 @@ func (c *Client) Platform(ctx context.Context) (arch string, have map[string]int
 		}
 	}
 	return arch, have, err
+}
+
+// nodesTimeout bounds the request for the list of nodes that pods wait for.
+const nodesTimeout = 3 * time.Second
+
+// tooLarge describes, in words, the largest node if no node can hold the requests. It returns "" if a node can, or if the
+// nodes are not known because this process may not list them. Many pods that wait share one request.
+func (c *Client) tooLarge(requests corev1.ResourceList) string {
+	list, err, _ := c.looking.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), nodesTimeout)
+		defer cancel()
+		return c.Nodes(ctx)
+	})
+	if nodes := list.([]corev1.Node); err == nil && len(nodes) > 0 {
+		return largest(nodes, requests)
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -33,42 +34,32 @@ func Make[T runtime.Object](ctx context.Context, c *Client, resource, name strin
 	return made, err
 }
 
-// Delete deletes an object; the grace, in seconds, applies to pods. A missing object is no error.
-func (c *Client) Delete(ctx context.Context, resource, name string, grace int64) error {
-	return c.delete(ctx, c.Namespace, resource, name, &metav1.DeleteOptions{GracePeriodSeconds: &grace})
+// Delete deletes an object: with a UID, this one and no other with its name. The grace is how many seconds the processes of a
+// pod have to end after a SIGTERM; a negative one stands for the pod's own. If the object is gone, that is no error.
+func (c *Client) Delete(ctx context.Context, resource string, object metav1.Object, grace int64) error {
+	opts, uid := new(metav1.DeleteOptions), object.GetUID()
+	if uid != "" {
+		opts.Preconditions = &metav1.Preconditions{UID: &uid}
+	}
+	if grace >= 0 {
+		opts.GracePeriodSeconds = &grace
+	}
+	return c.call(ctx, "delete", resource, func(ctx context.Context) error {
+		err := c.REST.Delete().Namespace(cmp.Or(object.GetNamespace(), c.Namespace)).Resource(resource).Name(object.GetName()).
+			Body(opts).Do(ctx).Error()
+		if apierrors.IsNotFound(err) || uid != "" && apierrors.IsConflict(err) {
+			return nil
+		}
+		return err
+	})
 }
 
 // DeleteAll deletes the objects that a label selector selects, without grace.
 func (c *Client) DeleteAll(ctx context.Context, resource, selector string) error {
-	var grace int64
 	return c.call(ctx, "deletecollection", resource, func(ctx context.Context) error {
 		return c.REST.Delete().Namespace(c.Namespace).Resource(resource).
 			VersionedParams(&metav1.ListOptions{LabelSelector: selector}, Parameters()).
-			Body(&metav1.DeleteOptions{GracePeriodSeconds: &grace}).Do(ctx).Error()
-	})
-}
-
-// DeletePod deletes this pod, but no other pod with its name. The grace is how many seconds its processes have to end after a
-// SIGTERM; a negative one stands for the pod's own. If the pod is gone, that is no error.
-func (c *Client) DeletePod(ctx context.Context, pod *corev1.Pod, grace int64) error {
-	opts := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
-	if grace >= 0 {
-		opts.GracePeriodSeconds = &grace
-	}
-	err := c.delete(ctx, pod.Namespace, "pods", pod.Name, opts)
-	if apierrors.IsConflict(err) { // another pod with this name
-		return nil
-	}
-	return err
-}
-
-func (c *Client) delete(ctx context.Context, namespace, resource, name string, opts *metav1.DeleteOptions) error {
-	return c.call(ctx, "delete", resource, func(ctx context.Context) error {
-		err := c.REST.Delete().Namespace(namespace).Resource(resource).Name(name).Body(opts).Do(ctx).Error()
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
+			Body(&metav1.DeleteOptions{GracePeriodSeconds: new(int64)}).Do(ctx).Error()
 	})
 }
 

@@ -140,3 +140,31 @@ func TestOutputOverAClockThatIsSet(t *testing.T) {
 		}
 	}
 }
+
+// A long line whose connection breaks goes on where it was cut, even if the log was rotated up to that line meanwhile.
+func TestOutputOfALongLine(t *testing.T) {
+	lines := []string{"2026-01-02T03:04:05.1Z first\n", "2026-01-02T03:04:05.2Z " + strings.Repeat("long ", 40_000) + "\n", "2026-01-02T03:04:05.3Z last\n"}
+	whole := strings.Join(lines, "")
+	const want = 6 + 200_001 + 5
+	for _, rotated := range []string{whole, strings.Join(lines[1:], "")} {
+		for _, cut := range []int{40, len(lines[0]) + 10, len(lines[0]) + 23, 70_000, len(whole) - 10, len(whole)} {
+			log := whole
+			client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+				if log == whole && cut < len(whole) {
+					w.Header().Set("Content-Length", fmt.Sprint(cut+1))
+					fmt.Fprint(w, log[:cut])
+				} else {
+					fmt.Fprint(w, log)
+				}
+			})
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "fiber"}}}}
+			var got bytes.Buffer
+			out := &kube.Output{Client: client, Pod: pod, To: &got}
+			_ = out.Read(t.Context()) // the connection breaks
+			log, cut = rotated, len(whole)
+			require.NoError(t, out.Read(t.Context()))
+			require.Equal(t, want, got.Len())
+			require.True(t, strings.HasPrefix(got.String(), "first\nlong ") && strings.HasSuffix(got.String(), "long \nlast\n"))
+		}
+	}
+}

@@ -2,10 +2,9 @@ package kube
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
-	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/container/pid1"
 )
 
 // The labels of the objects that Fiber makes.
@@ -45,12 +45,11 @@ func NewPod(template *corev1.Pod) (*corev1.Pod, *corev1.Container) {
 	}
 	m := &s.Containers[0]
 	Default(&m.Name, Container)
-	pod.Annotations = merged(pod.Annotations, map[string]string{mainContainer: m.Name})
-	pod.Labels = merged(pod.Labels, map[string]string{LabelManaged: Manager})
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, mainContainer, m.Name)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelManaged, Manager)
 	s.RestartPolicy = corev1.RestartPolicyNever
-	if s.ShareProcessNamespace == nil && !s.HostPID {
-		share := true // then the pause container is process 1 instead of the program
-		s.ShareProcessNamespace = &share
+	if !s.HostPID {
+		Default(&s.ShareProcessNamespace, new(true)) // the pause container is process 1 instead of the program
 	}
 	return pod, m
 }
@@ -64,39 +63,38 @@ func Default[T any](what *T, value T) {
 
 // Main returns the container of a pod that the program runs in: the one that the pod's annotation names, or else the first.
 func Main(pod *corev1.Pod) *corev1.Container {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == pod.Annotations[mainContainer] {
-			return &pod.Spec.Containers[i]
-		}
-	}
-	return &pod.Spec.Containers[0]
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == pod.Annotations[mainContainer] })
+	return &pod.Spec.Containers[max(i, 0)]
 }
 
 // MainStatus returns that container's status, nil if it has none yet.
 func MainStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	name := Main(pod).Name
-	for i := range pod.Status.ContainerStatuses {
-		if s := &pod.Status.ContainerStatuses[i]; s.Name == name {
-			return s
-		}
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &pod.Status.ContainerStatuses[i]
 }
 
 // Need sets the resources that a container requests and is limited to. 0 leaves the template's. The memory is in bytes;
 // gpuResource is the cluster's name for GPUs.
 func Need(m *corev1.Container, cpu float64, memory int64, gpus int, gpuResource string) {
-	need := corev1.ResourceList{}
+	need := func(name corev1.ResourceName, n *resource.Quantity) {
+		for _, list := range []*corev1.ResourceList{&m.Resources.Requests, &m.Resources.Limits} {
+			Default(list, corev1.ResourceList{})
+			(*list)[name] = *n
+		}
+	}
 	if cpu > 0 {
-		need[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(math.Ceil(cpu*1000)), resource.DecimalSI)
+		need(corev1.ResourceCPU, resource.NewMilliQuantity(int64(math.Ceil(cpu*1000)), resource.DecimalSI))
 	}
 	if memory > 0 {
-		need[corev1.ResourceMemory] = *resource.NewQuantity(memory, resource.BinarySI)
+		need(corev1.ResourceMemory, resource.NewQuantity(memory, resource.BinarySI))
 	}
 	if gpus > 0 {
-		need[corev1.ResourceName(gpuResource)] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
+		need(corev1.ResourceName(gpuResource), resource.NewQuantity(int64(gpus), resource.DecimalSI))
 	}
-	m.Resources.Requests, m.Resources.Limits = merged(m.Resources.Requests, need), merged(m.Resources.Limits, need)
 }
 
 // Restrict removes the privileges of a container whose program does not run as root, unless the container has a security
@@ -106,14 +104,13 @@ func Restrict(s *corev1.PodSpec, m *corev1.Container) {
 	if m.SecurityContext != nil {
 		return
 	}
-	no, yes := false, true
 	m.SecurityContext = &corev1.SecurityContext{
-		AllowPrivilegeEscalation: &no,
+		AllowPrivilegeEscalation: new(false),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	if of := s.SecurityContext; of == nil || of.RunAsUser == nil && of.RunAsNonRoot == nil {
-		m.SecurityContext.RunAsNonRoot = &yes
+		m.SecurityContext.RunAsNonRoot = new(true)
 	}
 }
 
@@ -126,23 +123,14 @@ const volumeName = 50
 // Claim is a PersistentVolumeClaim and where it is mounted.
 type Claim = config.Volume
 
-// ParseClaim reads claim, claim:/path or claim:/path:ro.
-func ParseClaim(text string) (Claim, error) {
-	claim, err := config.ParseClaim(text)
-	if err != nil {
-		return Claim{}, fmt.Errorf("%q is not a claim: write name, name:/path or name:/path:ro, "+
-			"with the name of a PersistentVolumeClaim and the absolute path to mount it at", text)
-	}
-	return claim, nil
-}
-
-// ParseClaims reads the claims of FIBER_KUBERNETES_VOLUMES.
+// ParseClaims reads claims of the form claim, claim:/path or claim:/path:ro. Those of the settings have been checked.
 func ParseClaims(list []string) ([]Claim, error) {
 	var claims []Claim
 	for _, text := range list {
-		c, err := ParseClaim(text)
+		c, err := config.ParseClaim(text)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%q is not a claim: write name, name:/path or name:/path:ro, "+
+				"with the name of a PersistentVolumeClaim and the absolute path to mount it at", text)
 		}
 		claims = append(claims, c)
 	}
@@ -179,6 +167,12 @@ func Mount(s *corev1.PodSpec, m *corev1.Container, claims []Claim) {
 	}
 }
 
+// Joined reports whether the environment of a pod's program asks for the init that joins stdout and stderr in the pod's log. The
+// log of another pod must not be taken apart: its program might write the init's marks.
+func Joined(pod *corev1.Pod) bool {
+	return slices.Contains(Main(pod).Env, corev1.EnvVar{Name: pid1.Key, Value: pid1.Value})
+}
+
 // Verbatim returns texts in which the cluster does not replace $(NAME).
 func Verbatim(texts ...string) []string {
 	var out []string
@@ -196,20 +190,4 @@ func Setenv(m *corev1.Container, key, value string) {
 // Owner returns references that make a pod an object's owner: the cluster removes the object once the pod is gone.
 func Owner(pod *corev1.Pod) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
-}
-
-var keyName = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
-
-// IsKey reports whether name may be a key of a secret.
-func IsKey(name string) bool { return keyName.MatchString(name) }
-
-// merged returns the entries of both maps; for a key in both, the second's.
-func merged[K comparable, V any](a, b map[K]V) map[K]V {
-	if len(a)+len(b) == 0 {
-		return nil
-	}
-	all := map[K]V{}
-	maps.Copy(all, a)
-	maps.Copy(all, b)
-	return all
 }

@@ -19,12 +19,12 @@ func TestClaims(t *testing.T) {
 		"my.data:/x:ro":  {Name: "my.data", Path: "/x", ReadOnly: true},
 		"d-1:/with spac": {Name: "d-1", Path: "/with spac"},
 	} {
-		got, err := kube.ParseClaim(text)
+		got, err := kube.ParseClaims([]string{text})
 		require.NoError(t, err, text)
-		assert.Equal(t, want, got, text)
+		assert.Equal(t, []kube.Claim{want}, got, text)
 	}
 	for _, text := range []string{"", "Data", "data:", "data:x", "data:/", ":/x", "data:/x:rx", "a b"} {
-		_, err := kube.ParseClaim(text)
+		_, err := kube.ParseClaims([]string{text})
 		require.ErrorContains(t, err, "is not a claim", text)
 	}
 }

@@ -24,12 +24,9 @@ func (s *State) Unplaced() bool { return s.Reason == corev1.PodReasonUnschedulab
 
 // The reasons of a pod whose image could not be pulled, just now or a while ago. The node tries again.
 const (
-	PullFailed = "ErrImagePull"
+	pullFailed = "ErrImagePull"
 	pullWaits  = "ImagePullBackOff"
 )
-
-// Pulling reports whether pulls of the image have failed so far.
-func (s *State) Pulling() bool { return s.Reason == PullFailed || s.Reason == pullWaits }
 
 // Judge reads a pod's status.
 func Judge(pod *corev1.Pod) State {
@@ -95,7 +92,7 @@ func waiting(w *corev1.ContainerStateWaiting) State {
 		return State{}
 	case "InvalidImageName", "ErrImageNameInvalid", "ErrImageNeverPull":
 		final = true
-	case PullFailed, pullWaits:
+	case pullFailed, pullWaits:
 		s.Waits = words(w.Reason, pullPrefix.ReplaceAllString(w.Message, ""))
 		final = has(w.Message, hopelessPulls)
 		if has(w.Message, []string{"qps exceeded"}) { // the node pulls images of other pods first

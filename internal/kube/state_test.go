@@ -37,7 +37,7 @@ func says(s kube.State) string {
 	add(s.Started, "started")
 	add(s.Waits != "", "waits: "+s.Waits)
 	add(s.Unplaced(), "no room")
-	add(s.Pulling(), "no image")
+	add(s.Reason == "ErrImagePull" || s.Reason == "ImagePullBackOff", "no image")
 	add(s.Failed != "", "never: "+s.Failed)
 	add(s.Over, "over")
 	add(s.Ended != nil, "ended")

@@ -43,14 +43,31 @@ const (
 // WatchPods reports what happens to pods. It blocks until ctx ends, and survives failures of the connection and of the API
 // server. It returns early if the cluster has never answered, or refuses the request.
 func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
-	ctx = logr.NewContext(ctx, logr.Discard()) // otherwise the reflector logs to stderr
-	standing := false
+	ctx, stop := context.WithCancelCause(logr.NewContext(ctx, logr.Discard())) // otherwise the reflector logs to stderr
+	defer stop(nil)
+	told, standing := &teller{tell: w.Tell}, false
+	var refusals refusals
+	// check stops the watch if the error of a request is final.
+	check := func(err error) {
+		known, ok := errors.AsType[*Error](err)
+		switch final := refusals.final(err, standing); {
+		case ok && (final || !c.answered.Load()):
+			stop(known)
+		case err != nil && !c.answered.Load():
+			stop(fmt.Errorf("no cluster answers at %s: %w", c.Config.Host, err))
+		}
+	}
 	source := listed{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			ctx, cancel := context.WithTimeout(ctx, listTimeout)
 			defer cancel()
+			if opts.Continue == "" { // the first page
+				told.expected = w.Expected()
+			}
 			opts.ResourceVersion = "" // the API server's cache may lack a pod that was just made
-			return list(ctx, c, c.Namespace, "pods", w.selected(opts), new(corev1.PodList))
+			pods, err := list(ctx, c, c.Namespace, "pods", w.selected(opts), new(corev1.PodList))
+			check(err)
+			return pods, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (events watch.Interface, err error) {
 			opts = w.selected(opts)
@@ -59,6 +76,7 @@ func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 				events, err = c.REST.Get().Namespace(c.Namespace).Resource("pods").VersionedParams(&opts, Parameters()).Watch(ctx)
 				return err
 			})
+			check(err)
 			if err == nil {
 				standing = true
 				if w.Standing != nil {
@@ -68,24 +86,9 @@ func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 			return events, err
 		},
 	}}
-	var refusals refusals
-	for pause := (Backoff{}); ; {
-		told := &teller{tell: w.Tell, expected: w.Expected()}
-		err := cache.NewReflectorWithOptions(source, new(corev1.Pod), told, cache.ReflectorOptions{Name: "pods"}).ListAndWatchWithContext(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if known, ok := errors.AsType[*Error](err); ok && (!c.answered.Load() || refusals.final(err, standing)) {
-			return known
-		}
-		if !c.answered.Load() {
-			return fmt.Errorf("no cluster answers at %s: %w", c.Config.Host, err)
-		}
-		if told.events {
-			pause.Reset()
-		}
-		pause.Wait(ctx, nil)
-	}
+	again := Backoff(LongestPause)
+	cache.NewReflectorWithOptions(source, new(corev1.Pod), told, cache.ReflectorOptions{Name: "pods", Backoff: &again}).RunWithContext(ctx)
+	return context.Cause(ctx)
 }
 
 // listed makes a reflector list the pods first, and then watch them. Otherwise the reflector would open one stream for both,
@@ -107,11 +110,9 @@ func (w PodWatch) selected(opts metav1.ListOptions) metav1.ListOptions {
 type teller struct {
 	tell     func(*corev1.Pod, bool)
 	expected []*corev1.Pod // as of before the listing
-	events   bool          // some came after the listing
 }
 
 func (t *teller) Add(pod any) error {
-	t.events = true
 	t.tell(pod.(*corev1.Pod), false)
 	return nil
 }
@@ -119,7 +120,6 @@ func (t *teller) Add(pod any) error {
 func (t *teller) Update(pod any) error { return t.Add(pod) }
 
 func (t *teller) Delete(pod any) error {
-	t.events = true
 	t.tell(pod.(*corev1.Pod), true)
 	return nil
 }

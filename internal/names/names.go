@@ -2,6 +2,7 @@
 package names
 
 import (
+	"cmp"
 	"crypto/rand"
 	"regexp"
 	"strings"
@@ -18,12 +19,7 @@ var (
 )
 
 // Program makes a program's name: lower-case letters, digits, and - between them.
-func Program(text string) string {
-	if name := plain(text); name != "" {
-		return name
-	}
-	return "program"
-}
+func Program(text string) string { return cmp.Or(plain(text), "program") }
 
 // Unique makes a name that no other thing has: it begins with fiber- and the text, and ends with that many random letters and
 // digits.

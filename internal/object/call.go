@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ type answer struct {
 	args  []byte
 	value [][]byte
 	err   error
+	keep  any // for its values: see Value.Keep
 }
 
 func newAnswer(code byte, args []byte, value [][]byte) answer {
@@ -30,73 +32,55 @@ func newAnswer(code byte, args []byte, value [][]byte) answer {
 	return answer{err: &Refusal{code, string(args)}}
 }
 
-// pending is a request of this process that waits for its answer.
-type pending struct {
+// Pending is a request of this process that waits for its answer.
+type Pending struct {
 	id     uint64
-	remote *client  // nil for an object of this home
-	local  *Request // for an object of this home
+	client *client
 	done   func(answer)
 
-	leads   atomic.Bool // a caller waits that reads the answer itself, if it is its turn
 	settled atomic.Bool
 }
 
-func (p *pending) settle(a answer) {
+func (p *Pending) settle(a answer) {
 	p.done(a)
 	p.settled.Store(true)
 }
 
-// Pending is a request that Start has sent.
-type Pending struct{ p *pending }
-
 // Lead reads what comes from the object's home, if it is the caller's turn,
 // until the answer is there, or for a moment when nothing comes. The caller must
 // not hold a lock that a watcher, or the done of Start, takes.
-func (w Pending) Lead() {
-	if p := w.p; p != nil && p.remote != nil {
-		p.leads.Store(true)
-		p.remote.lead(p.settled.Load)
+func (p *Pending) Lead() {
+	if !p.client.own() {
+		p.client.lead(p.settled.Load)
 	}
 }
 
 // GiveUp tells the object that the answer is not waited for any more. The answer
 // still comes, most often as a Refusal with code GivenUp.
-func (w Pending) GiveUp() {
-	p := w.p
-	if p == nil {
-		return
-	}
-	if p.local != nil {
-		if p.local.Wanted() {
-			p.local.object.GiveUp(p.local)
-		}
-		return
-	}
-	p.remote.post(wire.KindGiveUp, wire.Request{ID: p.id}, nil)
-}
-
-// message is a request on its way.
-type message struct {
-	ref   Ref
-	op    byte
-	args  []byte
-	value [][]byte
-}
+func (p *Pending) GiveUp() { p.client.post(wire.KindGiveUp, wire.Request{ID: p.id}, nil) }
 
 // message packs a request; the error is a *transport.SizeError if it does not
 // fit a message.
-func (s *Server) message(ref Ref, op byte, q any) (message, error) {
-	m := message{ref: ref, op: op}
-	m.args, m.value = pack(q)
-	size, limit := int64(codec.Size(m.value))+overhead, s.opts.MaxMessage
-	if size > limit {
-		return m, &transport.SizeError{Size: size, Limit: limit}
+func (s *Server) message(ref Ref, op byte, q any) (m wire.Request, value [][]byte, err error) {
+	m = wire.Request{Object: ref.Object, Op: op}
+	m.Args, value = pack(q)
+	if size, limit := int64(len(m.Args)+codec.Size(value))+overhead, s.opts.MaxMessage; size > limit {
+		err = &transport.SizeError{Size: size, Limit: limit}
 	}
-	return m, nil
+	return m, value, err
 }
 
-func (m message) pack() wire.Request {
-	return wire.Request{Object: m.ref.Object, Op: m.op, Args: m.args}
+// send sends a request. If p is nil, no answer is wanted.
+func (s *Server) send(ctx context.Context, ref Ref, op byte, q any, p *Pending) error {
+	m, value, err := s.message(ref, op, q)
+	if err != nil {
+		return err
+	}
+	r, err := s.reach(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return r.send(ctx, m, value, p)
 }
 
 // unpacked decodes an answer.
@@ -104,7 +88,11 @@ func unpacked[A any](answered answer) (a A, err error) {
 	if answered.err != nil {
 		return a, answered.err
 	}
-	return a, unpackAnswer(answered.args, answered.value, &a)
+	err = unpack(answered.args, answered.value, &a)
+	if answered.keep != nil {
+		keepWith(answered.keep, reflect.ValueOf(&a).Elem())
+	}
+	return a, err
 }
 
 // Start sends a request to an object. It blocks until the object's home is
@@ -115,163 +103,71 @@ func unpacked[A any](answered answer) (a A, err error) {
 //
 // Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
 // *transport.SizeError, or the ctx's.
-func Start[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, done func(A, error)) (Pending, error) {
-	m, err := s.message(ref, byte(op), &q)
-	if err != nil {
-		return Pending{}, err
-	}
-	return s.begin(ctx, m, &pending{done: func(a answer) { done(unpacked[A](a)) }})
-}
-
-func (s *Server) begin(ctx context.Context, m message, p *pending) (Pending, error) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return Pending{}, s.opts.Ended
-	}
-	e, mine := s.mine(m.ref)
-	s.mu.Unlock()
-	if mine {
-		if e == nil {
-			return Pending{}, ErrGone
-		}
-		p.local = &Request{Peer: s.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object, local: p}
-		s.self.mu.Lock()
-		s.self.lastID++
-		p.local.id = s.self.lastID
-		s.self.requests[p.local.id] = p.local
-		s.self.mu.Unlock()
-		e.Serve(p.local)
-		return Pending{p}, nil
-	}
-	r, err := s.reach(ctx, m.ref)
-	if err != nil {
-		return Pending{}, err
-	}
-	if err := r.send(ctx, m.pack(), m.value, p); err != nil {
-		return Pending{}, err
-	}
-	return Pending{p}, nil
-}
-
-// owned copies all frames but the first, which may be parts of values that the
-// user goes on to change. It changes value itself.
-func owned(value [][]byte) [][]byte {
-	for i := 1; i < len(value); i++ {
-		value[i] = append(make([]byte, 0, len(value[i])), value[i]...)
-	}
-	return value
+func Start[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, done func(A, error)) (*Pending, error) {
+	p := &Pending{done: func(a answer) { done(unpacked[A](a)) }}
+	return p, s.send(ctx, ref, byte(op), q, p)
 }
 
 // Tell sends a request that has no answer. When Tell returns, the request is in
 // the socket, or the connection has ended. If ctx ends before the first byte has
 // left, Tell returns the ctx's error, and nothing was sent.
 func Tell[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) error {
-	m, err := s.message(ref, byte(op), &q)
-	if err != nil {
-		return err
-	}
-	if mine, err := s.serveOwn(m); mine {
-		return err
-	}
-	r, err := s.reach(ctx, ref)
-	if err != nil {
-		return err
-	}
-	return r.send(ctx, m.pack(), m.value, nil)
+	return s.send(ctx, ref, byte(op), q, nil)
 }
 
 // Post is Tell without waiting: the request is queued, or dropped if its home is
 // not connected.
 func Post[Q, A any](s *Server, ref Ref, op Op[Q, A], q Q) {
-	m, err := s.message(ref, byte(op), &q)
-	if err != nil {
-		return
-	}
-	if mine, _ := s.serveOwn(m); mine {
-		return
-	}
 	s.mu.Lock()
 	r := s.remotes[ref.Endpoint]
 	s.mu.Unlock()
-	if r != nil {
-		r.post(wire.KindRequest, m.pack(), m.value)
+	if m, value, err := s.message(ref, byte(op), q); err == nil && r != nil {
+		r.post(wire.KindRequest, m, value)
 	}
-}
-
-// serveOwn has an object of this home serve a request that has no answer.
-func (s *Server) serveOwn(m message) (mine bool, err error) {
-	s.mu.Lock()
-	e, mine := s.mine(m.ref)
-	s.mu.Unlock()
-	switch {
-	case !mine:
-		return false, nil
-	case e == nil:
-		return true, ErrGone
-	}
-	e.Serve(&Request{Peer: s.self, Op: m.op, Args: m.args, Value: owned(m.value), object: e.Object})
-	return true, nil
 }
 
 // Ask sends a request to an object and waits for its answer. If ctx ends first,
-// Ask tells the object and returns the ctx's error at once; an answer that comes
-// nevertheless is passed to late, unless that is nil. For the locks that the
-// caller must not hold, see Pending.Lead.
-func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, late func(A)) (a A, err error) {
-	return call(ctx, s, ref, op, &q, late, 0)
-}
-
-// AskAndSettle is Ask that waits for the answer up to settleTime longer when ctx
-// ends, so that the caller learns whether the request was carried out.
-func AskAndSettle[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) (a A, err error) {
-	return call(ctx, s, ref, op, &q, nil, settleTime)
-}
-
-const settleTime = time.Second
-
-func call[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q *Q, late func(A), wait time.Duration) (none A, err error) {
+// Ask tells the object. An answer that comes nevertheless is passed to late, and
+// Ask returns the ctx's error at once. If late is nil, Ask waits for the answer
+// up to SettleTime longer, so that the caller learns whether the request was
+// carried out. For the locks that the caller must not hold, see Pending.Lead.
+func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, late func(A)) (none A, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	m, err := s.message(ref, byte(op), q)
-	if err != nil {
-		return none, err
-	}
 	answered := make(chan answer, 1)
-	w, err := s.begin(ctx, m, &pending{done: func(a answer) { answered <- a }})
-	if err != nil {
+	p := &Pending{done: func(a answer) { answered <- a }}
+	if err := s.send(ctx, ref, byte(op), q, p); err != nil {
 		return none, err
 	}
-	w.Lead()
+	p.Lead()
 	select {
 	case a := <-answered:
 		return unpacked[A](a)
 	case <-ctx.Done():
 	}
-	w.GiveUp()
-	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case a := <-answered:
-			if refusal, ok := a.err.(*Refusal); ok && refusal.Code == GivenUp {
-				a.err = ctx.Err()
-			}
-			return unpacked[A](a)
-		case <-timer.C:
-		}
-		return none, ctx.Err()
-	}
+	p.GiveUp()
 	if late != nil {
 		go func() {
 			if a, err := unpacked[A](<-answered); err == nil {
 				late(a)
 			}
 		}()
+		return none, ctx.Err()
 	}
-	return none, ctx.Err()
+	select {
+	case a := <-answered:
+		if refusal, ok := a.err.(*Refusal); ok && refusal.Code == GivenUp {
+			a.err = ctx.Err()
+		}
+		return unpacked[A](a)
+	case <-time.After(SettleTime):
+		return none, ctx.Err()
+	}
 }
+
+// SettleTime is how long a caller whose ctx has ended waits for the outcome.
+const SettleTime = time.Second
 
 // Hold keeps an object alive until Release has been called as often as Hold.
 func (s *Server) Hold(ref Ref) {
@@ -285,13 +181,22 @@ func (s *Server) Hold(ref Ref) {
 		return
 	}
 	s.uses[ref.Endpoint]++
-	if _, mine := s.mine(ref); mine {
+	if s.mine(ref) {
 		s.hold(s.self, ref.Object)
 		return
 	}
 	r := s.remote(ref)
 	r.holds++
 	r.post(wire.KindHold, wire.Request{Object: ref.Object}, nil)
+}
+
+// owned copies the frames of value, which may be parts of values that the user
+// goes on to change. It changes value itself.
+func owned(value [][]byte) [][]byte {
+	for i := range value {
+		value[i] = slices.Clone(value[i])
+	}
+	return value
 }
 
 // Release takes a Hold back.
@@ -307,7 +212,7 @@ func (s *Server) Release(ref Ref) {
 		delete(s.uses, ref.Endpoint)
 		delete(s.ended, ref.Endpoint)
 	}
-	if _, mine := s.mine(ref); mine {
+	if s.mine(ref) {
 		if e := s.release(s.self, ref.Object); e != nil {
 			s.running.Go(func() { e.Left(s.self, false) }) // the caller may hold the object's lock
 		}
@@ -361,7 +266,6 @@ func (s *Server) Await(ref Ref, done func() bool) {
 	r := s.remotes[ref.Endpoint]
 	s.mu.Unlock()
 	if r != nil && r.connected() != nil {
-		r.awaited.Store(true)
 		r.lead(done)
 	}
 }

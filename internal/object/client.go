@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,19 +14,18 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-// client is this process's connection to another home.
+// client is this process's connection to a home. Server.own has none: it leads to
+// this process itself.
 type client struct {
-	home     *Server
-	endpoint string
-	process  string
-	pid      int
-	ready    chan struct{} // closed when conn or err is set
+	home  *Server
+	to    Ref           // the home, without an object
+	ready chan struct{} // closed when conn or err is set
 
 	turn    *turn.Turn // says which goroutine reads
 	reading *transport.Conn
 	goodbye bool        // the home has said goodbye; goes with the turn
 	closed  bool        // and that the user has closed it
-	awaited atomic.Bool // a goroutine waits for a notice
+	led     atomic.Bool // a caller waits that reads the next message itself, if it is its turn
 
 	holds, known int // how many holds were taken on objects there, and of how many the home surely knows; under home.mu
 
@@ -35,15 +33,23 @@ type client struct {
 	conn    *transport.Conn
 	err     error // why no request can be sent any more
 	lastID  uint64
-	waiting map[uint64]*pending
+	waiting map[uint64]*Pending
 }
+
+func newClient(s *Server, ref Ref) *client {
+	ref.Object = 0
+	return &client{home: s, to: ref, ready: make(chan struct{}), waiting: map[uint64]*Pending{}}
+}
+
+// own says whether this process itself is the home.
+func (r *client) own() bool { return r == r.home.own }
 
 // remote finds or makes the connection to a home. The lock is held.
 func (s *Server) remote(ref Ref) *client {
 	r := s.remotes[ref.Endpoint]
 	if r == nil {
-		r = &client{home: s, endpoint: ref.Endpoint, process: ref.Process, pid: ref.PID, ready: make(chan struct{}), waiting: map[uint64]*pending{},
-			holds: 1} // for the earlier holds, if any, which open tells the home
+		r = newClient(s, ref)
+		r.holds = 1 // for the earlier holds, if any, which open tells the home
 		s.remotes[ref.Endpoint] = r
 		s.running.Add(1)
 		go r.run()
@@ -66,14 +72,10 @@ func (s *Server) reach(ctx context.Context, ref Ref) (*client, error) {
 	s.mu.Unlock()
 	select {
 	case <-r.ready:
-	default:
-		select {
-		case <-r.ready:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return r, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return r, nil
 }
 
 // connected returns the connection, nil when there is none.
@@ -107,7 +109,7 @@ func (s *Server) WhenHeld(f func()) {
 		var all sync.WaitGroup
 		for r, holds := range unsure {
 			all.Go(func() {
-				Ask(ctx, s, Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, nothing, None{}, nil)
+				Ask(ctx, s, r.to, nothing, None{}, nil)
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				r.known = max(r.known, holds)
@@ -125,7 +127,9 @@ const nothing Op[None, None] = 0
 
 // post queues a message, if there is a connection.
 func (r *client) post(kind wire.Kind, m wire.Request, value [][]byte) {
-	if conn := r.connected(); conn != nil {
+	if r.own() {
+		r.home.self.handle(kind, &m, owned(value))
+	} else if conn := r.connected(); conn != nil {
 		conn.Post(m.Pack(kind, value)...)
 	}
 }
@@ -133,7 +137,7 @@ func (r *client) post(kind wire.Kind, m wire.Request, value [][]byte) {
 // run dials and then reads until the connection ends.
 func (r *client) run() {
 	s := r.home
-	conn, err := s.opts.Dial(s.dials, r.endpoint)
+	conn, err := s.opts.Dial(s.dials, r.to.Endpoint)
 	if err == nil {
 		if err = r.open(conn); err != nil {
 			conn.Close()
@@ -160,11 +164,11 @@ func (r *client) open(conn *transport.Conn) error {
 	if s.closed {
 		return s.opts.Ended
 	}
-	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: s.opts.Name, PID: os.Getpid()})...); err != nil {
+	if err := conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: s.opts.Name})...); err != nil {
 		return err
 	}
 	for ref := range s.held {
-		if ref.Endpoint == r.endpoint {
+		if ref.Endpoint == r.to.Endpoint {
 			m := wire.Request{Object: ref.Object}
 			conn.Post(m.Pack(wire.KindHold, nil)...)
 		}
@@ -183,7 +187,6 @@ func (r *client) open(conn *transport.Conn) error {
 // end fails the waiting requests, and makes room for another connection.
 func (r *client) end(err error, goodbye bool) {
 	s := r.home
-	ref := Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}
 	if errors.Is(err, fs.ErrNotExist) {
 		goodbye = true // a process that ends as it should removes its socket
 	}
@@ -191,24 +194,24 @@ func (r *client) end(err error, goodbye bool) {
 	case r.closed:
 		err = ErrEnded
 	case goodbye:
-		err = &LostError{ref, errOver}
+		err = &LostError{r.to, errOver}
 	case !errors.Is(err, s.opts.Ended):
-		err = &LostError{ref, err}
+		err = &LostError{r.to, err}
 	}
 	s.mu.Lock()
-	if s.remotes[r.endpoint] == r {
-		delete(s.remotes, r.endpoint)
+	if s.remotes[r.to.Endpoint] == r {
+		delete(s.remotes, r.to.Endpoint)
 	}
 	switch {
-	case s.uses[r.endpoint] == 0 || s.closed:
+	case s.uses[r.to.Endpoint] == 0 || s.closed:
 	case goodbye:
-		s.ended[r.endpoint] = err
+		s.ended[r.to.Endpoint] = err
 	case r.connected() != nil:
-		s.remote(ref) // the home may live on, and must learn again what is held here
+		s.remote(r.to) // the home may live on, and must learn again what is held here
 	}
 	var told []*watcher
 	for watched, watchers := range s.watchers {
-		if watched.Endpoint == r.endpoint {
+		if watched.Endpoint == r.to.Endpoint {
 			told = append(told, watchers...)
 		}
 	}
@@ -247,29 +250,19 @@ func (r *client) handle(frames [][]byte) error {
 		if err := m.Unpack(frames); err != nil {
 			return err
 		}
-		r.mu.Lock()
-		p := r.waiting[m.ID]
-		delete(r.waiting, m.ID)
-		aside := p != nil && p.leads.Load() && len(r.waiting) == 0
-		r.mu.Unlock()
+		a := newAnswer(m.Code, m.Args, frames[1:])
 		if m.Names {
-			runtime.AddCleanup(&frames[0], r.took, m.ID)
+			kept := frames
+			a.keep = &kept
+			runtime.AddCleanup(&kept, r.took, m.ID)
 		}
-		if p != nil {
-			p.settle(newAnswer(m.Code, m.Args, frames[1:]))
-		}
-		if aside {
-			r.turn.StepAside()
-		}
+		r.answered(m.ID, a)
 	case wire.KindNotice:
 		var m wire.Request
 		if err := m.Unpack(frames); err != nil {
 			return err
 		}
-		r.home.noticed(r.endpoint, m.Object, m.Op, m.Args, frames[1:])
-		if r.awaited.Swap(false) && r.idle() {
-			r.turn.StepAside()
-		}
+		r.home.noticed(r.to.Endpoint, m.Object, m.Op, m.Args, frames[1:])
 	case wire.KindBye:
 		var bye wire.HomeBye
 		if err := wire.Unpack(frames, &bye); err != nil {
@@ -279,17 +272,32 @@ func (r *client) handle(frames [][]byte) error {
 	default:
 		return wire.ErrMalformed
 	}
+	if r.idle() && r.led.Swap(false) {
+		r.turn.StepAside()
+	}
 	return nil
 }
 
-// took tells the home that an answer has been taken: its frames are not used any
+// answered ends the waiting for an answer.
+func (r *client) answered(id uint64, a answer) {
+	r.mu.Lock()
+	p := r.waiting[id]
+	delete(r.waiting, id)
+	r.mu.Unlock()
+	if p != nil {
+		p.settle(a)
+	}
+}
+
+// took tells the home that an answer has been taken: its values are not used any
 // more, and what was decoded from them is held.
 func (r *client) took(id uint64) {
 	r.home.WhenHeld(func() { r.post(wire.KindTaken, wire.Request{ID: id}, nil) })
 }
 
-// lead reads what comes until done returns true, or for a moment.
+// lead reads what comes in quick succession until done returns true.
 func (r *client) lead(done func() bool) {
+	r.led.Store(true)
 	r.turn.Lead(done)
 	if !r.idle() {
 		r.turn.Attend()
@@ -303,16 +311,8 @@ func (r *client) idle() bool {
 	return len(r.waiting) == 0
 }
 
-// close sends what is queued and ends the connection.
-func (r *client) close(ctx context.Context) {
-	if conn := r.connected(); conn != nil {
-		conn.Flush(ctx)
-		conn.Close()
-	}
-}
-
 // send sends a request. If p is nil, no answer is wanted.
-func (r *client) send(ctx context.Context, m wire.Request, value [][]byte, p *pending) error {
+func (r *client) send(ctx context.Context, m wire.Request, value [][]byte, p *Pending) error {
 	r.mu.Lock()
 	if r.err != nil {
 		defer r.mu.Unlock()
@@ -322,10 +322,14 @@ func (r *client) send(ctx context.Context, m wire.Request, value [][]byte, p *pe
 	if p != nil {
 		r.lastID++
 		m.ID = r.lastID
-		p.id, p.remote = m.ID, r
+		p.id, p.client = m.ID, r
 		r.waiting[m.ID] = p
 	}
 	r.mu.Unlock()
+	if r.own() {
+		r.home.self.handle(wire.KindRequest, &m, owned(value))
+		return nil
+	}
 	err := conn.Send(ctx, m.Pack(wire.KindRequest, value)...)
 	var size *transport.SizeError
 	switch {
@@ -341,5 +345,5 @@ func (r *client) send(ctx context.Context, m wire.Request, value [][]byte, p *pe
 	case p != nil:
 		return nil // the connection has ended: end settles p with the reason
 	}
-	return &LostError{Ref{Endpoint: r.endpoint, Process: r.process, PID: r.pid}, err}
+	return &LostError{r.to, err}
 }

@@ -2,15 +2,15 @@ package object
 
 // The operation of a kept value, and the notice that it is withdrawn.
 const (
-	Fetch     Op[None, Frames] = iota // the value
-	withdrawn Op[None, None]   = iota
+	Fetch     Op[None, Value] = iota
+	withdrawn Op[None, None]  = iota
 )
 
-// kept is an object that only holds an encoded value.
-type kept [][]byte
+// kept is an object that only holds a value.
+type kept Value
 
-// Keep makes a pinned object of an encoded value, which Fetch returns.
-func (s *Server) Keep(frames [][]byte) (Ref, error) { return s.Make(kept(frames), true) }
+// Keep makes a pinned object of a value, which Fetch returns.
+func (s *Server) Keep(v Value) (Ref, error) { return s.Make(kept(v), true) }
 
 // Withdraw removes a kept value, and notifies its holders.
 func (s *Server) Withdraw(ref Ref) {
@@ -22,7 +22,7 @@ func (s *Server) Withdraw(ref Ref) {
 }
 
 // Serve replies with the value.
-func (v kept) Serve(r *Request) { r.Reply(nil, v) }
+func (v kept) Serve(r *Request) { r.Reply(Value(v)) }
 
 // GiveUp does nothing: the reply is on its way.
 func (v kept) GiveUp(*Request) {}

@@ -10,33 +10,30 @@ type Ref struct {
 	PID      int    // and its process id
 }
 
-// MarshalBinary encodes a name for its way to another process, inside a value or
-// by itself.
-func (ref Ref) MarshalBinary() ([]byte, error) { return ref.append(nil), nil }
-
-// UnmarshalBinary decodes what MarshalBinary has written.
-func (ref *Ref) UnmarshalBinary(b []byte) error {
-	more, err := ref.Read(b)
-	if err == nil && len(more) > 0 {
-		err = wire.ErrMalformed
-	}
-	return err
-}
-
-// Read decodes a name at the beginning of b, and returns the rest of b.
-func (ref *Ref) Read(b []byte) (more []byte, err error) {
-	in := wire.Reader{B: b}
-	*ref = readRef(&in)
-	return in.B, in.Err
-}
-
-func (ref Ref) append(b []byte) []byte {
+// Append appends an encoded name to b.
+func (ref Ref) Append(b []byte) []byte {
 	b = wire.AppendString(b, ref.Endpoint)
 	b = wire.AppendString(b, ref.Process)
 	b = wire.AppendUvarint(b, uint64(ref.PID))
 	return wire.AppendUvarint(b, ref.Object)
 }
 
-func readRef(in *wire.Reader) Ref {
-	return Ref{Endpoint: in.String(), Process: in.String(), PID: in.Int(), Object: in.Uvarint()}
+// Read decodes a name that Append has written at the beginning of b, and returns
+// the rest of b.
+func (ref *Ref) Read(b []byte) (more []byte, err error) {
+	in := wire.Reader{B: b}
+	*ref = Ref{Endpoint: in.String(), Process: in.String(), PID: in.Int(), Object: in.Uvarint()}
+	return in.B, in.Err
+}
+
+// MarshalBinary encodes the name for the codec, as Append does.
+func (ref Ref) MarshalBinary() ([]byte, error) { return ref.Append(nil), nil }
+
+// UnmarshalBinary decodes what MarshalBinary has encoded.
+func (ref *Ref) UnmarshalBinary(b []byte) error {
+	more, err := ref.Read(b)
+	if err == nil && len(more) > 0 {
+		err = wire.ErrMalformed
+	}
+	return err
 }

@@ -67,6 +67,7 @@ type Options struct {
 type Server struct {
 	opts Options
 	self *Session
+	own  *client // with which this process uses its own objects
 
 	dials    context.Context // to other homes; ends with Close
 	endDials context.CancelFunc
@@ -96,7 +97,7 @@ type entry struct {
 	Object
 	id      uint64
 	pinned  bool
-	holders map[*Session]struct{}
+	holders map[*Session]bool
 	lapse   *time.Timer // runs while there are no holders
 }
 
@@ -105,7 +106,9 @@ func New(opts Options) *Server {
 	s := &Server{opts: opts, objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}}
 	s.dials, s.endDials = context.WithCancel(context.Background())
-	s.self = &Session{Name: opts.Name, home: s, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
+	s.own = newClient(s, Ref{})
+	close(s.own.ready)
+	s.self = &Session{Name: opts.Name, home: s, requests: map[uint64]*Request{}}
 	return s
 }
 
@@ -126,7 +129,7 @@ func (s *Server) Make(o Object, pinned bool) (Ref, error) {
 		return Ref{}, s.opts.Ended
 	}
 	s.lastID++
-	e := &entry{Object: o, id: s.lastID, pinned: pinned, holders: map[*Session]struct{}{}}
+	e := &entry{Object: o, id: s.lastID, pinned: pinned, holders: map[*Session]bool{}}
 	s.objects[e.id] = e
 	s.leave(e)
 	return Ref{endpoint, e.id, s.opts.Name, os.Getpid()}, nil
@@ -154,6 +157,7 @@ func (s *Server) Endpoint() (string, error) {
 		return "", s.opts.Ended
 	}
 	s.listener, s.endpoint = l, l.Endpoint()
+	s.remotes[s.endpoint] = s.own
 	s.running.Add(1)
 	go s.accept(l)
 	return s.endpoint, nil
@@ -176,9 +180,6 @@ func (s *Server) forget(e *entry) {
 		return
 	}
 	delete(s.objects, e.id)
-	for p := range e.holders {
-		delete(p.held, e.id)
-	}
 	if e.lapse != nil {
 		e.lapse.Stop()
 	}
@@ -190,8 +191,7 @@ func (s *Server) hold(p *Session, id uint64) {
 	if e == nil {
 		return // requests to it will fail
 	}
-	e.holders[p] = struct{}{}
-	p.held[id] = e
+	e.holders[p] = true
 	if e.lapse != nil {
 		e.lapse.Stop()
 		e.lapse = nil
@@ -201,11 +201,10 @@ func (s *Server) hold(p *Session, id uint64) {
 // release ends a process's hold and returns the object, whose Left the caller
 // is to call. The lock is held.
 func (s *Server) release(p *Session, id uint64) *entry {
-	e := p.held[id]
-	if e == nil {
+	e := s.objects[id]
+	if e == nil || !e.holders[p] {
 		return nil
 	}
-	delete(p.held, id)
 	delete(e.holders, p)
 	s.leave(e)
 	return e
@@ -216,7 +215,11 @@ func (s *Server) leave(e *entry) {
 	if len(e.holders) > 0 || e.pinned || e.lapse != nil {
 		return
 	}
-	e.lapse = time.AfterFunc(s.Within(Grace, 0.5), func() {
+	grace := Grace
+	if silence := s.opts.HeartbeatTimeout; silence > 0 {
+		grace = min(grace, silence/2) // what stays unclaimed ends within heartbeat_timeout
+	}
+	e.lapse = time.AfterFunc(grace, func() {
 		s.mu.Lock()
 		gone := len(e.holders) == 0 && s.objects[e.id] == e
 		if gone {
@@ -229,30 +232,15 @@ func (s *Server) leave(e *entry) {
 	})
 }
 
-// Within returns d, or that part of heartbeat_timeout if it is less: whatever
-// stays unclaimed ends within heartbeat_timeout.
-func (s *Server) Within(d time.Duration, part float64) time.Duration {
-	if silence := s.opts.HeartbeatTimeout; silence > 0 {
-		return min(d, time.Duration(part*float64(silence)))
-	}
-	return d
-}
-
-// mine says whether ref names an object of this home, and finds it: nil when it
-// no longer exists. The lock is held.
-func (s *Server) mine(ref Ref) (e *entry, mine bool) {
-	if s.endpoint == "" || ref.Endpoint != s.endpoint {
-		return nil, false
-	}
-	return s.objects[ref.Object], true
-}
+// mine says whether ref names an object of this home. The lock is held.
+func (s *Server) mine(ref Ref) bool { return s.endpoint != "" && ref.Endpoint == s.endpoint }
 
 // Local returns an object of this home, nil when ref names another home's or
 // the object is gone.
 func (s *Server) Local(ref Ref) Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e, _ := s.mine(ref); e != nil {
+	if e := s.objects[ref.Object]; e != nil && s.mine(ref) {
 		return e.Object
 	}
 	return nil
@@ -278,21 +266,12 @@ func (s *Server) accept(l *transport.Listener) {
 			s.dismiss(conn)
 			continue // until the listener is closed
 		}
-		p := &Session{home: s, conn: conn, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}, held: map[uint64]*entry{}}
+		p := &Session{home: s, conn: conn, requests: map[uint64]*Request{}, untaken: map[uint64][]func(){}}
 		s.peers[p] = struct{}{}
 		s.running.Add(1)
 		s.mu.Unlock()
 		go turn.New(conn, p.read, p.gone).Read()
 	}
-}
-
-// dismiss says goodbye on a connection that came too late.
-func (s *Server) dismiss(conn *transport.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
-	defer cancel()
-	conn.Post(s.bye()...)
-	conn.Flush(ctx)
-	conn.Close()
 }
 
 // How a home ends.
@@ -311,10 +290,6 @@ func (s *Server) Ends(isClosed bool) {
 	s.end.CompareAndSwap(0, how)
 }
 
-func (s *Server) bye() [][]byte {
-	return wire.MustPack(wire.KindBye, wire.HomeBye{Closed: s.end.Load() == closed})
-}
-
 // Close drops all objects, says goodbye to all connected processes, and ends
 // the connections. The root calls Close when no other process of the run is
 // left.
@@ -325,41 +300,42 @@ func (s *Server) Close() {
 		return
 	}
 	s.closed = true
-	listener, entries, peers, remotes := s.listener, s.objects, s.peers, s.remotes
-	s.objects, s.peers, s.remotes = map[uint64]*entry{}, map[*Session]struct{}{}, map[string]*client{}
-	for _, e := range entries {
-		if e.lapse != nil {
-			e.lapse.Stop()
+	s.Ends(false) // before objects are missed
+	var conns []*transport.Conn
+	for p := range s.peers {
+		conns = append(conns, p.conn)
+	}
+	for _, r := range s.remotes {
+		if conn := r.connected(); conn != nil {
+			conns = append(conns, conn)
 		}
 	}
+	listener, entries := s.listener, s.objects
+	s.objects, s.peers, s.remotes = nil, nil, nil
 	s.mu.Unlock()
-	s.Ends(false)
 	s.endDials()
 	for _, e := range entries {
 		e.Drop()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
-	defer cancel()
-	bye := s.bye()
-	for p := range peers {
-		p.conn.Post(bye...)
-	}
-	for _, r := range remotes {
-		if conn := r.connected(); conn != nil {
-			conn.Post(bye...)
-		}
-	}
-	for p := range peers {
-		p.conn.Flush(ctx)
-		p.conn.Close()
-	}
-	for _, r := range remotes {
-		r.close(ctx)
-	}
+	s.dismiss(conns...)
 	if listener != nil {
 		listener.Close()
 	}
 	s.running.Wait()
+}
+
+// dismiss says goodbye on connections, and ends them.
+func (s *Server) dismiss(conns ...*transport.Conn) {
+	bye := wire.MustPack(wire.KindBye, wire.HomeBye{Closed: s.end.Load() == closed})
+	for _, conn := range conns {
+		conn.Post(bye...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	for _, conn := range conns {
+		conn.Flush(ctx)
+		conn.Close()
+	}
 }
 
 // LostError reports a home that ended without being closed, or cannot be reached.

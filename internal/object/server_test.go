@@ -11,13 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/object"
-	"github.com/fiber-go/fiber/internal/object/objecttest"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/test/objecttest"
 )
 
 func TestMain(m *testing.M) {
@@ -49,7 +51,7 @@ const (
 // said is both what is asked and what is answered.
 type said struct {
 	Text  string
-	Value object.Frames
+	Value object.Value
 }
 
 var nothing said
@@ -84,8 +86,8 @@ func (o *thing) answer() {
 }
 
 func (o *thing) GiveUp(r *object.Request) {
-	o.events <- "given up"
 	r.Fail(object.GivenUp, "")
+	o.events <- "given up" // an answer from now on is dropped
 }
 
 func (o *thing) Left(p *object.Session, died bool) {
@@ -145,7 +147,7 @@ func TestObjectThatNobodyHoldsLapses(t *testing.T) {
 	v.Release(ref.Object)
 	o.told(t, "left", "dropped")
 	require.Nil(t, h.Local(ref))
-	require.Equal(t, byte(object.Gone), v.Reply(v.Ask(ref.Object, echo, []byte{0})).Code)
+	require.Equal(t, byte(object.Gone), v.Reply(v.Ask(ref.Object, echo, nothing)).Code)
 	_, err := object.Ask(soon(t), h, ref, echo, nothing, nil)
 	require.ErrorIs(t, err, object.ErrGone)
 }
@@ -179,7 +181,7 @@ func TestHoldersThatEnd(t *testing.T) {
 	require.Len(t, h.Holders(ref.Object), 2)
 	ends.Bye()
 	o.told(t, "left")
-	dies.Ask(ref.Object, wait, []byte{0})
+	dies.Ask(ref.Object, wait, nothing)
 	o.told(t, "asked")
 	dies.Die()
 	o.told(t, "given up", "died", "dropped")
@@ -204,10 +206,10 @@ func TestCall(t *testing.T) {
 	run := objecttest.NewRun(t)
 	h, o, ref := at(t, run, true)
 	for _, user := range []*object.Server{h, run.Home("User")} {
-		a, err := object.Ask(soon(t), user, ref, echo, said{"args", [][]byte{[]byte("value"), []byte("more")}}, nil)
+		a, err := object.Ask(soon(t), user, ref, echo, said{"args", object.Value{Frames: [][]byte{[]byte("value"), []byte("more")}}}, nil)
 		require.NoError(t, err)
 		require.Equal(t, "args", a.Text)
-		require.Equal(t, object.Frames{[]byte("value"), []byte("more")}, a.Value)
+		require.Equal(t, [][]byte{[]byte("value"), []byte("more")}, a.Value.Frames)
 
 		ctx, cancel := context.WithCancel(soon(t))
 		cancel()
@@ -222,17 +224,17 @@ func TestCall(t *testing.T) {
 		o.told(t, "given up")
 		o.answer()
 
-		// The same, and AskAndSettle returns only when that is settled.
+		// The same, and without late Ask returns only when that is settled.
 		ctx, cancel = context.WithCancel(soon(t))
 		go func() { o.told(t, "asked"); cancel() }()
-		_, err = object.AskAndSettle(ctx, user, ref, wait, nothing)
+		_, err = object.Ask(ctx, user, ref, wait, nothing, nil)
 		require.ErrorIs(t, err, context.Canceled)
 		o.told(t, "given up")
 	}
 }
 
-// An answer that crosses with the giving up is passed to late, and AskAndSettle
-// returns it.
+// An answer that crosses with the giving up is passed to late, or, without late,
+// returned.
 func TestAnswerThatCrosses(t *testing.T) {
 	t.Parallel()
 	run := objecttest.NewRun(t)
@@ -253,7 +255,7 @@ func TestAnswerThatCrosses(t *testing.T) {
 
 		ctx, cancel = context.WithCancel(soon(t))
 		go func() { o.told(t, "asked"); cancel() }()
-		a, err := object.AskAndSettle(ctx, from, ref, wait, nothing)
+		a, err := object.Ask(ctx, from, ref, wait, nothing, nil)
 		require.NoError(t, err)
 		require.Equal(t, "late", a.Text)
 	}
@@ -269,8 +271,8 @@ func TestAnswerThatIsTooLarge(t *testing.T) {
 	run := objecttest.NewRun(t)
 	h, _, ref := at(t, run, true)
 	v := run.Visit(h)
-	require.Equal(t, byte(object.TooLarge), v.Reply(v.Ask(ref.Object, huge, []byte{0})).Code)
-	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, []byte{0})).Code)
+	require.Equal(t, byte(object.TooLarge), v.Reply(v.Ask(ref.Object, huge, nothing)).Code)
+	require.Zero(t, v.Reply(v.Ask(ref.Object, echo, nothing)).Code)
 }
 
 // The objects that an answer names are held until the answer has been taken, or
@@ -281,9 +283,9 @@ func TestAnswerIsTaken(t *testing.T) {
 	h, o, ref := at(t, run, true)
 	v := run.Visit(h)
 	v.Keeps = true
-	id := v.Ask(ref.Object, hold, []byte{0})
+	id := v.Ask(ref.Object, hold, nothing)
 	v.Reply(id)
-	other := v.Ask(ref.Object, hold, []byte{0})
+	other := v.Ask(ref.Object, hold, nothing)
 	v.Reply(other)
 	v.Settled()
 	require.Empty(t, o.events)
@@ -296,7 +298,7 @@ func TestAnswerIsTaken(t *testing.T) {
 	o.told(t, "taken")
 
 	user := run.Home("User")
-	_, err := object.Ask(soon(t), user, ref, hold, said{Value: [][]byte{{1}}}, nil)
+	_, err := object.Ask(soon(t), user, ref, hold, said{Text: "named"}, nil)
 	require.NoError(t, err)
 	for len(o.events) == 0 {
 		runtime.GC()
@@ -314,7 +316,7 @@ func TestAnswerThatIsGivenUpIsTakenByNobody(t *testing.T) {
 	v := run.Visit(h)
 	var first, rest atomic.Int32
 	for i := range int32(100) {
-		id := v.Ask(ref.Object, wait, []byte{0})
+		id := v.Ask(ref.Object, wait, nothing)
 		o.told(t, "asked")
 		o.mu.Lock()
 		r := o.waiting[len(o.waiting)-1]
@@ -390,6 +392,28 @@ func TestHomeThatEnds(t *testing.T) {
 	require.ErrorAs(t, err, &gone)
 }
 
+// dropping is an object that does something when it is dropped.
+type dropping struct {
+	*thing
+	do func()
+}
+
+func (d dropping) Drop() { d.do() }
+
+// A process that first turns to a home while that closes is told, too.
+func TestHomeThatIsClosing(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, user := run.Home("Home"), run.Home("User")
+	var ref object.Ref
+	var err error
+	ref, made := h.Make(dropping{newObject(), func() { _, err = object.Ask(soon(t), user, ref, echo, nothing, nil) }}, true)
+	require.NoError(t, made)
+	h.Ends(true)
+	h.Close()
+	require.ErrorIs(t, err, object.ErrEnded)
+}
+
 // Notices come in order to all watchers, in this process and elsewhere.
 func TestNotices(t *testing.T) {
 	t.Parallel()
@@ -401,17 +425,19 @@ func TestNotices(t *testing.T) {
 		require.NoError(t, err)
 		heard := make(chan string, 100)
 		stop := user.Watch(ref, func(op byte, args []byte, value [][]byte) {
-			heard <- string(append([]byte{op}, args...)) + string(value[0])
+			var q said
+			assert.NoError(t, codec.Unmarshal(append([][]byte{args}, value...), &q))
+			heard <- string(op) + q.Text
 		})
 		holders := h.Holders(ref.Object)
 		for i := range 10 {
 			for _, p := range holders {
 				require.True(t, p.Holds(ref.Object))
-				object.Notify(p, ref.Object, object.Op[said, object.None]('a'+i), said{"-", [][]byte{[]byte("+")}})
+				object.Notify(p, ref.Object, object.Op[said, object.None]('a'+i), said{Text: "-+"})
 			}
 		}
 		for i := range 10 {
-			require.Equal(t, string(rune('a'+i))+"\x01-+", <-heard)
+			require.Equal(t, string(rune('a'+i))+"-+", <-heard)
 		}
 		stop()
 		user.Release(ref)
@@ -487,10 +513,12 @@ func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 		conn, err := run.Dial(endpoint)
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
-		require.NoError(t, conn.Send(soon(t), wire.MustPack(wire.KindVisit, wire.Visit{Name: "Deaf", PID: 1})...))
+		require.NoError(t, conn.Send(soon(t), wire.MustPack(wire.KindVisit, wire.Visit{Name: "Deaf"})...))
 		for id := range uint64(64) { // asks for more than a socket holds, and reads nothing
-			m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo.Number(), Args: []byte{0}}
-			require.NoError(t, conn.Send(soon(t), m.Pack(wire.KindRequest, [][]byte{make([]byte, 1<<19)})...))
+			asked, err := codec.Marshal(said{Value: object.Value{Frames: [][]byte{make([]byte, 1<<19)}}})
+			require.NoError(t, err)
+			m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo.Number(), Args: asked[0]}
+			require.NoError(t, conn.Send(soon(t), m.Pack(wire.KindRequest, asked[1:])...))
 		}
 		for range 16 {
 			_, _, other := at(t, run, true)

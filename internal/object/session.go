@@ -14,18 +14,15 @@ import (
 // itself: see Server.Self.
 type Session struct {
 	Name string
-	PID  int
 
 	home *Server
-	conn *transport.Conn   // nil for this process itself
-	held map[uint64]*entry // under home.mu
+	conn *transport.Conn // nil for this process itself
 
 	// Of the goroutine that reads.
 	visited bool // the process has said its name
 	goodbye bool // the process has said that it ends
 
 	mu       sync.Mutex
-	lastID   uint64              // of this process's own requests
 	requests map[uint64]*Request // not answered yet
 	untaken  map[uint64][]func() // answered, not yet taken: what to do once they are
 }
@@ -42,7 +39,6 @@ type Request struct {
 
 	id     uint64 // 0 if no answer is wanted
 	object Object
-	local  *pending // of this process's own requests
 	here   func()   // see Run
 	taken  []func() // see Until
 }
@@ -67,8 +63,11 @@ const (
 	OwnCodes = 16
 )
 
-// Reply answers the request. The frames must not be changed afterwards.
-func (r *Request) Reply(args []byte, value [][]byte) { r.answer(fine, args, value) }
+// Reply answers the request. The values' frames must not be changed afterwards.
+func (r *Request) Reply(a any) {
+	args, value := pack(a)
+	r.answer(fine, args, value)
+}
 
 // Fail answers the request with a refusal.
 func (r *Request) Fail(code byte, text string) { r.answer(code, []byte(text), nil) }
@@ -79,10 +78,11 @@ func (r *Request) Malformed() {
 }
 
 // Run calls f, which answers the request and may block, on a goroutine of its
-// own. If f is brief, and the process has no other open request, f runs instead
-// on the goroutine that called Serve, after Serve has returned.
-func (r *Request) Run(brief bool, f func()) {
-	if brief && r.Peer.conn != nil && r.Peer.asksOnly(r) {
+// own. If f begins at once, and the process has no other open request, f runs
+// instead on the goroutine that called Serve, after Serve has returned. If it
+// takes long, another goroutine reads the connection meanwhile.
+func (r *Request) Run(atOnce bool, f func()) {
+	if atOnce && r.Peer.conn != nil && r.Peer.asksOnly(r) {
 		r.here = f
 	} else {
 		go f()
@@ -135,7 +135,7 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	delete(p.requests, r.id)
 	taken := r.taken
 	r.taken = nil // the request may be answered again after it was given up
-	waits := wanted && r.local == nil && len(taken) > 0
+	waits := wanted && !p.Local() && len(taken) > 0
 	if waits {
 		p.untaken[r.id] = taken
 	}
@@ -146,17 +146,19 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	if !wanted {
 		return
 	}
-	if how := p.home.end.Load(); code == Gone && how == closed {
+	how := p.home.end.Load()
+	if code == Gone && how == closed {
 		code = Closed
-	} else if code == Gone && how == ends {
-		if r.local != nil {
-			r.local.settle(answer{err: p.home.opts.Ended})
-		}
-		return // the requester learns it from the end of the connection
 	}
-	if r.local != nil {
-		r.local.settle(newAnswer(code, args, value))
+	switch ending := code == Gone && how == ends; {
+	case p.Local() && ending:
+		p.home.own.answered(r.id, answer{err: p.home.opts.Ended})
 		return
+	case p.Local():
+		p.home.own.answered(r.id, newAnswer(code, args, value))
+		return
+	case ending:
+		return // the requester learns it from the end of the connection
 	}
 	reply := wire.Reply{ID: r.id, Code: code, Args: args, Names: waits}
 	if err := p.conn.Post(reply.Pack(value)...); err != nil {
@@ -186,13 +188,14 @@ func (p *Session) take(id uint64) {
 func (p *Session) Holds(object uint64) bool {
 	p.home.mu.Lock()
 	defer p.home.mu.Unlock()
-	return p.held[object] != nil
+	e := p.home.objects[object]
+	return e != nil && e.holders[p]
 }
 
 // Notify sends a notice of an object to a process that holds it.
 // The values' frames must not be changed afterwards.
 func Notify[Q any](p *Session, object uint64, op Op[Q, None], q Q) {
-	args, value := pack(&q)
+	args, value := pack(q)
 	if p.conn == nil {
 		endpoint, _ := p.home.found()
 		p.home.noticed(endpoint, object, byte(op), args, value)
@@ -213,16 +216,6 @@ func (s *Server) Holders(object uint64) []*Session {
 		}
 	}
 	return peers
-}
-
-// enter records a request until it is answered.
-func (p *Session) enter(r *Request) {
-	if r.id == 0 {
-		return
-	}
-	p.mu.Lock()
-	p.requests[r.id] = r
-	p.mu.Unlock()
 }
 
 // gone gives up the process's requests and ends its holds.
@@ -251,8 +244,10 @@ func (p *Session) gone(error) {
 	}
 	s.mu.Lock()
 	var left []*entry
-	for id := range p.held {
-		left = append(left, s.release(p, id))
+	for id := range s.objects {
+		if e := s.release(p, id); e != nil {
+			left = append(left, e)
+		}
 	}
 	s.mu.Unlock()
 	for _, e := range left {
@@ -264,7 +259,9 @@ func (p *Session) gone(error) {
 // see Run.
 func (p *Session) read() (run func(), err error) {
 	s := p.home
-	p.conn.Linger(s.lastUser.Swap(p) == p && p.idle())
+	if s.lastUser.Swap(p) == p && p.idle() {
+		p.conn.Await()
+	}
 	frames, err := p.conn.Recv()
 	if err != nil {
 		return nil, err
@@ -279,7 +276,7 @@ func (p *Session) read() (run func(), err error) {
 		if err := wire.Unpack(frames, &visit); err != nil {
 			return nil, err
 		}
-		p.Name, p.PID, p.visited = visit.Name, visit.PID, true
+		p.Name, p.visited = visit.Name, true
 	case wire.KindBye:
 		p.goodbye = true
 	case wire.KindRequest, wire.KindGiveUp, wire.KindTaken, wire.KindHold, wire.KindRelease:
@@ -287,7 +284,7 @@ func (p *Session) read() (run func(), err error) {
 		if err := m.Unpack(frames); err != nil {
 			return nil, err
 		}
-		return p.handle(s, kind, &m, frames[1:]), nil
+		return p.handle(kind, &m, frames[1:]), nil
 	default:
 		return nil, wire.ErrMalformed
 	}
@@ -301,14 +298,20 @@ func (p *Session) idle() bool {
 	return len(p.requests) == 0
 }
 
-func (p *Session) handle(s *Server, kind wire.Kind, m *wire.Request, value [][]byte) (run func()) {
+// handle handles a message. It returns what a request has to run: see Run.
+func (p *Session) handle(kind wire.Kind, m *wire.Request, value [][]byte) (run func()) {
+	s := p.home
 	switch kind {
 	case wire.KindRequest:
 		s.mu.Lock()
 		e := s.objects[m.Object]
 		s.mu.Unlock()
 		r := &Request{Peer: p, Op: m.Op, Args: m.Args, Value: value, id: m.ID}
-		p.enter(r)
+		if m.ID > 0 {
+			p.mu.Lock()
+			p.requests[m.ID] = r
+			p.mu.Unlock()
+		}
 		if e == nil {
 			r.Fail(Gone, "")
 			return nil

@@ -12,11 +12,9 @@ import (
 
 // Name names this process uniquely: the boot of the machine and the namespace of
 // process ids, the user, the process id, and the start time.
-var Name = sync.OnceValue(func() string { return nameOf(os.Getpid()) })
-
-func nameOf(pid int) string {
-	return machine() + " " + strconv.Itoa(os.Getuid()) + " " + strconv.Itoa(pid) + " " + started(pid)
-}
+var Name = sync.OnceValue(func() string {
+	return fmt.Sprintf("%s %d %d %s", machine(), os.Getuid(), os.Getpid(), started(os.Getpid()))
+})
 
 // machine names the boot of this machine and the namespace of process ids.
 func machine() string {
@@ -36,12 +34,9 @@ func started(pid int) string {
 	if err != nil {
 		return ""
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	if i := strings.LastIndex(string(stat), ") "); i >= 0 {
-		rest = string(stat)[i+2:]
-	}
+	text := string(stat)
 	const startTime = 19 // counted from the field after the name
-	if fields := strings.Fields(rest); len(fields) > startTime {
+	if fields := strings.Fields(text[strings.LastIndex(text, ")")+1:]); len(fields) > startTime {
 		return fields[startTime]
 	}
 	return ""

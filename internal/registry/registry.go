@@ -34,59 +34,71 @@ type Tasks interface {
 // Func is a registered function with its types erased.
 type Func struct {
 	Name      string
-	In, Out   string // canonical text of the types, compared between builds
-	Where     string // file:line of its registration
 	Resources meta.Resources
 	// Decode decodes the frames of a slice of inputs.
 	Decode func(frames [][]byte) (Tasks, error)
 }
 
-// Signature is the function as text: name, input and output.
-func (f *Func) Signature() string { return f.Name + "(" + f.In + ") " + f.Out }
+// Kind separates the names of different things.
+type Kind string
 
-var (
-	mu    sync.RWMutex
-	funcs = map[string]*Func{}
+// The kinds.
+const (
+	Function Kind = "function" // a *Func
+	Type     Kind = "type"     // a type of managed objects
+	Method   Kind = "method"   // a method of such a type
+	Ring     Kind = "ring"     // the function that the ranks of a ring run
 )
 
-// Register adds f. It panics if the name is empty or taken.
-func Register(f *Func) {
-	if strings.TrimSpace(f.Name) == "" {
-		panic(fmt.Sprintf("%s: fiber: a function is registered without a name", f.Where))
+type key struct {
+	kind Kind
+	name string
+}
+
+// entry is a registered thing.
+type entry struct {
+	signature string // with its name; compared between builds
+	where     string // file:line of its registration
+	value     any
+}
+
+var (
+	mu      sync.RWMutex
+	entries = map[key]entry{}
+)
+
+// Add registers value under a name of a kind. It panics if the name is empty or
+// taken. where is the file:line of the registration, for errors. The signature,
+// the value's types as text, becomes part of the table.
+func Add(kind Kind, name, signature, where string, value any) {
+	if strings.TrimSpace(name) == "" {
+		panic(fmt.Sprintf("%s: fiber: a %s is registered without a name", where, kind))
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if old, ok := funcs[f.Name]; ok {
-		panic(fmt.Sprintf("%s: fiber: a function named %q is already registered at %s; give one of them another name",
-			f.Where, f.Name, old.Where))
+	if old, ok := entries[key{kind, name}]; ok {
+		panic(fmt.Sprintf("%s: fiber: a %s named %q is already registered at %s; give one of them another name",
+			where, kind, name, old.where))
 	}
-	funcs[f.Name] = f
+	text := name + signature
+	if kind != Function {
+		text = string(kind) + " " + text
+	}
+	entries[key{kind, name}] = entry{text, where, value}
 }
 
-// Lookup finds a function by its name; ok says whether there is one.
-func Lookup(name string) (*Func, bool) {
+// Find returns the value that is registered under a name, nil if there is none.
+func Find(kind Kind, name string) any {
 	mu.RLock()
 	defer mu.RUnlock()
-	f, ok := funcs[name]
-	return f, ok
-}
-
-// LookupBytes is Lookup for a name inside a message; it does not allocate.
-func LookupBytes(name []byte) (*Func, bool) {
-	mu.RLock()
-	defer mu.RUnlock()
-	f, ok := funcs[string(name)]
-	return f, ok
+	return entries[key{kind, name}].value
 }
 
 // Table lists the signatures of everything registered, sorted.
 func Table() []string {
 	mu.RLock()
 	defer mu.RUnlock()
-	table := make([]string, 0, len(funcs))
-	for _, f := range funcs {
-		table = append(table, f.Signature())
-	}
+	table := make([]string, 0, len(entries))
 	for _, e := range entries {
 		table = append(table, e.signature)
 	}

@@ -88,19 +88,18 @@ func (n *Node) Do(ctx context.Context, what, op byte, root int, v Vector) error 
 	head := wire.Collective{Serial: n.serial, What: what, Op: op, Width: byte(v.Width), Big: bigEndian, Root: root, Len: len(v.Bytes) / v.Width}
 	err := ctx.Err()
 	if err == nil && n.opts.Size > 1 {
-		stop := context.AfterFunc(ctx, n.hangUp)
+		stop := context.AfterFunc(ctx, n.interrupt)
 		err = (&collective{Node: n, vector: v, segment: n.segmentOf(len(v.Bytes))}).run(&head)
 		if !stop() {
-			err = ctx.Err() // hangUp runs, and would break the next collective
+			err = ctx.Err() // interrupt runs, and would break the next collective
 		}
 	} else if err == nil && v.Finish != nil {
 		v.Finish(v.Bytes)
 	}
 	if err == nil {
-		n.done.Store(n.serial)
 		return nil
 	}
-	n.hangUp() // nothing of v is being sent any more
+	n.interrupt() // nothing of v is being sent any more
 	if err = n.explain(ctx, err); n.failure() == nil {
 		n.Fail(n.opts.Break(fmt.Errorf("%s: %w", names[what], err)))
 	}
@@ -116,16 +115,14 @@ func (n *Node) segmentOf(size int) int {
 	return min(s, int(min(n.opts.MaxMessage, mostSegment))) &^ 7
 }
 
-// hangUp ends the connections that collectives use.
-func (n *Node) hangUp() {
-	if n.opts.Size > 1 {
-		n.in.Close()
-		n.out.Close()
-	}
+// interrupt ends the connections that collectives use.
+func (n *Node) interrupt() {
+	n.in.Close()
+	n.out.Close()
 }
 
 func (c *collective) run(head *wire.Collective) error {
-	if err := c.post(head.Pack()); err != nil {
+	if err := c.lostRight(c.out.Post(wire.MustPack(wire.KindCollective, head)...)); err != nil {
 		return err
 	}
 	me, size := c.opts.Rank, c.opts.Size
@@ -181,7 +178,7 @@ func (c *collective) circulate(head *wire.Collective, first, steps, reduce int) 
 				return post(segment)
 			}
 			if reduce > 0 { // the segments come in the order in which they were posted
-				if err := c.left(c.out.Past(context.Background(), c.marks[0])); err != nil {
+				if err := c.lostRight(c.out.Past(context.Background(), c.marks[0])); err != nil {
 					return err
 				}
 				c.marks = c.marks[1:]
@@ -201,21 +198,17 @@ func (c *collective) circulate(head *wire.Collective, first, steps, reduce int) 
 // spread passes the whole vector around the ring, from the root to the rank at its
 // left.
 func (c *collective) spread(head *wire.Collective) error {
-	if head.Root == c.opts.Rank {
-		if err := c.each(c.vector.Bytes, c.post); err != nil {
-			return err
-		}
-		if err := c.meet(head); err != nil {
-			return err
-		}
-		return c.flush()
-	}
 	if err := c.meet(head); err != nil {
 		return err
 	}
 	err := c.each(c.vector.Bytes, func(segment []byte) error {
-		if err := c.recv(segment); err != nil || c.Right.Rank == head.Root {
-			return err
+		if c.opts.Rank != head.Root {
+			if err := c.recv(segment); err != nil {
+				return err
+			}
+		}
+		if c.Right.Rank == head.Root {
+			return nil
 		}
 		return c.post(segment)
 	})
@@ -242,16 +235,19 @@ func (c *collective) each(part []byte, do func([]byte) error) error {
 // meet waits until the left neighbour begins the same collective; the error says
 // how the two differ.
 func (c *collective) meet(head *wire.Collective) error {
-	var buf [wire.MaxCollective]byte
-	size, err := c.in.RecvInto(buf[:])
+	frames, err := c.in.Recv()
 	if err != nil {
 		return c.lostLeft(err)
 	}
-	if size > 0 && wire.Kind(buf[0]) == wire.KindBye {
+	switch kind := wire.KindOf(frames); kind {
+	case wire.KindCollective:
+	case wire.KindBye:
 		return &lostError{rank: c.Left.Rank, returned: true}
+	default:
+		return fmt.Errorf("%w: %v from rank %d instead of a collective", wire.ErrMalformed, kind, c.Left.Rank)
 	}
 	var theirs wire.Collective
-	if err := theirs.Unpack(buf[:size]); err != nil {
+	if err := wire.Unpack(frames, &theirs); err != nil {
 		return err
 	}
 	return compare(c.Left.Rank, &theirs, c.opts.Rank, head)
@@ -288,31 +284,10 @@ func nameOf(what byte) string {
 	return fmt.Sprintf("collective %d", what)
 }
 
-func (c *collective) post(segment []byte) error {
-	if err := c.out.Post(segment); err != nil {
-		return c.lostRight(err)
-	}
-	return nil
-}
+func (c *collective) post(segment []byte) error { return c.lostRight(c.out.Post(segment)) }
 
 // flush waits until what was posted has left.
-func (c *collective) flush() error {
-	return c.left(c.out.Flush(context.Background()))
-}
-
-// left judges an error of a wait until something has left. If the right neighbour
-// has done the collective and then gone, it has received everything, even if that
-// was not noted here in time: then there is no error.
-func (c *collective) left(err error) error {
-	if err == nil {
-		return nil
-	}
-	lost := c.lostRight(err)
-	if c.rightLeft.Load() <= c.serial {
-		return lost
-	}
-	return c.out.Close() // no more is written to it
-}
+func (c *collective) flush() error { return c.lostRight(c.out.Flush(context.Background())) }
 
 // recv receives a segment from the left.
 func (c *collective) recv(segment []byte) error {
@@ -352,8 +327,10 @@ func (c *collective) lostLeft(err error) error {
 }
 
 func (c *collective) lostRight(err error) error {
-	<-c.rightEnded // the neighbour may have said goodbye
-	return &lostError{rank: c.Right.Rank, returned: c.rightLeft.Load() > 0, err: err}
+	if err == nil {
+		return nil
+	}
+	return &lostError{rank: c.Right.Rank, err: err}
 }
 
 var bigEndian = binary.NativeEndian.Uint16([]byte{1, 0}) != 1

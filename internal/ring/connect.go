@@ -9,19 +9,14 @@ import (
 )
 
 // Join tells the parent how to reach this rank, waits for the list of all ranks,
-// and connects to both neighbours.
+// and connects to both neighbours. In a ring of one it connects to itself.
 func (n *Node) Join(ctx context.Context) error {
-	me := wire.Member{Rank: n.opts.Rank}
-	var listener *transport.Listener
-	if n.opts.Size > 1 {
-		var err error
-		if listener, err = n.opts.Listen(); err != nil {
-			return err
-		}
-		defer listener.Close()
-		me.Endpoint = listener.Endpoint()
+	listener, err := n.opts.Listen()
+	if err != nil {
+		return err
 	}
-	var err error
+	defer listener.Close()
+	me := wire.Member{Rank: n.opts.Rank, Endpoint: listener.Endpoint()}
 	if me.Port, n.releasePort, err = reservePort(); err != nil {
 		n.releasePort = func() {}
 		return err
@@ -32,7 +27,7 @@ func (n *Node) Join(ctx context.Context) error {
 	}
 	select {
 	case n.Members = <-n.table:
-	case <-n.broken:
+	case <-n.life.Done():
 		return n.failure()
 	case <-ctx.Done():
 		return ctx.Err()
@@ -40,17 +35,14 @@ func (n *Node) Join(ctx context.Context) error {
 	if len(n.Members) != n.opts.Size {
 		return wire.ErrMalformed
 	}
-	if n.opts.Size == 1 {
-		n.Left.self, n.Right.self = n.Right, n.Left
-		return nil
-	}
 	if err := n.connect(ctx, listener); err != nil {
 		if failed := n.failure(); failed != nil {
 			return failed
 		}
 		return err
 	}
-	n.readers.Go(n.watchRight)
+	n.talking.Add(2)
+	n.readers.Go(n.drain)
 	n.readers.Go(n.Left.take)
 	n.readers.Go(n.Right.take)
 	return nil
@@ -102,18 +94,12 @@ func (n *Node) connect(ctx context.Context, listener *transport.Listener) error 
 	return nil
 }
 
-// watchRight reads what the right neighbour says on the connection for
-// collectives, which is only its goodbye.
-func (n *Node) watchRight() {
-	defer close(n.rightEnded)
+// drain reads the connection on which this rank only sends, to the right: for
+// the transport's own messages, and for the goodbye.
+func (n *Node) drain() {
 	for {
-		frames, err := n.out.Recv()
-		if err != nil {
+		if _, err := n.out.Recv(); err != nil {
 			return
-		}
-		if wire.KindOf(frames) == wire.KindBye {
-			r := wire.Reader{B: frames[0][1:]}
-			n.rightLeft.Store(1 + r.Uvarint())
 		}
 	}
 }

@@ -2,7 +2,6 @@ package ring
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,13 +12,9 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-const (
-	// verdictTime is how long a rank whose connection to a neighbour has ended
-	// waits for the parent to say why.
-	verdictTime = 5 * time.Second
-	// lastWords bounds the time for goodbyes, since a neighbour may not read them.
-	lastWords = time.Second
-)
+// verdictTime is how long a rank whose connection to a neighbour has ended waits
+// for the parent to say why.
+const verdictTime = 5 * time.Second
 
 // ErrClosed is the error of using a node after its function has returned.
 var ErrClosed = errors.New("fiber: the ring's function has returned in this process")
@@ -36,7 +31,7 @@ type Options struct {
 	// Break tells the parent that this rank cannot go on with the others, and
 	// returns the error as the others will see it.
 	Break func(err error) error
-	// Failed is called once, when the ring fails.
+	// Failed is called when the ring fails, at each call of Fail with the same error.
 	Failed func(err error)
 }
 
@@ -46,31 +41,26 @@ type Node struct {
 	Members     []wire.Member // of all ranks, after Join
 	Left, Right *Neighbour
 
-	in, out     *transport.Conn // collectives: from the left, to the right; nil in a ring of one
+	in, out     *transport.Conn // collectives: from the left, to the right
 	scratch     []byte
-	busy        atomic.Bool   // a collective runs
-	serial      uint64        // collectives begun
-	done        atomic.Uint64 // collectives done
+	busy        atomic.Bool // a collective runs
+	serial      uint64      // collectives begun
 	table       chan []wire.Member
-	rightLeft   atomic.Uint64 // 1 + how many collectives the right neighbour had done when it said goodbye; 0 before
-	rightEnded  chan struct{} // closed when nothing more comes from it
 	readers     sync.WaitGroup
+	talking     sync.WaitGroup // neighbours that have neither said goodbye nor gone
 	releasePort func()
 
-	broken chan struct{} // closed when err is set
-	over   chan struct{} // closed by Close
+	life context.Context // ends with the ring, or with the function; the cause is what operations return from then on
+	end  context.CancelCauseFunc
 
-	mu     sync.Mutex
-	closed bool
-	err    error
-	conns  []*transport.Conn
+	mu    sync.Mutex
+	conns []*transport.Conn
 }
 
 // New makes a node, which has no connections before Join.
 func New(opts Options) *Node {
-	n := &Node{opts: opts, table: make(chan []wire.Member, 1), broken: make(chan struct{}), over: make(chan struct{}),
-		rightEnded:  make(chan struct{}),
-		releasePort: func() {}}
+	n := &Node{opts: opts, table: make(chan []wire.Member, 1), releasePort: func() {}}
+	n.life, n.end = context.WithCancelCause(context.Background())
 	n.Left = newNeighbour(n, (opts.Rank+opts.Size-1)%opts.Size)
 	n.Right = newNeighbour(n, (opts.Rank+1)%opts.Size)
 	return n
@@ -94,67 +84,35 @@ func (n *Node) Meet(all []wire.Member) {
 // Fail ends the ring in this process. From now on all operations return err. Only
 // the first call counts.
 func (n *Node) Fail(err error) {
+	n.end(err)
+	n.opts.Failed(n.failure())
+	n.hangUp()
+}
+
+// hangUp ends all connections.
+func (n *Node) hangUp() {
 	n.mu.Lock()
-	if n.err != nil || n.closed {
-		n.mu.Unlock()
-		return
-	}
-	n.err = err
-	conns := n.conns
-	n.mu.Unlock()
-	close(n.broken)
-	n.opts.Failed(err)
-	for _, c := range conns {
+	defer n.mu.Unlock()
+	for _, c := range n.conns {
 		c.Close()
 	}
 }
 
 // failure returns the error that has ended the ring, nil while it goes on.
-func (n *Node) failure() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.err != nil {
-		return n.err
-	}
-	if n.closed {
-		return ErrClosed
-	}
-	return nil
-}
+func (n *Node) failure() error { return context.Cause(n.life) }
 
-// Close says goodbye to the neighbours and ends the connections.
+// Close says goodbye to the neighbours. It ends the connections when they have
+// said goodbye, too: until then they may still be sending. A connection that ends
+// without a goodbye is therefore always a loss.
 func (n *Node) Close() {
+	n.end(ErrClosed)
 	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return
+	for _, c := range n.conns {
+		c.Post([]byte{byte(wire.KindBye)})
 	}
-	n.closed = true
-	conns, failed := n.conns, n.err != nil
 	n.mu.Unlock()
-	close(n.over)
-	if !failed {
-		ctx, cancel := context.WithTimeout(context.Background(), lastWords)
-		defer cancel()
-		for _, c := range conns {
-			var count uint64 // of the messages that have come over c, or of the collectives done
-			switch c {
-			case n.Left.conn:
-				count = n.Left.read.Load()
-			case n.Right.conn:
-				count = n.Right.read.Load()
-			default:
-				count = n.done.Load()
-			}
-			c.Post(binary.AppendUvarint([]byte{byte(wire.KindBye)}, count))
-		}
-		for _, c := range conns {
-			c.Flush(ctx)
-		}
-	}
-	for _, c := range conns {
-		c.Close()
-	}
+	n.talking.Wait()
+	n.hangUp()
 	n.readers.Wait()
 	n.releasePort()
 }
@@ -164,9 +122,9 @@ func (n *Node) Close() {
 func (n *Node) own(c *transport.Conn) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.err != nil || n.closed {
+	if err := n.failure(); err != nil {
 		c.Close()
-		return errors.Join(n.err, ErrClosed)
+		return err
 	}
 	n.conns = append(n.conns, c)
 	return nil
@@ -175,8 +133,7 @@ func (n *Node) own(c *transport.Conn) error {
 // lostError reports that the connection to a neighbour has ended.
 type lostError struct {
 	rank     int
-	returned bool   // the neighbour said goodbye
-	count    uint64 // how many of this rank's messages it then said it had read
+	returned bool // the neighbour said goodbye
 	err      error
 }
 
@@ -197,16 +154,17 @@ func (n *Node) explain(ctx context.Context, err error) error {
 		wait := time.NewTimer(verdictTime)
 		defer wait.Stop()
 		select {
-		case <-n.broken:
+		case <-n.life.Done():
 		case <-ctx.Done():
 		case <-wait.C:
 		}
 	}
+	ended := ctx.Err() // asked first, since a failure may end ctx, too
 	if failed := n.failure(); failed != nil {
 		return failed
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if ended != nil {
+		return ended
 	}
 	return err
 }

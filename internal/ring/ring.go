@@ -50,34 +50,31 @@ func (f *Failure) Error() string { return fmt.Sprintf("rank %d: %v", f.Rank, f.E
 //	  │               │ init, if there is one
 //	  │               │◄═══ barrier, of all ranks ═══► no rank runs before all have initialised
 //	  │               │ run
-//	  │◄── done ──────│ says bye to both neighbours
+//	  │◄── done ──────│ says bye to both neighbours, and ends when both have said bye
 //
 // A rank that loses a neighbour waits for the parent's word before it names that
 // one itself: the error names the rank that failed first, and not those that noticed.
 
 // run is a ring as its parent sees it.
 type run struct {
-	ctx        context.Context
-	spec       Spec
-	node       *tree.Node
-	stopStarts context.CancelFunc
+	spec Spec
+	node *tree.Node
+	life context.Context // of the ring; its cause is the first *Failure
+	end  context.CancelCauseFunc
 
 	mu       sync.Mutex
 	children []*tree.Child // by rank, nil before they are up
 	members  []*wire.Member
 	met      bool // the members have been sent to all ranks
-	failure  error
-	broken   chan struct{} // closed when failure is set
 }
 
 // Run runs a ring and returns when all its ranks have ended. It returns nil if
 // all ranks returned nil, ctx's error if ctx ended, and a *Failure otherwise.
 func Run(ctx context.Context, node *tree.Node, spec Spec) error {
-	starts, stopStarts := context.WithCancel(ctx)
-	defer stopStarts()
 	// All at once: two rings with half of their devices each would never begin.
 	var devices []string
-	if gpus := spec.Resources.GPU; gpus > 0 {
+	gpus := spec.Resources.GPU
+	if gpus > 0 {
 		its, release, err := node.AcquireGPUs(ctx, fmt.Sprintf("%s (%d ranks)", spec.Name, spec.Size), gpus*spec.Size)
 		if err != nil && ctx.Err() != nil {
 			return ctx.Err()
@@ -87,29 +84,28 @@ func Run(ctx context.Context, node *tree.Node, spec Spec) error {
 		defer release()
 		devices = its
 	}
-	r := &run{ctx: ctx, spec: spec, node: node, stopStarts: stopStarts, children: make([]*tree.Child, spec.Size),
-		members: make([]*wire.Member, spec.Size), broken: make(chan struct{})}
-	defer context.AfterFunc(ctx, func() { r.fail(-1, ctx.Err()) })()
-	done := make(chan struct{})
-	go r.endSoon(done)
+	r := &run{spec: spec, node: node, children: make([]*tree.Child, spec.Size), members: make([]*wire.Member, spec.Size)}
+	r.life, r.end = context.WithCancelCause(ctx)
+	defer r.end(nil)
 	var ranks sync.WaitGroup
 	for rank := range spec.Size {
 		var its []string
-		if len(devices) > 0 {
-			its = devices[rank*spec.Resources.GPU:][:spec.Resources.GPU]
+		if gpus > 0 {
+			its = devices[rank*gpus:][:gpus]
 		}
-		ranks.Go(func() { r.rank(starts, rank, its) })
+		ranks.Go(func() { r.rank(rank, its) })
 	}
 	ranks.Wait()
-	close(done)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failure
+	if failed, ok := context.Cause(r.life).(*Failure); ok {
+		return failed
+	}
+	return ctx.Err()
 }
 
-// rank starts a rank and waits for its end.
-func (r *run) rank(ctx context.Context, rank int, devices []string) {
-	child, err := r.node.Start(ctx, tree.Spec{Name: fmt.Sprintf("%s/rank-%d", r.spec.Name, rank), Resources: r.spec.Resources, Devices: devices,
+// rank starts a rank and waits for its end. When the ring fails, the rank is told
+// why, and killed if it goes on for too long.
+func (r *run) rank(rank int, devices []string) {
+	child, err := r.node.Start(r.life, tree.Spec{Name: fmt.Sprintf("%s/rank-%d", r.spec.Name, rank), Resources: r.spec.Resources, Devices: devices,
 		Assign: wire.Assign{Role: wire.RoleRing, Func: r.spec.Func, Rank: rank, Size: r.spec.Size},
 		Value:  r.spec.Value, Keep: r.spec.Keep,
 		Handle: func(kind wire.Kind, frames [][]byte) { r.handle(rank, kind, frames) }})
@@ -119,15 +115,39 @@ func (r *run) rank(ctx context.Context, rank int, devices []string) {
 	}
 	r.mu.Lock()
 	r.children[rank] = child
-	if r.failure != nil {
-		r.tell(child)
-	}
 	r.introduce()
 	r.mu.Unlock()
-	<-child.Done()
+	select {
+	case <-child.Done():
+	case <-r.life.Done():
+		child.Post(r.verdict()...)
+		select {
+		case <-child.Done():
+		case <-time.After(r.node.Config.CancelGrace):
+			child.Kill("its ring had failed, and it went on for longer than cancel_grace")
+			<-child.Done()
+		}
+	}
 	if exit := child.Exit(); !exit.Returned || exit.Code != 0 || exit.Signal != 0 {
 		r.fail(rank, r.spec.Lost(child))
 	}
+}
+
+// fail ends the ring. Only the first failure counts; others follow from it.
+func (r *run) fail(rank int, err error) { r.end(&Failure{rank, err}) }
+
+// verdict tells a rank that the ring has failed, and why.
+func (r *run) verdict() [][]byte {
+	b := wire.Broken{Rank: -1}
+	err := r.life.Err()
+	if failed, ok := context.Cause(r.life).(*Failure); ok {
+		b.Rank, err = failed.Rank, failed.Err
+	}
+	var reported bool
+	if b.Err, reported = err.(*wire.Error); !reported {
+		b.Err = r.spec.Flatten(err)
+	}
+	return wire.MustPack(wire.KindBroken, b)
 }
 
 // handle handles a rank's message.
@@ -177,71 +197,3 @@ func (r *run) introduce() {
 		c.Post(frames...) // rank notices a child that has gone
 	}
 }
-
-// fail ends the ring. Only the first failure counts; others follow from it.
-func (r *run) fail(rank int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failure != nil {
-		return
-	}
-	if ended := r.ctx.Err(); ended != nil { // the rank may have failed because of that
-		rank, err = -1, ended
-	}
-	r.failure = err
-	if rank >= 0 {
-		r.failure = &Failure{rank, err}
-	}
-	close(r.broken)
-	r.stopStarts()
-	for _, c := range r.children {
-		if c != nil {
-			r.tell(c)
-		}
-	}
-}
-
-// tell tells a rank that the ring has failed, and why. The lock is held.
-func (r *run) tell(c *tree.Child) {
-	b := wire.Broken{Rank: -1}
-	var failed *Failure
-	switch {
-	case !errors.As(r.failure, &failed):
-		b.Err = r.spec.Flatten(r.failure)
-	default:
-		b.Rank = failed.Rank
-		var ok bool
-		if b.Err, ok = failed.Err.(*wire.Error); !ok {
-			b.Err = r.spec.Flatten(failed.Err)
-		}
-	}
-	c.Post(wire.MustPack(wire.KindBroken, b)...)
-}
-
-// endSoon kills the ranks that go on for too long after a failure.
-func (r *run) endSoon(done chan struct{}) {
-	select {
-	case <-r.broken:
-	case <-done:
-		return
-	}
-	again := time.NewTimer(r.node.Config.CancelGrace)
-	defer again.Stop()
-	for {
-		select {
-		case <-again.C:
-		case <-done:
-			return
-		}
-		r.mu.Lock()
-		for _, c := range r.children {
-			if c != nil {
-				c.Kill("its ring had failed, and it went on for longer than cancel_grace")
-			}
-		}
-		r.mu.Unlock()
-		again.Reset(killAgain) // for a rank that was being started
-	}
-}
-
-const killAgain = 100 * time.Millisecond

@@ -7,17 +7,16 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/job"
+	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// relay is the backend of a process whose jobs the root starts: it passes all
-// requests up the tree. The jobs still report to this process, which is their
-// parent and watches them.
+// relay is the backend of a process whose jobs the root starts: it asks for them
+// up the tree. The jobs still report to this process, which is their parent and
+// watches them.
 type relay struct{ parent *Parent }
 
 // Relay returns this process's backend if the root starts its jobs, and nil if
@@ -42,159 +41,75 @@ func (r *relay) Network(context.Context) (backend.Network, error) {
 	return backend.Network{Host: host, Bind: host}, nil
 }
 
-// bootstrapOf finds the bootstrap in a job's public environment.
-func bootstrapOf(public []string) string {
-	for _, kv := range public {
-		if text, ok := strings.CutPrefix(kv, bootstrapKey+"="); ok {
-			return text
-		}
-	}
-	return ""
-}
-
+// Launch asks the root for a job. Start names the job in its errors.
 func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
-	request := &request{Do: doLaunch, Spec: jobSpec{Name: spec.Name, Env: spec.Env, Bootstrap: bootstrapOf(spec.Public),
-		Resources: spec.Resources, Devices: spec.Devices, Avoid: spec.Avoid, NoDevices: spec.Devices != nil && len(spec.Devices) == 0}}
-	if deadline, ok := ctx.Deadline(); ok {
-		request.Within = max(time.Until(deadline), time.Nanosecond)
-	}
-	launched, s, err := r.parent.ask(ctx, request)
+	launched, s, err := r.parent.ask(ctx, &request{Do: doLaunch, Spec: jobSpec{Name: spec.Name, Env: spec.Env,
+		Bootstrap: strings.TrimPrefix(spec.Public[0], bootstrapKey+"="), // all that is public
+		Resources: spec.Resources, Devices: spec.Devices, Avoid: spec.Avoid}})
 	if err != nil {
-		if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
-			return nil, err
-		}
-		return nil, &backend.LaunchError{Backend: r.Name(), Job: spec.Name, Err: err}
+		return nil, err
 	}
-	j := &relayedJob{Life: job.New(), relay: r, id: launched.Job, stream: s}
-	j.host.Store(launched.Host)
-	go j.watch(spec.Stdout, spec.Stderr)
+	j := &relayedJob{Life: job.New(), id: launched.Job, stream: s}
+	j.progress.Store(launched.Progress)
+	go j.watch(spec.Stdout.(io.WriteCloser), spec.Stderr.(io.WriteCloser))
 	return j, nil
 }
 
 // relayedJob is a job that the root runs for this process.
 type relayedJob struct {
-	*job.Life // its Output is empty until the job has ended
-	relay     *relay
-	id        string
-	stream    net.Conn     // when it is closed, the root removes the job
-	host      atomic.Value // string
-	once      sync.Once
+	*job.Life
+	id       string
+	stream   net.Conn // when it is closed, the root removes the job
+	progress atomic.Pointer[progress]
 }
 
 func (j *relayedJob) ID() string   { return j.id }
-func (j *relayedJob) Host() string { return j.host.Load().(string) }
+func (j *relayedJob) Host() string { return j.progress.Load().Host }
 
-// hear passes on the events of the job and returns its end, which follows them.
-func (j *relayedJob) hear() (reply, error) {
-	for {
-		a, err := answered(context.Background(), j.stream)
-		if err != nil || a.Event.Kind == "" {
-			return a, err
-		}
-		j.host.Store(a.Host)
-		if a.Event.Kind != backend.Ended {
-			j.Tell(a.Event)
-		}
-	}
+func (j *relayedJob) Pending() (reason string, pending bool) {
+	p := j.progress.Load()
+	return p.Reason, p.Pending
 }
 
-// watch waits for the job's end. The root passes its output on. At the end this
-// process gets the end of its stderr, for errors, and of its output, for Logs.
-func (j *relayedJob) watch(stdout, stderr io.Writer) {
-	a, err := j.hear()
-	status, failure := a.Status, error(nil)
-	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) || errors.Is(err, errAvoided) {
-		failure = err
-	} else if err != nil {
-		status = backend.ExitStatus{Code: -1, Reason: err.Error()}
-	} else if logs, err := j.open(context.Background(), false); err == nil {
-		io.Copy(j.Output, logs)
-		logs.Close()
-	}
-	if stderr != nil {
-		stderr.Write(a.Tail)
-	}
-	for _, w := range []io.Writer{stdout, stderr} {
-		if c, ok := w.(io.Closer); ok {
-			c.Close()
+// watch follows the job to its end. The root passes its output on. This process
+// gets the output for Logs, and at the end the last of stderr, for errors.
+func (j *relayedJob) watch(stdout, stderr io.WriteCloser) {
+	var a reply
+	var err error
+	for err == nil && !a.Ended {
+		a, err = answered(context.Background(), j.stream)
+		switch {
+		case a.Data != nil:
+			j.Output.Write(a.Data)
+		case a.Progress != nil:
+			j.progress.Store(a.Progress)
 		}
 	}
-	j.End(status, failure)
+	io.WriteString(stderr, a.Tail)
+	stdout.Close()
+	stderr.Close()
+	if errors.Is(err, errGone) {
+		a.Status, err = backend.ExitStatus{Code: -1, Reason: err.Error()}, nil
+	}
+	j.End(a.Status, err)
 }
 
-// tell asks the root to do something with the job, and waits for the answer.
-func (j *relayedJob) tell(ctx context.Context, r *request) error {
-	r.Job = j.id
-	_, s, err := j.relay.parent.ask(ctx, r)
-	s.Close()
-	return err
-}
-
+// Signal returns when the signal is on its way. The root logs an error of the
+// engine's. Of ctx it heeds the deadline.
 func (j *relayedJob) Signal(ctx context.Context, sig backend.Signal) error {
+	deadline, _ := ctx.Deadline()
+	j.stream.SetWriteDeadline(deadline)
+	err := wire.Write(j.stream, sig)
 	select {
 	case <-j.Done():
 		return nil
 	default:
-	}
-	return j.tell(ctx, &request{Do: doSignal, Signal: sig})
-}
-
-func (j *relayedJob) Logs(ctx context.Context, opts backend.LogOptions) (io.ReadCloser, error) {
-	select {
-	case <-j.Done():
-		return j.Output.Reader(ctx, opts.Follow), nil
-	default:
-		return j.open(ctx, opts.Follow)
-	}
-}
-
-func (j *relayedJob) open(ctx context.Context, follow bool) (io.ReadCloser, error) {
-	_, s, err := j.relay.parent.ask(ctx, &request{Do: doLogs, Job: j.id, Follow: follow})
-	if err != nil {
-		return nil, err
-	}
-	return &relayedLogs{ctx: ctx, stream: s}, nil
-}
-
-// Remove kills the job and makes the root remove it. The root removes it in any case
-// when the job's stream closes.
-func (j *relayedJob) Remove(ctx context.Context) error {
-	defer j.stream.Close()
-	if err := j.Signal(ctx, backend.Kill); err != nil {
 		return err
 	}
-	select {
-	case <-j.Done():
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	var err error
-	j.once.Do(func() { err = j.tell(ctx, &request{Do: doRemove}) })
-	return err
 }
 
-// relayedLogs reads a job's output through the tree.
-type relayedLogs struct {
-	ctx    context.Context
-	stream net.Conn
-	rest   []byte
-	err    error // after rest
+// Remove kills the job. The root removes it when its stream closes.
+func (j *relayedJob) Remove(ctx context.Context) error {
+	defer j.stream.Close()
+	return j.Finish(ctx, func() error { return j.Signal(ctx, backend.Kill) })
 }
-
-func (l *relayedLogs) Read(p []byte) (int, error) {
-	for len(l.rest) == 0 {
-		if l.err != nil {
-			return 0, l.err
-		}
-		var a reply
-		a, l.err = answered(l.ctx, l.stream)
-		if l.rest = a.Data; len(a.Data) == 0 && l.err == nil {
-			l.err = io.EOF
-		}
-	}
-	n := copy(p, l.rest)
-	l.rest = l.rest[n:]
-	return n, nil
-}
-
-func (l *relayedLogs) Close() error { return l.stream.Close() }

@@ -16,13 +16,8 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
-var bootstrap = sync.OnceValues(func() (*wire.Bootstrap, error) {
-	boot, ok, err := takeBootstrap()
-	if !ok || err != nil {
-		return nil, err
-	}
-	return &boot, nil
-})
+// bootstrap is nil in a process that no other has started.
+var bootstrap = sync.OnceValues(takeBootstrap)
 
 // Programs that package initialisers start must not inherit the socket either.
 func init() { bootstrap() }
@@ -50,20 +45,21 @@ const (
 
 // takeBootstrap takes the bootstrap out of the environment: programs that this
 // process starts must not take themselves for Fiber processes.
-func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
+func takeBootstrap() (*wire.Bootstrap, error) {
 	text, ok := os.LookupEnv(bootstrapKey)
 	if !ok {
-		return boot, false, nil
+		return nil, nil
 	}
+	boot := new(wire.Bootstrap)
 	credentials := os.Getenv(credentialsKey)
 	os.Unsetenv(bootstrapKey)
 	os.Unsetenv(credentialsKey)
-	err = json.Unmarshal([]byte(text), &boot)
+	err := json.Unmarshal([]byte(text), boot)
 	if err == nil {
 		boot.Credentials, err = base64.StdEncoding.DecodeString(credentials)
 	}
 	if err != nil {
-		return boot, true, fmt.Errorf("fiber: %s is set, but not by a Fiber process: %w; unset it", bootstrapKey, err)
+		return nil, fmt.Errorf("fiber: %s is set, but not by a Fiber process: %w; unset it", bootstrapKey, err)
 	}
 	if boot.Endpoint == "" {
 		keepInherited(boot.FD)
@@ -76,7 +72,7 @@ func takeBootstrap() (boot wire.Bootstrap, ok bool, err error) {
 			os.Setenv(key, value)
 		}
 	}
-	return boot, true, nil
+	return boot, nil
 }
 
 // entitle makes ps and top show this process's name, as much of it as they can.
@@ -135,9 +131,6 @@ func Report(ctx context.Context) (*Parent, error) {
 		if err := wire.Unpack(frames, &refuse); err != nil {
 			return nil, err
 		}
-		if refuse.Reason == "" { // the parent has given this process up
-			return nil, ErrParentGone
-		}
 		return nil, errors.New(refuse.Reason)
 	default:
 		return nil, fmt.Errorf("%w: %v instead of an assignment", wire.ErrMalformed, kind)
@@ -181,39 +174,32 @@ func dial(ctx context.Context, boot *wire.Bootstrap, opts transport.Options) (*t
 	if err := credentials.UnmarshalBinary(boot.Credentials); err != nil {
 		return nil, err
 	}
-	search := search{try: dialTimeout, find: findTimeout, answer: boot.StartTimeout}
-	return search.keepDialling(func(limit time.Duration) (*transport.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, limit)
+	return keepDialling(boot.StartTimeout, func() (*transport.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		return transport.Dial(ctx, boot.Endpoint, credentials, opts)
 	})
 }
 
-// search bounds the tries to dial a parent.
-type search struct {
-	try    time.Duration // one try
-	find   time.Duration // until the parent accepts a connection
-	answer time.Duration // until the parent lets this process in: it may be short of room
-}
-
-// keepDialling calls dial, with the time that one try may take, until the parent
-// has answered or further tries are hopeless.
-func (s search) keepDialling(dial func(limit time.Duration) (*transport.Conn, error)) (*transport.Conn, error) {
+// keepDialling calls dial until the parent has answered or further tries are
+// hopeless. answer bounds the wait for a parent that accepts the connection but
+// does not let this process in: it may be short of room.
+func keepDialling(answer time.Duration, dial func() (*transport.Conn, error)) (*transport.Conn, error) {
 	for began := time.Now(); ; time.Sleep(dialPause) {
-		conn, err := dial(s.try)
+		conn, err := dial()
 		took, lost := time.Since(began), net.Error(nil)
 		switch {
 		case err == nil:
 			return conn, nil
 		case errors.Is(err, transport.ErrNoAnswer):
-			if took > s.answer {
+			if took > answer {
 				return nil, fmt.Errorf("fiber: the process that started this one: %w", err)
 			}
 		case errors.As(err, &lost) && lost.Timeout():
-			if took > s.find {
+			if took > findTimeout {
 				return nil, &UnreachableError{err}
 			}
-		case took > s.try/4:
+		case took > dialTimeout/4:
 			return nil, &UnreachableError{err}
 		}
 	}

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,21 +23,8 @@ import (
 // the end of a process that was killed, or whose job has ended.
 const engineGrace = 20 * time.Second
 
-// custody is how the jobs of a backend are watched.
-type custody struct {
-	// engine says that an engine runs the jobs. An engine answers slowly, may lose
-	// sight of a process, and takes requests only from the root.
-	engine bool
-	down   time.Duration // the wait for how a process ended that has not come up
-	exit   time.Duration // how long a process may live on after its connection ended
-	kill   time.Duration // how long a killed process may live on
-}
-
-// A job is run by this process itself, or by an engine.
-var (
-	ownJobs    = &custody{down: 2 * time.Second, exit: 2 * time.Second, kill: 5 * time.Second}
-	engineJobs = &custody{engine: true, down: sureAfter, exit: engineGrace, kill: engineGrace}
-)
+// ownGrace bounds the wait for the end of a process that this one runs itself.
+const ownGrace = 5 * time.Second
 
 // Exit is how a child ended.
 type Exit struct {
@@ -57,7 +45,6 @@ type Child struct {
 
 	place  string                  // in the tree; see routes
 	avoid  []string                // machines that the job was to avoid
-	late   error                   // the cause of a context whose start timeout has passed
 	giveUp context.CancelCauseFunc // of its start
 	conn   *transport.Conn
 	tail   tail
@@ -67,76 +54,69 @@ type Child struct {
 	streams  streams
 	resident atomic.Int64
 	pending  atomic.Value // string: what the start waits for
-	gone     chan struct{}
-	done     chan struct{}
 
-	mu     sync.Mutex
-	exit   Exit
-	reason string // why this process killed it, "" when it did not
-	killed bool
-	told   bool // it was told to end because this process ends
+	grace   time.Duration      // how long it may live on after its connection ended, or after it was killed
+	ended   chan struct{}      // closed when the job has ended, with what follows
+	status  backend.ExitStatus // how it ended
+	failure error              // why it could not be started
 
-	parting bool // it said goodbye, or was asked to end
+	gone   chan struct{}
+	reaped chan struct{} // closed when the job has ended, or is taken for ended
+	done   chan struct{}
 
-	custody *custody
-	over    bool           // no more signals are sent
-	signals sync.WaitGroup // requests to an engine that are under way
+	signals sync.WaitGroup // on their way to an engine; none begins once reaped is closed
 
-	lent  []string // GPUs on loan to it
-	loans []*loan  // to the processes below it
+	mu       sync.Mutex
+	exit     Exit
+	reason   string // why this process killed it, "" when it did not
+	killed   bool
+	expected bool // its end: it has returned, said goodbye, or was told or made to end
+
+	lent    []string // GPUs on loan to it
+	release func()   // gives them back
+	loans   []string // those on loan to the processes below it
 }
 
-// remove removes the job from the backend.
-func (c *Child) remove() {
-	ctx, cancel := context.WithTimeout(context.Background(), c.custody.kill)
-	defer cancel()
-	if err := c.job.Remove(ctx); err != nil {
-		c.node.Log.Warn("fiber: a job was not removed", "process", c.spec.Name, "id", c.job.ID(), "error", err)
-	}
-}
+func (c *Child) remove() { c.node.removeJob(c.spec.Name, c.job, c.grace) }
 
 // watch reads what the child says, and waits for the job's end, in the background.
-func (c *Child) watch(release func()) {
-	ended := make(chan backend.ExitStatus, 1)
+func (c *Child) watch() {
 	go func() {
-		status, _ := c.job.Wait(context.Background())
-		ended <- status
+		<-c.ended
 		c.hangUp()
 	}()
-	c.turn = turn.New(c.conn, c.readOne, func(err error) { c.end(err, ended, release) })
+	c.turn = turn.New(c.conn, c.readOne, c.end)
 	go c.turn.Read()
 }
 
 // end cleans up after a child whose connection has ended.
-func (c *Child) end(readErr error, ended <-chan backend.ExitStatus, release func()) {
+func (c *Child) end(readErr error) {
 	c.conn.Close()
-	c.node.cutOff(c)
-	silent := errors.Is(readErr, transport.ErrSilent)
+	c.streams.end()
+	c.mu.Lock()
+	expected := c.expected
+	c.mu.Unlock()
 	acquit := func() {}
-	if c.unexpected() { // its machine is to blame until the job's end says otherwise
+	if !expected { // its machine is to blame until the job's end says otherwise
 		acquit = c.node.strike(c.job.Host())
 	}
+	silent := errors.Is(readErr, transport.ErrSilent)
 	if silent {
 		c.Kill(fmt.Sprintf("nothing heard from it for %v (heartbeat_timeout)", c.node.Config.HeartbeatTimeout))
 	}
 	close(c.gone)
-	status, byItself := c.reap(ended, silent)
+	status, byItself := c.reap(silent)
 	if byItself {
 		acquit()
 	}
+	close(c.reaped)
 	c.streams.serving.Wait()
-	release()
-	for _, l := range c.loans {
-		l.release()
-	}
+	c.release()
 	c.mu.Lock()
 	c.exit.ExitStatus, c.exit.Stderr = status, c.tail.Lines()
 	if c.reason != "" {
 		c.exit.Reason = c.reason
 	}
-	c.mu.Unlock()
-	c.mu.Lock()
-	c.over = true
 	c.mu.Unlock()
 	c.signals.Wait()
 	c.remove()
@@ -149,37 +129,25 @@ func (c *Child) end(readErr error, ended <-chan backend.ExitStatus, release func
 // reap waits until the job has ended, and kills it if it outlives its connection
 // for too long; killed says that it has been killed already. byItself says that
 // it ended without being killed.
-func (c *Child) reap(ended <-chan backend.ExitStatus, killed bool) (_ backend.ExitStatus, byItself bool) {
-	if !killed {
+func (c *Child) reap(killed bool) (_ backend.ExitStatus, byItself bool) {
+	for {
 		select {
-		case status := <-ended:
-			return status, true
-		case <-time.After(c.custody.exit):
-			c.Kill("its connection ended but it did not")
+		case <-c.ended:
+			return c.status, !killed
+		case <-time.After(c.grace):
 		}
+		if killed {
+			return backend.ExitStatus{Code: -1, Reason: "it did not end within " + c.grace.String() + " of being killed"}, false
+		}
+		c.Kill("its connection ended but it did not")
+		killed = true
 	}
-	select {
-	case status := <-ended:
-		return status, false
-	case <-time.After(c.custody.kill):
-		return backend.ExitStatus{Code: -1, Reason: "it did not end within " + c.custody.kill.String() + " of being killed"}, false
-	}
-}
-
-// unexpected says whether the process should have gone on: it neither returned nor said goodbye, and was not told to end.
-func (c *Child) unexpected() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.exit.Returned && !c.parting && !c.told && !c.killed
 }
 
 // hangUp closes the connection to a process that has ended, or was killed, if it
 // stays open. A process on an engine may live on after the engine, or this
 // process, has lost sight of it.
 func (c *Child) hangUp() {
-	if !c.custody.engine {
-		return
-	}
 	select {
 	case <-c.gone:
 	case <-time.After(engineGrace):
@@ -194,18 +162,9 @@ func (c *Child) StepAside() { c.turn.StepAside() }
 // turn.Turn.
 func (c *Child) Attend() { c.turn.Attend() }
 
-// Lead reads and handles what the child says until done is closed, or for a
-// moment.
-func (c *Child) Lead(done <-chan struct{}) {
-	c.turn.Lead(func() bool {
-		select {
-		case <-done:
-			return true
-		default:
-			return false
-		}
-	})
-}
+// Lead reads and handles what the child says until done is closed, as long as
+// it comes in quick succession; see turn.Turn.
+func (c *Child) Lead(done <-chan struct{}) { c.turn.Lead(turn.Closed(done)) }
 
 // readOne waits for one message and handles it.
 func (c *Child) readOne() (func(), error) {
@@ -225,17 +184,17 @@ func (c *Child) handle(frames [][]byte) error {
 			return err
 		}
 		c.mu.Lock()
-		c.exit.Err, c.exit.Returned = done.Err, true
+		c.exit.Err, c.exit.Returned, c.expected = done.Err, true, true
 		c.mu.Unlock()
 		if c.spec.Handle != nil {
 			c.spec.Handle(kind, frames)
 		}
 	case wire.KindBye:
-		c.parts()
+		c.expect()
 		return c.conn.Post(wire.MustPack(wire.KindBye, nil)...)
 	case wire.KindStream:
 		c.session()
-		c.streams.take(frames[1:])
+		c.streams.carrier.take(frames[1:])
 	case wire.KindStatus:
 		var status wire.Status
 		if err := wire.Unpack(frames, &status); err != nil {
@@ -272,44 +231,31 @@ func (c *Child) Terminate() error {
 
 // announce tells the process that the SIGTERM to come is its parent's.
 func (c *Child) announce() {
-	c.parts()
+	c.expect()
 	c.conn.Post(wire.MustPack(wire.KindTerminate, nil)...)
 }
 
-func (c *Child) parts() {
+// expect notes that the process is about to end, as it should.
+func (c *Child) expect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.parting = true
-}
-
-// tell notes that the process is told to end because this one ends.
-func (c *Child) tell() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.told = true
+	c.expected = true
 }
 
 // signal makes the backend signal the job. It does not wait for an engine, since
 // the caller may hold up others.
 func (c *Child) signal(sig backend.Signal) error {
-	if !c.custody.engine {
+	if c.way.endpoint == "" {
 		return c.job.Signal(context.Background(), sig)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.over {
-		c.signals.Go(func() { c.signalNow(sig) })
+	select {
+	case <-c.reaped:
+	default:
+		c.signals.Go(func() { c.node.signal(c.spec.Name, c.job, sig) })
 	}
 	return nil
-}
-
-// signalNow signals the job and returns when that is done.
-func (c *Child) signalNow(sig backend.Signal) {
-	ctx, cancel := context.WithTimeout(context.Background(), engineGrace)
-	defer cancel()
-	if err := c.job.Signal(ctx, sig); err != nil {
-		c.node.Log.Warn("fiber: a process could not be signalled", "process", c.spec.Name, "id", c.job.ID(), "error", err)
-	}
 }
 
 // Kill ends the process at once. The reason, unless "", goes into its exit
@@ -323,11 +269,9 @@ func (c *Child) Kill(reason string) error {
 // engine may ask it to end first, take its time, or not answer.
 func (c *Child) condemn(reason string) {
 	c.mu.Lock()
-	if c.reason == "" && !c.killed {
-		c.reason = reason
-	}
 	first := !c.killed
-	c.killed = true
+	c.reason = cmp.Or(c.reason, reason)
+	c.killed, c.expected = true, true
 	c.mu.Unlock()
 	if first {
 		c.conn.Post(wire.MustPack(wire.KindKill, nil)...)
@@ -351,11 +295,7 @@ func (c *Child) Exit() Exit {
 }
 
 // Told says whether the process was told to end because this one ends.
-func (c *Child) Told() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.told
-}
+func (c *Child) Told() bool { return c.node.starts.Err() != nil }
 
 // Ending says in words how the process ended. It is valid only after Done.
 func (c *Child) Ending() string { return c.Exit().String() }
@@ -363,16 +303,9 @@ func (c *Child) Ending() string { return c.Exit().String() }
 // Describe returns attributes for a log: the process's name, the job's id, and
 // the machine.
 func (c *Child) Describe() []any {
-	id, host := "process", "host"
-	switch c.Backend() {
-	case "docker":
-		id = "container"
-	case "kubernetes":
-		id, host = "pod", "node"
-	}
-	what := []any{"worker", c.Name(), id, c.job.ID()}
+	what := []any{"worker", c.Name(), "id", c.job.ID()}
 	if at := c.job.Host(); at != "" { // the job has a machine
-		what = append(what, host, at)
+		what = append(what, "host", at)
 	}
 	return what
 }
@@ -391,7 +324,7 @@ func (c *Child) PID() int { return c.pid }
 
 // Logs follows the process's output; see backend.Job.
 func (c *Child) Logs(ctx context.Context) (io.ReadCloser, error) {
-	return c.job.Logs(ctx, backend.LogOptions{Follow: true})
+	return c.job.Logs(ctx, true)
 }
 
 // Resident is the process's resident memory in bytes, as it last reported it.

@@ -5,9 +5,8 @@ package tree
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,39 +122,37 @@ func TestProcessThatIsLostFromSight(t *testing.T) {
 	require.Equal(t, "lost from sight", c.Exit().Reason)
 }
 
-// silentLogs block their reader until they are closed.
-type silentLogs struct {
-	*io.PipeReader
-	reads chan struct{}
-}
-
-func (l silentLogs) Read(p []byte) (int, error) {
-	close(l.reads)
-	return l.PipeReader.Read(p)
-}
-
-type silentJob struct {
+// slow is a job whose engine takes its time to signal it.
+type slow struct {
 	backend.Job
-	logs io.ReadCloser
+	free    chan struct{}
+	removed atomic.Bool
 }
 
-func (j silentJob) Logs(context.Context, backend.LogOptions) (io.ReadCloser, error) {
-	return j.logs, nil
+func (j *slow) Signal(ctx context.Context, sig backend.Signal) error {
+	err := j.Job.Signal(ctx, sig)
+	<-j.free
+	return err
 }
 
-// Reading the output of a job ends with the process that wanted it.
-func TestReadingALogEndsWithWhoReadsIt(t *testing.T) {
+func (j *slow) Remove(ctx context.Context) error {
+	j.removed.Store(true)
+	return j.Job.Remove(ctx)
+}
+
+// A job is not removed while it is being signalled.
+func TestRemovalAfterSignals(t *testing.T) {
 	t.Parallel()
-	r, w := io.Pipe()
-	defer w.Close()
-	logs := silentLogs{r, make(chan struct{})}
-	j := &lower{Job: silentJob{logs: logs}}
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-logs.reads
-		cancel()
-	}()
-	here, there := net.Pipe()
-	go io.Copy(io.Discard, here)
-	soon(t, "the read", func() { j.send(ctx, there, true) })
+	n, b := root(t, "127.0.0.1")
+	j := &slow{free: make(chan struct{})}
+	b.wrap = func(of backend.Job) backend.Job { j.Job = of; return j }
+	c := started(t, n, "wait")
+	require.NoError(t, c.Kill(""))
+	require.NoError(t, c.Kill("not wanted"))
+	soon(t, "the end", func() { <-c.reaped })
+	require.Never(t, j.removed.Load, 200*time.Millisecond, time.Millisecond)
+	close(j.free)
+	awaited(t, c)
+	require.True(t, j.removed.Load())
+	require.Equal(t, "not wanted", c.Exit().Reason, "though it was killed before")
 }

@@ -6,24 +6,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 )
 
 // forgedRequest is a request with all that a process might try to say.
 type forgedRequest struct {
-	Do              deed
-	From, Name, Job string
-	GPUs            int
-	Spec            forgedSpec
+	Do        deed
+	Name, Job string
+	GPUs      int
+	Spec      forgedSpec
 }
 
 type forgedSpec struct {
@@ -52,14 +56,9 @@ func forged(parent *Parent, r forgedRequest) (reply, net.Conn, error) {
 // another process.
 func forge(parent *Parent) error {
 	other := string(parent.Value[0])
-	for _, from := range []string{"", "/1", "1", "/../1", "/"} {
-		for _, do := range []deed{doSignal, doLogs, "", "adopt"} {
-			if _, _, err := forged(parent, forgedRequest{Do: do, From: from, Job: other}); err == nil || !strings.Contains(err.Error(), "there is no job") {
-				return fmt.Errorf("%s of another's job, from %q: %v", do, from, err)
-			}
-		}
-		if _, _, err := forged(parent, forgedRequest{Do: doRemove, From: from, Job: other}); err != nil {
-			return err
+	for _, do := range []deed{"", "signal", "logs", "remove", "adopt"} { // there is no way to name a job
+		if _, _, err := forged(parent, forgedRequest{Do: do, Job: other}); err == nil || !strings.Contains(err.Error(), "an unknown request") {
+			return fmt.Errorf("%s of another's job: %v", do, err)
 		}
 	}
 	for _, spec := range []forgedSpec{
@@ -82,10 +81,7 @@ func forge(parent *Parent) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := forged(parent, forgedRequest{Do: doSignal, Job: a.Job, From: "/9"}); err == nil {
-		return errors.New("its own job answers to another place")
-	}
-	for a.Event.Kind != "" || a.Job != "" {
+	for !a.Ended {
 		if a, err = answered(context.Background(), s); err != nil {
 			return fmt.Errorf("its own job: %w", err)
 		}
@@ -105,11 +101,6 @@ func TestForgedRequests(t *testing.T) {
 	<-up
 	require.Len(t, b.jobs, 2)
 	kept := b.jobs[1].ID()
-	logs, there := net.Pipe()
-	go n.serveJob(there, &request{Do: doLogs, From: "/1", Job: kept, Follow: true})
-	_, err = answered(t.Context(), logs)
-	require.NoError(t, err)
-
 	forger, err := n.Start(t.Context(), Spec{Name: "forge", Value: [][]byte{[]byte(kept)}})
 	require.NoError(t, err)
 	exit := awaited(t, forger)
@@ -117,17 +108,95 @@ func TestForgedRequests(t *testing.T) {
 	require.Nil(t, exit.Err)
 	require.Len(t, b.specs, 4)
 	spec := b.specs[3]
-	require.Equal(t, []string{"its?own?[2J", n.Run, "forge", n.Config.Executable},
+	require.Equal(t, []string{"its?own?[2J", n.Run, "forge/MainProcess", n.Config.Executable},
 		[]string{spec.Name, spec.Run, spec.Parent, spec.Executable})
 	require.Equal(t, os.Args[1:], spec.Args)
 	require.Equal(t, []string{bootstrapKey + "=nothing"}, spec.Public)
 
-	n.jobs.mu.Lock()
-	defer n.jobs.mu.Unlock()
-	require.Contains(t, n.jobs.byID, kept, "another's job was removed")
-	logs.SetReadDeadline(time.Now())
-	_, err = logs.Read(make([]byte, 1))
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "another's reading was ended")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = b.jobs[1].Wait(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "another's job was ended")
+}
+
+// A process that signals a job before there is one is not served.
+func TestASignalTooSoon(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	here, there := net.Pipe()
+	blocked := make(chan struct{})
+	n.Backend = slowBackend{b, blocked}
+	go n.runJob(there, &request{Do: doLaunch})
+	require.NoError(t, wire.Write(here, backend.Kill))
+	_, err := answered(t.Context(), here)
+	require.ErrorIs(t, err, errGone)
+	soon(t, "the launch", func() { <-blocked })
+}
+
+// However often a process signals its job, the engine is asked once at a time.
+func TestManySignals(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	j := &busy{Life: job.New(), free: make(chan struct{})}
+	n.Backend = busyBackend{b, j}
+	here, there := net.Pipe()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		n.runJob(there, &request{Do: doLaunch})
+	}()
+	_, err := answered(t.Context(), here)
+	require.NoError(t, err)
+	for range 100 {
+		for _, sig := range []backend.Signal{backend.Terminate, backend.Kill, 7} {
+			require.NoError(t, wire.Write(here, sig))
+		}
+	}
+	here.Close()
+	soon(t, "its removal", func() { <-over })
+	waitFor(t, func() bool { return j.asked.Load() >= 2 })
+	require.EqualValues(t, 2, j.asked.Load())
+	close(j.free)
+}
+
+// busyBackend has one job.
+type busyBackend struct {
+	*networked
+	job *busy
+}
+
+func (b busyBackend) Launch(_ context.Context, spec backend.JobSpec) (backend.Job, error) {
+	spec.Stdout.(io.Closer).Close()
+	spec.Stderr.(io.Closer).Close()
+	return b.job, nil
+}
+
+// busy is a job whose engine takes its time to signal it.
+type busy struct {
+	*job.Life
+	asked atomic.Int64
+	free  chan struct{}
+}
+
+func (*busy) ID() string                   { return "busy" }
+func (*busy) Host() string                 { return "" }
+func (*busy) Remove(context.Context) error { return nil }
+func (j *busy) Signal(context.Context, backend.Signal) error {
+	j.asked.Add(1)
+	<-j.free
+	return nil
+}
+
+// slowBackend launches nothing.
+type slowBackend struct {
+	*networked
+	ended chan struct{}
+}
+
+func (b slowBackend) Launch(ctx context.Context, _ backend.JobSpec) (backend.Job, error) {
+	<-ctx.Done()
+	close(b.ended)
+	return nil, ctx.Err()
 }
 
 // A process is connected only to the run's listeners, not to anything else that its root can dial.
@@ -145,21 +214,5 @@ func TestForgedTunnels(t *testing.T) {
 			_, err := answered(t.Context(), here)
 			require.ErrorIs(t, err, errGone, "%q at %q", listener, place)
 		}
-	}
-}
-
-// Whatever place a process claims counts from its own place.
-func TestStamp(t *testing.T) {
-	t.Parallel()
-	c := &Child{node: &Node{Place: "/2"}, place: "/2/1", spec: Spec{Name: "child"}}
-	for _, test := range []struct{ from, name, wantFrom, wantName string }{
-		{"", "", "/1", "child"},
-		{"", "MainProcess", "/1", "child"},
-		{"0", "MainProcess", "/1", "child"}, // not /10
-		{"/3", "grandchild", "/1/3", "grandchild"},
-	} {
-		r := request{From: test.from, Name: test.name}
-		c.stamp(&r)
-		require.Equal(t, request{From: test.wantFrom, Name: test.wantName}, r)
 	}
 }

@@ -2,8 +2,8 @@ package tree
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,24 +11,20 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
+	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/wire"
 )
-
-// ErrTooManyGPUs reports a request for more devices than there are.
-var ErrTooManyGPUs = errors.New("more GPUs than the machine has")
 
 // gpus hands out this machine's devices, so that no two processes of a run share
 // one. Only the root has one; other processes ask it along the tree.
 type gpus struct {
-	mu      sync.Mutex
-	all     []string
-	free    []string
-	waiting []*gpuWaiter // first come, first served
-}
+	all  []string
+	room *semaphore.Weighted // what free has room for; first come, first served
 
-type gpuWaiter struct {
-	n     int
-	given chan []string
+	mu   sync.Mutex
+	free []string
 }
 
 // localDevices lists this machine's GPUs: those that CUDA_VISIBLE_DEVICES
@@ -56,59 +52,33 @@ func localDevices() []string {
 }
 
 func newGPUs(devices []string) *gpus {
-	return &gpus{all: devices, free: slices.Clone(devices)}
+	return &gpus{all: devices, free: slices.Clone(devices), room: semaphore.NewWeighted(int64(len(devices)))}
 }
 
-// acquire waits for n devices. If there are fewer altogether, the error is
-// ErrTooManyGPUs.
+// acquire waits for n devices. If there are fewer altogether, the error is a
+// permanent *backend.LaunchError.
 func (g *gpus) acquire(ctx context.Context, n int) ([]string, error) {
-	g.mu.Lock()
 	if n < 0 {
-		g.mu.Unlock()
 		return nil, fmt.Errorf("%w: a request for %d GPUs", wire.ErrMalformed, n)
 	}
 	if n > len(g.all) {
-		g.mu.Unlock()
-		return nil, fmt.Errorf("%w: meta.GPU(%d), and this machine has %d for this program; ask for fewer, or set CUDA_VISIBLE_DEVICES", ErrTooManyGPUs, n, len(g.all))
+		return nil, &backend.LaunchError{Permanent: true, Reason: fmt.Sprintf("more GPUs than the machine has: meta.GPU(%d), and this machine has %d for this program; ask for fewer, or set CUDA_VISIBLE_DEVICES", n, len(g.all))}
 	}
-	w := &gpuWaiter{n: n, given: make(chan []string, 1)}
-	g.waiting = append(g.waiting, w)
-	g.serve()
-	g.mu.Unlock()
-	select {
-	case devices := <-w.given:
-		return devices, nil
-	case <-ctx.Done():
+	if err := g.room.Acquire(ctx, int64(n)); err != nil {
+		return nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if i := slices.Index(g.waiting, w); i >= 0 {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-	} else { // given just now
-		g.free = append(g.free, <-w.given...)
-	}
-	g.serve()
-	return nil, ctx.Err()
+	devices := slices.Clone(g.free[:n])
+	g.free = g.free[n:]
+	return devices, nil
 }
 
 func (g *gpus) release(devices []string) {
-	if len(devices) == 0 {
-		return
-	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.free = append(g.free, devices...)
-	g.serve()
-}
-
-// serve hands free devices to waiting requests, in their order; mu is held.
-func (g *gpus) serve() {
-	for len(g.waiting) > 0 && len(g.free) >= g.waiting[0].n {
-		w := g.waiting[0]
-		g.waiting = g.waiting[1:]
-		w.given <- slices.Clone(g.free[:w.n])
-		g.free = slices.Delete(g.free, 0, w.n)
-	}
+	g.free = slices.Concat(g.free, devices)
+	g.mu.Unlock()
+	g.room.Release(int64(len(devices)))
 }
 
 // AcquireGPUs takes count devices from the root, all at once, for processes that
@@ -120,11 +90,11 @@ func (n *Node) AcquireGPUs(ctx context.Context, job string, count int) (devices 
 		return nil, nil, err
 	}
 	defer n.starting.Done()
-	ctx, stop := n.whileStarting(ctx)
-	defer stop()
+	ctx, giveUp := n.whileStarting(ctx)
+	defer giveUp(nil)
 	if devices, release, err = n.acquireGPUs(ctx, count); err != nil {
 		c := &Child{node: n, spec: Spec{Name: job}}
-		return nil, nil, c.failed(ctx, "", err)
+		return nil, nil, c.failed(ctx, err)
 	}
 	return devices, release, nil
 }
@@ -148,31 +118,29 @@ func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, re
 	return answer.Devices, func() { s.Close() }, nil
 }
 
-// loan is devices that are lent to the processes below a child.
-type loan struct {
-	devices []string
-	release func()
-}
-
-// lend acquires GPUs for a process below, and gives them back when it closes the stream.
+// lend acquires GPUs for a process below, and gives them back when it closes the
+// stream. If the child's connection ends, it may use them until it has ended.
 func (c *Child) lend(s net.Conn, r *request) {
-	wanted := whileOpen(s)
+	wanted, closed := context.WithCancel(context.Background())
+	go func() { // nothing comes after the request but the end
+		io.Copy(io.Discard, s)
+		closed()
+	}()
 	devices, release, err := c.node.acquireGPUs(wanted, r.GPUs)
 	if err != nil {
 		refuse(s, err)
 		return
 	}
-	l := &loan{devices, release}
 	c.mu.Lock()
-	c.loans = append(c.loans, l)
+	c.loans = append(c.loans, devices...)
 	c.mu.Unlock()
 	wire.Write(s, reply{Devices: devices})
 	<-wanted.Done()
 	if c.conn.Err() != nil {
-		return // the child may use them until it has ended: see end
+		<-c.reaped
 	}
 	c.mu.Lock()
-	c.loans = slices.DeleteFunc(c.loans, func(other *loan) bool { return other == l })
+	c.loans = slices.DeleteFunc(c.loans, func(d string) bool { return slices.Contains(devices, d) })
 	c.mu.Unlock()
 	release()
 }
@@ -182,10 +150,7 @@ func (c *Child) lend(s net.Conn, r *request) {
 func (c *Child) holds(devices []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var lent []string
-	for _, l := range c.loans {
-		lent = append(lent, l.devices...)
-	}
+	lent := slices.Clone(c.loans)
 	for _, d := range devices {
 		i := slices.Index(lent, d)
 		if i < 0 {

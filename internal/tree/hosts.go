@@ -27,7 +27,6 @@ type badHost struct {
 	strikes int       // since the last start that succeeded
 	since   time.Time // when it came to be avoided
 	until   time.Time // when it is avoided no longer
-	sure    bool      // sureAfter has passed since, and it is still avoided
 }
 
 func (b *badHost) avoided() bool { return time.Now().Before(b.until) }
@@ -52,8 +51,8 @@ func (n *Node) strike(host string) (acquit func()) {
 	if b.strikes++; b.strikes >= maxStrikes {
 		now := time.Now()
 		if !b.avoided() {
-			b.since, b.sure = now, false
-			time.AfterFunc(sureAfter, func() { n.sureOf(host, b, now) })
+			b.since = now
+			time.AfterFunc(sureAfter, func() { n.warnOf(host) })
 		}
 		b.until = now.Add(avoidTime)
 	}
@@ -85,21 +84,17 @@ func (n *Node) Avoided() (names []string) {
 	return names
 }
 
-// fails says whether a host is avoided for sure.
+// fails says whether a host is avoided for sure: it has been for a while.
 func (n *Node) fails(host string) bool {
 	n.hosts.mu.Lock()
 	defer n.hosts.mu.Unlock()
 	b := n.hosts.bad[host]
-	return b != nil && b.sure && b.avoided()
+	return b != nil && b.avoided() && time.Since(b.since) >= sureAfter
 }
 
-// sureOf marks a host that is still avoided since then as one that fails for sure, and logs it.
-func (n *Node) sureOf(host string, b *badHost, since time.Time) {
-	n.hosts.mu.Lock()
-	sure, strikes := b.avoided() && b.since.Equal(since) && n.hosts.bad[host] == b, b.strikes
-	b.sure = b.sure || sure
-	n.hosts.mu.Unlock()
-	if sure {
-		n.Log.Warn("fiber: a node is avoided: workers were lost there, or did not start", "node", host, "in a row", strikes, "for", avoidTime)
+// warnOf logs a host that is avoided for sure.
+func (n *Node) warnOf(host string) {
+	if n.fails(host) {
+		n.Log.Warn("fiber: a node is avoided: workers were lost there, or did not start", "node", host, "for", avoidTime)
 	}
 }

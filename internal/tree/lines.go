@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unicode"
 
 	"github.com/fiber-go/fiber/internal/container/output"
@@ -20,17 +19,18 @@ const (
 )
 
 // names puts the names of processes in front of what they write, in a column.
-type names struct{ column atomic.Int32 }
+type names struct {
+	mu     sync.Mutex
+	column int
+}
 
 // before returns what stands in front of a process's lines. It is called for each
 // line, since a longer name may have come meanwhile.
 func (n *names) before(name string) string {
-	for {
-		column := n.column.Load()
-		if len(name) <= int(column) || n.column.CompareAndSwap(column, int32(min(len(name), maxColumn))) {
-			return fmt.Sprintf("%-*s | ", n.column.Load(), name)
-		}
-	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.column = max(n.column, min(len(name), maxColumn))
+	return fmt.Sprintf("%-*s | ", n.column, name)
 }
 
 // line makes a line of a process's output as this process passes it on. Only the
@@ -83,19 +83,18 @@ func (l *lines) Write(p []byte) (int, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.rest = append(l.rest, p...)
 	var out []byte
-	for rest := p; len(rest) > 0; {
-		line, after, whole := bytes.Cut(rest, []byte("\n"))
-		l.rest = append(l.rest, line...)
-		for len(l.rest) > maxLine {
-			out = append(out, l.node.line(l.name, l.rest[:maxLine])...)
-			l.rest = append(l.rest[:0], l.rest[maxLine:]...)
+	for {
+		line, after, whole := bytes.Cut(l.rest, []byte("\n"))
+		if len(line) > maxLine {
+			line, after, whole = l.rest[:maxLine], l.rest[maxLine:], true
 		}
 		if !whole {
 			break
 		}
-		out = append(out, l.node.line(l.name, l.rest)...)
-		l.rest, rest = l.rest[:0], after
+		out = append(out, l.node.line(l.name, line)...)
+		l.rest = after
 	}
 	if len(out) > 0 {
 		l.to.Write(out)

@@ -25,20 +25,38 @@ const (
 // listener is how processes elsewhere reach this one: the network, once the
 // backend has named it, and the listener at which children report.
 type listener struct {
-	asking sync.Mutex // held while the backend is asked
+	asking  sync.Mutex // held while the backend is asked
+	network *backend.Network
 
 	mu       sync.Mutex
-	network  *backend.Network
 	listener *transport.Listener
-	closing  context.CancelFunc
 	waiting  map[string]chan visit // starts, by the id that their child will send
+	closing  context.CancelFunc    // gives up the visits
 	visits   sync.WaitGroup
 }
 
-// visit is a child that has reported.
+// visit is a process that has reported.
 type visit struct {
-	conn  *transport.Conn
+	conn  *transport.Conn // nil after an error
 	hello wire.Hello
+	err   error
+}
+
+// greet reads the hello of a process on a new connection.
+func greet(conn *transport.Conn) (v visit) {
+	frames, err := conn.Recv()
+	if err == nil && wire.KindOf(frames) != wire.KindHello {
+		err = fmt.Errorf("%w: %v instead of a hello", wire.ErrMalformed, wire.KindOf(frames))
+	}
+	if err == nil {
+		err = wire.Unpack(frames, &v.hello)
+	}
+	if err != nil {
+		conn.Close()
+		return visit{err: err}
+	}
+	v.conn = conn
+	return v
 }
 
 // Network returns how other processes of the run reach this one. It asks the
@@ -117,9 +135,8 @@ func (n *Node) expect(network backend.Network, id string) (endpoint string, visi
 		if err != nil {
 			return "", nil, err
 		}
-		r.listener, r.waiting = l, map[string]chan visit{}
 		open, closing := context.WithCancel(context.Background())
-		r.closing = closing
+		r.listener, r.waiting, r.closing = l, map[string]chan visit{}, closing
 		r.visits.Go(func() { r.accept(open, l) })
 	}
 	came := make(chan visit, 1)
@@ -127,17 +144,11 @@ func (n *Node) expect(network backend.Network, id string) (endpoint string, visi
 	return r.listener.Endpoint(), came, nil
 }
 
-// forget stops expecting a process, which has reported or never will.
+// forget stops expecting a process.
 func (r *listener) forget(id string) {
 	r.mu.Lock()
-	came := r.waiting[id]
+	defer r.mu.Unlock()
 	delete(r.waiting, id)
-	r.mu.Unlock()
-	select {
-	case v := <-came:
-		v.conn.Close()
-	default:
-	}
 }
 
 func (r *listener) accept(open context.Context, l *transport.Listener) {
@@ -150,34 +161,31 @@ func (r *listener) accept(open context.Context, l *transport.Listener) {
 	}
 }
 
-// receive reads the hello of a process that has dialled, and hands the connection
-// to the start that waits for it. Only the process and its parent know its id.
+// receive hands a connection to the start that waits for its process, once, and
+// closes all others. Only the process and its parent know its id.
 func (r *listener) receive(open context.Context, conn *transport.Conn) {
 	within, cancel := context.WithTimeout(open, helloTimeout)
 	defer cancel()
 	inTime := context.AfterFunc(within, func() { conn.Close() })
-	frames, err := conn.Recv()
-	var hello wire.Hello
-	if err != nil || wire.KindOf(frames) != wire.KindHello || wire.Unpack(frames, &hello) != nil || !inTime() {
+	v := greet(conn)
+	if !inTime() || v.err != nil {
 		conn.Close()
 		return
 	}
 	r.mu.Lock()
-	select {
-	case r.waiting[hello.Process] <- visit{conn, hello}: // the channel has room for one
-		r.mu.Unlock()
-		return
-	default: // not expected, or here already
+	came := r.waiting[v.hello.Process]
+	if came != nil {
+		delete(r.waiting, v.hello.Process)
+		came <- v // there is room for one
 	}
 	r.mu.Unlock()
-	conn.Post(wire.MustPack(wire.KindRefuse, wire.Refuse{})...)
-	flush, flushed := context.WithTimeout(open, time.Second)
-	defer flushed()
-	conn.Flush(flush)
-	conn.Close()
+	if came == nil {
+		conn.Close()
+	}
 }
 
-// close closes the listener for children.
+// close closes the listener for children, and the connections on which no
+// process has reported.
 func (r *listener) close() {
 	r.mu.Lock()
 	l := r.listener

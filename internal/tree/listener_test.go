@@ -4,8 +4,10 @@ package tree
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -136,6 +139,16 @@ func nest(parent *Parent) error {
 	if exit.Code != 5 || len(exit.Stderr) != 1 || exit.Stderr[0] != "to stderr" {
 		return fmt.Errorf("it ended with %v and %q", exit, exit.Stderr)
 	}
+	logs, err := c.Logs(ctx)
+	if err != nil {
+		return err
+	}
+	written, err := io.ReadAll(logs)
+	for _, line := range []string{"to stdout\n", "to stderr\n"} {
+		if !strings.Contains(string(written), line) {
+			return fmt.Errorf("it has written %q: %v", written, err)
+		}
+	}
 	c, err = n.Start(ctx, Spec{Name: "wait"})
 	if err != nil {
 		return err
@@ -143,11 +156,6 @@ func nest(parent *Parent) error {
 	if n.listener.listener == nil {
 		return errors.New("it has not reported here")
 	}
-	logs, err := c.Logs(ctx)
-	if err != nil {
-		return err
-	}
-	defer logs.Close()
 	if err := c.Kill("not wanted"); err != nil {
 		return err
 	}
@@ -159,7 +167,6 @@ func nest(parent *Parent) error {
 	if _, err := n.Start(ctx, Spec{Name: "refused"}); !errors.As(err, &launch) || launch.Reason != "the engine's own words" || !launch.Permanent {
 		return fmt.Errorf("a launch that fails: %v", err)
 	}
-	logs.Close()
 	for n.underWay() > 0 {
 		if time.Sleep(time.Millisecond); ctx.Err() != nil {
 			return fmt.Errorf("%d streams are left", n.underWay())
@@ -252,23 +259,38 @@ func TestChildrenDial(t *testing.T) {
 func TestProcessesBelowAreTheRootsJobs(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.1")
+	var removed atomic.Int64
+	b.wrap = func(j backend.Job) backend.Job { return counted{j, &removed} }
 	exit := awaited(t, started(t, n, "nest"))
 	require.True(t, exit.Returned, "%v", exit)
 	require.Nil(t, exit.Err)
 	require.Len(t, b.jobs, 3, "the root has launched them all")
-	require.Empty(t, n.jobs.byID, "the root keeps them")
+	require.EqualValues(t, 3, removed.Load(), "the root keeps them")
 
 	exit = awaited(t, started(t, n, "deep"))
 	require.True(t, exit.Returned, "%v", exit)
 	require.Nil(t, exit.Err)
 	require.Len(t, b.jobs, 7)
-	require.Empty(t, n.jobs.byID)
+	require.EqualValues(t, 7, removed.Load())
+}
+
+// counted counts the jobs that are removed.
+type counted struct {
+	backend.Job
+	removed *atomic.Int64
+}
+
+func (j counted) Remove(ctx context.Context) error {
+	j.removed.Add(1)
+	return j.Job.Remove(ctx)
 }
 
 // When a process has ended, the root ends the processes that it had started.
 func TestProcessesBelowEndWithTheirParent(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.1")
+	var removed atomic.Int64
+	b.wrap = func(j backend.Job) backend.Job { return counted{j, &removed} }
 	exit := awaited(t, started(t, n, "leave"))
 	require.Equal(t, 3, exit.Code)
 	require.Len(t, b.jobs, 2)
@@ -276,24 +298,23 @@ func TestProcessesBelowEndWithTheirParent(t *testing.T) {
 	defer cancel()
 	_, err := b.jobs[1].Wait(ctx)
 	require.NoError(t, err)
-	require.Empty(t, n.jobs.byID)
+	require.EqualValues(t, 2, removed.Load())
 }
 
 // A process that no start waits for is sent away, although it belongs to the run.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
-	n, _ := root(t, "127.0.0.1")
-	c := started(t, n, "wait")
+	n, b := root(t, "127.0.0.1")
+	started(t, n, "wait")
+	var boot wire.Bootstrap
+	require.NoError(t, json.Unmarshal([]byte(strings.TrimPrefix(b.specs[0].Public[0], bootstrapKey+"=")), &boot))
 	endpoint := n.listener.listener.Endpoint()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for _, id := range []string{"", "1", c.way.id} { // the last one has reported already
+	for _, id := range []string{"", "1", boot.Process} { // the last one has reported already
 		conn, err := transport.Dial(ctx, endpoint, n.Credentials, transport.Options{})
 		require.NoError(t, err)
 		require.NoError(t, conn.Send(ctx, wire.MustPack(wire.KindHello, wire.Hello{Process: id})...))
-		frames, err := conn.Recv()
-		require.NoError(t, err)
-		require.Equal(t, wire.KindRefuse, wire.KindOf(frames))
 		_, err = conn.Recv()
 		require.Error(t, err)
 		conn.Close()
@@ -316,11 +337,12 @@ func TestShutdownWithASilentStranger(t *testing.T) {
 		defer silent.Close()
 		begun := time.Now()
 		require.NoError(t, n.Shutdown(t.Context()))
+		silent.Recv() // until the other end is closed
 		if time.Since(begun) < helloTimeout/2 {
 			return
 		}
 	}
-	require.Fail(t, "it waits for its hello")
+	require.Fail(t, "it waits for its hello, or leaves the connection open")
 }
 
 // The error of a child that cannot dial says where it tried to, and what to do.
@@ -333,6 +355,30 @@ func TestParentThatCannotBeReached(t *testing.T) {
 	require.True(t, launch.Permanent)
 	require.ErrorContains(t, err, "tls:127.0.0.2:")
 	require.ErrorContains(t, err, "FIBER_HOST")
+}
+
+// The error of a start says why it failed, even if its ctx ends while the job is
+// removed.
+func TestStartThatIsGivenUpInItsRemoval(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.2")
+	ctx, cancel := context.WithCancel(t.Context())
+	b.wrap = func(j backend.Job) backend.Job { return givenUp{j, cancel} }
+	_, err := n.Start(ctx, Spec{Name: "exit"})
+	var launch *backend.LaunchError
+	require.ErrorAs(t, err, &launch)
+	require.True(t, launch.Permanent)
+}
+
+// givenUp is a job whose start is given up as it is removed.
+type givenUp struct {
+	backend.Job
+	giveUp context.CancelFunc
+}
+
+func (j givenUp) Remove(ctx context.Context) error {
+	j.giveUp()
+	return j.Job.Remove(ctx)
 }
 
 // Strangers that hold connections open at this very address do not delay a start.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -53,8 +54,9 @@ func (n *Node) fits(h wire.Hello) error {
 func firstDifference(ours, theirs []string) string {
 	for _, f := range ours {
 		if !slices.Contains(theirs, f) {
+			name, _, _ := strings.Cut(f, "(")
 			for _, g := range theirs {
-				if name(g) == name(f) {
+				if strings.HasPrefix(g, name+"(") {
 					return fmt.Sprintf("function %s there, %s here", g, f)
 				}
 			}
@@ -67,14 +69,4 @@ func firstDifference(ours, theirs []string) string {
 		}
 	}
 	return ""
-}
-
-// name is the part of a signature before its first parenthesis.
-func name(signature string) string {
-	for i := range len(signature) {
-		if signature[i] == '(' {
-			return signature[:i]
-		}
-	}
-	return signature
 }

@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,13 +48,12 @@ type Node struct {
 	gpus     *gpus
 	slots    chan struct{} // starts under way
 	listener listener
-	jobs     jobs     // of the processes below the root's children
-	warned   warnings // the reasons for which starts wait, as logged
-	hosts    hosts    // machines that are avoided
+	warned   recent // reasons to wait
+	hosts    hosts  // machines that are avoided
 
 	cluster bool // the backend finds a machine for each job
 
-	starts     context.Context // of all starts; ends when they are given up
+	starts     context.Context // of all starts; ends when they are given up and the children are told to end
 	stopStarts context.CancelFunc
 	names      names
 	forwarding sync.WaitGroup // outputs of children that are not passed on completely
@@ -64,8 +64,7 @@ type Node struct {
 
 	mu       sync.Mutex
 	closed   bool
-	children map[*Child]struct{}
-	order    []*Child // as started
+	children []*Child // that have not ended, as started
 	serial   int
 	starting sync.WaitGroup
 }
@@ -103,7 +102,6 @@ func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error
 
 // prepare makes the node ready to start processes.
 func (n *Node) prepare() {
-	n.children = map[*Child]struct{}{}
 	n.slots = make(chan struct{}, parallelStarts)
 	if n.cluster {
 		n.slots = make(chan struct{}, clusterStarts)
@@ -130,16 +128,7 @@ func (n *Node) TransportOptions(patient bool) transport.Options {
 func (n *Node) Children() []*Child {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	alive := make([]*Child, 0, len(n.children))
-	kept := n.order[:0]
-	for _, c := range n.order {
-		if _, ok := n.children[c]; ok {
-			kept = append(kept, c)
-			alive = append(alive, c)
-		}
-	}
-	n.order = kept
-	return alive
+	return slices.Clone(n.children)
 }
 
 // enter begins a start, or refuses it with ErrShutdown. The caller ends it with
@@ -155,56 +144,37 @@ func (n *Node) enter() (serial int, err error) {
 	return n.serial, nil
 }
 
-// whileStarting returns a ctx that also ends when the node gives up its starts:
-// then its cause is ErrShutdown.
-func (n *Node) whileStarting(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	off := context.AfterFunc(n.starts, func() { cancel(ErrShutdown) })
-	return ctx, func() {
-		off()
-		cancel(nil)
-	}
+// whileStarting returns a ctx that also ends when the node gives up its starts,
+// then with the cause ErrShutdown, and the function to give up this one.
+func (n *Node) whileStarting(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	off := context.AfterFunc(n.starts, func() { giveUp(ErrShutdown) })
+	context.AfterFunc(ctx, func() { off() })
+	return ctx, giveUp
 }
 
 func (n *Node) add(c *Child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.children[c] = struct{}{}
-	n.routes.mu.Lock()
-	if n.routes.below == nil {
-		n.routes.below = map[string]*Child{}
-	}
-	n.routes.below[c.place] = c
-	n.routes.mu.Unlock()
-	n.order = append(n.order, c)
-	if len(n.order) > 2*len(n.children)+16 {
-		kept := n.order[:0]
-		for _, c := range n.order {
-			if _, ok := n.children[c]; ok {
-				kept = append(kept, c)
-			}
-		}
-		clear(n.order[len(kept):])
-		n.order = kept
-	}
+	n.children = append(n.children, c)
 }
 
 func (n *Node) remove(c *Child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.children, c)
+	n.children = slices.DeleteFunc(n.children, func(other *Child) bool { return other == c })
 }
 
 // Terminate gives up the starts under way and asks every child to end.
 func (n *Node) Terminate() {
 	n.stopStarts()
-	n.each(func(c *Child) { c.tell(); c.announce(); c.signalNow(backend.Terminate) })
+	n.each(func(c *Child) { c.announce(); n.signal(c.spec.Name, c.job, backend.Terminate) })
 }
 
 // Kill gives up the starts under way and ends every child at once.
 func (n *Node) Kill() {
 	n.stopStarts()
-	n.each(func(c *Child) { c.tell(); c.condemn(""); c.signalNow(backend.Kill) })
+	n.each(func(c *Child) { c.condemn(""); n.signal(c.spec.Name, c.job, backend.Kill) })
 }
 
 // each calls do for every child, in parallel, and returns when all calls have.
@@ -241,14 +211,13 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		return nil
 	case <-grace.Done():
 	}
-	again := time.NewTicker(killAgain)
-	defer again.Stop()
+	again := time.Tick(killAgain)
 	for {
 		n.Kill()
 		select {
 		case <-gone:
 			return nil
-		case <-again.C:
+		case <-again:
 		}
 	}
 }
@@ -282,16 +251,22 @@ func (n *Node) Forwarded(ctx context.Context) {
 	}
 }
 
-// outputs returns the writers for a process's stdout and stderr; tail keeps the
-// end of stderr. The backend closes them when the process has written everything.
-// If the root has started the process for this one, the root passes its output
-// on, and these writers do not.
-func (n *Node) outputs(name string, tail io.Writer) (stdout, stderr io.WriteCloser) {
-	o := &lines{node: n, name: printable(name)}
-	e := &lines{node: n, name: o.name, tail: tail}
+// launch has the backend run a job of this run. Its output is passed on; tail keeps
+// the end of its stderr. If the root has started the process for this one, the root
+// passes its output on, and this process does not.
+func (n *Node) launch(ctx context.Context, spec backend.JobSpec, tail io.Writer) (backend.Job, error) {
+	stdout := &lines{node: n, name: printable(spec.Name)}
+	stderr := &lines{node: n, name: stdout.name, tail: tail}
 	if _, relayed := n.Backend.(*relay); n.Config.ForwardLogs.Enabled() && !relayed {
-		o.to, e.to = os.Stdout, os.Stderr
+		stdout.to, stderr.to = os.Stdout, os.Stderr
 	}
-	n.forwarding.Add(2)
-	return o, e
+	n.forwarding.Add(2) // the backend closes them when the process has written everything
+	spec.Run, spec.Executable, spec.Args = n.Run, n.Config.Executable, os.Args[1:]
+	spec.Stdout, spec.Stderr = stdout, stderr
+	j, err := n.Backend.Launch(ctx, spec)
+	if err != nil {
+		stdout.Close()
+		stderr.Close()
+	}
+	return j, err
 }

@@ -31,7 +31,9 @@ type Parent struct {
 // goroutine at a time calls it; alone says that no other goroutine has anything
 // to do. The error is the end of the connection.
 func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
-	p.conn.Linger(alone)
+	if alone {
+		p.conn.Await()
+	}
 	for {
 		frames, err := p.conn.Recv()
 		if err != nil {
@@ -50,7 +52,7 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 			close(p.bye)
 		case wire.KindStream:
 			p.session()
-			p.streams.take(frames[1:])
+			p.streams.carrier.take(frames[1:])
 		default:
 			return kind, frames, nil
 		}

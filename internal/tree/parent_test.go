@@ -21,9 +21,9 @@ import (
 func dialled(t *testing.T, address string, credentials *transport.Credentials, answer time.Duration, tried func()) error {
 	t.Helper()
 	tries := 0
-	limits := search{try: 2 * time.Second, find: time.Hour, answer: answer}
-	conn, err := limits.keepDialling(func(limit time.Duration) (*transport.Conn, error) {
+	conn, err := keepDialling(answer, func() (*transport.Conn, error) {
 		defer tried()
+		limit := 2 * time.Second
 		if tries++; tries > 1 {
 			limit = time.Minute
 		}

@@ -1,13 +1,12 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/yamux"
 
@@ -21,34 +20,28 @@ import (
 // the stream, or ends, no longer wants the answer, and gives back what it was
 // lent.
 type request struct {
-	Do   deed
-	From string // the asking process's place, below that of the process that is asked: see stamp
-	Name string // the asking process's name, as its parent knows it
+	Do deed
+	// Name is the name of the process that asks. Each parent on the way puts its
+	// child's name before it, so that a process can speak only for itself and for
+	// those below it.
+	Name string
 
 	// connect
 	To       string // the place of the process to connect to
 	Listener string // the endpoint of its listener
-	Back     string // the endpoint at which the asking process waits to be dialled
 
-	GPUs   int            // lend
-	Spec   jobSpec        // launch
-	Within time.Duration  // launch: how long it may take, 0 for no limit
-	Job    string         // all else: the job's id
-	Signal backend.Signal // signal
-	Follow bool           // logs
+	GPUs int     // lend
+	Spec jobSpec // launch
 }
 
 // deed is what a request wants done.
 type deed string
 
-// The deeds. The root does those that are about jobs: see jobs.go.
+// The deeds.
 const (
 	doConnect deed = "connect" // to a listener; its bytes follow the answer
 	doLend    deed = "lend"    // GPUs
-	doLaunch  deed = "launch"  // a job; its events and its end follow the answer
-	doSignal  deed = "signal"
-	doLogs    deed = "logs" // the output follows the answer
-	doRemove  deed = "remove"
+	doLaunch  deed = "launch"  // a job: see jobs.go
 )
 
 // jobSpec is what a process below may say of a backend.JobSpec.
@@ -58,68 +51,45 @@ type jobSpec struct {
 	Bootstrap string
 	Resources meta.Resources
 	Devices   []string
-	NoDevices bool // Devices is empty but not nil
 	Avoid     []string
 }
 
 // reply answers a request.
 type reply struct {
-	Failure *failure
+	Failure   string // why it cannot be met
+	Permanent bool   // with Failure: another try would fail, too
+	Avoided   bool   // it failed with errAvoided
 
-	Dialled bool     // connect: the process there dials back, and no bytes follow along the tree
 	Devices []string // lend
-	Job     string   // launch: the job's id
-	Host    string   // with Job, and with each event: the job's machine
-	Event   backend.Event
-	Status  backend.ExitStatus // after the last event
-	Tail    []byte             // with Status: the end of the job's stderr
-	Data    []byte             // logs: empty at the end
+
+	// launch
+	Job      string    // the job's id
+	Progress *progress // with Job, and as the job comes up
+	Data     []byte    // of the job's output
+	Ended    bool      // this is the last reply
+	Status   backend.ExitStatus
+	Tail     string // the end of the job's stderr
 }
 
-// failure is an error that can travel.
-type failure struct {
-	Reason   string
-	Canceled bool
-	Deadline bool
-	Avoided  bool // the error is errAvoided
-
-	Launch    bool // the error is a *backend.LaunchError
-	Backend   string
-	Job       string
-	Permanent bool
-}
-
-func failureOf(err error) *failure {
-	f := &failure{Reason: err.Error(), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded),
-		Avoided: errors.Is(err, errAvoided)}
+// refuse answers a request that cannot be met.
+func refuse(s net.Conn, err error) {
+	r := reply{Failure: err.Error(), Avoided: errors.Is(err, errAvoided)}
 	if launch := (*backend.LaunchError)(nil); errors.As(err, &launch) {
-		f.Launch, f.Backend, f.Job, f.Reason, f.Permanent = true, launch.Backend, launch.Job, launch.Reason, launch.Permanent
-		if launch.Err != nil {
-			f.Reason = strings.TrimPrefix(f.Reason+": "+strings.TrimPrefix(launch.Err.Error(), "fiber: "), ": ")
-		}
+		r.Failure, r.Permanent = cmp.Or(launch.Why(), r.Failure), launch.Permanent
 	}
-	return f
+	wire.Write(s, r)
 }
 
-func (f *failure) err() error {
-	var cause error
+// err returns the error of a request that could not be met. A *backend.LaunchError
+// gets its backend and its job from failed.
+func (r *reply) err() error {
 	switch {
-	case f.Avoided:
+	case r.Avoided:
 		return errAvoided
-	case f.Canceled:
-		cause = context.Canceled
-	case f.Deadline:
-		cause = context.DeadlineExceeded
+	case r.Failure != "":
+		return &backend.LaunchError{Reason: r.Failure, Permanent: r.Permanent}
 	}
-	switch {
-	case f.Launch && cause != nil:
-		return &backend.LaunchError{Backend: f.Backend, Job: f.Job, Err: cause, Permanent: f.Permanent}
-	case f.Launch:
-		return &backend.LaunchError{Backend: f.Backend, Job: f.Job, Reason: f.Reason, Permanent: f.Permanent}
-	case cause != nil:
-		return cause
-	}
-	return errors.New(f.Reason)
+	return nil
 }
 
 // errGone reports a stream that has ended without an answer.
@@ -134,29 +104,13 @@ func answered(ctx context.Context, s net.Conn) (answer reply, err error) {
 		err = ctx.Err()
 	case err != nil:
 		err = errGone
-	case answer.Failure != nil:
-		err = answer.Failure.err()
+	default:
+		err = answer.err()
 	}
 	if err != nil {
 		s.Close()
 	}
 	return answer, err
-}
-
-// refuse answers a request that cannot be met.
-func refuse(s net.Conn, err error) { wire.Write(s, reply{Failure: failureOf(err)}) }
-
-// whileOpen returns a context that ends when the process that asks closes the stream,
-// on which it sends nothing after its request. The stream is then closed here, too,
-// which wakes a goroutine that writes to it.
-func whileOpen(s net.Conn) context.Context {
-	ctx, closed := context.WithCancel(context.Background())
-	go func() {
-		io.Copy(io.Discard, s)
-		closed()
-		s.Close()
-	}()
-	return ctx
 }
 
 // ask passes a request up the tree and returns the answer, and the stream for what
@@ -165,9 +119,6 @@ func (p *Parent) ask(ctx context.Context, r *request) (reply, net.Conn, error) {
 	here, there := net.Pipe()
 	go forward(there, p.session(), r)
 	answer, err := answered(ctx, here)
-	if err == errGone && p.conn.Err() != nil {
-		err = p.conn.Err()
-	}
 	return answer, here, err
 }
 
@@ -201,27 +152,17 @@ func (n *Node) serve(s net.Conn, c *Child) {
 	if err != nil || c == nil { // a parent asks for nothing else
 		return
 	}
-	c.stamp(&r)
+	r.Name = strings.TrimSuffix(c.spec.Name+"/"+r.Name, "/")
 	switch {
 	case r.Do == doLend:
 		c.lend(s, &r)
-	case r.Do == doLaunch && !c.holds(r.Spec.Devices):
+	case r.Do != doLaunch:
+		refuse(s, fmt.Errorf("%w: an unknown request %q", wire.ErrMalformed, r.Do))
+	case !c.holds(r.Spec.Devices):
 		refuse(s, fmt.Errorf("fiber: the GPUs %v are not lent to %s", r.Spec.Devices, c.spec.Name))
 	case n.Parent != nil:
 		forward(s, n.Parent.session(), &r)
-	case r.Do == doLaunch:
-		n.runJob(s, &r)
 	default:
-		n.serveJob(s, &r)
+		n.runJob(s, &r)
 	}
-}
-
-// stamp writes into a request which child it comes from. A process that asks leaves
-// From and Name empty; each parent on the way puts its child in front of From. A
-// process can therefore speak only for itself and for the processes below it.
-func (c *Child) stamp(r *request) {
-	if !strings.HasPrefix(r.From, "/") { // the child's own request
-		r.From, r.Name = "", c.spec.Name
-	}
-	r.From = strings.TrimPrefix(c.place, c.node.Place) + r.From
 }

@@ -4,6 +4,8 @@ package tree
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -44,7 +46,10 @@ func TestGPUsAlongTheTree(t *testing.T) {
 	back()
 
 	_, _, err = m[3].acquireGPUs(t.Context(), 3)
-	require.ErrorContains(t, err, ErrTooManyGPUs.Error())
+	require.ErrorContains(t, err, "more GPUs than the machine has: meta.GPU(3), and this machine has 2")
+	var launch *backend.LaunchError
+	require.ErrorAs(t, err, &launch)
+	require.True(t, launch.Permanent)
 
 	for range 200 { // so that some answers cross with the end of the wait
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(time.Millisecond))
@@ -57,26 +62,32 @@ func TestGPUsAlongTheTree(t *testing.T) {
 	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
 }
 
-// endless is a job's output without an end.
-type endless struct{ closed chan struct{} }
+// endlessJob writes without an end, until it is removed.
+type endlessJob struct {
+	waitingJob
+	closed chan struct{}
+}
 
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
-func (e endless) Close() error             { close(e.closed); return nil }
+func (endlessJob) Read(p []byte) (int, error)                          { return len(p), nil }
+func (j endlessJob) Close() error                                      { close(j.closed); return nil }
+func (endlessJob) Host() string                                        { return "good" }
+func (j endlessJob) Logs(context.Context, bool) (io.ReadCloser, error) { return j, nil }
 
-// Following a job's output ends when its reader closes the stream, even if it
-// reads nothing.
+// The output of a job is not sent any more when its stream closes, even if nothing
+// of it is read.
 func TestALogThatIsNotRead(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
-	logs := endless{make(chan struct{})}
-	m[0].jobs.mu.Lock()
-	m[0].jobs.byID = map[string]*lower{"job": {Job: silentJob{logs: logs}, owner: m[3].Place}}
-	m[0].jobs.mu.Unlock()
-	_, s, err := m[3].Parent.ask(t.Context(), &request{Do: doLogs, Job: "job", Follow: true})
+	j := endlessJob{waitingJob{removed: make(chan struct{})}, make(chan struct{})}
+	m[0].hosts.mu.Lock() // which a launch takes, too
+	m[0].Backend = waitingBackend{job: j}
+	m[0].hosts.mu.Unlock()
+	_, s, err := m[3].Parent.ask(t.Context(), &request{Do: doLaunch})
 	require.NoError(t, err)
 	time.Sleep(100 * time.Millisecond) // its window fills
 	s.Close()
-	soon(t, "the end of the reading", func() { <-logs.closed })
+	soon(t, "the end of the reading", func() { <-j.closed })
+	soon(t, "its removal", func() { <-j.removed })
 	waitFor(t, func() bool { return m[0].underWay()+m[2].underWay()+m[3].underWay() == 0 })
 }
 
@@ -86,14 +97,21 @@ type waitingJob struct {
 	removed chan struct{}
 }
 
-func (waitingJob) ID() string                     { return "waiting" }
-func (waitingJob) Host() string                   { return "bad" }
-func (waitingJob) Events() <-chan backend.Event   { return nil }
+func (waitingJob) ID() string              { return "waiting" }
+func (waitingJob) Host() string            { return "bad" }
+func (waitingJob) Pending() (string, bool) { return "", true }
+func (waitingJob) Logs(context.Context, bool) (io.ReadCloser, error) {
+	return nil, errors.New("none")
+}
+func (waitingJob) Wait(ctx context.Context) (backend.ExitStatus, error) {
+	<-ctx.Done()
+	return backend.ExitStatus{}, ctx.Err()
+}
 func (j waitingJob) Remove(context.Context) error { close(j.removed); return nil }
 
 type waitingBackend struct {
 	backend.Backend
-	job waitingJob
+	job backend.Job
 }
 
 func (b waitingBackend) Name() string { return "waiting" }
@@ -106,14 +124,18 @@ func TestALowerStartOnAMachineThatFails(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
 	j := waitingJob{removed: make(chan struct{})}
+	m[0].hosts.mu.Lock() // which a launch takes, too
 	m[0].Backend, m[0].cluster = waitingBackend{job: j}, true
+	m[0].hosts.mu.Unlock()
 	launched, s, err := m[3].Parent.ask(t.Context(), &request{Do: doLaunch})
 	require.NoError(t, err)
 	require.Equal(t, "waiting", launched.Job)
 	for range maxStrikes {
 		m[0].strike("bad")
 	}
-	_, err = answered(t.Context(), s)
+	for err == nil { // first it tells of its progress
+		_, err = answered(t.Context(), s)
+	}
 	require.ErrorIs(t, err, errAvoided)
 	soon(t, "its removal", func() { <-j.removed })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
 
@@ -18,16 +20,13 @@ import (
 // the way along the tree.
 const directTimeout = 3 * time.Second
 
-// farTime is how long a host that did not answer is not dialled again.
-const farTime = time.Minute
-
 // routes holds what connections along the tree need. Each process has a place in
 // the tree: the root's is "", and each generation appends a number, as in "/2/1".
 type routes struct {
+	far recent // hosts that did not answer
+
 	mu        sync.Mutex
-	below     map[string]*Child // by their places
-	listeners map[string]*transport.Listener
-	far       map[string]time.Time // hosts that did not answer, and since when
+	listeners []*transport.Listener
 }
 
 // placed makes the endpoint of a listener of the run: the address to dial, and the
@@ -42,23 +41,14 @@ func (n *Node) keep(l *transport.Listener) *transport.Listener {
 	p := &n.routes
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.listeners == nil {
-		p.listeners = map[string]*transport.Listener{}
-	}
-	for endpoint, old := range p.listeners {
-		if old.Closed() {
-			delete(p.listeners, endpoint)
-		}
-	}
-	p.listeners[l.Endpoint()] = l
 	l.Label(placed("", n.Place))
+	p.listeners = append(slices.DeleteFunc(p.listeners, (*transport.Listener).Closed), l)
 	return l
 }
 
 // Dial connects to the listener of another process of the run. If that process
-// cannot be dialled, it is asked along the tree to dial this one. If it cannot do
-// that either, the processes on the way pass the bytes on. Both ends are
-// authenticated in all three cases.
+// cannot be dialled, the processes between this one and that one pass the bytes on.
+// Both ends are authenticated in either case.
 func (n *Node) Dial(ctx context.Context, endpoint string) (*transport.Conn, error) {
 	address, place, elsewhere := split(endpoint)
 	// A process on this machine may be stopped for as long as its user likes:
@@ -68,8 +58,8 @@ func (n *Node) Dial(ctx context.Context, endpoint string) (*transport.Conn, erro
 	if unix || !elsewhere {
 		return transport.Dial(ctx, address, n.Credentials, opts)
 	}
-	err := n.tooFar(address)
-	if err == nil {
+	err := fmt.Errorf("fiber: %s cannot be dialled from here", hostOf(address))
+	if !n.routes.far.has(hostOf(address)) {
 		var conn *transport.Conn
 		direct, cancel := context.WithTimeout(ctx, directTimeout)
 		conn, err = transport.Dial(direct, address, n.Credentials, opts)
@@ -77,7 +67,7 @@ func (n *Node) Dial(ctx context.Context, endpoint string) (*transport.Conn, erro
 		if err == nil || ctx.Err() != nil {
 			return conn, err
 		}
-		n.noteFar(address)
+		n.routes.far.add(hostOf(address))
 	}
 	conn, along := n.dialAlong(ctx, address, place, opts)
 	if along != nil {
@@ -92,54 +82,69 @@ func hostOf(address string) string {
 	return host
 }
 
-func (n *Node) tooFar(address string) error {
-	p := &n.routes
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if since, ok := p.far[hostOf(address)]; ok && time.Since(since) < farTime {
-		return fmt.Errorf("fiber: %s cannot be dialled from here", hostOf(address))
-	}
-	return nil
-}
-
-func (n *Node) noteFar(address string) {
-	p := &n.routes
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.far == nil {
-		p.far = map[string]time.Time{}
-	}
-	p.far[hostOf(address)] = time.Now()
-}
-
 // placeOf is the place of this node's child of that number.
 func (n *Node) placeOf(serial int) string { return n.Place + "/" + strconv.Itoa(serial) }
 
 // toward returns the session with the next process on the way to a place, nil when
 // there is no way.
 func (n *Node) toward(place string) *yamux.Session {
-	rest, below := strings.CutPrefix(place, n.Place+"/")
-	if !below {
+	if !strings.HasPrefix(place, n.Place+"/") {
 		if n.Parent == nil {
 			return nil
 		}
 		return n.Parent.session()
 	}
-	child, _, _ := strings.Cut(rest, "/")
-	n.routes.mu.Lock()
-	c := n.routes.below[n.Place+"/"+child]
-	n.routes.mu.Unlock()
-	if c == nil {
-		return nil
+	for _, c := range n.Children() {
+		if strings.HasPrefix(place+"/", c.place+"/") {
+			return c.session()
+		}
 	}
-	return c.session()
+	return nil
 }
 
-// cutOff removes a child whose connection has ended from the routes. The streams
-// through it end.
-func (n *Node) cutOff(c *Child) {
+// A tunnel is a stream along the tree to a listener of another process. The two ends
+// speak TLS and authenticate each other, so that no process in between can read it.
+
+// dialAlong asks the process at a place to connect this one to its listener at
+// address.
+func (n *Node) dialAlong(ctx context.Context, address, place string, opts transport.Options) (*transport.Conn, error) {
+	late, cancel := context.WithTimeout(ctx, answerTimeout) // a process on the way may have died with the request
+	defer cancel()
+	here, there := net.Pipe()
+	go n.connect(there, &request{Do: doConnect, To: place, Listener: address})
+	_, err := answered(late, here)
+	if late.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the process did not answer within %v", answerTimeout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return transport.Over(ctx, here, n.Credentials, opts)
+}
+
+// connect connects the process that has opened a stream to the listener that it
+// wants, or forwards the stream a step nearer to it.
+func (n *Node) connect(s net.Conn, r *request) {
+	defer s.Close()
+	if r.To != n.Place {
+		forward(s, n.toward(r.To), r)
+		return
+	}
+	var l *transport.Listener
 	n.routes.mu.Lock()
-	delete(n.routes.below, c.place)
+	for _, one := range n.routes.listeners {
+		if one.Endpoint() == placed(r.Listener, n.Place) {
+			l = one
+		}
+	}
 	n.routes.mu.Unlock()
-	c.streams.end()
+	if l == nil {
+		return
+	}
+	nc, err := net.Dial(l.Addr().Network(), l.Addr().String())
+	if err != nil {
+		return
+	}
+	wire.Write(s, reply{})
+	splice(s, nc)
 }

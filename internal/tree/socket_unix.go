@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiber-go/fiber/transport"
 )
 
 // socketPair makes a connected pair: this process's end, and the child's.
@@ -22,10 +24,8 @@ func socketPair() (net.Conn, *os.File, error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	mine := os.NewFile(uintptr(fds[0]), "fiber-child")
-	defer mine.Close()
 	theirs := os.NewFile(uintptr(fds[1]), "fiber-parent")
-	nc, err := net.FileConn(mine)
+	nc, err := transport.Inherit(fds[0])
 	if err != nil {
 		theirs.Close()
 		return nil, nil, err

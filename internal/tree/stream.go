@@ -42,61 +42,44 @@ func streamConfig() *yamux.Config {
 // connection. The session is made for the first stream, so that a process without
 // streams pays nothing for them.
 type streams struct {
-	mu      sync.Mutex
+	once    sync.Once
 	carrier *carrier
 	session *yamux.Session
-	ended   bool
 	serving sync.WaitGroup // streams that the other end has opened
 }
 
 // over returns the session over a connection, and makes it if necessary: role is
 // yamux.Server in the parent, and yamux.Client in the child. serve is called, on a
-// goroutine of its own, for each stream that the other end opens. After end, over
-// returns nil.
+// goroutine of its own, for each stream that the other end opens. After end, the
+// session is closed, or nil.
 func (s *streams) over(conn *transport.Conn, role func(io.ReadWriteCloser, *yamux.Config) (*yamux.Session, error), serve func(net.Conn)) *yamux.Session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended || s.session != nil {
-		return s.session
-	}
-	s.carrier = &carrier{conn: conn, more: make(chan struct{}, 1)}
-	s.carrier.open, s.carrier.close = context.WithCancel(context.Background())
-	session, err := role(s.carrier, streamConfig())
-	if err != nil {
-		panic(err) // of the configuration
-	}
-	s.session = session
-	s.serving.Go(func() {
-		for {
-			stream, err := session.Accept()
-			if err != nil {
-				return
-			}
-			s.serving.Go(func() { serve(stream) })
+	s.once.Do(func() {
+		s.carrier = &carrier{conn: conn, more: make(chan struct{}, 1)}
+		s.carrier.open, s.carrier.close = context.WithCancel(context.Background())
+		session, err := role(s.carrier, streamConfig())
+		if err != nil {
+			panic(err) // of the configuration
 		}
+		s.session = session
+		s.serving.Go(func() {
+			for {
+				stream, err := session.Accept()
+				if err != nil {
+					return
+				}
+				s.serving.Go(func() { serve(stream) })
+			}
+		})
 	})
-	return session
-}
-
-// take hands over bytes that have come. It does not block.
-func (s *streams) take(frames [][]byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.carrier != nil {
-		s.carrier.take(frames)
-	}
+	return s.session
 }
 
 // end ends the streams once nothing more comes. Bytes that have come are still
 // passed on.
 func (s *streams) end() {
-	s.mu.Lock()
-	s.ended = true
-	session := s.session
-	s.session = nil
-	s.mu.Unlock()
-	if session != nil {
-		session.Close()
+	s.once.Do(func() {})
+	if s.session != nil {
+		s.session.Close()
 	}
 }
 
@@ -115,6 +98,7 @@ type carrier struct {
 	more chan struct{} // holds a token when something may have come
 }
 
+// take hands over bytes that have come. It does not block.
 func (c *carrier) take(frames [][]byte) {
 	if c.open.Err() != nil {
 		return

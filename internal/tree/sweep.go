@@ -25,27 +25,31 @@ func (n *Node) RemoveDirectory() {
 // another run: Node.Listen begins again if its new directory is removed.
 func sweep(runtimeDir string) {
 	dirs, _ := filepath.Glob(filepath.Join(runtimeDir, "fiber-*"))
-runs:
 	for _, dir := range dirs {
-		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ofRun.MatchString(filepath.Base(dir)) {
+		// A link may lead to another user's choice of a directory.
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && ofRun.MatchString(filepath.Base(dir)) {
+			sweepRun(dir)
+		}
+	}
+}
+
+// sweepRun sweeps the directory of a run, unless the run is alive: then its root will remove it.
+func sweepRun(dir string) {
+	privates, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, private := range privates {
+		if info, err := os.Lstat(private); err != nil || !info.IsDir() {
 			continue
 		}
-		privates, _ := filepath.Glob(filepath.Join(dir, "*"))
-		for _, private := range privates {
-			if info, err := os.Lstat(private); err != nil || !info.IsDir() {
-				continue
+		sockets, _ := filepath.Glob(filepath.Join(private, "*"))
+		for _, socket := range sockets {
+			if !isLeft(socket) {
+				return
 			}
-			sockets, _ := filepath.Glob(filepath.Join(private, "*"))
-			for _, socket := range sockets {
-				if !isLeft(socket) {
-					continue runs // the run is alive: its root will remove the directory, and no more of its processes are disturbed
-				}
-				os.Remove(socket)
-			}
-			os.Remove(private) // as dir below
+			os.Remove(socket)
 		}
-		os.Remove(dir) // fails unless it is empty
+		os.Remove(private) // as dir below
 	}
+	os.Remove(dir) // fails unless it is empty
 }
 
 // isLeft reports whether a socket's process is gone. A busy process fails to take

@@ -15,8 +15,8 @@ import (
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/object"
-	"github.com/fiber-go/fiber/internal/object/objecttest"
 	"github.com/fiber-go/fiber/internal/tree"
+	"github.com/fiber-go/fiber/test/objecttest"
 )
 
 // runtimeDir makes a directory for runs.
@@ -88,6 +88,18 @@ func TestSweepGoesByNoClock(t *testing.T) {
 		require.FileExists(t, strange, off)
 		reach(t, living)
 	}
+}
+
+// In a shared directory, another user may have left links.
+func TestSweepFollowsNoLinks(t *testing.T) {
+	dir, elsewhere := runtimeDir(t), runtimeDir(t)
+	link, empty := filepath.Join(dir, "fiber-0123456789ab"), filepath.Join(elsewhere, "empty")
+	require.NoError(t, os.Mkdir(empty, 0o700))
+	require.NoError(t, os.Symlink(elsewhere, link))
+	next, _ := begin(t, dir)
+	next.close()
+	require.DirExists(t, empty)
+	require.FileExists(t, link)
 }
 
 // A run that comes up is not disturbed by others that sweep meanwhile, even if the clock was just put forward.

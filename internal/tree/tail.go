@@ -27,13 +27,6 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bytes returns the end of what was written, at most tailBytes.
-func (t *tail) bytes() []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return bytes.Clone(t.buf[max(0, len(t.buf)-tailBytes):])
-}
-
 // Lines returns the last tailLines lines, oldest first.
 func (t *tail) Lines() []string {
 	t.mu.Lock()

@@ -5,19 +5,16 @@
 //   - A caller that sends one short request after another reads its answers
 //     itself. After a brisk exchange the reading goroutine steps aside, and the
 //     next caller leads.
-//   - Short work that a message brings is run by the goroutine that has read
-//     it.
+//   - Work that a message brings is run by the goroutine that has read it,
+//     since it is most often short.
 //
 // In both cases the turn is free for a while. If that lasts for a moment,
 // another goroutine takes it.
 package turn
 
 import (
-	"errors"
 	"sync/atomic"
 	"time"
-
-	"github.com/fiber-go/fiber/transport"
 )
 
 // Turn is the right to read a connection.
@@ -26,19 +23,11 @@ type Turn struct {
 	read  func() (run func(), err error)
 	ended func(err error)
 
-	state   atomic.Uint64 // who has the turn in the low bits, above them the number of changes
+	changes atomic.Uint64 // how often the turn was taken or freed: odd while a goroutine has it
 	aside   atomic.Bool   // the reader is to step aside after this message
 	watched atomic.Bool   // look is due to run
-	seen    uint64        // the state at the last look; only for the goroutine that looks
+	seen    uint64        // the changes at the last look; only for the goroutine that looks
 }
-
-// Who has the turn.
-const (
-	nobody = iota
-	reader     // a goroutine that goes on reading
-	leader     // a caller, for a while
-	whose  = 3 // the mask of these
-)
 
 // moment is the interval at which a turn is checked: a state that lasts from
 // one check to the next lasts too long.
@@ -46,17 +35,16 @@ const moment = time.Millisecond
 
 // Conn is the part of transport.Conn that a Turn uses.
 type Conn interface {
-	Interrupt()
-	Linger(yes bool)
+	Await() bool
 }
 
 // New makes a turn, whose first reader is the caller of Read. read waits for a
-// message and handles it; it may return a short function that is to run next.
+// message and handles it; it may return a function that is to run next.
 // If that takes longer than a moment, another goroutine reads on meanwhile.
 // ended is called once, with the error that ended read.
 func New(conn Conn, read func() (run func(), err error), ended func(err error)) *Turn {
 	t := &Turn{conn: conn, read: read, ended: ended}
-	t.state.Store(reader)
+	t.changes.Store(1)
 	return t
 }
 
@@ -65,7 +53,6 @@ func New(conn Conn, read func() (run func(), err error), ended func(err error)) 
 func (t *Turn) Read() {
 	for {
 		switch run, err := t.read(); {
-		case errors.Is(err, transport.ErrInterrupted):
 		case err != nil:
 			t.ended(err) // and keep the turn for good
 			return
@@ -74,18 +61,18 @@ func (t *Turn) Read() {
 				return
 			}
 		case t.aside.Swap(false):
-			t.pass(nobody)
+			t.free()
 			return
 		}
 	}
 }
 
-// run calls f, which should be short, and reports whether the goroutine still
-// has the turn. f may end the goroutine.
+// run calls f and reports whether the goroutine still has the turn. f may end the
+// goroutine.
 func (t *Turn) run(f func()) (still bool) {
-	left, returned := t.pass(nobody), false
+	left, returned := t.free(), false
 	defer func() {
-		still = t.state.CompareAndSwap(left, changed(left, reader))
+		still = t.changes.CompareAndSwap(left, left+1)
 		if still && !returned {
 			go t.Read()
 		}
@@ -95,21 +82,17 @@ func (t *Turn) run(f func()) (still bool) {
 	return
 }
 
-// changed returns the state after another change.
-func changed(state, who uint64) uint64 { return state&^whose + whose + 1 + who }
-
-// pass hands on the turn, which the caller has.
-func (t *Turn) pass(who uint64) (state uint64) {
-	state = changed(t.state.Load(), who)
-	t.state.Store(state)
+// free frees the turn, which the caller has.
+func (t *Turn) free() (changes uint64) {
+	changes = t.changes.Add(1)
 	t.watch()
-	return state
+	return changes
 }
 
 // take takes the turn if it is free.
-func (t *Turn) take(who uint64) bool {
-	state := t.state.Load()
-	return state&whose == nobody && t.state.CompareAndSwap(state, changed(state, who))
+func (t *Turn) take() bool {
+	changes := t.changes.Load()
+	return changes%2 == 0 && t.changes.CompareAndSwap(changes, changes+1)
 }
 
 // StepAside frees the turn after the message that is being handled, so that a
@@ -119,78 +102,83 @@ func (t *Turn) StepAside() { t.aside.Store(true) }
 // Attend makes a goroutine read at once if the turn is free. Call it after
 // posting a request whose answer the caller does not wait for in Lead.
 func (t *Turn) Attend() {
-	if t.take(reader) {
+	if t.take() {
 		go t.Read()
 	}
 }
 
 // Lead reads and handles messages in the calling goroutine until done returns
-// true, or for a moment or two when none come. It returns at once when another
-// goroutine has the turn. When it returns before done is true, another
-// goroutine reads.
+// true, as long as they come in quick succession. It returns at once when another
+// goroutine has the turn. When it returns before done is true, another goroutine
+// reads.
 func (t *Turn) Lead(done func() bool) {
-	if !t.take(leader) {
+	if !t.take() {
 		return
 	}
-	t.watch()
-	t.conn.Linger(true) // what comes concerns this goroutine alone
 	next := t.Read
 	defer func() {
 		// Also when the handling of a message panics.
-		t.conn.Linger(false)
 		t.aside.Store(false)
 		if next == nil {
-			t.pass(nobody)
-			return
+			t.free()
+		} else {
+			go next()
 		}
-		t.pass(reader)
-		go next()
 	}()
 	for !done() {
+		if !t.conn.Await() {
+			return
+		}
 		run, err := t.read()
 		if run != nil {
 			run() // the leader waits for it
 		}
 		if err != nil {
-			if !errors.Is(err, transport.ErrInterrupted) {
-				next = func() { t.ended(err) }
-			}
+			next = func() { t.ended(err) }
 			return
 		}
 	}
 	next = nil
 }
 
-// watch checks the turn every moment until a goroutine has it that goes on
-// reading.
-func (t *Turn) watch() {
-	if t.watched.Load() || !t.watched.CompareAndSwap(false, true) {
-		return
+// Closed returns a done for Lead: whether a channel is closed.
+func Closed(c <-chan struct{}) func() bool {
+	return func() bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
 	}
-	t.lookAgain()
+}
+
+// watch checks a free turn every moment until a goroutine has it that keeps it.
+func (t *Turn) watch() {
+	if !t.watched.Load() && t.watched.CompareAndSwap(false, true) {
+		t.lookAgain()
+	}
 }
 
 func (t *Turn) lookAgain() {
-	t.seen = t.state.Load()
+	t.seen = t.changes.Load()
 	time.AfterFunc(moment, t.look)
 }
 
 func (t *Turn) look() {
-	state := t.state.Load()
+	changes := t.changes.Load()
 	switch {
-	case state != t.seen: // the turn is passed to and fro
-	case state&whose == nobody && t.take(reader):
+	case changes != t.seen: // the turn is passed to and fro
+		t.lookAgain()
+	case changes%2 == 1:
+		t.watched.Store(false)
+		if t.changes.Load() != changes {
+			t.watch() // the turn was freed in between
+		}
+	case t.take():
 		t.watched.Store(false)
 		t.Read()
-		return
-	case state&whose == leader:
-		t.conn.Interrupt()
-	case state&whose == reader:
-		t.watched.Store(false)
-		if t.state.Load() != state {
-			t.watch() // the turn was passed on in between
-		}
-		return
+	default:
+		t.lookAgain()
 	}
-	t.lookAgain()
 }

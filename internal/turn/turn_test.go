@@ -13,49 +13,55 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/internal/turn"
-	"github.com/fiber-go/fiber/transport"
 )
 
 // line is a connection on which a test decides what comes.
 type line struct {
 	*turn.Turn
-	says       chan error  // nil: a message
-	work       chan func() // a message that brings something to run
-	interrupts chan struct{}
-	readers    atomic.Int32
-	read       atomic.Int32
-	aside      bool // steps aside after each message
-	ended      chan error
+	says    chan error  // nil: a message
+	came    chan error  // what came to a goroutine that awaits it
+	work    chan func() // a message that brings something to run
+	readers atomic.Int32
+	read    atomic.Int32
+	aside   bool // steps aside after each message
+	ended   chan error
 }
 
 func newLine(aside bool) *line {
-	l := &line{says: make(chan error), work: make(chan func()), interrupts: make(chan struct{}, 1), aside: aside, ended: make(chan error, 1)}
+	l := &line{says: make(chan error), came: make(chan error, 1), work: make(chan func()), aside: aside, ended: make(chan error, 1)}
 	l.Turn = turn.New(l, func() (func(), error) {
 		if l.readers.Add(1) != 1 {
 			panic("two read")
 		}
 		defer l.readers.Add(-1)
+		var err error
 		select {
-		case err := <-l.says:
-			if err == nil {
-				l.read.Add(1)
-				if l.aside {
-					l.StepAside()
-				}
-			}
-			return nil, err
+		case err = <-l.came:
+		case err = <-l.says:
 		case f := <-l.work:
 			return f, nil
-		case <-l.interrupts:
-			return nil, transport.ErrInterrupted
 		}
+		if err == nil {
+			l.read.Add(1)
+			if l.aside {
+				l.StepAside()
+			}
+		}
+		return nil, err
 	}, func(err error) { l.ended <- err })
 	go l.Read()
 	return l
 }
 
-func (l *line) Interrupt()  { l.interrupts <- struct{}{} }
-func (l *line) Linger(bool) {}
+func (l *line) Await() bool {
+	select {
+	case err := <-l.says:
+		l.came <- err
+		return true
+	case <-time.After(2 * time.Millisecond):
+		return false
+	}
+}
 
 var errEnd = errors.New("the end")
 

@@ -101,12 +101,6 @@ func start() error {
 	ours, theirs := os.NewFile(uintptr(fds[0]), "fiber-guard"), os.NewFile(uintptr(fds[1]), "fiber-run")
 	defer theirs.Close()
 	unix.SetsockoptTimeval(fds[0], unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: sendTimeout})
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		ours.Close()
-		return fmt.Errorf("starting the guard: %w", err)
-	}
-	defer null.Close()
 	// The guard holds neither the program's output nor its directory. Of the
 	// environment it gets only what its executable needs to be loaded.
 	env := []string{key + "=" + isGuard, "GOMAXPROCS=1"}
@@ -114,13 +108,13 @@ func start() error {
 		env = append(env, "LD_LIBRARY_PATH="+path)
 	}
 	// The terminal's signals go to the root's group, not to the guard's own.
-	guard.process, err = os.StartProcess("/proc/self/exe", []string{"fiber-guard"}, &os.ProcAttr{Dir: "/", Env: env,
-		Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setpgid: true}})
-	if err != nil {
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"fiber-guard"}, Dir: "/", Env: env,
+		ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+	if err := cmd.Start(); err != nil {
 		ours.Close()
 		return fmt.Errorf("starting the guard: %w", err)
 	}
-	guard.socket = ours
+	guard.socket, guard.process = ours, cmd.Process
 	return nil
 }
 

@@ -43,7 +43,7 @@ type Hello struct {
 	PID      int
 }
 
-// Refuse tells a child why it is refused; "" if the parent has given it up.
+// Refuse tells a child why it is refused.
 type Refuse struct{ Reason string }
 
 // Role says what a child is started for.

@@ -10,10 +10,7 @@ type Error struct {
 	Panic    bool     //
 	Matches  []string // names of the registered sentinel errors that it is
 	Canceled bool     // is context.Canceled
-	Deadline bool     // is context.DeadlineExceeded
-	Closed   bool     // is fiber.ErrClosed
-	Kind     string   // the type of the error of Fiber's own that it wraps, "" for none
-	Detail   string   // that error's fields, msgpack
+	Detail   string   // the fields of the error of Fiber's own that it wraps, msgpack; "" for none
 }
 
 // Error returns only the message; package fiber makes a RemoteError of the rest.

@@ -3,10 +3,7 @@ package wire
 import "encoding/binary"
 
 // Visit is a process's first message to the home of an object.
-type Visit struct {
-	Name string
-	PID  int
-}
+type Visit struct{ Name string }
 
 // HomeBye is the last message of a home to a process that uses its objects. Closed
 // says that the user has closed the home.
@@ -23,20 +20,13 @@ type Request struct {
 
 // Pack makes a message of a kind; value is encoded values.
 func (r *Request) Pack(kind Kind, value [][]byte) [][]byte {
-	head := make([]byte, 0, 2+2*binary.MaxVarintLen64+len(r.Args))
-	head = append(head, byte(kind), r.Op)
-	head = binary.AppendUvarint(head, r.ID)
-	head = binary.AppendUvarint(head, r.Object)
-	return message(append(head, r.Args...), value)
+	return message(kind, r.Op, []uint64{r.ID, r.Object}, r.Args, value)
 }
 
 // Unpack decodes the message; the value is frames[1:].
 func (r *Request) Unpack(frames [][]byte) error {
-	if KindOf(frames) == 0 || len(frames[0]) < 2 {
-		return ErrMalformed
-	}
-	r.Op = frames[0][1]
-	in := Reader{B: frames[0][2:]}
+	op, in := fieldsOf(frames, KindOf(frames))
+	r.Op = op
 	r.ID, r.Object = in.Uvarint(), in.Uvarint()
 	r.Args = in.B
 	return in.Err
@@ -55,32 +45,42 @@ const named = 0x80
 
 // Pack makes the message; value is encoded values.
 func (r *Reply) Pack(value [][]byte) [][]byte {
-	head := make([]byte, 0, 2+binary.MaxVarintLen64+len(r.Args))
 	code := r.Code
 	if r.Names {
 		code |= named
 	}
-	head = append(head, byte(KindReply), code)
-	head = binary.AppendUvarint(head, r.ID)
-	return message(append(head, r.Args...), value)
+	return message(KindReply, code, []uint64{r.ID}, r.Args, value)
 }
 
 // Unpack decodes the message; the value is frames[1:].
 func (r *Reply) Unpack(frames [][]byte) error {
-	if KindOf(frames) != KindReply || len(frames[0]) < 2 {
-		return ErrMalformed
-	}
-	r.Code, r.Names = frames[0][1]&^named, frames[0][1]&named != 0
-	in := Reader{B: frames[0][2:]}
+	code, in := fieldsOf(frames, KindReply)
+	r.Code, r.Names = code&^named, code&named != 0
 	r.ID = in.Uvarint()
 	r.Args = in.B
 	return in.Err
 }
 
-func message(head []byte, value [][]byte) [][]byte {
+// message makes a message that is packed by hand: its first frame has the kind,
+// a code, numbers and whatever comes last.
+func message(kind Kind, code byte, numbers []uint64, last []byte, value [][]byte) [][]byte {
+	head := make([]byte, 0, 2+len(numbers)*binary.MaxVarintLen64+len(last))
+	head = append(head, byte(kind), code)
+	for _, n := range numbers {
+		head = binary.AppendUvarint(head, n)
+	}
 	frames := make([][]byte, 1, 1+len(value))
-	frames[0] = head
+	frames[0] = append(head, last...)
 	return append(frames, value...)
+}
+
+// fieldsOf returns the code of a message that message has made, and a Reader of
+// the rest of the first frame.
+func fieldsOf(frames [][]byte, kind Kind) (code byte, in Reader) {
+	if kind == 0 || KindOf(frames) != kind || len(frames[0]) < 2 {
+		return 0, Reader{Err: ErrMalformed}
+	}
+	return frames[0][1], Reader{B: frames[0][2:]}
 }
 
 // Reader takes numbers and strings off the front of B. After an error it returns

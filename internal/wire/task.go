@@ -1,7 +1,5 @@
 package wire
 
-import "encoding/binary"
-
 // Batch hands a worker the tasks Lo to Lo+Count-1 of a call. Its value is the
 // slice of their inputs.
 type Batch struct {
@@ -30,24 +28,14 @@ const (
 
 // Pack makes the message; value is the encoded inputs.
 func (g *Batch) Pack(value [][]byte) [][]byte {
-	head := make([]byte, 0, 48+len(g.Func))
-	head = append(head, byte(KindBatch), byte(g.Flags))
-	head = binary.AppendUvarint(head, g.ID)
-	head = binary.AppendUvarint(head, g.Call)
-	head = binary.AppendUvarint(head, uint64(g.Lo))
-	head = binary.AppendUvarint(head, uint64(g.Count))
-	head = binary.AppendUvarint(head, uint64(g.Timeout))
-	head = append(head, g.Func...)
-	return append([][]byte{head}, value...)
+	numbers := []uint64{g.ID, g.Call, uint64(g.Lo), uint64(g.Count), uint64(g.Timeout)}
+	return message(KindBatch, byte(g.Flags), numbers, g.Func, value)
 }
 
 // Unpack decodes the message; the value is frames[1:].
 func (g *Batch) Unpack(frames [][]byte) error {
-	if KindOf(frames) != KindBatch || len(frames[0]) < 2 {
-		return ErrMalformed
-	}
-	g.Flags = Flags(frames[0][1])
-	r := Reader{B: frames[0][2:]}
+	flags, r := fieldsOf(frames, KindBatch)
+	g.Flags = Flags(flags)
 	g.ID, g.Call = r.Uvarint(), r.Uvarint()
 	g.Lo, g.Count = r.Int(), r.Int()
 	g.Timeout = int64(r.Int())
@@ -81,7 +69,6 @@ type TaskError struct {
 
 // Pack makes the message; value is the encoded outputs.
 func (r *Results) Pack(value [][]byte) ([][]byte, error) {
-	head := make([]byte, 0, 48)
 	flags := byte(0)
 	if r.Ended {
 		flags |= 1
@@ -89,46 +76,28 @@ func (r *Results) Pack(value [][]byte) ([][]byte, error) {
 	if r.Stuck {
 		flags |= 2
 	}
+	var tail []byte
 	if len(r.Errors) > 0 {
 		flags |= 4
-	}
-	if r.Parcel > 0 {
-		flags |= 8
-	}
-	head = append(head, byte(KindResults), flags)
-	head = binary.AppendUvarint(head, r.Batch)
-	head = binary.AppendUvarint(head, uint64(r.From))
-	head = binary.AppendUvarint(head, uint64(r.Count))
-	head = binary.AppendUvarint(head, uint64(r.Started+1))
-	head = binary.AppendUvarint(head, uint64(r.Nanos))
-	if r.Parcel > 0 {
-		head = binary.AppendUvarint(head, r.Parcel)
-	}
-	if len(r.Errors) > 0 {
 		errs, err := Pack(KindResults, r.Errors)
 		if err != nil {
 			return nil, err
 		}
-		head = append(head, errs[0]...)
+		tail = errs[0]
 	}
-	return append([][]byte{head}, value...), nil
+	numbers := []uint64{r.Batch, uint64(r.From), uint64(r.Count), uint64(r.Started + 1), uint64(r.Nanos), r.Parcel}
+	return message(KindResults, flags, numbers, tail, value), nil
 }
 
 // Unpack decodes the message; the value is frames[1:].
 func (r *Results) Unpack(frames [][]byte) error {
-	if KindOf(frames) != KindResults || len(frames[0]) < 2 {
-		return ErrMalformed
-	}
-	flags := frames[0][1]
+	flags, in := fieldsOf(frames, KindResults)
 	r.Ended, r.Stuck = flags&1 != 0, flags&2 != 0
-	in := Reader{B: frames[0][2:]}
 	r.Batch = in.Uvarint()
 	r.From, r.Count = in.Int(), in.Int()
 	r.Started = in.Int() - 1
 	r.Nanos = int64(in.Int())
-	if flags&8 != 0 {
-		r.Parcel = in.Uvarint()
-	}
+	r.Parcel = in.Uvarint()
 	if in.Err != nil {
 		return in.Err
 	}

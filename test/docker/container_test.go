@@ -226,7 +226,7 @@ func TestContainerOutOfMemory(t *testing.T) {
 	t.Parallel()
 	x := contained(t, "hungry")
 	require.Zero(t, x.Wait(containerPatience), x.Err.String())
-	require.Regexp(t, `msg="fiber: a worker was lost" worker=Pool1Worker-\d container=[0-9a-f]{12} host=\S+ reason="[^"]*OOMKilled.*" tasks="1 failed at attempt 1 of 1`,
+	require.Regexp(t, `msg="fiber: a worker was lost" worker=Pool1Worker-\d id=[0-9a-f]{12} host=\S+ reason="[^"]*OOMKilled.*" tasks="1 failed at attempt 1 of 1`,
 		x.Err.String())
 }
 

@@ -40,7 +40,7 @@ func Program(name string, main func()) struct{} {
 }
 
 // MainProgram adds a program that is given to fiber.Main.
-func MainProgram(name string, run func(context.Context) error, opts ...fiber.InitOption) struct{} {
+func MainProgram(name string, run func(context.Context) error, opts ...fiber.Config) struct{} {
 	return Program(name, func() { fiber.Main(run, opts...) })
 }
 

@@ -209,7 +209,7 @@ func pushed(t testing.TB) string {
 	t.Helper()
 	img, err := image.New(image.Options{Platform: thisPlatform(t)})
 	require.NoError(t, err)
-	ref, err := img.Push(fibertest.Soon(t), fibertest.Registry())
+	ref, err := img.Push(fibertest.Soon(t), fibertest.Registry(), image.Pushing{})
 	image.CloseIdle()
 	require.NoError(t, err)
 	return ref

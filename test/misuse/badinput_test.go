@@ -409,10 +409,10 @@ func TestBadConfiguration(t *testing.T) {
 		words []string
 	}{
 		{"unknown backend", "FIBER_BACKEND=nosuch", []string{"backend", "nosuch", "FIBER_BACKEND", "local"}},
-		{"unknown backend in the file", "fiberconfig=backend = nosuch\n", []string{"backend", "nosuch", ".fiberconfig:1", "local"}},
+		{"unknown level in the file", "fiberconfig=log_level = loud\n", []string{"log_level", "loud", ".fiberconfig:1", "info"}},
 		{"no duration", "FIBER_HEARTBEAT_TIMEOUT=soon", []string{"heartbeat_timeout", "soon", "FIBER_HEARTBEAT_TIMEOUT", "such as"}},
-		{"no unit", "FIBER_HEARTBEAT_TIMEOUT=20", []string{"heartbeat_timeout", `"20s"`}},
-		{"negative", "FIBER_START_TIMEOUT=-3s", []string{"start_timeout", "-3s", "too short"}},
+		{"no unit", "FIBER_HEARTBEAT_TIMEOUT=20", []string{"heartbeat_timeout", `"20"`, "such as 500ms"}},
+		{"negative", "FIBER_START_TIMEOUT=-3s", []string{"start_timeout", "-3s", "at least 1ms"}},
 		{"no size", "FIBER_MAX_MESSAGE=lots", []string{"max_message", "lots", "such as"}},
 		{"no switch", "FIBER_FORWARD_LOGS=maybe", []string{"forward_logs", "maybe", "on"}},
 		{"no executable", "FIBER_EXECUTABLE=/no/such/program", []string{"executable", "/no/such/program"}},

@@ -101,14 +101,14 @@ func TestWhatIsSaidOfALostWorker(t *testing.T) {
 	require.True(t, strings.HasSuffix(x.Out.String(), "\n<nil> 3\n"), x.Out.String())
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	lost := regexp.MustCompile(`msg="fiber: a worker was lost" worker=Pool1Worker-(\d) process=(\d+) host=(\S+) reason="signal: killed" tasks="(.*)"`).
+	lost := regexp.MustCompile(`msg="fiber: a worker was lost" worker=Pool1Worker-(\d) id=(\d+) host=(\S+) reason="signal: killed" tasks="(.*)"`).
 		FindAllStringSubmatch(x.Err.String(), -1)
 	require.Len(t, lost, 3, x.Err.String())
 	for i, l := range lost {
 		require.Equal(t, []string{strconv.Itoa(i + 1), host}, []string{l[1], l[3]})
 		require.Equal(t, []string{"1 run again", "1 run again", "1 failed at attempt 3 of 3"}[i], l[4])
 	}
-	require.Regexp(t, `msg="fiber: a worker is killed" worker=Pool1Worker-4 process=\d+ host=\S+ reason=".*cancel_grace.*"`, x.Err.String())
+	require.Regexp(t, `msg="fiber: a worker is killed" worker=Pool1Worker-4 id=\d+ host=\S+ reason=".*cancel_grace.*"`, x.Err.String())
 }
 
 var leaveAPool = fiber.Register("leaveAPool", func(ctx context.Context, _ fibertest.None) (fibertest.None, error) {

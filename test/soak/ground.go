@@ -74,6 +74,8 @@ func (g *ground) onCluster() {
 			os.Setenv(to, value)
 		}
 	}
+	// A node that dies as it starts a container leaves the pod waiting for good. The soak must see the next try.
+	os.Setenv("FIBER_START_TIMEOUT", (settles - time.Minute).String())
 	namespace := "fiber-soak-" + strings.ToLower(rand.Text()[:8])
 	os.Setenv("FIBER_KUBERNETES_NAMESPACE", namespace)
 	kubectl := func(args ...string) []string {

@@ -21,13 +21,14 @@ const (
 )
 
 // settles is how long a lost node may still have effects after it has come back.
-const settles = 2 * time.Minute
+const settles = 3 * time.Minute
 
 // killer kills a process now and then, and a node.
 type killer struct {
 	s     *soak
 	lock  sync.Mutex
-	kills map[string]int // by kind
+	kills map[string]int // by kind, those that have begun and those that are over
+	dying map[string]int // by kind, those that have begun and are not over
 	deeds map[string]int // by way
 	quiet time.Time      // until when the loss of a node may have effects
 }
@@ -42,7 +43,8 @@ func (k *killer) String() string {
 	return all
 }
 
-// mark returns how many of a kind have been killed so far; since reports whether there are more by now, or a node was lost.
+// mark returns how many of a kind have been killed so far; since reports whether one has died since then or is dying, or a
+// node was lost.
 func (k *killer) mark(kind string) int {
 	k.lock.Lock()
 	defer k.lock.Unlock()
@@ -52,7 +54,7 @@ func (k *killer) mark(kind string) int {
 func (k *killer) since(kind string, mark int) bool {
 	k.lock.Lock()
 	defer k.lock.Unlock()
-	return k.s.killed || k.kills[kind] > mark || time.Now().Before(k.quiet)
+	return k.s.killed || k.kills[kind] > mark || k.dying[kind] > 0 || time.Now().Before(k.quiet)
 }
 
 // note records a deed before it is done.
@@ -64,6 +66,14 @@ func (k *killer) note(kind, way string, quiet time.Duration) {
 	if quiet > 0 {
 		k.quiet = time.Now().Add(quiet)
 	}
+}
+
+// dies counts a process that begins to die or, with -1, is gone.
+func (k *killer) dies(kind string, n int) {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	k.dying[kind] += n
+	k.kills[kind]++
 }
 
 // pause waits; it returns false if the run is over.
@@ -79,6 +89,8 @@ func (k *killer) pause(d time.Duration) bool {
 // rage kills processes. It chooses a kind first, so that the only manager dies as often as any of the workers.
 func (k *killer) rage(ctx context.Context) {
 	r := rand.New(rand.NewPCG(k.s.seed, 1000))
+	var waits sync.WaitGroup
+	defer waits.Wait()
 	for k.s.every > 0 && k.pause(time.Duration(r.Int64N(2*int64(k.s.every)))) {
 		kinds := map[string][]victim{}
 		for _, v := range k.s.ground.victims(ctx) {
@@ -91,7 +103,13 @@ func (k *killer) rage(ctx context.Context) {
 		victims := kinds[names[r.IntN(len(names))]]
 		v, way := victims[r.IntN(len(victims))], k.s.ground.ways[r.IntN(len(k.s.ground.ways))]
 		k.note(v.kind(), way.name, 0)
+		k.dies(v.kind(), 1)
 		lines(ctx, append(slices.Clone(way.command), v.id)) // it may have ended
+		waits.Go(func() {                                   // a process that is told to end, or is paused, works or is missed for a while
+			defer k.dies(v.kind(), -1)
+			for slices.Contains(k.s.ground.victims(ctx), v) && k.pause(time.Second) {
+			}
+		})
 	}
 }
 

@@ -44,7 +44,7 @@ type soak struct {
 
 func newSoak(o options, g *ground) *soak {
 	s := &soak{options: o, ground: g, begun: time.Now(), stop: make(chan struct{}), series: map[string][]float64{}}
-	s.killer = &killer{s: s, kills: map[string]int{}, deeds: map[string]int{}}
+	s.killer = &killer{s: s, kills: map[string]int{}, dying: map[string]int{}, deeds: map[string]int{}}
 	s.work = []*workload{
 		{name: "map", pace: time.Second, round: mapRound},
 		{name: "imap", pace: time.Second, round: imapRound},

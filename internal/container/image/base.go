@@ -26,16 +26,29 @@ type Base struct {
 // a directory with an OCI layout, or else by a reference, looked up in its registry with the user's credentials for docker.
 // From an image for several platforms it takes the one for p.
 func FindBase(ctx context.Context, ref string, p Platform) (*Base, error) {
+	base, err := findBase(ctx, ref, p)
+	if err != nil {
+		return nil, fmt.Errorf("base image %s: %w", ref, err)
+	}
+	return base, nil
+}
+
+func findBase(ctx context.Context, ref string, p Platform) (*Base, error) {
 	if filepath.IsAbs(ref) {
-		return localBase(ref, p)
+		img, err := openBase(ref, p)
+		if err != nil {
+			return nil, err
+		}
+		id, err := img.ConfigName()
+		return &Base{ID: id.String(), Open: func(context.Context) (v1.Image, error) { return img, nil }}, err
 	}
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
-		return nil, fmt.Errorf("base image: %w", err)
+		return nil, err
 	}
-	id, err := digest(ctx, parsed)
+	id, err := digest(parsed, options(ctx, Platform{}))
 	if err != nil {
-		return nil, fmt.Errorf("base image %s: %w", ref, err)
+		return nil, err
 	}
 	return &Base{ID: id.String(), Open: func(ctx context.Context) (v1.Image, error) {
 		img, err := remote.Image(parsed.Context().Digest(id.String()), options(ctx, p)...)
@@ -44,18 +57,6 @@ func FindBase(ctx context.Context, ref string, p Platform) (*Base, error) {
 		}
 		return img, nil
 	}}, nil
-}
-
-func localBase(path string, p Platform) (*Base, error) {
-	img, err := openBase(path, p)
-	if err != nil {
-		return nil, fmt.Errorf("base image %s: %w", path, err)
-	}
-	id, err := img.ConfigName()
-	if err != nil {
-		return nil, fmt.Errorf("base image %s: %w", path, err)
-	}
-	return &Base{ID: id.String(), Open: func(context.Context) (v1.Image, error) { return img, nil }}, nil
 }
 
 func openBase(path string, p Platform) (v1.Image, error) {
@@ -98,11 +99,10 @@ func platformImage(index v1.ImageIndex, p Platform) (v1.Image, error) {
 }
 
 // digest returns an image's digest: from the reference if it has one, or else from the registry.
-func digest(ctx context.Context, ref name.Reference, more ...remote.Option) (v1.Hash, error) {
+func digest(ref name.Reference, opts []remote.Option) (v1.Hash, error) {
 	if d, ok := ref.(name.Digest); ok {
 		return v1.NewHash(d.DigestStr())
 	}
-	opts := append(options(ctx, Platform{}), more...)
 	if d, err := remote.Head(ref, opts...); err == nil {
 		return d.Digest, nil
 	}

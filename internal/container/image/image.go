@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/fiber-go/fiber/internal/names"
@@ -42,8 +42,6 @@ type Options struct {
 	Platform Platform
 	// Base is the image that the executable is put on. Defaults to nothing.
 	Base *Base
-
-	ldConf string // the linker's configuration, for tests
 }
 
 // Image is an image that is named after its content, and made when it is saved or pushed. Several goroutines may use it.
@@ -55,8 +53,9 @@ type Image struct {
 	tag      string
 }
 
-// New reads the executable and the files that go with it, to find the image's name. It takes as long as reading these
-// files, and writes nothing. It fails if the executable is for another platform, or a library is missing.
+// New reads the executable and the files that go with it, to find the image's name, and has the program's loader list its
+// libraries. It takes as long as reading these files, and writes nothing. It fails if the executable is for another
+// platform, or a library is missing.
 func New(o Options) (*Image, error) {
 	exe, err := openExecutable(o.Executable)
 	if err != nil {
@@ -66,30 +65,23 @@ func New(o Options) (*Image, error) {
 	if err := exe.check(o.Platform); err != nil {
 		return nil, err
 	}
-	img := &Image{program: names.Program(strings.TrimSuffix(filepath.Base(exe.name), ".exe")), platform: o.Platform, base: o.Base}
+	img := &Image{program: names.Program(strings.TrimSuffix(filepath.Base(exe.path), ".exe")), platform: o.Platform, base: o.Base}
 	if o.Base == nil {
-		entries, err := exe.system(o.ldConf)
+		entries, err := exe.system()
 		if err != nil {
 			return nil, err
 		}
-		if err := img.add("the system", entries); err != nil {
-			return nil, err
+		img.layers = append(img.layers, &layer{comment: "the system", entries: entries})
+	}
+	program := entry{path: Path, file: exe.file, mode: 0o755}
+	img.layers = append(img.layers, &layer{comment: "the program", entries: []entry{program}})
+	for _, l := range img.layers {
+		if err := l.identify(); err != nil {
+			return nil, fmt.Errorf("make the image of %s: %w", img.program, err)
 		}
 	}
-	if err := img.add("the program", []entry{{path: Path, file: exe.file, mode: 0o755}}); err != nil {
-		return nil, err
-	}
-	img.tag, err = img.hash()
-	return img, err
-}
-
-func (i *Image) add(comment string, entries []entry) error {
-	l, err := newLayer(comment, entries)
-	if err != nil {
-		return fmt.Errorf("make the image of %s: %w", i.program, err)
-	}
-	i.layers = append(i.layers, l)
-	return nil
+	img.tag = img.hash()
+	return img, nil
 }
 
 // Name returns the image's name and tag, such as fiber-pi:0b5d…, which depend only on the image's content.
@@ -121,9 +113,12 @@ func (i *Image) image(ctx context.Context, compressed bool) (v1.Image, error) {
 	}
 	adds := make([]mutate.Addendum, len(i.layers))
 	for n, l := range i.layers {
-		adds[n] = mutate.Addendum{
-			Layer:   l.as(compressed, kind == types.OCIManifestSchema1),
-			History: v1.History{Created: v1.Time{Time: epoch}, CreatedBy: "fiber", Comment: l.comment},
+		adds[n] = mutate.Addendum{Layer: l, History: v1.History{Created: v1.Time{Time: epoch}, CreatedBy: "fiber", Comment: l.comment}}
+		if compressed {
+			adds[n].Layer, _ = partial.UncompressedToLayer(l) // it has no error to return
+		}
+		if kind == types.OCIManifestSchema1 {
+			adds[n].MediaType = types.OCILayer
 		}
 	}
 	if img, err = mutate.Append(img, adds...); err != nil {
@@ -164,25 +159,16 @@ func (i *Image) config(base v1.Image) (*v1.ConfigFile, error) {
 	return c, nil
 }
 
-// hash returns a hash of everything that determines the image. The version stands for the way this package makes images.
-func (i *Image) hash() (string, error) {
-	id := struct {
-		Version  int
-		Program  string
-		Platform Platform
-		Base     string
-		Layers   []string
-	}{Version: 1, Program: i.program, Platform: i.platform}
+// hash returns a hash of everything that determines the image, with the version of the way this package makes images.
+func (i *Image) hash() string {
+	const version = 3
+	sum := sha256.New()
+	fmt.Fprintln(sum, version, i.program, i.platform)
 	if i.base != nil {
-		id.Base = i.base.ID
+		fmt.Fprintln(sum, i.base.ID)
 	}
 	for _, l := range i.layers {
-		id.Layers = append(id.Layers, l.diffID.String())
+		fmt.Fprintln(sum, l.diffID)
 	}
-	text, err := json.Marshal(id)
-	if err != nil {
-		return "", fmt.Errorf("name the image of %s: %w", i.program, err)
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16]), nil
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 	"time"
@@ -147,6 +148,25 @@ func TestEntries(t *testing.T) {
 	assert.Contains(t, seen, "tmp")
 }
 
+// An engine that has to add a directory may give it a mode that locks the image's user out.
+func TestNoDirectoryIsLeftToTheEngine(t *testing.T) {
+	t.Parallel()
+	layers, err := saved(t, newImage(t, built(t, dynamic))).Layers()
+	require.NoError(t, err)
+	require.Len(t, layers, 2)
+	for _, l := range layers {
+		content, err := l.Uncompressed()
+		require.NoError(t, err)
+		seen := map[string]bool{"./": true}
+		for _, h := range headers(t, content) {
+			assert.False(t, seen[h.Name], "%s comes twice", h.Name)
+			seen[h.Name] = true
+			assert.True(t, seen[path.Dir(path.Clean(h.Name))+"/"], h.Name)
+		}
+		require.NoError(t, content.Close())
+	}
+}
+
 // Children that are started together make and send the image together.
 func TestSeveralAtOnce(t *testing.T) {
 	t.Parallel()
@@ -200,6 +220,11 @@ func entries(t *testing.T, img v1.Image) []*tar.Header {
 	t.Helper()
 	files := mutate.Extract(img)
 	defer files.Close()
+	return headers(t, files)
+}
+
+func headers(t *testing.T, files io.Reader) []*tar.Header {
+	t.Helper()
 	var all []*tar.Header
 	for r := tar.NewReader(files); ; {
 		h, err := r.Next()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -14,22 +15,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// PushOption is an option of Push.
-type PushOption func(*pushing)
+// Pushing says how an image is pushed.
+type Pushing struct {
+	// Insecure allows a registry that speaks plain http, or whose certificate is not trusted.
+	Insecure bool
+	// Progress, unless it is nil, is told now and then how many of the image's bytes are in the registry, sent or there
+	// before. It is not called if the whole image is there already.
+	Progress func(done, total int64)
 
-// pushing is how an image is pushed.
-type pushing struct {
-	name     []name.Option
-	remote   []remote.Option
-	progress func(done, total int64)
-}
-
-// Insecure allows a registry that speaks plain http, or whose certificate is not trusted.
-func Insecure() PushOption {
-	return func(p *pushing) {
-		p.name = append(p.name, name.Insecure)
-		p.remote = append(p.remote, remote.WithTransport(insecureTransport()))
-	}
+	remote []remote.Option // for tests
 }
 
 // insecureTransport trusts every certificate.
@@ -39,49 +33,27 @@ func insecureTransport() http.RoundTripper {
 	return t
 }
 
-// Progress reports now and then how many of the image's bytes are in the registry, sent or there before. It is not called if
-// the whole image is there already.
-func Progress(tell func(done, total int64)) PushOption {
-	return func(p *pushing) { p.progress = tell }
-}
-
-// follow adds an option that reports the progress. The function that it returns waits for the last report.
-func (p *pushing) follow(opts *[]remote.Option) (told func()) {
-	if p.progress == nil {
-		return func() {}
-	}
-	updates := make(chan v1.Update, 64)
-	done := make(chan struct{})
-	*opts = append(*opts, remote.WithProgress(updates))
-	go func() {
-		defer close(done)
-		for u := range updates {
-			p.progress(u.Complete, u.Total)
-		}
-	}()
-	return func() { <-done } // remote.Write closes updates
-}
-
 // Push pushes the image to a registry, such as registry.example.com/team, unless it is there already, and returns its
 // reference by digest. Layers that the registry has are not sent again. Push uses the user's credentials for docker.
-func (i *Image) Push(ctx context.Context, registry string, opts ...PushOption) (ref string, err error) {
-	return PushTo(ctx, registry+"/"+i.Name(), func() (v1.Image, error) { return i.image(ctx, true) }, opts...)
+func (i *Image) Push(ctx context.Context, registry string, how Pushing) (ref string, err error) {
+	return PushTo(ctx, registry+"/"+i.Name(), func() (v1.Image, error) { return i.image(ctx, true) }, how)
 }
 
 // PushTo pushes any image to a registry, as Push does. The tag in ref has to identify the image's content. PushTo calls
 // build only if the registry does not have the tag.
-func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opts ...PushOption) (string, error) {
-	var p pushing
-	for _, o := range opts {
-		o(&p)
+func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), how Pushing) (string, error) {
+	var names []name.Option
+	opts := options(ctx, Platform{})
+	if how.Insecure {
+		names, opts = append(names, name.Insecure), append(opts, remote.WithTransport(insecureTransport()))
 	}
-	tag, err := name.NewTag(ref, p.name...)
+	opts = append(opts, how.remote...)
+	tag, err := name.NewTag(ref, names...)
 	if err != nil {
 		return "", fmt.Errorf("push the image: %w", err)
 	}
-	remotes := append(options(ctx, Platform{}), p.remote...)
 	host := tag.RegistryStr()
-	there, absent := digest(ctx, tag, p.remote...)
+	there, absent := digest(tag, opts)
 	if absent == nil {
 		return tag.Digest(there.String()).String(), nil
 	}
@@ -93,12 +65,9 @@ func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opt
 	if err != nil {
 		return "", err
 	}
-	told := p.follow(&remotes)
-	err = remote.Write(tag, img, remotes...)
-	told()
-	if err != nil {
-		if wordless(err) {
-			err = absent
+	if err := how.write(tag, img, opts); err != nil {
+		if errors.As(err, &answer) && answer.Request != nil && answer.Request.Method == http.MethodHead {
+			err = absent // an answer to HEAD has no words
 		}
 		return "", fmt.Errorf("push the image %s: %w", tag, explain(err, host))
 	}
@@ -107,6 +76,22 @@ func PushTo(ctx context.Context, ref string, build func() (v1.Image, error), opt
 		return "", fmt.Errorf("push the image %s: %w", tag, err)
 	}
 	return tag.Digest(id.String()).String(), nil
+}
+
+// write writes the image to the registry, and reports the progress.
+func (p Pushing) write(tag name.Tag, img v1.Image, opts []remote.Option) error {
+	if p.Progress == nil {
+		return remote.Write(tag, img, opts...)
+	}
+	updates := make(chan v1.Update, 64) // remote.Write closes it
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	telling.Go(func() {
+		for u := range updates {
+			p.Progress(u.Complete, u.Total)
+		}
+	})
+	return remote.Write(tag, img, append(opts, remote.WithProgress(updates))...)
 }
 
 // explain adds to a registry's error what to do, if the registry speaks only plain http, has a certificate that is not
@@ -128,10 +113,4 @@ func explain(err error, host string) error {
 		return fmt.Errorf("%w; to trust it anyway, set FIBER_REGISTRY_INSECURE=true", err)
 	}
 	return err
-}
-
-// wordless reports whether err is a registry's answer to a HEAD request, which has no more than a status.
-func wordless(err error) bool {
-	var answer *transport.Error
-	return errors.As(err, &answer) && answer.Request != nil && answer.Request.Method == http.MethodHead
 }

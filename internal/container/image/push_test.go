@@ -75,12 +75,12 @@ func TestPush(t *testing.T) {
 	t.Parallel()
 	reg := newRegistry(t)
 	img := newImage(t, built(t, dynamic))
-	ref, err := img.Push(t.Context(), reg.host()+"/team")
+	ref, err := img.Push(t.Context(), reg.host()+"/team", image.Pushing{})
 	require.NoError(t, err)
 	assert.Equal(t, 3, reg.sent(), "the system, the program, and the configuration")
 	assert.True(t, strings.HasPrefix(ref, reg.host()+"/team/"+img.Repository()+"@sha256:"), ref)
 
-	again, err := newImage(t, built(t, dynamic)).Push(t.Context(), reg.host()+"/team")
+	again, err := newImage(t, built(t, dynamic)).Push(t.Context(), reg.host()+"/team", image.Pushing{})
 	require.NoError(t, err)
 	assert.Equal(t, ref, again)
 	assert.Zero(t, reg.sent())
@@ -95,14 +95,14 @@ func TestPush(t *testing.T) {
 func TestPushOfAnotherBuild(t *testing.T) {
 	t.Parallel()
 	reg := newRegistry(t)
-	_, err := newImage(t, built(t, dynamic)).Push(t.Context(), reg.host())
+	_, err := newImage(t, built(t, dynamic)).Push(t.Context(), reg.host(), image.Pushing{})
 	require.NoError(t, err)
 	assert.Equal(t, 3, reg.sent())
 
 	other := filepath.Join(t.TempDir(), "dynamic")
 	command(t, ".", "cp", built(t, dynamic), other)
 	command(t, ".", "sh", "-c", "echo >> "+other)
-	_, err = newImage(t, other).Push(t.Context(), reg.host())
+	_, err = newImage(t, other).Push(t.Context(), reg.host(), image.Pushing{})
 	require.NoError(t, err)
 	assert.Equal(t, 2, reg.sent())
 }
@@ -126,23 +126,23 @@ func TestPushByTheUsersCredentials(t *testing.T) {
 	t.Setenv("HOME", config)
 
 	img := newImage(t, built(t, static))
-	_, err := img.Push(t.Context(), host)
+	_, err := img.Push(t.Context(), host, image.Pushing{})
 	require.ErrorContains(t, err, "push the image "+host+"/"+img.Name())
 	require.ErrorContains(t, err, "the registry says: who are you?; log in with docker login "+host)
 
 	auth, err := (&authn.AuthConfig{Username: "me", Password: "secret"}).MarshalJSON()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(config, "config.json"), []byte(`{"auths":{"`+host+`":`+string(auth)+`}}`), 0o600))
-	_, err = img.Push(t.Context(), host)
+	_, err = img.Push(t.Context(), host, image.Pushing{})
 	require.NoError(t, err)
 }
 
 func TestPushToNoRegistry(t *testing.T) {
 	t.Parallel()
 	img := newImage(t, built(t, static))
-	_, err := img.Push(t.Context(), "127.0.0.1:1")
+	_, err := img.Push(t.Context(), "127.0.0.1:1", image.Pushing{})
 	require.ErrorContains(t, err, "connection refused")
-	_, err = img.Push(t.Context(), "Not A Registry")
+	_, err = img.Push(t.Context(), "Not A Registry", image.Pushing{})
 	require.ErrorContains(t, err, "push the image: ")
 }
 
@@ -163,12 +163,13 @@ func TestPushOfARegistryThatSpeaksHTTPOnly(t *testing.T) {
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, r.host())
 	}
-	_, err = img.Push(t.Context(), host, image.Dialled(dial))
+	_, err = img.Push(t.Context(), host, image.Dialled(image.Pushing{}, dial))
 	require.ErrorContains(t, err, "the registry speaks plain http only: set FIBER_REGISTRY_INSECURE=true")
 	assert.Zero(t, r.sent())
 
 	var last [2]int64
-	ref, err := img.Push(t.Context(), host, image.Insecure(), image.Dialled(dial), image.Progress(func(done, total int64) { last = [2]int64{done, total} }))
+	how := image.Pushing{Insecure: true, Progress: func(done, total int64) { last = [2]int64{done, total} }}
+	ref, err := img.Push(t.Context(), host, image.Dialled(how, dial))
 	require.NoError(t, err)
 	assert.Contains(t, ref, host+"/"+img.Repository()+"@sha256:")
 	assert.Equal(t, last[1], last[0])

@@ -24,3 +24,9 @@ func (i *Image) Save(ctx context.Context, w io.Writer) error {
 	}
 	return nil
 }
+
+// Archive reads a tar file with the program at an absolute path, to be unpacked in a container: it comes to [Path].
+func Archive(program string) io.ReadCloser {
+	l := &layer{entries: []entry{{path: Path, file: program, mode: 0o755}}}
+	return reading(l.write)
+}

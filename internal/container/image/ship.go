@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -30,7 +31,7 @@ func Of(ctx context.Context, cfg config.Config, executable string, p Platform) (
 }
 
 // Ship pushes the image that [Of] returns to the registry of the settings, unless it is there, and returns its reference by
-// digest. The function progress may be nil; see [Progress].
+// digest. The function progress may be nil; see [Pushing].
 func Ship(ctx context.Context, cfg config.Config, executable string, p Platform, progress func(done, total int64)) (ref string, err error) {
 	if cfg.Registry == "" {
 		return "", ErrNoRegistry
@@ -40,16 +41,12 @@ func Ship(ctx context.Context, cfg config.Config, executable string, p Platform,
 		return "", err
 	}
 	defer CloseIdle()
-	return img.Push(ctx, cfg.Registry, PushOptions(cfg, progress)...)
+	return img.Push(ctx, cfg.Registry, PushOptions(cfg, progress))
 }
 
-// PushOptions returns the options of a push to the registry of the settings. The function progress may be nil.
-func PushOptions(cfg config.Config, progress func(done, total int64)) []PushOption {
-	opts := []PushOption{Progress(progress)}
-	if cfg.RegistryInsecure.Enabled() {
-		opts = append(opts, Insecure())
-	}
-	return opts
+// PushOptions returns how to push to the registry of the settings. The function progress may be nil.
+func PushOptions(cfg config.Config, progress func(done, total int64)) Pushing {
+	return Pushing{Insecure: cfg.RegistryInsecure.Enabled(), Progress: progress}
 }
 
 // CheckRegistry returns why an image cannot be pushed to the registry of the settings, nil if it can.
@@ -68,3 +65,6 @@ func CheckRegistry(cfg config.Config) error {
 	}
 	return explain(remote.CheckPushPermission(ref, authn.DefaultKeychain, transport), ref.Context().RegistryStr())
 }
+
+// CloseIdle closes unused connections to registries, which otherwise stay open for a while.
+func CloseIdle() { (&http.Client{Transport: remote.DefaultTransport}).CloseIdleConnections() }

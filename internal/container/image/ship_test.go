@@ -23,7 +23,7 @@ func TestShipBySettings(t *testing.T) {
 	cfg := config.Config{Registry: reg.host(), Executable: program}
 	ref, err := image.Ship(t.Context(), cfg, "", here, nil)
 	require.NoError(t, err)
-	want, err := newImage(t, program).Push(t.Context(), reg.host())
+	want, err := newImage(t, program).Push(t.Context(), reg.host(), image.Pushing{})
 	require.NoError(t, err)
 	assert.Equal(t, want, ref)
 

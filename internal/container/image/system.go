@@ -1,9 +1,6 @@
 package image
 
-import (
-	"os"
-	"strings"
-)
+import "os"
 
 // certificates is where Go, and most other programs, look for certificates first.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
@@ -26,35 +23,22 @@ const (
 )
 
 // system returns the files that surround the program in an image without a base.
-func (x *executable) system(conf string) ([]entry, error) {
-	if conf == "" {
-		conf = ldConf
-	}
-	entries, err := findLibraries(x, conf)
+func (x *executable) system() ([]entry, error) {
+	entries, err := x.libraries()
 	if err != nil {
 		return nil, err
 	}
-	merged := make([]entry, 0, 2*len(entries))
-	for _, e := range entries {
-		// Some loaders look in /lib64, others in /usr/lib64: in the image the first is a link to the second.
-		below := strings.TrimPrefix(e.path, "/usr")
-		if top, _, ok := strings.Cut(below[1:], "/"); ok && strings.HasPrefix(top, "lib") {
-			e.path = "/usr" + below
-			merged = append(merged, entry{path: "/" + top, link: "usr/" + top})
-		}
-		merged = append(merged, e)
-	}
-	merged = append(merged,
+	entries = append(entries,
 		entry{path: "/etc/passwd", text: passwd, mode: 0o644},
 		entry{path: "/etc/group", text: groups, mode: 0o644},
 		entry{path: "/etc/nsswitch.conf", text: lookup, mode: 0o644},
-		entry{path: "/tmp", mode: os.ModeDir | os.ModeSticky | 0o777},
-		entry{path: "/var/tmp", mode: os.ModeDir | os.ModeSticky | 0o777},
+		entry{path: "/tmp/", mode: 0o1777},
+		entry{path: "/var/tmp/", mode: 0o1777},
 	)
 	if file := certificateFile(); file != "" {
-		merged = append(merged, entry{path: certificates, file: file, mode: 0o644})
+		entries = append(entries, entry{path: certificates, file: file, mode: 0o644})
 	}
-	return merged, nil
+	return entries, nil
 }
 
 // certificateFile returns the file with the certificates that this process trusts, "" if there is none.

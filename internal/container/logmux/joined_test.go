@@ -78,6 +78,20 @@ func TestAnUnmarkedStreamIsStdout(t *testing.T) {
 	require.False(t, ended)
 }
 
+// A line that no Writer writes is not held back until its end, and only its beginning can mark it.
+func TestALongUnmarkedLine(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	r := &logmux.Reader{Stdout: &stdout, Stderr: &stderr}
+	long := strings.Repeat("x", 64<<10)
+	r.Write([]byte(long + "\x1b[;my"))
+	require.Equal(t, long, stdout.String())
+	r.Write([]byte("\n\x1b[;m" + long + long + "\nz"))
+	r.Close()
+	require.Equal(t, long+"\x1b[;my\nz", stdout.String())
+	require.Equal(t, long+long+"\n", stderr.String())
+}
+
 // A program cannot end its stream: it does not know the mark, and a mark that it makes up is output like any other.
 func TestForgedEnds(t *testing.T) {
 	t.Parallel()

@@ -21,11 +21,9 @@ type Writer struct {
 // NewWriter returns a writer onto a stream. Nothing else may write to that stream.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Begin writes the mark of a stream that reports how the program ends. It must be called before anything is written. From
-// then on the mark is in this process's memory, which the program must not be able to read.
+// Begin writes the mark of a stream that reports how the program ends. It must be called before anything else. From then on
+// the mark is in this process's memory, which the program must not be able to read.
 func (w *Writer) Begin() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.mark = newMark()
 	_, err := io.WriteString(w.to, w.mark+"\n")
 	return err
@@ -86,33 +84,21 @@ func (s *Stream) put(all bool) error {
 	}
 	var out []byte
 	for len(s.rest) > 0 {
-		n := bytes.IndexByte(s.rest, '\n') + 1
-		switch finished := n > 0 && n <= longest; {
-		case finished:
-			out = append(append(out, s.mark...), s.rest[:n]...)
-		case n > longest || len(s.rest) >= longest:
-			n = longest
-			out = s.unfinished(out, s.rest[:n])
-		case all:
-			n = len(s.rest)
-			out = s.unfinished(out, s.rest)
-		default:
-			n = 0
-		}
-		if n == 0 {
+		piece := s.rest[:min(len(s.rest), longest)]
+		if n := bytes.IndexByte(piece, '\n') + 1; n > 0 {
+			piece = piece[:n]
+			out = append(append(out, s.mark...), piece...)
+		} else if all || len(piece) == longest {
+			out = append(append(append(out, s.mark...), piece...), markOn+"\n"...)
+		} else {
 			break
 		}
-		s.rest = s.rest[n:]
+		s.rest = s.rest[len(piece):]
 	}
-	s.rest = append([]byte(nil), s.rest...)
+	s.rest = bytes.Clone(s.rest)
 	if len(out) == 0 {
 		return nil
 	}
 	_, err := s.writer.to.Write(out)
 	return err
-}
-
-func (s *Stream) unfinished(out, piece []byte) []byte {
-	out = append(append(out, s.mark...), piece...)
-	return append(append(out, markOn...), '\n')
 }

@@ -15,13 +15,17 @@ const kept = 256 << 10
 type Log struct {
 	mu     sync.Mutex
 	kept   []byte
-	first  int64         // position in the whole output of kept[0]
-	closed bool          // nothing more will come
-	more   chan struct{} // closed at each change, nil if no reader waits
+	first  int64      // position in the whole output of kept[0]
+	closed bool       // nothing more will come
+	more   *sync.Cond // wakes the readers
 }
 
 // New returns an empty log.
-func New() *Log { return &Log{} }
+func New() *Log {
+	l := &Log{}
+	l.more = sync.NewCond(&l.mu)
+	return l
+}
 
 // Write adds to the log; it never fails.
 func (l *Log) Write(p []byte) (int, error) {
@@ -32,7 +36,7 @@ func (l *Log) Write(p []byte) (int, error) {
 		l.kept = append([]byte(nil), l.kept[cut:]...)
 		l.first += int64(cut)
 	}
-	l.wake()
+	l.more.Broadcast()
 	return len(p), nil
 }
 
@@ -41,20 +45,18 @@ func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.wake()
-}
-
-func (l *Log) wake() {
-	if l.more != nil {
-		close(l.more)
-		l.more = nil
-	}
+	l.more.Broadcast()
 }
 
 // Reader reads from the oldest kept byte to the newest or, with follow, to the end
 // of the output: then it blocks while there is nothing to read, until ctx ends.
 func (l *Log) Reader(ctx context.Context, follow bool) io.ReadCloser {
 	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.more.Broadcast()
+	})
 	return &reader{log: l, ctx: ctx, cancel: cancel, follow: follow}
 }
 
@@ -69,31 +71,21 @@ type reader struct {
 func (r *reader) Close() error { r.cancel(); return nil }
 
 func (r *reader) Read(p []byte) (int, error) {
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
-		l := r.log
-		l.mu.Lock()
-		if r.next < l.first {
-			r.next = l.first
-		}
-		if rest := l.kept[r.next-l.first:]; len(rest) > 0 {
-			n := copy(p, rest)
+		r.next = max(r.next, l.first)
+		if n := copy(p, l.kept[r.next-l.first:]); n > 0 {
 			r.next += int64(n)
-			l.mu.Unlock()
 			return n, nil
 		}
 		if l.closed || !r.follow {
-			l.mu.Unlock()
 			return 0, io.EOF
 		}
-		if l.more == nil {
-			l.more = make(chan struct{})
+		if err := r.ctx.Err(); err != nil {
+			return 0, err
 		}
-		more := l.more
-		l.mu.Unlock()
-		select {
-		case <-more:
-		case <-r.ctx.Done():
-			return 0, r.ctx.Err()
-		}
+		l.more.Wait()
 	}
 }

@@ -10,12 +10,8 @@
 // program's own packages.
 package pid1
 
-// An environment variable with this key and value asks for an init.
+// An environment variable with this key and value makes a program start as an init.
 const (
-	key       = "FIBER_INIT"
-	value     = "joined"
-	envPrefix = key + "="
+	Key   = "FIBER_INIT"
+	Value = "joined"
 )
-
-// Environment returns the variables that make a program start as an init.
-func Environment() map[string]string { return map[string]string{key: value} }

@@ -20,7 +20,7 @@ import (
 const outputGrace = time.Second
 
 func init() {
-	if os.Getenv(key) == value {
+	if os.Getenv(Key) == Value {
 		os.Exit(run())
 	}
 }
@@ -68,7 +68,8 @@ func child(stdout, stderr *os.File) logmux.End {
 	defer stderr.Close()
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
-	pid, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{Env: environment(),
+	os.Unsetenv(Key) // the child is the program
+	pid, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{Env: os.Environ(),
 		Files: []uintptr{0, stdout.Fd(), stderr.Fd()}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fiber: starting the program below an init:", err)
@@ -123,14 +124,4 @@ func ranOut() bool {
 		}
 	}
 	return false
-}
-
-func environment() []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, envPrefix) {
-			env = append(env, kv)
-		}
-	}
-	return env
 }

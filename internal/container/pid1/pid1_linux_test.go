@@ -36,9 +36,7 @@ func TestMain(m *testing.M) {
 			}
 		}
 		os.Setenv(programKey, "forge")
-		for key, value := range pid1.Environment() {
-			os.Setenv(key, value)
-		}
+		os.Setenv(pid1.Key, pid1.Value)
 		panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 	case "forge":
 		forge()

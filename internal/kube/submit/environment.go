@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fiber-go/fiber/internal/container/pid1"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -16,25 +17,22 @@ import (
 // secrets. It returns the secret, or nil if there are no variables. They follow those of the template, and override them.
 func (j Job) environment(pod *corev1.Pod, m *corev1.Container) *corev1.Secret {
 	if j.Joined {
-		for key, value := range pid1.Environment() {
-			kube.Setenv(m, key, value)
-		}
+		kube.Setenv(m, pid1.Key, pid1.Value)
 	}
 	if len(j.Env) == 0 {
 		return nil
 	}
-	yes := true
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   pod.Name + "-" + strings.ToLower(rand.Text()[:6]), // the secret of an earlier pod of that name may linger
 			Labels: map[string]string{kube.LabelManaged: kube.Manager, LabelProgram: pod.Labels[LabelProgram]},
 		},
-		Data: map[string][]byte{}, Immutable: &yes,
+		Data: map[string][]byte{}, Immutable: new(true),
 	}
 	for i, kv := range j.Env {
 		name, value, _ := strings.Cut(kv, "=")
 		key := name
-		if !kube.IsKey(key) {
+		if len(validation.IsConfigMapKey(key)) > 0 {
 			key = fmt.Sprintf("variable-%d", i)
 		}
 		secret.Data[key] = []byte(value)
@@ -42,10 +40,4 @@ func (j Job) environment(pod *corev1.Pod, m *corev1.Container) *corev1.Secret {
 			LocalObjectReference: corev1.LocalObjectReference{Name: secret.Name}, Key: key}}})
 	}
 	return secret
-}
-
-// missing reports whether a pod waits for its secret, because its node looked before the secret was there. The node looks
-// again.
-func missing(secret, reason string) bool {
-	return secret != "" && strings.Contains(reason, fmt.Sprintf("secret %q not found", secret))
 }

@@ -5,12 +5,13 @@
 package submit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -50,14 +51,9 @@ type Job struct {
 	Group       int64       // the group that its claims belong to; 0 leaves them as they are
 }
 
-var podName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-
 // NewJob returns the job that the settings describe for a program, with the chosen part of this process's environment.
 func NewJob(cfg config.Config, program string) (Job, error) {
-	claims, err := kube.ParseClaims(cfg.KubernetesVolumes)
-	if err != nil {
-		return Job{}, err
-	}
+	claims, _ := kube.ParseClaims(cfg.KubernetesVolumes) // already checked
 	template, err := kube.Template(cfg.PodTemplate)
 	return Job{
 		Program: program, Env: Chosen(cfg.RootEnv, os.Environ()), Claims: claims, Template: template,
@@ -70,7 +66,7 @@ func (j Job) Check() error {
 	if j.CPU < 0 || j.Memory < 0 || j.GPU < 0 {
 		return errors.New("the CPU, memory and GPUs of a program can't be negative")
 	}
-	if j.Name != "" && (!podName.MatchString(j.Name) || len(j.Name) > 63) {
+	if j.Name != "" && len(validation.IsDNS1123Label(j.Name)) > 0 {
 		return fmt.Errorf("%q can't be the name of a pod: use at most 63 lower-case letters, digits and -, with no - at either end", j.Name)
 	}
 	taken := map[string]bool{}
@@ -86,32 +82,21 @@ func (j Job) Check() error {
 // Pod returns the pod that the job becomes, and the secret with its environment, nil for none, which the pod has to own.
 func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 	pod, m := kube.NewPod(j.Template)
-	pod.Name = j.Name
-	if pod.Name == "" {
-		pod.Name = names.Unique(j.Program, 6) // short, since people type it
-	}
-	role := j.Role
-	if role == "" {
-		role = RoleRoot
-	}
+	pod.Name = cmp.Or(j.Name, names.Unique(j.Program, 6)) // short, since people type it
+	role := cmp.Or(j.Role, RoleRoot)
 	pod.Labels[LabelRole], pod.Labels[LabelProgram] = role, names.Program(j.Program)
 	m.Image, m.Command, m.Args = j.Image, kube.Verbatim(j.Command...), kube.Verbatim(j.Args...)
 	secret := j.environment(pod, m)
 	kube.Need(m, j.CPU, j.Memory, j.GPU, j.GPUResource)
 	s := &pod.Spec
 	if j.Arch != "" {
-		if s.NodeSelector == nil {
-			s.NodeSelector = map[string]string{}
-		}
+		kube.Default(&s.NodeSelector, map[string]string{})
 		s.NodeSelector[corev1.LabelArchStable], s.NodeSelector[corev1.LabelOSStable] = j.Arch, "linux"
 	}
 	if role == RoleCopy {
-		no := false
-		s.AutomountServiceAccountToken = &no
+		s.AutomountServiceAccountToken = new(false)
 	}
-	if s.SecurityContext == nil {
-		s.SecurityContext = j.security()
-	}
+	kube.Default(&s.SecurityContext, j.security())
 	if j.Restricted {
 		kube.Restrict(s, m)
 	}
@@ -123,11 +108,10 @@ func (j Job) security() *corev1.PodSecurityContext {
 	var s corev1.PodSecurityContext
 	var uid, gid int64
 	if n, _ := fmt.Sscanf(j.User, "%d:%d", &uid, &gid); n == 2 {
-		s.RunAsUser, s.RunAsGroup = &uid, &gid
+		s.RunAsUser, s.RunAsGroup, s.RunAsNonRoot = &uid, &gid, new(uid != 0)
 	}
 	if j.Group != 0 && len(j.Claims) > 0 {
-		change := corev1.FSGroupChangeOnRootMismatch
-		s.FSGroup, s.FSGroupChangePolicy = &j.Group, &change
+		s.FSGroup, s.FSGroupChangePolicy = &j.Group, new(corev1.FSGroupChangeOnRootMismatch)
 	}
 	return &s
 }

@@ -44,6 +44,14 @@ func TestAJobBecomesAPod(t *testing.T) {
 	assert.EqualValues(t, submit.Group, *pod.Spec.SecurityContext.FSGroup)
 }
 
+func TestTheUserOfAJob(t *testing.T) {
+	t.Parallel()
+	for user, root := range map[string]bool{"0:0": true, "65532:65532": false} {
+		pod, _ := submit.Job{Program: "cp", Role: submit.RoleCopy, User: user, Restricted: !root}.Pod()
+		assert.Equal(t, !root, *pod.Spec.SecurityContext.RunAsNonRoot, "namespaces that forbid root ask for it")
+	}
+}
+
 // from returns a variable that comes from a secret.
 func from(secret *corev1.Secret, name, key string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
@@ -97,7 +105,7 @@ func TestWhatGoesAlongOfTheEnvironment(t *testing.T) {
 		submit.Chosen([]string{"SEED", "HF_*", "RATE=0.1", "NOT_SET"}, environ))
 	assert.Empty(t, submit.Chosen(nil, environ))
 
-	cfg := config.Defaults()
+	cfg := config.Config{}.WithDefaults()
 	cfg.Backend, cfg.LogLevel, cfg.Registry, cfg.Executable = "kubernetes", "debug", "localhost:5000", "/x"
 	cfg.LogFile, cfg.KubernetesVolumes, cfg.RootCPU = "/var/log/x", []string{"data"}, 2
 	assert.Equal(t, []string{"FIBER_BACKEND=kubernetes", "FIBER_LOG_LEVEL=debug"}, submit.Settings(cfg))

@@ -11,7 +11,7 @@ import (
 )
 
 // Report tells the user what goes on: on a terminal in one line that changes, elsewhere in plain lines. Several goroutines
-// may use it; a nil Report is silent.
+// may use it.
 type Report struct {
 	mu       sync.Mutex
 	to       io.Writer
@@ -25,13 +25,10 @@ func NewReport(f *os.File) *Report {
 }
 
 // Terminal reports whether the report goes to a terminal.
-func (r *Report) Terminal() bool { return r != nil && r.terminal }
+func (r *Report) Terminal() bool { return r.terminal }
 
 // Say writes a line that stays.
 func (r *Report) Say(format string, args ...any) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.clear()
@@ -43,9 +40,6 @@ func (r *Report) lost(err error) { r.Say("the pod's output: %v", err) }
 
 // Status writes what is going on now. On a terminal it replaces the previous status.
 func (r *Report) Status(format string, args ...any) {
-	if r == nil {
-		return
-	}
 	text := fmt.Sprintf(format, args...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,9 +67,6 @@ func (r *Report) Passing(format string, args ...any) {
 
 // Clear removes the status from a terminal.
 func (r *Report) Clear() {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.clear()
@@ -88,17 +79,22 @@ func (r *Report) clear() {
 	}
 }
 
-// above returns a writer of output that removes the status first.
-func (r *Report) above(to io.Writer) io.Writer { return cleared{r, to} }
+// above returns a writer of output that removes the status first. It calls broken if a write fails.
+func (r *Report) above(to io.Writer, broken func()) io.Writer { return output{r, to, broken} }
 
-type cleared struct {
+type output struct {
 	report *Report
 	to     io.Writer
+	broken func()
 }
 
-func (c cleared) Write(p []byte) (int, error) {
-	c.report.Clear()
-	return c.to.Write(p)
+func (o output) Write(p []byte) (int, error) {
+	o.report.Clear()
+	n, err := o.to.Write(p)
+	if err != nil {
+		o.broken()
+	}
+	return n, err
 }
 
 // Amount returns a size in bytes in readable form.

@@ -14,7 +14,7 @@ func TestOutputTakesThePlaceOfAStatus(t *testing.T) {
 	var screen bytes.Buffer
 	r := &Report{to: &screen, terminal: true, shown: "it is told to end"}
 	for range 2 {
-		_, err := fmt.Fprintln(r.above(&screen), "out")
+		_, err := fmt.Fprintln(r.above(&screen, nil), "out")
 		require.NoError(t, err)
 	}
 	assert.Equal(t, "\r\x1b[Kout\nout\n", screen.String())

@@ -9,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/fiber-go/fiber/internal/container/logmux"
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
@@ -43,9 +45,6 @@ func (m RootPod) Status() string {
 	}
 	return "pending"
 }
-
-// Ended reports whether the program is over.
-func (m RootPod) Ended() bool { return Ended(&m.Pod) }
 
 // Ended reports whether a pod is over.
 func Ended(p *corev1.Pod) bool {
@@ -126,32 +125,48 @@ func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, erro
 	return nil, fmt.Errorf("%s may be any of %s: use the full name", name, strings.Join(names, ", "))
 }
 
-// Logs writes what a pod has written and, with follow, what it writes until it ends.
+// Logs writes what a pod has written and, with follow, what it writes until it ends. If nobody reads it any more, that is no
+// error.
 func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, stdout, stderr io.Writer, report *Report) error {
-	to := apart(pod, stdout, stderr)
-	defer to.Close()
-	out := &kube.Output{Client: c, Pod: pod, To: to, Lost: report.lost}
-	if !follow {
-		return out.Read(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	unread := func() { cancel(errUnread) }
+	to := &logmux.Reader{Stdout: report.above(stdout, unread), Stderr: report.above(stderr, func() {})}
+	out := &kube.Output{Client: c, Pod: pod, To: to.Stdout, Lost: report.lost}
+	if kube.Joined(pod) {
+		out.To = to
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return out.Follow(ctx, observe(ctx, c, pod).over)
+	read := out.Read
+	if follow {
+		job := kube.NewJob(pod, kube.Options{Client: c})
+		go func() { cancel(job.Watch(ctx)) }()
+		read = func(ctx context.Context) error { return out.Follow(ctx, job.Stopped) }
+	}
+	err := read(ctx)
+	to.Close()
+	switch cause := context.Cause(ctx); cause {
+	case nil:
+		return err
+	case errUnread:
+		return nil
+	default:
+		return cause
+	}
 }
+
+// goneAgain is how often an ending pod is looked at.
+const goneAgain = 200 * time.Millisecond
 
 // Stop ends a pod and waits until it is gone.
 func Stop(ctx context.Context, c *kube.Client, pod *corev1.Pod, grace int64) error {
-	if err := c.DeletePod(ctx, pod, grace); err != nil {
+	if err := c.Delete(ctx, "pods", pod, grace); err != nil {
 		return err
 	}
-	for pause := (kube.Backoff{Longest: time.Second / 2}); pause.Wait(ctx, nil); {
+	return wait.PollUntilContextCancel(ctx, goneAgain, true, func(ctx context.Context) (gone bool, err error) {
 		now, err := c.Pod(ctx, pod.Name)
-		if apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID {
-			return nil
+		if apierrors.IsNotFound(err) {
+			return true, nil
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+		return err == nil && now.UID != pod.UID, err
+	})
 }

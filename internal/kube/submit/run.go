@@ -16,11 +16,9 @@ import (
 
 const (
 	// lookAgain is how often a waiting pod is looked at.
-	lookAgain = 4 * time.Second
+	lookAgain = 2 * time.Second
 	// noHope is how long a pod that no node can hold waits for an autoscaler to announce a node that can.
 	noHope = 25 * time.Second
-	// pullTries is how long pulls of an image may fail with errors that may pass.
-	pullTries = 14 * time.Second
 	// lastOutput bounds the wait for the output of a pod that has ended.
 	lastOutput = 15 * time.Second
 	// undo bounds the removal of a pod.
@@ -54,7 +52,7 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	}
 	// A cancelled request may still create the pod. So its end is waited for, and the pod removed.
 	pod, err := kube.Make(context.WithoutCancel(ctx), r.Client, "pods", spec.Name, spec)
-	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errorText(err), "looking up service account") {
+	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errors.Unwrap(err).Error(), "looking up service account") {
 		spec.Spec.ServiceAccountName = ""
 		pod, err = kube.Make(context.WithoutCancel(ctx), r.Client, "pods", spec.Name, spec)
 	}
@@ -71,37 +69,17 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 		_, err = kube.Make(ctx, r.Client, "secrets", env.Name, env)
 	}
 	if err != nil {
-		_ = r.remove(0) // the first error is returned
+		_ = r.Remove(0) // the first error is returned
 	}
 	return err
-}
-
-// errorText returns the API's own message.
-func errorText(err error) string {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		return status.Status().Message
-	}
-	return err.Error()
 }
 
 // Pod returns the name of the job's pod.
 func (r *Run) Pod() string { return r.pod.Name }
 
-// Remove deletes the pod at once.
-func (r *Run) Remove() error { return r.remove(0) }
-
-// remove deletes the pod, even if the user cancels the run meanwhile.
-func (r *Run) remove(grace int64) error {
+// Remove deletes the pod, even if the user cancels the run meanwhile; see [kube.Client.Delete] for the grace.
+func (r *Run) Remove(grace int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), undo)
 	defer cancel()
-	return r.Client.DeletePod(ctx, r.pod, grace)
+	return r.Client.Delete(ctx, "pods", r.pod, grace)
 }
-
-// Failure is a job that could not be started. Nothing is left of it.
-type Failure struct {
-	Pod, Reason string
-	Code        int // an exit code for it
-}
-
-func (f *Failure) Error() string { return fmt.Sprintf("%s was not started: %s", f.Pod, f.Reason) }

@@ -14,35 +14,27 @@ import (
 const Group = 65532
 
 // Ship pushes the image of an executable, "" for that of the settings or else the running one, to the registry of the
-// settings. It returns the image's reference by digest, and its architecture.
+// settings. It returns the image's reference by digest, and its architecture: the executable's own if a node has it, or if the
+// nodes are not known; otherwise that of most nodes.
 func Ship(ctx context.Context, c *kube.Client, cfg config.Config, executable string, r *Report) (ref, arch string, err error) {
 	if cfg.Registry == "" {
 		return "", "", image.ErrNoRegistry
 	}
-	platform, err := platform(ctx, c, cmp.Or(executable, cfg.Executable))
+	most, have, err := c.Platform(ctx)
 	if err != nil {
 		return "", "", err
+	}
+	platform, err := image.PlatformOf(cmp.Or(executable, cfg.Executable))
+	if err != nil {
+		return "", "", err
+	}
+	platform.OS = "linux"
+	if have[platform.Arch] == 0 && most != "" {
+		platform.Arch = most
 	}
 	ref, err = image.Ship(ctx, cfg, executable, platform, r.Pushing(cfg.Registry))
 	r.Clear()
 	return ref, platform.Arch, err
-}
-
-// platform returns the platform to build the image for: the executable's own if a node has it, or if the nodes are not
-// known; otherwise that of most nodes.
-func platform(ctx context.Context, c *kube.Client, executable string) (image.Platform, error) {
-	most, have, err := c.Platform(ctx)
-	if err != nil {
-		return image.Platform{}, err
-	}
-	own, err := image.PlatformOf(executable)
-	if err != nil {
-		return own, err
-	}
-	if have[own.Arch] > 0 || most == "" {
-		most = own.Arch
-	}
-	return image.Platform{OS: "linux", Arch: most}, nil
 }
 
 // Pushing returns a function that reports the progress of pushing an image.

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/fiber-go/fiber/internal/object"
@@ -9,24 +10,22 @@ import (
 
 // The operations of a list.
 const (
-	ListGet    object.Op[int, Cell]                   = listOps + iota // an index's cell
-	ListSet    object.Op[ListSpan, object.None]       = listOps + iota // set the values from an index on
-	ListSetIf  object.Op[ListWrite, Cell]             = listOps + iota // set if the index has the version; its cell if not
-	ListSwap   object.Op[ListExchange, Cell]          = listOps + iota // set if the value is Old; its cell if not
-	ListAppend object.Op[[]object.Value, object.None] = listOps + iota
-	ListInsert object.Op[ListSpan, object.None]       = listOps + iota
-	ListPop    object.Op[int, Cell]                   = listOps + iota // remove an index; the cell that was there
-	ListDelete object.Op[int, object.None]            = listOps + iota // remove an index
-	ListRemove object.Op[object.Value, bool]          = listOps + iota // remove the first such value; whether there was one
-	ListLen    object.Op[object.None, int]            = listOps + iota // the number of values
-	ListSlice  object.Op[ListPart, []object.Value]    = listOps + iota // the values of a part
-	ListAll    object.Op[object.None, []object.Value] = listOps + iota // all values
-	ListClear  object.Op[object.None, object.None]    = listOps + iota // remove all values
+	ListGet    object.Op[int, Cell]                = listOps + iota // an index's cell
+	ListSetIf  object.Op[ListWrite, Cell]          = listOps + iota // set if the index has the version; its cell if not
+	ListSlice  object.Op[ListPart, []object.Value] = listOps + iota // the values of a part
+	ListSplice object.Op[ListPart, []object.Value] = listOps + iota // replace a part by other values; what was there
+	ListRemove object.Op[object.Value, bool]       = listOps + iota // remove the first such value; whether there was one
+	ListLen    object.Op[object.None, int]         = listOps + iota // the number of values
 )
 
-// ListSpan is values from an index on.
-type ListSpan struct {
-	Index  int
+// End stands for the length of a list in a ListPart.
+const End = math.MaxInt / 2
+
+// ListPart is the indices Lo to Hi-1, and for ListSplice the values that replace
+// theirs, as many or not.
+type ListPart struct {
+	Lo, Hi int
+	Quiet  bool // ListSplice answers without the values that were there
 	Values []object.Value
 }
 
@@ -37,77 +36,48 @@ type ListWrite struct {
 	Value   object.Value
 }
 
-// ListExchange is a new value for an index that has the old one.
-type ListExchange struct {
-	Index    int
-	Old, New object.Value
-}
-
-// ListPart is the indices Lo to Hi-1.
-type ListPart struct{ Lo, Hi int }
-
 var listTable = object.Ops(
 	object.On(ListGet, func(l *list, r object.Asked[Cell], i int) {
-		if l.has(r.Request, i) {
+		if _, _, ok := l.part(r.Request, ListPart{Lo: i, Hi: i + 1}); ok {
 			reply(r, true, &l.cells[i])
 		}
 	}),
-	object.On(ListSet, (*list).setFrom),
 	object.On(ListSetIf, func(l *list, r object.Asked[Cell], w ListWrite) {
-		if l.has(r.Request, w.Index) {
-			l.setIf(r, l.cells[w.Index].version == w.Version, w.Index, w.Value)
+		if _, _, ok := l.part(r.Request, ListPart{Lo: w.Index, Hi: w.Index + 1}); !ok {
+			return
+		}
+		if c := &l.cells[w.Index]; c.version != w.Version {
+			reply(r, false, c)
+			return
+		}
+		l.splice(w.Index, w.Index+1, w.Value)
+		reply(r, true, nil)
+	}),
+	object.On(ListSlice, func(l *list, r object.Asked[[]object.Value], p ListPart) {
+		if lo, hi, ok := l.part(r.Request, p); ok {
+			l.give(r, lo, hi)
 		}
 	}),
-	object.On(ListSwap, func(l *list, r object.Asked[Cell], x ListExchange) {
-		if l.has(r.Request, x.Index) {
-			l.setIf(r, equal(l.cells[x.Index].value, x.Old), x.Index, x.New)
+	object.On(ListSplice, func(l *list, r object.Asked[[]object.Value], p ListPart) {
+		lo, hi, ok := l.part(r.Request, p)
+		if !ok {
+			return
 		}
-	}),
-	object.On(ListAppend, func(l *list, r object.Asked[object.None], vs []object.Value) {
-		l.cells = append(l.cells, l.keepAll(vs)...)
-		r.Reply(object.None{})
-	}),
-	object.On(ListInsert, func(l *list, r object.Asked[object.None], s ListSpan) {
-		if s.Index == len(l.cells) || l.has(r.Request, s.Index) {
-			l.cells = slices.Insert(l.cells, s.Index, l.keepAll(s.Values)...)
-			r.Reply(object.None{})
+		if p.Quiet {
+			r.Reply(nil)
+		} else {
+			l.give(r, lo, hi)
 		}
-	}),
-	object.On(ListPop, func(l *list, r object.Asked[Cell], i int) {
-		if l.has(r.Request, i) {
-			reply(r, true, &l.cells[i])
-			l.remove(i)
-		}
-	}),
-	object.On(ListDelete, func(l *list, r object.Asked[object.None], i int) {
-		if l.has(r.Request, i) {
-			l.remove(i)
-			r.Reply(object.None{})
-		}
+		l.splice(lo, hi, p.Values...)
 	}),
 	object.On(ListRemove, func(l *list, r object.Asked[bool], v object.Value) {
-		i := slices.IndexFunc(l.cells, func(c cell) bool { return equal(c.value, v) })
+		i := slices.IndexFunc(l.cells, func(c cell) bool { return c.value.Equal(v) })
 		if i >= 0 {
-			l.remove(i)
+			l.splice(i, i+1)
 		}
 		r.Reply(i >= 0)
 	}),
 	object.On(ListLen, func(l *list, r object.Asked[int], _ object.None) { r.Reply(len(l.cells)) }),
-	object.On(ListSlice, func(l *list, r object.Asked[[]object.Value], p ListPart) {
-		switch n := len(l.cells); {
-		case p.Lo > n:
-			l.has(r.Request, p.Lo)
-		case p.Hi < p.Lo || p.Hi > n:
-			r.Fail(OutOfRange, fmt.Sprintf("%d to %d is out of range; the length is %d", p.Lo, p.Hi, n))
-		default:
-			l.give(r, p.Lo, p.Hi)
-		}
-	}),
-	object.On(ListAll, func(l *list, r object.Asked[[]object.Value], _ object.None) { l.give(r, 0, len(l.cells)) }),
-	object.On(ListClear, func(l *list, r object.Asked[object.None], _ object.None) {
-		l.clear()
-		r.Reply(object.None{})
-	}),
 )
 
 // list is a sequence of values.
@@ -118,52 +88,35 @@ type list struct {
 
 func newList(s *object.Server, values []object.Value) *list {
 	l := &list{store: store{home: s}}
-	l.cells = l.keepAll(values)
+	l.splice(0, 0, values...)
 	return l
 }
 
 // Serve takes a request.
-func (l *list) Serve(r *object.Request) { serveStored(&l.store, l, listTable, r) }
+func (l *list) Serve(r *object.Request) { serve(&l.base, l, listTable, r) }
 
-func (l *list) keepAll(vs []object.Value) []cell {
-	cells := make([]cell, len(vs))
-	for i, v := range vs {
-		cells[i] = l.keep(v, len(vs))
+// part returns where a part begins and ends. If the list has no such part, part
+// refuses the request.
+func (l *list) part(r *object.Request, p ListPart) (lo, hi int, ok bool) {
+	n := len(l.cells)
+	lo, hi = p.Lo, p.Hi
+	if lo == End {
+		lo = n
 	}
-	return cells
-}
-
-// has says whether an index exists, and otherwise refuses the request.
-func (l *list) has(r *object.Request, index int) bool {
-	if index >= len(l.cells) {
-		r.Fail(OutOfRange, fmt.Sprintf("there is no index %d; the length is %d", index, len(l.cells)))
+	if hi == End {
+		hi = n
 	}
-	return index < len(l.cells)
-}
-
-func (l *list) setFrom(r object.Asked[object.None], s ListSpan) {
-	switch n := len(s.Values); {
-	case n > 1 && s.Index > len(l.cells)-n:
-		r.Fail(OutOfRange, fmt.Sprintf("%d values from index %d on do not fit a length of %d", n, s.Index, len(l.cells)))
-		return
-	case n == 0 && s.Index == len(l.cells): // nothing to set, at the end
-	case !l.has(r.Request, s.Index):
-		return
+	switch {
+	case 0 <= lo && lo <= hi && hi <= n:
+		return lo, hi, true
+	case len(p.Values) > 1:
+		r.Fail(OutOfRange, fmt.Sprintf("%d values from index %d on do not fit a length of %d", len(p.Values), lo, n))
+	case lo < 0 || lo > n || hi == lo+1:
+		r.Fail(OutOfRange, fmt.Sprintf("there is no index %d; the length is %d", lo, n))
+	default:
+		r.Fail(OutOfRange, fmt.Sprintf("%d to %d is out of range; the length is %d", lo, hi, n))
 	}
-	for i, v := range s.Values {
-		l.set(s.Index+i, v, len(s.Values))
-	}
-	r.Reply(object.None{})
-}
-
-// setIf sets a value if that is right, and otherwise answers with what is there.
-func (l *list) setIf(r object.Asked[Cell], right bool, i int, v object.Value) {
-	if !right {
-		reply(r, false, &l.cells[i])
-		return
-	}
-	l.set(i, v, 2)
-	reply(r, true, nil)
+	return 0, 0, false
 }
 
 // give answers with the values lo to hi-1.
@@ -175,29 +128,19 @@ func (l *list) give(r object.Asked[[]object.Value], lo, hi int) {
 	r.Reply(values)
 }
 
-func (l *list) set(i int, v object.Value, of int) {
-	old := l.cells[i].value
-	l.cells[i] = l.keep(v, of)
-	l.free(old)
-}
-
-func (l *list) remove(i int) {
-	l.free(l.cells[i].value)
-	l.cells = slices.Delete(l.cells, i, i+1)
-}
-
-func (l *list) clear() {
-	for _, c := range l.cells {
-		l.free(c.value)
+// splice replaces the values lo to hi-1 by others.
+func (l *list) splice(lo, hi int, values ...object.Value) {
+	cells := make([]cell, len(values))
+	for i, v := range values {
+		cells[i] = l.keep(v)
 	}
-	l.cells = nil
+	for _, c := range l.cells[lo:hi] {
+		l.home.ReleaseRefs(c.value)
+	}
+	l.cells = slices.Replace(l.cells, lo, hi, cells...)
 }
 
 // Drop refuses all waiting requests and releases all values.
 func (l *list) Drop() {
-	l.base.Drop()
-	l.mu.Lock()
-	l.clear()
-	l.mu.Unlock()
-	l.letGo()
+	l.drop(func() { l.splice(0, len(l.cells)) })
 }

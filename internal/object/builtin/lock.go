@@ -1,24 +1,38 @@
 package builtin
 
-import "github.com/fiber-go/fiber/internal/object"
+import (
+	"slices"
 
-// The operations of a lock, and of the conditions that go with a reentrant lock.
-// An owner is a number that a process gives each of its proxies. "abandoned" in
-// an answer says whether the last holder ended without a release.
+	"github.com/fiber-go/fiber/internal/object"
+)
+
+// The operations of a lock or a semaphore, and of the conditions that go with a
+// reentrant lock. An owner is a number that a process gives each of its proxies.
 const (
-	LockAcquire   object.Op[uint64, bool]            = lockOps + iota // owner: wait for the lock; abandoned
-	LockTry       object.Op[uint64, LockTried]       = lockOps + iota // owner
-	LockRelease   object.Op[uint64, object.None]     = lockOps + iota // owner
-	LockReturn    object.Op[LockBack, object.None]   = lockOps + iota // give back a lock that came too late, or should not have come
+	LockAcquire   object.Op[LockWant, LockGot]       = lockOps + iota // wait for a permit, and take it
+	LockRelease   object.Op[uint64, object.None]     = lockOps + iota // owner: give a permit back
+	LockReturn    object.Op[LockBack, object.None]   = lockOps + iota // give back a permit that came too late, or should not have come
 	LockForget    object.Op[uint64, object.None]     = lockOps + iota // owner: the proxy ends
+	LockFree      object.Op[object.None, int]        = lockOps + iota // how many permits are free
 	LockCondition object.Op[object.None, uint64]     = lockOps + iota // a number for another condition
-	LockWait      object.Op[LockSleep, LockWoken]    = lockOps + iota // release, wait for a notice, acquire
+	LockWait      object.Op[LockSleep, LockGot]      = lockOps + iota // release, wait for a notice, acquire
 	LockEndWait   object.Op[uint64, object.None]     = lockOps + iota // wait: end the sleep without a notice
 	LockNotify    object.Op[LockNotice, object.None] = lockOps + iota // wake some
 )
 
-// LockTried says whether the lock was free.
-type LockTried struct{ Free, Abandoned bool }
+// LockWant says which owner wants a permit, and whether only if one is free now.
+type LockWant struct {
+	Owner uint64
+	Try   bool
+}
+
+// LockGot says how a wait has ended. Got is false only if no permit was free for
+// a LockWant with Try.
+type LockGot struct {
+	Got       bool
+	Abandoned bool // the last holder ended without a release
+	Ended     bool // the sleep ended without a notice
+}
 
 // LockBack says which owner gives the lock back, whether the lock counts as
 // abandoned, and whether all of the owner's acquisitions end, or one.
@@ -31,12 +45,6 @@ type LockBack struct {
 // number of the sleep, for LockEndWait.
 type LockSleep struct{ Owner, Condition, Wait uint64 }
 
-// LockWoken says how a sleep has ended. The lock is held again.
-type LockWoken struct {
-	Abandoned bool
-	Ended     bool // without a notice
-}
-
 // LockNotice says how many of a condition's sleepers to wake, 0 for all.
 type LockNotice struct {
 	Owner, Condition uint64
@@ -45,34 +53,38 @@ type LockNotice struct {
 
 var lockTable = object.Ops(
 	object.On(LockAcquire, (*lock).acquire),
-	object.On(LockTry, (*lock).try),
-	object.On(LockRelease, func(l *lock, r object.Asked[object.None], id uint64) {
-		if l.isHeld(r.Request, id) {
-			l.release()
-			r.Reply(object.None{})
-		}
-	}),
+	object.On(LockRelease, (*lock).release),
 	object.On(LockReturn, func(l *lock, r object.Asked[object.None], b LockBack) {
-		if l.holder == (owner{r.Peer, b.Owner}) {
+		by := owner{r.Peer, b.Owner}
+		switch i := l.holding(by); {
+		case i >= 0:
 			l.abandoned = l.abandoned || b.Abandoned
 			if b.Whole {
-				l.count = 1
+				l.held[i].n = 1
 			}
-			l.release()
+			l.put(by)
+		case !l.exclusive && !(l.bounded && l.free >= l.initial): // another process's release counted as this owner's
+			l.put(by)
 		}
 		r.Reply(object.None{})
 	}),
 	object.On(LockForget, func(l *lock, r object.Asked[object.None], id uint64) {
-		if l.holder == (owner{r.Peer, id}) {
-			l.abandon()
-		}
+		l.lose(func(h hold) bool { return h.owner == owner{r.Peer, id} })
 		r.Reply(object.None{})
 	}),
+	object.On(LockFree, func(l *lock, r object.Asked[int], _ object.None) { r.Reply(l.free) }),
 	object.On(LockCondition, func(l *lock, r object.Asked[uint64], _ object.None) {
 		l.conditions++
 		r.Reply(l.conditions)
 	}),
-	object.On(LockWait, (*lock).sleep),
+	object.On(LockWait, func(l *lock, r object.Asked[LockGot], s LockSleep) {
+		by := owner{r.Peer, s.Owner}
+		if l.isHeld(r.Request, by) {
+			l.sleeping = append(l.sleeping, waiter{r: r.Request, by: by, count: l.held[0].n, condition: s.Condition, wait: s.Wait})
+			l.held[0].n = 1
+			l.put(by)
+		}
+	}),
 	object.On(LockEndWait, func(l *lock, r object.Asked[object.None], wait uint64) {
 		l.wake(1, func(w *waiter) bool {
 			w.ended = w.by.peer == r.Peer && w.wait == wait
@@ -80,22 +92,33 @@ var lockTable = object.Ops(
 		})
 	}),
 	object.On(LockNotify, func(l *lock, r object.Asked[object.None], n LockNotice) {
-		if l.isHeld(r.Request, n.Owner) {
+		if l.isHeld(r.Request, owner{r.Peer, n.Owner}) {
 			l.wake(n.N, func(w *waiter) bool { return w.condition == n.Condition })
 			r.Reply(object.None{})
 		}
 	}),
 )
 
-// lock is a lock, with the conditions that go with it.
+// lock is a number of permits, and who holds them. A Lock has one.
 type lock struct {
 	base
-	reentrant  bool
-	holder     owner  // peer is nil when the lock is free
-	count      int    // how often the holder has acquired it
-	abandoned  bool   // the next holder is told
+	exclusive bool // only the holder can release it; if the holder ends instead, the next one is told
+	reentrant bool // the holder may acquire it again
+	bounded   bool // there are never more permits than at first
+	initial   int
+	free      int
+	held      []hold // oldest first, none empty
+	abandoned bool   // the next holder is told
+
 	conditions uint64 // how many there are
 	sleeping   line
+}
+
+// hold is how many permits an owner has, or how often it has acquired the one of
+// a reentrant lock.
+type hold struct {
+	owner
+	n int
 }
 
 // Serve takes a request.
@@ -107,111 +130,121 @@ func (l *lock) Serve(r *object.Request) {
 	serve(&l.base, l, lockTable, r)
 }
 
-func (l *lock) acquire(r object.Asked[bool], id uint64) {
-	by := owner{r.Peer, id}
-	if l.reentrant && l.holder == by {
-		l.count++
-		r.Reply(false)
-		return
+func (l *lock) acquire(r object.Asked[LockGot], want LockWant) {
+	by := owner{r.Peer, want.Owner}
+	i := l.holding(by)
+	switch {
+	case l.reentrant && i >= 0:
+		l.held[i].n++
+		r.Reply(LockGot{Got: true})
+	case want.Try && l.free == 0:
+		r.Reply(LockGot{})
+	default:
+		l.waiting = append(l.waiting, waiter{r: r.Request, by: by, count: 1})
+		l.grant()
 	}
-	l.waiting = append(l.waiting, waiter{r: r.Request, by: by, count: 1})
-	l.grant()
 }
 
-func (l *lock) try(r object.Asked[LockTried], id uint64) {
+func (l *lock) release(r object.Asked[object.None], id uint64) {
 	by := owner{r.Peer, id}
 	switch {
-	case l.reentrant && l.holder == by:
-		l.count++
-		r.Reply(LockTried{Free: true})
-	case l.holder.peer != nil:
-		r.Reply(LockTried{})
+	case l.exclusive && !l.isHeld(r.Request, by): // and is refused
+	case l.bounded && l.free >= l.initial:
+		r.Fail(TooOften, "")
 	default:
-		r.Reply(LockTried{Free: true, Abandoned: l.take(by, 1)})
+		l.put(by)
+		r.Reply(object.None{})
 	}
 }
 
-func (l *lock) sleep(r object.Asked[LockWoken], s LockSleep) {
-	if l.isHeld(r.Request, s.Owner) {
-		l.sleeping = append(l.sleeping, waiter{r: r.Request, by: l.holder, count: l.count, condition: s.Condition, wait: s.Wait})
-		l.count = 1
-		l.release()
+// holding finds an owner among the holders; it returns -1 if it is none.
+func (l *lock) holding(by owner) int {
+	return slices.IndexFunc(l.held, func(h hold) bool { return h.owner == by })
+}
+
+// isHeld says whether an owner holds the lock, and otherwise refuses the request.
+func (l *lock) isHeld(r *object.Request, by owner) bool {
+	switch {
+	case len(l.held) == 0:
+		r.Fail(NotHeld, "nobody holds it")
+	case l.held[0].owner == by:
+		return true
+	case l.held[0].peer == by.peer:
+		r.Fail(NotHeld, "another proxy of the same process holds it")
+	default:
+		r.Fail(NotHeld, l.held[0].peer.Name+" holds it")
 	}
+	return false
 }
 
-// isHeld says whether the requester's proxy holds the lock, and otherwise refuses
-// the request.
-func (l *lock) isHeld(r *object.Request, id uint64) bool {
-	by := owner{r.Peer, id}
-	if l.holder != by {
-		r.Fail(NotHeld, l.whose(by))
-	}
-	return l.holder == by
-}
-
-// whose says in words who holds the lock; by does not.
-func (l *lock) whose(by owner) string {
-	switch l.holder.peer {
-	case nil:
-		return "nobody holds it"
-	case by.peer:
-		return "another proxy of the same process holds it"
-	}
-	return l.holder.peer.Name + " holds it"
-}
-
-// take gives the free lock to an owner, and says whether it was abandoned. The
-// mutex is held.
-func (l *lock) take(by owner, count int) (abandoned bool) {
-	abandoned = l.abandoned
-	l.holder, l.count, l.abandoned = by, count, false
-	return abandoned
-}
-
-// grant gives the lock to the next waiter, if it is free.
+// grant gives free permits to the waiters.
 func (l *lock) grant() {
-	for l.holder.peer == nil && len(l.waiting) > 0 {
-		w := l.waiting.first()
-		abandoned := l.take(w.by, w.count)
-		if w.condition == 0 {
-			object.Asked[bool]{Request: w.r}.Reply(abandoned)
+	for l.free > 0 && len(l.waiting) > 0 {
+		w := l.waiting[0]
+		l.waiting = slices.Delete(l.waiting, 0, 1)
+		l.free--
+		if i := l.holding(w.by); i >= 0 {
+			l.held[i].n++
 		} else {
-			object.Asked[LockWoken]{Request: w.r}.Reply(LockWoken{abandoned, w.ended})
+			l.held = append(l.held, hold{w.by, w.count})
+		}
+		object.Asked[LockGot]{Request: w.r}.Reply(LockGot{Got: true, Abandoned: l.abandoned, Ended: w.ended})
+		l.abandoned = false
+	}
+}
+
+// put takes a permit back. It counts as the releaser's own, else as one of
+// another proxy of the same process, else, since the permits of a semaphore may
+// be passed on, as any holder's. The permit of a reentrant lock is free after the
+// last of several releases.
+func (l *lock) put(by owner) {
+	i := l.holding(by)
+	if i < 0 {
+		i = slices.IndexFunc(l.held, func(h hold) bool { return h.peer == by.peer })
+	}
+	if i = max(i, 0); i < len(l.held) {
+		l.held[i].n--
+		if l.held[i].n == 0 {
+			l.held = slices.Delete(l.held, i, i+1)
+		} else if l.reentrant {
+			return
 		}
 	}
-}
-
-func (l *lock) release() {
-	if l.count--; l.count > 0 {
-		return
-	}
-	l.holder = owner{}
+	l.free++
 	l.grant()
 }
 
-// abandon takes the lock from a holder that will not release it. All sleepers are
-// woken, since the holder may have been the one that was to notify them.
-func (l *lock) abandon() {
-	l.holder, l.count, l.abandoned = owner{}, 0, true
-	l.wake(0, func(*waiter) bool { return true })
+// lose gives back the permits of owners that will not do so any more, up to the
+// initial number of permits: those beyond it are signals, which are used up by
+// being acquired. If a lock is lost, all sleepers are woken, since its holder may
+// have been the one that was to notify them.
+func (l *lock) lose(who func(hold) bool) {
+	for _, h := range l.held {
+		if who(h) {
+			l.free += min(h.n, max(0, l.initial-l.free))
+		}
+	}
+	before := len(l.held)
+	l.held = slices.DeleteFunc(l.held, who)
+	if l.exclusive && len(l.held) < before {
+		l.abandoned = true
+		l.wake(0, func(*waiter) bool { return true })
+	}
 	l.grant()
 }
 
 // wake makes the first n sleepers that are meant wait for the lock; 0 stands for
 // all of them.
 func (l *lock) wake(n int, meant func(*waiter) bool) {
-	asleep := l.sleeping[:0]
 	woken := 0
-	for _, w := range l.sleeping {
-		if (n == 0 || woken < n) && meant(&w) {
-			l.waiting = append(l.waiting, w)
-			woken++
-		} else {
-			asleep = append(asleep, w)
+	l.sleeping = slices.DeleteFunc(l.sleeping, func(w waiter) bool {
+		if n > 0 && woken == n || !meant(&w) {
+			return false
 		}
-	}
-	clear(l.sleeping[len(asleep):])
-	l.sleeping = asleep
+		l.waiting = append(l.waiting, w)
+		woken++
+		return true
+	})
 	l.grant()
 }
 
@@ -228,20 +261,15 @@ func (l *lock) GiveUp(r *object.Request) {
 	}
 }
 
-// Left takes the lock from a process that no longer holds the object, whether it
-// died or let go.
+// Left takes its permits from a process that no longer holds the object, whether
+// it died or let go.
 func (l *lock) Left(p *object.Session, died bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.holder.peer == p {
-		l.abandon()
-	}
+	l.lose(func(h hold) bool { return h.peer == p })
 }
 
-// Drop refuses all requests that wait for the lock or for a notice.
+// Drop refuses all requests that wait for a permit or for a notice.
 func (l *lock) Drop() {
-	l.base.Drop()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sleeping.fail(object.Gone, "")
+	l.drop(func() { l.sleeping.fail(object.Gone, "") })
 }

@@ -11,30 +11,37 @@ import (
 const (
 	acquire = builtin.LockAcquire
 	release = builtin.LockRelease
-	try     = builtin.LockTry
+)
+
+// What an owner is told.
+const (
+	none      = "0 0 0"
+	got       = "1 0 0"
+	abandoned = "1 1 0"
+	ended     = "1 0 1"
 )
 
 func TestLockGoesToTheLongestWaiting(t *testing.T) {
 	b := newBed(t, builtin.KindLock)
 	u, v := b.user(), b.user()
-	require.Equal(t, "0", u.ask(acquire, 1))
-	first := v.begin(acquire, 1) // the same number in another process
+	require.Equal(t, got, u.ask(acquire, 1, 0))
+	first := v.begin(acquire, 1, 0) // the same number in another process
 	v.Settled()
-	second := u.begin(acquire, 1) // the holder itself
+	second := u.begin(acquire, 1, 0) // the holder itself
 	u.Settled()
-	third := v.begin(acquire, 2)
+	third := v.begin(acquire, 2, 0)
 	v.Settled()
 	v.GiveUp(first)
 	require.Contains(t, v.end(first), "refused 2")
 	require.Contains(t, v.ask(release, 1), "Visitor holds it")
-	require.Equal(t, "0 0", v.ask(try, 3))
+	require.Equal(t, none, v.ask(acquire, 3, 1))
 
 	done := u.begin(release, 1)
-	require.Equal(t, "0", u.end(second))
+	require.Equal(t, got, u.end(second))
 	require.Empty(t, u.end(done))
 	v.Silent()
 	require.Empty(t, u.ask(release, 1))
-	require.Equal(t, "0", v.end(third))
+	require.Equal(t, got, v.end(third))
 	require.Empty(t, v.ask(release, 2))
 	require.Contains(t, v.ask(release, 2), "nobody holds it")
 }
@@ -52,18 +59,18 @@ func TestAbandonedLock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, builtin.KindLock)
 			u, v := b.user(), b.user()
-			require.Equal(t, "0", u.ask(acquire, 1))
-			waiting := v.begin(acquire, 1)
+			require.Equal(t, got, u.ask(acquire, 1, 0))
+			waiting := v.begin(acquire, 1, 0)
 			v.Settled()
 			end(u)
-			require.Equal(t, "1", v.end(waiting))
+			require.Equal(t, abandoned, v.end(waiting))
 			v.tell(builtin.LockReturn, 1, 1, 0) // the lock came too late
-			require.Equal(t, "1 1", v.ask(try, 2))
+			require.Equal(t, abandoned, v.ask(acquire, 2, 1))
 			require.Empty(t, v.ask(release, 2))
-			require.Equal(t, "0", v.ask(acquire, 1))
+			require.Equal(t, got, v.ask(acquire, 1, 0))
 			v.tell(builtin.LockForget, 2) // a proxy that holds nothing
 			v.tell(builtin.LockReturn, 2, 1, 1)
-			require.Equal(t, "0 0", v.ask(try, 2))
+			require.Equal(t, none, v.ask(acquire, 2, 1))
 		})
 	}
 }
@@ -71,15 +78,15 @@ func TestAbandonedLock(t *testing.T) {
 func TestAbandonedLockThatNobodyWaitsFor(t *testing.T) {
 	b := newBed(t, builtin.KindRLock)
 	u, v := b.user(), b.user()
-	require.Equal(t, "0", u.ask(acquire, 1))
-	require.Equal(t, "0", u.ask(acquire, 1))
+	require.Equal(t, got, u.ask(acquire, 1, 0))
+	require.Equal(t, got, u.ask(acquire, 1, 0))
 	u.Die()
-	eventually(t, func() bool { return v.ask(try, 1) == "1 1" })
-	require.Equal(t, "1 0", v.ask(try, 1), "twice")
+	eventually(t, func() bool { return v.ask(acquire, 1, 1) == abandoned })
+	require.Equal(t, got, v.ask(acquire, 1, 1), "twice")
 	require.Empty(t, v.ask(release, 1))
-	require.Equal(t, "0 0", v.ask(try, 2))
+	require.Equal(t, none, v.ask(acquire, 2, 1))
 	v.tell(builtin.LockReturn, 1, 0, 0)
-	require.Equal(t, "1 0", v.ask(try, 2))
+	require.Equal(t, got, v.ask(acquire, 2, 1))
 }
 
 // sleep makes a process wait for a condition, with a lock that it has acquired so
@@ -87,7 +94,7 @@ func TestAbandonedLockThatNobodyWaitsFor(t *testing.T) {
 func (u user) sleep(owner, condition, wait uint64, times int) (id uint64) {
 	u.b.t.Helper()
 	for range times {
-		require.Equal(u.b.t, "0", u.ask(acquire, owner))
+		require.Equal(u.b.t, got, u.ask(acquire, owner, 0))
 	}
 	id = u.begin(builtin.LockWait, owner, condition, wait)
 	u.Silent()
@@ -103,24 +110,24 @@ func TestConditionOrder(t *testing.T) {
 	require.Contains(t, u.ask(builtin.LockNotify, 1, 1, 1), "nobody holds it")
 	first, other := u.sleep(1, 1, 1, 2), u.sleep(2, 2, 2, 1)
 	second, third := u.sleep(3, 1, 3, 1), u.sleep(4, 1, 4, 1)
-	require.Equal(t, "0", u.ask(acquire, 9))
+	require.Equal(t, got, u.ask(acquire, 9, 0))
 	require.Empty(t, u.ask(builtin.LockNotify, 9, 1, 2))
 	u.Silent() // the lock is held
-	acquiring := u.begin(acquire, 10)
+	acquiring := u.begin(acquire, 10, 0)
 	u.Silent()
 	done := u.begin(release, 9)
-	require.Equal(t, "0 0", u.end(first))
+	require.Equal(t, got, u.end(first))
 	require.Empty(t, u.end(done))
 	require.Empty(t, u.ask(release, 1), "once of twice")
 	done = u.begin(release, 1)
-	require.Equal(t, "0 0", u.end(second))
+	require.Equal(t, got, u.end(second))
 	require.Empty(t, u.end(done))
 	done = u.begin(release, 3)
-	require.Equal(t, "0", u.end(acquiring), "who has waited for the lock since")
+	require.Equal(t, got, u.end(acquiring), "who has waited for the lock since")
 	require.Empty(t, u.end(done))
 	require.Empty(t, u.ask(builtin.LockNotify, 10, 2, 0))
 	done = u.begin(release, 10)
-	require.Equal(t, "0 0", u.end(other))
+	require.Equal(t, got, u.end(other))
 	require.Empty(t, u.end(done))
 	require.Empty(t, u.ask(release, 2))
 	u.Silent()
@@ -135,13 +142,13 @@ func TestEndOfAWait(t *testing.T) {
 	first, second := u.sleep(1, 1, 7, 1), v.sleep(1, 1, 7, 1)
 	u.tell(builtin.LockEndWait, 8) // there is no such sleep
 	u.Silent()
-	v.Tell(b.id, builtin.LockEndWait, numbers(7)) // its own sleep, not the other's
-	require.Equal(t, "0 1", v.end(second))
-	u.Tell(b.id, builtin.LockEndWait, numbers(7))
+	v.Tell(b.id, builtin.LockEndWait, 7) // its own sleep, not the other's
+	require.Equal(t, ended, v.end(second))
+	u.Tell(b.id, builtin.LockEndWait, 7)
 	u.Silent()
 	require.Empty(t, v.ask(builtin.LockNotify, 1, 1, 1))
 	require.Empty(t, v.ask(release, 1))
-	require.Equal(t, "0 1", u.end(first))
+	require.Equal(t, ended, u.end(first))
 }
 
 // If a notified process dies before it has the lock, another is notified.
@@ -150,12 +157,12 @@ func TestNoticeIsHandedOn(t *testing.T) {
 	u, v, w := b.user(), b.user(), b.user()
 	u.sleep(1, 1, 1, 1)
 	second, other := v.sleep(1, 1, 1, 1), v.sleep(2, 2, 2, 1)
-	require.Equal(t, "0", w.ask(acquire, 1))
+	require.Equal(t, got, w.ask(acquire, 1, 0))
 	require.Empty(t, w.ask(builtin.LockNotify, 1, 1, 1))
 	u.Die()
 	eventually(t, func() bool { return len(b.h.Holders(b.id)) == 2 })
 	require.Empty(t, w.ask(release, 1))
-	require.Equal(t, "0 0", v.end(second))
+	require.Equal(t, got, v.end(second))
 	require.Empty(t, v.ask(release, 1))
 	v.Silent()
 	v.GiveUp(other)
@@ -168,9 +175,9 @@ func TestSleepersOfADeadHolder(t *testing.T) {
 	b := newBed(t, builtin.KindRLock)
 	u, v := b.user(), b.user()
 	first, second := v.sleep(1, 1, 1, 2), v.sleep(2, 2, 2, 1)
-	require.Equal(t, "0", u.ask(acquire, 1))
+	require.Equal(t, got, u.ask(acquire, 1, 0))
 	u.Die()
-	require.Equal(t, "1 0", v.end(first))
-	v.Tell(b.id, builtin.LockReturn, numbers(1, 0, 1)) // all acquisitions at once
-	require.Equal(t, "0 0", v.end(second))
+	require.Equal(t, abandoned, v.end(first))
+	v.Tell(b.id, builtin.LockReturn, builtin.LockBack{Owner: 1, Whole: true}) // all acquisitions at once
+	require.Equal(t, got, v.end(second))
 }

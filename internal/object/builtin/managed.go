@@ -31,12 +31,11 @@ const (
 // The first operation of each sort of object. No two sorts share a number, so
 // that a request to an object of another sort is refused.
 const (
-	dictOps      = 0x20
-	listOps      = 0x40
-	lockOps      = 0x60
-	semaphoreOps = 0x80
-	eventOps     = 0x90
-	barrierOps   = 0xa0
+	dictOps    = 0x20
+	listOps    = 0x40
+	lockOps    = 0x60
+	eventOps   = 0x90
+	barrierOps = 0xa0
 )
 
 // The codes of refusals; the text says more.
@@ -63,9 +62,9 @@ func Make(s *object.Server, m Making) (object.Object, error) {
 	case KindList:
 		return newList(s, m.Values), nil
 	case KindLock, KindRLock:
-		return &lock{reentrant: m.Kind == KindRLock}, nil
+		return &lock{exclusive: true, reentrant: m.Kind == KindRLock, initial: 1, free: 1}, nil
 	case KindSemaphore:
-		return &semaphore{initial: m.N, value: m.N, bounded: m.Bounded}, nil
+		return &lock{bounded: m.Bounded, initial: m.N, free: m.N}, nil
 	case KindEvent:
 		return new(event), nil
 	case KindBarrier:
@@ -107,11 +106,15 @@ func (b *base) GiveUp(r *object.Request) {
 func (b *base) Left(*object.Session, bool) {}
 
 // Drop refuses all waiting requests.
-func (b *base) Drop() {
+func (b *base) Drop() { b.drop(func() {}) }
+
+// drop is Drop for an object that also has to do more, with its lock held.
+func (b *base) drop(more func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.gone = true
 	b.waiting.fail(object.Gone, "")
+	more()
 }
 
 // owner is a proxy in a process.
@@ -138,13 +141,6 @@ type line []waiter
 
 func (l *line) add(r *object.Request) { *l = append(*l, waiter{r: r}) }
 
-// first removes and returns the first waiter.
-func (l *line) first() waiter {
-	w := (*l)[0]
-	*l = slices.Delete(*l, 0, 1)
-	return w
-}
-
 // remove removes and returns the waiter of a request; ok says whether there was
 // one.
 func (l *line) remove(r *object.Request) (w waiter, ok bool) {
@@ -169,26 +165,7 @@ func (l *line) fail(code byte, text string) {
 type store struct {
 	base
 	home    *object.Server
-	version uint64         // of the last write
-	freed   []object.Value // to be released without the lock: see letGo
-}
-
-// serveStored is serve for an object that keeps values.
-func serveStored[O any](s *store, o O, ops object.Table[O], r *object.Request) {
-	serve(&s.base, o, ops, r)
-	s.letGo()
-}
-
-// letGo releases what the freed values name. The lock must not be held: a value
-// may hold this very object, and releasing the last hold takes its lock.
-func (s *store) letGo() {
-	s.mu.Lock()
-	freed := s.freed
-	s.freed = nil
-	s.mu.Unlock()
-	for _, v := range freed {
-		s.home.ReleaseRefs(v)
-	}
+	version uint64 // of the last write
 }
 
 // Cell is an object's answer about one of its values.
@@ -204,26 +181,12 @@ type cell struct {
 	version uint64
 }
 
-// keep makes a cell of a value that came in a message with so many values. The
-// lock is held.
-func (s *store) keep(v object.Value, of int) cell {
-	if of > 1 { // without the copy one value would keep the whole message in memory
-		frames := make([][]byte, len(v.Frames))
-		for i, f := range v.Frames {
-			frames[i] = slices.Clone(f)
-		}
-		v.Frames = frames
-	}
+// keep makes a cell of a value that came in a message, and holds the objects that
+// it names. The value is copied, or it could keep in memory all that came with it.
+func (s *store) keep(v object.Value) cell {
 	s.home.HoldRefs(v)
 	s.version++
-	return cell{v, s.version}
-}
-
-// free notes a value whose objects letGo is to release. The lock is held.
-func (s *store) free(v object.Value) {
-	if len(v.Refs) > 0 {
-		s.freed = append(s.freed, v)
-	}
+	return cell{v.Private(), s.version}
 }
 
 // reply answers with a cell, which may be nil, and whether what was asked for is
@@ -246,6 +209,3 @@ func given(r *object.Request, v object.Value) object.Value {
 	}
 	return v
 }
-
-// equal says whether two values are the same bytes.
-func equal(a, b object.Value) bool { return slices.EqualFunc(a.Frames, b.Frames, slices.Equal[[]byte]) }

@@ -1,8 +1,8 @@
 package builtin_test
 
 import (
-	"encoding/binary"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +11,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/builtin"
-	"github.com/fiber-go/fiber/internal/object/objecttest"
-	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/test/objecttest"
 )
 
 // bed is an object in a home.
@@ -23,11 +22,34 @@ type bed struct {
 	id  uint64
 }
 
-func numbers(ns ...uint64) (b []byte) {
-	for _, n := range ns {
-		b = binary.AppendUvarint(b, n)
+// asked returns what an operation is asked with: nothing, a number, or a struct
+// of numbers and bools.
+func asked(op any, ns []uint64) any {
+	var q any
+	switch op {
+	case builtin.LockAcquire:
+		q = new(builtin.LockWant)
+	case builtin.LockReturn:
+		q = new(builtin.LockBack)
+	case builtin.LockWait:
+		q = new(builtin.LockSleep)
+	case builtin.LockNotify:
+		q = new(builtin.LockNotice)
+	default:
+		if len(ns) == 0 {
+			return nil
+		}
+		return ns[0]
 	}
-	return b
+	v := reflect.ValueOf(q).Elem()
+	for i, n := range ns {
+		if f := v.Field(i); f.Kind() == reflect.Bool {
+			f.SetBool(n == 1)
+		} else {
+			f.Set(reflect.ValueOf(n).Convert(f.Type()))
+		}
+	}
+	return v.Interface()
 }
 
 func newBed(t *testing.T, kind string, args ...uint64) *bed {
@@ -64,13 +86,13 @@ func (b *bed) user() user {
 // begin sends a request.
 func (u user) begin(op any, args ...uint64) (id uint64) {
 	u.b.t.Helper()
-	return u.Ask(u.b.id, op, numbers(args...))
+	return u.Ask(u.b.id, op, asked(op, args))
 }
 
 // end waits for the answer, and returns it as text: see said.
 func (u user) end(id uint64) string {
 	u.b.t.Helper()
-	return said(u.Reply(id))
+	return said(u.b.t, u.Reply(id))
 }
 
 // ask sends a request and waits for its answer.
@@ -82,21 +104,40 @@ func (u user) ask(op any, args ...uint64) string {
 // tell sends a request that wants no answer, and waits until it was handled.
 func (u user) tell(op any, args ...uint64) {
 	u.b.t.Helper()
-	u.Tell(u.b.id, op, numbers(args...))
+	u.Tell(u.b.id, op, asked(op, args))
 	u.Settled()
 }
 
 // said returns the numbers of an answer, or the code and text of a refusal.
-func said(r objecttest.Reply) string {
+func said(t *testing.T, r objecttest.Reply) string {
+	t.Helper()
 	if r.Code != 0 {
 		return fmt.Sprint("refused ", r.Code, " ", string(r.Args))
 	}
-	args := wire.Reader{B: r.Args}
-	var ns []string
-	for len(args.B) > 0 {
-		ns = append(ns, fmt.Sprint(args.Uvarint()))
+	var a any
+	r.Read(t, &a)
+	fields, ok := a.(map[string]any)
+	if !ok {
+		return number(a)
 	}
+	var ns []string
+	for _, name := range []string{"Got", "Abandoned", "Ended", "Parties", "Waiting", "Broken"} {
+		if field, ok := fields[name]; ok {
+			ns = append(ns, number(field))
+		}
+	}
+	require.Len(t, ns, len(fields))
 	return strings.Join(ns, " ")
+}
+
+func number(x any) string {
+	switch x {
+	case true:
+		return "1"
+	case false:
+		return "0"
+	}
+	return fmt.Sprint(x)
 }
 
 // eventually polls, since a home notices only some time later that a process has
@@ -110,6 +151,11 @@ func eventually(t *testing.T, cond func() bool) {
 
 func word(s string, refs ...object.Ref) object.Value {
 	return object.Value{Frames: [][]byte{[]byte(s)}, Refs: refs}
+}
+
+// part is the indices lo to hi-1 of a list, with the values that replace theirs.
+func part(lo, hi int, values ...object.Value) builtin.ListPart {
+	return builtin.ListPart{Lo: lo, Hi: hi, Values: values}
 }
 
 func TestMakeRefuses(t *testing.T) {
@@ -128,26 +174,27 @@ func TestMalformedRequests(t *testing.T) {
 			b := newBed(t, kind, args...)
 			u := b.user()
 			own := objecttest.Number(map[string]any{builtin.KindDict: builtin.DictGet, builtin.KindList: builtin.ListGet, builtin.KindLock: builtin.LockAcquire,
-				builtin.KindRLock: builtin.LockAcquire, builtin.KindSemaphore: builtin.SemaphoreAcquire, builtin.KindEvent: builtin.EventSet,
+				builtin.KindRLock: builtin.LockAcquire, builtin.KindSemaphore: builtin.LockAcquire, builtin.KindEvent: builtin.EventSet,
 				builtin.KindBarrier: builtin.BarrierWait}[kind])
 			refused := 0
 			for op := range 256 {
 				if byte(op)&^0xf == own&^0xf {
 					continue // an operation of this sort
 				}
-				reply := u.Reply(u.Ask(b.id, byte(op), numbers(0, 0, 0)))
+				reply := u.Reply(u.Ask(b.id, byte(op), 0))
 				require.NotZero(t, reply.Code, "operation %d", op)
 				refused++
 			}
 			require.Equal(t, 240, refused)
 			if kind == builtin.KindDict || kind == builtin.KindList {
-				for op := own; op < own+13; op++ {
-					for _, args := range [][]byte{nil, {0x80}, numbers(1 << 62), numbers(3, 0), numbers(0, 0, 1, 1<<40), []byte(strings.Repeat("\xff", 40))} {
-						u.Reply(u.Ask(b.id, op, args, []byte("x"))) // whatever the answer, the object lives
+				for op := own; op < own+6; op++ {
+					for _, q := range []any{nil, 1 << 62, -1, []int{3, 0}, []object.Value{{}}, object.Value{}, builtin.ListPart{Lo: -2, Hi: -1}, builtin.ListPart{Hi: 1 << 40},
+						builtin.ListWrite{Index: -1}, objecttest.Raw{}, objecttest.Raw{0x80, 1}, objecttest.Raw(strings.Repeat("\xff", 40))} {
+						u.Reply(u.Ask(b.id, op, q)) // whatever the answer, the object lives
 					}
 				}
 			}
-			if kind == builtin.KindLock { // no condition goes with it
+			if kind == builtin.KindLock || kind == builtin.KindSemaphore { // no condition goes with it
 				require.Contains(t, u.ask(builtin.LockCondition), "malformed")
 			}
 		})
@@ -166,37 +213,33 @@ func TestNamesInValues(t *testing.T) {
 		return ref
 	}
 	holders := func(ref object.Ref) int { return len(b.h.Holders(ref.Object)) }
-	send := func(op any, args []byte, values ...object.Value) string {
-		var frames [][]byte
-		if len(values) > 0 {
-			args, frames = object.PackValues(args, values...)
-		}
-		r := u.Reply(u.Ask(b.id, op, args, frames...))
+	send := func(op, q any) string {
+		r := u.Reply(u.Ask(b.id, op, q))
 		u.Settled() // freed values are released after the answer
 		if r.Code != 0 {
-			return said(r)
+			return said(t, r)
 		}
 		return ""
 	}
 	a, c, key := made(), made(), made()
-	require.Empty(t, send(builtin.DictSet, nil, word("k", key), word("v", a)))
+	require.Empty(t, send(builtin.DictSet, []object.Value{word("k", key), word("v", a)}))
 	require.Equal(t, []int{1, 0, 1}, []int{holders(a), holders(c), holders(key)})
-	require.Empty(t, send(builtin.DictSet, nil, word("k", key), word("w", c)))
+	require.Empty(t, send(builtin.DictSet, []object.Value{word("k", key), word("w", c)}))
 	require.Equal(t, []int{0, 1, 1}, []int{holders(a), holders(c), holders(key)})
-	require.Empty(t, send(builtin.DictSwap, nil, word("k"), word("nothing"), word("v", a)))
+	require.Empty(t, send(builtin.DictSetIf, builtin.DictWrite{Version: 99, Key: word("k"), Value: word("v", a)}))
 	require.Equal(t, []int{0, 1, 1}, []int{holders(a), holders(c), holders(key)}, "what was not set is not held")
-	require.Empty(t, send(builtin.DictPop, nil, word("k")))
+	require.Empty(t, send(builtin.DictGet, builtin.DictKey{Remove: true, Key: word("k")}))
 	require.Equal(t, []int{0, 0, 0}, []int{holders(a), holders(c), holders(key)})
-	require.Empty(t, send(builtin.DictSet, nil, word("k", key), word("v", a), word("l"), word("v", a)))
-	require.Empty(t, send(builtin.DictDelete, nil, word("k")))
+	require.Empty(t, send(builtin.DictSet, []object.Value{word("k", key), word("v", a), word("l"), word("v", a)}))
+	require.Empty(t, send(builtin.DictGet, builtin.DictKey{Remove: true, Quiet: true, Key: word("k")}))
 	require.Equal(t, []int{1, 0}, []int{holders(a), holders(key)}, "another value names it")
 	require.Empty(t, send(builtin.DictClear, nil))
 	require.Zero(t, holders(a))
 
 	// A value that names its own object, and the values that are left at the end.
 	self := object.Ref{Endpoint: a.Endpoint, Process: a.Process, Object: b.id}
-	require.Empty(t, send(builtin.DictSet, nil, word("me"), word("v", self, a)))
-	require.Empty(t, send(builtin.DictSet, nil, word("me"), word("v", a)))
+	require.Empty(t, send(builtin.DictSet, []object.Value{word("me"), word("v", self, a)}))
+	require.Empty(t, send(builtin.DictSet, []object.Value{word("me"), word("v", a)}))
 	require.Equal(t, 1, holders(a))
 	b.h.Remove(b.id)
 	require.Zero(t, holders(a))
@@ -211,11 +254,11 @@ func TestNamesInValues(t *testing.T) {
 	b = l
 	u = b.user()
 	require.Equal(t, 1, holders(a))
-	require.Empty(t, send(builtin.ListSet, numbers(0), word("c", c)))
+	require.Empty(t, send(builtin.ListSplice, part(0, 1, word("c", c))))
 	require.Equal(t, []int{0, 1}, []int{holders(a), holders(c)})
-	require.Contains(t, send(builtin.ListSet, numbers(1), word("a", a)), "no index 1")
-	require.Empty(t, send(builtin.ListInsert, numbers(0), word("a", a)))
-	require.Empty(t, send(builtin.ListPop, numbers(1)))
+	require.Contains(t, send(builtin.ListSplice, part(1, 2, word("a", a))), "no index 1")
+	require.Empty(t, send(builtin.ListSplice, part(0, 0, word("a", a))))
+	require.Empty(t, send(builtin.ListSplice, part(1, 2)))
 	require.Equal(t, []int{1, 0}, []int{holders(a), holders(c)})
 	b.h.Remove(b.id)
 	require.Zero(t, holders(a))
@@ -226,13 +269,13 @@ func TestDropTellsWhoWaits(t *testing.T) {
 	for kind, wait := range map[string]func(user) uint64{
 		builtin.KindEvent:     func(u user) uint64 { return u.begin(builtin.EventWait) },
 		builtin.KindBarrier:   func(u user) uint64 { return u.begin(builtin.BarrierWait) },
-		builtin.KindSemaphore: func(u user) uint64 { return u.begin(builtin.SemaphoreAcquire, 1) },
+		builtin.KindSemaphore: func(u user) uint64 { return u.begin(acquire, 1, 0) },
 		builtin.KindLock: func(u user) uint64 {
-			u.ask(builtin.LockAcquire, 1)
-			return u.begin(builtin.LockAcquire, 2)
+			u.ask(acquire, 1, 0)
+			return u.begin(acquire, 2, 0)
 		},
 		builtin.KindRLock: func(u user) uint64 {
-			u.ask(builtin.LockAcquire, 1)
+			u.ask(acquire, 1, 0)
 			return u.begin(builtin.LockWait, 1, 1, 1)
 		},
 	} {

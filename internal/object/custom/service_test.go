@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,9 +14,9 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/builtin"
 	"github.com/fiber-go/fiber/internal/object/custom"
-	"github.com/fiber-go/fiber/internal/object/objecttest"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/test/objecttest"
 )
 
 // thing is an object of the tests. Its method reports that it has begun, and
@@ -80,9 +81,6 @@ func newWorld(t *testing.T) *world {
 		Error: failure,
 		Fits:  func([][]byte) error { return nil },
 		Log:   func(string, *wire.Error) {},
-		Make: func(*object.Server, builtin.Making) (object.Object, error) {
-			return nil, errors.New("no such kind")
-		},
 	})
 	ref, err := w.home.Make(w.service, true)
 	require.NoError(t, err)
@@ -97,20 +95,28 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func name(s string) []byte { return wire.AppendString(nil, s) }
+// named makes the argument of the type or method of a name.
+func named(name, value string) custom.Argument {
+	return custom.Argument{Name: name, Value: object.Value{Frames: [][]byte{[]byte(value)}}}
+}
 
 // make makes a thing, and holds it.
 func (w *world) make(v *objecttest.Visitor) (made uint64) {
-	r := v.Reply(v.Ask(w.id, custom.New, name("thing"), []byte("fast")))
-	require.Zero(w, r.Code, string(r.Args))
-	in := wire.Reader{B: r.Args}
-	made = in.Uvarint()
+	v.Reply(v.Ask(w.id, custom.New, named("thing", "fast"))).Read(w, &made)
 	v.Hold(made)
 	return made
 }
 
 func (w *world) do(v *objecttest.Visitor, made uint64, text string) (id uint64) {
-	return v.Ask(made, custom.Call, name("*thing.Do"), []byte(text))
+	return v.Ask(made, custom.Call, named("*thing.Do", text))
+}
+
+// text returns the result of a call.
+func text(t *testing.T, r objecttest.Reply) string {
+	t.Helper()
+	var v object.Value
+	r.Read(t, &v)
+	return string(v.Frames[0])
 }
 
 func (w *world) begins(text string) {
@@ -135,20 +141,20 @@ func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		made uint64
 		op   any
-		args []byte
+		q    any
 		text string
 	}{
-		{w.id, custom.New, name("nothing"), `type "nothing" is not registered`},
-		{w.id, custom.New, []byte{200}, "malformed"},
-		{w.id, custom.Call, name("thing"), "malformed"},
-		{w.id, custom.Make, name("kind"), "malformed"},
-		{w.id, custom.Make, append(name("kind"), 0, 0, 1, 5, 0, 0), "no such kind"},
-		{made, custom.Call, name("nothing"), "method nothing is not registered"},
-		{made, custom.Call, name("*other.Do"), "method *other.Do belongs to *other, but the object, a thing, is a *thing"},
-		{made, custom.Call, []byte{200}, "malformed"},
-		{made, custom.New, name("*thing.Do"), "malformed"},
+		{w.id, custom.New, named("nothing", "value"), `type "nothing" is not registered`},
+		{w.id, custom.New, objecttest.Raw{200}, "malformed"},
+		{w.id, custom.Call, named("thing", "value"), "malformed"},
+		{w.id, custom.Make, "kind", "malformed"},
+		{w.id, custom.Make, builtin.Making{Kind: "kind", Values: []object.Value{{}}}, `a manager makes no "kind"`},
+		{made, custom.Call, named("nothing", "value"), "method nothing is not registered"},
+		{made, custom.Call, named("*other.Do", "value"), "method *other.Do belongs to *other, but the object, a thing, is a *thing"},
+		{made, custom.Call, objecttest.Raw{200}, "malformed"},
+		{made, custom.New, named("*thing.Do", "value"), "malformed"},
 	} {
-		r := v.Reply(v.Ask(test.made, test.op, test.args, []byte("value")))
+		r := v.Reply(v.Ask(test.made, test.op, test.q))
 		require.Equal(t, byte(object.Unknown), r.Code)
 		require.Contains(t, string(r.Args), test.text)
 	}
@@ -177,10 +183,49 @@ func TestGiveUp(t *testing.T) {
 	require.Equal(t, byte(object.GivenUp), v.Reply(ids[0]).Code)
 	w.begins("2")
 	w.letGo <- struct{}{}
-	require.Equal(t, "2", string(v.Reply(ids[2]).Value[0]))
+	require.Equal(t, "2", text(t, v.Reply(ids[2])))
 	w.begins("5")
 	w.letGo <- struct{}{}
-	require.Equal(t, "5", string(v.Reply(ids[5]).Value[0]))
+	require.Equal(t, "5", text(t, v.Reply(ids[5])))
+	v.Settled()
+	w.idle()
+}
+
+// However many waiting calls are given up while one runs, or their callers die,
+// nothing of them is left. The others keep their order.
+func TestNothingIsLeftOfCallsGivenUp(t *testing.T) {
+	w := newWorld(t)
+	v := w.run.Visit(w.home)
+	made := w.make(v)
+	running := w.do(v, made, "running")
+	w.begins("running")
+	v.Settled()
+	before := runtime.NumGoroutine()
+	var kept []uint64
+	for i := range 1000 {
+		if i%400 == 0 {
+			kept = append(kept, w.do(v, made, fmt.Sprint(i)))
+		}
+		id := w.do(v, made, "given up")
+		v.GiveUp(id)
+		require.Equal(t, byte(object.GivenUp), v.Reply(id).Code)
+	}
+	other := w.run.Visit(w.home)
+	for range 100 {
+		w.do(other, made, "of one that dies")
+	}
+	other.Settled()
+	other.Die()
+	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "something is left")
+	}
+	w.letGo <- struct{}{}
+	require.Equal(t, "running", text(t, v.Reply(running)))
+	for i, id := range kept {
+		w.begins(fmt.Sprint(400 * i))
+		w.letGo <- struct{}{}
+		require.Equal(t, fmt.Sprint(400*i), text(t, v.Reply(id)))
+	}
 	v.Settled()
 	w.idle()
 }
@@ -212,7 +257,7 @@ func TestCallerDies(t *testing.T) {
 func TestNewGivenUp(t *testing.T) {
 	w := newWorld(t)
 	v := w.run.Visit(w.home)
-	id := v.Ask(w.id, custom.New, name("thing"), []byte("slow"))
+	id := v.Ask(w.id, custom.New, named("thing", "slow"))
 	w.begins("New")
 	v.GiveUp(id)
 	require.Equal(t, byte(object.GivenUp), v.Reply(id).Code)
@@ -239,7 +284,7 @@ func TestEnd(t *testing.T) {
 	<-ended
 	require.EqualValues(t, 1, w.closed.Load())
 	require.Equal(t, byte(object.Gone), v.Reply(w.do(v, made, "later")).Code)
-	require.Equal(t, byte(object.Gone), v.Reply(v.Ask(w.id, custom.New, name("thing"), []byte("fast"))).Code)
+	require.Equal(t, byte(object.Gone), v.Reply(v.Ask(w.id, custom.New, named("thing", "fast"))).Code)
 	w.service.End(t.Context())
 	w.idle()
 	require.EqualValues(t, 1, w.closed.Load(), "closed twice")
@@ -254,7 +299,7 @@ func TestEndWhileAnObjectIsMade(t *testing.T) {
 				w.closed.Store(-1)
 			}
 			v := w.run.Visit(w.home)
-			id := v.Ask(w.id, custom.New, name("thing"), []byte("slow"))
+			id := v.Ask(w.id, custom.New, named("thing", "slow"))
 			w.begins("New")
 			short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
@@ -292,7 +337,7 @@ func TestFailure(t *testing.T) {
 	w.begins("x")
 	close(w.letGo)
 	require.Zero(t, v.Reply(id).Code)
-	r := v.Reply(v.Ask(made, custom.Call, name("*thing.Do"))) // without a value it panics
+	r := v.Reply(v.Ask(made, custom.Call, custom.Argument{Name: "*thing.Do"})) // without a value it panics
 	require.Equal(t, byte(custom.Failed), r.Code)
 	failure := custom.Failure(string(r.Args))
 	require.Equal(t, "*thing.Do", failure.Func)

@@ -21,23 +21,22 @@ const (
 	send     object.Op[of[object.Value], object.None] = iota // an item, for the other end
 	read     object.Op[of[int], object.None]          = iota // so many items were read
 	depart   object.Op[of[int], object.None]          = iota // so many items were read; the end's name is about to be sent to a process
-	stay     object.Op[of[object.None], object.None]  = iota // the name was not sent after all
 	leave    object.Op[of[int], object.None]          = iota // the owner's last word: so many more items were read
-	closeEnd object.Op[of[int], object.None]          = iota // the owner's last word: the end closes
-	orphan   object.Op[of[object.None], object.None]  = iota // the process that was to claim the end has ended: close it, unless it was claimed
-	known    object.Op[of[object.None], object.None]  = iota // answered at once: an earlier claim on the same connection has arrived
+	closeEnd object.Op[of[int], object.None]          = iota // the owner's last word: the end closes, unless it was claimed
 )
 
 // The notices to an end's owner, with its generation.
 const (
-	item  object.Op[of[object.Value], object.None] = iota // an item from the other end
-	room  object.Op[of[size], object.None]         = iota // so much was read at the other end
-	ended object.Op[of[object.None], object.None]  = iota // the other end was closed
-	moved object.Op[of[object.None], object.None]  = iota // the end belongs to another process from now on; the home waits for the owner's leave
+	item    object.Op[of[object.Value], object.None] = iota // an item from the other end
+	room    object.Op[of[int], object.None]          = iota // items of so much weight were read at the other end
+	ended   object.Op[of[object.None], object.None]  = iota // the other end was closed
+	moved   object.Op[of[object.None], object.None]  = iota // the end belongs to another process from now on; the home waits for the owner's leave
+	claimed object.Op[of[object.None], object.None]  = iota // to the next owner: the home knows of the claim
 )
 
 // of is a message about an end of a generation.
 type of[Q any] struct {
+	_    struct{} `msgpack:",as_array"`
 	Gen  uint64
 	What Q
 }
@@ -46,10 +45,10 @@ type of[Q any] struct {
 // name claims the end.
 //
 //	old owner                  home                        new owner
-//	depart ──────────────────► tickets+1
+//	depart ──────────────────► a name is on its way
 //	─────────── the name, in an argument, a result or an item ───► gen 0: operations wait
 //	                           the owner stays the same ◄───────── claim
-//	◄──────────────────── moved
+//	◄──────────────────── moved  claimed ────────────────────────►
 //	leave ───────────────────► owner, gen+1 ─────────────────────► granted
 //	                           what is unread ───────────────────► items
 //
@@ -58,14 +57,11 @@ type of[Q any] struct {
 // end to the old one; so whatever carries an end counts as received only when the
 // end's home knows of the claim: see Port.Known.
 
-// size is how much was sent, or read.
-type size struct{ Items, Bytes int }
-
-// granted answers a claim: the new generation, and how much was sent to the
-// other end and is still unread.
+// granted answers a claim: the new generation, and the weight of what was sent
+// to the other end and is still unread.
 type granted struct {
 	Gen uint64
-	Out size
+	Out int
 }
 
 // The codes of refusals.
@@ -79,15 +75,15 @@ type End struct {
 	other *End
 	id    uint64 // its object's
 
-	mu      *sync.Mutex // the pipe's; guards both ends
-	gen     uint64
-	owner   *object.Session // nil while the end has no owner
-	tickets int             // names that the owner has sent, or is about to send
-	giver   *object.Session // the last owner, which has left the end to the next
-	next    claiming        // a claim that waits for the owner's last word
-	closed  bool
-	unread  object.Deque // items sent to this end and not read
-	bytes   int          // their size
+	mu     *sync.Mutex // the pipe's; guards both ends
+	gen    uint64
+	owner  *object.Session // nil while the end has no owner
+	named  bool            // the owner has sent the end's name, or is about to
+	giver  *object.Session // the last owner, which has left the end to the next
+	next   claiming        // a claim that waits for the owner's last word
+	closed bool
+	unread []object.Value // sent to this end and not read
+	weight int            // of these
 }
 
 // Make makes a pipe whose home, and whose ends' first owner, is this process.
@@ -102,10 +98,7 @@ func Make(s *object.Server) (a, b *Port, err error) {
 			return nil, nil, err // an end that was made lapses
 		}
 		e.id = ref.Object
-		ports[i] = newPort(s, ref)
-		ports[i].gen = 1
-		close(ports[i].asked)
-		close(ports[i].claimed)
+		ports[i] = newPort(s, ref, 1)
 	}
 	return ports[0], ports[1], nil
 }
@@ -114,26 +107,28 @@ func Make(s *object.Server) (a, b *Port, err error) {
 type claiming = object.Asked[granted]
 
 var ends = object.Ops(
-	object.On(known, func(_ *End, r object.Asked[object.None], _ of[object.None]) { r.Reply(object.None{}) }),
 	on(claim, func(e *End, r claiming, _ object.None) {
 		if e.next.Request != nil {
 			r.Fail(gone, "")
 			return
 		}
 		e.next = r
+		notify(e, r.Peer, claimed, object.None{})
 		if e.owner == nil {
 			e.hand()
 		} else {
 			notify(e, e.owner, moved, object.None{})
 		}
 	}),
-	on(send, func(e *End, _ object.Asked[object.None], v object.Value) { e.other.take(v) }),
+	on(send, func(e *End, r object.Asked[object.None], v object.Value) {
+		e.other.take(v)
+		r.Reply(object.None{})
+	}),
 	on(read, func(e *End, _ object.Asked[object.None], n int) { e.read(n) }),
 	on(depart, func(e *End, _ object.Asked[object.None], n int) {
 		e.read(n)
-		e.tickets++
+		e.named = true
 	}),
-	on(stay, func(e *End, _ object.Asked[object.None], _ object.None) { e.tickets-- }),
 	on(leave, func(e *End, _ object.Asked[object.None], n int) {
 		e.read(n)
 		if e.next.Request == nil { // else the owner has had its moved notice
@@ -142,7 +137,6 @@ var ends = object.Ops(
 		e.abandon()
 	}),
 	on(closeEnd, func(e *End, _ object.Asked[object.None], _ int) { e.close() }),
-	on(orphan, func(e *End, _ object.Asked[object.None], _ object.None) { e.close() }),
 )
 
 // on makes do the handler of an operation, and refuses it for an end that is
@@ -166,7 +160,7 @@ func (e *End) Serve(r *object.Request) {
 
 // notify sends a notice about an end to p, its owner or last owner.
 func notify[Q any](e *End, p *object.Session, op object.Op[of[Q], object.None], what Q) {
-	object.Notify(p, e.id, op, of[Q]{e.gen, what})
+	object.Notify(p, e.id, op, of[Q]{Gen: e.gen, What: what})
 }
 
 // live says whether the end has an owner that wants notices, and no claim waits.
@@ -178,8 +172,8 @@ func (e *End) take(v object.Value) {
 		return
 	}
 	e.home.HoldRefs(v)
-	e.unread.Push(v)
-	e.bytes += v.Size()
+	e.unread = append(e.unread, v)
+	e.weight += weight(v)
 	if e.live() {
 		e.pass(v)
 	}
@@ -189,16 +183,14 @@ func (e *End) pass(v object.Value) { notify(e, e.owner, item, v) }
 
 // read removes the n oldest items, and tells their sender. The lock is held.
 func (e *End) read(n int) {
-	bytes := 0
-	n = min(n, e.unread.Len())
-	for range n {
-		v := e.unread.Pop()
-		bytes += v.Size()
+	sum := 0
+	for _, v := range object.Shift(&e.unread, max(0, min(n, len(e.unread)))) {
+		sum += weight(v)
 		e.home.ReleaseRefs(v)
 	}
-	e.bytes -= bytes
-	if o := e.other; n > 0 && o.live() {
-		notify(o, o.owner, room, size{n, bytes})
+	e.weight -= sum
+	if o := e.other; sum > 0 && o.live() {
+		notify(o, o.owner, room, sum)
 	}
 }
 
@@ -210,7 +202,7 @@ func (e *End) abandon() {
 	switch {
 	case e.next.Request != nil:
 		e.hand()
-	case e.tickets <= 0:
+	case !e.named:
 		e.close()
 	}
 }
@@ -227,9 +219,9 @@ func (e *End) hand() {
 		notify(e, e.giver, moved, object.None{})
 	}
 	e.gen++
-	e.owner, e.giver, e.tickets = r.Peer, nil, 0
-	r.Reply(granted{e.gen, size{o.unread.Len(), o.bytes}})
-	for _, v := range e.unread.All() {
+	e.owner, e.giver, e.named = r.Peer, nil, false
+	r.Reply(granted{e.gen, o.weight})
+	for _, v := range e.unread {
 		e.pass(v)
 	}
 	if o.closed {
@@ -246,10 +238,8 @@ func (e *End) close() {
 	if e.next.Request != nil {
 		e.next.Fail(gone, "")
 	}
-	for _, v := range e.unread.All() {
-		e.home.ReleaseRefs(v)
-	}
-	e.owner, e.next, e.unread, e.bytes = nil, claiming{}, object.Deque{}, 0
+	e.home.ReleaseRefs(e.unread...)
+	e.owner, e.next, e.unread, e.weight = nil, claiming{}, nil, 0
 	if o := e.other; o.live() {
 		notify(o, o.owner, ended, object.None{})
 	}

@@ -8,16 +8,18 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/turn"
 )
 
-// The window: a sender waits while so many items, or bytes, are unread. A reader
-// reports what it has read whenever it has read so many of tellItems or tellBytes.
+// window is how much may be unread before a sender waits: about so many bytes, or
+// windowItems items. A reader reports what it has read whenever that is a quarter.
 const (
+	window      = 1 << 20
 	windowItems = 256
-	windowBytes = 1 << 20
-	tellItems   = windowItems / 4
-	tellBytes   = windowBytes / 4
 )
+
+// weight is what an item counts for in the window.
+func weight(v object.Value) int { return max(v.Size(), window/windowItems) }
 
 // The errors of a Port whose end cannot be used.
 var (
@@ -25,80 +27,50 @@ var (
 	ErrEnded = errors.New("fiber: the other end of the pipe was closed, or its process has ended")
 )
 
-// lastWord is the last thing that an owner says about an end: leave or closeEnd.
-type lastWord = object.Op[of[int], object.None]
-
 // Port is an end of a pipe in the process that owns or claims it. Its methods may
 // be called from many goroutines.
 type Port struct {
-	home    *object.Server
-	ref     object.Ref
-	unwatch func() // ends its notices
-
-	asked   chan struct{} // closed when the claim is in the socket
-	claimed chan struct{} // closed when the claim is answered
-	over    chan struct{} // closed when nothing comes any more
-	arrived chan struct{} // holds a token when items may have come
-	room    chan struct{} // holds a token when there may be room to send one
+	home *object.Server
+	ref  object.Ref
+	free func() // releases the end and its notices, once
 
 	mu      sync.Mutex
-	gen     uint64   // 0 until the end is claimed
-	gone    bool     // the end is not used here any more
-	ended   bool     // the other end is gone
-	word    lastWord // the last word, once gone
-	said    bool     // the last word was said, or cannot be heard
-	names   int      // names sent, and not known to have been claimed
-	moved   bool     // one of them was claimed
-	lapse   *time.Timer
-	freed   bool
-	carried bool         // the process to which a name was sent is known: see LeaveTo
-	busy    int          // messages of this generation that are still to be sent
-	items   object.Deque // received, not yet read
-	read    int          // items read that the home does not know of
-	bytes   int          // their size
-	out     size         // sent and not known to be read
+	changed chan struct{}  // closed at the next change; nil while no caller waits for one
+	gen     uint64         // 0 until the claim is granted
+	known   bool           // the home knows of the claim, or is gone
+	gone    bool           // the end is not used here any more
+	ended   bool           // the other end is gone
+	closes  bool           // the last word closes the end
+	said    bool           // the last word was said, or cannot be heard
+	carried bool           // the end is held after the last word: see LeaveTo
+	departs bool           // the home is to be told that the end's name is about to be sent
+	named   bool           // it was told: from now on it is told of each item that was read
+	busy    int            // what of this generation has to come before the last word
+	items   []object.Value // received, not yet read
+	read    int            // items read that the home does not know of
+	weight  int            // their weight
+	out     int            // the weight of what was sent and is not known to be read
 }
 
-func newPort(s *object.Server, ref object.Ref) *Port {
-	p := &Port{home: s, ref: ref, asked: make(chan struct{}), claimed: make(chan struct{}), over: make(chan struct{}),
-		arrived: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+// newPort makes the port of an end, whose generation is 0 if it is to be claimed.
+func newPort(s *object.Server, ref object.Ref, gen uint64) *Port {
+	p := &Port{home: s, ref: ref, gen: gen, known: gen > 0}
 	s.Hold(ref)
-	p.watch()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unwatch := s.Watch(ref, p.notice)
+	p.free = sync.OnceFunc(func() {
+		unwatch()
+		s.Release(ref)
+	})
 	return p
-}
-
-// transit is how long a port that has left holds its end for an unknown next
-// owner, unless the end is claimed before. It is at most transitPart of
-// heartbeat_timeout, so that together with object.Grace it stays below that.
-// Whatever carries the name longer, such as a queue, holds the end itself.
-const (
-	transit     = 30 * time.Second
-	transitPart = 0.4
-)
-
-// free releases the end and its notices, when the port needs neither any more.
-// The lock is held.
-func (p *Port) free() {
-	if p.freed {
-		return
-	}
-	p.freed = true
-	if p.lapse != nil {
-		p.lapse.Stop()
-	}
-	p.unwatch()
-	ports.Lock()
-	delete(ports.m, p)
-	ports.Unlock()
-	p.home.Release(p.ref)
 }
 
 // Claim makes this process the owner of an end whose name, with its generation,
 // has come here. It does not block: the port's operations wait for the answer.
 func Claim(s *object.Server, ref object.Ref, gen uint64) *Port {
-	p := newPort(s, ref)
+	p := newPort(s, ref, 0)
 	go func() {
-		defer close(p.asked)
 		if _, err := object.Start(context.Background(), s, ref, claim, of[object.None]{Gen: gen}, p.answered); err != nil {
 			p.answered(granted{}, err)
 		}
@@ -106,370 +78,286 @@ func Claim(s *object.Server, ref object.Ref, gen uint64) *Port {
 	return p
 }
 
-// Known waits until the end's home knows that this process claims the end, or is
-// gone. From then on the home notices the death of this process. Known does not
-// wait for the old owner. It returns false if ctx ends first.
-func (p *Port) Known(ctx context.Context) bool {
-	select {
-	case <-p.asked:
-	case <-ctx.Done():
-		return false
-	}
-	select {
-	case <-p.claimed:
-		return true
-	default:
-	}
-	_, err := object.Ask(ctx, p.home, p.ref, known, of[object.None]{}, nil) // behind the claim, on its connection
-	return err == nil || ctx.Err() == nil
-}
-
-// Kept waits until the end's home has received all that was sent before, and
-// holds the objects named in it, or until the home is gone.
-func (p *Port) Kept() {
-	object.Ask(context.Background(), p.home, p.ref, known, of[object.None]{}, nil) // behind it, on its connection
-}
-
 // answered handles the answer to the claim.
 func (p *Port) answered(g granted, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer close(p.claimed)
-	if err == nil {
-		p.gen, p.out = g.Gen, g.Out
-		if p.gone {
-			go p.conclude()
-		}
+	p.known = true
+	p.change()
+	if err != nil {
+		refusal := (*object.Refusal)(nil)
+		p.gone = p.gone || errors.As(err, &refusal)
+		p.silence()
 		return
 	}
-	if refusal := (*object.Refusal)(nil); errors.As(err, &refusal) {
-		p.gone = true
+	p.gen, p.out = g.Gen, g.Out
+	if p.gone {
+		go p.conclude()
 	}
-	p.silence()
 }
 
 // silence ends a port whose home is gone, or has refused the claim. The lock is
 // held.
 func (p *Port) silence() {
-	p.said = true
-	p.end()
+	p.said, p.ended = true, true
+	p.change()
 	p.free()
 }
 
-func (p *Port) end() {
-	if !p.ended {
-		p.ended = true
-		p.finish()
+// change wakes all callers that wait. The lock is held.
+func (p *Port) change() {
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
 	}
 }
 
-// finish closes over, once.
-func (p *Port) finish() {
-	select {
-	case <-p.over:
-	default:
-		close(p.over)
+// await waits until ready returns true, and otherwise returns ErrGone, ErrEnded,
+// or the ctx's error. It is called with the lock held and returns with it.
+func (p *Port) await(ctx context.Context, ready func() bool) error {
+	for {
+		switch {
+		case p.gone:
+			return ErrGone
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case ready():
+			return nil
+		case p.ended:
+			return ErrEnded
+		}
+		p.wait(ctx)
 	}
+}
+
+// wait waits for a change, or the end of ctx. It is called with the lock held and
+// returns with it.
+func (p *Port) wait(ctx context.Context) {
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	changed, claimed := p.changed, p.gen > 0
+	p.mu.Unlock()
+	if claimed {
+		p.home.Await(p.ref, turn.Closed(changed))
+	}
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+}
+
+// unlock unlocks the port. Before, it tells the home what is due: that the end's
+// name is about to be sent, that items were read, or the last word.
+func (p *Port) unlock() {
+	for p.gen > 0 && !p.said {
+		op := read
+		switch {
+		case p.departs:
+			op = depart
+		case p.gone && p.busy == 0 && p.closes:
+			op = closeEnd
+		case p.gone && p.busy == 0:
+			op = leave
+		case p.weight < window/4 && !(p.named && p.read > 0):
+			p.mu.Unlock()
+			return
+		}
+		message := of[int]{Gen: p.gen, What: p.read}
+		p.named, p.said = p.named || op == depart, op == leave || op == closeEnd
+		p.departs, p.read, p.weight = false, 0, 0
+		p.busy++
+		p.mu.Unlock()
+		object.Post(p.home, p.ref, op, message)
+		p.mu.Lock()
+		p.busy--
+	}
+	if p.said && p.busy == 0 && !p.carried { // nor is the last word still to be posted
+		p.free()
+	}
+	p.mu.Unlock()
+}
+
+// conclude says the last word if that is due.
+func (p *Port) conclude() {
+	p.mu.Lock()
+	p.unlock()
+}
+
+// Known waits until the end's home knows that this process claims the end, or is
+// gone. From then on the home notices the death of this process. Known does not
+// wait for the old owner. It returns false if ctx ends first.
+func (p *Port) Known(ctx context.Context) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.known && ctx.Err() == nil {
+		p.wait(ctx)
+	}
+	return p.known
 }
 
 // Ref names the end.
 func (p *Port) Ref() object.Ref { return p.ref }
 
 // Send sends an item to the other end. It blocks while the window is full, and
-// returns when the item is in the socket. The error is ErrGone, ErrEnded, the
-// ctx's, or a *transport.SizeError.
+// returns when the item is in the socket; an item that names objects is then at
+// the end's home. The error is ErrGone, ErrEnded, the ctx's, or a
+// *transport.SizeError. With the ctx's error the item was not sent, unless it names
+// objects and the home has not answered within SettleTime.
 func (p *Port) Send(ctx context.Context, v object.Value) error {
 	p.mu.Lock()
-	for waited := false; ; waited = true {
-		switch {
-		case p.gone:
-			p.mu.Unlock()
-			return ErrGone
-		case p.ended:
-			p.mu.Unlock()
-			return ErrEnded
-		case ctx.Err() != nil:
-			p.mu.Unlock()
-			return ctx.Err()
-		}
-		if p.gen > 0 && p.open() {
-			p.out.Items++
-			p.out.Bytes += v.Size()
-			p.busy++
-			if waited && p.open() {
-				signal(p.room) // for another caller
-			}
-			break
-		}
-		p.wait(ctx, p.room)
+	defer p.unlock()
+	if err := p.await(ctx, func() bool { return !p.ended && p.gen > 0 && p.out < window }); err != nil {
+		return err
 	}
-	message := of[object.Value]{p.gen, v}
+	p.out += weight(v)
+	p.busy++
+	message := of[object.Value]{Gen: p.gen, What: v}
 	p.mu.Unlock()
-	err := object.Tell(ctx, p.home, p.ref, send, message)
+	taken, err := p.deliver(ctx, message)
 	p.mu.Lock()
-	if err != nil {
-		p.out.Items--
-		p.out.Bytes -= v.Size()
-		signal(p.room)
+	p.busy--
+	if !taken {
+		p.out -= weight(v)
+		p.change()
 	}
-	p.done()
 	return err
 }
 
-func (p *Port) open() bool { return p.out.Items < windowItems && p.out.Bytes < windowBytes }
+// deliver sends an item to the end's home. taken is true, even with an error, if
+// the home has the item or may have it. Then the home gives the room back.
+func (p *Port) deliver(ctx context.Context, message of[object.Value]) (taken bool, err error) {
+	if len(message.What.Refs) == 0 {
+		err = object.Tell(ctx, p.home, p.ref, send, message)
+		return err == nil, err
+	}
+	answered := make(chan error, 1)
+	asked, err := object.Start(ctx, p.home, p.ref, send, message, func(_ object.None, err error) { answered <- err })
+	if err != nil {
+		return false, err
+	}
+	asked.Lead()
+	select {
+	case err = <-answered:
+	case <-ctx.Done():
+		select {
+		case err = <-answered:
+		case <-time.After(object.SettleTime):
+			return true, ctx.Err()
+		}
+	}
+	if errors.As(err, new(*object.Refusal)) {
+		err = ErrGone
+	}
+	return err == nil, err
+}
 
 // Recv waits for an item from the other end. An item that names objects counts as
 // read only when Took is called. The error is ErrGone, the ctx's, or io.EOF when
 // the other end is gone and all items have been read.
 func (p *Port) Recv(ctx context.Context) (object.Value, error) {
 	p.mu.Lock()
-	for {
-		switch {
-		case p.gone:
-			p.mu.Unlock()
-			return object.Value{}, ErrGone
-		case p.items.Len() > 0 && ctx.Err() == nil:
-			v := p.items.Pop()
-			if p.items.Len() > 0 {
-				signal(p.arrived) // for another caller
-			}
-			if len(v.Refs) > 0 {
-				p.busy++ // until Took: the last word counts it
-				p.mu.Unlock()
-				return v, nil
-			}
-			p.took(v)
-			return v, nil
-		case ctx.Err() != nil:
-			p.mu.Unlock()
-			return object.Value{}, ctx.Err()
-		case p.ended:
-			p.mu.Unlock()
-			return object.Value{}, io.EOF
-		}
-		p.wait(ctx, p.arrived)
+	defer p.unlock()
+	switch err := p.await(ctx, func() bool { return len(p.items) > 0 }); {
+	case err == ErrEnded:
+		return object.Value{}, io.EOF
+	case err != nil:
+		return object.Value{}, err
 	}
+	v := object.Shift(&p.items, 1)[0]
+	if len(v.Refs) > 0 {
+		p.busy++ // until Took: the last word counts it
+	} else {
+		p.took(v)
+	}
+	return v, nil
 }
 
 // Took says that an item that names objects was read, and that this process
 // holds what the item names.
 func (p *Port) Took(v object.Value) {
 	p.mu.Lock()
+	defer p.unlock()
+	p.busy--
 	p.took(v)
-	p.mu.Lock()
-	p.done()
 }
 
-// took counts an item as read, and tells the home when enough have been read.
-// It is called with the lock held and returns without it.
+// took counts an item as read. The lock is held.
 func (p *Port) took(v object.Value) {
 	p.read++
-	p.bytes += v.Size()
-	if p.said || p.read < tellItems && p.bytes < tellBytes {
-		p.mu.Unlock()
-		return
-	}
-	message := of[int]{p.gen, p.read}
-	p.read, p.bytes = 0, 0
-	p.busy++
-	p.mu.Unlock()
-	object.Post(p.home, p.ref, read, message)
-	p.mu.Lock()
-	p.done()
-}
-
-// wait waits for a signal, the answer to the claim, or the end of the port or of
-// ctx. It is called with the lock held and returns with it.
-func (p *Port) wait(ctx context.Context, ready chan struct{}) {
-	claimed := p.claimed
-	if p.gen > 0 {
-		claimed = nil
-	}
-	p.mu.Unlock()
-	if claimed == nil {
-		p.home.Await(p.ref, func() bool { return len(ready) > 0 })
-	}
-	select {
-	case <-ready:
-	case <-claimed:
-	case <-p.over:
-	case <-ctx.Done():
-	}
-	p.mu.Lock()
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// done counts a message as sent, and says the last word after the last message.
-// It is called with the lock held and returns without it.
-func (p *Port) done() {
-	p.busy--
-	last := p.gone && p.busy == 0
-	p.mu.Unlock()
-	if last {
-		p.conclude()
-	}
-}
-
-// quit ends the use of the end here; word becomes the last word. Later calls do
-// nothing.
-func (p *Port) quit(word lastWord) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.gone {
-		return
-	}
-	p.gone, p.word = true, word
-	p.items = object.Deque{}
-	p.finish()
-}
-
-// conclude says the last word once no other message is being sent.
-func (p *Port) conclude() {
-	p.mu.Lock()
-	if !p.gone || p.said || p.gen == 0 || p.busy > 0 {
-		p.mu.Unlock()
-		return
-	}
-	p.said = true
-	message := of[int]{p.gen, p.read}
-	p.mu.Unlock()
-	object.Post(p.home, p.ref, p.word, message)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.word != leave || p.names <= 0 || p.moved {
-		p.free()
-	} else if !p.freed && !p.carried {
-		p.lapse = time.AfterFunc(p.home.Within(transit, transitPart), p.forget)
-	}
-}
-
-// forget releases the end, claimed or not.
-func (p *Port) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free()
-}
-
-// Close ends the pipe from this end.
-func (p *Port) Close() {
-	p.quit(closeEnd)
-	p.conclude()
-}
-
-// Leave ends the use of the end here. If its name was sent to another process,
-// the end is that process's from now on; otherwise it closes.
-func (p *Port) Leave() {
-	p.quit(leave)
-	p.conclude()
+	p.weight += weight(v)
 }
 
 // Generation returns the end's generation. It waits for the answer to the claim.
-// The error is ErrGone.
+// The error is ErrGone, or ErrEnded if the home is gone.
 func (p *Port) Generation() (uint64, error) {
-	<-p.claimed
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.gone || p.gen == 0 {
-		return 0, ErrGone
-	}
-	return p.gen, nil
+	err := p.await(context.Background(), func() bool { return p.gen > 0 })
+	return p.gen, err
 }
+
+// Depart tells the home that the end's name is about to be sent to another
+// process. It waits for the answer to the claim. The errors are Generation's.
+func (p *Port) Depart() error {
+	p.mu.Lock()
+	defer p.unlock()
+	err := p.await(context.Background(), func() bool { return p.gen > 0 })
+	p.departs = err == nil
+	return err
+}
+
+// Close ends the pipe from this end.
+func (p *Port) Close() { p.quit(true, false) }
+
+// Leave ends the use of the end here. If its name was sent to another process,
+// the end is that process's from now on; otherwise it closes.
+func (p *Port) Leave() { p.quit(false, false) }
 
 // LeaveTo is Leave when the process that the end's name was sent to is known. The
 // end is held until that process has claimed it. If the process ends without
 // having done so, the end closes.
 func (p *Port) LeaveTo(ended <-chan struct{}) {
-	p.mu.Lock()
-	p.carried = true
-	p.mu.Unlock()
-	p.Leave()
+	p.quit(false, true)
 	go func() {
 		<-ended
-		p.Orphan()
-		p.forget()
+		object.Post(p.home, p.ref, closeEnd, of[int]{Gen: p.gen}) // refused if the end was claimed
+		p.free()
 	}()
 }
 
-// Depart tells the home that the end's name is about to be sent to another
-// process, and returns the end's generation. It waits for the answer to the
-// claim. The error is ErrGone.
-func (p *Port) Depart() (gen uint64, err error) {
-	<-p.claimed
+// quit ends the use of the end here. Later calls do nothing.
+func (p *Port) quit(closes, carried bool) {
 	p.mu.Lock()
-	if p.gone || p.gen == 0 {
-		p.mu.Unlock()
-		return 0, ErrGone
+	defer p.unlock()
+	if !p.gone {
+		p.gone, p.closes, p.carried, p.items = true, closes, carried, nil
+		p.change()
 	}
-	p.busy++
-	p.names++
-	gen = p.gen
-	message := of[int]{gen, p.read}
-	p.read, p.bytes = 0, 0
-	p.mu.Unlock()
-	object.Post(p.home, p.ref, depart, message)
-	p.mu.Lock()
-	p.done()
-	return gen, nil
-}
-
-// Stay takes back a Depart whose name was not sent.
-func (p *Port) Stay() {
-	p.mu.Lock()
-	p.names--
-	p.mu.Unlock()
-	p.post(stay)
-}
-
-// Orphan closes the end if no process has claimed it since it left here.
-func (p *Port) Orphan() { p.post(orphan) }
-
-func (p *Port) post(op object.Op[of[object.None], object.None]) {
-	p.mu.Lock()
-	gen := p.gen
-	p.mu.Unlock()
-	object.Post(p.home, p.ref, op, of[object.None]{Gen: gen})
 }
 
 var notices = object.Ops(
+	object.On(claimed, func(p *Port, _ object.Asked[object.None], _ of[object.None]) { p.known = p.known || p.gen == 0 }),
 	when(item, func(p *Port, v object.Value) {
 		if !p.gone {
-			p.items.Push(v)
-			signal(p.arrived)
+			p.items = append(p.items, v)
 		}
 	}),
-	when(room, func(p *Port, read size) {
-		p.out.Items -= read.Items
-		p.out.Bytes -= read.Bytes
-		signal(p.room)
-	}),
-	when(ended, func(p *Port, _ object.None) { p.end() }),
+	when(room, func(p *Port, read int) { p.out -= read }),
+	when(ended, func(p *Port, _ object.None) { p.ended = true }),
 	when(moved, func(p *Port, _ object.None) {
-		if !p.gone {
-			p.gone, p.word = true, leave
-			p.items = object.Deque{}
-			p.finish()
-		}
+		p.gone, p.carried, p.items = true, false, nil
 		go p.conclude()
 	}),
 )
 
 // when makes do the handler of a notice, for a port that has the notice's
-// generation and has not said its last word.
+// generation.
 func when[Q any](op object.Op[of[Q], object.None], do func(p *Port, what Q)) object.Handler[*Port] {
-	return object.On(op, func(p *Port, r object.Asked[object.None], q of[Q]) {
-		if q.Gen != p.gen {
-			return
-		}
-		if p.moved = p.moved || r.Op == moved.Number(); !p.said {
+	return object.On(op, func(p *Port, _ object.Asked[object.None], q of[Q]) {
+		if q.Gen == p.gen {
 			do(p, q.What)
-		} else if p.moved {
-			p.free()
 		}
 	})
 }
@@ -483,4 +371,5 @@ func (p *Port) notice(op byte, args []byte, frames [][]byte) {
 		return
 	}
 	notices.Serve(p, &object.Request{Op: op, Args: args, Value: frames})
+	p.change()
 }

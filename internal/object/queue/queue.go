@@ -26,6 +26,7 @@ const (
 
 // Delivery is items that were handed out, with a number for Taken and Back.
 type Delivery struct {
+	_     struct{} `msgpack:",as_array"`
 	ID    uint64
 	Items []object.Value
 }
@@ -48,7 +49,7 @@ var table = object.Ops(
 	}),
 	object.On(Taken, func(q *Queue, r object.Asked[object.None], id uint64) { q.settle(r.Peer, id, true) }),
 	object.On(Back, func(q *Queue, r object.Asked[object.None], id uint64) { q.settle(r.Peer, id, false) }),
-	object.On(Len, func(q *Queue, r object.Asked[int], _ object.None) { r.Reply(q.items.Len()) }),
+	object.On(Len, func(q *Queue, r object.Asked[int], _ object.None) { r.Reply(len(q.items)) }),
 	object.On(Close, func(q *Queue, r object.Asked[object.None], _ object.None) {
 		q.close(Closed)
 		q.move()
@@ -77,7 +78,7 @@ type Queue struct {
 
 	mu      sync.Mutex
 	closed  bool
-	items   object.Deque
+	items   []object.Value
 	getters []getter
 	putters []putter
 	joiners []object.Asked[int]
@@ -96,8 +97,7 @@ type getter struct {
 
 type putter struct {
 	r     object.Asked[object.None]
-	items []object.Value
-	done  int // how many of them are in the queue
+	items []object.Value // that are not in the queue yet
 }
 
 // delivery is a Delivery that is not acknowledged, and its receiver.
@@ -123,9 +123,7 @@ func (q *Queue) put(r object.Asked[object.None], items []object.Value) {
 		r.Fail(Closed, "")
 		return
 	}
-	for _, v := range items {
-		q.home.HoldRefs(v)
-	}
+	q.home.HoldRefs(items...)
 	q.putters = append(q.putters, putter{r: r, items: items})
 	q.move()
 }
@@ -133,14 +131,9 @@ func (q *Queue) put(r object.Asked[object.None], items []object.Value) {
 // move admits items while there is room, and delivers items while requests wait
 // for them. The lock is held.
 func (q *Queue) move() {
-	for {
-		moved := q.admit()
-		if q.deliver() || moved {
-			continue
-		}
-		break
+	for q.admit() || q.deliver() {
 	}
-	if q.closed && q.items.Len() == 0 && len(q.out) == 0 {
+	if q.closed && len(q.items) == 0 && len(q.out) == 0 {
 		for _, g := range q.getters {
 			g.r.Fail(Closed, "")
 		}
@@ -151,17 +144,17 @@ func (q *Queue) move() {
 func (q *Queue) admit() (moved bool) {
 	for len(q.putters) > 0 {
 		p := &q.putters[0]
-		n := len(p.items) - p.done
+		n := len(p.items)
 		if q.capacity > 0 {
-			n = min(n, q.capacity-q.items.Len())
+			n = min(n, q.capacity-len(q.items))
 		}
 		if n > 0 {
-			q.items.Push(p.items[p.done : p.done+n]...)
+			q.items = append(q.items, p.items[:n]...)
+			p.items = p.items[n:]
 			q.undone += n
-			p.done += n
 			moved = true
 		}
-		if p.done < len(p.items) {
+		if len(p.items) > 0 {
 			return moved
 		}
 		p.r.Reply(object.None{})
@@ -171,18 +164,16 @@ func (q *Queue) admit() (moved bool) {
 }
 
 func (q *Queue) deliver() (moved bool) {
-	for len(q.getters) > 0 && q.items.Len() > 0 {
+	for len(q.getters) > 0 && len(q.items) > 0 {
 		g := q.getters[0]
 		q.getters = slices.Delete(q.getters, 0, 1)
 		if !g.r.Wanted() {
 			continue
 		}
-		items := q.items.Front(g.max)
-		items = slices.Clone(items[:q.home.Fitting(items)])
-		q.items.Drop(len(items))
+		items := object.Shift(&q.items, q.home.Fitting(q.items[:min(g.max, len(q.items))]))
 		q.last++
 		q.out[q.last] = delivery{g.r.Peer, items}
-		g.r.Reply(Delivery{q.last, items})
+		g.r.Reply(Delivery{ID: q.last, Items: items})
 		moved = true
 	}
 	return moved
@@ -197,18 +188,11 @@ func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
 	delete(q.out, id)
 	if taken {
 		q.owed[d.to] += len(d.items)
-		q.release(d.items)
+		q.home.ReleaseRefs(d.items...)
 	} else {
-		q.items.Unshift(d.items)
+		q.items = slices.Concat(d.items, q.items)
 	}
 	q.move()
-}
-
-// release releases the objects that items name. The lock is held.
-func (q *Queue) release(items []object.Value) {
-	for _, v := range items {
-		q.home.ReleaseRefs(v)
-	}
 }
 
 // GiveUp removes a waiting request.
@@ -219,11 +203,9 @@ func (q *Queue) GiveUp(r *object.Request) {
 	q.joiners = slices.DeleteFunc(q.joiners, func(j object.Asked[int]) bool { return j.Request == r })
 	for i, p := range q.putters {
 		if p.r.Request == r {
-			q.release(p.items[p.done:])
+			q.home.ReleaseRefs(p.items...)
 			q.putters = slices.Delete(q.putters, i, i+1)
-			if p.done > 0 {
-				q.move()
-			}
+			q.move()
 			break
 		}
 	}
@@ -251,7 +233,7 @@ func (q *Queue) Left(p *object.Session, died bool) {
 	}
 	slices.Sort(lost)
 	for _, id := range slices.Backward(lost) { // the oldest ends up at the front
-		q.items.Unshift(q.out[id].items)
+		q.items = slices.Concat(q.out[id].items, q.items)
 		delete(q.out, id)
 	}
 	q.move()
@@ -273,11 +255,10 @@ func (q *Queue) Drop() {
 		j.Fail(code, "")
 	}
 	for _, d := range q.out {
-		q.release(d.items)
+		q.home.ReleaseRefs(d.items...)
 	}
-	q.release(q.items.Front(q.items.Len()))
-	q.getters, q.joiners, q.items, q.out = nil, nil, object.Deque{}, map[uint64]delivery{}
-	q.move()
+	q.home.ReleaseRefs(q.items...)
+	q.getters, q.joiners, q.items, q.out = nil, nil, nil, map[uint64]delivery{}
 }
 
 // close closes the queue for new items, and refuses waiting Puts with code. Items
@@ -285,7 +266,7 @@ func (q *Queue) Drop() {
 func (q *Queue) close(code byte) {
 	q.closed = true
 	for _, p := range q.putters {
-		q.release(p.items[p.done:])
+		q.home.ReleaseRefs(p.items...)
 		p.r.Fail(code, "")
 	}
 	q.putters = nil

@@ -1,16 +1,14 @@
 package queue_test
 
 import (
-	"encoding/binary"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/internal/object"
-	"github.com/fiber-go/fiber/internal/object/objecttest"
 	"github.com/fiber-go/fiber/internal/object/queue"
-	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/test/objecttest"
 )
 
 // bed is a queue whose items are single bytes.
@@ -45,16 +43,13 @@ type user struct {
 	b *bed
 }
 
-func number(n uint64) []byte { return binary.AppendUvarint(nil, n) }
-
 func (u user) put(items string) (id uint64) {
 	u.b.t.Helper()
 	var values []object.Value
 	for i := range items {
 		values = append(values, object.Value{Frames: [][]byte{{items[i]}}})
 	}
-	args, frames := object.PackValues(nil, values...)
-	return u.Ask(u.b.id, queue.Put, args, frames...)
+	return u.Ask(u.b.id, queue.Put, values)
 }
 
 // puts sends a Put of items and waits for the answer.
@@ -65,22 +60,18 @@ func (u user) puts(items string) {
 
 func (u user) get(n int) (id uint64) {
 	u.b.t.Helper()
-	return u.Ask(u.b.id, queue.Get, number(uint64(n)))
+	return u.Ask(u.b.id, queue.Get, n)
 }
 
 // got waits for a delivery.
 func (u user) got(id uint64) (delivery uint64, items string) {
 	u.b.t.Helper()
-	reply := u.Reply(id)
-	require.Zero(u.b.t, reply.Code)
-	args := wire.Reader{B: reply.Args}
-	delivery = args.Uvarint()
-	values, err := object.UnpackValues(&args, reply.Value)
-	require.NoError(u.b.t, err)
-	for _, v := range values {
+	var d queue.Delivery
+	u.Reply(id).Read(u.b.t, &d)
+	for _, v := range d.Items {
 		items += string(v.Frames[0])
 	}
-	return delivery, items
+	return d.ID, items
 }
 
 // gets sends a Get and waits for the delivery.
@@ -91,14 +82,13 @@ func (u user) gets(n int) (delivery uint64, items string) {
 
 func (u user) settle(op object.Op[uint64, object.None], delivery uint64) {
 	u.b.t.Helper()
-	u.Tell(u.b.id, op, number(delivery))
+	u.Tell(u.b.id, op, delivery)
 }
 
-func (u user) len() int {
+func (u user) len() (n int) {
 	u.b.t.Helper()
-	reply := u.Reply(u.Ask(u.b.id, queue.Len, nil))
-	args := wire.Reader{B: reply.Args}
-	return args.Int()
+	u.Reply(u.Ask(u.b.id, queue.Len, nil)).Read(u.b.t, &n)
+	return n
 }
 
 // eventually polls the queue's length, which changes once the home has noticed
@@ -276,7 +266,7 @@ func TestCloseWithAllSortsOfWaiters(t *testing.T) {
 	getter.settle(queue.Taken, delivery)
 	require.Equal(t, byte(queue.Closed), other.Reply(last).Code, "nothing is left")
 	require.Equal(t, byte(queue.Closed), getter.Reply(getter.get(1)).Code)
-	done := joiner.Ask(b.id, queue.Done, number(2))
+	done := joiner.Ask(b.id, queue.Done, 2)
 	require.Zero(t, joiner.Reply(join).Code, "all items were dealt with")
 	require.Zero(t, joiner.Reply(done).Code)
 }
@@ -294,7 +284,7 @@ func TestDropWithAllSortsOfWaiters(t *testing.T) {
 	ref, err := b.h.Make(queue.New(b.h, 0), true)
 	require.NoError(t, err)
 	empty.id = ref.Object
-	waiting := getter.Ask(empty.id, queue.Get, number(1))
+	waiting := getter.Ask(empty.id, queue.Get, 1)
 	getter.Settled()
 	b.h.Remove(empty.id)
 	b.h.Remove(b.id)
@@ -308,15 +298,13 @@ func TestMalformedRequests(t *testing.T) {
 	b := newBed(t, 0)
 	u := b.user()
 	for _, m := range []struct {
-		op   any
-		args []byte
-	}{{queue.Get, nil}, {queue.Get, number(0)}, {queue.Get, number(1 << 63)}, {queue.Put, nil}, {queue.Put, number(1)}, {queue.Put, number(1 << 40)}, {99, nil}} {
-		require.Equal(t, byte(object.Unknown), u.Reply(u.Ask(b.id, m.op, m.args)).Code, "operation %d", m.op)
+		op, q any
+	}{{queue.Get, nil}, {queue.Get, 0}, {queue.Get, -1}, {queue.Get, uint64(1 << 63)}, {queue.Get, objecttest.Raw{}}, {queue.Put, 1},
+		{queue.Put, objecttest.Raw{0xdd, 0xff, 0xff, 0xff, 0xff}}, {queue.Put, objecttest.Raw{0x90, 0}}, {99, nil}} {
+		require.Equal(t, byte(object.Unknown), u.Reply(u.Ask(b.id, m.op, m.q)).Code, "operation %d with %v", m.op, m.q)
 	}
-	args, frames := object.PackValues(nil, object.Value{Frames: [][]byte{{'a'}}})
-	require.Equal(t, byte(object.Unknown), u.Reply(u.Ask(b.id, queue.Put, args, append(frames, []byte("more"))...)).Code)
 	u.Tell(b.id, queue.Taken, nil)
-	u.Tell(b.id, queue.Get, number(1)) // which wants no answer
+	u.Tell(b.id, queue.Get, 1) // which wants no answer
 	u.puts("a")
 	require.Equal(t, 1, u.len())
 }
@@ -326,8 +314,7 @@ func TestDeliveryFitsAMessage(t *testing.T) {
 	b := newBed(t, 0)
 	u := b.user()
 	for range 4 {
-		args, frames := object.PackValues(nil, object.Value{Frames: [][]byte{make([]byte, 400<<10)}})
-		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, args, frames...)).Code)
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, []object.Value{{Frames: [][]byte{make([]byte, 400<<10)}}})).Code)
 	}
 	_, items := u.gets(4)
 	require.Len(t, items, 2*400<<10)
@@ -341,8 +328,7 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 	for _, name := range []string{"taken", "dropped"} {
 		ref, err := b.h.Make(queue.New(b.h, 0), false)
 		require.NoError(t, err)
-		args, frames := object.PackValues(nil, object.Value{Frames: [][]byte{{'a'}}, Refs: []object.Ref{ref}})
-		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, args, frames...)).Code)
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, []object.Value{{Frames: [][]byte{{'a'}}, Refs: []object.Ref{ref}}})).Code)
 		require.Len(t, b.h.Holders(ref.Object), 1, name)
 		delivery, _ := u.gets(1)
 		require.Len(t, b.h.Holders(ref.Object), 1, "it is only handed out")

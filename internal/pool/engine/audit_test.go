@@ -3,84 +3,63 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
+	"time"
 )
 
 // Audit counts again everything that the engine keeps a count of, and returns
-// an error where the two differ.
+// an error where the two differ, where an idle worker lets tasks wait, or where
+// a call has not ended and has nothing to wait for.
 func (e *Engine) Audit() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var alive, up, spare, abandoned, batches int
-	var load float64
-	var count [classes]int
-	waits := map[*Call]int{}
-	for w := range e.workers {
-		switch w.state {
-		case ready:
-			up++
-			fallthrough
-		case starting:
-			alive++
-		}
-		var held, dead, bytes int
-		solo := false
-		for _, b := range w.batches {
-			batches++
-			bytes += b.size
-			solo = solo || b.solo
-			if e.batches[b.id] != b || b.w != w {
-				return fmt.Errorf("%s holds batch %d, which the table does not know", w.name, b.id)
-			}
-			if b.dead {
-				dead++
-				continue
-			}
-			held += b.left().len()
-			waits[b.call] += b.left().below(b.call.limit).len()
-		}
-		if held != w.held || dead != w.abandoned || bytes != w.bytes || solo != w.alone {
-			return fmt.Errorf("%s holds %d tasks, %d abandoned batches, %d bytes, a suspect: %v; counted: %d, %d, %d, %v",
-				w.name, held, dead, bytes, solo, w.held, w.abandoned, w.bytes, w.alone)
-		}
-		if class := w.classify(); class != w.class {
-			return fmt.Errorf("%s, %v with %d batches, is in class %d, not in %d: reserved %v, recalling %v, late %v, alone %v, %d abandoned, %v seconds, %d bytes, %d suspects",
-				w.name, w.state, len(w.batches), w.class, class, w.reserved, w.recalling, w.late, w.alone, w.abandoned, w.seconds, w.bytes, len(e.suspects))
-		}
-		spare += w.spare()
-		abandoned += w.abandoned
-		load += w.seconds
-		if w.class != full {
-			count[w.class]++
-		}
-	}
-	if alive != e.alive || up != e.up || spare != e.spare || abandoned != e.abandoned || batches != len(e.batches) || count != e.count {
-		return fmt.Errorf("alive %d, up %d, spare %d, abandoned %d, batches %d, classes %v; counted: %d, %d, %d, %d, %d, %v",
-			alive, up, spare, abandoned, batches, count, e.alive, e.up, e.spare, e.abandoned, len(e.batches), e.count)
-	}
-	if math.Abs(load-e.load) > 1e-6*max(1, load) {
-		return fmt.Errorf("the load is %v; counted: %v", load, e.load)
-	}
-	for class, n := range count {
-		for w := e.lists[class].first; w != nil; w = w.next {
-			n--
-		}
-		if n != 0 {
-			return fmt.Errorf("the list of class %d is wrong by %d", class, n)
-		}
-	}
+	suspects := map[*Call]int{}
 	for _, s := range e.suspects {
-		waits[s.call] += s.len()
+		suspects[s.call] += s.below(s.call.limit).len()
+	}
+	held := map[*Call]int{}
+	for _, w := range e.workers {
+		if w.state == gone || w.state == starting && len(w.batches) > 0 {
+			return fmt.Errorf("%s, %v, holds %d batches", w.name, w.state, len(w.batches))
+		}
+		for _, b := range w.batches {
+			if b.w != w || b.dead == slices.Contains(b.call.held, b) {
+				return fmt.Errorf("%s holds batch %d of call %d, dead: %v, of which %s and the call know %v", w.name, b.id, b.call.id, b.dead, b.w.name, b.call.held)
+			}
+			if !b.dead {
+				held[b.call]++
+			}
+		}
+		counted := *w
+		w.tally()
+		if math.Abs(counted.seconds-w.seconds) > 1e-6 || counted.held != w.held || counted.abandoned != w.abandoned || counted.bytes != w.bytes || counted.alone != w.alone {
+			return fmt.Errorf("%s holds %d tasks, %d abandoned batches, %d bytes, a suspect: %v; counted: %d, %d, %d, %v",
+				w.name, w.held, w.abandoned, w.bytes, w.alone, counted.held, counted.abandoned, counted.bytes, counted.alone)
+		}
+		next := e.next()
+		held := next != nil && time.Now().Before(next.due()) && !e.timerAt.IsZero()
+		if w.class() == idle && (len(e.suspects) > 0 || next != nil && !held) && !e.ended {
+			return fmt.Errorf("%s is idle, and tasks wait", w.name)
+		}
 	}
 	for c := range e.calls {
-		n := waits[c] + c.waiting()
+		if held[c] != len(c.held) {
+			return fmt.Errorf("call %d: workers hold %d of its batches, it knows of %d", c.id, held[c], len(c.held))
+		}
+		if c.hasWork() != (c.waiting() > 0) || c.hasWork() && !(c.queued && slices.Contains(e.queue, c)) {
+			return fmt.Errorf("call %d has %d tasks to give, it is queued: %v", c.id, c.waiting(), c.queued)
+		}
+		// Wanted tasks are where they will be delivered from, and while there
+		// are any the call does not end.
+		left := c.waiting() + suspects[c]
+		for _, b := range c.held {
+			left += b.left().below(c.limit).len()
+		}
 		for _, s := range c.delivering {
-			n += s.below(c.limit).len()
+			left += s.below(c.limit).len()
 		}
-		if n != c.unresolved {
-			return fmt.Errorf("call %d has %d tasks that are not delivered; counted: %d", c.id, n, c.unresolved)
-		}
-		if c.queued != c.hasWork() {
-			return fmt.Errorf("call %d is in the ring: %v; it has work: %v", c.id, c.queued, c.hasWork())
+		if c.unresolved() != (left > 0) || left == 0 && (!c.open || c.limit < math.MaxInt) {
+			return fmt.Errorf("call %d, open: %v, has %d tasks that are not delivered, and has not ended", c.id, c.open, left)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -52,8 +53,7 @@ type Call struct {
 	engine *Engine
 	id     uint64
 	opts   CallOptions
-	name   []byte
-	stats  *funcStats // of the function, in all calls
+	stats  *funcStats // of the function, in the calls that have ended
 	own    funcStats  // in this call
 	source Source
 
@@ -63,7 +63,7 @@ type Call struct {
 	back  []span // given back, all below fresh; the last runs next
 	limit int    // tasks from here on are unwanted
 
-	unresolved int         // wanted tasks that are not delivered yet
+	held       []*batch    // wanted, and held by workers
 	delivering []span      // on the way from their worker to the source
 	attempts   map[int]int // workers lost by tasks that ran alone
 	largest    int         // tasks in the largest batch so far
@@ -71,13 +71,10 @@ type Call struct {
 	perTask    float64     // encoded bytes of one input
 	perResult  float64     // of one output
 	ending     error       // passed to Finish when all tasks are delivered
-	refused    bool        // inputs were refused because the pool was closed
 	cut        bool        // the pool was closed while it was open
 	finished   bool
 	leads      *worker // whose messages the caller is to read; the caller's, not under the lock
-
-	prev, next *Call // in the engine's ring of calls that have tasks to give
-	queued     bool
+	queued     bool    // it is in the engine's queue
 }
 
 // span is the tasks lo to hi-1 of a call.
@@ -96,22 +93,23 @@ type suspect struct {
 
 // funcStats is what the engine has learnt about a function. The running times
 // of other calls decide only where a mistake is cheap: whether a start is
-// announced, and on which goroutine the task runs. How many tasks a worker may
-// hold that it has not begun is decided by the call's own: the next input may
-// take a thousand times longer.
+// announced, on which goroutine the task runs, and how many workers are woken at
+// once. How many tasks a worker may hold that it has not begun is decided by the
+// call's own: the next input may take a thousand times longer.
 type funcStats struct {
 	seconds float64 // one task's running time, <0 before the first
 }
 
-// learn records that n tasks took so long. The time is wall-clock time and
-// includes waiting for a CPU, so one measurement at most doubles the estimate.
-func (f *funcStats) learn(n int, took time.Duration) {
-	v := max(took.Seconds(), 1e-9) / float64(n)
+// learn takes a measurement into account. It is of wall-clock time and includes
+// waiting for a CPU, so the estimate is a geometric mean: a task that waited a
+// hundred times as long raises it six times. One that had little to do lowers it
+// to a third at most.
+func (f *funcStats) learn(seconds float64) {
 	if f.seconds < 0 {
-		f.seconds = v
+		f.seconds = seconds
 		return
 	}
-	f.seconds = 0.6*f.seconds + 0.4*min(v, 3.5*f.seconds)
+	f.seconds = math.Pow(f.seconds, 0.6) * math.Pow(max(seconds, f.seconds/16), 0.4)
 }
 
 // seconds estimates the running time of one task from this call's tasks or, if
@@ -126,9 +124,6 @@ func (c *Call) seconds() float64 {
 
 // waiting returns how many tasks could be handed out now.
 func (c *Call) waiting() int {
-	if c.finished {
-		return 0
-	}
 	n := max(0, min(c.total, c.limit)-c.fresh)
 	for _, s := range c.back {
 		n += s.len()
@@ -138,7 +133,15 @@ func (c *Call) waiting() int {
 
 // hasWork reports whether a task could be handed out now.
 func (c *Call) hasWork() bool {
-	return !c.finished && (len(c.back) > 0 || c.fresh < min(c.total, c.limit))
+	return len(c.back) > 0 || c.fresh < min(c.total, c.limit)
+}
+
+// unresolved reports whether a wanted task is not delivered yet.
+func (c *Call) unresolved() bool {
+	wanted := func(s span) bool { return s.lo < min(s.hi, c.limit) }
+	return c.hasWork() || slices.ContainsFunc(c.delivering, wanted) ||
+		slices.ContainsFunc(c.held, func(b *batch) bool { return wanted(b.left()) }) ||
+		slices.ContainsFunc(c.engine.suspects, func(s suspect) bool { return s.call == c })
 }
 
 // take removes up to n tasks, those that are to run next, and returns them.
@@ -160,16 +163,10 @@ func (c *Call) take(n int) span {
 // giveBack puts tasks in front of all others of the call. If the call is cut,
 // they are given up instead.
 func (c *Call) giveBack(s span) {
-	if s = s.below(c.limit); s.len() == 0 || c.finished {
-		return
+	if s = s.below(c.limit); s.len() > 0 && !c.cut {
+		c.back = append(c.back, s)
+		c.engine.enqueue(c)
 	}
-	if c.cut {
-		c.unresolved -= s.len()
-		c.refused = true
-		c.engine.broadcast() // Close ends it
-		return
-	}
-	c.back = append(c.back, s)
 }
 
 // Extend adds n more inputs to an open call. Once the pool is closed they are
@@ -177,19 +174,11 @@ func (c *Call) giveBack(s span) {
 func (c *Call) Extend(n int) {
 	e := c.engine
 	e.mu.Lock()
-	if !c.open { // the pool was closed meanwhile
-		c.refused = true
-		e.mu.Unlock()
-		return
+	if c.open {
+		c.total += n
+		e.enqueue(c)
 	}
-	c.total += n
-	if c.limit == math.MaxInt {
-		c.unresolved += n
-	}
-	e.enqueue(c)
-	batches := e.dispatch()
-	e.mu.Unlock()
-	e.send(batches)
+	e.release()
 }
 
 // CloseInput says that an open call has all its inputs.
@@ -197,12 +186,8 @@ func (c *Call) CloseInput() {
 	e := c.engine
 	e.mu.Lock()
 	c.open = false
-	if !c.refused {
-		c.ending = nil
-	}
-	finish := e.settle(c)
-	e.mu.Unlock()
-	finish()
+	e.settle(c)
+	e.release()
 }
 
 // Lead reads and handles the messages of the call's worker in the calling
@@ -231,12 +216,13 @@ func (c *Call) Window() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	each := 2 * max(1, c.opts.Chunk)
-	if c.stats.seconds > 0 {
-		each = max(each, int(windowSeconds/c.stats.seconds))
+	if seconds := c.seconds(); seconds > 0 {
+		each = max(each, int(windowSeconds/seconds))
 	}
-	window := e.slots() * min(each, windowTasks)
+	slots := e.slots()
+	window := slots * min(each, windowTasks)
 	if bytes := c.perTask + c.perResult; bytes > 0 {
 		window = min(window, int(windowBytes/bytes))
 	}
-	return min(max(window, e.slots()+1), windowTasks)
+	return min(max(window, slots+1), windowTasks)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -12,152 +13,118 @@ import (
 func (c *Call) Cancel() {
 	e := c.engine
 	e.mu.Lock()
-	if c.finished {
-		e.mu.Unlock()
+	if !c.finished {
+		e.drop(c)
+	}
+	e.release()
+}
+
+// settle ends a call if all its tasks are delivered.
+func (e *Engine) settle(c *Call) {
+	if c.finished || c.open && c.limit == math.MaxInt || c.unresolved() {
 		return
 	}
-	notify := e.drop(c)
-	batches := e.dispatch()
-	e.mu.Unlock()
-	for _, w := range notify {
-		w.cancel(c.id, 0)
-	}
-	e.send(batches)
+	e.finish(c, c.ending)
 }
 
-// settle ends a call if all its tasks are delivered. The caller calls the
-// returned function after releasing the lock.
-func (e *Engine) settle(c *Call) func() {
-	if c.finished || c.open && c.limit == math.MaxInt || c.unresolved > 0 {
-		return func() {}
-	}
-	notify, ending := e.drop(c), c.ending
-	return func() {
-		for _, w := range notify {
-			w.cancel(c.id, 0)
-		}
-		c.source.Finish(ending)
-	}
+// finish ends a call. Its source is told when the lock is released.
+func (e *Engine) finish(c *Call, err error) {
+	e.drop(c)
+	e.after = append(e.after, func() { c.source.Finish(err) })
 }
 
-// drop forgets a call and returns the workers that still hold tasks of it.
-func (e *Engine) drop(c *Call) []*worker {
-	c.finished = true
-	e.dequeue(c)
-	delete(e.calls, c)
-	c.back = nil
-	kept := e.suspects[:0]
-	for _, s := range e.suspects {
-		if s.call != c {
-			kept = append(kept, s)
-		}
-	}
-	clear(e.suspects[len(kept):])
-	if len(kept) != len(e.suspects) {
-		e.suspects = kept
-		e.unreserve()
-	}
-	notify := e.abandonFrom(c, 0)
-	if len(e.calls) == 0 {
-		e.broadcast()
-	}
-	return notify
-}
-
-// abandonFrom abandons the batches that reach beyond an index of a call and
-// returns their workers.
-func (e *Engine) abandonFrom(c *Call, from int) []*worker {
-	var notify []*worker
-	if c.unresolved == 0 && !c.open && c.limit == math.MaxInt {
-		return nil // all is delivered: no worker holds anything
-	}
-	for w := range e.workers {
-		hit := false
-		for _, b := range w.batches {
-			if b.call != c || b.dead || b.hi <= from {
-				continue
-			}
-			hit = true
-			if b.next >= from {
-				w.abandon(b)
-			}
-		}
-		if hit {
-			notify = append(notify, w)
-			e.reclass(w)
-		}
-	}
-	return notify
-}
-
-// fail ends every call with an error. The caller calls the returned function
-// after releasing the lock.
-func (e *Engine) fail(err error) func() {
-	var failed []*Call
-	var notify [][]*worker
+// fail ends every call with an error.
+func (e *Engine) fail(err error) {
 	for c := range e.calls {
-		failed = append(failed, c)
-		notify = append(notify, e.drop(c))
+		e.finish(c, err)
 	}
-	return func() {
-		for i, c := range failed {
-			for _, w := range notify[i] {
-				w.cancel(c.id, 0)
-			}
-			c.source.Finish(err)
+}
+
+// drop forgets a call and gives up what is left of it.
+func (e *Engine) drop(c *Call) {
+	c.finished = true
+	delete(e.calls, c)
+	if c.own.seconds >= 0 {
+		c.stats.learn(c.own.seconds)
+	}
+	e.giveUp(c, 0)
+	if !c.queued {
+		return
+	}
+	// Many calls may be dropped: the queue is looked through when half of it is.
+	if e.dropped++; 2*e.dropped >= len(e.queue) {
+		e.dropped = 0
+		e.queue = slices.DeleteFunc(e.queue, func(c *Call) bool {
+			c.queued = !c.finished
+			return c.finished
+		})
+	}
+}
+
+// giveUp gives up the tasks of a call from an index on. Batches of nothing else
+// are abandoned, and the workers that hold any of the tasks are told.
+func (e *Engine) giveUp(c *Call, from int) {
+	if from >= c.limit {
+		return
+	}
+	c.limit = from
+	for i := range c.back {
+		c.back[i] = c.back[i].below(from)
+	}
+	c.back = slices.DeleteFunc(c.back, func(s span) bool { return s.len() == 0 })
+	for i, s := range e.suspects {
+		if s.call == c {
+			e.suspects[i].span = s.below(from)
+		}
+	}
+	e.suspects = slices.DeleteFunc(e.suspects, func(s suspect) bool { return s.len() == 0 })
+	var told []*worker
+	for _, b := range slices.Clone(c.held) {
+		if b.hi <= from {
+			continue
+		}
+		if b.next >= from {
+			b.abandon()
+		}
+		if !slices.Contains(told, b.w) {
+			told = append(told, b.w)
+			b.w.cancel(c)
 		}
 	}
 }
 
 // cut lets the running tasks of an open call finish, gives up the others, and
-// has the call end with ErrClosed. It returns the workers to recall from, those
-// that hold tasks of the call.
-func (e *Engine) cut(c *Call) (recall []*worker) {
+// has the call end with ErrClosed.
+func (e *Engine) cut(c *Call) {
 	c.open, c.cut, c.ending = false, true, ErrClosed
-	if n := c.waiting(); n > 0 {
-		c.unresolved -= n
-		c.refused = true
-		c.back, c.fresh = nil, c.total
-		e.dequeue(c)
-	}
-	for w := range e.workers {
-		for _, b := range w.batches {
-			if b.call == c && !b.dead && !w.recalling {
-				w.recalling, w.late = true, true
-				e.reclass(w)
-				recall = append(recall, w)
-				break
-			}
+	c.back, c.total = nil, c.fresh
+	e.cuts = append(e.cuts, c)
+	for _, b := range c.held {
+		if !b.w.recalling {
+			b.w.recall()
 		}
 	}
-	return recall
 }
 
-// cancel tells the worker that a call's tasks from an index on are unwanted.
-func (w *worker) cancel(call uint64, from int) {
-	<-w.up
-	if w.proc != nil {
-		w.proc.Post(wire.MustPack(wire.KindCancel, wire.Cancel{Call: call, From: from})...)
-	}
+// recall asks the worker to give back what it has not begun.
+func (w *worker) recall() {
+	w.recalling, w.late = true, true
+	w.proc.Post(wire.MustPack(wire.KindRecall, nil)...)
 }
 
-// abandon marks a batch as unwanted. The batch keeps its place in the worker
-// until the worker reports its end.
-func (w *worker) abandon(b *batch) {
+// cancel tells the worker which tasks of a call are unwanted.
+func (w *worker) cancel(c *Call) {
+	w.proc.Post(wire.MustPack(wire.KindCancel, wire.Cancel{Call: c.id, From: c.limit})...)
+}
+
+// abandon marks the batch as unwanted. It keeps its place in the worker until
+// the worker reports its end.
+func (b *batch) abandon() {
 	if b.dead {
 		return
 	}
-	w.reduce(b, b.left().len())
 	b.dead = true
 	b.at = time.Now()
-	w.giveUp(1)
-	w.engine.wake(b.at.Add(w.engine.opts.CancelGrace))
-}
-
-// giveUp adds n to the count of unwanted batches that the worker runs.
-func (w *worker) giveUp(n int) {
-	before := w.spare()
-	w.abandoned += n
-	w.engine.abandoned += n
-	w.engine.spare += w.spare() - before
+	b.call.held = without(b.call.held, b)
+	b.w.tally()
 }

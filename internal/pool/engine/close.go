@@ -1,110 +1,98 @@
 package engine
 
 import (
+	"cmp"
 	"context"
-	"sort"
+	"slices"
 	"time"
 )
 
-// wait blocks until met returns true or an error, or until ctx ends. It calls
-// met under the lock, after each change.
-func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
-	for {
-		e.mu.Lock()
-		ok, err := met()
-		changed := e.changed
-		e.mu.Unlock()
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// waiter is a caller that waits until met returns true or an error.
+type waiter struct {
+	met  func() (bool, error) // called under the lock, after each event
+	over chan error
+}
+
+// told tells the caller if it need not wait any longer, and reports whether.
+func (w *waiter) told() bool {
+	ok, err := w.met()
+	if ok || err != nil {
+		w.over <- err
+		return true
 	}
+	return false
+}
+
+// wait releases the lock, and blocks until met returns true or an error, or
+// until ctx ends.
+func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
+	w := &waiter{met, make(chan error, 1)}
+	e.waiters = append(e.waiters, w)
+	e.release()
+	select {
+	case err := <-w.over:
+		return err
+	case <-ctx.Done():
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.waiters = slices.DeleteFunc(e.waiters, func(other *waiter) bool { return other == w })
+	return ctx.Err()
 }
 
 // Up starts the workers and blocks until as many are ready as are wanted. It
 // fails when ctx ends, the engine is closed, or no worker can be started.
 func (e *Engine) Up(ctx context.Context) error {
+	return e.settled(ctx, func() { e.started = true })
+}
+
+// Resize sets the number of workers. If the pool has started, Resize blocks
+// until that many are ready.
+func (e *Engine) Resize(ctx context.Context, n int) error {
+	return e.settled(ctx, func() {
+		e.target = n
+		if e.opts.Max > 0 {
+			e.opts.Min, e.opts.Max = min(e.opts.Min, n), max(e.opts.Max, n)
+		}
+	})
+}
+
+// settled calls change under the lock, and then blocks until as many workers
+// are ready as are wanted and surplus ones have gone.
+func (e *Engine) settled(ctx context.Context, change func()) error {
 	e.mu.Lock()
 	if e.closing {
 		e.mu.Unlock()
 		return ErrClosed
 	}
-	e.started = true
-	e.awaited++
-	defer e.unawait()
+	change()
 	if e.failures >= startTries {
 		e.failures = 0
 	}
-	e.scale()
-	e.mu.Unlock()
-	return e.settled(ctx)
-}
-
-// settled blocks until as many workers are ready as are wanted and surplus ones
-// have gone.
-func (e *Engine) settled(ctx context.Context) error {
 	return e.wait(ctx, func() (bool, error) {
+		up := e.in(ready)
 		switch {
 		case e.ended:
 			return false, ErrClosed
-		case e.failures >= startTries && e.up == 0:
+		case e.failures >= startTries && up == 0:
 			return false, e.failure
 		}
-		return e.up >= e.target && len(e.workers) <= max(e.target, e.up), nil
+		return !e.started || up >= e.target && len(e.workers) <= max(e.target, up), nil
 	})
 }
 
 // Renew replaces every worker. The old ones finish what they hold and get no
-// more tasks.
+// more tasks. The new ones are started from another goroutine.
 func (e *Engine) Renew() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closing {
 		return
 	}
-	for w := range e.workers {
+	for _, w := range e.workers {
 		e.drain(w)
 	}
-	e.scale()
-	e.broadcast()
-}
-
-func (e *Engine) unawait() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.awaited--
-}
-
-// Resize sets the number of workers. If the pool has started, Resize blocks
-// until that many are ready.
-func (e *Engine) Resize(ctx context.Context, n int) error {
-	e.mu.Lock()
-	if e.closing {
-		e.mu.Unlock()
-		return ErrClosed
-	}
-	e.target = n
-	if e.failures >= startTries {
-		e.failures = 0
-	}
-	if e.opts.Max > 0 {
-		e.opts.Min, e.opts.Max = min(e.opts.Min, n), max(e.opts.Max, n)
-	}
-	e.scale()
-	batches := e.dispatch()
-	begun := e.started
-	e.awaited++
-	defer e.unawait()
-	e.mu.Unlock()
-	e.send(batches)
-	if !begun {
-		return nil
-	}
-	return e.settled(ctx)
+	e.wake(time.Now())
 }
 
 // Close refuses new calls, waits for complete calls to finish and for the
@@ -113,31 +101,12 @@ func (e *Engine) Resize(ctx context.Context, n int) error {
 func (e *Engine) Close() {
 	e.mu.Lock()
 	e.closing = true
-	var recall []*worker
 	for c := range e.calls {
 		if c.open {
-			recall = append(recall, e.cut(c)...)
+			e.cut(c)
 		}
 	}
-	e.mu.Unlock()
-	for _, w := range recall {
-		w.recall()
-	}
-	for over := false; !over; {
-		var finish []func()
-		e.wait(context.Background(), func() (bool, error) {
-			for c := range e.calls {
-				if c.cut && c.unresolved == 0 {
-					finish = append(finish, e.settle(c))
-				}
-			}
-			over = len(e.calls) == 0 || e.ended
-			return over || len(finish) > 0, nil
-		})
-		for _, f := range finish {
-			f()
-		}
-	}
+	e.wait(context.Background(), func() (bool, error) { return len(e.calls) == 0 || e.ended, nil })
 	e.end(func(w *worker) { w.proc.Stop() })
 }
 
@@ -146,9 +115,8 @@ func (e *Engine) Close() {
 func (e *Engine) Terminate() {
 	e.mu.Lock()
 	e.closing = true
-	finish := e.fail(ErrClosed)
-	e.mu.Unlock()
-	finish()
+	e.fail(ErrClosed)
+	e.release()
 	e.end(func(w *worker) { w.proc.Terminate() })
 }
 
@@ -161,31 +129,24 @@ func (e *Engine) end(gently func(*worker)) {
 		e.timer.Stop()
 	}
 	var up []*worker
-	for w := range e.workers {
+	for _, w := range e.workers {
 		w.ours = true
 		w.stop()
 		if w.proc != nil {
 			up = append(up, w)
 		}
 	}
-	e.broadcast()
-	e.mu.Unlock()
+	e.release()
 	for _, w := range up {
 		gently(w)
 	}
-	gone := make(chan struct{})
-	go func() { e.running.Wait(); close(gone) }()
-	grace := time.NewTimer(e.opts.ShutdownGrace)
-	defer grace.Stop()
-	select {
-	case <-gone:
-		return
-	case <-grace.C:
-	}
-	for _, w := range up {
-		w.proc.Kill("its pool is closed")
-	}
-	<-gone
+	late := time.AfterFunc(e.opts.ShutdownGrace, func() {
+		for _, w := range up {
+			w.proc.Kill("its pool is closed")
+		}
+	})
+	defer late.Stop()
+	e.running.Wait()
 }
 
 // WorkerStats describes one worker in Stats.
@@ -211,25 +172,21 @@ type Stats struct {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Stats{Counters: e.stats, Target: e.target, Starting: e.alive - e.up, Ready: e.up, Idle: e.count[idle], Failure: e.failure}
+	s := Stats{Counters: e.stats, Target: e.target, Starting: e.in(starting), Ready: e.in(ready), Idle: e.survey().count[idle], Failure: e.failure}
 	for c := range e.calls {
 		s.Queued += c.waiting()
 	}
 	for _, x := range e.suspects {
 		s.Queued += x.len()
 	}
-	for w := range e.workers {
+	for _, w := range e.workers {
 		s.Held += w.held
 		if w.proc != nil {
 			s.Workers = append(s.Workers, WorkerStats{w.name, w.proc.ID(), w.state.String(), w.held, w.done, w.proc.Resident()})
 		}
 	}
-	sort.Slice(s.Workers, func(i, j int) bool {
-		a, b := s.Workers[i].Name, s.Workers[j].Name
-		if len(a) != len(b) {
-			return len(a) < len(b)
-		}
-		return a < b
+	slices.SortFunc(s.Workers, func(a, b WorkerStats) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	return s
 }

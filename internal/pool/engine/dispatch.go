@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -11,69 +12,113 @@ import (
 
 // slots returns how many tasks all the pool's workers could run at a time.
 func (e *Engine) slots() int {
-	return max(1, e.target, e.alive) * e.opts.Concurrency
+	return max(1, e.target, e.in(starting, ready)) * e.opts.Concurrency
 }
 
 // dispatch hands out all the tasks that workers have room for. The batches are
-// in the pending table; the caller sends them after releasing the lock.
-func (e *Engine) dispatch() []*batch {
-	var batches []*batch
-	for len(e.suspects) > 0 {
-		w := e.lists[idle].first
-		if w == nil {
-			e.reserve()
-			break
+// sent when the lock is released. It returns what it leaves behind.
+func (e *Engine) dispatch() survey {
+	if len(e.suspects) > 0 {
+		e.reserve()
+	}
+	s := e.survey()
+	for held := 0; ; {
+		c := e.next()
+		w := s.best[idle]
+		switch {
+		case w != nil && len(e.suspects) > 0:
+			x := &e.suspects[0]
+			n := min(e.piece(x), e.remaining(w))
+			e.batch(w, x.call, span{x.lo, x.lo + n}, true)
+			if x.lo += n; x.len() == 0 {
+				e.suspects = slices.Delete(e.suspects, 0, 1)
+			}
+		case c == nil || held >= len(e.queue):
+			return s
+		case s.enough(c) && time.Now().Before(c.due()):
+			e.wake(c.due())
+			held++
+			e.requeue()
+			continue
+		default:
+			if w = s.pick(c); w == nil {
+				return s
+			}
+			e.batch(w, c, c.take(e.size(c, e.remaining(w))), false)
+			held = 0
+			e.requeue()
 		}
-		s := &e.suspects[0]
-		n := min(e.piece(s), e.remaining(w))
-		w.reserved = false
-		batches = append(batches, e.batch(w, s.call, span{s.lo, s.lo + n}, true))
-		if s.lo += n; s.len() == 0 {
-			e.suspects = e.suspects[1:]
+		s = e.survey()
+	}
+}
+
+// survey is what the workers hold, and which may be given more.
+type survey struct {
+	spare     int              // tasks that workers hold but do not run
+	abandoned int              // unwanted batches that they still run
+	load      float64          // estimated seconds of all that they hold
+	up        int              // workers that are ready
+	count     [classes]int     // workers in each class
+	best      [classes]*worker // whose turn it is in each class
+}
+
+// survey looks at all workers. Of the idle ones, the last to become idle is
+// best, so that surplus ones stay idle; of others, the one that holds the least.
+func (e *Engine) survey() (s survey) {
+	for _, w := range e.workers {
+		s.spare += w.spare()
+		s.abandoned += w.abandoned
+		s.load += w.seconds
+		if w.state == ready {
+			s.up++
 		}
-		if len(e.suspects) == 0 {
-			e.unreserve()
+		class := w.class()
+		s.count[class]++
+		best := s.best[class]
+		if best == nil || class == idle && best.since.Before(w.since) || class != idle && w.held < best.held {
+			s.best[class] = w
 		}
 	}
-	for e.ring != nil {
-		c := e.ring
-		w := e.pick(c)
-		if w == nil {
-			break
-		}
-		n := e.size(c, e.remaining(w))
-		b := e.batch(w, c, c.take(n), false)
-		e.ring = c.next
-		if !c.hasWork() {
-			e.dequeue(c)
-		}
-		batches = append(batches, b)
-	}
-	e.plan()
-	return batches
+	return s
 }
 
 // pick chooses a worker for a call's next tasks: an idle one, one with a free
 // slot, or, for tasks known to be short, one that is busy with short ones. Very
 // short tasks stay with the busy workers until there is enough work for more. A
 // call of several tasks must first show that its own are short.
-func (e *Engine) pick(c *Call) *worker {
+func (s *survey) pick(c *Call) *worker {
 	seconds := c.seconds()
-	short := seconds >= 0 && seconds <= pipelineTask && e.opts.MaxAttempts > 1 &&
+	short := seconds >= 0 && seconds <= pipelineTask && c.engine.opts.MaxAttempts > 1 &&
 		(c.own.seconds >= 0 || c.total == 1 && !c.open)
-	if w := e.lists[room].first; w != nil && short && seconds < wakeSeconds &&
-		e.load+seconds*float64(c.waiting()) < spreadSeconds*float64(e.up-e.count[idle]) {
+	if w := s.best[room]; w != nil && short && s.enough(c) {
 		return w
 	}
 	for _, class := range []class{idle, slot} {
-		if w := e.lists[class].first; w != nil {
+		if w := s.best[class]; w != nil {
 			return w
 		}
 	}
 	if !short {
 		return nil
 	}
-	return e.lists[room].first
+	return s.best[room]
+}
+
+// enough reports whether the busy workers are enough for a call of very short
+// tasks: to wake another one would take longer.
+func (s *survey) enough(c *Call) bool {
+	seconds := c.seconds()
+	return seconds >= 0 && seconds < wakeSeconds &&
+		s.load+seconds*float64(c.waiting()) < spreadSeconds*float64(s.up-s.count[idle])
+}
+
+// due returns until when a call's first result is worth waiting for, the zero
+// time when it has come or none is on the way.
+func (c *Call) due() time.Time {
+	if c.own.seconds >= 0 || len(c.held) == 0 {
+		return time.Time{}
+	}
+	return c.held[0].at.Add(balanceInterval)
 }
 
 // remaining returns how many tasks a worker may still be given.
@@ -122,25 +167,22 @@ func (e *Engine) piece(s *suspect) int {
 
 // batch makes a batch of a call's tasks and enters it in a worker's row of the
 // pending table.
-func (e *Engine) batch(w *worker, c *Call, s span, solo bool) *batch {
+func (e *Engine) batch(w *worker, c *Call, s span, solo bool) {
 	e.lastID++
-	seconds := c.seconds()
+	seconds, now := c.seconds(), time.Now()
 	b := &batch{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, solo: solo, cost: max(0, seconds),
-		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds}
-	b.at = time.Now()
-	b.heard = b.at
-	b.size = int(c.perTask * float64(s.len()))
+		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds,
+		size: int(c.perTask * float64(s.len())), at: now, heard: now}
 	c.largest = max(c.largest, s.len())
-	w.alone = w.alone || solo
-	e.batches[b.id] = b
+	c.held = append(c.held, b)
+	w.batches = append(w.batches, b)
 	w.unsent = append(w.unsent, b)
-	w.add(b)
-	w.bytes += b.size
+	e.outgoing = append(e.outgoing, b)
+	w.given += s.len()
+	w.tally()
 	if e.opts.MaxTasks > 0 && w.given >= e.opts.MaxTasks {
 		e.drain(w)
 	}
-	e.reclass(w)
-	return b
 }
 
 // send sends batches. Each worker's batches are sent in the order in which they
@@ -184,7 +226,7 @@ func (e *Engine) post(b *batch) {
 	if b.call.opts.StopOnError {
 		flags |= wire.StopOnError
 	}
-	msg := wire.Batch{ID: b.id, Call: b.call.id, Lo: b.lo, Count: b.n, Func: b.call.name,
+	msg := wire.Batch{ID: b.id, Call: b.call.id, Lo: b.lo, Count: b.n, Func: []byte(b.call.opts.Func),
 		Timeout: int64(b.call.opts.Timeout), Flags: flags}
 	frames := msg.Pack(value)
 	if err := b.w.proc.Post(frames...); err != nil {
@@ -216,17 +258,13 @@ func average(each float64, value [][]byte, n int) float64 {
 // meanwhile may have overtaken the batch, and is sent again.
 func (e *Engine) sent(b *batch, value [][]byte) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	c := b.call
 	c.perTask = average(c.perTask, value, b.n)
-	dead, cut, from := b.dead, c.cut, c.limit
-	if c.finished {
-		from = 0
+	if b.dead {
+		b.w.cancel(c)
 	}
-	e.mu.Unlock()
-	if dead {
-		b.w.cancel(c.id, from)
-	}
-	if cut {
+	if c.cut {
 		b.w.recall()
 	}
 }
@@ -236,83 +274,51 @@ func (e *Engine) sent(b *batch, value [][]byte) {
 func (e *Engine) unsendable(b *batch, cause error) {
 	var input *InputError
 	e.mu.Lock()
-	c, w := b.call, b.w
-	if _, ok := e.batches[b.id]; !ok {
-		e.mu.Unlock()
+	c, w, left := b.call, b.w, b.left()
+	if w.find(b.id) == nil {
+		e.release()
 		return
 	}
+	w.remove(b)
+	w.given -= left.len()
 	bad := -1
 	switch {
 	case b.dead: // it is unwanted
-	case errors.As(cause, &input) && input.Index >= b.next && input.Index < b.hi:
+	case errors.As(cause, &input) && input.Index >= left.lo && input.Index < left.hi:
 		bad, cause = input.Index, input.Err
-	case b.left().len() == 1:
-		bad = b.next
+	case left.len() == 1:
+		bad = left.lo
 	default:
-		c.cap = max(1, b.left().len()/2)
-	}
-	left := b.left()
-	w.remove(b)
-	w.given -= left.len()
-	tell := func() {}
-	switch {
-	case b.dead:
-	case bad >= 0:
-		c.giveBack(span{bad + 1, left.hi})
-		c.giveBack(span{left.lo, bad})
-		c.delivering = append(c.delivering, span{bad, bad + 1})
-		tell = e.failedAt(c, bad)
-	default:
+		c.cap = max(1, left.len()/2)
 		c.giveBack(left)
 	}
-	e.enqueue(c)
-	e.freed(w)
-	batches := e.dispatch()
-	e.mu.Unlock()
-	tell()
 	if bad >= 0 {
-		e.delivered(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
+		c.giveBack(span{bad + 1, left.hi})
+		c.giveBack(span{left.lo, bad})
+		e.delivering(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
 	}
-	e.send(batches)
+	e.freed(w)
+	e.release()
 }
 
 // reserve keeps workers free for suspects, which run only on workers that hold
-// nothing else.
+// nothing else: as many as there are suspects, those that hold the least.
 func (e *Engine) reserve() {
-	kept, wanted := 0, 0
-	for w := range e.workers {
-		if w.reserved || w.alone {
-			kept++
-		}
-	}
+	wanted := 0
 	for _, s := range e.suspects {
 		wanted += s.len()
 	}
-	for kept < wanted {
-		var best *worker
-		for w := range e.workers {
-			if w.state == ready && !w.reserved && !w.alone && w.abandoned == 0 && (best == nil || w.held < best.held) {
-				best = w
-			}
+	var free []*worker
+	for _, w := range e.workers {
+		w.reserved = false
+		if w.alone {
+			wanted--
+		} else if w.state == ready && w.abandoned == 0 {
+			free = append(free, w)
 		}
-		if best == nil {
-			return
-		}
-		best.reserved = true
-		e.reclass(best)
-		kept++
 	}
-}
-
-// unreserve releases the reserved workers once no suspects are left.
-func (e *Engine) unreserve() {
-	if len(e.suspects) > 0 {
-		return
-	}
-	for w := range e.workers {
-		if w.reserved {
-			w.reserved = false
-		}
-		e.reclass(w)
+	slices.SortStableFunc(free, func(a, b *worker) int { return a.held - b.held })
+	for _, w := range free[:max(0, min(wanted, len(free)))] {
+		w.reserved = true
 	}
 }

@@ -55,6 +55,25 @@ func TestStuckWorkersAreReplacedTogether(t *testing.T) {
 	})
 }
 
+// Closing a pool that could not start does not start it once more.
+func TestCloseStartsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		opts, _ := options(3)
+		starts := 0
+		opts.Start = func(context.Context, string, func(wire.Kind, [][]byte)) (engine.Process, error) {
+			return nil, &engine.StartError{Err: errors.New("no such image"), Permanent: true}
+		}
+		opts.Name = func() string { starts++; return "w" }
+		e := engine.New(opts)
+		require.ErrorContains(t, e.Up(t.Context()), "no such image")
+		synctest.Wait()
+		before := starts
+		e.Close()
+		require.Equal(t, before, starts)
+	})
+}
+
 // Close gives up what open calls have not begun and waits only for what runs.
 func TestCloseEndsOpenCalls(t *testing.T) {
 	t.Parallel()

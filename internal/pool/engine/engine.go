@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,33 +98,29 @@ func (e *StartError) Unwrap() error { return e.Err }
 type Engine struct {
 	opts Options
 
-	mu        sync.Mutex
-	started   bool
-	closing   bool // no more calls
-	ended     bool // no more workers
-	target    int  // workers wanted
-	workers   map[*worker]struct{}
-	alive     int // workers starting and ready
-	up        int // workers ready
-	lists     [classes]workerList
-	count     [classes]int
-	batches   map[uint64]*batch
-	calls     map[*Call]struct{}
-	ring      *Call // calls with tasks to give; the next one
-	suspects  []suspect
-	spare     int     // tasks that workers hold but do not run
-	abandoned int     // unwanted batches that workers still run
-	load      float64 // estimated seconds of all that workers hold
-	awaited   int     // callers waiting for workers to be up
-	funcs     map[string]*funcStats
-	lastID    uint64
+	mu       sync.Mutex
+	started  bool
+	closing  bool // no more calls
+	ended    bool // no more workers
+	target   int  // workers wanted
+	workers  []*worker
+	calls    map[*Call]struct{}
+	cuts     []*Call // those that were open when the pool was closed
+	queue    []*Call // takes turns: calls with tasks to give, and some that had
+	dropped  int     // calls dropped while in it, since drop last looked through it
+	suspects []suspect
+	waiters  []*waiter
+	funcs    map[string]*funcStats
+	lastID   uint64
+
+	outgoing []*batch // to be sent when the lock is released
+	after    []func() // to be called then
 
 	failures  int       // failed starts since the last success
 	failure   error     // why the last of them failed
 	young     int       // consecutive workers that died young
 	notBefore time.Time // no worker is started earlier
 	starved   time.Time // since when work waits while workers run unwanted tasks
-	changed   chan struct{}
 	timer     *time.Timer
 	timerAt   time.Time
 	running   sync.WaitGroup // one for each worker
@@ -140,15 +137,14 @@ type Counters struct {
 // New makes an engine. Workers are started when the first call, or Up, needs
 // them.
 func New(opts Options) *Engine {
-	return &Engine{opts: opts, target: opts.Workers, workers: map[*worker]struct{}{}, batches: map[uint64]*batch{},
-		calls: map[*Call]struct{}{}, funcs: map[string]*funcStats{}, changed: make(chan struct{})}
+	return &Engine{opts: opts, target: opts.Workers, calls: map[*Call]struct{}{}, funcs: map[string]*funcStats{}}
 }
 
 // Submit starts a call of total tasks; an open call may be extended with more.
 // Submit does not block. The only error is ErrClosed.
 func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (*Call, error) {
-	c := &Call{engine: e, opts: opts, name: []byte(opts.Func), source: source, total: total, open: open,
-		own: funcStats{seconds: -1}, limit: math.MaxInt, unresolved: total}
+	c := &Call{engine: e, opts: opts, source: source, total: total, open: open,
+		own: funcStats{seconds: -1}, limit: math.MaxInt}
 	e.mu.Lock()
 	if e.closing {
 		e.mu.Unlock()
@@ -163,54 +159,88 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 	e.calls[c] = struct{}{}
 	e.started = true
 	e.enqueue(c)
-	batches := e.dispatch()
-	for _, b := range batches {
+	e.dispatch()
+	for _, b := range e.outgoing {
 		if b.call == c && c.opts.Leads && b.brisk() {
 			c.leads = b.w
 		}
 	}
-	e.scale()
-	finish := e.settle(c)
-	e.mu.Unlock()
-	finish()
-	e.send(batches)
+	e.settle(c)
+	e.release()
 	return c, nil
 }
 
-// enqueue appends a call that has tasks to give to the ring.
+// release ends an event: it decides what follows, releases the lock, and then
+// does what must not be done under it.
+func (e *Engine) release() {
+	if !e.ended {
+		e.decide(time.Now())
+	}
+	e.waiters = slices.DeleteFunc(e.waiters, (*waiter).told)
+	outgoing, after := e.outgoing, e.after
+	e.outgoing, e.after = nil, nil
+	e.mu.Unlock()
+	e.send(outgoing)
+	for _, f := range after {
+		f()
+	}
+}
+
+// decide hands out tasks, starts and ends workers, and schedules tick for what
+// is due later.
+func (e *Engine) decide(now time.Time) {
+	for _, c := range e.cuts {
+		e.settle(c) // its last task may have been given up
+	}
+	s := e.dispatch()
+	free := s.count[idle] + s.count[slot]
+	waits := len(e.suspects) > 0 || e.next() != nil && free == 0 // else a call holds its tasks back
+	switch {
+	case !waits:
+		e.starved = time.Time{}
+	case e.starved.IsZero() && s.abandoned > 0:
+		e.starved = now
+	}
+	if s.spare > 0 && (s.abandoned > 0 || !waits && free > 0) {
+		e.wake(now.Add(balanceInterval))
+	}
+	if s.abandoned > 0 {
+		e.endStuck(now)
+	}
+	e.stopIdle(now)
+	e.scale()
+}
+
+// enqueue has a call take turns if it has tasks to give.
 func (e *Engine) enqueue(c *Call) {
-	if c.queued || !c.hasWork() {
-		return
+	if !c.queued && c.hasWork() {
+		c.queued = true
+		e.queue = append(e.queue, c)
 	}
-	c.queued = true
-	if e.ring == nil {
-		c.prev, c.next = c, c
-		e.ring = c
-		return
-	}
-	last := e.ring.prev
-	c.prev, c.next = last, e.ring
-	last.next, e.ring.prev = c, c
 }
 
-func (e *Engine) dequeue(c *Call) {
-	if !c.queued {
-		return
-	}
-	c.queued = false
-	if c.next == c {
-		e.ring = nil
-	} else {
-		c.prev.next, c.next.prev = c.next, c.prev
-		if e.ring == c {
-			e.ring = c.next
+// next returns the call whose turn it is, nil if no task is waiting.
+func (e *Engine) next() *Call {
+	for len(e.queue) > 0 {
+		c := e.queue[0]
+		if c.hasWork() {
+			return c
 		}
+		e.dequeue()
 	}
-	c.prev, c.next = nil, nil
+	return nil
 }
 
-// broadcast wakes every goroutine that waits for a change.
-func (e *Engine) broadcast() {
-	close(e.changed)
-	e.changed = make(chan struct{})
+// requeue has the first call in the queue wait for its next turn.
+func (e *Engine) requeue() {
+	c := e.queue[0]
+	e.dequeue()
+	e.enqueue(c)
+}
+
+// dequeue removes the first call from the queue.
+func (e *Engine) dequeue() {
+	e.queue[0].queued = false
+	e.queue[0] = nil // else the call stays reachable
+	e.queue = e.queue[1:]
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,7 +31,7 @@ type worker struct {
 	killed time.Time
 }
 
-func (p *worker) Lost(string, int, int) error {
+func (p *worker) Lost(string, int) error {
 	return &engine.StartError{Err: errors.New("lost"), Ending: p.told}
 }
 func (p *worker) Failed(*wire.Error) error { return errors.New("its initializer failed") }
@@ -169,6 +171,49 @@ func TestStuckOvertakesReturned(t *testing.T) {
 		t.Fatal("the call did not end")
 	}
 	require.Equal(t, map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, s.got)
+}
+
+// A worker that reports the failure of a task that is not among its results is killed.
+func TestFailureOfAnotherTask(t *testing.T) {
+	t.Parallel()
+	for _, index := range []int{-1, 1} {
+		e, started := newEngine(t, 1)
+		_, err := e.Submit(newSource(), 2, false, engine.CallOptions{Func: "f", Chunk: 2})
+		require.NoError(t, err)
+		p := <-started
+		p.handle(wire.KindReady, wire.MustPack(wire.KindReady, nil))
+		b := p.batch(t)
+		p.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: 1, Errors: []wire.TaskError{{Index: index}}})
+		require.NotZero(t, p.killed, index)
+	}
+}
+
+// Cancelled calls do not pile up behind one that waits for a worker.
+func TestCancelledCallsAreForgotten(t *testing.T) {
+	t.Parallel()
+	e, _ := newEngine(t, 1)
+	submit := func() (*engine.Call, weak.Pointer[source]) {
+		s := newSource()
+		c, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
+		require.NoError(t, err)
+		return c, weak.Make(s)
+	}
+	submit()
+	const n = 10
+	var sources []weak.Pointer[source]
+	for range n {
+		c, s := submit()
+		c.Cancel()
+		sources = append(sources, s)
+	}
+	runtime.GC()
+	kept := 0
+	for _, s := range sources {
+		if s.Value() != nil {
+			kept++
+		}
+	}
+	require.LessOrEqual(t, kept, 1)
 }
 
 // When a call is cancelled while its input is being encoded, and the encoding

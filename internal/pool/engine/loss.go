@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -27,80 +28,38 @@ func (e *Engine) lost(w *worker) {
 		}
 	}
 	var suspects []suspect
-	var known bool
-	type loss struct {
-		call *Call
-		at   int
-		n    int // which of its losses this is
-		tell func()
-	}
-	var losses []loss
-	again := 0 // tasks that run again elsewhere
-	for i := len(w.batches) - 1; i >= 0; i-- {
-		b := w.batches[i]
-		delete(e.batches, b.id)
-		if b.dead || b.call.finished {
+	exact := w.abandoned == 0 // else an abandoned task may have ended the worker, too
+	again := 0                // tasks that run again elsewhere
+	for _, b := range slices.Backward(w.batches) {
+		b.call.held = without(b.call.held, b)
+		left := b.left().below(b.call.limit)
+		if b.dead || left.len() == 0 {
 			continue
 		}
-		left := b.left()
-		if b.call.limit < left.hi {
-			left = left.below(b.call.limit)
-		}
-		if left.len() == 0 {
-			continue
-		}
-		e.stats.TasksRetried += left.len()
 		again += left.len()
 		started := b.run >= left.lo && b.run < left.hi
-		switch exact := b.tell || started && left.len() == 1; {
-		case (w.ours || w.leaving) && e.opts.MaxAttempts > 1, exact && !started && !b.solo:
+		switch known := b.tell || started && left.len() == 1; {
+		case (w.ours || w.leaving) && e.opts.MaxAttempts > 1, known && !started && !b.solo:
 			b.call.giveBack(left)
-		case exact && !started: // a suspect that has not run yet
-			suspects = append(suspects, suspect{b.call, left})
-		case exact:
+		case known && started:
 			b.call.giveBack(span{b.run + 1, left.hi})
 			suspects = append(suspects, suspect{b.call, span{b.run, b.run + 1}})
-			known = true
-		default:
+		default: // or a suspect that has not run yet
 			suspects = append(suspects, suspect{b.call, left})
-		}
-		e.enqueue(b.call)
-	}
-	known = known && w.abandoned == 0 // an abandoned task may have ended the worker, too
-	e.spare -= w.spare()
-	w.load(-w.seconds)
-	e.abandoned -= w.abandoned
-	w.batches, w.held, w.abandoned = nil, 0, 0
-	switch {
-	case e.opts.MaxAttempts == 1:
-		// A started task never runs again.
-		for _, s := range suspects {
-			losses = append(losses, loss{call: s.call, at: s.lo, n: 1})
-		}
-		suspects = nil
-	case len(suspects) == 1 && known && suspects[0].len() == 1:
-		s := suspects[0]
-		if s.call.attempts == nil {
-			s.call.attempts = map[int]int{}
-		}
-		s.call.attempts[s.lo]++
-		if n := s.call.attempts[s.lo]; n >= e.opts.MaxAttempts {
-			losses = append(losses, loss{call: s.call, at: s.lo, n: n})
-			suspects = nil
+			exact = false
 		}
 	}
-	e.suspects = append(suspects, e.suspects...)
-	for i := range losses {
-		e.stats.TasksRetried--
-		c, at := losses[i].call, losses[i].at
-		c.delivering = append(c.delivering, span{at, at + 1})
-		losses[i].tell = e.failedAt(c, at)
+	w.batches = nil
+	e.stats.TasksRetried += again
+	failing := e.attempted(suspects, exact)
+	if len(failing) == 0 {
+		e.suspects = append(suspects, e.suspects...)
 	}
-	e.scale()
-	batches := e.dispatch()
-	e.broadcast()
-	e.mu.Unlock()
-	e.send(batches)
+	e.stats.TasksRetried -= len(failing)
+	for _, f := range failing {
+		e.claim(f.call, f.span, f.lo)
+	}
+	e.release()
 	// The worker's tasks run elsewhere by now. A container engine may take its
 	// time to report how the process ended; only tasks that fail for the loss
 	// wait for that report.
@@ -108,15 +67,33 @@ func (e *Engine) lost(w *worker) {
 	switch {
 	case lost:
 		e.opts.Log.Warn("fiber: a worker was lost", append(w.proc.Describe(), "reason", w.proc.Ending(),
-			"tasks", fate(again-len(losses), len(losses), e.opts.MaxAttempts))...)
+			"tasks", fate(again-len(failing), len(failing), e.opts.MaxAttempts))...)
 	case w.leaving && !w.proc.Told():
 		e.opts.Log.Info("fiber: a worker was told to end from outside; its tasks run elsewhere", w.proc.Describe()...)
 	}
-	for _, l := range losses {
-		l.tell()
-		err := w.proc.Lost(l.call.opts.Func, l.n, e.opts.MaxAttempts)
-		e.delivered(l.call, span{l.at, l.at + 1}, nil, []Failure{{l.at, err}})
+	for _, f := range failing {
+		e.deliver(f.call, f.span, nil, []Failure{{f.lo, w.proc.Lost(f.call.opts.Func, e.opts.MaxAttempts)}})
 	}
+}
+
+// attempted counts a loss as an attempt of its only suspect, and returns the
+// suspects that have no attempt left.
+func (e *Engine) attempted(suspects []suspect, exact bool) []suspect {
+	if e.opts.MaxAttempts == 1 {
+		return suspects // a started task never runs again
+	}
+	if len(suspects) != 1 || !exact {
+		return nil
+	}
+	s := suspects[0]
+	if s.call.attempts == nil {
+		s.call.attempts = map[int]int{}
+	}
+	s.call.attempts[s.lo]++
+	if s.call.attempts[s.lo] < e.opts.MaxAttempts {
+		return nil
+	}
+	return suspects
 }
 
 // fate describes what becomes of a lost worker's tasks, for the log.
@@ -136,16 +113,8 @@ func fate(again, failed, attempts int) string {
 
 // leave removes a worker from the engine's tables, whatever its state.
 func (e *Engine) leave(w *worker) {
-	switch w.state {
-	case starting:
-		e.alive--
-	case ready:
-		e.alive--
-		e.up--
-	}
 	w.state = gone
-	e.reclass(w)
-	delete(e.workers, w)
+	e.workers = slices.DeleteFunc(e.workers, func(other *worker) bool { return other == w })
 }
 
 // backoff returns the pause before the next start after n failures in a row.

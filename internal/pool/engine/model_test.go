@@ -85,7 +85,7 @@ type call struct {
 var calls sync.Map // by id
 
 var _ = func() struct{} {
-	registry.Register(&registry.Func{Name: "modelled", Decode: func(frames [][]byte) (registry.Tasks, error) {
+	registry.Add(registry.Function, "modelled", "", "here", &registry.Func{Name: "modelled", Decode: func(frames [][]byte) (registry.Tasks, error) {
 		var id string
 		var lo, hi int
 		if _, err := fmt.Sscan(string(frames[0]), &id, &lo, &hi); err != nil {

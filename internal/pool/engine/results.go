@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -36,70 +37,37 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	if err := r.Unpack(frames); err != nil {
 		return err
 	}
-	if r.Parcel > 0 && w.proc != nil { // wanted or not
+	if r.Parcel > 0 { // wanted or not
 		defer e.opts.WhenHeld(func() { w.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: r.Parcel})...) })
 	}
 	e.mu.Lock()
-	b := e.batches[r.Batch]
-	if b == nil || b.w != w {
-		e.mu.Unlock()
+	defer e.release()
+	b := w.find(r.Batch)
+	if b == nil {
 		return nil // no longer this worker's
 	}
 	lo, hi := b.lo+r.From, b.lo+r.From+r.Count
 	if lo != b.next || hi > b.hi && !b.dead {
-		e.mu.Unlock()
 		return fmt.Errorf("%w: results %d to %d of a batch %d to %d", wire.ErrMalformed, lo, hi, b.next, b.hi)
 	}
-	c := b.call
-	wanted := !b.dead && r.Count > 0
-	if !b.dead {
-		w.reduce(b, r.Count)
+	for _, failed := range r.Errors {
+		if failed.Index < r.From || failed.Index >= r.From+r.Count {
+			return fmt.Errorf("%w: task %d failed, of results %d to %d", wire.ErrMalformed, failed.Index, r.From, r.From+r.Count)
+		}
 	}
-	b.next = hi
-	b.heard = time.Now()
-	w.late = false
-	b.run = -1
+	c := b.call
+	b.next, b.heard, b.run = hi, time.Now(), -1
 	if r.Started >= 0 {
 		b.run = b.lo + r.Started
 	}
+	w.late = false
 	if r.Count > 0 {
-		c.stats.learn(r.Count, time.Duration(r.Nanos))
-		c.own.learn(r.Count, time.Duration(r.Nanos))
+		c.own.learn(max(1, float64(r.Nanos)) / 1e9 / float64(r.Count))
 		c.perResult = average(c.perResult, frames[1:], r.Count)
 		w.done += r.Count
 		e.young = 0
 	}
-	if wanted {
-		c.delivering = append(c.delivering, span{lo, hi})
-	}
-	tell := func() {}
-	if wanted && len(r.Errors) > 0 {
-		tell = e.failedAt(c, b.lo+r.Errors[0].Index)
-	}
-	if (r.Stuck || r.Ended) && !b.dead && b.left().len() > 0 {
-		// The batch stopped before its end: at an error, or for a recall whose
-		// answer is still to come.
-		rest := b.left()
-		b.hi = b.next
-		w.reduce(b, rest.len())
-		c.giveBack(rest)
-		e.enqueue(c)
-	}
-	if r.Stuck {
-		w.abandon(b)
-	}
-	if r.Ended {
-		w.remove(b)
-	}
-	e.freed(w)
-	batches := e.dispatch()
-	if c.opts.Leads && b.brisk() && len(w.batches) == 0 {
-		w.proc.StepAside()
-	}
-	e.mu.Unlock()
-	e.send(batches)
-	tell()
-	if wanted {
+	if !b.dead && r.Count > 0 {
 		var failures []Failure
 		for i := range r.Errors {
 			failures = append(failures, Failure{b.lo + r.Errors[i].Index, &r.Errors[i].Err})
@@ -108,86 +76,58 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		if len(failures) < r.Count {
 			value = frames[1:]
 		}
-		e.delivered(c, span{lo, hi}, value, failures)
+		e.delivering(c, span{lo, hi}, value, failures)
+	}
+	if (r.Stuck || r.Ended) && !b.dead {
+		// The batch may have stopped before its end: at an error, or for a
+		// recall whose answer is still to come.
+		c.giveBack(b.left())
+		b.hi = b.next
+	}
+	if r.Stuck {
+		b.abandon()
+	}
+	if r.Ended {
+		w.remove(b)
+	}
+	e.freed(w)
+	if c.opts.Leads && b.brisk() {
+		if e.dispatch(); len(w.batches) == 0 {
+			w.proc.StepAside()
+		}
 	}
 	return nil
 }
 
-// failedAt records that task i of a call has failed. If the call stops at an
-// error, the tasks behind i become unwanted. The caller calls the returned
-// function after releasing the lock.
-func (e *Engine) failedAt(c *Call, i int) (tell func()) {
-	limit := i + 1
-	if !c.opts.StopOnError || c.finished || limit >= c.limit {
-		return func() {}
+// delivering has an outcome handed to the source when the lock is released.
+func (e *Engine) delivering(c *Call, s span, value [][]byte, failures []Failure) {
+	failed := -1
+	if len(failures) > 0 {
+		failed = failures[0].Index
 	}
-	c.limit = limit
-	c.unresolved = max(0, min(c.total, limit)-c.fresh)
-	back := c.back[:0]
-	for _, s := range c.back {
-		if s = s.below(limit); s.len() > 0 {
-			back = append(back, s)
-			c.unresolved += s.len()
-		}
-	}
-	c.back = back
-	suspects := e.suspects[:0]
-	for _, s := range e.suspects {
-		if s.call == c {
-			if s.span = s.below(limit); s.len() == 0 {
-				continue
-			}
-			c.unresolved += s.len()
-		}
-		suspects = append(suspects, s)
-	}
-	clear(e.suspects[len(suspects):])
-	if len(suspects) != len(e.suspects) {
-		e.suspects = suspects
-		e.unreserve()
-	}
-	for _, s := range c.delivering {
-		c.unresolved += s.below(limit).len()
-	}
-	notify := e.abandonFrom(c, limit)
-	for w := range e.workers {
-		for _, b := range w.batches {
-			if b.call == c && !b.dead {
-				c.unresolved += b.left().below(limit).len()
-			}
-		}
-	}
-	if !c.hasWork() {
-		e.dequeue(c)
-	}
-	return func() {
-		for _, w := range notify {
-			w.cancel(c.id, limit)
-		}
+	e.claim(c, s, failed)
+	e.after = append(e.after, func() { e.deliver(c, s, value, failures) })
+}
+
+// claim notes that an outcome is on its way to the source. If the call stops at
+// an error, the tasks behind a failed one become unwanted. failed is -1 for none.
+func (e *Engine) claim(c *Call, s span, failed int) {
+	c.delivering = append(c.delivering, s)
+	if failed >= 0 && c.opts.StopOnError {
+		e.giveUp(c, failed+1)
 	}
 }
 
-// delivered hands an outcome, whose span is in the call's delivering, to the
-// source. The last outcome ends the call.
-func (e *Engine) delivered(c *Call, s span, value [][]byte, failures []Failure) {
+// deliver hands an outcome to the source. The last outcome ends the call.
+func (e *Engine) deliver(c *Call, s span, value [][]byte, failures []Failure) {
 	c.source.Deliver(s.lo, s.len(), value, failures)
 	e.mu.Lock()
-	for i, d := range c.delivering {
-		if d == s {
-			c.delivering = append(c.delivering[:i], c.delivering[i+1:]...)
-			break
-		}
-	}
+	i := slices.Index(c.delivering, s)
+	c.delivering = slices.Delete(c.delivering, i, i+1)
 	e.stats.TasksDone += s.len() - len(failures)
 	e.stats.TasksFailed += len(failures)
-	if c.finished {
-		e.mu.Unlock()
-		return
-	}
-	c.unresolved -= s.below(c.limit).len()
-	finish := e.settle(c)
-	e.mu.Unlock()
-	finish()
+	e.settle(c)
+	e.release()
 }
 
 // returned takes back the tasks that a worker had not started.
@@ -197,26 +137,23 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 		return err
 	}
 	e.mu.Lock()
+	defer e.release()
 	w.recalling = false
-	for i := len(r.Batches) - 1; i >= 0; i-- {
-		b := e.batches[r.Batches[i].Batch]
-		if b == nil || b.w != w {
+	for _, back := range slices.Backward(r.Batches) {
+		b := w.find(back.Batch)
+		if b == nil {
 			continue
 		}
-		from := b.lo + r.Batches[i].From
 		if !b.dead {
-			if from < b.next || from > b.hi {
-				e.mu.Unlock()
-				return fmt.Errorf("%w: %d returned of a batch %d to %d", wire.ErrMalformed, from, b.next, b.hi)
+			rest := span{b.lo + back.From, b.hi}
+			if rest.lo < b.next || rest.lo > b.hi {
+				return fmt.Errorf("%w: %d returned of a batch %d to %d", wire.ErrMalformed, rest.lo, b.next, b.hi)
 			}
-			rest := span{from, b.hi}
-			w.reduce(b, rest.len())
 			w.given -= rest.len()
-			b.hi = from
+			b.hi = rest.lo
 			b.call.giveBack(rest)
-			e.enqueue(b.call)
 		}
-		if r.Batches[i].From == 0 { // the worker holds nothing of the batch any more
+		if back.From == 0 { // the worker holds nothing of the batch any more
 			w.remove(b)
 		}
 	}
@@ -225,34 +162,24 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 		e.drain(w)
 	}
 	e.freed(w)
-	batches := e.dispatch()
-	e.mu.Unlock()
-	e.send(batches)
 	return nil
 }
 
 // rebalance recalls tasks for idle workers that busy ones have not started, and
-// tasks that wait behind an unwanted one that does not end. It returns when to
-// look again, and the workers to recall from.
-func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
+// tasks that wait behind an unwanted one that does not end.
+func (e *Engine) rebalance(now time.Time) {
 	free := 0
-	if e.ring == nil {
-		free = e.count[idle] + e.count[slot]
+	if e.next() == nil {
+		s := e.survey()
+		free = s.count[idle] + s.count[slot]
 	}
-	if e.spare == 0 || free == 0 && e.abandoned == 0 {
-		return time.Time{}, nil
-	}
-	if free > 0 {
-		again = now.Add(balanceInterval)
-	}
-	for w := range e.workers {
-		if w.state == gone || w.recalling || w.alone || w.spare() == 0 {
+	for _, w := range e.workers {
+		if w.recalling || w.alone || w.spare() == 0 {
 			continue
 		}
 		switch {
 		case w.blocked():
 			if now.Sub(w.batches[0].at) < balanceInterval {
-				again = now.Add(balanceInterval)
 				continue
 			}
 		case free == 0:
@@ -269,13 +196,9 @@ func (e *Engine) rebalance(now time.Time) (again time.Time, recall []*worker) {
 		if b := w.batches[0]; !b.dead {
 			// The running task has taken this long already, however short the
 			// estimate.
-			for _, stats := range []*funcStats{b.call.stats, &b.call.own} {
-				stats.seconds = max(stats.seconds, min(now.Sub(b.heard).Seconds(), 2*announceSeconds))
-			}
+			own := &b.call.own
+			own.seconds = max(own.seconds, min(now.Sub(b.heard).Seconds(), 2*announceSeconds))
 		}
-		w.recalling, w.late = true, true
-		e.reclass(w)
-		recall = append(recall, w)
+		w.recall()
 	}
-	return again, recall
 }

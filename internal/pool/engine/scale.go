@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -17,81 +19,74 @@ const (
 	backlogSeconds = 20e-3
 )
 
+// in returns how many workers are in one of the states.
+func (e *Engine) in(states ...state) (n int) {
+	for _, w := range e.workers {
+		if slices.Contains(states, w.state) {
+			n++
+		}
+	}
+	return n
+}
+
 // scale starts and stops workers until there are as many as are wanted.
 func (e *Engine) scale() {
-	if !e.started || e.ended {
+	if !e.started {
 		return
 	}
-	e.autoscale()
-	for e.alive > e.target {
-		w := e.surplus()
-		if w == nil {
-			break
-		}
-		e.drain(w)
+	alive, up := e.in(starting, ready), e.in(ready)
+	e.autoscale(alive, up)
+	for ; alive > e.target; alive-- {
+		e.drain(e.surplus())
 	}
-	if e.alive >= e.target {
-		return
-	}
-	if e.failures > 0 && e.up == 0 && len(e.calls) == 0 && e.awaited == 0 {
-		return // the pool cannot start, and no caller waits for it
-	}
-	if e.failures >= startTries && e.up == 0 && e.alive > 0 {
-		return // until the workers that are starting have come up or failed
-	}
-	if wait := time.Until(e.notBefore); wait > 0 {
+	switch wait := time.Until(e.notBefore); {
+	case alive >= e.target:
+	case len(e.calls) == 0 && (e.closing || e.failures > 0 && up == 0 && len(e.waiters) == 0):
+		// The pool is being closed, or cannot start and no caller waits for it.
+	case e.failures >= startTries && up == 0 && alive > 0:
+		// The workers that are starting must first come up or fail.
+	case wait > 0:
 		e.wake(e.notBefore)
-		return
-	}
-	for e.alive < e.target {
-		e.launch()
+	default:
+		for ; alive < e.target; alive++ {
+			e.launch()
+		}
 	}
 }
 
 // autoscale raises the target according to the backlog.
-func (e *Engine) autoscale() {
+func (e *Engine) autoscale(alive, up int) {
 	if e.opts.Max == 0 {
 		return
 	}
 	e.target = max(e.target, e.opts.Min)
-	if e.ring == nil && len(e.suspects) == 0 || e.target >= e.opts.Max {
+	if e.target >= e.opts.Max {
 		return
 	}
 	tasks, seconds, known := len(e.suspects), 0.0, true
-	for c := e.ring; c != nil; {
+	for _, c := range e.queue {
 		n := c.waiting()
 		tasks += n
-		if c.stats.seconds < 0 {
-			known = false
-		}
-		seconds += max(0, c.stats.seconds) * float64(n)
-		if c = c.next; c == e.ring || tasks > e.opts.Max*e.opts.Concurrency && !known {
+		known = known && c.seconds() >= 0
+		seconds += max(0, c.seconds()) * float64(n)
+		if !known && tasks > e.opts.Max*e.opts.Concurrency {
 			break
 		}
 	}
-	coming := (e.alive - e.up) * e.opts.Concurrency
-	if known && seconds/float64(max(1, e.alive*e.opts.Concurrency)) < backlogSeconds && e.alive > 0 {
+	coming := (alive - up) * e.opts.Concurrency
+	if tasks <= coming || known && alive > 0 && seconds/float64(alive*e.opts.Concurrency) < backlogSeconds {
 		return
 	}
-	if missing := tasks - coming; missing > 0 {
-		add := (missing + e.opts.Concurrency - 1) / e.opts.Concurrency
-		e.target = min(e.opts.Max, max(e.target, e.alive+add))
-	}
+	add := (tasks - coming + e.opts.Concurrency - 1) / e.opts.Concurrency
+	e.target = min(e.opts.Max, max(e.target, alive+add))
 }
 
-// surplus chooses a worker to end: a starting one, or else the one that holds
-// the fewest tasks.
+// surplus chooses a worker to end: a starting one, or else the ready one that
+// holds the fewest tasks. There is one of either.
 func (e *Engine) surplus() *worker {
-	var best *worker
-	for w := range e.workers {
-		if w.state != starting && w.state != ready {
-			continue
-		}
-		if best == nil || w.state < best.state || w.state == best.state && w.held < best.held {
-			best = w
-		}
-	}
-	return best
+	return slices.MinFunc(e.workers, func(a, b *worker) int {
+		return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.held, b.held))
+	})
 }
 
 // launch starts one worker.
@@ -99,8 +94,7 @@ func (e *Engine) launch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &worker{engine: e, name: e.opts.Name(), state: starting,
 		up: make(chan struct{}), stop: cancel, since: time.Now()}
-	e.workers[w] = struct{}{}
-	e.alive++
+	e.workers = append(e.workers, w)
 	e.running.Add(1)
 	go e.run(ctx, w)
 }
@@ -136,7 +130,7 @@ func (e *Engine) run(ctx context.Context, w *worker) {
 	e.mu.Unlock()
 	if never {
 		<-proc.Done()
-		e.startFailed(w, proc.Lost("", 0, 0))
+		e.startFailed(w, proc.Lost("", 0))
 		return
 	}
 	e.lost(w)
@@ -151,14 +145,9 @@ func (e *Engine) ready(w *worker) {
 	}
 	w.state = ready
 	w.since = time.Now()
-	e.up++
 	e.stats.WorkersStarted++
 	e.failures, e.failure = 0, nil
-	e.reclass(w)
-	batches := e.dispatch()
-	e.broadcast()
-	e.mu.Unlock()
-	e.send(batches)
+	e.release()
 }
 
 // initFailed records the error of a worker's initializer; the worker ends by
@@ -178,32 +167,26 @@ func (e *Engine) initFailed(w *worker, frames [][]byte) error {
 // start, the calls fail with the reason instead of waiting.
 func (e *Engine) startFailed(w *worker, err error) {
 	e.mu.Lock()
-	ours := w.ours || w.state == draining
+	defer e.release()
 	e.leave(w)
-	if ours || e.ended {
-		e.scale()
-		e.broadcast()
-		e.mu.Unlock()
+	if w.ours {
 		return
 	}
 	start := &StartError{}
 	errors.As(err, &start)
 	if !start.Ending {
-		e.opts.Log.Warn("fiber: a worker did not start", "worker", w.name, "error", err)
+		e.after = append(e.after, func() {
+			e.opts.Log.Warn("fiber: a worker did not start", "worker", w.name, "error", err)
+		})
 	}
 	e.failures++
 	e.failure = err
 	e.notBefore = time.Now().Add(backoff(e.failures))
-	finish := func() {}
-	if e.up == 0 && (e.alive == 0 && e.failures >= startTries || start.Permanent) {
+	if e.in(ready) == 0 && (e.failures >= startTries && e.in(starting) == 0 || start.Permanent) {
 		e.failures = max(e.failures, startTries)
 		e.notBefore = time.Time{} // the next call tries at once
-		finish = e.fail(err)
+		e.fail(err)
 	}
-	e.scale()
-	e.broadcast()
-	e.mu.Unlock()
-	finish()
 }
 
 // drain lets a worker finish what it holds and end.
@@ -212,28 +195,21 @@ func (e *Engine) drain(w *worker) {
 	case starting:
 		w.state = draining
 		w.ours = true
-		e.alive--
 		w.stop()
 		if w.proc != nil { // it is running its initializer
 			w.proc.Terminate()
 		}
 	case ready:
 		w.state = draining
-		e.alive--
-		e.up--
 		e.freed(w)
-		e.wake(time.Now()) // a replacement may be wanted
-		if w.abandoned > 0 {
-			e.wake(time.Now().Add(e.opts.CancelGrace))
-		}
 	}
 }
 
-// freed is called when a worker holds less than before. The worker may be given
-// more; if it is draining and holds nothing, it is told to end.
+// freed is called when a worker holds less than before. If it is draining and
+// holds nothing, it is told to end.
 func (e *Engine) freed(w *worker) {
-	e.reclass(w)
-	if w.state == draining && len(w.batches) == 0 && !w.ours && w.proc != nil {
+	w.tally()
+	if w.state == draining && len(w.batches) == 0 && !w.ours {
 		w.ours = true
 		w.proc.Stop()
 	}

@@ -23,70 +23,20 @@ func (e *Engine) wake(at time.Time) {
 	}
 }
 
-// plan schedules tick for whatever the last event has made due later.
-func (e *Engine) plan() {
-	waits := e.ring != nil || len(e.suspects) > 0
-	if e.spare > 0 && e.abandoned > 0 {
-		e.wake(time.Now().Add(balanceInterval))
-	}
-	if !waits {
-		e.starved = time.Time{}
-		if e.spare > 0 && e.count[idle]+e.count[slot] > 0 {
-			e.wake(time.Now().Add(balanceInterval))
-		}
-		if e.opts.Max > 0 && e.count[idle] > 0 && e.alive > e.opts.Min {
-			e.wake(e.lists[idle].last.since.Add(e.opts.IdleTimeout))
-		}
-		return
-	}
-	if e.opts.Max > 0 && e.alive < e.opts.Max {
-		e.scale()
-	}
-	if e.starved.IsZero() && e.abandoned > 0 {
-		e.starved = time.Now()
-		e.wake(e.starved.Add(e.opts.CancelGrace))
-	}
-}
-
-// tick does whatever is due: it rebalances, ends stuck and idle workers, and
-// starts missing ones.
+// tick rebalances, and has everything else that is due decided.
 func (e *Engine) tick() {
 	e.mu.Lock()
 	e.timerAt = time.Time{}
-	if e.ended {
-		e.mu.Unlock()
-		return
-	}
-	now := time.Now()
-	again, recall := e.rebalance(now)
-	if !again.IsZero() {
-		e.wake(again)
-	}
-	kill := e.endStuck(now)
-	e.stopIdle(now)
-	e.scale()
-	batches := e.dispatch()
-	e.mu.Unlock()
-	e.send(batches)
-	for _, w := range recall {
-		w.recall()
-	}
-	for _, w := range kill {
-		e.opts.Log.Warn("fiber: a worker is killed", append(w.proc.Describe(),
-			"reason", fmt.Sprintf("a task that was cancelled or timed out still ran after %v (cancel_grace)", e.opts.CancelGrace))...)
-		w.proc.Kill("a task that was cancelled or timed out did not end")
-	}
+	e.rebalance(time.Now())
+	e.release()
 }
 
-// endStuck returns the workers to kill: those that have run nothing but
-// unwanted tasks for longer than the grace and are either draining or keep
-// other work waiting. In the latter case the grace counts from when that work
-// began to wait, if that was later.
-func (e *Engine) endStuck(now time.Time) (kill []*worker) {
-	if e.abandoned == 0 {
-		return nil
-	}
-	for w := range e.workers {
+// endStuck kills workers that have run nothing but unwanted tasks for longer
+// than the grace and are either draining or keep other work waiting. In the
+// latter case the grace counts from when that work began to wait, if that was
+// later.
+func (e *Engine) endStuck(now time.Time) {
+	for _, w := range e.workers {
 		since, stuck := w.stuckSince()
 		if !stuck || w.ours || w.state != draining && e.starved.IsZero() {
 			continue
@@ -99,9 +49,12 @@ func (e *Engine) endStuck(now time.Time) (kill []*worker) {
 			continue
 		}
 		w.ours = true
-		kill = append(kill, w)
+		e.after = append(e.after, func() {
+			e.opts.Log.Warn("fiber: a worker is killed", append(w.proc.Describe(),
+				"reason", fmt.Sprintf("a task that was cancelled or timed out still ran after %v (cancel_grace)", e.opts.CancelGrace))...)
+			w.proc.Kill("a task that was cancelled or timed out did not end")
+		})
 	}
-	return kill
 }
 
 // stopIdle drains autoscaled workers that have been idle for IdleTimeout.
@@ -109,16 +62,17 @@ func (e *Engine) stopIdle(now time.Time) {
 	if e.opts.Max == 0 {
 		return
 	}
-	for e.alive > e.opts.Min {
-		w := e.lists[idle].last
-		if w == nil {
-			return
+	alive := e.in(starting, ready)
+	for _, w := range e.workers {
+		if w.class() != idle || alive <= e.opts.Min {
+			continue
 		}
 		if due := w.since.Add(e.opts.IdleTimeout); now.Before(due) {
 			e.wake(due)
-			return
+			continue
 		}
-		e.target = max(e.opts.Min, e.alive-1)
+		alive--
+		e.target = max(e.opts.Min, alive)
 		e.drain(w)
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -8,7 +9,6 @@ import (
 
 // Process is a worker's process, as the engine sees it.
 type Process interface {
-	Name() string
 	ID() string // in its backend
 	// Resident returns how many of its bytes were in memory at its last report.
 	Resident() int64
@@ -33,10 +33,10 @@ type Process interface {
 	Ending() string
 	// Describe returns attributes that identify it in a log.
 	Describe() []any
-	// Lost returns the error of a task that went down with it or, with no
-	// attempts, of the start of a worker that was lost before it was ready;
-	// only after Done.
-	Lost(fn string, attempt, attempts int) error
+	// Lost returns the error of a task that went down with it at its last
+	// attempt or, with no attempts, of the start of a worker that was lost
+	// before it was ready; only after Done.
+	Lost(fn string, attempts int) error
 	// Failed returns the error of its start when its initializer returned err.
 	Failed(err *wire.Error) error
 }
@@ -53,8 +53,7 @@ const (
 
 func (s state) String() string { return [...]string{"starting", "ready", "draining", "gone"}[s] }
 
-// class is how much a worker may be given now. The engine keeps a list of
-// workers for each class.
+// class is how much a worker may be given now.
 type class int
 
 const (
@@ -77,25 +76,23 @@ type worker struct {
 	batches   []*batch // what it holds, in the order of handing out
 	unsent    []*batch // of these, the ones still to be sent
 	sending   bool     // a goroutine is sending one of them
-	abandoned int      // unwanted batches that it still runs
-	seconds   float64  // estimated running time of what it holds
-	bytes     int      // encoded size of the inputs it holds
-	held      int      // tasks it holds
 	given     int      // tasks it was ever given
 	done      int      // tasks it has finished
-	alone     bool     // it runs a suspect
-	reserved  bool     // it is kept free for a suspect
+	reserved  bool     // it is kept free for a suspect while there are any
 	recalling bool     // it was asked to give back what it has not started
 	late      bool     // it has reported no results since it was recalled from
 	ours      bool     // the engine ends it
 	leaving   bool     // it was told to end from outside
 
 	since   time.Time // when it was started, became ready or last became idle
-	class   class
-	listed  bool
-	prev    *worker
-	next    *worker
-	failure error // what its initializer returned
+	failure error     // what its initializer returned
+
+	// What tally counts in batches.
+	held      int     // wanted tasks
+	seconds   float64 // their estimated running time
+	bytes     int     // encoded size of the inputs
+	abandoned int     // unwanted batches that it still runs
+	alone     bool    // it runs a suspect
 }
 
 // batch is some consecutive tasks of a call that a worker holds: an entry of
@@ -124,18 +121,30 @@ func (b *batch) brisk() bool { return b.n == 1 && !b.tell && b.cost < inlineSeco
 // left returns the tasks that are not reported yet.
 func (b *batch) left() span { return span{b.next, b.hi} }
 
-// recall asks the worker to give back what it has not begun.
-func (w *worker) recall() { w.proc.Post(wire.MustPack(wire.KindRecall, nil)...) }
+// find returns one of the worker's batches, or nil if it holds no such batch.
+func (w *worker) find(id uint64) *batch {
+	for _, b := range w.batches {
+		if b.id == id {
+			return b
+		}
+	}
+	return nil
+}
 
-// add enters a batch in the pending table.
-func (w *worker) add(b *batch) {
-	before := w.spare()
-	w.batches = append(w.batches, b)
-	n := b.left().len()
-	w.held += n
-	w.given += n
-	w.load(b.cost * float64(n))
-	w.engine.spare += w.spare() - before
+// tally counts what the worker holds. Whatever changes its batches calls it.
+func (w *worker) tally() {
+	w.held, w.seconds, w.bytes, w.abandoned, w.alone = 0, 0, 0, 0, false
+	for _, b := range w.batches {
+		w.bytes += b.size
+		w.alone = w.alone || b.solo
+		if b.dead {
+			w.abandoned++
+			continue
+		}
+		n := b.left().len()
+		w.held += n
+		w.seconds += b.cost * float64(n)
+	}
 }
 
 // spare returns about how many tasks the worker holds but does not run.
@@ -147,46 +156,20 @@ func (w *worker) spare() int {
 // blocked reports whether the worker runs nothing but unwanted tasks.
 func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrency }
 
-// load adds to the estimate of how much work the worker still has.
-func (w *worker) load(seconds float64) {
-	before := w.seconds
-	w.seconds = max(0, w.seconds+seconds)
-	w.engine.load += w.seconds - before
-}
-
-// reduce records that n tasks of a batch are no longer the worker's.
-func (w *worker) reduce(b *batch, n int) {
-	before := w.spare()
-	w.held -= n
-	w.load(-b.cost * float64(n))
-	w.engine.spare += w.spare() - before
-}
-
 // remove takes a batch out of the pending table.
 func (w *worker) remove(b *batch) {
-	for i, other := range w.batches {
-		if other == b {
-			w.batches = append(w.batches[:i], w.batches[i+1:]...)
-			break
-		}
-	}
-	if b.dead {
-		w.giveUp(-1)
-	} else {
-		w.reduce(b, b.left().len())
-	}
-	w.bytes -= b.size
-	if b.solo {
-		w.alone = false
-	}
-	switch len(w.batches) {
-	case 0:
-		w.load(-w.seconds)
+	w.batches = without(w.batches, b)
+	b.call.held = without(b.call.held, b)
+	if len(w.batches) == 0 {
 		w.since = time.Now()
-	case w.abandoned:
-		w.engine.wake(time.Now()) // only unwanted batches are left: it may have been stuck for long
 	}
-	delete(w.engine.batches, b.id)
+}
+
+func without(batches []*batch, b *batch) []*batch {
+	if i := slices.Index(batches, b); i >= 0 {
+		return slices.Delete(batches, i, i+1)
+	}
+	return batches
 }
 
 // stuckSince returns when the last of the worker's batches was abandoned. While
@@ -203,15 +186,15 @@ func (w *worker) stuckSince() (since time.Time, stuck bool) {
 	return since, len(w.batches) > 0
 }
 
-// classify returns what the worker may be given.
-func (w *worker) classify() class {
+// class returns what the worker may be given.
+func (w *worker) class() class {
 	e := w.engine
 	switch {
 	case w.state != ready || w.alone:
 		return full
 	case len(w.batches) == 0:
 		return idle
-	case w.reserved || w.recalling:
+	case w.reserved && len(e.suspects) > 0 || w.recalling:
 		return full
 	case len(w.batches) < e.opts.Concurrency:
 		return slot
@@ -220,64 +203,4 @@ func (w *worker) classify() class {
 		return room
 	}
 	return full
-}
-
-// workerList lists the workers of one class.
-type workerList struct{ first, last *worker }
-
-func (l *workerList) pushFront(w *worker) {
-	w.next = l.first
-	if l.first != nil {
-		l.first.prev = w
-	} else {
-		l.last = w
-	}
-	l.first = w
-}
-
-func (l *workerList) pushBack(w *worker) {
-	w.prev = l.last
-	if l.last != nil {
-		l.last.next = w
-	} else {
-		l.first = w
-	}
-	l.last = w
-}
-
-func (l *workerList) remove(w *worker) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		l.first = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		l.last = w.prev
-	}
-	w.prev, w.next = nil, nil
-}
-
-// reclass moves a worker to the list of its class. Idle workers are taken last
-// in, first out, so that surplus ones stay idle; workers with room take turns.
-func (e *Engine) reclass(w *worker) {
-	class := w.classify()
-	if w.listed {
-		if class == w.class {
-			return
-		}
-		e.lists[w.class].remove(w)
-		e.count[w.class]--
-	}
-	w.class, w.listed = class, class != full
-	if !w.listed {
-		return
-	}
-	e.count[class]++
-	if class == idle {
-		e.lists[class].pushFront(w)
-	} else {
-		e.lists[class].pushBack(w)
-	}
 }

@@ -60,7 +60,7 @@ func (b naming) Results(_, _ int) ([][]byte, any, error) {
 
 func init() {
 	for name, tasks := range map[string]naming{"names": {"an object"}, "plain": {}} {
-		registry.Register(&registry.Func{Name: name, Decode: func([][]byte) (registry.Tasks, error) { return tasks, nil }})
+		registry.Add(registry.Function, name, "", "here", &registry.Func{Name: name, Decode: func([][]byte) (registry.Tasks, error) { return tasks, nil }})
 	}
 }
 

@@ -12,38 +12,52 @@ import (
 )
 
 // send sends the unsent results of the tasks below done, with the other fields
-// of r; mu is held. It returns false when no more messages are to be sent.
+// of r; mu is held. Results that cannot be encoded, or are too large for one
+// message, are sent in halves; a single one fails its task. send returns false
+// when no more messages are to be sent.
 func (b *batch) send(r wire.Results, done int) bool {
 	if b.worker.muted.Load() {
 		return false
 	}
-	now := time.Now()
-	r.Batch, r.From, r.Count, r.Nanos = b.ID, b.sent, done-b.sent, int64(now.Sub(b.mark))
-	n := 0
+	now, n := time.Now(), 0
 	for n < len(b.errors) && b.errors[n].Index < done {
 		n++
 	}
-	r.Errors = b.errors[:n]
-	b.errors = b.errors[n:]
-	var value [][]byte
-	var named any
-	if n < r.Count && b.tasks != nil {
-		var err error
-		if value, named, err = b.tasks.Results(b.sent, done); err != nil {
-			r.Errors = b.unencodable(r.Errors, done)
-			if value, named, err = b.tasks.Results(b.sent, done); err != nil {
-				value = nil // zero values always encode
-			}
+	took := now.Sub(b.mark)
+	r.Batch, r.From, r.Count, r.Nanos, r.Errors = b.ID, b.sent, done-b.sent, int64(took), b.errors[:n]
+	cause, err := b.transmit(r)
+	switch {
+	case cause == nil:
+		b.sent, b.mark, b.errors = done, now, b.errors[n:]
+		return err == nil
+	case r.Count > 1:
+		b.mark = b.mark.Add(took / 2)
+		if !b.send(wire.Results{Started: -1}, b.sent+r.Count/2) {
+			return false
 		}
+		b.mark = b.mark.Add(-took / 2)
+		return b.send(r, done)
 	}
-	b.sent, b.mark = done, now
-	return b.transmit(r, value, named)
+	if at := (*codec.Error)(nil); errors.As(cause, &at) && at.Index >= 0 {
+		at.Index = b.Lo + b.sent
+	}
+	e := b.worker.opts.Error(string(b.Func), fmt.Errorf("the result: %w", cause))
+	b.errors = append([]wire.TaskError{{Index: b.sent, Err: *e}}, b.errors[n:]...)
+	return b.send(r, done)
 }
 
 // transmit sends a message. It blocks until the message is in the socket if its
 // values are large, since those are not copied, or if it announces a start.
-// Objects that the values name are kept until the pool holds them.
-func (b *batch) transmit(r wire.Results, value [][]byte, named any) bool {
+// Objects that the values name are kept until the pool holds them. cause says
+// why the results can't be sent in one message; err, that none can be sent.
+func (b *batch) transmit(r wire.Results) (cause, err error) {
+	var value [][]byte
+	var named any
+	if len(r.Errors) < r.Count && b.tasks != nil {
+		if value, named, err = b.tasks.Results(r.From, r.From+r.Count); err != nil {
+			return err, nil
+		}
+	}
 	r.Parcel = b.worker.keep(named)
 	frames, err := r.Pack(value)
 	if err != nil {
@@ -56,88 +70,9 @@ func (b *batch) transmit(r wire.Results, value [][]byte, named any) bool {
 	}
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) {
 		b.worker.taken(r.Parcel)
-		return b.divide(r, err)
+		return err, nil
 	}
-	return err == nil
-}
-
-// divide sends results that are too large for one message in two. A single
-// result that is too large fails its task.
-func (b *batch) divide(r wire.Results, cause error) bool {
-	if r.Count == 1 {
-		e := b.worker.opts.Error(string(b.Func), fmt.Errorf("the result: %w", cause))
-		r.Errors = []wire.TaskError{{Index: r.From, Err: *e}}
-		return b.transmit(r, nil, nil)
-	}
-	first, second := r, r
-	first.Count = r.Count / 2
-	first.Started, first.Ended, first.Stuck, first.Nanos = -1, false, false, r.Nanos*int64(first.Count)/int64(r.Count)
-	second.From, second.Count, second.Nanos = r.From+first.Count, r.Count-first.Count, r.Nanos-first.Nanos
-	n := 0
-	for n < len(r.Errors) && r.Errors[n].Index < second.From {
-		n++
-	}
-	first.Errors, second.Errors = r.Errors[:n], r.Errors[n:]
-	for _, half := range []wire.Results{first, second} {
-		var value [][]byte
-		var named any
-		if len(half.Errors) < half.Count {
-			value, named, _ = b.tasks.Results(half.From, half.From+half.Count) // it was encoded before
-		}
-		if !b.transmit(half, value, named) {
-			return false
-		}
-	}
-	return true
-}
-
-// unencodable finds the outputs that cannot be encoded, sets them to zero and
-// adds their errors to errs, in order of index.
-func (b *batch) unencodable(errs []wire.TaskError, done int) []wire.TaskError {
-	failed := map[int]wire.TaskError{}
-	for _, e := range errs {
-		failed[e.Index] = e
-	}
-	var all []wire.TaskError
-	for i := b.sent; i < done; i++ {
-		if _, ok := failed[i]; !ok {
-			if _, _, err := b.tasks.Results(i, i+1); err != nil {
-				b.tasks.Clear(i)
-				if at := (*codec.Error)(nil); errors.As(err, &at) && at.Index >= 0 {
-					at.Index = b.Lo + i
-				}
-				e := b.worker.opts.Error(string(b.Func), fmt.Errorf("the result: %w", err))
-				failed[i] = wire.TaskError{Index: i, Err: *e}
-			}
-		}
-		if e, ok := failed[i]; ok {
-			all = append(all, e)
-		}
-	}
-	return all
-}
-
-// flush sends the results that the running batches have so far.
-func (w *Worker) flush() {
-	w.mu.Lock()
-	var behind []*batch
-	for b := range w.running {
-		if b.flushed() {
-			behind = append(behind, b)
-		}
-	}
-	w.flushing = len(behind) > 0
-	if w.flushing {
-		w.flusher.Reset(flushInterval)
-	}
-	w.mu.Unlock()
-	for _, b := range behind {
-		b.mu.Lock()
-		if started := b.started(); b.tasks != nil && started-1 > b.sent {
-			b.send(wire.Results{Started: -1}, started-1)
-		}
-		b.mu.Unlock()
-	}
+	return nil, err
 }
 
 // keep keeps what results name alive until the pool holds it; see taken.
@@ -147,9 +82,6 @@ func (w *Worker) keep(named any) (parcel uint64) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.parcels == nil {
-		w.parcels = map[uint64]any{}
-	}
 	w.parcel++
 	w.parcels[w.parcel] = named
 	return w.parcel

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/guard"
@@ -24,11 +23,11 @@ type batch struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// The upper half of state is how many tasks may be started, the lower half
-	// how many were. One atomic addition starts a task, or finds that none is
-	// left; a recall lowers the upper half and keeps the lower.
-	state    atomic.Uint64
 	returned bool // the rest was given back; under the worker's lock
+
+	counts sync.Mutex // guards what follows; a leaf
+	begun  int        // tasks that were started
+	limit  int        // tasks that may be started
 
 	mu     sync.Mutex // guards what follows, and the order of this batch's messages
 	tasks  registry.Tasks
@@ -37,42 +36,37 @@ type batch struct {
 	mark   time.Time // when sent was last raised
 	stuck  bool      // the running task has timed out and was given up
 	told   bool      // the only task was announced late
-	begun  bool      // the first task was announced before decoding; only for the goroutine that runs the batch
 }
 
-// flushed reports whether the batch's results are sent from time to time.
-func (b *batch) flushed() bool { return b.Count > 1 && b.Flags&wire.Announce == 0 }
-
-// unannounced reports whether the batch is a single task that was thought to be
-// short.
-func (b *batch) unannounced() bool { return b.Count == 1 && b.Flags&wire.Announce == 0 }
+// announced reports whether each start is announced.
+func (b *batch) announced() bool { return b.Flags&wire.Announce != 0 }
 
 // next starts the next task and returns its index; ok is false when none may be
 // started.
 func (b *batch) next() (i int, ok bool) {
-	s := b.state.Add(1)
-	started, limit := int(uint32(s)), int(s>>32)
-	return started - 1, started <= limit
+	b.counts.Lock()
+	defer b.counts.Unlock()
+	if b.begun >= b.limit {
+		return 0, false
+	}
+	b.begun++
+	return b.begun - 1, true
 }
 
-// started returns how many tasks were begun, plus one when next has found none
-// left.
-func (b *batch) started() int { return int(uint32(b.state.Load())) }
+// started returns how many tasks were begun.
+func (b *batch) started() int {
+	b.counts.Lock()
+	defer b.counts.Unlock()
+	return b.begun
+}
 
 // stopAt keeps tasks from index n on from being started and returns the index
 // of the first that will not be.
 func (b *batch) stopAt(n int) int {
-	for {
-		s := b.state.Load()
-		started, limit := int(uint32(s)), int(s>>32)
-		if started > limit {
-			return limit
-		}
-		stop := min(limit, max(started, n))
-		if b.state.CompareAndSwap(s, uint64(stop)<<32|uint64(uint32(started))) {
-			return stop
-		}
-	}
+	b.counts.Lock()
+	defer b.counts.Unlock()
+	b.limit = min(b.limit, max(b.begun, n))
+	return b.limit
 }
 
 // run runs the tasks and sends their results.
@@ -80,35 +74,39 @@ func (b *batch) run() {
 	b.mu.Lock()
 	b.mark = time.Now()
 	b.mu.Unlock()
-	if b.Flags&wire.Announce != 0 {
-		// Announce before decoding, which may end the process as well.
-		if _, ok := b.next(); !ok || !b.announce(0) {
-			b.end()
+	if i, ok := b.begin(); ok { // before decoding, which may end the process as well
+		b.mu.Lock()
+		tasks, err := b.decode()
+		b.value = nil
+		b.tasks, b.mark = tasks, time.Now()
+		b.mu.Unlock()
+		if err != nil {
+			b.refuse(err)
 			return
 		}
-		b.begun = true
+		b.task(i)
 	}
-	b.mu.Lock()
-	tasks, err := b.decode()
-	b.value = nil
-	b.tasks, b.mark = tasks, time.Now()
-	b.mu.Unlock()
-	if err != nil {
-		b.refuse(err)
-		return
-	}
-	for b.some() {
-	}
-	b.end()
+	b.rest()
 }
 
-// end sends the remaining results and reports the batch's end.
-func (b *batch) end() {
-	b.mu.Lock()
-	done := min(b.started(), b.Count)
-	if s := b.state.Load(); int(uint32(s)) > int(s>>32) {
-		done = int(s >> 32)
+// begin starts the next task, and announces it if that is wanted. When no more
+// messages are to be sent, no more tasks are started.
+func (b *batch) begin() (i int, ok bool) {
+	i, ok = b.next()
+	if ok && b.announced() && !b.announce(i) {
+		b.stopAt(0)
+		return i, false
 	}
+	return i, ok
+}
+
+// rest runs the tasks that may still be started, and reports the batch's end.
+func (b *batch) rest() {
+	for i, ok := b.begin(); ok; i, ok = b.begin() {
+		b.task(i)
+	}
+	b.mu.Lock()
+	done := b.started()
 	if b.stuck {
 		done = b.sent
 	}
@@ -119,110 +117,71 @@ func (b *batch) end() {
 
 // refuse fails all tasks of a batch that cannot be run.
 func (b *batch) refuse(err error) {
-	n := b.stopAt(b.Count)
-	e := b.worker.opts.Error(string(b.Func), err)
-	b.mu.Lock()
-	for i := range n {
-		b.errors = append(b.errors, wire.TaskError{Index: i, Err: *e})
+	for i, ok := 0, true; ok; i, ok = b.next() {
+		b.fail(i, err)
 	}
-	b.send(wire.Results{Started: -1, Ended: true}, n)
-	b.mu.Unlock()
-	b.worker.finished(b)
+	b.rest()
 }
 
-// announceLate announces a task that was thought to be short and has run for
-// about announceAfter. It reports whether the task is too young to tell.
-func (b *batch) announceLate() (later bool) {
+// report sends the results of a batch that runs, or announces a single task
+// that was thought to be short and has run for announceAfter. It reports whether
+// there may be more to report.
+func (b *batch) report() (more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mark.IsZero() || time.Since(b.mark) < announceAfter/2 {
-		return true
-	}
-	if b.sent == 0 && b.started() == 1 && !b.stuck && !b.told {
-		b.told = true
-		b.send(wire.Results{Started: 0}, 0)
-	}
-	return false
-}
-
-// some runs tasks until one panics or none is left. It reports whether to call
-// it again.
-func (b *batch) some() (more bool) {
-	i := -1
-	guard.Here(func() error {
-		b.each(&i)
-		return nil
-	}, func(err error) {
-		switch {
-		case err == nil:
-			return
-		case i < 0:
-			panic(err) // not in the user's function
+	switch started := b.started(); {
+	case b.tasks == nil:
+	case b.Count > 1:
+		if started-1 > b.sent {
+			b.send(wire.Results{Started: -1}, started-1)
 		}
-		b.fail(i, b.worker.opts.Error(string(b.Func), err))
-		if err != guard.ErrGoexit {
-			more = b.goesOn()
-			return
+	case time.Since(b.mark) > announceAfter:
+		if b.sent == 0 && !b.stuck && !b.told {
+			b.told = true
+			b.send(wire.Results{Started: 0}, 0)
 		}
-		go func() { // takes the place of this goroutine, which ends
-			for b.goesOn() && b.some() {
-			}
-			b.end()
-			b.worker.work(b.worker.waiting())
-		}()
-	})
-	return more
-}
-
-// each runs tasks until none is left, or one fails and goesOn is false. It
-// keeps *i at the index of the running task, -1 when none runs.
-func (b *batch) each(i *int) {
-	tell, timeout := b.Flags&wire.Announce != 0, time.Duration(b.Timeout)
-	for {
-		n, ok := 0, b.begun // the first one may be announced already
-		if b.begun = false; !ok {
-			n, ok = b.next()
-			ok = ok && (!tell || b.announce(n))
-		}
-		if !ok {
-			return
-		}
-		*i = n
-		var err error
-		if timeout > 0 {
-			err = b.timed(n, timeout)
-		} else {
-			err = b.tasks.Run(b.ctx, n)
-		}
-		if err != nil {
-			b.fail(n, b.worker.opts.Error(string(b.Func), err))
-		}
-		*i = -1
-		if err != nil && !b.goesOn() {
-			return
-		}
-	}
-}
-
-// goesOn reports, after a failure, whether further tasks are wanted. If not, it
-// keeps them from being started.
-func (b *batch) goesOn() bool {
-	if b.Flags&wire.StopOnError != 0 {
-		b.stopAt(0)
 		return false
 	}
 	return true
 }
 
-// fail records the failure of task i.
-func (b *batch) fail(i int, err *wire.Error) {
+// task runs a task and records its failure. If the task ends this goroutine,
+// another one takes its place.
+func (b *batch) task(i int) {
+	guard.Here(func() error {
+		if err := b.call(i); err != nil {
+			b.fail(i, err)
+		}
+		return nil
+	}, func(err error) {
+		if err != nil {
+			b.fail(i, err)
+		}
+		if err == guard.ErrGoexit {
+			go func() {
+				b.rest()
+				b.worker.work(b.worker.waiting())
+			}()
+		}
+	})
+}
+
+// fail records the failure of task i. If the call stops at an error, no more
+// tasks are started.
+func (b *batch) fail(i int, err error) {
+	e := b.worker.opts.Error(string(b.Func), err)
+	if b.Flags&wire.StopOnError != 0 {
+		b.stopAt(0)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stuck {
 		return
 	}
-	b.errors = append(b.errors, wire.TaskError{Index: i, Err: *err})
-	b.tasks.Clear(i)
+	b.errors = append(b.errors, wire.TaskError{Index: i, Err: *e})
+	if b.tasks != nil {
+		b.tasks.Clear(i)
+	}
 }
 
 // announce announces the start of task i and returns when the message is in the
@@ -234,9 +193,14 @@ func (b *batch) announce(i int) bool {
 	return !b.stuck && b.send(wire.Results{Started: i}, i)
 }
 
-// timed runs task i with a deadline. If the function ignores it, the task still
-// fails and the rest of the batch is given back.
-func (b *batch) timed(i int, timeout time.Duration) error {
+// call calls the function for task i, with a deadline if there is one. If the
+// function ignores that, the task still fails and the rest of the batch is
+// given back.
+func (b *batch) call(i int) error {
+	timeout := time.Duration(b.Timeout)
+	if timeout == 0 {
+		return b.tasks.Run(b.ctx, i)
+	}
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	late := time.AfterFunc(timeout+timeoutGrace, func() { b.overdue(i, timeout) })
@@ -252,16 +216,17 @@ func (b *batch) timed(i int, timeout time.Duration) error {
 func (b *batch) overdue(i int, timeout time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.stuck || b.started() != i+1 || b.ctx.Err() != nil {
+	if b.stuck || b.sent > i || b.started() != i+1 || b.ctx.Err() != nil {
 		return
 	}
 	b.worker.mu.Lock()
 	_, running := b.worker.running[b]
 	from := b.stopAt(0)
+	running = running && from == i+1 // else the next task has begun meanwhile
 	tell := running && !b.returned && from < b.Count
 	b.returned = b.returned || tell
 	b.worker.mu.Unlock()
-	if !running || b.started() != i+1 {
+	if !running {
 		return
 	}
 	// The time until now counts for task i, not for those before it.
@@ -282,7 +247,7 @@ func (b *batch) overdue(i int, timeout time.Duration) {
 
 // decode looks the function up and decodes the inputs.
 func (b *batch) decode() (registry.Tasks, error) {
-	f, ok := registry.LookupBytes(b.Func)
+	f, ok := registry.Find(registry.Function, string(b.Func)).(*registry.Func)
 	if !ok {
 		return nil, fmt.Errorf("fiber: function %q is not registered in the worker", b.Func)
 	}

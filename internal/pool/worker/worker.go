@@ -21,8 +21,7 @@ import (
 // flushInterval is how long finished results may wait for others.
 const flushInterval = 2 * time.Millisecond
 
-// A task thought to be short is announced when it has run for about
-// announceAfter.
+// A task thought to be short is announced when it has run for announceAfter.
 const announceAfter = 5 * time.Millisecond
 
 // Link is the connection to the parent.
@@ -47,20 +46,16 @@ type Worker struct {
 	link Link
 	ctx  context.Context
 
-	active atomic.Int32 // batches running
-
 	mu       sync.Mutex
 	queue    []*batch // not started
 	running  map[*batch]struct{}
-	short    uint64 // tasks begun that were thought to be short
-	watched  bool   // look is due to run
+	ticking  bool // tick is due to run
+	fresh    bool // a batch was started since tick ran
 	stopping bool
 	leaving  bool           // it takes no more batches
 	parcels  map[uint64]any // objects named by results, until the pool holds them
 	parcel   uint64         // the number of the last one
-	flusher  *time.Timer
-	flushing bool  // the flusher is set
-	failure  error // of the link
+	failure  error          // of the link
 	muted    atomic.Bool
 	ended    chan struct{}
 	once     sync.Once
@@ -70,7 +65,7 @@ type Worker struct {
 // stopped and has nothing more to do, or until the link ends; see Wait. The
 // contexts of functions are derived from ctx and end with their call.
 func Serve(ctx context.Context, link Link, opts Options) *Worker {
-	w := &Worker{opts: opts, link: link, ctx: ctx, running: map[*batch]struct{}{}, ended: make(chan struct{})}
+	w := &Worker{opts: opts, link: link, ctx: ctx, running: map[*batch]struct{}{}, parcels: map[uint64]any{}, ended: make(chan struct{})}
 	go turn.New(nil, w.read, func(err error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -99,7 +94,10 @@ func (w *Worker) end(err error) {
 // to be very short is returned as run, for the reading goroutine to call: that
 // saves waking another one.
 func (w *Worker) read() (run func(), err error) {
-	kind, frames, err := w.link.Next(w.active.Load() == 0)
+	w.mu.Lock()
+	alone := len(w.running) == 0
+	w.mu.Unlock()
+	kind, frames, err := w.link.Next(alone)
 	if err != nil {
 		return nil, err
 	}
@@ -114,26 +112,26 @@ func (w *Worker) read() (run func(), err error) {
 	return func() { w.work(b) }, nil
 }
 
-// look announces the running tasks that were thought to be short and have
-// turned out not to be. It schedules itself again while others may turn out so.
-func (w *Worker) look() {
+// tick has the running batches report what their parent should know before they
+// end. It schedules itself again while there may be more to report.
+func (w *Worker) tick() {
 	w.mu.Lock()
-	short := w.short
+	w.fresh = false
 	var running []*batch
 	for b := range w.running {
-		if b.unannounced() {
+		if !b.announced() {
 			running = append(running, b)
 		}
 	}
 	w.mu.Unlock()
-	others := false
+	more := false
 	for _, b := range running {
-		others = b.announceLate() || others
+		more = b.report() || more
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.watched = others || w.short != short; w.watched {
-		time.AfterFunc(announceAfter, w.look)
+	if w.ticking = more || w.fresh; w.ticking {
+		time.AfterFunc(flushInterval, w.tick)
 	}
 }
 
@@ -162,22 +160,10 @@ func (w *Worker) waiting() *batch {
 // start adds a batch to the running ones; mu is held.
 func (w *Worker) start(b *batch) {
 	w.running[b] = struct{}{}
-	w.active.Add(1)
-	if b.unannounced() {
-		w.short++
-		if !w.watched {
-			w.watched = true
-			time.AfterFunc(announceAfter, w.look)
-		}
-	}
-	if !b.flushed() || w.flushing {
-		return
-	}
-	w.flushing = true
-	if w.flusher == nil {
-		w.flusher = time.AfterFunc(flushInterval, w.flush)
-	} else {
-		w.flusher.Reset(flushInterval)
+	w.fresh = true
+	if !w.ticking && !b.announced() {
+		w.ticking = true
+		time.AfterFunc(flushInterval, w.tick)
 	}
 }
 
@@ -191,7 +177,7 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*batch, error) {
 			return nil, err
 		}
 		b.ctx, b.cancel = context.WithCancel(w.ctx)
-		b.state.Store(uint64(b.Count) << 32)
+		b.limit = b.Count
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.leaving {
@@ -243,6 +229,5 @@ func (w *Worker) finished(b *batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.running, b)
-	w.active.Add(-1)
 	w.rest()
 }

@@ -44,7 +44,7 @@ var (
 )
 
 func init() {
-	registry.Register(&registry.Func{Name: "do", Decode: func(frames [][]byte) (registry.Tasks, error) {
+	registry.Add(registry.Function, "do", "", "here", &registry.Func{Name: "do", Decode: func(frames [][]byte) (registry.Tasks, error) {
 		do, _ := taskOf.Load(binary.LittleEndian.Uint64(frames[0]))
 		return tasks{int(frames[0][8]), int(frames[0][9]), do.(task)}, nil
 	}})

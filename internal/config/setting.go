@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,19 +40,12 @@ func (s setting) of(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(s.field.Index)
 }
 
-// find returns the setting with exactly this key, or nil.
-func find(key string) *setting {
-	for _, s := range settings() {
-		if s.key == key {
-			return &s
-		}
-	}
-	return nil
+func isKey(name string) bool {
+	return slices.ContainsFunc(settings(), func(s setting) bool { return s.key == name })
 }
 
-// nearest returns the key that is most similar to name, or "" if none is
-// similar.
-func nearest(name string) string {
+// suggestion returns the question whether name, an unknown key, is misspelt, or "" if no key is similar.
+func suggestion(name, prefix string) string {
 	// With half of its letters changed, any short name is similar to any other:
 	// port is not a misspelt host.
 	best, least := "", min(max(2, len(name)/3), (len(name)-1)/2)+1
@@ -60,5 +54,11 @@ func nearest(name string) string {
 			best, least = s.key, d
 		}
 	}
-	return best
+	switch {
+	case best == "":
+		return ""
+	case prefix != "":
+		best = prefix + strings.ToUpper(best)
+	}
+	return "; did you mean " + best + "?"
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/tree"
@@ -92,7 +93,7 @@ func (r *Run) Visit(s *object.Server) *Visitor {
 		}
 	}()
 	r.t.Cleanup(v.Die)
-	v.say(wire.MustPack(wire.KindVisit, wire.Visit{Name: "Visitor", PID: 1})...)
+	v.say(wire.MustPack(wire.KindVisit, wire.Visit{Name: "Visitor"})...)
 	return v
 }
 
@@ -123,19 +124,35 @@ func Number(op any) byte {
 	return reflect.ValueOf(op).Convert(reflect.TypeFor[byte]()).Interface().(byte)
 }
 
+// Raw is an encoded request, for one that no Fiber sends.
+type Raw []byte
+
 // Ask sends a request and returns its id. The operation is an object.Op or any
-// number.
-func (v *Visitor) Ask(made uint64, op any, args []byte, value ...[]byte) (id uint64) {
+// number; q is what it is asked with, nil for an object.None.
+func (v *Visitor) Ask(made uint64, op, q any) (id uint64) {
 	v.t.Helper()
 	v.last++
-	v.tell(wire.KindRequest, wire.Request{ID: v.last, Object: made, Op: Number(op), Args: args}, value)
+	v.request(v.last, made, op, q)
 	return v.last
 }
 
 // Tell sends a request that has no answer.
-func (v *Visitor) Tell(made uint64, op any, args []byte, value ...[]byte) {
+func (v *Visitor) Tell(made uint64, op, q any) {
 	v.t.Helper()
-	v.tell(wire.KindRequest, wire.Request{Object: made, Op: Number(op), Args: args}, value)
+	v.request(0, made, op, q)
+}
+
+func (v *Visitor) request(id, made uint64, op, q any) {
+	v.t.Helper()
+	if q == nil {
+		q = object.None{}
+	}
+	frames, err := codec.Marshal(q)
+	require.NoError(v.t, err)
+	if raw, ok := q.(Raw); ok {
+		frames = [][]byte{raw}
+	}
+	v.tell(wire.KindRequest, wire.Request{ID: id, Object: made, Op: Number(op), Args: frames[0]}, frames[1:])
 }
 
 // GiveUp says that the answer to a request is not waited for any more.
@@ -173,6 +190,13 @@ type Reply struct {
 	Op    byte
 	Args  []byte
 	Value [][]byte
+}
+
+// Read decodes an answer or a notice into what x points to.
+func (r Reply) Read(t testing.TB, x any) {
+	t.Helper()
+	require.Zero(t, r.Code, string(r.Args))
+	require.NoError(t, codec.Unmarshal(append([][]byte{r.Args}, r.Value...), x))
 }
 
 // next waits for the next message.

@@ -2,8 +2,8 @@ package codec
 
 import (
 	"reflect"
+	"strconv"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -18,17 +18,17 @@ func TestPortable(t *testing.T) {
 		&[]float32{1.5}, &[]float64{-1.5}, &[]complex64{1 + 2i}, &[]complex128{3 - 4i, 5},
 	} {
 		in := reflect.ValueOf(v).Elem()
-		kind, n := in.Type().Elem().Kind(), in.Len()
-		b := appendPortable(nil, kind, in.UnsafePointer(), n)
-		assert.Len(t, b, n*wireSize(kind))
-		if native(kind) {
-			assert.Equal(t, toWire(kind, in.UnsafePointer(), n), b, kind.String())
+		r, n := run{in.Type().Elem().Kind(), 1}, in.Len()
+		b := appendPortable(nil, in)
+		assert.Len(t, b, n*wireSize(r.kind))
+		if native(r.kind) {
+			assert.Equal(t, toWire(r, in), b, r.kind.String())
 		}
 		out := reflect.MakeSlice(in.Type(), n, n)
-		assert.True(t, readPortable(kind, out.UnsafePointer(), b))
+		assert.True(t, readPortable(out, b))
 		assert.Equal(t, in.Interface(), out.Interface())
 	}
-	var small int
-	fits := readPortable(reflect.Int, unsafe.Pointer(&small), []byte{0, 0, 0, 0, 1, 0, 0, 0})
-	assert.Equal(t, hostSize(reflect.Int) == 8, fits)
+	small := make([]int, 1)
+	fits := readPortable(reflect.ValueOf(small), []byte{0, 0, 0, 0, 1, 0, 0, 0})
+	assert.Equal(t, strconv.IntSize == 64, fits)
 }
