@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/guard"
@@ -25,9 +26,9 @@ type batch struct {
 
 	returned bool // the rest was given back; under the worker's lock
 
-	counts sync.Mutex // guards what follows; a leaf
-	begun  int        // tasks that were started
-	limit  int        // tasks that may be started
+	// The upper half is how many tasks may be started, the lower half how many
+	// were. A lock would cost as much as a short task.
+	counts atomic.Uint64
 
 	mu     sync.Mutex // guards what follows, and the order of this batch's messages
 	tasks  registry.Tasks
@@ -44,29 +45,32 @@ func (b *batch) announced() bool { return b.Flags&wire.Announce != 0 }
 // next starts the next task and returns its index; ok is false when none may be
 // started.
 func (b *batch) next() (i int, ok bool) {
-	b.counts.Lock()
-	defer b.counts.Unlock()
-	if b.begun >= b.limit {
-		return 0, false
+	for {
+		counts := b.counts.Load()
+		begun, limit := int(uint32(counts)), int(counts>>32)
+		if begun >= limit {
+			return 0, false
+		}
+		if b.counts.CompareAndSwap(counts, counts+1) {
+			return begun, true
+		}
 	}
-	b.begun++
-	return b.begun - 1, true
 }
 
 // started returns how many tasks were begun.
-func (b *batch) started() int {
-	b.counts.Lock()
-	defer b.counts.Unlock()
-	return b.begun
-}
+func (b *batch) started() int { return int(uint32(b.counts.Load())) }
 
 // stopAt keeps tasks from index n on from being started and returns the index
 // of the first that will not be.
 func (b *batch) stopAt(n int) int {
-	b.counts.Lock()
-	defer b.counts.Unlock()
-	b.limit = min(b.limit, max(b.begun, n))
-	return b.limit
+	for {
+		counts := b.counts.Load()
+		begun, limit := int(uint32(counts)), int(counts>>32)
+		limit = min(limit, max(begun, n))
+		if b.counts.CompareAndSwap(counts, uint64(limit)<<32|uint64(begun)) {
+			return limit
+		}
+	}
 }
 
 // run runs the tasks and sends their results.
@@ -84,7 +88,7 @@ func (b *batch) run() {
 			b.refuse(err)
 			return
 		}
-		b.task(i)
+		b.some(i)
 	}
 	b.rest()
 }
@@ -103,7 +107,7 @@ func (b *batch) begin() (i int, ok bool) {
 // rest runs the tasks that may still be started, and reports the batch's end.
 func (b *batch) rest() {
 	for i, ok := b.begin(); ok; i, ok = b.begin() {
-		b.task(i)
+		b.some(i)
 	}
 	b.mu.Lock()
 	done := b.started()
@@ -145,12 +149,14 @@ func (b *batch) report() (more bool) {
 	return true
 }
 
-// task runs a task and records its failure. If the task ends this goroutine,
-// another one takes its place.
-func (b *batch) task(i int) {
+// some runs task i and those behind it, until one panics or none is left. If one
+// ends this goroutine, another takes its place.
+func (b *batch) some(i int) {
 	guard.Here(func() error {
-		if err := b.call(i); err != nil {
-			b.fail(i, err)
+		for ok := true; ok; i, ok = b.begin() {
+			if err := b.call(i); err != nil {
+				b.fail(i, err)
+			}
 		}
 		return nil
 	}, func(err error) {

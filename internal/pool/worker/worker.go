@@ -177,7 +177,7 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*batch, error) {
 			return nil, err
 		}
 		b.ctx, b.cancel = context.WithCancel(w.ctx)
-		b.limit = b.Count
+		b.counts.Store(uint64(b.Count) << 32)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.leaving {
