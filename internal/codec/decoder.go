@@ -100,10 +100,11 @@ func classOf(code byte) class {
 
 // next returns the class and the code of the next value, which it does not consume.
 func (d *decoder) next() (class, byte, error) {
-	code, err := d.PeekCode()
-	if err != nil {
+	left := d.in.Len()
+	if left == 0 {
 		return 0, 0, short(nil)
 	}
+	code := d.buf[len(d.buf)-left]
 	return classOf(code), code, nil
 }
 

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"reflect"
 	"unsafe"
 )
@@ -89,6 +90,9 @@ func setNumbers(v reflect.Value, r run, b []byte, own bool) error {
 		return nil
 	case own && native(r.kind) && uintptr(first)%uintptr(elem.Align()) == 0:
 		v.Set(reflect.SliceAt(elem, first, n))
+		return nil
+	case r == bytesRun:
+		v.SetBytes(bytes.Clone(b))
 		return nil
 	}
 	v.Grow(n)

@@ -25,11 +25,11 @@ func native(k reflect.Kind) bool {
 
 // memory returns the bytes of v, a slice or an array that has an address.
 func memory(v reflect.Value) []byte {
-	if v.Len() == 0 {
-		return nil
+	size := v.Len() * int(v.Type().Elem().Size())
+	if v.Kind() == reflect.Array {
+		v = v.Addr()
 	}
-	first := v.Index(0).Addr().UnsafePointer()
-	return unsafe.Slice((*byte)(first), v.Len()*int(v.Type().Elem().Size()))
+	return unsafe.Slice((*byte)(v.UnsafePointer()), size)
 }
 
 // toWire returns the wire bytes of the runs in v, a slice or an array that has an

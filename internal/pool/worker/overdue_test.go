@@ -37,7 +37,8 @@ func (l silent) Post(frames ...[]byte) error {
 func TestTheNextTaskBeginsAsOneIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := &Worker{link: silent{t: t}, running: map[*batch]struct{}{}}
-	b := &batch{Batch: wire.Batch{Count: 3}, worker: w, begun: 1, limit: 3}
+	b := &batch{Batch: wire.Batch{Count: 3}, worker: w}
+	b.counts.Store(3<<32 | 1)
 	b.ctx = begins{context.Background(), b}
 	w.running[b] = struct{}{}
 	b.overdue(0, time.Second)
