@@ -102,13 +102,13 @@ func (d *Dict[K, V]) Len(ctx context.Context) (int, error) {
 // Keys returns all keys, in the order in which they were added.
 func (d *Dict[K, V]) Keys(ctx context.Context) ([]K, error) {
 	keys, err := settle(ctx, d, builtin.DictAll, builtin.DictParts{Keys: true})
-	return decodeAll[K]("key", keys, err)
+	return decodeAll[K]("a key of the dict", keys, err)
 }
 
 // Values returns all values, in the order of their keys.
 func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
 	values, err := settle(ctx, d, builtin.DictAll, builtin.DictParts{Values: true})
-	return decodeAll[V]("value", values, err)
+	return decodeAll[V]("a value of the dict", values, err)
 }
 
 // All returns all keys with their values, in the order in which the keys were
@@ -237,7 +237,7 @@ func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error
 	if err != nil || len(c.Values) == 0 {
 		return false, err
 	}
-	err = codec.Unmarshal(c.Values[0].Frames, into)
+	err = codec.Unmarshal(c.Values[0].Frames(), into)
 	runtime.KeepAlive(c) // as in decode
 	if err != nil {
 		return false, mismatch("%s in the namespace is not of type %v: %v", name, reflect.TypeOf(into).Elem(), err)
@@ -253,5 +253,5 @@ func (n *Namespace) Delete(ctx context.Context, name string) (bool, error) {
 // Names returns all names, in the order in which they were added.
 func (n *Namespace) Names(ctx context.Context) ([]string, error) {
 	names, err := settle(ctx, n, builtin.DictAll, builtin.DictParts{Keys: true})
-	return decodeAll[string]("name", names, err)
+	return decodeAll[string]("a name", names, err)
 }

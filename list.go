@@ -75,7 +75,7 @@ func newSequence[S, T any, P proxyOf[S]](ctx context.Context, m *Manager, constr
 	if err := travels[T](constructor, "its values"); err != nil {
 		return nil, err
 	}
-	values, err := encodeAll("value", initial)
+	values, err := encodeAll("the value", initial)
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +156,12 @@ func (s *sequence[N, T]) read(ctx context.Context, op object.Op[builtin.ListPart
 		return nil, err
 	}
 	values, err := settle(ctx, s, op, builtin.ListPart{Lo: lo, Hi: hi})
-	return decodeAll[T]("value", values, err)
+	return decodeAll[T]("a value", values, err)
 }
 
 // write replaces the values lo to hi-1 by vs.
 func (s *sequence[N, T]) write(ctx context.Context, lo, hi int, vs ...T) error {
-	values, err := encodeAll("value", vs)
+	values, err := encodeAll("the value", vs)
 	if err == nil {
 		err = isIndex(lo)
 	}

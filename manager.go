@@ -303,7 +303,7 @@ func (h *handle) argument(name string, in any) (arg custom.Argument, err error) 
 	if err != nil {
 		return arg, errorf("fiber: the argument of %s: %w", name, err)
 	}
-	return custom.Argument{Name: name, Value: object.Value{Frames: frames}}, nil
+	return custom.Argument{Name: name, Value: object.Encoded(frames)}, nil
 }
 
 // Call calls a method of a managed object and waits for its result. Calls on
@@ -360,7 +360,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 	}
 	w, err := object.Start(ctx, p.h.proc.home, p.h.ref, custom.Call, arg, func(result object.Value, err error) {
 		// An error may wait for the exit status of a lost process.
-		if err != nil || codec.Size(result.Frames) > smallResult {
+		if err != nil || codec.Size(result.Frames()) > smallResult {
 			go arrive(result, err)
 		} else {
 			arrive(result, nil)
@@ -394,7 +394,7 @@ func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg
 }
 
 func resultOf(method string, result object.Value, out any) error {
-	_, err := unmarshal(result.Frames, out)
+	_, err := unmarshal(result.Frames(), out)
 	runtime.KeepAlive(result) // as in decode
 	if err != nil {
 		return errorf("fiber: the result of %s: %w", method, err)

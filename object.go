@@ -3,7 +3,6 @@ package fiber
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"runtime"
 	"strings"
@@ -69,7 +68,7 @@ func (o *builtinObject[N]) UnmarshalBinary(b []byte) error {
 // decode decodes a value that an object has returned.
 func decode[T any](what string, kept object.Value) (T, error) {
 	var v T
-	err := codec.Unmarshal(kept.Frames, &v)
+	err := codec.Unmarshal(kept.Frames(), &v)
 	runtime.KeepAlive(kept) // holds what the value refers to until v does
 	if err != nil {
 		return v, mismatch("%s is not of type %v: %v", what, reflect.TypeFor[T](), err)
@@ -84,7 +83,7 @@ func decodeAll[T any](what string, kept []object.Value, err error) ([]T, error) 
 	}
 	vs := make([]T, len(kept))
 	for i, v := range kept {
-		if vs[i], err = decode[T](fmt.Sprintf("%s %d", what, i), v); err != nil {
+		if vs[i], err = decode[T](what, v); err != nil {
 			return nil, err
 		}
 	}

@@ -100,7 +100,7 @@ func marshalLingering(v any) ([][]byte, error) {
 // objects in it.
 func encode(what string, v any) (object.Value, error) {
 	frames, p, err := marshalHere(v)
-	value := object.Value{Frames: frames, Refs: p.refs()}
+	value := object.Encoded(frames, p.refs()...)
 	if proc := current.Load(); err == nil && proc != nil {
 		err = proc.fitsSize(value.Size())
 	}
@@ -122,8 +122,8 @@ func encodeAll[T any](what string, vs []T) ([]object.Value, error) {
 	values := make([]object.Value, len(vs))
 	for i, v := range vs {
 		var err error
-		if values[i], err = encode(fmt.Sprintf("%s %d", what, i), v); err != nil {
-			return nil, err
+		if values[i], err = encode(what, v); err != nil {
+			return nil, errorf("fiber: at index %d: %w", i, err)
 		}
 	}
 	return values, nil

@@ -157,7 +157,7 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 	if err != nil {
 		return v, pipeError(err)
 	}
-	came, err := unmarshal(item.Frames, &v)
+	came, err := unmarshal(item.Frames(), &v)
 	if len(item.Refs) > 0 {
 		came.then(ctx, func() error { e.port.Took(item); return nil })
 	}

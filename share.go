@@ -33,7 +33,7 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	if err != nil {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}
-	ref, err := proc.home.Keep(object.Value{Frames: frames}.Private()) // some frames are parts of v itself
+	ref, err := proc.home.Keep(object.Encoded(frames).Private()) // some frames are parts of v itself
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 		return zero, err
 	}
 	var v T
-	if err := codec.Unmarshal(kept.Frames, &v); err != nil {
+	if err := codec.Unmarshal(kept.Frames(), &v); err != nil {
 		return zero, errorf("fiber: the shared value: %w", err)
 	}
 	c.value, c.set = v, true

@@ -108,7 +108,7 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	if q.used() == nil {
 		return errEmpty(q.typ())
 	}
-	items, err := encodeAll("item", vs)
+	items, err := encodeAll("the item", vs)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	vs := make([]T, len(d.Items))
 	var came parcel
 	for i, item := range d.Items {
-		p, err := unmarshal(item.Frames, &vs[i])
+		p, err := unmarshal(item.Frames(), &vs[i])
 		if err != nil {
 			tell(q, queue.Back, d.ID)
 			return nil, mismatch("an item of the queue is not of type %v: %v", reflect.TypeFor[T](), err)

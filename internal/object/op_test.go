@@ -22,8 +22,8 @@ type everything struct {
 func TestPack(t *testing.T) {
 	t.Parallel()
 	long := make([]byte, 1<<17)
-	v := everything{Yes: true, N: 3, Large: 1 << 63, Text: "text", First: Value{Frames: [][]byte{[]byte("one")}, Keep: t},
-		Others: []Value{{Frames: [][]byte{[]byte("two"), long}}, {Frames: [][]byte{[]byte("three")}, Refs: []Ref{{Endpoint: "e", Object: 7}}}}}
+	v := everything{Yes: true, N: 3, Large: 1 << 63, Text: "text", First: Value{First: []byte("one"), Keep: t},
+		Others: []Value{{First: []byte("two"), More: [][]byte{long}}, {First: []byte("three"), Refs: []Ref{{Endpoint: "e", Object: 7}}}}}
 	v.Nested.B = 5
 	args, frames := pack(v)
 	require.Len(t, frames, 1)
@@ -49,7 +49,7 @@ func BenchmarkPack(b *testing.B) {
 		ID    uint64
 		Items []Value
 	}
-	item := []Value{{Frames: [][]byte{make([]byte, 100)}}}
+	item := []Value{{First: make([]byte, 100)}}
 	for b.Loop() {
 		args, frames := pack(delivery{12, item})
 		var d delivery

@@ -206,10 +206,10 @@ func TestCall(t *testing.T) {
 	run := objecttest.NewRun(t)
 	h, o, ref := at(t, run, true)
 	for _, user := range []*object.Server{h, run.Home("User")} {
-		a, err := object.Ask(soon(t), user, ref, echo, said{"args", object.Value{Frames: [][]byte{[]byte("value"), []byte("more")}}}, nil)
+		a, err := object.Ask(soon(t), user, ref, echo, said{"args", object.Value{First: []byte("value"), More: [][]byte{[]byte("more")}}}, nil)
 		require.NoError(t, err)
 		require.Equal(t, "args", a.Text)
-		require.Equal(t, [][]byte{[]byte("value"), []byte("more")}, a.Value.Frames)
+		require.Equal(t, [][]byte{[]byte("value"), []byte("more")}, a.Value.Frames())
 
 		ctx, cancel := context.WithCancel(soon(t))
 		cancel()
@@ -515,7 +515,7 @@ func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 		require.NoError(t, conn.Send(soon(t), wire.MustPack(wire.KindVisit, wire.Visit{Name: "Deaf"})...))
 		for id := range uint64(64) { // asks for more than a socket holds, and reads nothing
-			asked, err := codec.Marshal(said{Value: object.Value{Frames: [][]byte{make([]byte, 1<<19)}}})
+			asked, err := codec.Marshal(said{Value: object.Value{First: make([]byte, 1<<19)}})
 			require.NoError(t, err)
 			m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo.Number(), Args: asked[0]}
 			require.NoError(t, conn.Send(soon(t), m.Pack(wire.KindRequest, asked[1:])...))

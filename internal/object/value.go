@@ -8,19 +8,40 @@ import (
 // Value is an encoded value of the user's. The objects that it names live as
 // long as it is kept.
 type Value struct {
-	_      struct{} `msgpack:",as_array"`
-	Frames [][]byte
-	Refs   []Ref
+	_     struct{} `msgpack:",as_array"`
+	First []byte   // frame
+	More  [][]byte // frames, nil in most values
+	Refs  []Ref
 	// Keep is reachable as long as the value is, and does not travel. In the
 	// sender it holds the objects in Refs; in the receiver of an answer it is the
 	// answer that the value came in.
 	Keep any `msgpack:"-"`
 }
 
+// Encoded returns the value of these frames, which names these objects.
+func Encoded(frames [][]byte, refs ...Ref) Value {
+	v := Value{Refs: refs}
+	if len(frames) > 0 {
+		v.First = frames[0]
+	}
+	if len(frames) > 1 {
+		v.More = frames[1:]
+	}
+	return v
+}
+
+// Frames returns all frames, nil of the zero Value.
+func (v Value) Frames() [][]byte {
+	if v.First == nil {
+		return nil
+	}
+	return append([][]byte{v.First}, v.More...)
+}
+
 // Size is about how many bytes the value takes in a message.
 func (v Value) Size() int {
-	n := 16
-	for _, f := range v.Frames {
+	n := 20 + len(v.First)
+	for _, f := range v.More {
 		n += 4 + len(f)
 	}
 	for _, ref := range v.Refs {
@@ -30,7 +51,7 @@ func (v Value) Size() int {
 }
 
 // Equal says whether two values are the same bytes.
-func (v Value) Equal(w Value) bool { return slices.EqualFunc(v.Frames, w.Frames, bytes.Equal) }
+func (v Value) Equal(w Value) bool { return slices.EqualFunc(v.Frames(), w.Frames(), bytes.Equal) }
 
 // HoldRefs holds the objects that values name.
 func (s *Server) HoldRefs(values ...Value) {
@@ -53,7 +74,7 @@ func (s *Server) ReleaseRefs(values ...Value) {
 // Private returns a copy, which shares no memory with the user's own values in
 // this process.
 func (v Value) Private() Value {
-	return Value{Frames: owned(slices.Clone(v.Frames)), Refs: v.Refs}
+	return Encoded(owned(v.Frames()), v.Refs...)
 }
 
 // maxBytes bounds several values that go into one message, and overhead is the

@@ -13,8 +13,8 @@ import (
 func TestFitting(t *testing.T) {
 	t.Parallel()
 	s := objecttest.NewRun(t).Home("Home")
-	small := object.Value{Frames: [][]byte{{1}}}
-	large := object.Value{Frames: [][]byte{make([]byte, 1<<20)}}
+	small := object.Value{First: []byte{1}}
+	large := object.Value{First: make([]byte, 1<<20)}
 	require.Equal(t, 3, s.Fitting([]object.Value{small, small, small}))
 	require.Equal(t, 1, s.Fitting([]object.Value{large, small}))
 	require.Equal(t, 2, s.Fitting([]object.Value{small, small, large}))

@@ -112,11 +112,11 @@ func (d *dict) all(r object.Asked[[]object.Value], p DictParts) {
 
 // keyOf makes a map key of the frames of a value.
 func keyOf(v object.Value) string {
-	if len(v.Frames) == 1 {
-		return string(v.Frames[0])
+	if v.More == nil {
+		return string(v.First)
 	}
 	var b strings.Builder
-	for _, f := range v.Frames {
+	for _, f := range v.Frames() {
 		b.Write(binary.AppendUvarint(nil, uint64(len(f))))
 		b.Write(f)
 	}

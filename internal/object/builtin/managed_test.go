@@ -150,7 +150,7 @@ func eventually(t *testing.T, cond func() bool) {
 }
 
 func word(s string, refs ...object.Ref) object.Value {
-	return object.Value{Frames: [][]byte{[]byte(s)}, Refs: refs}
+	return object.Value{First: []byte(s), Refs: refs}
 }
 
 // part is the indices lo to hi-1 of a list, with the values that replace theirs.

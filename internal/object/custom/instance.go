@@ -38,7 +38,7 @@ func (o *instance) call(r object.Asked[object.Value], in Argument) {
 	var named any
 	o.begin(&call{r: r.Request,
 		do: func(ctx context.Context) (err error) {
-			out, named, err = m.Call(ctx, o.object, in.Value.Frames)
+			out, named, err = m.Call(ctx, o.object, in.Value.Frames())
 			return err
 		},
 		answer: func(err error) {
@@ -55,7 +55,7 @@ func (o *instance) call(r object.Asked[object.Value], in Argument) {
 				r.Until(func() { runtime.KeepAlive(named) })
 			}
 			// The object may change what its method has returned.
-			r.Reply(object.Value{Frames: out}.Private())
+			r.Reply(object.Encoded(out).Private())
 		}})
 }
 

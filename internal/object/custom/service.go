@@ -106,7 +106,7 @@ func (s *Service) make(r object.Asked[uint64], in Argument) {
 	var made any
 	s.begin(&call{r: r.Request,
 		do: func(ctx context.Context) (err error) {
-			made, err = t.New(ctx, in.Value.Frames)
+			made, err = t.New(ctx, in.Value.Frames())
 			return err
 		},
 		answer: func(err error) {

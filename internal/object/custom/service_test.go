@@ -97,7 +97,7 @@ func newWorld(t *testing.T) *world {
 
 // named makes the argument of the type or method of a name.
 func named(name, value string) custom.Argument {
-	return custom.Argument{Name: name, Value: object.Value{Frames: [][]byte{[]byte(value)}}}
+	return custom.Argument{Name: name, Value: object.Value{First: []byte(value)}}
 }
 
 // make makes a thing, and holds it.
@@ -116,7 +116,7 @@ func text(t *testing.T, r objecttest.Reply) string {
 	t.Helper()
 	var v object.Value
 	r.Read(t, &v)
-	return string(v.Frames[0])
+	return string(v.First)
 }
 
 func (w *world) begins(text string) {

@@ -75,7 +75,7 @@ func (o *owner) claimed(id uint64) (unread int) {
 func (o *owner) send(items string) {
 	o.t.Helper()
 	for _, c := range items {
-		o.Tell(o.id, send, of[object.Value]{Gen: o.gen, What: object.Value{Frames: [][]byte{{byte(c)}}}})
+		o.Tell(o.id, send, of[object.Value]{Gen: o.gen, What: object.Value{First: []byte{byte(c)}}})
 	}
 }
 
@@ -88,7 +88,7 @@ func (o *owner) gets(items string) {
 		var q of[object.Value]
 		n.Read(o.t, &q)
 		require.Equal(o.t, o.gen, q.Gen)
-		require.Equal(o.t, string(c), string(q.What.Frames[0]))
+		require.Equal(o.t, string(c), string(q.What.First))
 	}
 	if items == "" {
 		require.Equal(o.t, ended.Number(), o.Notice(o.id).Op)
@@ -118,7 +118,7 @@ func (b *bed) recv(p *Port, items string) {
 	for _, c := range items {
 		v, err := p.Recv(soon(b.t))
 		require.NoError(b.t, err)
-		require.Equal(b.t, string(c), string(v.Frames[0]))
+		require.Equal(b.t, string(c), string(v.First))
 	}
 	if items == "" {
 		_, err := p.Recv(soon(b.t))
@@ -129,7 +129,7 @@ func (b *bed) recv(p *Port, items string) {
 func (b *bed) send(p *Port, items string) {
 	b.t.Helper()
 	for _, c := range items {
-		require.NoError(b.t, p.Send(soon(b.t), object.Value{Frames: [][]byte{{byte(c)}}}))
+		require.NoError(b.t, p.Send(soon(b.t), object.Value{First: []byte{byte(c)}}))
 	}
 }
 
@@ -369,9 +369,9 @@ func TestWindowMoves(t *testing.T) {
 	writer.says(leave, 0)
 	ctx, cancel := context.WithTimeout(soon(t), 20*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, p.Send(ctx, object.Value{Frames: [][]byte{{}}}), context.DeadlineExceeded)
+	require.ErrorIs(t, p.Send(ctx, object.Value{First: []byte{}}), context.DeadlineExceeded)
 	reader.says2(read, windowItems/4, windowItems)
-	require.NoError(t, p.Send(soon(t), object.Value{Frames: [][]byte{{}}}))
+	require.NoError(t, p.Send(soon(t), object.Value{First: []byte{}}))
 }
 
 // says2 receives n items and then says something.
@@ -412,7 +412,7 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 		for _, n := range named {
 			ref, err := b.h.Make(n, false)
 			require.NoError(t, err)
-			require.NoError(t, b.a.Send(soon(t), object.Value{Frames: [][]byte{{'a'}}, Refs: []object.Ref{ref}}))
+			require.NoError(t, b.a.Send(soon(t), object.Value{First: []byte{'a'}, Refs: []object.Ref{ref}}))
 			require.Len(t, b.h.Holders(ref.Object), 1)
 		}
 		o.gets("aa")
@@ -490,7 +490,7 @@ func TestItemThatNamesObjectsIsReadWhenTaken(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		a, c, err := Make(b.h)
 		require.NoError(t, err)
-		value := object.Value{Frames: [][]byte{{'a'}}, Refs: []object.Ref{b.a.Ref()}}
+		value := object.Value{First: []byte{'a'}, Refs: []object.Ref{b.a.Ref()}}
 		require.NoError(t, a.Send(soon(t), value))
 		v, err := c.Recv(soon(t))
 		require.NoError(t, err)
@@ -563,7 +563,7 @@ func TestRoomOfAnItemThatMayHaveArrived(t *testing.T) {
 	p := newPort(b.h, ref, 1)
 	defer p.free()
 	v := object.Value{Refs: []object.Ref{ref}}
-	large := object.Value{Refs: v.Refs, Frames: [][]byte{make([]byte, 2<<20)}}
+	large := object.Value{Refs: v.Refs, First: make([]byte, 2<<20)}
 	require.Error(t, p.Send(soon(t), large))
 	require.Zero(t, p.out)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -47,7 +47,7 @@ func (u user) put(items string) (id uint64) {
 	u.b.t.Helper()
 	var values []object.Value
 	for i := range items {
-		values = append(values, object.Value{Frames: [][]byte{{items[i]}}})
+		values = append(values, object.Value{First: []byte{items[i]}})
 	}
 	return u.Ask(u.b.id, queue.Put, values)
 }
@@ -69,7 +69,7 @@ func (u user) got(id uint64) (delivery uint64, items string) {
 	var d queue.Delivery
 	u.Reply(id).Read(u.b.t, &d)
 	for _, v := range d.Items {
-		items += string(v.Frames[0])
+		items += string(v.First)
 	}
 	return d.ID, items
 }
@@ -314,7 +314,7 @@ func TestDeliveryFitsAMessage(t *testing.T) {
 	b := newBed(t, 0)
 	u := b.user()
 	for range 4 {
-		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, []object.Value{{Frames: [][]byte{make([]byte, 400<<10)}}})).Code)
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, []object.Value{{First: make([]byte, 400<<10)}})).Code)
 	}
 	_, items := u.gets(4)
 	require.Len(t, items, 2*400<<10)
@@ -328,7 +328,7 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 	for _, name := range []string{"taken", "dropped"} {
 		ref, err := b.h.Make(queue.New(b.h, 0), false)
 		require.NoError(t, err)
-		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, []object.Value{{Frames: [][]byte{{'a'}}, Refs: []object.Ref{ref}}})).Code)
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, []object.Value{{First: []byte{'a'}, Refs: []object.Ref{ref}}})).Code)
 		require.Len(t, b.h.Holders(ref.Object), 1, name)
 		delivery, _ := u.gets(1)
 		require.Len(t, b.h.Holders(ref.Object), 1, "it is only handed out")
