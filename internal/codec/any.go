@@ -29,11 +29,7 @@ func (e *encoder) any(v reflect.Value) error {
 
 // any reads the next value, of whatever type.
 func (d *decoder) any() (any, error) {
-	c, _, err := d.next()
-	if err != nil {
-		return nil, err
-	}
-	switch c {
+	switch c, _ := d.next(); c {
 	case classArray:
 		return as[[]any](d)
 	case classMap:

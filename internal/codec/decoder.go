@@ -66,10 +66,11 @@ const (
 	classArray
 	classMap
 	classExt
+	classEnd
 )
 
 var classNames = [...]string{"nil", "a pointer to nil", "a bool", "an integer", "a float", "a string",
-	"bytes", "an array", "a map", "an extension"}
+	"bytes", "an array", "a map", "an extension", "the end"}
 
 func (c class) String() string { return classNames[c] }
 
@@ -98,32 +99,29 @@ func classOf(code byte) class {
 	}
 }
 
-// next returns the class and the code of the next value, which it does not consume.
-func (d *decoder) next() (class, byte, error) {
-	left := d.in.Len()
-	if left == 0 {
-		return 0, 0, short(nil)
+// next returns the class and the code of the next value, which it does not consume: classEnd and 0
+// if there is none.
+func (d *decoder) next() (class, byte) {
+	rest := d.buf[len(d.buf)-d.in.Len():]
+	if len(rest) == 0 {
+		return classEnd, 0
 	}
-	code := d.buf[len(d.buf)-left]
-	return classOf(code), code, nil
+	return classOf(rest[0]), rest[0]
 }
 
-// is reports whether code is next, and consumes it.
+// is reports whether code, which is not 0, is next, and consumes it.
 func (d *decoder) is(code byte) bool {
-	_, c, err := d.next()
-	if err != nil || c != code {
-		return false
+	_, c := d.next()
+	if c == code {
+		d.take(1)
 	}
-	d.take(1)
-	return true
+	return c == code
 }
 
 // want returns the code of the next value, or an error unless its class is c.
 func (d *decoder) want(t reflect.Type, c class) (code byte, err error) {
-	found, code, err := d.next()
+	found, code := d.next()
 	switch {
-	case err != nil:
-		return 0, typed(err, t)
 	case found == c:
 		return code, nil
 	case found == classExt:
@@ -132,6 +130,8 @@ func (d *decoder) want(t reflect.Type, c class) (code byte, err error) {
 			return 0, err
 		}
 		return 0, fail(t, "found extension %d instead of %s", id, c)
+	case found == classEnd:
+		return 0, short(t)
 	}
 	return 0, fail(t, "found %s instead of %s", found, c)
 }
@@ -195,12 +195,8 @@ func (d *decoder) take(n int) []byte {
 
 // skip skips one value, and the frames in it.
 func (d *decoder) skip() error {
-	c, _, err := d.next()
-	if err != nil {
-		return err
-	}
-	values := 0
-	switch c {
+	values, err := 0, error(nil)
+	switch c, _ := d.next(); c {
 	case classString, classBinary:
 		_, err = d.text(nil, c)
 	case classExt:

@@ -89,12 +89,8 @@ func (e *encoder) numbers(t reflect.Type, r run, b []byte) error {
 // numbers reads runs of the given shape. It returns their bytes, and whether these are a frame of
 // their own.
 func (d *decoder) numbers(t reflect.Type, want run) (b []byte, own bool, err error) {
-	c, _, err := d.next()
-	if err != nil {
-		return nil, false, typed(err, t)
-	}
 	r := bytesRun
-	switch c {
+	switch c, _ := d.next(); c {
 	case classBinary:
 		b, err = d.text(t, c)
 	case classExt:
@@ -103,6 +99,8 @@ func (d *decoder) numbers(t reflect.Type, want run) (b []byte, own bool, err err
 			own = id == extFrame
 			r, b, err = d.run(id, b)
 		}
+	case classEnd:
+		err = short(t)
 	default:
 		err = fail(t, "found %s instead of numbers", c)
 	}

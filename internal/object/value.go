@@ -22,10 +22,7 @@ type Value struct {
 func Encoded(frames [][]byte, refs ...Ref) Value {
 	v := Value{Refs: refs}
 	if len(frames) > 0 {
-		v.First = frames[0]
-	}
-	if len(frames) > 1 {
-		v.More = frames[1:]
+		v.First, v.More = frames[0], append(v.More, frames[1:]...)
 	}
 	return v
 }
@@ -73,9 +70,7 @@ func (s *Server) ReleaseRefs(values ...Value) {
 
 // Private returns a copy, which shares no memory with the user's own values in
 // this process.
-func (v Value) Private() Value {
-	return Encoded(owned(v.Frames()), v.Refs...)
-}
+func (v Value) Private() Value { return Encoded(owned(v.Frames()), v.Refs...) }
 
 // maxBytes bounds several values that go into one message, and overhead is the
 // room in a message for everything but its values.

@@ -8,14 +8,10 @@ import (
 // address returns the IP and the network interface of an endpoint of this
 // process: the loopback's if it can be reached only from this machine.
 func address(endpoint string) (ip, iface string) {
-	loopback := net.IPv4(127, 0, 0, 1)
-	want := loopback
-	if rest, ok := strings.CutPrefix(endpoint, "tls:"); ok {
-		if host, _, err := net.SplitHostPort(rest); err == nil {
-			if parsed := net.ParseIP(host); parsed != nil && !parsed.IsUnspecified() {
-				want = parsed
-			}
-		}
+	host, _, _ := net.SplitHostPort(strings.TrimPrefix(endpoint, "tls:"))
+	want := net.ParseIP(host)
+	if want == nil || want.IsUnspecified() {
+		want = net.IPv4(127, 0, 0, 1)
 	}
 	all, _ := net.Interfaces()
 	for _, i := range all {

@@ -65,10 +65,10 @@ func (b *batch) started() int { return int(uint32(b.counts.Load())) }
 func (b *batch) stopAt(n int) int {
 	for {
 		counts := b.counts.Load()
-		begun, limit := int(uint32(counts)), int(counts>>32)
-		limit = min(limit, max(begun, n))
-		if b.counts.CompareAndSwap(counts, uint64(limit)<<32|uint64(begun)) {
-			return limit
+		begun := uint64(uint32(counts))
+		limit := min(counts>>32, max(begun, uint64(n)))
+		if b.counts.CompareAndSwap(counts, limit<<32|begun) {
+			return int(limit)
 		}
 	}
 }
