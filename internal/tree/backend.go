@@ -2,7 +2,6 @@ package tree
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -88,9 +87,6 @@ func (j *relayedJob) watch(stdout, stderr io.WriteCloser) {
 	io.WriteString(stderr, a.Tail)
 	stdout.Close()
 	stderr.Close()
-	if errors.Is(err, errGone) {
-		a.Status, err = backend.ExitStatus{Code: -1, Reason: err.Error()}, nil
-	}
 	j.End(a.Status, err)
 }
 

@@ -73,6 +73,7 @@ func TestStartOfAProcessThatReadsNothing(t *testing.T) {
 type unruly struct {
 	backend.Job
 	lost chan struct{} // closed when it takes the job for ended
+	err  error         // or for one that never started
 }
 
 func (j unruly) Wait(ctx context.Context) (backend.ExitStatus, error) {
@@ -88,6 +89,9 @@ func (j unruly) Wait(ctx context.Context) (backend.ExitStatus, error) {
 	case status := <-ended:
 		return status, nil
 	case <-j.lost:
+		if j.err != nil {
+			return backend.ExitStatus{}, j.err
+		}
 		return backend.ExitStatus{Code: 137, Reason: "lost from sight"}, nil
 	case <-ctx.Done():
 		return backend.ExitStatus{}, ctx.Err()
@@ -120,6 +124,21 @@ func TestProcessThatIsLostFromSight(t *testing.T) {
 	close(lost)
 	soon(t, "its end", func() { <-c.Done() })
 	require.Equal(t, "lost from sight", c.Exit().Reason)
+}
+
+// A process that is up has not ended well because its engine, which does not know that yet, says that it will never start.
+func TestProcessWhoseStartWasMissed(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	lost := make(chan struct{})
+	b.wrap = func(j backend.Job) backend.Job {
+		return unruly{Job: j, lost: lost, err: &backend.LaunchError{Reason: "its pod was deleted"}}
+	}
+	c := started(t, n, "wait")
+	close(lost)
+	soon(t, "its end", func() { <-c.Done() })
+	require.Equal(t, -1, c.Exit().Code)
+	require.Contains(t, c.Exit().Reason, "its pod was deleted")
 }
 
 // slow is a job whose engine takes its time to signal it.

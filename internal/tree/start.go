@@ -143,6 +143,9 @@ func (c *Child) launch(ctx context.Context, id string) (err error) {
 	}
 	go func() {
 		c.status, c.failure = c.job.Wait(context.Background())
+		if c.failure != nil { // it may be up all the same: an engine learns late of a start
+			c.status = backend.ExitStatus{Code: -1, Reason: c.failure.Error()}
+		}
 		close(c.ended)
 	}()
 	return nil

@@ -22,6 +22,7 @@ type ground struct {
 	name    string
 	list    []string            // prints the ids and names of the processes
 	things  map[string][]string // print what exists, line by line
+	details []string            // prints all that is known of the processes, for a hang
 	ways    []way
 	opening []string
 	ready   []string // succeeds once the ground can be used
@@ -53,6 +54,7 @@ func newGround() (*ground, error) {
 	case "docker":
 		mine := []string{"docker", "ps", "--no-trunc", "--filter", "label=fiber.root=" + owner.Name(), "--format"}
 		g.list = append(slices.Clone(mine), `{{.ID}} {{.Label "fiber.name"}}`)
+		g.details = append(mine, "table {{.ID}} {{.Names}} {{.Status}}", "-a")
 		g.things = map[string][]string{"containers": append(mine, `{{.ID}}`, "-a")}
 		kill, term := way{"killed", []string{"docker", "kill"}}, way{"told to end", []string{"docker", "kill", "-s", "TERM"}}
 		g.ways = []way{kill, kill, term, {"paused", []string{"docker", "pause"}}}
@@ -82,6 +84,7 @@ func (g *ground) onCluster() {
 		return append([]string{"kubectl", "-n", namespace, "--request-timeout=10s"}, args...)
 	}
 	g.list = kubectl("get", "pods", "--no-headers", "-l", "fiber.name", "--field-selector=status.phase=Running", "-o", `custom-columns=a:.metadata.name,b:.metadata.labels.fiber\.name`)
+	g.details = kubectl("get", "pods", "-o", "wide")
 	g.things = map[string][]string{"pods": kubectl("get", "pods", "-o", "name"), "secrets": kubectl("get", "secrets", "-o", "name")}
 	g.ways = []way{{"pods deleted", kubectl("delete", "--wait=false", "pod")}, {"pods struck", kubectl("delete", "--grace-period=0", "--force", "pod")}}
 	g.opening, g.ready = kubectl("create", "namespace", namespace), kubectl("get", "serviceaccount", "default")

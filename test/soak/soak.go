@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -174,6 +175,11 @@ func (s *soak) hang(what string) {
 	}
 	pprof.Lookup("goroutine").WriteTo(os.Stdout, 2)
 	fmt.Printf("pool: %+v\n", s.pool.Stats())
+	for _, p := range fiber.ActiveChildren() {
+		fmt.Println("child:", p.Name(), p.ID())
+	}
+	all, err := lines(context.Background(), s.ground.details)
+	fmt.Println(strings.Join(all, "\n"), err)
 	s.fail(fmt.Errorf("%s: no progress for %v", what, s.patience))
 	time.AfterFunc(s.patience, func() {
 		fmt.Println("FAILED: still hanging although all contexts have ended:", what)
