@@ -312,7 +312,7 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	name := path.Dir(a.Name) // of Ring-1/rank-0
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	node := ring.New(ring.Options{Name: name, Rank: a.Rank, Size: a.Size, MaxMessage: int64(a.Config.MaxMessage),
+	node := ring.New(ring.Options{Name: name, Rank: a.Rank, Size: a.Size, MaxMessage: int64(a.Config.MaxMessage), Patience: a.Config.StartTimeout,
 		Post: parent.Post, Listen: proc.node.Listen, Dial: proc.node.Dial, Failed: cancel,
 		Break: func(err error) error {
 			if !stop.wasTold() {

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"cmp"
 	"reflect"
 	"unsafe"
 )
@@ -15,10 +16,7 @@ func (ps planner) list(t reflect.Type) plan {
 	return nested(t, 1, plan{
 		encode: func(e *encoder, v reflect.Value) error {
 			n := v.Len()
-			if err := fits(t, n); err != nil {
-				return err
-			}
-			if err := e.EncodeArrayLen(n); err != nil {
+			if err := cmp.Or(fits(t, n), e.EncodeArrayLen(n)); err != nil {
 				return err
 			}
 			for i := range n {

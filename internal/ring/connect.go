@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -51,6 +52,8 @@ func (n *Node) Join(ctx context.Context) error {
 // connect makes two connections to each neighbour, one for collectives and one
 // for messages: it dials those to the right and accepts those from the left.
 func (n *Node) connect(ctx context.Context, listener *transport.Listener) error {
+	ctx, cancel := context.WithTimeout(ctx, n.opts.Patience)
+	defer cancel()
 	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	for _, messages := range []bool{false, true} {
 		c, err := n.opts.Dial(ctx, n.Members[n.Right.Rank].Endpoint)
@@ -72,7 +75,7 @@ func (n *Node) connect(ctx context.Context, listener *transport.Listener) error 
 	for n.in == nil || n.Left.conn == nil {
 		c, err := listener.Accept()
 		if err != nil {
-			return fmt.Errorf("fiber: waiting for rank %d: %w", n.Left.Rank, err)
+			return fmt.Errorf("fiber: waiting for rank %d: %w", n.Left.Rank, cmp.Or(ctx.Err(), err))
 		}
 		if err := n.own(c); err != nil {
 			return err

@@ -25,6 +25,8 @@ type Options struct {
 	Rank, Size int
 	MaxMessage int64 // bytes
 
+	Patience time.Duration // how long a neighbour may take to connect
+
 	Post   func(frames ...[]byte) error // to the parent
 	Listen func() (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
