@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -173,19 +174,29 @@ func (s *soak) hang(what string) {
 	if s.failed.Err() != nil {
 		return
 	}
-	pprof.Lookup("goroutine").WriteTo(os.Stdout, 2)
+	var stacks strings.Builder
+	pprof.Lookup("goroutine").WriteTo(&stacks, 2)
+	fmt.Println(stacks.String())
 	fmt.Printf("pool: %+v\n", s.pool.Stats())
 	for _, p := range fiber.ActiveChildren() {
 		fmt.Println("child:", p.Name(), p.ID())
 	}
 	all, err := lines(context.Background(), s.ground.details)
 	fmt.Println(strings.Join(all, "\n"), err)
+	for stack := range strings.SplitSeq(stacks.String(), "\n\n") { // in brief, where the end of a log is all that is kept
+		if strings.Contains(stack, "internal/ring.") {
+			fmt.Println(functions.FindAllString(stack, 8))
+		}
+	}
 	s.fail(fmt.Errorf("%s: no progress for %v", what, s.patience))
 	time.AfterFunc(s.patience, func() {
 		fmt.Println("FAILED: still hanging although all contexts have ended:", what)
 		os.Exit(1)
 	})
 }
+
+// functions finds the names of functions in a stack.
+var functions = regexp.MustCompile(`[^/\n]+\(`)
 
 // plants are faults that a run must find, planted in each round of the maps.
 var plants = map[string]func(s *soak, ctx context.Context) any{
