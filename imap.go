@@ -67,7 +67,7 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 	}
 }
 
-// outcome is what became of a task.
+// outcome says how a task has ended.
 type outcome[Out any] struct {
 	out Out
 	err error

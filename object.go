@@ -15,7 +15,7 @@ import (
 	"github.com/fiber-go/fiber/internal/object/custom"
 )
 
-// builtinObject is what all types of objects that processes share have in
+// builtinObject has what all types of objects that processes share have in
 // common. N is the type itself.
 type builtinObject[N any] struct {
 	h  *handle

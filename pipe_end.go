@@ -18,7 +18,7 @@ type pipeEnd struct {
 	port *pipe.Port
 }
 
-// holder is what Conn, Sender and Receiver are without their types.
+// holder is a Conn, Sender or Receiver without its type.
 type holder struct{ end *pipeEnd }
 
 // pipeEnd returns the end, nil if there is none.

@@ -78,7 +78,7 @@ func TestScriptsForCopying(t *testing.T) {
 	}
 }
 
-// A copy gives what it has to the owner of the folder, and leaves the other files to theirs.
+// Copied files belong to the owner of the folder that they come into; other files keep theirs.
 func TestOwnersOfCopies(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {

@@ -52,7 +52,7 @@ func (d *decoder) enter(t reflect.Type, levels int) error {
 	return nil
 }
 
-// class is what kind of value a code of msgpack begins.
+// class is the kind of value that a code of msgpack begins.
 type class byte
 
 const (

@@ -28,7 +28,7 @@ var kinds = map[string]kind{
 	"Switch": {"boolean", "on, true, yes or 1; off, false, no or 0 (in code: On or Off)", one(Switch.valid)},
 	// The least duration catches 10 written for 10*time.Second, which is ten nanoseconds.
 	"Duration": {"duration", "a duration of at least 1ms, such as 500ms, 10s or 1m30s", atLeast(time.Millisecond)},
-	// The least size is what Fiber's own messages need.
+	// Fiber's own messages need the least size.
 	"ByteSize":  {"size", "a whole number of B, KiB, MiB or GiB, at least 4KiB, such as 512MiB", atLeast(4 * KiB)},
 	"processes": {"number", "a whole number of processes and threads, at least 1", atLeast(1)},
 	"gpus":      {"number", "a whole number of GPUs, such as 1", atLeast(0)},

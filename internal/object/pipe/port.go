@@ -18,7 +18,7 @@ const (
 	windowItems = 256
 )
 
-// weight is what an item counts for in the window.
+// weight is how much of the window an item takes.
 func weight(v object.Value) int { return max(v.Size(), window/windowItems) }
 
 // The errors of a Port whose end cannot be used.

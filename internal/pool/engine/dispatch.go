@@ -52,7 +52,7 @@ func (e *Engine) dispatch() survey {
 	}
 }
 
-// survey is what the workers hold, and which may be given more.
+// survey says what the workers hold, and which of them have room for more.
 type survey struct {
 	spare     int              // tasks that workers hold but do not run
 	abandoned int              // unwanted batches that they still run
