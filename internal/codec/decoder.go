@@ -74,6 +74,14 @@ var classNames = [...]string{"nil", "a pointer to nil", "a bool", "an integer", 
 
 func (c class) String() string { return classNames[c] }
 
+// classes maps each code of msgpack to its class.
+var classes = func() (classes [256]class) {
+	for code := range classes {
+		classes[code] = classOf(byte(code))
+	}
+	return classes
+}()
+
 func classOf(code byte) class {
 	switch {
 	case msgpcode.IsFixedNum(code), code >= msgpcode.Uint8 && code <= msgpcode.Int64:
@@ -106,7 +114,7 @@ func (d *decoder) next() (class, byte) {
 	if len(rest) == 0 {
 		return classEnd, 0
 	}
-	return classOf(rest[0]), rest[0]
+	return classes[rest[0]], rest[0]
 }
 
 // is reports whether code, which is not 0, is next, and consumes it.

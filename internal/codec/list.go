@@ -57,13 +57,14 @@ const firstBytes = 1 << 20
 
 // listOfNumbers returns the plan for slices and arrays of runs.
 func listOfNumbers(t reflect.Type, r run) plan {
+	size := r.size()
 	return nested(t, 0, plan{
 		encode: func(e *encoder, v reflect.Value) error {
-			return e.numbers(t, r, toWire(r, addressable(v)))
+			return e.numbers(t, r, toWire(r, v))
 		},
 		decode: func(d *decoder, v reflect.Value) error {
 			b, own, err := d.numbers(t, r)
-			switch n := len(b) / r.size(); {
+			switch n := len(b) / size; {
 			case err != nil:
 				return err
 			case t.Kind() == reflect.Slice:

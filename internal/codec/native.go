@@ -23,17 +23,18 @@ func native(k reflect.Kind) bool {
 	}
 }
 
-// memory returns the bytes of v, a slice or an array that has an address.
+// memory returns the bytes of v, a slice or an array: of a copy, if the array has
+// no address.
 func memory(v reflect.Value) []byte {
 	size := v.Len() * int(v.Type().Elem().Size())
 	if v.Kind() == reflect.Array {
-		v = v.Addr()
+		v = addressable(v).Addr()
 	}
 	return unsafe.Slice((*byte)(v.UnsafePointer()), size)
 }
 
-// toWire returns the wire bytes of the runs in v, a slice or an array that has an
-// address; for native kinds these are the memory itself, uncopied.
+// toWire returns the wire bytes of the runs in v, a slice or an array; for native
+// kinds these are the memory itself, uncopied.
 func toWire(r run, v reflect.Value) []byte {
 	if native(r.kind) {
 		return memory(v)

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"reflect"
 )
@@ -65,25 +66,19 @@ var bytesRun = run{reflect.Uint8, 1}
 
 // numbers writes runs, of which b has the bytes; large ones get a frame of their own.
 func (e *encoder) numbers(t reflect.Type, r run, b []byte) error {
+	large := len(b) >= frameMin && len(e.frames) < frameCount
+	if r == bytesRun && !large {
+		return cmp.Or(fits(t, len(b)), e.EncodeBytes(b))
+	}
 	head := []byte{byte(r.kind)}
 	if r.width > 1 {
 		head = binary.AppendUvarint([]byte{byte(r.kind) | grid}, uint64(r.width))
 	}
-	if len(b) >= frameMin && len(e.frames) < frameCount {
+	if large {
 		e.frames = append(e.frames, b)
 		return e.extension(t, extFrame, head)
 	}
-	if r != bytesRun {
-		return e.extension(t, extNumbers, head, b)
-	}
-	if err := fits(t, len(b)); err != nil {
-		return err
-	}
-	if err := e.EncodeBytesLen(len(b)); err != nil {
-		return err
-	}
-	e.buf.Write(b)
-	return nil
+	return e.extension(t, extNumbers, head, b)
 }
 
 // numbers reads runs of the given shape. It returns their bytes, and whether these are a frame of

@@ -68,7 +68,7 @@ func (ps planner) structure(t reflect.Type) plan {
 					continue
 				}
 				x := v.Field(m.index)
-				if x.CanSet() { // the name may come twice; an embedded struct that is not exported can't be set, but its fields can
+				if named && x.CanSet() { // the name may come twice; an embedded struct that is not exported can't be set, but its fields can
 					x.SetZero()
 				}
 				if err := m.decode(d, x); err != nil {
