@@ -71,7 +71,7 @@ func linger(named any) {
 
 // marshalHere encodes a value that is not sent yet.
 func marshalHere(v any) ([][]byte, parcel, error) {
-	frames, all, err := codec.MarshalListing(v, names)
+	frames, all, err := codec.MarshalListing(reflect.ValueOf(v), names)
 	return frames, parcelOf(all), err
 }
 

@@ -152,7 +152,7 @@ func cachedShared(h *object.Server, ref object.Ref) *sharedValue {
 	defer sharedCache.Unlock()
 	c := sharedCache.values[ref]
 	if c == nil {
-		stop := h.Watch(ref, func(byte, []byte, [][]byte) { forgetShared(ref) })
+		stop := h.Watch(ref, func(*object.Request) { forgetShared(ref) })
 		h.Hold(ref)
 		c = &sharedValue{busy: make(chan struct{}, 1), drop: func() {
 			stop()

@@ -15,18 +15,18 @@ import "reflect"
 // EncodeMsgpack must write msgpack. A struct that embeds such a type, and has other exported fields, travels by
 // its fields all the same. Marshal may be called concurrently.
 func Marshal(v any) ([][]byte, error) {
-	frames, _, err := MarshalListing(v, nil)
+	frames, _, err := MarshalListing(reflect.ValueOf(v), nil)
 	return frames, err
 }
 
-// MarshalListing is Marshal and also returns a list: of all the values in v that
+// MarshalListing is Marshal of what v holds, and also returns a list: of all the values in v that
 // have an encoding of their own, the pointers for which listed returns true, such
 // as references to objects.
-func MarshalListing(v any, listed func(x any) bool) (frames [][]byte, list []any, err error) {
+func MarshalListing(v reflect.Value, listed func(x any) bool) (frames [][]byte, list []any, err error) {
 	e := getEncoder()
 	defer e.put()
 	e.listed = listed
-	if err := e.any(reflect.ValueOf(v)); err != nil {
+	if err := e.any(v); err != nil {
 		return nil, nil, err
 	}
 	return e.result(), e.listing, nil
@@ -58,11 +58,8 @@ func UnmarshalListing(frames [][]byte, ptr any, listed func(x any) bool) (list [
 	if err := planOf(v.Type()).decode(d, v); err != nil {
 		return nil, err
 	}
-	if n := d.in.Len(); n > 0 {
-		return nil, fail(v.Type(), "%d bytes too many", n)
-	}
-	if n := len(d.frames); n > 0 {
-		return nil, fail(v.Type(), "%d frames too many", n)
+	if bytes, frames := d.in.Len(), len(d.frames); bytes+frames > 0 {
+		return nil, fail(v.Type(), "%d bytes and %d frames too many", bytes, frames)
 	}
 	return d.listing, nil
 }

@@ -14,22 +14,21 @@ import (
 
 // answer is an object's answer, or the reason why there is none.
 type answer struct {
-	args  []byte
-	value [][]byte
-	err   error
-	keep  any // for its values: see Value.Keep
+	said
+	err  error
+	keep any // for its values: see Value.Keep
 }
 
-func newAnswer(code byte, args []byte, value [][]byte) answer {
+func newAnswer(code byte, says said) answer {
 	switch code {
 	case fine:
-		return answer{args: args, value: value}
+		return answer{said: says}
 	case Gone:
 		return answer{err: ErrGone}
 	case Closed:
 		return answer{err: ErrEnded}
 	}
-	return answer{err: &Refusal{code, string(args)}}
+	return answer{err: &Refusal{code, string(says.args)}}
 }
 
 // Pending is a request of this process that waits for its answer.
@@ -57,30 +56,40 @@ func (p *Pending) Lead() {
 
 // GiveUp tells the object that the answer is not waited for any more. The answer
 // still comes, most often as a Refusal with code GivenUp.
-func (p *Pending) GiveUp() { p.client.post(wire.KindGiveUp, wire.Request{ID: p.id}, nil) }
+func (p *Pending) GiveUp() { p.client.post(wire.KindGiveUp, wire.Request{ID: p.id}, said{}) }
 
-// message packs a request; the error is a *transport.SizeError if it does not
-// fit a message.
-func (s *Server) message(ref Ref, op byte, q any) (m wire.Request, value [][]byte, err error) {
-	m = wire.Request{Object: ref.Object, Op: op}
-	m.Args, value = pack(q)
-	if size, limit := int64(len(m.Args)+codec.Size(value))+overhead, s.opts.MaxMessage; size > limit {
-		err = &transport.SizeError{Size: size, Limit: limit}
+// message makes a request of what q points to; the error is a
+// *transport.SizeError if it does not fit a message. A request of this process to
+// itself gets a copy of its values, which the user may go on to change.
+func (r *client) message(ref Ref, op byte, q any) (m wire.Request, says said, err error) {
+	size := overhead
+	if r.own() {
+		says.plain = q
+		eachValue(reflect.ValueOf(q).Elem(), func(v *Value) {
+			size += v.Size()
+			*v = Value{First: v.First, More: owned(v.More), Refs: v.Refs}
+		})
+	} else {
+		says = pack(q)
+		size += len(says.args) + codec.Size(says.value)
 	}
-	return m, value, err
+	if limit := r.home.opts.MaxMessage; int64(size) > limit {
+		err = &transport.SizeError{Size: int64(size), Limit: limit}
+	}
+	return wire.Request{Object: ref.Object, Op: op, Args: says.args}, says, err
 }
 
 // send sends a request. If p is nil, no answer is wanted.
 func (s *Server) send(ctx context.Context, ref Ref, op byte, q any, p *Pending) error {
-	m, value, err := s.message(ref, op, q)
-	if err != nil {
-		return err
-	}
 	r, err := s.reach(ctx, ref)
 	if err != nil {
 		return err
 	}
-	return r.send(ctx, m, value, p)
+	m, says, err := r.message(ref, op, q)
+	if err != nil {
+		return err
+	}
+	return r.send(ctx, m, says, p)
 }
 
 // unpacked decodes an answer.
@@ -88,9 +97,9 @@ func unpacked[A any](answered answer) (a A, err error) {
 	if answered.err != nil {
 		return a, answered.err
 	}
-	err = unpack(answered.args, answered.value, &a)
+	a, err = opened[A](answered.said)
 	if answered.keep != nil {
-		keepWith(answered.keep, reflect.ValueOf(&a).Elem())
+		eachValue(reflect.ValueOf(&a).Elem(), func(v *Value) { v.Keep = answered.keep })
 	}
 	return a, err
 }
@@ -105,14 +114,14 @@ func unpacked[A any](answered answer) (a A, err error) {
 // *transport.SizeError, or the ctx's.
 func Start[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, done func(A, error)) (*Pending, error) {
 	p := &Pending{done: func(a answer) { done(unpacked[A](a)) }}
-	return p, s.send(ctx, ref, byte(op), q, p)
+	return p, s.send(ctx, ref, byte(op), &q, p)
 }
 
 // Tell sends a request that has no answer. When Tell returns, the request is in
 // the socket, or the connection has ended. If ctx ends before the first byte has
 // left, Tell returns the ctx's error, and nothing was sent.
 func Tell[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) error {
-	return s.send(ctx, ref, byte(op), q, nil)
+	return s.send(ctx, ref, byte(op), &q, nil)
 }
 
 // Post is Tell without waiting: the request is queued, or dropped if its home is
@@ -121,8 +130,10 @@ func Post[Q, A any](s *Server, ref Ref, op Op[Q, A], q Q) {
 	s.mu.Lock()
 	r := s.remotes[ref.Endpoint]
 	s.mu.Unlock()
-	if m, value, err := s.message(ref, byte(op), q); err == nil && r != nil {
-		r.post(wire.KindRequest, m, value)
+	if r != nil {
+		if m, says, err := r.message(ref, byte(op), &q); err == nil {
+			r.post(wire.KindRequest, m, says)
+		}
 	}
 }
 
@@ -137,7 +148,7 @@ func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, la
 	}
 	answered := make(chan answer, 1)
 	p := &Pending{done: func(a answer) { answered <- a }}
-	if err := s.send(ctx, ref, byte(op), q, p); err != nil {
+	if err := s.send(ctx, ref, byte(op), &q, p); err != nil {
 		return none, err
 	}
 	p.Lead()
@@ -187,23 +198,14 @@ func (s *Server) Hold(ref Ref) {
 	}
 	r := s.remote(ref)
 	r.holds++
-	r.post(wire.KindHold, wire.Request{Object: ref.Object}, nil)
-}
-
-// owned copies the frames of value, which may be parts of values that the user
-// goes on to change. It changes value itself.
-func owned(value [][]byte) [][]byte {
-	for i := range value {
-		value[i] = slices.Clone(value[i])
-	}
-	return value
+	r.post(wire.KindHold, wire.Request{Object: ref.Object}, said{})
 }
 
 // Release takes a Hold back.
 func (s *Server) Release(ref Ref) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.held[ref]--; s.held[ref] > 0 || s.closed {
-		s.mu.Unlock()
 		return
 	}
 	delete(s.held, ref)
@@ -216,24 +218,18 @@ func (s *Server) Release(ref Ref) {
 		if e := s.release(s.self, ref.Object); e != nil {
 			s.running.Go(func() { e.Left(s.self, false) }) // the caller may hold the object's lock
 		}
-		s.mu.Unlock()
-		return
-	}
-	defer s.mu.Unlock()
-	if r := s.remotes[ref.Endpoint]; r != nil {
-		r.post(wire.KindRelease, wire.Request{Object: ref.Object}, nil)
+	} else if r := s.remotes[ref.Endpoint]; r != nil {
+		r.post(wire.KindRelease, wire.Request{Object: ref.Object}, said{})
 	}
 }
 
 // watcher receives an object's notices.
-type watcher struct {
-	watch func(op byte, args []byte, value [][]byte)
-}
+type watcher func(notice *Request)
 
 // Watch calls watch for each notice of an object to its holders, until stop is
 // called. watch must neither block nor send requests to the object.
-func (s *Server) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)) (stop func()) {
-	w := &watcher{watch}
+func (s *Server) Watch(ref Ref, watch watcher) (stop func()) {
+	w := &watch
 	key := Ref{Endpoint: ref.Endpoint, Object: ref.Object}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,12 +245,12 @@ func (s *Server) Watch(ref Ref, watch func(op byte, args []byte, value [][]byte)
 }
 
 // noticed passes a notice to those that watch the object.
-func (s *Server) noticed(endpoint string, object uint64, op byte, args []byte, value [][]byte) {
+func (s *Server) noticed(endpoint string, object uint64, notice *Request) {
 	s.mu.Lock()
 	watchers := s.watchers[Ref{Endpoint: endpoint, Object: object}] // replaced, not changed
 	s.mu.Unlock()
 	for _, w := range watchers {
-		w.watch(op, args, value)
+		(*w)(notice)
 	}
 }
 

@@ -126,11 +126,11 @@ const heldTime = 10 * time.Second
 const nothing Op[None, None] = 0
 
 // post queues a message, if there is a connection.
-func (r *client) post(kind wire.Kind, m wire.Request, value [][]byte) {
+func (r *client) post(kind wire.Kind, m wire.Request, says said) {
 	if r.own() {
-		r.home.self.handle(kind, &m, owned(value))
+		r.home.self.handle(kind, &m, says)
 	} else if conn := r.connected(); conn != nil {
-		conn.Post(m.Pack(kind, value)...)
+		conn.Post(m.Pack(kind, says.value)...)
 	}
 }
 
@@ -225,7 +225,7 @@ func (r *client) end(err error, goodbye bool) {
 		p.settle(answer{err: err})
 	}
 	for _, w := range told {
-		w.watch(NoticeLost, nil, nil)
+		(*w)(&Request{Op: NoticeLost})
 	}
 }
 
@@ -250,11 +250,14 @@ func (r *client) handle(frames [][]byte) error {
 		if err := m.Unpack(frames); err != nil {
 			return err
 		}
-		a := newAnswer(m.Code, m.Args, frames[1:])
+		a := newAnswer(m.Code, said{args: m.Args, value: frames[1:]})
 		if m.Names {
 			kept := frames
 			a.keep = &kept
-			runtime.AddCleanup(&kept, r.took, m.ID)
+			// The answer's values are not used any more, and what was decoded from them is held.
+			runtime.AddCleanup(&kept, func(id uint64) {
+				r.home.WhenHeld(func() { r.post(wire.KindTaken, wire.Request{ID: id}, said{}) })
+			}, m.ID)
 		}
 		r.answered(m.ID, a)
 	case wire.KindNotice:
@@ -262,7 +265,7 @@ func (r *client) handle(frames [][]byte) error {
 		if err := m.Unpack(frames); err != nil {
 			return err
 		}
-		r.home.noticed(r.to.Endpoint, m.Object, m.Op, m.Args, frames[1:])
+		r.home.noticed(r.to.Endpoint, m.Object, &Request{Op: m.Op, said: said{args: m.Args, value: frames[1:]}})
 	case wire.KindBye:
 		var bye wire.HomeBye
 		if err := wire.Unpack(frames, &bye); err != nil {
@@ -289,12 +292,6 @@ func (r *client) answered(id uint64, a answer) {
 	}
 }
 
-// took tells the home that an answer has been taken: its values are not used any
-// more, and what was decoded from them is held.
-func (r *client) took(id uint64) {
-	r.home.WhenHeld(func() { r.post(wire.KindTaken, wire.Request{ID: id}, nil) })
-}
-
 // lead reads what comes in quick succession until done returns true.
 func (r *client) lead(done func() bool) {
 	r.led.Store(true)
@@ -312,7 +309,7 @@ func (r *client) idle() bool {
 }
 
 // send sends a request. If p is nil, no answer is wanted.
-func (r *client) send(ctx context.Context, m wire.Request, value [][]byte, p *Pending) error {
+func (r *client) send(ctx context.Context, m wire.Request, says said, p *Pending) error {
 	r.mu.Lock()
 	if r.err != nil {
 		defer r.mu.Unlock()
@@ -327,10 +324,10 @@ func (r *client) send(ctx context.Context, m wire.Request, value [][]byte, p *Pe
 	}
 	r.mu.Unlock()
 	if r.own() {
-		r.home.self.handle(wire.KindRequest, &m, owned(value))
+		r.home.self.handle(wire.KindRequest, &m, says)
 		return nil
 	}
-	err := conn.Send(ctx, m.Pack(wire.KindRequest, value)...)
+	err := conn.Send(ctx, m.Pack(wire.KindRequest, says.value)...)
 	var size *transport.SizeError
 	switch {
 	case err == nil:

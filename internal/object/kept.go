@@ -22,7 +22,7 @@ func (s *Server) Withdraw(ref Ref) {
 }
 
 // Serve replies with the value.
-func (v kept) Serve(r *Request) { r.Reply(Value(v)) }
+func (v kept) Serve(r *Request) { Asked[Value]{r}.Reply(Value(v)) }
 
 // GiveUp does nothing: the reply is on its way.
 func (v kept) GiveUp(*Request) {}

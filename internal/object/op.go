@@ -19,8 +19,8 @@ type None struct{}
 // Asked is a request whose answer is an A.
 type Asked[A any] struct{ *Request }
 
-// Reply is Request.Reply with an answer of the right type.
-func (r Asked[A]) Reply(a A) { r.Request.Reply(a) }
+// Reply answers the request. The values' frames must not be changed afterwards.
+func (r Asked[A]) Reply(a A) { r.answer(fine, pack(&a)) }
 
 // Table maps operations to what an object, or its watcher, does for them.
 type Table[O any] map[byte]func(o O, r *Request)
@@ -34,8 +34,8 @@ type Handler[O any] struct {
 // On makes do the handler of an operation; do answers r, now or later.
 func On[O, Q, A any](op Op[Q, A], do func(o O, r Asked[A], q Q)) Handler[O] {
 	return Handler[O]{byte(op), func(o O, r *Request) {
-		var q Q
-		if err := unpack(r.Args, r.Value, &q); err != nil {
+		q, err := opened[Q](r.said)
+		if err != nil {
 			r.Malformed()
 			return
 		}
@@ -61,34 +61,45 @@ func (t Table[O]) Serve(o O, r *Request) {
 	}
 }
 
-// pack encodes a request, an answer or a notice. Its large parts are not copied.
-func pack(x any) (args []byte, value [][]byte) {
-	frames, err := codec.Marshal(x)
+// said is what a request, an answer or a notice says: encoded or, if it stays in
+// this process, a pointer to it.
+type said struct {
+	args  []byte
+	value [][]byte
+	plain any
+}
+
+// pack encodes what x points to. Its large parts are not copied.
+func pack(x any) said {
+	frames, _, err := codec.MarshalListing(reflect.ValueOf(x).Elem(), nil)
 	if err != nil {
 		panic("object: " + err.Error()) // only the types of this module are packed
 	}
-	return frames[0], frames[1:]
+	return said{args: frames[0], value: frames[1:]}
 }
 
-// unpack decodes what pack has encoded into what x points to.
-func unpack(args []byte, value [][]byte, x any) error {
-	return codec.Unmarshal(append([][]byte{args}, value...), x)
-}
-
-// keepWith makes all Values in v keep something.
-func keepWith(keep any, v reflect.Value) {
-	if x, ok := v.Addr().Interface().(*Value); ok {
-		x.Keep = keep
-		return
+// opened returns what was said.
+func opened[X any](s said) (x X, err error) {
+	if p, ok := s.plain.(*X); ok {
+		return *p, nil
 	}
-	switch v.Kind() {
-	case reflect.Struct:
+	err = codec.Unmarshal(append([][]byte{s.args}, s.value...), &x)
+	return x, err
+}
+
+// eachValue calls do for all Values in v, which gets slices of its own.
+func eachValue(v reflect.Value, do func(*Value)) {
+	switch {
+	case v.Type() == reflect.TypeFor[Value]():
+		do(v.Addr().Interface().(*Value))
+	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
-			keepWith(keep, v.Field(i))
+			eachValue(v.Field(i), do)
 		}
-	case reflect.Slice:
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		v.Set(reflect.AppendSlice(reflect.Zero(v.Type()), v))
 		for i := range v.Len() {
-			keepWith(keep, v.Index(i))
+			eachValue(v.Index(i), do)
 		}
 	}
 }

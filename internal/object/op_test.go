@@ -25,23 +25,27 @@ func TestPack(t *testing.T) {
 	v := everything{Yes: true, N: 3, Large: 1 << 63, Text: "text", First: Value{First: []byte("one"), Keep: t},
 		Others: []Value{{First: []byte("two"), More: [][]byte{long}}, {First: []byte("three"), Refs: []Ref{{Endpoint: "e", Object: 7}}}}}
 	v.Nested.B = 5
-	args, frames := pack(v)
+	packed := pack(&v)
+	args, frames := packed.args, packed.value
 	require.Len(t, frames, 1)
 	require.Same(t, &long[0], &frames[0][0])
 	v.First.Keep = nil
-	var got everything
-	require.NoError(t, unpack(args, frames, &got))
+	got, err := opened[everything](packed)
+	require.NoError(t, err)
 	require.Equal(t, v, got)
-	keepWith(1, reflect.ValueOf(&got).Elem())
+	others := got.Others
+	eachValue(reflect.ValueOf(&got).Elem(), func(v *Value) { v.Keep = 1 })
+	require.Nil(t, others[0].Keep)
 	require.Equal(t, []any{1, 1, 1}, []any{got.First.Keep, got.Others[0].Keep, got.Others[1].Keep})
 
+	wrong := []said{{args: append(args, 0), value: frames}, {args: args}, {args: args, value: append(frames, long)}, {}, {plain: new(None)}}
 	for n := range args {
-		require.Error(t, unpack(args[:n], frames, &got), "%d bytes", n)
+		wrong = append(wrong, said{args: args[:n], value: frames})
 	}
-	require.Error(t, unpack(append(args, 0), frames, &got))
-	require.Error(t, unpack(args, nil, &got))
-	require.Error(t, unpack(args, append(frames, long), &got))
-	require.Error(t, unpack(nil, nil, new(None)))
+	for _, s := range wrong {
+		_, err := opened[everything](s)
+		require.Error(t, err, "%d bytes, %d frames", len(s.args), len(s.value))
+	}
 }
 
 func BenchmarkPack(b *testing.B) {
@@ -51,9 +55,7 @@ func BenchmarkPack(b *testing.B) {
 	}
 	item := []Value{{First: make([]byte, 100)}}
 	for b.Loop() {
-		args, frames := pack(delivery{12, item})
-		var d delivery
-		if err := unpack(args, frames, &d); err != nil {
+		if _, err := opened[delivery](pack(&delivery{12, item})); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -63,10 +65,10 @@ func BenchmarkPack(b *testing.B) {
 func TestNamesHaveOneEncoding(t *testing.T) {
 	t.Parallel()
 	ref := Ref{Endpoint: "tls:10.0.0.7:4711@/2", Object: 7, Process: "Manager-1", PID: 12}
-	args, _ := pack(Value{Refs: []Ref{ref}})
-	require.Contains(t, string(args), string(ref.Append(nil)))
-	var v Value
-	require.NoError(t, unpack(args, nil, &v))
+	packed := pack(&Value{Refs: []Ref{ref}})
+	require.Contains(t, string(packed.args), string(ref.Append(nil)))
+	v, err := opened[Value](packed)
+	require.NoError(t, err)
 	require.Equal(t, []Ref{ref}, v.Refs)
 	require.Error(t, new(Ref).UnmarshalBinary(append(ref.Append(nil), 0)))
 }

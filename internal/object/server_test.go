@@ -3,6 +3,7 @@ package object_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"os"
 	"runtime"
@@ -11,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -366,7 +366,7 @@ func TestHomeThatEnds(t *testing.T) {
 			waiting <- err
 		}()
 		lost := make(chan byte, 10)
-		user.Watch(ref, func(op byte, _ []byte, _ [][]byte) { lost <- op })
+		user.Watch(ref, func(notice *object.Request) { lost <- notice.Op })
 		o.told(t, "asked")
 		h.Ends(closed)
 		h.Ends(!closed) // only the first call counts
@@ -424,15 +424,17 @@ func TestNotices(t *testing.T) {
 		_, err := object.Ask(soon(t), user, ref, echo, nothing, nil)
 		require.NoError(t, err)
 		heard := make(chan string, 100)
-		stop := user.Watch(ref, func(op byte, args []byte, value [][]byte) {
-			var q said
-			assert.NoError(t, codec.Unmarshal(append([][]byte{args}, value...), &q))
-			heard <- string(op) + q.Text
-		})
+		table := object.Table[any]{}
+		for i := range 10 {
+			maps.Copy(table, object.Ops(object.On(object.Op[said, object.None]('a'+i), func(_ any, r object.Asked[object.None], q said) {
+				heard <- string(r.Op) + q.Text
+			})))
+		}
+		stop := user.Watch(ref, func(notice *object.Request) { table.Serve(nil, notice) })
 		holders := h.Holders(ref.Object)
 		for i := range 10 {
 			for _, p := range holders {
-				require.True(t, p.Holds(ref.Object))
+				require.Contains(t, h.Holders(ref.Object), p)
 				object.Notify(p, ref.Object, object.Op[said, object.None]('a'+i), said{Text: "-+"})
 			}
 		}

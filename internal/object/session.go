@@ -3,6 +3,7 @@ package object
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -32,11 +33,10 @@ func (p *Session) Local() bool { return p.conn == nil }
 
 // Request asks something of an object.
 type Request struct {
-	Peer  *Session
-	Op    byte
-	Args  []byte
-	Value [][]byte
+	Peer *Session
+	Op   byte
 
+	said
 	id     uint64 // 0 if no answer is wanted
 	object Object
 	here   func()   // see Run
@@ -63,14 +63,8 @@ const (
 	OwnCodes = 16
 )
 
-// Reply answers the request. The values' frames must not be changed afterwards.
-func (r *Request) Reply(a any) {
-	args, value := pack(a)
-	r.answer(fine, args, value)
-}
-
 // Fail answers the request with a refusal.
-func (r *Request) Fail(code byte, text string) { r.answer(code, []byte(text), nil) }
+func (r *Request) Fail(code byte, text string) { r.answer(code, said{args: []byte(text)}) }
 
 // Malformed refuses a request that no Fiber of this version sends.
 func (r *Request) Malformed() {
@@ -125,7 +119,7 @@ func (r *Request) Until(done func()) {
 	r.taken = append(r.taken, done)
 }
 
-func (r *Request) answer(code byte, args []byte, value [][]byte) {
+func (r *Request) answer(code byte, says said) {
 	if r.id == 0 {
 		return
 	}
@@ -150,18 +144,19 @@ func (r *Request) answer(code byte, args []byte, value [][]byte) {
 	if code == Gone && how == closed {
 		code = Closed
 	}
-	switch ending := code == Gone && how == ends; {
-	case p.Local() && ending:
-		p.home.own.answered(r.id, answer{err: p.home.opts.Ended})
-		return
-	case p.Local():
-		p.home.own.answered(r.id, newAnswer(code, args, value))
-		return
-	case ending:
-		return // the requester learns it from the end of the connection
+	ending := code == Gone && how == ends
+	if p.Local() {
+		a := newAnswer(code, says)
+		if ending {
+			a.err = p.home.opts.Ended
+		}
+		p.home.own.answered(r.id, a)
 	}
-	reply := wire.Reply{ID: r.id, Code: code, Args: args, Names: waits}
-	if err := p.conn.Post(reply.Pack(value)...); err != nil {
+	if p.Local() || ending { // another process learns it from the end of the connection
+		return
+	}
+	reply := wire.Reply{ID: r.id, Code: code, Args: says.args, Names: waits}
+	if err := p.conn.Post(reply.Pack(says.value)...); err != nil {
 		// The answer is too large, or the connection has ended, which its reader sees.
 		p.take(r.id)
 		reply.Code, reply.Names, reply.Args = TooLarge, false, []byte(err.Error())
@@ -184,25 +179,17 @@ func (p *Session) take(id uint64) {
 	each(do)
 }
 
-// Holds says whether a process holds an object of this home.
-func (p *Session) Holds(object uint64) bool {
-	p.home.mu.Lock()
-	defer p.home.mu.Unlock()
-	e := p.home.objects[object]
-	return e != nil && e.holders[p]
-}
-
 // Notify sends a notice of an object to a process that holds it.
 // The values' frames must not be changed afterwards.
 func Notify[Q any](p *Session, object uint64, op Op[Q, None], q Q) {
-	args, value := pack(q)
 	if p.conn == nil {
 		endpoint, _ := p.home.found()
-		p.home.noticed(endpoint, object, byte(op), args, value)
+		p.home.noticed(endpoint, object, &Request{Op: byte(op), said: said{plain: &q}})
 		return
 	}
-	notice := wire.Request{Object: object, Op: byte(op), Args: args}
-	p.conn.Post(notice.Pack(wire.KindNotice, value)...)
+	says := pack(&q)
+	notice := wire.Request{Object: object, Op: byte(op), Args: says.args}
+	p.conn.Post(notice.Pack(wire.KindNotice, says.value)...)
 }
 
 // Holders lists the processes that hold an object of this home.
@@ -227,10 +214,7 @@ func (p *Session) gone(error) {
 	s.mu.Unlock()
 	p.conn.Close()
 	p.mu.Lock()
-	open := make([]*Request, 0, len(p.requests))
-	for _, r := range p.requests {
-		open = append(open, r)
-	}
+	open := slices.Collect(maps.Values(p.requests))
 	untaken := p.untaken
 	p.untaken = map[uint64][]func(){}
 	p.mu.Unlock()
@@ -284,7 +268,7 @@ func (p *Session) read() (run func(), err error) {
 		if err := m.Unpack(frames); err != nil {
 			return nil, err
 		}
-		return p.handle(kind, &m, frames[1:]), nil
+		return p.handle(kind, &m, said{args: m.Args, value: frames[1:]}), nil
 	default:
 		return nil, wire.ErrMalformed
 	}
@@ -299,14 +283,14 @@ func (p *Session) idle() bool {
 }
 
 // handle handles a message. It returns what a request has to run: see Run.
-func (p *Session) handle(kind wire.Kind, m *wire.Request, value [][]byte) (run func()) {
+func (p *Session) handle(kind wire.Kind, m *wire.Request, says said) (run func()) {
 	s := p.home
 	switch kind {
 	case wire.KindRequest:
 		s.mu.Lock()
 		e := s.objects[m.Object]
 		s.mu.Unlock()
-		r := &Request{Peer: p, Op: m.Op, Args: m.Args, Value: value, id: m.ID}
+		r := &Request{Peer: p, Op: m.Op, said: says, id: m.ID}
 		if m.ID > 0 {
 			p.mu.Lock()
 			p.requests[m.ID] = r

@@ -3,6 +3,8 @@ package object
 import (
 	"bytes"
 	"slices"
+
+	"github.com/fiber-go/fiber/internal/codec"
 )
 
 // Value is an encoded value of the user's. The objects that it names live as
@@ -37,10 +39,7 @@ func (v Value) Frames() [][]byte {
 
 // Size is about how many bytes the value takes in a message.
 func (v Value) Size() int {
-	n := 20 + len(v.First)
-	for _, f := range v.More {
-		n += 4 + len(f)
-	}
+	n := 20 + len(v.First) + 4*len(v.More) + codec.Size(v.More)
 	for _, ref := range v.Refs {
 		n += 48 + len(ref.Endpoint) + len(ref.Process)
 	}
@@ -70,7 +69,17 @@ func (s *Server) ReleaseRefs(values ...Value) {
 
 // Private returns a copy, which shares no memory with the user's own values in
 // this process.
-func (v Value) Private() Value { return Encoded(owned(v.Frames()), v.Refs...) }
+func (v Value) Private() Value {
+	return Value{First: bytes.Clone(v.First), More: owned(v.More), Refs: v.Refs}
+}
+
+// owned returns copies of frames.
+func owned(frames [][]byte) (copies [][]byte) {
+	for _, f := range frames {
+		copies = append(copies, bytes.Clone(f))
+	}
+	return copies
+}
 
 // maxBytes bounds several values that go into one message, and overhead is the
 // room in a message for everything but its values.

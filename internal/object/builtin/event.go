@@ -14,7 +14,7 @@ var eventTable = object.Ops(
 	object.On(EventSet, func(e *event, r object.Asked[object.None], _ object.None) {
 		e.set = true
 		for _, w := range e.waiting {
-			w.r.Reply(object.None{})
+			object.Asked[object.None]{Request: w.r}.Reply(object.None{})
 		}
 		e.waiting = nil
 		r.Reply(object.None{})

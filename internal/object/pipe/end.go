@@ -8,6 +8,7 @@
 package pipe
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/object"
@@ -253,7 +254,7 @@ func (e *End) GiveUp(r *object.Request) { r.Fail(object.GivenUp, "") }
 func (e *End) Left(p *object.Session, _ bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.owner == p && !p.Holds(e.id) { // the end may have come back to p
+	if e.owner == p && !slices.Contains(e.home.Holders(e.id), p) { // the end may have come back to p
 		notify(e, p, ended, object.None{}) // in case p lives on
 		e.abandon()
 	}

@@ -363,13 +363,13 @@ func when[Q any](op object.Op[of[Q], object.None], do func(p *Port, what Q)) obj
 }
 
 // notice handles a notice of the home. The home's lock on the pipe may be held.
-func (p *Port) notice(op byte, args []byte, frames [][]byte) {
+func (p *Port) notice(r *object.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if op == object.NoticeLost { // the holds of this process have ended, too
+	if r.Op == object.NoticeLost { // the holds of this process have ended, too
 		p.silence()
 		return
 	}
-	notices.Serve(p, &object.Request{Op: op, Args: args, Value: frames})
+	notices.Serve(p, r)
 	p.change()
 }
