@@ -202,12 +202,12 @@ func (c *detachable) Await() bool {
 	}
 	c.leave()
 	return c.direct(func(fd uintptr) bool {
-		begun := time.Now()
-		come := readable(fd) || c.wait < spinTime && begun.After(c.rest) && c.spin(fd, begun)
-		if !come {
-			runtime.Gosched() // this thread's other goroutines go first
-			come = ready(fd, unix.POLLIN, lingerTime)
+		if readable(fd) {
+			return true
 		}
+		runtime.Gosched() // this thread's other goroutines go first
+		begun := time.Now()
+		come := c.wait < spinTime && begun.After(c.rest) && c.spin(fd, begun) || ready(fd, unix.POLLIN, lingerTime)
 		c.waited(time.Since(begun))
 		return come
 	})
