@@ -28,7 +28,7 @@ func newAnswer(code byte, says said) answer {
 	case Closed:
 		return answer{err: ErrEnded}
 	}
-	return answer{err: &Refusal{code, string(says.args)}}
+	return answer{err: &Refusal{code, string(says.frames[0])}}
 }
 
 // Pending is a request of this process that waits for its answer.
@@ -71,12 +71,12 @@ func (r *client) message(ref Ref, op byte, q any) (m wire.Request, says said, er
 		})
 	} else {
 		says = pack(q)
-		size += len(says.args) + codec.Size(says.value)
+		size += codec.Size(says.frames)
 	}
 	if limit := r.home.opts.MaxMessage; int64(size) > limit {
 		err = &transport.SizeError{Size: int64(size), Limit: limit}
 	}
-	return wire.Request{Object: ref.Object, Op: op, Args: says.args}, says, err
+	return wire.Request{Object: ref.Object, Op: op}, says, err
 }
 
 // send sends a request. If p is nil, no answer is wanted.

@@ -70,6 +70,9 @@ func (s *Server) reach(ctx context.Context, ref Ref) (*client, error) {
 	}
 	r := s.remote(ref)
 	s.mu.Unlock()
+	if r.own() || r.connected() != nil {
+		return r, nil
+	}
 	select {
 	case <-r.ready:
 		return r, nil
@@ -130,7 +133,7 @@ func (r *client) post(kind wire.Kind, m wire.Request, says said) {
 	if r.own() {
 		r.home.self.handle(kind, &m, says)
 	} else if conn := r.connected(); conn != nil {
-		conn.Post(m.Pack(kind, says.value)...)
+		conn.Post(m.Pack(kind, says.frames...)...)
 	}
 }
 
@@ -170,7 +173,7 @@ func (r *client) open(conn *transport.Conn) error {
 	for ref := range s.held {
 		if ref.Endpoint == r.to.Endpoint {
 			m := wire.Request{Object: ref.Object}
-			conn.Post(m.Pack(wire.KindHold, nil)...)
+			conn.Post(m.Pack(wire.KindHold)...)
 		}
 	}
 	r.turn = turn.New(conn, r.readOne, func(err error) {
@@ -250,7 +253,7 @@ func (r *client) handle(frames [][]byte) error {
 		if err := m.Unpack(frames); err != nil {
 			return err
 		}
-		a := newAnswer(m.Code, said{args: m.Args, value: frames[1:]})
+		a := newAnswer(m.Code, said{frames: frames})
 		if m.Names {
 			kept := frames
 			a.keep = &kept
@@ -265,7 +268,7 @@ func (r *client) handle(frames [][]byte) error {
 		if err := m.Unpack(frames); err != nil {
 			return err
 		}
-		r.home.noticed(r.to.Endpoint, m.Object, &Request{Op: m.Op, said: said{args: m.Args, value: frames[1:]}})
+		r.home.noticed(r.to.Endpoint, m.Object, &Request{Op: m.Op, said: said{frames: frames}})
 	case wire.KindBye:
 		var bye wire.HomeBye
 		if err := wire.Unpack(frames, &bye); err != nil {
@@ -327,7 +330,7 @@ func (r *client) send(ctx context.Context, m wire.Request, says said, p *Pending
 		r.home.self.handle(wire.KindRequest, &m, says)
 		return nil
 	}
-	err := conn.Send(ctx, m.Pack(wire.KindRequest, says.value)...)
+	err := conn.Send(ctx, m.Pack(wire.KindRequest, says.frames...)...)
 	var size *transport.SizeError
 	switch {
 	case err == nil:

@@ -64,9 +64,8 @@ func (t Table[O]) Serve(o O, r *Request) {
 // said is what a request, an answer or a notice says: encoded or, if it stays in
 // this process, a pointer to it.
 type said struct {
-	args  []byte
-	value [][]byte
-	plain any
+	frames [][]byte
+	plain  any
 }
 
 // pack encodes what x points to. Its large parts are not copied.
@@ -75,7 +74,7 @@ func pack(x any) said {
 	if err != nil {
 		panic("object: " + err.Error()) // only the types of this module are packed
 	}
-	return said{args: frames[0], value: frames[1:]}
+	return said{frames: frames}
 }
 
 // opened returns what was said.
@@ -83,7 +82,7 @@ func opened[X any](s said) (x X, err error) {
 	if p, ok := s.plain.(*X); ok {
 		return *p, nil
 	}
-	err = codec.Unmarshal(append([][]byte{s.args}, s.value...), &x)
+	err = codec.Unmarshal(s.frames, &x)
 	return x, err
 }
 

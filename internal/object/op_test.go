@@ -26,9 +26,9 @@ func TestPack(t *testing.T) {
 		Others: []Value{{First: []byte("two"), More: [][]byte{long}}, {First: []byte("three"), Refs: []Ref{{Endpoint: "e", Object: 7}}}}}
 	v.Nested.B = 5
 	packed := pack(&v)
-	args, frames := packed.args, packed.value
-	require.Len(t, frames, 1)
-	require.Same(t, &long[0], &frames[0][0])
+	require.Len(t, packed.frames, 2)
+	args, frame := packed.frames[0], packed.frames[1]
+	require.Same(t, &long[0], &frame[0])
 	v.First.Keep = nil
 	got, err := opened[everything](packed)
 	require.NoError(t, err)
@@ -38,13 +38,13 @@ func TestPack(t *testing.T) {
 	require.Nil(t, others[0].Keep)
 	require.Equal(t, []any{1, 1, 1}, []any{got.First.Keep, got.Others[0].Keep, got.Others[1].Keep})
 
-	wrong := []said{{args: append(args, 0), value: frames}, {args: args}, {args: args, value: append(frames, long)}, {}, {plain: new(None)}}
+	wrong := [][][]byte{{append(args, 0), frame}, {args}, {args, frame, frame}, {}, nil}
 	for n := range args {
-		wrong = append(wrong, said{args: args[:n], value: frames})
+		wrong = append(wrong, [][]byte{args[:n], frame})
 	}
-	for _, s := range wrong {
-		_, err := opened[everything](s)
-		require.Error(t, err, "%d bytes, %d frames", len(s.args), len(s.value))
+	for i, frames := range wrong {
+		_, err := opened[everything](said{frames: frames, plain: new(None)})
+		require.Error(t, err, i)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestNamesHaveOneEncoding(t *testing.T) {
 	t.Parallel()
 	ref := Ref{Endpoint: "tls:10.0.0.7:4711@/2", Object: 7, Process: "Manager-1", PID: 12}
 	packed := pack(&Value{Refs: []Ref{ref}})
-	require.Contains(t, string(packed.args), string(ref.Append(nil)))
+	require.Contains(t, string(packed.frames[0]), string(ref.Append(nil)))
 	v, err := opened[Value](packed)
 	require.NoError(t, err)
 	require.Equal(t, []Ref{ref}, v.Refs)

@@ -519,8 +519,8 @@ func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 		for id := range uint64(64) { // asks for more than a socket holds, and reads nothing
 			asked, err := codec.Marshal(said{Value: object.Value{First: make([]byte, 1<<19)}})
 			require.NoError(t, err)
-			m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo.Number(), Args: asked[0]}
-			require.NoError(t, conn.Send(soon(t), m.Pack(wire.KindRequest, asked[1:])...))
+			m := wire.Request{ID: id + 1, Object: ref.Object, Op: echo.Number()}
+			require.NoError(t, conn.Send(soon(t), m.Pack(wire.KindRequest, asked...)...))
 		}
 		for range 16 {
 			_, _, other := at(t, run, true)

@@ -64,7 +64,7 @@ const (
 )
 
 // Fail answers the request with a refusal.
-func (r *Request) Fail(code byte, text string) { r.answer(code, said{args: []byte(text)}) }
+func (r *Request) Fail(code byte, text string) { r.answer(code, said{frames: [][]byte{[]byte(text)}}) }
 
 // Malformed refuses a request that no Fiber of this version sends.
 func (r *Request) Malformed() {
@@ -155,12 +155,12 @@ func (r *Request) answer(code byte, says said) {
 	if p.Local() || ending { // another process learns it from the end of the connection
 		return
 	}
-	reply := wire.Reply{ID: r.id, Code: code, Args: says.args, Names: waits}
-	if err := p.conn.Post(reply.Pack(says.value)...); err != nil {
+	reply := wire.Reply{ID: r.id, Code: code, Names: waits}
+	if err := p.conn.Post(reply.Pack(says.frames...)...); err != nil {
 		// The answer is too large, or the connection has ended, which its reader sees.
 		p.take(r.id)
-		reply.Code, reply.Names, reply.Args = TooLarge, false, []byte(err.Error())
-		p.conn.Post(reply.Pack(nil)...)
+		reply.Code, reply.Names = TooLarge, false
+		p.conn.Post(reply.Pack([]byte(err.Error()))...)
 	}
 }
 
@@ -187,9 +187,8 @@ func Notify[Q any](p *Session, object uint64, op Op[Q, None], q Q) {
 		p.home.noticed(endpoint, object, &Request{Op: byte(op), said: said{plain: &q}})
 		return
 	}
-	says := pack(&q)
-	notice := wire.Request{Object: object, Op: byte(op), Args: says.args}
-	p.conn.Post(notice.Pack(wire.KindNotice, says.value)...)
+	notice := wire.Request{Object: object, Op: byte(op)}
+	p.conn.Post(notice.Pack(wire.KindNotice, pack(&q).frames...)...)
 }
 
 // Holders lists the processes that hold an object of this home.
@@ -268,7 +267,7 @@ func (p *Session) read() (run func(), err error) {
 		if err := m.Unpack(frames); err != nil {
 			return nil, err
 		}
-		return p.handle(kind, &m, said{args: m.Args, value: frames[1:]}), nil
+		return p.handle(kind, &m, said{frames: frames}), nil
 	default:
 		return nil, wire.ErrMalformed
 	}

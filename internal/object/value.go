@@ -50,19 +50,15 @@ func (v Value) Size() int {
 func (v Value) Equal(w Value) bool { return slices.EqualFunc(v.Frames(), w.Frames(), bytes.Equal) }
 
 // HoldRefs holds the objects that values name.
-func (s *Server) HoldRefs(values ...Value) {
-	for _, v := range values {
-		for _, ref := range v.Refs {
-			s.Hold(ref)
-		}
-	}
-}
+func (s *Server) HoldRefs(values ...Value) { eachRef(values, s.Hold) }
 
 // ReleaseRefs releases what HoldRefs has held.
-func (s *Server) ReleaseRefs(values ...Value) {
+func (s *Server) ReleaseRefs(values ...Value) { eachRef(values, s.Release) }
+
+func eachRef(values []Value, do func(Ref)) {
 	for _, v := range values {
 		for _, ref := range v.Refs {
-			s.Release(ref)
+			do(ref)
 		}
 	}
 }

@@ -15,20 +15,19 @@ type Request struct {
 	ID     uint64 // 0 if no answer is wanted
 	Object uint64
 	Op     byte // the operation, in the object's own numbers
-	Args   []byte
 }
 
-// Pack makes a message of a kind; value is encoded values.
-func (r *Request) Pack(kind Kind, value [][]byte) [][]byte {
-	return message(kind, r.Op, []uint64{r.ID, r.Object}, r.Args, value)
+// Pack makes a message of a kind of what it says, whose first frame it changes.
+func (r *Request) Pack(kind Kind, says ...[]byte) [][]byte {
+	return behind(kind, r.Op, []uint64{r.ID, r.Object}, says)
 }
 
-// Unpack decodes the message; the value is frames[1:].
+// Unpack decodes the message, and leaves in frames what it says.
 func (r *Request) Unpack(frames [][]byte) error {
 	op, in := fieldsOf(frames, KindOf(frames))
 	r.Op = op
 	r.ID, r.Object = in.Uvarint(), in.Uvarint()
-	r.Args = in.B
+	copy(frames, [][]byte{in.B})
 	return in.Err
 }
 
@@ -36,45 +35,46 @@ func (r *Request) Unpack(frames [][]byte) error {
 type Reply struct {
 	ID    uint64
 	Code  byte // 0 if the object did what it was asked
-	Names bool // the value names objects, which are held until the reply has been taken
-	Args  []byte
+	Names bool // the answer names objects, which are held until the reply has been taken
 }
 
 // named is Reply.Names, in the byte of the code.
 const named = 0x80
 
-// Pack makes the message; value is encoded values.
-func (r *Reply) Pack(value [][]byte) [][]byte {
+// Pack makes the message of what it says, whose first frame it changes.
+func (r *Reply) Pack(says ...[]byte) [][]byte {
 	code := r.Code
 	if r.Names {
 		code |= named
 	}
-	return message(KindReply, code, []uint64{r.ID}, r.Args, value)
+	return behind(KindReply, code, []uint64{r.ID}, says)
 }
 
-// Unpack decodes the message; the value is frames[1:].
+// Unpack decodes the message, and leaves in frames what it says.
 func (r *Reply) Unpack(frames [][]byte) error {
 	code, in := fieldsOf(frames, KindReply)
 	r.Code, r.Names = code&^named, code&named != 0
 	r.ID = in.Uvarint()
-	r.Args = in.B
+	copy(frames, [][]byte{in.B})
 	return in.Err
 }
 
-// message makes a message that is packed by hand: its first frame has the kind,
-// a code, numbers and whatever comes last.
-func message(kind Kind, code byte, numbers []uint64, last []byte, value [][]byte) [][]byte {
-	head := make([]byte, 0, 2+len(numbers)*binary.MaxVarintLen64+len(last))
+// behind puts frames behind the head of a message that is packed by hand: its
+// kind, a code, and numbers. The head goes into the first frame.
+func behind(kind Kind, code byte, numbers []uint64, frames [][]byte) [][]byte {
+	if len(frames) == 0 {
+		frames = make([][]byte, 1)
+	}
+	head := make([]byte, 0, 2+len(numbers)*binary.MaxVarintLen64+len(frames[0]))
 	head = append(head, byte(kind), code)
 	for _, n := range numbers {
 		head = binary.AppendUvarint(head, n)
 	}
-	frames := make([][]byte, 1, 1+len(value))
-	frames[0] = append(head, last...)
-	return append(frames, value...)
+	frames[0] = append(head, frames[0]...)
+	return frames
 }
 
-// fieldsOf returns the code of a message that message has made, and a Reader of
+// fieldsOf returns the code of a message that behind has made, and a Reader of
 // the rest of the first frame.
 func fieldsOf(frames [][]byte, kind Kind) (code byte, in Reader) {
 	if kind == 0 || KindOf(frames) != kind || len(frames[0]) < 2 {

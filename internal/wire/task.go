@@ -1,5 +1,7 @@
 package wire
 
+import "slices"
+
 // Batch hands a worker the tasks Lo to Lo+Count-1 of a call. Its value is the
 // slice of their inputs.
 type Batch struct {
@@ -29,7 +31,7 @@ const (
 // Pack makes the message; value is the encoded inputs.
 func (g *Batch) Pack(value [][]byte) [][]byte {
 	numbers := []uint64{g.ID, g.Call, uint64(g.Lo), uint64(g.Count), uint64(g.Timeout)}
-	return message(KindBatch, byte(g.Flags), numbers, g.Func, value)
+	return behind(KindBatch, byte(g.Flags), numbers, slices.Concat([][]byte{g.Func}, value))
 }
 
 // Unpack decodes the message; the value is frames[1:].
@@ -86,7 +88,7 @@ func (r *Results) Pack(value [][]byte) ([][]byte, error) {
 		tail = errs[0]
 	}
 	numbers := []uint64{r.Batch, uint64(r.From), uint64(r.Count), uint64(r.Started + 1), uint64(r.Nanos), r.Parcel}
-	return message(KindResults, flags, numbers, tail, value), nil
+	return behind(KindResults, flags, numbers, slices.Concat([][]byte{tail}, value)), nil
 }
 
 // Unpack decodes the message; the value is frames[1:].

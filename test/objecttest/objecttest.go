@@ -102,21 +102,21 @@ func (v *Visitor) say(frames ...[]byte) {
 	require.NoError(v.t, v.conn.Send(v.t.Context(), frames...))
 }
 
-func (v *Visitor) tell(kind wire.Kind, m wire.Request, value [][]byte) {
+func (v *Visitor) tell(kind wire.Kind, m wire.Request, says ...[]byte) {
 	v.t.Helper()
-	v.say(m.Pack(kind, value)...)
+	v.say(m.Pack(kind, says...)...)
 }
 
 // Hold holds an object.
 func (v *Visitor) Hold(made uint64) {
 	v.t.Helper()
-	v.tell(wire.KindHold, wire.Request{Object: made}, nil)
+	v.tell(wire.KindHold, wire.Request{Object: made})
 }
 
 // Release ends the hold of an object.
 func (v *Visitor) Release(made uint64) {
 	v.t.Helper()
-	v.tell(wire.KindRelease, wire.Request{Object: made}, nil)
+	v.tell(wire.KindRelease, wire.Request{Object: made})
 }
 
 // Number is the number of an object.Op, or of an int.
@@ -152,19 +152,19 @@ func (v *Visitor) request(id, made uint64, op, q any) {
 	if raw, ok := q.(Raw); ok {
 		frames = [][]byte{raw}
 	}
-	v.tell(wire.KindRequest, wire.Request{ID: id, Object: made, Op: Number(op), Args: frames[0]}, frames[1:])
+	v.tell(wire.KindRequest, wire.Request{ID: id, Object: made, Op: Number(op)}, frames...)
 }
 
 // GiveUp says that the answer to a request is not waited for any more.
 func (v *Visitor) GiveUp(id uint64) {
 	v.t.Helper()
-	v.tell(wire.KindGiveUp, wire.Request{ID: id}, nil)
+	v.tell(wire.KindGiveUp, wire.Request{ID: id})
 }
 
 // Took says that an answer has been taken.
 func (v *Visitor) Took(id uint64) {
 	v.t.Helper()
-	v.tell(wire.KindTaken, wire.Request{ID: id}, nil)
+	v.tell(wire.KindTaken, wire.Request{ID: id})
 }
 
 // Settled returns when the home has handled everything that was sent.
@@ -186,17 +186,16 @@ func (v *Visitor) Die() { v.conn.Close() }
 
 // Reply is an answer or a notice.
 type Reply struct {
-	Code  byte
-	Op    byte
-	Args  []byte
-	Value [][]byte
+	Code byte
+	Op   byte
+	Says [][]byte
 }
 
 // Read decodes an answer or a notice into what x points to.
 func (r Reply) Read(t testing.TB, x any) {
 	t.Helper()
-	require.Zero(t, r.Code, string(r.Args))
-	require.NoError(t, codec.Unmarshal(append([][]byte{r.Args}, r.Value...), x))
+	require.Zero(t, r.Code, string(r.Says[0]))
+	require.NoError(t, codec.Unmarshal(r.Says, x))
 }
 
 // next waits for the next message.
@@ -223,7 +222,7 @@ func (v *Visitor) Reply(id uint64) Reply {
 	if m.Names && !v.Keeps {
 		v.Took(id)
 	}
-	return Reply{Code: m.Code, Args: m.Args, Value: frames[1:]}
+	return Reply{Code: m.Code, Says: frames}
 }
 
 // Notice waits for the next message, which must be a notice of the object.
@@ -234,7 +233,7 @@ func (v *Visitor) Notice(made uint64) Reply {
 	require.Equal(v.t, wire.KindNotice, wire.KindOf(frames))
 	require.NoError(v.t, m.Unpack(frames))
 	require.Equal(v.t, made, m.Object)
-	return Reply{Op: m.Op, Args: m.Args, Value: frames[1:]}
+	return Reply{Op: m.Op, Says: frames}
 }
 
 // Silent checks that no message came before the home had handled everything that

@@ -112,7 +112,7 @@ func (u user) tell(op any, args ...uint64) {
 func said(t *testing.T, r objecttest.Reply) string {
 	t.Helper()
 	if r.Code != 0 {
-		return fmt.Sprint("refused ", r.Code, " ", string(r.Args))
+		return fmt.Sprint("refused ", r.Code, " ", string(r.Says[0]))
 	}
 	var a any
 	r.Read(t, &a)

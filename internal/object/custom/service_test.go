@@ -156,7 +156,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		r := v.Reply(v.Ask(test.made, test.op, test.q))
 		require.Equal(t, byte(object.Unknown), r.Code)
-		require.Contains(t, string(r.Args), test.text)
+		require.Contains(t, string(r.Says[0]), test.text)
 	}
 	w.idle()
 }
@@ -339,7 +339,7 @@ func TestFailure(t *testing.T) {
 	require.Zero(t, v.Reply(id).Code)
 	r := v.Reply(v.Ask(made, custom.Call, custom.Argument{Name: "*thing.Do"})) // without a value it panics
 	require.Equal(t, byte(custom.Failed), r.Code)
-	failure := custom.Failure(string(r.Args))
+	failure := custom.Failure(string(r.Says[0]))
 	require.Equal(t, "*thing.Do", failure.Func)
 	require.Contains(t, failure.Message, "out of range")
 }
