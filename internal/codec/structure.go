@@ -9,7 +9,7 @@ import (
 // structure returns the plan for structs. A struct travels as a map from field names, so that builds whose
 // fields differ understand each other as far as they can: the reader skips fields that it does not know,
 // and leaves those that are missing zero. With an unexported field that is tagged ",as_array", as msgpack/v5 has it, it travels
-// as an array of its fields in order, which is shorter.
+// as an array of its fields in order, without zeros at its end, which is shorter.
 func (ps planner) structure(t reflect.Type) plan {
 	type member struct {
 		field
@@ -30,10 +30,14 @@ func (ps planner) structure(t reflect.Type) plan {
 	}
 	return nested(t, 1, plan{
 		encode: func(e *encoder, v reflect.Value) error {
-			if err := header(e.Encoder, len(members)); err != nil {
+			n := len(members)
+			for !named && n > 0 && v.Field(members[n-1].index).IsZero() {
+				n--
+			}
+			if err := header(e.Encoder, n); err != nil {
 				return err
 			}
-			for _, m := range members {
+			for _, m := range members[:n] {
 				if named {
 					if err := e.EncodeString(m.name); err != nil {
 						return err
