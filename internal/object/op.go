@@ -61,11 +61,10 @@ func (t Table[O]) Serve(o O, r *Request) {
 	}
 }
 
-// said is what a request, an answer or a notice says: encoded or, if it stays in
-// this process, a pointer to it.
+// said is what a request, an answer or a notice says.
 type said struct {
-	frames [][]byte
-	plain  any
+	frames [][]byte // encoded
+	plain  any      // of a request or a notice to this process itself: a pointer to it, instead
 }
 
 // pack encodes what x points to. Its large parts are not copied.
