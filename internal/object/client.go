@@ -176,7 +176,7 @@ func (r *client) open(conn *transport.Conn) error {
 			conn.Post(m.Pack(wire.KindHold)...)
 		}
 	}
-	r.turn = turn.New(conn, r.readOne, func(err error) {
+	r.turn = turn.New(conn.Await, r.readOne, func(err error) {
 		conn.Close()
 		r.end(err, r.goodbye)
 		s.running.Done()

@@ -270,7 +270,7 @@ func (s *Server) accept(l *transport.Listener) {
 		s.peers[p] = struct{}{}
 		s.running.Add(1)
 		s.mu.Unlock()
-		go turn.New(conn, p.read, p.gone).Read()
+		go turn.New(conn.Await, p.read, p.gone).Read()
 	}
 }
 

@@ -85,7 +85,7 @@ func (c *Child) watch() {
 		<-c.ended
 		c.hangUp()
 	}()
-	c.turn = turn.New(c.conn, c.readOne, c.end)
+	c.turn = turn.New(c.conn.Await, c.readOne, c.end)
 	go c.turn.Read()
 }
 

@@ -112,7 +112,7 @@ func attachOnly(t *testing.T, parent, child *Node) {
 	t.Helper()
 	down, up := connected(t, parent.TransportOptions(false), child.TransportOptions(false))
 	c := &Child{node: parent, conn: down, place: child.Place}
-	c.turn = turn.New(c.conn, c.readOne, func(error) { c.streams.end() })
+	c.turn = turn.New(c.conn.Await, c.readOne, func(error) { c.streams.end() })
 	parent.add(c)
 	child.Parent = &Parent{conn: up, node: child}
 	go c.turn.Read()

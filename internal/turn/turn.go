@@ -19,7 +19,7 @@ import (
 
 // Turn is the right to read a connection.
 type Turn struct {
-	conn  Conn
+	await func() bool
 	read  func() (run func(), err error)
 	ended func(err error)
 
@@ -33,17 +33,13 @@ type Turn struct {
 // one check to the next lasts too long.
 const moment = time.Millisecond
 
-// Conn is the part of transport.Conn that a Turn uses.
-type Conn interface {
-	Await() bool
-}
-
-// New makes a turn, whose first reader is the caller of Read. read waits for a
+// New makes a turn, whose first reader is the caller of Read. await is the
+// connection's Await, which only leaders need. read waits for a
 // message and handles it; it may return a function that is to run next.
 // If that takes longer than a moment, another goroutine reads on meanwhile.
 // ended is called once, with the error that ended read.
-func New(conn Conn, read func() (run func(), err error), ended func(err error)) *Turn {
-	t := &Turn{conn: conn, read: read, ended: ended}
+func New(await func() bool, read func() (run func(), err error), ended func(err error)) *Turn {
+	t := &Turn{await: await, read: read, ended: ended}
 	t.changes.Store(1)
 	return t
 }
@@ -126,7 +122,7 @@ func (t *Turn) Lead(done func() bool) {
 		}
 	}()
 	for !done() {
-		if !t.conn.Await() {
+		if !t.await() {
 			return
 		}
 		run, err := t.read()

@@ -29,7 +29,7 @@ type line struct {
 
 func newLine(aside bool) *line {
 	l := &line{says: make(chan error), came: make(chan error, 1), work: make(chan func()), aside: aside, ended: make(chan error, 1)}
-	l.Turn = turn.New(l, func() (func(), error) {
+	l.Turn = turn.New(l.Await, func() (func(), error) {
 		if l.readers.Add(1) != 1 {
 			panic("two read")
 		}
