@@ -68,7 +68,7 @@ func detachableOf(nc net.Conn) net.Conn {
 		return raw.Read(once)
 	}
 	c.reads.init(func(fd int, bufs [][]byte) (n int, err error) {
-		n, _, _, _, err = unix.Recvmsg(fd, bufs[0], nil, 0) // the nil is where descriptors would come
+		n, _, _, _, err = unix.Recvmsg(fd, bufs[0], nil, 0) // which, unlike read, could take descriptors
 		return n, err
 	})
 	c.writes.init(writeSome)

@@ -59,7 +59,7 @@ func UnmarshalListing(frames [][]byte, ptr any, listed func(x any) bool) (list [
 		return nil, err
 	}
 	if bytes, frames := d.in.Len(), len(d.frames); bytes+frames > 0 {
-		return nil, fail(v.Type(), "%d bytes and %d frames too many", bytes, frames)
+		return nil, fail(v.Type(), "there is more than the value: %d bytes, %d frames", bytes, frames)
 	}
 	return d.listing, nil
 }

@@ -118,3 +118,28 @@ func TestMethodsThatDoNotReturn(t *testing.T) {
 		}
 	}
 }
+
+// filled is decoded from no bytes to something else than its zero value.
+type filled struct {
+	bytes  []byte
+	filled bool
+}
+
+func (f filled) MarshalBinary() ([]byte, error)       { return f.bytes, nil }
+func (f *filled) UnmarshalBinary([]byte) (none error) { f.filled = true; return }
+
+// A type's method that returns nil has returned no bytes, and not no value.
+func TestNilBytesOfAMethod(t *testing.T) {
+	t.Parallel()
+	type all struct {
+		Value   filled
+		Pointer *filled
+		List    []filled
+		Any     any
+	}
+	frames, err := codec.Marshal(all{Pointer: new(filled), List: make([]filled, 1), Any: filled{}})
+	require.NoError(t, err)
+	var out all
+	require.NoError(t, codec.Unmarshal(frames, &out))
+	require.Equal(t, all{filled{filled: true}, &filled{filled: true}, []filled{{filled: true}}, []byte{}}, out)
+}

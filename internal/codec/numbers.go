@@ -68,7 +68,11 @@ var bytesRun = run{reflect.Uint8, 1}
 func (e *encoder) numbers(t reflect.Type, r run, b []byte) error {
 	large := len(b) >= frameMin && len(e.frames) < frameCount
 	if r == bytesRun && !large {
-		return cmp.Or(fits(t, len(b)), e.EncodeBytes(b))
+		if err := cmp.Or(fits(t, len(b)), e.EncodeBytesLen(len(b))); err != nil {
+			return err
+		}
+		e.buf.Write(b)
+		return nil
 	}
 	head := []byte{byte(r.kind)}
 	if r.width > 1 {

@@ -9,7 +9,7 @@ import (
 // structure returns the plan for structs. A struct travels as a map from field names, so that builds whose
 // fields differ understand each other as far as they can: the reader skips fields that it does not know,
 // and leaves those that are missing zero. With an unexported field that is tagged ",as_array", as msgpack/v5 has it, it travels
-// as an array of its fields in order, without nil slices at its end, which is shorter.
+// as an array of its fields in order, which is shorter.
 func (ps planner) structure(t reflect.Type) plan {
 	type member struct {
 		field
@@ -30,14 +30,10 @@ func (ps planner) structure(t reflect.Type) plan {
 	}
 	return nested(t, 1, plan{
 		encode: func(e *encoder, v reflect.Value) error {
-			n := len(members)
-			for !named && n > 0 && members[n-1].typ.Kind() == reflect.Slice && v.Field(members[n-1].index).IsNil() {
-				n--
-			}
-			if err := header(e.Encoder, n); err != nil {
+			if err := header(e.Encoder, len(members)); err != nil {
 				return err
 			}
-			for _, m := range members[:n] {
+			for _, m := range members {
 				if named {
 					if err := e.EncodeString(m.name); err != nil {
 						return err

@@ -60,7 +60,7 @@ func (p *Pending) GiveUp() { p.client.post(wire.KindGiveUp, wire.Request{ID: p.i
 
 // message makes a request of what q points to; the error is a
 // *transport.SizeError if it does not fit a message. A request of this process to
-// itself gets a copy of its values, which the user may go on to change.
+// itself gets copies of large frames, which may be memory of the user's.
 func (r *client) message(ref Ref, op byte, q any) (m wire.Request, says said, err error) {
 	size := overhead
 	if r.own() {

@@ -85,7 +85,8 @@ func opened[X any](s said) (x X, err error) {
 	return x, err
 }
 
-// eachValue calls do for all Values in v, which gets slices of its own.
+// eachValue calls do for all Values in v, a struct or a slice of structs. It gives
+// v slices of its own first.
 func eachValue(v reflect.Value, do func(*Value)) {
 	switch {
 	case v.Type() == reflect.TypeFor[Value]():
