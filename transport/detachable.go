@@ -67,10 +67,7 @@ func detachableOf(nc net.Conn) net.Conn {
 		defer func() { c.waited(time.Since(begun)) }()
 		return raw.Read(once)
 	}
-	c.reads.init(func(fd int, bufs [][]byte) (n int, err error) {
-		n, _, _, _, err = unix.Recvmsg(fd, bufs[0], nil, 0) // which, unlike read, could take descriptors
-		return n, err
-	})
+	c.reads.init(func(fd int, bufs [][]byte) (int, error) { return unix.Read(fd, bufs[0]) })
 	c.writes.init(writeSome)
 	return c
 }
