@@ -61,7 +61,7 @@ func (t Table[O]) Serve(o O, r *Request) {
 	}
 }
 
-// said is what a request, an answer or a notice says.
+// said holds what a request, an answer or a notice says.
 type said struct {
 	frames [][]byte // encoded
 	plain  any      // of a request or a notice to this process itself: a pointer to it, instead
@@ -85,8 +85,8 @@ func opened[X any](s said) (x X, err error) {
 	return x, err
 }
 
-// eachValue calls do for all Values in v, a struct or a slice of structs. It gives
-// v slices of its own first.
+// eachValue copies the slices in v, a struct or a slice of structs, and calls do
+// for all Values in it.
 func eachValue(v reflect.Value, do func(*Value)) {
 	switch {
 	case v.Type() == reflect.TypeFor[Value]():
