@@ -165,7 +165,7 @@ func (n *Node) explain(ctx context.Context, err error) error {
 	if failed := n.failure(); failed != nil {
 		return failed
 	}
-	if ended != nil {
+	if ended != nil && !errors.Is(err, transport.ErrUnknownOutcome) {
 		return ended
 	}
 	return err
