@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -280,6 +281,24 @@ func (c *Conn) Await() bool {
 	}
 	_, err := c.r.br.Peek(c.r.br.Buffered() + 1)
 	return err != nil || c.r.arrived() // Recv returns the error
+}
+
+// Arrived reports whether a whole message has come, which Recv returns without
+// waiting. It misses messages of more than 4 KiB, and over TLS some others. Only
+// the goroutine that may call Recv may call Arrived. After the only message of
+// a while it makes no system call, except over TLS.
+func (c *Conn) Arrived() bool {
+	_, encrypted := c.nc.(*tls.Conn)
+	for !c.r.complete() {
+		more := c.r.full || encrypted // each record is a read of its own
+		if !more || c.r.br.Buffered() == readBuffer || !pending(c.nc) {
+			return false
+		}
+		if _, err := c.r.br.Peek(c.r.br.Buffered() + 1); err != nil {
+			return true // Recv returns the error
+		}
+	}
+	return true
 }
 
 // readError turns the error of a failed read into the one that Recv returns.

@@ -504,3 +504,83 @@ func TestThousandsGiveUp(t *testing.T) {
 	_, items = other.got(gets[n-1])
 	require.Equal(t, "c", items)
 }
+
+// gate is an object whose request is served for as long as the test likes:
+// meanwhile the home reads nothing more from who asked.
+type gate struct {
+	object.Object
+	entered, left chan struct{}
+}
+
+func (g *gate) Serve(r *object.Request) {
+	close(g.entered)
+	<-g.left
+	object.Asked[object.None]{Request: r}.Reply(object.None{})
+}
+
+func (g *gate) Drop() {}
+
+// shut stops the home's reading from u until pass is called, which also waits
+// until all has been read.
+func (u user) shut() (pass func()) {
+	u.b.t.Helper()
+	g := &gate{entered: make(chan struct{}), left: make(chan struct{})}
+	ref, err := u.b.h.Make(g, true)
+	require.NoError(u.b.t, err)
+	id := u.Ask(ref.Object, 0, nil)
+	<-g.entered
+	return func() {
+		u.b.t.Helper()
+		close(g.left)
+		require.Zero(u.b.t, u.Reply(id).Code)
+	}
+}
+
+// A home that has fallen behind serves nobody who has left meanwhile, however
+// much has come.
+func TestGivenUpBeforeItWasServed(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	other.puts("a")
+	pass := u.shut()
+	var ids []uint64
+	for range 50 {
+		ids = append(ids, u.get(1), u.put(strings.Repeat("b", 50)))
+	}
+	last := u.put("c")
+	for _, id := range ids {
+		u.GiveUp(id)
+	}
+	pass()
+	for _, id := range ids {
+		require.Equal(t, byte(object.GivenUp), u.Reply(id).Code)
+	}
+	require.Zero(t, u.Reply(last).Code)
+	_, items := u.gets(100)
+	require.Equal(t, "ac", items)
+	delivery, _ := other.got(func() uint64 { other.puts("d"); return other.get(1) }())
+	require.EqualValues(t, 2, delivery, "something was handed to who had left")
+}
+
+// Nothing is handed to a request whose deadline is over, whether it waits in the
+// queue or has not been read yet, and its items are not put.
+func TestOverdueRequests(t *testing.T) {
+	b := newBed(t, 1)
+	u, other := b.user(), b.user()
+	get := u.Overdue(b.id, queue.Get, 1)
+	other.puts("a")
+	require.Equal(t, 1, other.len())
+	put := u.Overdue(b.id, queue.Put, []object.Value{{First: []byte{'b'}}})
+	delivery, items := other.gets(1)
+	require.Equal(t, "a", items)
+	require.EqualValues(t, 1, delivery)
+	require.Zero(t, other.len())
+	for _, id := range []uint64{get, put} {
+		u.GiveUp(id)
+		require.Equal(t, byte(object.GivenUp), u.Reply(id).Code)
+	}
+	u.Left = time.Hour
+	u.puts("c")
+	_, items = u.gets(1)
+	require.Equal(t, "c", items)
+}
