@@ -37,6 +37,8 @@ type Pending struct {
 	client *client
 	done   func(answer)
 
+	deadline time.Time // when GiveUp follows for sure, zero if it may not
+
 	settled atomic.Bool
 }
 
@@ -148,6 +150,7 @@ func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, la
 	}
 	answered := make(chan answer, 1)
 	p := &Pending{done: func(a answer) { answered <- a }}
+	p.deadline, _ = ctx.Deadline()
 	if err := s.send(ctx, ref, byte(op), &q, p); err != nil {
 		return none, err
 	}

@@ -324,6 +324,9 @@ func (r *client) send(ctx context.Context, m wire.Request, says said, p *Pending
 		r.lastID++
 		m.ID = r.lastID
 		p.id, p.client = m.ID, r
+		if !p.deadline.IsZero() {
+			m.Left = max(1, time.Until(p.deadline))
+		}
 		r.waiting[m.ID] = p
 	}
 	r.mu.Unlock()
