@@ -2,6 +2,7 @@ package object
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -269,7 +270,7 @@ func (p *Session) gone(error) {
 
 // read handles the next message. It returns what a request has to run at once:
 // see Run.
-func (p *Session) read() (run func(), err error) {
+func (p *Session) read(context.Context) (run func(), err error) {
 	if len(p.ahead) > 0 {
 		m := p.ahead[0]
 		if p.ahead = p.ahead[1:]; len(p.ahead) == 0 {
