@@ -432,3 +432,35 @@ func TestArrived(t *testing.T) {
 		})
 	}
 }
+
+// Room waits until the peer has read enough of what was posted, or until the
+// connection ends.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	one, two := pair(t, transport.Options{MaxQueue: 1 << 20})
+	require.NoError(t, one.Room())
+	message := make([]byte, 100<<10)
+	post := func() {
+		for range 100 {
+			require.NoError(t, one.Post(message))
+		}
+	}
+	post()
+	roomy := make(chan error, 1)
+	wait := func() { roomy <- one.Room() }
+	go wait()
+	for range 50 { // most of what is left is still beyond the limit
+		_, err := two.Recv()
+		require.NoError(t, err)
+	}
+	require.Empty(t, roomy)
+	for range 50 {
+		_, err := two.Recv()
+		require.NoError(t, err)
+	}
+	require.NoError(t, <-roomy)
+	post()
+	go wait()
+	one.Close()
+	require.ErrorIs(t, <-roomy, transport.ErrClosed)
+}

@@ -271,6 +271,7 @@ func (p *Session) gone(error) {
 // read handles the next message. It returns what a request has to run at once:
 // see Run.
 func (p *Session) read(context.Context) (run func(), err error) {
+	_ = p.conn.Room() // who does not read answers gets no more; an error comes again
 	if len(p.ahead) > 0 {
 		m := p.ahead[0]
 		if p.ahead = p.ahead[1:]; len(p.ahead) == 0 {
