@@ -105,7 +105,7 @@ func Init(cfg ...Config) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBackend(settings)
+	b, err := newBackend(settings, log)
 	if err != nil {
 		return err
 	}
