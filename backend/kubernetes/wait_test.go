@@ -3,6 +3,7 @@ package kubernetes_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,11 +13,23 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/kubernetes"
 	"github.com/fiber-go/fiber/internal/config"
 )
+
+// objects reads what the client sends.
+var objects = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		panic(err)
+	}
+	return serializer.NewCodecFactory(scheme).UniversalDeserializer()
+}()
 
 // hanging is a cluster that does not answer one request until it is told to.
 type hanging struct {
@@ -50,8 +63,14 @@ func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	case what == "POST pods":
+		body, _ := io.ReadAll(r.Body)
+		pod, _, err := objects.Decode(body, nil, nil)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		w.WriteHeader(http.StatusCreated)
-		fmt.Fprint(w, `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "pod", "uid": "1"}}`)
+		fmt.Fprintf(w, `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": %q, "uid": "1"}}`, pod.(*corev1.Pod).Name)
 	case what == "POST secrets":
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, `{"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "secret", "uid": "1"}}`)
@@ -103,7 +122,7 @@ func TestLaunchesHeedTheirContexts(t *testing.T) {
 			defer cancel()
 			require.NoError(t, b.Close(closing))
 			if on == "POST pods" {
-				require.Contains(t, h.deleted, "DELETE pods/pod")
+				require.Regexp(t, "DELETE pods/fiber-job-", h.deleted)
 			}
 			if strings.HasPrefix(on, "POST") {
 				require.Regexp(t, "DELETE secrets/fiber-.*", h.deleted)
