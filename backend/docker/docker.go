@@ -153,14 +153,21 @@ func (b *Backend) Close(ctx context.Context) error {
 		return nil
 	}
 	defer e.Close()
-	if err := b.launches.Wait(ctx); err != nil {
-		return err
-	}
-	for {
-		left, err := e.removeAll(ctx, func(labels map[string]string) bool { return labels[labelSession] == b.session })
-		if err != nil || left == 0 {
+	own := func(labels map[string]string) bool { return labels[labelSession] == b.session }
+	for waited := false; ; {
+		left, err := e.removeAll(ctx, own)
+		switch {
+		case err != nil:
 			return err
+		case !waited: // what is there has not waited for what is still being made
+			if err := b.launches.Wait(ctx); err != nil {
+				return err
+			}
+			waited = true
+		case left == 0:
+			return nil
+		default:
+			time.Sleep(removalPause)
 		}
-		time.Sleep(removalPause)
 	}
 }
