@@ -58,7 +58,7 @@ type Options struct {
 
 	// Listen opens a listener at which other processes of the run reach this one,
 	// and Dial connects to another's.
-	Listen func() (*transport.Listener, error)
+	Listen func(ctx context.Context) (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
 	Ended  error // of every call after Close
 }
@@ -147,7 +147,7 @@ func (s *Server) Endpoint() (string, error) {
 	case closed:
 		return "", s.opts.Ended
 	}
-	l, err := s.opts.Listen()
+	l, err := s.opts.Listen(s.dials)
 	if err != nil {
 		return "", err
 	}

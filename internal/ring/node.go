@@ -28,7 +28,7 @@ type Options struct {
 	Patience time.Duration // how long a neighbour may take to connect
 
 	Post   func(frames ...[]byte) error // to the parent
-	Listen func() (*transport.Listener, error)
+	Listen func(ctx context.Context) (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
 	// Break tells the parent that this rank cannot go on with the others, and
 	// returns the error as the others will see it.
