@@ -100,16 +100,41 @@ func encodeInputs[In any](ins []In, lo int) ([][]byte, error) {
 	return nil, errorf("fiber: the argument: %w", err)
 }
 
-// decodeOutputs decodes the outputs of n tasks.
-func decodeOutputs[Out any](value [][]byte, n int) ([]Out, error) {
-	var outs []Out
-	if err := codec.Unmarshal(value, &outs); err != nil {
-		return nil, errorf("fiber: the result: %w", err)
+// decodeOutputs decodes the outputs of tasks lo to lo+n-1, whose frames are nil
+// when all have failed. It calls fail for each task that has, and returns the
+// indices of those whose output cannot be decoded.
+func decodeOutputs[Out any](value [][]byte, lo, n int, failures []engine.Failure, fail func(i int, err error)) (outs []Out, unread []int) {
+	var failed map[int]bool
+	for _, f := range failures {
+		if failed == nil {
+			failed = make(map[int]bool, len(failures))
+		}
+		failed[f.Index] = true
+		fail(f.Index, fromEngine(f.Err))
 	}
-	if len(outs) != n {
-		return nil, fmt.Errorf("fiber: %d results for %d tasks", len(outs), n)
+	if value == nil {
+		return nil, nil
 	}
-	return outs, nil
+	_, bad, err := codec.UnmarshalEach(value, &outs, nil)
+	if err == nil && len(outs) != n {
+		err = fmt.Errorf("%d results for %d tasks", len(outs), n)
+	}
+	refuse := func(i int, err error) {
+		if !failed[i] { // else its output is the zero value, which may have no encoding
+			unread = append(unread, i)
+			fail(i, errorf("fiber: the result: %w", err))
+		}
+	}
+	for _, e := range from(lo, bad) {
+		refuse(e.Index, e)
+	}
+	if err == nil {
+		return outs, unread
+	}
+	for i := range n {
+		refuse(lo+i, err)
+	}
+	return nil, unread
 }
 
 // progress counts the tasks that have ended, for OnProgress. The user's

@@ -187,18 +187,13 @@ func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 	return encodeInputs(ins, lo)
 }
 
-func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {
+func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
 	some := make([]outcome[Out], n)
-	if value != nil {
-		outs, err := decodeOutputs[Out](value, n)
-		for i := range some {
-			if some[i].err = err; err == nil {
-				some[i].out = outs[i]
-			}
+	outs, unread := decodeOutputs[Out](value, lo, n, failures, func(i int, err error) { some[i-lo].err = err })
+	for i, out := range outs {
+		if some[i].err == nil {
+			some[i].out = out
 		}
-	}
-	for _, f := range failures {
-		some[f.Index-lo] = outcome[Out]{err: fromEngine(f.Err)}
 	}
 	s.count.add(n) // before the loop may end
 	s.mu.Lock()
@@ -217,6 +212,7 @@ func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.F
 		s.ready = append(s.ready, x)
 	}
 	s.arrived.Signal()
+	return unread
 }
 
 func (s *stream[In, Out]) Finish(err error) {

@@ -46,18 +46,11 @@ func (m *mapping[In, Out, Result]) end() {
 	m.ins, m.frames = nil, nil
 }
 
-func (m *mapping[In, Out, Result]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {
-	if len(failures) > 0 {
-		m.fail(failures[0].Index, fromEngine(failures[0].Err))
-	}
-	if value != nil {
-		if outs, err := decodeOutputs[Out](value, n); err != nil {
-			m.fail(lo, err)
-		} else {
-			copy(m.outs[lo:], outs)
-		}
-	}
+func (m *mapping[In, Out, Result]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
+	outs, unread := decodeOutputs[Out](value, lo, n, failures, m.fail)
+	copy(m.outs[lo:], outs)
 	m.count.add(n)
+	return unread
 }
 
 func (m *mapping[In, Out, Result]) fail(i int, err error) {

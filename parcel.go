@@ -83,10 +83,43 @@ func marshal(v any) (frames [][]byte, named any, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	named, err = p.depart()
+	return frames, named, err
+}
+
+// depart hands over the ends of pipes, and returns the parcel, or nil if it is
+// empty.
+func (p parcel) depart() (named any, err error) {
 	if len(p.handles)+len(p.ends) > 0 {
 		named = p
 	}
-	return frames, named, p.ends.depart()
+	return named, p.ends.depart()
+}
+
+// marshalEach is marshal for a slice of which each value travels alone: failed
+// has the errors of those that cannot be encoded, in their order. lo is the index
+// of the first.
+func marshalEach[T any](vs []T, lo int) (frames [][]byte, named any, failed []*codec.Error, err error) {
+	frames, all, failed, err := codec.MarshalEach(reflect.ValueOf(vs), names)
+	if err == nil {
+		named, err = parcelOf(all).depart()
+	}
+	return frames, named, from(lo, failed), err
+}
+
+// unmarshalEach is unmarshal for what marshalEach has encoded. Of a value that
+// cannot be decoded, what it refers to has come all the same.
+func unmarshalEach[T any](frames [][]byte, vs *[]T, lo int) (came parcel, failed []*codec.Error, err error) {
+	all, failed, err := codec.UnmarshalEach(frames, vs, names)
+	return parcelOf(all), from(lo, failed), err
+}
+
+// from counts the indices of errors from lo.
+func from(lo int, failed []*codec.Error) []*codec.Error {
+	for _, e := range failed {
+		e.Index += lo
+	}
+	return failed
 }
 
 // marshalLingering is marshal for a value that the receiver may keep.

@@ -13,9 +13,10 @@ type Source interface {
 	// that concerns a single input is an *InputError.
 	Encode(lo, hi int) ([][]byte, error)
 	// Deliver takes the outcomes of tasks lo to lo+n-1: the frames of a slice
-	// of n outputs, nil when all failed, and the failures. Each task is
-	// delivered once, from any goroutine.
-	Deliver(lo, n int, outputs [][]byte, failures []Failure)
+	// of n outputs, nil when all failed, and the failures. It returns the
+	// indices of those whose outputs it could not decode, which have failed as
+	// well. Each task is delivered once, from any goroutine.
+	Deliver(lo, n int, outputs [][]byte, failures []Failure) (unread []int)
 	// Finish is called once: with nil after the last Deliver of a wanted task,
 	// or with the reason why the call as a whole failed, possibly during a
 	// Deliver.

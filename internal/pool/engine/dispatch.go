@@ -287,7 +287,7 @@ func (e *Engine) unsendable(b *batch, cause error) {
 	case errors.As(cause, &input) && input.Index >= left.lo && input.Index < left.hi:
 		bad, cause = input.Index, input.Err
 	case left.len() == 1:
-		bad = left.lo
+		bad, c.cap = left.lo, 0 // it may have been to blame alone
 	default:
 		c.cap = max(1, left.len()/2)
 		c.giveBack(left)

@@ -96,10 +96,11 @@ func (s *source) Encode(lo, hi int) ([][]byte, error) {
 	return [][]byte{{0}}, nil
 }
 
-func (s *source) Deliver(lo, n int, _ [][]byte, _ []engine.Failure) {
+func (s *source) Deliver(lo, n int, _ [][]byte, _ []engine.Failure) []int {
 	for i := lo; i < lo+n; i++ {
 		s.got[i]++
 	}
+	return nil
 }
 
 func (s *source) Finish(err error) { s.finished <- err }

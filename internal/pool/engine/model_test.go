@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/registry"
 )
@@ -85,7 +86,7 @@ type call struct {
 var calls sync.Map // by id
 
 var _ = func() struct{} {
-	registry.Add(registry.Function, "modelled", "", "here", &registry.Func{Name: "modelled", Decode: func(frames [][]byte) (registry.Tasks, error) {
+	registry.Add(registry.Function, "modelled", "", "here", &registry.Func{Name: "modelled", Decode: func(frames [][]byte, _ int) (registry.Tasks, error) {
 		var id string
 		var lo, hi int
 		if _, err := fmt.Sscan(string(frames[0]), &id, &lo, &hi); err != nil {
@@ -102,7 +103,7 @@ func (c *call) Encode(lo, hi int) ([][]byte, error) {
 	return [][]byte{fmt.Append(nil, c.id, " ", lo, " ", hi)}, nil
 }
 
-func (c *call) Deliver(lo, n int, outputs [][]byte, failures []engine.Failure) {
+func (c *call) Deliver(lo, n int, outputs [][]byte, failures []engine.Failure) []int {
 	var values []int
 	if len(outputs) > 0 {
 		if err := json.Unmarshal(outputs[0], &values); err != nil || len(values) != n {
@@ -128,6 +129,7 @@ func (c *call) Deliver(lo, n int, outputs [][]byte, failures []engine.Failure) {
 		}
 		c.outcome[lo+i] = outcome[i]
 	}
+	return nil
 }
 
 func (c *call) Finish(err error) {
@@ -150,9 +152,9 @@ type tasks struct {
 func (b *tasks) Len() int    { return len(b.out) }
 func (b *tasks) Clear(i int) { b.out[i] = 0 }
 
-func (b *tasks) Results(lo, hi int) ([][]byte, any, error) {
+func (b *tasks) Results(lo, hi int) ([][]byte, any, []*codec.Error, error) {
 	frame, err := json.Marshal(b.out[lo:hi])
-	return [][]byte{frame}, nil, err
+	return [][]byte{frame}, nil, nil, err
 }
 
 func output(i int) int { return 7*i + 1 }

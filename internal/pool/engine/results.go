@@ -120,12 +120,16 @@ func (e *Engine) claim(c *Call, s span, failed int) {
 
 // deliver hands an outcome to the source. The last outcome ends the call.
 func (e *Engine) deliver(c *Call, s span, value [][]byte, failures []Failure) {
-	c.source.Deliver(s.lo, s.len(), value, failures)
+	unread := c.source.Deliver(s.lo, s.len(), value, failures)
+	failed := len(failures) + len(unread)
 	e.mu.Lock()
+	if len(unread) > 0 && c.opts.StopOnError {
+		e.giveUp(c, unread[0]+1)
+	}
 	i := slices.Index(c.delivering, s)
 	c.delivering = slices.Delete(c.delivering, i, i+1)
-	e.stats.TasksDone += s.len() - len(failures)
-	e.stats.TasksFailed += len(failures)
+	e.stats.TasksDone += s.len() - failed
+	e.stats.TasksFailed += failed
 	e.settle(c)
 	e.release()
 }

@@ -257,7 +257,7 @@ func (b *batch) decode() (registry.Tasks, error) {
 	if !ok {
 		return nil, fmt.Errorf("fiber: function %q is not registered in the worker", b.Func)
 	}
-	tasks, err := f.Decode(b.value)
+	tasks, err := f.Decode(b.value, b.Lo)
 	if err != nil {
 		return nil, err
 	}
