@@ -131,9 +131,7 @@ func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 		}
 		return nil
 	}, func(err error) {
-		s.count.mu.Lock()
-		s.count.total = s.read // which only this goroutine changes
-		s.count.mu.Unlock()
+		s.count.all(s.read) // which only this goroutine changes
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.ended, s.broken = true, err
