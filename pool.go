@@ -120,6 +120,12 @@ func WithIdleTimeout(d time.Duration) PoolOption {
 // WithMaxAttempts sets how often a task is started in all when the workers that
 // run it are lost. The default is 3. With 1, a task that was started never runs
 // again, for functions that must not run twice.
+//
+// With more, a loss counts for the task that the worker had, if it had only one.
+// If it had several, nobody knows which of them ended it: that loss counts for
+// none of them, and each runs alone from then on. Such a task may be started n+1
+// times, and no task fails for what another does. A worker that was told to end
+// from outside, by its machine say, is not lost, and its end does not count.
 func WithMaxAttempts(n int) PoolOption {
 	return atLeastOne("WithMaxAttempts", n, func(o *poolOptions) *int { return &o.MaxAttempts })
 }
@@ -337,6 +343,7 @@ type PoolStats struct {
 	Retried        int // tasks that ran, or may have run, more than once
 	WorkersStarted int // those that became ready
 	WorkersLost    int // those that ended without being told to
+	WorkersKilled  int // those whose function went on for cancel_grace after its context had ended
 
 	Avoided        []string // nodes of a cluster that new processes avoid for a while, since workers were lost or did not start there
 	Pending        []string // why starting workers have to wait, each reason once: no node has room, for example
@@ -359,7 +366,7 @@ func (p *Pool) Stats() PoolStats {
 	s := p.engine.Stats()
 	stats := PoolStats{Workers: s.Target, Starting: s.Starting, Ready: s.Ready, Idle: s.Idle, Queued: s.Queued, Running: s.Held,
 		Done: s.TasksDone, Failed: s.TasksFailed, Retried: s.TasksRetried, WorkersStarted: s.WorkersStarted,
-		WorkersLost: s.WorkersLost, LastStartError: s.Failure}
+		WorkersLost: s.WorkersLost, WorkersKilled: s.WorkersKilled, LastStartError: s.Failure}
 	stats.Avoided = p.proc.node.Avoided()
 	p.mu.Lock()
 	stats.Pending = slices.Compact(slices.Sorted(maps.Values(p.pending)))

@@ -170,6 +170,18 @@ func (c *Call) giveBack(s span) {
 	}
 }
 
+// giveBack puts tasks of the batch back where they came from.
+func (b *batch) giveBack(s span) {
+	if !b.solo {
+		b.call.giveBack(s)
+		return
+	}
+	if s = s.below(b.call.limit); s.len() > 0 && !b.call.cut {
+		e := b.call.engine
+		e.suspects = append(e.suspects, suspect{b.call, s})
+	}
+}
+
 // Extend adds n more inputs to an open call. Once the pool is closed they are
 // refused, and the call ends with ErrClosed.
 func (c *Call) Extend(n int) {

@@ -290,11 +290,11 @@ func (e *Engine) unsendable(b *batch, cause error) {
 		bad, c.cap = left.lo, 0 // it may have been to blame alone
 	default:
 		c.cap = max(1, left.len()/2)
-		c.giveBack(left)
+		b.giveBack(left)
 	}
 	if bad >= 0 {
-		c.giveBack(span{bad + 1, left.hi})
-		c.giveBack(span{left.lo, bad})
+		b.giveBack(span{bad + 1, left.hi})
+		b.giveBack(span{left.lo, bad})
 		e.delivering(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
 	}
 	e.freed(w)
@@ -313,7 +313,7 @@ func (e *Engine) reserve() {
 		w.reserved = false
 		if w.alone {
 			wanted--
-		} else if w.state == ready && w.abandoned == 0 {
+		} else if w.state == ready && w.abandoned == 0 && !w.ours {
 			free = append(free, w)
 		}
 	}

@@ -132,6 +132,7 @@ type Engine struct {
 type Counters struct {
 	TasksDone, TasksFailed, TasksRetried int
 	WorkersStarted, WorkersLost          int
+	WorkersKilled                        int // since they ran unwanted tasks for too long
 }
 
 // New makes an engine. Workers are started when the first call, or Up, needs

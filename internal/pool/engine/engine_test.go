@@ -28,6 +28,7 @@ type worker struct {
 	once   sync.Once
 	ending string
 	told   bool
+	dying  func() // called when it is killed
 	killed time.Time
 }
 
@@ -53,9 +54,16 @@ func (p *worker) Resident() int64             { return 0 }
 func (p *worker) Describe() []any             { return []any{"worker", p.name} }
 func (p *worker) Stop()                       { p.end() }
 func (p *worker) Terminate() error            { p.end(); return nil }
-func (p *worker) Kill(string) error           { p.killed = time.Now(); p.end(); return nil }
-func (p *worker) Gone() <-chan struct{}       { return p.gone }
-func (p *worker) Done() <-chan struct{}       { return p.done }
+func (p *worker) Kill(string) error {
+	p.killed = time.Now()
+	if p.dying != nil {
+		p.dying()
+	}
+	p.end()
+	return nil
+}
+func (p *worker) Gone() <-chan struct{} { return p.gone }
+func (p *worker) Done() <-chan struct{} { return p.done }
 
 // batch waits for the next tasks that it is given.
 func (p *worker) batch(t *testing.T) (b wire.Batch) {

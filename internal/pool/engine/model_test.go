@@ -33,6 +33,7 @@ type model struct {
 	noise   *rand.Rand // of all others
 	procs   []*proc    // that live
 	kills   int        // by the test
+	leaves  int        // the same, of workers told to leave
 	deadly  bool       // some tasks are deadly
 	refused bool       // the last start
 }
@@ -318,8 +319,11 @@ func (c *call) expect(m *model) error {
 		if !strings.Contains(got, want) && !excused && !slow {
 			return fmt.Errorf("task %d, a %d, ended with %q, not %q, in %d runs", i, c.deeds[i], got, want, c.runs[i])
 		}
-		if c.deeds[i] == deadly && lost && !excused && c.runs[i] < m.opts.MaxAttempts {
+		if c.deeds[i] == deadly && lost && !excused && c.runs[i]+m.kills < m.opts.MaxAttempts { // of the kills, one may have come just before it
 			return fmt.Errorf("task %d is lost, and has run %d times", i, c.runs[i])
+		}
+		if c.runs[i] > m.opts.MaxAttempts+1+m.leaves {
+			return fmt.Errorf("task %d has run %d times", i, c.runs[i])
 		}
 		stopped = c.opts.StopOnError && got != fmt.Sprint(output(i))
 	}
@@ -372,6 +376,7 @@ func modelled(t *testing.T, seed uint64) {
 		case 4:
 			m.mu.Lock()
 			if len(m.procs) > 0 {
+				m.leaves++
 				go m.procs[m.r.IntN(len(m.procs))].worker.Leave()
 			}
 			m.mu.Unlock()

@@ -81,10 +81,11 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	if (r.Stuck || r.Ended) && !b.dead {
 		// The batch may have stopped before its end: at an error, or for a
 		// recall whose answer is still to come.
-		c.giveBack(b.left())
+		b.giveBack(b.left())
 		b.hi = b.next
 	}
 	if r.Stuck {
+		b.run = hi - 1
 		b.abandon()
 	}
 	if r.Ended {
@@ -155,7 +156,7 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 			}
 			w.given -= rest.len()
 			b.hi = rest.lo
-			b.call.giveBack(rest)
+			b.giveBack(rest)
 		}
 		if back.From == 0 { // the worker holds nothing of the batch any more
 			w.remove(b)

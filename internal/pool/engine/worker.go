@@ -190,7 +190,7 @@ func (w *worker) stuckSince() (since time.Time, stuck bool) {
 func (w *worker) class() class {
 	e := w.engine
 	switch {
-	case w.state != ready || w.alone:
+	case w.state != ready || w.ours || w.alone:
 		return full
 	case len(w.batches) == 0:
 		return idle
