@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -135,4 +137,53 @@ func TestAValueFailsAlone(t *testing.T) {
 	require.Zero(t, s.Running+s.Queued)
 	require.NoError(t, queue.Put(fibertest.Soon(t), 1))
 	fibertest.StillWorks(t, pool)
+}
+
+// slow is a value whose encoding waits for a channel of this process.
+type slow struct{ wait chan fibertest.None }
+
+func (s slow) MarshalBinary() ([]byte, error) {
+	if s.wait != nil {
+		<-s.wait
+	}
+	return []byte{1}, nil
+}
+
+func (*slow) UnmarshalBinary([]byte) error { return nil }
+
+var meetSlow = fiber.Register("meetSlow", func(context.Context, slow) (fibertest.None, error) { return fibertest.None{}, nil })
+
+// A call returns when its context ends, although an input is still being encoded.
+// Meanwhile the pool does other work.
+func TestAnEncoderDoesNotKeepACall(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 3)
+	fibertest.Warm(t, pool)
+	goOn := make(chan fibertest.None)
+	defer close(goOn)
+	ins := []slow{{}, {goOn}, {}, {}}
+	ctx, cancel := context.WithCancel(fibertest.Soon(t))
+	future := fiber.MapAsync(ctx, pool, meetSlow, ins)
+	other, err := fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(100))
+	require.NoError(t, err)
+	require.Equal(t, 99*99, other[99])
+	cancel()
+	_, err = future.Get(fibertest.Soon(t))
+	require.ErrorIs(t, err, context.Canceled)
+
+	for name, imap := range map[string]func(context.Context, *fiber.Pool, *fiber.Func[slow, fibertest.None], iter.Seq[slow], ...fiber.CallOption) iter.Seq2[fibertest.None, error]{
+		"ordered": fiber.IMap[slow, fibertest.None], "unordered": fiber.IMapUnordered[slow, fibertest.None],
+	} {
+		ctx, cancel := context.WithCancel(fibertest.Soon(t))
+		var last error
+		for _, err := range imap(ctx, pool, meetSlow, slices.Values(ins), fiber.ChunkSize(1)) {
+			require.NoError(t, last)
+			last = err
+			cancel()
+		}
+		require.ErrorIs(t, last, context.Canceled, name)
+		cancel()
+	}
+	_, err = fiber.Map(fibertest.Within(t, 100*time.Millisecond), pool, meetSlow, ins)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

@@ -28,7 +28,7 @@ func (w *waiter) told() bool {
 func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
 	w := &waiter{met, make(chan error, 1)}
 	e.waiters = append(e.waiters, w)
-	e.release()
+	e.releaseFor(hurried)
 	select {
 	case err := <-w.over:
 		return err
@@ -116,7 +116,7 @@ func (e *Engine) Terminate() {
 	e.mu.Lock()
 	e.closing = true
 	e.fail(ErrClosed)
-	e.release()
+	e.releaseFor(hurried)
 	e.end(func(w *worker) { w.proc.Terminate() })
 }
 
@@ -136,7 +136,7 @@ func (e *Engine) end(gently func(*worker)) {
 			up = append(up, w)
 		}
 	}
-	e.release()
+	e.releaseFor(hurried)
 	for _, w := range up {
 		gently(w)
 	}

@@ -48,7 +48,7 @@ func (e *Engine) lost(w *worker) {
 			suspects = append(suspects, suspect{b.call, may})
 		}
 	}
-	w.batches = nil
+	w.batches, w.unsent, w.sending = nil, nil, nil
 	e.stats.TasksRetried += again
 	failing := e.attempted(suspects, alone)
 	if len(failing) == 0 {
@@ -116,7 +116,7 @@ func (b *batch) mayRun() span {
 	switch {
 	case b.run >= 0:
 		return span{b.run, b.run + 1}
-	case b.tell:
+	case b.tell || !b.sent:
 		return span{b.next, b.next}
 	}
 	return b.left()

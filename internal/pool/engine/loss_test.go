@@ -27,6 +27,7 @@ func up(started chan *worker, n int) []*worker {
 // batches returns the batches that a worker was given since the last call.
 func (p *worker) batches(t *testing.T) (all []wire.Batch) {
 	t.Helper()
+	synctest.Wait() // others send them
 	for len(p.posted) > 0 {
 		if frames := <-p.posted; wire.KindOf(frames) == wire.KindBatch {
 			var b wire.Batch

@@ -24,11 +24,13 @@ func (e *Engine) wake(at time.Time) {
 	}
 }
 
-// tick rebalances, and has everything else that is due decided.
+// tick rebalances, relieves, and has everything else that is due decided.
 func (e *Engine) tick() {
 	e.mu.Lock()
 	e.timerAt = time.Time{}
-	e.rebalance(time.Now())
+	now := time.Now()
+	e.rebalance(now)
+	e.relieve(now)
 	e.release()
 }
 
