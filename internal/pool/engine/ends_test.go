@@ -76,14 +76,14 @@ func TestADoomedWorkerIsGivenNothing(t *testing.T) {
 		require.NoError(t, err)
 		w := up(started, 1)[0]
 		b := w.batch(t)
-		w.say(t, wire.Results{Batch: b.ID, Started: 0})
-		w.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: int64(time.Second), Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
 		w.dying = func() {
 			w.say(t, wire.Results{Batch: b.ID, Started: -1, From: 1, Ended: true})
 			for _, b := range w.batches(t) {
 				w.say(t, wire.Results{Batch: b.ID, Started: 0})
 			}
 		}
+		w.say(t, wire.Results{Batch: b.ID, Started: 0})
+		w.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: int64(time.Second), Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
 		next := up(started, 1)[0]
 		b = next.batch(t)
 		require.Equal(t, "g", string(b.Func))
