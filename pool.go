@@ -176,7 +176,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		workers = CPUCount()
 	}
 	p := &Pool{proc: proc, pending: map[string]string{}}
-	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.home.WhenHeld, Log: proc.node.Log, Name: p.workerName,
+	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.home.WhenHeld, Ending: proc.node.Ending(), Log: proc.node.Log, Name: p.workerName,
 		Workers: workers, Concurrency: 1, MaxAttempts: defaultAttempts, IdleTimeout: defaultIdle,
 		CancelGrace: proc.node.Config.CancelGrace, ShutdownGrace: proc.node.Config.ShutdownGrace}
 	for _, set := range opts {
@@ -318,15 +318,17 @@ func (p *Pool) Resize(ctx context.Context, workers int) error {
 
 // Close refuses new work, waits until the pool has finished the work it has,
 // ends the workers, and returns when they have gone. It may be called from
-// anywhere, any number of times.
+// anywhere, any number of times. Once the processes that this one has started
+// are asked to end, by Shutdown or as Main says after a signal, Close becomes
+// Terminate.
 //
 // An IMap that has not read all of its input reads no more of it. Its running
 // tasks finish, tasks that have not begun do not run, and its loop ends with
 // ErrClosed.
 func (p *Pool) Close() { p.engine.Close() }
 
-// Terminate fails all calls with ErrClosed, ends the workers at once, and
-// returns when they have gone.
+// Terminate fails all calls with ErrClosed, asks the workers to end, kills those
+// that are left after shutdown_grace, and returns when they have gone.
 func (p *Pool) Terminate() { p.engine.Terminate() }
 
 // PoolStats says what a pool is doing and has done.

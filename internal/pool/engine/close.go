@@ -97,7 +97,8 @@ func (e *Engine) Renew() {
 
 // Close refuses new calls, waits for complete calls to finish and for the
 // running tasks of open ones, and ends the workers. Tasks of open calls that
-// have not begun are given up.
+// have not begun are given up. When this process is told to end, Close becomes
+// Terminate.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	e.closing = true
@@ -106,7 +107,10 @@ func (e *Engine) Close() {
 			e.cut(c)
 		}
 	}
-	e.wait(context.Background(), func() (bool, error) { return len(e.calls) == 0 || e.ended, nil })
+	if e.wait(e.opts.Ending, func() (bool, error) { return len(e.calls) == 0 || e.ended, nil }) != nil {
+		e.Terminate()
+		return
+	}
 	e.end(func(w *worker) { w.proc.Stop() })
 }
 

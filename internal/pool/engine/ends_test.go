@@ -261,3 +261,25 @@ func TestAStartThatIsOvertakenIsNotReported(t *testing.T) {
 		})
 	}
 }
+
+// When this process is told to end, Close waits for no task.
+func TestCloseEndsWithTheProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		opts, started := options(1)
+		ending, end := context.WithCancel(t.Context())
+		opts.Ending = ending
+		e := engine.New(opts)
+		s := newSource()
+		_, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
+		require.NoError(t, err)
+		up(started, 1)[0].batch(t)
+		closed := make(chan struct{})
+		go func() { e.Close(); close(closed) }()
+		synctest.Wait()
+		require.Empty(t, s.finished, "it waits for the task")
+		end()
+		<-closed
+		require.ErrorIs(t, <-s.finished, engine.ErrClosed)
+	})
+}

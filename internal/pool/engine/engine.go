@@ -71,6 +71,8 @@ type Options struct {
 	// WhenHeld calls f once the values delivered so far hold the objects that
 	// they refer to.
 	WhenHeld func(f func())
+	// Ending ends when this process does: Close then waits for no more tasks.
+	Ending context.Context
 
 	Log           *slog.Logger
 	Name          func() string // the next worker's name, unique

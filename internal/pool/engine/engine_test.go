@@ -121,7 +121,7 @@ func options(workers int) (engine.Options, chan *worker) {
 	return engine.Options{Workers: workers, Concurrency: 1, MaxAttempts: 3,
 		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
 		Name:     func() string { n++; return fmt.Sprintf("w-%d", n) },
-		WhenHeld: func(f func()) { f() },
+		WhenHeld: func(f func()) { f() }, Ending: context.Background(),
 		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
 			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
 			started <- p

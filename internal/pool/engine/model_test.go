@@ -351,7 +351,7 @@ func modelled(t *testing.T, seed uint64) {
 	names := 0
 	m.opts = engine.Options{Workers: 1 + m.r.IntN(5), Concurrency: 1 + m.r.IntN(3), MaxAttempts: []int{1, 3, 4}[m.r.IntN(3)],
 		CancelGrace: time.Second, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
-		Name: func() string { names++; return fmt.Sprintf("w-%d", names) }, Start: m.start}
+		Name: func() string { names++; return fmt.Sprintf("w-%d", names) }, Start: m.start, Ending: context.Background()}
 	if m.r.IntN(4) == 0 {
 		m.opts.MaxTasks = 1 + m.r.IntN(50)
 	}
