@@ -8,7 +8,8 @@ import "context"
 // The error is a *RemoteError when the function failed, a *WorkerLostError when
 // its workers died, a *LaunchError when no worker can start, an *EncodeError
 // when the argument or the result cannot travel, ErrClosed when the pool is
-// closed, or ctx.Err(). Do not change the argument until Apply returns.
+// closed, or ctx.Err(). Do not change the argument until Apply returns. Apply
+// encodes the argument first, and looks at ctx when that is done.
 func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) (Out, error) {
 	m := apply(ctx, pool, fn, in, true, opts)
 	if m.call != nil {

@@ -49,8 +49,9 @@ func Timeout(d time.Duration) CallOption {
 
 // OnProgress calls fn with the number of tasks that have ended and the number
 // of all tasks, which is -1 while an IMap's input goes on. fn is called after
-// each batch of results; batches that arrive while fn runs are counted together
-// in its next call. The calls of fn come one after another on a goroutine of
+// each batch of results, and when that input ends; what happens while fn runs is
+// counted together in its next call. The last call of a loop that comes to its
+// end has the true total. The calls of fn come one after another on a goroutine of
 // their own, so fn may take its time and may use the pool.
 //
 // Map's and Apply's results, and the end of an IMap's loop, wait for the last
@@ -101,16 +102,41 @@ func encodeInputs[In any](ctx context.Context, ins []In, lo int) ([][]byte, erro
 	return nil, errorf("fiber: the argument: %w", err)
 }
 
-// decodeOutputs decodes the outputs of n tasks.
-func decodeOutputs[Out any](value [][]byte, n int) ([]Out, error) {
-	var outs []Out
-	if err := codec.Unmarshal(value, &outs); err != nil {
-		return nil, errorf("fiber: the result: %w", err)
+// decodeOutputs decodes the outputs of tasks lo to lo+n-1, whose frames are nil
+// when all have failed. It calls fail for each task that has, and returns the
+// indices of those whose output cannot be decoded.
+func decodeOutputs[Out any](value [][]byte, lo, n int, failures []engine.Failure, fail func(i int, err error)) (outs []Out, unread []int) {
+	var failed map[int]bool
+	for _, f := range failures {
+		if failed == nil {
+			failed = make(map[int]bool, len(failures))
+		}
+		failed[f.Index] = true
+		fail(f.Index, fromEngine(f.Err))
 	}
-	if len(outs) != n {
-		return nil, fmt.Errorf("fiber: %d results for %d tasks", len(outs), n)
+	if value == nil {
+		return nil, nil
 	}
-	return outs, nil
+	_, bad, err := codec.UnmarshalEach(value, &outs, nil)
+	if err == nil && len(outs) != n {
+		err = fmt.Errorf("%d results for %d tasks", len(outs), n)
+	}
+	refuse := func(i int, err error) {
+		if !failed[i] { // else its output is the zero value, which may have no encoding
+			unread = append(unread, i)
+			fail(i, errorf("fiber: the result: %w", err))
+		}
+	}
+	for _, e := range from(lo, bad) {
+		refuse(e.Index, e)
+	}
+	if err == nil {
+		return outs, unread
+	}
+	for i := range n {
+		refuse(lo+i, err)
+	}
+	return nil, unread
 }
 
 // progress counts the tasks that have ended, for OnProgress. The user's
@@ -123,7 +149,7 @@ type progress struct {
 
 	mu          sync.Mutex
 	done, total int
-	told        int    // the done that fn was last called with
+	told        [2]int // the done and total that fn was last called with
 	telling     bool   // for good when fn has panicked
 	then        func() // called when fn knows of all tasks
 }
@@ -136,27 +162,44 @@ func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done += n
+	p.news()
+}
+
+// all sets the number of all tasks.
+func (p *progress) all(n int) {
+	if p.fn == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.total = n; p.done > 0 {
+		p.news()
+	}
+}
+
+// news has fn told; mu is held.
+func (p *progress) news() {
 	if !p.telling {
 		p.telling = true
 		go p.tell()
 	}
 }
 
-// tell calls fn until it knows of all tasks that have ended.
+// tell calls fn until it knows the last counts.
 func (p *progress) tell() {
 	var then func()
 	guard.Here(func() error {
 		for {
 			p.mu.Lock()
-			done, total := p.done, p.total
-			if p.told == done {
+			now := [2]int{p.done, p.total}
+			if p.told == now {
 				p.telling, then = false, p.then
 				p.mu.Unlock()
 				return nil
 			}
-			p.told = done
+			p.told = now
 			p.mu.Unlock()
-			p.fn(done, total)
+			p.fn(now[0], now[1])
 		}
 	}, func(err error) {
 		var stack []byte

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/registry"
@@ -43,10 +44,10 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 	f := &Func[In, Out]{fn: fn}
 	f.entry = &registry.Func{
 		Name: name, Resources: resources,
-		Decode: func(frames [][]byte) (registry.Tasks, error) {
-			b := &batch[In, Out]{fn: fn}
+		Decode: func(frames [][]byte, lo int) (registry.Tasks, error) {
+			b := &batch[In, Out]{fn: fn, lo: lo}
 			var err error
-			if b.came, err = unmarshal(frames, &b.ins); err != nil {
+			if b.came, b.failed, err = unmarshalEach(frames, &b.ins, lo); err != nil {
 				return nil, err
 			}
 			b.outs = make([]Out, len(b.ins))
@@ -78,10 +79,12 @@ func (f *Func[In, Out]) Call(ctx context.Context, in In) (Out, error) { return f
 
 // batch holds the inputs of a grant and their outputs.
 type batch[In, Out any] struct {
-	fn   func(context.Context, In) (Out, error)
-	ins  []In
-	outs []Out
-	came parcel // what ins refer to
+	fn     func(context.Context, In) (Out, error)
+	lo     int // the index of the first input in its call
+	ins    []In
+	outs   []Out
+	came   parcel         // what ins refer to
+	failed []*codec.Error // of ins, each with its index in the call
 }
 
 func (b *batch[In, Out]) Len() int { return len(b.ins) }
@@ -93,6 +96,9 @@ func (b *batch[In, Out]) Run(ctx context.Context, i int) (err error) {
 		}
 		b.came.ends = nil // checked for all tasks of the batch, which run one after another
 	}
+	if n := slices.IndexFunc(b.failed, func(e *codec.Error) bool { return e.Index == b.lo+i }); n >= 0 {
+		return fmt.Errorf("the argument: %w", b.failed[n])
+	}
 	b.outs[i], err = b.fn(ctx, b.ins[i])
 	return err
 }
@@ -102,8 +108,8 @@ func (b *batch[In, Out]) Clear(i int) {
 	b.outs[i] = zero
 }
 
-func (b *batch[In, Out]) Results(ctx context.Context, lo, hi int) (frames [][]byte, named any, err error) {
-	return marshal(ctx, b.outs[lo:hi])
+func (b *batch[In, Out]) Results(ctx context.Context, lo, hi int) (frames [][]byte, named any, failed []*codec.Error, err error) {
+	return marshalEach(ctx, b.outs[lo:hi], b.lo+lo)
 }
 
 // typeName returns a name that differs for different Go types.

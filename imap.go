@@ -132,9 +132,7 @@ func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 		}
 		return nil
 	}, func(err error) {
-		s.count.mu.Lock()
-		s.count.total = s.read // which only this goroutine changes
-		s.count.mu.Unlock()
+		s.count.all(s.read) // which only this goroutine changes
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.ended, s.broken = true, err
@@ -188,18 +186,13 @@ func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 	return encodeInputs(s.ctx, ins, lo)
 }
 
-func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {
+func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
 	some := make([]outcome[Out], n)
-	if value != nil {
-		outs, err := decodeOutputs[Out](value, n)
-		for i := range some {
-			if some[i].err = err; err == nil {
-				some[i].out = outs[i]
-			}
+	outs, unread := decodeOutputs[Out](value, lo, n, failures, func(i int, err error) { some[i-lo].err = err })
+	for i, out := range outs {
+		if some[i].err == nil {
+			some[i].out = out
 		}
-	}
-	for _, f := range failures {
-		some[f.Index-lo] = outcome[Out]{err: fromEngine(f.Err)}
 	}
 	s.count.add(n) // before the loop may end
 	s.mu.Lock()
@@ -218,6 +211,7 @@ func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.F
 		s.ready = append(s.ready, x)
 	}
 	s.arrived.Signal()
+	return unread
 }
 
 func (s *stream[In, Out]) Finish(err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/pool/engine"
 )
@@ -18,9 +19,11 @@ type mapping[In, Out, Result any] struct {
 	result func(outs []Out) Result
 	single bool // an Apply: there is no need to say which task has failed
 
-	reading sync.RWMutex // held while ins is encoded
-	ins     []In         // nil when they must not be read: the caller may have changed them
-	frames  [][]byte     // ins, if they were encoded before
+	reading sync.Mutex
+	ins     []In     // nil when nobody may begin to read them: the caller may change them
+	frames  [][]byte // ins, if they were encoded before
+	readers int      // goroutines that encode ins
+	then    []func() // called when there are none
 
 	failing sync.Mutex
 	index   int // the lowest of a failed task
@@ -28,37 +31,67 @@ type mapping[In, Out, Result any] struct {
 }
 
 func (m *mapping[In, Out, Result]) Encode(lo, hi int) ([][]byte, error) {
-	m.reading.RLock()
-	defer m.reading.RUnlock()
-	switch {
-	case m.ins == nil:
-		return nil, ErrClosed
-	case m.frames != nil:
-		return m.frames, nil
-	}
-	return encodeInputs(m.ctx, m.ins[lo:hi], lo)
-}
-
-// end stops the reading of ins: when it has returned, they are not read any
-// more.
-func (m *mapping[In, Out, Result]) end() {
 	m.reading.Lock()
-	defer m.reading.Unlock()
-	m.ins, m.frames = nil, nil
+	ins, frames := m.ins, m.frames
+	if ins != nil && frames == nil {
+		m.readers++
+	}
+	m.reading.Unlock()
+	switch {
+	case ins == nil:
+		return nil, ErrClosed
+	case frames != nil:
+		return frames, nil
+	}
+	defer m.read()
+	return encodeInputs(m.ctx, ins[lo:hi], lo)
 }
 
-func (m *mapping[In, Out, Result]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {
-	if len(failures) > 0 {
-		m.fail(failures[0].Index, fromEngine(failures[0].Err))
+// read notes that a goroutine reads ins no more.
+func (m *mapping[In, Out, Result]) read() {
+	m.reading.Lock()
+	var then []func()
+	if m.readers--; m.readers == 0 {
+		then, m.then = m.then, nil
 	}
-	if value != nil {
-		if outs, err := decodeOutputs[Out](value, n); err != nil {
-			m.fail(lo, err)
-		} else {
-			copy(m.outs[lo:], outs)
-		}
+	m.reading.Unlock()
+	for _, f := range then {
+		f()
 	}
+}
+
+// whenRead has nobody begin to read ins, and calls f when nobody reads them any
+// more. It reports whether that is now.
+func (m *mapping[In, Out, Result]) whenRead(f func()) bool {
+	m.reading.Lock()
+	m.ins, m.frames = nil, nil
+	now := m.readers == 0
+	if !now {
+		m.then = append(m.then, f)
+	}
+	m.reading.Unlock()
+	if now {
+		f()
+	}
+	return now
+}
+
+// fails ends the call with an error, after encodingWait at the latest.
+func (m *mapping[In, Out, Result]) fails(err error) {
+	if !m.whenRead(func() { m.reject(err) }) {
+		time.AfterFunc(encodingWait, func() { m.reject(err) })
+	}
+}
+
+// encodingWait is how long a call that has failed waits for the encoders of its
+// inputs.
+const encodingWait = time.Second
+
+func (m *mapping[In, Out, Result]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
+	outs, unread := decodeOutputs[Out](value, lo, n, failures, m.fail)
+	copy(m.outs[lo:], outs)
 	m.count.add(n)
+	return unread
 }
 
 func (m *mapping[In, Out, Result]) fail(i int, err error) {
@@ -72,7 +105,6 @@ func (m *mapping[In, Out, Result]) fail(i int, err error) {
 // Finish resolves the future last of all: otherwise the caller's next call would
 // have to wait for the engine's lock.
 func (m *mapping[In, Out, Result]) Finish(err error) {
-	m.end()
 	m.failing.Lock()
 	if m.failed != nil {
 		if err = m.failed; !m.single {
@@ -81,17 +113,18 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 	}
 	m.failing.Unlock()
 	if err != nil {
-		m.reject(fromEngine(err))
+		m.fails(fromEngine(err))
 		return
 	}
-	m.count.whenTold(func() { m.resolve(m.result(m.outs), nil) })
+	m.whenRead(func() {
+		m.count.whenTold(func() { m.resolve(m.result(m.outs), nil) })
+	})
 }
 
-// abort ends the call with an error.
+// abort cancels the call, which fails with err.
 func (m *mapping[In, Out, Result]) abort(err error) {
 	m.call.Cancel()
-	m.end()
-	m.reject(err)
+	m.fails(err)
 }
 
 // submit starts the call. If ctx ends before the result is there, the call is
@@ -100,6 +133,7 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 	m.ctx = ctx
 	submitted := make(chan struct{})
 	m.count.fn, m.count.total = o.progress, len(m.outs)
+	o.Encoded = m.frames != nil
 	m.count.fail = func(err error) {
 		<-submitted
 		m.abort(err)
@@ -123,9 +157,10 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 // it. The errors are those of Apply; an input that cannot be encoded is an
 // *EncodeError with its index.
 //
-// Do not change ins until Map returns. When Map returns early, with an error,
-// large slices of numbers in ins may be read for a moment longer, on their way
-// to a worker.
+// Inputs are encoded on their way, in several goroutines at a time. Do not change
+// ins until Map returns. When Map returns early, with an error, large slices of
+// numbers in ins may be read for a moment longer, on their way to a worker. So
+// may an input whose own encoding has not returned a second after that error.
 func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) ([]Out, error) {
 	return MapAsync(ctx, pool, fn, ins, opts...).Get(context.Background())
 }

@@ -82,14 +82,22 @@ func marshalNow(v any) ([][]byte, parcel, error) {
 func marshalHere(ctx context.Context, v any) ([][]byte, parcel, error) {
 	for {
 		frames, p, err := marshalNow(v)
-		coming := (*comingError)(nil)
-		if !errors.As(err, &coming) {
+		if again, err := come(ctx, err); !again {
 			return frames, p, err
 		}
-		if err := coming.port.Claimed(ctx); err != nil {
-			return nil, parcel{}, pipeError(err)
-		}
 	}
+}
+
+// come waits until the end of a pipe has come that err, an error of encoding, says
+// is still on its way here, and returns true then. Otherwise it returns err, or why
+// the end does not come.
+func come(ctx context.Context, err error) (bool, error) {
+	coming := (*comingError)(nil)
+	if !errors.As(err, &coming) {
+		return false, err
+	}
+	err = pipeError(coming.port.Claimed(ctx))
+	return err == nil, err
 }
 
 // marshal encodes a value that is about to be sent, and hands over the ends of
@@ -100,10 +108,53 @@ func marshal(ctx context.Context, v any) (frames [][]byte, named any, err error)
 	if err != nil {
 		return nil, nil, err
 	}
+	named, err = p.depart()
+	return frames, named, err
+}
+
+// depart hands over the ends of pipes, and returns the parcel, or nil if it is
+// empty.
+func (p parcel) depart() (named any, err error) {
 	if len(p.handles)+len(p.ends) > 0 {
 		named = p
 	}
-	return frames, named, p.ends.depart()
+	return named, p.ends.depart()
+}
+
+// marshalEach is marshal for a slice of which each value travels alone: failed
+// has the errors of those that cannot be encoded, in their order. lo is the index
+// of the first. For ctx, see marshalHere.
+func marshalEach[T any](ctx context.Context, vs []T, lo int) (frames [][]byte, named any, failed []*codec.Error, err error) {
+	for again := true; again; {
+		again = false
+		var all []any
+		if frames, all, failed, err = codec.MarshalEach(reflect.ValueOf(vs), names); err != nil {
+			return nil, nil, nil, err
+		}
+		for _, e := range failed {
+			came, _ := come(ctx, e)
+			again = again || came
+		}
+		if !again {
+			named, err = parcelOf(all).depart()
+		}
+	}
+	return frames, named, from(lo, failed), err
+}
+
+// unmarshalEach is unmarshal for what marshalEach has encoded. Of a value that
+// cannot be decoded, what it refers to has come all the same.
+func unmarshalEach[T any](frames [][]byte, vs *[]T, lo int) (came parcel, failed []*codec.Error, err error) {
+	all, failed, err := codec.UnmarshalEach(frames, vs, names)
+	return parcelOf(all), from(lo, failed), err
+}
+
+// from counts the indices of errors from lo.
+func from(lo int, failed []*codec.Error) []*codec.Error {
+	for _, e := range failed {
+		e.Index += lo
+	}
+	return failed
 }
 
 // marshalLingering is marshal for a value that the receiver may keep.

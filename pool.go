@@ -123,6 +123,12 @@ func WithIdleTimeout(d time.Duration) PoolOption {
 // WithMaxAttempts sets how often a task is started in all when the workers that
 // run it are lost. The default is 3. With 1, a task that was started never runs
 // again, for functions that must not run twice.
+//
+// With more, a loss counts for the task that the worker had, if it had only one.
+// If it had several, nobody knows which of them ended it: that loss counts for
+// none of them, and each runs alone from then on. Such a task may be started n+1
+// times, and no task fails for what another does. A worker that was told to end
+// from outside, by its machine say, is not lost, and its end does not count.
 func WithMaxAttempts(n int) PoolOption {
 	return atLeastOne("WithMaxAttempts", n, func(o *poolOptions) *int { return &o.MaxAttempts })
 }
@@ -173,7 +179,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		workers = CPUCount()
 	}
 	p := &Pool{proc: proc, pending: map[string]string{}}
-	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.home.WhenHeld, Log: proc.node.Log, Name: p.workerName,
+	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.home.WhenHeld, Ending: proc.node.Ending(), Log: proc.node.Log, Name: p.workerName,
 		Workers: workers, Concurrency: 1, MaxAttempts: defaultAttempts, IdleTimeout: defaultIdle,
 		CancelGrace: proc.node.Config.CancelGrace, ShutdownGrace: proc.node.Config.ShutdownGrace}
 	for _, set := range opts {
@@ -315,15 +321,17 @@ func (p *Pool) Resize(ctx context.Context, workers int) error {
 
 // Close refuses new work, waits until the pool has finished the work it has,
 // ends the workers, and returns when they have gone. It may be called from
-// anywhere, any number of times.
+// anywhere, any number of times. Once the processes that this one has started
+// are asked to end, by Shutdown or as Main says after a signal, Close becomes
+// Terminate.
 //
 // An IMap that has not read all of its input reads no more of it. Its running
 // tasks finish, tasks that have not begun do not run, and its loop ends with
 // ErrClosed.
 func (p *Pool) Close() { p.engine.Close() }
 
-// Terminate fails all calls with ErrClosed, ends the workers at once, and
-// returns when they have gone.
+// Terminate fails all calls with ErrClosed, asks the workers to end, kills those
+// that are left after shutdown_grace, and returns when they have gone.
 func (p *Pool) Terminate() { p.engine.Terminate() }
 
 // PoolStats says what a pool is doing and has done.
@@ -340,6 +348,7 @@ type PoolStats struct {
 	Retried        int // tasks that ran, or may have run, more than once
 	WorkersStarted int // those that became ready
 	WorkersLost    int // those that ended without being told to
+	WorkersKilled  int // those whose function went on for cancel_grace after its context had ended
 
 	Avoided        []string // nodes of a cluster that new processes avoid for a while, since workers were lost or did not start there
 	Pending        []string // why starting workers have to wait, each reason once: no node has room, for example
@@ -362,7 +371,7 @@ func (p *Pool) Stats() PoolStats {
 	s := p.engine.Stats()
 	stats := PoolStats{Workers: s.Target, Starting: s.Starting, Ready: s.Ready, Idle: s.Idle, Queued: s.Queued, Running: s.Held,
 		Done: s.TasksDone, Failed: s.TasksFailed, Retried: s.TasksRetried, WorkersStarted: s.WorkersStarted,
-		WorkersLost: s.WorkersLost, LastStartError: s.Failure}
+		WorkersLost: s.WorkersLost, WorkersKilled: s.WorkersKilled, LastStartError: s.Failure}
 	stats.Avoided = p.proc.node.Avoided()
 	p.mu.Lock()
 	stats.Pending = slices.Compact(slices.Sorted(maps.Values(p.pending)))

@@ -23,13 +23,25 @@ func Marshal(v any) ([][]byte, error) {
 // have an encoding of their own, the pointers for which listed returns true, such
 // as references to objects.
 func MarshalListing(v reflect.Value, listed func(x any) bool) (frames [][]byte, list []any, err error) {
+	frames, list, _, err = marshal(v, listed, false)
+	return frames, list, err
+}
+
+// MarshalEach is MarshalListing of a slice whose elements fail alone: in place
+// of one that cannot be encoded, nil travels, and failed has its error. failed is
+// in the order of the elements.
+func MarshalEach(v reflect.Value, listed func(x any) bool) (frames [][]byte, list []any, failed []*Error, err error) {
+	return marshal(v, listed, true)
+}
+
+func marshal(v reflect.Value, listed func(x any) bool, alone bool) (frames [][]byte, list []any, failed []*Error, err error) {
 	e := getEncoder()
 	defer e.put()
-	e.listed = listed
+	e.listed, e.alone = listed, alone
 	if err := e.any(v); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return e.result(), e.listing, nil
+	return e.result(), e.listing, e.failed, nil
 }
 
 // Unmarshal decodes frames into the value that ptr points to and replaces all of it. Large slices alias the
@@ -43,25 +55,37 @@ func Unmarshal(frames [][]byte, ptr any) error {
 
 // UnmarshalListing is Unmarshal and returns the same list as MarshalListing.
 func UnmarshalListing(frames [][]byte, ptr any, listed func(x any) bool) (list []any, err error) {
+	list, _, err = unmarshal(frames, ptr, listed, false)
+	return list, err
+}
+
+// UnmarshalEach is UnmarshalListing into a slice whose elements fail alone: one
+// that cannot be decoded is zero, and failed has its error. failed is in the
+// order of the elements.
+func UnmarshalEach(frames [][]byte, ptr any, listed func(x any) bool) (list []any, failed []*Error, err error) {
+	return unmarshal(frames, ptr, listed, true)
+}
+
+func unmarshal(frames [][]byte, ptr any, listed func(x any) bool, alone bool) (list []any, failed []*Error, err error) {
 	v := reflect.ValueOf(ptr)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return nil, fail(reflect.TypeOf(ptr), "the target must be a non-nil pointer")
+		return nil, nil, fail(reflect.TypeOf(ptr), "the target must be a non-nil pointer")
 	}
 	v = v.Elem()
 	if len(frames) == 0 {
-		return nil, fail(v.Type(), "there are no frames")
+		return nil, nil, fail(v.Type(), "there are no frames")
 	}
 	d := getDecoder(frames)
 	defer d.put()
-	d.listed = listed
+	d.listed, d.alone = listed, alone
 	v.SetZero()
 	if err := planOf(v.Type()).decode(d, v); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if bytes, frames := d.in.Len(), len(d.frames); bytes+frames > 0 {
-		return nil, fail(v.Type(), "there is more than the value: %d bytes, %d frames", bytes, frames)
+		return nil, nil, fail(v.Type(), "there is more than the value: %d bytes, %d frames", bytes, frames)
 	}
-	return d.listing, nil
+	return d.listing, d.failed, nil
 }
 
 // Size returns the number of bytes in frames.

@@ -16,12 +16,15 @@ import (
 type decoder struct {
 	*msgpack.Decoder
 	in     bytes.Reader
-	buf    []byte // what in reads
-	frames [][]byte
+	buf    []byte   // what in reads
+	all    [][]byte // the other frames
+	frames [][]byte // those of them that have not been handed out
 	depth  int
 
 	listed  func(x any) bool // nil for nothing
 	listing []any
+	alone   bool     // an element of the outermost slice fails alone
+	failed  []*Error // the errors of those that have
 }
 
 var decoders = sync.Pool{New: func() any {
@@ -32,14 +35,14 @@ var decoders = sync.Pool{New: func() any {
 
 func getDecoder(frames [][]byte) *decoder {
 	d := decoders.Get().(*decoder)
-	d.buf, d.frames = frames[0], frames[1:]
+	d.buf, d.all, d.frames = frames[0], frames[1:], frames[1:]
 	d.in.Reset(d.buf)
 	return d
 }
 
 func (d *decoder) put() {
 	d.in.Reset(nil)
-	d.buf, d.frames, d.depth, d.listed, d.listing = nil, nil, 0, nil, nil
+	d.buf, d.all, d.frames, d.depth, d.listed, d.listing, d.alone, d.failed = nil, nil, nil, 0, nil, nil, false, nil
 	decoders.Put(d)
 }
 
@@ -249,6 +252,20 @@ func (d *decoder) frame() ([]byte, error) {
 	b := d.frames[0]
 	d.frames = d.frames[1:]
 	return b, nil
+}
+
+// place is a place in what a decoder reads.
+type place struct{ in, frames int }
+
+func (d *decoder) mark() place { return place{d.in.Len(), len(d.frames)} }
+
+// pass goes behind an element of the outermost slice that began at a place and
+// could not be decoded.
+func (d *decoder) pass(from place) error {
+	d.in.Reset(d.buf)
+	d.in.Seek(int64(len(d.buf)-from.in), io.SeekStart)
+	d.frames, d.depth = d.all[len(d.all)-from.frames:], 1
+	return d.skip()
 }
 
 func short(t reflect.Type) error { return fail(t, "the message ends too early") }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 const (
@@ -26,6 +27,8 @@ type encoder struct {
 
 	listed  func(x any) bool // nil for nothing
 	listing []any
+	alone   bool     // an element of the outermost slice fails alone
+	failed  []*Error // the errors of those that have
 }
 
 var encoders = sync.Pool{New: func() any {
@@ -42,7 +45,7 @@ func (e *encoder) put() {
 	}
 	e.buf.Reset()
 	clear(e.frames)
-	e.frames, e.depth, e.listed, e.listing = e.frames[:0], 0, nil, nil
+	e.frames, e.depth, e.listed, e.listing, e.alone, e.failed = e.frames[:0], 0, nil, nil, false, nil
 	encoders.Put(e)
 }
 
@@ -79,4 +82,18 @@ func fits(t reflect.Type, n int) error {
 		return fail(t, "%d elements or bytes are too many for one message", n)
 	}
 	return nil
+}
+
+// mark is a place in what an encoder has written.
+type mark struct{ buf, frames, listing int }
+
+func (e *encoder) mark() mark { return mark{e.buf.Len(), len(e.frames), len(e.listing)} }
+
+// back takes back what was written of an element of the outermost slice, and
+// writes nil in its place.
+func (e *encoder) back(to mark) {
+	e.buf.Truncate(to.buf)
+	clear(e.frames[to.frames:])
+	e.frames, e.listing, e.depth = e.frames[:to.frames], e.listing[:to.listing], 1
+	e.buf.WriteByte(msgpcode.Nil)
 }

@@ -19,9 +19,16 @@ func (ps planner) list(t reflect.Type) plan {
 			if err := cmp.Or(fits(t, n), e.EncodeArrayLen(n)); err != nil {
 				return err
 			}
+			outermost := slice && e.depth == 1
 			for i := range n {
+				at := e.mark()
 				if err := elem.encode(e, v.Index(i)); err != nil {
-					return inElement(err, i, slice && e.depth == 1)
+					err = inElement(err, i, outermost)
+					if !e.alone || !outermost {
+						return err
+					}
+					e.failed = append(e.failed, err.(*Error))
+					e.back(at)
 				}
 			}
 			return nil
@@ -36,14 +43,24 @@ func (ps planner) list(t reflect.Type) plan {
 			case slice && n == 0:
 				v.Set(reflect.MakeSlice(t, 0, 0))
 			}
+			outermost := slice && d.depth == 1
 			for i := range n {
 				if i == v.Len() {
 					room := min(n, max(2*i, 1+firstBytes/(1+int(t.Elem().Size()))))
 					v.Grow(room - i)
 					v.SetLen(room)
 				}
+				at := d.mark()
 				if err := elem.decode(d, v.Index(i)); err != nil {
-					return inElement(err, i, slice && d.depth == 1)
+					err = inElement(err, i, outermost)
+					if !d.alone || !outermost {
+						return err
+					}
+					d.failed = append(d.failed, err.(*Error))
+					v.Index(i).SetZero()
+					if err := d.pass(at); err != nil {
+						return typed(err, t)
+					}
 				}
 			}
 			return nil

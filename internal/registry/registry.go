@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -21,22 +22,25 @@ type Tasks interface {
 	// Len is the number of inputs.
 	Len() int
 	// Run calls the function with input i, keeps its output, and returns its error.
-	// A panic of the function passes through.
+	// An input that could not be decoded fails instead. A panic of the function
+	// passes through.
 	Run(ctx context.Context, i int) error
 	// Clear makes output i the zero value.
 	Clear(i int)
 	// Results encodes the outputs of inputs lo to hi-1. The output of an input that
-	// failed or was not run is the zero value. The objects that the outputs name
+	// failed or was not run is the zero value. Outputs that cannot be encoded are in
+	// failed, in their order, each with its index. The objects that the outputs name
 	// live as long as named, which is nil if there are none.
-	Results(ctx context.Context, lo, hi int) (frames [][]byte, named any, err error)
+	Results(ctx context.Context, lo, hi int) (frames [][]byte, named any, failed []*codec.Error, err error)
 }
 
 // Func is a registered function with its types erased.
 type Func struct {
 	Name      string
 	Resources meta.Resources
-	// Decode decodes the frames of a slice of inputs.
-	Decode func(frames [][]byte) (Tasks, error)
+	// Decode decodes the frames of a slice of inputs, the first of which has index
+	// lo in its call.
+	Decode func(frames [][]byte, lo int) (Tasks, error)
 }
 
 // Kind separates the names of different things.

@@ -213,6 +213,10 @@ func (n *Node) Terminate() {
 	n.each(func(c *Child) { c.announce(); n.signal(c.spec.Name, c.job, backend.Terminate) })
 }
 
+// Ending returns a context that ends when this process's children are asked to
+// end, since the process does.
+func (n *Node) Ending() context.Context { return n.starts }
+
 // Kill gives up the starts under way and ends every child at once.
 func (n *Node) Kill() {
 	n.stopStarts()

@@ -4,6 +4,7 @@ package pool_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -231,14 +232,21 @@ func TestMaxAttemptsOneNeverRunsATaskAgain(t *testing.T) {
 	require.GreaterOrEqual(t, len(ran), n-lost)
 }
 
+// tiring says what it thinks of the end of its context.
+var tiring = fiber.Register("tiring", func(ctx context.Context, _ time.Duration) (int, error) {
+	<-ctx.Done()
+	return 0, errors.New("tired")
+})
+
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	pool := fibertest.NewPool(t, 2)
 	fibertest.Warm(t, pool)
-	_, err := fiber.Apply(fibertest.Soon(t), pool, fibertest.Rest, time.Hour, fiber.Timeout(200*time.Millisecond))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, err = fiber.Apply(fibertest.Soon(t), pool, fibertest.Nap, time.Hour, fiber.Timeout(200*time.Millisecond))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	for _, fn := range []*fiber.Func[time.Duration, int]{fibertest.Rest, fibertest.Nap, tiring} {
+		_, err := fiber.Apply(fibertest.Soon(t), pool, fn, time.Hour, fiber.Timeout(200*time.Millisecond))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "timed out after 200ms: ")
+	}
 
 	// Each task has its own time, which is long enough for one that takes none:
 	// while a task waits for a worker, as all behind the first two do, it is not

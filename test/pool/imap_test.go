@@ -277,3 +277,30 @@ func TestIMapProgress(t *testing.T) {
 	require.Equal(t, 300, done)
 	_ = total
 }
+
+// An input may end long after its last task: OnProgress is told the true total
+// all the same, and last.
+func TestOnProgressOfAnInputThatEndsLate(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 2)
+	const n = 10
+	for name, imap := range imaps {
+		all, last := make(chan fibertest.None), [2]int{}
+		ins := func(yield func(int) bool) {
+			for i := range n {
+				if !yield(i) {
+					return
+				}
+			}
+			<-all
+		}
+		for _, err := range imap(fibertest.Soon(t), pool, fibertest.Square, ins, fiber.OnProgress(func(done, total int) {
+			if last = [2]int{done, total}; last == [2]int{n, -1} {
+				close(all)
+			}
+		})) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, [2]int{n, n}, last, name)
+	}
+}

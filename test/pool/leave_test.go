@@ -57,3 +57,35 @@ func TestAWorkerThatIsToldToEndFinishesWhatItRuns(t *testing.T) {
 	require.Equal(t, "lost: 0\n", x.Out.String())
 	x.NobodyLeft()
 }
+
+var _ = fibertest.MainProgram("close late", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	fiber.ApplyAsync(context.Background(), pool, fibertest.Nap, time.Hour)
+	fiber.ApplyAsync(context.Background(), pool, fibertest.Rest, time.Hour)
+	if err := pool.WaitUntilWorkersUp(ctx); err != nil {
+		return err
+	}
+	for _, w := range pool.Stats().Processes {
+		var pid int
+		fmt.Sscan(w.ID, &pid)
+		syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	fmt.Println("stopped")
+	<-ctx.Done()
+	return nil
+})
+
+// A single Ctrl-C ends a program that closes its pool, though a task heeds
+// nothing and the workers are stopped.
+func TestCloseEndsAfterASignal(t *testing.T) {
+	t.Parallel()
+	x := fibertest.Start(t, "close late", "FIBER_SHUTDOWN_GRACE=200ms", "FIBER_HEARTBEAT_TIMEOUT=1h")
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return x.Out.String() == "stopped\n" }, "the workers are stopped")
+	x.SignalRoot(syscall.SIGINT)
+	require.Equal(t, 130, x.Wait(fibertest.Patience))
+	x.NobodyLeft()
+}

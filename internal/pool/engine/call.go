@@ -11,12 +11,14 @@ import (
 // knows. The engine calls its methods without holding a lock.
 type Source interface {
 	// Encode returns the inputs lo to hi-1 as the frames of one slice. An error
-	// that concerns a single input is an *InputError.
+	// that concerns a single input is an *InputError. It is called from several
+	// goroutines at a time.
 	Encode(lo, hi int) ([][]byte, error)
 	// Deliver takes the outcomes of tasks lo to lo+n-1: the frames of a slice
-	// of n outputs, nil when all failed, and the failures. Each task is
-	// delivered once, from any goroutine.
-	Deliver(lo, n int, outputs [][]byte, failures []Failure)
+	// of n outputs, nil when all failed, and the failures. It returns the
+	// indices of those whose outputs it could not decode, which have failed as
+	// well. Each task is delivered once, from any goroutine.
+	Deliver(lo, n int, outputs [][]byte, failures []Failure) (unread []int)
 	// Finish is called once: with nil after the last Deliver of a wanted task,
 	// or with the reason why the call as a whole failed, possibly during a
 	// Deliver.
@@ -46,6 +48,7 @@ type CallOptions struct {
 	Timeout     time.Duration // for one task; 0 for none
 	StopOnError bool          // tasks after the first failed one are unwanted
 	Leads       bool          // one task, whose caller will call Lead
+	Encoded     bool          // the inputs are encoded: Encode returns at once
 }
 
 // Call is one Apply, Map or IMap: its tasks and their state. The engine's lock
@@ -74,6 +77,7 @@ type Call struct {
 	ending     error       // passed to Finish when all tasks are delivered
 	cut        bool        // the pool was closed while it was open
 	finished   bool
+	slow       bool    // encoding a batch may take long
 	leads      *worker // whose messages the caller is to read; the caller's, not under the lock
 	queued     bool    // it is in the engine's queue
 }
@@ -167,6 +171,18 @@ func (c *Call) giveBack(s span) {
 	if s = s.below(c.limit); s.len() > 0 && !c.cut {
 		c.back = append(c.back, s)
 		c.engine.enqueue(c)
+	}
+}
+
+// giveBack puts tasks of the batch back where they came from.
+func (b *batch) giveBack(s span) {
+	if !b.solo {
+		b.call.giveBack(s)
+		return
+	}
+	if s = s.below(b.call.limit); s.len() > 0 && !b.call.cut {
+		e := b.call.engine
+		e.suspects = append(e.suspects, suspect{b.call, s})
 	}
 }
 

@@ -16,7 +16,7 @@ func (c *Call) Cancel() {
 	if !c.finished {
 		e.drop(c)
 	}
-	e.release()
+	e.releaseFor(hurried)
 }
 
 // settle ends a call if all its tasks are delivered.
@@ -117,14 +117,33 @@ func (w *worker) cancel(c *Call) {
 	w.proc.Post(wire.MustPack(wire.KindCancel, wire.Cancel{Call: c.id, From: c.limit})...)
 }
 
-// abandon marks the batch as unwanted. It keeps its place in the worker until
-// the worker reports its end.
+// abandon marks the batch as unwanted. Once it is sent, it keeps its place in the
+// worker until the worker reports its end.
 func (b *batch) abandon() {
 	if b.dead {
 		return
 	}
 	b.dead = true
+	if !b.sent {
+		b.takeBack()
+		return
+	}
 	b.at = time.Now()
 	b.call.held = without(b.call.held, b)
 	b.w.tally()
+}
+
+// takeBack takes back from its worker a batch that was not sent. If it is being
+// encoded, others send the worker what follows.
+func (b *batch) takeBack() {
+	w, e := b.w, b.call.engine
+	w.remove(b)
+	w.unsent = without(w.unsent, b)
+	if w.sending == b {
+		if w.sending = nil; len(w.unsent) > 0 {
+			e.outgoing = append(e.outgoing, w.unsent[0])
+		}
+	}
+	w.given -= b.left().len()
+	e.freed(w)
 }

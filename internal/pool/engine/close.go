@@ -28,7 +28,7 @@ func (w *waiter) told() bool {
 func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
 	w := &waiter{met, make(chan error, 1)}
 	e.waiters = append(e.waiters, w)
-	e.release()
+	e.releaseFor(hurried)
 	select {
 	case err := <-w.over:
 		return err
@@ -97,7 +97,8 @@ func (e *Engine) Renew() {
 
 // Close refuses new calls, waits for complete calls to finish and for the
 // running tasks of open ones, and ends the workers. Tasks of open calls that
-// have not begun are given up.
+// have not begun are given up. When this process is told to end, Close becomes
+// Terminate.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	e.closing = true
@@ -106,7 +107,10 @@ func (e *Engine) Close() {
 			e.cut(c)
 		}
 	}
-	e.wait(context.Background(), func() (bool, error) { return len(e.calls) == 0 || e.ended, nil })
+	if e.wait(e.opts.Ending, func() (bool, error) { return len(e.calls) == 0 || e.ended, nil }) != nil {
+		e.Terminate()
+		return
+	}
 	e.end(func(w *worker) { w.proc.Stop() })
 }
 
@@ -116,7 +120,7 @@ func (e *Engine) Terminate() {
 	e.mu.Lock()
 	e.closing = true
 	e.fail(ErrClosed)
-	e.release()
+	e.releaseFor(hurried)
 	e.end(func(w *worker) { w.proc.Terminate() })
 }
 
@@ -136,7 +140,7 @@ func (e *Engine) end(gently func(*worker)) {
 			up = append(up, w)
 		}
 	}
-	e.release()
+	e.releaseFor(hurried)
 	for _, w := range up {
 		gently(w)
 	}

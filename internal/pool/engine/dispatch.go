@@ -185,36 +185,92 @@ func (e *Engine) batch(w *worker, c *Call, s span, solo bool) {
 	}
 }
 
-// send sends batches. Each worker's batches are sent in the order in which they
-// were handed out, whichever goroutines call send: a later batch may take hours
-// and must not run first.
-func (e *Engine) send(batches []*batch) {
-	for _, b := range batches {
-		w := b.w
-		e.mu.Lock()
-		for !w.sending && len(w.unsent) > 0 {
-			next := w.unsent[0]
-			w.unsent[0] = nil
-			w.unsent = w.unsent[1:]
-			w.sending = true
-			e.mu.Unlock()
-			e.post(next)
-			e.mu.Lock()
-			w.sending = false
+// leisure is how much time a goroutine has to send tasks: their source may
+// encode them with methods of the user's, which may take any time.
+type leisure int
+
+const (
+	hurried leisure = iota // it is the user's, and sends only what is encoded
+	busy                   // it has other things to do, and leaves what is known to take long to another
+	free                   // it does nothing else
+)
+
+// send sends a worker what has not been sent yet, in the order in which it was
+// handed out, whichever goroutines call send: a later batch may take hours and
+// must not run first. What the goroutine has no time for, another sends.
+func (e *Engine) send(w *worker, has leisure) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for w.sending == nil && len(w.unsent) > 0 {
+		b := w.unsent[0]
+		if has < free && b.call.slow || has == hurried && !b.call.opts.Encoded {
+			go e.send(w, free)
+			return
 		}
+		w.unsent[0] = nil
+		w.unsent = w.unsent[1:]
+		w.sending = b
 		e.mu.Unlock()
+		slow := e.post(b, has == free)
+		e.mu.Lock()
+		if has == free {
+			b.call.slow = slow
+		}
+		if w.sending != b {
+			return // it was taken back, and others send by now
+		}
+		w.sending = nil
+		// A cancellation or a recall that was sent meanwhile may have overtaken
+		// the batch.
+		if b.dead {
+			w.cancel(b.call)
+		}
+		if b.call.cut {
+			w.recall()
+		}
+		if w.watched == b { // it has room again
+			e.wake(time.Now())
+		}
 	}
 }
 
-// post encodes a batch and posts it. If the worker dies meanwhile, lost takes
-// the batch back.
-func (e *Engine) post(b *batch) {
-	// A batch that is abandoned before it is sent is still sent, followed by
-	// its cancellation, so that the worker reports its end.
+// relieve takes back what waits behind something that takes long to encode, and
+// has it sent to others.
+func (e *Engine) relieve(now time.Time) {
+	for _, w := range e.workers {
+		switch b := w.sending; {
+		case b == nil && len(w.unsent) > 0:
+			if due := w.unsent[0].at.Add(balanceInterval); now.Before(due) {
+				e.wake(due)
+			} else {
+				go e.send(w, free)
+			}
+		case w.stalled():
+			b.call.slow = true
+			for _, b := range slices.Backward(w.unsent) {
+				b.takeBack()
+				b.giveBack(b.left())
+			}
+		case b != nil:
+			e.wake(now.Add(balanceInterval))
+		}
+		w.watched = w.sending
+	}
+}
+
+// post encodes a batch and posts it, unless it is taken back meanwhile. If the
+// worker dies meanwhile, lost takes it back. When timed, post reports whether
+// that took long.
+func (e *Engine) post(b *batch, timed bool) (slow bool) {
+	var began time.Time
+	if timed {
+		began = time.Now()
+	}
 	value, err := b.call.source.Encode(b.lo, b.lo+b.n)
+	slow = timed && time.Since(began) > balanceInterval
 	if err != nil {
 		e.unsendable(b, err)
-		return
+		return slow
 	}
 	var flags wire.Flags
 	if b.tell {
@@ -229,16 +285,25 @@ func (e *Engine) post(b *batch) {
 	msg := wire.Batch{ID: b.id, Call: b.call.id, Lo: b.lo, Count: b.n, Func: []byte(b.call.opts.Func),
 		Timeout: int64(b.call.opts.Timeout), Flags: flags}
 	frames := msg.Pack(value)
+	e.mu.Lock()
+	b.sent = b.w.sending == b
+	if b.sent {
+		b.call.perTask = average(b.call.perTask, value, b.n)
+	}
+	e.mu.Unlock()
+	if !b.sent {
+		return slow
+	}
 	if err := b.w.proc.Post(frames...); err != nil {
 		if size := (*transport.SizeError)(nil); errors.As(err, &size) {
 			e.unsendable(b, err)
 		}
-		return
+		return slow
 	}
 	if b.call.leads != b.w {
 		b.w.proc.Attend()
 	}
-	e.sent(b, value)
+	return slow
 }
 
 // average updates the average size of one value with the size of n more.
@@ -252,21 +317,6 @@ func average(each float64, value [][]byte, n int) float64 {
 		return now
 	}
 	return (each + now) / 2
-}
-
-// sent records how large a batch was. A cancellation or a recall that was sent
-// meanwhile may have overtaken the batch, and is sent again.
-func (e *Engine) sent(b *batch, value [][]byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c := b.call
-	c.perTask = average(c.perTask, value, b.n)
-	if b.dead {
-		b.w.cancel(c)
-	}
-	if c.cut {
-		b.w.recall()
-	}
 }
 
 // unsendable takes back a batch that could not be encoded or is too large. A
@@ -287,14 +337,14 @@ func (e *Engine) unsendable(b *batch, cause error) {
 	case errors.As(cause, &input) && input.Index >= left.lo && input.Index < left.hi:
 		bad, cause = input.Index, input.Err
 	case left.len() == 1:
-		bad = left.lo
+		bad, c.cap = left.lo, 0 // it may have been to blame alone
 	default:
 		c.cap = max(1, left.len()/2)
-		c.giveBack(left)
+		b.giveBack(left)
 	}
 	if bad >= 0 {
-		c.giveBack(span{bad + 1, left.hi})
-		c.giveBack(span{left.lo, bad})
+		b.giveBack(span{bad + 1, left.hi})
+		b.giveBack(span{left.lo, bad})
 		e.delivering(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
 	}
 	e.freed(w)
@@ -313,7 +363,7 @@ func (e *Engine) reserve() {
 		w.reserved = false
 		if w.alone {
 			wanted--
-		} else if w.state == ready && w.abandoned == 0 {
+		} else if w.state == ready && w.abandoned == 0 && !w.ours {
 			free = append(free, w)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,44 @@ func TestStuckWorkersAreReplacedTogether(t *testing.T) {
 		require.Equal(t, n, bytes.Count(log.Bytes(), []byte("a worker is killed")))
 		require.Contains(t, log.String(), "worker=w-3 ")
 		require.Contains(t, log.String(), "5s (cancel_grace)")
+		for i := range n {
+			require.Contains(t, log.String(), fmt.Sprintf(`ran="task %d of f"`, i))
+		}
+		require.Equal(t, n, s.WorkersKilled)
+	})
+}
+
+// A worker that is about to be killed is given nothing more, though what it ran
+// ends at the last moment: what was sent there would be lost.
+func TestADoomedWorkerIsGivenNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		opts, started := options(1)
+		opts.CancelGrace, opts.MaxAttempts = time.Second, 1
+		e := engine.New(opts)
+		defer e.Terminate()
+		stuck, other := newSource(), newSource()
+		_, err := e.Submit(stuck, 1, false, engine.CallOptions{Func: "f", Timeout: time.Second})
+		require.NoError(t, err)
+		_, err = e.Submit(other, 1, false, engine.CallOptions{Func: "g"})
+		require.NoError(t, err)
+		w := up(started, 1)[0]
+		b := w.batch(t)
+		w.dying = func() {
+			w.say(t, wire.Results{Batch: b.ID, Started: -1, From: 1, Ended: true})
+			for _, b := range w.batches(t) {
+				w.say(t, wire.Results{Batch: b.ID, Started: 0})
+			}
+		}
+		w.say(t, wire.Results{Batch: b.ID, Started: 0})
+		w.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: int64(time.Second), Stuck: true, Errors: []wire.TaskError{{Index: 0}}})
+		next := up(started, 1)[0]
+		b = next.batch(t)
+		require.Equal(t, "g", string(b.Func))
+		next.say(t, wire.Results{Batch: b.ID, Started: -1, Count: 1, Nanos: 1, Ended: true})
+		require.NoError(t, <-other.finished)
+		require.Equal(t, map[int]int{0: 1}, other.got)
+		require.Equal(t, 1, e.Stats().TasksFailed, "the one that was stuck")
 	})
 }
 
@@ -221,4 +260,26 @@ func TestAStartThatIsOvertakenIsNotReported(t *testing.T) {
 			})
 		})
 	}
+}
+
+// When this process is told to end, Close waits for no task.
+func TestCloseEndsWithTheProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		opts, started := options(1)
+		ending, end := context.WithCancel(t.Context())
+		opts.Ending = ending
+		e := engine.New(opts)
+		s := newSource()
+		_, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
+		require.NoError(t, err)
+		up(started, 1)[0].batch(t)
+		closed := make(chan struct{})
+		go func() { e.Close(); close(closed) }()
+		synctest.Wait()
+		require.Empty(t, s.finished, "it waits for the task")
+		end()
+		<-closed
+		require.ErrorIs(t, <-s.finished, engine.ErrClosed)
+	})
 }

@@ -71,6 +71,8 @@ type Options struct {
 	// WhenHeld calls f once the values delivered so far hold the objects that
 	// they refer to.
 	WhenHeld func(f func())
+	// Ending ends when this process does: Close then waits for no more tasks.
+	Ending context.Context
 
 	Log           *slog.Logger
 	Name          func() string // the next worker's name, unique
@@ -132,6 +134,7 @@ type Engine struct {
 type Counters struct {
 	TasksDone, TasksFailed, TasksRetried int
 	WorkersStarted, WorkersLost          int
+	WorkersKilled                        int // since they ran unwanted tasks for too long
 }
 
 // New makes an engine. Workers are started when the first call, or Up, needs
@@ -166,24 +169,38 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 		}
 	}
 	e.settle(c)
-	e.release()
+	e.releaseFor(hurried)
 	return c, nil
 }
 
 // release ends an event: it decides what follows, releases the lock, and then
 // does what must not be done under it.
-func (e *Engine) release() {
-	if !e.ended {
-		e.decide(time.Now())
-	}
-	e.waiters = slices.DeleteFunc(e.waiters, (*waiter).told)
+func (e *Engine) release() { e.releaseFor(busy) }
+
+// releaseFor is release in a goroutine that has so much leisure.
+func (e *Engine) releaseFor(has leisure) {
+	e.conclude()
 	outgoing, after := e.outgoing, e.after
 	e.outgoing, e.after = nil, nil
 	e.mu.Unlock()
-	e.send(outgoing)
+	for _, b := range outgoing {
+		e.send(b.w, has)
+	}
 	for _, f := range after {
 		f()
 	}
+}
+
+// conclude decides what follows from an event.
+func (e *Engine) conclude() {
+	now := time.Now()
+	if !e.ended {
+		e.decide(now)
+	}
+	if slices.ContainsFunc(e.outgoing, func(b *batch) bool { return !b.call.opts.Encoded }) {
+		e.wake(now.Add(balanceInterval)) // see relieve
+	}
+	e.waiters = slices.DeleteFunc(e.waiters, (*waiter).told)
 }
 
 // decide hands out tasks, starts and ends workers, and schedules tick for what

@@ -28,6 +28,7 @@ type worker struct {
 	once   sync.Once
 	ending string
 	told   bool
+	dying  func() // called when it is killed
 	killed time.Time
 }
 
@@ -53,9 +54,16 @@ func (p *worker) Resident() int64                       { return 0 }
 func (p *worker) Describe() []any                       { return []any{"worker", p.name} }
 func (p *worker) Stop()                                 { p.end() }
 func (p *worker) Terminate() error                      { p.end(); return nil }
-func (p *worker) Kill(string) error                     { p.killed = time.Now(); p.end(); return nil }
-func (p *worker) Gone() <-chan struct{}                 { return p.gone }
-func (p *worker) Done() <-chan struct{}                 { return p.done }
+func (p *worker) Kill(string) error {
+	p.killed = time.Now()
+	if p.dying != nil {
+		p.dying()
+	}
+	p.end()
+	return nil
+}
+func (p *worker) Gone() <-chan struct{} { return p.gone }
+func (p *worker) Done() <-chan struct{} { return p.done }
 
 // batch waits for the next tasks that it is given.
 func (p *worker) batch(t *testing.T) (b wire.Batch) {
@@ -96,10 +104,11 @@ func (s *source) Encode(lo, hi int) ([][]byte, error) {
 	return [][]byte{{0}}, nil
 }
 
-func (s *source) Deliver(lo, n int, _ [][]byte, _ []engine.Failure) {
+func (s *source) Deliver(lo, n int, _ [][]byte, _ []engine.Failure) []int {
 	for i := lo; i < lo+n; i++ {
 		s.got[i]++
 	}
+	return nil
 }
 
 func (s *source) Finish(err error) { s.finished <- err }
@@ -112,7 +121,7 @@ func options(workers int) (engine.Options, chan *worker) {
 	return engine.Options{Workers: workers, Concurrency: 1, MaxAttempts: 3,
 		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
 		Name:     func() string { n++; return fmt.Sprintf("w-%d", n) },
-		WhenHeld: func(f func()) { f() },
+		WhenHeld: func(f func()) { f() }, Ending: context.Background(),
 		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
 			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
 			started <- p

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,11 +12,11 @@ import (
 const youngAge = time.Second
 
 // lost removes a worker that has ended. Tasks that it had not started go back
-// to their calls. Those that it may have started become suspects: each runs
-// again on a worker that holds nothing else and announces every start. A loss
-// counts as an attempt of a task only when that task was the only one running.
-// A worker that ended because of the engine, its machine or this process's own
-// end is not lost, and none of its tasks becomes a suspect.
+// where they came from. Those that it may have started become suspects: each
+// runs, until it is delivered, on a worker that holds nothing else and announces
+// every start. A loss counts as an attempt of a task only when no other can have
+// run. A worker that ended because of the engine, its machine or this process's
+// own end is not lost, and none of its tasks becomes a suspect.
 func (e *Engine) lost(w *worker) {
 	e.mu.Lock()
 	lost := !w.ours && !w.leaving && !w.proc.Told()
@@ -28,8 +29,9 @@ func (e *Engine) lost(w *worker) {
 		}
 	}
 	var suspects []suspect
-	exact := w.abandoned == 0 // else an abandoned task may have ended the worker, too
+	alone := w.abandoned == 0 // else an abandoned task may have ended the worker, too
 	again := 0                // tasks that run again elsewhere
+	ran := w.ran()
 	for _, b := range slices.Backward(w.batches) {
 		b.call.held = without(b.call.held, b)
 		left := b.left().below(b.call.limit)
@@ -37,21 +39,18 @@ func (e *Engine) lost(w *worker) {
 			continue
 		}
 		again += left.len()
-		started := b.run >= left.lo && b.run < left.hi
-		switch known := b.tell || started && left.len() == 1; {
-		case (w.ours || w.leaving) && e.opts.MaxAttempts > 1, known && !started && !b.solo:
-			b.call.giveBack(left)
-		case known && started:
-			b.call.giveBack(span{b.run + 1, left.hi})
-			suspects = append(suspects, suspect{b.call, span{b.run, b.run + 1}})
-		default: // or a suspect that has not run yet
-			suspects = append(suspects, suspect{b.call, left})
-			exact = false
+		may := b.mayRun().below(b.call.limit)
+		if !lost && e.opts.MaxAttempts > 1 {
+			may.hi = may.lo
+		}
+		b.giveBack(span{max(left.lo, may.hi), left.hi})
+		if may.len() > 0 {
+			suspects = append(suspects, suspect{b.call, may})
 		}
 	}
-	w.batches = nil
+	w.batches, w.unsent, w.sending = nil, nil, nil
 	e.stats.TasksRetried += again
-	failing := e.attempted(suspects, exact)
+	failing := e.attempted(suspects, alone)
 	if len(failing) == 0 {
 		e.suspects = append(suspects, e.suspects...)
 	}
@@ -66,8 +65,8 @@ func (e *Engine) lost(w *worker) {
 	<-w.proc.Done()
 	switch {
 	case lost:
-		e.opts.Log.Warn("fiber: a worker was lost", append(w.proc.Describe(), "reason", w.proc.Ending(),
-			"tasks", fate(again-len(failing), len(failing), e.opts.MaxAttempts))...)
+		e.opts.Log.Warn("fiber: a worker was lost", slices.Concat(w.proc.Describe(), []any{"reason", w.proc.Ending(),
+			"tasks", fate(again-len(failing), len(failing), e.opts.MaxAttempts)}, ran)...)
 	case w.leaving && !w.proc.Told():
 		e.opts.Log.Info("fiber: a worker was told to end from outside; its tasks run elsewhere", w.proc.Describe()...)
 	}
@@ -76,13 +75,13 @@ func (e *Engine) lost(w *worker) {
 	}
 }
 
-// attempted counts a loss as an attempt of its only suspect, and returns the
-// suspects that have no attempt left.
-func (e *Engine) attempted(suspects []suspect, exact bool) []suspect {
+// attempted counts a loss as an attempt of a suspect that was alone, and returns
+// the suspects that have no attempt left.
+func (e *Engine) attempted(suspects []suspect, alone bool) []suspect {
 	if e.opts.MaxAttempts == 1 {
 		return suspects // a started task never runs again
 	}
-	if len(suspects) != 1 || !exact {
+	if !alone || len(suspects) != 1 || suspects[0].len() > 1 {
 		return nil
 	}
 	s := suspects[0]
@@ -110,6 +109,45 @@ func fate(again, failed, attempts int) string {
 	}
 	return text
 }
+
+// mayRun returns the tasks of which one may be running now: none, or one if
+// starts are announced.
+func (b *batch) mayRun() span {
+	switch {
+	case b.run >= 0:
+		return span{b.run, b.run + 1}
+	case b.tell || !b.sent:
+		return span{b.next, b.next}
+	}
+	return b.left()
+}
+
+// ran returns attributes for a log that say what the worker runs.
+func (w *worker) ran() []any {
+	var all []string
+	for _, b := range w.batches {
+		s := b.mayRun()
+		if b.dead && s.len() > 1 { // it begins no other
+			s.hi = s.lo + 1
+		}
+		switch {
+		case len(all) == ranMost && s.len() > 0:
+			all = append(all, "and more")
+		case len(all) > ranMost || s.len() == 0:
+		case s.len() == 1:
+			all = append(all, fmt.Sprintf("task %d of %s", s.lo, b.call.opts.Func))
+		default:
+			all = append(all, fmt.Sprintf("one of tasks %d to %d of %s", s.lo, s.hi-1, b.call.opts.Func))
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return []any{"ran", strings.Join(all, ", ")}
+}
+
+// ranMost is how many running tasks a log names.
+const ranMost = 8
 
 // leave removes a worker from the engine's tables, whatever its state.
 func (e *Engine) leave(w *worker) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/registry"
 )
@@ -32,6 +33,7 @@ type model struct {
 	noise   *rand.Rand // of all others
 	procs   []*proc    // that live
 	kills   int        // by the test
+	leaves  int        // the same, of workers told to leave
 	deadly  bool       // some tasks are deadly
 	refused bool       // the last start
 }
@@ -85,7 +87,7 @@ type call struct {
 var calls sync.Map // by id
 
 var _ = func() struct{} {
-	registry.Add(registry.Function, "modelled", "", "here", &registry.Func{Name: "modelled", Decode: func(frames [][]byte) (registry.Tasks, error) {
+	registry.Add(registry.Function, "modelled", "", "here", &registry.Func{Name: "modelled", Decode: func(frames [][]byte, _ int) (registry.Tasks, error) {
 		var id string
 		var lo, hi int
 		if _, err := fmt.Sscan(string(frames[0]), &id, &lo, &hi); err != nil {
@@ -102,7 +104,7 @@ func (c *call) Encode(lo, hi int) ([][]byte, error) {
 	return [][]byte{fmt.Append(nil, c.id, " ", lo, " ", hi)}, nil
 }
 
-func (c *call) Deliver(lo, n int, outputs [][]byte, failures []engine.Failure) {
+func (c *call) Deliver(lo, n int, outputs [][]byte, failures []engine.Failure) []int {
 	var values []int
 	if len(outputs) > 0 {
 		if err := json.Unmarshal(outputs[0], &values); err != nil || len(values) != n {
@@ -128,6 +130,7 @@ func (c *call) Deliver(lo, n int, outputs [][]byte, failures []engine.Failure) {
 		}
 		c.outcome[lo+i] = outcome[i]
 	}
+	return nil
 }
 
 func (c *call) Finish(err error) {
@@ -150,9 +153,9 @@ type tasks struct {
 func (b *tasks) Len() int    { return len(b.out) }
 func (b *tasks) Clear(i int) { b.out[i] = 0 }
 
-func (b *tasks) Results(_ context.Context, lo, hi int) ([][]byte, any, error) {
+func (b *tasks) Results(_ context.Context, lo, hi int) ([][]byte, any, []*codec.Error, error) {
 	frame, err := json.Marshal(b.out[lo:hi])
-	return [][]byte{frame}, nil, err
+	return [][]byte{frame}, nil, nil, err
 }
 
 func output(i int) int { return 7*i + 1 }
@@ -316,8 +319,11 @@ func (c *call) expect(m *model) error {
 		if !strings.Contains(got, want) && !excused && !slow {
 			return fmt.Errorf("task %d, a %d, ended with %q, not %q, in %d runs", i, c.deeds[i], got, want, c.runs[i])
 		}
-		if c.deeds[i] == deadly && lost && !excused && c.runs[i] < m.opts.MaxAttempts {
+		if c.deeds[i] == deadly && lost && !excused && c.runs[i]+m.kills < m.opts.MaxAttempts { // of the kills, one may have come just before it
 			return fmt.Errorf("task %d is lost, and has run %d times", i, c.runs[i])
+		}
+		if c.runs[i] > m.opts.MaxAttempts+1+m.leaves {
+			return fmt.Errorf("task %d has run %d times", i, c.runs[i])
 		}
 		stopped = c.opts.StopOnError && got != fmt.Sprint(output(i))
 	}
@@ -345,7 +351,7 @@ func modelled(t *testing.T, seed uint64) {
 	names := 0
 	m.opts = engine.Options{Workers: 1 + m.r.IntN(5), Concurrency: 1 + m.r.IntN(3), MaxAttempts: []int{1, 3, 4}[m.r.IntN(3)],
 		CancelGrace: time.Second, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
-		Name: func() string { names++; return fmt.Sprintf("w-%d", names) }, Start: m.start}
+		Name: func() string { names++; return fmt.Sprintf("w-%d", names) }, Start: m.start, Ending: context.Background()}
 	if m.r.IntN(4) == 0 {
 		m.opts.MaxTasks = 1 + m.r.IntN(50)
 	}
@@ -370,6 +376,7 @@ func modelled(t *testing.T, seed uint64) {
 		case 4:
 			m.mu.Lock()
 			if len(m.procs) > 0 {
+				m.leaves++
 				go m.procs[m.r.IntN(len(m.procs))].worker.Leave()
 			}
 			m.mu.Unlock()

@@ -81,10 +81,11 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	if (r.Stuck || r.Ended) && !b.dead {
 		// The batch may have stopped before its end: at an error, or for a
 		// recall whose answer is still to come.
-		c.giveBack(b.left())
+		b.giveBack(b.left())
 		b.hi = b.next
 	}
 	if r.Stuck {
+		b.run = hi - 1
 		b.abandon()
 	}
 	if r.Ended {
@@ -120,12 +121,16 @@ func (e *Engine) claim(c *Call, s span, failed int) {
 
 // deliver hands an outcome to the source. The last outcome ends the call.
 func (e *Engine) deliver(c *Call, s span, value [][]byte, failures []Failure) {
-	c.source.Deliver(s.lo, s.len(), value, failures)
+	unread := c.source.Deliver(s.lo, s.len(), value, failures)
+	failed := len(failures) + len(unread)
 	e.mu.Lock()
+	if len(unread) > 0 && c.opts.StopOnError {
+		e.giveUp(c, unread[0]+1)
+	}
 	i := slices.Index(c.delivering, s)
 	c.delivering = slices.Delete(c.delivering, i, i+1)
-	e.stats.TasksDone += s.len() - len(failures)
-	e.stats.TasksFailed += len(failures)
+	e.stats.TasksDone += s.len() - failed
+	e.stats.TasksFailed += failed
 	e.settle(c)
 	e.release()
 }
@@ -151,7 +156,7 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 			}
 			w.given -= rest.len()
 			b.hi = rest.lo
-			b.call.giveBack(rest)
+			b.giveBack(rest)
 		}
 		if back.From == 0 { // the worker holds nothing of the batch any more
 			w.remove(b)

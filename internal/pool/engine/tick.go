@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -23,11 +24,13 @@ func (e *Engine) wake(at time.Time) {
 	}
 }
 
-// tick rebalances, and has everything else that is due decided.
+// tick rebalances, relieves, and has everything else that is due decided.
 func (e *Engine) tick() {
 	e.mu.Lock()
 	e.timerAt = time.Time{}
-	e.rebalance(time.Now())
+	now := time.Now()
+	e.rebalance(now)
+	e.relieve(now)
 	e.release()
 }
 
@@ -48,10 +51,12 @@ func (e *Engine) endStuck(now time.Time) {
 			e.wake(due)
 			continue
 		}
-		w.ours = true
+		w.ours = true // so it is given nothing more
+		e.stats.WorkersKilled++
+		ran := w.ran()
 		e.after = append(e.after, func() {
-			e.opts.Log.Warn("fiber: a worker is killed", append(w.proc.Describe(),
-				"reason", fmt.Sprintf("a task that was cancelled or timed out still ran after %v (cancel_grace)", e.opts.CancelGrace))...)
+			e.opts.Log.Warn("fiber: a worker is killed", slices.Concat(w.proc.Describe(), []any{
+				"reason", fmt.Sprintf("a task that was cancelled or timed out still ran after %v (cancel_grace)", e.opts.CancelGrace)}, ran)...)
 			w.proc.Kill("a task that was cancelled or timed out did not end")
 		})
 	}

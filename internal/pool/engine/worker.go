@@ -76,7 +76,8 @@ type worker struct {
 
 	batches   []*batch // what it holds, in the order of handing out
 	unsent    []*batch // of these, the ones still to be sent
-	sending   bool     // a goroutine is sending one of them
+	sending   *batch   // the one of them that a goroutine is sending
+	watched   *batch   // the one that was being sent when tick last ran
 	given     int      // tasks it was ever given
 	done      int      // tasks it has finished
 	reserved  bool     // it is kept free for a suspect while there are any
@@ -108,6 +109,7 @@ type batch struct {
 	hi    int       // one past the last task still to be done
 	run   int       // the task announced as started, or -1
 	tell  bool      // starts are announced
+	sent  bool      // it was posted
 	solo  bool      // it runs alone, as a suspect
 	dead  bool      // it is unwanted
 	cost  float64   // estimated seconds per task
@@ -157,6 +159,10 @@ func (w *worker) spare() int {
 // blocked reports whether the worker runs nothing but unwanted tasks.
 func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrency }
 
+// stalled reports whether it has taken long to encode what the worker is to be
+// sent.
+func (w *worker) stalled() bool { return w.sending != nil && w.watched == w.sending }
+
 // remove takes a batch out of the pending table.
 func (w *worker) remove(b *batch) {
 	w.batches = without(w.batches, b)
@@ -191,11 +197,11 @@ func (w *worker) stuckSince() (since time.Time, stuck bool) {
 func (w *worker) class() class {
 	e := w.engine
 	switch {
-	case w.state != ready || w.alone:
+	case w.state != ready || w.ours || w.alone:
 		return full
 	case len(w.batches) == 0:
 		return idle
-	case w.reserved && len(e.suspects) > 0 || w.recalling:
+	case w.reserved && len(e.suspects) > 0 || w.recalling || w.stalled():
 		return full
 	case len(w.batches) < e.opts.Concurrency:
 		return slot

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/pool/worker"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -54,13 +55,13 @@ type naming struct{ named any }
 func (naming) Len() int                       { return 1 }
 func (naming) Run(context.Context, int) error { return nil }
 func (naming) Clear(int)                      {}
-func (b naming) Results(_ context.Context, _, _ int) ([][]byte, any, error) {
-	return [][]byte{{1}}, b.named, nil
+func (b naming) Results(_ context.Context, _, _ int) ([][]byte, any, []*codec.Error, error) {
+	return [][]byte{{1}}, b.named, nil, nil
 }
 
 func init() {
 	for name, tasks := range map[string]naming{"names": {"an object"}, "plain": {}} {
-		registry.Add(registry.Function, name, "", "here", &registry.Func{Name: name, Decode: func([][]byte) (registry.Tasks, error) { return tasks, nil }})
+		registry.Add(registry.Function, name, "", "here", &registry.Func{Name: name, Decode: func([][]byte, int) (registry.Tasks, error) { return tasks, nil }})
 	}
 }
 

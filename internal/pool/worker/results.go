@@ -12,9 +12,9 @@ import (
 )
 
 // send sends the unsent results of the tasks below done, with the other fields
-// of r; mu is held. Results that cannot be encoded, or are too large for one
-// message, are sent in halves; a single one fails its task. send returns false
-// when no more messages are to be sent.
+// of r; mu is held. An output that cannot be encoded fails its task. Results that
+// are too large for one message are sent in halves; a single one fails its task.
+// send returns false when no more messages are to be sent.
 func (b *batch) send(r wire.Results, done int) bool {
 	if b.worker.muted.Load() {
 		return false
@@ -38,12 +38,32 @@ func (b *batch) send(r wire.Results, done int) bool {
 		b.mark = b.mark.Add(-took / 2)
 		return b.send(r, done)
 	}
-	if at := (*codec.Error)(nil); errors.As(cause, &at) && at.Index >= 0 {
-		at.Index = b.Lo + b.sent
-	}
-	e := b.worker.opts.Error(string(b.Func), fmt.Errorf("the result: %w", cause))
-	b.errors = append([]wire.TaskError{{Index: b.sent, Err: *e}}, b.errors[n:]...)
+	b.errors = append([]wire.TaskError{b.unsendable(b.sent, cause)}, b.errors[n:]...)
 	return b.send(r, done)
+}
+
+// unsendable is the failure of a task whose output cannot be sent.
+func (b *batch) unsendable(i int, cause error) wire.TaskError {
+	return wire.TaskError{Index: i, Err: *b.worker.opts.Error(string(b.Func), fmt.Errorf("the result: %w", cause))}
+}
+
+// withFailed returns errors with those of outputs that cannot be encoded, in the
+// order of the tasks. A task that has failed already keeps its error.
+func (b *batch) withFailed(errors []wire.TaskError, failed []*codec.Error) []wire.TaskError {
+	if len(failed) == 0 {
+		return errors
+	}
+	var all []wire.TaskError
+	for _, e := range failed {
+		i := e.Index - b.Lo
+		for len(errors) > 0 && errors[0].Index < i {
+			all, errors = append(all, errors[0]), errors[1:]
+		}
+		if len(errors) == 0 || errors[0].Index > i {
+			all = append(all, b.unsendable(i, e))
+		}
+	}
+	return append(all, errors...)
 }
 
 // transmit sends a message. It blocks until the message is in the socket if its
@@ -54,9 +74,11 @@ func (b *batch) transmit(r wire.Results) (cause, err error) {
 	var value [][]byte
 	var named any
 	if len(r.Errors) < r.Count && b.tasks != nil {
-		if value, named, err = b.tasks.Results(b.ctx, r.From, r.From+r.Count); err != nil {
+		var failed []*codec.Error
+		if value, named, failed, err = b.tasks.Results(b.ctx, r.From, r.From+r.Count); err != nil {
 			return err, nil
 		}
+		r.Errors = b.withFailed(r.Errors, failed)
 	}
 	r.Parcel = b.worker.keep(named)
 	frames, err := r.Pack(value)

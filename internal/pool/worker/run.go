@@ -212,10 +212,18 @@ func (b *batch) call(i int) error {
 	late := time.AfterFunc(timeout+timeoutGrace, func() { b.overdue(i, timeout) })
 	defer late.Stop()
 	err := b.tasks.Run(ctx, i)
-	if err != nil && ctx.Err() == context.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w (%w after %v)", err, context.DeadlineExceeded, timeout)
+	if err != nil && ctx.Err() == context.DeadlineExceeded {
+		err = timedOut(timeout, err)
 	}
 	return err
+}
+
+// timedOut is the error of a task whose time was up, and that has returned err.
+func timedOut(timeout time.Duration, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("timed out after %v: %w", timeout, err)
+	}
+	return fmt.Errorf("timed out after %v: %w (%w)", timeout, err, context.DeadlineExceeded)
 }
 
 // overdue gives up task i, which still runs.
@@ -246,7 +254,7 @@ func (b *batch) overdue(i int, timeout time.Duration) {
 		b.worker.link.Post(wire.MustPack(wire.KindReturned, wire.Returned{Batches: []wire.Remainder{{Batch: b.ID, From: from}}})...)
 	}
 	b.stuck = true
-	e := b.worker.opts.Error(string(b.Func), fmt.Errorf("timed out after %v: %w", timeout, context.DeadlineExceeded))
+	e := b.worker.opts.Error(string(b.Func), timedOut(timeout, context.DeadlineExceeded))
 	b.errors = append(b.errors, wire.TaskError{Index: i, Err: *e})
 	b.send(wire.Results{Started: -1, Stuck: true}, i+1)
 }
@@ -257,7 +265,7 @@ func (b *batch) decode() (registry.Tasks, error) {
 	if !ok {
 		return nil, fmt.Errorf("fiber: function %q is not registered in the worker", b.Func)
 	}
-	tasks, err := f.Decode(b.value)
+	tasks, err := f.Decode(b.value, b.Lo)
 	if err != nil {
 		return nil, err
 	}

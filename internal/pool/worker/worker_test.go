@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/pool/worker"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -30,12 +31,12 @@ type tasks struct {
 func (b tasks) Len() int                             { return b.n }
 func (b tasks) Run(ctx context.Context, i int) error { return b.do(ctx, b.lo+i) }
 func (b tasks) Clear(int)                            {}
-func (b tasks) Results(_ context.Context, lo, hi int) ([][]byte, any, error) {
+func (b tasks) Results(_ context.Context, lo, hi int) ([][]byte, any, []*codec.Error, error) {
 	var all []byte
 	for i := lo; i < hi; i++ {
 		all = append(all, byte(b.lo+i))
 	}
-	return [][]byte{all}, nil, nil
+	return [][]byte{all}, nil, nil, nil
 }
 
 var (
@@ -44,7 +45,7 @@ var (
 )
 
 func init() {
-	registry.Add(registry.Function, "do", "", "here", &registry.Func{Name: "do", Decode: func(frames [][]byte) (registry.Tasks, error) {
+	registry.Add(registry.Function, "do", "", "here", &registry.Func{Name: "do", Decode: func(frames [][]byte, _ int) (registry.Tasks, error) {
 		do, _ := taskOf.Load(binary.LittleEndian.Uint64(frames[0]))
 		return tasks{int(frames[0][8]), int(frames[0][9]), do.(task)}, nil
 	}})
