@@ -19,6 +19,7 @@ type decoder struct {
 	buf    []byte // what in reads
 	frames [][]byte
 	depth  int
+	methods
 
 	listed  func(x any) bool // nil for nothing
 	listing []any
@@ -39,7 +40,7 @@ func getDecoder(frames [][]byte) *decoder {
 
 func (d *decoder) put() {
 	d.in.Reset(nil)
-	d.buf, d.frames, d.depth, d.listed, d.listing = nil, nil, 0, nil, nil
+	d.buf, d.frames, d.depth, d.methods, d.listed, d.listing = nil, nil, 0, methods{}, nil, nil
 	decoders.Put(d)
 }
 

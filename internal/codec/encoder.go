@@ -23,6 +23,7 @@ type encoder struct {
 	buf    bytes.Buffer
 	frames [][]byte
 	depth  int
+	methods
 
 	listed  func(x any) bool // nil for nothing
 	listing []any
@@ -42,7 +43,7 @@ func (e *encoder) put() {
 	}
 	e.buf.Reset()
 	clear(e.frames)
-	e.frames, e.depth, e.listed, e.listing = e.frames[:0], 0, nil, nil
+	e.frames, e.depth, e.methods, e.listed, e.listing = e.frames[:0], 0, methods{}, nil, nil
 	encoders.Put(e)
 }
 

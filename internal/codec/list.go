@@ -19,9 +19,14 @@ func (ps planner) list(t reflect.Type) plan {
 			if err := cmp.Or(fits(t, n), e.EncodeArrayLen(n)); err != nil {
 				return err
 			}
+			outermost, most := slice && e.depth == 1, e.alone+few
 			for i := range n {
+				if e.alone >= most {
+					i, err := e.rest(t.Elem(), i, n, func(i int) error { return elem.encode(e, v.Index(i)) })
+					return inElement(err, i, outermost)
+				}
 				if err := elem.encode(e, v.Index(i)); err != nil {
-					return inElement(err, i, slice && e.depth == 1)
+					return inElement(err, i, outermost)
 				}
 			}
 			return nil
@@ -36,19 +41,29 @@ func (ps planner) list(t reflect.Type) plan {
 			case slice && n == 0:
 				v.Set(reflect.MakeSlice(t, 0, 0))
 			}
+			outermost, most := slice && d.depth == 1, d.alone+few
 			for i := range n {
-				if i == v.Len() {
-					room := min(n, max(2*i, 1+firstBytes/(1+int(t.Elem().Size()))))
-					v.Grow(room - i)
-					v.SetLen(room)
+				if d.alone >= most {
+					i, err := d.rest(t.Elem(), i, n, func(i int) error { return elem.decode(d, element(v, i, n)) })
+					return inElement(err, i, outermost)
 				}
-				if err := elem.decode(d, v.Index(i)); err != nil {
-					return inElement(err, i, slice && d.depth == 1)
+				if err := elem.decode(d, element(v, i, n)); err != nil {
+					return inElement(err, i, outermost)
 				}
 			}
 			return nil
 		},
 	})
+}
+
+// element returns element i of a slice that grows up to n, or of an array.
+func element(v reflect.Value, i, n int) reflect.Value {
+	if i == v.Len() {
+		room := min(n, max(2*i, 1+firstBytes/(1+int(v.Type().Elem().Size()))))
+		v.Grow(room - i)
+		v.SetLen(room)
+	}
+	return v.Index(i)
 }
 
 // firstBytes is how much memory a slice takes before its elements have been seen. In the message an
