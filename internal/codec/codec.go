@@ -9,8 +9,9 @@ package codec
 import "reflect"
 
 // Marshal encodes v as frames. The first is msgpack; the others refer to the large slices of numbers in v,
-// so v must not change until the frames are sent. Channels, funcs, interfaces with methods, and values
-// nested deeper than 1000 levels, cycles included, cannot be encoded: the error is an [*Error]. A type that
+// so v must not change until the frames are sent. Channels, funcs, interfaces with methods, values
+// nested deeper than 1000 levels, cycles included, and structs with unexported fields that are not zero cannot be
+// encoded: the error is an [*Error]. Such a field may be tagged "-", or be of one of sync's or sync/atomic's types. A type that
 // has msgpack's methods, or encoding's binary or text methods, for both directions keeps that encoding; its
 // EncodeMsgpack must write msgpack. A struct that embeds such a type, and has other exported fields, travels by
 // its fields all the same. Marshal may be called concurrently.

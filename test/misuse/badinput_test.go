@@ -77,6 +77,11 @@ func TestInitTwice(t *testing.T) {
 
 type hidden struct{ a, b int }
 
+type partly struct {
+	A int
+	b int
+}
+
 type hook struct {
 	Name  string
 	Inner struct{ Hook func() }
@@ -307,6 +312,7 @@ var unsendable = map[string]struct {
 	"cyclic pointer":     {func() any { return ring() }, []string{"Next"}},
 	"cyclic map":         {func() any { m := map[string]any{}; m["self"] = m; return m }, []string{"self"}},
 	"unexported fields":  {func() any { return hidden{1, 2} }, []string{"hidden", "unexported"}},
+	"an unexported one":  {func() any { return partly{1, 2} }, []string{"b: int", "not exported", "export it"}},
 	"nil pointer inside": {func() any { return []any{(chan int)(nil)} }, []string{"cannot leave its process"}},
 }
 
