@@ -23,6 +23,8 @@ type process struct {
 	// homes are the managers that this process has started: *tree.Child by the
 	// endpoint of their home.
 	homes sync.Map
+
+	handles live[object.Ref, handle]
 }
 
 var (

@@ -299,7 +299,9 @@
 //		return fiber.Map(ctx, pool, look, []query{{shared, 0}, {shared, 1}})
 //	}
 //
-// All tasks of a worker get the same value, so it must not be changed.
+// All tasks of a worker get the same value, so it must not be changed. A Shared may
+// also be returned, or put into a queue: the value stays in the process that shared
+// it, until it is closed there or no process has it any more.
 //
 // # Queues
 //

@@ -21,18 +21,20 @@ import (
 
 // handle is this process's hold on an object of the run. Queues, proxies and so
 // on have one. The object lives as long as a handle is reachable in some
-// process. Copies of a queue or a proxy share its handle.
+// process. All queues and proxies here that refer to an object share one.
 type handle struct {
 	proc *process
 	ref  object.Ref
 }
 
-// attach makes a handle of an object.
+// attach returns the handle of an object.
 func (p *process) attach(ref object.Ref) *handle {
-	p.home.Hold(ref)
-	h := &handle{p, ref}
-	runtime.AddCleanup(h, func(ref object.Ref) { p.home.Release(ref) }, ref)
-	return h
+	return p.handles.get(ref, func() *handle {
+		p.home.Hold(ref)
+		h := &handle{p, ref}
+		runtime.AddCleanup(h, p.home.Release, ref)
+		return h
+	})
 }
 
 // inErrors is how errors name the objects of a type, and its constructor. What
@@ -42,7 +44,7 @@ var inErrors = map[string]struct{ noun, constructor string }{
 	"CyclicBarrier":    {noun: "barrier", constructor: "NewBarrier"},
 	"Proxy":            {noun: "object", constructor: "New"},
 	"RLock":            {noun: "lock"},
-	"Shared":           {constructor: "Share"},
+	"Shared":           {noun: "shared value", constructor: "Share"},
 	"pipe end":         {constructor: "Pipe or PipeOneWay"},
 	"queue":            {constructor: "NewSimpleQueue, NewQueue or NewJoinableQueue"},
 }

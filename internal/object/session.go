@@ -38,7 +38,7 @@ type Request struct {
 
 	said
 	id     uint64 // 0 if no answer is wanted
-	object Object
+	object *entry
 	here   func()   // see Run
 	taken  []func() // see Until
 }
@@ -227,7 +227,8 @@ func (p *Session) gone(error) {
 	}
 	s.mu.Lock()
 	var left []*entry
-	for id := range s.objects {
+	for id, e := range s.objects {
+		delete(e.copies, p)
 		if e := s.release(p, id); e != nil {
 			left = append(left, e)
 		}
@@ -299,7 +300,7 @@ func (p *Session) handle(kind wire.Kind, m *wire.Request, says said) (run func()
 			r.Fail(Gone, "")
 			return nil
 		}
-		r.object = e.Object
+		r.object = e
 		e.Serve(r)
 		return r.here
 	case wire.KindGiveUp:
