@@ -25,6 +25,7 @@ type process struct {
 	homes sync.Map
 
 	handles live[object.Ref, handle]
+	ends    live[endName, pipeEnd] // in values that are being decoded
 }
 
 var (

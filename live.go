@@ -37,3 +37,10 @@ func (l *live[K, V]) lapsed(key K) {
 		delete(l.values, key)
 	}
 }
+
+// forget removes a key.
+func (l *live[K, V]) forget(key K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.values, key)
+}

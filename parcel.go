@@ -132,7 +132,11 @@ func encodeAll[T any](what string, vs []T) ([]object.Value, error) {
 // unmarshal decodes a value that has arrived, and returns what it refers to.
 func unmarshal(frames [][]byte, ptr any) (came parcel, err error) {
 	all, err := codec.UnmarshalListing(frames, ptr, names)
-	return parcelOf(all), err
+	came = parcelOf(all)
+	for _, e := range came.ends {
+		e.proc.ends.forget(e.name)
+	}
+	return came, err
 }
 
 // add puts another parcel into this one.
