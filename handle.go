@@ -16,7 +16,6 @@ import (
 	"github.com/fiber-go/fiber/internal/object/queue"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
-	"github.com/fiber-go/fiber/transport"
 )
 
 // handle is this process's hold on an object of the run. Queues, proxies and so
@@ -109,7 +108,6 @@ func objectError(u user, err error) error {
 func errorOf(what string, err error) error {
 	var refusal *object.Refusal
 	var lost *object.LostError
-	var size *transport.SizeError
 	switch {
 	case err == nil:
 		return nil
@@ -119,8 +117,8 @@ func errorOf(what string, err error) error {
 		return err
 	case errors.As(err, &lost):
 		return lostError(what, lost)
-	case errors.As(err, &size):
-		return fmt.Errorf("fiber: %s: %w; %s", what, size, whatToDo)
+	case tooLarge(err) != nil:
+		return fmt.Errorf("fiber: %s: %w", what, tooLarge(err))
 	case errors.As(err, &refusal):
 		return refused(what, refusal)
 	}
@@ -133,7 +131,7 @@ func refused(what string, r *object.Refusal) error {
 	case object.Unknown:
 		return &MismatchError{Reason: r.Text}
 	case object.TooLarge:
-		return fmt.Errorf("fiber: the answer of %s: %s; %s", what, r.Text, whatToDo)
+		return fmt.Errorf("fiber: the answer of %s: %w", what, &EncodeError{Index: -1, Reason: r.Text + whatToDo})
 	case custom.Failed:
 		return unflatten(custom.Failure(r.Text))
 	case queue.Closed:
