@@ -519,6 +519,73 @@ func TestSameEndTwiceInAValue(t *testing.T) {
 	}
 }
 
+type takingEnd struct {
+	Queue *fiber.SimpleQueue[*fiber.Conn[int]]
+	Pipe  *fiber.Conn[*fiber.Conn[int]]
+}
+
+// takeAndSay receives the end of a pipe, and sends a last item into it.
+var takeAndSay = fiber.Register("takeAndSay", func(ctx context.Context, k takingEnd) (fibertest.None, error) {
+	get := k.Pipe.Recv
+	if k.Queue != nil {
+		get = k.Queue.Get
+	}
+	end, err := get(ctx)
+	if err != nil {
+		return fibertest.None{}, err
+	}
+	return fibertest.None{}, end.Send(ctx, -1)
+})
+
+// What is sent into an end on its way arrives, until Send refuses it, and before
+// what is sent where the end has gone.
+func TestSendWhileTheEndLeaves(t *testing.T) {
+	t.Parallel()
+	for name, pass := range map[string]func(t *testing.T, end *fiber.Conn[int]) takingEnd{
+		"in a queue": func(t *testing.T, end *fiber.Conn[int]) takingEnd {
+			q := fibertest.NewQueue[*fiber.Conn[int]](t)
+			require.NoError(t, q.Put(fibertest.Soon(t), end))
+			return takingEnd{Queue: q}
+		},
+		"in a pipe": func(t *testing.T, end *fiber.Conn[int]) takingEnd {
+			a, b := fibertest.NewPipe[*fiber.Conn[int]](t)
+			require.NoError(t, a.Send(fibertest.Soon(t), end))
+			t.Cleanup(func() { a.Close() })
+			return takingEnd{Pipe: b}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			here, end := fibertest.NewPipe[int](t)
+			k := pass(t, end)
+			require.NoError(t, end.Send(fibertest.Soon(t), 0), "nobody has taken it yet")
+			p := fiber.NewProcess(takeAndSay, k)
+			fibertest.Begin(t, p)
+			said := make(chan int, 1)
+			go func() {
+				n := 1
+				for end.Send(context.Background(), n) == nil {
+					n++
+				}
+				said <- n
+			}()
+			next := 0
+			for {
+				v, err := here.Recv(fibertest.Soon(t))
+				require.NoError(t, err)
+				if v == -1 {
+					break
+				}
+				require.Equal(t, next, v)
+				next++
+			}
+			require.Equal(t, <-said, next, "an item is lost")
+			require.ErrorIs(t, end.Send(fibertest.Soon(t), 1), fiber.ErrClosed)
+			require.NoError(t, p.Join(fibertest.Soon(t)))
+		})
+	}
+}
+
 // A pipe's end goes through a pipe, its own included.
 func TestEndThroughAPipe(t *testing.T) {
 	t.Parallel()
