@@ -24,6 +24,9 @@ type process struct {
 	// homes are the managers that this process has started: *tree.Child by the
 	// endpoint of their home.
 	homes sync.Map
+
+	handles live[object.Ref, handle]
+	ends    live[endName, pipeEnd] // in values that are being decoded
 }
 
 var (
@@ -73,7 +76,7 @@ func (p *process) fits(frames [][]byte) error { return p.fitsSize(codec.Size(fra
 
 func (p *process) fitsSize(size int) error {
 	if size, limit := size+messageOverhead, int64(p.node.Config.MaxMessage); int64(size) > limit {
-		return fmt.Errorf("%w; %s", &transport.SizeError{Size: int64(size), Limit: limit}, whatToDo)
+		return tooLarge(&transport.SizeError{Size: int64(size), Limit: limit})
 	}
 	return nil
 }

@@ -91,6 +91,11 @@
 // channel in it; a value that cannot, such as a cycle of pointers, is an
 // [EncodeError] that says where.
 //
+// Nothing is lost silently: a struct with an unexported field that is not zero is an
+// EncodeError, too. Export the field, tag it "-", or give the type an encoding of its
+// own. A mutex, or another value of sync's or sync/atomic's types, stays behind and
+// arrives as new.
+//
 // An any carries whatever can travel, but not its type: a struct arrives as
 // map[string]any, and an integer in the narrowest type that holds it, so that 7
 // arrives as an int8 and 200 as a uint8. Use types where you can.
@@ -296,7 +301,9 @@
 //		return fiber.Map(ctx, pool, look, []query{{shared, 0}, {shared, 1}})
 //	}
 //
-// All tasks of a worker get the same value, so it must not be changed.
+// All tasks of a worker get the same value, so it must not be changed. A Shared may
+// also be returned, or put into a queue: the value stays in the process that shared
+// it, until it is closed there or no process has it any more.
 //
 // # Queues
 //

@@ -49,7 +49,8 @@ type LaunchError = backend.LaunchError
 // program, other functions, or a value of another type.
 type MismatchError = tree.MismatchError
 
-// EncodeError says which part of a value cannot travel, and why.
+// EncodeError says which part of a value cannot travel, and why. A value that is
+// too large for a message (max_message) is an EncodeError, too.
 type EncodeError = codec.Error
 
 // RemoteError says that a function failed in another process: it returned an
@@ -215,8 +216,17 @@ func oneValue(err error) error {
 	return err
 }
 
-// whatToDo follows a *transport.SizeError.
-const whatToDo = "set max_message (FIBER_MAX_MESSAGE) higher, or send it in parts"
+// tooLarge makes an *EncodeError, which says what to do, of a *transport.SizeError
+// in err. It returns nil if there is none, or already an *EncodeError around it.
+func tooLarge(err error) *EncodeError {
+	size := (*transport.SizeError)(nil)
+	if !errors.As(err, &size) || errors.As(err, new(*EncodeError)) {
+		return nil
+	}
+	return &EncodeError{Index: -1, Reason: size.Error() + whatToDo, Err: size}
+}
+
+const whatToDo = "; set max_message (FIBER_MAX_MESSAGE) higher, or send it in parts"
 
 // callerLine returns the file:line of the user's call of an exported function.
 func callerLine() string {

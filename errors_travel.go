@@ -30,7 +30,7 @@ func flatten(fn string, err error) *wire.Error {
 		e.Panic, e.Stack = true, string(panicked.Stack)
 	}
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(e.Message, "max_message") {
-		e.Message += "; " + whatToDo
+		e.Message += whatToDo
 	}
 	sentinels.RLock()
 	for text, sentinel := range sentinels.byText {
@@ -73,8 +73,8 @@ func fromEngine(err error) error {
 	if e, ok := err.(*wire.Error); ok {
 		return unflatten(e)
 	}
-	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(err.Error(), "max_message") {
-		return errorf("fiber: the argument: %w; %s", err, whatToDo)
+	if large := tooLarge(err); large != nil {
+		return errorf("fiber: the argument: %w", large)
 	}
 	return err
 }
@@ -94,6 +94,9 @@ type details struct {
 // in turn, only the text travels.
 func detailsOf(err error) (d details, ok bool) {
 	var ring *RingError
+	if large := tooLarge(err); large != nil {
+		err = large
+	}
 	switch {
 	case errors.As(err, &ring): // it wraps any of the others
 		d.Ring = &ringDetail{Ring: ring.Ring, Rank: ring.Rank, Cause: *flattenCause(ring.Err)}

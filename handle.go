@@ -16,23 +16,24 @@ import (
 	"github.com/fiber-go/fiber/internal/object/queue"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
-	"github.com/fiber-go/fiber/transport"
 )
 
 // handle is this process's hold on an object of the run. Queues, proxies and so
 // on have one. The object lives as long as a handle is reachable in some
-// process. Copies of a queue or a proxy share its handle.
+// process. All queues and proxies here that refer to an object share one.
 type handle struct {
 	proc *process
 	ref  object.Ref
 }
 
-// attach makes a handle of an object.
+// attach returns the handle of an object.
 func (p *process) attach(ref object.Ref) *handle {
-	p.home.Hold(ref)
-	h := &handle{p, ref}
-	runtime.AddCleanup(h, func(ref object.Ref) { p.home.Release(ref) }, ref)
-	return h
+	return p.handles.get(ref, func() *handle {
+		p.home.Hold(ref)
+		h := &handle{p, ref}
+		runtime.AddCleanup(h, p.home.Release, ref)
+		return h
+	})
 }
 
 // inErrors is how errors name the objects of a type, and its constructor. What
@@ -42,7 +43,7 @@ var inErrors = map[string]struct{ noun, constructor string }{
 	"CyclicBarrier":    {noun: "barrier", constructor: "NewBarrier"},
 	"Proxy":            {noun: "object", constructor: "New"},
 	"RLock":            {noun: "lock"},
-	"Shared":           {constructor: "Share"},
+	"Shared":           {noun: "shared value", constructor: "Share"},
 	"pipe end":         {constructor: "Pipe or PipeOneWay"},
 	"queue":            {constructor: "NewSimpleQueue, NewQueue or NewJoinableQueue"},
 }
@@ -114,7 +115,6 @@ func objectError(u user, err error) error {
 func errorOf(what string, err error) error {
 	var refusal *object.Refusal
 	var lost *object.LostError
-	var size *transport.SizeError
 	switch {
 	case err == nil:
 		return nil
@@ -124,8 +124,8 @@ func errorOf(what string, err error) error {
 		return err
 	case errors.As(err, &lost):
 		return lostError(what, lost)
-	case errors.As(err, &size):
-		return fmt.Errorf("fiber: %s: %w; %s", what, size, whatToDo)
+	case tooLarge(err) != nil:
+		return fmt.Errorf("fiber: %s: %w", what, tooLarge(err))
 	case errors.As(err, &refusal):
 		return refused(what, refusal)
 	}
@@ -138,7 +138,7 @@ func refused(what string, r *object.Refusal) error {
 	case object.Unknown:
 		return &MismatchError{Reason: r.Text}
 	case object.TooLarge:
-		return fmt.Errorf("fiber: the answer of %s: %s; %s", what, r.Text, whatToDo)
+		return fmt.Errorf("fiber: the answer of %s: %w", what, &EncodeError{Index: -1, Reason: r.Text + whatToDo})
 	case custom.Failed:
 		return unflatten(custom.Failure(r.Text))
 	case queue.Closed:

@@ -34,7 +34,7 @@ func parcelOf(all []any) (p parcel) {
 	for _, x := range all {
 		switch x := x.(type) {
 		case user:
-			if h := x.used(); h != nil {
+			if h := x.used(); h != nil && (len(p.handles) == 0 || h != p.handles[len(p.handles)-1]) { // most often all are one
 				p.handles = append(p.handles, h)
 			}
 		case ender:
@@ -204,7 +204,11 @@ func encodeAll[T any](ctx context.Context, what string, vs []T) ([]object.Value,
 // unmarshal decodes a value that has arrived, and returns what it refers to.
 func unmarshal(frames [][]byte, ptr any) (came parcel, err error) {
 	all, err := codec.UnmarshalListing(frames, ptr, names)
-	return parcelOf(all), err
+	came = parcelOf(all)
+	for _, e := range came.ends {
+		e.proc.ends.forget(e.name)
+	}
+	return came, err
 }
 
 // add puts another parcel into this one.

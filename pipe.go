@@ -30,7 +30,10 @@ type Sender[T any] struct{ end *pipeEnd }
 // not received. In the process that it has left, using it returns ErrClosed. As
 // an argument of a Process, it has left when Start has succeeded; after a
 // failed Start it is still here. As the argument of a pool's task, it leaves
-// when a worker takes up the task.
+// when a worker takes up the task; as an item or in a result, when somebody
+// receives it. What is sent here until Send returns ErrClosed arrives, before
+// whatever the next process sends. An end that is in a value several times is one
+// end where it arrives, too.
 //
 // The pipe ends when an end is closed or becomes unreachable, or when the
 // process that has it ends for whatever reason. At the other end, Recv then
@@ -202,6 +205,6 @@ func unmarshalEnd[T any](b []byte, sort byte, end **pipeEnd) error {
 	if err != nil {
 		return err
 	}
-	*end = newPipeEnd(p, pipe.Claim(p.home, ref, gen))
+	*end = claimEnd(p, endName{ref, gen})
 	return nil
 }

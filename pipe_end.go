@@ -16,6 +16,23 @@ var errEmptyEnd = errEmpty("pipe end")
 type pipeEnd struct {
 	proc *process
 	port *pipe.Port
+	name endName // with which it came here
+}
+
+// endName names an end on its way from one process to another.
+type endName struct {
+	ref object.Ref
+	gen uint64
+}
+
+// claimEnd makes an end that has come here this process's. If it is in a value
+// several times, all are one.
+func claimEnd(proc *process, name endName) *pipeEnd {
+	return proc.ends.get(name, func() *pipeEnd {
+		e := newPipeEnd(proc, pipe.Claim(proc.home, name.ref, name.gen))
+		e.name = name
+		return e
+	})
 }
 
 // holder is a Conn, Sender or Receiver without its type.
@@ -30,7 +47,7 @@ func (h *holder) pipeEnd() *pipeEnd {
 }
 
 func newPipeEnd(proc *process, port *pipe.Port) *pipeEnd {
-	e := &pipeEnd{proc, port}
+	e := &pipeEnd{proc: proc, port: port}
 	runtime.AddCleanup(e, func(port *pipe.Port) { port.Leave() }, port)
 	return e
 }

@@ -298,6 +298,9 @@ func messageError(way string, rank int, err error) error {
 	if failed := (*RingError)(nil); errors.As(err, &failed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+	if large := tooLarge(err); large != nil {
+		err = large
+	}
 	return errorf("fiber: a message %s rank %d: %w", way, rank, fromEngine(err))
 }
 

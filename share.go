@@ -13,14 +13,16 @@ import (
 )
 
 // Shared is a value that is sent only once to each process, however many tasks
-// use it. Create it with Share. It travels as (part of) an argument or a
-// result, as a reference; Get fetches the value.
-type Shared[T any] struct{ ref object.Ref }
+// use it. Create it with Share. It lives in the process that made it. It travels
+// as (part of) an argument, a result, or an item of a queue, as a reference; Get
+// fetches the value.
+type Shared[T any] struct{ h *handle }
 
 // Share makes a value available to all processes of the run. It encodes v
 // before it returns, so v may be changed afterwards. The value stays available
-// until Close, or until the result of Share becomes unreachable in this
-// process.
+// until Close, or until no process has it any more: in each process, that is when
+// what Share has returned, or what has arrived, is unreachable. What is large is
+// better closed.
 func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	proc, err := running()
 	if err != nil {
@@ -37,36 +39,29 @@ func Share[T any](_ context.Context, v T) (*Shared[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shared[T]{ref: ref}
-	runtime.AddCleanup(s, func(ref object.Ref) {
-		forgetShared(ref)
-		go proc.home.Withdraw(ref)
-	}, ref)
-	return s, nil
+	return &Shared[T]{proc.attach(ref)}, nil
 }
 
 // Get returns the value. The first call in a process fetches it from the
 // process that shared it, and blocks until it is here or ctx ends. Later calls
 // return the same value, so it must not be changed. The error is ErrClosed when
-// the value was closed, a *WorkerLostError when the process that shared it was
-// lost, a *MismatchError when the value is not a T, or ctx.Err().
+// the value was closed, a *WorkerLostError when the process that shared it has
+// ended, a *MismatchError when the value is not a T, or ctx.Err().
 //
 // A gap in the network does not fail Get, which asks again until the process
 // that shared the value has ended, or was out of reach for heartbeat_timeout.
 func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	var zero T
-	proc, err := running()
-	if err != nil {
-		return zero, err
-	}
-	if s == nil || s.ref == (object.Ref{}) {
-		return zero, errEmpty("Shared")
+	h := s.used()
+	if h == nil {
+		return zero, errEmpty(s.typ())
 	}
 	for begun := time.Now(); ; {
-		v, err := s.fetched(ctx, proc)
+		v, err := fetched[T](ctx, h)
+		runtime.KeepAlive(s)
 		var lost *object.LostError
-		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > proc.node.Config.HeartbeatTimeout {
-			return v, errorOf("the shared value", err)
+		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > h.proc.node.Config.HeartbeatTimeout {
+			return v, objectError(s, err)
 		}
 		select {
 		case <-time.After(fetchPause):
@@ -80,9 +75,9 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 const fetchPause = 250 * time.Millisecond
 
 // fetched returns the value from the cache, or else from its home.
-func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
+func fetched[T any](ctx context.Context, h *handle) (T, error) {
 	var zero T
-	c := cachedShared(proc.home, s.ref)
+	c := cachedShared(h.proc.home, h.ref)
 	select {
 	case c.busy <- struct{}{}:
 		defer func() { <-c.busy }()
@@ -96,9 +91,9 @@ func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 		}
 		return v, nil
 	}
-	kept, err := object.Ask(ctx, proc.home, s.ref, object.Fetch, object.None{}, nil)
+	kept, err := object.Ask(ctx, h.proc.home, h.ref, object.Fetch, object.None{}, nil)
 	if err != nil {
-		forgetShared(s.ref)
+		forgetShared(h.ref)
 		return zero, err
 	}
 	var v T
@@ -109,28 +104,38 @@ func (s *Shared[T]) fetched(ctx context.Context, proc *process) (T, error) {
 	return v, nil
 }
 
-// Close withdraws the value, also from the caches of the processes that have
-// fetched it. In a process that has not shared the value, and when called a
-// second time, Close is a no-op.
+// Close withdraws the value, also from the processes that have fetched it. From
+// then on Get returns ErrClosed: at once in this process, and in another one that
+// has fetched the value as soon as the news has come there, which takes as long as
+// any message. A process that is cut off forgets the value when it notices that,
+// after heartbeat_timeout at most. What Get has returned stays as it is.
+//
+// In a process that has not shared the value, and when called a second time,
+// Close is a no-op.
 func (s *Shared[T]) Close() {
-	proc := current.Load()
-	if proc == nil {
-		return
+	h := s.used()
+	if h != nil && h.proc.home.Local(h.ref) != nil {
+		h.proc.home.Remove(h.ref.Object)
 	}
-	if proc.home.Local(s.ref) != nil {
-		proc.home.Withdraw(s.ref)
-	}
-	forgetShared(s.ref)
 }
 
 // MarshalBinary encodes a reference to the value.
-func (s *Shared[T]) MarshalBinary() ([]byte, error) { return s.ref.Append(nil), nil }
+func (s *Shared[T]) MarshalBinary() ([]byte, error) { return s.used().marshal(s.typ()) }
 
-// UnmarshalBinary decodes a reference to a value.
-func (s *Shared[T]) UnmarshalBinary(b []byte) error {
-	_, err := s.ref.Read(b)
+// UnmarshalBinary attaches to the value that a reference names.
+func (s *Shared[T]) UnmarshalBinary(b []byte) (err error) {
+	s.h, _, err = unmarshalHandle(s.typ(), b)
 	return err
 }
+
+func (s *Shared[T]) used() *handle {
+	if s == nil {
+		return nil
+	}
+	return s.h
+}
+
+func (s *Shared[T]) typ() string { return "Shared" }
 
 // sharedCache holds the decoded shared values of this process.
 var sharedCache = struct {
@@ -140,24 +145,21 @@ var sharedCache = struct {
 
 type sharedValue struct {
 	busy  chan struct{} // holds an element while a goroutine fetches the value
-	drop  func()        // ends the hold
+	drop  func()        // ends the watch
 	set   bool
 	value any
 }
 
-// cachedShared returns the cache's entry for a value. A new entry holds the value,
-// and is forgotten when the value's home says so, or is gone.
+// cachedShared returns the cache's entry for a value. It is forgotten when the
+// value is dropped, or its home is out of reach. It does not keep the value alive,
+// and outlives the references here: the next task may bring another one.
 func cachedShared(h *object.Server, ref object.Ref) *sharedValue {
 	sharedCache.Lock()
 	defer sharedCache.Unlock()
 	c := sharedCache.values[ref]
 	if c == nil {
 		stop := h.Watch(ref, func(*object.Request) { forgetShared(ref) })
-		h.Hold(ref)
-		c = &sharedValue{busy: make(chan struct{}, 1), drop: func() {
-			stop()
-			h.Release(ref)
-		}}
+		c = &sharedValue{busy: make(chan struct{}, 1), drop: stop}
 		sharedCache.values[ref] = c
 	}
 	return c

@@ -36,6 +36,8 @@ func Benchmark(b *testing.B) {
 		{"Rows", rows},
 		{"Points", make([][2]float64, 10_000)},
 		{"Strings", make([]string, 1000)},
+		{"10000Own", make([]bin, 10_000)}, // each with methods of its own
+		{"OneOwn", []bin{{}}},
 		{"Everything", everything()},
 	} {
 		b.Run(c.name+"/Marshal", func(b *testing.B) {

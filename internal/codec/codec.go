@@ -9,8 +9,9 @@ package codec
 import "reflect"
 
 // Marshal encodes v as frames. The first is msgpack; the others refer to the large slices of numbers in v,
-// so v must not change until the frames are sent. Channels, funcs, interfaces with methods, and values
-// nested deeper than 1000 levels, cycles included, cannot be encoded: the error is an [*Error]. A type that
+// so v must not change until the frames are sent. Channels, funcs, interfaces with methods, values
+// nested deeper than 1000 levels, cycles included, and structs with unexported fields that are not zero cannot be
+// encoded: the error is an [*Error]. Such a field may be tagged "-", or be of one of sync's or sync/atomic's types. A type that
 // has msgpack's methods, or encoding's binary or text methods, for both directions keeps that encoding; its
 // EncodeMsgpack must write msgpack. A struct that embeds such a type, and has other exported fields, travels by
 // its fields all the same. Marshal may be called concurrently.
@@ -34,10 +35,10 @@ func MarshalEach(v reflect.Value, listed func(x any) bool) (frames [][]byte, lis
 	return marshal(v, listed, true)
 }
 
-func marshal(v reflect.Value, listed func(x any) bool, alone bool) (frames [][]byte, list []any, failed []*Error, err error) {
+func marshal(v reflect.Value, listed func(x any) bool, each bool) (frames [][]byte, list []any, failed []*Error, err error) {
 	e := getEncoder()
 	defer e.put()
-	e.listed, e.alone = listed, alone
+	e.listed, e.each = listed, each
 	if err := e.any(v); err != nil {
 		return nil, nil, nil, err
 	}
@@ -66,7 +67,7 @@ func UnmarshalEach(frames [][]byte, ptr any, listed func(x any) bool) (list []an
 	return unmarshal(frames, ptr, listed, true)
 }
 
-func unmarshal(frames [][]byte, ptr any, listed func(x any) bool, alone bool) (list []any, failed []*Error, err error) {
+func unmarshal(frames [][]byte, ptr any, listed func(x any) bool, each bool) (list []any, failed []*Error, err error) {
 	v := reflect.ValueOf(ptr)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil, nil, fail(reflect.TypeOf(ptr), "the target must be a non-nil pointer")
@@ -77,7 +78,7 @@ func unmarshal(frames [][]byte, ptr any, listed func(x any) bool, alone bool) (l
 	}
 	d := getDecoder(frames)
 	defer d.put()
-	d.listed, d.alone = listed, alone
+	d.listed, d.each = listed, each
 	v.SetZero()
 	if err := planOf(v.Type()).decode(d, v); err != nil {
 		return nil, nil, err

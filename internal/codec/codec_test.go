@@ -295,4 +295,8 @@ func TestAllocations(t *testing.T) {
 	assert.LessOrEqual(t, testing.AllocsPerRun(1000, func() { frames, _ = codec.Marshal(in) }), 4.)
 	assert.LessOrEqual(t, testing.AllocsPerRun(1000, func() { _ = codec.Unmarshal(frames, &out) }), 1.)
 	assert.Equal(t, in, out)
+
+	own := make([]bin, 1000) // they share goroutines
+	assert.Less(t, testing.AllocsPerRun(10, func() { frames, _ = codec.Marshal(own) }), 1200.)
+	assert.Less(t, testing.AllocsPerRun(10, func() { _ = codec.Unmarshal(frames, &own) }), 200.)
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/vmihailenco/msgpack/v5"
-
-	"github.com/fiber-go/fiber/internal/guard"
 )
 
 // custom is one way in which a type can have an encoding of its own: a pair of
@@ -16,8 +14,7 @@ import (
 type custom struct {
 	name             string
 	encoder, decoder reflect.Type
-	encode           func(x any) ([]byte, error)
-	decode           func(x any, b []byte) error
+	encode, decode   method
 	write            func(e *encoder, t reflect.Type, b []byte) error
 	read             func(d *decoder, t reflect.Type) ([]byte, error)
 }
@@ -30,20 +27,20 @@ var customs = []*custom{
 	},
 	{
 		"MarshalMsgpack", reflect.TypeFor[msgpack.Marshaler](), reflect.TypeFor[msgpack.Unmarshaler](),
-		func(x any) ([]byte, error) { return x.(msgpack.Marshaler).MarshalMsgpack() },
-		func(x any, b []byte) error { return x.(msgpack.Unmarshaler).UnmarshalMsgpack(b) },
+		func(x any, _ []byte) ([]byte, error) { return x.(msgpack.Marshaler).MarshalMsgpack() },
+		func(x any, b []byte) ([]byte, error) { return nil, x.(msgpack.Unmarshaler).UnmarshalMsgpack(b) },
 		writeExtension, readExtension,
 	},
 	{
 		"MarshalBinary", reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.BinaryUnmarshaler](),
-		func(x any) ([]byte, error) { return x.(encoding.BinaryMarshaler).MarshalBinary() },
-		func(x any, b []byte) error { return x.(encoding.BinaryUnmarshaler).UnmarshalBinary(b) },
+		func(x any, _ []byte) ([]byte, error) { return x.(encoding.BinaryMarshaler).MarshalBinary() },
+		func(x any, b []byte) ([]byte, error) { return nil, x.(encoding.BinaryUnmarshaler).UnmarshalBinary(b) },
 		writeBytes, readBytes,
 	},
 	{
 		"MarshalText", reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
-		func(x any) ([]byte, error) { return x.(encoding.TextMarshaler).MarshalText() },
-		func(x any, b []byte) error { return x.(encoding.TextUnmarshaler).UnmarshalText(b) },
+		func(x any, _ []byte) ([]byte, error) { return x.(encoding.TextMarshaler).MarshalText() },
+		func(x any, b []byte) ([]byte, error) { return nil, x.(encoding.TextUnmarshaler).UnmarshalText(b) },
 		writeText, readText,
 	},
 }
@@ -89,16 +86,12 @@ func (c *custom) inherited(t reflect.Type) reflect.Type {
 	return nil
 }
 
-// plan encodes and decodes values of type t by their own methods, each on a goroutine that it may end.
+// plan encodes and decodes values of type t by their own methods.
 func (c *custom) plan(t reflect.Type) plan {
 	return nested(t, 0, plan{
 		encode: func(e *encoder, v reflect.Value) error {
 			x := addressable(v).Addr().Interface()
-			var b []byte
-			err := guard.Call(func() (err error) {
-				b, err = c.encode(x)
-				return err
-			})
+			b, err := e.call(c.encode, x, nil)
 			if err != nil {
 				return own(t, err)
 			}
@@ -113,7 +106,7 @@ func (c *custom) plan(t reflect.Type) plan {
 				return err
 			}
 			x := v.Addr().Interface()
-			if err := guard.Call(func() error { return c.decode(x, b) }); err != nil {
+			if _, err := d.call(c.decode, x, b); err != nil {
 				return own(t, err)
 			}
 			if d.listed != nil && d.listed(x) {
@@ -134,28 +127,28 @@ func own(t reflect.Type, err error) error {
 	return &Error{Type: t.String(), Reason: err.Error(), Index: -1, Err: err}
 }
 
-func encodeMsgpack(x any) ([]byte, error) {
+func encodeMsgpack(x any, _ []byte) ([]byte, error) {
 	var b bytes.Buffer
 	err := x.(msgpack.CustomEncoder).EncodeMsgpack(msgpack.NewEncoder(&b))
 	return b.Bytes(), err
 }
 
-func decodeMsgpack(x any, b []byte) error {
+func decodeMsgpack(x any, b []byte) ([]byte, error) {
 	look := getDecoder([][]byte{b})
 	defer look.put()
 	for look.in.Len() > 0 { // a msgpack.Decoder trusts what it reads
 		if err := look.skip(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	r := bytes.NewReader(b)
 	if err := x.(msgpack.CustomDecoder).DecodeMsgpack(msgpack.NewDecoder(r)); err != nil {
-		return err
+		return nil, err
 	}
 	if r.Len() > 0 {
-		return fail(nil, "DecodeMsgpack left %d bytes", r.Len())
+		return nil, fail(nil, "DecodeMsgpack left %d bytes", r.Len())
 	}
-	return nil
+	return nil, nil
 }
 
 func writeExtension(e *encoder, t reflect.Type, b []byte) error {

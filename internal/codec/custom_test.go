@@ -22,15 +22,17 @@ const (
 
 func (e ends) now(at int) {
 	switch {
-	case at == 3 && e == exits:
+	case at == wrong && e == exits:
 		runtime.Goexit()
-	case at == 3 && e == panics:
+	case at == wrong && e == panics:
 		panic("no")
 	}
 }
 
-// whenEncoded and whenDecoded are how the methods end for the value 3.
+// whenEncoded and whenDecoded are how the methods end for the value wrong.
 var whenEncoded, whenDecoded ends
+
+const wrong = 23
 
 type bin struct{ n byte }
 
@@ -69,7 +71,7 @@ func (r *raw) UnmarshalMsgpack(from []byte) error {
 
 func listOf[T any](of func(n int) T) func() (any, any) {
 	return func() (any, any) {
-		list := make([]T, 5)
+		list := make([]T, 30)
 		for i := range list {
 			list[i] = of(i)
 		}
@@ -89,6 +91,7 @@ func TestMethodsThatDoNotReturn(t *testing.T) {
 		"Marshaler":      listOf(func(n int) raw { return raw{byte(n)} }),
 		"a pointer":      listOf(func(n int) *bin { return &bin{byte(n)} }),
 		"in a map":       listOf(func(n int) map[string]text { return map[string]text{"x": {byte(n)}} }),
+		"in a list":      listOf(func(n int) []text { return []text{{byte(n)}} }),
 		"a struct":       listOf(func(n int) struct{ X [1]raw } { return struct{ X [1]raw }{[1]raw{{byte(n)}}} }),
 		"in any":         listOf(func(n int) any { return packed{n} }),
 		"in a field any": listOf(func(n int) holder { return holder{bin{byte(n)}} }),
@@ -100,7 +103,7 @@ func TestMethodsThatDoNotReturn(t *testing.T) {
 				_, err := codec.Marshal(in)
 				var e *codec.Error
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, 3, e.Index)
+				require.Equal(t, wrong, e.Index)
 				require.Contains(t, e.Reason, reason)
 
 				whenEncoded, whenDecoded = returns, how
@@ -112,11 +115,41 @@ func TestMethodsThatDoNotReturn(t *testing.T) {
 					return
 				}
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, 3, e.Index)
+				require.Equal(t, wrong, e.Index)
 				require.Contains(t, e.Reason, reason)
 			})
 		}
 	}
+}
+
+// The same holds in maps, whose error names the type.
+func TestMethodsInMapsThatDoNotReturn(t *testing.T) {
+	t.Cleanup(func() { whenEncoded, whenDecoded = returns, returns })
+	in, out := map[int]bin{}, map[int]bin{}
+	for n := range 30 {
+		in[n] = bin{byte(n)}
+	}
+	for how, reason := range map[ends]string{exits: "called runtime.Goexit", panics: "panic: no"} {
+		var e *codec.Error
+		whenEncoded, whenDecoded = how, returns
+		_, err := codec.Marshal(in)
+		require.ErrorAs(t, err, &e)
+		require.Contains(t, e.Reason, reason)
+		require.Equal(t, "codec_test.bin", e.Type)
+
+		whenEncoded, whenDecoded = returns, how
+		frames, err := codec.Marshal(in)
+		require.NoError(t, err)
+		err = codec.Unmarshal(frames, &out)
+		require.ErrorAs(t, err, &e)
+		require.Contains(t, e.Reason, reason)
+		require.Equal(t, "codec_test.bin", e.Type)
+	}
+	whenEncoded, whenDecoded = returns, returns
+	frames, err := codec.Marshal(in)
+	require.NoError(t, err)
+	require.NoError(t, codec.Unmarshal(frames, &out))
+	require.Equal(t, in, out)
 }
 
 // filled is decoded from no bytes to something else than its zero value.

@@ -20,11 +20,13 @@ type decoder struct {
 	all    [][]byte // the other frames
 	frames [][]byte // those of them that have not been handed out
 	depth  int
+	methods
 
 	listed  func(x any) bool // nil for nothing
 	listing []any
-	alone   bool     // an element of the outermost slice fails alone
+	each    bool     // an element of the outermost slice fails alone
 	failed  []*Error // the errors of those that have
+	at      place    // where the last of these elements begins
 }
 
 var decoders = sync.Pool{New: func() any {
@@ -42,7 +44,7 @@ func getDecoder(frames [][]byte) *decoder {
 
 func (d *decoder) put() {
 	d.in.Reset(nil)
-	d.buf, d.all, d.frames, d.depth, d.listed, d.listing, d.alone, d.failed = nil, nil, nil, 0, nil, nil, false, nil
+	d.buf, d.all, d.frames, d.depth, d.listed, d.listing, d.methods, d.each, d.failed = nil, nil, nil, 0, nil, nil, methods{}, false, nil
 	decoders.Put(d)
 }
 

@@ -24,11 +24,13 @@ type encoder struct {
 	buf    bytes.Buffer
 	frames [][]byte
 	depth  int
+	methods
 
 	listed  func(x any) bool // nil for nothing
 	listing []any
-	alone   bool     // an element of the outermost slice fails alone
+	each    bool     // an element of the outermost slice fails alone
 	failed  []*Error // the errors of those that have
+	at      mark     // where the last of these elements begins
 }
 
 var encoders = sync.Pool{New: func() any {
@@ -45,7 +47,7 @@ func (e *encoder) put() {
 	}
 	e.buf.Reset()
 	clear(e.frames)
-	e.frames, e.depth, e.listed, e.listing, e.alone, e.failed = e.frames[:0], 0, nil, nil, false, nil
+	e.frames, e.depth, e.listed, e.listing, e.methods, e.each, e.failed = e.frames[:0], 0, nil, nil, methods{}, false, nil
 	encoders.Put(e)
 }
 

@@ -63,12 +63,16 @@ func within(err error, step string) error {
 	return e
 }
 
-// inElement is within for element i of a slice. In the outermost slice it sets
+// inElement is within for element i of a list. In the outermost slice it sets
 // the index instead.
 func inElement(err error, i int, outermost bool) error {
-	if outermost {
-		err.(*Error).Index = i
+	e, ok := err.(*Error)
+	switch {
+	case !ok:
 		return err
+	case outermost:
+		e.Index = i
+		return e
 	}
-	return within(err, fmt.Sprintf("[%d]", i))
+	return within(e, fmt.Sprintf("[%d]", i))
 }

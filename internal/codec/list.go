@@ -19,17 +19,31 @@ func (ps planner) list(t reflect.Type) plan {
 			if err := cmp.Or(fits(t, n), e.EncodeArrayLen(n)); err != nil {
 				return err
 			}
-			outermost := slice && e.depth == 1
-			for i := range n {
-				at := e.mark()
-				if err := elem.encode(e, v.Index(i)); err != nil {
-					err = inElement(err, i, outermost)
-					if !e.alone || !outermost {
-						return err
+			outermost, most := slice && e.depth == 1, e.alone+few
+			each := e.each && outermost
+			for i := 0; i < n; i++ {
+				var err error
+				if e.alone < most {
+					if each {
+						e.at = e.mark()
 					}
-					e.failed = append(e.failed, err.(*Error))
-					e.back(at)
+					err = elem.encode(e, v.Index(i))
+				} else {
+					i, err = e.rest(t.Elem(), i, n, func(i int) error {
+						if each {
+							e.at = e.mark()
+						}
+						return elem.encode(e, v.Index(i))
+					})
 				}
+				if err == nil {
+					continue
+				}
+				if err = inElement(err, i, outermost); !each {
+					return err
+				}
+				e.failed = append(e.failed, err.(*Error))
+				e.back(e.at)
 			}
 			return nil
 		},
@@ -43,29 +57,48 @@ func (ps planner) list(t reflect.Type) plan {
 			case slice && n == 0:
 				v.Set(reflect.MakeSlice(t, 0, 0))
 			}
-			outermost := slice && d.depth == 1
-			for i := range n {
-				if i == v.Len() {
-					room := min(n, max(2*i, 1+firstBytes/(1+int(t.Elem().Size()))))
-					v.Grow(room - i)
-					v.SetLen(room)
+			outermost, most := slice && d.depth == 1, d.alone+few
+			each := d.each && outermost
+			for i := 0; i < n; i++ {
+				var err error
+				if d.alone < most {
+					if each {
+						d.at = d.mark()
+					}
+					err = elem.decode(d, element(v, i, n))
+				} else {
+					i, err = d.rest(t.Elem(), i, n, func(i int) error {
+						if each {
+							d.at = d.mark()
+						}
+						return elem.decode(d, element(v, i, n))
+					})
 				}
-				at := d.mark()
-				if err := elem.decode(d, v.Index(i)); err != nil {
-					err = inElement(err, i, outermost)
-					if !d.alone || !outermost {
-						return err
-					}
-					d.failed = append(d.failed, err.(*Error))
-					v.Index(i).SetZero()
-					if err := d.pass(at); err != nil {
-						return typed(err, t)
-					}
+				if err == nil {
+					continue
+				}
+				if err = inElement(err, i, outermost); !each {
+					return err
+				}
+				d.failed = append(d.failed, err.(*Error))
+				v.Index(i).SetZero()
+				if err := d.pass(d.at); err != nil {
+					return typed(err, t)
 				}
 			}
 			return nil
 		},
 	})
+}
+
+// element returns element i of a slice that grows up to n, or of an array.
+func element(v reflect.Value, i, n int) reflect.Value {
+	if i == v.Len() {
+		room := min(n, max(2*i, 1+firstBytes/(1+int(v.Type().Elem().Size()))))
+		v.Grow(room - i)
+		v.SetLen(room)
+	}
+	return v.Index(i)
 }
 
 // firstBytes is how much memory a slice takes before its elements have been seen. In the message an

@@ -8,7 +8,7 @@ import (
 
 // structure returns the plan for structs. A struct travels as a map from field names, so that builds whose
 // fields differ understand each other as far as they can: the reader skips fields that it does not know,
-// and leaves those that are missing zero. With an unexported field that is tagged ",as_array", as msgpack/v5 has it, it travels
+// and leaves those that are missing zero. A field that does not travel has to be zero. With an unexported field that is tagged ",as_array", as msgpack/v5 has it, it travels
 // as an array of its fields in order, which is shorter.
 func (ps planner) structure(t reflect.Type) plan {
 	type member struct {
@@ -22,6 +22,7 @@ func (ps planner) structure(t reflect.Type) plan {
 		members[i] = member{f, ps.of(f.typ)}
 		byName[f.name] = &members[i]
 	}
+	lost := losable(t)
 	named, header, kind := true, (*msgpack.Encoder).EncodeMapLen, classMap
 	for f := range t.Fields() {
 		if f.Tag.Get("msgpack") == ",as_array" {
@@ -30,6 +31,9 @@ func (ps planner) structure(t reflect.Type) plan {
 	}
 	return nested(t, 1, plan{
 		encode: func(e *encoder, v reflect.Value) error {
+			if err := lose(lost, v); err != nil {
+				return err
+			}
 			if err := header(e.Encoder, len(members)); err != nil {
 				return err
 			}

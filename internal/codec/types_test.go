@@ -69,7 +69,7 @@ type (
 		B       []int  `msgpack:"b,omitempty"`
 		C       *int   `msgpack:",omitempty"`
 		Secret  string `msgpack:"-"`
-		private int
+		private int    `msgpack:"-"`
 		Hook    func() `msgpack:"-"`
 	}
 	Everything struct {

@@ -38,11 +38,17 @@ func Call(f func() error) error {
 // must leave any further work to another goroutine.
 func Here(f func() error, ended func(error)) {
 	outcome := ErrGoexit
+	defer func() { ended(outcome) }()
+	outcome = Caught(f)
+}
+
+// Caught calls f on this goroutine, and returns its error or a *Panic. Nothing
+// keeps f from ending the goroutine.
+func Caught(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			outcome = &Panic{value, debug.Stack()}
+			err = &Panic{value, debug.Stack()}
 		}
-		ended(outcome)
 	}()
-	outcome = f()
+	return f()
 }

@@ -27,6 +27,17 @@ func TestCall(t *testing.T) {
 	require.ErrorAs(t, guard.Call(func() error { panic(nil) }), &p) //nolint:govet // the user's
 }
 
+// Caught returns the same, but for a Goexit.
+func TestCaught(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, guard.Caught(func() error { return nil }))
+	require.Equal(t, errOwn, guard.Caught(func() error { return errOwn }))
+	var p *guard.Panic
+	require.ErrorAs(t, guard.Caught(broken), &p)
+	require.Equal(t, errOwn, p.Value)
+	require.Contains(t, string(p.Stack), "guard_test.broken")
+}
+
 // The same holds on the caller's own goroutine. A Goexit, however, ends that
 // goroutine, after the outcome is known.
 func TestHere(t *testing.T) {

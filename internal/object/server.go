@@ -99,7 +99,8 @@ type entry struct {
 	id      uint64
 	pinned  bool
 	holders map[*Session]bool
-	lapse   *time.Timer // runs while there are no holders
+	copies  map[*Session]bool // processes that get NoticeDropped
+	lapse   *time.Timer       // runs while there are no holders
 }
 
 // New makes a Server. Its listener is opened by the first Make or Endpoint.
@@ -171,7 +172,15 @@ func (s *Server) Remove(id uint64) {
 	s.forget(e)
 	s.mu.Unlock()
 	if e != nil {
-		e.Drop()
+		e.dropped()
+	}
+}
+
+// dropped ends an object that is not in the tables any more.
+func (e *entry) dropped() {
+	e.Drop()
+	for p := range e.copies {
+		Notify(p, e.id, Op[None, None](NoticeDropped), None{})
 	}
 }
 
@@ -228,7 +237,7 @@ func (s *Server) leave(e *entry) {
 		}
 		s.mu.Unlock()
 		if gone {
-			e.Drop()
+			e.dropped()
 		}
 	})
 }

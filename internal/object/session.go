@@ -49,7 +49,7 @@ type Request struct {
 
 	said
 	id     uint64   // 0 if no answer is wanted
-	object Object   // nil if there is none
+	object *entry   // nil if there is none
 	here   func()   // see Run
 	taken  []func() // see Until
 
@@ -257,7 +257,8 @@ func (p *Session) gone(error) {
 	}
 	s.mu.Lock()
 	var left []*entry
-	for id := range s.objects {
+	for id, e := range s.objects {
+		delete(e.copies, p)
 		if e := s.release(p, id); e != nil {
 			left = append(left, e)
 		}
@@ -364,9 +365,7 @@ func (p *Session) message(kind wire.Kind, m wire.Request, says said) message {
 	e := s.objects[m.Object]
 	s.mu.Unlock()
 	r := &Request{Peer: p, Op: m.Op, said: says, id: m.ID}
-	if e != nil {
-		r.object = e.Object
-	}
+	r.object = e
 	if m.Left > 0 {
 		r.until = time.Now().Add(m.Left)
 	}

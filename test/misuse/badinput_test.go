@@ -77,6 +77,11 @@ func TestInitTwice(t *testing.T) {
 
 type hidden struct{ a, b int }
 
+type partly struct {
+	A int
+	b int
+}
+
 type hook struct {
 	Name  string
 	Inner struct{ Hook func() }
@@ -307,6 +312,7 @@ var unsendable = map[string]struct {
 	"cyclic pointer":     {func() any { return ring() }, []string{"Next"}},
 	"cyclic map":         {func() any { m := map[string]any{}; m["self"] = m; return m }, []string{"self"}},
 	"unexported fields":  {func() any { return hidden{1, 2} }, []string{"hidden", "unexported"}},
+	"an unexported one":  {func() any { return partly{1, 2} }, []string{"b: int", "not exported", "export it"}},
 	"nil pointer inside": {func() any { return []any{(chan int)(nil)} }, []string{"cannot leave its process"}},
 }
 
@@ -483,7 +489,13 @@ var _ = fibertest.MainProgram("large messages", func(ctx context.Context) error 
 		ns[i] = 10 << 10
 	}
 	ns[33] = len(big)
-	say := func(what string, err error) { fmt.Printf("%s: %v\n", what, err) }
+	say := func(what string, err error) {
+		fmt.Printf("%s: %v", what, err)
+		if errors.As(err, new(*fiber.EncodeError)) {
+			fmt.Print(" is an EncodeError")
+		}
+		fmt.Println()
+	}
 	fitting, err := fiber.Map(ctx, pool, fibertest.Shrink, ins[:33])
 	say("small ones", err)
 	fmt.Println(len(fitting))
@@ -537,6 +549,7 @@ func TestMessagesOverTheLimit(t *testing.T) {
 		require.True(t, strings.HasPrefix(line, begin), line)
 		require.Contains(t, line, "exceeds the limit of 65536")
 		require.Contains(t, line, "max_message", "it does not say what to do")
+		require.True(t, strings.HasSuffix(line, " is an EncodeError"), line)
 	}
 	require.Equal(t, "fine 60 9801 lost 0 running 0", said[12])
 }

@@ -4,6 +4,7 @@ package objects_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -429,6 +430,160 @@ func TestEndIsOnlyOneProcesss(t *testing.T) {
 	receives(t, a, 1)
 	require.NoError(t, a.Send(fibertest.Soon(t), 3))
 	receives(t, one, 3)
+}
+
+// twice has one end of a pipe several times.
+type twice struct {
+	One, Two *fiber.Conn[int]
+	More     []*fiber.Conn[int]
+}
+
+// alternate receives items from all copies of an end in turn, and sends each back
+// through another copy.
+func (e twice) alternate(ctx context.Context, n int) error {
+	copies := append([]*fiber.Conn[int]{e.One, e.Two}, e.More...)
+	for i := range n {
+		v, err := copies[i%len(copies)].Recv(ctx)
+		if err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+		if err := copies[(i+1)%len(copies)].Send(ctx, v); err != nil {
+			return fmt.Errorf("item %d, on its way back: %w", i, err)
+		}
+	}
+	return nil
+}
+
+var (
+	alternate = fiber.Register("alternate", func(ctx context.Context, e twice) (fibertest.None, error) {
+		return fibertest.None{}, e.alternate(ctx, 12)
+	})
+	alternateItem = fiber.Register("alternateItem", func(ctx context.Context, q *fiber.SimpleQueue[twice]) (fibertest.None, error) {
+		e, err := q.Get(ctx)
+		if err != nil {
+			return fibertest.None{}, err
+		}
+		return fibertest.None{}, e.alternate(ctx, 12)
+	})
+	handBack = fiber.Register("handBack", func(_ context.Context, e twice) (twice, error) { return e, nil })
+)
+
+// An end that is in a value several times is one end where it arrives.
+func TestSameEndTwiceInAValue(t *testing.T) {
+	t.Parallel()
+	for name, pass := range map[string]func(t *testing.T, e twice) func() error{
+		"argument of a Process": func(t *testing.T, e twice) func() error {
+			p := fiber.NewProcess(alternate, e)
+			fibertest.Begin(t, p)
+			return func() error { return p.Join(fibertest.Soon(t)) }
+		},
+		"argument of a task": func(t *testing.T, e twice) func() error {
+			done := fiber.ApplyAsync(fibertest.Soon(t), fibertest.NewPool(t, 1), alternate, e)
+			return func() error { _, err := done.Get(fibertest.Soon(t)); return err }
+		},
+		"item": func(t *testing.T, e twice) func() error {
+			q := fibertest.NewQueue[twice](t)
+			require.NoError(t, q.Put(fibertest.Soon(t), e))
+			done := fiber.ApplyAsync(fibertest.Soon(t), fibertest.NewPool(t, 1), alternateItem, q)
+			return func() error { _, err := done.Get(fibertest.Soon(t)); return err }
+		},
+		"result": func(t *testing.T, e twice) func() error {
+			back, err := fiber.Apply(fibertest.Soon(t), fibertest.NewPool(t, 1), handBack, e)
+			require.NoError(t, err)
+			return func() error { return back.alternate(fibertest.Soon(t), 12) }
+		},
+		"through a pipe": func(t *testing.T, e twice) func() error {
+			a, b := fibertest.NewPipe[twice](t)
+			require.NoError(t, a.Send(fibertest.Soon(t), e))
+			got, err := b.Recv(fibertest.Soon(t))
+			require.NoError(t, err)
+			return func() error { return got.alternate(fibertest.Soon(t), 12) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			here, there := fibertest.NewPipe[int](t)
+			for i := range 6 {
+				require.NoError(t, here.Send(fibertest.Soon(t), i))
+			}
+			wait := pass(t, twice{there, there, []*fiber.Conn[int]{there, there}})
+			for i := range 6 {
+				require.NoError(t, here.Send(fibertest.Soon(t), 6+i))
+			}
+			require.NoError(t, wait())
+			for i := range 12 {
+				receives(t, here, i)
+			}
+			refusesItems(t, there)
+		})
+	}
+}
+
+type takingEnd struct {
+	Queue *fiber.SimpleQueue[*fiber.Conn[int]]
+	Pipe  *fiber.Conn[*fiber.Conn[int]]
+}
+
+// takeAndSay receives the end of a pipe, and sends a last item into it.
+var takeAndSay = fiber.Register("takeAndSay", func(ctx context.Context, k takingEnd) (fibertest.None, error) {
+	get := k.Pipe.Recv
+	if k.Queue != nil {
+		get = k.Queue.Get
+	}
+	end, err := get(ctx)
+	if err != nil {
+		return fibertest.None{}, err
+	}
+	return fibertest.None{}, end.Send(ctx, -1)
+})
+
+// What is sent into an end on its way arrives, until Send refuses it, and before
+// what is sent where the end has gone.
+func TestSendWhileTheEndLeaves(t *testing.T) {
+	t.Parallel()
+	for name, pass := range map[string]func(t *testing.T, end *fiber.Conn[int]) takingEnd{
+		"in a queue": func(t *testing.T, end *fiber.Conn[int]) takingEnd {
+			q := fibertest.NewQueue[*fiber.Conn[int]](t)
+			require.NoError(t, q.Put(fibertest.Soon(t), end))
+			return takingEnd{Queue: q}
+		},
+		"in a pipe": func(t *testing.T, end *fiber.Conn[int]) takingEnd {
+			a, b := fibertest.NewPipe[*fiber.Conn[int]](t)
+			require.NoError(t, a.Send(fibertest.Soon(t), end))
+			t.Cleanup(func() { a.Close() })
+			return takingEnd{Pipe: b}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			here, end := fibertest.NewPipe[int](t)
+			k := pass(t, end)
+			require.NoError(t, end.Send(fibertest.Soon(t), 0), "nobody has taken it yet")
+			p := fiber.NewProcess(takeAndSay, k)
+			fibertest.Begin(t, p)
+			said := make(chan int, 1)
+			go func() {
+				n := 1
+				for end.Send(context.Background(), n) == nil {
+					n++
+				}
+				said <- n
+			}()
+			next := 0
+			for {
+				v, err := here.Recv(fibertest.Soon(t))
+				require.NoError(t, err)
+				if v == -1 {
+					break
+				}
+				require.Equal(t, next, v)
+				next++
+			}
+			require.Equal(t, <-said, next, "an item is lost")
+			require.ErrorIs(t, end.Send(fibertest.Soon(t), 1), fiber.ErrClosed)
+			require.NoError(t, p.Join(fibertest.Soon(t)))
+		})
+	}
 }
 
 // A pipe's end goes through a pipe, its own included.

@@ -26,7 +26,7 @@ var _ = fibertest.MainProgram("large items", func(ctx context.Context) error {
 	var size *transport.SizeError
 	large := make([]byte, 1<<20)
 	for _, err := range []error{q.Put(ctx, large), q.PutMany(ctx, [][]byte{nil, large})} {
-		if !errors.As(err, &size) || !strings.Contains(err.Error(), "max_message") {
+		if !errors.As(err, new(*fiber.EncodeError)) || !errors.As(err, &size) || !strings.Contains(err.Error(), "max_message") {
 			return fmt.Errorf("a large item gives %w", err)
 		}
 	}
@@ -58,8 +58,8 @@ var errLarge = fiber.RegisterError(errors.New("it is too large"))
 
 var (
 	putLarge = fiber.Register("putLarge", func(ctx context.Context, q *fiber.SimpleQueue[[]byte]) (fibertest.None, error) {
-		var size *transport.SizeError
-		if err := q.Put(ctx, make([]byte, 1<<20)); errors.As(err, &size) {
+		var large *fiber.EncodeError
+		if err := q.Put(ctx, make([]byte, 1<<20)); errors.As(err, &large) {
 			return fibertest.None{}, errLarge
 		}
 		return fibertest.None{}, nil

@@ -365,6 +365,8 @@ var _ = fibertest.MainProgram("gap", func(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cutting, cut := context.WithCancel(ctx)
+	defer cut()
 	pool, err := fiber.NewPool(1)
 	if err != nil {
 		return err
@@ -381,6 +383,9 @@ var _ = fibertest.MainProgram("gap", func(ctx context.Context) error {
 				return
 			}
 			go io.Copy(home, conn)
+			if cutting.Err() == nil { // a later connection is left alone
+				context.AfterFunc(cutting, func() { conn.Close(); home.Close() })
+			}
 			go func() {
 				if n < 3 {
 					io.CopyN(conn, home, 100<<10) // the middle of the value
@@ -393,15 +398,25 @@ var _ = fibertest.MainProgram("gap", func(ctx context.Context) error {
 	}()
 	weight, err := fiber.Apply(ctx, pool, lift, lifting{Weight: s})
 	fmt.Println("got", weight.Size, err)
-	return err
+	if err != nil {
+		return err
+	}
+	cut() // the worker does not hear of the end
+	s.Close()
+	for err == nil {
+		_, err = fiber.Apply(ctx, pool, lift, lifting{Weight: s})
+	}
+	fmt.Println("closed:", errors.Is(err, fiber.ErrClosed))
+	return nil
 })
 
-// A connection that ends on the way of a shared value is made again.
+// A connection that ends on the way of a shared value is made again. A process
+// that is cut off does not go on with what it has kept of a closed one.
 func TestSharedValueThroughAGap(t *testing.T) {
 	t.Parallel()
 	x := fibertest.Start(t, "gap")
 	require.Zero(t, x.Wait(fibertest.Patience))
-	require.Equal(t, "got 1048576 <nil>\n", x.Out.String())
+	require.Equal(t, "got 1048576 <nil>\nclosed: true\n", x.Out.String())
 }
 
 func TestSharedValueThatWasNeverShared(t *testing.T) {

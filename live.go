@@ -1,0 +1,46 @@
+package fiber
+
+import (
+	"runtime"
+	"sync"
+	"weak"
+)
+
+// live holds the values that are reachable elsewhere in this process, one for
+// each key.
+type live[K comparable, V any] struct {
+	mu     sync.Mutex
+	values map[K]weak.Pointer[V]
+}
+
+// get returns the key's value, which make makes if there is none.
+func (l *live[K, V]) get(key K, make func() *V) *V {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v := l.values[key].Value(); v != nil {
+		return v
+	}
+	v := make()
+	if l.values == nil {
+		l.values = map[K]weak.Pointer[V]{}
+	}
+	l.values[key] = weak.Make(v)
+	runtime.AddCleanup(v, l.lapsed, key)
+	return v
+}
+
+// lapsed removes a key, unless it has another value meanwhile.
+func (l *live[K, V]) lapsed(key K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.values[key].Value() == nil {
+		delete(l.values, key)
+	}
+}
+
+// forget removes a key.
+func (l *live[K, V]) forget(key K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.values, key)
+}
