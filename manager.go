@@ -424,7 +424,7 @@ func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
 // runManager makes this process a manager until it is told to stop.
 func runManager(ctx context.Context, parent *tree.Parent) int {
 	proc := current.Load()
-	service := custom.NewService(ctx, proc.home, custom.Options{Error: flatten, Fits: proc.fits,
+	service := custom.NewService(proc.home, custom.Options{Error: flatten, Fits: proc.fits,
 		Log: func(name string, failure *wire.Error) {
 			proc.node.Log.Warn("fiber: an object's Close failed", "type", name, "error", unflatten(failure))
 		}})
