@@ -151,8 +151,8 @@ func (p *Process) running() *tree.Child {
 
 // Join waits until the process has ended, or ctx ends. It returns nil when the
 // function returned nil, a *RemoteError when the function failed, and an
-// *ExitError when the process ended otherwise. It may be called any number of
-// times.
+// *ExitError when the process ended otherwise, be it by os.Exit(0). It may be
+// called any number of times.
 //
 // Join on the parent returns nil when the parent has ended. A process cannot
 // wait for itself.
@@ -178,8 +178,6 @@ func (p *Process) Join(ctx context.Context) error {
 		return unflatten(exit.Err)
 	case exit.Returned && exit.Err == nil && exit.Code == 0:
 		return nil
-	case exit.Code == 0 && exit.Signal == 0 && exit.Reason == "":
-		return nil // the function called os.Exit(0)
 	}
 	e := &ExitError{Name: p.Name(), ID: child.Job().ID(), Code: exit.Code, OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr}
 	if exit.Signal != 0 {
