@@ -158,13 +158,9 @@ func (p *progress) tell() {
 			p.fn(done, total)
 		}
 	}, func(err error) {
-		var stack []byte
-		if panicked := (*guard.Panic)(nil); errors.As(err, &panicked) {
-			stack = append([]byte("\n"), panicked.Stack...)
-		}
 		switch {
 		case err != nil:
-			p.fail(errorf("fiber: OnProgress: %w%s", err, stack))
+			p.fail(errorf("fiber: OnProgress: %w", err))
 		case then != nil:
 			then()
 		}

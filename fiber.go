@@ -24,7 +24,8 @@ import (
 // are asked to end. A second signal ends the program at once.
 //
 // The exit code is 0 when run returns nil, 1 when run returns an error, which
-// Main prints to stderr, and 128+n when signal n ended the program.
+// Main prints to stderr with all that Fiber's errors in it say, and 128+n when
+// signal n ended the program.
 //
 // Of several Configs, here and for Init, the last one counts.
 func Main(run func(ctx context.Context) error, cfg ...Config) {
@@ -76,12 +77,12 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 	p.node.Forwarded(ctx)
 	if s := got.Load(); s != 0 {
 		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) && !errors.Is(err, tree.ErrShutdown) {
-			fmt.Fprintln(os.Stderr, err)
+			fmt.Fprintln(os.Stderr, whole(err))
 		}
 		return 128 + int(s)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, whole(err))
 		return 1
 	}
 	return 0

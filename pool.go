@@ -268,7 +268,7 @@ func (w poolWorker) Lost(fn string, attempts int) error {
 	}
 	exit := w.Exit()
 	return &LaunchError{Backend: w.Backend(), Job: w.Name(),
-		Reason: "it ended before it was ready: " + exit.String() + tailText(exit.Stderr)}
+		Reason: "it ended before it was ready: " + exit.String(), Stderr: exit.Stderr}
 }
 
 func (w poolWorker) Failed(err *wire.Error) error {

@@ -164,31 +164,8 @@ func (e *RingError) Error() string {
 // Unwrap returns the failed rank's error.
 func (e *RingError) Unwrap() error { return e.Err }
 
-// ringDetail is an encoded RingError.
-type ringDetail struct {
-	Ring  string
-	Rank  int
-	Cause wire.Error
-}
-
-// flattenCause is flatten, but keeps the function and process of an error that
-// came from another process. Only the encoded form of such an error, a
-// *RemoteError, names a function.
-func flattenCause(err error) *wire.Error {
-	e := flatten("", err)
-	if r, ok := err.(*RemoteError); ok {
-		e.Func, e.Worker, e.Message, e.Stack, e.Panic = r.Func, r.Worker, r.Message, r.Stack, r.Stack != ""
-	}
-	return e
-}
-
-func unflattenCause(e *wire.Error) error {
-	r := unflatten(e)
-	if e.Func == "" && len(r.causes) == 1 {
-		return r.causes[0]
-	}
-	return r
-}
+// Format prints the error; %+v prints all that it says.
+func (e *RingError) Format(s fmt.State, verb rune) { format(e, s, verb) }
 
 // RingNode is a rank, seen from its own process. The functions of a ring
 // receive it as an argument. It cannot travel. Its methods may be called from
@@ -305,8 +282,7 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	a := &parent.Assign
 	entry, ok := registry.Find(registry.Ring, a.Func).(*ringEntry)
 	if !ok {
-		finish(parent, flatten(a.Func, errors.New("this ring function is not registered in this process")))
-		return 1
+		return finish(parent, flatten(a.Func, errors.New("this ring function is not registered in this process")))
 	}
 	proc := current.Load()
 	name := path.Dir(a.Name) // of Ring-1/rank-0
@@ -335,18 +311,16 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		}
 	})
 	failure := runRank(ctx, node, entry, parent.Value)
+	code := 0
 	if !stop.wasTold() { // else the signal says what happened
-		finish(parent, failure)
+		code = finish(parent, failure)
 	}
 	if failure != nil {
 		node.Fail(ErrClosed) // the neighbours learn from the parent why
 	}
 	node.Close()
 	leave(context.Background())
-	if failure != nil {
-		return 1
-	}
-	return 0
+	return code
 }
 
 // runRank connects a rank to the other ranks and runs its functions.

@@ -243,12 +243,8 @@ func (c *Child) lastWords() (err error, blame bool) {
 	if c.failure != nil {
 		return c.failure, false
 	}
-	reason := "it ended before it was ready: " + c.status.String()
-	for _, line := range c.tail.Lines() {
-		reason += "\n\t" + line
-	}
 	unreachable := c.way.endpoint != "" && c.status.Code == unreachableCode
-	return &backend.LaunchError{Reason: reason, Permanent: unreachable}, unreachable
+	return &backend.LaunchError{Reason: "it ended before it was ready: " + c.status.String(), Stderr: c.tail.Lines(), Permanent: unreachable}, unreachable
 }
 
 // failed returns the error of a start. The end of its ctx counts more than what came of it.
