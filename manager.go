@@ -73,15 +73,20 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 		return nil, err
 	}
 	var up managerReady
+	var failed *LaunchError
 	select {
 	case up = <-ready:
+		if up.Err != "" {
+			failed = &LaunchError{Reason: up.Err}
+		}
 	case <-child.Done():
-		up.Err = "it ended before it was ready: " + child.Exit().String()
+		failed = tree.EndedEarly(child.Exit().ExitStatus, child.Exit().Stderr)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if up.Err != "" {
-		err = &LaunchError{Backend: proc.node.Backend.Name(), Job: spec.Name, Reason: up.Err}
+	if failed != nil {
+		failed.Backend, failed.Job = proc.node.Backend.Name(), spec.Name
+		err = failed
 	}
 	if err != nil {
 		child.Kill("")

@@ -266,9 +266,9 @@ func (w poolWorker) Lost(fn string, attempts int) error {
 	if w.Told() {
 		return startError(tree.ErrShutdown)
 	}
-	exit := w.Exit()
-	return &LaunchError{Backend: w.Backend(), Job: w.Name(),
-		Reason: "it ended before it was ready: " + exit.String(), Stderr: exit.Stderr}
+	launch := tree.EndedEarly(w.Exit().ExitStatus, w.Exit().Stderr)
+	launch.Backend, launch.Job = w.Backend(), w.Name()
+	return launch
 }
 
 func (w poolWorker) Failed(err *wire.Error) error {
