@@ -79,8 +79,11 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 			return o, err
 		}
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return o, err
+	}
+	if fn.late != nil {
+		return o, fn.late
 	}
 	o.Func = fn.Name()
 	return o, pool.admit(fn.entry)

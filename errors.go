@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,16 @@ var ErrClosed = RegisterError(engine.ErrClosed)
 // ErrNotInitialized is returned in a program that has not called Main or Init
 // when it starts or makes something.
 var ErrNotInitialized = errors.New("fiber: not initialised; run the program with fiber.Main, or call fiber.Init first in main (for tests, in TestMain)")
+
+var errNilContext = errors.New("fiber: the context is nil; pass the one that your function receives, or context.Background()")
+
+// ended returns ctx.Err(), or an error if ctx is nil.
+func ended(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return ctx.Err()
+}
 
 // ErrAbandoned is returned by Acquire when the lock's last holder has ended, or
 // died, without releasing it. The caller then holds the lock and has to release
@@ -265,6 +276,11 @@ func RegisterError(err error) error {
 func errorf(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &prefixed{withoutPrefixes(err.Error()), err}
+}
+
+// closedError is an ErrClosed that says what was closed.
+func closedError(format string, args ...any) error {
+	return &prefixed{"fiber: " + fmt.Sprintf(format, args...), ErrClosed}
 }
 
 // mismatch makes a MismatchError, whose text has one "fiber:", too.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/tree"
 )
 
@@ -94,6 +95,7 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 // returns an error if the configuration is invalid, or if it is called a second
 // time without a Shutdown in between.
 func Init(cfg ...Config) error {
+	registry.Seal()
 	if tree.Started() {
 		os.Exit(runChild())
 	}
@@ -131,4 +133,9 @@ func last(cfg []Config) (code Config) {
 // gone. It then kills the programs that [Command] has started here. After
 // Shutdown nothing can be started until the next Init. Without Init, Shutdown
 // is a no-op.
-func Shutdown(ctx context.Context) error { return leave(ctx) }
+func Shutdown(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return leave(ctx)
+}

@@ -63,6 +63,9 @@ func (o *builtinObject[N]) owner() uint64 {
 // release sends a request that gives something back, even if ctx has ended; it
 // then waits only a moment for the answer.
 func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(releaseTime, cancel) })

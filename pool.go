@@ -78,6 +78,9 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		if fn == nil {
 			return errors.New("fiber: WithInitializer: the function is nil; register it with fiber.Register")
 		}
+		if fn.late != nil {
+			return fn.late
+		}
 		value, p, err := marshal([]In{arg})
 		if err != nil {
 			return errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
@@ -191,12 +194,15 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		}
 		p.resources = &r
 	}
-	if p.opts.name == "" {
-		p.opts.name, p.serial = fmt.Sprintf("Pool%dWorker", pools.Add(1)), new(atomic.Int64)
+	label := p.opts.name
+	if label == "" {
+		label = fmt.Sprintf("Pool%d", pools.Add(1))
+		p.opts.name, p.serial = label+"Worker", new(atomic.Int64)
 	} else {
 		serial, _ := serials.LoadOrStore(p.opts.name, new(atomic.Int64))
 		p.serial = serial.(*atomic.Int64)
 	}
+	p.opts.Closed = closedError("the pool %s was closed", label)
 	p.engine = engine.New(p.opts.Options)
 	return p, nil
 }
@@ -298,7 +304,12 @@ func (p *Pool) admit(f *registry.Func) error {
 }
 
 // WaitUntilWorkersUp starts the workers and waits until all are ready.
-func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error { return p.engine.Up(ctx) }
+func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return p.engine.Up(ctx)
+}
 
 // Resize changes the number of workers and waits until new workers are ready
 // and surplus ones have finished their tasks and ended. If the pool has not
@@ -306,6 +317,9 @@ func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error { return p.engine.U
 func (p *Pool) Resize(ctx context.Context, workers int) error {
 	if workers < 1 {
 		return fmt.Errorf("fiber: Resize(%d): the number must be at least 1", workers)
+	}
+	if ctx == nil {
+		return errNilContext
 	}
 	return p.engine.Resize(ctx, workers)
 }

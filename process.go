@@ -75,6 +75,9 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 		p.err = errors.New("fiber: NewProcess: the function is nil; register it in a package variable with fiber.Register")
 		return p
 	}
+	if p.err = fn.late; p.err != nil {
+		return p
+	}
 	p.spec.Assign, p.spec.Resources = wire.Assign{Role: wire.RoleFunction, Func: fn.Name()}, fn.Resources()
 	value, names, err := marshalHere([]In{arg})
 	if err != nil {
@@ -106,6 +109,9 @@ func (p *Process) Start(ctx context.Context) error {
 		return p.err
 	}
 	proc, err := running()
+	if err == nil && ctx == nil {
+		err = errNilContext
+	}
 	if err != nil {
 		return err
 	}
@@ -163,6 +169,8 @@ func (p *Process) Join(ctx context.Context) error {
 		return errors.New("fiber: a process cannot wait for itself")
 	case p.pid == 0 && child == nil:
 		return ErrNotStarted
+	case ctx == nil:
+		return errNilContext
 	}
 	select {
 	case <-p.Done():
@@ -275,6 +283,9 @@ func (p *Process) Logs(ctx context.Context) (io.ReadCloser, error) {
 	child := p.running()
 	if child == nil {
 		return nil, ErrNotStarted
+	}
+	if ctx == nil {
+		return nil, errNilContext
 	}
 	return child.Logs(ctx)
 }

@@ -27,6 +27,7 @@ type ringEntry struct {
 	resources meta.Resources
 	init      func(context.Context, *RingNode) error
 	run       func(context.Context, *RingNode, [][]byte) error
+	late      error // as of a Func
 }
 
 // RegisterRing makes a function runnable by the processes of a ring, with the
@@ -56,7 +57,7 @@ func RegisterRing[In any](name string, init func(ctx context.Context, node *Ring
 			}
 			return run(ctx, node, in)
 		}}
-	registry.Add(registry.Ring, name, "("+signature[In]("its argument", bad)+")", where, entry)
+	entry.late = register(registry.Ring, name, "("+signature[In]("its argument", bad)+")", where, entry)
 	return &RingFunc[In]{entry}
 }
 
@@ -87,6 +88,8 @@ func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
 		r.err = fmt.Errorf("fiber: NewRing(%d): the size must be at least 1", size)
 	case fn == nil:
 		r.err = errors.New("fiber: NewRing: the function is nil; register it in a package variable with fiber.RegisterRing")
+	default:
+		r.err = fn.entry.late
 	}
 	return r
 }
@@ -124,7 +127,7 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return err
 	}
 	value, names, err := marshalHere(in)
@@ -243,6 +246,9 @@ func (b *Neighbour) Rank() int { return b.n.Rank }
 // *RingError when the ring has failed, an *EncodeError, or an error that says
 // that the neighbour's function has returned.
 func (b *Neighbour) Send(ctx context.Context, v any) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	frames, err := marshalLingering(v)
 	if err != nil {
 		return errorf("fiber: a message to rank %d: %w", b.Rank(), oneValue(err))
@@ -259,6 +265,9 @@ func (b *Neighbour) Send(ctx context.Context, v any) error {
 // has failed, an *EncodeError when the types differ, or an error that says that
 // the neighbour's function has returned.
 func (b *Neighbour) Recv(ctx context.Context, ptr any) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	frames, err := b.n.Recv(ctx)
 	if err != nil {
 		return messageError("from", b.Rank(), err)

@@ -21,8 +21,11 @@ type Shared[T any] struct{ ref object.Ref }
 // before it returns, so v may be changed afterwards. The value stays available
 // until Close, or until the result of Share becomes unreachable in this
 // process.
-func Share[T any](_ context.Context, v T) (*Shared[T], error) {
+func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	proc, err := running()
+	if err == nil && ctx == nil {
+		err = errNilContext
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +64,9 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	}
 	if s == nil || s.ref == (object.Ref{}) {
 		return zero, errEmpty("Shared")
+	}
+	if ctx == nil {
+		return zero, errNilContext
 	}
 	for begun := time.Now(); ; {
 		v, err := s.fetched(ctx, proc)

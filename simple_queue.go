@@ -108,6 +108,9 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	if q.used() == nil {
 		return errEmpty(q.typ())
 	}
+	if ctx == nil {
+		return errNilContext
+	}
 	items, err := encodeAll("the item", vs)
 	if err != nil {
 		return err
@@ -227,7 +230,7 @@ type gathered struct {
 // one, unless they travel alone: a queue with a capacity may take one item at
 // once and the next one never.
 func (c *queueClient) put(ctx context.Context, item object.Value, alone bool) error {
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return err
 	}
 	c.mu.Lock()
