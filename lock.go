@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/object"
@@ -136,8 +137,11 @@ func (p *permits[N]) With(ctx context.Context, fn func(context.Context) error) (
 
 // both joins two errors, of which the second is most often nil.
 func both(err, another error) error {
-	if another == nil {
+	switch {
+	case another == nil:
 		return err
+	case err == nil:
+		return another
 	}
-	return errors.Join(err, another)
+	return &prefixed{err.Error() + "; " + strings.TrimPrefix(another.Error(), "fiber: "), errors.Join(err, another)}
 }

@@ -162,6 +162,7 @@ func TestOneErrorForAnEndedManager(t *testing.T) {
 			check := func(what string, err error) {
 				if name == "closed" {
 					require.ErrorIs(t, err, fiber.ErrClosed, what)
+					require.Regexp(t, `^fiber: .*manager( `+m.Name()+`)? was closed`, err.Error(), what)
 					require.NotErrorAs(t, err, new(*fiber.WorkerLostError), what)
 					return
 				}
