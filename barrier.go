@@ -36,6 +36,9 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 // them, from 0 to the number of parties minus 1, in the order in which they
 // came. If ctx ends, even before the call, the barrier breaks.
 func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
+	if ctx == nil {
+		return 0, errNilContext
+	}
 	if err := ctx.Err(); err != nil { // the other parties must not wait for this one
 		return 0, both(err, release(ctx, b, builtin.BarrierAbort, object.None{}))
 	}

@@ -80,8 +80,11 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 			return o, err
 		}
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return o, err
+	}
+	if fn.late != nil {
+		return o, fn.late
 	}
 	o.Func = fn.Name()
 	return o, pool.admit(fn.entry)
@@ -202,13 +205,9 @@ func (p *progress) tell() {
 			p.fn(now[0], now[1])
 		}
 	}, func(err error) {
-		var stack []byte
-		if panicked := (*guard.Panic)(nil); errors.As(err, &panicked) {
-			stack = append([]byte("\n"), panicked.Stack...)
-		}
 		switch {
 		case err != nil:
-			p.fail(errorf("fiber: OnProgress: %w%s", err, stack))
+			p.fail(errorf("fiber: OnProgress: %w", err))
 		case then != nil:
 			then()
 		}

@@ -2,6 +2,7 @@ package fiber
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"sync"
@@ -109,11 +110,22 @@ func obeyParent(parent *tree.Parent, handle func(kind wire.Kind, frames [][]byte
 	}
 }
 
-// finish sends a child's outcome.
-func finish(parent *tree.Parent, failure *wire.Error) {
+// finish sends a child's outcome and returns the exit code that goes with it. An
+// outcome that cannot be sent is a failure: the parent hears of it by the code.
+func finish(parent *tree.Parent, failure *wire.Error) (code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	parent.Send(ctx, wire.MustPack(wire.KindDone, wire.Done{Err: failure})...)
+	err := parent.Send(ctx, wire.MustPack(wire.KindDone, wire.Done{Err: failure})...)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "fiber: %s has ended, but its parent cannot be told: %v\n", processName(), err)
+		if failure != nil {
+			fmt.Fprintf(os.Stderr, "%+v\n", unflatten(failure))
+		}
+	}
+	if err != nil || failure != nil {
+		return 1
+	}
+	return 0
 }
 
 // failureOf calls a function of the user's and returns its error, or panic.

@@ -54,7 +54,7 @@ func AllReduce[T Float](ctx context.Context, node *RingNode, xs []T, op ...Op) e
 	if err != nil {
 		return err
 	}
-	return node.node.Do(ctx, ring.AllReduce, byte(o), 0, vector(node, xs, o))
+	return node.do(ctx, ring.AllReduce, byte(o), 0, vector(node, xs, o))
 }
 
 // ReduceScatter adds up all ranks' xs like AllReduce, but returns only one part
@@ -67,7 +67,7 @@ func ReduceScatter[T Float](ctx context.Context, node *RingNode, xs []T, op ...O
 	if err != nil {
 		return nil, err
 	}
-	if err := node.node.Do(ctx, ring.ReduceScatter, byte(o), 0, vector(node, xs, o)); err != nil {
+	if err := node.do(ctx, ring.ReduceScatter, byte(o), 0, vector(node, xs, o)); err != nil {
 		return nil, err
 	}
 	lo, hi := ring.Part(len(xs), node.Rank(), node.Size())
@@ -83,7 +83,7 @@ func AllGather[T Float](ctx context.Context, node *RingNode, xs []T) ([]T, error
 	}
 	all := make([]T, len(xs)*node.Size())
 	copy(all[len(xs)*node.Rank():], xs)
-	if err := node.node.Do(ctx, ring.AllGather, 0, 0, vector(node, all, Sum)); err != nil {
+	if err := node.do(ctx, ring.AllGather, 0, 0, vector(node, all, Sum)); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -99,7 +99,7 @@ func Broadcast[T Float](ctx context.Context, node *RingNode, root int, xs []T) e
 	if root < 0 || root >= node.Size() {
 		return fmt.Errorf("fiber: Broadcast: there is no rank %d in a ring of %d", root, node.Size())
 	}
-	return node.node.Do(ctx, ring.Broadcast, 0, root, vector(node, xs, Sum))
+	return node.do(ctx, ring.Broadcast, 0, root, vector(node, xs, Sum))
 }
 
 // Barrier returns when all ranks have called it. For the rest see AllReduce.
@@ -107,7 +107,14 @@ func Barrier(ctx context.Context, node *RingNode) error {
 	if node == nil {
 		return errNoNode("Barrier")
 	}
-	return node.node.Do(ctx, ring.Barrier, 0, 0, ring.Vector{Width: 1})
+	return node.do(ctx, ring.Barrier, 0, 0, ring.Vector{Width: 1})
+}
+
+func (n *RingNode) do(ctx context.Context, what, op byte, root int, v ring.Vector) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return n.node.Do(ctx, what, op, root, v)
 }
 
 func errNoNode(what string) error {

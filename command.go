@@ -30,6 +30,11 @@ import (
 // The command's SysProcAttr may be changed but not replaced. Its Start fails
 // with [ErrNotInitialized] before Init and after Shutdown.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	if ctx == nil {
+		cmd := exec.Command(name, args...)
+		cmd.Err = errNilContext
+		return cmd
+	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	p, err := running()
 	if err == nil && p.node.Parent == nil {

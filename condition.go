@@ -63,7 +63,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 	if c.h == nil {
 		return errEmpty(c.typ())
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return err
 	}
 	defer runtime.KeepAlive(c.h)

@@ -227,6 +227,8 @@
 // panic, which does not end its worker. Neither is ever retried. [RegisterError]
 // makes a sentinel known to all processes, so that [errors.Is] finds it in a
 // RemoteError; context.Canceled and context.DeadlineExceeded are found anyway.
+// An error's text is one line. With %+v, fmt prints the stack of a panic and the
+// last lines of a lost process as well, and so does [Main].
 //
 //	var errNegative = fiber.RegisterError(errors.New("negative"))
 //
@@ -259,7 +261,7 @@
 //
 // [Process.Join] returns nil when the function returned nil, a RemoteError when it
 // failed, and an [ExitError], with the exit code or signal and the last lines of
-// stderr, when the process ended otherwise. [Process.Terminate] cancels the
+// stderr, when the process ended otherwise, by os.Exit(0) for example. [Process.Terminate] cancels the
 // function's context and gives it a second to return (half of
 // Config.ShutdownGrace); [Process.Kill] does not wait.
 //

@@ -1,14 +1,17 @@
 package fiber
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/transport"
@@ -24,6 +27,16 @@ var ErrClosed = RegisterError(engine.ErrClosed)
 // ErrNotInitialized is returned in a program that has not called Main or Init
 // when it starts or makes something.
 var ErrNotInitialized = errors.New("fiber: not initialised; run the program with fiber.Main, or call fiber.Init first in main (for tests, in TestMain)")
+
+var errNilContext = errors.New("fiber: the context is nil; pass the one that your function receives, or context.Background()")
+
+// ended returns ctx.Err(), or an error if ctx is nil.
+func ended(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return ctx.Err()
+}
 
 // ErrAbandoned is returned by Acquire when the lock's last holder has ended, or
 // died, without releasing it. The caller then holds the lock and has to release
@@ -55,12 +68,16 @@ type EncodeError = codec.Error
 
 // RemoteError says that a function failed in another process: it returned an
 // error or panicked. errors.Is finds context.Canceled, context.DeadlineExceeded
-// and the sentinels of RegisterError in it; errors.As finds Fiber's own errors.
+// and the sentinels of RegisterError in it; errors.As finds Fiber's own errors,
+// the first 64 KiB of them. Texts longer than that arrive shortened.
+//
+// Error returns one line. With %+v, fmt prints the stack as well, and likewise
+// the last lines of a lost process's stderr.
 type RemoteError struct {
 	Func    string // the function's name
 	Worker  string // the process that ran it
 	Message string // the error's text, or the panic's value
-	Stack   string // where it panicked, "" for an error
+	Stack   string // where it panicked, in the function's own code; "" for an error
 
 	causes []error
 }
@@ -71,16 +88,26 @@ func (e *RemoteError) Error() string {
 		text += " in " + e.Worker
 	}
 	if e.Stack != "" {
-		return text + " panicked: " + e.Message + "\n" + strings.TrimRight(e.Stack, "\n")
+		text += " panicked"
 	}
-	return text + ": " + strings.TrimPrefix(e.Message, "fiber: ")
+	var lines []string
+	for line := range strings.Lines(e.Message) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, strings.TrimPrefix(line, "fiber: "))
+		}
+	}
+	return text + ": " + withoutPrefixes(strings.Join(lines, "; "))
 }
+
+// Format prints the error; %+v prints all that it says.
+func (e *RemoteError) Format(s fmt.State, verb rune) { format(e, s, verb) }
 
 // Unwrap returns the errors that errors.Is and errors.As find.
 func (e *RemoteError) Unwrap() []error { return e.causes }
 
 // WorkerLostError says that a process was lost: one in which an object lived,
-// or the one that ran a task, as often as the pool tries.
+// or the one that ran a task, as often as the pool tries. Error returns one line.
+// With %+v, fmt prints Stderr as well.
 type WorkerLostError struct {
 	Func     string // the function, "" if the process was not running one
 	Worker   string // the process's name
@@ -123,10 +150,14 @@ func (e *WorkerLostError) Error() string {
 	if e.Attempts > 0 {
 		fmt.Fprintf(&b, " (attempt %d of %d)", e.Attempt, e.Attempts)
 	}
-	return b.String() + tailText(e.Stderr)
+	return b.String()
 }
 
-// ExitError says that a process ended without its function returning.
+// Format prints the error; %+v prints all that it says.
+func (e *WorkerLostError) Format(s fmt.State, verb rune) { format(e, s, verb) }
+
+// ExitError says that a process ended without its function returning. Like
+// WorkerLostError, it is one line, or with %+v all that it says.
 type ExitError struct {
 	Name   string
 	ID     string
@@ -139,8 +170,11 @@ type ExitError struct {
 
 func (e *ExitError) Error() string {
 	text := fmt.Sprintf("fiber: %s (process %s) ended with exit code %d", e.Name, e.ID, e.Code)
-	if e.Signal != "" {
+	switch {
+	case e.Signal != "":
 		text += " (" + e.Signal + ")"
+	case e.Code == 0:
+		text += " before its function returned"
 	}
 	if e.OOM {
 		text += ", OOMKilled"
@@ -148,15 +182,80 @@ func (e *ExitError) Error() string {
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}
-	return text + tailText(e.Stderr)
+	return text
 }
 
-// tailText is the last lines of a process's stderr, below the text of an error.
-func tailText(lines []string) (text string) {
-	for _, line := range lines {
-		text += "\n\t" + line
+// Format prints the error; %+v prints all that it says.
+func (e *ExitError) Format(s fmt.State, verb rune) { format(e, s, verb) }
+
+// format prints an error of Fiber's own.
+func format(err error, s fmt.State, verb rune) {
+	if verb == 'v' && s.Flag('+') {
+		io.WriteString(s, whole(err))
+		return
 	}
+	fmt.Fprintf(s, fmt.FormatString(s, verb), err.Error())
+}
+
+// whole returns the text of an error and, on lines below it, what else Fiber's
+// own errors in it know: stacks, and what lost processes have written last.
+func whole(err error) (text string) {
+	text = fmt.Sprint(err)
+	defer func() { recover() }() // an error that was made badly may panic: its text remains
+	walk(err, func(e error) bool {
+		lines := besides(e)
+		if len(lines) > 0 && !strings.HasSuffix(text, strings.TrimPrefix(e.Error(), "fiber: ")) {
+			text += "\n" + e.Error() // whose lines they are
+		}
+		for _, line := range lines {
+			text += "\n\t" + line
+		}
+		return true
+	})
 	return text
+}
+
+// besides returns the lines that an error's text leaves out.
+func besides(err error) (lines []string) {
+	switch e := err.(type) {
+	case *RemoteError:
+		if strings.Contains(e.Message, "\n") {
+			lines = linesOf(e.Message)
+		}
+		return append(lines, linesOf(e.Stack)...)
+	case *guard.Panic:
+		return linesOf(string(e.Stack))
+	case *WorkerLostError:
+		return e.Stderr
+	case *ExitError:
+		return e.Stderr
+	case *LaunchError:
+		return e.Stderr
+	}
+	return nil
+}
+
+func linesOf(text string) []string {
+	if text = strings.TrimRight(text, "\n"); text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// walk calls visit for an error and for those that it wraps, each before what it
+// wraps itself, which is left out when visit returns false.
+func walk(err error, visit func(error) bool) {
+	if err == nil || !visit(err) {
+		return
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		walk(e.Unwrap(), visit)
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			walk(err, visit)
+		}
+	}
 }
 
 var sentinels = struct {
@@ -181,13 +280,15 @@ func RegisterError(err error) error {
 }
 
 // errorf is fmt.Errorf, but its text has one "fiber:", at the front: that of a
-// wrapped error is left out.
+// wrapped error is left out. %+v prints all that the wrapped error says.
 func errorf(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	if text := withoutPrefixes(err.Error()); text != err.Error() {
-		return &prefixed{text, err}
-	}
-	return err
+	return &prefixed{withoutPrefixes(err.Error()), err}
+}
+
+// closedError is an ErrClosed that says what was closed.
+func closedError(format string, args ...any) error {
+	return &prefixed{"fiber: " + fmt.Sprintf(format, args...), ErrClosed}
 }
 
 // mismatch makes a MismatchError, whose text has one "fiber:", too.
@@ -205,6 +306,8 @@ type prefixed struct {
 }
 
 func (e *prefixed) Error() string { return e.text }
+
+func (e *prefixed) Format(s fmt.State, verb rune) { format(e, s, verb) }
 
 func (e *prefixed) Unwrap() error { return e.err }
 

@@ -15,8 +15,23 @@ import (
 	"github.com/fiber-go/fiber/transport"
 )
 
+// maxError bounds each part of an error on its way, in bytes: its text, its
+// stack, and the errors of Fiber's own in it.
+const maxError = 64 << 10
+
+// errorBound is maxError, or less where messages must be small: a failure always
+// fits one.
+func errorBound() int {
+	if p := current.Load(); p != nil {
+		return min(maxError, int(p.node.Config.MaxMessage)/8)
+	}
+	return maxError
+}
+
 // flatten turns a function's error, or its panic, into one that travels.
-func flatten(fn string, err error) *wire.Error {
+func flatten(fn string, err error) *wire.Error { return flattenWithin(errorBound(), fn, err) }
+
+func flattenWithin(bound int, fn string, err error) (e *wire.Error) {
 	panicked, _ := err.(*guard.Panic)
 	if panicked != nil {
 		var ok bool
@@ -24,27 +39,38 @@ func flatten(fn string, err error) *wire.Error {
 			err = fmt.Errorf("%v", panicked.Value)
 		}
 	}
-	e := &wire.Error{Func: fn, Message: fmt.Sprint(err), Worker: processName(), // Sprint: its Error method may panic
-		Canceled: errors.Is(err, context.Canceled)}
+	e = &wire.Error{Func: fn, Message: shortened(fmt.Sprint(err), bound), Worker: processName()} // Sprint: its Error method may panic
 	if panicked != nil {
-		e.Panic, e.Stack = true, string(panicked.Stack)
+		e.Panic, e.Stack = true, shortened(string(panicked.Stack), bound)
 	}
+	defer func() { recover() }() // its Is, As and Unwrap methods may panic, too: then the text travels
+	e.Canceled = errors.Is(err, context.Canceled)
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(e.Message, "max_message") {
 		e.Message += whatToDo
 	}
+	e.Matches = sentinelsIn(err)
+	e.Details = detailsOf(err, bound)
+	return e
+}
+
+// sentinelsIn lists the texts of the registered errors that err is.
+func sentinelsIn(err error) (texts []string) {
 	sentinels.RLock()
+	defer sentinels.RUnlock()
 	for text, sentinel := range sentinels.byText {
 		if errors.Is(err, sentinel) {
-			e.Matches = append(e.Matches, text)
+			texts = append(texts, text)
 		}
 	}
-	sentinels.RUnlock()
-	if d, ok := detailsOf(err); ok {
-		if fields, err := msgpack.Marshal(d); err == nil {
-			e.Detail = string(fields)
-		}
+	return texts
+}
+
+// shortened cuts a text that is longer than n bytes.
+func shortened(text string, n int) string {
+	if len(text) <= n {
+		return text
 	}
-	return e
+	return fmt.Sprintf("%s… (%d bytes in all)", strings.ToValidUTF8(text[:n], ""), len(text))
 }
 
 // unflatten turns an error of another process into one of this process.
@@ -57,12 +83,10 @@ func unflatten(e *wire.Error) *RemoteError {
 		}
 	}
 	sentinels.RUnlock()
-	var d details
-	if msgpack.Unmarshal([]byte(e.Detail), &d) == nil {
-		own := []error{d.Lost, d.Exit, d.Mismatch, d.Launch, d.Encode}
-		r.causes = append(r.causes, slices.DeleteFunc(own, func(err error) bool { return reflect.ValueOf(err).IsNil() })...)
-		if d.Ring != nil {
-			r.causes = append(r.causes, &RingError{Ring: d.Ring.Ring, Rank: d.Ring.Rank, Err: unflattenCause(&d.Ring.Cause)})
+	for _, fields := range e.Details {
+		var d detail
+		if msgpack.Unmarshal([]byte(fields), &d) == nil {
+			r.causes = append(r.causes, d.errors()...)
 		}
 	}
 	return r
@@ -79,10 +103,12 @@ func fromEngine(err error) error {
 	return err
 }
 
-// details is how one of Fiber's own errors travels inside another error: one
-// field is set.
-type details struct {
+// detail is how one of Fiber's own errors travels inside another error: one
+// field is set. Of the errors that it wraps, Fiber's own have details of their
+// own, behind it.
+type detail struct {
 	Ring     *ringDetail
+	Remote   *RemoteError
 	Lost     *WorkerLostError
 	Exit     *ExitError
 	Mismatch *MismatchError
@@ -90,31 +116,112 @@ type details struct {
 	Encode   *EncodeError
 }
 
-// detailsOf finds an error of Fiber's own in err. Of the errors that one wraps
-// in turn, only the text travels.
-func detailsOf(err error) (d details, ok bool) {
-	var ring *RingError
+// ringDetail is an encoded RingError.
+type ringDetail struct {
+	Ring  string
+	Rank  int
+	Cause wire.Error
+}
+
+// errors returns the field that is set, as it was.
+func (d *detail) errors() []error {
+	if d.Ring != nil {
+		return []error{&RingError{Ring: d.Ring.Ring, Rank: d.Ring.Rank, Err: unflattenCause(&d.Ring.Cause)}}
+	}
+	own := []error{d.Remote, d.Lost, d.Exit, d.Mismatch, d.Launch, d.Encode}
+	return slices.DeleteFunc(own, func(err error) bool { return reflect.ValueOf(err).IsNil() })
+}
+
+// detailsOf encodes the errors of Fiber's own in err, in the order in which
+// errors.As finds them, as many as fit.
+func detailsOf(err error, bound int) (all []string) {
 	if large := tooLarge(err); large != nil {
-		err = large
+		err = errors.Join(err, large)
 	}
-	switch {
-	case errors.As(err, &ring): // it wraps any of the others
-		d.Ring = &ringDetail{Ring: ring.Ring, Rank: ring.Rank, Cause: *flattenCause(ring.Err)}
-	case errors.As(err, &d.Lost), errors.As(err, &d.Exit), errors.As(err, &d.Mismatch):
-	case errors.As(err, &d.Launch):
-		flat := *d.Launch
-		if flat.Err != nil {
-			flat.Reason, flat.Err = strings.TrimPrefix(flat.Reason+": "+strings.TrimPrefix(flat.Err.Error(), "fiber: "), ": "), nil
+	walk(err, func(err error) bool {
+		d, wraps := detailOf(err, bound/4)
+		if d == nil {
+			return wraps
 		}
-		d.Launch = &flat
-	case errors.As(err, &d.Encode):
-		flat := *d.Encode
-		flat.Err = nil
-		d.Encode = &flat
-	default:
-		return d, false
+		fields, err := msgpack.Marshal(d)
+		if err == nil && len(fields) <= bound {
+			bound -= len(fields)
+			all = append(all, string(fields))
+		}
+		return wraps
+	})
+	return all
+}
+
+// detailOf returns the detail of an error, nil for those of others, and whether
+// there are more in what it wraps. bound is for each text in it.
+func detailOf(err error, bound int) (d *detail, wraps bool) {
+	switch e := err.(type) {
+	case *RingError:
+		if bound < minError {
+			return nil, false
+		}
+		return &detail{Ring: &ringDetail{Ring: e.Ring, Rank: e.Rank, Cause: *flattenCauseWithin(bound, e.Err)}}, false
+	case *RemoteError:
+		return &detail{Remote: &RemoteError{Func: e.Func, Worker: e.Worker, Message: shortened(e.Message, bound), Stack: shortened(e.Stack, bound)}}, true
+	case *WorkerLostError:
+		flat := *e
+		flat.Reason, flat.Stderr = shortened(e.Reason, bound), within(e.Stderr, bound)
+		return &detail{Lost: &flat}, false
+	case *ExitError:
+		flat := *e
+		flat.Reason, flat.Stderr = shortened(e.Reason, bound), within(e.Stderr, bound)
+		return &detail{Exit: &flat}, false
+	case *MismatchError:
+		return &detail{Mismatch: &MismatchError{Reason: shortened(e.Reason, bound)}}, false
+	case *LaunchError:
+		flat := *e
+		flat.Reason, flat.Err, flat.Stderr = shortened(e.Why(), bound), nil, within(e.Stderr, bound)
+		return &detail{Launch: &flat}, true
+	case *EncodeError:
+		flat := *e
+		flat.Reason, flat.Err = shortened(e.Reason, bound), nil
+		return &detail{Encode: &flat}, true
 	}
-	return d, true
+	return nil, true
+}
+
+// minError is the bound below which an error's cause does not travel any more.
+const minError = 64
+
+// within returns the last lines, as many as fit into n bytes.
+func within(lines []string, n int) []string {
+	for i := range slices.Backward(lines) {
+		if n -= len(lines[i]); n < 0 {
+			return lines[i+1:]
+		}
+	}
+	return lines
+}
+
+// flattenCause is flatten, but keeps the function and process of an error that
+// came from another process. Only the encoded form of such an error, a
+// *RemoteError, names a function.
+func flattenCause(err error) *wire.Error { return flattenCauseWithin(errorBound(), err) }
+
+func flattenCauseWithin(bound int, err error) *wire.Error {
+	r, ok := err.(*RemoteError)
+	if !ok {
+		return flattenWithin(bound, "", err)
+	}
+	e := flattenWithin(bound, r.Func, &prefixed{r.Message, errors.Join(r.causes...)})
+	e.Worker, e.Stack, e.Panic = r.Worker, shortened(r.Stack, bound), r.Stack != ""
+	return e
+}
+
+func unflattenCause(e *wire.Error) error {
+	r := unflatten(e)
+	for _, cause := range r.causes {
+		if e.Func == "" && cause.Error() == e.Message { // the error itself
+			return cause
+		}
+	}
+	return r
 }
 
 // The errors of others that errors.Is finds in a RemoteError.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/tree"
 )
 
@@ -29,7 +30,8 @@ import (
 // by itself, and is removed by the next run.
 //
 // The exit code is 0 when run returns nil, 1 when run returns an error, which
-// Main prints to stderr, and 128+n when signal n ended the program.
+// Main prints to stderr with all that Fiber's errors in it say, and 128+n when
+// signal n ended the program.
 //
 // Of several Configs, here and for Init, the last one counts.
 func Main(run func(ctx context.Context) error, cfg ...Config) {
@@ -84,12 +86,12 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 	p.node.Forwarded(ctx)
 	if s := got.Load(); s != 0 {
 		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) && !errors.Is(err, tree.ErrShutdown) {
-			fmt.Fprintln(os.Stderr, err)
+			fmt.Fprintln(os.Stderr, whole(err))
 		}
 		return 128 + int(s)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, whole(err))
 		return 1
 	}
 	return 0
@@ -122,6 +124,7 @@ func (p *process) explain(s os.Signal, returned bool) {
 // returns an error if the configuration is invalid, or if it is called a second
 // time without a Shutdown in between.
 func Init(cfg ...Config) error {
+	registry.Seal()
 	if tree.Started() {
 		os.Exit(runChild())
 	}
@@ -159,4 +162,9 @@ func last(cfg []Config) (code Config) {
 // gone. It then kills the programs that [Command] has started here. After
 // Shutdown nothing can be started until the next Init. Without Init, Shutdown
 // is a no-op.
-func Shutdown(ctx context.Context) error { return leave(ctx) }
+func Shutdown(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return leave(ctx)
+}

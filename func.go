@@ -15,6 +15,7 @@ import (
 type Func[In, Out any] struct {
 	entry *registry.Func
 	fn    func(context.Context, In) (Out, error)
+	late  error // of using it, if it was registered too late
 }
 
 // Register makes a function runnable in other processes, under a name and with
@@ -30,6 +31,10 @@ type Func[In, Out any] struct {
 // call, when the name is taken, a resource is out of range, or a type cannot
 // travel: it contains a channel or a function, or is a struct with only
 // unexported fields.
+//
+// A function that is registered after Main or Init has begun is known to this
+// process alone. Whatever starts it elsewhere returns a *MismatchError with its
+// name, file and line; Func.Call works.
 func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error), m ...meta.Option) *Func[In, Out] {
 	where := callerLine()
 	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.Register(%q): %s", where, name, reason)) }
@@ -54,8 +59,17 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 			return b, nil
 		},
 	}
-	registry.Add(registry.Function, name, "("+in+") "+out, where, f.entry)
+	f.late = register(registry.Function, name, "("+in+") "+out, where, f.entry)
 	return f
+}
+
+// register adds to the registry what a program registers. It returns an error for
+// each use of what comes too late.
+func register(kind registry.Kind, name, signature, where string, value any) error {
+	if registry.Add(kind, name, signature, where, value) {
+		return &MismatchError{Reason: fmt.Sprintf("the %s %q was registered at %s, when fiber.Main or fiber.Init had begun: no other process knows it; register it in a package variable", kind, name, where)}
+	}
+	return nil
 }
 
 // signature returns the text of a type, for comparison between builds. It calls

@@ -27,6 +27,10 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 		return f.value, f.err
 	default:
 	}
+	if ctx == nil {
+		var zero T
+		return zero, errNilContext
+	}
 	f.mu.Lock()
 	read := f.reading
 	f.mu.Unlock()

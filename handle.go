@@ -67,8 +67,11 @@ type user interface {
 // to learn whether the request was carried out.
 func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (a A, err error) {
 	h := u.used()
-	if h == nil {
+	switch {
+	case h == nil:
 		return a, errEmpty(u.typ())
+	case ctx == nil:
+		return a, errNilContext
 	}
 	a, err = object.Ask(ctx, h.proc.home, h.ref, op, q, late)
 	runtime.KeepAlive(u)
@@ -108,6 +111,9 @@ func objectError(u user, err error) error {
 	if err == nil {
 		return nil
 	}
+	if m, ok := u.(*Manager); ok && errors.Is(err, object.ErrEnded) {
+		return m.errClosed()
+	}
 	return errorOf("the "+nounOf(u.typ()), err)
 }
 
@@ -118,8 +124,10 @@ func errorOf(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, object.ErrGone), errors.Is(err, object.ErrEnded):
-		return errorf("fiber: %s has ended: %w", what, ErrClosed)
+	case errors.Is(err, object.ErrGone):
+		return closedError("%s has ended: it was closed, or no process has held it for a while", what)
+	case errors.Is(err, object.ErrEnded):
+		return closedError("%s has ended: its manager was closed", what)
 	case errors.Is(err, tree.ErrShutdown):
 		return err
 	case errors.As(err, &lost):
@@ -142,7 +150,7 @@ func refused(what string, r *object.Refusal) error {
 	case custom.Failed:
 		return unflatten(custom.Failure(r.Text))
 	case queue.Closed:
-		return errorf("fiber: %s: %w", what, ErrClosed)
+		return closedError("%s was closed", what)
 	case queue.TooOften:
 		return errors.New("fiber: TaskDone was called more often than there were items; call it once for each item that Get returned")
 	case builtin.OutOfRange:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/builtin"
@@ -65,6 +66,9 @@ func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q
 	h := u.used()
 	if h == nil {
 		return errEmpty(u.typ())
+	}
+	if ctx == nil {
+		return errNilContext
 	}
 	_, err := object.Insist(ctx, h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
@@ -134,8 +138,11 @@ func (p *permits[N]) With(ctx context.Context, fn func(context.Context) error) (
 
 // both joins two errors, of which the second is most often nil.
 func both(err, another error) error {
-	if another == nil {
+	switch {
+	case another == nil:
 		return err
+	case err == nil:
+		return another
 	}
-	return errors.Join(err, another)
+	return &prefixed{err.Error() + "; " + strings.TrimPrefix(another.Error(), "fiber: "), errors.Join(err, another)}
 }

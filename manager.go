@@ -49,6 +49,9 @@ var managers atomic.Int64
 // ctx.Err().
 func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 	proc, err := running()
+	if err == nil && ctx == nil {
+		err = errNilContext
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -73,15 +76,20 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 		return nil, err
 	}
 	var up managerReady
+	var failed *LaunchError
 	select {
 	case up = <-ready:
+		if up.Err != "" {
+			failed = &LaunchError{Reason: up.Err}
+		}
 	case <-child.Done():
-		up.Err = "it ended before it was ready: " + child.Exit().String()
+		failed = tree.EndedEarly(child.Exit().ExitStatus, child.Exit().Stderr)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if up.Err != "" {
-		err = &LaunchError{Backend: proc.node.Backend.Name(), Job: spec.Name, Reason: up.Err}
+	if failed != nil {
+		failed.Backend, failed.Job = proc.node.Backend.Name(), spec.Name
+		err = failed
 	}
 	if err != nil {
 		child.Kill("")
@@ -158,10 +166,12 @@ func (m *Manager) handle() (*handle, error) {
 		return nil, errEmpty("Manager")
 	}
 	if m.closed.Load() {
-		return nil, errorf("fiber: the manager has ended: %w", ErrClosed)
+		return nil, m.errClosed()
 	}
 	return m.h, nil
 }
+
+func (m *Manager) errClosed() error { return closedError("the manager %s was closed", m.Name()) }
 
 // create asks the manager for an object, and returns a T that refers to it.
 func create[T any, P proxyOf[T], Q any](ctx context.Context, m *Manager, op object.Op[Q, uint64], q Q) (*T, error) {
@@ -181,7 +191,10 @@ func create[T any, P proxyOf[T], Q any](ctx context.Context, m *Manager, op obje
 }
 
 // Type is a type of managed objects. Create it with RegisterType.
-type Type[T, In any] struct{ name string }
+type Type[T, In any] struct {
+	name string
+	late error // as of a Func
+}
 
 // TypeOption configures RegisterType.
 type TypeOption func(*custom.Type)
@@ -218,15 +231,18 @@ func RegisterType[T, In any](name string, construct func(ctx context.Context, in
 	for _, set := range opts {
 		set(entry)
 	}
-	registry.Add(registry.Type, name, "("+signature[In]("its argument", bad)+") "+entry.Recv, where, entry)
-	return &Type[T, In]{name}
+	late := register(registry.Type, name, "("+signature[In]("its argument", bad)+") "+entry.Recv, where, entry)
+	return &Type[T, In]{name, late}
 }
 
 // Name returns the name that the type is registered under.
 func (t *Type[T, In]) Name() string { return t.name }
 
 // Method is a method of managed objects. Create it with RegisterMethod.
-type Method[T, In, Out any] struct{ key string }
+type Method[T, In, Out any] struct {
+	key  string
+	late error // as of a Func
+}
 
 // RegisterMethod makes a method callable through proxies, under a name that is
 // unique among the methods of T. Like Register, call it while package variables
@@ -257,8 +273,8 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 		}
 		return marshal(ctx, result)
 	}}
-	m := &Method[T, In, Out]{entry.Recv + "." + name}
-	registry.Add(registry.Method, m.key, "("+signature[In]("its argument", bad)+") "+signature[Out]("its result", bad), where, entry)
+	m := &Method[T, In, Out]{key: entry.Recv + "." + name}
+	m.late = register(registry.Method, m.key, "("+signature[In]("its argument", bad)+") "+signature[Out]("its result", bad), where, entry)
 	return m
 }
 
@@ -284,6 +300,9 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 	}
 	if typ == nil {
 		return nil, errors.New("fiber: New: the type is nil; register it in a package variable with fiber.RegisterType")
+	}
+	if typ.late != nil {
+		return nil, typ.late
 	}
 	arg, err := h.argument(ctx, typ.name, in)
 	if err != nil {
@@ -339,7 +358,7 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 // The future's errors are Call's.
 func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) *Future[Out] {
 	f := newFuture[Out]()
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		f.reject(err)
 		return f
 	}
@@ -393,6 +412,8 @@ func callOf[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, 
 		return arg, errEmpty("Proxy")
 	case method == nil:
 		return arg, errors.New("fiber: Call: the method is nil; register it in a package variable with fiber.RegisterMethod")
+	case method.late != nil:
+		return arg, method.late
 	}
 	return p.h.argument(ctx, method.key, in)
 }
@@ -428,7 +449,7 @@ func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
 // runManager makes this process a manager until it is told to stop.
 func runManager(ctx context.Context, parent *tree.Parent) int {
 	proc := current.Load()
-	service := custom.NewService(ctx, proc.home, custom.Options{Error: flatten, Fits: proc.fits,
+	service := custom.NewService(proc.home, custom.Options{Error: flatten, Fits: proc.fits,
 		Log: func(name string, failure *wire.Error) {
 			proc.node.Log.Warn("fiber: an object's Close failed", "type", name, "error", unflatten(failure))
 		}})

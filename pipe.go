@@ -137,8 +137,11 @@ const (
 )
 
 func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
-	if e == nil {
+	switch {
+	case e == nil:
 		return errEmptyEnd
+	case ctx == nil:
+		return errNilContext
 	}
 	item, err := encode(ctx, "the item", v)
 	if err != nil {
@@ -152,8 +155,11 @@ func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 
 func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 	var v T
-	if e == nil {
+	switch {
+	case e == nil:
 		return v, errEmptyEnd
+	case ctx == nil:
+		return v, errNilContext
 	}
 	item, err := e.port.Recv(ctx)
 	runtime.KeepAlive(e)

@@ -78,6 +78,9 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		if fn == nil {
 			return errors.New("fiber: WithInitializer: the function is nil; register it with fiber.Register")
 		}
+		if fn.late != nil {
+			return fn.late
+		}
 		value, p, err := marshalNow([]In{arg})
 		if err == nil {
 			err = p.ends.depart()
@@ -200,12 +203,15 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		}
 		p.resources = &r
 	}
-	if p.opts.name == "" {
-		p.opts.name, p.serial = fmt.Sprintf("Pool%dWorker", pools.Add(1)), new(atomic.Int64)
+	label := p.opts.name
+	if label == "" {
+		label = fmt.Sprintf("Pool%d", pools.Add(1))
+		p.opts.name, p.serial = label+"Worker", new(atomic.Int64)
 	} else {
 		serial, _ := serials.LoadOrStore(p.opts.name, new(atomic.Int64))
 		p.serial = serial.(*atomic.Int64)
 	}
+	p.opts.Closed = closedError("the pool %s was closed", label)
 	p.engine = engine.New(p.opts.Options)
 	return p, nil
 }
@@ -275,9 +281,9 @@ func (w poolWorker) Lost(fn string, attempts int) error {
 	if w.Told() {
 		return startError(tree.ErrShutdown)
 	}
-	exit := w.Exit()
-	return &LaunchError{Backend: w.Backend(), Job: w.Name(),
-		Reason: "it ended before it was ready: " + exit.String() + tailText(exit.Stderr)}
+	launch := tree.EndedEarly(w.Exit().ExitStatus, w.Exit().Stderr)
+	launch.Backend, launch.Job = w.Backend(), w.Name()
+	return launch
 }
 
 func (w poolWorker) Failed(err *wire.Error) error {
@@ -307,7 +313,12 @@ func (p *Pool) admit(f *registry.Func) error {
 }
 
 // WaitUntilWorkersUp starts the workers and waits until all are ready.
-func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error { return p.engine.Up(ctx) }
+func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return p.engine.Up(ctx)
+}
 
 // Resize changes the number of workers and waits until new workers are ready
 // and surplus ones have finished their tasks and ended. If the pool has not
@@ -315,6 +326,9 @@ func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error { return p.engine.U
 func (p *Pool) Resize(ctx context.Context, workers int) error {
 	if workers < 1 {
 		return fmt.Errorf("fiber: Resize(%d): the number must be at least 1", workers)
+	}
+	if ctx == nil {
+		return errNilContext
 	}
 	return p.engine.Resize(ctx, workers)
 }

@@ -76,6 +76,9 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 		p.err = errors.New("fiber: NewProcess: the function is nil; register it in a package variable with fiber.Register")
 		return p
 	}
+	if p.err = fn.late; p.err != nil {
+		return p
+	}
 	p.spec.Assign, p.spec.Resources = wire.Assign{Role: wire.RoleFunction, Func: fn.Name()}, fn.Resources()
 	value, names, err := marshalNow([]In{arg})
 	if errors.As(err, new(*comingError)) {
@@ -109,6 +112,9 @@ func (p *Process) Start(ctx context.Context) error {
 		return p.err
 	}
 	proc, err := running()
+	if err == nil && ctx == nil {
+		err = errNilContext
+	}
 	if err != nil {
 		return err
 	}
@@ -175,8 +181,8 @@ func (p *Process) running() *tree.Child {
 
 // Join waits until the process has ended, or ctx ends. It returns nil when the
 // function returned nil, a *RemoteError when the function failed, and an
-// *ExitError when the process ended otherwise. It may be called any number of
-// times.
+// *ExitError when the process ended otherwise, be it by os.Exit(0). It may be
+// called any number of times.
 //
 // Join on the parent returns nil when the parent has ended. A process cannot
 // wait for itself.
@@ -187,6 +193,8 @@ func (p *Process) Join(ctx context.Context) error {
 		return errors.New("fiber: a process cannot wait for itself")
 	case p.pid == 0 && child == nil:
 		return ErrNotStarted
+	case ctx == nil:
+		return errNilContext
 	}
 	select {
 	case <-p.Done():
@@ -202,8 +210,6 @@ func (p *Process) Join(ctx context.Context) error {
 		return unflatten(exit.Err)
 	case exit.Returned && exit.Err == nil && exit.Code == 0:
 		return nil
-	case exit.Code == 0 && exit.Signal == 0 && exit.Reason == "":
-		return nil // the function called os.Exit(0)
 	}
 	e := &ExitError{Name: p.Name(), ID: child.Job().ID(), Code: exit.Code, OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr}
 	if exit.Signal != 0 {
@@ -301,6 +307,9 @@ func (p *Process) Logs(ctx context.Context) (io.ReadCloser, error) {
 	child := p.running()
 	if child == nil {
 		return nil, ErrNotStarted
+	}
+	if ctx == nil {
+		return nil, errNilContext
 	}
 	return child.Logs(ctx)
 }

@@ -27,6 +27,7 @@ type ringEntry struct {
 	resources meta.Resources
 	init      func(context.Context, *RingNode) error
 	run       func(context.Context, *RingNode, [][]byte) error
+	late      error // as of a Func
 }
 
 // RegisterRing makes a function runnable by the processes of a ring, with the
@@ -56,7 +57,7 @@ func RegisterRing[In any](name string, init func(ctx context.Context, node *Ring
 			}
 			return run(ctx, node, in)
 		}}
-	registry.Add(registry.Ring, name, "("+signature[In]("its argument", bad)+")", where, entry)
+	entry.late = register(registry.Ring, name, "("+signature[In]("its argument", bad)+")", where, entry)
 	return &RingFunc[In]{entry}
 }
 
@@ -87,6 +88,8 @@ func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
 		r.err = fmt.Errorf("fiber: NewRing(%d): the size must be at least 1", size)
 	case fn == nil:
 		r.err = errors.New("fiber: NewRing: the function is nil; register it in a package variable with fiber.RegisterRing")
+	default:
+		r.err = fn.entry.late
 	}
 	return r
 }
@@ -124,7 +127,7 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return err
 	}
 	value, names, err := marshalHere(ctx, in)
@@ -164,31 +167,8 @@ func (e *RingError) Error() string {
 // Unwrap returns the failed rank's error.
 func (e *RingError) Unwrap() error { return e.Err }
 
-// ringDetail is an encoded RingError.
-type ringDetail struct {
-	Ring  string
-	Rank  int
-	Cause wire.Error
-}
-
-// flattenCause is flatten, but keeps the function and process of an error that
-// came from another process. Only the encoded form of such an error, a
-// *RemoteError, names a function.
-func flattenCause(err error) *wire.Error {
-	e := flatten("", err)
-	if r, ok := err.(*RemoteError); ok {
-		e.Func, e.Worker, e.Message, e.Stack, e.Panic = r.Func, r.Worker, r.Message, r.Stack, r.Stack != ""
-	}
-	return e
-}
-
-func unflattenCause(e *wire.Error) error {
-	r := unflatten(e)
-	if e.Func == "" && len(r.causes) == 1 {
-		return r.causes[0]
-	}
-	return r
-}
+// Format prints the error; %+v prints all that it says.
+func (e *RingError) Format(s fmt.State, verb rune) { format(e, s, verb) }
 
 // RingNode is a rank, seen from its own process. The functions of a ring
 // receive it as an argument. It cannot travel. Its methods may be called from
@@ -267,6 +247,9 @@ func (b *Neighbour) Rank() int { return b.n.Rank }
 // If a part of the value had left when ctx ended, the error is ErrUnknownOutcome,
 // too, and the value arrives unless the ring fails.
 func (b *Neighbour) Send(ctx context.Context, v any) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	frames, err := marshalLingering(ctx, v)
 	if err != nil {
 		return errorf("fiber: a message to rank %d: %w", b.Rank(), oneValue(err))
@@ -283,6 +266,9 @@ func (b *Neighbour) Send(ctx context.Context, v any) error {
 // has failed, an *EncodeError when the types differ, or an error that says that
 // the neighbour's function has returned.
 func (b *Neighbour) Recv(ctx context.Context, ptr any) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	frames, err := b.n.Recv(ctx)
 	if err != nil {
 		return messageError("from", b.Rank(), err)
@@ -309,8 +295,7 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	a := &parent.Assign
 	entry, ok := registry.Find(registry.Ring, a.Func).(*ringEntry)
 	if !ok {
-		finish(parent, flatten(a.Func, errors.New("this ring function is not registered in this process")))
-		return 1
+		return finish(parent, flatten(a.Func, errors.New("this ring function is not registered in this process")))
 	}
 	proc := current.Load()
 	name := path.Dir(a.Name) // of Ring-1/rank-0
@@ -339,18 +324,16 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		}
 	})
 	failure := runRank(ctx, node, entry, parent.Value)
+	code := 0
 	if !stop.wasTold() { // else the signal says what happened
-		finish(parent, failure)
+		code = finish(parent, failure)
 	}
 	if failure != nil {
 		node.Fail(ErrClosed) // the neighbours learn from the parent why
 	}
 	node.Close()
 	leave(context.Background())
-	if failure != nil {
-		return 1
-	}
-	return 0
+	return code
 }
 
 // runRank connects a rank to the other ranks and runs its functions.

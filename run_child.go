@@ -110,11 +110,7 @@ func runFunction(ctx context.Context, parent *tree.Parent) int {
 	go obeyParent(parent, func(wire.Kind, [][]byte) {})
 	failure := call(ctx, parent.Assign.Func, parent.Value)
 	leave(context.Background())
-	finish(parent, failure)
-	if failure != nil {
-		return 1
-	}
-	return 0
+	return finish(parent, failure)
 }
 
 // call runs a registered function with one encoded argument.
@@ -150,8 +146,7 @@ func runWorker(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		failure := call(ctx, name, parent.Value)
 		close(initialized)
 		if failure != nil {
-			finish(parent, failure)
-			return 1
+			return finish(parent, failure)
 		}
 	}
 	if err := parent.Post(wire.MustPack(wire.KindReady, nil)...); err != nil {

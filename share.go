@@ -23,8 +23,11 @@ type Shared[T any] struct{ h *handle }
 // until Close, or until no process has it any more: in each process, that is when
 // what Share has returned, or what has arrived, is unreachable. What is large is
 // better closed.
-func Share[T any](_ context.Context, v T) (*Shared[T], error) {
+func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	proc, err := running()
+	if err == nil && ctx == nil {
+		err = errNilContext
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +58,9 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	h := s.used()
 	if h == nil {
 		return zero, errEmpty(s.typ())
+	}
+	if ctx == nil {
+		return zero, errNilContext
 	}
 	for begun := time.Now(); ; {
 		v, err := fetched[T](ctx, h)

@@ -109,6 +109,9 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	if q.used() == nil {
 		return errEmpty(q.typ())
 	}
+	if ctx == nil {
+		return errNilContext
+	}
 	items, err := encodeAll(ctx, "the item", vs)
 	if err != nil {
 		return err
@@ -275,7 +278,7 @@ func (g *gathered) outcome(i int) error {
 // one, unless they travel alone: a queue with a capacity may take one item at
 // once and the next one never.
 func (c *queueClient) put(ctx context.Context, item object.Value, alone bool) error {
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return err
 	}
 	c.mu.Lock()

@@ -128,6 +128,7 @@ type LaunchError struct {
 	Job     string
 	Reason  string
 	Err     error
+	Stderr  []string // the last lines of what was started and then ended
 	// Permanent: trying again would fail in the same way.
 	Permanent bool
 }
@@ -138,6 +139,19 @@ func (e *LaunchError) Error() string {
 		job = "processes"
 	}
 	return strings.TrimSuffix(fmt.Sprintf("fiber: cannot start %s on %s: %s", job, e.Backend, e.Why()), ": ")
+}
+
+// Format prints the error; %+v prints Stderr as well, and all that Err says.
+func (e *LaunchError) Format(s fmt.State, verb rune) {
+	fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
+	if verb == 'v' && s.Flag('+') {
+		for _, line := range e.Stderr {
+			fmt.Fprintf(s, "\n\t%s", line)
+		}
+		if _, rest, more := strings.Cut(fmt.Sprintf("%+v", e.Err), "\n"); more {
+			fmt.Fprintf(s, "\n%s", rest)
+		}
+	}
 }
 
 // Why returns the reason and the error's text.

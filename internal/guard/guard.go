@@ -5,7 +5,6 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 )
 
 // ErrGoexit is the error of a function that has ended its goroutine.
@@ -14,7 +13,7 @@ var ErrGoexit = errors.New("the function called runtime.Goexit")
 // Panic is the error of a function that has panicked.
 type Panic struct {
 	Value any
-	Stack []byte
+	Stack []byte // where: the user's own frames
 }
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
@@ -47,7 +46,7 @@ func Here(f func() error, ended func(error)) {
 func Caught(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = &Panic{value, debug.Stack()}
+			err = &Panic{value, stack()}
 		}
 	}()
 	return f()

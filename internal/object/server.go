@@ -300,6 +300,9 @@ func (s *Server) Ends(isClosed bool) {
 	s.end.CompareAndSwap(0, how)
 }
 
+// Ended says whether err is that of using an object here after the home's end.
+func (s *Server) Ended(err error) bool { return errors.Is(err, s.opts.Ended) }
+
 // Close drops all objects, says goodbye to all connected processes, and ends
 // the connections. The root calls Close when no other process of the run is
 // left.

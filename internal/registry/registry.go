@@ -64,17 +64,27 @@ type entry struct {
 	signature string // with its name; compared between builds
 	where     string // file:line of its registration
 	value     any
+	late      bool // added after Seal
 }
 
 var (
 	mu      sync.RWMutex
 	entries = map[key]entry{}
+	sealed  bool
 )
+
+// Seal says that the other processes of the run know what is registered by now.
+// What is added later is known to this process alone: it is no part of the table.
+func Seal() {
+	mu.Lock()
+	defer mu.Unlock()
+	sealed = true
+}
 
 // Add registers value under a name of a kind. It panics if the name is empty or
 // taken. where is the file:line of the registration, for errors. The signature,
-// the value's types as text, becomes part of the table.
-func Add(kind Kind, name, signature, where string, value any) {
+// the value's types as text, becomes part of the table, unless it is late.
+func Add(kind Kind, name, signature, where string, value any) (late bool) {
 	if strings.TrimSpace(name) == "" {
 		panic(fmt.Sprintf("%s: fiber: a %s is registered without a name", where, kind))
 	}
@@ -88,7 +98,8 @@ func Add(kind Kind, name, signature, where string, value any) {
 	if kind != Function {
 		text = string(kind) + " " + text
 	}
-	entries[key{kind, name}] = entry{text, where, value}
+	entries[key{kind, name}] = entry{text, where, value, sealed}
+	return sealed
 }
 
 // Find returns the value that is registered under a name, nil if there is none.
@@ -98,13 +109,15 @@ func Find(kind Kind, name string) any {
 	return entries[key{kind, name}].value
 }
 
-// Table lists the signatures of everything registered, sorted.
+// Table lists the signatures of everything registered in time, sorted.
 func Table() []string {
 	mu.RLock()
 	defer mu.RUnlock()
 	table := make([]string, 0, len(entries))
 	for _, e := range entries {
-		table = append(table, e.signature)
+		if !e.late {
+			table = append(table, e.signature)
+		}
 	}
 	sort.Strings(table)
 	return table

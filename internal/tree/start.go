@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -264,12 +265,19 @@ func (c *Child) lastWords() (err error, blame bool) {
 	if c.failure != nil {
 		return c.failure, false
 	}
-	reason := "it ended before it was ready: " + c.status.String()
-	for _, line := range c.tail.Lines() {
-		reason += "\n\t" + line
+	launch := EndedEarly(c.status, c.tail.Lines())
+	launch.Permanent = c.way.endpoint != "" && c.status.Code == unreachableCode
+	return launch, launch.Permanent
+}
+
+// EndedEarly makes the error of a process that has ended before it was ready.
+// Its last word is most often the reason.
+func EndedEarly(how backend.ExitStatus, stderr []string) *backend.LaunchError {
+	reason := "it ended before it was ready: " + how.String()
+	if n := len(stderr); n > 0 {
+		reason += ": " + strings.TrimSpace(strings.TrimPrefix(stderr[n-1], "fiber: "))
 	}
-	unreachable := c.way.endpoint != "" && c.status.Code == unreachableCode
-	return &backend.LaunchError{Reason: reason, Permanent: unreachable}, unreachable
+	return &backend.LaunchError{Reason: reason, Stderr: stderr}
 }
 
 // failed returns the error of a start. The end of its ctx counts more than what came of it.

@@ -10,7 +10,7 @@ type Error struct {
 	Panic    bool     //
 	Matches  []string // names of the registered sentinel errors that it is
 	Canceled bool     // is context.Canceled
-	Detail   string   // the fields of the error of Fiber's own that it wraps, msgpack; "" for none
+	Details  []string // the fields of the errors of Fiber's own that it wraps, msgpack
 }
 
 // Error returns only the message; package fiber makes a RemoteError of the rest.

@@ -23,7 +23,7 @@ var results = []wire.Results{
 	{Batch: 1, From: 2, Count: 3, Started: -1, Ended: true, Nanos: 4},
 	{Batch: math.MaxUint64, From: 1 << 40, Count: 1, Started: 7, Stuck: true, Nanos: 1 << 60},
 	{Batch: 5, Count: 2, Started: -1, Errors: []wire.TaskError{
-		{Index: 1, Err: wire.Error{Func: "f", Worker: "w", Message: "broken", Stack: "here", Panic: true, Matches: []string{"diverged"}, Detail: string([]byte{1})}},
+		{Index: 1, Err: wire.Error{Func: "f", Worker: "w", Message: "broken", Stack: "here", Panic: true, Matches: []string{"diverged"}, Details: []string{string([]byte{1})}}},
 	}},
 }
 

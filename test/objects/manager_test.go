@@ -221,34 +221,69 @@ func TestManagerThatCannotListen(t *testing.T) {
 	x.NobodyLeft()
 }
 
-// What is registered after the start is unknown in other processes.
-var _ = fibertest.MainProgram("late registration", func(ctx context.Context) error {
-	m, err := fiber.NewManager(ctx)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	lateType := fiber.RegisterType("late", func(context.Context, fibertest.None) (*journal, error) { return nil, nil })
-	lateMethod := fiber.RegisterMethod("Late", func(*journal, context.Context, fibertest.None) (fibertest.None, error) { return fibertest.None{}, nil })
-	var mismatch *fiber.MismatchError
-	_, err = fiber.New(ctx, m, lateType, fibertest.None{})
-	fmt.Println(errors.As(err, &mismatch), err)
-	j, err := fiber.New(ctx, m, journals, "")
-	if err != nil {
-		return err
-	}
-	_, err = fiber.Call(ctx, j, lateMethod, fibertest.None{})
-	fmt.Println(errors.As(err, &mismatch), err)
-	return nil
-})
-
-func TestUnknownTypeAndMethod(t *testing.T) {
+// What is registered too late is unknown in other processes: using it says so.
+// All else works, before and after.
+func TestLateRegistration(t *testing.T) {
 	t.Parallel()
-	x := fibertest.Start(t, "late registration")
-	require.Zero(t, x.Wait(fibertest.Patience))
-	require.Regexp(t, `^true .*type "late" is not registered in the manager's process
-true .*method .*journal\.Late is not registered in the manager's process
-$`, x.Out.String())
+	if fibertest.Alone(t) { // a second run would register the same again
+		return
+	}
+	m := fibertest.NewManager(t)
+	pool := fibertest.NewPool(t, 1)
+	where := "manager_test.go:"
+	none := func(context.Context, fibertest.None) (fibertest.None, error) { return fibertest.None{}, nil }
+	lateType := fiber.RegisterType("late type", func(context.Context, fibertest.None) (*journal, error) { return nil, nil })
+	lateMethod := fiber.RegisterMethod("Late", func(*journal, context.Context, fibertest.None) (fibertest.None, error) { return fibertest.None{}, nil })
+	lateFunc := fiber.Register("late function", none)
+	lateRing := fiber.RegisterRing("late ring", nil, func(context.Context, *fiber.RingNode, fibertest.None) error { return nil })
+	for name, use := range map[string]func(ctx context.Context) error{
+		"late type": func(ctx context.Context) error {
+			_, err := fiber.New(ctx, m, lateType, fibertest.None{})
+			return err
+		},
+		"journal.Late": func(ctx context.Context) error {
+			_, err := fiber.Call(ctx, manage(t, m, journals, ""), lateMethod, fibertest.None{})
+			return err
+		},
+		"late ring": func(ctx context.Context) error { return fiber.NewRing(2, lateRing).Run(ctx, fibertest.None{}) },
+	} {
+		var mismatch *fiber.MismatchError
+		err := use(fibertest.Soon(t))
+		require.ErrorAs(t, err, &mismatch, name)
+		require.ErrorContains(t, err, name)
+		require.ErrorContains(t, err, where)
+	}
+	for how, use := range map[string]func(ctx context.Context) error{
+		"Apply": func(ctx context.Context) error {
+			_, err := fiber.Apply(ctx, pool, lateFunc, fibertest.None{})
+			return err
+		},
+		"Map": func(ctx context.Context) error {
+			_, err := fiber.Map(ctx, pool, lateFunc, make([]fibertest.None, 3))
+			return err
+		},
+		"Process": func(ctx context.Context) error { return fiber.NewProcess(lateFunc, fibertest.None{}).Start(ctx) },
+		"initializer": func(context.Context) error {
+			_, err := fiber.NewPool(1, fiber.WithInitializer(lateFunc, fibertest.None{}))
+			return err
+		},
+	} {
+		var mismatch *fiber.MismatchError
+		err := use(fibertest.Soon(t))
+		require.ErrorAs(t, err, &mismatch, how)
+		require.ErrorContains(t, err, `"late function"`)
+		require.ErrorContains(t, err, where)
+	}
+	_, err := lateFunc.Call(fibertest.Soon(t), fibertest.None{})
+	require.NoError(t, err)
+
+	square, err := fiber.Apply(fibertest.Soon(t), pool, fibertest.Square, 3)
+	require.NoError(t, err)
+	require.Equal(t, 9, square)
+	p := fiber.NewProcess(fibertest.Square, 3)
+	require.NoError(t, p.Start(fibertest.Soon(t)))
+	require.NoError(t, p.Join(fibertest.Soon(t)))
+	must(t, manage(t, fibertest.NewManager(t), journals, ""), readLines, fibertest.None{})
 }
 
 func TestNothingToManage(t *testing.T) {

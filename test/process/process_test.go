@@ -119,11 +119,12 @@ func TestProcessEnds(t *testing.T) {
 		code    int
 		message string // of a *RemoteError
 		panics  bool
+		exits   bool   // an *ExitError with code 0
 		signal  string // of an *ExitError
 		is      error
 	}{
 		{how: "well", code: 0},
-		{how: "exit 0", code: 0},
+		{how: "exit 0", code: 0, exits: true},
 		{how: "exit 1", code: 1},
 		{how: "exit 3", code: 3},
 		{how: "exit 255", code: 255},
@@ -155,7 +156,7 @@ func TestProcessEnds(t *testing.T) {
 				if test.panics {
 					require.Contains(t, remote.Stack, "functions.go", "the stack does not show where")
 				}
-			case test.code != 0:
+			case test.code != 0 || test.exits:
 				var exit *fiber.ExitError
 				require.ErrorAs(t, err, &exit)
 				require.Equal(t, "Ending", exit.Name)
@@ -164,10 +165,10 @@ func TestProcessEnds(t *testing.T) {
 				require.Equal(t, test.signal, exit.Signal)
 				require.NotEmpty(t, exit.Stderr)
 				if test.how == "goroutine" {
-					require.Contains(t, err.Error(), "out of hand")
+					require.Contains(t, fmt.Sprintf("%+v", err), "out of hand")
 				} else if strings.HasPrefix(test.how, "exit") {
 					require.Equal(t, []string{"last words"}, exit.Stderr)
-					require.Contains(t, err.Error(), "last words")
+					require.Contains(t, fmt.Sprintf("%+v", err), "last words")
 				}
 				require.False(t, exit.OOM)
 			default:

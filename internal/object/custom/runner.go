@@ -100,14 +100,14 @@ func (u *runner) forget(c *call) {
 	delete(u.calls, c.r)
 }
 
-// fail answers a request with the error of the user's code. If the code has ended
+// fail answers a request with the error of the user's code. If the code has failed
 // because the object, or its manager, ends, the answer says that.
 func (u *runner) fail(r *object.Request, name string, err error) {
 	failure := u.service.opts.Error(name, err)
 	u.mu.Lock()
 	ends := u.dropped || u.service.ctx.Err() != nil
 	u.mu.Unlock()
-	if failure.Canceled && ends {
+	if ends && (failure.Canceled || u.service.home.Ended(err)) {
 		r.Fail(object.Gone, "")
 		return
 	}

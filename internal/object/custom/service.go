@@ -72,10 +72,10 @@ type Service struct {
 }
 
 // NewService makes a service. The contexts of methods and constructors end with
-// ctx.
-func NewService(ctx context.Context, h *object.Server, opts Options) *Service {
+// End.
+func NewService(h *object.Server, opts Options) *Service {
 	s := &Service{home: h, opts: opts, objects: map[*instance]struct{}{}}
-	s.ctx, s.stop = context.WithCancel(ctx)
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.open.Add(1)
 	s.runner = newRunner(s, true, s.open.Done)
 	return s
@@ -147,7 +147,8 @@ func (s *Service) name(r object.Asked[uint64], o object.Object) {
 
 // End refuses further calls, and cancels the contexts of all constructors and
 // methods that run. It returns when they have returned and all objects are
-// closed, or when ctx ends.
+// closed, or when ctx ends. The home knows already how it ends (Server.Ends):
+// what is refused says that.
 func (s *Service) End(ctx context.Context) {
 	s.Drop()
 	s.mu.Lock()

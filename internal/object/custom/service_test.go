@@ -77,7 +77,7 @@ func newWorld(t *testing.T) *world {
 	failure := func(fn string, err error) *wire.Error {
 		return &wire.Error{Func: fn, Message: err.Error(), Canceled: errors.Is(err, context.Canceled)}
 	}
-	w.service = custom.NewService(t.Context(), w.home, custom.Options{
+	w.service = custom.NewService(w.home, custom.Options{
 		Error: failure,
 		Fits:  func([][]byte) error { return nil },
 		Log:   func(string, *wire.Error) {},

@@ -96,7 +96,7 @@ func (e *Engine) giveUp(c *Call, from int) {
 // cut lets the running tasks of an open call finish, gives up the others, and
 // has the call end with ErrClosed.
 func (e *Engine) cut(c *Call) {
-	c.open, c.cut, c.ending = false, true, ErrClosed
+	c.open, c.cut, c.ending = false, true, e.opts.Closed
 	c.back, c.total = nil, c.fresh
 	e.cuts = append(e.cuts, c)
 	for _, b := range c.held {

@@ -63,7 +63,7 @@ func (e *Engine) settled(ctx context.Context, change func()) error {
 	e.mu.Lock()
 	if e.closing {
 		e.mu.Unlock()
-		return ErrClosed
+		return e.opts.Closed
 	}
 	change()
 	if e.failures >= startTries {
@@ -73,7 +73,7 @@ func (e *Engine) settled(ctx context.Context, change func()) error {
 		up := e.in(ready)
 		switch {
 		case e.ended:
-			return false, ErrClosed
+			return false, e.opts.Closed
 		case e.failures >= startTries && up == 0:
 			return false, e.failure
 		}
@@ -119,7 +119,7 @@ func (e *Engine) Close() {
 func (e *Engine) Terminate() {
 	e.mu.Lock()
 	e.closing = true
-	e.fail(ErrClosed)
+	e.fail(e.opts.Closed)
 	e.releaseFor(hurried)
 	e.end(func(w *worker) { w.proc.Terminate() })
 }

@@ -84,6 +84,7 @@ type Options struct {
 	IdleTimeout   time.Duration // after which an autoscaled worker ends
 	CancelGrace   time.Duration
 	ShutdownGrace time.Duration
+	Closed        error // of calls after the pool's end; the default is ErrClosed
 }
 
 // StartError says why a worker did not start, and what follows from that.
@@ -140,6 +141,9 @@ type Counters struct {
 // New makes an engine. Workers are started when the first call, or Up, needs
 // them.
 func New(opts Options) *Engine {
+	if opts.Closed == nil {
+		opts.Closed = ErrClosed
+	}
 	return &Engine{opts: opts, target: opts.Workers, calls: map[*Call]struct{}{}, funcs: map[string]*funcStats{}}
 }
 
@@ -151,7 +155,7 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 	e.mu.Lock()
 	if e.closing {
 		e.mu.Unlock()
-		return nil, ErrClosed
+		return nil, e.opts.Closed
 	}
 	e.lastID++
 	c.id = e.lastID
