@@ -256,6 +256,11 @@ func (c *Conn) RecvInto(buf []byte) (n int, err error) {
 	return len(frames[0]), nil
 }
 
+// LimitMessages sets the most bytes of the messages received from now on, in the
+// place of Options.MaxMessage: until a peer has said what it is, it need not say
+// much.
+func (c *Conn) LimitMessages(n int64) { c.r.max.Store(n) }
+
 func (c *Conn) recv(into []byte) ([][]byte, error) {
 	frames, err := c.r.message(into)
 	if err != nil {
