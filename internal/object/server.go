@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,7 @@ type Options struct {
 	Listen func() (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
 	Ended  error // of every call after Close
+	Log    *slog.Logger
 }
 
 // Server holds this process's objects, the sessions of the processes that use
@@ -71,6 +73,9 @@ type Server struct {
 
 	dials    context.Context // to other homes; ends with Close
 	endDials context.CancelFunc
+
+	maxOpen  int // of the requests of another process: see admit
+	maxBytes int64
 
 	lastUser atomic.Pointer[Session] // the sender of the last message
 	end      atomic.Int32
@@ -103,7 +108,7 @@ type entry struct {
 
 // New makes a Server. Its listener is opened by the first Make or Endpoint.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
+	s := &Server{opts: opts, maxOpen: maxOpen, maxBytes: max(maxBytesOpen, 16*opts.MaxMessage), objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}}
 	s.dials, s.endDials = context.WithCancel(context.Background())
 	s.own = newClient(s, Ref{})
@@ -270,6 +275,7 @@ func (s *Server) accept(l *transport.Listener) {
 		s.peers[p] = struct{}{}
 		s.running.Add(1)
 		s.mu.Unlock()
+		conn.LimitMessages(min(maxVisit, s.opts.MaxMessage))
 		go turn.New(conn.Await, p.read, p.gone).Read()
 	}
 }
