@@ -275,7 +275,7 @@ func (s *Server) accept(l *transport.Listener) {
 		s.peers[p] = struct{}{}
 		s.running.Add(1)
 		s.mu.Unlock()
-		conn.LimitMessages(min(maxVisit, s.opts.MaxMessage))
+		conn.LimitMessages(maxVisit)
 		go turn.New(conn.Await, p.read, p.gone).Read()
 	}
 }

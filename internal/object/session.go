@@ -312,7 +312,7 @@ func (p *Session) read() (run func(), err error) {
 			return nil, err
 		}
 		p.Name, p.visited = visit.Name, true
-		p.conn.LimitMessages(s.opts.MaxMessage)
+		p.conn.LimitMessages(0)
 	case wire.KindBye:
 		p.goodbye = true
 	case wire.KindRequest, wire.KindGiveUp, wire.KindTaken, wire.KindHold, wire.KindRelease:

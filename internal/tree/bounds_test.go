@@ -175,6 +175,25 @@ func TestManyGoodbyes(t *testing.T) {
 	require.ErrorContains(t, c.handle([][]byte{{200}}), "kind 200")
 }
 
+// Before a process has said which one it is, it cannot say much.
+func TestHelloIsShort(t *testing.T) {
+	t.Parallel()
+	hello := func(size int) visit {
+		down, up := connected(t, transport.Options{}, transport.Options{})
+		table := []string{strings.Repeat("f", size)}
+		go up.Send(context.Background(), wire.MustPack(wire.KindHello, wire.Hello{Process: "p", Table: table})...)
+		v := greet(down)
+		if v.err == nil {
+			go up.Send(context.Background(), make([]byte, 2*maxHello))
+			_, err := down.Recv()
+			require.NoError(t, err, "later messages may be longer")
+		}
+		return v
+	}
+	require.NoError(t, hello(maxHello-1000).err)
+	require.ErrorAs(t, hello(maxHello).err, new(*transport.SizeError))
+}
+
 // Of reasons, and hosts, that are ever new, only so many are remembered.
 func TestManyReasons(t *testing.T) {
 	t.Parallel()
