@@ -1,8 +1,10 @@
 package object_test
 
 import (
+	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -138,4 +140,38 @@ func TestFirstMessageIsShort(t *testing.T) {
 	v := run.Visit(h)
 	large := said{Text: strings.Repeat("x", 500_000)}
 	v.Reply(v.Ask(ref.Object, echo, large)).Read(t, new(said))
+}
+
+// Answers that name objects are taken soon, even if the garbage of the process that asks is not collected for long.
+func TestAnswersAreTakenWithoutGarbage(t *testing.T) { // not parallel: nothing else may collect garbage
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	run := objecttest.NewRun(t)
+	_, o, ref := at(t, run, true)
+	user := run.Home("User")
+	user.KeepAtMost(100)
+	o.events = make(chan string, 1<<20)
+	for taken := 0; taken < 500; {
+		_, err := object.Ask(t.Context(), user, ref, hold, nothing, nil)
+		require.NoError(t, err)
+		select {
+		case <-o.events:
+			taken++
+		default:
+		}
+	}
+}
+
+// A process that comes back, and breaks the rules again, does not fill the log.
+func TestWarningsAreFew(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, _, _ := at(t, run, true)
+	began := time.Now()
+	for range 100 {
+		v := run.Visit(h)
+		v.Shout([]byte{200})
+		v.Expelled()
+	}
+	run.Logs("malformed")
+	require.LessOrEqual(t, run.Lines(), 1+int(time.Since(began).Seconds()))
 }

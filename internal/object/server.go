@@ -77,6 +77,9 @@ type Server struct {
 	maxOpen  int // of the requests of another process: see admit
 	maxBytes int64
 
+	kept    atomic.Int64 // answers that were not taken yet in other homes
+	maxKept int64        // a collection of garbage is due when there are so many
+
 	lastUser atomic.Pointer[Session] // the sender of the last message
 	end      atomic.Int32
 
@@ -84,6 +87,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	closed   bool
+	warned   time.Time // of a process that was disconnected
 	listener *transport.Listener
 	endpoint string // the listener's
 	lastID   uint64
@@ -108,7 +112,8 @@ type entry struct {
 
 // New makes a Server. Its listener is opened by the first Make or Endpoint.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, maxOpen: maxOpen, maxBytes: max(maxBytesOpen, 16*opts.MaxMessage), objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
+	s := &Server{opts: opts, maxOpen: maxOpen, maxBytes: max(maxBytesOpen, 16*opts.MaxMessage), maxKept: maxKept,
+		objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}}
 	s.dials, s.endDials = context.WithCancel(context.Background())
 	s.own = newClient(s, Ref{})

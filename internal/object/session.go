@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -37,6 +38,7 @@ type Session struct {
 const (
 	maxOpen      = 1 << 20  // requests that are open, and answers that are not taken
 	maxBytesOpen = 16 << 30 // in these requests, or 16 times max_message if that is more
+	maxKept      = 1 << 16  // answers that a process has not taken when it collects garbage: taking follows from that
 	maxVisit     = 64 << 10 // bytes in the first message, in which the process says its name
 )
 
@@ -253,11 +255,23 @@ func (s *Server) Holders(object uint64) []*Session {
 	return peers
 }
 
+// mayWarn says whether a warning is due: one a second is enough of a process that
+// comes back each time.
+func (s *Server) mayWarn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := time.Since(s.warned) > time.Second
+	if due {
+		s.warned = time.Now()
+	}
+	return due
+}
+
 // gone gives up the process's requests and ends its holds.
 func (p *Session) gone(why error) {
 	s := p.home
 	defer s.running.Done()
-	if errors.Is(why, wire.ErrMalformed) || errors.Is(why, transport.ErrProtocol) || errors.As(why, new(*transport.SizeError)) {
+	if (errors.Is(why, wire.ErrMalformed) || errors.Is(why, transport.ErrProtocol) || errors.As(why, new(*transport.SizeError))) && s.mayWarn() {
 		s.opts.Log.Warn("fiber: a process that used objects of this one was disconnected", "process", cmp.Or(p.Name, "unknown"), "error", why)
 	}
 	s.mu.Lock()

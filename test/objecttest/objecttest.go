@@ -71,6 +71,13 @@ func NewRun(t testing.TB) *Run {
 // Silence sets heartbeat_timeout for the homes that are made from now on.
 func (r *Run) Silence(d time.Duration) { r.root.Config.HeartbeatTimeout = d }
 
+// Lines returns how many lines homes have logged.
+func (r *Run) Lines() int {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return bytes.Count(r.log.text.Bytes(), []byte("\n"))
+}
+
 // Home makes the Server of a process of that name. It is closed after the test.
 func (r *Run) Home(name string) *object.Server {
 	node := &tree.Node{Config: r.root.Config, Backend: r.root.Backend, Name: name, Run: r.root.Run, Credentials: r.root.Credentials, Log: r.root.Log,
