@@ -88,7 +88,7 @@ func TestAnOnlyHostIsNotAvoided(t *testing.T) {
 func TestHostsOfOldAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _ := onHosts()
-		for i := range 10_000 {
+		for i := range 1000 {
 			n.strike(fmt.Sprint("host", i))
 			time.Sleep(time.Minute)
 		}
