@@ -45,7 +45,7 @@ func running() (*process, error) {
 
 func enter(node *tree.Node) {
 	h := object.New(object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
-		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown})
+		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown, Log: node.Log})
 	current.Store(&process{node: node, home: h})
 }
 

@@ -208,8 +208,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		label = fmt.Sprintf("Pool%d", pools.Add(1))
 		p.opts.name, p.serial = label+"Worker", new(atomic.Int64)
 	} else {
-		serial, _ := serials.LoadOrStore(p.opts.name, new(atomic.Int64))
-		p.serial = serial.(*atomic.Int64)
+		p.serial = serials.of(p.opts.name)
 	}
 	p.opts.Closed = closedError("the pool %s was closed", label)
 	p.engine = engine.New(p.opts.Options)
@@ -218,8 +217,37 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 
 var (
 	pools   atomic.Int64 // how many pools without a name there were
-	serials sync.Map     // how many workers the pools of a name have had: *atomic.Int64
+	serials serialNumbers
 )
+
+// serialNumbers counts the workers that the pools of a name have had. Of the names
+// that a program makes up, the first maxSerials have a counter each, and all others
+// share one.
+type serialNumbers struct {
+	mu     sync.Mutex
+	byName map[string]*atomic.Int64
+	others atomic.Int64
+}
+
+const maxSerials = 1000
+
+// of returns the counter of a name.
+func (s *serialNumbers) of(name string) *atomic.Int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.byName[name]; n != nil {
+		return n
+	}
+	if len(s.byName) == maxSerials {
+		return &s.others
+	}
+	if s.byName == nil {
+		s.byName = map[string]*atomic.Int64{}
+	}
+	n := new(atomic.Int64)
+	s.byName[name] = n
+	return n
+}
 
 // workerName returns the next worker's name. In a process that has a parent,
 // this process's place in the tree precedes the number.

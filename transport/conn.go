@@ -291,6 +291,16 @@ func (c *Conn) RecvInto(buf []byte) (n int, err error) {
 	return len(frames[0]), nil
 }
 
+// LimitMessages sets the most bytes of the messages received from now on, up to
+// Options.MaxMessage; 0 stands for that. Until a peer has said what it is, it need
+// not say much.
+func (c *Conn) LimitMessages(n int64) {
+	if n == 0 {
+		n = c.opts.MaxMessage
+	}
+	c.r.max.Store(min(n, c.opts.MaxMessage))
+}
+
 // received ends the connection for the error of a read.
 func (c *Conn) received(frames [][]byte, err error) ([][]byte, error) {
 	if err != nil {

@@ -161,7 +161,7 @@ func TestOversizedMessageIsTheSendersError(t *testing.T) {
 func TestReceiverHasItsOwnBound(t *testing.T) {
 	t.Parallel()
 	one, two := pair(t, transport.Options{})
-	two.SetMaxMessage(100)
+	two.LimitMessages(100)
 	require.NoError(t, one.Post(make([]byte, 60), make([]byte, 40)))
 	require.NoError(t, one.Post(make([]byte, 60), make([]byte, 41)))
 	_, err := two.Recv()
@@ -282,7 +282,7 @@ func TestCloseEndsASendThatHasBegun(t *testing.T) {
 			go func() { sent <- one.Send(ctx, make([]byte, 64<<20)) }()
 			// Once the head of the message is here, its sender can no longer
 			// take it back.
-			two.SetMaxMessage(10)
+			two.LimitMessages(10)
 			_, err := two.Recv()
 			var size *transport.SizeError
 			require.ErrorAs(t, err, &size)

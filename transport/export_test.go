@@ -2,11 +2,15 @@ package transport
 
 import "time"
 
-// SetMaxMessage sets the bound for messages received from now on.
-func (c *Conn) SetMaxMessage(n int64) { c.r.max.Store(n) }
-
 // Tick is one tick of c's heartbeat.
 func Tick(c *Conn, counts bool) { c.tick(counts) }
 
 // OnTime reports whether a tick counts.
 func OnTime(since, interval time.Duration) bool { return onTime(since, interval) }
+
+// Waiting returns how many connections are neither accepted nor closed.
+func (l *Listener) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.inFlight)
+}

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// maxHandshakes is the most handshakes in flight on one listener.
+// maxHandshakes is the most handshakes in flight on one listener, and connections
+// that were not accepted yet.
 const maxHandshakes = 256
 
 // A listener that cannot accept another connection tries again after retryTime.
@@ -22,7 +23,8 @@ const retryTime = 20 * time.Millisecond
 // bounded by Options.HandshakeTimeout. When one more comes, a stranger's
 // connection is closed at once: the oldest from the address that has the most. A
 // process of the run that is closed this way dials again. So strangers cost
-// little and cannot keep others out.
+// little and cannot keep others out. A connection that has been authenticated keeps
+// its place until Accept returns it.
 type Listener struct {
 	l        net.Listener
 	endpoint string
@@ -31,7 +33,7 @@ type Listener struct {
 	cred     *Credentials
 	opts     Options
 
-	ready  chan *Conn
+	ready  chan *handshake
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -41,11 +43,12 @@ type Listener struct {
 	inFlight []*handshake // oldest first
 }
 
-// handshake is a connection that is not authenticated yet.
+// handshake is a connection that is not authenticated, or not accepted, yet.
 type handshake struct {
 	socket net.Conn
 	from   netip.Prefix
-	known  bool // the peer's user or certificate was accepted; under the listener's lock
+	known  bool  // the peer's user or certificate was accepted; under the listener's lock
+	conn   *Conn // once it is authenticated
 }
 
 // source returns where a connection comes from: an IPv4 address, or the 64-bit
@@ -68,7 +71,7 @@ func newListener(l net.Listener, endpoint string, wrap func(net.Conn) net.Conn, 
 	ln := &Listener{
 		l: l, endpoint: endpoint, wrap: wrap, remove: func() error { return nil },
 		cred: cred, opts: opts.withDefaults(),
-		ready: make(chan *Conn),
+		ready: make(chan *handshake),
 	}
 	ln.ctx, ln.cancel = context.WithCancel(context.Background())
 	ln.tasks.Go(ln.loop)
@@ -116,8 +119,9 @@ func (l *Listener) Addr() net.Addr { return l.l.Addr() }
 // is ErrClosed. Accept may be called concurrently.
 func (l *Listener) Accept() (*Conn, error) {
 	select {
-	case c := <-l.ready:
-		return c, nil
+	case h := <-l.ready:
+		l.finish(h)
+		return h.conn, nil
 	case <-l.ctx.Done():
 		return nil, ErrClosed
 	}
@@ -216,17 +220,19 @@ func (l *Listener) begin(nc net.Conn) {
 			h.known = true
 		})
 		cancel()
-		l.finish(h)
 		if err != nil {
+			l.finish(h)
 			return
 		}
+		h.conn = c
 		select {
-		case l.ready <- c:
+		case l.ready <- h:
+			return
 		case <-c.Done():
-			_ = c.Close()
 		case <-l.ctx.Done():
-			_ = c.Close()
 		}
+		l.finish(h)
+		_ = c.Close()
 	})
 }
 

@@ -412,6 +412,39 @@ func TestStrangersHoldNobodyUp(t *testing.T) {
 	}
 }
 
+// Processes of the run that dial, but that nobody accepts, take the places of handshakes: the next ones wait.
+func TestConnectionsThatNobodyAccepts(t *testing.T) {
+	eachListener(t, func(t *testing.T, listen listenFunc) {
+		const places, more = 256, 20
+		cred := credentials(t)
+		l := listen(t, cred, transport.Options{HandshakeTimeout: time.Hour})
+		dialled := make(chan *transport.Conn, places+more)
+		dial := func() {
+			c, err := transport.Dial(context.Background(), l.Endpoint(), cred, transport.Options{HandshakeTimeout: time.Hour})
+			if assert.NoError(t, err) {
+				dialled <- c
+			}
+		}
+		for range places {
+			dial()
+		}
+		require.Equal(t, places, l.Waiting())
+		for range more {
+			go dial()
+		}
+		for range places + more {
+			require.LessOrEqual(t, l.Waiting(), places)
+			c, err := l.Accept()
+			require.NoError(t, err)
+			t.Cleanup(func() { c.Close() })
+		}
+		for range places + more {
+			c := <-dialled
+			t.Cleanup(func() { c.Close() })
+		}
+	})
+}
+
 func TestCloseOfAListenerEndsItsHandshakes(t *testing.T) {
 	eachListener(t, func(t *testing.T, listen listenFunc) {
 		l := listen(t, credentials(t), transport.Options{HandshakeTimeout: time.Minute})

@@ -258,8 +258,12 @@ func (r *client) handle(frames [][]byte) error {
 		if m.Names {
 			kept := frames
 			a.keep = &kept
+			if r.home.kept.Add(1)%r.home.maxKept == 0 {
+				go runtime.GC() // of a large heap, the next one may be far away
+			}
 			// The answer's values are not used any more, and what was decoded from them is held.
 			runtime.AddCleanup(&kept, func(id uint64) {
+				r.home.kept.Add(-1)
 				r.home.WhenHeld(func() { r.post(wire.KindTaken, wire.Request{ID: id}, said{}) })
 			}, m.ID)
 		}

@@ -31,9 +31,25 @@ type Handler[O any] struct {
 	serve func(o O, r *Request)
 }
 
-// On makes do the handler of an operation; do answers r, now or later.
+// On makes do the handler of an operation; do answers r, now or later. What comes
+// of an operation without an answer may not interest who asked.
 func On[O, Q, A any](op Op[Q, A], do func(o O, r Asked[A], q Q)) Handler[O] {
+	return handler(op, reflect.TypeFor[A]() != reflect.TypeFor[None](), do)
+}
+
+// Awaited is On for an operation without an answer that may have to wait, so that
+// somebody must be interested.
+func Awaited[O, Q any](op Op[Q, None], do func(o O, r Asked[None], q Q)) Handler[O] {
+	return handler(op, true, do)
+}
+
+// handler makes a line of a Table. If the operation is awaited, a request that
+// wants no answer is dropped: nothing would end its waiting.
+func handler[O, Q, A any](op Op[Q, A], awaited bool, do func(o O, r Asked[A], q Q)) Handler[O] {
 	return Handler[O]{byte(op), func(o O, r *Request) {
+		if awaited && r.id == 0 {
+			return
+		}
 		q, err := opened[Q](r.said)
 		if err != nil {
 			r.Malformed()

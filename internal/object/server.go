@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,7 @@ type Options struct {
 	Listen func(ctx context.Context) (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
 	Ended  error // of every call after Close
+	Log    *slog.Logger
 }
 
 // Server holds this process's objects, the sessions of the processes that use
@@ -73,6 +75,12 @@ type Server struct {
 	dials    context.Context // to other homes; ends with Close
 	endDials context.CancelFunc
 
+	maxOpen  int // of the requests of another process: see admit
+	maxBytes int64
+
+	kept    atomic.Int64 // answers that were not taken yet in other homes
+	maxKept int64        // a collection of garbage is due when there are so many
+
 	lastUser atomic.Pointer[Session] // the sender of the last message
 	end      atomic.Int32
 
@@ -80,6 +88,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	closed   bool
+	warned   time.Time // of a process that was disconnected
 	listener *transport.Listener
 	endpoint string // the listener's
 	lastID   uint64
@@ -105,7 +114,8 @@ type entry struct {
 
 // New makes a Server. Its listener is opened by the first Make or Endpoint.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
+	s := &Server{opts: opts, maxOpen: maxOpen, maxBytes: max(maxBytesOpen, 16*opts.MaxMessage), maxKept: maxKept,
+		objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}}
 	s.dials, s.endDials = context.WithCancel(context.Background())
 	s.own = newClient(s, Ref{})
@@ -280,6 +290,7 @@ func (s *Server) accept(l *transport.Listener) {
 		s.peers[p] = struct{}{}
 		s.running.Add(1)
 		s.mu.Unlock()
+		conn.LimitMessages(maxVisit)
 		go turn.New(conn.Await, p.read, p.gone).Read()
 	}
 }

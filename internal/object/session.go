@@ -3,12 +3,14 @@ package object
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -26,11 +28,22 @@ type Session struct {
 	goodbye bool      // the process has said that it ends
 	ahead   []message // read, not yet handled
 	failed  error     // what ended the reading, behind those
+	broken  error     // the rule of requests that the process has broken
 
 	mu       sync.Mutex
 	requests map[uint64]*Request // not answered yet
 	untaken  map[uint64][]func() // answered, not yet taken: what to do once they are
+	bytes    int64               // in the requests
 }
+
+// What a home keeps of another process's requests is bounded. Each goroutine that
+// waits has one open, so that only a process that has lost its way comes near.
+const (
+	maxOpen      = 1 << 20  // requests that are open, and answers that are not taken
+	maxBytesOpen = 16 << 30 // in these requests, or 16 times max_message if that is more
+	maxKept      = 1 << 16  // answers that a process has not taken when it collects garbage: taking follows from that
+	maxVisit     = 64 << 10 // bytes in the first message, in which the process says its name
+)
 
 // message is a message from a process, but a KindVisit or KindBye.
 type message struct {
@@ -49,6 +62,7 @@ type Request struct {
 
 	said
 	id     uint64   // 0 if no answer is wanted
+	size   int64    // bytes, of another process's
 	object *entry   // nil if there is none
 	here   func()   // see Run
 	taken  []func() // see Until
@@ -74,6 +88,7 @@ const (
 	Unknown  // the object has no such operation, or not with such arguments
 	TooLarge // the answer does not fit a message
 	Closed   // the user has closed the home
+	TooMany  // the process has too many requests open here
 	OwnCodes = 16
 )
 
@@ -83,6 +98,14 @@ func (r *Request) Fail(code byte, text string) { r.answer(code, said{frames: [][
 // Malformed refuses a request that no Fiber of this version sends.
 func (r *Request) Malformed() {
 	r.Fail(Unknown, fmt.Sprintf("fiber: a malformed request (operation %d); are both ends the same version?", r.Op))
+}
+
+// Breach says that the request is one that no Fiber sends, and could do harm: the
+// process is disconnected. Only Serve calls it.
+func (r *Request) Breach(why string) {
+	if !r.Peer.Local() {
+		r.Peer.broken = fmt.Errorf("%w: %s", wire.ErrMalformed, why)
+	}
 }
 
 // Run calls f, which answers the request and may block, on a goroutine of its
@@ -156,7 +179,10 @@ func (r *Request) answer(code byte, says said) {
 	p := r.Peer
 	p.mu.Lock()
 	wanted := p.requests[r.id] == r
-	delete(p.requests, r.id)
+	if wanted {
+		delete(p.requests, r.id)
+		p.bytes -= r.size
+	}
 	taken := r.taken
 	r.taken = nil // the request may be answered again after it was given up
 	waits := wanted && !p.Local() && len(taken) > 0
@@ -192,6 +218,30 @@ func (r *Request) answer(code byte, says said) {
 		reply.Code, reply.Names = TooLarge, false
 		p.conn.Post(reply.Pack([]byte(err.Error()))...)
 	}
+}
+
+// admit opens a request. A process that has too many open is refused, and goes on.
+func (p *Session) admit(r *Request) (ok bool) {
+	p.mu.Lock()
+	_, untaken := p.untaken[r.id]
+	open, bytes := len(p.requests)+len(p.untaken), p.bytes
+	twice := p.requests[r.id] != nil || untaken
+	ok = !twice && (p.Local() || open < p.home.maxOpen && bytes+r.size <= max(p.home.maxBytes, r.size))
+	if ok {
+		p.requests[r.id] = r
+		p.bytes += r.size
+	}
+	p.mu.Unlock()
+	switch {
+	case ok:
+	case twice:
+		r.Breach(fmt.Sprintf("request %d comes a second time", r.id))
+	default:
+		refusal := wire.Reply{ID: r.id, Code: TooMany}
+		text := fmt.Sprintf("fiber: this process has %d requests of %d bytes open in %s, or answers that it has not taken; let fewer goroutines wait at once", open, bytes, p.home.opts.Name)
+		p.conn.Post(refusal.Pack([]byte(text))...)
+	}
+	return ok
 }
 
 func each(do []func()) {
@@ -234,10 +284,25 @@ func (s *Server) Holders(object uint64) []*Session {
 	return peers
 }
 
+// mayWarn says whether a warning is due: one a second is enough of a process that
+// comes back each time.
+func (s *Server) mayWarn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := time.Since(s.warned) > time.Second
+	if due {
+		s.warned = time.Now()
+	}
+	return due
+}
+
 // gone gives up the process's requests and ends its holds.
-func (p *Session) gone(error) {
+func (p *Session) gone(why error) {
 	s := p.home
 	defer s.running.Done()
+	if (errors.Is(why, wire.ErrMalformed) || errors.Is(why, transport.ErrProtocol) || errors.As(why, new(*transport.SizeError))) && s.mayWarn() {
+		s.opts.Log.Warn("fiber: a process that used objects of this one was disconnected", "process", cmp.Or(p.Name, "unknown"), "error", why)
+	}
 	s.mu.Lock()
 	delete(s.peers, p)
 	s.mu.Unlock()
@@ -278,7 +343,7 @@ func (p *Session) read(context.Context) (run func(), err error) {
 		if p.ahead = p.ahead[1:]; len(p.ahead) == 0 {
 			p.ahead = nil
 		}
-		return p.handle(m), nil
+		return p.handle(m), p.broken
 	}
 	if p.failed != nil {
 		return nil, p.failed
@@ -293,7 +358,7 @@ func (p *Session) read(context.Context) (run func(), err error) {
 	if m.r != nil {
 		p.lookAhead()
 	}
-	return p.handle(m), nil
+	return p.handle(m), p.broken
 }
 
 // maxAhead bounds the messages that are read before those in front of them are
@@ -334,6 +399,7 @@ func (p *Session) receive() (m message, err error) {
 			return m, err
 		}
 		p.Name, p.visited = visit.Name, true
+		p.conn.LimitMessages(0)
 	case wire.KindBye:
 		p.goodbye = true
 	case wire.KindRequest, wire.KindGiveUp, wire.KindTaken, wire.KindHold, wire.KindRelease:
@@ -341,7 +407,7 @@ func (p *Session) receive() (m message, err error) {
 		if err := m.Unpack(frames); err != nil {
 			return message{}, err
 		}
-		return p.message(kind, m, said{frames: frames}), nil
+		return p.message(kind, m, said{frames: frames}), p.broken
 	default:
 		return m, wire.ErrMalformed
 	}
@@ -355,7 +421,8 @@ func (p *Session) idle() bool {
 	return len(p.requests) == 0
 }
 
-// message makes a message for handle. A request is open from now on.
+// message makes a message for handle. A request is open from now on, unless it is
+// refused.
 func (p *Session) message(kind wire.Kind, m wire.Request, says said) message {
 	if kind != wire.KindRequest {
 		return message{kind, m, nil}
@@ -364,15 +431,12 @@ func (p *Session) message(kind wire.Kind, m wire.Request, says said) message {
 	s.mu.Lock()
 	e := s.objects[m.Object]
 	s.mu.Unlock()
-	r := &Request{Peer: p, Op: m.Op, said: says, id: m.ID}
-	r.object = e
+	r := &Request{Peer: p, Op: m.Op, said: says, id: m.ID, size: int64(codec.Size(says.frames)), object: e}
 	if m.Left > 0 {
 		r.until = time.Now().Add(m.Left)
 	}
-	if m.ID > 0 {
-		p.mu.Lock()
-		p.requests[m.ID] = r
-		p.mu.Unlock()
+	if m.ID > 0 && !p.admit(r) {
+		return message{}
 	}
 	return message{kind, m, r}
 }

@@ -49,6 +49,9 @@ func (n *Node) Join(ctx context.Context) error {
 	return nil
 }
 
+// maxMeet is how many bytes a rank's first message to its neighbour has at most.
+const maxMeet = 64 << 10
+
 // connect makes two connections to each neighbour, one for collectives and one
 // for messages: it dials those to the right and accepts those from the left.
 func (n *Node) connect(ctx context.Context, listener *transport.Listener) error {
@@ -80,11 +83,13 @@ func (n *Node) connect(ctx context.Context, listener *transport.Listener) error 
 		if err := n.own(c); err != nil {
 			return err
 		}
+		c.LimitMessages(maxMeet)
 		inTime := context.AfterFunc(ctx, func() { c.Close() })
 		frames, err := c.Recv()
 		if !inTime() || err != nil {
 			return fmt.Errorf("fiber: waiting for rank %d: %w", n.Left.Rank, cmp.Or(ctx.Err(), err))
 		}
+		c.LimitMessages(0)
 		var meet wire.Meet
 		if wire.KindOf(frames) != wire.KindMeet || wire.Unpack(frames, &meet) != nil || meet.Rank != n.Left.Rank || meet.Ring != n.opts.Name {
 			return fmt.Errorf("%w: %v instead of rank %d", wire.ErrMalformed, wire.KindOf(frames), n.Left.Rank)

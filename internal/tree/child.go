@@ -51,6 +51,7 @@ type Child struct {
 	pid    int
 
 	turn     *turn.Turn
+	bye      bool // it has said goodbye; of whoever has the turn
 	streams  streams
 	resident atomic.Int64
 	pending  atomic.Value // string: what the start waits for
@@ -100,12 +101,17 @@ func (c *Child) end(readErr error) {
 	if !expected { // its machine is to blame until the job's end says otherwise
 		acquit = c.node.strike(c.job.Host())
 	}
-	silent := errors.Is(readErr, transport.ErrSilent)
-	if silent {
+	killed := true
+	switch {
+	case errors.Is(readErr, transport.ErrSilent):
 		c.Kill(fmt.Sprintf("nothing heard from it for %v (heartbeat_timeout)", c.node.Config.HeartbeatTimeout))
+	case errors.Is(readErr, wire.ErrMalformed), errors.Is(readErr, transport.ErrProtocol), errors.As(readErr, new(*transport.SizeError)):
+		c.Kill("it sent an invalid message: " + readErr.Error())
+	default:
+		killed = false
 	}
 	close(c.gone)
-	status, byItself := c.reap(silent)
+	status, byItself := c.reap(killed)
 	if byItself {
 		acquit()
 	}
@@ -192,11 +198,15 @@ func (c *Child) handle(frames [][]byte) error {
 			c.spec.Handle(kind, frames)
 		}
 	case wire.KindBye:
+		if c.bye {
+			return fmt.Errorf("%w: a second goodbye", wire.ErrMalformed)
+		}
+		c.bye = true
 		c.expect()
 		return c.conn.Post(wire.MustPack(wire.KindBye, nil)...)
 	case wire.KindStream:
 		c.session()
-		c.streams.carrier.take(frames[1:])
+		return c.streams.carrier.take(frames[1:])
 	case wire.KindStatus:
 		var status wire.Status
 		if err := wire.Unpack(frames, &status); err != nil {
@@ -214,7 +224,7 @@ func (c *Child) handle(frames [][]byte) error {
 
 // session returns the session of the streams between this process and the child.
 func (c *Child) session() *yamux.Session {
-	return c.streams.over(c.conn, yamux.Server, func(s net.Conn) { c.node.serve(s, c) })
+	return c.streams.over(c.conn, yamux.Server, func(s net.Conn, heard func()) { c.node.serve(s, c, heard) })
 }
 
 // Post queues a message for the child; see transport.Conn.Post.

@@ -209,7 +209,7 @@ func TestForgedTunnels(t *testing.T) {
 	for _, listener := range []string{"", "tls:" + other.Addr().String(), other.Addr().String()} {
 		for _, place := range []string{"", "/", "/1", "/../1", "1"} {
 			here, there := net.Pipe()
-			go n.serve(there, nil)
+			go n.serve(there, nil, func() {})
 			require.NoError(t, wire.Write(here, request{Do: doConnect, To: place, Listener: listener}))
 			_, err := answered(t.Context(), here)
 			require.ErrorIs(t, err, errGone, "%q at %q", listener, place)

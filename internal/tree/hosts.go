@@ -12,6 +12,8 @@ const (
 	maxStrikes = 2
 	// avoidTime is how long a machine is avoided after the last of them.
 	avoidTime = time.Minute
+	// strikeTime is how long a strike counts: a machine may be gone from the cluster.
+	strikeTime = time.Hour
 	// sureAfter is how long the cluster has to report that the lost processes ended by themselves, before the log says so.
 	sureAfter = 6 * time.Second
 )
@@ -25,6 +27,7 @@ type hosts struct {
 
 type badHost struct {
 	strikes int       // since the last start that succeeded
+	last    time.Time // of them
 	since   time.Time // when it came to be avoided
 	until   time.Time // when it is avoided no longer
 }
@@ -40,6 +43,8 @@ func (n *Node) strike(host string) (acquit func()) {
 	h := &n.hosts
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(h.bad, func(_ string, b *badHost) bool { return now.Sub(b.last) > strikeTime })
 	b := h.bad[host]
 	if b == nil {
 		b = new(badHost)
@@ -48,8 +53,8 @@ func (n *Node) strike(host string) (acquit func()) {
 		}
 		h.bad[host] = b
 	}
+	b.last = now
 	if b.strikes++; b.strikes >= maxStrikes {
-		now := time.Now()
 		if !b.avoided() {
 			b.since = now
 			time.AfterFunc(sureAfter, func() { n.warnOf(host) })
@@ -61,6 +66,9 @@ func (n *Node) strike(host string) (acquit func()) {
 		defer h.mu.Unlock()
 		if b.strikes--; b.strikes < maxStrikes {
 			b.until = time.Time{}
+		}
+		if b.strikes == 0 && h.bad[host] == b {
+			delete(h.bad, host)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -81,4 +82,24 @@ func TestAnOnlyHostIsNotAvoided(t *testing.T) {
 	n.strike("a")
 	n.strike("a")
 	require.Empty(t, n.Avoided())
+}
+
+// Machines come and go for days: those of old are forgotten, and a strike of long ago counts no more.
+func TestHostsOfOldAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, _ := onHosts()
+		for i := range 1000 {
+			n.strike(fmt.Sprint("host", i))
+			time.Sleep(time.Minute)
+		}
+		require.LessOrEqual(t, len(n.hosts.bad), 100)
+		n.strike("a")
+		time.Sleep(strikeTime + time.Second)
+		n.strike("a")
+		require.Empty(t, n.Avoided())
+		for i := range 100 {
+			n.strike(fmt.Sprint("innocent", i))()
+		}
+		require.LessOrEqual(t, len(n.hosts.bad), 1)
+	})
 }

@@ -61,24 +61,44 @@ func (n *Node) removeJob(name string, j backend.Job, within time.Duration) {
 	}
 }
 
-// recently is how long recent remembers a key.
-const recently = time.Minute
+const (
+	// recently is how long recent remembers a key.
+	recently = time.Minute
+	// maxRecent is how many keys it remembers. When there are more, as if each reason
+	// were another, the next ones count as known.
+	maxRecent = 1000
+)
 
 // recent remembers keys: a hundred processes that wait for the same reason are
 // worth one warning, and a host that does not answer is not dialled again at once.
-type recent struct{ keys sync.Map }
+type recent struct {
+	mu   sync.Mutex
+	keys map[string]struct{}
+}
 
 // add remembers a key, and says whether it was not remembered before.
 func (r *recent) add(key string) bool {
-	_, known := r.keys.LoadOrStore(key, nil)
-	if !known {
-		time.AfterFunc(recently, func() { r.keys.Delete(key) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.keys[key]; known || len(r.keys) == maxRecent {
+		return false
 	}
-	return !known
+	if r.keys == nil {
+		r.keys = map[string]struct{}{}
+	}
+	r.keys[key] = struct{}{}
+	time.AfterFunc(recently, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.keys, key)
+	})
+	return true
 }
 
 // has says whether a key is remembered.
 func (r *recent) has(key string) bool {
-	_, known := r.keys.Load(key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.keys[key]
 	return known
 }

@@ -105,7 +105,7 @@ func (l *lines) Write(p []byte) (int, error) {
 // Lower passes on a line of a process below.
 func (l *lines) Lower(name string, line []byte) {
 	if l.to != nil {
-		l.to.Write(l.node.line(name, line))
+		l.to.Write(l.node.line(printable(name), line)) // the process may have made the name up
 	}
 }
 

@@ -43,8 +43,14 @@ type visit struct {
 	err   error
 }
 
+// maxHello is how many bytes a hello has at most; with another build it carries the
+// table of all functions.
+const maxHello = 16 << 20
+
 // greet reads the hello of a process on a new connection.
 func greet(conn *transport.Conn) (v visit) {
+	conn.LimitMessages(maxHello)
+	defer conn.LimitMessages(0)
 	frames, err := conn.Recv()
 	if err == nil && wire.KindOf(frames) != wire.KindHello {
 		err = fmt.Errorf("%w: %v instead of a hello", wire.ErrMalformed, wire.KindOf(frames))

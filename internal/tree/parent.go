@@ -18,13 +18,13 @@ type Parent struct {
 	Assign wire.Assign
 	Value  [][]byte // the encoded argument behind the assignment
 
-	conn    *transport.Conn
-	dialled bool          // conn was dialled, not inherited
-	bye     chan struct{} // closed when the parent has read everything up to the goodbye
-	end     chan struct{} // closed when the parent has told this process to end
-	ended   sync.Once
-	node    *Node // of this process
-	streams streams
+	conn            *transport.Conn
+	dialled         bool          // conn was dialled, not inherited
+	bye             chan struct{} // closed when the parent has read everything up to the goodbye
+	end             chan struct{} // closed when the parent has told this process to end
+	ended, answered sync.Once
+	node            *Node // of this process
+	streams         streams
 }
 
 // Next waits for the parent's next message that is not this package's own. One
@@ -49,10 +49,13 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 		case wire.KindTerminate:
 			p.ended.Do(func() { close(p.end) })
 		case wire.KindBye:
-			close(p.bye)
+			p.answered.Do(func() { close(p.bye) })
 		case wire.KindStream:
 			p.session()
-			p.streams.carrier.take(frames[1:])
+			if err := p.streams.carrier.take(frames[1:]); err != nil {
+				p.streams.end()
+				return 0, nil, err
+			}
 		default:
 			return kind, frames, nil
 		}
@@ -61,7 +64,7 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 
 // session returns the session of the streams between the parent and this process.
 func (p *Parent) session() *yamux.Session {
-	return p.streams.over(p.conn, yamux.Client, func(s net.Conn) { p.node.serve(s, nil) })
+	return p.streams.over(p.conn, yamux.Client, func(s net.Conn, heard func()) { p.node.serve(s, nil, heard) })
 }
 
 // Post queues a message for the parent; see transport.Conn.Post.

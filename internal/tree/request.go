@@ -140,10 +140,12 @@ func forward(s net.Conn, way *yamux.Session, r *request) {
 }
 
 // serve serves a stream that the child c has opened, or the parent if c is nil. What
-// a process may ask for is decided here, by its parent.
-func (n *Node) serve(s net.Conn, c *Child) {
+// a process may ask for is decided here, by its parent. heard is called when the
+// request has come.
+func (n *Node) serve(s net.Conn, c *Child, heard func()) {
 	var r request
 	err := wire.Read(s, &r)
+	heard()
 	if err == nil && r.Do == doConnect {
 		go n.connect(s, &r) // the end of a child does not wait for it
 		return

@@ -1,7 +1,10 @@
 package tree
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -23,12 +26,20 @@ const (
 	// maxUntaken bounds the bytes that a session has not taken. Only an end that
 	// does not keep to the windows can reach it.
 	maxUntaken = 256 << 20
+	// maxStreams bounds the streams that the other end has opened, each of which is a
+	// job or a tunnel of it or of a process below it, and maxAsking those of them
+	// whose request has not come: further ones wait, backlog of them in the session.
+	// There are twice as many only if the other end does not close its streams.
+	maxStreams = 1 << 16
+	maxAsking  = 256
+	backlog    = 256
 )
 
 // streamConfig sets no time limits: streams end with their connection, and until
 // then may wait for a slow process.
 func streamConfig() *yamux.Config {
 	config := yamux.DefaultConfig()
+	config.AcceptBacklog = backlog
 	config.EnableKeepAlive = false // the connection has heartbeats
 	config.ConnectionWriteTimeout = math.MaxInt64
 	config.StreamOpenTimeout = 0
@@ -46,32 +57,67 @@ type streams struct {
 	carrier *carrier
 	session *yamux.Session
 	serving sync.WaitGroup // streams that the other end has opened
+
+	most, asking int // maxStreams and maxAsking, unless a test says otherwise
 }
 
 // over returns the session over a connection, and makes it if necessary: role is
 // yamux.Server in the parent, and yamux.Client in the child. serve is called, on a
-// goroutine of its own, for each stream that the other end opens. After end, the
-// session is closed, or nil.
-func (s *streams) over(conn *transport.Conn, role func(io.ReadWriteCloser, *yamux.Config) (*yamux.Session, error), serve func(net.Conn)) *yamux.Session {
+// goroutine of its own, for each stream that the other end opens. It calls heard
+// when it has read the request. After end, the session is closed, or nil.
+func (s *streams) over(conn *transport.Conn, role func(io.ReadWriteCloser, *yamux.Config) (*yamux.Session, error), serve func(s net.Conn, heard func())) *yamux.Session {
 	s.once.Do(func() {
 		s.carrier = &carrier{conn: conn, more: make(chan struct{}, 1)}
-		s.carrier.open, s.carrier.close = context.WithCancel(context.Background())
+		s.carrier.open, s.carrier.close = context.WithCancelCause(context.Background())
 		session, err := role(s.carrier, streamConfig())
 		if err != nil {
 			panic(err) // of the configuration
 		}
 		s.session = session
-		s.serving.Go(func() {
-			for {
-				stream, err := session.Accept()
-				if err != nil {
-					return
-				}
-				s.serving.Go(func() { serve(stream) })
-			}
-		})
+		s.serving.Go(func() { s.accept(serve) })
 	})
 	return s.session
+}
+
+// accept serves the streams that the other end opens.
+func (s *streams) accept(serve func(net.Conn, func())) {
+	most := cmp.Or(s.most, maxStreams)
+	open, asking := make(chan struct{}, most), make(chan struct{}, cmp.Or(s.asking, maxAsking))
+	for {
+		for _, room := range []chan struct{}{open, asking} {
+			select {
+			case room <- struct{}{}:
+			case <-s.session.CloseChan():
+				return
+			}
+		}
+		stream, err := s.session.Accept()
+		if err != nil {
+			return
+		}
+		if n := s.session.NumStreams(); n > 2*most+backlog {
+			s.carrier.close(fmt.Errorf("%w: %d streams that it does not close", wire.ErrMalformed, n))
+			return
+		}
+		closed := &incoming{Conn: stream, closed: func() { <-open }}
+		heard := sync.OnceFunc(func() { <-asking })
+		s.serving.Go(func() {
+			defer heard()
+			serve(closed, heard)
+		})
+	}
+}
+
+// incoming is a stream that says when it is closed here.
+type incoming struct {
+	net.Conn
+	once   sync.Once
+	closed func()
+}
+
+func (c *incoming) Close() error {
+	defer c.once.Do(c.closed)
+	return c.Conn.Close()
 }
 
 // end ends the streams once nothing more comes. Bytes that have come are still
@@ -90,7 +136,7 @@ func (s *streams) end() {
 type carrier struct {
 	conn  *transport.Conn
 	open  context.Context
-	close context.CancelFunc
+	close context.CancelCauseFunc
 
 	mu   sync.Mutex
 	in   net.Buffers
@@ -98,10 +144,14 @@ type carrier struct {
 	more chan struct{} // holds a token when something may have come
 }
 
-// take hands over bytes that have come. It does not block.
-func (c *carrier) take(frames [][]byte) {
+// take hands over bytes that have come. It does not block. The error is that of an
+// end that does not keep to the bounds.
+func (c *carrier) take(frames [][]byte) error {
 	if c.open.Err() != nil {
-		return
+		if cause := context.Cause(c.open); errors.Is(cause, wire.ErrMalformed) {
+			return cause
+		}
+		return nil
 	}
 	c.mu.Lock()
 	c.in = append(c.in, frames...)
@@ -111,13 +161,15 @@ func (c *carrier) take(frames [][]byte) {
 	much := c.size > maxUntaken
 	c.mu.Unlock()
 	if much {
-		c.close()
-		return
+		err := fmt.Errorf("%w: streams beyond their windows", wire.ErrMalformed)
+		c.close(err)
+		return err
 	}
 	select {
 	case c.more <- struct{}{}:
 	default:
 	}
+	return nil
 }
 
 func (c *carrier) Read(p []byte) (int, error) {
@@ -150,7 +202,7 @@ func (c *carrier) Write(p []byte) (int, error) {
 }
 
 func (c *carrier) Close() error {
-	c.close()
+	c.close(nil)
 	return nil
 }
 

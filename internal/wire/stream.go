@@ -10,8 +10,9 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 )
 
-// maxFields bounds the bytes of encoded fields.
-const maxFields = 64 << 20
+// maxFields bounds the bytes of encoded fields. Most of those of a request are an
+// environment, which no system lets grow beyond 6 MiB.
+const maxFields = 8 << 20
 
 // Write writes fields to a stream of bytes, with their length before them.
 func Write(w io.Writer, fields any) error {

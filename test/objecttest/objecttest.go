@@ -3,9 +3,12 @@
 package objecttest
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +30,29 @@ const patience = time.Minute
 type Run struct {
 	t    testing.TB
 	root *tree.Node
+	log  logged
+}
+
+// logged is what homes have logged.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// Logs waits until homes have logged all of these words.
+func (r *Run) Logs(words ...string) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		r.log.mu.Lock()
+		defer r.log.mu.Unlock()
+		return !slices.ContainsFunc(words, func(w string) bool { return !bytes.Contains(r.log.text.Bytes(), []byte(w)) })
+	}, patience, time.Millisecond, "no log has %q", words)
 }
 
 // NewRun makes a run that ends with the test. Its messages are at most 1 MiB.
@@ -35,14 +61,22 @@ func NewRun(t testing.TB) *Run {
 	dir, err := os.MkdirTemp("", "home") // a short name: a socket's path is limited
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	root, err := tree.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
-		HeartbeatTimeout: time.Hour}, local.New(), slog.New(slog.DiscardHandler))
+	r := &Run{t: t}
+	r.root, err = tree.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
+		HeartbeatTimeout: time.Hour}, local.New(), slog.New(slog.NewTextHandler(&r.log, nil)))
 	require.NoError(t, err)
-	return &Run{t, root}
+	return r
 }
 
 // Silence sets heartbeat_timeout for the homes that are made from now on.
 func (r *Run) Silence(d time.Duration) { r.root.Config.HeartbeatTimeout = d }
+
+// Lines returns how many lines homes have logged.
+func (r *Run) Lines() int {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return bytes.Count(r.log.text.Bytes(), []byte("\n"))
+}
 
 // Home makes the Server of a process of that name. It is closed after the test.
 func (r *Run) Home(name string) *object.Server {
@@ -56,7 +90,7 @@ func (r *Run) Home(name string) *object.Server {
 // Over returns the options of a Server that listens and dials as the node does.
 func Over(n *tree.Node) object.Options {
 	return object.Options{Name: n.Name, MaxMessage: int64(n.Config.MaxMessage), HeartbeatTimeout: n.Config.HeartbeatTimeout,
-		Listen: n.Listen, Dial: n.Dial, Ended: tree.ErrShutdown}
+		Listen: n.Listen, Dial: n.Dial, Ended: tree.ErrShutdown, Log: n.Log}
 }
 
 // Dial connects to the endpoint of a home.
@@ -98,6 +132,9 @@ func (r *Run) Visit(s *object.Server) *Visitor {
 	return v
 }
 
+// Shout sends a message for which the home may end the connection.
+func (v *Visitor) Shout(frames ...[]byte) { v.conn.Post(frames...) }
+
 func (v *Visitor) say(frames ...[]byte) {
 	v.t.Helper()
 	require.NoError(v.t, v.conn.Send(v.t.Context(), frames...))
@@ -133,17 +170,18 @@ type Raw []byte
 func (v *Visitor) Ask(made uint64, op, q any) (id uint64) {
 	v.t.Helper()
 	v.last++
-	v.request(v.last, made, op, q)
+	v.say(v.Request(v.last, made, op, q)...)
 	return v.last
 }
 
 // Tell sends a request that has no answer.
 func (v *Visitor) Tell(made uint64, op, q any) {
 	v.t.Helper()
-	v.request(0, made, op, q)
+	v.say(v.Request(0, made, op, q)...)
 }
 
-func (v *Visitor) request(id, made uint64, op, q any) {
+// Request makes the message of a request.
+func (v *Visitor) Request(id, made uint64, op, q any) [][]byte {
 	v.t.Helper()
 	if q == nil {
 		q = object.None{}
@@ -153,7 +191,8 @@ func (v *Visitor) request(id, made uint64, op, q any) {
 	if raw, ok := q.(Raw); ok {
 		frames = [][]byte{raw}
 	}
-	v.tell(wire.KindRequest, wire.Request{ID: id, Object: made, Op: Number(op), Left: v.Left}, frames...)
+	m := wire.Request{ID: id, Object: made, Op: Number(op), Left: v.Left}
+	return m.Pack(wire.KindRequest, frames...)
 }
 
 // Overdue sends a request whose deadline is over when Overdue returns: the home
@@ -185,6 +224,21 @@ func (v *Visitor) Settled() {
 	v.t.Helper()
 	id := v.Ask(0, 0, nil) // no object has this number
 	require.Equal(v.t, byte(object.Gone), v.Reply(id).Code)
+}
+
+// Expelled waits until the home has ended the connection.
+func (v *Visitor) Expelled() {
+	v.t.Helper()
+	for late := time.After(patience); ; {
+		select {
+		case _, ok := <-v.arrived:
+			if !ok {
+				return
+			}
+		case <-late:
+			require.FailNow(v.t, "the home goes on with it")
+		}
+	}
 }
 
 // Bye says goodbye and ends the connection.

@@ -3,12 +3,20 @@ package output
 import (
 	"bytes"
 	"io"
+	"slices"
 )
 
 // mark begins a line that a process passes on for one that it has started. Such
 // lines share the pipe with the process's own output, and may come in the middle
 // of one of its own lines.
 var mark = []byte("\x00fiber\x00")
+
+const (
+	// longest is how many bytes of a line that was passed on are kept until its end has come. Lines of Fiber's are shorter.
+	longest = 128 << 10
+	// longestName is how many bytes of its writer's name count.
+	longestName = 1 << 10
+)
 
 // Mark returns a line, given without its newline, in the form that Split tells
 // from the writer's own. The name is that of the process that wrote the line.
@@ -19,7 +27,7 @@ func Mark(name string, line []byte) []byte {
 }
 
 // Split separates what a process writes from the lines that it passes on for
-// others.
+// others. A line that is too long comes in pieces, as if it were several.
 type Split struct {
 	Own   io.Writer // receives the process's own output as it comes
 	Lower func(name string, line []byte)
@@ -40,12 +48,16 @@ func (s *Split) Write(p []byte) (int, error) {
 func (s *Split) next() bool {
 	if s.lower {
 		line, after, whole := bytes.Cut(s.rest, []byte("\n"))
-		if !whole {
+		if len(line) > longest {
+			line, after, whole = s.rest[:longest], s.rest[longest:], false
+		} else if !whole {
 			return false
 		}
-		name, text, _ := bytes.Cut(line, []byte{0})
-		s.Lower(string(name), text)
-		s.rest, s.lower = after, false
+		name := s.line(line)
+		if s.lower = !whole; s.lower {
+			after = slices.Concat(name, []byte{0}, after)
+		}
+		s.rest = after
 		return true
 	}
 	if own, after, marked := bytes.Cut(s.rest, mark); marked {
@@ -62,6 +74,14 @@ func (s *Split) next() bool {
 	return false
 }
 
+// line passes on a line, or a piece of one, and returns its writer's name.
+func (s *Split) line(line []byte) (name []byte) {
+	name, text, _ := bytes.Cut(line, []byte{0})
+	name = name[:min(len(name), longestName)]
+	s.Lower(string(name), text)
+	return name
+}
+
 func (s *Split) own(p []byte) {
 	if len(p) > 0 {
 		s.Own.Write(p)
@@ -71,8 +91,7 @@ func (s *Split) own(p []byte) {
 // End passes on an unfinished line: the process may have been killed in it.
 func (s *Split) End() {
 	if s.lower {
-		name, text, _ := bytes.Cut(s.rest, []byte{0})
-		s.Lower(string(name), text)
+		s.line(s.rest)
 	} else {
 		s.own(s.rest)
 	}

@@ -35,3 +35,29 @@ func TestSplit(t *testing.T) {
 		require.Equal(t, "killed in the mid", lower[3])
 	}
 }
+
+// A program may write a mark itself, and then no end of the line: what is kept of it is bounded, and none of it is lost.
+func TestSplitOfALineThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	const pieces, size = 200, 50_000
+	for _, begins := range []string{"Process-1\x00", ""} { // the name may not end either
+		var lines, text, names int
+		s := &output.Split{Own: new(bytes.Buffer), Lower: func(name string, line []byte) {
+			lines, text, names = lines+1, text+len(line), max(names, len(name))
+		}}
+		_, _ = s.Write([]byte("\x00fiber\x00" + begins))
+		for range pieces {
+			_, _ = s.Write(bytes.Repeat([]byte("x"), size))
+			require.Less(t, s.Held(), 400_000, "bytes are kept of a line that does not end")
+		}
+		s.End()
+		require.LessOrEqual(t, names, 1024)
+		if begins != "" {
+			require.Equal(t, pieces*size, text)
+		}
+		var after []string
+		s.Lower = func(name string, line []byte) { after = append(after, name+" "+string(line)) }
+		_, _ = s.Write(output.Mark("Process-2", []byte("hello")))
+		require.Equal(t, []string{"Process-2 hello"}, after)
+	}
+}

@@ -24,7 +24,7 @@ var eventTable = object.Ops(
 		r.Reply(object.None{})
 	}),
 	object.On(EventIsSet, func(e *event, r object.Asked[bool], _ object.None) { r.Reply(e.set) }),
-	object.On(EventWait, func(e *event, r object.Asked[object.None], _ object.None) {
+	object.Awaited(EventWait, func(e *event, r object.Asked[object.None], _ object.None) {
 		if e.set {
 			r.Reply(object.None{})
 		} else {

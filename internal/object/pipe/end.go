@@ -122,6 +122,10 @@ var ends = object.Ops(
 		}
 	}),
 	on(send, func(e *End, r object.Asked[object.None], v object.Value) {
+		if !r.Peer.Local() && !e.other.fits(v) {
+			r.Breach("a pipe's end sends more than its window holds")
+			return
+		}
 		e.other.take(v)
 		r.Reply(object.None{})
 	}),
@@ -178,6 +182,20 @@ func (e *End) take(v object.Value) {
 	if e.live() {
 		e.pass(v)
 	}
+}
+
+// fits says whether a sender that keeps to the window may have sent v. It sends the
+// last item while the others leave some of the window, and any of them may be the
+// last: those of several goroutines overtake each other. The lock is held.
+func (e *End) fits(v object.Value) bool {
+	if e.weight < window {
+		return true
+	}
+	last := weight(v)
+	for _, u := range e.unread { // at most windowItems and the last
+		last = max(last, weight(u))
+	}
+	return e.weight+weight(v)-last < window
 }
 
 func (e *End) pass(v object.Value) { notify(e, e.owner, item, v) }

@@ -3,6 +3,7 @@ package pipe
 import (
 	"context"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -401,6 +402,30 @@ func TestMalformedMessages(t *testing.T) {
 	b.recv(b.a, "b")
 	b.send(b.a, "c")
 	o.gets("c")
+}
+
+// A sender that does not keep to the window is disconnected, and the log says why. What it was allowed to send is read.
+func TestSenderThatIgnoresTheWindow(t *testing.T) {
+	b := newBed(t)
+	o := b.away(b.b)
+	o.send(strings.Repeat("x", windowItems))
+	o.Settled()
+	o.Shout(o.Request(0, o.id, send, of[object.Value]{Gen: o.gen, What: object.Value{First: []byte("y")}})...)
+	o.Expelled()
+	b.run.Logs("Visitor", "window")
+	b.recv(b.a, strings.Repeat("x", windowItems))
+	b.recv(b.a, "")
+}
+
+// Messages of several goroutines may overtake each other: the largest, which fills the window, may come first.
+func TestItemsThatOvertake(t *testing.T) {
+	b := newBed(t)
+	o := b.away(b.b)
+	o.Tell(o.id, send, of[object.Value]{Gen: o.gen, What: object.Value{First: make([]byte, window-1000)}})
+	o.send(strings.Repeat("x", windowItems-1))
+	_, err := b.a.Recv(soon(t))
+	require.NoError(t, err)
+	b.recv(b.a, strings.Repeat("x", windowItems-1))
 }
 
 // An item holds the objects that it names until it is read, or the end is closed.

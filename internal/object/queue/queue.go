@@ -39,7 +39,7 @@ const (
 )
 
 var table = object.Ops(
-	object.On(Put, (*Queue).put),
+	object.Awaited(Put, (*Queue).put),
 	object.On(Get, func(q *Queue, r object.Asked[Delivery], limit int) {
 		if limit < 1 {
 			r.Malformed()

@@ -24,6 +24,10 @@ const flushInterval = 2 * time.Millisecond
 // A task thought to be short is announced when it has run for announceAfter.
 const announceAfter = 5 * time.Millisecond
 
+// maxQueued is how many batches wait in a worker at most. The engine hands out far
+// fewer.
+const maxQueued = 1024
+
 // Link is the connection to the parent.
 type Link interface {
 	// Next blocks until the next message. alone says that no task is running.
@@ -185,6 +189,10 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*batch, error) {
 			return nil, w.link.Post(wire.MustPack(wire.KindReturned, wire.Returned{Batches: []wire.Remainder{{Batch: b.ID}}})...)
 		}
 		if len(w.running) >= w.opts.Concurrency {
+			if len(w.queue) == maxQueued {
+				b.cancel()
+				return nil, fmt.Errorf("%w: more than %d batches that wait", wire.ErrMalformed, maxQueued)
+			}
 			w.queue = append(w.queue, b)
 			return nil, nil
 		}

@@ -227,6 +227,21 @@ func TestAnnouncements(t *testing.T) {
 	})
 }
 
+// A pool that goes on handing out batches, whatever the worker holds, ends the worker.
+func TestBatchesWithoutEnd(t *testing.T) {
+	tested(t, 1, untilCancelled, func(t *testing.T, l *link) {
+		const most = 1024
+		for id := range uint64(1 + most) {
+			l.batch(id, 0, 1, 0, 0)
+		}
+		l.quiet()
+		l.batch(1+most, 0, 1, 0, 0)
+		require.ErrorIs(t, l.Wait(), wire.ErrMalformed)
+		l.Abort()
+		l.end()
+	})
+}
+
 // A recall takes what has not been started, from running and from waiting
 // batches.
 func TestRecall(t *testing.T) {
