@@ -2,11 +2,7 @@
 
 package waits_test
 
-import (
-	"errors"
-	"slices"
-)
+import "slices"
 
-var errUnknownOutcome = errors.New("the outcome is unknown")
-
-var table = slices.Concat(constructors, dicts, sequences, values, events, barriers, locks, managed, queues)
+var table = slices.Concat(constructors, dicts, sequences, values, events, barriers, locks, managed, queues,
+	simpleQueues, sharedValues, pipes, pools, processes)
