@@ -20,10 +20,14 @@ type Shared[T any] struct{ ref object.Ref }
 // Share makes a value available to all processes of the run. It encodes v
 // before it returns, so v may be changed afterwards. The value stays available
 // until Close, or until the result of Share becomes unreachable in this
-// process.
-func Share[T any](_ context.Context, v T) (*Shared[T], error) {
+// process. Share does not wait for anybody; if ctx has ended, Share returns
+// ctx.Err().
+func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	proc, err := running()
 	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	frames, err := codec.Marshal(v)

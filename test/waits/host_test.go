@@ -81,6 +81,14 @@ var (
 		keep(r)
 		return w, err
 	})
+	putConn = fiber.Register("putConn", func(ctx context.Context, q *fiber.SimpleQueue[*conn]) (fibertest.None, error) {
+		a, b, err := fiber.Pipe[[]byte]()
+		if err != nil {
+			return fibertest.None{}, err
+		}
+		keep(a)
+		return fibertest.None{}, q.Put(ctx, b)
+	})
 	ownConn     = fiber.Register("ownConn", func(_ context.Context, c *conn) (fibertest.None, error) { keep(c); return fibertest.None{}, nil })
 	ownReceiver = fiber.Register("ownReceiver", func(_ context.Context, r *receiver) (fibertest.None, error) { keep(r); return fibertest.None{}, nil })
 	ownSender   = fiber.Register("ownSender", func(_ context.Context, w *sender) (fibertest.None, error) { keep(w); return fibertest.None{}, nil })
@@ -180,12 +188,18 @@ var pipes = slices.Concat(
 			w := hosted(t, s, hostConn, fibertest.None{})
 			return trial{call: func(ctx context.Context) error { return w.Send(ctx, s.value()) }}
 		}, but: nothingBut(large, "it returns when the value has left")},
-		// An end that has just come is claimed before it can go on.
-		{name: "SimpleQueue.Put", how: "a pipe's end of the peer's", kind: asks, at: onHost, make: func(t *testing.T, s *stage) trial {
-			q := fibertest.NewQueue[*conn](t)
-			end := hosted(t, s, hostConn, fibertest.None{})
-			return trial{call: func(ctx context.Context) error { return q.Put(ctx, end) }}
-		}, but: nothingBut(stopped, "the queue is here")},
+		// An end that has just come is claimed of its home before it can go on.
+		{name: "SimpleQueue.Put", how: "an end of the peer's pipe", kind: asks, at: onHost, make: func(t *testing.T, s *stage) trial {
+			from, to := fibertest.NewQueue[*conn](t), fibertest.NewQueue[*conn](t)
+			hosted(t, s, putConn, from)
+			return trial{call: func(ctx context.Context) error {
+				end, err := from.Get(ctx)
+				if err != nil {
+					return err
+				}
+				return to.Put(ctx, end)
+			}}
+		}, but: nothingBut(stopped, "the queues are here")},
 	})
 
 var simpleQueues = ofQueues("SimpleQueue", onHost, func(t *testing.T, s *stage, opts ...fiber.QueueOption) queue {

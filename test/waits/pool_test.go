@@ -27,14 +27,14 @@ var linger = fiber.Register("linger", func(ctx context.Context, b []byte) (int, 
 // onWorker is a stage whose peer is the worker of a pool, and the others have
 // it run very short tasks.
 func onWorker(t *testing.T) *stage {
-	s := &stage{pool: fibertest.NewPool(t, 1, fiber.WithMaxAttempts(1), fiber.WithConcurrency(2))}
+	s := &stage{pool: fibertest.NewPool(t, 1, fiber.WithMaxAttempts(1), fiber.WithConcurrency(16))}
 	s.pid = hosted(t, s, fibertest.Getpid, fibertest.None{})
 	s.busy = func(ctx context.Context) error { return only(fiber.Apply(ctx, s.pool, fibertest.Square, 1)) }
 	return s
 }
 
 func ofPool(name string, call func(context.Context, *fiber.Pool, []byte) error) row {
-	return row{name: name, kind: waitsWith, at: onWorker, anew: true, make: func(_ *testing.T, s *stage) trial {
+	return row{name: name, kind: waitsWith, at: onWorker, once: true, make: func(_ *testing.T, s *stage) trial {
 		return trial{call: func(ctx context.Context) error { return call(ctx, s.pool, s.value()) }}
 	}}
 }
@@ -134,23 +134,10 @@ func started(t *testing.T, s *stage) *fiber.Process {
 	return p
 }
 
-// program is a stage whose peer is a program, whose pid is not known before it
-// runs.
-func program(name string, args ...string) func(*testing.T, *stage) trial {
-	return func(*testing.T, *stage) trial {
-		return trial{call: func(ctx context.Context) error { return fiber.Command(ctx, name, args...).Run() }}
-	}
+// exits are the situations of waiting for a process that ends in some way.
+func exits(is outcome) map[situation]outcome {
+	return map[situation]outcome{beside: never("nobody else waits on a connection for it"), killed: is, ended: is}
 }
-
-var (
-	exits = func(is outcome) map[situation]outcome {
-		return map[situation]outcome{beside: never("nobody else waits on a connection for it"), killed: is, ended: is}
-	}
-	ofPrograms = map[situation]outcome{
-		meanwhile: is("signal"), beside: never("there is no connection"), stopped: never("a program that stops itself has a row of its own"),
-		killed: never("as for os/exec"), ended: never("as for os/exec"),
-	}
-)
 
 var processes = []row{
 	{name: "Process.Join", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
@@ -167,8 +154,14 @@ var processes = []row{
 			return only(io.ReadAll(logs))
 		}}
 	}, but: exits(is("nil"))},
-	{name: "Command", kind: waits, at: onHere, make: program("sleep", "1000"), but: ofPrograms},
-	{name: "Command", how: "that stops itself", kind: waits, at: onHere, make: program("sh", "-c", "kill -STOP $$; sleep 1000"), but: ofPrograms},
+	{name: "Command", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
+		file := fibertest.TempFile(t)
+		return trial{call: func(ctx context.Context) error {
+			return fiber.Command(ctx, "sh", "-c", "echo $$ >"+file+"; exec sleep 1000").Run()
+		}, waits: s.finds(t, file)}
+	}, but: map[situation]outcome{
+		meanwhile: is("signal"), beside: never("it uses no connection"), stopped: is("signal"), killed: is("signal"), ended: is("signal"),
+	}, once: true},
 	{name: "Func.Call", kind: waits, at: onHere, make: func(*testing.T, *stage) trial {
 		return trial{call: func(ctx context.Context) error { return only(linger.Call(ctx, nil)) }}
 	}, but: map[situation]outcome{

@@ -54,7 +54,7 @@ type row struct {
 	at   func(*testing.T) *stage
 	make func(*testing.T, *stage) trial
 	but  map[situation]outcome // where the kind's is not the documented one
-	anew bool                  // another peer takes the place of one that has ended
+	once bool                  // the call cannot be made again when the peer has ended
 }
 
 // trial is a call that is about to be made.
@@ -62,6 +62,9 @@ type trial struct {
 	call func(context.Context) error
 	// state is what the call would change; nil for one that changes nothing.
 	state func(context.Context) (any, error)
+	// waits says whether the call waits; nil where its goroutine shows that. It may
+	// be what finds the peer.
+	waits func() bool
 }
 
 // kind is what a function waits for.
@@ -167,7 +170,8 @@ func requireOutcome(t *testing.T, want outcome, err error) {
 
 // stage is what a trial needs: this process and a peer.
 type stage struct {
-	pid  int                         // the peer's
+	in   situation
+	pid  int                         // the peer's; 0 if only the call finds it
 	size int                         // of values that a trial sends
 	busy func(context.Context) error // goes over the connection to the peer once
 
@@ -186,7 +190,11 @@ const (
 // signal sends one to the peer, and waits for the effect of SIGSTOP.
 func (s *stage) signal(t *testing.T, sig syscall.Signal) {
 	t.Helper()
-	require.NoError(t, syscall.Kill(s.pid, sig))
+	err := syscall.Kill(s.pid, sig)
+	if sig == syscall.SIGCONT && err == syscall.ESRCH {
+		return // the end of the context was its end
+	}
+	require.NoError(t, err)
 	if sig != syscall.SIGSTOP {
 		return
 	}
@@ -222,26 +230,29 @@ func TestWaits(t *testing.T) {
 // play makes the call in a situation.
 func (r row) play(t *testing.T, in situation, want outcome) {
 	s := r.at(t)
-	s.size = small
+	s.in, s.size = in, small
 	if in == large {
 		s.size = big
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	if in == beside && s.busy == nil {
+		in = meanwhile // the others are where the call is
+	}
 	switch in {
 	case before:
 		tr := r.make(t, s)
 		defer runtime.KeepAlive(tr) // and so what it has made
 		was := tr.stateIs(t)
 		cancel()
-		requireOutcome(t, want, begin(ctx, tr.call).returns(t))
+		requireOutcome(t, want, tr.begin(ctx).returns(t))
 		if !slices.Equal(want.is, []string{"nil"}) {
 			require.Equal(t, was, tr.stateIs(t), "it has had an effect")
 		}
 	case meanwhile:
 		tr := r.make(t, s)
 		defer runtime.KeepAlive(tr) // and so what it has made
-		c := begin(ctx, tr.call)
+		c := tr.begin(ctx)
 		c.waits(t)
 		cancel()
 		requireOutcome(t, want, c.returns(t))
@@ -251,15 +262,17 @@ func (r row) play(t *testing.T, in situation, want outcome) {
 			defer runtime.KeepAlive(tr)
 			round, cancel := context.WithCancel(ctx)
 			going := s.others(t)
-			c := begin(round, func(ctx context.Context) error {
+			call := tr.call
+			tr.call = func(ctx context.Context) error {
 				for range 50 { // after a brisk exchange, a caller reads the connection itself
 					if err := s.busy(ctx); err != nil {
 						return err
 					}
 				}
 				close(going.begin)
-				return tr.call(ctx)
-			})
+				return call(ctx)
+			}
+			c := tr.begin(round)
 			going.goOn(t) // c.waits would disturb them: it stops the world
 			cancel()
 			requireOutcome(t, want, c.returns(t))
@@ -270,9 +283,15 @@ func (r row) play(t *testing.T, in situation, want outcome) {
 		tr := r.make(t, s)
 		defer runtime.KeepAlive(tr) // and so what it has made
 		was := tr.stateIs(t)
-		s.signal(t, syscall.SIGSTOP)
-		c := begin(ctx, tr.call)
+		known := s.pid != 0
+		if known {
+			s.signal(t, syscall.SIGSTOP)
+		}
+		c := tr.begin(ctx)
 		c.waits(t)
+		if !known {
+			s.signal(t, syscall.SIGSTOP)
+		}
 		cancel()
 		err := c.returns(t) // while it is stopped
 		s.signal(t, syscall.SIGCONT)
@@ -286,12 +305,12 @@ func (r row) play(t *testing.T, in situation, want outcome) {
 		if r.kind.alone {
 			s.signal(t, syscall.SIGSTOP)
 		}
-		c := begin(ctx, tr.call)
+		c := tr.begin(ctx)
 		c.waits(t)
 		s.signal(t, syscall.SIGKILL)
 		requireOutcome(t, want, c.returns(t))
-		if !r.anew {
-			requireOutcome(t, want, begin(ctx, tr.call).returns(t))
+		if !r.once {
+			requireOutcome(t, want, tr.begin(ctx).returns(t))
 		}
 	case ended:
 		tr := r.make(t, s)
@@ -300,13 +319,13 @@ func (r row) play(t *testing.T, in situation, want outcome) {
 			s.signal(t, syscall.SIGTERM)
 			fibertest.Eventually(t, patience, func() bool { return !fibertest.Running(s.pid) }, "the peer goes on")
 		} else {
-			c := begin(ctx, tr.call)
+			c := tr.begin(ctx)
 			c.waits(t)
 			s.signal(t, syscall.SIGTERM)
 			requireOutcome(t, want, c.returns(t))
 		}
-		if !r.anew {
-			requireOutcome(t, want, begin(ctx, tr.call).returns(t))
+		if !r.once {
+			requireOutcome(t, want, tr.begin(ctx).returns(t))
 		}
 	}
 }
@@ -340,19 +359,23 @@ func (tr trial) stays(t *testing.T, was any) {
 
 // calling is a call that has begun.
 type calling struct {
-	id   atomic.Pointer[string] // of its goroutine
-	done chan struct{}
-	err  error
+	id     atomic.Pointer[string] // of its goroutine
+	parked func() bool
+	done   chan struct{}
+	err    error
 }
 
-func begin(ctx context.Context, call func(context.Context) error) *calling {
-	c := &calling{done: make(chan struct{})}
+func (tr trial) begin(ctx context.Context) *calling {
+	c := &calling{done: make(chan struct{}), parked: tr.waits}
+	if tr.waits == nil {
+		c.parked = func() bool { id := c.id.Load(); return id != nil && parked(*id) }
+	}
 	go func() {
 		defer close(c.done)
 		var header [64]byte
 		id := strings.Fields(string(header[:runtime.Stack(header[:], false)]))[1]
 		c.id.Store(&id)
-		c.err = call(ctx)
+		c.err = tr.call(ctx)
 	}()
 	return c
 }
@@ -365,8 +388,7 @@ func (c *calling) waits(t *testing.T) {
 		case <-c.done:
 			return true
 		default:
-			id := c.id.Load()
-			return id != nil && parked(*id)
+			return c.parked()
 		}
 	}, "it never waits")
 	select {

@@ -5,4 +5,4 @@ package waits_test
 import "slices"
 
 var table = slices.Concat(constructors, dicts, sequences, values, events, barriers, locks, managed, queues,
-	simpleQueues, sharedValues, pipes, pools, processes)
+	simpleQueues, sharedValues, pipes, pools, processes, programs)
