@@ -20,7 +20,7 @@ var onThisMachine = map[string][]string{
 		"TestItemOfAKilledConsumerGoesBackToTheFront", "TestLateAnswerGivesTheItemBack", "TestManagedObject", "TestEndOfTheManager/killed", "TestEndOfTheManager/told",
 		"TestObjectsLiveWhileTheyAreHeld/in_a_process_that_is_killed",
 		"TestConsumerDiesBeforeItsClaim", "TestReaderDiesBeforeItsClaim", "TestTaskBeginsWithItsEnd", "TestReturnedToAStoppedProcess",
-		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledRootLeavesNoRing",
+		"TestWaits", "TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledRootLeavesNoRing",
 	},
 	"they are about what a process inherits": {
 		"TestMoreThanAThousandOpenFiles", "TestAChildWhoseParentIsGoneIsSilent", "TestCurrentAndParentProcess",
@@ -29,7 +29,7 @@ var onThisMachine = map[string][]string{
 	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
 	"they are about this machine's resources": {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestBadArguments",
 		"TestRingThatCannotStart", "TestManagerThatCannotStart"},
-	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies"},
+	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies", "TestTableIsWhole"},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
 	"their output has the processes' names in front there": {"ExampleProcess", "ExampleProcess_nested", "ExampleProcess_Logs", "ExampleRing", "ExampleAllReduce"},
 	"a child writes to a file of this machine":             {"ExampleWithMaxAttempts"},

@@ -288,8 +288,10 @@ var ranks = fiber.RegisterRing("waits", nil, func(ctx context.Context, n *fiber.
 		return ctx.Err()
 	}
 	if is.fill > 0 {
-		if err := n.Right().Send(ctx, make([]byte, is.fill)); err != nil {
-			return err
+		for range 2 { // one waits there, and the neighbour's connection holds another
+			if err := n.Right().Send(ctx, make([]byte, is.fill)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := os.WriteFile(os.Getenv(peerKey), []byte(strconv.Itoa(n.Members()[1].PID)+"\n"), 0o644); err != nil {

@@ -4,7 +4,6 @@ package waits_test
 
 import (
 	"flag"
-	"runtime"
 	"testing"
 
 	"github.com/fiber-go/fiber/test/fibertest"
@@ -12,6 +11,5 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "16") // most of the time, they wait
-	runtime.GOMAXPROCS(64)          // so that callers read by themselves, however many wait at once
 	fibertest.Main(m)
 }

@@ -1,8 +1,5 @@
 //go:build unix
 
-// Package waits goes over every exported function and method that takes a
-// context, and has each wait: it must return when its context ends, whatever its
-// peers do, and with the documented error when they end.
 package waits_test
 
 import (
@@ -114,7 +111,7 @@ func (r row) outcome(s situation) outcome {
 	return r.kind.outcome(s)
 }
 
-// ended by is what an error is, in words.
+// meanings are what an error can be, in words.
 var meanings = map[string]func(error) bool{
 	"nil":       func(err error) bool { return err == nil },
 	"EOF":       func(err error) bool { return err == io.EOF },
@@ -202,9 +199,13 @@ func (s *stage) signal(t *testing.T, sig syscall.Signal) {
 	fibertest.Eventually(t, patience, func() bool { return fibertest.Halted(s.pid) }, "the peer is not stopped")
 }
 
-// TestWaits puts each function into each situation.
+// TestWaits puts each function and method that takes a context into each
+// situation. The call returns while the peer is still stopped, or while others
+// are still busy, and its error is the documented one.
 func TestWaits(t *testing.T) {
 	t.Parallel()
+	was := runtime.GOMAXPROCS(64) // so that callers read by themselves, however many wait at once
+	t.Cleanup(func() { runtime.GOMAXPROCS(was) })
 	for _, r := range table {
 		name := r.name
 		if r.how != "" {
@@ -331,7 +332,7 @@ func (r row) play(t *testing.T, in situation, want outcome) {
 }
 
 // patience ends what hangs.
-const patience = 15 * time.Second
+const patience = fibertest.Patience
 
 // stateIs is what the call would change.
 func (tr trial) stateIs(t *testing.T) any {
