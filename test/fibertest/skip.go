@@ -19,9 +19,10 @@ var onThisMachine = map[string][]string{
 		"TestManagerKilled", "TestManagerClosed", "TestManagerOptions", "TestAbandonedLockElsewhere", "TestSemaphoreBetweenProcesses",
 		"TestItemOfAKilledConsumerGoesBackToTheFront", "TestLateAnswerGivesTheItemBack", "TestManagedObject", "TestEndOfTheManager/killed", "TestEndOfTheManager/told",
 		"TestObjectsLiveWhileTheyAreHeld/in_a_process_that_is_killed",
-		"TestConsumerDiesBeforeItsClaim", "TestReaderDiesBeforeItsClaim", "TestTaskBeginsWithItsEnd", "TestReturnedToAStoppedProcess",
-		"TestWaits", "TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledRootLeavesNoRing",
+		"TestConsumerDiesBeforeItsClaim", "TestEndThatIsStillComing", "TestReaderDiesBeforeItsClaim", "TestTaskBeginsWithItsEnd", "TestReturnedToAStoppedProcess",
+		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledRootLeavesNoRing",
 	},
+	"they stop, kill and end processes of this machine": {"TestWaits"},
 	"they are about what a process inherits": {
 		"TestMoreThanAThousandOpenFiles", "TestAChildWhoseParentIsGoneIsSilent", "TestCurrentAndParentProcess",
 		"TestGarbageAtEverySocket", "TestLimitsAreNotInherited", "TestForwardLogs", "TestSharedValueThroughAGap",
