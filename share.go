@@ -22,13 +22,17 @@ type Shared[T any] struct{ h *handle }
 // before it returns, so v may be changed afterwards. The value stays available
 // until Close, or until no process has it any more: in each process, that is when
 // what Share has returned, or what has arrived, is unreachable. What is large is
-// better closed.
+// better closed. Share does not wait for anybody; if ctx has ended, Share returns
+// ctx.Err().
 func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	proc, err := running()
 	if err == nil && ctx == nil {
 		err = errNilContext
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	frames, err := codec.Marshal(v)

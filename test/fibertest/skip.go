@@ -22,6 +22,7 @@ var onThisMachine = map[string][]string{
 		"TestConsumerDiesBeforeItsClaim", "TestEndThatIsStillComing", "TestReaderDiesBeforeItsClaim", "TestTaskBeginsWithItsEnd", "TestReturnedToAStoppedProcess",
 		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledRootLeavesNoRing",
 	},
+	"they stop, kill and end processes of this machine": {"TestWaits"},
 	"they are about what a process inherits": {
 		"TestMoreThanAThousandOpenFiles", "TestAChildWhoseParentIsGoneIsSilent", "TestCurrentAndParentProcess",
 		"TestGarbageAtEverySocket", "TestLimitsAreNotInherited", "TestForwardLogs", "TestSharedValueThroughAGap",
@@ -29,7 +30,7 @@ var onThisMachine = map[string][]string{
 	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
 	"they are about this machine's resources": {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestBadArguments",
 		"TestRingThatCannotStart", "TestManagerThatCannotStart"},
-	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies"},
+	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies", "TestTableIsWhole"},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
 	"their output has the processes' names in front there": {"ExampleProcess", "ExampleProcess_nested", "ExampleProcess_Logs", "ExampleRing", "ExampleAllReduce"},
 	"a child writes to a file of this machine":             {"ExampleWithMaxAttempts"},

@@ -1,0 +1,170 @@
+//go:build unix
+
+package waits_test
+
+import (
+	"context"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/test/fibertest"
+)
+
+// linger is a task that waits until it is cancelled.
+var linger = fiber.Register("linger", func(ctx context.Context, b []byte) (int, error) {
+	<-ctx.Done()
+	return len(b), ctx.Err()
+})
+
+// onWorker is a stage whose peer is the worker of a pool, and the others have
+// it run very short tasks.
+func onWorker(t *testing.T) *stage {
+	s := &stage{pool: fibertest.NewPool(t, 1, fiber.WithMaxAttempts(1), fiber.WithConcurrency(16))}
+	s.pid = hosted(t, s, fibertest.Getpid, fibertest.None{})
+	s.busy = func(ctx context.Context) error { return only(fiber.Apply(ctx, s.pool, fibertest.Square, 1)) }
+	return s
+}
+
+func ofPool(name string, call func(context.Context, *fiber.Pool, []byte) error) row {
+	return row{name: name, kind: waitsWith, at: onWorker, once: true, make: func(_ *testing.T, s *stage) trial {
+		return trial{call: func(ctx context.Context) error { return call(ctx, s.pool, s.value()) }}
+	}}
+}
+
+// last is the error that a loop ends with.
+func last(all iter.Seq2[int, error]) (err error) {
+	for _, err = range all {
+	}
+	return err
+}
+
+var pools = []row{
+	ofPool("Apply", func(ctx context.Context, p *fiber.Pool, v []byte) error { return only(fiber.Apply(ctx, p, linger, v)) }),
+	ofPool("ApplyAsync", func(ctx context.Context, p *fiber.Pool, v []byte) error {
+		return only(fiber.ApplyAsync(ctx, p, linger, v).Get(context.Background()))
+	}),
+	ofPool("Map", func(ctx context.Context, p *fiber.Pool, v []byte) error {
+		return only(fiber.Map(ctx, p, linger, [][]byte{v}))
+	}),
+	ofPool("MapAsync", func(ctx context.Context, p *fiber.Pool, v []byte) error {
+		return only(fiber.MapAsync(ctx, p, linger, [][]byte{v}).Get(context.Background()))
+	}),
+	ofPool("IMap", func(ctx context.Context, p *fiber.Pool, v []byte) error {
+		return last(fiber.IMap(ctx, p, linger, slices.Values([][]byte{v})))
+	}),
+	ofPool("IMapUnordered", func(ctx context.Context, p *fiber.Pool, v []byte) error {
+		return last(fiber.IMapUnordered(ctx, p, linger, slices.Values([][]byte{v})))
+	}),
+	{name: "Future.Get", how: "of a task", kind: waits, at: onWorker, make: func(t *testing.T, s *stage) trial {
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(cancel)
+		f := fiber.ApplyAsync(ctx, s.pool, linger, nil)
+		return trial{call: func(ctx context.Context) error { return only(f.Get(ctx)) }}
+	}},
+	{name: "Pool.WaitUntilWorkersUp", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
+		file := fibertest.TempFile(t)
+		pool := fibertest.NewPool(t, 1, fiber.WithInitializer(settle, file))
+		up(t, s, file, 1, pool.WaitUntilWorkersUp)
+		t.Cleanup(pool.Terminate)
+		return trial{call: pool.WaitUntilWorkersUp}
+	}, but: starting},
+	{name: "Pool.Resize", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
+		file := fibertest.TempFile(t)
+		require.NoError(t, os.WriteFile(file, nil, 0o644))
+		pool := fibertest.NewPool(t, 1, fiber.WithInitializer(settleSecond, file))
+		fibertest.Warm(t, pool)
+		resize := func(ctx context.Context) error { return pool.Resize(ctx, 2) }
+		up(t, s, file, 2, resize)
+		t.Cleanup(pool.Terminate)
+		return trial{call: resize}
+	}, but: starting},
+}
+
+var starting = map[situation]outcome{
+	beside: never("a worker that is not up yet has no other users"),
+	killed: never("the pool starts another worker"),
+	ended:  never("the pool starts another worker"),
+}
+
+// settle is an initializer that says that it runs, and does not return.
+var settle = fiber.Register("settle", func(ctx context.Context, file string) (fibertest.None, error) {
+	if err := (fibertest.Marking{File: file, Line: strconv.Itoa(os.Getpid())}).Append(); err != nil {
+		return fibertest.None{}, err
+	}
+	<-ctx.Done()
+	return fibertest.None{}, ctx.Err()
+})
+
+// settleSecond is settle in a pool's second worker.
+var settleSecond = fiber.Register("settleSecond", func(ctx context.Context, file string) (fibertest.None, error) {
+	if err := os.Mkdir(file+".first", 0o755); err == nil {
+		return fibertest.None{}, fibertest.Marking{File: file, Line: "first"}.Append()
+	}
+	return settle.Call(ctx, file)
+})
+
+// up has a worker start, for whoever waits for it, until the nth has said that it
+// is there.
+func up(t *testing.T, s *stage, file string, n int, wait func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); wait(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	fibertest.Eventually(t, patience, func() bool { return len(fibertest.Lines(t, file)) == n }, "the worker is up")
+	pid, err := strconv.Atoi(fibertest.Lines(t, file)[n-1])
+	require.NoError(t, err)
+	s.pid = pid
+}
+
+// started is a process that waits for its end.
+func started(t *testing.T, s *stage) *fiber.Process {
+	t.Helper()
+	p := fiber.NewProcess(fibertest.Rest, time.Hour)
+	fibertest.Begin(t, p)
+	s.pid = p.PID()
+	return p
+}
+
+// exits are the situations of waiting for a process that ends in some way.
+func exits(is outcome) map[situation]outcome {
+	return map[situation]outcome{beside: never("nobody else waits on a connection for it"), killed: is, ended: is}
+}
+
+var processes = []row{
+	{name: "Process.Join", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
+		return trial{call: started(t, s).Join}
+	}, but: exits(is("exit"))},
+	{name: "Process.Logs", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
+		p := started(t, s)
+		return trial{call: func(ctx context.Context) error {
+			logs, err := p.Logs(ctx)
+			if err != nil {
+				return err
+			}
+			defer logs.Close()
+			return only(io.ReadAll(logs))
+		}}
+	}, but: exits(is("nil"))},
+	{name: "Command", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
+		file := fibertest.TempFile(t)
+		return trial{call: func(ctx context.Context) error {
+			return fiber.Command(ctx, "sh", "-c", "echo $$ >"+file+"; exec sleep 1000").Run()
+		}, waits: s.finds(t, file)}
+	}, but: map[situation]outcome{
+		meanwhile: is("signal"), beside: never("it uses no connection"), stopped: is("signal"), killed: is("signal"), ended: is("signal"),
+	}, once: true},
+	{name: "Func.Call", kind: waits, at: onHere, make: func(*testing.T, *stage) trial {
+		return trial{call: func(ctx context.Context) error { return only(linger.Call(ctx, nil)) }}
+	}, but: map[situation]outcome{
+		beside: never("it runs here"), stopped: never("it runs here"), killed: never("it runs here"), ended: never("it runs here"),
+	}},
+}
