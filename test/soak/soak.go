@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type soak struct {
 	begun   time.Time
 	series  map[string][]float64
 	planted []any
+	faults  faults
 
 	stop     chan struct{} // closed when the time is up
 	failed   context.Context
@@ -46,6 +48,7 @@ type soak struct {
 
 func newSoak(o options, g *ground) *soak {
 	s := &soak{options: o, ground: g, begun: time.Now(), stop: make(chan struct{}), series: map[string][]float64{}}
+	s.faults = faults{all: map[string]int{}, kinds: map[string]tally{}}
 	s.killer = &killer{s: s, kills: map[string]int{}, dying: map[string]int{}, deeds: map[string]int{}}
 	s.work = []*workload{
 		{name: "map", pace: time.Second, round: mapRound},
@@ -56,6 +59,14 @@ func newSoak(o options, g *ground) *soak {
 		{name: "manager", pace: time.Second, round: managerRound},
 		{name: "pipe", pace: time.Second, round: pipeRound},
 		{name: "ring", pace: time.Second, round: ringRound},
+		{name: "keeper", pace: 5 * time.Second, round: keeperRound},
+		{name: "home", pace: 5 * time.Second, round: homeRound},
+		{name: "rush", pace: 5 * time.Second, round: rushRound},
+		{name: "exchange", pace: 5 * time.Second, round: exchangeRound},
+	}
+	if o.only != "" {
+		only := strings.Split(o.only, ",")
+		s.work = slices.DeleteFunc(s.work, func(w *workload) bool { return !slices.Contains(only, w.name) })
 	}
 	s.failed, s.failWith = context.WithCancelCause(context.Background())
 	return s
@@ -97,6 +108,7 @@ func (s *soak) run(parent context.Context) (err error) {
 	}
 	others.Go(func() { s.killer.rage(ctx) })
 	others.Go(func() { s.killer.trouble(ctx) })
+	others.Go(func() { s.killer.lull(ctx) })
 	worked := make(chan struct{})
 	looking.Go(func() { s.look(ctx, worked) })
 	s.wait(parent)
@@ -110,11 +122,11 @@ func (s *soak) run(parent context.Context) (err error) {
 	s.report()
 	if err := context.Cause(s.failed); err != nil {
 		s.pool.Terminate()
-		return err
+		return errors.Join(err, s.faults.err())
 	}
 	err = s.manager.close(s)
 	s.pool.Close()
-	return errors.Join(err, s.judge())
+	return errors.Join(err, s.faults.err(), s.judge())
 }
 
 // wait waits until the time is up or something has failed, and closes stop.
