@@ -61,7 +61,7 @@ func main() {
 	flag.StringVar(&o.node, "node", os.Getenv("FIBER_TEST_NODE"), "a `script` that does to a node what test/cluster/node2.sh does, now and then")
 	flag.StringVar(&o.root, "root", "", "run the root as a pod on this `node`, and kill from outside")
 	flag.BoolVar(&o.killed, "killed", false, "another process kills: any loss is excused")
-	flag.StringVar(&o.plant, "plant", "", "a `fault` that must be found: goroutine, descriptor, memory, item, hang or process")
+	flag.StringVar(&o.plant, "plant", "", "a `fault` that must be found: goroutine, descriptor, memory, item, deadline, hang or process")
 	flag.Parse()
 	if err := run(o, g, before); err != nil {
 		fmt.Println("FAILED:", err)

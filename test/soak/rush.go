@@ -94,6 +94,11 @@ func rushRound(s *soak, ctx context.Context, r *rand.Rand) error {
 			})
 		}),
 	}
+	if s.plant == "deadline" {
+		hands = append(hands, hurried("who ignores its context", func(ctx context.Context, _ *rand.Rand) error {
+			return w.try(ctx, "a planted wait", func(ctx context.Context) error { <-w.overdue.Done(); return ctx.Err() })
+		}))
+	}
 	busy := []hand{{name: "busy Map", op: func(ctx context.Context, r *rand.Rand) error {
 		ins := make([]chore, chores)
 		return w.try(ctx, "busy Map", func(ctx context.Context) error { _, err := fiber.Map(ctx, s.pool, choreFunc, ins); return err })

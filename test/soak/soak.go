@@ -225,9 +225,10 @@ var plants = map[string]func(s *soak, ctx context.Context) any{
 		}
 		return files
 	},
-	"memory": func(*soak, context.Context) any { return make([]byte, 1<<20) },
-	"item":   func(*soak, context.Context) any { return nil }, // see queue.go
-	"hang":   func(_ *soak, ctx context.Context) any { <-ctx.Done(); return nil },
+	"memory":   func(*soak, context.Context) any { return make([]byte, 1<<20) },
+	"item":     func(*soak, context.Context) any { return nil }, // see queue.go
+	"deadline": func(*soak, context.Context) any { return nil }, // see rush.go
+	"hang":     func(_ *soak, ctx context.Context) any { <-ctx.Done(); return nil },
 	"process": func(s *soak, _ context.Context) any {
 		if len(s.planted) > 0 {
 			return nil // one is enough
