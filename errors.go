@@ -30,10 +30,6 @@ var ErrNotInitialized = errors.New("fiber: not initialised; run the program with
 // ErrAbandoned when a consumer has ended without finishing its items.
 var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended without giving it back"))
 
-// ErrUnknownOutcome is matched by the error of an operation whose context ended
-// when its request may have been sent: it may have been carried out or not.
-var ErrUnknownOutcome = RegisterError(errors.New("the outcome is unknown"))
-
 // ErrBrokenBarrier is returned by CyclicBarrier.Wait when the barrier is or
 // becomes broken.
 var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
