@@ -12,7 +12,7 @@ import "context"
 func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) (Out, error) {
 	m := apply(ctx, pool, fn, in, true, opts)
 	if m.call != nil {
-		m.call.Lead(m.done)
+		m.call.Lead(ctx, m.done)
 	}
 	return m.Get(context.Background())
 }
@@ -33,7 +33,7 @@ func apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in I
 		m.reject(err)
 		return m
 	}
-	if m.frames, err = marshalLingering(m.ins); err == nil {
+	if m.frames, err = marshalLingering(ctx, m.ins); err == nil {
 		err = pool.proc.fits(m.frames)
 	}
 	if err != nil {

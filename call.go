@@ -86,9 +86,10 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 	return o, pool.admit(fn.entry)
 }
 
-// encodeInputs encodes inputs of a call, the first of which has index lo.
-func encodeInputs[In any](ins []In, lo int) ([][]byte, error) {
-	frames, err := marshalLingering(ins)
+// encodeInputs encodes inputs of a call, the first of which has index lo. For ctx,
+// see marshalHere.
+func encodeInputs[In any](ctx context.Context, ins []In, lo int) ([][]byte, error) {
+	frames, err := marshalLingering(ctx, ins)
 	if err == nil {
 		return frames, nil
 	}

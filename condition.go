@@ -83,7 +83,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 	select {
 	case o = <-answered:
 	case <-ctx.Done():
-		tell(c, builtin.LockEndWait, id)
+		post(c, builtin.LockEndWait, id)
 		again := time.NewTimer(reacquireTime)
 		defer again.Stop()
 		select {
@@ -92,7 +92,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 			w.GiveUp()
 			go func() {
 				if o := <-answered; o.err == nil {
-					tell(c, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: o.Abandoned, Whole: true})
+					post(c, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: o.Abandoned, Whole: true})
 				}
 			}()
 			return fmt.Errorf("fiber: Condition.Wait: %w, and the lock is not held: it was not free again within %v", ctx.Err(), reacquireTime)

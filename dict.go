@@ -56,7 +56,7 @@ func (d *Dict[K, V]) Set(ctx context.Context, k K, v V) error {
 func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 	pairs := make([]object.Value, 0, 2*len(values))
 	for k, v := range values {
-		pair, err := encodePair(k, "the value", v)
+		pair, err := encodePair(ctx, k, "the value", v)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (d *Dict[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 // SetDefault returns the value of a key. If the key is not there, SetDefault
 // sets it to v first.
 func (d *Dict[K, V]) SetDefault(ctx context.Context, k K, v V) (V, error) {
-	pair, err := encodePair(k, "the value", v)
+	pair, err := encodePair(ctx, k, "the value", v)
 	if err != nil {
 		return *new(V), err
 	}
@@ -150,7 +150,7 @@ func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, er
 	if err != nil {
 		return false, err
 	}
-	return compareAndSet(p, old, v)
+	return compareAndSet(ctx, p, old, v)
 }
 
 // Update replaces the value of a key by what fn returns for it, and returns the
@@ -164,11 +164,11 @@ func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V
 	if err != nil {
 		return *new(V), err
 	}
-	return update(p, func(old V, kept []object.Value) (V, error) { return fn(old, len(kept) > 0) })
+	return update(ctx, p, func(old V, kept []object.Value) (V, error) { return fn(old, len(kept) > 0) })
 }
 
 func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
-	key, err := encode("the key", k)
+	key, err := encode(ctx, "the key", k)
 	return place{
 		func() (builtin.Cell, error) { return settle(ctx, d, builtin.DictGet, builtin.DictKey{Key: key}) },
 		func(version uint64, v object.Value) (builtin.Cell, error) {
@@ -181,7 +181,7 @@ func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
 
 // find asks for the cell of a key.
 func find(ctx context.Context, u user, k any, how builtin.DictKey) (c builtin.Cell, err error) {
-	if how.Key, err = encode("the key", k); err != nil {
+	if how.Key, err = encode(ctx, "the key", k); err != nil {
 		return c, err
 	}
 	return settle(ctx, u, builtin.DictGet, how)
@@ -190,7 +190,7 @@ func find(ctx context.Context, u user, k any, how builtin.DictKey) (c builtin.Ce
 func has(c builtin.Cell, err error) (bool, error) { return c.Done, err }
 
 func setKey(ctx context.Context, u user, k any, what string, v any) error {
-	pair, err := encodePair(k, what, v)
+	pair, err := encodePair(ctx, k, what, v)
 	if err != nil {
 		return err
 	}
@@ -198,12 +198,12 @@ func setKey(ctx context.Context, u user, k any, what string, v any) error {
 }
 
 // encodePair encodes a key and its value.
-func encodePair(k any, what string, v any) ([]object.Value, error) {
-	key, err := encode("the key", k)
+func encodePair(ctx context.Context, k any, what string, v any) ([]object.Value, error) {
+	key, err := encode(ctx, "the key", k)
 	if err != nil {
 		return nil, err
 	}
-	value, err := encode(what, v)
+	value, err := encode(ctx, what, v)
 	return []object.Value{key, value}, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/tree"
+	"github.com/fiber-go/fiber/transport"
 )
 
 // ErrClosed is returned by the methods of what was closed: a pool, a queue, a
@@ -29,6 +30,12 @@ var ErrNotInitialized = errors.New("fiber: not initialised; run the program with
 // it; what the lock guards may be half changed. JoinableQueue.Join also returns
 // ErrAbandoned when a consumer has ended without finishing its items.
 var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended without giving it back"))
+
+// ErrUnknownOutcome is in the error of an operation that returned, because its
+// context had ended, before it could learn whether it was carried out: an item
+// may be in the queue, or come later. The error matches the context's as well.
+// With a context's error alone, nothing was done.
+var ErrUnknownOutcome = RegisterError(transport.ErrUnknownOutcome)
 
 // ErrBrokenBarrier is returned by CyclicBarrier.Wait when the barrier is or
 // becomes broken.

@@ -102,8 +102,8 @@ func (b *batch[In, Out]) Clear(i int) {
 	b.outs[i] = zero
 }
 
-func (b *batch[In, Out]) Results(lo, hi int) (frames [][]byte, named any, err error) {
-	return marshal(b.outs[lo:hi])
+func (b *batch[In, Out]) Results(ctx context.Context, lo, hi int) (frames [][]byte, named any, err error) {
+	return marshal(ctx, b.outs[lo:hi])
 }
 
 // typeName returns a name that differs for different Go types.

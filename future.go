@@ -14,7 +14,7 @@ type Future[T any] struct {
 
 	mu      sync.Mutex
 	after   []func()
-	reading func() // lets a waiting goroutine read the result itself; nil once it is there
+	reading func(ctx context.Context) // lets a waiting goroutine read the result itself; nil once it is there
 }
 
 func newFuture[T any]() *Future[T] { return &Future[T]{done: make(chan struct{})} }
@@ -31,7 +31,7 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 	read := f.reading
 	f.mu.Unlock()
 	if read != nil {
-		read()
+		read(ctx)
 	}
 	select {
 	case <-f.done:
@@ -83,7 +83,7 @@ func (f *Future[T]) until(ctx context.Context, fn func()) {
 }
 
 // read lets goroutines that wait call read, which may bring the result.
-func (f *Future[T]) read(read func()) {
+func (f *Future[T]) read(read func(ctx context.Context)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.Ready() {

@@ -86,12 +86,19 @@ func do[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) e
 	return err
 }
 
-// tell sends a request without an answer.
-func tell[Q, A any](u user, op object.Op[Q, A], q Q) error {
+// tell sends a request without an answer, and returns when it is in the socket.
+func tell[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) error {
 	h := u.used()
-	err := object.Tell(context.Background(), h.proc.home, h.ref, op, q)
+	err := object.Tell(ctx, h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
 	return objectError(u, err)
+}
+
+// post is tell without waiting.
+func post[Q, A any](u user, op object.Op[Q, A], q Q) {
+	h := u.used()
+	object.Post(h.proc.home, h.ref, op, q)
+	runtime.KeepAlive(u)
 }
 
 // objectError turns an error of an object's home, or of the object, into the

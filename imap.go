@@ -37,7 +37,7 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 			yield(zero, err)
 			return
 		}
-		s := &stream[In, Out]{ordered: ordered, ins: map[int]In{}, outcomes: map[int]outcome[Out]{}}
+		s := &stream[In, Out]{ctx: ctx, ordered: ordered, ins: map[int]In{}, outcomes: map[int]outcome[Out]{}}
 		s.arrived.L, s.room.L, s.input.L = &s.mu, &s.mu, &s.mu
 		s.count.fn, s.count.total, s.count.fail = o.progress, -1, s.abort
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
@@ -75,6 +75,7 @@ type outcome[Out any] struct {
 
 // stream is the source of an IMap.
 type stream[In, Out any] struct {
+	ctx     context.Context
 	call    *engine.Call
 	ordered bool
 	count   progress
@@ -184,7 +185,7 @@ func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 		ins = append(ins, s.ins[i])
 	}
 	s.mu.Unlock()
-	return encodeInputs(ins, lo)
+	return encodeInputs(s.ctx, ins, lo)
 }
 
 func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) {

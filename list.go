@@ -56,7 +56,7 @@ func (l *List[T]) Delete(ctx context.Context, index int) error {
 // Remove removes the first value with the same encoding as v, and reports
 // whether there was one.
 func (l *List[T]) Remove(ctx context.Context, v T) (bool, error) {
-	value, err := encode("the value", v)
+	value, err := encode(ctx, "the value", v)
 	if err != nil {
 		return false, err
 	}
@@ -75,7 +75,7 @@ func newSequence[S, T any, P proxyOf[S]](ctx context.Context, m *Manager, constr
 	if err := travels[T](constructor, "its values"); err != nil {
 		return nil, err
 	}
-	values, err := encodeAll("the value", initial)
+	values, err := encodeAll(ctx, "the value", initial)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T)
 	if err != nil {
 		return false, err
 	}
-	return compareAndSet(p, old, v)
+	return compareAndSet(ctx, p, old, v)
 }
 
 // Update replaces the value at an index by what fn returns for it, and returns
@@ -140,7 +140,7 @@ func (s *sequence[N, T]) Update(ctx context.Context, index int, fn func(old T) (
 	if err != nil {
 		return *new(T), err
 	}
-	return update(p, func(old T, _ []object.Value) (T, error) { return fn(old) })
+	return update(ctx, p, func(old T, _ []object.Value) (T, error) { return fn(old) })
 }
 
 func isIndex(i int) error {
@@ -161,7 +161,7 @@ func (s *sequence[N, T]) read(ctx context.Context, op object.Op[builtin.ListPart
 
 // write replaces the values lo to hi-1 by vs.
 func (s *sequence[N, T]) write(ctx context.Context, lo, hi int, vs ...T) error {
-	values, err := encodeAll("the value", vs)
+	values, err := encodeAll(ctx, "the value", vs)
 	if err == nil {
 		err = isIndex(lo)
 	}

@@ -92,7 +92,7 @@ func (p *permits[N]) acquire(ctx context.Context, try bool) (bool, error) {
 	me := p.owner()
 	got, err := ask(ctx, p, builtin.LockAcquire, builtin.LockWant{Owner: me, Try: try}, func(late builtin.LockGot) {
 		if late.Got {
-			tell(p, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: late.Abandoned})
+			post(p, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: late.Abandoned})
 		}
 	})
 	if err != nil {

@@ -255,7 +255,7 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 		if err != nil {
 			return nil, nil, err
 		}
-		return marshal(result)
+		return marshal(ctx, result)
 	}}
 	m := &Method[T, In, Out]{entry.Recv + "." + name}
 	registry.Add(registry.Method, m.key, "("+signature[In]("its argument", bad)+") "+signature[Out]("its result", bad), where, entry)
@@ -285,7 +285,7 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 	if typ == nil {
 		return nil, errors.New("fiber: New: the type is nil; register it in a package variable with fiber.RegisterType")
 	}
-	arg, err := h.argument(typ.name, in)
+	arg, err := h.argument(ctx, typ.name, in)
 	if err != nil {
 		return nil, err
 	}
@@ -295,12 +295,16 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 }
 
 // argument encodes the argument of the type or method of a name.
-func (h *handle) argument(name string, in any) (arg custom.Argument, err error) {
-	frames, err := marshalLingering(in)
+func (h *handle) argument(ctx context.Context, name string, in any) (arg custom.Argument, err error) {
+	frames, err := marshalLingering(ctx, in)
 	if err == nil {
 		err = h.proc.fits(frames)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case err == ctx.Err():
+		return arg, err
+	default:
 		return arg, errorf("fiber: the argument of %s: %w", name, err)
 	}
 	return custom.Argument{Name: name, Value: object.Encoded(frames)}, nil
@@ -316,7 +320,7 @@ func (h *handle) argument(name string, in any) (arg custom.Argument, err error) 
 // method that has not begun does not run. The other errors are New's.
 func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (Out, error) {
 	var out Out
-	arg, err := callOf(p, method, in)
+	arg, err := callOf(ctx, p, method, in)
 	if err != nil {
 		return out, err
 	}
@@ -339,7 +343,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		f.reject(err)
 		return f
 	}
-	arg, err := callOf(p, method, in)
+	arg, err := callOf(ctx, p, method, in)
 	if err != nil {
 		f.reject(err)
 		return f
@@ -383,14 +387,14 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 const smallResult = 16 << 10
 
 // callOf encodes a call.
-func callOf[T, In, Out any](p *Proxy[T], method *Method[T, In, Out], in In) (arg custom.Argument, err error) {
+func callOf[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (arg custom.Argument, err error) {
 	switch {
 	case p == nil || p.h == nil:
 		return arg, errEmpty("Proxy")
 	case method == nil:
 		return arg, errors.New("fiber: Call: the method is nil; register it in a package variable with fiber.RegisterMethod")
 	}
-	return p.h.argument(method.key, in)
+	return p.h.argument(ctx, method.key, in)
 }
 
 func resultOf(method string, result object.Value, out any) error {

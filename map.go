@@ -11,6 +11,7 @@ import (
 // mapping is the source of a Map or an Apply, whose result is a Result.
 type mapping[In, Out, Result any] struct {
 	Future[Result]
+	ctx    context.Context
 	call   *engine.Call
 	count  progress
 	outs   []Out
@@ -35,7 +36,7 @@ func (m *mapping[In, Out, Result]) Encode(lo, hi int) ([][]byte, error) {
 	case m.frames != nil:
 		return m.frames, nil
 	}
-	return encodeInputs(m.ins[lo:hi], lo)
+	return encodeInputs(m.ctx, m.ins[lo:hi], lo)
 }
 
 // end stops the reading of ins: when it has returned, they are not read any
@@ -96,6 +97,7 @@ func (m *mapping[In, Out, Result]) abort(err error) {
 // submit starts the call. If ctx ends before the result is there, the call is
 // aborted.
 func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o callOptions) {
+	m.ctx = ctx
 	submitted := make(chan struct{})
 	m.count.fn, m.count.total = o.progress, len(m.outs)
 	m.count.fail = func(err error) {

@@ -108,7 +108,7 @@ type place struct {
 // update replaces a value by what fn returns for it. It calls fn again whenever
 // the value was written meanwhile. kept is the encoded value, empty if there is
 // none.
-func update[T any](p place, fn func(old T, kept []object.Value) (T, error)) (v T, err error) {
+func update[T any](ctx context.Context, p place, fn func(old T, kept []object.Value) (T, error)) (v T, err error) {
 	c, err := p.get()
 	for err == nil {
 		var old T
@@ -119,7 +119,7 @@ func update[T any](p place, fn func(old T, kept []object.Value) (T, error)) (v T
 			break
 		}
 		var value object.Value
-		if value, err = encode("the value", v); err != nil {
+		if value, err = encode(ctx, "the value", v); err != nil {
 			break
 		}
 		if c, err = p.set(c.Version, value); err == nil && c.Done {
@@ -131,12 +131,12 @@ func update[T any](p place, fn func(old T, kept []object.Value) (T, error)) (v T
 
 // compareAndSet writes v if the value is old. Values whose bytes differ may still
 // be equal, such as maps in another order.
-func compareAndSet[T any](p place, old, v T) (bool, error) {
-	before, err := encode("the old value", old)
+func compareAndSet[T any](ctx context.Context, p place, old, v T) (bool, error) {
+	before, err := encode(ctx, "the old value", old)
 	if err != nil {
 		return false, err
 	}
-	_, err = update(p, func(is T, kept []object.Value) (T, error) {
+	_, err = update(ctx, p, func(is T, kept []object.Value) (T, error) {
 		if len(kept) == 0 || !reflect.DeepEqual(is, old) && !kept[0].Equal(before) {
 			return v, errUnequal
 		}

@@ -2,6 +2,7 @@ package fiber
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -69,17 +70,33 @@ func linger(named any) {
 	}
 }
 
-// marshalHere encodes a value that is not sent yet.
-func marshalHere(v any) ([][]byte, parcel, error) {
+// marshalNow encodes a value that is not sent yet. If an end of a pipe in it is
+// still on its way here, the error is a *comingError.
+func marshalNow(v any) ([][]byte, parcel, error) {
 	frames, all, err := codec.MarshalListing(reflect.ValueOf(v), names)
 	return frames, parcelOf(all), err
 }
 
+// marshalHere is marshalNow, but waits until the ends of pipes have come, or ctx
+// ends.
+func marshalHere(ctx context.Context, v any) ([][]byte, parcel, error) {
+	for {
+		frames, p, err := marshalNow(v)
+		coming := (*comingError)(nil)
+		if !errors.As(err, &coming) {
+			return frames, p, err
+		}
+		if err := coming.port.Claimed(ctx); err != nil {
+			return nil, parcel{}, pipeError(err)
+		}
+	}
+}
+
 // marshal encodes a value that is about to be sent, and hands over the ends of
 // pipes in it. What the value names, nil if nothing, has to be kept until the
-// value has arrived.
-func marshal(v any) (frames [][]byte, named any, err error) {
-	frames, p, err := marshalHere(v)
+// value has arrived. For ctx, see marshalHere.
+func marshal(ctx context.Context, v any) (frames [][]byte, named any, err error) {
+	frames, p, err := marshalHere(ctx, v)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,16 +107,16 @@ func marshal(v any) (frames [][]byte, named any, err error) {
 }
 
 // marshalLingering is marshal for a value that the receiver may keep.
-func marshalLingering(v any) ([][]byte, error) {
-	frames, named, err := marshal(v)
+func marshalLingering(ctx context.Context, v any) ([][]byte, error) {
+	frames, named, err := marshal(ctx, v)
 	linger(named)
 	return frames, err
 }
 
 // encode encodes a value for another process to keep, with references to the
-// objects in it.
-func encode(what string, v any) (object.Value, error) {
-	frames, p, err := marshalHere(v)
+// objects in it. For ctx, see marshalHere.
+func encode(ctx context.Context, what string, v any) (object.Value, error) {
+	frames, p, err := marshalHere(ctx, v)
 	value := object.Encoded(frames, p.refs()...)
 	if proc := current.Load(); err == nil && proc != nil {
 		err = proc.fitsSize(value.Size())
@@ -107,7 +124,11 @@ func encode(what string, v any) (object.Value, error) {
 	if err == nil {
 		err = p.ends.depart() // only now, since what does not fit is not sent
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case err == ctx.Err():
+		return object.Value{}, err
+	default:
 		return object.Value{}, errorf("fiber: %s: %w", what, err)
 	}
 	if len(value.Refs) > 0 {
@@ -118,11 +139,11 @@ func encode(what string, v any) (object.Value, error) {
 }
 
 // encodeAll encodes many values.
-func encodeAll[T any](what string, vs []T) ([]object.Value, error) {
+func encodeAll[T any](ctx context.Context, what string, vs []T) ([]object.Value, error) {
 	values := make([]object.Value, len(vs))
 	for i, v := range vs {
 		var err error
-		if values[i], err = encode(what, v); err != nil {
+		if values[i], err = encode(ctx, what, v); err != nil {
 			return nil, errorf("fiber: at index %d: %w", i, err)
 		}
 	}
@@ -156,16 +177,16 @@ func (p parcel) known(ctx context.Context) bool {
 // then calls say, which acknowledges the value, when all homes know that this
 // process holds what the value refers to. If ctx ends first, a goroutine does
 // so.
-func (p parcel) then(ctx context.Context, say func() error) error {
+func (p parcel) then(ctx context.Context, say func(context.Context) error) error {
 	if !p.known(ctx) {
 		go p.then(context.Background(), say)
 		return nil
 	}
 	if len(p.handles) == 0 {
-		return say()
+		return say(ctx)
 	}
 	said := make(chan error, 1)
-	p.handles[0].proc.home.WhenHeld(func() { said <- say() })
+	p.handles[0].proc.home.WhenHeld(func() { said <- say(context.Background()) })
 	select {
 	case err := <-said:
 		return err

@@ -19,14 +19,14 @@ func TestValuesNameWhatTravels(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	type ends struct{ A, B *Conn[int] }
-	value, err := encode("it", struct {
+	value, err := encode(t.Context(), "it", struct {
 		Qs   []*SimpleQueue[int]
 		Ends map[string]ends
 		None *SimpleQueue[int]
 	}{[]*SimpleQueue[int]{q, q}, map[string]ends{"here": {a, b}}, nil})
 	require.NoError(t, err)
 	require.Len(t, value.Refs, 4)
-	value, err = encode("it", "nothing")
+	value, err = encode(t.Context(), "it", "nothing")
 	require.NoError(t, err)
 	require.Empty(t, value.Refs)
 }

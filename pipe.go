@@ -137,7 +137,7 @@ func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 	if e == nil {
 		return errEmptyEnd
 	}
-	item, err := encode("the item", v)
+	item, err := encode(ctx, "the item", v)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 	}
 	came, err := unmarshal(item.Frames(), &v)
 	if len(item.Refs) > 0 {
-		came.then(ctx, func() error { e.port.Took(item); return nil })
+		came.then(ctx, func(context.Context) error { e.port.Took(item); return nil })
 	}
 	if err != nil {
 		return v, mismatch("an item of the pipe is not of type %v: %v", reflect.TypeFor[T](), err)
@@ -176,6 +176,9 @@ func marshalEnd[T any](e *pipeEnd, sort byte) ([]byte, error) {
 	gen, err := e.port.Generation()
 	if err != nil {
 		return nil, pipeError(err)
+	}
+	if gen == 0 {
+		return nil, &comingError{e.port}
 	}
 	b := append(wire.AppendUvarint(e.port.Ref().Append(nil), gen), sort)
 	return append(b, typeName(reflect.TypeFor[T]())...), nil

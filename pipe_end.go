@@ -64,6 +64,14 @@ func (d departing) gone(ended <-chan struct{}) {
 	}
 }
 
+// comingError says that an end of a pipe cannot be encoded yet: it is still on its
+// way from its last owner. See marshalHere.
+type comingError struct{ port *pipe.Port }
+
+func (*comingError) Error() string {
+	return "fiber: the end of the pipe is still on its way here; use it before you send it on"
+}
+
 // pipeError turns an error of a port into the user's.
 func pipeError(err error) error {
 	var lost *object.LostError

@@ -78,7 +78,10 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		if fn == nil {
 			return errors.New("fiber: WithInitializer: the function is nil; register it with fiber.Register")
 		}
-		value, p, err := marshal([]In{arg})
+		value, p, err := marshalNow([]In{arg})
+		if err == nil {
+			err = p.ends.depart()
+		}
 		if err != nil {
 			return errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
 		}

@@ -25,9 +25,10 @@ type Process struct {
 	err  error // a mistake in the arguments of NewProcess
 
 	mu       sync.Mutex
-	started  bool   // or about to start
-	abandon  func() // ends the start that is under way; nil if none is
-	unwanted bool   // abandon was called
+	late     func(context.Context) ([][]byte, parcel, error) // encodes the argument, if that was not possible at once
+	started  bool                                            // or about to start
+	abandon  func()                                          // ends the start that is under way; nil if none is
+	unwanted bool                                            // abandon was called
 	child    *tree.Child
 
 	// Of this process and its parent, which have no child.
@@ -76,8 +77,10 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 		return p
 	}
 	p.spec.Assign, p.spec.Resources = wire.Assign{Role: wire.RoleFunction, Func: fn.Name()}, fn.Resources()
-	value, names, err := marshalHere([]In{arg})
-	if err != nil {
+	value, names, err := marshalNow([]In{arg})
+	if errors.As(err, new(*comingError)) {
+		p.late = func(ctx context.Context) ([][]byte, parcel, error) { return marshalHere(ctx, []In{arg}) }
+	} else if err != nil {
 		p.err = errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))
 		return p
 	}
@@ -111,6 +114,9 @@ func (p *Process) Start(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if err := p.encode(ctx); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	if p.started {
 		p.mu.Unlock()
@@ -140,6 +146,24 @@ func (p *Process) Start(ctx context.Context) error {
 	if p.unwanted { // too late to end the start
 		return child.Kill("")
 	}
+	return nil
+}
+
+// encode encodes the argument if NewProcess could not.
+func (p *Process) encode(ctx context.Context) error {
+	p.mu.Lock()
+	late := p.late
+	p.mu.Unlock()
+	if late == nil {
+		return nil
+	}
+	value, names, err := late(ctx)
+	if err != nil {
+		return errorf("fiber: the argument of %s: %w", p.spec.Assign.Func, oneValue(err))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spec.Value, p.ends, p.late = value, names.ends, nil
 	return nil
 }
 

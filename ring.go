@@ -127,7 +127,7 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	value, names, err := marshalHere(in)
+	value, names, err := marshalHere(ctx, in)
 	if err == nil {
 		err = proc.fits(value)
 	}
@@ -266,7 +266,7 @@ func (b *Neighbour) Rank() int { return b.n.Rank }
 // *RingError when the ring has failed, an *EncodeError, or an error that says
 // that the neighbour's function has returned.
 func (b *Neighbour) Send(ctx context.Context, v any) error {
-	frames, err := marshalLingering(v)
+	frames, err := marshalLingering(ctx, v)
 	if err != nil {
 		return errorf("fiber: a message to rank %d: %w", b.Rank(), oneValue(err))
 	}

@@ -93,7 +93,7 @@ func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 	if q.used() == nil {
 		return errEmpty(q.typ())
 	}
-	item, err := encode("the item", v)
+	item, err := encode(ctx, "the item", v)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	if q.used() == nil {
 		return errEmpty(q.typ())
 	}
-	items, err := encodeAll("the item", vs)
+	items, err := encodeAll(ctx, "the item", vs)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	if max < 1 {
 		return nil, fmt.Errorf("fiber: GetMany(%d): the number must be at least 1", max)
 	}
-	d, err := ask(ctx, q, queue.Get, max, func(late queue.Delivery) { tell(q, queue.Back, late.ID) })
+	d, err := ask(ctx, q, queue.Get, max, func(late queue.Delivery) { post(q, queue.Back, late.ID) })
 	if err != nil {
 		return nil, err
 	}
@@ -144,13 +144,21 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	for i, item := range d.Items {
 		p, err := unmarshal(item.Frames(), &vs[i])
 		if err != nil {
-			tell(q, queue.Back, d.ID)
+			post(q, queue.Back, d.ID)
 			return nil, mismatch("an item of the queue is not of type %v: %v", reflect.TypeFor[T](), err)
 		}
 		came.add(p)
 	}
 	// Only now, when this process holds what is in the items.
-	return vs, came.then(ctx, func() error { return tell(q, queue.Taken, d.ID) })
+	err = came.then(ctx, func(ctx context.Context) error { return tell(ctx, q, queue.Taken, d.ID) })
+	if err != nil && err == ctx.Err() { // it was not sent
+		post(q, queue.Back, d.ID)
+		return nil, err
+	}
+	if errors.Is(err, ErrUnknownOutcome) { // it is on its way
+		err = nil
+	}
+	return vs, err
 }
 
 // Len returns the number of items in the queue. It blocks until the process in

@@ -123,11 +123,12 @@ func (s *wire) Write(p []byte) (int, error) {
 // the socket. It blocks while Options.MaxQueue bytes are queued or the socket is
 // full. If ctx ends before the first byte was written, the error is ctx.Err()
 // and the message will never be delivered. Once a part was written, the message
-// cannot be taken back: Send waits for the rest, and only Close ends the wait.
-// The frames must not be changed until Send returns.
+// cannot be taken back: the connection keeps a copy of the rest and goes on to
+// write it, and Send returns at once, with an error that is both ctx.Err() and
+// ErrUnknownOutcome. The frames must not be changed until Send returns.
 //
-// The error is a *SizeError, which leaves the connection as it was, ctx.Err(),
-// or the error that ended the connection.
+// The error is a *SizeError, which leaves the connection as it was, one of these
+// two, or the error that ended the connection.
 func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 	size, err := c.check(frames)
 	if err != nil {
@@ -147,6 +148,9 @@ func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 		return err
 	}
 	to := w.out.end()
+	if ctx.Done() != nil {
+		w.lent = to
+	}
 	w.kick(true)
 	w.mu.Lock()
 	err = w.settle(ctx, from, to)
@@ -239,25 +243,36 @@ func (c *Conn) frame(frames [][]byte) error {
 // two messages, ErrClosed after Close, ErrSilent, ErrProtocol, *SizeError, or the
 // socket's own. After a failed write Recv still returns what the peer had sent
 // before.
-func (c *Conn) Recv() ([][]byte, error) { return c.recv(nil) }
+func (c *Conn) Recv() ([][]byte, error) { return c.received(c.r.message(nil)) }
+
+// RecvContext is Recv for a caller that may leave: when ctx ends while nothing
+// comes, also in the middle of a message, RecvContext returns ctx.Err(). The
+// connection goes on, and the next Recv returns that message.
+func (c *Conn) RecvContext(ctx context.Context) ([][]byte, error) {
+	frames, err := c.r.messageWithin(ctx)
+	if err != nil && err == ctx.Err() {
+		return nil, err
+	}
+	return c.received(frames, err)
+}
 
 // RecvInto is Recv for a message of one frame, which it reads into the first n
 // bytes of buf. A message of more frames, or of more than len(buf) bytes, is a
-// *SizeError and ends the connection. One goroutine at a time may call Recv or
-// RecvInto.
+// *SizeError and ends the connection. One goroutine at a time may call Recv,
+// RecvContext or RecvInto.
 func (c *Conn) RecvInto(buf []byte) (n int, err error) {
 	if buf == nil {
 		buf = []byte{}
 	}
-	frames, err := c.recv(buf)
+	frames, err := c.received(c.r.message(buf))
 	if err != nil {
 		return 0, err
 	}
 	return len(frames[0]), nil
 }
 
-func (c *Conn) recv(into []byte) ([][]byte, error) {
-	frames, err := c.r.message(into)
+// received ends the connection for the error of a read.
+func (c *Conn) received(frames [][]byte, err error) ([][]byte, error) {
 	if err != nil {
 		err = c.readError(err)
 		c.finish(err)

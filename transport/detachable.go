@@ -49,10 +49,11 @@ type detachable struct {
 	using sync.RWMutex // held for reading while fd is used
 	fd    int          // the socket outside of the poller; else -1
 
-	mu     sync.Mutex
-	polled net.Conn // the socket in the poller; else nil
-	polls  int      // calls that use polled
-	closed bool
+	mu       sync.Mutex
+	polled   net.Conn  // the socket in the poller; else nil
+	polls    int       // calls that use polled
+	deadline time.Time // of reads that wait in the poller
+	closed   bool
 }
 
 // detachableOf returns a detachable for a unix socket, and other connections as
@@ -125,14 +126,35 @@ func (c *detachable) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteSome makes one write. If wait, it waits until the socket takes something:
-// outside of the poller first, where the reader may linger.
-func (c *detachable) WriteSome(bufs [][]byte, wait bool) (n int, err error) {
-	if wait {
-		c.direct(func(fd uintptr) bool { return ready(fd, unix.POLLOUT, lingerTime) })
+// SetReadDeadline limits how long reads wait in the poller. Outside of it, they
+// do not wait for long.
+func (c *detachable) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deadline = t; c.polled == nil {
+		return nil
 	}
-	c.writes.bufs, c.writes.wait = bufs, wait
+	return c.polled.SetReadDeadline(t)
+}
+
+// WriteSome makes one write, which does not wait: it may write nothing.
+func (c *detachable) WriteSome(bufs [][]byte) (n int, err error) {
+	c.writes.bufs = bufs
 	return c.make(&c.writes, syscall.RawConn.Write)
+}
+
+// AwaitRoom waits until the socket takes something: outside of the poller first,
+// where the reader may linger.
+func (c *detachable) AwaitRoom() error {
+	if c.direct(func(fd uintptr) bool { return ready(fd, unix.POLLOUT, lingerTime) }) {
+		return nil
+	}
+	raw, err := c.enter()
+	if err != nil {
+		return err
+	}
+	defer c.exit()
+	return raw.Write(func(fd uintptr) bool { return ready(fd, unix.POLLOUT, 0) })
 }
 
 // direct calls f with the descriptor outside of the poller, and returns false if
@@ -180,6 +202,7 @@ func (c *detachable) enter() (syscall.RawConn, error) {
 			return nil, err
 		}
 		c.polled = nc
+		_ = nc.SetReadDeadline(c.deadline)
 	}
 	c.polls++
 	return c.polled.(syscall.Conn).SyscallConn()

@@ -19,6 +19,9 @@ var (
 	ErrNoAnswer = errors.New("transport: no answer")
 	// ErrAuth says that the peer could not prove that it belongs to this run.
 	ErrAuth = errors.New("transport: peer is not of this run")
+	// ErrUnknownOutcome says that a wait has ended while something was on its
+	// way: it may still arrive, and be carried out, or not.
+	ErrUnknownOutcome = errors.New("it is not known whether it was carried out")
 )
 
 // SizeError says that a message exceeds a connection's bounds. From Send and

@@ -1,6 +1,9 @@
 package transport
 
-import "sync"
+import (
+	"bytes"
+	"sync"
+)
 
 const (
 	chunkSize = 32 << 10
@@ -111,6 +114,15 @@ func (o *outbox) drop(from, to uint64) bool {
 		o.pop()
 	}
 	return true
+}
+
+// own copies segments from to to-1, as far as they have not left, so that they
+// refer to no memory of others.
+func (o *outbox) own(from, to uint64) {
+	for i := max(from, o.head); i < to; i++ {
+		s := &o.segs[i-o.head]
+		*s = bytes.Clone(*s)
+	}
 }
 
 // pop removes the first segment. The last one leaves its chunk to other

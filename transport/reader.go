@@ -2,11 +2,15 @@ package transport
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -34,12 +38,20 @@ type reader struct {
 
 	payload uint64 // bytes of the current frame still to be handed to the codec
 	begun   bool   // a message has begun and not ended
-	body    bool   // message reads the body of a frame
 	inside  bool   // more frames of the current message follow
 	size    int64  // of the current message so far
 	count   int    // its frames so far
 
+	read   [][]byte // the current message's frames so far
+	body   bool     // frame is being read
+	frame  []byte   // the current frame
+	filled int      // bytes of frame that have been read
+
 	err error // what ended the stream
+
+	within      context.Context // ends a read that blocks; nil for none
+	unwatch     func() bool     // ends the watch of within; nil until a read may block
+	interrupted chan struct{}   // closed when the end of within has ended reads
 
 	cut     atomic.Bool  // the socket is being closed: reads may have gaps
 	waiting atomic.Bool  // a read is blocked in the socket
@@ -61,6 +73,14 @@ type stream struct{ *reader }
 func (r stream) Read(p []byte) (int, error) {
 	if s, ok := r.nc.(detached); ok && r.body {
 		s.Await() // the rest of a message is on its way
+	}
+	if r.within != nil && r.unwatch == nil {
+		interrupted := make(chan struct{})
+		r.interrupted = interrupted
+		r.unwatch = context.AfterFunc(r.within, func() {
+			_ = r.nc.SetReadDeadline(time.Unix(1, 0))
+			close(interrupted)
+		})
 	}
 	r.waiting.Store(true)
 	n, err := r.nc.Read(p)
@@ -102,39 +122,69 @@ func unexpected(err error) error {
 	return err
 }
 
+// messageWithin is message, but the end of ctx ends a read that blocks, with the
+// ctx's error. The next call goes on where this one has stopped.
+func (r *reader) messageWithin(ctx context.Context) ([][]byte, error) {
+	if ctx.Done() != nil {
+		r.within = ctx
+	}
+	frames, err := r.message(nil)
+	r.within = nil
+	if r.unwatch != nil {
+		if !r.unwatch() {
+			<-r.interrupted
+			_ = r.nc.SetReadDeadline(time.Time{})
+		}
+		r.unwatch = nil
+	}
+	return frames, err
+}
+
 // message reads the next message, into fresh memory or, unless into is nil, a
-// message of one frame into that. An error lasts.
+// message of one frame into that. An error lasts, except the end of within.
 func (r *reader) message(into []byte) (frames [][]byte, err error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	defer func() { r.err = err }()
-	r.begun = false
-	for first := true; first || r.inside; first = false {
-		size, err := r.next()
-		if err != nil {
-			return nil, err
+	defer func() {
+		if err != nil && r.within != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+			err = r.within.Err()
+			return
 		}
-		frame := into
-		switch {
-		case into == nil:
-			frame = make([]byte, size)
-		case r.inside:
-			return nil, &SizeError{Size: 2, Limit: 1, Frames: true}
-		case size > uint64(len(into)):
-			return nil, &SizeError{Size: int64(size), Limit: int64(len(into))}
-		default:
-			frame = into[:size]
+		r.err = err
+	}()
+	for {
+		if !r.body {
+			if !r.inside {
+				r.begun = false
+			}
+			size, err := r.next()
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case into == nil:
+				r.frame = make([]byte, size)
+			case len(r.read) > 0:
+				return nil, &SizeError{Size: 2, Limit: 1, Frames: true}
+			case size > uint64(len(into)):
+				return nil, &SizeError{Size: int64(size), Limit: int64(len(into))}
+			default:
+				r.frame = into[:size]
+			}
+			r.body, r.filled = true, 0
 		}
-		r.body = true
-		_, err = io.ReadFull(r.br, frame)
-		r.body = false
-		if err != nil {
+		n, err := io.ReadFull(r.br, r.frame[r.filled:])
+		if r.filled += n; err != nil {
 			return nil, unexpected(err)
 		}
-		frames = append(frames, frame)
+		frames, r.frame, r.body = append(r.read, r.frame), nil, false
+		if !r.inside {
+			r.read = nil
+			return frames, nil
+		}
+		r.read = frames
 	}
-	return frames, nil
 }
 
 // between reports whether the stream is between two messages.

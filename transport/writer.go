@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,8 @@ type writer struct {
 	last    time.Time
 	limit   int64
 	iov     [][]byte      // for the goroutine that writes
+	copied  []byte        // likewise
+	lent    uint64        // segments below this number may be memory of callers that leave
 	changed chan struct{} // closed when segments have left, or writing has ended; nil while nobody waits
 }
 
@@ -86,23 +89,41 @@ func (w *writer) admit(ctx context.Context, size int64) error {
 	return w.err
 }
 
-// settle blocks until segments from to to-1 have left. If ctx ends before their
-// first byte has, settle removes them from the queue and returns ctx.Err();
-// after the first byte, ctx has no effect. With from == to nothing is removed,
-// and ctx always ends the wait. The lock is held at the call and on return.
+// settle blocks until segments from to to-1 have left. If ctx ends first, settle
+// removes them from the queue and returns ctx.Err(). Once their first byte has
+// left they can't be removed: settle then copies the rest, which still leaves,
+// and returns an error that is ErrUnknownOutcome, too. With from == to nothing is
+// removed. The lock is held at the call and on return.
 func (w *writer) settle(ctx context.Context, from, to uint64) error {
-	var unwanted error
 	for w.out.head < to {
 		if w.err != nil {
 			return w.err
 		}
-		if unwanted != nil && (from == to || w.out.drop(from, to)) {
-			w.notify()
-			return unwanted
-		}
 		if err := w.await(ctx); err != nil {
-			unwanted, ctx = err, context.WithoutCancel(ctx)
+			if from == to {
+				return err
+			}
+			return w.abandon(from, to, err)
 		}
+	}
+	return nil
+}
+
+// abandon ends the caller's interest in segments from to to-1, and in their
+// memory, for cause. The lock is held at the call and on return.
+func (w *writer) abandon(from, to uint64, cause error) error {
+	for w.out.head < to {
+		switch {
+		case w.err != nil:
+			return w.err
+		case w.out.drop(from, to):
+			w.notify()
+			return cause
+		case w.socket == nil || w.out.taken <= from:
+			w.out.own(from, to)
+			return fmt.Errorf("%w: %w", cause, ErrUnknownOutcome)
+		}
+		_ = w.await(context.Background()) // for the end of a write that does not block
 	}
 	return nil
 }
@@ -121,7 +142,7 @@ func (w *writer) kick(patient bool) {
 	fresh := w.fresh.Swap(false)
 	inline := w.socket != nil && (patient || fresh || time.Since(w.last) > burstWindow)
 	for n := 0; inline && n < inlineWrites && w.more(); n++ {
-		inline = w.write(false)
+		inline = w.write()
 	}
 	if w.more() {
 		w.mu.Unlock()
@@ -134,7 +155,15 @@ func (w *writer) kick(patient bool) {
 func (w *writer) drain() {
 	w.mu.Lock()
 	for w.more() {
-		w.write(true)
+		var err error
+		if w.socket != nil { // others' memory is not used while this waits
+			w.mu.Unlock()
+			err = w.socket.AwaitRoom()
+			w.mu.Lock()
+		}
+		if w.fault = err; err == nil && w.more() {
+			w.write()
+		}
 	}
 	w.rest()
 }
@@ -153,19 +182,26 @@ func (w *writer) rest() {
 	}
 }
 
-// write writes some of what is queued, and reports whether the socket took any
-// of it. The lock is held at the call and on return.
-func (w *writer) write(wait bool) (some bool) {
+// write writes some of what is queued, and reports whether the connection took
+// any of it. A write that may block, as those of TLS do, writes a copy of what is
+// lent. The lock is held at the call and on return.
+func (w *writer) write() (some bool) {
 	limit := maxPieces
 	if w.socket == nil {
 		limit = 1
 	}
 	w.iov = w.out.gather(w.iov[:0], limit)
+	if w.socket == nil && w.out.head < w.lent {
+		if w.copied == nil {
+			w.copied = make([]byte, chunkSize)
+		}
+		w.iov[0] = w.copied[:copy(w.copied, w.iov[0])]
+	}
 	w.mu.Unlock()
 	var n int
 	var err error
 	if w.socket != nil {
-		n, err = w.socket.WriteSome(w.iov, wait)
+		n, err = w.socket.WriteSome(w.iov)
 	} else {
 		n, err = w.nc.Write(w.iov[0])
 	}

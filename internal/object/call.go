@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -33,24 +34,46 @@ func newAnswer(code byte, says said) answer {
 
 // Pending is a request of this process that waits for its answer.
 type Pending struct {
-	id     uint64
-	client *client
-	done   func(answer)
+	id       uint64
+	client   *client
+	done     func(answer) // is told the answer; if nil, answered is
+	answered chan answer
 
 	settled atomic.Bool
+	left    atomic.Bool // the caller waits no longer: discard takes the answer
+	late    func(answer)
 }
 
 func (p *Pending) settle(a answer) {
-	p.done(a)
+	if p.done != nil {
+		p.done(a)
+	} else if p.answered <- a; p.left.Load() {
+		p.discard()
+	}
 	p.settled.Store(true)
 }
 
+// leave passes the answer to late when it comes, or at once if it has come.
+func (p *Pending) leave(late func(answer)) {
+	p.late = late
+	p.left.Store(true)
+	p.discard()
+}
+
+func (p *Pending) discard() {
+	select {
+	case a := <-p.answered:
+		p.late(a)
+	default:
+	}
+}
+
 // Lead reads what comes from the object's home, if it is the caller's turn,
-// until the answer is there, or for a moment when nothing comes. The caller must
-// not hold a lock that a watcher, or the done of Start, takes.
-func (p *Pending) Lead() {
+// until the answer is there or ctx ends, or for a moment when nothing comes. The
+// caller must not hold a lock that a watcher, or the done of Start, takes.
+func (p *Pending) Lead(ctx context.Context) {
 	if !p.client.own() {
-		p.client.lead(p.settled.Load)
+		p.client.lead(ctx, p.settled.Load)
 	}
 }
 
@@ -105,10 +128,11 @@ func unpacked[A any](answered answer) (a A, err error) {
 }
 
 // Start sends a request to an object. It blocks until the object's home is
-// reached and the request is in the socket, or until ctx ends. done is called
-// once with the answer, by a goroutine that reads a connection, and must not
-// block; if Start returns an error, done is not called. Unless a caller waits in
-// Lead, the answer may be noticed a millisecond late.
+// reached and the request is in the socket, or until ctx ends; if a part of the
+// request has left by then, Start succeeds, and the rest leaves without it. done
+// is called once with the answer, by a goroutine that reads a connection, and must
+// not block; if Start returns an error, done is not called. Unless a caller waits
+// in Lead, the answer may be noticed a millisecond late.
 //
 // Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
 // *transport.SizeError, or the ctx's.
@@ -118,8 +142,9 @@ func Start[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, 
 }
 
 // Tell sends a request that has no answer. When Tell returns, the request is in
-// the socket, or the connection has ended. If ctx ends before the first byte has
-// left, Tell returns the ctx's error, and nothing was sent.
+// the socket, or the connection has ended. If ctx ends first, Tell returns the
+// ctx's error: nothing was sent, unless the error is transport.ErrUnknownOutcome,
+// too.
 func Tell[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) error {
 	return s.send(ctx, ref, byte(op), &q, nil)
 }
@@ -138,43 +163,50 @@ func Post[Q, A any](s *Server, ref Ref, op Op[Q, A], q Q) {
 }
 
 // Ask sends a request to an object and waits for its answer. If ctx ends first,
-// Ask tells the object. An answer that comes nevertheless is passed to late, and
-// Ask returns the ctx's error at once. If late is nil, Ask waits for the answer
-// up to SettleTime longer, so that the caller learns whether the request was
-// carried out. For the locks that the caller must not hold, see Pending.Lead.
+// Ask tells the object. An answer that comes nevertheless is passed to late, which
+// must not block, and Ask returns the ctx's error at once. If late is nil, Ask
+// waits for the answer up to SettleTime longer, so that the caller learns whether
+// the request was carried out; if it does not, the error is
+// transport.ErrUnknownOutcome, too. For the locks that the caller must not hold,
+// see Pending.Lead.
 func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, late func(A)) (none A, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	answered := make(chan answer, 1)
-	p := &Pending{done: func(a answer) { answered <- a }}
+	p := &Pending{answered: make(chan answer, 1)}
 	if err := s.send(ctx, ref, byte(op), &q, p); err != nil {
 		return none, err
 	}
-	p.Lead()
+	p.Lead(ctx)
 	select {
-	case a := <-answered:
+	case a := <-p.answered:
 		return unpacked[A](a)
 	case <-ctx.Done():
 	}
 	p.GiveUp()
 	if late != nil {
-		go func() {
-			if a, err := unpacked[A](<-answered); err == nil {
+		p.leave(func(a answer) {
+			if a, err := unpacked[A](a); err == nil {
 				late(a)
 			}
-		}()
+		})
 		return none, ctx.Err()
 	}
 	select {
-	case a := <-answered:
+	case a := <-p.answered:
 		if refusal, ok := a.err.(*Refusal); ok && refusal.Code == GivenUp {
 			a.err = ctx.Err()
 		}
 		return unpacked[A](a)
 	case <-time.After(SettleTime):
-		return none, ctx.Err()
+		return none, UnknownOutcome(ctx)
 	}
+}
+
+// UnknownOutcome is the error of a caller whose ctx has ended before it was known
+// what became of its request.
+func UnknownOutcome(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", ctx.Err(), transport.ErrUnknownOutcome)
 }
 
 // SettleTime is how long a caller whose ctx has ended waits for the outcome.
@@ -255,13 +287,14 @@ func (s *Server) noticed(endpoint string, object uint64, notice *Request) {
 }
 
 // Await reads what comes from an object's home, if it is the caller's turn,
-// until done returns true, or for a moment when nothing comes. It is for callers
-// that wait for a notice. They must not hold a lock that a watcher takes.
-func (s *Server) Await(ref Ref, done func() bool) {
+// until done returns true or ctx ends, or for a moment when nothing comes. It is
+// for callers that wait for a notice. They must not hold a lock that a watcher
+// takes.
+func (s *Server) Await(ctx context.Context, ref Ref, done func() bool) {
 	s.mu.Lock()
 	r := s.remotes[ref.Endpoint]
 	s.mu.Unlock()
 	if r != nil && r.connected() != nil {
-		r.lead(done)
+		r.lead(ctx, done)
 	}
 }

@@ -238,8 +238,8 @@ var errOver = errors.New("it ended without being closed")
 const NoticeLost = 0xff
 
 // readOne waits for the next message and handles it.
-func (r *client) readOne() (func(), error) {
-	frames, err := r.reading.Recv()
+func (r *client) readOne(ctx context.Context) (func(), error) {
+	frames, err := r.reading.RecvContext(ctx)
 	if err == nil {
 		err = r.handle(frames)
 	}
@@ -295,10 +295,10 @@ func (r *client) answered(id uint64, a answer) {
 	}
 }
 
-// lead reads what comes in quick succession until done returns true.
-func (r *client) lead(done func() bool) {
+// lead reads what comes in quick succession until done returns true or ctx ends.
+func (r *client) lead(ctx context.Context, done func() bool) {
 	r.led.Store(true)
-	r.turn.Lead(done)
+	r.turn.Lead(ctx, done)
 	if !r.idle() {
 		r.turn.Attend()
 	}
@@ -311,7 +311,8 @@ func (r *client) idle() bool {
 	return len(r.waiting) == 0
 }
 
-// send sends a request. If p is nil, no answer is wanted.
+// send sends a request. If p is nil, no answer is wanted, and the error may be
+// transport.ErrUnknownOutcome.
 func (r *client) send(ctx context.Context, m wire.Request, says said, p *Pending) error {
 	r.mu.Lock()
 	if r.err != nil {
@@ -335,7 +336,7 @@ func (r *client) send(ctx context.Context, m wire.Request, says said, p *Pending
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &size), ctx.Err() != nil:
+	case errors.As(err, &size), err == ctx.Err(): // nothing was sent
 		if p != nil {
 			r.mu.Lock()
 			delete(r.waiting, p.id)
@@ -343,7 +344,9 @@ func (r *client) send(ctx context.Context, m wire.Request, says said, p *Pending
 		}
 		return err
 	case p != nil:
-		return nil // the connection has ended: end settles p with the reason
+		return nil // it is on its way, or end settles p with the reason why the connection has ended
+	case errors.Is(err, transport.ErrUnknownOutcome):
+		return err
 	}
 	return &LostError{r.to, err}
 }

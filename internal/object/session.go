@@ -2,6 +2,7 @@ package object
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -240,7 +241,7 @@ func (p *Session) gone(error) {
 
 // read handles the next message. It returns what a request has to run at once:
 // see Run.
-func (p *Session) read() (run func(), err error) {
+func (p *Session) read(context.Context) (run func(), err error) {
 	s := p.home
 	if s.lastUser.Swap(p) == p && p.idle() {
 		p.conn.Await()

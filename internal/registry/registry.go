@@ -28,7 +28,7 @@ type Tasks interface {
 	// Results encodes the outputs of inputs lo to hi-1. The output of an input that
 	// failed or was not run is the zero value. The objects that the outputs name
 	// live as long as named, which is nil if there are none.
-	Results(lo, hi int) (frames [][]byte, named any, err error)
+	Results(ctx context.Context, lo, hi int) (frames [][]byte, named any, err error)
 }
 
 // Func is a registered function with its types erased.

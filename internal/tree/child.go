@@ -162,13 +162,15 @@ func (c *Child) StepAside() { c.turn.StepAside() }
 // turn.Turn.
 func (c *Child) Attend() { c.turn.Attend() }
 
-// Lead reads and handles what the child says until done is closed, as long as
-// it comes in quick succession; see turn.Turn.
-func (c *Child) Lead(done <-chan struct{}) { c.turn.Lead(turn.Closed(done)) }
+// Lead reads and handles what the child says until done is closed or ctx ends, as
+// long as it comes in quick succession; see turn.Turn.
+func (c *Child) Lead(ctx context.Context, done <-chan struct{}) {
+	c.turn.Lead(ctx, turn.Closed(done))
+}
 
 // readOne waits for one message and handles it.
-func (c *Child) readOne() (func(), error) {
-	frames, err := c.conn.Recv()
+func (c *Child) readOne(ctx context.Context) (func(), error) {
+	frames, err := c.conn.RecvContext(ctx)
 	if err == nil {
 		err = c.handle(frames)
 	}

@@ -46,6 +46,6 @@ func TestGoodbye(t *testing.T) {
 
 func readOne(t *testing.T, c *Child) {
 	t.Helper()
-	_, err := c.readOne()
+	_, err := c.readOne(t.Context())
 	require.NoError(t, err)
 }

@@ -13,6 +13,7 @@
 package turn
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -20,7 +21,7 @@ import (
 // Turn is the right to read a connection.
 type Turn struct {
 	await func() bool
-	read  func() (run func(), err error)
+	read  func(ctx context.Context) (run func(), err error)
 	ended func(err error)
 
 	changes atomic.Uint64 // how often the turn was taken or freed: odd while a goroutine has it
@@ -37,8 +38,10 @@ const moment = time.Millisecond
 // connection's Await, which only leaders need. read waits for a
 // message and handles it; it may return a function that is to run next.
 // If that takes longer than a moment, another goroutine reads on meanwhile.
-// ended is called once, with the error that ended read.
-func New(await func() bool, read func() (run func(), err error), ended func(err error)) *Turn {
+// When a leader's context ends, read returns the context's error, and the next
+// call goes on where this one has stopped. ended is called once, with the error
+// that ended read.
+func New(await func() bool, read func(ctx context.Context) (run func(), err error), ended func(err error)) *Turn {
 	t := &Turn{await: await, read: read, ended: ended}
 	t.changes.Store(1)
 	return t
@@ -48,7 +51,7 @@ func New(await func() bool, read func() (run func(), err error), ended func(err 
 // turn. The owner of the connection calls Read once.
 func (t *Turn) Read() {
 	for {
-		switch run, err := t.read(); {
+		switch run, err := t.read(context.Background()); {
 		case err != nil:
 			t.ended(err) // and keep the turn for good
 			return
@@ -104,10 +107,10 @@ func (t *Turn) Attend() {
 }
 
 // Lead reads and handles messages in the calling goroutine until done returns
-// true, as long as they come in quick succession. It returns at once when another
-// goroutine has the turn. When it returns before done is true, another goroutine
-// reads.
-func (t *Turn) Lead(done func() bool) {
+// true or ctx ends, as long as they come in quick succession. It returns at once
+// when another goroutine has the turn. When it returns before done is true,
+// another goroutine reads.
+func (t *Turn) Lead(ctx context.Context, done func() bool) {
 	if !t.take() {
 		return
 	}
@@ -122,15 +125,17 @@ func (t *Turn) Lead(done func() bool) {
 		}
 	}()
 	for !done() {
-		if !t.await() {
+		if ctx.Err() != nil || !t.await() {
 			return
 		}
-		run, err := t.read()
+		run, err := t.read(ctx)
 		if run != nil {
 			run() // the leader waits for it
 		}
 		if err != nil {
-			next = func() { t.ended(err) }
+			if err != ctx.Err() {
+				next = func() { t.ended(err) }
+			}
 			return
 		}
 	}

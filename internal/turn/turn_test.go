@@ -2,6 +2,7 @@ package turn_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"runtime"
 	"runtime/debug"
@@ -18,9 +19,10 @@ import (
 // line is a connection on which a test decides what comes.
 type line struct {
 	*turn.Turn
-	says    chan error  // nil: a message
-	came    chan error  // what came to a goroutine that awaits it
-	work    chan func() // a message that brings something to run
+	says    chan error    // nil: a message
+	begin   chan struct{} // the beginning of a message
+	came    chan error    // what came to a goroutine that awaits it
+	work    chan func()   // a message that brings something to run
 	readers atomic.Int32
 	read    atomic.Int32
 	aside   bool // steps aside after each message
@@ -28,8 +30,8 @@ type line struct {
 }
 
 func newLine(aside bool) *line {
-	l := &line{says: make(chan error), came: make(chan error, 1), work: make(chan func()), aside: aside, ended: make(chan error, 1)}
-	l.Turn = turn.New(l.Await, func() (func(), error) {
+	l := &line{says: make(chan error), begin: make(chan struct{}), came: make(chan error, 1), work: make(chan func()), aside: aside, ended: make(chan error, 1)}
+	l.Turn = turn.New(l.Await, func(ctx context.Context) (func(), error) {
 		if l.readers.Add(1) != 1 {
 			panic("two read")
 		}
@@ -40,6 +42,8 @@ func newLine(aside bool) *line {
 		case err = <-l.says:
 		case f := <-l.work:
 			return f, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 		if err == nil {
 			l.read.Add(1)
@@ -58,6 +62,8 @@ func (l *line) Await() bool {
 	case err := <-l.says:
 		l.came <- err
 		return true
+	case <-l.begin:
+		return true
 	case <-time.After(2 * time.Millisecond):
 		return false
 	}
@@ -74,12 +80,12 @@ func (l *line) end(t *testing.T) {
 func TestLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(true)
-		l.Lead(func() bool { panic("not its turn") })
+		l.Lead(context.Background(), func() bool { panic("not its turn") })
 		l.says <- nil
 		synctest.Wait() // aside now
 		require.Zero(t, l.readers.Load())
 		done := make(chan struct{})
-		go func() { l.Lead(func() bool { return l.read.Load() == 3 }); close(done) }()
+		go func() { l.Lead(context.Background(), func() bool { return l.read.Load() == 3 }); close(done) }()
 		l.says <- nil
 		l.says <- nil
 		<-done
@@ -99,7 +105,7 @@ func TestLeadInVain(t *testing.T) {
 		l.says <- nil
 		synctest.Wait()
 		begun := time.Now()
-		l.Lead(func() bool { return false })
+		l.Lead(context.Background(), func() bool { return false })
 		require.LessOrEqual(t, time.Since(begun), 3*time.Millisecond)
 		synctest.Wait()
 		require.EqualValues(t, 1, l.readers.Load())
@@ -128,9 +134,9 @@ func TestEndWhileSomebodyLeads(t *testing.T) {
 		l := newLine(true)
 		l.says <- nil
 		synctest.Wait()
-		go l.Lead(func() bool { return false })
+		go l.Lead(context.Background(), func() bool { return false })
 		l.end(t)
-		l.Lead(func() bool { panic("there is nothing to lead") })
+		l.Lead(context.Background(), func() bool { panic("there is nothing to lead") })
 	})
 }
 
@@ -178,4 +184,40 @@ func TestShortThatEndsItsGoroutine(t *testing.T) {
 		l.end(t)
 		time.Sleep(time.Second)
 	})
+}
+
+// The end of a leader's context ends its lead, although messages keep coming, and
+// also in the middle of one. Another goroutine reads on.
+func TestContextOfALeader(t *testing.T) {
+	for name, busy := range map[string]bool{"busy": true, "in a message": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLine(true)
+				l.says <- nil
+				synctest.Wait()
+				l.aside = false
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				left := make(chan struct{})
+				begun, when := time.Now(), time.Duration(0)
+				go func() {
+					defer close(left)
+					l.Lead(ctx, func() bool { return false })
+					when = time.Since(begun)
+				}()
+				l.says <- nil
+				if !busy {
+					l.begin <- struct{}{} // and no more of it
+				}
+				for busy && time.Now().Before(begun.Add(2*time.Second)) {
+					time.Sleep(time.Millisecond)
+					l.says <- nil
+				}
+				<-left
+				require.Equal(t, time.Second, when.Truncate(10*time.Millisecond))
+				l.says <- nil
+				l.end(t)
+			})
+		})
+	}
 }

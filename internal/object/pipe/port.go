@@ -9,6 +9,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/turn"
+	"github.com/fiber-go/fiber/transport"
 )
 
 // window is how much may be unread before a sender waits: about so many bytes, or
@@ -139,7 +140,7 @@ func (p *Port) wait(ctx context.Context) {
 	changed, claimed := p.changed, p.gen > 0
 	p.mu.Unlock()
 	if claimed {
-		p.home.Await(p.ref, turn.Closed(changed))
+		p.home.Await(ctx, p.ref, turn.Closed(changed))
 	}
 	select {
 	case <-changed:
@@ -230,21 +231,21 @@ func (p *Port) Send(ctx context.Context, v object.Value) error {
 func (p *Port) deliver(ctx context.Context, message of[object.Value]) (taken bool, err error) {
 	if len(message.What.Refs) == 0 {
 		err = object.Tell(ctx, p.home, p.ref, send, message)
-		return err == nil, err
+		return err == nil || errors.Is(err, transport.ErrUnknownOutcome), err
 	}
 	answered := make(chan error, 1)
 	asked, err := object.Start(ctx, p.home, p.ref, send, message, func(_ object.None, err error) { answered <- err })
 	if err != nil {
 		return false, err
 	}
-	asked.Lead()
+	asked.Lead(ctx)
 	select {
 	case err = <-answered:
 	case <-ctx.Done():
 		select {
 		case err = <-answered:
 		case <-time.After(object.SettleTime):
-			return true, ctx.Err()
+			return true, object.UnknownOutcome(ctx)
 		}
 	}
 	if errors.As(err, new(*object.Refusal)) {
@@ -289,23 +290,38 @@ func (p *Port) took(v object.Value) {
 	p.weight += weight(v)
 }
 
-// Generation returns the end's generation. It waits for the answer to the claim.
-// The error is ErrGone, or ErrEnded if the home is gone.
+// Claimed waits for the answer to the claim. The error is ErrGone, ErrEnded if the
+// home is gone, or the ctx's.
+func (p *Port) Claimed(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.await(ctx, func() bool { return p.gen > 0 })
+}
+
+// Generation returns the end's generation, 0 before the answer to the claim. The
+// error is ErrGone, or ErrEnded if the home is gone.
 func (p *Port) Generation() (uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.await(context.Background(), func() bool { return p.gen > 0 })
-	return p.gen, err
+	switch {
+	case p.gone:
+		return 0, ErrGone
+	case p.gen == 0 && p.ended:
+		return 0, ErrEnded
+	}
+	return p.gen, nil
 }
 
-// Depart tells the home that the end's name is about to be sent to another
-// process. It waits for the answer to the claim. The errors are Generation's.
+// Depart tells the home that the end's name, which has been encoded, is about to be
+// sent to another process. The error is ErrGone.
 func (p *Port) Depart() error {
 	p.mu.Lock()
 	defer p.unlock()
-	err := p.await(context.Background(), func() bool { return p.gen > 0 })
-	p.departs = err == nil
-	return err
+	if p.gone {
+		return ErrGone
+	}
+	p.departs = true
+	return nil
 }
 
 // Close ends the pipe from this end.

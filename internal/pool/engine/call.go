@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -191,14 +192,14 @@ func (c *Call) CloseInput() {
 }
 
 // Lead reads and handles the messages of the call's worker in the calling
-// goroutine until done is closed; see tree.Child.Lead. It returns early when
-// another goroutine reads them.
-func (c *Call) Lead(done <-chan struct{}) {
+// goroutine until done is closed or ctx ends; see tree.Child.Lead. It returns
+// early when another goroutine reads them.
+func (c *Call) Lead(ctx context.Context, done <-chan struct{}) {
 	w := c.leads
 	if w == nil {
 		return
 	}
-	w.proc.Lead(done)
+	w.proc.Lead(ctx, done)
 	e := c.engine
 	e.mu.Lock()
 	more := len(w.batches) > 0

@@ -41,21 +41,21 @@ func (p *worker) end() {
 	p.once.Do(func() { close(p.gone); close(p.done) })
 }
 
-func (p *worker) Name() string                { return p.name }
-func (p *worker) Post(frames ...[]byte) error { p.posted <- frames; return nil }
-func (p *worker) StepAside()                  {}
-func (p *worker) Attend()                     {}
-func (p *worker) Lead(<-chan struct{})        {}
-func (p *worker) Told() bool                  { return p.told }
-func (p *worker) Ending() string              { return p.ending }
-func (p *worker) ID() string                  { return p.name }
-func (p *worker) Resident() int64             { return 0 }
-func (p *worker) Describe() []any             { return []any{"worker", p.name} }
-func (p *worker) Stop()                       { p.end() }
-func (p *worker) Terminate() error            { p.end(); return nil }
-func (p *worker) Kill(string) error           { p.killed = time.Now(); p.end(); return nil }
-func (p *worker) Gone() <-chan struct{}       { return p.gone }
-func (p *worker) Done() <-chan struct{}       { return p.done }
+func (p *worker) Name() string                          { return p.name }
+func (p *worker) Post(frames ...[]byte) error           { p.posted <- frames; return nil }
+func (p *worker) StepAside()                            {}
+func (p *worker) Attend()                               {}
+func (p *worker) Lead(context.Context, <-chan struct{}) {}
+func (p *worker) Told() bool                            { return p.told }
+func (p *worker) Ending() string                        { return p.ending }
+func (p *worker) ID() string                            { return p.name }
+func (p *worker) Resident() int64                       { return 0 }
+func (p *worker) Describe() []any                       { return []any{"worker", p.name} }
+func (p *worker) Stop()                                 { p.end() }
+func (p *worker) Terminate() error                      { p.end(); return nil }
+func (p *worker) Kill(string) error                     { p.killed = time.Now(); p.end(); return nil }
+func (p *worker) Gone() <-chan struct{}                 { return p.gone }
+func (p *worker) Done() <-chan struct{}                 { return p.done }
 
 // batch waits for the next tasks that it is given.
 func (p *worker) batch(t *testing.T) (b wire.Batch) {

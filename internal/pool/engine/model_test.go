@@ -150,7 +150,7 @@ type tasks struct {
 func (b *tasks) Len() int    { return len(b.out) }
 func (b *tasks) Clear(i int) { b.out[i] = 0 }
 
-func (b *tasks) Results(lo, hi int) ([][]byte, any, error) {
+func (b *tasks) Results(_ context.Context, lo, hi int) ([][]byte, any, error) {
 	frame, err := json.Marshal(b.out[lo:hi])
 	return [][]byte{frame}, nil, err
 }

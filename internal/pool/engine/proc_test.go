@@ -165,21 +165,21 @@ func (p down) Post(frames ...[]byte) error {
 		return nil
 	}
 }
-func (p down) Name() string             { return p.name }
-func (p down) StepAside()               {}
-func (p down) Attend()                  {}
-func (p down) Lead(<-chan struct{})     {}
-func (p down) Told() bool               { return false }
-func (p down) Ending() string           { return "signal: killed" }
-func (p down) ID() string               { return p.name }
-func (p down) Resident() int64          { return 0 }
-func (p down) Failed(*wire.Error) error { return errors.New("its initializer failed") }
-func (p down) Lost(string, int) error   { return errors.New("the worker was lost") }
-func (p down) Describe() []any          { return []any{"worker", p.name} }
-func (p down) Stop()                    { p.Post(wire.MustPack(wire.KindStop, nil)...) }
-func (p down) Kill(string) error        { p.kill(); return nil }
-func (p down) Gone() <-chan struct{}    { return p.gone }
-func (p down) Done() <-chan struct{}    { return p.gone }
+func (p down) Name() string                          { return p.name }
+func (p down) StepAside()                            {}
+func (p down) Attend()                               {}
+func (p down) Lead(context.Context, <-chan struct{}) {}
+func (p down) Told() bool                            { return false }
+func (p down) Ending() string                        { return "signal: killed" }
+func (p down) ID() string                            { return p.name }
+func (p down) Resident() int64                       { return 0 }
+func (p down) Failed(*wire.Error) error              { return errors.New("its initializer failed") }
+func (p down) Lost(string, int) error                { return errors.New("the worker was lost") }
+func (p down) Describe() []any                       { return []any{"worker", p.name} }
+func (p down) Stop()                                 { p.Post(wire.MustPack(wire.KindStop, nil)...) }
+func (p down) Kill(string) error                     { p.kill(); return nil }
+func (p down) Gone() <-chan struct{}                 { return p.gone }
+func (p down) Done() <-chan struct{}                 { return p.gone }
 func (p down) Terminate() error {
 	p.worker.Abort()
 	p.cancel()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -18,7 +19,7 @@ type Process interface {
 	// tree.Child.
 	StepAside()
 	Attend()
-	Lead(done <-chan struct{})
+	Lead(ctx context.Context, done <-chan struct{})
 	// Stop asks it to end once it holds no tasks.
 	Stop()
 	Terminate() error

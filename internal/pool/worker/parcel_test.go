@@ -54,7 +54,7 @@ type naming struct{ named any }
 func (naming) Len() int                       { return 1 }
 func (naming) Run(context.Context, int) error { return nil }
 func (naming) Clear(int)                      {}
-func (b naming) Results(_, _ int) ([][]byte, any, error) {
+func (b naming) Results(_ context.Context, _, _ int) ([][]byte, any, error) {
 	return [][]byte{{1}}, b.named, nil
 }
 

@@ -54,7 +54,7 @@ func (b *batch) transmit(r wire.Results) (cause, err error) {
 	var value [][]byte
 	var named any
 	if len(r.Errors) < r.Count && b.tasks != nil {
-		if value, named, err = b.tasks.Results(r.From, r.From+r.Count); err != nil {
+		if value, named, err = b.tasks.Results(b.ctx, r.From, r.From+r.Count); err != nil {
 			return err, nil
 		}
 	}

@@ -93,7 +93,7 @@ func (w *Worker) end(err error) {
 // read waits for a message of the parent's and handles it. A single task known
 // to be very short is returned as run, for the reading goroutine to call: that
 // saves waking another one.
-func (w *Worker) read() (run func(), err error) {
+func (w *Worker) read(context.Context) (run func(), err error) {
 	w.mu.Lock()
 	alone := len(w.running) == 0
 	w.mu.Unlock()

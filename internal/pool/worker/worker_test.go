@@ -30,7 +30,7 @@ type tasks struct {
 func (b tasks) Len() int                             { return b.n }
 func (b tasks) Run(ctx context.Context, i int) error { return b.do(ctx, b.lo+i) }
 func (b tasks) Clear(int)                            {}
-func (b tasks) Results(lo, hi int) ([][]byte, any, error) {
+func (b tasks) Results(_ context.Context, lo, hi int) ([][]byte, any, error) {
 	var all []byte
 	for i := lo; i < hi; i++ {
 		all = append(all, byte(b.lo+i))
