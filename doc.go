@@ -180,7 +180,9 @@
 // A call returns as soon as its context ends. In the workers the contexts of its
 // tasks end, and tasks that have not started never will. An operation on an object
 // in another process, such as a queue, a lock or a [Shared] value, may return up to
-// a second after its context if that process does not answer.
+// a second after its context if that process does not answer. Its error then is
+// [ErrUnknownOutcome], too, if the operation may still be carried out; with the
+// context's error alone, it was not and will not be.
 //
 //	func impatient(ctx context.Context, pool *fiber.Pool) error {
 //		ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/builtin"
@@ -63,14 +62,14 @@ func (o *builtinObject[N]) owner() uint64 {
 // release sends a request that gives something back, even if ctx has ended; it
 // then waits only a moment for the answer.
 func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(releaseTime, cancel) })
-	defer stop()
-	return do(longer, u, op, q)
+	h := u.used()
+	if h == nil {
+		return errEmpty(u.typ())
+	}
+	_, err := object.Insist(ctx, h.proc.home, h.ref, op, q)
+	runtime.KeepAlive(u)
+	return objectError(u, err)
 }
-
-const releaseTime = time.Second
 
 // permits is the common part of locks and semaphores.
 type permits[N any] struct{ builtinObject[N] }
@@ -111,7 +110,9 @@ func (p *permits[N]) whenAbandoned(got builtin.LockGot) error {
 
 // Release releases the lock or a permit, even if ctx has ended, and the longest
 // waiting caller gets it. It is an error if this proxy does not hold the lock, or
-// if a bounded semaphore has all its permits.
+// if a bounded semaphore has all its permits. If the manager does not answer within
+// a second of the end of ctx, the error is ErrUnknownOutcome, too, and the manager
+// learns of the release when it goes on.
 func (p *permits[N]) Release(ctx context.Context) error {
 	return release(ctx, p, builtin.LockRelease, p.owner())
 }

@@ -72,9 +72,9 @@ func makePipe[T any](constructor string) (a, b *pipeEnd, err error) {
 // Send sends a value to the other end and returns when the value has left this
 // process. It blocks while about a megabyte, or 256 values, have not been
 // received yet. The error is ErrClosed when either end is gone, ctx.Err(), or
-// an *EncodeError. When Send returns ctx.Err(), the value was not sent, unless
-// it refers to objects and the process that made the pipe has not answered
-// within a second.
+// an *EncodeError. When ctx ends, the value was not sent, unless the error is
+// ErrUnknownOutcome, too: a part of it had left, or it refers to objects and the
+// process that made the pipe has not answered within a second.
 func (c *Conn[T]) Send(ctx context.Context, v T) error { return sendPipe(ctx, c.pipeEnd(), v) }
 
 // Recv waits for a value from the other end. The error is io.EOF when the other

@@ -262,9 +262,10 @@ func (b *Neighbour) Rank() int { return b.n.Rank }
 // all ranks may send first and receive afterwards. Each message counts as at
 // least 128 bytes.
 //
-// The error is ctx.Err() when ctx ends before the value has begun to leave, a
-// *RingError when the ring has failed, an *EncodeError, or an error that says
-// that the neighbour's function has returned.
+// The error is ctx.Err() when ctx ends, a *RingError when the ring has failed, an
+// *EncodeError, or an error that says that the neighbour's function has returned.
+// If a part of the value had left when ctx ended, the error is ErrUnknownOutcome,
+// too, and the value arrives unless the ring fails.
 func (b *Neighbour) Send(ctx context.Context, v any) error {
 	frames, err := marshalLingering(ctx, v)
 	if err != nil {

@@ -38,6 +38,7 @@ type Pending struct {
 	client   *client
 	done     func(answer) // is told the answer; if nil, answered is
 	answered chan answer
+	insists  bool // the request is queued, whatever becomes of the caller
 
 	settled atomic.Bool
 	left    atomic.Bool // the caller waits no longer: discard takes the answer
@@ -192,6 +193,11 @@ func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, la
 		})
 		return none, ctx.Err()
 	}
+	return settled[A](ctx, p)
+}
+
+// settled waits up to SettleTime for the answer to a caller whose ctx has ended.
+func settled[A any](ctx context.Context, p *Pending) (none A, err error) {
 	select {
 	case a := <-p.answered:
 		if refusal, ok := a.err.(*Refusal); ok && refusal.Code == GivenUp {
@@ -200,6 +206,29 @@ func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, la
 		return unpacked[A](a)
 	case <-time.After(SettleTime):
 		return none, UnknownOutcome(ctx)
+	}
+}
+
+// Insist sends a request that is carried out even if ctx has ended, unless its
+// home, or the connection to it, ends before. It waits for the answer as Ask does.
+func Insist[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) (none A, err error) {
+	p := &Pending{answered: make(chan answer, 1)}
+	p.insists = true
+	reach, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(SettleTime, cancel) })()
+	if err := s.send(reach, ref, byte(op), &q, p); err != nil {
+		if err == reach.Err() {
+			err = ctx.Err()
+		}
+		return none, err
+	}
+	p.Lead(ctx)
+	select {
+	case a := <-p.answered:
+		return unpacked[A](a)
+	case <-ctx.Done():
+		return settled[A](ctx, p)
 	}
 }
 

@@ -331,7 +331,12 @@ func (r *client) send(ctx context.Context, m wire.Request, says said, p *Pending
 		r.home.self.handle(wire.KindRequest, &m, says)
 		return nil
 	}
-	err := conn.Send(ctx, m.Pack(wire.KindRequest, says.frames...)...)
+	var err error
+	if frames := m.Pack(wire.KindRequest, says.frames...); p != nil && p.insists {
+		err = conn.Post(frames...)
+	} else {
+		err = conn.Send(ctx, frames...)
+	}
 	var size *transport.SizeError
 	switch {
 	case err == nil:

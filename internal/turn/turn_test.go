@@ -37,6 +37,9 @@ func newLine(aside bool) *line {
 		}
 		defer l.readers.Add(-1)
 		var err error
+		if len(l.came) > 0 { // what is there comes before the end of ctx
+			ctx = context.Background()
+		}
 		select {
 		case err = <-l.came:
 		case err = <-l.says:
