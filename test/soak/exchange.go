@@ -56,7 +56,7 @@ func exchangeRound(s *soak, ctx context.Context, r *rand.Rand) error {
 		return err
 	}
 	defer reports.Close()
-	w := newWatch(s.bound, 0)
+	w := h.watch()
 	t := trade{s.bound, time.Second + time.Duration(r.Int64N(int64(2*time.Second))), r.Uint64(), reports}
 	h.lost = fiber.NewRing(ringSize, exchangeFunc).Run(ctx, t)
 	all, err := rest(ctx, reports)

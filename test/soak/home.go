@@ -186,7 +186,7 @@ func homeRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	there.End, here.Other, there.Other = here.Other, nil, nil
 	here.To, here.From, there.To, there.From = "the pipe to the user", "the pipe to the root", "the pipe to the root", "the pipe to the user"
 	h.home = func() { p.Kill() }
-	w := newWatch(s.bound, 0)
+	w := h.watch()
 	whole := h.run(ctx, w, errand{House: &here}, errand{House: &there}, r)
 	here.End.Close()
 	there.End.Close() // unless it has moved

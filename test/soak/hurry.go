@@ -61,6 +61,13 @@ func (s *soak) hurry(name string, kinds ...string) *hurry {
 	return h
 }
 
+// watch returns this process's watch of the round.
+func (h *hurry) watch() *watch {
+	w := newWatch(h.s.bound, 0)
+	w.say = func(fault string) { h.s.fault(h.name, fault) }
+	return w
+}
+
 func (h *hurry) killed() bool {
 	for i, kind := range h.kinds {
 		if h.s.killer.since(kind, h.marks[i]) {
@@ -173,7 +180,9 @@ func (h *hurry) finally(ctx context.Context, w *watch, kind string, op func(ctx 
 // settle ends the round, and judges it.
 func (h *hurry) settle(w *watch) error {
 	whole := h.lost == nil
-	h.take(w.close())
+	here := w.close()
+	here.Faults = nil // which were told
+	h.take(here)
 	if h.lost != nil {
 		return h.excuse(h.lost)
 	}

@@ -362,7 +362,7 @@ func keeperRound(s *soak, ctx context.Context, r *rand.Rand) error {
 		return h.excuse(err)
 	}
 	h.home = func() { m.Close() }
-	w := newWatch(s.bound, 0)
+	w := h.watch()
 	if !h.run(ctx, w, errand{Shelf: &o}, errand{Shelf: &o}, r) {
 		return h.settle(w)
 	}

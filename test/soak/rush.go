@@ -14,7 +14,7 @@ import (
 // rushRound runs tasks with short deadlines in the pool, beside others.
 func rushRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	h := s.hurry("rush", workerKind)
-	w := newWatch(s.bound, 0)
+	w := h.watch()
 	right := func(out, n int) {
 		if out != answer(n) {
 			w.wrong("task %d returned %d", n, out)

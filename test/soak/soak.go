@@ -26,6 +26,7 @@ type workload struct {
 
 	rounds, done, excused atomic.Int64
 	moved                 atomic.Int64 // when it last made progress, since the start of the run
+	over                  atomic.Bool  // it does no more rounds
 }
 
 // soak is a run.
@@ -141,6 +142,7 @@ func (s *soak) wait(parent context.Context) {
 
 // repeat does rounds until stop is closed.
 func (s *soak) repeat(ctx context.Context, w *workload, r *rand.Rand) {
+	defer w.over.Store(true)
 	for ctx.Err() == nil {
 		begun := time.Now()
 		if err := w.round(s, ctx, r); err != nil && ctx.Err() == nil {
@@ -175,7 +177,7 @@ func (s *soak) excuse(name, kind string, since int, err error) error {
 // watch finds a workload that has made no progress for too long.
 func (s *soak) watch() {
 	for _, w := range s.work {
-		if idle := time.Since(s.begun) - time.Duration(w.moved.Load()); idle > s.patience {
+		if idle := time.Since(s.begun) - time.Duration(w.moved.Load()); idle > s.patience && !w.over.Load() {
 			s.hang(w.name)
 		}
 	}

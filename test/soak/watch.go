@@ -29,7 +29,8 @@ type watch struct {
 	looked  time.Time
 	running map[*operation]bool
 	report  report
-	who     int64 // names this process in the numbers of its items
+	say     func(fault string) // is told at once, too, unless it is nil
+	who     int64              // names this process in the numbers of its items
 	items   int64
 }
 
@@ -136,6 +137,9 @@ func (w *watch) look() {
 // fault must be called under the lock.
 func (w *watch) fault(format string, args ...any) {
 	w.report.Faults = append(w.report.Faults, fmt.Sprintf(format, args...))
+	if w.say != nil {
+		w.say(w.report.Faults[len(w.report.Faults)-1])
+	}
 }
 
 func (w *watch) wrong(format string, args ...any) {
