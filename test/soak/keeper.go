@@ -147,7 +147,7 @@ func (o shelf) hands(w *watch) []hand {
 		}),
 		hurried("who sets large values", func(ctx context.Context, r *rand.Rand) error {
 			time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
-			return w.try(ctx, "Dict.Set, 4 MiB", func(ctx context.Context) error { return o.Big.Set(ctx, r.Int64N(3), make([]byte, large)) })
+			return w.try(ctx, "Dict.Set, 4 MiB", func(ctx context.Context) error { return o.Big.Set(ctx, r.Int64N(3), filling()) })
 		}),
 		hurried("who calls", func(ctx context.Context, r *rand.Rand) error {
 			out, err := w.do(ctx, "Call", func(ctx context.Context) error { _, err := fiber.Call(ctx, o.Counter, add, 1); return err })

@@ -68,7 +68,7 @@ func rushRound(s *soak, ctx context.Context, r *rand.Rand) error {
 		}),
 		hurried("who maps large values", func(ctx context.Context, r *rand.Rand) error {
 			time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
-			ls := []load{newLoad(1, r), {Fill: make([]byte, large)}}
+			ls := []load{newLoad(1, r), {2, filling()}}
 			return w.try(ctx, "Map, 4 MiB", func(ctx context.Context) error {
 				outs, err := fiber.Map(ctx, s.pool, weighFunc, ls)
 				if err == nil && !slices.Equal(outs, []int{len(ls[0].Fill), large}) {
