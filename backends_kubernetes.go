@@ -3,6 +3,8 @@
 package fiber
 
 import (
+	"log/slog"
+
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/kubernetes"
 	"github.com/fiber-go/fiber/internal/config"
@@ -12,7 +14,7 @@ import (
 
 func init() {
 	inPod = kube.InPod
-	backends["kubernetes"] = func(c config.Config) backend.Backend { return kubernetes.New(c) }
+	backends["kubernetes"] = func(c config.Config, log *slog.Logger) backend.Backend { return kubernetes.New(c, log) }
 
 	// Pods cannot dial a machine outside of their cluster, unless the setting host
 	// says where they can. So the program goes into the cluster.

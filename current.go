@@ -3,6 +3,7 @@ package fiber
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -47,7 +48,7 @@ func enter(node *tree.Node) {
 
 // newBackend makes the configured backend; "" means local, or kubernetes in a
 // pod.
-func newBackend(cfg config.Config) (backend.Backend, error) {
+func newBackend(cfg config.Config, log *slog.Logger) (backend.Backend, error) {
 	if cfg.Backend == "" && inPod() {
 		cfg.Backend = "kubernetes"
 	}
@@ -55,7 +56,7 @@ func newBackend(cfg config.Config) (backend.Backend, error) {
 		return local.New(), local.Supported()
 	}
 	if make := backends[cfg.Backend]; make != nil {
-		return make(cfg), nil
+		return make(cfg, log), nil
 	}
 	return nil, fmt.Errorf("fiber: backend %q is not in this build", cfg.Backend)
 }
@@ -81,7 +82,7 @@ func (p *process) fitsSize(size int) error {
 const messageOverhead = 1 << 10
 
 // backends makes the backends that a build may leave out, by name.
-var backends = map[string]func(config.Config) backend.Backend{}
+var backends = map[string]func(config.Config, *slog.Logger) backend.Backend{}
 
 // inPod reports whether this process is in a pod that may start others. In
 // builds without Kubernetes it returns false.

@@ -28,7 +28,7 @@ var ErrNotInitialized = errors.New("fiber: not initialised; run the program with
 // ErrAbandoned is returned by Acquire when the lock's last holder has ended, or
 // died, without releasing it. The caller then holds the lock and has to release
 // it; what the lock guards may be half changed. JoinableQueue.Join also returns
-// ErrAbandoned when a consumer has ended without finishing its items.
+// ErrAbandoned when a consumer has ended, or died, without finishing its items.
 var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended without giving it back"))
 
 // ErrUnknownOutcome is in the error of an operation that returned, because its

@@ -1,11 +1,13 @@
 package fiber
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -19,9 +21,12 @@ import (
 // started, Main does that process's work instead, so nothing with a side effect
 // should come before it.
 //
-// The first SIGINT or SIGTERM ends the context. If run has not returned when
+// The first SIGINT or SIGTERM ends the context. If the program has not ended a
+// second later, it logs what it waits for. If run has not returned when
 // shutdown_grace (2 s) has passed, all processes that the program has started
-// are asked to end. A second signal ends the program at once.
+// are asked to end. A second signal ends the program at once: its processes are
+// killed, and what an engine or a cluster has not removed within a second ends
+// by itself, and is removed by the next run.
 //
 // The exit code is 0 when run returns nil, 1 when run returns an error, which
 // Main prints to stderr, and 128+n when signal n ended the program.
@@ -54,24 +59,27 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	var got atomic.Int32
+	var returned atomic.Bool
 	go func() {
 		s := <-signals
 		got.Store(int32(s.(syscall.Signal)))
 		cancel()
-		tell := time.NewTimer(p.node.Config.ShutdownGrace)
-		defer tell.Stop()
+		explain, tell := time.NewTimer(explainAfter), time.NewTimer(p.node.Config.ShutdownGrace)
 		for {
 			select {
+			case <-explain.C:
+				p.explain(s, returned.Load())
 			case <-tell.C:
-				p.node.Terminate()
+				go p.node.Terminate() // an engine may not answer
 			case s = <-signals:
-				p.node.Kill()
+				p.node.Abandon()
 				p.node.RemoveDirectory()
 				os.Exit(128 + int(s.(syscall.Signal)))
 			}
 		}
 	}()
 	err := run(ctx)
+	returned.Store(true)
 	Shutdown(context.Background())
 	p.node.Forwarded(ctx)
 	if s := got.Load(); s != 0 {
@@ -85,6 +93,27 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 		return 1
 	}
 	return 0
+}
+
+// explainAfter is how long after the first signal the program says why it has not
+// ended yet.
+const explainAfter = time.Second
+
+// explain logs what the program waits for after its first signal.
+func (p *process) explain(s os.Signal, returned bool) {
+	var all []string
+	if !returned {
+		all = append(all, "the function that Main runs")
+	}
+	if waits := p.node.Waits(); waits != "" {
+		all = append(all, waits)
+	}
+	again := "a second signal"
+	if s == os.Interrupt {
+		again = "a second Ctrl-C"
+	}
+	p.node.Log.Warn("fiber: the program has yet to end; "+again+" ends it at once", "signal", s.String(),
+		"waits_for", cmp.Or(strings.Join(all, ", "), "its connections"))
 }
 
 // Init makes this process the root of a run. In a process that Fiber started,
@@ -105,7 +134,7 @@ func Init(cfg ...Config) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBackend(settings)
+	b, err := newBackend(settings, log)
 	if err != nil {
 		return err
 	}

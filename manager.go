@@ -377,7 +377,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 	f.read(w.Lead)
 	f.until(ctx, func() {
 		w.GiveUp() // before the future is resolved
-		f.reject(ctx.Err())
+		f.reject(object.UnknownOutcome(ctx))
 	})
 	return f
 }

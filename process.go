@@ -102,8 +102,8 @@ var ErrNotStarted = errors.New("fiber: the process was not started")
 // Start starts the process and returns when it has taken on its work. ctx
 // limits the start alone. The error is a *LaunchError, a *MismatchError,
 // ErrNotInitialized, ErrStarted or ctx.Err(). A failed start leaves nothing
-// behind, except that the removal of a pod from a node that does not answer
-// goes on in the background.
+// behind, except that a removal which takes longer than a second goes on in the
+// background.
 func (p *Process) Start(ctx context.Context) error {
 	if p.err != nil {
 		return p.err

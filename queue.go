@@ -37,6 +37,10 @@ func (q *Queue[T]) UnmarshalBinary(b []byte) error { return q.unmarshalAs("Queue
 
 // JoinableQueue is a Queue that knows when its items are finished, not just
 // taken out. Create it with NewJoinableQueue.
+//
+// The items that a process has got and not finished are abandoned when the
+// process ends, for whatever reason, or when nothing in it refers to the queue
+// any more.
 type JoinableQueue[T any] struct{ Queue[T] }
 
 // NewJoinableQueue makes a joinable queue in a manager.
@@ -49,18 +53,18 @@ func NewJoinableQueue[T any](ctx context.Context, m *Manager, opts ...QueueOptio
 }
 
 // TaskDone says that an item is finished. Call it once for each item that Get
-// returned; a further call is an error.
+// returned, in this process or in another; a further call is an error.
 func (q *JoinableQueue[T]) TaskDone(ctx context.Context) error {
 	return do(ctx, q, queue.Done, 1)
 }
 
 // Join waits until all items that were put are finished. It does not wait for
-// the items of a process that died before its TaskDone; it then returns an
-// error that is ErrAbandoned and says how many items there were.
+// those that were abandoned; it then returns an error that is ErrAbandoned and
+// says how many there were since a Join last returned.
 func (q *JoinableQueue[T]) Join(ctx context.Context) error {
 	lost, err := settle(ctx, q, queue.Join, object.None{})
 	if err == nil && lost > 0 {
-		return fmt.Errorf("fiber: the queue: %d of its items were not finished, since the processes that got them died: %w", lost, ErrAbandoned)
+		return fmt.Errorf("fiber: the queue: %d of its items were not finished, since the processes that got them have ended: %w", lost, ErrAbandoned)
 	}
 	return err
 }

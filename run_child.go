@@ -72,12 +72,15 @@ func comeUp() (*tree.Node, error) {
 	b := parent.Relay()
 	if b != nil { // on another machine: the log file is the root's
 		parent.Assign.Config.LogFile = config.Stderr
-	} else if b, err = newBackend(parent.Assign.Config); err != nil {
-		return nil, err
 	}
 	log, err := openLog(parent.Assign.Config, parent.Assign.Name)
 	if err != nil {
 		return nil, err
+	}
+	if b == nil {
+		if b, err = newBackend(parent.Assign.Config, log); err != nil {
+			return nil, err
+		}
 	}
 	return tree.NewChild(parent, b, log)
 }

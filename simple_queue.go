@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,9 +87,9 @@ func (q *SimpleQueue[T]) attach(h *handle) {
 }
 
 // Put adds an item and returns when the process in which the queue lives has
-// it. It blocks while a queue with a capacity is full. When Put returns
-// ctx.Err(), the item is not in the queue, unless that process has not answered
-// within a second.
+// it. It blocks while a queue with a capacity is full. When ctx ends, the item is
+// not in the queue, and never will be, unless that process does not answer within
+// a second: then the error is also ErrUnknownOutcome.
 func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 	if q.used() == nil {
 		return errEmpty(q.typ())
@@ -103,7 +104,7 @@ func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 // PutMany adds items in their order and returns when the process in which the
 // queue lives has all of them. It costs much less than as many calls of Put.
 // After an error, the first few items may be in the queue; the error says how
-// many.
+// many, and is also ErrUnknownOutcome if there may be more.
 func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 	if q.used() == nil {
 		return errEmpty(q.typ())
@@ -170,13 +171,38 @@ func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
 // Close ends the queue for all processes. From then on Put returns ErrClosed,
 // also where it is waiting. Get still returns the items in the queue, and then
 // ErrClosed. Closing twice is a no-op.
+//
+// Close waits until the process in which the queue lives has closed it, or is
+// lost. If it does not answer within 5 s, the error is ErrUnknownOutcome, and the
+// queue is closed when that process goes on.
 func (q *SimpleQueue[T]) Close() error {
-	err := do(context.Background(), q, queue.Close, object.None{})
-	if errors.Is(err, ErrClosed) {
+	h := q.used()
+	if h == nil {
+		return errEmpty(q.typ())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	answered := make(chan error, 1)
+	asked, err := object.Start(ctx, h.proc.home, h.ref, queue.Close, object.None{}, func(_ object.None, err error) { answered <- err })
+	if err == nil {
+		asked.Lead(ctx)
+		select {
+		case err = <-answered:
+		case <-ctx.Done():
+			err = object.UnknownOutcome(ctx)
+		}
+	}
+	runtime.KeepAlive(q)
+	switch err = objectError(q, err); {
+	case errors.Is(err, ErrClosed):
 		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return errorf("fiber: Close: the process in which the queue lives does not answer: %w", err)
 	}
 	return err
 }
+
+const closeTime = 5 * time.Second
 
 func (q *SimpleQueue[T]) used() *handle {
 	if q == nil {
@@ -225,10 +251,24 @@ type queueClient struct {
 
 // gathered is items of many goroutines that travel together.
 type gathered struct {
-	items []object.Value
-	done  chan struct{} // closed when the rest is set
-	put   int           // so many of the items are in the queue
-	err   error         // of the others
+	items   []object.Value
+	gone    []int // of the items, those whose Put has returned before they left; in order once the others leave
+	waiting int   // Puts that have not returned early
+	ctx     context.Context
+	cancel  context.CancelFunc // when nobody waits any more
+
+	done chan struct{} // closed when the rest is set
+	put  int           // so many of the items, but those gone, are in the queue
+	err  error         // of the others
+}
+
+// outcome is what became of item i.
+func (g *gathered) outcome(i int) error {
+	before, _ := slices.BinarySearch(g.gone, i)
+	if i-before < g.put {
+		return nil
+	}
+	return g.err
 }
 
 // put puts one item. While one message is on its way, items gather for the next
@@ -250,24 +290,52 @@ func (c *queueClient) put(ctx context.Context, item object.Value, alone bool) er
 	}
 	if c.gathering == nil {
 		c.gathering = &gathered{done: make(chan struct{})}
+		c.gathering.ctx, c.gathering.cancel = context.WithCancel(context.Background())
 	}
 	g := c.gathering
 	i := len(g.items)
 	g.items = append(g.items, item)
+	g.waiting++
 	c.mu.Unlock()
 	select {
 	case <-g.done:
-	case <-ctx.Done(): // the item may have left
-		select {
-		case <-g.done:
-		case <-time.After(object.SettleTime):
+		return g.outcome(i)
+	case <-ctx.Done():
+	}
+	if !c.leave(g, i) {
+		return ctx.Err()
+	}
+	select {
+	case <-g.done:
+		switch err := g.outcome(i); {
+		case errors.Is(err, ErrUnknownOutcome):
+			return object.UnknownOutcome(ctx)
+		case errors.Is(err, context.Canceled): // g's
 			return ctx.Err()
+		default:
+			return err
 		}
+	case <-time.After(object.SettleTime):
+		return object.UnknownOutcome(ctx)
 	}
-	if i < g.put {
-		return nil
+}
+
+// leave says that nobody waits for item i of g any more, and returns whether it
+// has left. If not, it never will.
+func (c *queueClient) leave(g *gathered, i int) (left bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g.waiting--; g.waiting == 0 {
+		g.cancel()
 	}
-	return g.err
+	if g != c.gathering {
+		return true
+	}
+	g.gone = append(g.gone, i)
+	if g.waiting == 0 {
+		c.gathering = nil
+	}
+	return false
 }
 
 // next returns what has gathered, nil when nothing has.
@@ -276,13 +344,26 @@ func (c *queueClient) next() *gathered {
 	defer c.mu.Unlock()
 	g := c.gathering
 	c.gathering, c.sending = nil, g != nil
+	if g != nil && len(g.gone) > 0 {
+		slices.Sort(g.gone)
+		left, gone := g.items[:0], g.gone
+		for i, item := range g.items {
+			if len(gone) > 0 && gone[0] == i {
+				gone = gone[1:]
+			} else {
+				left = append(left, item)
+			}
+		}
+		g.items = left
+	}
 	return g
 }
 
 // drain sends gathered items until none are left.
 func (c *queueClient) drain(g *gathered) {
 	for ; g != nil; g = c.next() {
-		g.put, g.err = c.send(context.Background(), g.items)
+		g.put, g.err = c.send(g.ctx, g.items)
+		g.cancel()
 		close(g.done)
 	}
 }

@@ -20,8 +20,10 @@ type Backend interface {
 	Name() string
 	// Network returns how children of this backend reach this process.
 	Network(ctx context.Context) (Network, error)
-	// Launch starts a job and returns once the backend has accepted it. An
-	// error is always a *LaunchError, and then nothing is left behind.
+	// Launch starts a job and returns once the backend has accepted it, or
+	// ctx ends. An error is always a *LaunchError, and then nothing is left
+	// behind: what an engine finishes after the end of ctx is undone in the
+	// background, and Close waits for that.
 	Launch(ctx context.Context, spec JobSpec) (Job, error)
 }
 

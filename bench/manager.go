@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 
 	"github.com/fiber-go/fiber"
 	"github.com/fiber-go/fiber/meta"
@@ -26,9 +27,13 @@ func (c *counter) Add(_ context.Context, n int) (int, error) {
 	return c.n, nil
 }
 
+// Process returns the process that the object lives in.
+func (c *counter) Process(context.Context, struct{}) (int, error) { return os.Getpid(), nil }
+
 var (
-	counters   = fiber.RegisterType("bench.counter", func(context.Context, int) (*counter, error) { return new(counter), nil })
-	counterAdd = fiber.RegisterMethod("Add", (*counter).Add)
+	counters       = fiber.RegisterType("bench.counter", func(context.Context, int) (*counter, error) { return new(counter), nil })
+	counterAdd     = fiber.RegisterMethod("Add", (*counter).Add)
+	counterProcess = fiber.RegisterMethod("Process", (*counter).Process)
 )
 
 // openManager starts a manager that lives as long as the match.

@@ -4,8 +4,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber"
@@ -17,6 +22,10 @@ var queueRows = []row{
 	{name: "queue/get", unit: duration, pairs: 15, open: openQueueGet},
 	{name: "queue/many", unit: duration, pairs: 15, open: openQueueMany},
 	{name: "queue/goroutines", unit: duration, pairs: 15, open: openQueueGoroutines},
+	{name: "queue/brief", unit: duration, pairs: 9, open: deadlines{items: 100_000, goroutines: 1, most: 5 * time.Millisecond}.open},
+	{name: "queue/brief-6", unit: duration, pairs: 9, open: deadlines{items: 6_000, goroutines: 6, most: 5 * time.Millisecond}.open},
+	{name: "queue/stopped", unit: duration, pairs: 5, open: deadlines{items: 300_000, goroutines: 32,
+		least: 100 * time.Millisecond, most: 100 * time.Millisecond, stop: 500 * time.Millisecond, ops: 5_000}.open},
 }
 
 // queueWork is the task of a producer or a consumer.
@@ -175,4 +184,120 @@ func openThroughput(ctx context.Context, m *match, name string, put queueWork, a
 	ref, err := against()
 	m.references = []reference{ref}
 	return err
+}
+
+// deadlines is Gets with deadlines between least and most, on a queue that always holds about as many items.
+// Before each turn of theirs, the process in which the queue lives is stopped once.
+type deadlines struct {
+	items, goroutines int
+	least, most       time.Duration
+	stop              time.Duration
+	ops               int
+}
+
+// timelyWork is the task of a consumer whose Gets have deadlines.
+type timelyWork struct {
+	Queue       *fiber.Queue[int]
+	N           int
+	Goroutines  int
+	Least, Most time.Duration // 0 for no deadlines
+	Owner       int           // the process that is stopped first
+	Stop        time.Duration // 0 for not at all
+}
+
+// getTimely gets items and returns the seconds that it took since the owner went on.
+var getTimely = fiber.Register("bench.getTimely", func(ctx context.Context, w timelyWork) (float64, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	get := func() error {
+		if w.Most == 0 {
+			_, err := w.Queue.Get(ctx)
+			return err
+		}
+		brief, cancel := context.WithTimeout(ctx, w.Least+rand.N(w.Most-w.Least+1))
+		defer cancel()
+		_, err := w.Queue.Get(brief)
+		return err
+	}
+	var got atomic.Int64
+	done := make(chan struct{})
+	target := atomic.Int64{}
+	target.Store(math.MaxInt64)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	start := time.Now()
+	if w.Stop == 0 {
+		target.Store(int64(w.N))
+	}
+	for range w.Goroutines {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				switch err := get(); {
+				case err == nil:
+					if got.Add(1) == target.Load() {
+						close(done)
+					}
+				case !errors.Is(err, context.DeadlineExceeded):
+					cancel(err)
+				}
+			}
+		})
+	}
+	if w.Stop > 0 {
+		if err := syscall.Kill(w.Owner, syscall.SIGSTOP); err != nil {
+			return 0, err
+		}
+		time.Sleep(w.Stop)
+		target.Store(got.Load() + int64(w.N) + int64(w.Goroutines))
+		start = time.Now()
+		if err := syscall.Kill(w.Owner, syscall.SIGCONT); err != nil {
+			return 0, err
+		}
+	}
+	select {
+	case <-done:
+		return time.Since(start).Seconds(), nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}, meta.CPU(1))
+
+func (d deadlines) open(ctx context.Context, m *match) error {
+	manager, err := openManager(ctx, m)
+	if err != nil {
+		return err
+	}
+	home, err := fiber.New(ctx, manager, counters, 0)
+	if err != nil {
+		return err
+	}
+	owner, err := fiber.Call(ctx, home, counterProcess, struct{}{})
+	if err != nil {
+		return err
+	}
+	queue, err := fiber.NewQueue[int](ctx, manager)
+	if err != nil {
+		return err
+	}
+	consumer, err := openPool(m, 1)
+	if err != nil {
+		return err
+	}
+	get := func(w timelyWork) func(context.Context, int) (float64, error) {
+		return func(ctx context.Context, n int) (float64, error) {
+			left, err := queue.Len(ctx)
+			if err == nil {
+				err = queue.PutMany(ctx, make([]int, max(0, d.items+n-left)))
+			}
+			if err != nil {
+				return 0, err
+			}
+			w.Queue, w.N, w.Goroutines = queue, n, d.goroutines
+			return fiber.Apply(ctx, consumer, getTimely, w)
+		}
+	}
+	m.subject = contender{name: "Get with a deadline", ops: d.ops, run: get(timelyWork{Least: d.least, Most: d.most, Owner: owner, Stop: d.stop})}
+	m.references = []reference{{contender: contender{name: "Get without", ops: d.ops, run: get(timelyWork{})}, bound: atMost(2)}}
+	return nil
 }

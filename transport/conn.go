@@ -2,12 +2,14 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,6 +31,8 @@ type Conn struct {
 	scratch [][]byte // frames of the message being framed; under w.mu
 	spoke   bool     // a message was framed since the last heartbeat; under w.mu
 	pongs   int      // PONGs queued since the queue was last empty; under w.mu
+
+	held atomic.Bool // Room blocks instead of Recv
 
 	ended  sync.Once
 	closed sync.Once
@@ -161,7 +165,7 @@ func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 // Post queues a message of one or more frames and returns; it never blocks. As
 // much as the socket takes is written at once or, in a burst, together with what
 // follows. Options.MaxQueue does not apply: callers must bound what they have
-// outstanding. The frames must not be changed until they are written; Flush
+// outstanding, see Room. The frames must not be changed until they are written; Flush
 // waits for that.
 //
 // The error is a *SizeError or the error that ended the connection. If the
@@ -188,6 +192,19 @@ func (c *Conn) Post(frames ...[]byte) error {
 // socket. It returns ctx.Err() if ctx ends first, or the error that ended the
 // connection.
 func (c *Conn) Flush(ctx context.Context) error { return c.Past(ctx, c.Mark()) }
+
+// Room blocks while more than Options.MaxQueue bytes are queued, as they may be
+// after Post. Whoever answers what Recv returns with Post bounds the answers by
+// calling Room before Recv; silence of the peer is noticed meanwhile. Room
+// returns nil, or the error that ended the connection.
+func (c *Conn) Room() error {
+	if !c.w.over.Load() {
+		return nil
+	}
+	c.held.Store(true)
+	defer c.held.Store(false)
+	return c.w.room()
+}
 
 // Mark returns the place in the queue behind everything that was sent or posted
 // before; see Past.
@@ -230,6 +247,9 @@ func (c *Conn) frame(frames [][]byte) error {
 	err := c.z.SendMsg(zmq4.NewMsgFrom(c.scratch...))
 	clear(c.scratch)
 	c.spoke = true
+	if c.w.out.bytes > c.w.limit {
+		c.w.over.Store(true)
+	}
 	if err != nil {
 		return ErrClosed // the codec has seen the end of the stream
 	}
@@ -295,6 +315,24 @@ func (c *Conn) Await() bool {
 	}
 	_, err := c.r.br.Peek(c.r.br.Buffered() + 1)
 	return err != nil || c.r.arrived() // Recv returns the error
+}
+
+// Arrived reports whether a whole message has come, which Recv returns without
+// waiting. It misses messages of more than 4 KiB, and over TLS some others. Only
+// the goroutine that may call Recv may call Arrived. After the only message of
+// a while it makes no system call, except over TLS.
+func (c *Conn) Arrived() bool {
+	_, encrypted := c.nc.(*tls.Conn)
+	for !c.r.complete() {
+		more := c.r.full || encrypted // each record is a read of its own
+		if !more || c.r.br.Buffered() == readBuffer || !pending(c.nc) {
+			return false
+		}
+		if _, err := c.r.br.Peek(c.r.br.Buffered() + 1); err != nil {
+			return true // Recv returns the error
+		}
+	}
+	return true
 }
 
 // readError turns the error of a failed read into the one that Recv returns.

@@ -391,3 +391,76 @@ func TestPostAllocatesNextToNothing(t *testing.T) {
 	}
 	assert.Less(t, allocs/burst, 2.0, "per message: the codec's header, no more")
 }
+
+// Arrived finds the whole short messages that have come, and waits for none.
+func TestArrived(t *testing.T) {
+	t.Parallel()
+	for name, dial := range map[string]func(testing.TB) (net.Conn, net.Conn){"unix": unixPair, "tcp": tcpPair} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := dial(t)
+			one, two := open(t, a, b, transport.Options{HeartbeatInterval: -1})
+			require.False(t, two.Arrived())
+			const n = 100
+			for range n {
+				require.NoError(t, one.Send(t.Context(), make([]byte, 100), make([]byte, 300)))
+			}
+			require.NoError(t, one.Send(t.Context(), make([]byte, 100_000)))
+			recv := func(size int) {
+				m, err := two.Recv()
+				require.NoError(t, err)
+				require.Len(t, m[0], size)
+			}
+			recv(100)
+			if name == "unix" { // where all is there once it is sent
+				for range n - 1 {
+					require.True(t, two.Arrived())
+					recv(100)
+				}
+			} else {
+				for range n - 1 {
+					recv(100)
+				}
+			}
+			require.False(t, two.Arrived(), "a long message")
+			recv(100_000)
+			require.False(t, two.Arrived())
+			require.NoError(t, one.Close())
+			_, err := two.Recv()
+			require.ErrorIs(t, err, io.EOF)
+			require.True(t, two.Arrived(), "the end")
+		})
+	}
+}
+
+// Room waits until the peer has read enough of what was posted, or until the
+// connection ends.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	one, two := pair(t, transport.Options{MaxQueue: 1 << 20})
+	require.NoError(t, one.Room())
+	message := make([]byte, 100<<10)
+	post := func() {
+		for range 100 {
+			require.NoError(t, one.Post(message))
+		}
+	}
+	post()
+	roomy := make(chan error, 1)
+	wait := func() { roomy <- one.Room() }
+	go wait()
+	for range 50 { // most of what is left is still beyond the limit
+		_, err := two.Recv()
+		require.NoError(t, err)
+	}
+	require.Empty(t, roomy)
+	for range 50 {
+		_, err := two.Recv()
+		require.NoError(t, err)
+	}
+	require.NoError(t, <-roomy)
+	post()
+	go wait()
+	one.Close()
+	require.ErrorIs(t, <-roomy, transport.ErrClosed)
+}

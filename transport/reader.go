@@ -49,6 +49,8 @@ type reader struct {
 
 	err error // what ended the stream
 
+	full bool // the last read from the socket took as much as it could
+
 	within      context.Context // ends a read that blocks; nil for none
 	unwatch     func() bool     // ends the watch of within; nil until a read may block
 	interrupted chan struct{}   // closed when the end of within has ended reads
@@ -85,6 +87,7 @@ func (r stream) Read(p []byte) (int, error) {
 	r.waiting.Store(true)
 	n, err := r.nc.Read(p)
 	r.waiting.Store(false)
+	r.full = n == len(p)
 	if r.cut.Load() {
 		return 0, net.ErrClosed
 	}
@@ -203,6 +206,32 @@ func (r *reader) arrived() bool {
 		}
 		r.err = r.swallow(head[0], uint64(head[1]), 2)
 	}
+}
+
+// complete reports whether the buffer begins with a whole message, or with what
+// ended the stream.
+func (r *reader) complete() bool {
+	if r.err != nil {
+		return true
+	}
+	b, _ := r.br.Peek(r.br.Buffered())
+	for len(b) >= 2 {
+		flags, size, n := b[0], uint64(b[1]), 2
+		if flags&flagLong != 0 {
+			if n = 9; len(b) < n {
+				return false
+			}
+			size = binary.BigEndian.Uint64(b[1:])
+		}
+		if uint64(len(b)-n) < size {
+			return false
+		}
+		if flags&(flagMore|flagCommand) == 0 {
+			return true
+		}
+		b = b[n+int(size):]
+	}
+	return false
 }
 
 // next reads the header of a message's next frame, after handling the commands

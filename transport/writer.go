@@ -23,6 +23,7 @@ type writer struct {
 	socket detached      // nc, if a write can be tried without blocking; else nil
 	fail   func(error)   // ends the connection; called without the lock
 	fresh  atomic.Bool   // something was read since the last write
+	over   atomic.Bool   // the queue may be beyond its limit, since Post heeds none
 	next   chan struct{} // has an element while a message waits for room; others wait behind it
 	done   sync.WaitGroup
 
@@ -86,6 +87,17 @@ func (w *writer) admit(ctx context.Context, size int64) error {
 			return err
 		}
 	}
+	return w.err
+}
+
+// room blocks until the queue is within its limit.
+func (w *writer) room() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.err == nil && w.out.bytes > w.limit {
+		_ = w.await(context.Background())
+	}
+	w.over.Store(false)
 	return w.err
 }
 

@@ -11,16 +11,16 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/container/image"
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/names"
 )
 
@@ -41,10 +41,11 @@ type Backend struct {
 	cfg     config.Config
 	session string // in a label of everything that the backend makes
 
-	connecting sync.Mutex // held while the engine is looked for
-	engine     *engine
+	connecting lock.Lock // held while the engine is looked for
+	engine     atomic.Pointer[engine]
 	starting   chan struct{} // holds one element for each container that is being started
 	images     image.Once[prepared]
+	launches   lives.Launches
 }
 
 // New returns the backend. What cfg does not set has its default.
@@ -101,83 +102,72 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 		if !errdefs.IsNotFound(err) || ctx.Err() != nil || tries == maxTries {
 			return j, err
 		}
-		b.images.Forget() // somebody has removed the image: another build of the program, most likely
+		// Somebody has removed the image: another build of the program, most likely.
+		if err := b.images.Forget(ctx); err != nil {
+			return nil, err
+		}
 	}
 }
 
-// start makes a container and starts it. After an error no container is left.
+// start makes a container and starts it. After an error no container is left; after the end of ctx, one that the engine has
+// begun to make is removed in the background.
 func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backend.JobSpec) (*job, error) {
 	select {
 	case b.starting <- struct{}{}:
-		defer func() { <-b.starting }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	program, host := b.container(e, img, spec)
-	// An engine that has begun to make a container finishes even if the
-	// request is cancelled. So the container is waited for, and removed.
-	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
-	defer cancel()
-	made, err := e.ContainerCreate(engaged, program, host, nil, nil, names.Unique(spec.Name, 10))
-	if err != nil {
-		return nil, noPath(err)
-	}
-	j := &job{engine: e, name: spec.Name, id: made.ID, memory: spec.Resources.Memory, Life: lives.New()}
-	if err := b.begin(ctx, engaged, j, img, spec); err != nil {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
+	j := &job{engine: e, name: spec.Name, memory: spec.Resources.Memory, Life: lives.New()}
+	// An engine that has begun to make a container finishes even if the request is cancelled.
+	engaged := context.WithoutCancel(ctx)
+	err := b.launches.Do(ctx, func() error {
+		defer func() { <-b.starting }()
+		within, cancel := context.WithTimeout(engaged, engineTimeout)
 		defer cancel()
-		e.remove(undo, made.ID)
+		program, host := b.container(e, img, spec)
+		made, err := e.ContainerCreate(within, program, host, nil, nil, names.Unique(spec.Name, 10))
+		if err != nil {
+			return noPath(err)
+		}
+		if j.id = made.ID; ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return j.begin(within, img)
+	}, func() {
+		within, cancel := context.WithTimeout(engaged, engineTimeout)
+		defer cancel()
+		j.undo(within)
+	})
+	if err != nil {
 		return nil, err
 	}
+	go j.run(spec.Stdout, spec.Stderr)
 	return j, nil
 }
 
-// begin starts a container that was made, and all that watches it.
-func (b *Backend) begin(ctx, engaged context.Context, j *job, img prepared, spec backend.JobSpec) error {
-	if img.program != "" {
-		archive := image.Archive(img.program)
-		defer archive.Close()
-		if err := j.engine.CopyToContainer(engaged, j.id, "/", archive, container.CopyToContainerOptions{}); err != nil {
-			return err
-		}
-	}
-	streams, err := j.engine.ContainerAttach(engaged, j.id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
-	if err != nil {
-		return err
-	}
-	if err := j.wait(engaged); err != nil {
-		streams.Close()
-		return err
-	}
-	if err = j.engine.ContainerStart(engaged, j.id, container.StartOptions{}); err != nil {
-		err = fmt.Errorf("image %s: %w", img.name, err)
-	} else {
-		err = ctx.Err()
-	}
-	if err != nil {
-		streams.Close()
-		j.forget()
-		return err
-	}
-	go j.run(streams, spec.Stdout, spec.Stderr)
-	return nil
-}
-
 // Close kills the backend's containers that still run, and waits until all are
-// removed.
+// removed, or ctx ends.
 func (b *Backend) Close(ctx context.Context) error {
-	b.connecting.Lock()
-	e := b.engine
-	b.connecting.Unlock()
+	e := b.engine.Load()
 	if e == nil {
 		return nil
 	}
 	defer e.Close()
-	for {
-		left, err := e.removeAll(ctx, func(labels map[string]string) bool { return labels[labelSession] == b.session })
-		if err != nil || left == 0 {
+	own := func(labels map[string]string) bool { return labels[labelSession] == b.session }
+	for waited := false; ; {
+		left, err := e.removeAll(ctx, own)
+		switch {
+		case err != nil:
 			return err
+		case !waited: // what is there has not waited for what is still being made
+			if err := b.launches.Wait(ctx); err != nil {
+				return err
+			}
+			waited = true
+		case left == 0:
+			return nil
+		default:
+			time.Sleep(removalPause)
 		}
-		time.Sleep(removalPause)
 	}
 }

@@ -42,20 +42,25 @@ const (
 	startsPerCPU = 4
 )
 
-// connect finds the engine, once.
+// connect finds the engine, once. While one caller looks, the others wait; if that caller fails, the next one looks.
 func (b *Backend) connect(ctx context.Context) (*engine, error) {
-	b.connecting.Lock()
+	if e := b.engine.Load(); e != nil {
+		return e, nil
+	}
+	if err := b.connecting.Lock(ctx); err != nil {
+		return nil, err
+	}
 	defer b.connecting.Unlock()
-	if b.engine != nil {
-		return b.engine, nil
+	if e := b.engine.Load(); e != nil {
+		return e, nil
 	}
 	e, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b.engine = e
 	b.starting = make(chan struct{}, max(minStarts, startsPerCPU*e.info.NCPU))
 	e.sweep(ctx)
+	b.engine.Store(e)
 	return e, nil
 }
 

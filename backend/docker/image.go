@@ -29,7 +29,7 @@ type prepared struct {
 // that the user names, or one made for it. Each is prepared once.
 func (b *Backend) image(ctx context.Context, e *engine, executable string) (prepared, error) {
 	executable = cmp.Or(executable, b.cfg.Executable)
-	return b.images.Do(executable, func() (prepared, error) {
+	return b.images.Do(ctx, executable, func() (prepared, error) {
 		if b.cfg.Image != "" {
 			return e.existing(ctx, b.cfg.Image, executable)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
+	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/internal/container/logmux"
 )
 
@@ -39,6 +40,7 @@ type job struct {
 	memory int         // MiB, 0 for no limit
 	killed atomic.Bool // by Signal
 
+	output  types.HijackedResponse
 	exits   <-chan container.WaitResponse // receives the container's end, unless errs receives an error first
 	errs    <-chan error
 	waiting context.Context // of the wait
@@ -51,6 +53,41 @@ const idShown = 12
 func (j *job) ID() string   { return j.id[:min(len(j.id), idShown)] }
 func (j *job) Host() string { return j.engine.info.Name }
 
+// begin starts the container, which was made, and opens all that watches it.
+func (j *job) begin(ctx context.Context, img prepared) error {
+	if img.program != "" {
+		archive := image.Archive(img.program)
+		defer archive.Close()
+		if err := j.engine.CopyToContainer(ctx, j.id, "/", archive, container.CopyToContainerOptions{}); err != nil {
+			return err
+		}
+	}
+	var err error
+	if j.output, err = j.engine.ContainerAttach(ctx, j.id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true}); err != nil {
+		return err
+	}
+	if err := j.wait(ctx); err != nil {
+		return err
+	}
+	if err := j.engine.ContainerStart(ctx, j.id, container.StartOptions{}); err != nil {
+		return fmt.Errorf("image %s: %w", img.name, err)
+	}
+	return nil
+}
+
+// undo removes the container of a launch that has failed or was given up, as far as that has come.
+func (j *job) undo(ctx context.Context) {
+	if j.output.Conn != nil {
+		j.output.Close()
+	}
+	if j.stop != nil {
+		j.forget()
+	}
+	if j.id != "" {
+		j.engine.remove(ctx, j.id)
+	}
+}
+
 // wait opens a wait for the container's end. It is called before the container starts, so that no end is missed.
 func (j *job) wait(ctx context.Context) error {
 	j.waiting, j.stop = context.WithCancel(context.Background())
@@ -60,13 +97,14 @@ func (j *job) wait(ctx context.Context) error {
 	select {
 	case err := <-j.errs:
 		j.stop()
+		j.stop = nil
 		return fmt.Errorf("waiting for the container's end: %w", err)
 	default:
 		return nil
 	}
 }
 
-// forget ends the wait of a container that was not started.
+// forget ends the wait of a container that is not wanted.
 func (j *job) forget() {
 	j.stop()
 	select {
@@ -76,14 +114,14 @@ func (j *job) forget() {
 }
 
 // run passes the output on and reports the container's end.
-func (j *job) run(from types.HijackedResponse, stdout, stderr io.Writer) {
+func (j *job) run(stdout, stderr io.Writer) {
 	defer j.stop()
 	out := j.Pass(stdout, stderr, func(apart *logmux.Reader, errs io.Writer) {
-		stdcopy.StdCopy(apart, errs, from.Reader) // the init writes its own errors to stderr
-		from.Close()
+		stdcopy.StdCopy(apart, errs, j.output.Reader) // the init writes its own errors to stderr
+		j.output.Close()
 	})
 	status := j.exit()
-	end, said := out.End(outputGrace, from.Close)
+	end, said := out.End(outputGrace, j.output.Close)
 	j.End(j.ending(status, end, said), nil)
 }
 

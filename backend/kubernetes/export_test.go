@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"log/slog"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,7 +18,7 @@ func PodOf(cfg config.Config, self *corev1.Pod, image, path string, spec backend
 	if err != nil {
 		return nil, err
 	}
-	b := New(cfg)
+	b := New(cfg, slog.New(slog.DiscardHandler))
 	img := prepared{name: image}
 	if path != "" {
 		img.command = []string{path}
@@ -28,7 +30,7 @@ func PodOf(cfg config.Config, self *corev1.Pod, image, path string, spec backend
 
 // JobOf returns the job of a pod.
 func JobOf(client *kube.Client, pod *corev1.Pod) backend.Job {
-	return &job{backend: New(config.Config{}), Job: kube.NewJob(pod, kube.Options{Client: client})}
+	return &job{backend: New(config.Config{}, slog.New(slog.DiscardHandler)), Job: kube.NewJob(pod, kube.Options{Client: client})}
 }
 
 // ImageOf returns the image of the pod that this process is in.
@@ -36,9 +38,9 @@ func ImageOf(self *corev1.Pod) string { return ownImage(self) }
 
 // BackendWith returns a backend that has made a secret and watches its pods, and
 // the jobs of two pods.
-func BackendWith(client *kube.Client) (b *Backend, jobs [2]*job) {
-	b = New(config.Config{})
-	b.cluster = &cluster{Client: client}
+func BackendWith(client *kube.Client, log *slog.Logger) (b *Backend, jobs [2]*job) {
+	b = New(config.Config{}, log)
+	b.cluster.Store(&cluster{Client: client})
 	b.secrets.made["environment"] = true
 	b.watch.stop = func() {}
 	for i, name := range []string{"pod-0", "pod-1"} {

@@ -33,7 +33,7 @@ func (b *Backend) image(ctx context.Context, c *cluster, executable string) (pre
 		}
 		return prepared{name: ownImage(c.self), command: []string{path}}, nil
 	}
-	return b.images.Do(executable, func() (prepared, error) {
+	return b.images.Do(ctx, executable, func() (prepared, error) {
 		platform, err := image.PlatformOf(executable)
 		if err != nil {
 			return prepared{}, lives.Refuse(err)

@@ -76,7 +76,7 @@ func (j *job) Remove(ctx context.Context) error {
 	}
 	j.backend.watch.drop(j)
 	if !j.Gone.Load() {
-		j.backend.removals.add(j.backend.cluster, j.ID())
+		j.backend.removals.add(j.backend.cluster.Load(), j.backend.log, j.ID())
 	}
 	return nil
 }

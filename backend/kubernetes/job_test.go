@@ -1,8 +1,10 @@
 package kubernetes_test
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"path"
 	"strings"
@@ -88,7 +90,8 @@ func TestPodsThatWereNotDeletedAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuses, accepts := new(refusing), new(accepting)
 		client.REST.Client = &http.Client{Transport: refuses}
-		_, jobs := kubernetes.BackendWith(client)
+		var log bytes.Buffer
+		_, jobs := kubernetes.BackendWith(client, slog.New(slog.NewTextHandler(&log, nil)))
 		for _, j := range jobs {
 			j.End(backend.ExitStatus{}, nil)
 			require.NoError(t, j.Remove(t.Context()))
@@ -97,6 +100,7 @@ func TestPodsThatWereNotDeletedAreTriedAgain(t *testing.T) {
 			require.EqualValues(t, 1, refuses.requests.Load())
 			client.REST.Client = &http.Client{Transport: accepts}
 		}
+		require.Contains(t, log.String(), "pods that have ended were not deleted yet", "in the log of the run")
 		require.Len(t, accepts.deleted, 1)
 		require.Regexp(t, `^pods .* in \((pod-0,pod-1|pod-1,pod-0)\)$`, accepts.deleted[0])
 	})
@@ -108,7 +112,7 @@ func TestCloseDeletesWhatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := new(accepting)
 		client.REST.Client = &http.Client{Transport: api}
-		b, _ := kubernetes.BackendWith(client)
+		b, _ := kubernetes.BackendWith(client, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		require.NoError(t, b.Close(ctx))

@@ -10,8 +10,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +23,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/lock"
 )
 
 // clusterTimeout bounds what the cluster does for one pod after the caller has
@@ -35,15 +38,16 @@ const finalTimeout = 10 * time.Second
 type Backend struct {
 	cfg     config.Config
 	session string // in a label of everything that the backend makes
+	log     *slog.Logger
 
-	connecting sync.Mutex // held while the cluster is looked for
-	cluster    *cluster
+	connecting lock.Lock // held while the cluster is looked for
+	cluster    atomic.Pointer[cluster]
 
 	images   image.Once[prepared]
 	secrets  secrets
 	watch    watcher
 	removals removals
-	undoing  sync.WaitGroup // requests for pods, and removals of those whose launch was given up
+	launches lives.Launches // and the making of secrets
 }
 
 // cluster is a cluster that has answered.
@@ -54,9 +58,10 @@ type cluster struct {
 	claims   []kube.Claim
 }
 
-// New returns the backend. What cfg does not set has its default.
-func New(cfg config.Config) *Backend {
-	return &Backend{cfg: cfg.WithDefaults(), session: strings.ToLower(rand.Text()[:16]), secrets: secrets{made: map[string]bool{}}}
+// New returns the backend. What cfg does not set has its default. The backend
+// logs what fails after the jobs concerned have ended.
+func New(cfg config.Config, log *slog.Logger) *Backend {
+	return &Backend{cfg: cfg.WithDefaults(), session: strings.ToLower(rand.Text()[:16]), log: log, secrets: secrets{made: map[string]bool{}}}
 }
 
 // Name is "kubernetes".
@@ -70,12 +75,18 @@ func (b *Backend) failure(job string, err error) error {
 	return lives.Failure(b, job, err, kube.Final(err))
 }
 
-// connect finds the cluster, once.
+// connect finds the cluster, once. While one caller looks, the others wait; if
+// that caller fails, the next one looks.
 func (b *Backend) connect(ctx context.Context) (*cluster, error) {
-	b.connecting.Lock()
+	if c := b.cluster.Load(); c != nil {
+		return c, nil
+	}
+	if err := b.connecting.Lock(ctx); err != nil {
+		return nil, err
+	}
 	defer b.connecting.Unlock()
-	if b.cluster != nil {
-		return b.cluster, nil
+	if c := b.cluster.Load(); c != nil {
+		return c, nil
 	}
 	client, err := kube.Connect(b.cfg.KubernetesNamespace)
 	if err != nil {
@@ -93,7 +104,7 @@ func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 	} else {
 		c.sweep(ctx)
 	}
-	b.cluster = c
+	b.cluster.Store(c)
 	return c, nil
 }
 
@@ -129,29 +140,16 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	if err := b.watch.add(ctx, c, b.session, j); err != nil {
 		return nil, err
 	}
-	made := make(chan error)
-	// The cluster may make a pod although the launch was cancelled.
-	engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
-	b.undoing.Go(func() {
+	err = b.launches.Do(ctx, func() error {
+		// The cluster may make a pod although the launch was cancelled.
+		engaged, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
 		defer cancel()
 		pod, err := kube.Make(engaged, c.Client, "pods", pod.Name, pod)
 		if err == nil {
 			j.Made(pod)
 		}
-		select {
-		case made <- err:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		if err != nil { // the pod may exist nevertheless
-			b.undo(j)
-		}
-	})
-	select {
-	case err = <-made:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+		return err
+	}, func() { b.undo(j) }) // after an error, too, the pod may exist
 	if err != nil {
 		return nil, err
 	}
@@ -170,13 +168,11 @@ func (b *Backend) undo(j *job) {
 // Close removes what is left of this backend's pods and secrets. Until ctx
 // ends, it waits for the ends of the pods' programs; then it deletes what is there.
 func (b *Backend) Close(ctx context.Context) error {
-	b.connecting.Lock()
-	c := b.cluster
-	b.connecting.Unlock()
+	c := b.cluster.Load()
 	if c == nil {
 		return nil
 	}
-	b.undoing.Wait()
+	unfinished := b.launches.Wait(ctx)
 	var removals sync.WaitGroup
 	for _, j := range b.watch.jobs.Range {
 		removals.Go(func() { j.(*job).Remove(ctx) })
@@ -184,11 +180,13 @@ func (b *Backend) Close(ctx context.Context) error {
 	removals.Wait()
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalTimeout)
 	defer cancel()
-	err := b.secrets.remove(final, c)
-	if b.watch.close() { // so pods may have been made
+	err := errors.Join(unfinished, b.secrets.remove(final, c))
+	open, closing := b.watch.close(final)
+	if open { // so pods may have been made
 		b.removals.take()
-		err = errors.Join(err, c.DeleteAll(final, "pods", labelSession+"="+b.session))
+		closing = c.DeleteAll(final, "pods", labelSession+"="+b.session)
 	}
+	err = errors.Join(err, closing)
 	c.Close()
 	return err
 }

@@ -5,6 +5,7 @@ package kubernetes_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"testing"
@@ -114,7 +115,7 @@ func options() config.Config {
 
 // newBackend returns a backend that is closed at the end of the test.
 func newBackend(t testing.TB, opts config.Config) *kubernetes.Backend {
-	b := kubernetes.New(opts)
+	b := kubernetes.New(opts, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

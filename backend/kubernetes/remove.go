@@ -25,13 +25,13 @@ type removals struct {
 
 // add has a pod deleted in a moment, together with others. What fails is tried
 // again together with the next pods, and by [Backend.Close].
-func (r *removals) add(c *cluster, pod string) {
+func (r *removals) add(c *cluster, log *slog.Logger, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pods = append(r.pods, pod)
 	if !r.due {
 		r.due = true
-		time.AfterFunc(removalPause, func() { r.run(c) })
+		time.AfterFunc(removalPause, func() { r.run(c, log) })
 	}
 }
 
@@ -45,12 +45,12 @@ func (r *removals) take() []string {
 }
 
 // run deletes the pods that have been gathered.
-func (r *removals) run(c *cluster) {
+func (r *removals) run(c *cluster, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
 	defer cancel()
 	for some := range slices.Chunk(r.take(), maxRemovals) {
 		if err := c.DeleteAll(ctx, "pods", labelPod+" in ("+strings.Join(some, ",")+")"); err != nil {
-			slog.Warn("fiber: pods that have ended were not deleted yet", "pods", len(some), "error", err)
+			log.Warn("fiber: pods that have ended were not deleted yet", "pods", len(some), "error", err)
 			r.mu.Lock()
 			r.pods = append(r.pods, some...)
 			r.mu.Unlock()

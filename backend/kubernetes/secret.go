@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,14 +15,15 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/names"
 )
 
 // secrets hold the environments of the pods, with the run's credentials and the
 // user's own. Pods with the same environment share a secret.
 type secrets struct {
-	mu   sync.Mutex      // held while one is made
-	made map[string]bool // by name: true if the secret exists, false if it may exist
+	making lock.Lock
+	made   map[string]bool // by name: true if the secret exists, false if it may exist
 }
 
 // secret returns the name of the secret with a job's environment, which it makes
@@ -41,28 +41,37 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 	sum := sha256.Sum256([]byte(strings.Join(env, "\x00")))
 	name := "fiber-" + b.session + "-" + hex.EncodeToString(sum[:6])
 	s := &b.secrets
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.made[name] || ctx.Err() != nil { // another launch has made it, or has tried to for long
-		return name, ctx.Err()
+	if err := s.making.Lock(ctx); err != nil {
+		return "", err
+	}
+	if s.made[name] { // by another launch
+		s.making.Unlock()
+		return name, nil
 	}
 	s.made[name] = false
-	secret := &corev1.Secret{ObjectMeta: b.meta(c, name, spec), Data: data, Immutable: new(true)}
-	// A cancelled request may still make the secret, for which other launches may wait.
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
-	defer cancel()
-	if _, err := kube.Make(within, c.Client, "secrets", name, secret); err != nil {
-		return "", fmt.Errorf("the secret with the environment of the pods: %w", err)
-	}
-	s.made[name] = true
-	return name, nil
+	// A cancelled request may still make the secret, for which other launches wait.
+	err := b.launches.Do(ctx, func() error {
+		defer s.making.Unlock()
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterTimeout)
+		defer cancel()
+		secret := &corev1.Secret{ObjectMeta: b.meta(c, name, spec), Data: data, Immutable: new(true)}
+		_, err := kube.Make(within, c.Client, "secrets", name, secret)
+		if err != nil {
+			return fmt.Errorf("the secret with the environment of the pods: %w", err)
+		}
+		s.made[name] = true
+		return nil
+	}, func() {}) // Close removes it
+	return name, err
 }
 
 // remove deletes the secrets. One whose making failed most likely never existed,
 // so failing to delete it is no error; the next run removes what is left.
 func (s *secrets) remove(ctx context.Context, c *cluster) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.making.Lock(ctx); err != nil {
+		return err
+	}
+	defer s.making.Unlock()
 	var all error
 	for name, there := range s.made {
 		if err := c.Delete(ctx, "secrets", &metav1.ObjectMeta{Name: name}, 0); there {

@@ -7,20 +7,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/lock"
 )
 
 // watcher receives what happens to all pods of a backend, through one watch.
 type watcher struct {
 	jobs sync.Map // *job, by the pod's name
 
-	mu   sync.Mutex // held while the watch is opened and closed
-	stop func()     // ends the watch, nil without one
+	opening lock.Lock // held while the watch is opened and closed
+	stop    func()    // ends the watch, nil without one
 }
 
 // add starts to watch a pod that does not exist yet.
 func (w *watcher) add(ctx context.Context, c *cluster, session string, j *job) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.opening.Lock(ctx); err != nil {
+		return err
+	}
+	defer w.opening.Unlock()
 	if w.stop == nil {
 		if err := w.open(ctx, c, labelSession+"="+session); err != nil {
 			return err
@@ -30,7 +33,7 @@ func (w *watcher) add(ctx context.Context, c *cluster, session string, j *job) e
 	return nil
 }
 
-// open opens the watch, and returns when it receives; mu is held.
+// open opens the watch, and returns when it receives; the caller holds opening.
 func (w *watcher) open(ctx context.Context, c *cluster, selector string) error {
 	living, cancel := context.WithCancel(context.Background())
 	stopped, first := make(chan struct{}), make(chan error, 1)
@@ -87,13 +90,15 @@ func (w *watcher) made() (pods []*corev1.Pod) {
 func (w *watcher) drop(j *job) { w.jobs.Delete(j.ID()) }
 
 // close ends the watch, and reports whether there was one.
-func (w *watcher) close() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (w *watcher) close(ctx context.Context) (open bool, err error) {
+	if err := w.opening.Lock(ctx); err != nil {
+		return false, err
+	}
+	defer w.opening.Unlock()
 	if w.stop == nil {
-		return false
+		return false, nil
 	}
 	w.stop()
 	w.stop = nil
-	return true
+	return true, nil
 }

@@ -62,6 +62,7 @@ func TestWrongCommandLines(t *testing.T) {
 	for want, args := range map[string][]string{
 		"unknown flag --foo":                      {"run", "--foo", "x"},
 		"unexpected argument nosuch":              {"nosuch"},
+		"unexpected argument nonesuch":            {"help", "nonesuch"},
 		"nothing to run":                          {"run"},
 		"--cpu and --gpu can't be negative":       {"run", "--cpu=-1", "--image", "x", "x"},
 		`"abc" is not a size`:                     {"run", "--memory", "abc", "--image", "x", "x"},
@@ -92,6 +93,26 @@ func TestWrongCommandLines(t *testing.T) {
 		assert.Len(t, strings.Split(strings.TrimSpace(stderr), "\n"), 1, stderr)
 		assert.True(t, strings.HasPrefix(stderr, "fiber: "), stderr)
 	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	t.Parallel()
+	for _, same := range [][2][]string{
+		{{"help"}, {"--help"}},
+		{{"help"}, {}},
+		{{"help", "run"}, {"run", "--help"}},
+		{{"help", "help"}, {"help", "--help"}},
+		{{"--version"}, {"version"}},
+	} {
+		said, stderr, code := fiber(t, t.TempDir(), nil, same[0]...)
+		assert.Zero(t, code, stderr)
+		also, _, _ := fiber(t, t.TempDir(), nil, same[1]...)
+		assert.Equal(t, also, said, same)
+	}
+	said, _, _ := fiber(t, t.TempDir(), nil, "help", "run")
+	assert.Contains(t, said, "--memory=SIZE")
+	said, _, _ = fiber(t, t.TempDir(), nil, "--version")
+	assert.Regexp(t, `^fiber \S+ go\S+ \w+/\w+\n$`, said)
 }
 
 func TestRunHere(t *testing.T) {
@@ -188,7 +209,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"fiber run --me":    "--memory\n",
 		"fiber st":          "stop\n",
-		"fiber ":            "run\nps\nlogs\nstop\ncp\nclean\ndoctor\nversion\ncompletion\n--help\n",
+		"fiber ":            "run\nps\nlogs\nstop\ncp\nclean\ndoctor\nversion\nhelp\ncompletion\n--help\n",
 		"fiber run --no-at": "--no-attach\n",
 		"fiber run ":        "",
 		"fiber run exam":    "",

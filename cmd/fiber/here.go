@@ -13,6 +13,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -32,8 +33,11 @@ func (p *plan) docker() error {
 	}
 	name := p.source.what
 	if p.source.kind == dockerfile {
-		var err error
-		if name, err = p.build(context.Background(), ""); err != nil {
+		err := before(submit.Signals(), func(ctx context.Context) (err error) {
+			name, err = p.build(ctx, "")
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -73,7 +77,11 @@ func (p *plan) docker() error {
 
 // packageHere builds a package for this machine and runs it.
 func (p *plan) packageHere(on string) error {
-	program, err := p.compile(context.Background(), nil)
+	var program string
+	err := before(submit.Signals(), func(ctx context.Context) (err error) {
+		program, err = p.compile(ctx, nil)
+		return err
+	})
 	if err != nil {
 		return err
 	}

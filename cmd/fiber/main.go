@@ -30,8 +30,10 @@ type commands struct {
 	Clean      cleanCommand      `cmd:"" help:"Remove what ended programs have left on the cluster."`
 	Doctor     doctorCommand     `cmd:"" help:"Check what works here, what does not, and what to do."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this command."`
+	Help       helpCommand       `cmd:"" help:"Show what a command does, and its flags."`
 	Completion completionCommand `cmd:"" help:"Print a shell's completion script for this command."`
 	Complete   completeCommand   `cmd:"" hidden:"" help:"Complete the line in COMP_LINE."`
+	VersionToo kong.VersionFlag  `name:"version" help:"Print the version of this command."`
 }
 
 // status is the exit code of a program, without an error of the command itself.
@@ -87,7 +89,7 @@ func exitCode(err error) int {
 func newParser() (*kong.Kong, error) {
 	return kong.New(new(commands), kong.Name("fiber"),
 		kong.Description("Runs programs on a Kubernetes cluster. For examples, see docs/cli.md."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"version": versionLine()})
 }
 
 // settings loads the configuration; the flags take the place of settings in code.
@@ -122,7 +124,12 @@ func (w where) onCluster(do func(context.Context, *kube.Client) error) error {
 	if err != nil {
 		return err
 	}
-	code, err := submit.Before(submit.Signals(), func(ctx context.Context) error { return do(ctx, client) })
+	return before(submit.Signals(), func(ctx context.Context) error { return do(ctx, client) })
+}
+
+// before calls do, which a signal cancels; see [submit.Before].
+func before(signals <-chan os.Signal, do func(context.Context) error) error {
+	code, err := submit.Before(signals, do)
 	if err == nil && code != 0 {
 		return status(code)
 	}

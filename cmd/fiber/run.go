@@ -158,7 +158,7 @@ func (p *plan) cluster() error {
 	}
 	run := &submit.Run{Client: client, Report: p.report, StartTimeout: p.settings.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr, Detach: !attach, Keep: p.Keep}
 	signals := submit.Signals()
-	code, err := submit.Before(signals, func(ctx context.Context) error {
+	err = before(signals, func(ctx context.Context) error {
 		if err := p.prepare(ctx, client, &job); err != nil {
 			return err
 		}
@@ -167,15 +167,12 @@ func (p *plan) cluster() error {
 	if err != nil {
 		return err
 	}
-	if code != 0 {
-		return status(code)
-	}
 	if attach {
 		p.report.Say("Created pod: %s", run.Pod())
 	} else {
 		fmt.Println("Created pod: " + run.Pod())
 	}
-	code, err = run.Follow(context.Background(), signals)
+	code, err := run.Follow(context.Background(), signals)
 	if err != nil {
 		p.report.Say("fiber: %v", err)
 	}

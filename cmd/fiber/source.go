@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // source is where a program comes from.
@@ -128,8 +129,12 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 	return program, run(os.Stderr, "build", "-o", program, target)
 }
 
-// runTool runs a command whose output is on stderr. Its errors say what to do.
+// toolGrace is how long a command that was interrupted may take to end.
+const toolGrace = 5 * time.Second
+
+// runTool runs a command whose output is on stderr, and which the end of ctx interrupts. Its errors say what to do.
 func runTool(ctx context.Context, cmd *exec.Cmd) error {
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, toolGrace // so it ends what it has started
 	cmd.Stderr = os.Stderr
 	if cmd.Stdout == nil {
 		cmd.Stdout = os.Stderr

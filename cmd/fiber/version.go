@@ -9,8 +9,12 @@ import (
 type versionCommand struct{}
 
 func (versionCommand) Run() error {
-	fmt.Println("fiber " + version() + " " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH)
+	fmt.Println(versionLine())
 	return nil
+}
+
+func versionLine() string {
+	return "fiber " + version() + " " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
 }
 
 // version returns the module's version, which names the commit where there is no release.

@@ -40,6 +40,8 @@ type Pending struct {
 	answered chan answer
 	insists  bool // the request is queued, whatever becomes of the caller
 
+	deadline time.Time // when GiveUp follows for sure, zero if it may not
+
 	settled atomic.Bool
 	left    atomic.Bool // the caller waits no longer: discard takes the answer
 	late    func(answer)
@@ -175,6 +177,7 @@ func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, la
 		return none, err
 	}
 	p := &Pending{answered: make(chan answer, 1)}
+	p.deadline, _ = ctx.Deadline()
 	if err := s.send(ctx, ref, byte(op), &q, p); err != nil {
 		return none, err
 	}

@@ -131,7 +131,8 @@ const nothing Op[None, None] = 0
 // post queues a message, if there is a connection.
 func (r *client) post(kind wire.Kind, m wire.Request, says said) {
 	if r.own() {
-		r.home.self.handle(kind, &m, says)
+		self := r.home.self
+		self.handle(self.message(kind, m, says))
 	} else if conn := r.connected(); conn != nil {
 		conn.Post(m.Pack(kind, says.frames...)...)
 	}
@@ -324,11 +325,15 @@ func (r *client) send(ctx context.Context, m wire.Request, says said, p *Pending
 		r.lastID++
 		m.ID = r.lastID
 		p.id, p.client = m.ID, r
+		if !p.deadline.IsZero() {
+			m.Left = max(1, time.Until(p.deadline))
+		}
 		r.waiting[m.ID] = p
 	}
 	r.mu.Unlock()
 	if r.own() {
-		r.home.self.handle(wire.KindRequest, &m, says)
+		self := r.home.self
+		self.handle(self.message(wire.KindRequest, m, says))
 		return nil
 	}
 	var err error

@@ -24,8 +24,8 @@ func (s *Server) Withdraw(ref Ref) {
 // Serve replies with the value.
 func (v kept) Serve(r *Request) { Asked[Value]{r}.Reply(Value(v)) }
 
-// GiveUp does nothing: the reply is on its way.
-func (v kept) GiveUp(*Request) {}
+// GiveUp refuses a request that was not served.
+func (v kept) GiveUp(r *Request) { r.Fail(GivenUp, "") }
 
 // Left does nothing.
 func (v kept) Left(*Session, bool) {}

@@ -33,7 +33,8 @@ type Object interface {
 	// later, by any goroutine.
 	Serve(r *Request)
 	// GiveUp says that the requester has stopped waiting for the answer to r.
-	// If r is still unanswered, GiveUp answers it with Fail(GivenUp, "").
+	// If r is still unanswered, GiveUp answers it with Fail(GivenUp, ""). If r
+	// was given up before it was served (see Request.Skipped), it never is.
 	GiveUp(r *Request)
 	// Left says that a process no longer holds the object. died is true when
 	// the process died or became unreachable, false when it let go itself.
@@ -57,7 +58,7 @@ type Options struct {
 
 	// Listen opens a listener at which other processes of the run reach this one,
 	// and Dial connects to another's.
-	Listen func() (*transport.Listener, error)
+	Listen func(ctx context.Context) (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
 	Ended  error // of every call after Close
 }
@@ -146,7 +147,7 @@ func (s *Server) Endpoint() (string, error) {
 	case closed:
 		return "", s.opts.Ended
 	}
-	l, err := s.opts.Listen()
+	l, err := s.opts.Listen(s.dials)
 	if err != nil {
 		return "", err
 	}

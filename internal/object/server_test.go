@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -529,4 +530,64 @@ func TestCloseWithAUserThatDoesNotRead(t *testing.T) {
 		}
 		return h
 	}, "it has not left")
+}
+
+// large counts its requests, and answers each with much.
+type large struct {
+	object.Object
+	served atomic.Int64
+}
+
+const largeAnswer = 512 << 10
+
+func (o *large) Serve(r *object.Request) {
+	o.served.Add(1)
+	object.Asked[said]{Request: r}.Reply(said{Value: object.Value{First: make([]byte, largeAnswer)}})
+}
+
+func (o *large) GiveUp(*object.Request)     {}
+func (o *large) Left(*object.Session, bool) {}
+func (o *large) Drop()                      {}
+
+// A process that asks and does not read is not served beyond a bound. That holds
+// up nobody else, and it gets all answers once it reads.
+func TestAnswersThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h, o := run.Home("Home"), new(large)
+	ref, err := h.Make(o, true)
+	require.NoError(t, err)
+	conn, err := run.Dial(ref.Endpoint)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.Post(wire.MustPack(wire.KindVisit, wire.Visit{Name: "Glutton"})...))
+	const n, bound = 300, (16<<20)/largeAnswer + 10 // and what sockets hold
+	frames, err := codec.Marshal(said{})
+	require.NoError(t, err)
+	for id := range uint64(n) {
+		m := wire.Request{ID: id + 1, Object: ref.Object}
+		require.NoError(t, conn.Post(m.Pack(wire.KindRequest, slices.Clone(frames)...)...))
+	}
+	other := run.Visit(h)
+	for o.served.Load() < bound/2 {
+		other.Settled()
+	}
+	for range 2000 {
+		other.Settled()
+	}
+	for got := range int64(n) {
+		require.LessOrEqual(t, o.served.Load(), got+bound)
+		_, err := conn.Recv()
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, n, o.served.Load())
+	for id := range uint64(n) { // its death ends the wait
+		m := wire.Request{ID: n + id + 1, Object: ref.Object}
+		require.NoError(t, conn.Post(m.Pack(wire.KindRequest, slices.Clone(frames)...)...))
+	}
+	for o.served.Load() < n+bound/2 {
+		other.Settled()
+	}
+	conn.Close()
+	h.Close()
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -21,12 +22,21 @@ type Session struct {
 	conn *transport.Conn // nil for this process itself
 
 	// Of the goroutine that reads.
-	visited bool // the process has said its name
-	goodbye bool // the process has said that it ends
+	visited bool      // the process has said its name
+	goodbye bool      // the process has said that it ends
+	ahead   []message // read, not yet handled
+	failed  error     // what ended the reading, behind those
 
 	mu       sync.Mutex
 	requests map[uint64]*Request // not answered yet
 	untaken  map[uint64][]func() // answered, not yet taken: what to do once they are
+}
+
+// message is a message from a process, but a KindVisit or KindBye.
+type message struct {
+	kind wire.Kind
+	wire.Request
+	r *Request // of a KindRequest
 }
 
 // Local says whether the session is this process's own.
@@ -38,10 +48,13 @@ type Request struct {
 	Op   byte
 
 	said
-	id     uint64 // 0 if no answer is wanted
-	object Object
+	id     uint64   // 0 if no answer is wanted
+	object Object   // nil if there is none
 	here   func()   // see Run
 	taken  []func() // see Until
+
+	until           time.Time // when the answer is not wanted any more, zero for never
+	served, skipped bool      // skipped: it was given up before it was served
 }
 
 // Refusal is the answer of an object that did not do what it was asked: a code
@@ -91,15 +104,31 @@ func (p *Session) asksOnly(r *Request) bool {
 	return len(p.requests) == 1 && p.requests[r.id] == r
 }
 
-// Wanted says whether the request still wants an answer.
+// Wanted says whether the request still wants an answer: it has none, it was not
+// given up, and its deadline is not over. Ask Wanted before you hand over to a
+// request that has waited. One whose deadline is over need not be answered: a
+// GiveUp follows.
 func (r *Request) Wanted() bool {
-	if r.id == 0 {
+	if r.id == 0 || r.overdue() {
 		return false
 	}
 	r.Peer.mu.Lock()
 	defer r.Peer.mu.Unlock()
 	return r.Peer.requests[r.id] == r
 }
+
+// Skipped says whether the request was given up before it was served.
+func (r *Request) Skipped() bool { return r.skipped }
+
+func (r *Request) giveUp() {
+	if r.skipped = !r.served; r.object == nil {
+		r.Fail(GivenUp, "")
+	} else {
+		r.object.GiveUp(r)
+	}
+}
+
+func (r *Request) overdue() bool { return !r.until.IsZero() && time.Now().After(r.until) }
 
 // Holding holds the objects named in v, which is about to be the answer or part
 // of it, until the requester holds them itself or has gone.
@@ -224,7 +253,7 @@ func (p *Session) gone(error) {
 	// The last ones first, so that giving up one does not start another of them.
 	slices.SortFunc(open, func(a, b *Request) int { return cmp.Compare(b.id, a.id) })
 	for _, r := range open {
-		r.object.GiveUp(r)
+		r.giveUp()
 	}
 	s.mu.Lock()
 	var left []*entry
@@ -242,23 +271,66 @@ func (p *Session) gone(error) {
 // read handles the next message. It returns what a request has to run at once:
 // see Run.
 func (p *Session) read(context.Context) (run func(), err error) {
-	s := p.home
-	if s.lastUser.Swap(p) == p && p.idle() {
+	_ = p.conn.Room() // who does not read answers gets no more; an error comes again
+	if len(p.ahead) > 0 {
+		m := p.ahead[0]
+		if p.ahead = p.ahead[1:]; len(p.ahead) == 0 {
+			p.ahead = nil
+		}
+		return p.handle(m), nil
+	}
+	if p.failed != nil {
+		return nil, p.failed
+	}
+	if p.home.lastUser.Swap(p) == p && p.idle() {
 		p.conn.Await()
 	}
-	frames, err := p.conn.Recv()
+	m, err := p.receive()
 	if err != nil {
 		return nil, err
 	}
+	if m.r != nil {
+		p.lookAhead()
+	}
+	return p.handle(m), nil
+}
+
+// maxAhead bounds the messages that are read before those in front of them are
+// handled. Each is short: see transport.Conn.Arrived.
+const maxAhead = 4096
+
+// lookAhead reads what has come behind a request, and handles what ends a
+// request: a home that has fallen behind serves nobody who has left.
+func (p *Session) lookAhead() {
+	for len(p.ahead) < maxAhead && p.conn.Arrived() {
+		m, err := p.receive()
+		switch {
+		case err != nil:
+			p.failed = err
+			return
+		case m.kind == wire.KindGiveUp:
+			p.handle(m)
+		case m.kind != 0:
+			p.ahead = append(p.ahead, m)
+		}
+	}
+}
+
+// receive reads a message. One without a kind is not to be handled.
+func (p *Session) receive() (m message, err error) {
+	frames, err := p.conn.Recv()
+	if err != nil {
+		return m, err
+	}
 	kind := wire.KindOf(frames)
 	if p.visited == (kind == wire.KindVisit) {
-		return nil, wire.ErrMalformed
+		return m, wire.ErrMalformed
 	}
 	switch kind {
 	case wire.KindVisit:
 		var visit wire.Visit
 		if err := wire.Unpack(frames, &visit); err != nil {
-			return nil, err
+			return m, err
 		}
 		p.Name, p.visited = visit.Name, true
 	case wire.KindBye:
@@ -266,13 +338,13 @@ func (p *Session) read(context.Context) (run func(), err error) {
 	case wire.KindRequest, wire.KindGiveUp, wire.KindTaken, wire.KindHold, wire.KindRelease:
 		var m wire.Request
 		if err := m.Unpack(frames); err != nil {
-			return nil, err
+			return message{}, err
 		}
-		return p.handle(kind, &m, said{frames: frames}), nil
+		return p.message(kind, m, said{frames: frames}), nil
 	default:
-		return nil, wire.ErrMalformed
+		return m, wire.ErrMalformed
 	}
-	return nil, nil
+	return m, nil
 }
 
 // idle says whether the process has no open request.
@@ -282,33 +354,50 @@ func (p *Session) idle() bool {
 	return len(p.requests) == 0
 }
 
-// handle handles a message. It returns what a request has to run: see Run.
-func (p *Session) handle(kind wire.Kind, m *wire.Request, says said) (run func()) {
+// message makes a message for handle. A request is open from now on.
+func (p *Session) message(kind wire.Kind, m wire.Request, says said) message {
+	if kind != wire.KindRequest {
+		return message{kind, m, nil}
+	}
 	s := p.home
-	switch kind {
-	case wire.KindRequest:
-		s.mu.Lock()
-		e := s.objects[m.Object]
-		s.mu.Unlock()
-		r := &Request{Peer: p, Op: m.Op, said: says, id: m.ID}
-		if m.ID > 0 {
-			p.mu.Lock()
-			p.requests[m.ID] = r
-			p.mu.Unlock()
-		}
-		if e == nil {
-			r.Fail(Gone, "")
-			return nil
-		}
+	s.mu.Lock()
+	e := s.objects[m.Object]
+	s.mu.Unlock()
+	r := &Request{Peer: p, Op: m.Op, said: says, id: m.ID}
+	if e != nil {
 		r.object = e.Object
-		e.Serve(r)
+	}
+	if m.Left > 0 {
+		r.until = time.Now().Add(m.Left)
+	}
+	if m.ID > 0 {
+		p.mu.Lock()
+		p.requests[m.ID] = r
+		p.mu.Unlock()
+	}
+	return message{kind, m, r}
+}
+
+// handle handles a message. It returns what a request has to run: see Run.
+func (p *Session) handle(m message) (run func()) {
+	s := p.home
+	switch m.kind {
+	case wire.KindRequest:
+		r := m.r
+		switch {
+		case r.object == nil:
+			r.Fail(Gone, "")
+		case !r.skipped && !r.overdue():
+			r.served = true
+			r.object.Serve(r)
+		}
 		return r.here
 	case wire.KindGiveUp:
 		p.mu.Lock()
 		r := p.requests[m.ID]
 		p.mu.Unlock()
 		if r != nil {
-			r.object.GiveUp(r)
+			r.giveUp()
 		}
 	case wire.KindTaken:
 		p.take(m.ID)

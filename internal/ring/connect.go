@@ -12,7 +12,7 @@ import (
 // Join tells the parent how to reach this rank, waits for the list of all ranks,
 // and connects to both neighbours. In a ring of one it connects to itself.
 func (n *Node) Join(ctx context.Context) error {
-	listener, err := n.opts.Listen()
+	listener, err := n.opts.Listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,9 +80,10 @@ func (n *Node) connect(ctx context.Context, listener *transport.Listener) error 
 		if err := n.own(c); err != nil {
 			return err
 		}
+		inTime := context.AfterFunc(ctx, func() { c.Close() })
 		frames, err := c.Recv()
-		if err != nil {
-			return fmt.Errorf("fiber: waiting for rank %d: %w", n.Left.Rank, err)
+		if !inTime() || err != nil {
+			return fmt.Errorf("fiber: waiting for rank %d: %w", n.Left.Rank, cmp.Or(ctx.Err(), err))
 		}
 		var meet wire.Meet
 		if wire.KindOf(frames) != wire.KindMeet || wire.Unpack(frames, &meet) != nil || meet.Rank != n.Left.Rank || meet.Ring != n.opts.Name {

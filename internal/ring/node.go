@@ -28,7 +28,7 @@ type Options struct {
 	Patience time.Duration // how long a neighbour may take to connect
 
 	Post   func(frames ...[]byte) error // to the parent
-	Listen func() (*transport.Listener, error)
+	Listen func(ctx context.Context) (*transport.Listener, error)
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
 	// Break tells the parent that this rank cannot go on with the others, and
 	// returns the error as the others will see it.
@@ -165,7 +165,7 @@ func (n *Node) explain(ctx context.Context, err error) error {
 	if failed := n.failure(); failed != nil {
 		return failed
 	}
-	if ended != nil {
+	if ended != nil && !errors.Is(err, transport.ErrUnknownOutcome) {
 		return ended
 	}
 	return err

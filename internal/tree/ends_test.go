@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/meta"
 )
 
 // soon runs f, which must return within a minute.
@@ -174,4 +175,72 @@ func TestRemovalAfterSignals(t *testing.T) {
 	awaited(t, c)
 	require.True(t, j.removed.Load())
 	require.Equal(t, "not wanted", c.Exit().Reason, "though it was killed before")
+}
+
+// mute is a job whose engine answers nothing until it is free.
+type mute struct {
+	backend.Job
+	removing, free chan struct{} // removing receives an element for each removal
+}
+
+func (j mute) Signal(context.Context, backend.Signal) error {
+	<-j.free
+	return nil
+}
+
+func (j mute) Remove(ctx context.Context) error {
+	j.removing <- struct{}{}
+	<-j.free
+	return j.Job.Remove(ctx)
+}
+
+// A start ends with its context, even if its job is not removed for long. Shutdown waits for that, and says so.
+func TestStartWhoseJobIsNotRemoved(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.2")    // where nothing listens
+	n.gpus = newGPUs([]string{"0"}) // the job has it until it is removed
+	removing, free := make(chan struct{}, 1), make(chan struct{})
+	b.wrap = func(j backend.Job) backend.Job { return mute{j, removing, free} }
+	_, err := n.Start(t.Context(), Spec{Name: "exit", Resources: meta.Resources{GPU: 1}})
+	require.ErrorContains(t, err, "FIBER_HOST")
+	<-removing
+	require.Equal(t, "the removal of exit", n.Waits())
+	require.Empty(t, n.gpus.idle())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Shutdown(context.Background()) }()
+	<-n.starts.Done()
+	require.Empty(t, ended)
+	close(free)
+	soon(t, "Shutdown", func() { require.NoError(t, <-ended) })
+	require.Empty(t, n.Waits())
+	require.Equal(t, []string{"0"}, n.gpus.idle())
+}
+
+// unclosed is a backend whose Close does not return before it is free.
+type unclosed struct {
+	*networked
+	free chan struct{}
+}
+
+func (b unclosed) Close(context.Context) error {
+	<-b.free
+	return nil
+}
+
+// Abandon waits for no engine, and what is left is named until then.
+func TestAbandonWithoutTheEngine(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	free := make(chan struct{})
+	n.Backend = unclosed{b, free}
+	b.wrap = func(j backend.Job) backend.Job { return mute{j, make(chan struct{}, 1), free} }
+	c := started(t, n, "wait")
+	require.Equal(t, "wait", n.Waits())
+	soon(t, "Abandon", n.Abandon)
+	soon(t, "the process", func() { <-c.ended }) // it was told over its connection
+	_, err := n.Start(t.Context(), Spec{Name: "exit"})
+	require.ErrorIs(t, err, ErrShutdown)
+	require.Contains(t, n.Waits(), "the removal of what is left on networked")
+	close(free)
+	awaited(t, c)
 }

@@ -86,10 +86,11 @@ func (g *gpus) release(devices []string) {
 // back. If the engine manages the devices itself, AcquireGPUs returns none. The
 // errors are those of Start; job names the processes in them.
 func (n *Node) AcquireGPUs(ctx context.Context, job string, count int) (devices []string, release func(), err error) {
-	if _, err := n.enter(); err != nil {
+	_, left, err := n.enter("GPUs for " + job)
+	if err != nil {
 		return nil, nil, err
 	}
-	defer n.starting.Done()
+	defer left()
 	ctx, giveUp := n.whileStarting(ctx)
 	defer giveUp(nil)
 	if devices, release, err = n.acquireGPUs(ctx, count); err != nil {

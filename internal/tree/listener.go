@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -25,7 +26,7 @@ const (
 // listener is how processes elsewhere reach this one: the network, once the
 // backend has named it, and the listener at which children report.
 type listener struct {
-	asking  sync.Mutex // held while the backend is asked
+	asking  lock.Lock // held while the backend is asked
 	network *backend.Network
 
 	mu       sync.Mutex
@@ -60,10 +61,13 @@ func greet(conn *transport.Conn) (v visit) {
 }
 
 // Network returns how other processes of the run reach this one. It asks the
-// backend, and keeps the first answer.
+// backend, and keeps the first answer. While one caller asks, the others wait; if
+// that caller's ctx ends, the next one asks.
 func (n *Node) Network(ctx context.Context) (backend.Network, error) {
 	r := &n.listener
-	r.asking.Lock()
+	if err := r.asking.Lock(ctx); err != nil {
+		return backend.Network{}, err
+	}
 	defer r.asking.Unlock()
 	if r.network != nil {
 		return *r.network, nil
@@ -82,12 +86,13 @@ func (n *Node) Network(ctx context.Context) (backend.Network, error) {
 // Endpoint. It is a unix socket in the run's directory if children inherit their
 // connection, and otherwise TLS at the address by which others reach this
 // process. Processes that cannot dial it are connected along the tree: see Dial.
-// The caller closes it.
-func (n *Node) Listen() (*transport.Listener, error) {
+// The caller closes it. It blocks while the backend is asked for that address, or
+// until ctx ends.
+func (n *Node) Listen(ctx context.Context) (*transport.Listener, error) {
 	if n.Parent == nil {
 		n.swept.Do(func() { sweep(n.Config.RuntimeDir) })
 	}
-	network, err := n.Network(context.Background())
+	network, err := n.Network(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -419,7 +419,7 @@ func TestStartsAmongStrangers(t *testing.T) {
 func TestListen(t *testing.T) {
 	t.Parallel()
 	n, _ := root(t, "127.0.0.1")
-	l, err := n.Listen()
+	l, err := n.Listen(t.Context())
 	require.NoError(t, err)
 	defer l.Close()
 	require.True(t, strings.HasPrefix(l.Endpoint(), "tls:127.0.0.1:"), l.Endpoint())
@@ -429,8 +429,58 @@ func TestListen(t *testing.T) {
 
 	n, err = NewRoot(n.Config, local.New(), n.Log)
 	require.NoError(t, err)
-	unix, err := n.Listen()
+	unix, err := n.Listen(t.Context())
 	require.NoError(t, err)
 	defer unix.Close()
 	require.Equal(t, n.Directory(), filepath.Dir(filepath.Dir(strings.TrimPrefix(unix.Endpoint(), "unix:"))))
+}
+
+// asked is a backend that says where this process is reached when told is closed.
+type asked struct {
+	*networked
+	asking chan struct{} // receives an element whenever it is asked
+	told   chan struct{}
+}
+
+func (b asked) Network(ctx context.Context) (backend.Network, error) {
+	b.asking <- struct{}{}
+	select {
+	case <-b.told:
+		return b.networked.Network(ctx)
+	case <-ctx.Done():
+		return backend.Network{}, ctx.Err()
+	}
+}
+
+// Whoever waits while another asks the backend heeds the own context, and asks when the other has given up.
+func TestTheNetworkIsAskedForByOneWhoWaits(t *testing.T) {
+	t.Parallel()
+	n, b := root(t, "127.0.0.1")
+	slow := asked{b, make(chan struct{}, 3), make(chan struct{})}
+	n.Backend = slow
+	listen := func() (giveUp context.CancelFunc, listened chan error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		listened = make(chan error, 1)
+		go func() {
+			l, err := n.Listen(ctx)
+			if err == nil {
+				l.Close()
+			}
+			listened <- err
+		}()
+		return cancel, listened
+	}
+	stopFirst, first := listen()
+	<-slow.asking
+	stopSecond, second := listen()
+	stopThird, third := listen()
+	defer stopThird()
+	stopSecond()
+	require.ErrorIs(t, <-second, context.Canceled)
+	require.Empty(t, first, "it is still asking")
+	stopFirst()
+	require.ErrorIs(t, <-first, context.Canceled)
+	<-slow.asking
+	close(slow.told)
+	require.NoError(t, <-third)
 }

@@ -16,11 +16,13 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
 
@@ -67,6 +69,7 @@ type Node struct {
 	children []*Child // that have not ended, as started
 	serial   int
 	starting sync.WaitGroup
+	noted    map[*string]struct{} // what else the end of this process waits for, in words
 }
 
 // NewRoot makes the node of the root.
@@ -106,6 +109,7 @@ func (n *Node) prepare() {
 	if n.cluster {
 		n.slots = make(chan struct{}, clusterStarts)
 	}
+	n.noted = map[*string]struct{}{}
 	n.starts, n.stopStarts = context.WithCancel(context.Background())
 }
 
@@ -131,17 +135,55 @@ func (n *Node) Children() []*Child {
 	return slices.Clone(n.children)
 }
 
-// enter begins a start, or refuses it with ErrShutdown. The caller ends it with
-// n.starting.Done.
-func (n *Node) enter() (serial int, err error) {
+// enter begins a start, or what else Shutdown waits for until left is called. It
+// returns the start's number, or ErrShutdown.
+func (n *Node) enter(what string) (serial int, left func(), err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return 0, ErrShutdown
+		return 0, nil, ErrShutdown
 	}
 	n.serial++
 	n.starting.Add(1)
-	return n.serial, nil
+	noted := n.note(what)
+	return n.serial, func() { noted(); n.starting.Done() }, nil
+}
+
+// note makes Waits name something until done is called. The lock is held, but not
+// for done.
+func (n *Node) note(what string) (done func()) {
+	n.noted[&what] = struct{}{}
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.noted, &what)
+	}
+}
+
+// waitsShown is how many names Waits lists.
+const waitsShown = 8
+
+// Waits says in words what the end of this process waits for: children, with
+// their functions, starts and removals. It returns "" if there is nothing.
+func (n *Node) Waits() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all []string
+	for _, c := range n.children {
+		name := c.spec.Name
+		if c.spec.Assign.Role == wire.RoleFunction {
+			name += " (" + c.spec.Assign.Func + ")"
+		}
+		all = append(all, name)
+	}
+	for what := range n.noted {
+		all = append(all, *what)
+	}
+	slices.Sort(all)
+	if more := len(all) - waitsShown; more > 0 {
+		all = append(all[:waitsShown], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(all, ", ")
 }
 
 // whileStarting returns a ctx that also ends when the node gives up its starts,
@@ -190,13 +232,11 @@ func (n *Node) each(do func(*Child)) {
 // kills those that are left after shutdown_grace or when ctx ends. It returns
 // when all have gone.
 func (n *Node) Shutdown(ctx context.Context) error {
-	n.mu.Lock()
-	n.closed = true
-	n.mu.Unlock()
-	n.Terminate()
+	n.refuse()
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
+		n.Terminate()
 		n.starting.Wait()
 		n.Terminate() // the children that came up just in time
 		for _, c := range n.Children() {
@@ -213,12 +253,55 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 	again := time.Tick(killAgain)
 	for {
-		n.Kill()
+		killed := make(chan struct{})
+		go func() { // an engine may not answer, while the children end
+			defer close(killed)
+			n.Kill()
+		}()
+		select {
+		case <-gone:
+			return nil
+		case <-killed:
+		}
 		select {
 		case <-gone:
 			return nil
 		case <-again:
 		}
+	}
+}
+
+// refuse refuses further starts.
+func (n *Node) refuse() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+}
+
+// abandonTime bounds what Abandon asks of an engine.
+const abandonTime = time.Second
+
+// Abandon refuses further starts, gives up those under way, kills every child and
+// has the backend remove what there is, all at once. It does not wait for their
+// ends, and for an engine's answers a second at most.
+func (n *Node) Abandon() {
+	n.refuse()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		var both sync.WaitGroup
+		both.Go(n.Kill)
+		both.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), abandonTime/2) // the rest is for what Close does at last
+			defer cancel()
+			n.cleanUp(ctx)
+		})
+		both.Wait()
+	}()
+	select {
+	case <-asked:
+	case <-time.After(abandonTime):
+		n.Log.Warn("fiber: what is left of the run ends by itself, and the next run removes it", "backend", n.Backend.Name())
 	}
 }
 
@@ -228,13 +311,24 @@ const closeTimeout = 20 * time.Second
 // close closes the node's listener and its backend.
 func (n *Node) close() {
 	n.listener.close()
-	if b, ok := n.Backend.(backend.Closer); ok {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		if err := b.Close(ctx); err != nil {
-			n.Log.Warn("fiber: cleaning up failed", "backend", n.Backend.Name(), "error", err)
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := n.cleanUp(ctx); err != nil {
+		n.Log.Warn("fiber: cleaning up failed", "backend", n.Backend.Name(), "error", err)
 	}
+}
+
+// cleanUp has the backend remove what is left of the run.
+func (n *Node) cleanUp(ctx context.Context) error {
+	b, ok := n.Backend.(backend.Closer)
+	if !ok {
+		return nil
+	}
+	n.mu.Lock()
+	done := n.note("the removal of what is left on " + n.Backend.Name())
+	n.mu.Unlock()
+	defer done()
+	return b.Close(ctx)
 }
 
 // killAgain is the interval between kills: a process may just have been started.

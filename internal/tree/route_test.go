@@ -51,7 +51,7 @@ func tree(t *testing.T, hosts [4]string) (members [4]*member) {
 		attach(t, members[edge[0]].Node, members[edge[1]].Node)
 	}
 	for _, m := range members {
-		l, err := m.Listen()
+		l, err := m.Listen(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(func() { l.Close() })
 		m.endpoint = l.Endpoint()

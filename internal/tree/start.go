@@ -53,8 +53,8 @@ type Spec struct {
 // until then, until ctx ends, or for start_timeout, which does not count the wait
 // for GPUs or for other starts. The error is a *backend.LaunchError, a
 // *MismatchError, ErrShutdown or the ctx's. After an error nothing is left
-// behind, except that a job on a cluster's machine that is at fault may still be
-// on its way to removal.
+// behind, except that a removal which takes longer than a second goes on in the
+// background.
 func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	for {
 		c, err := n.start(ctx, spec)
@@ -66,11 +66,11 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 
 // start is one try. After errAvoided, Start tries again.
 func (n *Node) start(ctx context.Context, spec Spec) (_ *Child, err error) {
-	serial, err := n.enter()
+	serial, left, err := n.enter("the start of " + spec.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer n.starting.Done()
+	defer left()
 	ctx, giveUp := n.whileStarting(ctx)
 	defer giveUp(nil)
 	c := &Child{node: n, spec: spec, place: n.placeOf(serial), giveUp: giveUp, release: func() {}, ended: make(chan struct{}),
@@ -225,13 +225,34 @@ func (c *Child) explain(ctx context.Context, err error) error {
 	if blame {
 		c.node.strike(c.job.Host())
 	}
-	if c.node.cluster && c.job.Host() != "" && (blame || context.Cause(ctx) == errAvoided) {
-		// A dead machine takes long. Only the end of this process waits for that.
-		c.node.starting.Go(c.remove)
-	} else {
-		c.remove()
-	}
+	c.discard()
 	return err
+}
+
+// discardTime is how long a start waits for the removal of a job that did not
+// come up.
+const discardTime = time.Second
+
+// discard removes a job that did not come up, and gives back what was lent to it.
+// A dead machine, or an engine that does not answer, takes long. Only the end of
+// this process waits for that.
+func (c *Child) discard() {
+	release, removed := c.release, make(chan struct{})
+	c.release = func() {}
+	n := c.node
+	n.mu.Lock()
+	done := n.note("the removal of " + c.spec.Name)
+	n.mu.Unlock()
+	n.starting.Go(func() {
+		defer close(removed)
+		defer done()
+		c.remove()
+		release()
+	})
+	select {
+	case <-removed:
+	case <-time.After(discardTime):
+	}
 }
 
 // lastWords returns why a job has ended that did not come up, and whether its

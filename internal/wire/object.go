@@ -1,6 +1,10 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
 
 // Visit is a process's first message to the home of an object.
 type Visit struct{ Name string }
@@ -15,18 +19,31 @@ type Request struct {
 	ID     uint64 // 0 if no answer is wanted
 	Object uint64
 	Op     byte // the operation, in the object's own numbers
+
+	// Left is how long the answer is wanted, 0 for as long as it takes. It is
+	// rounded up to microseconds. Who sends a request with a Left sends a KindGiveUp
+	// when that time is over.
+	Left time.Duration
 }
 
 // Pack makes a message of a kind of what it says, whose first frame it changes.
 func (r *Request) Pack(kind Kind, says ...[]byte) [][]byte {
-	return behind(kind, r.Op, []uint64{r.ID, r.Object}, says)
+	if r.Left > 0 {
+		return behind(kind, r.Op, []uint64{r.ID<<1 | 1, r.Object, uint64((r.Left + time.Microsecond - 1) / time.Microsecond)}, says)
+	}
+	return behind(kind, r.Op, []uint64{r.ID << 1, r.Object}, says)
 }
 
 // Unpack decodes the message, and leaves in frames what it says.
 func (r *Request) Unpack(frames [][]byte) error {
 	op, in := fieldsOf(frames, KindOf(frames))
 	r.Op = op
-	r.ID, r.Object = in.Uvarint(), in.Uvarint()
+	id, left := in.Uvarint(), uint64(0)
+	r.ID, r.Object = id>>1, in.Uvarint()
+	if id&1 > 0 {
+		left = in.Uvarint()
+	}
+	r.Left = time.Duration(min(left, math.MaxInt64/uint64(time.Microsecond))) * time.Microsecond
 	copy(frames, [][]byte{in.B})
 	return in.Err
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -470,3 +471,66 @@ var sendAtOnce = fiber.Register("sendAtOnce", func(ctx context.Context, s sendin
 	wg.Wait()
 	return fibertest.None{}, errors.Join(errs...)
 })
+
+// keepQueue makes a queue, and sends it.
+var keepQueue = fiber.Register("keepQueue", func(ctx context.Context, to *fiber.SimpleQueue[*fiber.SimpleQueue[int]]) (fibertest.None, error) {
+	q, err := fiber.NewSimpleQueue[int]()
+	if err == nil {
+		err = to.Put(ctx, q)
+	}
+	<-ctx.Done()
+	runtime.KeepAlive(q)
+	return fibertest.None{}, err
+})
+
+// atStoppedQueue is a queue whose home does not move until it is told to.
+func atStoppedQueue(t *testing.T) (q *fiber.SimpleQueue[int], move func()) {
+	t.Helper()
+	to := fibertest.NewQueue[*fiber.SimpleQueue[int]](t)
+	p := fiber.NewProcess(keepQueue, to)
+	fibertest.Begin(t, p)
+	q, err := to.Get(fibertest.Soon(t))
+	require.NoError(t, err)
+	require.NoError(t, q.Put(fibertest.Soon(t), 0)) // it is reached
+	require.NoError(t, syscall.Kill(p.PID(), syscall.SIGSTOP))
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return fibertest.Stat(p.PID())[0] == "T" }, "it does not stop")
+	return q, func() { require.NoError(t, syscall.Kill(p.PID(), syscall.SIGCONT)) }
+}
+
+// A Put that ends before its item has left leaves nothing behind, and one that
+// ends later says that it does not know.
+func TestPutsThatEndWhileTheHomeIsStopped(t *testing.T) {
+	t.Parallel()
+	q, move := atStoppedQueue(t)
+	ctx, cancel := context.WithCancel(fibertest.Soon(t))
+	ended := make(chan error)
+	const n = 100
+	for i := range n {
+		go func() { ended <- q.Put(ctx, 1+i) }()
+	}
+	time.AfterFunc(50*time.Millisecond, cancel)
+	unknown := 0
+	for range n {
+		err := <-ended
+		require.ErrorIs(t, err, context.Canceled)
+		if errors.Is(err, fiber.ErrUnknownOutcome) {
+			unknown++
+		}
+	}
+	require.LessOrEqual(t, unknown, 1)
+	move()
+	require.NoError(t, q.Put(fibertest.Soon(t), n))
+	there, err := q.Len(fibertest.Soon(t))
+	require.NoError(t, err)
+	require.LessOrEqual(t, there, 2+unknown)
+}
+
+// Close waits for a stopped home for a while, and is carried out later.
+func TestCloseWhileTheHomeIsStopped(t *testing.T) {
+	t.Parallel()
+	q, move := atStoppedQueue(t)
+	require.ErrorIs(t, q.Close(), fiber.ErrUnknownOutcome)
+	move()
+	require.ErrorIs(t, q.Put(fibertest.Soon(t), 1), fiber.ErrClosed)
+	require.NoError(t, q.Close())
+}

@@ -71,7 +71,8 @@ type Visitor struct {
 	last    uint64
 	arrived chan [][]byte // closed at the end
 
-	Keeps bool // does not acknowledge answers that name objects
+	Keeps bool          // does not acknowledge answers that name objects
+	Left  time.Duration // how long the answers to requests are wanted, 0 for as long as it takes
 }
 
 // Visit makes a visitor of a home.
@@ -152,7 +153,19 @@ func (v *Visitor) request(id, made uint64, op, q any) {
 	if raw, ok := q.(Raw); ok {
 		frames = [][]byte{raw}
 	}
-	v.tell(wire.KindRequest, wire.Request{ID: id, Object: made, Op: Number(op)}, frames...)
+	v.tell(wire.KindRequest, wire.Request{ID: id, Object: made, Op: Number(op), Left: v.Left}, frames...)
+}
+
+// Overdue sends a request whose deadline is over when Overdue returns: the home
+// has served it before. Its GiveUp is still to come.
+func (v *Visitor) Overdue(made uint64, op, q any) (id uint64) {
+	v.t.Helper()
+	v.Left = time.Millisecond
+	id = v.Ask(made, op, q)
+	v.Left = 0
+	v.Settled()
+	time.Sleep(2 * time.Millisecond)
+	return id
 }
 
 // GiveUp says that the answer to a request is not waited for any more.

@@ -89,6 +89,20 @@ func TestChildrenAreToldEvenIfRunGoesOn(t *testing.T) {
 	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(x.Children()) == 0 }, "the child lives on")
 }
 
+// A first signal that does not end the program soon says why, and what does.
+func TestASignalThatHasToWaitSaysForWhom(t *testing.T) {
+	t.Parallel()
+	x := fibertest.Start(t, "stubborn", "FIBER_SHUTDOWN_GRACE=1h")
+	x.Says("started")
+	x.SignalRoot(syscall.SIGINT)
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return x.Err.String() != "" }, "it says nothing")
+	require.Regexp(t, `level=WARN msg="fiber: the program has yet to end; a second Ctrl-C ends it at once" signal=interrupt `+
+		`waits_for="the function that Main runs, Process-1 \(nap\)"\n$`, x.Err.String())
+	x.SignalRoot(syscall.SIGINT)
+	require.Equal(t, 130, x.Wait(fibertest.Patience))
+	require.Empty(t, x.Processes())
+}
+
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	x := fibertest.Start(t, "stubborn")

@@ -180,3 +180,52 @@ func TestLastMessages(t *testing.T) {
 	slices.Sort(last)
 	require.Less(t, last[len(last)/2], 10*usual[len(usual)/2])
 }
+
+// floods sends more than a neighbour reads ahead, each message with a deadline, and
+// receives only then what has arrived, or still does.
+var floods = fiber.RegisterRing("floods", nil, func(ctx context.Context, node *fiber.RingNode, _ fibertest.None) error {
+	numbers := make([]float64, 3_000_000)
+	var arrive []float64
+	for i := range 4 {
+		for k := range numbers {
+			numbers[k] = float64(i)
+		}
+		within, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		err := node.Right().Send(within, packet{node.Rank(), i, numbers})
+		if err == nil || errors.Is(err, fiber.ErrUnknownOutcome) {
+			arrive = append(arrive, float64(i))
+		}
+		if err != nil && !errors.Is(err, within.Err()) {
+			return err
+		}
+	}
+	clear(numbers) // it is ours again
+	sent := make(chan error, 1)
+	go func() { sent <- node.Right().Send(ctx, packet{node.Rank(), -1, arrive}) }()
+	var came []float64
+	for {
+		var p packet
+		if err := node.Left().Recv(ctx, &p); err != nil {
+			return err
+		}
+		if p.Serial < 0 {
+			if !slices.Equal(came, p.Numbers) {
+				return fmt.Errorf("%v came of %v", came, p.Numbers)
+			}
+			return <-sent
+		}
+		if !slices.Equal(p.Numbers, slices.Repeat([]float64{float64(p.Serial)}, len(numbers))) {
+			return fmt.Errorf("message %d is not what was sent", p.Serial)
+		}
+		came = append(came, float64(p.Serial))
+	}
+})
+
+// All ranks send first, and more than a ring takes: each Send ends with its
+// context, and what has begun to leave arrives.
+func TestAllRanksSendTooMuchFirst(t *testing.T) {
+	t.Parallel()
+	r := fiber.NewRing(3, floods)
+	require.NoError(t, r.Run(fibertest.Soon(t), fibertest.None{}))
+}

@@ -175,3 +175,35 @@ func TestPushOfARegistryThatSpeaksHTTPOnly(t *testing.T) {
 	assert.Equal(t, last[1], last[0])
 	assert.Positive(t, last[0])
 }
+
+// A push ends with its context, whatever the registry does not answer.
+func TestPushThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodPut} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			came, answer := make(chan struct{}, 99), make(chan struct{})
+			inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == method {
+					came <- struct{}{}
+					<-answer
+				}
+				inner.ServeHTTP(w, r)
+			}))
+			defer server.Close()
+			defer close(answer)
+			img, err := image.New(image.Options{Platform: here})
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			pushed := make(chan error, 1)
+			go func() {
+				_, err := img.Push(ctx, strings.TrimPrefix(server.URL, "http://")+"/team", image.Pushing{})
+				pushed <- err
+			}()
+			<-came
+			cancel()
+			require.ErrorIs(t, <-pushed, context.Canceled)
+		})
+	}
+}

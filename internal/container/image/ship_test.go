@@ -49,20 +49,20 @@ func TestImagesArePreparedOnce(t *testing.T) {
 		}
 		return "image", nil
 	}
-	_, err := images.Do("program", prepare)
+	_, err := images.Do(t.Context(), "program", prepare)
 	require.EqualError(t, err, "not yet")
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			img, err := images.Do("program", prepare)
+			img, err := images.Do(t.Context(), "program", prepare)
 			assert.NoError(t, err)
 			assert.Equal(t, "image", img)
 		})
 	}
 	all.Wait()
 	assert.Equal(t, 2, made)
-	images.Forget()
-	_, err = images.Do("program", prepare)
+	require.NoError(t, images.Forget(t.Context()))
+	_, err = images.Do(t.Context(), "program", prepare)
 	require.NoError(t, err)
 	assert.Equal(t, 3, made)
 }

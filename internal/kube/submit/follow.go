@@ -23,7 +23,7 @@ var harmless = []string{"FailedScheduling", "MissingClusterDNS", "DNSConfigFormi
 var errUnread = errors.New("nobody reads the output")
 
 // Follow waits for the job's start and, without Detach, for its end, and returns its exit code. The first signal asks the
-// job to end, a second one kills it. If the job cannot start, nothing is left of it.
+// job to end, a second one kills it and does not wait. If the job cannot start, nothing is left of it.
 func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -44,6 +44,8 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
 	f.tell("")
+	var slow <-chan time.Time      // of the end that a signal asks for
+	removed := make(chan error, 1) // receives that of such a pod, and why it failed
 	for started := job.Started; ; {
 		select {
 		case <-started:
@@ -63,8 +65,23 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 				return 1, f.fail(fmt.Sprintf("it did not start within %v (FIBER_START_TIMEOUT): %s", r.StartTimeout, f.why))
 			}
 		case s := <-signals:
-			if code, gone := f.signal(s); gone {
-				return code, nil
+			if f.by != 0 { // a second one
+				f.by = s.(syscall.Signal)
+				f.asked(r.remove(atOnce, 0))
+				return 128 + int(f.by), nil
+			}
+			f.by, slow = s.(syscall.Signal), time.After(slowEnd)
+			r.Report.Passing("%s is told to end", r.pod.Name)
+			grace := int64(-1) // the pod's own
+			if !f.started {
+				grace = 0
+			}
+			go func() { removed <- r.Remove(grace) }()
+		case <-slow:
+			r.Report.Status("%s is told to end; a second Ctrl-C kills it", r.pod.Name)
+		case err := <-removed:
+			if f.asked(err); !f.started {
+				return 128 + int(f.by), nil
 			}
 		case <-ctx.Done():
 			if context.Cause(ctx) != errUnread {
@@ -130,21 +147,11 @@ func (f *follower) fail(reason string) error {
 	return fmt.Errorf("%s was not started: %s", f.pod.Name, reason)
 }
 
-// signal passes a signal of the user on to the pod.
-func (f *follower) signal(s os.Signal) (code int, gone bool) {
-	n := s.(syscall.Signal)
-	grace := int64(-1) // the pod's own
-	if f.by != 0 || !f.started {
-		grace = 0
-	}
-	if f.by == 0 {
-		f.Report.Passing("%s is told to end", f.pod.Name)
-	}
-	f.by = n
-	if err := f.Remove(grace); err != nil {
+// asked says that a signal did not reach the pod.
+func (f *follower) asked(err error) {
+	if err != nil {
 		f.Report.Say("%s could not be told to end: %v", f.pod.Name, err)
 	}
-	return 128 + int(n), grace == 0
 }
 
 // conclude returns the exit code of a job that has ended, and removes its pod.

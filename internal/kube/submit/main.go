@@ -3,12 +3,14 @@ package submit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -61,6 +63,9 @@ func Signals() <-chan os.Signal {
 	return signals
 }
 
+// slowEnd is how long after a first signal its user is told what it waits for.
+const slowEnd = time.Second
+
 // Before calls do, which prepares and creates the pod. A signal cancels it, and becomes the exit code; a second signal
 // does not wait for its end.
 func Before(signals <-chan os.Signal, do func(context.Context) error) (code int, err error) {
@@ -68,8 +73,11 @@ func Before(signals <-chan os.Signal, do func(context.Context) error) (code int,
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- do(ctx) }()
+	var slow <-chan time.Time
 	for {
 		select {
+		case <-slow:
+			fmt.Fprintln(os.Stderr, "fiber: what is under way has yet to end; a second Ctrl-C ends it at once")
 		case err := <-done:
 			switch {
 			case code != 0 && errors.Is(err, context.Canceled):
@@ -82,7 +90,7 @@ func Before(signals <-chan os.Signal, do func(context.Context) error) (code int,
 			if code != 0 { // a second signal
 				return code, nil
 			}
-			code = 128 + int(s.(syscall.Signal))
+			code, slow = 128+int(s.(syscall.Signal)), time.After(slowEnd)
 			cancel()
 		}
 	}

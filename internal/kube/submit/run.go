@@ -23,6 +23,8 @@ const (
 	lastOutput = 15 * time.Second
 	// undo bounds the removal of a pod.
 	undo = 15 * time.Second
+	// atOnce bounds it after a second signal.
+	atOnce = time.Second
 )
 
 // Run is a job on a cluster.
@@ -50,11 +52,14 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	if own {
 		spec.Spec.ServiceAccountName = ServiceAccount
 	}
-	// A cancelled request may still create the pod. So its end is waited for, and the pod removed.
-	pod, err := kube.Make(context.WithoutCancel(ctx), r.Client, "pods", spec.Name, spec)
+	// A cancelled request may still create the pod. So its end is waited for, for a while, and the pod removed.
+	engaged, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(undo, cancel) })()
+	pod, err := kube.Make(engaged, r.Client, "pods", spec.Name, spec)
 	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errors.Unwrap(err).Error(), "looking up service account") {
 		spec.Spec.ServiceAccountName = ""
-		pod, err = kube.Make(context.WithoutCancel(ctx), r.Client, "pods", spec.Name, spec)
+		pod, err = kube.Make(engaged, r.Client, "pods", spec.Name, spec)
 	}
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("there is a pod %s in the namespace %s already: fiber stop %[1]s removes it", spec.Name, r.Client.Namespace)
@@ -78,8 +83,10 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 func (r *Run) Pod() string { return r.pod.Name }
 
 // Remove deletes the pod, even if the user cancels the run meanwhile; see [kube.Client.Delete] for the grace.
-func (r *Run) Remove(grace int64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), undo)
+func (r *Run) Remove(grace int64) error { return r.remove(undo, grace) }
+
+func (r *Run) remove(within time.Duration, grace int64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	return r.Client.Delete(ctx, "pods", r.pod, grace)
 }

@@ -1,6 +1,10 @@
 package builtin
 
-import "github.com/fiber-go/fiber/internal/object"
+import (
+	"slices"
+
+	"github.com/fiber-go/fiber/internal/object"
+)
 
 // The operations of a barrier.
 const (
@@ -50,6 +54,12 @@ func (b *barrier) wait(r object.Asked[int], _ object.None) {
 	if b.waiting.add(r.Request); len(b.waiting) < b.parties {
 		return
 	}
+	if i := slices.IndexFunc(b.waiting, func(w waiter) bool { return !w.r.Wanted() }); i >= 0 {
+		late := b.waiting[i].r
+		b.waiting = slices.Delete(b.waiting, i, i+1) // its GiveUp is on its way
+		b.stopped(late)
+		return
+	}
 	for i, w := range b.waiting {
 		object.Asked[int]{Request: w.r}.Reply(i)
 	}
@@ -64,16 +74,19 @@ func (b *barrier) fail(why string) {
 	b.waiting.fail(Broken, b.broken)
 }
 
-// GiveUp breaks the barrier if the request waited there: a party is missing now.
+// GiveUp breaks the barrier if the request waited there, or would have: a party
+// is missing now.
 func (b *barrier) GiveUp(r *object.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, waited := b.waiting.remove(r)
 	r.Fail(object.GivenUp, "")
-	if waited {
-		b.fail(r.Peer.Name + " has stopped waiting")
+	if waited || r.Skipped() && r.Op == BarrierWait.Number() {
+		b.stopped(r)
 	}
 }
+
+func (b *barrier) stopped(r *object.Request) { b.fail(r.Peer.Name + " has stopped waiting") }
 
 // Left breaks the barrier when a process that holds it dies.
 func (b *barrier) Left(p *object.Session, died bool) {

@@ -43,3 +43,15 @@ func TestBarrierOrder(t *testing.T) {
 	v.Die()
 	require.Contains(t, u.end(first), "Visitor died")
 }
+
+// A party whose deadline is over is missing, also before it says so.
+func TestOverdueParty(t *testing.T) {
+	b := newBed(t, builtin.KindBarrier, 2)
+	u, v := b.user(), b.user()
+	late := v.Overdue(b.id, builtin.BarrierWait, nil)
+	require.Contains(t, u.ask(builtin.BarrierWait), "Visitor has stopped waiting")
+	require.Empty(t, u.ask(builtin.BarrierReset))
+	v.GiveUp(late)
+	require.Contains(t, v.end(late), "refused 2")
+	require.Equal(t, "2 0 0", u.ask(builtin.BarrierState))
+}

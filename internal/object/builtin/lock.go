@@ -182,6 +182,9 @@ func (l *lock) grant() {
 	for l.free > 0 && len(l.waiting) > 0 {
 		w := l.waiting[0]
 		l.waiting = slices.Delete(l.waiting, 0, 1)
+		if !w.r.Wanted() {
+			continue
+		}
 		l.free--
 		if i := l.holding(w.by); i >= 0 {
 			l.held[i].n++

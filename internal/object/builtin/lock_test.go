@@ -181,3 +181,16 @@ func TestSleepersOfADeadHolder(t *testing.T) {
 	v.Tell(b.id, builtin.LockReturn, builtin.LockBack{Owner: 1, Whole: true}) // all acquisitions at once
 	require.Equal(t, got, v.end(second))
 }
+
+// A permit passes over those whose deadline is over.
+func TestOverdueWaiters(t *testing.T) {
+	b := newBed(t, builtin.KindSemaphore, 1)
+	u, v := b.user(), b.user()
+	require.Equal(t, got, u.ask(acquire, 1, 0))
+	late := v.Overdue(b.id, acquire, builtin.LockWant{Owner: 1})
+	require.Empty(t, u.ask(release, 1))
+	require.Equal(t, "1", u.ask(builtin.LockFree))
+	v.GiveUp(late)
+	require.Contains(t, v.end(late), "refused 2")
+	require.Equal(t, got, v.ask(acquire, 1, 1))
+}

@@ -80,10 +80,16 @@ func (u *runner) end(c *call) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.calls, c.r)
-	if first := u.waiting.Front(); first != nil {
-		next := u.waiting.Remove(first).(*call)
+	for u.waiting.Len() > 0 {
+		next := u.waiting.Front().Value.(*call)
+		if !next.r.Wanted() {
+			u.forget(next)
+			continue
+		}
+		u.waiting.Remove(next.waits)
 		next.waits = nil
 		u.start(next, false)
+		break
 	}
 	u.running.Done()
 }

@@ -121,7 +121,11 @@ func (s *Service) make(r object.Asked[uint64], in Argument) {
 			s.objects[o] = struct{}{}
 			dropped := s.dropped
 			s.mu.Unlock()
-			if dropped || !r.Wanted() {
+			if !r.Wanted() {
+				o.Drop()
+				return
+			}
+			if dropped {
 				o.Drop()
 				r.Fail(object.Gone, "")
 				return

@@ -343,3 +343,22 @@ func TestFailure(t *testing.T) {
 	require.Equal(t, "*thing.Do", failure.Func)
 	require.Contains(t, failure.Message, "out of range")
 }
+
+// A call whose deadline is over never begins.
+func TestOverdueCall(t *testing.T) {
+	w := newWorld(t)
+	v := w.run.Visit(w.home)
+	made := w.make(v)
+	first := w.do(v, made, "first")
+	w.begins("first")
+	late := v.Overdue(made, custom.Call, named("*thing.Do", "late"))
+	last := w.do(v, made, "last")
+	v.Settled()
+	w.letGo <- struct{}{}
+	require.Equal(t, "first", text(t, v.Reply(first)))
+	w.begins("last")
+	w.letGo <- struct{}{}
+	require.Equal(t, "last", text(t, v.Reply(last)))
+	v.GiveUp(late)
+	require.Equal(t, byte(object.GivenUp), v.Reply(late).Code)
+}

@@ -6,6 +6,7 @@
 package queue
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -21,7 +22,7 @@ const (
 	Len   object.Op[object.None, int]            = iota // how many items are in the queue
 	Close object.Op[object.None, object.None]    = iota // no more items are put; those in the queue are still handed out
 	Done  object.Op[int, object.None]            = iota // so many items are done
-	Join  object.Op[object.None, int]            = iota // wait until all items are done; how many never will be, because their receivers died
+	Join  object.Op[object.None, int]            = iota // wait until all items are done; how many never will be, because their receivers ended
 )
 
 // Delivery is items that were handed out, with a number for Taken and Back.
@@ -34,7 +35,7 @@ type Delivery struct {
 // The codes of refusals.
 const (
 	Closed   = object.OwnCodes + iota // the queue was closed, and nothing is left in it
-	TooOften                          // more items were done than were put
+	TooOften                          // more items were done than were received
 )
 
 var table = object.Ops(
@@ -44,49 +45,56 @@ var table = object.Ops(
 			r.Malformed()
 			return
 		}
-		q.getters = append(q.getters, getter{r, limit})
+		q.getters.push(getter{r, limit})
 		q.move()
 	}),
 	object.On(Taken, func(q *Queue, r object.Asked[object.None], id uint64) { q.settle(r.Peer, id, true) }),
 	object.On(Back, func(q *Queue, r object.Asked[object.None], id uint64) { q.settle(r.Peer, id, false) }),
-	object.On(Len, func(q *Queue, r object.Asked[int], _ object.None) { r.Reply(len(q.items)) }),
+	object.On(Len, func(q *Queue, r object.Asked[int], _ object.None) { r.Reply(q.items.len()) }),
 	object.On(Close, func(q *Queue, r object.Asked[object.None], _ object.None) {
 		q.close(Closed)
 		q.move()
 		r.Reply(object.None{})
 	}),
 	object.On(Done, func(q *Queue, r object.Asked[object.None], n int) {
-		if n > q.undone {
+		switch {
+		case n < 1:
+			r.Malformed()
+		case n > q.owed+q.out-q.early:
 			r.Fail(TooOften, "")
-			return
+		default:
+			q.done(r.Peer, n)
+			q.answerJoiners()
+			r.Reply(object.None{})
 		}
-		q.undone -= n
-		q.owed[r.Peer] = max(0, q.owed[r.Peer]-n)
-		q.answerJoiners()
-		r.Reply(object.None{})
 	}),
 	object.On(Join, func(q *Queue, r object.Asked[int], _ object.None) {
-		q.joiners = append(q.joiners, r)
+		q.joiners.push(r)
 		q.answerJoiners()
 	}),
 )
 
 // Queue is an object.Object.
+//
+// A request that is not wanted any more stays in its line until it is at the
+// front, or until half of those that wait are like it: its end costs O(1).
 type Queue struct {
 	home     *object.Server
 	capacity int // 0: unbounded
 
-	mu      sync.Mutex
-	closed  bool
-	items   []object.Value
-	getters []getter
-	putters []putter
-	joiners []object.Asked[int]
-	undone  int                     // items put and not done
-	owed    map[*object.Session]int // how many of them each process has received
-	lost    int                     // owed by processes that died, since the last Join was answered
-	last    uint64
-	out     map[uint64]delivery
+	mu        sync.Mutex
+	closed    bool
+	items     line[object.Value]
+	getters   line[getter]
+	putters   line[putter]
+	joiners   line[object.Asked[int]]
+	unwanted  int // requests that were given up since the lines were last swept
+	consumers map[*object.Session]*consumer
+	out       int // items that were handed out and are not acknowledged
+	owed      int // items that were taken and are not done
+	early     int // of those out, how many are done: who got one may have passed it on before its Taken is here
+	lost      int // owed by processes that ended, since the last Join was answered
+	last      uint64
 }
 
 // getter waits for at most max items, putter for room for its items.
@@ -100,15 +108,15 @@ type putter struct {
 	items []object.Value // that are not in the queue yet
 }
 
-// delivery is a Delivery that is not acknowledged, and its receiver.
-type delivery struct {
-	to    *object.Session
-	items []object.Value
+// consumer is what a process was handed.
+type consumer struct {
+	out  map[uint64][]object.Value // deliveries that are not acknowledged
+	owed int                       // items that it took and that are not done
 }
 
 // New makes a queue with room for capacity items, 0 for any number.
 func New(s *object.Server, capacity int) *Queue {
-	return &Queue{home: s, capacity: capacity, owed: map[*object.Session]int{}, out: map[uint64]delivery{}}
+	return &Queue{home: s, capacity: capacity, consumers: map[*object.Session]*consumer{}}
 }
 
 // Serve takes a request.
@@ -124,55 +132,73 @@ func (q *Queue) put(r object.Asked[object.None], items []object.Value) {
 		return
 	}
 	q.home.HoldRefs(items...)
-	q.putters = append(q.putters, putter{r: r, items: items})
+	p := putter{r: r, items: items}
+	if q.putters.len() > 0 || !q.admit(&p) {
+		q.putters.push(p)
+	}
 	q.move()
 }
 
 // move admits items while there is room, and delivers items while requests wait
 // for them. The lock is held.
 func (q *Queue) move() {
-	for q.admit() || q.deliver() {
+	for q.admitWaiting() || q.deliver() {
 	}
-	if q.closed && len(q.items) == 0 && len(q.out) == 0 {
-		for _, g := range q.getters {
+	if q.closed && q.items.len() == 0 && q.out == 0 {
+		for _, g := range q.getters.all() {
 			g.r.Fail(Closed, "")
 		}
-		q.getters = nil
+		q.getters = line[getter]{}
 	}
 }
 
-func (q *Queue) admit() (moved bool) {
-	for len(q.putters) > 0 {
-		p := &q.putters[0]
-		n := len(p.items)
-		if q.capacity > 0 {
-			n = min(n, q.capacity-len(q.items))
+// admit puts the items of p into the queue, as far as there is room, and answers
+// p when all are there.
+func (q *Queue) admit(p *putter) (all bool) {
+	n := len(p.items)
+	if q.capacity > 0 {
+		n = max(0, min(n, q.capacity-q.items.len()))
+	}
+	q.items.push(p.items[:n]...)
+	p.items = p.items[n:]
+	if len(p.items) > 0 {
+		return false
+	}
+	p.r.Reply(object.None{})
+	return true
+}
+
+func (q *Queue) admitWaiting() (moved bool) {
+	for q.putters.len() > 0 && (q.capacity == 0 || q.items.len() < q.capacity) {
+		p := &q.putters.all()[0]
+		if !p.r.Wanted() {
+			q.home.ReleaseRefs(p.items...)
+		} else if moved = true; !q.admit(p) {
+			break
 		}
-		if n > 0 {
-			q.items = append(q.items, p.items[:n]...)
-			p.items = p.items[n:]
-			q.undone += n
-			moved = true
-		}
-		if len(p.items) > 0 {
-			return moved
-		}
-		p.r.Reply(object.None{})
-		q.putters = slices.Delete(q.putters, 0, 1)
+		q.putters.shift(1)
 	}
 	return moved
 }
 
 func (q *Queue) deliver() (moved bool) {
-	for len(q.getters) > 0 && len(q.items) > 0 {
-		g := q.getters[0]
-		q.getters = slices.Delete(q.getters, 0, 1)
+	for q.getters.len() > 0 && q.items.len() > 0 {
+		g := q.getters.all()[0]
+		q.getters.shift(1)
 		if !g.r.Wanted() {
 			continue
 		}
-		items := object.Shift(&q.items, q.home.Fitting(q.items[:min(g.max, len(q.items))]))
+		n := q.home.Fitting(q.items.all()[:min(g.max, q.items.len())])
+		items := slices.Clone(q.items.all()[:n])
+		q.items.shift(n)
+		c := q.consumers[g.r.Peer]
+		if c == nil {
+			c = &consumer{out: map[uint64][]object.Value{}}
+			q.consumers[g.r.Peer] = c
+		}
 		q.last++
-		q.out[q.last] = delivery{g.r.Peer, items}
+		c.out[q.last] = items
+		q.out += n
 		g.r.Reply(Delivery{ID: q.last, Items: items})
 		moved = true
 	}
@@ -181,61 +207,92 @@ func (q *Queue) deliver() (moved bool) {
 
 // settle ends a delivery: taken by its receiver, or given back. The lock is held.
 func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
-	d, ok := q.out[id]
-	if !ok || d.to != by {
+	c := q.consumers[by]
+	if c == nil {
 		return
 	}
-	delete(q.out, id)
+	items, ok := c.out[id]
+	if !ok {
+		return
+	}
+	delete(c.out, id)
 	if taken {
-		q.owed[d.to] += len(d.items)
-		q.home.ReleaseRefs(d.items...)
+		q.out -= len(items)
+		q.home.ReleaseRefs(items...)
+		done := min(q.early, len(items))
+		q.early -= done
+		c.owed += len(items) - done
+		q.owed += len(items) - done
 	} else {
-		q.items = slices.Concat(d.items, q.items)
+		q.restore(items)
 	}
 	q.move()
+}
+
+// restore puts a delivery back to the front. The lock is held.
+func (q *Queue) restore(items []object.Value) {
+	q.items.unshift(items...)
+	q.out -= len(items)
+	q.early = min(q.early, q.out) // what is back is not done, whatever was said of it
+}
+
+// done notes that n items are done: of those that the process owes, else of
+// those that another does, which may have passed them on. The lock is held.
+func (q *Queue) done(by *object.Session, n int) {
+	pay := func(c *consumer) {
+		paid := min(n, c.owed)
+		c.owed -= paid
+		q.owed -= paid
+		n -= paid
+	}
+	if c := q.consumers[by]; c != nil {
+		pay(c)
+	}
+	for _, c := range q.consumers {
+		if n == 0 {
+			return
+		}
+		pay(c)
+	}
+	q.early += n
 }
 
 // GiveUp removes a waiting request.
 func (q *Queue) GiveUp(r *object.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.getters = slices.DeleteFunc(q.getters, func(g getter) bool { return g.r.Request == r })
-	q.joiners = slices.DeleteFunc(q.joiners, func(j object.Asked[int]) bool { return j.Request == r })
-	for i, p := range q.putters {
-		if p.r.Request == r {
-			q.home.ReleaseRefs(p.items...)
-			q.putters = slices.Delete(q.putters, i, i+1)
-			q.move()
-			break
-		}
-	}
 	r.Fail(object.GivenUp, "")
+	if q.unwanted++; 2*q.unwanted > q.getters.len()+q.putters.len()+q.joiners.len() {
+		q.unwanted = 0
+		q.getters.remove(func(g getter) bool { return !g.r.Wanted() })
+		q.joiners.remove(func(j object.Asked[int]) bool { return !j.Wanted() })
+		q.putters.remove(func(p putter) bool {
+			unwanted := !p.r.Wanted()
+			if unwanted {
+				q.home.ReleaseRefs(p.items...)
+			}
+			return unwanted
+		})
+	}
+	q.move()
 }
 
 // Left puts back the items that a process was handed and has not acknowledged.
-// If the process died, the items that it received and did not finish count as
-// lost.
-func (q *Queue) Left(p *object.Session, died bool) {
+// Those that it took and did not finish are lost, whether it died or let go.
+func (q *Queue) Left(p *object.Session, _ bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	owed := min(q.owed[p], q.undone)
-	delete(q.owed, p)
-	if died && owed > 0 {
-		q.undone -= owed
-		q.lost += owed
-		q.answerJoiners()
+	c := q.consumers[p]
+	if c == nil {
+		return
 	}
-	var lost []uint64
-	for id, d := range q.out {
-		if d.to == p {
-			lost = append(lost, id)
-		}
+	delete(q.consumers, p)
+	q.owed -= c.owed
+	q.lost += c.owed
+	for _, id := range slices.Backward(slices.Sorted(maps.Keys(c.out))) { // the oldest ends up at the front
+		q.restore(c.out[id])
 	}
-	slices.Sort(lost)
-	for _, id := range slices.Backward(lost) { // the oldest ends up at the front
-		q.items = slices.Concat(q.out[id].items, q.items)
-		delete(q.out, id)
-	}
+	q.answerJoiners()
 	q.move()
 }
 
@@ -248,38 +305,42 @@ func (q *Queue) Drop() {
 		code = Closed
 	}
 	q.close(code)
-	for _, g := range q.getters {
+	for _, g := range q.getters.all() {
 		g.r.Fail(code, "")
 	}
-	for _, j := range q.joiners {
+	for _, j := range q.joiners.all() {
 		j.Fail(code, "")
 	}
-	for _, d := range q.out {
-		q.home.ReleaseRefs(d.items...)
+	for _, c := range q.consumers {
+		for _, items := range c.out {
+			q.home.ReleaseRefs(items...)
+		}
 	}
-	q.home.ReleaseRefs(q.items...)
-	q.getters, q.joiners, q.items, q.out = nil, nil, nil, map[uint64]delivery{}
+	q.home.ReleaseRefs(q.items.all()...)
+	q.getters, q.joiners, q.items = line[getter]{}, line[object.Asked[int]]{}, line[object.Value]{}
+	clear(q.consumers)
+	q.out, q.owed, q.early = 0, 0, 0
 }
 
 // close closes the queue for new items, and refuses waiting Puts with code. Items
 // in the queue are still handed out. The lock is held.
 func (q *Queue) close(code byte) {
 	q.closed = true
-	for _, p := range q.putters {
+	for _, p := range q.putters.all() {
 		q.home.ReleaseRefs(p.items...)
 		p.r.Fail(code, "")
 	}
-	q.putters = nil
+	q.putters = line[putter]{}
 }
 
 // answerJoiners answers all waiting Joins if all items are done. The lock is
 // held.
 func (q *Queue) answerJoiners() {
-	if q.undone > 0 || len(q.joiners) == 0 {
+	if q.items.len()+q.out+q.owed > q.early || q.joiners.len() == 0 {
 		return
 	}
-	for _, j := range q.joiners {
+	for _, j := range q.joiners.all() {
 		j.Reply(q.lost)
 	}
-	q.joiners, q.lost = nil, 0
+	q.joiners, q.lost = line[object.Asked[int]]{}, 0
 }

@@ -1,6 +1,8 @@
 package queue_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -342,4 +344,243 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 		}
 		require.Empty(t, b.h.Holders(ref.Object), name)
 	}
+}
+
+func (u user) done(n int) (code byte) {
+	u.b.t.Helper()
+	return u.Reply(u.Ask(u.b.id, queue.Done, n)).Code
+}
+
+// Items whose receiver ends before they are done are written off, however it
+// ends.
+func TestJoinWhenAConsumerEnds(t *testing.T) {
+	for name, end := range map[string]func(user){
+		"dies":     func(u user) { u.Die() },
+		"ends":     func(u user) { u.Bye() },
+		"releases": func(u user) { u.Release(u.b.id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, 0)
+			u, other := b.user(), b.user()
+			other.puts("abcde")
+			delivery, _ := u.gets(3)
+			u.settle(queue.Taken, delivery)
+			require.Zero(t, u.done(1))
+			u.gets(1) // which comes back
+			join := other.Ask(b.id, queue.Join, nil)
+			other.Settled()
+			end(u)
+			rest := b.user()
+			rest.eventually(2)
+			delivery, items := rest.gets(2)
+			require.Equal(t, "de", items)
+			rest.settle(queue.Taken, delivery)
+			require.Zero(t, rest.done(2))
+			var lost int
+			other.Reply(join).Read(t, &lost)
+			require.Equal(t, 2, lost)
+			other.Reply(other.Ask(b.id, queue.Join, nil)).Read(t, &lost)
+			require.Zero(t, lost, "it is said once")
+		})
+	}
+}
+
+// What is in the queue can't be done yet.
+func TestDoneBeforeGet(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	u.puts("abc")
+	require.Equal(t, byte(queue.TooOften), u.done(1))
+	delivery, _ := u.gets(2)
+	u.settle(queue.Taken, delivery)
+	require.Equal(t, byte(queue.TooOften), u.done(3))
+	require.Equal(t, byte(object.Unknown), u.done(-1))
+	require.Zero(t, other.done(1), "another process may finish what one got")
+	require.Zero(t, u.done(1))
+	require.Equal(t, byte(queue.TooOften), u.done(1))
+	require.Equal(t, byte(queue.TooOften), other.done(1))
+	// The receiver's end writes off nothing that another has done.
+	delivery, _ = u.gets(1)
+	u.settle(queue.Taken, delivery)
+	u.Settled()
+	require.Zero(t, other.done(1))
+	other.puts("d")
+	join := other.Ask(b.id, queue.Join, nil)
+	other.Settled()
+	u.Release(b.id)
+	u.Settled()
+	require.Equal(t, 1, other.len())
+	third := b.user()
+	delivery, _ = third.gets(1)
+	third.settle(queue.Taken, delivery)
+	third.Settled()
+	other.Ask(b.id, queue.Done, 1)
+	var lost int
+	other.Reply(join).Read(t, &lost)
+	require.Zero(t, lost)
+}
+
+// An item may be done elsewhere before the home has heard that it was taken. If
+// it comes back instead, it is not done.
+func TestDoneBeforeTaken(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	u.puts("ab")
+	first, _ := u.gets(1)
+	second, _ := u.gets(1)
+	require.Zero(t, other.done(2))
+	require.Equal(t, byte(queue.TooOften), other.done(1))
+	join := other.Ask(b.id, queue.Join, nil)
+	var lost int
+	other.Reply(join).Read(t, &lost)
+	require.Zero(t, lost)
+	u.settle(queue.Back, second)
+	u.settle(queue.Taken, first)
+	u.Settled()
+	join = other.Ask(b.id, queue.Join, nil)
+	other.Settled()
+	second, _ = u.gets(1)
+	u.settle(queue.Taken, second)
+	require.Zero(t, u.done(1))
+	require.Zero(t, other.Reply(join).Code)
+}
+
+// What comes back costs as much in a long queue as in a short one.
+func TestBackInALongQueue(t *testing.T) {
+	b := newBed(t, 0)
+	short := b.user()
+	ref, err := b.h.Make(queue.New(b.h, 0), true)
+	require.NoError(t, err)
+	long := (&bed{t, b.run, b.h, ref.Object}).user()
+	short.puts("ab")
+	for range 100 {
+		long.puts(strings.Repeat("x", 1000))
+	}
+	there := func(u user) time.Duration {
+		start := time.Now()
+		delivery, _ := u.gets(1)
+		u.settle(queue.Back, delivery)
+		u.Settled()
+		return time.Since(start)
+	}
+	var took [2][]time.Duration
+	for range 101 {
+		took[0], took[1] = append(took[0], there(short)), append(took[1], there(long))
+	}
+	slices.Sort(took[0])
+	slices.Sort(took[1])
+	require.Less(t, took[1][50], 10*took[0][50])
+}
+
+// Requests that end while thousands wait cost no more than others.
+func TestThousandsGiveUp(t *testing.T) {
+	b := newBed(t, 1)
+	u, other := b.user(), b.user()
+	u.puts("a")
+	const n = 500
+	var puts, gets []uint64
+	for range n {
+		puts = append(puts, u.put("b"))
+	}
+	u.Settled()
+	for _, id := range puts[1:] {
+		u.GiveUp(id)
+		require.Equal(t, byte(object.GivenUp), u.Reply(id).Code)
+	}
+	_, items := other.gets(10)
+	require.Equal(t, "a", items)
+	require.Zero(t, u.Reply(puts[0]).Code)
+	_, items = other.gets(10)
+	require.Equal(t, "b", items)
+	for range n {
+		gets = append(gets, other.get(1))
+	}
+	other.Settled()
+	for _, id := range gets[:n-1] {
+		other.GiveUp(id)
+		require.Equal(t, byte(object.GivenUp), other.Reply(id).Code)
+	}
+	u.puts("c")
+	_, items = other.got(gets[n-1])
+	require.Equal(t, "c", items)
+}
+
+// gate is an object whose request is served for as long as the test likes:
+// meanwhile the home reads nothing more from who asked.
+type gate struct {
+	object.Object
+	entered, left chan struct{}
+}
+
+func (g *gate) Serve(r *object.Request) {
+	close(g.entered)
+	<-g.left
+	object.Asked[object.None]{Request: r}.Reply(object.None{})
+}
+
+func (g *gate) Drop() {}
+
+// shut stops the home's reading from u until pass is called, which also waits
+// until all has been read.
+func (u user) shut() (pass func()) {
+	u.b.t.Helper()
+	g := &gate{entered: make(chan struct{}), left: make(chan struct{})}
+	ref, err := u.b.h.Make(g, true)
+	require.NoError(u.b.t, err)
+	id := u.Ask(ref.Object, 0, nil)
+	<-g.entered
+	return func() {
+		u.b.t.Helper()
+		close(g.left)
+		require.Zero(u.b.t, u.Reply(id).Code)
+	}
+}
+
+// A home that has fallen behind serves nobody who has left meanwhile, however
+// much has come.
+func TestGivenUpBeforeItWasServed(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	other.puts("a")
+	pass := u.shut()
+	var ids []uint64
+	for range 50 {
+		ids = append(ids, u.get(1), u.put(strings.Repeat("b", 50)))
+	}
+	last := u.put("c")
+	for _, id := range ids {
+		u.GiveUp(id)
+	}
+	pass()
+	for _, id := range ids {
+		require.Equal(t, byte(object.GivenUp), u.Reply(id).Code)
+	}
+	require.Zero(t, u.Reply(last).Code)
+	_, items := u.gets(100)
+	require.Equal(t, "ac", items)
+	delivery, _ := other.got(func() uint64 { other.puts("d"); return other.get(1) }())
+	require.EqualValues(t, 2, delivery, "something was handed to who had left")
+}
+
+// Nothing is handed to a request whose deadline is over, whether it waits in the
+// queue or has not been read yet, and its items are not put.
+func TestOverdueRequests(t *testing.T) {
+	b := newBed(t, 1)
+	u, other := b.user(), b.user()
+	get := u.Overdue(b.id, queue.Get, 1)
+	other.puts("a")
+	require.Equal(t, 1, other.len())
+	put := u.Overdue(b.id, queue.Put, []object.Value{{First: []byte{'b'}}})
+	delivery, items := other.gets(1)
+	require.Equal(t, "a", items)
+	require.EqualValues(t, 1, delivery)
+	require.Zero(t, other.len())
+	for _, id := range []uint64{get, put} {
+		u.GiveUp(id)
+		require.Equal(t, byte(object.GivenUp), u.Reply(id).Code)
+	}
+	u.Left = time.Hour
+	u.puts("c")
+	_, items = u.gets(1)
+	require.Equal(t, "c", items)
 }
