@@ -252,7 +252,7 @@ func (s *soak) empty(ctx context.Context, w *watch, known page, place string, q 
 			break
 		}
 	}
-	if err := q.Close(); err != nil {
+	if err := q.Close(); err != nil && !errors.Is(err, fiber.ErrUnknownOutcome) { // it is closed when its home goes on
 		return err
 	}
 	for {
