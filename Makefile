@@ -8,7 +8,7 @@
 #              FIBER_TEST_REGISTRY (where they pull images from)
 # make race    the same under the race detector, without the longest (needs a C compiler); with tests of the cluster where
 #              FIBER_TEST_KUBECONFIG names one, or make cluster-up has brought one up
-# make soak    all of it at work for SOAK, 10m, with kills, on FIBER_BACKEND: local, docker, or kubernetes, for which it
+# make soak    all of it at work for SOAK, 10m, with kills and stops, on FIBER_BACKEND: local, docker, or kubernetes, for which it
 #              brings a cluster of two nodes up, and takes one away now and then, with the root outside of the
 #              cluster, or on a node (SOAKFLAGS="-root node1"); from 5m on, what grows fails it, too; SOAKFLAGS=-h has
 #              the rest

@@ -36,8 +36,8 @@ func (s *soak) away(parent context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(parent, self, "-for", s.duration.String(), "-every", "0", "-killed", "-seed", strconv.FormatUint(s.seed, 10),
-		"-patience", s.patience.String(), "-workers", strconv.Itoa(s.workers), "-plant", s.plant)
+	cmd := exec.CommandContext(parent, self, "-for", s.duration.String(), "-every", "0", "-lulls", "0", "-killed", "-seed", strconv.FormatUint(s.seed, 10),
+		"-patience", s.patience.String(), "-bound", s.bound.String(), "-only", s.only, "-workers", strconv.Itoa(s.workers), "-plant", s.plant)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // as a user does
 	cmd.Env = append(os.Environ(), awayKey+"=yes", "FIBER_HOST=", "FIBER_POD_TEMPLATE="+template)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -47,6 +47,7 @@ func (s *soak) away(parent context.Context) error {
 	var killing sync.WaitGroup
 	killing.Go(func() { s.killer.rage(parent) })
 	killing.Go(func() { s.killer.trouble(parent) })
+	killing.Go(func() { s.killer.lull(parent) })
 	killing.Go(func() { s.wait(parent) })
 	defer context.AfterFunc(s.failed, func() { cmd.Cancel() })()
 	err = cmd.Wait()

@@ -86,6 +86,7 @@ func (s *soak) report() {
 	for _, w := range s.work {
 		fmt.Printf("%-8s %8d done in %d rounds, %d cut short by a kill\n", w.name, w.done.Load(), w.rounds.Load(), w.excused.Load())
 	}
+	printTallies(s.faults.kinds)
 	stats := s.pool.Stats()
 	fmt.Printf("pool: %d workers lost, %d tasks retried\n", stats.WorkersLost, stats.Retried)
 }

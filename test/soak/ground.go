@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -142,6 +143,43 @@ func (g *ground) victims(ctx context.Context) (all []victim) {
 		}
 	}
 	return all
+}
+
+// rootKind is the kind of this process.
+const rootKind = "root"
+
+// root returns this process, unless it is the pod's part.
+func (g *ground) root() []victim {
+	return []victim{{strconv.Itoa(os.Getpid()), rootKind}}
+}
+
+// lull stops a process for a while, or until stop is closed.
+func (g *ground) lull(ctx context.Context, v victim, long time.Duration, stop <-chan struct{}) {
+	if v.name == rootKind { // another one has to do it
+		lines(ctx, []string{"sh", "-c", fmt.Sprintf("kill -STOP %s; sleep %.1f; kill -CONT %s", v.id, long.Seconds(), v.id)})
+		return
+	}
+	halt, resume := []string{"kill", "-STOP", v.id}, []string{"kill", "-CONT", v.id}
+	switch g.name {
+	case "docker":
+		halt, resume = []string{"docker", "pause", v.id}, []string{"docker", "unpause", v.id}
+	case "kubernetes": // no pod can be stopped, but its processes if they are on this machine
+		halt, resume = halt[:2], resume[:2]
+		for _, pid := range descendants() {
+			if bytes.Contains(procfile(pid, "environ"), []byte("HOSTNAME="+v.id+"\x00")) {
+				halt, resume = append(halt, strconv.Itoa(pid)), append(resume, strconv.Itoa(pid))
+			}
+		}
+		if len(halt) == 2 {
+			return
+		}
+	}
+	lines(ctx, halt)
+	select {
+	case <-time.After(long):
+	case <-stop:
+	}
+	lines(ctx, resume)
 }
 
 // left returns what exists besides processes, by kind.

@@ -17,7 +17,10 @@ const (
 	queueKind   = "queue"
 	pipeKind    = "pipe"
 	nestedKind  = "nested"
-	ringKind    = "Ring" // Fiber names these
+	keeperKind  = "keeper" // a manager whose objects are used in a hurry
+	homeKind    = "home"   // a process whose queue and pipe are
+	userKind    = "user"   // of either
+	ringKind    = "Ring"   // Fiber names these
 )
 
 // settles is how long a lost node may still have effects after it has come back.
@@ -31,6 +34,7 @@ type killer struct {
 	dying map[string]int // by kind, those that have begun and are not over
 	deeds map[string]int // by way
 	quiet time.Time      // until when the loss of a node may have effects
+	lulls []string       // the latest stops
 }
 
 func (k *killer) String() string {
@@ -111,6 +115,42 @@ func (k *killer) rage(ctx context.Context) {
 			}
 		})
 	}
+}
+
+// homes are the kinds of processes in which objects live that others use.
+var homes = []string{keeperKind, homeKind, managerKind, rootKind}
+
+// lull stops a process now and then, a home most often, and lets it go on after a few seconds, before it counts as lost.
+func (k *killer) lull(ctx context.Context) {
+	r := rand.New(rand.NewPCG(k.s.seed, 3000))
+	var waits sync.WaitGroup
+	defer waits.Wait()
+	for k.s.lulls > 0 && k.pause(time.Duration(r.Int64N(2*int64(k.s.lulls)))) {
+		kinds := map[string][]victim{}
+		for _, v := range append(k.s.ground.victims(ctx), k.s.ground.root()...) {
+			if v.kind() != "" && (r.IntN(2) == 0 || slices.Contains(homes, v.kind())) {
+				kinds[v.kind()] = append(kinds[v.kind()], v)
+			}
+		}
+		if len(kinds) == 0 {
+			continue
+		}
+		names := slices.Sorted(maps.Keys(kinds))
+		victims := kinds[names[r.IntN(len(names))]]
+		v, long := victims[r.IntN(len(victims))], time.Second/2+time.Duration(r.Int64N(int64(9*time.Second/2)))
+		k.lock.Lock()
+		k.deeds["lulled"]++
+		k.lulls = append(k.lulls[max(0, len(k.lulls)-5):], fmt.Sprintf("%s after %v for %v", v.kind(), time.Since(k.s.begun).Round(time.Second/10), long.Round(time.Second/10)))
+		k.lock.Unlock()
+		waits.Go(func() { k.s.ground.lull(context.WithoutCancel(ctx), v, long, k.s.stop) })
+	}
+}
+
+// lately returns which processes were stopped last.
+func (k *killer) lately() []string {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	return slices.Clone(k.lulls)
 }
 
 // trouble cuts a node off, kills it and drains it, one of them in each part of the time, and brings it back each time.

@@ -1,5 +1,6 @@
 // Command soak runs maps, queues, managers, pipes and rings on one backend for a given time, and keeps killing their
-// processes. It fails on a wrong result, a loss, a hang, a figure that grows, and on anything left behind.
+// processes, and stopping them for a while. Many operations have short deadlines. It fails on a wrong result, a loss, a hang,
+// an operation that outlasts its context, a figure that grows, and on anything left behind.
 package main
 
 import (
@@ -23,11 +24,11 @@ import (
 const markKey = "SOAK_MARK"
 
 type options struct {
-	duration, every, patience time.Duration
-	seed                      uint64
-	workers                   int
-	killed                    bool
-	node, root, plant         string
+	duration, every, lulls, patience, bound time.Duration
+	seed                                    uint64
+	workers                                 int
+	killed                                  bool
+	node, root, plant, only                 string
 }
 
 func main() {
@@ -53,12 +54,15 @@ func main() {
 	flag.DurationVar(&o.duration, "for", 10*time.Minute, "how long to run")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the random kills")
 	flag.DurationVar(&o.every, "every", every, "average `time` between two kills; 0 for none")
+	flag.DurationVar(&o.lulls, "lulls", every, "average `time` between two stops of a process, which goes on later; 0 for none")
 	flag.DurationVar(&o.patience, "patience", patience, "a workload that makes no progress for so `long` counts as hanging")
+	flag.DurationVar(&o.bound, "bound", 31*time.Second, "an operation that returns so `long` after the end of its context is a fault")
+	flag.StringVar(&o.only, "only", "", "only the `workloads` whose names are in this list")
 	flag.IntVar(&o.workers, "workers", 4, "workers of the pool")
 	flag.StringVar(&o.node, "node", os.Getenv("FIBER_TEST_NODE"), "a `script` that does to a node what test/cluster/node2.sh does, now and then")
 	flag.StringVar(&o.root, "root", "", "run the root as a pod on this `node`, and kill from outside")
 	flag.BoolVar(&o.killed, "killed", false, "another process kills: any loss is excused")
-	flag.StringVar(&o.plant, "plant", "", "a `fault` that must be found: goroutine, descriptor, memory, item, hang or process")
+	flag.StringVar(&o.plant, "plant", "", "a `fault` that must be found: goroutine, descriptor, memory, item, deadline, hang or process")
 	flag.Parse()
 	if err := run(o, g, before); err != nil {
 		fmt.Println("FAILED:", err)

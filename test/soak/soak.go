@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ type workload struct {
 
 	rounds, done, excused atomic.Int64
 	moved                 atomic.Int64 // when it last made progress, since the start of the run
+	over                  atomic.Bool  // it does no more rounds
 }
 
 // soak is a run.
@@ -38,6 +40,7 @@ type soak struct {
 	begun   time.Time
 	series  map[string][]float64
 	planted []any
+	faults  faults
 
 	stop     chan struct{} // closed when the time is up
 	failed   context.Context
@@ -46,6 +49,7 @@ type soak struct {
 
 func newSoak(o options, g *ground) *soak {
 	s := &soak{options: o, ground: g, begun: time.Now(), stop: make(chan struct{}), series: map[string][]float64{}}
+	s.faults = faults{all: map[string]int{}, kinds: map[string]tally{}}
 	s.killer = &killer{s: s, kills: map[string]int{}, dying: map[string]int{}, deeds: map[string]int{}}
 	s.work = []*workload{
 		{name: "map", pace: time.Second, round: mapRound},
@@ -56,6 +60,14 @@ func newSoak(o options, g *ground) *soak {
 		{name: "manager", pace: time.Second, round: managerRound},
 		{name: "pipe", pace: time.Second, round: pipeRound},
 		{name: "ring", pace: time.Second, round: ringRound},
+		{name: "keeper", pace: 5 * time.Second, round: keeperRound},
+		{name: "home", pace: 5 * time.Second, round: homeRound},
+		{name: "rush", pace: 5 * time.Second, round: rushRound},
+		{name: "exchange", pace: 5 * time.Second, round: exchangeRound},
+	}
+	if o.only != "" {
+		only := strings.Split(o.only, ",")
+		s.work = slices.DeleteFunc(s.work, func(w *workload) bool { return !slices.Contains(only, w.name) })
 	}
 	s.failed, s.failWith = context.WithCancelCause(context.Background())
 	return s
@@ -97,6 +109,7 @@ func (s *soak) run(parent context.Context) (err error) {
 	}
 	others.Go(func() { s.killer.rage(ctx) })
 	others.Go(func() { s.killer.trouble(ctx) })
+	others.Go(func() { s.killer.lull(ctx) })
 	worked := make(chan struct{})
 	looking.Go(func() { s.look(ctx, worked) })
 	s.wait(parent)
@@ -110,11 +123,11 @@ func (s *soak) run(parent context.Context) (err error) {
 	s.report()
 	if err := context.Cause(s.failed); err != nil {
 		s.pool.Terminate()
-		return err
+		return errors.Join(err, s.faults.err())
 	}
 	err = s.manager.close(s)
 	s.pool.Close()
-	return errors.Join(err, s.judge())
+	return errors.Join(err, s.faults.err(), s.judge())
 }
 
 // wait waits until the time is up or something has failed, and closes stop.
@@ -129,6 +142,7 @@ func (s *soak) wait(parent context.Context) {
 
 // repeat does rounds until stop is closed.
 func (s *soak) repeat(ctx context.Context, w *workload, r *rand.Rand) {
+	defer w.over.Store(true)
 	for ctx.Err() == nil {
 		begun := time.Now()
 		if err := w.round(s, ctx, r); err != nil && ctx.Err() == nil {
@@ -163,7 +177,7 @@ func (s *soak) excuse(name, kind string, since int, err error) error {
 // watch finds a workload that has made no progress for too long.
 func (s *soak) watch() {
 	for _, w := range s.work {
-		if idle := time.Since(s.begun) - time.Duration(w.moved.Load()); idle > s.patience {
+		if idle := time.Since(s.begun) - time.Duration(w.moved.Load()); idle > s.patience && !w.over.Load() {
 			s.hang(w.name)
 		}
 	}
@@ -213,9 +227,10 @@ var plants = map[string]func(s *soak, ctx context.Context) any{
 		}
 		return files
 	},
-	"memory": func(*soak, context.Context) any { return make([]byte, 1<<20) },
-	"item":   func(*soak, context.Context) any { return nil }, // see queue.go
-	"hang":   func(_ *soak, ctx context.Context) any { <-ctx.Done(); return nil },
+	"memory":   func(*soak, context.Context) any { return make([]byte, 1<<20) },
+	"item":     func(*soak, context.Context) any { return nil }, // see queue.go
+	"deadline": func(*soak, context.Context) any { return nil }, // see rush.go
+	"hang":     func(_ *soak, ctx context.Context) any { <-ctx.Done(); return nil },
 	"process": func(s *soak, _ context.Context) any {
 		if len(s.planted) > 0 {
 			return nil // one is enough
