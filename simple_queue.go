@@ -155,12 +155,12 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	}
 	// Only now, when this process holds what is in the items.
 	err = came.then(ctx, func(ctx context.Context) error { return tell(ctx, q, queue.Taken, d.ID) })
-	if err != nil && err == ctx.Err() { // it was not sent
-		post(q, queue.Back, d.ID)
-		return nil, err
-	}
-	if errors.Is(err, ErrUnknownOutcome) { // it is on its way
-		err = nil
+	switch {
+	case errors.Is(err, ErrUnknownOutcome): // it is on its way
+		return vs, nil
+	case err != nil && err == ctx.Err(): // it has not left; ends of pipes that came with the items are here already
+		post(q, queue.Taken, d.ID)
+		return vs, nil
 	}
 	return vs, err
 }

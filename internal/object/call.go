@@ -51,7 +51,11 @@ func (p *Pending) settle(a answer) {
 	if p.done != nil {
 		p.done(a)
 	} else if p.answered <- a; p.left.Load() {
-		p.discard()
+		if p.client.own() {
+			go p.discard() // the object's lock may be held
+		} else {
+			p.discard()
+		}
 	}
 	p.settled.Store(true)
 }

@@ -4,6 +4,7 @@ package objects_test
 
 import (
 	"context"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -73,3 +74,41 @@ func TestEndThatIsStillComing(t *testing.T) {
 var receiveOne = fiber.Register("receiveOne", func(ctx context.Context, end *fiber.Conn[int]) (int, error) {
 	return end.Recv(ctx)
 })
+
+// ending ends a context when it is decoded.
+type ending struct{}
+
+var endNow atomic.Pointer[context.CancelFunc]
+
+func (ending) MarshalBinary() ([]byte, error) { return nil, nil }
+func (ending) UnmarshalBinary([]byte) error {
+	(*endNow.Load())()
+	return nil
+}
+
+// A Get whose context ends when the item is here returns the item: an end of a pipe
+// that came with it could not go to anybody else any more.
+func TestContextEndsWhenTheItemIsHere(t *testing.T) {
+	t.Parallel()
+	type item struct {
+		End *fiber.Conn[int]
+
+		Now ending
+	}
+	q, err := fiber.NewQueue[item](fibertest.Soon(t), fibertest.NewManager(t))
+	require.NoError(t, err)
+	a, b := fibertest.NewPipe[int](t)
+	require.NoError(t, q.Put(fibertest.Soon(t), item{End: b}))
+	ctx, cancel := context.WithCancel(fibertest.Soon(t))
+	endNow.Store(&cancel)
+	got, err := q.Get(ctx)
+	require.NoError(t, err)
+	require.Error(t, ctx.Err())
+	require.NoError(t, a.Send(fibertest.Soon(t), 7))
+	n, err := got.End.Recv(fibertest.Soon(t))
+	require.NoError(t, err)
+	require.Equal(t, 7, n)
+	left, err := q.Len(fibertest.Soon(t))
+	require.NoError(t, err)
+	require.Zero(t, left)
+}
