@@ -116,7 +116,7 @@ var bottom = fiber.Register("bottom", func(ctx context.Context, _ None) (None, e
 		return None{}, fmt.Errorf("squares %v: %w", squares, err)
 	}
 	if _, err := fiber.Apply(ctx, pool, Die, int(syscall.SIGKILL)); !errors.As(err, new(*fiber.WorkerLostError)) ||
-		!strings.Contains(err.Error(), "last words") {
+		!strings.Contains(fmt.Sprintf("%+v", err), "last words") {
 		return None{}, fmt.Errorf("a worker that is lost: %w", err)
 	}
 	return None{}, nil
