@@ -86,7 +86,7 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 	if fn.late != nil {
 		return o, fn.late
 	}
-	o.Func = fn.Name()
+	o.Func, o.Plain = fn.Name(), fn.plain
 	return o, pool.admit(fn.entry)
 }
 

@@ -16,6 +16,7 @@ type Func[In, Out any] struct {
 	entry *registry.Func
 	fn    func(context.Context, In) (Out, error)
 	late  error // of using it, if it was registered too late
+	plain bool  // see codec.Plain, of In
 }
 
 // Register makes a function runnable in other processes, under a name and with
@@ -46,7 +47,7 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 		bad(err.Error())
 	}
 	in, out := signature[In]("its argument", bad), signature[Out]("its result", bad)
-	f := &Func[In, Out]{fn: fn}
+	f := &Func[In, Out]{fn: fn, plain: codec.Plain(reflect.TypeFor[In]())}
 	f.entry = &registry.Func{
 		Name: name, Resources: resources,
 		Decode: func(frames [][]byte, lo int) (registry.Tasks, error) {

@@ -355,7 +355,8 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 // until the process in which the object lives is reached and takes the message.
 // Any number of calls may be under way at a time: each future receives the
 // answer to its own call, and ignoring a future does not affect other calls.
-// The future's errors are Call's.
+// The future's errors are Call's. When ctx ends, the future resolves at once, with
+// an error that is ErrUnknownOutcome, too.
 func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) *Future[Out] {
 	f := newFuture[Out]()
 	if err := ended(ctx); err != nil {

@@ -20,9 +20,17 @@ func Signature(t reflect.Type) (string, error) {
 	return s.String(), err
 }
 
+// Plain says whether values of type t are encoded and decoded without calling
+// methods of theirs.
+func Plain(t reflect.Type) bool {
+	s := signer{seen: make(map[reflect.Type]bool)}
+	return s.sign(t) == nil && !s.methods
+}
+
 type signer struct {
 	strings.Builder
-	seen map[reflect.Type]bool
+	seen    map[reflect.Type]bool
+	methods bool // some value in it has, or may have, an encoding of its own
 }
 
 func (s *signer) sign(t reflect.Type) error {
@@ -39,6 +47,7 @@ func (s *signer) sign(t reflect.Type) error {
 		}
 		s.seen[t] = true
 		if c := customOf(t); c != nil {
+			s.methods = s.methods || t != timeType
 			s.WriteString("(" + c.name + ")")
 			return nil
 		}
@@ -75,6 +84,7 @@ func (s *signer) sign(t reflect.Type) error {
 		}
 		s.WriteByte('}')
 	case reflect.Interface:
+		s.methods = true
 		s.WriteString("any")
 	default:
 		s.WriteString(t.Kind().String())

@@ -101,7 +101,7 @@ func TestWhatIsSaidOfALostWorker(t *testing.T) {
 	require.True(t, strings.HasSuffix(x.Out.String(), "\n<nil> 3\n"), x.Out.String())
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	lost := regexp.MustCompile(`msg="fiber: a worker was lost" worker=Pool1Worker-(\d) id=(\d+) host=(\S+) reason="signal: killed" tasks="(.*)"`).
+	lost := regexp.MustCompile(`msg="fiber: a worker was lost" worker=Pool1Worker-(\d) id=(\d+) host=(\S+) reason="signal: killed" tasks="(.*)" ran="task 0 of die"`).
 		FindAllStringSubmatch(x.Err.String(), -1)
 	require.Len(t, lost, 3, x.Err.String())
 	for i, l := range lost {

@@ -49,6 +49,7 @@ type CallOptions struct {
 	StopOnError bool          // tasks after the first failed one are unwanted
 	Leads       bool          // one task, whose caller will call Lead
 	Encoded     bool          // the inputs are encoded: Encode returns at once
+	Plain       bool          // Encode calls no code of the user's, which may take any time
 }
 
 // Call is one Apply, Map or IMap: its tasks and their state. The engine's lock

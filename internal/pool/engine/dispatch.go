@@ -191,7 +191,7 @@ type leisure int
 
 const (
 	hurried leisure = iota // it is the user's, and sends only what is encoded
-	busy                   // it has other things to do, and leaves what is known to take long to another
+	busy                   // it reads what a worker says, and leaves what may take long to another
 	free                   // it does nothing else
 )
 
@@ -203,7 +203,7 @@ func (e *Engine) send(w *worker, has leisure) {
 	defer e.mu.Unlock()
 	for w.sending == nil && len(w.unsent) > 0 {
 		b := w.unsent[0]
-		if has < free && b.call.slow || has == hurried && !b.call.opts.Encoded {
+		if has < free && (b.call.slow || !b.call.opts.Encoded && (has == hurried || !b.call.opts.Plain)) {
 			go e.send(w, free)
 			return
 		}
