@@ -115,7 +115,12 @@ func decodeOutputs[Out any](value [][]byte, lo, n int, failures []engine.Failure
 			failed = make(map[int]bool, len(failures))
 		}
 		failed[f.Index] = true
-		fail(f.Index, fromEngine(f.Err))
+		err := fromEngine(f.Err)
+		if large := tooLarge(err); large != nil {
+			large.Index = f.Index
+			err = errorf("fiber: the argument: %w", large)
+		}
+		fail(f.Index, err)
 	}
 	if value == nil {
 		return nil, nil

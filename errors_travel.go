@@ -97,9 +97,6 @@ func fromEngine(err error) error {
 	if e, ok := err.(*wire.Error); ok {
 		return unflatten(e)
 	}
-	if large := tooLarge(err); large != nil {
-		return errorf("fiber: the argument: %w", large)
-	}
 	return err
 }
 

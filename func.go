@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/registry"
@@ -111,8 +110,11 @@ func (b *batch[In, Out]) Run(ctx context.Context, i int) (err error) {
 		}
 		b.came.ends = nil // checked for all tasks of the batch, which run one after another
 	}
-	if n := slices.IndexFunc(b.failed, func(e *codec.Error) bool { return e.Index == b.lo+i }); n >= 0 {
-		return fmt.Errorf("the argument: %w", b.failed[n])
+	for len(b.failed) > 0 && b.failed[0].Index < b.lo+i {
+		b.failed = b.failed[1:]
+	}
+	if len(b.failed) > 0 && b.failed[0].Index == b.lo+i {
+		return fmt.Errorf("the argument: %w", b.failed[0])
 	}
 	b.outs[i], err = b.fn(ctx, b.ins[i])
 	return err

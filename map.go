@@ -116,9 +116,12 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 		m.fails(fromEngine(err))
 		return
 	}
-	m.whenRead(func() {
-		m.count.whenTold(func() { m.resolve(m.result(m.outs), nil) })
-	})
+	succeed := func() { m.resolve(m.result(m.outs), nil) }
+	if m.count.fn == nil {
+		m.whenRead(succeed)
+		return
+	}
+	m.whenRead(func() { m.count.whenTold(succeed) })
 }
 
 // abort cancels the call, which fails with err.

@@ -92,6 +92,9 @@ func marshalHere(ctx context.Context, v any) ([][]byte, parcel, error) {
 // is still on its way here, and returns true then. Otherwise it returns err, or why
 // the end does not come.
 func come(ctx context.Context, err error) (bool, error) {
+	if err == nil {
+		return false, nil
+	}
 	coming := (*comingError)(nil)
 	if !errors.As(err, &coming) {
 		return false, err

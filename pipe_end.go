@@ -96,9 +96,9 @@ func pipeError(err error) error {
 	case err == nil, err == io.EOF:
 		return err
 	case errors.Is(err, pipe.ErrGone), errors.Is(err, pipe.ErrEnded):
-		return errorf("%w: %w", err, ErrClosed)
+		return &prefixed{err.Error(), ErrClosed}
 	case errors.As(err, &lost):
-		return errorf("%w: %w", pipe.ErrEnded, ErrClosed)
+		return &prefixed{pipe.ErrEnded.Error(), ErrClosed}
 	}
 	return errorOf("the pipe", err)
 }

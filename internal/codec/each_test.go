@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -86,4 +88,76 @@ func TestEach(t *testing.T) {
 	_, failed, err = codec.UnmarshalEach([][]byte{frame(0x93, 0xc3, 0xa1, "a")}, new([]string), nil)
 	assert.Error(t, err)
 	assert.Empty(t, failed)
+}
+
+// Broken is a value whose methods end badly, as its number says.
+type Broken int
+
+func (b Broken) end(at Broken) error {
+	switch b % 100 {
+	case at:
+		return errors.New("it fails")
+	case at + 1:
+		panic("it panics")
+	case at + 2:
+		runtime.Goexit()
+	}
+	return nil
+}
+
+func (b Broken) MarshalBinary() ([]byte, error) { return fmt.Append(nil, int(b)), b.end(10) }
+
+func (b *Broken) UnmarshalBinary(text []byte) error {
+	fmt.Sscan(string(text), (*int)(b))
+	return b.end(20)
+}
+
+// The same holds in a long list, where the methods of most elements run on one
+// goroutine, and one that panics or ends that goroutine fails alone.
+func TestEachOfMany(t *testing.T) {
+	t.Parallel()
+	type element struct {
+		Large []float64 // has a frame of its own, in some
+		Own   []Broken
+	}
+	in := make([]element, 350)
+	for i := range in {
+		in[i].Own = []Broken{0, Broken(i)}
+		if i%50 == 11 || i%50 == 13 {
+			in[i].Large = make([]float64, 5000)
+			in[i].Large[0] = float64(i)
+		}
+	}
+	is := func(i, at int) bool { return i%100 >= at && i%100 <= at+2 }
+	check := func(failed []*codec.Error, at, n int) {
+		t.Helper()
+		reasons := []string{"it fails", "panic: it panics", "the function called runtime.Goexit"}
+		for _, e := range failed {
+			if is(e.Index, at) {
+				n--
+				assert.Equal(t, reasons[e.Index%100-at], e.Reason)
+			}
+		}
+		assert.Zero(t, n)
+		assert.True(t, slices.IsSortedFunc(failed, func(a, b *codec.Error) int { return a.Index - b.Index }))
+	}
+	list := func(any) bool { return true }
+	frames, _, failed, err := codec.MarshalEach(reflect.ValueOf(in), list)
+	require.NoError(t, err)
+	require.Len(t, failed, 12)
+	check(failed, 10, 12)
+
+	var out []element
+	_, failed, err = codec.UnmarshalEach(frames, &out, list)
+	require.NoError(t, err)
+	require.Len(t, out, len(in))
+	require.Len(t, failed, 12+12, "nil is no element, either")
+	check(failed, 20, 12)
+	for i, x := range out {
+		if is(i, 10) || is(i, 20) {
+			assert.Zero(t, x, "element %d", i)
+		} else {
+			assert.Equal(t, in[i], x, "element %d", i)
+		}
+	}
 }

@@ -105,6 +105,7 @@ func TestUnexportedFieldsThatMayBeLost(t *testing.T) {
 	busy.inside.mu.RLock()
 	busy.inside.once[1].Do(func() {})
 	busy.inside.tidy = 1
+	busy.empty = struct{}{}
 	busy.locks.mu.Lock()
 	busy.locks.tidy = 1
 	busy.WaitGroup.Add(1)

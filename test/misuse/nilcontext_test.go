@@ -15,13 +15,16 @@ import (
 	"github.com/fiber-go/fiber/test/fibertest"
 )
 
+// none is no context.
+var none context.Context
+
 // nilNode tries what ranks do without a context.
 var nilNode = fiber.RegisterRing("nilNode", nil, func(ctx context.Context, n *fiber.RingNode, _ fibertest.None) error {
 	for name, err := range map[string]error{
-		"Send":      n.Right().Send(nil, 1),                //nolint:staticcheck // that is the point
-		"Recv":      n.Left().Recv(nil, new(int)),          //nolint:staticcheck
-		"Barrier":   fiber.Barrier(nil, n),                 //nolint:staticcheck
-		"AllReduce": fiber.AllReduce(nil, n, []float64{1}), //nolint:staticcheck
+		"Send":      n.Right().Send(none, 1),
+		"Recv":      n.Left().Recv(none, new(int)),
+		"Barrier":   fiber.Barrier(none, n),
+		"AllReduce": fiber.AllReduce(none, n, []float64{1}),
 	} {
 		if err == nil || err.Error() != noContext {
 			return &fiber.MismatchError{Reason: name}
@@ -39,7 +42,6 @@ var nilMethod = fiber.RegisterMethod("nilMethod", func(*int, context.Context, in
 // No function takes a nil context, and none panics for it.
 func TestNilContext(t *testing.T) {
 	t.Parallel()
-	var none context.Context
 	ctx := fibertest.Soon(t)
 	m, pool := fibertest.NewManager(t), fibertest.NewPool(t, 1)
 	dict, err := fiber.NewDict[string, int](ctx, m)

@@ -42,7 +42,9 @@ func TestBothEndsToOneChild(t *testing.T) {
 	fibertest.Begin(t, p)
 	require.NoError(t, p.Join(fibertest.Soon(t)))
 	require.ErrorIs(t, a.Send(fibertest.Soon(t), 1), fiber.ErrClosed)
-	require.ErrorIs(t, b.Send(fibertest.Soon(t), 1), fiber.ErrClosed)
+	err := b.Send(fibertest.Soon(t), 1)
+	require.ErrorIs(t, err, fiber.ErrClosed)
+	require.EqualError(t, err, "fiber: this end of the pipe was closed, or belongs to another process now")
 }
 
 type kept struct {

@@ -17,6 +17,16 @@ import (
 	"github.com/fiber-go/fiber/test/fibertest"
 )
 
+// forgetful makes this process let go at once of what it does not need.
+func forgetful() {
+	go func() {
+		for {
+			runtime.GC()
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+}
+
 type giving struct {
 	N     int
 	Queue *fiber.SimpleQueue[[]*fiber.Shared[int]]

@@ -5,7 +5,6 @@ package objects_test
 import (
 	"context"
 	"os"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -19,16 +18,6 @@ import (
 type returning struct {
 	Ready *fiber.SimpleQueue[int] // a process id, when a queue is about to be returned
 	Go    *fiber.SimpleQueue[int] // one for each that may be
-}
-
-// forgetful makes this process let go at once of what it does not need.
-func forgetful() {
-	go func() {
-		for {
-			runtime.GC()
-			time.Sleep(50 * time.Millisecond)
-		}
-	}()
 }
 
 // returnQueue returns a queue of its process's when it may.

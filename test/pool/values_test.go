@@ -139,6 +139,57 @@ func TestAValueFailsAlone(t *testing.T) {
 	fibertest.StillWorks(t, pool)
 }
 
+var grow = fiber.Register("grow", func(_ context.Context, n int) ([]byte, error) { return make([]byte, n), nil })
+
+var measure = fiber.Register("measure", func(_ context.Context, b []byte) (int, error) { return len(b), nil })
+
+// A value that is too large is an EncodeError with the index of its task, and says
+// what to do.
+func TestALargeValueFailsAlone(t *testing.T) {
+	t.Parallel()
+	if fibertest.Alone(t, "FIBER_MAX_MESSAGE=64KiB") {
+		return
+	}
+	pool := fibertest.NewPool(t, 2)
+	const n, large, bad = 10, 70 << 10, 7
+	sizes, values := make([]int, n), make([][]byte, n)
+	sizes[bad], values[bad] = large, make([]byte, large)
+	check := func(err error) {
+		t.Helper()
+		var encode *fiber.EncodeError
+		require.ErrorAs(t, err, &encode)
+		require.Equal(t, bad, encode.Index)
+		require.ErrorContains(t, err, "set max_message")
+	}
+	for _, chunk := range []int{1, n} {
+		_, err := fiber.Map(fibertest.Soon(t), pool, measure, values, fiber.ChunkSize(chunk))
+		check(err)
+		_, err = fiber.Map(fibertest.Soon(t), pool, grow, sizes, fiber.ChunkSize(chunk))
+		check(err)
+		i := 0
+		for got, err := range fiber.IMap(fibertest.Soon(t), pool, measure, slices.Values(values), fiber.ChunkSize(chunk)) {
+			if i == bad {
+				check(err)
+			} else {
+				require.NoError(t, err)
+				require.Zero(t, got)
+			}
+			i++
+		}
+		require.Equal(t, n, i)
+		i = 0
+		for _, err := range fiber.IMap(fibertest.Soon(t), pool, grow, slices.Values(sizes), fiber.ChunkSize(chunk)) {
+			if i == bad {
+				check(err)
+			} else {
+				require.NoError(t, err)
+			}
+			i++
+		}
+		require.Equal(t, n, i)
+	}
+}
+
 // slow is a value whose encoding waits for a channel of this process.
 type slow struct{ wait chan fibertest.None }
 

@@ -33,6 +33,9 @@ func ownErrors() []error {
 	}
 }
 
+// errEndless does not fit into a message of 4 KiB, and its text has to travel whole.
+var errEndless = fiber.RegisterError(errors.New("endless" + strings.Repeat(".", 5<<10)))
+
 func fail(ctx context.Context, how string) (fibertest.None, error) {
 	own := ownErrors()
 	switch how {
@@ -61,6 +64,8 @@ func fail(ctx context.Context, how string) (fibertest.None, error) {
 			err = &fiber.RingError{Ring: "Ring", Rank: 1, Err: err}
 		}
 		return fibertest.None{}, err
+	case "unsendable":
+		return fibertest.None{}, errEndless
 	case "badly made":
 		return fibertest.None{}, (*badlyMade)(nil)
 	}
@@ -133,6 +138,14 @@ func TestErrorsInSmallMessages(t *testing.T) {
 	}
 	require.Contains(t, failed(t, "long").Message, "ééé… (20971")
 	require.ErrorAs(t, failed(t, "joined"), new(*fiber.ExitError))
+
+	// A process that cannot send its outcome says so, and has failed.
+	var exit *fiber.ExitError
+	require.ErrorAs(t, started(t, failing, "unsendable").Join(fibertest.Soon(t)), &exit)
+	require.Equal(t, 1, exit.Code)
+	said := strings.Join(exit.Stderr, "\n")
+	require.Contains(t, said, "has ended, but its parent cannot be told: transport: message of ")
+	require.Contains(t, said, "endless")
 }
 
 // An error is one line. With %+v it is all that there is to know: the stack of a

@@ -92,7 +92,7 @@ func (b *batch) transmit(r wire.Results) (cause, err error) {
 	}
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) {
 		b.worker.taken(r.Parcel)
-		return err, nil
+		return &codec.Error{Index: b.Lo + r.From, Reason: size.Error(), Err: size}, nil
 	}
 	return nil, err
 }
