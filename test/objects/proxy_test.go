@@ -220,7 +220,7 @@ var exchange = fiber.RegisterMethod("Exchange", func(_ *bookcase, ctx context.Co
 	}
 	waits := fiber.CallAsync(over, b, awaitBell, "never")
 	cancel()
-	if _, err := waits.Get(ctx); err != context.Canceled {
+	if _, err := waits.Get(ctx); !errors.Is(err, context.Canceled) {
 		return 0, fmt.Errorf("a call that was given up gave %v", err)
 	}
 	return sum, err
