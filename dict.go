@@ -23,11 +23,11 @@ import (
 // They stay in the order in which they were added.
 //
 // Each method, Update included, is one step: others see all of its effect or
-// none. Methods block only until the manager answers. After ctx.Err() the
-// request may have been carried out. Methods return ErrClosed when the manager
-// was closed, a *WorkerLostError when its process was lost, an *EncodeError for
-// a key or value that cannot travel, and a *MismatchError for a value that is
-// not a V.
+// none. Methods block only until the manager answers. When ctx ends, nothing was
+// changed, unless the error is ErrUnknownOutcome, too. Methods return ErrClosed
+// when the manager was closed, a *WorkerLostError when its process was lost, an
+// *EncodeError for a key or value that cannot travel, and a *MismatchError for a
+// value that is not a V.
 type Dict[K comparable, V any] struct{ builtinObject[Dict[K, V]] }
 
 // NewDict makes an empty dict in a manager.

@@ -46,8 +46,10 @@ var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended wi
 
 // ErrUnknownOutcome is in the error of an operation that returned, because its
 // context had ended, before it could learn whether it was carried out: an item
-// may be in the queue, or come later. The error matches the context's as well.
-// With a context's error alone, nothing was done.
+// may be in the queue, or come later, and a method of a managed object that has
+// begun may have done its work. The error matches the context's as well. With a
+// context's error alone, nothing was done, except by a pool's calls: some of their
+// tasks may have run.
 var ErrUnknownOutcome = RegisterError(transport.ErrUnknownOutcome)
 
 // ErrBrokenBarrier is returned by CyclicBarrier.Wait when the barrier is or

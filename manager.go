@@ -292,7 +292,8 @@ type Proxy[T any] struct{ builtinObject[Proxy[any]] }
 // in, and waits for the object. The error is a *RemoteError when the function
 // failed, ErrClosed when the manager was closed, a *WorkerLostError when its
 // process was lost, an *EncodeError, a *MismatchError, or ctx.Err(). The end of
-// ctx also ends the function's context.
+// ctx also ends the function's context; if the function had begun, the error is
+// ErrUnknownOutcome as well, and there is no object.
 func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*Proxy[T], error) {
 	h, err := m.handle()
 	if err != nil {
@@ -335,8 +336,9 @@ func (h *handle) argument(ctx context.Context, name string, in any) (arg custom.
 // object waits for itself.
 //
 // When ctx ends, Call returns ctx.Err(), at once or, if the object's process does
-// not answer, within a second. The context of a running method then ends, too; a
-// method that has not begun does not run. The other errors are New's.
+// not answer, within a second. The context of a running method then ends, too, and
+// the error is ErrUnknownOutcome as well; a method that has not begun does not run.
+// The other errors are New's.
 func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (Out, error) {
 	var out Out
 	arg, err := callOf(ctx, p, method, in)
@@ -370,13 +372,10 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 	}
 	arrive := func(result object.Value, err error) {
 		var out Out
-		switch {
-		case err == nil:
+		if err == nil {
 			err = resultOf(method.key, result, &out)
-		case ctx.Err() != nil:
-			err = ctx.Err()
-		default:
-			err = objectError(p, err)
+		} else {
+			err = objectError(p, object.Settled(ctx, err))
 		}
 		f.resolve(out, err)
 		runtime.KeepAlive(p) // as in Call

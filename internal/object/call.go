@@ -85,7 +85,7 @@ func (p *Pending) Lead(ctx context.Context) {
 }
 
 // GiveUp tells the object that the answer is not waited for any more. The answer
-// still comes, most often as a Refusal with code GivenUp.
+// still comes, most often as a Refusal with code GivenUp or LetGo: see Settled.
 func (p *Pending) GiveUp() { p.client.post(wire.KindGiveUp, wire.Request{ID: p.id}, said{}) }
 
 // message makes a request of what q points to; the error is a
@@ -207,9 +207,7 @@ func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, la
 func settled[A any](ctx context.Context, p *Pending) (none A, err error) {
 	select {
 	case a := <-p.answered:
-		if refusal, ok := a.err.(*Refusal); ok && refusal.Code == GivenUp {
-			a.err = ctx.Err()
-		}
+		a.err = Settled(ctx, a.err)
 		return unpacked[A](a)
 	case <-time.After(SettleTime):
 		return none, UnknownOutcome(ctx)
@@ -237,6 +235,20 @@ func Insist[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q)
 	case <-ctx.Done():
 		return settled[A](ctx, p)
 	}
+}
+
+// Settled returns the error of a caller whose ctx has ended, from the answer to a
+// request that was given up.
+func Settled(ctx context.Context, err error) error {
+	if refusal, ok := err.(*Refusal); ok {
+		switch refusal.Code {
+		case GivenUp:
+			return ctx.Err()
+		case LetGo:
+			return UnknownOutcome(ctx)
+		}
+	}
+	return err
 }
 
 // UnknownOutcome is the error of a caller whose ctx has ended before it was known

@@ -34,8 +34,9 @@ type Object interface {
 	// later, by any goroutine.
 	Serve(r *Request)
 	// GiveUp says that the requester has stopped waiting for the answer to r.
-	// If r is still unanswered, GiveUp answers it with Fail(GivenUp, ""). If r
-	// was given up before it was served (see Request.Skipped), it never is.
+	// If r is still unanswered, GiveUp answers it with Fail(GivenUp, ""), or
+	// with LetGo if code of the user's has begun to carry it out. If r was given
+	// up before it was served (see Request.Skipped), it never is.
 	GiveUp(r *Request)
 	// Left says that a process no longer holds the object. died is true when
 	// the process died or became unreachable, false when it let go itself.

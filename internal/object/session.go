@@ -89,6 +89,7 @@ const (
 	TooLarge // the answer does not fit a message
 	Closed   // the user has closed the home
 	TooMany  // the process has too many requests open here
+	LetGo    // the requester stopped waiting for code of the user's, which had begun
 	OwnCodes = 16
 )
 

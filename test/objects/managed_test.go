@@ -298,9 +298,11 @@ func TestContextOfACall(t *testing.T) {
 			require.ErrorIs(t, call(over, j, entry{4, b}), context.Canceled)
 			another := fiber.CallAsync(fibertest.Soon(t), j, writeEntry, entry{Line: 5})
 
-			// A running one's context ends.
+			// A running one's context ends. What it has done by then nobody knows.
 			cancel()
-			require.ErrorIs(t, <-running, context.Canceled)
+			err := <-running
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, fiber.ErrUnknownOutcome)
 			must(t, b, awaitBell, "ended")
 			for _, f := range []*fiber.Future[int]{other, another} {
 				_, err := f.Get(fibertest.Soon(t))
@@ -333,10 +335,13 @@ func TestContextOfNew(t *testing.T) {
 	}()
 	must(t, b, awaitBell, "begun")
 	cancel()
-	require.ErrorIs(t, <-made, context.Canceled)
-	must(t, b, awaitBell, "ended")
-	_, err := fiber.New(ctx, m, journals, "")
+	err := <-made
 	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, fiber.ErrUnknownOutcome)
+	must(t, b, awaitBell, "ended")
+	_, err = fiber.New(ctx, m, journals, "")
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, fiber.ErrUnknownOutcome)
 }
 
 // naughty fails in all ways.

@@ -128,7 +128,8 @@ func Failure(text string) *wire.Error {
 	return failure
 }
 
-// GiveUp removes a waiting call, and cancels the context of a running one.
+// GiveUp removes a waiting call, and cancels the context of a running one. The
+// answer says which, so that the caller knows whether the code has begun.
 func (u *runner) GiveUp(r *object.Request) {
 	u.mu.Lock()
 	c := u.calls[r]
@@ -137,10 +138,12 @@ func (u *runner) GiveUp(r *object.Request) {
 		u.forget(c)
 	}
 	u.mu.Unlock()
-	r.Fail(object.GivenUp, "") // first, before the cancelled code can answer
-	if c != nil && !waits {
-		c.cancel()
+	if c == nil || waits {
+		r.Fail(object.GivenUp, "")
+		return
 	}
+	r.Fail(object.LetGo, "") // first, before the cancelled code can answer
+	c.cancel()
 }
 
 // Left does nothing: requests are given up by themselves.

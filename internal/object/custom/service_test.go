@@ -180,7 +180,7 @@ func TestGiveUp(t *testing.T) {
 	v.Settled()
 	w.idle()
 	v.GiveUp(ids[0])
-	require.Equal(t, byte(object.GivenUp), v.Reply(ids[0]).Code)
+	require.Equal(t, byte(object.LetGo), v.Reply(ids[0]).Code)
 	w.begins("2")
 	w.letGo <- struct{}{}
 	require.Equal(t, "2", text(t, v.Reply(ids[2])))
@@ -260,7 +260,7 @@ func TestNewGivenUp(t *testing.T) {
 	id := v.Ask(w.id, custom.New, named("thing", "slow"))
 	w.begins("New")
 	v.GiveUp(id)
-	require.Equal(t, byte(object.GivenUp), v.Reply(id).Code)
+	require.Equal(t, byte(object.LetGo), v.Reply(id).Code)
 	w.letGo <- struct{}{}
 	require.Eventually(t, func() bool { return w.closed.Load() == 1 }, time.Minute, time.Millisecond)
 }
