@@ -195,15 +195,15 @@ func (c *Conn) Flush(ctx context.Context) error { return c.Past(ctx, c.Mark()) }
 
 // Room blocks while more than Options.MaxQueue bytes are queued, as they may be
 // after Post. Whoever answers what Recv returns with Post bounds the answers by
-// calling Room before Recv; silence of the peer is noticed meanwhile. Room
-// returns nil, or the error that ended the connection.
+// calling Room before Recv. Meanwhile a peer that reads nothing counts as silent.
+// Room returns nil, or the error that ended the connection.
 func (c *Conn) Room() error {
 	if !c.w.over.Load() {
 		return nil
 	}
 	c.held.Store(true)
 	defer c.held.Store(false)
-	return c.w.room()
+	return c.w.room(&c.r.heard)
 }
 
 // Mark returns the place in the queue behind everything that was sent or posted

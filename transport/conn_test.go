@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -463,4 +464,43 @@ func TestRoom(t *testing.T) {
 	go wait()
 	one.Close()
 	require.ErrorIs(t, <-roomy, transport.ErrClosed)
+}
+
+// While Room blocks, a peer that reads lives. One that does not is silent, although
+// something that it said before is unread.
+func TestSilenceWhileRoomBlocks(t *testing.T) {
+	t.Parallel()
+	for name, dial := range sockets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := dial(t)
+			// The test itself ticks.
+			one, two := open(t, a, b, transport.Options{MaxQueue: 1 << 20, HeartbeatInterval: time.Hour, HeartbeatTimeout: 3 * time.Hour})
+			for range 64 {
+				require.NoError(t, one.Post(make([]byte, 1<<20)))
+			}
+			roomy := make(chan error, 1)
+			go func() { roomy <- one.Room() }()
+			for !transport.Held(one) {
+				runtime.Gosched()
+			}
+			go two.Send(context.Background(), []byte("unread"))
+			for range 10 {
+				transport.Tick(one, true)
+				for range 4 {
+					_, err := two.Recv()
+					require.NoError(t, err)
+				}
+				for !transport.Heard(one) {
+					runtime.Gosched()
+				}
+			}
+			require.NoError(t, one.Err())
+			for end := time.Now().Add(time.Minute); one.Err() == nil && time.Now().Before(end); runtime.Gosched() {
+				transport.Tick(one, true)
+			}
+			require.Equal(t, transport.ErrSilent, one.Err())
+			require.Equal(t, transport.ErrSilent, <-roomy)
+		})
+	}
 }

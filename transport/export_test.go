@@ -5,6 +5,12 @@ import "time"
 // Tick is one tick of c's heartbeat.
 func Tick(c *Conn, counts bool) { c.tick(counts) }
 
+// Held reports whether a Room of c blocks.
+func Held(c *Conn) bool { return c.held.Load() }
+
+// Heard reports whether the peer was heard since the last tick.
+func Heard(c *Conn) bool { return c.r.heard.Load() }
+
 // OnTime reports whether a tick counts.
 func OnTime(since, interval time.Duration) bool { return onTime(since, interval) }
 

@@ -53,8 +53,10 @@ func (h *heartbeat) stop() {
 func onTime(since, interval time.Duration) bool { return since <= interval+interval/2 }
 
 // tick sends a heartbeat if nothing else was sent since the last one, and counts
-// the peer's silence. Silence counts only while a Recv is blocked in the socket,
-// or a Room instead, with nothing to read: otherwise bytes may have come that were not read yet.
+// the peer's silence. Silence counts only while a Recv is blocked in the socket
+// with nothing to read: otherwise bytes may have come that were not read yet. While
+// Room blocks instead, nobody reads here: the peer lives if the socket takes
+// something, that is, if the peer reads.
 func (c *Conn) tick(counts bool) {
 	c.ping()
 	if c.opts.HeartbeatTimeout < 0 {
@@ -63,7 +65,7 @@ func (c *Conn) tick(counts bool) {
 	switch {
 	case c.r.heard.Swap(false):
 		c.beat.silent = 0
-	case counts && (c.r.waiting.Load() || c.held.Load()) && !pending(c.nc):
+	case counts && (c.held.Load() || c.r.waiting.Load() && !pending(c.nc)):
 		c.beat.silent++
 	}
 	if time.Duration(c.beat.silent)*c.opts.HeartbeatInterval >= c.opts.HeartbeatTimeout {

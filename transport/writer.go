@@ -11,6 +11,7 @@ import (
 
 const (
 	inlineWrites = 4                     // system calls that a caller makes before the writer goroutine takes over
+	maxWrite     = 1 << 20               // bytes in a write that may block
 	burstWindow  = 20 * time.Microsecond // writes closer together than this are a burst
 )
 
@@ -90,12 +91,14 @@ func (w *writer) admit(ctx context.Context, size int64) error {
 	return w.err
 }
 
-// room blocks until the queue is within its limit.
-func (w *writer) room() error {
+// room blocks until the queue is within its limit. When the socket takes
+// something, the peer has been heard.
+func (w *writer) room(heard *atomic.Bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.err == nil && w.out.bytes > w.limit {
 		_ = w.await(context.Background())
+		heard.Store(true)
 	}
 	w.over.Store(false)
 	return w.err
@@ -203,11 +206,12 @@ func (w *writer) write() (some bool) {
 		limit = 1
 	}
 	w.iov = w.out.gather(w.iov[:0], limit)
-	if w.socket == nil && w.out.head < w.lent {
-		if w.copied == nil {
-			w.copied = make([]byte, chunkSize)
+	if w.socket == nil {
+		w.iov[0] = w.iov[0][:min(len(w.iov[0]), maxWrite)] // that the socket takes it is a sign of life: see room
+		if w.out.head < w.lent {
+			w.copied = append(w.copied[:0], w.iov[0][:min(len(w.iov[0]), chunkSize)]...)
+			w.iov[0] = w.copied
 		}
-		w.iov[0] = w.copied[:copy(w.copied, w.iov[0])]
 	}
 	w.mu.Unlock()
 	var n int
