@@ -98,11 +98,12 @@ func tell[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) error 
 	return objectError(u, err)
 }
 
-// post is tell without waiting.
-func post[Q, A any](u user, op object.Op[Q, A], q Q) {
+// post is tell without waiting; see object.Post.
+func post[Q, A any](u user, op object.Op[Q, A], q Q) (queued bool) {
 	h := u.used()
-	object.Post(h.proc.home, h.ref, op, q)
+	queued = object.Post(h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
+	return queued
 }
 
 // objectError turns an error of an object's home, or of the object, into the

@@ -158,11 +158,12 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	switch {
 	case errors.Is(err, ErrUnknownOutcome): // it is on its way
 		return vs, nil
-	case err != nil && err == ctx.Err(): // it has not left; ends of pipes that came with the items are here already
-		post(q, queue.Taken, d.ID)
+	case err != nil && err == ctx.Err() && post(q, queue.Taken, d.ID): // ends of pipes that came with the items are here already
 		return vs, nil
+	case err != nil: // the home is gone, or hands the items to others
+		return nil, err
 	}
-	return vs, err
+	return vs, nil
 }
 
 // Len returns the number of items in the queue. It blocks until the process in

@@ -157,16 +157,17 @@ func Tell[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q) e
 }
 
 // Post is Tell without waiting: the request is queued, or dropped if its home is
-// not connected.
-func Post[Q, A any](s *Server, ref Ref, op Op[Q, A], q Q) {
+// not connected. It reports which.
+func Post[Q, A any](s *Server, ref Ref, op Op[Q, A], q Q) (queued bool) {
 	s.mu.Lock()
 	r := s.remotes[ref.Endpoint]
 	s.mu.Unlock()
 	if r != nil {
 		if m, says, err := r.message(ref, byte(op), &q); err == nil {
-			r.post(wire.KindRequest, m, says)
+			return r.post(wire.KindRequest, m, says)
 		}
 	}
+	return false
 }
 
 // Ask sends a request to an object and waits for its answer. If ctx ends first,
@@ -190,6 +191,13 @@ func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, la
 	case a := <-p.answered:
 		return unpacked[A](a)
 	case <-ctx.Done():
+	}
+	if late != nil {
+		select {
+		case a := <-p.answered: // it came just now
+			return unpacked[A](a)
+		default:
+		}
 	}
 	p.GiveUp()
 	if late != nil {

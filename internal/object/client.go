@@ -129,13 +129,14 @@ const heldTime = 10 * time.Second
 const nothing Op[None, None] = 0
 
 // post queues a message, if there is a connection.
-func (r *client) post(kind wire.Kind, m wire.Request, says said) {
+func (r *client) post(kind wire.Kind, m wire.Request, says said) (queued bool) {
 	if r.own() {
 		self := r.home.self
 		self.handle(self.message(kind, m, says))
-	} else if conn := r.connected(); conn != nil {
-		conn.Post(m.Pack(kind, says.frames...)...)
+		return true
 	}
+	conn := r.connected()
+	return conn != nil && conn.Post(m.Pack(kind, says.frames...)...) == nil
 }
 
 // run dials and then reads until the connection ends.
