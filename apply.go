@@ -41,6 +41,10 @@ func apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in I
 		m.reject(errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err)))
 		return m
 	}
+	if err := ctx.Err(); err != nil { // the encoding took its time
+		m.reject(err)
+		return m
+	}
 	o.Leads = leads && o.progress == nil // with OnProgress, another goroutine brings the result
 	m.submit(ctx, pool, o)
 	return m

@@ -204,6 +204,36 @@ func (*slow) UnmarshalBinary([]byte) error { return nil }
 
 var meetSlow = fiber.Register("meetSlow", func(context.Context, slow) (fibertest.None, error) { return fibertest.None{}, nil })
 
+// ending is a value whose encoding ends a context.
+type ending struct{ cancel context.CancelFunc }
+
+func (e ending) MarshalBinary() ([]byte, error) {
+	e.cancel()
+	return []byte{1}, nil
+}
+
+func (*ending) UnmarshalBinary([]byte) error { return nil }
+
+var meetEnding = fiber.Register("meetEnding", func(context.Context, ending) (fibertest.None, error) { return fibertest.None{}, nil })
+
+// A task does not run if its context has ended by the time its argument is encoded.
+func TestContextThatEndsInTheEncoder(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 1)
+	fibertest.Warm(t, pool)
+	for range 100 {
+		ctx, cancel := context.WithCancel(fibertest.Soon(t))
+		_, err := fiber.Apply(ctx, pool, meetEnding, ending{cancel})
+		require.Equal(t, context.Canceled, err)
+		ctx, cancel = context.WithCancel(fibertest.Soon(t))
+		_, err = fiber.ApplyAsync(ctx, pool, meetEnding, ending{cancel}).Get(fibertest.Soon(t))
+		require.Equal(t, context.Canceled, err)
+	}
+	_, err := fiber.Apply(fibertest.Soon(t), pool, fibertest.Square, 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, pool.Stats().Done)
+}
+
 // A call returns when its context ends, although an input is still being encoded.
 // Meanwhile the pool does other work.
 func TestAnEncoderDoesNotKeepACall(t *testing.T) {
