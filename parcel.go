@@ -196,7 +196,10 @@ func encode(ctx context.Context, what string, v any) (object.Value, error) {
 func encodeAll[T any](ctx context.Context, what string, vs []T) ([]object.Value, error) {
 	values := make([]object.Value, len(vs))
 	for i, v := range vs {
-		var err error
+		err := ctx.Err()
+		if err != nil {
+			return nil, err
+		}
 		if values[i], err = encode(ctx, what, v); err != nil {
 			return nil, errorf("fiber: at index %d: %w", i, err)
 		}

@@ -128,6 +128,10 @@ func (p *Process) Start(ctx context.Context) error {
 		p.mu.Unlock()
 		return ErrStarted
 	}
+	if p.spec.Assign.Role == "" {
+		p.mu.Unlock()
+		return errEmpty("Process")
+	}
 	spec := p.spec
 	if err = proc.fits(spec.Value); err == nil {
 		err = p.ends.depart()

@@ -39,6 +39,9 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	if err == nil {
 		err = proc.fits(frames)
 	}
+	if err := ctx.Err(); err != nil { // its encoding may have taken long
+		return nil, err
+	}
 	if err != nil {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}

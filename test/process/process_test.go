@@ -376,3 +376,9 @@ func TestProcessMeta(t *testing.T) {
 	require.NoError(t, started(t, writeProcs, file, fiber.ProcessMeta(meta.CPU(3))).Join(fibertest.Soon(t)))
 	require.Equal(t, []string{"2", "3"}, fibertest.Lines(t, file))
 }
+
+// A Process that NewProcess has not made says so, and starts nothing.
+func TestZeroProcess(t *testing.T) {
+	t.Parallel()
+	require.EqualError(t, new(fiber.Process).Start(fibertest.Soon(t)), "fiber: use of an uninitialised process; create it with NewProcess")
+}
