@@ -380,5 +380,5 @@ func TestProcessMeta(t *testing.T) {
 // A Process that NewProcess has not made says so, and starts nothing.
 func TestZeroProcess(t *testing.T) {
 	t.Parallel()
-	require.EqualError(t, new(fiber.Process).Start(fibertest.Soon(t)), "fiber: use of an uninitialised process; create it with NewProcess")
+	require.EqualError(t, new(fiber.Process).Start(fibertest.Soon(t)), "fiber: use of an uninitialised Process; create it with NewProcess")
 }
