@@ -196,7 +196,7 @@ func encode(ctx context.Context, what string, v any) (object.Value, error) {
 func encodeAll[T any](ctx context.Context, what string, vs []T) ([]object.Value, error) {
 	values := make([]object.Value, len(vs))
 	for i, v := range vs {
-		err := ctx.Err()
+		err := ended(ctx)
 		if err != nil {
 			return nil, err
 		}
