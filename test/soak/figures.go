@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +34,9 @@ func (s *soak) look(ctx context.Context, stop <-chan struct{}) {
 		}
 		s.watch()
 		now := s.take(ctx)
+		if err := s.profile(); err != nil {
+			s.fail(err)
+		}
 		warm := time.Since(s.begun) < s.duration // figures grow until each workload has done a round, and fall when they end
 		for _, w := range s.work {
 			warm = warm && w.rounds.Load() > 0
@@ -78,6 +83,18 @@ func (s *soak) take(ctx context.Context) map[string]float64 {
 		delete(now, "processes")
 	}
 	return now
+}
+
+// profile writes a heap profile, if there is a folder for them. It has what was in use at the collection before it.
+func (s *soak) profile() error {
+	if s.profiles == "" {
+		return nil
+	}
+	f, err := os.Create(filepath.Join(s.profiles, fmt.Sprintf("heap.%06.0f", time.Since(s.begun).Seconds())))
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.WriteHeapProfile(f), f.Close())
 }
 
 // report prints what was done.

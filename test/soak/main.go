@@ -28,7 +28,7 @@ type options struct {
 	seed                                    uint64
 	workers                                 int
 	killed                                  bool
-	node, root, plant, only                 string
+	node, root, plant, only, profiles       string
 }
 
 func main() {
@@ -63,6 +63,7 @@ func main() {
 	flag.StringVar(&o.root, "root", "", "run the root as a pod on this `node`, and kill from outside")
 	flag.BoolVar(&o.killed, "killed", false, "another process kills: any loss is excused")
 	flag.StringVar(&o.plant, "plant", "", "a `fault` that must be found: goroutine, descriptor, memory, item, deadline, hang or process")
+	flag.StringVar(&o.profiles, "profiles", "", "an existing `folder` for a heap profile of each look, which say what has grown: go tool pprof -diff_base")
 	flag.Parse()
 	if err := run(o, g, before); err != nil {
 		fmt.Println("FAILED:", err)

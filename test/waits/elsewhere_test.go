@@ -178,8 +178,8 @@ var _ = fibertest.MainProgram("waits", func(ctx context.Context) error {
 		return fiber.NewRing(2, ranks).Run(ctx, p)
 	}
 	if p.Call == "Shutdown" {
-		child := fiber.NewProcess(fibertest.Nap, time.Hour)
-		if err := errors.Join(child.Start(ctx), ready(child.PID())); err != nil {
+		child := fiber.NewProcess(lingering, p)
+		if err := errors.Join(child.Start(ctx), fibertest.Await(ctx, p.file("below")), ready(child.PID())); err != nil {
 			return err
 		}
 		return p.act(fiber.Shutdown, nil)
@@ -209,6 +209,13 @@ var rootCalls = map[string]func(context.Context) error{
 		return only(fiber.Apply(ctx, pool, fibertest.Square, 1))
 	},
 }
+
+// lingering does not heed its context. A process that has yet to begin its function would die of Shutdown's SIGTERM.
+var lingering = fiber.Register("lingering", func(_ context.Context, p part) (fibertest.None, error) {
+	err := p.write("below", "")
+	time.Sleep(time.Hour)
+	return fibertest.None{}, err
+})
 
 // hang has a program's children say nothing but who they are.
 var hang = func() string {
