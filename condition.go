@@ -77,7 +77,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 	w, err := object.Start(ctx, h, c.h.ref, builtin.LockWait, builtin.LockSleep{Owner: me, Condition: c.number, Wait: id},
 		func(got builtin.LockGot, err error) { answered <- outcome{got, err} })
 	if err != nil {
-		return objectError(c, err)
+		return objectError(ctx, c, err)
 	}
 	var o outcome
 	select {
@@ -99,7 +99,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 		}
 	}
 	if o.err != nil {
-		return objectError(c, o.err)
+		return objectError(ctx, c, o.err)
 	}
 	err = c.whenAbandoned(o.LockGot)
 	if o.Ended && ctx.Err() != nil {

@@ -76,7 +76,7 @@ func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late fu
 	a, err = object.Ask(ctx, h.proc.home, h.ref, op, q, late)
 	runtime.KeepAlive(u)
 	runtime.KeepAlive(q) // an object that keeps what q refers to holds it when it has answered
-	return a, objectError(u, err)
+	return a, objectError(ctx, u, err)
 }
 
 // settle is ask for an answer that hands nothing over.
@@ -95,7 +95,7 @@ func tell[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) error 
 	h := u.used()
 	err := object.Tell(ctx, h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
-	return objectError(u, err)
+	return objectError(ctx, u, err)
 }
 
 // post is tell without waiting; see object.Post.
@@ -107,19 +107,19 @@ func post[Q, A any](u user, op object.Op[Q, A], q Q) (queued bool) {
 }
 
 // objectError turns an error of an object's home, or of the object, into the
-// user's.
-func objectError(u user, err error) error {
+// user's. Until ctx ends it may wait for a lost home's exit status.
+func objectError(ctx context.Context, u user, err error) error {
 	if err == nil {
 		return nil
 	}
 	if m, ok := u.(*Manager); ok && errors.Is(err, object.ErrEnded) {
 		return m.errClosed()
 	}
-	return errorOf("the "+nounOf(u.typ()), err)
+	return errorOf(ctx, "the "+nounOf(u.typ()), err)
 }
 
 // errorOf is objectError for what has a name.
-func errorOf(what string, err error) error {
+func errorOf(ctx context.Context, what string, err error) error {
 	var refusal *object.Refusal
 	var lost *object.LostError
 	switch {
@@ -132,7 +132,7 @@ func errorOf(what string, err error) error {
 	case errors.Is(err, tree.ErrShutdown):
 		return err
 	case errors.As(err, &lost):
-		return lostError(what, lost)
+		return lostError(ctx, what, lost)
 	case tooLarge(err) != nil:
 		return fmt.Errorf("fiber: %s: %w", what, tooLarge(err))
 	case errors.As(err, &refusal):
@@ -196,8 +196,8 @@ func unmarshalHandle(typ string, b []byte) (h *handle, more []byte, err error) {
 }
 
 // lostError makes the error of a lost home. The process that started the home's
-// process waits for its exit status and reports that.
-func lostError(what string, lost *object.LostError) error {
+// process waits for its exit status, unless ctx ends first, and reports that.
+func lostError(ctx context.Context, what string, lost *object.LostError) error {
 	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
 		Reason: fmt.Sprintf("the process in which %s lived can no longer be reached: %s", what, strings.TrimPrefix(lost.Err.Error(), "fiber: "))}
 	if lost.Ref.PID > 0 {
@@ -214,8 +214,13 @@ func lostError(what string, lost *object.LostError) error {
 	c := child.(*tree.Child)
 	select {
 	case <-c.Done():
-		return workerLost(c, "", 0, 0)
+	case <-ctx.Done():
 	case <-time.After(exitWait):
+	}
+	select {
+	case <-c.Done():
+		return workerLost(c, "", 0, 0)
+	default:
 		return e
 	}
 }

@@ -72,7 +72,7 @@ func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q
 	}
 	_, err := object.Insist(ctx, h.proc.home, h.ref, op, q)
 	runtime.KeepAlive(u)
-	return objectError(u, err)
+	return objectError(ctx, u, err)
 }
 
 // permits is the common part of locks and semaphores.

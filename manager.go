@@ -375,7 +375,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		if err == nil {
 			err = resultOf(method.key, result, &out)
 		} else {
-			err = objectError(p, object.Settled(ctx, err))
+			err = objectError(ctx, p, object.Settled(ctx, err))
 		}
 		f.resolve(out, err)
 		runtime.KeepAlive(p) // as in Call
@@ -390,7 +390,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		}
 	})
 	if err != nil {
-		f.reject(objectError(p, err))
+		f.reject(objectError(ctx, p, err))
 		return f
 	}
 	f.read(w.Lead)

@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"context"
 	"errors"
 	"io"
 	"runtime"
@@ -100,5 +101,5 @@ func pipeError(err error) error {
 	case errors.As(err, &lost):
 		return &prefixed{pipe.ErrEnded.Error(), ErrClosed}
 	}
-	return errorOf("the pipe", err)
+	return errorOf(context.Background(), "the pipe", err)
 }

@@ -74,7 +74,7 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 		runtime.KeepAlive(s)
 		var lost *object.LostError
 		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > h.proc.node.Config.HeartbeatTimeout {
-			return v, objectError(s, err)
+			return v, objectError(ctx, s, err)
 		}
 		select {
 		case <-time.After(fetchPause):

@@ -197,7 +197,7 @@ func (q *SimpleQueue[T]) Close() error {
 		}
 	}
 	runtime.KeepAlive(q)
-	switch err = objectError(q, err); {
+	switch err = objectError(ctx, q, err); {
 	case errors.Is(err, ErrClosed):
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
@@ -382,5 +382,5 @@ func (c *queueClient) send(ctx context.Context, items []object.Value) (put int, 
 	}
 	runtime.KeepAlive(c.h)
 	runtime.KeepAlive(items) // only now does the queue hold what they name
-	return put, errorOf("the queue", err)
+	return put, errorOf(ctx, "the queue", err)
 }
