@@ -18,10 +18,10 @@ func init() {
 
 	// Pods cannot dial a machine outside of their cluster, unless the setting host
 	// says where they can. So the program goes into the cluster.
-	elsewhere = func(c config.Config) (code int, gone bool) {
+	elsewhere = func(c config.Config, warnings []string) (code int, gone bool) {
 		if c.Backend != "kubernetes" || c.Host != "" || kube.InPod() {
 			return 0, false
 		}
-		return submit.Main(c), true
+		return submit.Main(c, warnings), true
 	}
 }

@@ -40,13 +40,15 @@ func Main(run func(ctx context.Context) error, cfg ...Config) {
 
 // elsewhere runs this program somewhere else if the configuration asks for it.
 // It is nil in builds that cannot.
-var elsewhere func(config.Config) (code int, gone bool)
+var elsewhere func(cfg config.Config, warnings []string) (code int, gone bool)
 
 func runMain(run func(ctx context.Context) error, code Config) int {
-	if elsewhere != nil && !tree.Started() {
+	if config.Moved() {
+		code = Config{}
+	} else if elsewhere != nil && !tree.Started() {
 		// Init reports what is wrong with the configuration.
-		if cfg, _, err := config.Load(config.Config(code), config.Sources{}); err == nil {
-			if code, gone := elsewhere(cfg); gone {
+		if cfg, warnings, err := config.Load(config.Config(code), config.Sources{}); err == nil {
+			if code, gone := elsewhere(cfg, warnings); gone {
 				return code
 			}
 		}

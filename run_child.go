@@ -70,8 +70,8 @@ func comeUp() (*tree.Node, error) {
 		return nil, err
 	}
 	b := parent.Relay()
-	if b != nil { // on another machine: the log file is the root's
-		parent.Assign.Config.LogFile = config.Stderr
+	if cfg := &parent.Assign.Config; b != nil && !config.Stream(cfg.LogFile) { // on another machine: the file is the root's
+		cfg.LogFile = config.Stderr
 	}
 	log, err := openLog(parent.Assign.Config, parent.Assign.Name)
 	if err != nil {

@@ -13,9 +13,6 @@ import (
 const (
 	// outputGrace bounds the wait for the output of a pod that has ended.
 	outputGrace = 3 * time.Second
-	// killGrace is, in seconds, the shortest grace after which the node itself
-	// reports that the process has ended; the node makes it two seconds.
-	killGrace = 1
 	// forceAfter is when a node that has not reported the end is taken for dead, counted from the end of the longest grace.
 	forceAfter = 10 * time.Second
 )
@@ -46,7 +43,7 @@ func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 		if !j.forcing.Swap(true) {
 			time.AfterFunc(forceAfter+time.Duration(grace)*time.Second, j.forceDelete)
 		}
-		grace = killGrace
+		grace = kube.KillGrace
 	}
 	if err := j.Client.Delete(ctx, "pods", j.Pod(), grace); err != nil {
 		return fmt.Errorf("fiber: signalling %s (pod %s): %w", j.Name, j.ID(), err)

@@ -93,13 +93,18 @@ func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 		return nil, lives.Refuse(err)
 	}
 	c := &cluster{Client: client}
-	if c.template, err = kube.Template(b.cfg.PodTemplate); err != nil {
+	if c.template, err = client.Template(b.cfg.PodTemplate); err != nil {
 		return nil, lives.Refuse(err)
 	}
 	c.claims, _ = kube.ParseClaims(b.cfg.KubernetesVolumes) // already checked
 	if client.InCluster {
 		if c.self, err = findSelf(ctx, client); err != nil {
 			return nil, err
+		}
+		if c.self != nil && c.template == nil {
+			if c.template, err = kube.PassedOn(c.self); err != nil {
+				return nil, lives.Refuse(err)
+			}
 		}
 	} else {
 		c.sweep(ctx)

@@ -234,6 +234,63 @@ func TestLookingAfterPrograms(t *testing.T) {
 	c.empty()
 }
 
+// A program that is stopped at once takes its pods along before the command ends.
+func TestStopNow(t *testing.T) {
+	c := newOnCluster(t)
+	c.dir = "../.."
+	_, stderr, code := c.fiber("run", "--no-attach", "--name", "many", "./examples/pi", "-workers", "3", "-samples", "1000000000000")
+	require.Zero(t, code, stderr)
+	require.Eventually(t, func() bool {
+		return strings.Count(c.kubectl("get", "pods", "-n", c.namespace, "--field-selector=status.phase=Running", "-o", "name"), "pod/") == 4
+	}, 4*time.Minute, 100*time.Millisecond)
+	out, stderr, code := c.fiber("stop", "--now", "many")
+	left := c.pods()
+	assert.Zero(t, code, stderr)
+	assert.Equal(t, "Stopped many\n", out)
+	assert.Empty(t, left)
+}
+
+// What is wrong with a pod template is said with its name and the setting's, whoever makes the pod.
+func TestPodTemplates(t *testing.T) {
+	c := newOnCluster(t)
+	pi := filepath.Join(c.dir, "pi")
+	build := exec.Command("go", "build", "-o", pi, "../../examples/pi")
+	said, err := build.CombinedOutput()
+	require.NoError(t, err, string(said))
+	file := filepath.Join(c.dir, "pod.yaml")
+	host := os.Getenv("FIBER_TEST_HOST")
+	for _, test := range []struct {
+		template string
+		says     []string // nothing if it works
+		inside   bool     // what is wrong shows in the root's pod alone
+	}{
+		{"metadata: {namespace: other}", []string{file + " (FIBER_POD_TEMPLATE) is for the namespace other, but pods are made in " + c.namespace,
+			"set FIBER_KUBERNETES_NAMESPACE=other"}, false},
+		{"metadata: {namespace: " + c.namespace + "}", nil, false},
+		{"spec: {containers: [{volumeMounts: [{name: none, mountPath: /x}]}]}", []string{"none", "the pod template " + file + " (FIBER_POD_TEMPLATE)"}, false},
+		{"spec: {containers: [{securityContext: {readOnlyRootFilesystem: true}}]}", []string{`runtime_dir = "/tmp"`, "in a pod, mount an emptyDir there"}, true},
+		{`spec: {containers: [{securityContext: {readOnlyRootFilesystem: true}, volumeMounts: [{name: tmp, mountPath: /tmp}]}],
+			volumes: [{name: tmp, emptyDir: {}}]}`, nil, false},
+	} {
+		write(t, file, test.template)
+		for root, env := range map[string][]string{"moved": nil, "here": {"FIBER_HOST=" + host}} {
+			cmd := exec.Command(pi, "-samples", "1000", "-workers", "1")
+			cmd.Env = append(append(c.env, "FIBER_BACKEND=kubernetes", "FIBER_POD_TEMPLATE="+file), env...)
+			out, _ := cmd.CombinedOutput() // the exit code says it
+			if test.says == nil || test.inside && root == "here" {
+				assert.Zero(t, cmd.ProcessState.ExitCode(), "%s, %s: %s", test.template, root, out)
+				assert.Contains(t, string(out), "Pi is roughly 3.")
+				continue
+			}
+			assert.Equal(t, 1, cmd.ProcessState.ExitCode(), "%s, %s: %s", test.template, root, out)
+			for _, text := range test.says {
+				assert.Contains(t, string(out), text, "%s, %s", test.template, root)
+			}
+		}
+	}
+	c.empty()
+}
+
 func TestWhatCanNotRunOnACluster(t *testing.T) {
 	c := newOnCluster(t)
 	registry := os.Getenv("FIBER_TEST_REGISTRY")

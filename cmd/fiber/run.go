@@ -144,7 +144,7 @@ func (p *plan) cluster() error {
 	if err != nil {
 		return err
 	}
-	job, err := submit.NewJob(p.settings, p.source.name)
+	job, err := submit.NewJob(client, p.settings, p.source.name)
 	if err != nil {
 		return err
 	}

@@ -17,10 +17,6 @@ type stopCommand struct {
 }
 
 func (c *stopCommand) Run() error {
-	grace := int64(-1)
-	if c.Now {
-		grace = 0
-	}
 	return c.onCluster(func(ctx context.Context, client *kube.Client) error {
 		errs := make([]error, len(c.Names))
 		var group sync.WaitGroup
@@ -28,7 +24,7 @@ func (c *stopCommand) Run() error {
 			group.Go(func() {
 				pod, err := submit.Lookup(ctx, client, name)
 				if err == nil {
-					err = submit.Stop(ctx, client, pod, grace)
+					err = submit.Stop(ctx, client, pod, c.Now)
 				}
 				if errs[i] = err; err == nil {
 					fmt.Println("Stopped " + pod.Name)

@@ -72,7 +72,7 @@ type Config struct {
 	// LogLevel is the least severe level of Fiber's own log messages that are written.
 	LogLevel string `key:"log_level" words:"debug info warn error" default:"info"`
 	// LogFile is where Fiber's own log messages go. Every process appends to the file; "%p" in its name stands for the
-	// name of the process.
+	// name of the process. Containers and pods do not have the file, and log to stderr.
 	LogFile string `key:"log_file" kind:"log" default:"stderr"`
 	// ForwardLogs makes each parent pass on what its children write to stdout and stderr.
 	ForwardLogs Switch `key:"forward_logs" default:"on"`

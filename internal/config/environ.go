@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strings"
 )
@@ -35,6 +36,18 @@ func unknownVariables(environ map[string]string) []string {
 			suggestion(strings.ToLower(key), envPrefix))
 	}
 	return warnings
+}
+
+// MovedKey is a variable of a program that Main has moved to a cluster.
+const MovedKey = envPrefix + "MOVED"
+
+// Moved reports whether this process is such a program. What its code sets is then in the environment, and does not count
+// here: it may name files of the machine that the program comes from. Moved removes the variable, since programs that this
+// one starts have not been moved.
+func Moved() bool {
+	_, moved := os.LookupEnv(MovedKey)
+	os.Unsetenv(MovedKey)
+	return moved
 }
 
 // Environ returns c as FIBER_ variables: all values that are not the default, except those of the given keys.

@@ -38,7 +38,7 @@ func Load(code Config, from Sources) (Config, []string, error) {
 		value := s.of(&c)
 		source, text, err := s.find(code, environ, lines, value)
 		if text != "" && (err != nil || !s.fits(value, dir)) {
-			faults = append(faults, fmt.Errorf("%s: %s = %q is not %s", source, s.key, text, s.allowed))
+			faults = append(faults, fmt.Errorf("%s: %s = %q is not %s%s", source, s.key, text, s.allowed, s.hint(value)))
 		}
 		sources[s.key] = source
 	}
@@ -72,20 +72,22 @@ func (s setting) find(code Config, environ map[string]string, lines map[string]L
 	return source, text, err
 }
 
-// WithDefaults returns c with the defaults for all fields that are not set.
+// WithDefaults returns c with the defaults for all fields that are not set, whatever the environment and the file say.
 func (c Config) WithDefaults() Config {
-	environ := variables(os.Environ())
+	environ := map[string]string{sessionDir: os.Getenv(sessionDir)}
 	for _, s := range settings() {
 		_, _, _ = s.find(c, environ, nil, s.of(&c))
 	}
 	return c
 }
 
+const sessionDir = "XDG_RUNTIME_DIR"
+
 // runtimeDir returns the runtime directory of the user's login session or, if that cannot be used, the
 // directory for temporary files. XDG_RUNTIME_DIR cannot be trusted blindly: su and containers pass on one
 // that belongs to another user or does not exist.
 func runtimeDir(environ map[string]string) string {
-	if dir := environ["XDG_RUNTIME_DIR"]; filepath.IsAbs(dir) {
+	if dir := environ[sessionDir]; filepath.IsAbs(dir) {
 		if path, ok := writable(dir, ""); ok {
 			return path
 		}

@@ -291,6 +291,29 @@ func TestTheUsualTemporaryDirectoryIsCheckedToo(t *testing.T) {
 	assert.EqualError(t, err, `default: runtime_dir = "/does/not/exist" is not the path of a directory that exists and is writable`)
 }
 
+// A default is the same whatever the environment says: what the environment sets is part of Environ.
+func TestWhatTheEnvironmentSetsIsNoDefault(t *testing.T) {
+	all, file := samples(t), sources(t, "")
+	file.Environ = nil // this process's
+	before := config.Config{}.WithDefaults()
+	var want []string
+	for _, key := range config.Keys() {
+		value := text(all[key.Name].file)
+		t.Setenv(key.Env, value)
+		want = append(want, key.Env+"="+strings.ReplaceAll(value, ", ", ","))
+	}
+	assert.Equal(t, before, config.Config{}.WithDefaults())
+	assert.Equal(t, want, config.Environ(load(t, config.Config{}, file)))
+}
+
+// The code of a program that has been moved does not count, and that of programs which it starts does.
+func TestAProgramIsMovedOnce(t *testing.T) {
+	assert.False(t, config.Moved())
+	t.Setenv(config.MovedKey, "yes")
+	assert.True(t, config.Moved())
+	assert.False(t, config.Moved())
+}
+
 func TestEnvironIsWhatIsNotTheDefault(t *testing.T) {
 	t.Parallel()
 	resolved := load(t, config.Config{RootCPU: 1.5, RootEnv: []string{"RATE=0.1", "HF_*"}},

@@ -11,6 +11,9 @@ const (
 	Stdout = "stdout"
 )
 
+// Stream reports whether a [Config.LogFile] is one of these words.
+func Stream(file string) bool { return file == Stderr || file == Stdout }
+
 // Level returns the slog level of a [Config.LogLevel]; Info if name is "".
 func Level(name string) (level slog.Level) {
 	_ = level.UnmarshalText([]byte(name)) // the name has been checked; "" leaves Info

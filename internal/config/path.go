@@ -1,10 +1,13 @@
 package config
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"syscall"
 )
 
 // existing returns the form of the path of what exists and has a fitting mode.
@@ -26,6 +29,19 @@ func writable(path, dir string) (string, bool) {
 		err = os.Remove(made)
 	}
 	return path, err == nil
+}
+
+// hint returns what helps if a directory cannot be written, "" for nothing.
+func (s setting) hint(value reflect.Value) string {
+	if s.field.Tag.Get("kind") != "directory" {
+		return ""
+	}
+	made, err := os.MkdirTemp(value.String(), "fiber-")
+	if !errors.Is(err, syscall.EROFS) {
+		os.Remove(made)
+		return ""
+	}
+	return "; its file system is read-only: in a pod, mount an emptyDir there"
 }
 
 // logFile is the form of log_file: a word, or the path of a file that there may be later.

@@ -46,6 +46,7 @@ type Client struct {
 	REST      *rest.RESTClient
 	Config    *rest.Config
 
+	template string // the path of the one that pods are made from, "" for none
 	answered atomic.Bool
 	looking  singleflight.Group // for nodes
 }

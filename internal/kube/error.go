@@ -45,6 +45,8 @@ func (c *Client) Explain(err error, verb, resource string) error {
 		text = fmt.Sprintf("no permission to %s %s in the namespace %s: kubectl apply -n %[3]s -f %s grants it (%s)", verb, resource, c.Namespace, RBAC, text)
 	case missingNamespace.MatchString(text):
 		text = fmt.Sprintf("the cluster has no namespace %q: kubectl create namespace %[1]s makes it", missingNamespace.FindStringSubmatch(text)[1])
+	case (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) && resource == "pods" && c.template != "":
+		text += "; it is made from the pod template " + c.template + " (FIBER_POD_TEMPLATE)"
 	case Unreachable(err):
 		text = fmt.Sprintf("no cluster answers at %s: %s", host, oneLine(cause(err)))
 	}

@@ -34,6 +34,10 @@ func Make[T runtime.Object](ctx context.Context, c *Client, resource, name strin
 	return made, err
 }
 
+// KillGrace is, in seconds, the shortest grace after which the node itself reports that the process has ended; the node makes
+// it two seconds.
+const KillGrace = 1
+
 // Delete deletes an object: with a UID, this one and no other with its name. The grace is how many seconds the processes of a
 // pod have to end after a SIGTERM; a negative one stands for the pod's own. If the object is gone, that is no error.
 func (c *Client) Delete(ctx context.Context, resource string, object metav1.Object, grace int64) error {

@@ -52,9 +52,9 @@ type Job struct {
 }
 
 // NewJob returns the job that the settings describe for a program, with the chosen part of this process's environment.
-func NewJob(cfg config.Config, program string) (Job, error) {
+func NewJob(c *kube.Client, cfg config.Config, program string) (Job, error) {
 	claims, _ := kube.ParseClaims(cfg.KubernetesVolumes) // already checked
-	template, err := kube.Template(cfg.PodTemplate)
+	template, err := c.Template(cfg.PodTemplate)
 	return Job{
 		Program: program, Env: Chosen(cfg.RootEnv, os.Environ()), Claims: claims, Template: template,
 		CPU: cfg.RootCPU, Memory: int64(cfg.RootMemory), GPU: cfg.RootGPU, GPUResource: cfg.KubernetesGPUResource,
@@ -101,6 +101,9 @@ func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 		kube.Restrict(s, m)
 	}
 	kube.Mount(s, m, j.Claims)
+	if j.Joined && j.Template != nil {
+		kube.PassOn(pod, j.Template)
+	}
 	return pod, secret
 }
 

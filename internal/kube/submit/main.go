@@ -16,10 +16,14 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// Main runs this program on the cluster, with the arguments of this process, and returns its exit code.
-func Main(cfg config.Config) int {
+// Main runs this program on the cluster, with the arguments of this process, and returns its exit code. The warnings are
+// those of the configuration, which does not go along as a whole.
+func Main(cfg config.Config, warnings []string) int {
 	signals := Signals()
 	report := NewReport(os.Stderr)
+	for _, w := range warnings {
+		report.Say("fiber: %s", w)
+	}
 	code, err := program(cfg, report, signals)
 	if err != nil {
 		report.Say("fiber: %v", err)
@@ -32,12 +36,12 @@ func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, 
 	if err != nil {
 		return 1, err
 	}
-	job, err := NewJob(cfg, programName(cfg.Executable))
+	job, err := NewJob(client, cfg, programName(cfg.Executable))
 	if err != nil {
 		return 1, err
 	}
 	job.Image, job.Args, job.Joined = cfg.Image, os.Args[1:], true
-	job.Env = append(Settings(cfg), job.Env...)
+	job.Env = append(append(Settings(cfg), config.MovedKey+"=yes"), job.Env...)
 	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr}
 	code, err := Before(signals, func(ctx context.Context) error {
 		if job.Image == "" {
@@ -105,7 +109,7 @@ var here = []string{"executable", "base_image", "registry", "registry_insecure",
 // Settings returns the settings that go along with a program, as variables.
 func Settings(cfg config.Config) []string {
 	except := here
-	if cfg.LogFile != config.Stderr && cfg.LogFile != config.Stdout {
+	if !config.Stream(cfg.LogFile) {
 		except = append(slices.Clone(here), "log_file")
 	}
 	return config.Environ(cfg, except...)

@@ -2,13 +2,16 @@ package submit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/fiber-go/fiber/internal/container/logmux"
@@ -154,19 +157,50 @@ func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, std
 	}
 }
 
-// goneAgain is how often an ending pod is looked at.
-const goneAgain = 200 * time.Millisecond
+const (
+	// goneAgain is how often an ending pod is looked at.
+	goneAgain = 200 * time.Millisecond
+	// silent is when a node that has not reported the end of a killed program is taken for dead. The pods of the program's
+	// processes have a grace of ten seconds.
+	silent = 20 * time.Second
+)
 
-// Stop ends a pod and waits until it is gone.
-func Stop(ctx context.Context, c *kube.Client, pod *corev1.Pod, grace int64) error {
+// Stop ends a pod and waits until it is gone with the pods that it has started, which the cluster removes. With now its
+// program is killed, and pods on nodes that do not answer are deleted by force.
+func Stop(ctx context.Context, c *kube.Client, pod *corev1.Pod, now bool) error {
+	grace := int64(-1)
+	if now {
+		grace = kube.KillGrace
+	}
+	begun := time.Now()
 	if err := c.Delete(ctx, "pods", pod, grace); err != nil {
 		return err
 	}
 	return wait.PollUntilContextCancel(ctx, goneAgain, true, func(ctx context.Context) (gone bool, err error) {
-		now, err := c.Pod(ctx, pod.Name)
-		if apierrors.IsNotFound(err) {
-			return true, nil
+		left, err := remaining(ctx, c, pod)
+		if err != nil || len(left) == 0 {
+			return err == nil, err
 		}
-		return err == nil && now.UID != pod.UID, err
+		for _, p := range left {
+			if now && time.Since(begun) > silent {
+				err = errors.Join(err, c.Delete(ctx, "pods", &p, 0))
+			}
+		}
+		return false, err
 	})
+}
+
+// remaining lists a pod, if it is still there, or else what is left of the pods that it has started.
+func remaining(ctx context.Context, c *kube.Client, pod *corev1.Pod) ([]corev1.Pod, error) {
+	root, err := c.Pod(ctx, pod.Name)
+	if err == nil && root.UID == pod.UID {
+		return []corev1.Pod{*root}, nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	pods, err := c.Pods(ctx, kube.Managed, false)
+	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		return !slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
+	}), err
 }

@@ -23,6 +23,9 @@ func (w *waiter) told() bool {
 	return false
 }
 
+// tell tells the callers that need not wait any longer.
+func (e *Engine) tell() { e.waiters = slices.DeleteFunc(e.waiters, (*waiter).told) }
+
 // wait releases the lock, and blocks until met returns true or an error, or
 // until ctx ends.
 func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
@@ -74,7 +77,7 @@ func (e *Engine) settled(ctx context.Context, change func()) error {
 		switch {
 		case e.ended:
 			return false, e.opts.Closed
-		case e.failures >= startTries && up == 0:
+		case e.hopeless():
 			return false, e.failure
 		}
 		return !e.started || up >= e.target && len(e.workers) <= max(e.target, up), nil

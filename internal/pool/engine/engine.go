@@ -204,7 +204,7 @@ func (e *Engine) conclude() {
 	if slices.ContainsFunc(e.outgoing, func(b *batch) bool { return !b.call.opts.Encoded }) {
 		e.wake(now.Add(balanceInterval)) // see relieve
 	}
-	e.waiters = slices.DeleteFunc(e.waiters, (*waiter).told)
+	e.tell()
 }
 
 // decide hands out tasks, starts and ends workers, and schedules tick for what

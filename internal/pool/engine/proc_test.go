@@ -48,7 +48,7 @@ func (m *model) start(ctx context.Context, name string, handle func(wire.Kind, [
 	refused := m.refused
 	m.mu.Unlock()
 	if refused || ctx.Err() != nil {
-		return nil, errors.New("there is no room")
+		return nil, &engine.StartError{Err: errors.New("there is no room"), Permanent: m.chance(2) == 0}
 	}
 	p := &proc{model: m, name: name, in: make(chan [][]byte, 1<<14), socket: make(chan [][]byte, 1<<14), wake: make(chan struct{}, 1),
 		dead: make(chan struct{}), gone: make(chan struct{})}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// When startTries starts in a row have failed and no worker is up, the
-	// calls fail with the reason.
+	// When startTries starts in a row have failed, or one for good, and no worker
+	// is left or coming, the calls fail with the reason.
 	startTries = 3
 	// An autoscaled pool grows when it has backlogSeconds of known work per
 	// slot.
@@ -46,6 +46,10 @@ func (e *Engine) scale() {
 	case e.failures >= startTries && up == 0 && alive > 0:
 		// The workers that are starting must first come up or fail.
 	case wait > 0:
+		e.wake(e.notBefore)
+	case e.failures >= startTries && len(e.workers) > 0:
+		e.launch() // is there room by now?
+		e.notBefore = time.Now().Add(backoff(e.failures))
 		e.wake(e.notBefore)
 	default:
 		for ; alive < e.target; alive++ {
@@ -164,7 +168,8 @@ func (e *Engine) initFailed(w *worker, frames [][]byte) error {
 }
 
 // startFailed removes a worker that never became ready. When no worker can
-// start, the calls fail with the reason instead of waiting.
+// start, and none is left to run tasks or make room, the calls fail with the
+// reason instead of waiting.
 func (e *Engine) startFailed(w *worker, err error) {
 	e.mu.Lock()
 	defer e.release()
@@ -180,14 +185,20 @@ func (e *Engine) startFailed(w *worker, err error) {
 		})
 	}
 	e.failures++
+	if start.Permanent {
+		e.failures = max(e.failures, startTries)
+	}
 	e.failure = err
 	e.notBefore = time.Now().Add(backoff(e.failures))
-	if e.in(ready) == 0 && (e.failures >= startTries && e.in(starting) == 0 || start.Permanent) {
-		e.failures = max(e.failures, startTries)
+	if e.hopeless() {
 		e.notBefore = time.Time{} // the next call tries at once
 		e.fail(err)
+		e.tell() // else a start would follow for a caller who is about to leave
 	}
 }
+
+// hopeless reports whether no worker can start and none is there.
+func (e *Engine) hopeless() bool { return e.failures >= startTries && len(e.workers) == 0 }
 
 // drain lets a worker finish what it holds and end.
 func (e *Engine) drain(w *worker) {

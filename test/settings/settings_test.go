@@ -1,0 +1,218 @@
+//go:build unix
+
+package settings_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/test/fibertest"
+)
+
+// keys are the settings, in the order of config.Config.
+func keys() (all []string) {
+	for f := range reflect.TypeFor[config.Config]().Fields() {
+		all = append(all, f.Tag.Get("key"))
+	}
+	return all
+}
+
+func TestTableHasAllSettings(t *testing.T) {
+	t.Parallel()
+	var rows []string
+	for _, r := range table {
+		rows = append(rows, r.key)
+	}
+	require.Equal(t, keys(), rows, "A is a setting, B is in the table")
+}
+
+// sources give settings to a program: as variables, in the file, or in its code.
+var sources = map[string]func(t *testing.T, given map[string]string) (env []string){
+	"environment": func(_ *testing.T, given map[string]string) (env []string) {
+		for key, value := range given {
+			env = append(env, variable(key)+"="+value)
+		}
+		return env
+	},
+	"file": func(_ *testing.T, given map[string]string) []string {
+		file := ""
+		for key, value := range given {
+			file += key + " = " + value + "\n"
+		}
+		return []string{"fiberconfig=" + file}
+	},
+	"code": func(t *testing.T, given map[string]string) []string {
+		var environ []string
+		for key, value := range given {
+			environ = append(environ, variable(key)+"="+value)
+		}
+		code, _, err := config.Load(config.Config{}, config.Sources{Environ: environ, Dir: t.TempDir()})
+		require.NoError(t, err)
+		fields := reflect.ValueOf(&code).Elem()
+		for i, key := range keys() {
+			if given[key] == "" { // it has a default
+				fields.Field(i).SetZero()
+			}
+		}
+		text, err := json.Marshal(code)
+		require.NoError(t, err)
+		return []string{codeKey + "=" + string(text)}
+	},
+}
+
+func variable(key string) string { return "FIBER_" + strings.ToUpper(key) }
+
+// Each setting has its effect in the root, in a worker of the root and in a worker of that one, whichever source it comes
+// from.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	for _, place := range places(t) {
+		for source, give := range sources {
+			for name, run := range map[string]int{"full": full, "brief": brief} {
+				t.Run(strings.Join([]string{place, source, name}, "/"), func(t *testing.T) {
+					t.Parallel()
+					g := prepare(t, place)
+					given := map[string]string{}
+					for _, r := range table {
+						if value := r.value(g); r.runs&run != 0 && value != "" {
+							given[r.key] = value
+						}
+					}
+					var env []string
+					for _, key := range keys() {
+						env = append(env, variable(key)+"=") // not that of the tests
+					}
+					if run == brief {
+						env = append(env, briefKey+"=yes")
+					} else if g.kubernetes() {
+						env = append(env, gpuKey+"=yes")
+					}
+					all := g.run(t, append(env, give(t, given)...))
+					for _, r := range table {
+						if r.runs&run == 0 {
+							continue
+						}
+						for level, pattern := range r.effect(g) {
+							if !strings.HasPrefix(pattern, "- ") {
+								assert.Regexp(t, pattern, all[level][r.key], "%s at level %d", r.key, level)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// run runs the program and returns what its processes see, and what is seen of them from here.
+func (g *ground) run(t *testing.T, env []string) (all []seen) {
+	t.Helper()
+	x := fibertest.Start(t, "settings", env...)
+	line := regexp.MustCompile(`(?m)^seen (.*)$`)
+	fibertest.Eventually(t, 3*fibertest.Patience, func() bool {
+		select {
+		case <-x.Done:
+			require.FailNow(t, "it has ended")
+		default:
+		}
+		return line.MatchString(x.Out.String())
+	}, "it never says what it has seen")
+	require.NoError(t, json.Unmarshal([]byte(line.FindStringSubmatch(x.Out.String())[1]), &all))
+	if g.kubernetes() {
+		g.seePods(t, x, all)
+	}
+	x.SignalRoot(syscall.SIGINT)
+	require.Equal(t, 128+int(syscall.SIGINT), x.Wait(fibertest.Patience))
+
+	logs, err := filepath.Glob(filepath.Join(g.logs, "*.log"))
+	require.NoError(t, err)
+	var inFiles strings.Builder
+	for _, file := range logs {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		inFiles.Write(text)
+	}
+	for level, s := range all {
+		started := regexp.MustCompile(fmt.Sprintf(`level=(\w+) msg="fiber: started" process=Level%d-`, level+1))
+		killed := regexp.MustCompile(fmt.Sprintf(`worker=Stuck%d-.* after (\S+) \(cancel_grace\)`, level))
+		for where, text := range map[string]string{"file": inFiles.String(), "stderr": x.Err.String()} {
+			if found := started.FindStringSubmatch(text); found != nil {
+				s["log_level"], s["log_file"] = found[1], where
+			}
+			if found := killed.FindStringSubmatch(text); found != nil {
+				s["cancel_grace"] += " after " + found[1]
+			}
+		}
+		voice, how := fmt.Sprintf("voice of level %d", level), "silent"
+		switch out := "\n" + x.Out.String(); {
+		case strings.Contains(out, "\n"+voice+"\n"):
+			how = "bare"
+		case strings.Contains(out, voice):
+			how = "named"
+		}
+		s["forward_logs"], s["log_prefix"] = how, how
+	}
+	return all
+}
+
+// somePod is what is looked at of a pod.
+type somePod struct {
+	Metadata struct {
+		Name, Namespace     string
+		Labels, Annotations map[string]string
+		OwnerReferences     []struct{ Name string }
+	}
+	Spec struct {
+		Containers []struct {
+			Image     string
+			Resources struct{ Limits map[string]string }
+		}
+	}
+}
+
+// seePods adds what is seen of a program's pods.
+func (g *ground) seePods(t *testing.T, x *fibertest.Execution, all []seen) {
+	t.Helper()
+	var list struct{ Items []somePod }
+	require.NoError(t, json.Unmarshal([]byte(kubectl(t, "get", "pods", "-A", "-l", "app.kubernetes.io/managed-by=fiber", "-o", "json")), &list))
+	root := ""
+	if found := regexp.MustCompile(`(?m)^Created pod: (\S+)$`).FindStringSubmatch(x.Err.String()); found != nil {
+		root = found[1]
+	}
+	for _, p := range list.Items {
+		m := p.Metadata
+		fields := strings.Fields(m.Annotations["fiber.root"])
+		level := -1
+		switch {
+		case root != "" && m.Name == root:
+			level = 0
+		case root != "" && len(m.OwnerReferences) == 1 && m.OwnerReferences[0].Name == root,
+			root == "" && len(fields) == 4 && fields[2] == strconv.Itoa(x.Cmd.Process.Pid):
+			if _, err := fmt.Sscanf(m.Labels["fiber.name"], "Level%d-", &level); err != nil {
+				continue
+			}
+		default:
+			continue
+		}
+		s, main := all[level], p.Spec.Containers[0]
+		s["registry"], s["kubernetes_namespace"], s["pod_template"] = main.Image, m.Namespace, m.Labels["settings"]
+		for resource, n := range main.Resources.Limits {
+			if strings.Contains(resource, "/") {
+				s["kubernetes_gpu_resource"] = n + " " + resource
+				s["root_gpu"] = s["kubernetes_gpu_resource"]
+			}
+		}
+	}
+}
