@@ -334,11 +334,11 @@ func TestWhoMayNot(t *testing.T) {
 	c.empty()
 }
 
-func TestCopyToAndFromAClaim(t *testing.T) {
-	c := newOnCluster(t)
+// claim makes the claim data.
+func (c *onCluster) claim() {
 	volume := c.namespace // volumes belong to no namespace
-	manifest := filepath.Join(c.dir, "volume.yaml")
-	write(t, manifest, fmt.Sprintf(`
+	manifest := filepath.Join(c.TempDir(), "volume.yaml")
+	write(c.T, manifest, fmt.Sprintf(`
 apiVersion: v1
 kind: PersistentVolume
 metadata: {name: %[1]s}
@@ -354,10 +354,15 @@ metadata: {name: data}
 spec: {storageClassName: %[1]s, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
 `, volume))
 	c.kubectl("apply", "-n", c.namespace, "-f", manifest)
-	t.Cleanup(func() {
+	c.Cleanup(func() {
 		c.kubectl("delete", "pv", volume, "--wait=false")
 		os.RemoveAll("/tmp/" + volume) // if the node is this machine
 	})
+}
+
+func TestCopyToAndFromAClaim(t *testing.T) {
+	c := newOnCluster(t)
+	c.claim()
 	write(t, filepath.Join(c.dir, "in", "sub", "file"), strings.Repeat("x", 1<<20))
 	write(t, filepath.Join(c.dir, "in", "lines"), "a\nb\nc\n")
 	here := c.dir

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/remotecommand"
@@ -43,21 +44,23 @@ func parsePlace(text string) place {
 	return place{"", text}
 }
 
+func (p place) String() string { return p.claim + ":" + p.path }
+
 // inPod returns where a place in a claim is in the pod.
 func (p place) inPod() string { return path.Join(kube.DefaultMount, path.Join("/", p.path)) }
 
 func (c *copyCommand) Run() error {
 	from, to := parsePlace(c.From), parsePlace(c.To)
 	switch {
+	case c.From == "" || c.To == "":
+		return misuse{errors.New("a path is empty: cp needs a source and a destination")}
 	case from.claim != "" && to.claim != "":
 		return misuse{fmt.Errorf("%s and %s are both in claims: cp copies between a claim and this machine", c.From, c.To)}
 	case from.claim == "" && to.claim == "":
 		return misuse{fmt.Errorf("neither %s nor %s is in a claim, which is written CLAIM:PATH: cp copies between a claim and this machine", c.From, c.To)}
 	}
-	if from.claim == "" {
-		if _, err := os.Stat(from.path); err != nil {
-			return err
-		}
+	if err := checkHere(from, &to); err != nil {
+		return err
 	}
 	cfg, err := settings(config.Config{})
 	if err != nil {
@@ -67,25 +70,65 @@ func (c *copyCommand) Run() error {
 	if err != nil {
 		return err
 	}
+	stage := unfinished + strings.ToLower(rand.Text()[:8])
 	job := submit.Job{
-		Program: "cp", Role: submit.RoleCopy, Image: c.Image, Command: []string{"sh", "-c", holdScript("/proc")},
+		Program: "cp", Role: submit.RoleCopy, Image: c.Image, Command: append([]string{"sh", "-c", holdScript("/proc"), "sh"}, to.stages(stage)...),
 		Template: placed(template), Claims: []kube.Claim{{Name: from.claim + to.claim, Path: kube.DefaultMount}},
 	}
 	return c.onCluster(func(ctx context.Context, client *kube.Client) error {
-		h := helper{&submit.Run{Client: client, Report: submit.NewReport(os.Stderr), StartTimeout: cfg.StartTimeout, Detach: true}}
+		run := &submit.Run{Client: client, Report: submit.NewReport(os.Stderr), StartTimeout: cfg.StartTimeout, Detach: true}
+		h := helper{run, stage}
 		if err := h.start(ctx, job); err != nil {
 			return err
 		}
-		defer h.remove()
 		if from.claim != "" {
+			defer h.remove(0)
 			return h.download(ctx, from, to.path)
 		}
+		defer h.remove(tidyGrace)
 		return h.upload(ctx, from.path, to)
 	})
 }
 
+// checkHere checks the one of two places that is on this machine, before anything is done. A destination that is a link
+// becomes what it leads to.
+func checkHere(from place, to *place) error {
+	if from.claim == "" {
+		return check(from.path)
+	}
+	info, err := os.Stat(to.path)
+	if err != nil {
+		return nil // it is made
+	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return notCopied(to.path)
+	}
+	if real, err := filepath.EvalSymlinks(to.path); err == nil && !info.IsDir() {
+		to.path = real
+	}
+	return nil
+}
+
+// unfinished begins the name of a folder beside the destination, in which a copy is until all of it is there.
+const unfinished = ".fiber-cp-"
+
+// stages returns the paths in the pod that a folder of this name may have: the destination's folders need not be there yet.
+func (p place) stages(name string) (paths []string) {
+	if p.claim == "" {
+		return nil
+	}
+	for dir := p.inPod(); ; dir = path.Dir(dir) {
+		if paths = append(paths, path.Join(dir, name)); dir == kube.DefaultMount {
+			return paths
+		}
+	}
+}
+
 // helper is the pod that mounts the claim.
-type helper struct{ *submit.Run }
+type helper struct {
+	*submit.Run
+	stage string // the name of the folder for an unfinished upload
+}
 
 func (h helper) start(ctx context.Context, job submit.Job) error {
 	claim := job.Claims[0].Name
@@ -107,7 +150,7 @@ func (h helper) start(ctx context.Context, job submit.Job) error {
 		return err
 	}
 	if _, err := h.Follow(ctx, nil); err != nil {
-		h.remove()
+		h.remove(0)
 		if strings.Contains(err.Error(), "ImagePull") {
 			err = fmt.Errorf("%w; --image names another image with sh and tar", err)
 		}
@@ -127,27 +170,54 @@ func placed(template *corev1.Pod) *corev1.Pod {
 		NodeSelector: t.NodeSelector, Tolerations: t.Tolerations, Affinity: t.Affinity}}
 }
 
-func (h helper) remove() {
-	if err := h.Remove(0); err != nil {
+// tidyGrace is how many seconds the pod may take to remove an unfinished upload. It ends as soon as that is done.
+const tidyGrace = 600
+
+func (h helper) remove(grace int64) {
+	if err := h.Remove(grace); err != nil {
 		h.Report.Say("the pod %s could not be removed; it will end by itself: %v", h.Pod(), err)
 	}
 }
 
-// holdScript returns the program of the pod. It ends within three minutes if there are no more processes in proc than at
-// first: then nothing is copied, and its fiber cp is gone.
+// holdScript returns the program of the pod, whose arguments are where an upload may be unfinished. It ends on SIGTERM, or
+// within three minutes if there are no more processes in proc than at first: then nothing is copied, and its fiber cp is
+// gone. At its end it removes an unfinished upload. The first try fails if tar makes one more file meanwhile.
 func holdScript(proc string) string {
-	return fmt.Sprintf("set -- %[1]s/[0-9]*; n=$#; while sleep 90; set -- %[1]s/[0-9]*; [ $# -gt $n ]; do :; done", proc)
+	return fmt.Sprintf(`count() { set -- %s/[0-9]*; n=$#; }
+		trap 'kill $!; exit 143' TERM
+		trap 'for s; do [ ! -d "$s" ] || rm -rf "$s" || { sleep 1; rm -rf "$s"; }; done' EXIT
+		count; first=$n
+		while sleep 90 & wait $!; count; [ $n -gt $first ]; do :; done`, proc)
 }
 
-// scripts are what is done in the pod. Folder makes a folder, if need be, and writes its owner, which files that are
-// unpacked there get if pod and volume allow that. An error makes unpack write a line, and read on until the sender has
-// noticed it.
+// scripts are what is done in the pod. Folder writes the owner of a folder and its path, or those of the one that it will be
+// made in. Unpacked files get that owner if pod and volume allow it. Unpack writes beside what is there. Only when the
+// archive's last file is here, which is named like the folder for it, does it move the others to where they belong: files
+// replace files, and folders are merged. An error makes it write a line, and read on until the sender has noticed.
 var scripts = map[string]string{
-	"stat":   `if [ -d "$1" ]; then echo dir; elif [ -e "$1" ]; then echo file; else echo none; fi`,
-	"pack":   `tar -c -f - -C "$(dirname "$1")" -- "$(basename "$1")"`,
-	"folder": `mkdir -p "$1" && stat -c "%u %g" "$1"`,
-	"unpack": `chown "$(stat -c %u:%g "$1")" "$1" 2>/dev/null && own= || own=-o
-		tar -x $own -f - -C "$1" || { c=$?; echo; cat >/dev/null; exit $c; }`,
+	"stat": `if [ -d "$1" ]; then echo dir; elif [ -f "$1" ]; then echo file; elif [ -e "$1" ]; then echo other; else echo none; fi`,
+	"pack": `tar -c -f - -C "$(dirname "$1")" -- "$(basename "$1")"`,
+	"folder": `d=$1
+		while [ ! -e "$d" ] && [ ! -L "$d" ]; do d=$(dirname "$d"); done
+		[ -d "$d" ] || { echo "$d is not a folder" >&2; exit 1; }
+		stat -L -c "%u %g" "$d" && echo "$d"`,
+	"unpack": `merge() {
+			from=$1 to=$2
+			set --
+			for e in "$from"/* "$from"/.[!.]* "$from"/..?*; do
+				old=$to/${e##*/}
+				if [ -d "$e" ] && [ ! -L "$e" ] && [ -d "$old" ] && [ ! -L "$old" ]; then
+					(merge "$e" "$old")
+				elif [ -e "$e" ] || [ -L "$e" ]; then
+					set -- "$@" "$e"
+					[ $# -lt 100 ] || { mv -f "$@" "$to" && set --; }
+				fi || return
+			done
+			[ $# -eq 0 ] || mv -f "$@" "$to"
+		}
+		chown "$(stat -L -c %u:%g "$1")" "$1" 2>/dev/null && own= || own=-o
+		mkdir "$1/$2" && tar -x $own -f - -C "$1/$2" && rm "$1/$2/$2" && merge "$1/$2" "$1" && rm -r "$1/$2" ||
+			{ c=$?; echo; cat >/dev/null; rm -rf "$1/$2"; exit $c; }`,
 }
 
 // enough closes the archive at the first output of the pod, which means that the pod has failed and needs no more.
@@ -155,19 +225,32 @@ type enough struct{ archive *io.PipeReader }
 
 func (e enough) Write(p []byte) (int, error) { return len(p), e.archive.Close() }
 
-// do runs a script in the pod.
+// do runs a script in the pod. A script that reads an archive is not left alone: when ctx ends, so does the archive, and the
+// script removes what it has written.
 func (h helper) do(ctx context.Context, in io.Reader, out io.Writer, script string, args ...string) error {
 	command := append([]string{"sh", "-c", scripts[script], "sh"}, args...)
 	exec, err := executor(h.Client, h.Pod(), command, in != nil)
 	if err != nil {
 		return err
 	}
-	var words bytes.Buffer
-	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &words})
-	if err == nil || ctx.Err() != nil {
-		return err
+	running := ctx
+	if in != nil {
+		var cancel context.CancelFunc
+		running, cancel = submit.Linger(ctx)
+		defer cancel()
 	}
-	if text := strings.TrimSpace(words.String()); text != "" {
+	var words bytes.Buffer
+	err = exec.StreamWithContext(running, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &words})
+	text := strings.TrimSpace(words.String())
+	switch {
+	case err == nil && text != "":
+		h.Report.Say("%s", text)
+		return nil
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case text != "":
 		err = errors.New(text)
 	}
 	return h.Client.Explain(err, "create", "pods/exec")
@@ -184,7 +267,10 @@ func (h helper) upload(ctx context.Context, from string, to place) error {
 	if err != nil {
 		return err
 	}
-	dir, name := path.Split(to.inPod())
+	if kind == "other" {
+		return notCopied(to.String())
+	}
+	dir, name := path.Dir(to.inPod()), path.Base(to.inPod())
 	if kind == "dir" || strings.HasSuffix(to.path, "/") {
 		abs, err := filepath.Abs(from)
 		if err != nil {
@@ -192,26 +278,33 @@ func (h helper) upload(ctx context.Context, from string, to place) error {
 		}
 		dir, name = to.inPod(), filepath.Base(abs)
 	}
-	var owner bytes.Buffer
-	if err := h.do(ctx, nil, &owner, "folder", dir); err != nil {
+	full := path.Join(dir, name)
+	var answer bytes.Buffer
+	if err := h.do(ctx, nil, &answer, "folder", dir); err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
-	var uid, gid int
-	if _, err := fmt.Sscan(owner.String(), &uid, &gid); err != nil {
-		return fmt.Errorf("the owner of %s is %q: %w", dir, owner.String(), err)
+	s := sending{from: from, end: h.stage}
+	owner, there, _ := strings.Cut(strings.TrimSuffix(answer.String(), "\n"), "\n")
+	if _, err := fmt.Sscan(owner, &s.uid, &s.gid); err != nil {
+		return fmt.Errorf("the owner of %s is %q: %w", dir, owner, err)
 	}
-	return h.transfer(ctx, from, to.claim+":"+strings.TrimPrefix(path.Join(dir, name), kube.DefaultMount+"/"),
-		func(_ context.Context, w io.Writer) error { return pack(w, from, name, uid, gid) },
-		func(ctx context.Context, r *io.PipeReader) error { return h.do(ctx, r, enough{r}, "unpack", dir) })
+	s.name = strings.TrimPrefix(full, there+"/")
+	return h.transfer(ctx, from, to.claim+":"+strings.TrimPrefix(full, kube.DefaultMount+"/"), &s.left,
+		func(_ context.Context, w io.Writer) error { return s.pack(w) },
+		func(ctx context.Context, r *io.PipeReader) error {
+			return h.do(ctx, r, enough{r}, "unpack", there, h.stage)
+		})
 }
 
 func (h helper) download(ctx context.Context, from place, to string) error {
 	kind, err := h.stat(ctx, from.inPod())
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if kind == "none" {
+	case kind == "none":
 		return fmt.Errorf("the claim %s has no %s", from.claim, from.path)
+	case kind == "other":
+		return notCopied(from.String())
 	}
 	dir, name := filepath.Split(to)
 	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
@@ -220,41 +313,48 @@ func (h helper) download(ctx context.Context, from place, to string) error {
 			name = from.claim
 		}
 	}
-	if dir == "" {
-		dir = "."
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return h.transfer(ctx, from.claim+":"+from.path, filepath.Join(dir, name),
+	var left leftOut
+	return h.transfer(ctx, from.String(), filepath.Join(dir, name), &left,
 		func(ctx context.Context, w io.Writer) error { return h.do(ctx, nil, w, "pack", from.inPod()) },
-		func(_ context.Context, r *io.PipeReader) error { return unpack(r, dir, name) })
+		func(_ context.Context, r *io.PipeReader) (err error) {
+			left, err = unpack(r, dir, name)
+			return err
+		})
 }
 
-// transfer sends an archive from one end to the other and reports how much that was. The error is that of the end which
-// failed first.
-func (h helper) transfer(ctx context.Context, from, to string, produce func(context.Context, io.Writer) error,
+// transfer sends an archive from one end to the other, and reports how much that was and what was left out. The error is that
+// of the end which failed first.
+func (h helper) transfer(ctx context.Context, from, to string, left *leftOut, produce func(context.Context, io.Writer) error,
 	consume func(context.Context, *io.PipeReader) error) error {
 	r, w := io.Pipe()
 	count := &counter{report: h.Report, to: w, last: time.Now()}
-	ends, ctx := errgroup.WithContext(ctx)
-	ends.Go(func() error {
-		err := produce(ctx, count)
-		w.CloseWithError(err)
-		if errors.Is(err, io.ErrClosedPipe) { // the other end knows why
-			return nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })()
+	var first error
+	var once sync.Once
+	ended := func(err error) {
+		if err != nil && !errors.Is(err, io.ErrClosedPipe) { // then the other end knows why
+			once.Do(func() { first = err })
+			cancel()
 		}
-		return err
+	}
+	var producer sync.WaitGroup
+	producer.Go(func() {
+		err := produce(ctx, count)
+		ended(err)
+		w.CloseWithError(err)
 	})
-	ends.Go(func() error {
-		defer r.Close()
-		return consume(ctx, r)
-	})
-	err := ends.Wait()
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", from, err)
+	ended(consume(ctx, r))
+	r.Close()
+	producer.Wait()
+	if first != nil {
+		return fmt.Errorf("copying %s: %w", from, first)
 	}
 	h.Report.Say("copied %s to %s", submit.Amount(count.n), to)
+	if len(*left) > 0 {
+		h.Report.Say("%v", *left)
+	}
 	return nil
 }
 

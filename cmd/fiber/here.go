@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"syscall"
 
 	"golang.org/x/term"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
-	"github.com/fiber-go/fiber/internal/kube/submit"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -33,7 +31,7 @@ func (p *plan) docker() error {
 	}
 	name := p.source.what
 	if p.source.kind == dockerfile {
-		err := before(submit.Signals(), func(ctx context.Context) (err error) {
+		err := before(p.signals, func(ctx context.Context) (err error) {
 			name, err = p.build(ctx, "")
 			return err
 		})
@@ -78,7 +76,7 @@ func (p *plan) docker() error {
 // packageHere builds a package for this machine and runs it.
 func (p *plan) packageHere(on string) error {
 	var program string
-	err := before(submit.Signals(), func(ctx context.Context) (err error) {
+	err := before(p.signals, func(ctx context.Context) (err error) {
 		program, err = p.compile(ctx, nil)
 		return err
 	})
@@ -97,9 +95,6 @@ func (p *plan) start(cmd *exec.Cmd, on string) error {
 			backend.Limits(meta.Resources{CPU: p.settings.RootCPU, Memory: int(p.settings.RootMemory >> 20)}))
 		cmd.Env = append(cmd.Env, "FIBER_BACKEND="+on)
 	}
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
 			return fmt.Errorf("%s is not in PATH, and is not a Go package", cmd.Path)
@@ -107,7 +102,7 @@ func (p *plan) start(cmd *exec.Cmd, on string) error {
 		return err
 	}
 	go func() {
-		for s := range signals {
+		for s := range p.signals {
 			if s == syscall.SIGTERM || !term.IsTerminal(int(os.Stdin.Fd())) {
 				_ = cmd.Process.Signal(s) // it may have ended
 			}

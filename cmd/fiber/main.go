@@ -128,7 +128,7 @@ func (w where) onCluster(do func(context.Context, *kube.Client) error) error {
 }
 
 // before calls do, which a signal cancels; see [submit.Before].
-func before(signals <-chan os.Signal, do func(context.Context) error) error {
+func before(signals chan os.Signal, do func(context.Context) error) error {
 	code, err := submit.Before(signals, do)
 	if err == nil && code != 0 {
 		return status(code)

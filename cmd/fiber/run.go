@@ -43,6 +43,7 @@ type plan struct {
 	args     []string // of the program, after the package's name
 	dir      string   // for what is built, and not needed afterwards
 	report   *submit.Report
+	signals  chan os.Signal // handled from before dir is made
 }
 
 func (c *runCommand) Run() error {
@@ -88,7 +89,7 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 	}
 	cfg.RootCPU, cfg.RootMemory = cmp.Or(c.CPU, cfg.RootCPU), cmp.Or(size, cfg.RootMemory)
 	cfg.RootGPU, cfg.KubernetesNamespace = cmp.Or(c.GPU, cfg.RootGPU), cmp.Or(c.Namespace, cfg.KubernetesNamespace)
-	p = &plan{runCommand: *c, settings: cfg, report: submit.NewReport(os.Stderr)}
+	p = &plan{runCommand: *c, settings: cfg, report: submit.NewReport(os.Stderr), signals: submit.Signals()}
 	for _, kv := range c.Env {
 		key, _, given := strings.Cut(kv, "=")
 		if key == "" {
@@ -157,8 +158,7 @@ func (p *plan) cluster() error {
 		attach = *p.Attach
 	}
 	run := &submit.Run{Client: client, Report: p.report, StartTimeout: p.settings.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr, Detach: !attach, Keep: p.Keep}
-	signals := submit.Signals()
-	err = before(signals, func(ctx context.Context) error {
+	err = before(p.signals, func(ctx context.Context) error {
 		if err := p.prepare(ctx, client, &job); err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (p *plan) cluster() error {
 	} else {
 		fmt.Println("Created pod: " + run.Pod())
 	}
-	code, err := run.Follow(context.Background(), signals)
+	code, err := run.Follow(context.Background(), p.signals)
 	if err != nil {
 		p.report.Say("fiber: %v", err)
 	}

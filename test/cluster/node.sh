@@ -67,7 +67,7 @@ K
 # The kubelet accepts cgroup v1, and does not evict pods from a small disk.
 start_kubelet() { # the name of its certificates, the addresses of all pods that its proxy serves
 	"$here/image.sh" "$CLUSTER_BIN/pause" localhost/pause:1 | ctr images import - >/dev/null
-	"$here/image.sh" "$(command -v busybox)" docker.io/library/busybox:1.37 sh tar sleep mkdir cat chown stat dirname basename |
+	"$here/image.sh" "$(command -v busybox)" docker.io/library/busybox:1.37 sh tar sleep mkdir cat chown stat dirname basename mv rm |
 		ctr images import - >/dev/null # for fiber cp, without a way to the outside
 	cat >"$state/kubelet.yaml" <<K
 apiVersion: kubelet.config.k8s.io/v1beta1

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -54,4 +55,17 @@ func TestSecondSignalWithoutTheCluster(t *testing.T) {
 		require.Contains(t, said.String(), "pod could not be told to end")
 		time.Sleep(time.Hour) // the first request ends, too
 	})
+}
+
+// A signal that comes when the pod has just been made is left for whoever follows the pod. Otherwise nobody would remove it.
+func TestSignalThatComesTooLate(t *testing.T) {
+	signals := make(chan os.Signal, 2)
+	signals <- syscall.SIGTERM
+	code, err := Before(signals, func(ctx context.Context) error {
+		<-ctx.Done()
+		return nil
+	})
+	require.NoError(t, err)
+	require.Zero(t, code)
+	require.Equal(t, syscall.SIGTERM, <-signals)
 }

@@ -31,7 +31,7 @@ func Main(cfg config.Config, warnings []string) int {
 	return code
 }
 
-func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, error) {
+func program(cfg config.Config, report *Report, signals chan os.Signal) (int, error) {
 	client, err := kube.Connect(cfg.KubernetesNamespace)
 	if err != nil {
 		return 1, err
@@ -60,7 +60,7 @@ func program(cfg config.Config, report *Report, signals <-chan os.Signal) (int, 
 }
 
 // Signals returns a channel of the signals that end a program.
-func Signals() <-chan os.Signal {
+func Signals() chan os.Signal {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write returns an error instead
@@ -71,8 +71,8 @@ func Signals() <-chan os.Signal {
 const slowEnd = time.Second
 
 // Before calls do, which prepares and creates the pod. A signal cancels it, and becomes the exit code; a second signal
-// does not wait for its end.
-func Before(signals <-chan os.Signal, do func(context.Context) error) (code int, err error) {
+// does not wait for its end. A signal that comes too late, because do succeeds all the same, stays in the channel.
+func Before(signals chan os.Signal, do func(context.Context) error) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan error, 1)
@@ -88,8 +88,13 @@ func Before(signals <-chan os.Signal, do func(context.Context) error) (code int,
 				return code, nil
 			case err != nil:
 				return 1, err
+			case code != 0:
+				select {
+				case signals <- syscall.Signal(code - 128):
+				default: // others are in it
+				}
 			}
-			return code, nil
+			return 0, nil
 		case s := <-signals:
 			if code != 0 { // a second signal
 				return code, nil

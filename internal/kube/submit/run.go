@@ -53,9 +53,8 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 		spec.Spec.ServiceAccountName = ServiceAccount
 	}
 	// A cancelled request may still create the pod. So its end is waited for, for a while, and the pod removed.
-	engaged, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	engaged, cancel := Linger(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(undo, cancel) })()
 	pod, err := kube.Make(engaged, r.Client, "pods", spec.Name, spec)
 	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errors.Unwrap(err).Error(), "looking up service account") {
 		spec.Spec.ServiceAccountName = ""
@@ -77,6 +76,16 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 		_ = r.Remove(0) // the first error is returned
 	}
 	return err
+}
+
+// Linger returns a context that ends a while after ctx, for what should not be left half-done.
+func Linger(ctx context.Context) (context.Context, context.CancelFunc) {
+	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(undo, cancel) })
+	return lingering, func() {
+		stop()
+		cancel()
+	}
 }
 
 // Pod returns the name of the job's pod.
