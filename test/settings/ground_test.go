@@ -118,8 +118,8 @@ func hostAddress(t *testing.T) string {
 	return host
 }
 
-// markedImage names an image of this program.
-const markedImage = "fiber-test-settings:marked"
+// markedImage names an image of this program. The name is new, since nodes keep what they have under an old one.
+var markedImage = fmt.Sprintf("fiber-test-settings:%x", time.Now().UnixNano())
 
 var markedOnce sync.Map // of func() (string, error), by variable
 

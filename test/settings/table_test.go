@@ -13,8 +13,8 @@ import (
 const (
 	local   = "local"
 	docker  = "docker"
-	outside = "kubernetes, the root outside"
-	moved   = "kubernetes, the root moved there"
+	outside = "kubernetes-outside"
+	moved   = "kubernetes-moved" // the root, by Main
 )
 
 // A setting is given in the run that looks at everything, in a brief one, or in both: some exclude each other.
