@@ -238,7 +238,7 @@ func TestLookingAfterPrograms(t *testing.T) {
 func TestStopNow(t *testing.T) {
 	c := newOnCluster(t)
 	c.dir = "../.."
-	_, stderr, code := c.fiber("run", "--no-attach", "--name", "many", "./examples/pi", "-workers", "3", "-samples", "1000000000000")
+	_, stderr, code := c.fiber("run", "--no-attach", "--name", "many", "./examples/async_manager", "-environments", "3", "-steps", "1000000000")
 	require.Zero(t, code, stderr)
 	require.Eventually(t, func() bool {
 		return strings.Count(c.kubectl("get", "pods", "-n", c.namespace, "--field-selector=status.phase=Running", "-o", "name"), "pod/") == 4

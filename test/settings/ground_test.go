@@ -54,12 +54,11 @@ func (g *ground) backend() string {
 }
 
 // places are those of the backend that the tests run on.
-func places(t *testing.T) []string {
+func places() []string {
 	switch os.Getenv("FIBER_TEST_BACKEND") {
 	case "docker":
 		return []string{docker}
 	case "kubernetes":
-		haveGPUs(t)
 		return []string{outside, moved}
 	}
 	return []string{local}
@@ -87,7 +86,7 @@ func prepare(t *testing.T, place string) *ground {
 		g.host = hostAddress(t)
 	}
 	if place == docker {
-		g.image = "fiber-test-settings:marked"
+		g.image = markedImage
 		command(t, "docker", "load", "-i", picture)
 		g.network = fmt.Sprintf("fiber-test-%x", time.Now().UnixNano())
 		command(t, "docker", "network", "create", g.network)
@@ -98,7 +97,7 @@ func prepare(t *testing.T, place string) *ground {
 		return g
 	}
 	g.registry = fibertest.Registry()
-	g.image = g.registry + "/fiber-test-settings:marked"
+	g.image = g.registry + "/" + markedImage
 	ref, err := name.ParseReference(g.image)
 	require.NoError(t, err)
 	img, err := tarball.ImageFromPath(picture, nil)
@@ -118,6 +117,9 @@ func hostAddress(t *testing.T) string {
 	require.NoError(t, err)
 	return host
 }
+
+// markedImage names an image of this program. The name is new, since nodes keep what they have under an old one.
+var markedImage = fmt.Sprintf("fiber-test-settings:%x", time.Now().UnixNano())
 
 var markedOnce sync.Map // of func() (string, error), by variable
 
@@ -160,7 +162,7 @@ func mark(variable string) (string, error) {
 	if img, err = mutate.ConfigFile(img, file); err != nil {
 		return "", err
 	}
-	tag, err := name.NewTag("fiber-test-settings:marked")
+	tag, err := name.NewTag(markedImage)
 	if err != nil {
 		return "", err
 	}

@@ -112,6 +112,9 @@ func init() {
 	}
 }
 
+// stays is the pool of this process whose worker is looked at from outside as well: it ends with the process.
+var stays *fiber.Pool
+
 // look looks at this process, and at those that it starts. It returns what it has seen, followed by what those below have.
 func look(ctx context.Context, level int) ([]seen, error) {
 	fmt.Println("voice of level", level)
@@ -141,7 +144,7 @@ func look(ctx context.Context, level int) ([]seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer pool.Close()
+	stays = pool
 	ways.Go(func() error {
 		deeper, err := lookBelow(ctx, pool, level+1)
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -78,7 +79,13 @@ func variable(key string) string { return "FIBER_" + strings.ToUpper(key) }
 // from.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	for _, place := range places(t) {
+	switch places()[0] {
+	case docker:
+		t.Cleanup(func() { exec.Command("docker", "rmi", markedImage).Run() }) // there is none if the test has failed early
+	case outside:
+		haveGPUs(t)
+	}
+	for _, place := range places() {
 		for source, give := range sources {
 			for name, run := range map[string]int{"full": full, "brief": brief} {
 				t.Run(strings.Join([]string{place, source, name}, "/"), func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 const (
 	local   = "local"
 	docker  = "docker"
-	outside = "kubernetes, the root outside"
-	moved   = "kubernetes, the root moved there"
+	outside = "kubernetes-outside"
+	moved   = "kubernetes-moved" // the root, by Main
 )
 
 // A setting is given in the run that looks at everything, in a brief one, or in both: some exclude each other.
@@ -127,7 +127,7 @@ var table = []row{
 
 	{"registry", full | brief, func(g *ground) string { return g.registry },
 		func(g *ground) effects { return pods("^" + regexp.QuoteMeta(g.registry+"/"))(g) }},
-	{"registry_insecure", full, word("on"), word2("see TestRegistryInsecure")},
+	{"registry_insecure", full, word("on"), func(*ground) effects { return nowhere("TestRegistryInsecure shows it in the root, which pushes") }},
 	{"root_cpu", full, word("0.5"), rootOnly(`^50000( 100000)?$`)},
 	{"root_memory", full, word("300MiB"), rootOnly("^314572800$")},
 	{"root_gpu", full, word("1"), rootOnly("^1 ")},
@@ -177,8 +177,6 @@ var table = []row{
 			return nowhere("there are no sockets of this machine alone")
 		}},
 }
-
-func word2(why string) func(*ground) effects { return func(*ground) effects { return nowhere(why) } }
 
 // inImage are effects on whatever runs in an image.
 func inImage(g *ground) effects {
