@@ -32,11 +32,10 @@ func notCopied(name string) error {
 
 // check finds what would keep a file or folder from being copied, before anything is done.
 func check(from string) error {
-	info, err := os.Stat(from)
-	if err != nil {
+	if _, err := os.Stat(from); err != nil {
 		return err
 	}
-	if !info.IsDir() && !info.Mode().IsRegular() {
+	if kindHere(from) == "other" {
 		return notCopied(from)
 	}
 	abs, err := filepath.Abs(from)

@@ -23,8 +23,17 @@ func TestMain(m *testing.M) {
 	if os.Getenv(commandKey) != "" {
 		os.Exit(execute(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	var err error
+	if binDir, err = os.MkdirTemp("", "fiber-cmd"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(binDir)
+	os.Exit(code)
 }
+
+// binDir is where the tests have the command built.
+var binDir string
 
 // fiber runs the command in a directory.
 func fiber(t *testing.T, dir string, env []string, args ...string) (stdout, stderr string, code int) {

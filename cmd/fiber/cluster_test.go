@@ -27,11 +27,7 @@ type onCluster struct {
 
 // installed builds the command itself, which pods of fiber cp run.
 var installed = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "fiber-cmd")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "fiber")
+	bin := filepath.Join(binDir, "fiber")
 	build := exec.Command("go", "build", "-o", bin, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
@@ -388,15 +384,24 @@ func TestCopyToAndFromAClaim(t *testing.T) {
 	assert.Contains(t, stderr, "/no:1: not found; --image names another image with sh and tar")
 	c.empty()
 
-	// An error in writing ends a copy at once, however much is still to come.
+	// A folder does not replace a file, nor a file a folder, however much there is to come.
 	write(t, filepath.Join(c.dir, "large", "file"), strings.Repeat("x", 20<<20))
+	write(t, filepath.Join(c.dir, "taken"), "")
 	_, stderr, code = c.fiber("cp", "large/file", "data:taken")
 	require.Zero(t, code, stderr)
 	assert.Contains(t, stderr, "copied 20 MiB to data:taken")
-	require.NoError(t, os.Truncate(filepath.Join(c.dir, "large", "file"), 1<<40)) // would take days
-	_, stderr, code = c.fiber("cp", "large", "data:taken")
-	assert.Equal(t, 1, code)
-	assert.Contains(t, stderr, "copying large: ")
+	write(t, filepath.Join(c.dir, "lines", "x"), "")
+	write(t, filepath.Join(c.dir, "large", "in"), "")
+	for want, args := range map[string][2]string{
+		"data:taken is a file: a folder does not replace it": {"large", "data:taken"},
+		"data:in is a folder: a file does not replace it":    {"large/in", "data:"},
+		"taken is a file: a folder does not replace it":      {"data:in", "taken"},
+		"lines is a folder: a file does not replace it":      {"data:in/lines", "."},
+	} {
+		_, stderr, code = c.fiber("cp", args[0], args[1])
+		assert.Equal(t, 1, code)
+		assert.Equal(t, "fiber: "+want+"\n", stderr, args)
+	}
 	c.empty()
 
 	// Nothing is left of an interrupted copy either.

@@ -96,17 +96,11 @@ func checkHere(from place, to *place) error {
 	if from.claim == "" {
 		return check(from.path)
 	}
-	info, err := os.Stat(to.path)
-	if err != nil {
-		return nil // it is made
-	}
-	if !info.IsDir() && !info.Mode().IsRegular() {
-		return notCopied(to.path)
-	}
-	if real, err := filepath.EvalSymlinks(to.path); err == nil && !info.IsDir() {
+	kind := kindHere(to.path)
+	if real, err := filepath.EvalSymlinks(to.path); err == nil && kind == "file" {
 		to.path = real
 	}
-	return nil
+	return fits(kind == "dir", kind, to.path)
 }
 
 // unfinished begins the name of a folder beside the destination, in which a copy is until all of it is there.
@@ -262,23 +256,53 @@ func (h helper) stat(ctx context.Context, path string) (string, error) {
 	return strings.TrimSpace(out.String()), err
 }
 
+// kindHere is what the script stat says of a path, of this machine.
+func kindHere(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "none"
+	case info.IsDir():
+		return "dir"
+	case info.Mode().IsRegular():
+		return "file"
+	}
+	return "other"
+}
+
+// fits finds out whether a file or folder can come to a place where this kind of thing is, before all of it is sent.
+func fits(folder bool, kind, place string) error {
+	switch {
+	case kind == "other":
+		return notCopied(place)
+	case folder && kind == "file":
+		return fmt.Errorf("%s is a file: a folder does not replace it", place)
+	case !folder && kind == "dir":
+		return fmt.Errorf("%s is a folder: a file does not replace it", place)
+	}
+	return nil
+}
+
 func (h helper) upload(ctx context.Context, from string, to place) error {
 	kind, err := h.stat(ctx, to.inPod())
 	if err != nil {
 		return err
 	}
-	if kind == "other" {
-		return notCopied(to.String())
-	}
-	dir, name := path.Dir(to.inPod()), path.Base(to.inPod())
+	dir, full := path.Dir(to.inPod()), to.inPod()
 	if kind == "dir" || strings.HasSuffix(to.path, "/") {
 		abs, err := filepath.Abs(from)
 		if err != nil {
 			return err
 		}
-		dir, name = to.inPod(), filepath.Base(abs)
+		dir, full = full, path.Join(full, filepath.Base(abs))
+		if kind, err = h.stat(ctx, full); err != nil {
+			return err
+		}
 	}
-	full := path.Join(dir, name)
+	target := to.claim + ":" + strings.TrimPrefix(full, kube.DefaultMount+"/")
+	if err := fits(kindHere(from) == "dir", kind, target); err != nil {
+		return err
+	}
 	var answer bytes.Buffer
 	if err := h.do(ctx, nil, &answer, "folder", dir); err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
@@ -289,7 +313,7 @@ func (h helper) upload(ctx context.Context, from string, to place) error {
 		return fmt.Errorf("the owner of %s is %q: %w", dir, owner, err)
 	}
 	s.name = strings.TrimPrefix(full, there+"/")
-	return h.transfer(ctx, from, to.claim+":"+strings.TrimPrefix(full, kube.DefaultMount+"/"), &s.left,
+	return h.transfer(ctx, from, target, &s.left,
 		func(_ context.Context, w io.Writer) error { return s.pack(w) },
 		func(ctx context.Context, r *io.PipeReader) error {
 			return h.do(ctx, r, enough{r}, "unpack", there, h.stage)
@@ -313,8 +337,12 @@ func (h helper) download(ctx context.Context, from place, to string) error {
 			name = from.claim
 		}
 	}
+	full := filepath.Join(dir, name)
+	if err := fits(kind == "dir", kindHere(full), full); err != nil {
+		return err
+	}
 	var left leftOut
-	return h.transfer(ctx, from.String(), filepath.Join(dir, name), &left,
+	return h.transfer(ctx, from.String(), full, &left,
 		func(ctx context.Context, w io.Writer) error { return h.do(ctx, nil, w, "pack", from.inPod()) },
 		func(_ context.Context, r *io.PipeReader) (err error) {
 			left, err = unpack(r, dir, name)

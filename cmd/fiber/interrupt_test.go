@@ -422,6 +422,10 @@ func TestUploadThatEndsEarly(t *testing.T) {
 		}},
 		"its death":           {-1, func(cmd *exec.Cmd) { assert.NoError(t, cmd.Process.Kill()) }},
 		"the pod was deleted": {1, func(*exec.Cmd) { c.kubectl("delete", "-n", c.namespace, "--wait=false", c.made()[0]) }},
+		"an error": {1, func(*exec.Cmd) {
+			c.kubectl("exec", "-n", c.namespace, c.made()[0], "--", "sh", "-c",
+				`for p in /proc/[0-9]*; do case "$(cat $p/cmdline)" in tar-x*) kill ${p#/proc/};; esac; done`)
+		}},
 	} {
 		cmd, _, stderr := c.start("cp", "dir", "data:")
 		begun := func() bool { return strings.Contains(string(c.look(nil, "ls -A")), unfinished) }
