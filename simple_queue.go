@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/queue"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -124,10 +125,11 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 }
 
 // Get waits for an item and takes it out of the queue. It returns when it has
-// acknowledged the item to the process in which the queue lives. An item that
-// cannot be decoded is taken out as well, and counts as done: Get returns a
-// *MismatchError in its place. The other errors are ErrClosed when the queue was
-// closed and is empty, a *WorkerLostError when that process has ended, or ctx.Err().
+// acknowledged the item to the process in which the queue lives. An item that its
+// type's own decoder rejects is taken out as well, and counts as done; one that is
+// of another type stays. For both, Get returns a *MismatchError. The other errors
+// are ErrClosed when the queue was closed and is empty, a *WorkerLostError when
+// that process has ended, or ctx.Err().
 func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
 	vs, err := q.GetMany(ctx, 1)
 	if err != nil {
@@ -165,13 +167,15 @@ func (q *SimpleQueue[T]) take(ctx context.Context, max int) ([]T, error) {
 	var unreadable error
 	for i, item := range d.Items {
 		p, err := unmarshal(item.Frames(), &vs[i])
-		switch {
-		case err == nil:
-		case len(vs) > 1:
-			post(q, queue.Back, d.ID)
-			return nil, errUnreadable
-		default:
+		if err != nil {
 			unreadable = mismatch("an item of the queue cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
+			if own := (*codec.Error)(nil); len(vs) > 1 || !errors.As(err, &own) || own.Err == nil {
+				post(q, queue.Back, d.ID)
+				if len(vs) > 1 {
+					unreadable = errUnreadable
+				}
+				return nil, unreadable
+			}
 		}
 		came.add(p)
 	}

@@ -108,6 +108,7 @@ type entry struct {
 	Object
 	id      uint64
 	pinned  bool
+	awaited bool // its first holder is another process
 	holders map[*Session]bool
 	copies  map[*Session]bool // processes that get NoticeDropped
 	lapse   *time.Timer       // runs while there are no holders
@@ -132,6 +133,15 @@ func (s *Server) Self() *Session { return s.self }
 // Remove; any other is dropped once it has had no holder for Grace, or for half
 // of heartbeat_timeout if that is less.
 func (s *Server) Make(o Object, pinned bool) (Ref, error) {
+	return s.register(&entry{Object: o, pinned: pinned})
+}
+
+// MakeFor is Make for another process, which holds the object once it has the
+// name. Since it may be stopped before, the object has heartbeat_timeout longer: a
+// process that is silent for that long is lost.
+func (s *Server) MakeFor(o Object) (Ref, error) { return s.register(&entry{Object: o, awaited: true}) }
+
+func (s *Server) register(e *entry) (Ref, error) {
 	endpoint, err := s.Endpoint()
 	if err != nil {
 		return Ref{}, err
@@ -142,7 +152,7 @@ func (s *Server) Make(o Object, pinned bool) (Ref, error) {
 		return Ref{}, s.opts.Ended
 	}
 	s.lastID++
-	e := &entry{Object: o, id: s.lastID, pinned: pinned, holders: map[*Session]bool{}}
+	e.id, e.holders = s.lastID, map[*Session]bool{}
 	s.objects[e.id] = e
 	s.leave(e)
 	return Ref{endpoint, e.id, s.opts.Name, os.Getpid()}, nil
@@ -239,6 +249,10 @@ func (s *Server) leave(e *entry) {
 	grace := Grace
 	if silence := s.opts.HeartbeatTimeout; silence > 0 {
 		grace = min(grace, silence/2) // what stays unclaimed ends within heartbeat_timeout
+		if e.awaited {
+			e.awaited = false
+			grace += silence
+		}
 	}
 	e.lapse = time.AfterFunc(grace, func() {
 		s.mu.Lock()

@@ -111,22 +111,20 @@ func (w *world) make(v *objecttest.Visitor) (made uint64) {
 	return made
 }
 
-// made makes a thing. Unless v keeps the answer, nobody holds the thing.
-func (w *world) made(v *objecttest.Visitor) uint64 {
-	var ref object.Ref
-	_, err := ref.Read([]byte(text(w.T, v.Reply(v.Ask(w.id, custom.New, named("thing", "fast"))))))
-	require.NoError(w, err)
-	return ref.Object
+// made makes a thing that nobody holds.
+func (w *world) made(v *objecttest.Visitor) (made uint64) {
+	v.Reply(v.Ask(w.id, custom.New, named("thing", "fast"))).Read(w, &made)
+	return made
 }
 
 // Whoever has made an object may be stopped before it holds the object. The object waits.
 func TestMakerThatIsStopped(t *testing.T) {
 	w := newWorldWhere(t, 2*time.Second)
 	v, quick := w.run.Visit(w.home), w.run.Visit(w.home)
-	v.Keeps = true // the answer is unread
 	made := w.made(v)
 	things <- &thing{}
-	lapsed := w.made(quick)
+	lapsed := w.make(quick)
+	quick.Release(lapsed)
 	require.Eventually(t, func() bool {
 		return quick.Reply(quick.Ask(lapsed, custom.Call, named("nothing", ""))).Code == object.Gone
 	},
