@@ -275,7 +275,7 @@ func TestPodTemplates(t *testing.T) {
 			out, _ := cmd.CombinedOutput() // the exit code says it
 			if test.says == nil || test.inside && root == "here" {
 				assert.Zero(t, cmd.ProcessState.ExitCode(), "%s, %s: %s", test.template, root, out)
-				assert.Contains(t, string(out), "Pi is roughly 3.")
+				assert.Contains(t, string(out), "Pi is roughly ")
 				continue
 			}
 			assert.Equal(t, 1, cmd.ProcessState.ExitCode(), "%s, %s: %s", test.template, root, out)
