@@ -28,8 +28,15 @@ func errorBound() int {
 	return maxError
 }
 
-// flatten turns a function's error, or its panic, into one that travels.
-func flatten(fn string, err error) *wire.Error { return flattenWithin(errorBound(), fn, err) }
+// flatten turns a function's error, or its panic, into one that travels. The error's
+// methods are the user's, and may end their goroutine.
+func flatten(fn string, err error) (e *wire.Error) {
+	failed := guard.Call(func() error { e = flattenWithin(errorBound(), fn, err); return nil })
+	if failed != nil {
+		e = flattenWithin(errorBound(), fn, fmt.Errorf("%w, in a method of its error, a %T", failed, err))
+	}
+	return e
+}
 
 func flattenWithin(bound int, fn string, err error) (e *wire.Error) {
 	panicked, _ := err.(*guard.Panic)

@@ -60,8 +60,11 @@ func (f *Future[T]) Ready() bool {
 }
 
 // OnDone calls fn once with the result, in a goroutine of its own: when the
-// result arrives, or at once if it is there already.
+// result arrives, or at once if it is there already. OnDone panics if fn is nil.
 func (f *Future[T]) OnDone(fn func(T, error)) {
+	if fn == nil {
+		panic("fiber: OnDone: the function is nil")
+	}
 	f.then(func() { go fn(f.value, f.err) })
 }
 

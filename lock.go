@@ -21,9 +21,11 @@ import (
 // that was sent. Only the proxy that has acquired the lock can release it.
 // Goroutines that share a proxy exclude each other, too.
 //
-// If the holder's process dies or ends, or drops the proxy, without releasing
-// the lock, the lock goes to the next caller of Acquire, which returns
-// ErrAbandoned with the lock held.
+// If the holder's process dies or ends without releasing the lock, the lock goes
+// to the next caller of Acquire, which returns ErrAbandoned with the lock held.
+// So it does when the holder's process has dropped the proxy, as soon as its
+// garbage collector finds that: an idle process may take minutes. So release the
+// lock in the function that has acquired it.
 //
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.

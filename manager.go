@@ -126,6 +126,7 @@ func (m *Manager) Close() error {
 		select {
 		case <-m.child.Done():
 		case <-time.After(m.h.proc.node.Config.ShutdownGrace):
+			m.h.proc.home.Closed(m.h.ref)
 			m.child.Kill("")
 			<-m.child.Done()
 		}
@@ -174,19 +175,22 @@ func (m *Manager) handle() (*handle, error) {
 func (m *Manager) errClosed() error { return closedError("the manager %s was closed", m.Name()) }
 
 // create asks the manager for an object, and returns a T that refers to it.
-func create[T any, P proxyOf[T], Q any](ctx context.Context, m *Manager, op object.Op[Q, uint64], q Q) (*T, error) {
+func create[T any, P proxyOf[T], Q any](ctx context.Context, m *Manager, op object.Op[Q, object.Value], q Q) (*T, error) {
 	if _, err := m.handle(); err != nil {
 		return nil, err
 	}
 	// An object that comes too late is dropped, since no process holds it.
-	id, err := settle(ctx, m, op, q)
+	made, err := settle(ctx, m, op, q)
 	if err != nil {
 		return nil, err
 	}
-	ref := m.h.ref
-	ref.Object = id
+	var ref object.Ref
+	if _, err := ref.Read(made.First); err != nil {
+		return nil, err
+	}
 	o := new(T)
 	P(o).attach(m.h.proc.attach(ref))
+	runtime.KeepAlive(made) // holds the object until o does
 	return o, nil
 }
 

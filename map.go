@@ -160,8 +160,9 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 // it. The errors are those of Apply; an input that cannot be encoded is an
 // *EncodeError with its index.
 //
-// Inputs are encoded on their way, in several goroutines at a time. Do not change
-// ins until Map returns. When Map returns early, with an error, large slices of
+// Inputs are encoded on their way, in several goroutines at a time. An input is
+// encoded more than once if its task runs again, or if its encoding takes long and
+// another worker takes the task over. Do not change ins until Map returns. When Map returns early, with an error, large slices of
 // numbers in ins may be read for a moment longer, on their way to a worker. So
 // may an input whose own encoding has not returned a second after that error.
 func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) ([]Out, error) {

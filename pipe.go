@@ -171,7 +171,7 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 		came.then(ctx, func(context.Context) error { e.port.Took(item); return nil })
 	}
 	if err != nil {
-		return v, mismatch("an item of the pipe is not of type %v: %v", reflect.TypeFor[T](), err)
+		return v, mismatch("an item of the pipe cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
 	}
 	return v, nil
 }

@@ -17,9 +17,11 @@ import (
 // A permit may be released by another process than the one that acquired it. A
 // Release without an Acquire adds a permit.
 //
-// When a process dies or ends, or drops a proxy, the permits that it holds come
-// back, but never so many that there are more than at first. So none come back
-// with NewSemaphore(ctx, m, 0), whose permits are signals that are used up.
+// When a process dies or ends, the permits that it holds come back, but never so
+// many that there are more than at first. So none come back with
+// NewSemaphore(ctx, m, 0), whose permits are signals that are used up. The permits
+// of a proxy that was dropped come back when the garbage collector finds it, which
+// takes minutes in an idle process.
 //
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.

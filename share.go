@@ -22,8 +22,8 @@ type Shared[T any] struct{ h *handle }
 // before it returns, so v may be changed afterwards. The value stays available
 // until Close, or until no process has it any more: in each process, that is when
 // what Share has returned, or what has arrived, is unreachable. What is large is
-// better closed. Share does not wait for anybody; if ctx has ended, Share returns
-// ctx.Err().
+// better closed. Share waits for nothing but the value's own encoding; if ctx has
+// ended, Share returns ctx.Err().
 func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	proc, err := running()
 	if err == nil && ctx == nil {

@@ -124,7 +124,10 @@ func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
 }
 
 // Get waits for an item and takes it out of the queue. It returns when it has
-// acknowledged the item to the process in which the queue lives.
+// acknowledged the item to the process in which the queue lives. An item that
+// cannot be decoded is taken out as well, and counts as done: Get returns a
+// *MismatchError in its place. The other errors are ErrClosed when the queue was
+// closed and is empty, a *WorkerLostError when that process has ended, or ctx.Err().
 func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
 	vs, err := q.GetMany(ctx, 1)
 	if err != nil {
@@ -134,34 +137,56 @@ func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
 }
 
 // GetMany waits for an item and takes it out of the queue, with the items
-// behind it that are there: max items at most.
+// behind it that are there: max items at most. If one of them cannot be decoded,
+// GetMany takes only the first, as Get does.
 func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	if max < 1 {
 		return nil, fmt.Errorf("fiber: GetMany(%d): the number must be at least 1", max)
 	}
+	vs, err := q.take(ctx, max)
+	if err == errUnreadable {
+		vs, err = q.take(ctx, 1)
+	}
+	return vs, err
+}
+
+// errUnreadable says that one of several items cannot be decoded, and that all are
+// back in the queue.
+var errUnreadable = errors.New("an item cannot be decoded")
+
+// take gets up to max items.
+func (q *SimpleQueue[T]) take(ctx context.Context, max int) ([]T, error) {
 	d, err := ask(ctx, q, queue.Get, max, func(late queue.Delivery) { post(q, queue.Back, late.ID) })
 	if err != nil {
 		return nil, err
 	}
 	vs := make([]T, len(d.Items))
 	var came parcel
+	var unreadable error
 	for i, item := range d.Items {
 		p, err := unmarshal(item.Frames(), &vs[i])
-		if err != nil {
+		switch {
+		case err == nil:
+		case len(vs) > 1:
 			post(q, queue.Back, d.ID)
-			return nil, mismatch("an item of the queue is not of type %v: %v", reflect.TypeFor[T](), err)
+			return nil, errUnreadable
+		default:
+			unreadable = mismatch("an item of the queue cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
 		}
 		came.add(p)
 	}
 	// Only now, when this process holds what is in the items.
 	err = came.then(ctx, func(ctx context.Context) error { return tell(ctx, q, queue.Taken, d.ID) })
 	switch {
+	case err == nil:
 	case errors.Is(err, ErrUnknownOutcome): // it is on its way
-		return vs, nil
-	case err != nil && err == ctx.Err() && post(q, queue.Taken, d.ID): // ends of pipes that came with the items are here already
-		return vs, nil
-	case err != nil: // the home is gone, or hands the items to others
+	case err == ctx.Err() && post(q, queue.Taken, d.ID): // ends of pipes that came with the items are here already
+	default: // the home is gone, or hands the items to others
 		return nil, err
+	}
+	if unreadable != nil {
+		post(q, queue.Done, 1) // nobody else can
+		return nil, unreadable
 	}
 	return vs, nil
 }

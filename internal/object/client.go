@@ -25,6 +25,7 @@ type client struct {
 	reading *transport.Conn
 	goodbye bool        // the home has said goodbye; goes with the turn
 	closed  bool        // and that the user has closed it
+	killed  atomic.Bool // the user has closed it, and it could not say so
 	led     atomic.Bool // a caller waits that reads the next message itself, if it is its turn
 
 	holds, known int // how many holds were taken on objects there, and of how many the home surely knows; under home.mu
@@ -189,6 +190,18 @@ func (r *client) open(conn *transport.Conn) error {
 	return nil
 }
 
+// Closed says that the user has closed a home that does not say so itself: it is
+// about to be killed.
+func (s *Server) Closed(ref Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.remotes[ref.Endpoint]; r != nil {
+		r.killed.Store(true)
+	} else if s.uses[ref.Endpoint] > 0 {
+		s.ended[ref.Endpoint] = ErrEnded
+	}
+}
+
 // end fails the waiting requests, and makes room for another connection.
 func (r *client) end(err error, goodbye bool) {
 	s := r.home
@@ -196,8 +209,8 @@ func (r *client) end(err error, goodbye bool) {
 		goodbye = true // a process that ends as it should removes its socket
 	}
 	switch {
-	case r.closed:
-		err = ErrEnded
+	case r.closed || r.killed.Load():
+		goodbye, err = true, ErrEnded
 	case goodbye:
 		err = &LostError{r.to, errOver}
 	case !errors.Is(err, s.opts.Ended):

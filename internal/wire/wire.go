@@ -15,7 +15,7 @@ import (
 )
 
 // Version is the protocol's version. Two processes talk only if theirs are equal.
-const Version = 7
+const Version = 8
 
 // Kind says what a message is. It is the first byte of the first frame.
 type Kind byte

@@ -218,3 +218,22 @@ func TestShutdownWhileACallWaits(t *testing.T) {
 	require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
 	require.Equal(t, strings.Repeat("true false\n", 3), x.Out.String())
 }
+
+// A manager that is stopped can't say that it was closed. The process that has closed it knows.
+func TestCloseOfAStoppedManager(t *testing.T) {
+	t.Parallel()
+	ctx := fibertest.Soon(t)
+	m := fibertest.NewManager(t)
+	d := made(t, fiber.NewDict[string, int], m)
+	q := made(t, newEmptyQueue, m)
+	waiting := make(chan error, 1)
+	go func() { _, err := q.Get(ctx); waiting <- err }()
+	require.NoError(t, syscall.Kill(m.PID(), syscall.SIGSTOP))
+	require.NoError(t, m.Close())
+	require.ErrorIs(t, <-waiting, fiber.ErrClosed)
+	require.ErrorIs(t, d.Set(ctx, "a", 1), fiber.ErrClosed)
+}
+
+func newEmptyQueue(ctx context.Context, m *fiber.Manager) (*fiber.Queue[int], error) {
+	return fiber.NewQueue[int](ctx, m)
+}

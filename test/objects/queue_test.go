@@ -534,3 +534,50 @@ func TestCloseWhileTheHomeIsStopped(t *testing.T) {
 	require.ErrorIs(t, q.Put(fibertest.Soon(t), 1), fiber.ErrClosed)
 	require.NoError(t, q.Close())
 }
+
+// fragile is an item of which some cannot be decoded.
+type fragile string
+
+func (f fragile) MarshalBinary() ([]byte, error) { return []byte(f), nil }
+
+func (f *fragile) UnmarshalBinary(b []byte) error {
+	switch string(b) {
+	case "error":
+		return errors.New("it is broken")
+	case "panic":
+		panic("it is broken")
+	case "goexit":
+		runtime.Goexit()
+	}
+	*f = fragile(b)
+	return nil
+}
+
+// An item that cannot be decoded fails the Get that takes it, and no other.
+func TestItemsThatCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	ctx := fibertest.Soon(t)
+	q, err := fiber.NewJoinableQueue[fragile](ctx, fibertest.NewManager(t))
+	require.NoError(t, err)
+	bad := func(_ any, err error) {
+		t.Helper()
+		require.ErrorAs(t, err, new(*fiber.MismatchError))
+	}
+	for _, how := range []fragile{"error", "panic", "goexit"} {
+		require.NoError(t, q.PutMany(ctx, []fragile{how, "a", "b", how, "c"}))
+		bad(q.Get(ctx))
+		require.Equal(t, fragile("a"), fibertest.Sure(q.Get(ctx))(t))
+		require.Equal(t, []fragile{"b"}, fibertest.Sure(q.GetMany(ctx, 10))(t))
+		bad(q.GetMany(ctx, 10))
+		require.Equal(t, []fragile{"c"}, fibertest.Sure(q.GetMany(ctx, 10))(t))
+		for range 3 {
+			require.NoError(t, q.TaskDone(ctx))
+		}
+		require.NoError(t, q.Join(ctx), "what cannot be decoded is done")
+	}
+	require.NoError(t, q.Put(ctx, "error"))
+	require.NoError(t, q.Close())
+	bad(q.Get(ctx))
+	_, err = q.Get(ctx)
+	require.ErrorIs(t, err, fiber.ErrClosed)
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -187,4 +188,48 @@ func TestMainPrintsAll(t *testing.T) {
 	require.Regexp(t, `^the program: fiber: failing in Process-1 panicked: .*\n`, x.Err.String())
 	require.Contains(t, x.Err.String(), "errors_test.go:")
 	require.Contains(t, x.Err.String(), "\tone\n\ttwo\n")
+}
+
+// endsGoroutine is an error whose text ends the goroutine that asks for it.
+type endsGoroutine struct{}
+
+func (endsGoroutine) Error() string { runtime.Goexit(); return "" }
+
+var (
+	endingError  = fiber.Register("endingError", func(context.Context, int) (int, error) { return 0, endsGoroutine{} })
+	endingObject = fiber.RegisterType("endingObject", func(_ context.Context, fails bool) (endsGoroutine, error) {
+		if fails {
+			return endsGoroutine{}, endsGoroutine{}
+		}
+		return endsGoroutine{}, nil
+	})
+	endingMethod = fiber.RegisterMethod("fail", func(e endsGoroutine, _ context.Context, _ int) (int, error) { return 0, e })
+	endingRing   = fiber.RegisterRing("endingRing", nil, func(_ context.Context, n *fiber.RingNode, _ int) error { return endsGoroutine{} })
+)
+
+// An error whose Error method calls runtime.Goexit is an error like any other.
+func TestErrorThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	ctx := fibertest.Soon(t)
+	failed := func(err error) {
+		t.Helper()
+		require.ErrorAs(t, err, new(*fiber.RemoteError))
+		require.ErrorContains(t, err, "runtime.Goexit, in a method of its error, a process_test.endsGoroutine")
+	}
+	p := fiber.NewProcess(endingError, 1)
+	require.NoError(t, p.Start(ctx))
+	failed(p.Join(ctx))
+	m := fibertest.NewManager(t)
+	_, err := fiber.New(ctx, m, endingObject, true)
+	failed(err)
+	o, err := fiber.New(ctx, m, endingObject, false)
+	require.NoError(t, err)
+	_, err = fiber.Call(ctx, o, endingMethod, 1)
+	failed(err)
+	failed(fiber.NewRing(2, endingRing).Run(ctx, 1))
+	pool := fibertest.NewPool(t, 1, fiber.WithInitializer(endingError, 1))
+	_, err = fiber.Apply(ctx, pool, fibertest.Square, 1)
+	require.ErrorContains(t, err, "runtime.Goexit, in a method of its error")
+	_, err = fiber.Apply(ctx, fibertest.NewPool(t, 1), endingError, 1)
+	require.ErrorContains(t, err, "runtime.Goexit")
 }

@@ -18,9 +18,9 @@ import (
 
 // The operations of a Service and of the objects that it makes.
 const (
-	New  object.Op[Argument, uint64]       = iota // make an object of a registered type; the answer is its number
-	Make object.Op[builtin.Making, uint64] = iota // make an object of Fiber's own; the answer is its number
-	Call object.Op[Argument, object.Value] = iota // call a registered method
+	New  object.Op[Argument, object.Value]       = iota // make an object of a registered type; the answer is its object.Ref
+	Make object.Op[builtin.Making, object.Value] = iota // make an object of Fiber's own; the answer is its object.Ref
+	Call object.Op[Argument, object.Value]       = iota // call a registered method
 )
 
 // Argument names a type or a method of the user's, with the value to call its
@@ -83,7 +83,7 @@ func NewService(h *object.Server, opts Options) *Service {
 
 var serviceTable = object.Ops(
 	object.On(New, (*Service).make),
-	object.On(Make, func(s *Service, r object.Asked[uint64], m builtin.Making) {
+	object.On(Make, func(s *Service, r object.Asked[object.Value], m builtin.Making) {
 		o, err := builtin.Make(s.home, m)
 		if err != nil {
 			r.Fail(object.Unknown, err.Error())
@@ -97,7 +97,7 @@ var serviceTable = object.Ops(
 func (s *Service) Serve(r *object.Request) { serviceTable.Serve(s, r) }
 
 // make makes an object of a registered type.
-func (s *Service) make(r object.Asked[uint64], in Argument) {
+func (s *Service) make(r object.Asked[object.Value], in Argument) {
 	t, ok := registry.Find(registry.Type, in.Name).(*Type)
 	if !ok {
 		r.Fail(object.Unknown, fmt.Sprintf("type %q is not registered in the manager's process", in.Name))
@@ -134,15 +134,18 @@ func (s *Service) make(r object.Asked[uint64], in Argument) {
 		}})
 }
 
-// name registers an object and answers with its number.
-func (s *Service) name(r object.Asked[uint64], o object.Object) {
+// name registers an object and answers with its name. Until the requester holds
+// the object, the home does, however long the requester is stopped.
+func (s *Service) name(r object.Asked[object.Value], o object.Object) {
 	ref, err := s.home.Make(o, false)
 	if err != nil {
 		o.Drop()
 		r.Fail(object.Gone, "") // the manager ends
 		return
 	}
-	r.Reply(ref.Object)
+	v := object.Value{First: ref.Append(nil), Refs: []object.Ref{ref}}
+	r.Holding(v)
+	r.Reply(v)
 }
 
 // End refuses further calls, and cancels the contexts of all constructors and

@@ -71,8 +71,12 @@ type world struct {
 	*thing
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldWhere(t, time.Hour) }
+
+// newWorldWhere makes a world with a heartbeat_timeout, on which it depends how long an object waits for a holder.
+func newWorldWhere(t *testing.T, silence time.Duration) *world {
 	w := &world{T: t, run: objecttest.NewRun(t), thing: &thing{begun: make(chan string, 100), letGo: make(chan struct{})}}
+	w.run.Silence(silence)
 	w.home = w.run.Home("Manager-1")
 	failure := func(fn string, err error) *wire.Error {
 		return &wire.Error{Func: fn, Message: err.Error(), Canceled: errors.Is(err, context.Canceled)}
@@ -102,9 +106,34 @@ func named(name, value string) custom.Argument {
 
 // make makes a thing, and holds it.
 func (w *world) make(v *objecttest.Visitor) (made uint64) {
-	v.Reply(v.Ask(w.id, custom.New, named("thing", "fast"))).Read(w, &made)
+	made = w.made(v)
 	v.Hold(made)
 	return made
+}
+
+// made makes a thing. Unless v keeps the answer, nobody holds the thing.
+func (w *world) made(v *objecttest.Visitor) uint64 {
+	var ref object.Ref
+	_, err := ref.Read([]byte(text(w.T, v.Reply(v.Ask(w.id, custom.New, named("thing", "fast"))))))
+	require.NoError(w, err)
+	return ref.Object
+}
+
+// Whoever has made an object may be stopped before it holds the object. The object waits.
+func TestMakerThatIsStopped(t *testing.T) {
+	w := newWorldWhere(t, 2*time.Second)
+	v, quick := w.run.Visit(w.home), w.run.Visit(w.home)
+	v.Keeps = true // the answer is unread
+	made := w.made(v)
+	things <- &thing{}
+	lapsed := w.made(quick)
+	require.Eventually(t, func() bool {
+		return quick.Reply(quick.Ask(lapsed, custom.Call, named("nothing", ""))).Code == object.Gone
+	},
+		time.Minute, time.Millisecond, "what nobody holds stays")
+	v.Hold(made)
+	close(w.letGo)
+	require.Equal(t, "still there", text(t, v.Reply(w.do(v, made, "still there"))))
 }
 
 func (w *world) do(v *objecttest.Visitor, made uint64, text string) (id uint64) {

@@ -6,6 +6,7 @@
 package queue
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -83,7 +84,7 @@ type Queue struct {
 	capacity int // 0: unbounded
 
 	mu        sync.Mutex
-	closed    bool
+	closed    byte // the code that refuses Puts, and Gets once the queue is empty; 0 while it is open
 	items     line[object.Value]
 	getters   line[getter]
 	putters   line[putter]
@@ -127,8 +128,8 @@ func (q *Queue) Serve(r *object.Request) {
 }
 
 func (q *Queue) put(r object.Asked[object.None], items []object.Value) {
-	if q.closed {
-		r.Fail(Closed, "")
+	if q.closed != 0 {
+		r.Fail(q.closed, "")
 		return
 	}
 	q.home.HoldRefs(items...)
@@ -144,9 +145,9 @@ func (q *Queue) put(r object.Asked[object.None], items []object.Value) {
 func (q *Queue) move() {
 	for q.admitWaiting() || q.deliver() {
 	}
-	if q.closed && q.items.len() == 0 && q.out == 0 {
+	if q.closed != 0 && q.items.len() == 0 && q.out == 0 {
 		for _, g := range q.getters.all() {
-			g.r.Fail(Closed, "")
+			g.r.Fail(q.closed, "")
 		}
 		q.getters = line[getter]{}
 	}
@@ -300,16 +301,12 @@ func (q *Queue) Left(p *object.Session, _ bool) {
 func (q *Queue) Drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	code := byte(object.Gone)
-	if q.closed {
-		code = Closed
-	}
-	q.close(code)
+	q.close(cmp.Or(q.closed, object.Gone))
 	for _, g := range q.getters.all() {
-		g.r.Fail(code, "")
+		g.r.Fail(q.closed, "")
 	}
 	for _, j := range q.joiners.all() {
-		j.Fail(code, "")
+		j.Fail(q.closed, "")
 	}
 	for _, c := range q.consumers {
 		for _, items := range c.out {
@@ -325,7 +322,7 @@ func (q *Queue) Drop() {
 // close closes the queue for new items, and refuses waiting Puts with code. Items
 // in the queue are still handed out. The lock is held.
 func (q *Queue) close(code byte) {
-	q.closed = true
+	q.closed = code
 	for _, p := range q.putters.all() {
 		q.home.ReleaseRefs(p.items...)
 		p.r.Fail(code, "")

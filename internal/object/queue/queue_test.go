@@ -584,3 +584,17 @@ func TestOverdueRequests(t *testing.T) {
 	_, items = u.gets(1)
 	require.Equal(t, "c", items)
 }
+
+// Whoever comes after the end of a queue that nobody has closed hears that the queue is gone.
+func TestPutAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h := run.Home("Home")
+	q := queue.New(h, 0)
+	ref, err := h.Make(q, true)
+	require.NoError(t, err)
+	u := (&bed{t, run, h, ref.Object}).user()
+	q.Drop()
+	require.Equal(t, byte(object.Gone), u.Reply(u.put("a")).Code)
+	require.Equal(t, byte(object.Gone), u.Reply(u.get(1)).Code)
+}
