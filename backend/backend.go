@@ -66,6 +66,28 @@ type JobSpec struct {
 	// Stdout and Stderr receive the job's output as it comes. If they are
 	// io.Closers, they are closed after its end.
 	Stdout, Stderr io.Writer
+	// Delivery is for a backend that knows the output only from logs that may
+	// lose some of it; nil if there is no other way.
+	Delivery Delivery
+}
+
+// Delivery brings the output of a job from the init above its program to this
+// process: whole, in order, and no faster than this process passes it on.
+type Delivery interface {
+	// Target returns how the init finds this process: the value of the variable
+	// FIBER_OUTPUT in its environment.
+	Target(ctx context.Context) (string, error)
+	// Read passes the output on to its end, and reports whether it has come so
+	// far. Otherwise ctx has ended; or the job has, which closes ended; or the
+	// init has not come, although the job has started.
+	Read(ctx context.Context, started, ended <-chan struct{}, to Joined) (whole bool)
+}
+
+// Joined takes the output of a job as its init joins it in one stream.
+type Joined interface {
+	io.Writer
+	// Missing says that n bytes are missing, where and why.
+	Missing(n int64, why string)
 }
 
 // Job is a started job.

@@ -25,7 +25,7 @@ func PodOf(cfg config.Config, self *corev1.Pod, image, path string, spec backend
 	}
 	client := &kube.Client{Namespace: "team"}
 	claims, err := kube.ParseClaims(cfg.KubernetesVolumes)
-	return b.pod(&cluster{Client: client, self: self, template: template, claims: claims}, img, "environment", spec), err
+	return b.pod(&cluster{Client: client, self: self, template: template, claims: claims}, img, "environment", "", spec), err
 }
 
 // JobOf returns the job of a pod.

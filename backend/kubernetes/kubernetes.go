@@ -139,9 +139,15 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 	if err != nil {
 		return nil, err
 	}
-	pod := b.pod(c, img, env, spec)
+	target := ""
+	if spec.Delivery != nil {
+		if target, err = spec.Delivery.Target(ctx); err != nil {
+			return nil, err
+		}
+	}
+	pod := b.pod(c, img, env, target, spec)
 	j := &job{backend: b, Job: kube.NewJob(pod, kube.Options{Client: c.Client, Name: spec.Name, OutputGrace: outputGrace,
-		Stdout: spec.Stdout, Stderr: spec.Stderr})}
+		Stdout: spec.Stdout, Stderr: spec.Stderr, Delivery: spec.Delivery})}
 	if err := b.watch.add(ctx, c, b.session, j); err != nil {
 		return nil, err
 	}

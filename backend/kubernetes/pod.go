@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/container/delivery"
 	"github.com/fiber-go/fiber/internal/container/pid1"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/names"
@@ -26,8 +27,9 @@ const (
 // endGrace is how many seconds a pod has to end that is deleted from outside.
 const endGrace = 10
 
-// pod returns the description of a job's pod for the cluster.
-func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec) *corev1.Pod {
+// pod returns the description of a job's pod for the cluster: env is the secret with its environment, and output is how its
+// init finds whoever reads its output, "" for nobody.
+func (b *Backend) pod(c *cluster, img prepared, env, output string, spec backend.JobSpec) *corev1.Pod {
 	pod, m := kube.NewPod(c.template)
 	inherit(pod, m, c.self)
 	own := b.meta(c, names.Unique(spec.Name, 10), spec)
@@ -45,6 +47,9 @@ func (b *Backend) pod(c *cluster, img prepared, env string, spec backend.JobSpec
 		LocalObjectReference: corev1.LocalObjectReference{Name: env}}}}, m.EnvFrom...)
 	set := backend.Limits(spec.Resources)
 	set[pid1.Key] = pid1.Value
+	if output != "" {
+		set[delivery.Key] = output
+	}
 	for _, kv := range spec.Public {
 		key, value, _ := strings.Cut(kv, "=")
 		set[key] = value

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -142,6 +141,7 @@ var permissions = []permission{
 	{"get", "pods/log", ""},
 	{"create", "secrets", "with FIBER_HOST, when the root stays on this machine"},
 	{"delete", "secrets", "with FIBER_HOST, and for fiber clean"},
+	{"create", "pods/portforward", "to follow a program that writes faster than its pod's log is read"},
 	{"create", "pods/exec", "for fiber cp"},
 	{"get", "persistentvolumeclaims", "to report at once that a claim is missing"},
 	{"list", "events", "to report why a pod waits"},
@@ -151,10 +151,10 @@ var permissions = []permission{
 func (d *doctor) permissions(ctx context.Context, c *kube.Client) {
 	var missing []string
 	for _, p := range permissions {
-		yes, err := allowed(ctx, c, p)
+		yes, err := c.Allowed(ctx, p.verb, p.resource)
 		switch {
 		case err != nil:
-			d.bad("permissions", "%v", c.Explain(err, "create", "selfsubjectaccessreviews"))
+			d.bad("permissions", "%v", err)
 			return
 		case yes:
 		case p.why == "":
@@ -169,27 +169,6 @@ func (d *doctor) permissions(ctx context.Context, c *kube.Client) {
 		return
 	}
 	d.good("permissions", "pods and their logs in %s", c.Namespace)
-}
-
-// allowed asks the cluster with a SelfSubjectAccessReview.
-func allowed(ctx context.Context, c *kube.Client, p permission) (bool, error) {
-	resource, sub, _ := strings.Cut(p.resource, "/")
-	attributes := authorizationv1.ResourceAttributes{Namespace: c.Namespace, Verb: p.verb, Resource: resource, Subresource: sub}
-	if resource == "nodes" {
-		attributes.Namespace = ""
-	}
-	review := authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
-	question, err := json.Marshal(review)
-	if err != nil {
-		return false, err
-	}
-	text, err := c.REST.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
-		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question).Do(ctx).Raw()
-	if err != nil {
-		return false, err
-	}
-	err = json.Unmarshal(text, &review)
-	return review.Status.Allowed, err
 }
 
 func (d *doctor) account(ctx context.Context, c *kube.Client) {

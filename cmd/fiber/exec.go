@@ -3,7 +3,6 @@ package main
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/remotecommand"
-	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/fiber-go/fiber/internal/kube"
 )
@@ -21,7 +20,5 @@ func executor(c *kube.Client, pod string, command []string, stdin bool) (remotec
 	if err != nil {
 		return nil, err
 	}
-	return remotecommand.NewFallbackExecutor(socket, spdy, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
+	return remotecommand.NewFallbackExecutor(socket, spdy, kube.Upgradeless)
 }

@@ -192,6 +192,7 @@ func TestTheEnvironmentIsInNoPodSpec(t *testing.T) {
 	run := c.follow("run", "-a", "main.go", "wait")
 	run.says("out [wait] very-secret $(B)\n")
 	assert.NotContains(t, c.kubectl("get", "pods", "-n", c.namespace, "-o", "yaml"), "very-secret")
+	assert.Contains(t, run.stderr(), "no permission to create pods/portforward", "this account has no more than a root needs")
 	secrets := func() string {
 		return c.kubectl("get", "secrets", "-n", c.namespace, "-l", "fiber.program=main", "-o", "name")
 	}

@@ -56,6 +56,12 @@ type Options struct {
 	OutputGrace    time.Duration // bounds the wait for the output of a pod that has ended
 	Secret         string        // may be made after the pod, whose node looks for it again
 	Lost           func(error)   // called when the output can't be read; may be nil
+	Delivery       Reading       // nil if the output is in the pod's log alone
+}
+
+// Reading reads the output of a pod whose program has an init; see [backend.Delivery].
+type Reading interface {
+	Read(ctx context.Context, started, ended <-chan struct{}, to backend.Joined) (whole bool)
 }
 
 // NewJob returns the job of a pod that exists or is to be made. The caller has the pod watched and passes its states to Update.
@@ -166,6 +172,9 @@ func (j *Job) Run(ctx context.Context) {
 	reading, cancel := context.WithCancel(ctx)
 	out := j.Pass(j.Stdout, j.Stderr, func(apart *logmux.Reader, _ io.Writer) {
 		defer cancel()
+		if j.Delivery != nil && j.Delivery.Read(reading, j.Started, j.Stopped, apart) {
+			return
+		}
 		select {
 		case <-j.Started:
 		case <-j.Stopped:
@@ -175,8 +184,8 @@ func (j *Job) Run(ctx context.Context) {
 			return
 		}
 		output := &Output{Client: j.Client, Pod: j.Pod(), To: apart.Stdout, Lost: j.Lost}
-		if Joined(output.Pod) {
-			output.To = untilEnd{apart, cancel}
+		if Joined(output.Pod) { // what was delivered is the beginning of the log
+			output.To = untilEnd{apart.Again(), apart, cancel}
 		}
 		if err := output.Follow(reading, j.Stopped); err != nil && reading.Err() == nil {
 			j.lost(err)
@@ -219,13 +228,14 @@ func (j *Job) lost(err error) {
 
 // untilEnd calls stop once the init has reported how its program ended.
 type untilEnd struct {
-	*logmux.Reader
-	stop func()
+	io.Writer
+	apart *logmux.Reader
+	stop  func()
 }
 
 func (u untilEnd) Write(p []byte) (int, error) {
-	u.Reader.Write(p)
-	if _, ended := u.Ended(); ended {
+	u.Writer.Write(p)
+	if _, ended := u.apart.Ended(); ended {
 		u.stop()
 	}
 	return len(p), nil

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +105,48 @@ func TestOutputWithoutAnInit(t *testing.T) {
 		job.Run(t.Context())
 		require.Equal(t, wantOut, stdout.String())
 		require.Equal(t, wantErr, stderr.String())
+	}
+}
+
+// delivering delivers the beginning of an output, and then its end if that is all.
+type delivering struct {
+	text  string
+	whole bool
+}
+
+func (d delivering) Read(_ context.Context, _, _ <-chan struct{}, to backend.Joined) bool {
+	io.WriteString(to, d.text)
+	return d.whole
+}
+
+// What was delivered is the output. If the delivery broke off, the pod's log has the rest; if that was rotated, a line says so.
+func TestADeliveredOutput(t *testing.T) {
+	const mark = "\x1b[;;2147483648;2147483649;4294967295m"
+	log := []string{mark + "\n", "out\n", "\x1b[;merr\n", "more\n", mark + "7\x1b[;;;;55m\n"}
+	whole := strings.Join(log, "")
+	for _, test := range []struct {
+		delivery       kube.Reading
+		log            []string
+		stdout, stderr string
+	}{
+		{delivering{whole, true}, nil, "out\nmore\n", "err\n"},
+		{delivering{"", false}, log, "out\nmore\n", "err\n"},
+		{delivering{strings.Join(log[:2], ""), false}, log, "out\nmore\n", "err\n"},
+		{delivering{whole[:len(whole)-5], false}, log, "out\nmore\n", "err\n"},
+		{delivering{strings.Join(log[:2], ""), false}, log[2:], "out\n",
+			"fiber: what follows of the output is missing: it was not read in time, and has left the log as well\n"},
+		{nil, log[:2:2], "out\n", ""},
+	} {
+		pod, m := kube.NewPod(nil)
+		pod.Name = "pod"
+		kube.Setenv(m, pid1.Key, pid1.Value)
+		var stdout, stderr bytes.Buffer
+		job := kube.NewJob(pod, kube.Options{Client: logging(t, test.log...), OutputGrace: 10 * time.Second, Stdout: &stdout, Stderr: &stderr,
+			Delivery: test.delivery})
+		job.Update(with(pod, inState(corev1.PodSucceeded, corev1.ContainerState{Terminated: new(corev1.ContainerStateTerminated)})), false)
+		job.Run(t.Context())
+		require.Equal(t, test.stdout, stdout.String())
+		require.Equal(t, test.stderr, stderr.String())
 	}
 }
 

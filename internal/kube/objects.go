@@ -3,8 +3,10 @@ package kube
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,6 +134,29 @@ func (c *Client) Now(ctx context.Context) (time.Time, error) {
 		return now, fmt.Errorf("the cluster at %s does not say what time it is: %w", c.Config.Host, err)
 	}
 	return now, nil
+}
+
+// Allowed reports whether this user has a permission in the client's namespace, or in the cluster for what is in no namespace.
+func (c *Client) Allowed(ctx context.Context, verb, resource string) (yes bool, err error) {
+	name, sub, _ := strings.Cut(resource, "/")
+	attributes := map[string]string{"namespace": c.Namespace, "verb": verb, "resource": name, "subresource": sub}
+	if name == "nodes" {
+		delete(attributes, "namespace")
+	}
+	question, err := json.Marshal(map[string]any{"spec": map[string]any{"resourceAttributes": attributes}})
+	if err != nil {
+		return false, err
+	}
+	var review struct{ Status struct{ Allowed bool } }
+	err = c.call(ctx, "create", "selfsubjectaccessreviews", func(ctx context.Context) error {
+		text, err := c.REST.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+			SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question).Do(ctx).Raw()
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(text, &review)
+	})
+	return review.Status.Allowed, err
 }
 
 // ServiceAccount gets a service account.

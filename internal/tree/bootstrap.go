@@ -51,9 +51,9 @@ func takeBootstrap() (*wire.Bootstrap, error) {
 		return nil, nil
 	}
 	boot := new(wire.Bootstrap)
-	credentials := os.Getenv(credentialsKey)
+	credentials := os.Getenv(wire.CredentialsKey)
 	os.Unsetenv(bootstrapKey)
-	os.Unsetenv(credentialsKey)
+	os.Unsetenv(wire.CredentialsKey)
 	err := json.Unmarshal([]byte(text), boot)
 	if err == nil {
 		boot.Credentials, err = base64.StdEncoding.DecodeString(credentials)

@@ -31,7 +31,8 @@ type listener struct {
 
 	mu       sync.Mutex
 	listener *transport.Listener
-	waiting  map[string]chan visit // starts, by the id that their child will send
+	closed   bool                  // for good
+	waiting  map[string]chan visit // starts, and readers of outputs, by the id that their child, or its init, will send
 	closing  context.CancelFunc    // gives up the visits
 	visits   sync.WaitGroup
 }
@@ -141,6 +142,9 @@ func (n *Node) expect(network backend.Network, id string) (endpoint string, visi
 	r := &n.listener
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return "", nil, ErrShutdown
+	}
 	if r.listener == nil {
 		l, err := n.listenTLS(network, n.TransportOptions(false))
 		if err != nil {
@@ -200,7 +204,7 @@ func (r *listener) receive(open context.Context, conn *transport.Conn) {
 func (r *listener) close() {
 	r.mu.Lock()
 	l := r.listener
-	r.listener = nil
+	r.listener, r.closed = nil, true
 	r.mu.Unlock()
 	if l != nil {
 		r.closing()

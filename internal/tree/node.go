@@ -359,10 +359,15 @@ func (n *Node) launch(ctx context.Context, spec backend.JobSpec, tail io.Writer)
 		stdout.to, stderr.to = os.Stdout, os.Stderr
 	}
 	n.forwarding.Add(2) // the backend closes them when the process has written everything
+	output := &delivered{node: n, name: spec.Name}
+	if network, err := n.Network(ctx); err == nil && !network.Inherit {
+		spec.Delivery = output
+	}
 	spec.Run, spec.Executable, spec.Args = n.Run, n.Config.Executable, os.Args[1:]
 	spec.Stdout, spec.Stderr = stdout, stderr
 	j, err := n.Backend.Launch(ctx, spec)
 	if err != nil {
+		output.close()
 		stdout.Close()
 		stderr.Close()
 	}

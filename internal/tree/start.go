@@ -18,12 +18,8 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-const (
-	// bootstrapKey is the environment variable of wire.Bootstrap.
-	bootstrapKey = "FIBER_BOOTSTRAP"
-	// credentialsKey is the environment variable of its Credentials, in base64.
-	credentialsKey = "FIBER_CREDENTIALS"
-)
+// bootstrapKey is the environment variable of wire.Bootstrap.
+const bootstrapKey = "FIBER_BOOTSTRAP"
 
 // The causes of a start's ctx when the start is given up.
 var (
@@ -133,7 +129,7 @@ func (c *Child) launch(ctx context.Context, id string) (err error) {
 	boot, _ := json.Marshal(bootstrap) // never fails
 	env := os.Environ()
 	if bootstrap.Credentials != nil {
-		env = append(env, credentialsKey+"="+base64.StdEncoding.EncodeToString(bootstrap.Credentials))
+		env = append(env, wire.CredentialsKey+"="+base64.StdEncoding.EncodeToString(bootstrap.Credentials))
 	}
 	c.job, err = n.launch(ctx, backend.JobSpec{Name: c.spec.Name, Parent: n.Name,
 		Env: env, Public: []string{bootstrapKey + "=" + string(boot)},

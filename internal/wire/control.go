@@ -6,6 +6,9 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
+// CredentialsKey is the environment variable of a Bootstrap's Credentials, in base64.
+const CredentialsKey = "FIBER_CREDENTIALS"
+
 // Bootstrap is what a child finds in its environment: how to reach its parent, and
 // which process it is to be.
 type Bootstrap struct {

@@ -52,6 +52,8 @@ const (
 	KindKill                       // parent: end at once
 	KindTerminate                  // parent: end, and what you run is not wanted any more
 	KindTaken                      // receiver of results or of an answer: the objects named in them are held here
+	KindOutput                     // init: a piece of its program's output
+	KindReading                    // reader of such an output: how far it has come
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
@@ -61,7 +63,7 @@ var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "a
 	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindStream: "stream",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
 	KindCollective: "collective", KindKill: "kill",
-	KindTerminate: "terminate", KindTaken: "taken"}
+	KindTerminate: "terminate", KindTaken: "taken", KindOutput: "output", KindReading: "reading"}
 
 func (k Kind) String() string {
 	if int(k) < len(names) && names[k] != "" {

@@ -2,6 +2,7 @@ package logmux_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math/rand"
 	"strings"
@@ -100,7 +101,7 @@ func TestForgedEnds(t *testing.T) {
 	require.NoError(t, logmux.NewWriter(&other).Begin())
 	forged := other.String() // two first lines, of other streams
 	mark, _, _ := strings.Cut(forged, "\n")
-	forged += mark + "0\n" + mark + "137 out of memory\n\x1b[;;m0\n\x1b[;;;;m0\n0\n"
+	forged += mark + "0\n" + mark + "0\x1b[;;;;9m\n" + mark + "137 out of memory\n\x1b[;;m0\n\x1b[;;;;m0\n0\n"
 
 	var stream bytes.Buffer
 	w := logmux.NewWriter(&stream)
@@ -123,6 +124,96 @@ func TestForgedEnds(t *testing.T) {
 	_, rest, _ := strings.Cut(stream.String(), "\n")
 	_, _, _, ended = apart(t, "x\n"+rest)
 	require.False(t, ended)
+}
+
+// stream returns what a writer writes for numbered lines of both outputs, and where each of its own lines begins.
+func stream(t *testing.T) (text string, begins []int) {
+	t.Helper()
+	var s bytes.Buffer
+	w := logmux.NewWriter(&s)
+	require.NoError(t, w.Begin())
+	out, errs := w.Stdout(), w.Stderr()
+	for i := range 5 {
+		fmt.Fprintf(out, "out %d\n", i)
+		fmt.Fprintf(errs, "err %d\n", i)
+		fmt.Fprintf(out, "prompt %d", i)
+		require.NoError(t, out.Flush())
+	}
+	require.NoError(t, w.End(logmux.End{Code: 3}))
+	for i, c := range s.String() {
+		if c == '\n' && i+1 < s.Len() {
+			begins = append(begins, i+1)
+		}
+	}
+	return s.String(), begins
+}
+
+// A stream that has lost lines, wherever, says at its end how many bytes that is.
+func TestALogThatHasLostSomething(t *testing.T) {
+	t.Parallel()
+	text, begins := stream(t)
+	_, all, _, _ := apart(t, text)
+	for i, from := range append([]int{0}, begins[:len(begins)-1]...) {
+		for _, to := range begins[i:] {
+			_, stderr, end, ended := apart(t, text[:from]+text[to:])
+			require.Equal(t, from > 0, ended)
+			if ended {
+				require.Equal(t, 3, end.Code)
+			}
+			require.Contains(t, stderr, fmt.Sprintf("fiber: %d bytes of output are missing above", to-from))
+			require.Equal(t, 1, strings.Count(stderr, "missing"))
+		}
+	}
+	require.NotContains(t, all, "missing")
+}
+
+// A gap is told in a line of its own, and counts as read.
+func TestAGap(t *testing.T) {
+	t.Parallel()
+	text, begins := stream(t)
+	for i, from := range begins[:len(begins)-1] {
+		to := begins[i+1]
+		var both bytes.Buffer
+		r := &logmux.Reader{Stdout: &both, Stderr: &both}
+		r.Write([]byte(text[:from]))
+		r.Missing(int64(to-from), "here")
+		r.Write([]byte(text[to:]))
+		_, ended := r.Ended()
+		require.True(t, ended)
+		require.Contains(t, "\n"+both.String(), fmt.Sprintf("\nfiber: %d bytes of output are missing here\n", to-from))
+		require.Equal(t, 1, strings.Count(both.String(), "missing"))
+	}
+}
+
+// A second source of the same stream is read from where the first has ended, at any byte. If it has lost its beginning, the
+// rest is not made up.
+func TestTheSameStreamAgain(t *testing.T) {
+	t.Parallel()
+	text, begins := stream(t)
+	wantOut, wantErr, _, _ := apart(t, text)
+	for first := range len(text) {
+		var out, errs bytes.Buffer
+		r := &logmux.Reader{Stdout: &out, Stderr: &errs}
+		r.Write([]byte(text[:first]))
+		_, err := io.Copy(r.Again(), iotest.HalfReader(strings.NewReader(text)))
+		require.NoError(t, err)
+		r.Close()
+		_, ended := r.Ended()
+		require.True(t, ended)
+		require.Equal(t, wantOut, out.String())
+		require.Equal(t, wantErr, errs.String())
+
+		if first < begins[0] {
+			continue // nothing is known yet
+		}
+		errs.Reset()
+		r = &logmux.Reader{Stdout: io.Discard, Stderr: &errs}
+		r.Write([]byte(text[:first]))
+		rotated := r.Again()
+		rotated.Write([]byte(text[begins[1]:]))
+		rotated.Write([]byte(text[begins[1]:]))
+		require.Equal(t, 1, strings.Count(errs.String(), "missing"))
+	}
 }
 
 // No two streams have the same mark.

@@ -1,8 +1,8 @@
 // Package logmux carries a program's stdout, its stderr and its end in one stream of lines.
 //
 // It is for logs that have only one stream. Lines of stdout are unchanged; a line of stderr begins with a mark that
-// terminals do not show. The first line is a random mark, and the last line repeats it before the exit code: the program
-// does not know that mark, so it cannot forge an end.
+// terminals do not show. The first line is a random mark, and the last line repeats it before the exit code and the length
+// of all that came before: the program does not know that mark, so it cannot forge an end.
 package logmux
 
 import (
@@ -29,6 +29,9 @@ type End struct {
 
 const outOfMemory = " out of memory" // after the code
 
+// mark is the form of the mark for the end.
+const mark = `\x1b\[;;[0-9]{10};[0-9]{10};[0-9]{10}m`
+
 // newMark returns a mark for the end: an escape sequence with 93 random bits. Terminals ignore such large numbers.
 func newMark() string {
 	var b [12]byte
@@ -37,5 +40,10 @@ func newMark() string {
 	return fmt.Sprintf("\x1b[;;%d;%d;%dm", n(0), n(1), n(2))
 }
 
-// firstLine matches the first line of a stream that has an end.
-var firstLine = regexp.MustCompile(`^\x1b\[;;[0-9]{10};[0-9]{10};[0-9]{10}m\n$`)
+var (
+	firstLine = regexp.MustCompile(`^` + mark + `\n$`) // of a stream that has an end
+	lastLine  = regexp.MustCompile(`^(` + mark + `)([0-9]{1,3})(` + outOfMemory + `)?(?:\x1b\[;;;;([0-9]{1,18})m)?\n$`)
+)
+
+// Begins reports whether a line is the first one of a stream that has an end.
+func Begins(line []byte) bool { return firstLine.Match(line) }

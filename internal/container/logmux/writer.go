@@ -2,6 +2,7 @@ package logmux
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strconv"
 	"sync"
@@ -16,6 +17,7 @@ type Writer struct {
 	mu   sync.Mutex
 	to   io.Writer
 	mark string // of the end, "" for none
+	size int64  // of what was written
 }
 
 // NewWriter returns a writer onto a stream. Nothing else may write to that stream.
@@ -25,7 +27,13 @@ func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 // the mark is in this process's memory, which the program must not be able to read.
 func (w *Writer) Begin() error {
 	w.mark = newMark()
-	_, err := io.WriteString(w.to, w.mark+"\n")
+	return w.write([]byte(w.mark + "\n"))
+}
+
+// write writes whole lines.
+func (w *Writer) write(lines []byte) error {
+	w.size += int64(len(lines))
+	_, err := w.to.Write(lines)
 	return err
 }
 
@@ -46,8 +54,7 @@ func (w *Writer) End(e End) error {
 	if e.OutOfMemory {
 		line += outOfMemory
 	}
-	_, err := io.WriteString(w.to, line+"\n")
-	return err
+	return w.write(fmt.Appendf(nil, "%s\x1b[;;;;%dm\n", line, w.size))
 }
 
 // Stream is the program's stdout or stderr.
@@ -99,6 +106,5 @@ func (s *Stream) put(all bool) error {
 	if len(out) == 0 {
 		return nil
 	}
-	_, err := s.writer.to.Write(out)
-	return err
+	return s.writer.write(out)
 }

@@ -6,7 +6,8 @@
 // and may fail to report that memory ran out. So if its environment asks for it,
 // the program starts itself once more: process 1 passes signals on, reaps what
 // dies, and writes the outputs and the end of its child in the format of package
-// logmux. All of that happens in the initialisation of this package, before the
+// logmux. It also delivers them to a reader, where package delivery is asked for
+// that. All of that happens in the initialisation of this package, before the
 // program's own packages.
 package pid1
 

@@ -1,6 +1,7 @@
 package pid1
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -12,12 +13,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiber-go/fiber/internal/container/delivery"
 	"github.com/fiber-go/fiber/internal/container/logmux"
 )
 
-// outputGrace bounds the wait for the output of a child that has ended:
-// processes that it has started may hold it open for ever.
-const outputGrace = time.Second
+const (
+	// outputGrace bounds the wait for the output of a child that has ended:
+	// processes that it has started may hold it open for ever.
+	outputGrace = time.Second
+	// readGrace bounds the wait for the reader of the output then.
+	readGrace = 10 * time.Second
+	// toldGrace is that bound after a SIGTERM: more may be killed with the pod.
+	toldGrace = time.Second
+)
 
 func init() {
 	if os.Getenv(Key) == Value {
@@ -33,7 +41,8 @@ func init() {
 // or its files in /proc takes CAP_SYS_PTRACE. If that fails, the stream has no
 // end.
 func run() int {
-	to := logmux.NewWriter(os.Stdout)
+	output := outputs{deliver()}
+	to := logmux.NewWriter(output)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err == nil {
 		to.Begin()
 	}
@@ -51,7 +60,10 @@ func run() int {
 		})
 		ends = append(ends, end)
 	}
-	end := child(ends[0], ends[1])
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals)
+	end, told := child(signals, output.ending, ends[0], ends[1])
+	output.ending()
 	read := make(chan struct{})
 	go func() { reading.Wait(); close(read) }()
 	select {
@@ -59,34 +71,84 @@ func run() int {
 	case <-time.After(outputGrace):
 	}
 	to.End(end)
+	if output.reader != nil {
+		awaitReader(output.reader, signals, told)
+	}
 	return end.Code
 }
 
-// child runs the program with these outputs, which child closes.
-func child(stdout, stderr *os.File) logmux.End {
+// outputs takes what this process writes: for the log of the container, and for
+// the reader if there is one.
+type outputs struct{ reader *delivery.Sender }
+
+func (o outputs) Write(lines []byte) (int, error) {
+	n, err := os.Stdout.Write(lines)
+	if o.reader != nil {
+		o.reader.Write(lines)
+	}
+	return n, err
+}
+
+// ending lets the program write its last words, even if nobody reads.
+func (o outputs) ending() {
+	if o.reader != nil {
+		o.reader.Ending()
+	}
+}
+
+// deliver returns what hands the output to its reader, nil if the environment
+// names none, or one that can't be found: that reader says so. The program does
+// not learn how the reader is found.
+func deliver() *delivery.Sender {
+	defer os.Unsetenv(delivery.Key)
+	s, _ := delivery.Deliver(context.Background(), os.Getenv(delivery.Key))
+	return s
+}
+
+// awaitReader waits, within the grace, until the reader has the whole output.
+func awaitReader(s *delivery.Sender, signals <-chan os.Signal, told bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), readGrace)
+	defer cancel()
+	if told {
+		time.AfterFunc(toldGrace, cancel)
+	}
+	go func() {
+		for sig := range signals {
+			if sig == syscall.SIGTERM {
+				time.AfterFunc(toldGrace, cancel)
+			}
+		}
+	}()
+	s.End(ctx)
+}
+
+// child runs the program with these outputs, which child closes. It reports how
+// the program ended, and whether a SIGTERM came before, at which ending is called.
+func child(signals <-chan os.Signal, ending func(), stdout, stderr *os.File) (end logmux.End, told bool) {
 	defer stdout.Close()
 	defer stderr.Close()
-	signals := make(chan os.Signal, 64)
-	signal.Notify(signals)
 	os.Unsetenv(Key) // the child is the program
 	pid, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{Env: os.Environ(),
 		Files: []uintptr{0, stdout.Fd(), stderr.Fd()}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fiber: starting the program below an init:", err)
-		return logmux.End{Code: 127}
+		return logmux.End{Code: 127}, false
 	}
-	for s := range signals {
-		switch s {
+	for {
+		switch s := <-signals; s {
 		case syscall.SIGCHLD:
 			if end, ended := reap(pid); ended {
-				return end
+				return end, told
 			}
 		case syscall.SIGURG, syscall.SIGPIPE: // the Go runtime's, and our own
 		default:
+			if s == syscall.SIGTERM {
+				told = true
+				ending()
+			}
 			syscall.Kill(pid, s.(syscall.Signal))
 		}
 	}
-	return logmux.End{Code: 127}
 }
 
 // reap reaps all dead processes, and returns how the child ended if it has.

@@ -2,6 +2,7 @@ package pid1_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -17,8 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/fiber-go/fiber/internal/container/delivery"
 	"github.com/fiber-go/fiber/internal/container/logmux"
 	"github.com/fiber-go/fiber/internal/container/pid1"
+	"github.com/fiber-go/fiber/transport"
 )
 
 // programKey makes the test binary a program.
@@ -40,6 +43,11 @@ func TestMain(m *testing.M) {
 		panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 	case "forge":
 		forge()
+	case "much":
+		for i := range muchLines {
+			fmt.Println("line", i)
+		}
+		fmt.Println(os.LookupEnv(delivery.Key))
 	}
 	os.Exit(7)
 }
@@ -122,6 +130,75 @@ func TestTheProgramCanNotForgeItsEnd(t *testing.T) {
 			require.Equal(t, "\x1b[;;m0\n"+line+"\n"+line+"0\ntold\n", stdout.String())
 		})
 	}
+}
+
+const muchLines = 200_000
+
+// joined is the joined stream as a reader gets it.
+type joined struct{ bytes.Buffer }
+
+func (j *joined) Missing(n int64, why string) { fmt.Fprintln(j, "missing:", n, why) }
+
+// What a program writes is delivered as it is in the log, its end included, to a reader that the program does not learn of.
+func TestTheOutputIsDelivered(t *testing.T) {
+	t.Parallel()
+	cred, err := transport.NewCredentials()
+	require.NoError(t, err)
+	l, err := transport.ListenTLS("127.0.0.1:0", cred, transport.Options{})
+	require.NoError(t, err)
+	defer l.Close()
+	target := delivery.Target{Endpoint: l.Endpoint(), Process: "id"}
+	target.Credentials, err = cred.MarshalBinary()
+	require.NoError(t, err)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), programKey+"=much", pid1.Key+"="+pid1.Value, delivery.Key+"="+target.String())
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	var got joined
+	require.NoError(t, delivery.Read(t.Context(), func(context.Context) (*transport.Conn, error) {
+		conn, err := l.Accept()
+		if err == nil {
+			_, err = conn.Recv() // its hello
+		}
+		return conn, err
+	}, &got))
+	_ = cmd.Wait()
+	require.Equal(t, 7, cmd.ProcessState.ExitCode())
+	require.True(t, log.String() == got.String(), "it differs")
+	var stdout bytes.Buffer
+	r := &logmux.Reader{Stdout: &stdout, Stderr: os.Stderr}
+	r.Write(got.Bytes())
+	end, ended := r.Ended()
+	require.True(t, ended)
+	require.Equal(t, logmux.End{Code: 7}, end)
+	require.Equal(t, muchLines+1, strings.Count(stdout.String(), "\n"))
+	require.True(t, strings.HasSuffix(stdout.String(), "line 199999\n false\n"))
+}
+
+// After a SIGTERM nobody waits for long for a reader that does not come; without one, longer than that.
+func TestTheInitEndsWithoutAReader(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("/proc/self/exe")
+	target := delivery.Target{Endpoint: "tls:127.0.0.1:1", Process: "id", Credentials: append([]byte{1}, make([]byte, 32)...)}
+	target.Credentials[1] = 1
+	cmd.Env = append(os.Environ(), programKey+"=end", pid1.Key+"="+pid1.Value, delivery.Key+"="+target.String())
+	log, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	r := &logmux.Reader{Stdout: io.Discard, Stderr: os.Stderr}
+	for ended := false; !ended; _, ended = r.Ended() {
+		buf := make([]byte, 4096)
+		n, err := log.Read(buf)
+		require.NoError(t, err)
+		r.Write(buf[:n])
+	}
+	require.NoError(t, cmd.Process.Signal(syscall.Signal(0)), "it waits")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	_ = cmd.Wait()
+	require.Equal(t, 7, cmd.ProcessState.ExitCode())
 }
 
 // reachable returns the path of the test binary where other users can run it.

@@ -28,7 +28,7 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer r.Report.Clear()
-	opts := kube.Options{Client: r.Client, Name: r.pod.Name, OutputGrace: lastOutput, Secret: r.secret}
+	opts := kube.Options{Client: r.Client, Name: r.pod.Name, OutputGrace: lastOutput, Secret: r.secret, Delivery: r.delivery}
 	if !r.Detach {
 		unread := func() { cancel(errUnread) }
 		opts.Lost, opts.Stdout, opts.Stderr = r.Report.lost, r.Report.above(r.Stdout, unread), r.Report.above(r.Stderr, func() {})

@@ -37,14 +37,18 @@ type Run struct {
 	Detach       bool // Follow returns once the job has started
 	Keep         bool // the pod stays after its end
 
-	pod    *corev1.Pod
-	secret string // with the pod's environment, "" for none
+	pod      *corev1.Pod
+	secret   string       // with the pod's environment, "" for none
+	delivery kube.Reading // of the output; nil if it is in the pod's log alone
 }
 
 // Start creates the job's pod, and the secret with its environment. If its template names no service account, the job has
 // the one that deploy/rbac.yaml creates or, if that does not exist, the namespace's default.
 func (r *Run) Start(ctx context.Context, job Job) error {
 	if err := job.Check(); err != nil {
+		return err
+	}
+	if err := r.deliver(ctx, &job); err != nil {
 		return err
 	}
 	spec, env := job.Pod()
