@@ -96,7 +96,7 @@ func prepare(t *testing.T, place string) *ground {
 		t.Cleanup(func() { command(t, "docker", "network", "rm", g.network) })
 		subnet, err := netip.ParsePrefix(strings.TrimSpace(command(t, "docker", "network", "inspect", "-f", "{{(index .IPAM.Config 0).Subnet}}", g.network)))
 		require.NoError(t, err)
-		g.subnet = strings.TrimSuffix(subnet.Masked().Addr().String(), "0.0")
+		g.subnet = strings.Join(strings.SplitAfter(subnet.Addr().String(), ".")[:subnet.Bits()/8], "") // the whole bytes
 		return g
 	}
 	g.registry = fibertest.Registry()
