@@ -112,7 +112,8 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 	}
 	run := func(stdout io.Writer, args ...string) error {
 		cmd := exec.CommandContext(ctx, "go", args...)
-		cmd.Dir, cmd.Env, cmd.Stdout = dir, append(os.Environ(), env...), stdout
+		// An interrupted go command may leave its temporary files.
+		cmd.Dir, cmd.Env, cmd.Stdout = dir, append(append(os.Environ(), "GOTMPDIR="+p.dir), env...), stdout
 		if err := runTool(ctx, cmd); err != nil {
 			return fmt.Errorf("%s does not build: %w", p.source.what, err)
 		}
