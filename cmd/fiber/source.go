@@ -133,6 +133,9 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 // toolGrace is how long a command that was interrupted may take to end.
 const toolGrace = 5 * time.Second
 
+// toolLag is how much later a terminal's Ctrl-C, which reaches the command as well, may end ctx.
+const toolLag = 500 * time.Millisecond
+
 // runTool runs a command whose output is on stderr, and which the end of ctx interrupts. Its errors say what to do.
 func runTool(ctx context.Context, cmd *exec.Cmd) error {
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, toolGrace // so it ends what it has started
@@ -142,6 +145,12 @@ func runTool(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	err := cmd.Run()
 	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(toolLag):
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
