@@ -156,7 +156,7 @@ func onto(t *testing.T) (from string, after map[string]string) {
 
 // cuts are where an archive of this size may end too early: between two files, or in the middle of one.
 func cuts(size int) (all []int) {
-	for n := 0; n < size-1024; n += 512 * (1 + n/8192) {
+	for n := 0; n < size-1024; n += 512 * (1 + n/2048) {
 		all = append(all, n, n+100)
 	}
 	return append(all, size-1024-512) // only the last file is missing

@@ -98,6 +98,9 @@ func TestInterruptedCommands(t *testing.T) {
 			hash.Write([]byte(i.args))
 			random := rand.New(rand.NewPCG(seed, hash.Sum64()))
 			whole := c.interrupt(i, nil, 0, false)
+			if strings.HasPrefix(i.args, "run ") { // it has been built, and pulled
+				whole = c.interrupt(i, nil, 0, false)
+			}
 			for n := range times {
 				moment := time.Duration(float64(whole.took) / float64(times) * (float64(n) + random.Float64()))
 				c.interrupt(i, &whole, moment, random.IntN(2) == 0)
@@ -320,6 +323,9 @@ func (c *grounds) interrupt(i interruption, whole *state, moment time.Duration, 
 	}, 4*time.Minute, 100*time.Millisecond, "%s: %v is left", what, &left)
 	left, _ = filepath.Glob(filepath.Join(c.temporary, "*"))
 	assert.Empty(c, left, what)
+	for _, file := range left {
+		require.NoError(c, os.RemoveAll(file))
+	}
 
 	now := state{took: took, here: tree(c.T, c.dir), claim: c.claim}
 	if strings.HasPrefix(i.args, "cp ") {

@@ -56,7 +56,7 @@ func (c *runCommand) Run() error {
 		return misuse{err}
 	}
 	if p.source.kind != inImage {
-		if p.dir, err = os.MkdirTemp("", "fiber-run"); err != nil {
+		if p.dir, err = os.MkdirTemp(os.Getenv("GOTMPDIR"), "fiber-run"); err != nil {
 			return err
 		}
 		defer os.RemoveAll(p.dir)

@@ -29,20 +29,24 @@ func begin(t *testing.T, env []string, args ...string) (*exec.Cmd, *bufio.Reader
 	return cmd, bufio.NewReader(stderr)
 }
 
-// A build that is interrupted leaves neither the compiler nor a folder.
+// A build that is interrupted leaves neither the compiler nor a folder, also if the signal, as that of a terminal, reaches the
+// compiler first.
 func TestInterruptedBuild(t *testing.T) {
 	t.Parallel()
 	tools, temporary := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(tools, "go"), "#!/bin/sh\necho go $$ >&2\nexec sleep 3600\n")
 	require.NoError(t, os.Chmod(filepath.Join(tools, "go"), 0o755))
 	env := []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "TMPDIR=" + temporary}
-	for _, args := range [][]string{{"--backend", "local"}, {"--backend", "docker"}} {
+	for i, args := range [][]string{{"--backend", "local"}, {"--backend", "docker"}, {"--backend", "local"}} {
 		cmd, stderr := begin(t, env, append(append([]string{"run"}, args...), "example.com/p")...)
 		said, err := stderr.ReadString('\n')
 		require.NoError(t, err)
 		var compiler int
 		_, err = fmt.Sscanf(said, "go %d", &compiler)
 		require.NoError(t, err, said)
+		if i == 2 {
+			require.NoError(t, syscall.Kill(compiler, syscall.SIGINT))
+		}
 		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 		rest, err := io.ReadAll(stderr) // until the compiler has ended, too
 		require.NoError(t, err)

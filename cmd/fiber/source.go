@@ -112,7 +112,8 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 	}
 	run := func(stdout io.Writer, args ...string) error {
 		cmd := exec.CommandContext(ctx, "go", args...)
-		cmd.Dir, cmd.Env, cmd.Stdout = dir, append(os.Environ(), env...), stdout
+		// An interrupted go command may leave its temporary files.
+		cmd.Dir, cmd.Env, cmd.Stdout = dir, append(append(os.Environ(), "GOTMPDIR="+p.dir), env...), stdout
 		if err := runTool(ctx, cmd); err != nil {
 			return fmt.Errorf("%s does not build: %w", p.source.what, err)
 		}
@@ -132,6 +133,9 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 // toolGrace is how long a command that was interrupted may take to end.
 const toolGrace = 5 * time.Second
 
+// toolLag is how much later a terminal's Ctrl-C, which reaches the command as well, may end ctx.
+const toolLag = 500 * time.Millisecond
+
 // runTool runs a command whose output is on stderr, and which the end of ctx interrupts. Its errors say what to do.
 func runTool(ctx context.Context, cmd *exec.Cmd) error {
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, toolGrace // so it ends what it has started
@@ -141,6 +145,12 @@ func runTool(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	err := cmd.Run()
 	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(toolLag):
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -67,5 +67,5 @@ func TestSignalThatComesTooLate(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Zero(t, code)
-	require.Equal(t, syscall.SIGTERM, <-signals)
+	require.Len(t, signals, 1)
 }
