@@ -116,7 +116,8 @@ func (s *Sender) serve(conn *transport.Conn) (read bool) {
 		return false
 	}
 	var sending sync.WaitGroup
-	sending.Go(func() { s.send(conn, from.From) })
+	at := from.From
+	sending.Go(func() { s.send(conn, at) })
 	for err == nil && s.heard(from) {
 		from, err = said(conn)
 	}
