@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -39,7 +43,8 @@ func (p *plan) docker() error {
 			return err
 		}
 	}
-	args := []string{"run", "--rm", "--init", "-i"}
+	label, file := "fiber.command="+names.Unique(p.source.name, 10), filepath.Join(p.dir, "container")
+	args := []string{"run", "--rm", "--init", "-i", "--label", label, "--cidfile", file}
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
 		args = append(args, "-t")
 	}
@@ -70,7 +75,27 @@ func (p *plan) docker() error {
 	if len(p.args) > 1 {
 		args = append(args, p.args[1:]...)
 	}
-	return p.start(exec.Command("docker", args...), "")
+	err = p.start(exec.Command("docker", args...), "")
+	var code status
+	if errors.As(err, &code) && code > 128 {
+		removeContainer(label, file)
+	}
+	return err
+}
+
+// createTime is how long an engine may go on making a container after docker run was interrupted.
+const createTime = 5 * time.Second
+
+// removeContainer removes the container of a docker run that a signal has ended before the container had begun. If docker did
+// not write its id to the file, the container may be about to be made.
+func removeContainer(label, file string) {
+	id, _ := os.ReadFile(file)
+	for begun := time.Now(); len(id) == 0 && time.Since(begun) < createTime; time.Sleep(createTime / 50) {
+		id, _ = exec.Command("docker", "ps", "-aq", "--filter", "label="+label).Output()
+	}
+	if len(id) > 0 {
+		_ = exec.Command("docker", "rm", "-f", strings.TrimSpace(string(id))).Run() // usually it is gone
+	}
 }
 
 // packageHere builds a package for this machine and runs it.

@@ -41,7 +41,7 @@ type plan struct {
 	env      []string
 	source   source
 	args     []string // of the program, after the package's name
-	dir      string   // for what is built, and not needed afterwards
+	dir      string   // for what is not needed afterwards
 	report   *submit.Report
 	signals  chan os.Signal // handled from before dir is made
 }
@@ -55,7 +55,7 @@ func (c *runCommand) Run() error {
 	if err != nil {
 		return misuse{err}
 	}
-	if p.source.kind != inImage {
+	if p.source.kind != inImage || p.settings.Backend == "docker" {
 		if p.dir, err = os.MkdirTemp(os.Getenv("GOTMPDIR"), "fiber-run"); err != nil {
 			return err
 		}
