@@ -122,11 +122,11 @@ func (m *Manager) Close() error {
 	}
 	m.closing.Do(func() {
 		m.closed.Store(true)
+		m.h.proc.home.Closed(m.h.ref)
 		m.child.Stop()
 		select {
 		case <-m.child.Done():
 		case <-time.After(m.h.proc.node.Config.ShutdownGrace):
-			m.h.proc.home.Closed(m.h.ref)
 			m.child.Kill("")
 			<-m.child.Done()
 		}

@@ -24,8 +24,7 @@ type client struct {
 	turn    *turn.Turn // says which goroutine reads
 	reading *transport.Conn
 	goodbye bool        // the home has said goodbye; goes with the turn
-	closed  bool        // and that the user has closed it
-	killed  atomic.Bool // the user has closed it, and it could not say so
+	closed  atomic.Bool // the user has closed it
 	led     atomic.Bool // a caller waits that reads the next message itself, if it is its turn
 
 	holds, known int // how many holds were taken on objects there, and of how many the home surely knows; under home.mu
@@ -190,14 +189,14 @@ func (r *client) open(conn *transport.Conn) error {
 	return nil
 }
 
-// Closed says that the user has closed a home that does not say so itself: it is
-// about to be killed.
+// Closed says that the user closes a home. Its goodbye says so as well, and may
+// not come.
 func (s *Server) Closed(ref Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.remotes[ref.Endpoint]; r != nil {
-		r.killed.Store(true)
-	} else if s.uses[ref.Endpoint] > 0 {
+		r.closed.Store(true)
+	} else if s.uses[ref.Endpoint] > 0 && s.ended[ref.Endpoint] == nil {
 		s.ended[ref.Endpoint] = ErrEnded
 	}
 }
@@ -209,7 +208,7 @@ func (r *client) end(err error, goodbye bool) {
 		goodbye = true // a process that ends as it should removes its socket
 	}
 	switch {
-	case r.closed || r.killed.Load():
+	case r.closed.Load():
 		goodbye, err = true, ErrEnded
 	case goodbye:
 		err = &LostError{r.to, errOver}
@@ -293,7 +292,10 @@ func (r *client) handle(frames [][]byte) error {
 		if err := wire.Unpack(frames, &bye); err != nil {
 			return err
 		}
-		r.goodbye, r.closed = true, bye.Closed
+		r.goodbye = true
+		if bye.Closed {
+			r.closed.Store(true)
+		}
 	default:
 		return wire.ErrMalformed
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/yamux"
 
@@ -75,11 +76,26 @@ func (p *Parent) Send(ctx context.Context, frames ...[]byte) error {
 	return p.conn.Send(ctx, frames...)
 }
 
-// Goodbye sends the last message of this process. It returns when the parent has
-// read all that was sent, or when ctx or the connection ends. Over a network,
+// passTime bounds how long a process that ends goes on passing bytes on: whom they
+// are for may not read them.
+const passTime = 2 * time.Second
+
+// Goodbye passes on what has come for other processes, and sends the last message
+// of this one. It returns when the parent has read all that was sent, or when ctx
+// or the connection ends. Over a network,
 // messages would be lost if this process ended sooner: a socket that is closed
 // with unread input is reset, and forgets what it still had to deliver.
 func (p *Parent) Goodbye(ctx context.Context) {
+	passed := make(chan struct{})
+	go func() {
+		p.node.routes.passing.Lock()
+		close(passed)
+	}()
+	select {
+	case <-passed:
+	case <-p.conn.Done():
+	case <-time.After(passTime):
+	}
 	if !p.dialled {
 		p.conn.Flush(ctx)
 		return

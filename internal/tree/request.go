@@ -117,13 +117,13 @@ func answered(ctx context.Context, s net.Conn) (answer reply, err error) {
 // follows. The caller closes the stream.
 func (p *Parent) ask(ctx context.Context, r *request) (reply, net.Conn, error) {
 	here, there := net.Pipe()
-	go forward(there, p.session(), r)
+	go p.node.forward(there, p.session(), r)
 	answer, err := answered(ctx, here)
 	return answer, here, err
 }
 
 // forward passes a stream on to the next process on its way, and closes it at the end.
-func forward(s net.Conn, way *yamux.Session, r *request) {
+func (n *Node) forward(s net.Conn, way *yamux.Session, r *request) {
 	defer s.Close()
 	if way == nil {
 		return
@@ -136,7 +136,7 @@ func forward(s net.Conn, way *yamux.Session, r *request) {
 		next.Close()
 		return
 	}
-	splice(s, next)
+	n.splice(s, next)
 }
 
 // serve serves a stream that the child c has opened, or the parent if c is nil. What
@@ -163,7 +163,7 @@ func (n *Node) serve(s net.Conn, c *Child, heard func()) {
 	case !c.holds(r.Spec.Devices):
 		refuse(s, fmt.Errorf("fiber: the GPUs %v are not lent to %s", r.Spec.Devices, c.spec.Name))
 	case n.Parent != nil:
-		forward(s, n.Parent.session(), &r)
+		n.forward(s, n.Parent.session(), &r)
 	default:
 		n.runJob(s, &r)
 	}

@@ -2,12 +2,14 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -23,7 +25,8 @@ const directTimeout = 3 * time.Second
 // routes holds what connections along the tree need. Each process has a place in
 // the tree: the root's is "", and each generation appends a number, as in "/2/1".
 type routes struct {
-	far recent // hosts that did not answer
+	far     recent       // hosts that did not answer
+	passing sync.RWMutex // held for reading while a stream is passed on
 
 	mu        sync.Mutex
 	listeners []*transport.Listener
@@ -67,7 +70,9 @@ func (n *Node) Dial(ctx context.Context, endpoint string) (*transport.Conn, erro
 		if err == nil || ctx.Err() != nil {
 			return conn, err
 		}
-		n.routes.far.add(hostOf(address))
+		if !errors.Is(err, syscall.ECONNREFUSED) { // the host answers, and its address may have a new owner
+			n.routes.far.add(hostOf(address))
+		}
 	}
 	conn, along := n.dialAlong(ctx, address, place, opts)
 	if along != nil {
@@ -127,7 +132,7 @@ func (n *Node) dialAlong(ctx context.Context, address, place string, opts transp
 func (n *Node) connect(s net.Conn, r *request) {
 	defer s.Close()
 	if r.To != n.Place {
-		forward(s, n.toward(r.To), r)
+		n.forward(s, n.toward(r.To), r)
 		return
 	}
 	var l *transport.Listener
@@ -146,5 +151,5 @@ func (n *Node) connect(s net.Conn, r *request) {
 		return
 	}
 	wire.Write(s, reply{})
-	splice(s, nc)
+	n.splice(s, nc)
 }

@@ -207,11 +207,20 @@ func (c *carrier) Close() error {
 }
 
 // splice copies bytes both ways until one end closes, and then closes both.
-func splice(a, b net.Conn) {
+// Goodbye waits for it: what has come is passed on before this process ends.
+func (n *Node) splice(a, b net.Conn) {
+	if !n.routes.passing.TryRLock() { // this process is about to end
+		a.Close()
+		b.Close()
+		return
+	}
+	defer n.routes.passing.RUnlock()
 	var ways sync.WaitGroup
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
 		ways.Go(func() {
-			io.Copy(way[0], way[1])
+			if _, err := io.Copy(way[0], way[1]); err != nil {
+				io.Copy(io.Discard, way[1]) // one that takes no more may still have said something
+			}
 			way[0].Close() // first, since the other one is most likely closed already
 			way[1].Close()
 		})
