@@ -37,7 +37,8 @@ func (s *soak) away(parent context.Context) error {
 		return err
 	}
 	cmd := exec.CommandContext(parent, self, "-for", s.duration.String(), "-every", "0", "-lulls", "0", "-killed", "-seed", strconv.FormatUint(s.seed, 10),
-		"-patience", s.patience.String(), "-bound", s.bound.String(), "-only", s.only, "-workers", strconv.Itoa(s.workers), "-plant", s.plant)
+		"-patience", s.patience.String(), "-bound", s.bound.String(), "-only", s.only, "-workers", strconv.Itoa(s.workers), "-plant", s.plant,
+		"-print", strconv.FormatFloat(s.print, 'g', -1, 64))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // as a user does
 	cmd.Env = append(os.Environ(), awayKey+"=yes", "FIBER_HOST=", "FIBER_POD_TEMPLATE="+template)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -55,5 +56,6 @@ func (s *soak) away(parent context.Context) error {
 	s.failWith(nil) // ends the killing
 	killing.Wait()
 	fmt.Println(s.killer)
-	return err
+	s.reader.settle(s)
+	return errors.Join(err, s.faults.err())
 }

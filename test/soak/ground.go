@@ -60,7 +60,7 @@ func newGround() (*ground, error) {
 		kill, term := way{"killed", []string{"docker", "kill"}}, way{"told to end", []string{"docker", "kill", "-s", "TERM"}}
 		g.ways = []way{kill, kill, term, {"paused", []string{"docker", "pause"}}}
 	case "kubernetes":
-		if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // in a pod nothing can look
+		if !inPod() { // where nothing can look
 			g.onCluster()
 		}
 	default:
@@ -68,6 +68,9 @@ func newGround() (*ground, error) {
 	}
 	return g, nil
 }
+
+// inPod says whether this process is in a pod of a cluster.
+func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
 // onCluster makes Fiber find the cluster that test/cluster/with.sh names, stay outside of it, and use a namespace of its
 // own for this run.

@@ -13,6 +13,7 @@ import (
 // The kinds of processes, which are the beginnings of their names.
 const (
 	workerKind  = "worker"
+	printerKind = "printer" // a worker that prints
 	managerKind = "manager"
 	queueKind   = "queue"
 	pipeKind    = "pipe"
@@ -35,6 +36,9 @@ type killer struct {
 	deeds map[string]int // by way
 	quiet time.Time      // until when the loss of a node may have effects
 	lulls []string       // the latest stops
+
+	victims  map[string]bool // by name
+	troubles []time.Time     // of nodes
 }
 
 func (k *killer) String() string {
@@ -61,12 +65,24 @@ func (k *killer) since(kind string, mark int) bool {
 	return k.s.killed || k.kills[kind] > mark || k.dying[kind] > 0 || time.Now().Before(k.quiet)
 }
 
+// struck says whether a process has been killed, or anything was done to a node while it was at work.
+func (k *killer) struck(process string, from, to time.Time) bool {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	return k.victims[process] || slices.ContainsFunc(k.troubles, func(t time.Time) bool {
+		return t.After(from.Add(-5*time.Second)) && t.Before(to.Add(15*time.Second))
+	})
+}
+
 // note records a deed before it is done.
 func (k *killer) note(kind, way string, quiet time.Duration) {
 	k.lock.Lock()
 	defer k.lock.Unlock()
 	k.kills[kind]++
 	k.deeds[way]++
+	if kind == "node" {
+		k.troubles = append(k.troubles, time.Now())
+	}
 	if quiet > 0 {
 		k.quiet = time.Now().Add(quiet)
 	}
@@ -108,6 +124,9 @@ func (k *killer) rage(ctx context.Context) {
 		v, way := victims[r.IntN(len(victims))], k.s.ground.ways[r.IntN(len(k.s.ground.ways))]
 		k.note(v.kind(), way.name, 0)
 		k.dies(v.kind(), 1)
+		k.lock.Lock()
+		k.victims[v.name] = true
+		k.lock.Unlock()
 		lines(ctx, append(slices.Clone(way.command), v.id)) // it may have ended
 		waits.Go(func() {                                   // a process that is told to end, or is paused, works or is missed for a while
 			defer k.dies(v.kind(), -1)

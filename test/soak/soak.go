@@ -32,25 +32,27 @@ type workload struct {
 // soak is a run.
 type soak struct {
 	options
-	ground  *ground
-	pool    *fiber.Pool
-	killer  *killer
-	manager *managed // the present one, or nil
-	work    []*workload
-	begun   time.Time
-	series  map[string][]float64
-	planted []any
-	faults  faults
+	ground   *ground
+	pool     *fiber.Pool
+	printers *fiber.Pool
+	reader   *reader
+	killer   *killer
+	manager  *managed // the present one, or nil
+	work     []*workload
+	begun    time.Time
+	series   map[string][]float64
+	planted  []any
+	faults   faults
 
 	stop     chan struct{} // closed when the time is up
 	failed   context.Context
 	failWith context.CancelCauseFunc
 }
 
-func newSoak(o options, g *ground) *soak {
-	s := &soak{options: o, ground: g, begun: time.Now(), stop: make(chan struct{}), series: map[string][]float64{}}
+func newSoak(o options, g *ground, r *reader) *soak {
+	s := &soak{options: o, ground: g, reader: r, begun: time.Now(), stop: make(chan struct{}), series: map[string][]float64{}}
 	s.faults = faults{all: map[string]int{}, kinds: map[string]tally{}}
-	s.killer = &killer{s: s, kills: map[string]int{}, dying: map[string]int{}, deeds: map[string]int{}}
+	s.killer = &killer{s: s, kills: map[string]int{}, victims: map[string]bool{}, dying: map[string]int{}, deeds: map[string]int{}}
 	s.work = []*workload{
 		{name: "map", pace: time.Second, round: mapRound},
 		{name: "imap", pace: time.Second, round: imapRound},
@@ -64,6 +66,7 @@ func newSoak(o options, g *ground) *soak {
 		{name: "home", pace: 5 * time.Second, round: homeRound},
 		{name: "rush", pace: 5 * time.Second, round: rushRound},
 		{name: "exchange", pace: 5 * time.Second, round: exchangeRound},
+		{name: "print", round: printRound},
 	}
 	if o.only != "" {
 		only := strings.Split(o.only, ",")
@@ -101,6 +104,9 @@ func (s *soak) run(parent context.Context) (err error) {
 	if s.pool, err = fiber.NewPool(s.workers, fiber.WithName(workerKind), fiber.WithMaxAttempts(20)); err != nil {
 		return err
 	}
+	if s.printers, err = fiber.NewPool(printers, fiber.WithName(printerKind), fiber.WithMaxAttempts(20)); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
 	var working, others, looking sync.WaitGroup
@@ -123,10 +129,13 @@ func (s *soak) run(parent context.Context) (err error) {
 	s.report()
 	if err := context.Cause(s.failed); err != nil {
 		s.pool.Terminate()
+		s.printers.Terminate()
 		return errors.Join(err, s.faults.err())
 	}
 	err = s.manager.close(s)
 	s.pool.Close()
+	s.printers.Close()
+	s.reader.settle(s)
 	return errors.Join(err, s.faults.err(), s.judge())
 }
 
@@ -205,7 +214,7 @@ func (s *soak) hang(what string) {
 	s.fail(fmt.Errorf("%s: no progress for %v", what, s.patience))
 	time.AfterFunc(s.patience, func() {
 		fmt.Println("FAILED: still hanging although all contexts have ended:", what)
-		os.Exit(1)
+		s.reader.quit(1)
 	})
 }
 

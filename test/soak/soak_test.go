@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,4 +86,40 @@ func TestOverdue(t *testing.T) {
 		rep = w.close()
 		require.Len(t, rep.Faults, 1, "no context has ended")
 	})
+}
+
+// A line that has not come, or not whole, is found, with who has printed it; the last ones of a killed printer are not.
+func TestLinesThatDoNotCome(t *testing.T) {
+	t.Parallel()
+	who := rand.Text()
+	line := func(n int) string { return fmt.Sprintf("printer-1  | "+said+"%s %d %s", who, n, printable) }
+	returned := said + who + " all 3"
+	for fault, lines := range map[string][]string{
+		"":                                       {line(0), line(1), returned, line(2)},
+		"2 lines of 3 have come":                 {line(0), line(1), returned},
+		"line 2 has come in the place of line 1": {line(0), line(2), returned},
+		"line 1 has come in the place of line 2": {line(0), line(1), line(1), line(2), returned},
+		"half a line":                            {line(0), line(1)[:50], line(2), returned},
+		"a line has come as":                     {line(0), line(1)[50:], line(1), line(2), returned},
+		"5 bytes are missing":                    {line(0), line(1), line(2), returned, "printer-1 | fiber: 5 bytes are missing here"},
+	} {
+		r := &reader{tasks: map[string]*printed{}}
+		s := newSoak(options{root: "node1"}, &ground{}, r)
+		for _, l := range lines {
+			r.take(l)
+		}
+		r.settle(s)
+		if fault == "" {
+			require.NoError(t, s.faults.err())
+		} else {
+			require.ErrorContains(t, s.faults.err(), numbers.ReplaceAllString(fault, "N"))
+		}
+	}
+	r := &reader{tasks: map[string]*printed{}}
+	s := newSoak(options{root: "node1"}, &ground{}, r)
+	s.killer.victims["printer-1"] = true
+	r.take(line(0))
+	r.take(returned)
+	r.settle(s)
+	require.NoError(t, s.faults.err())
 }
