@@ -22,7 +22,8 @@ func written(t *testing.T) []byte {
 	out, errs := w.Stdout(), w.Stderr()
 	out.Write([]byte("out\n"))
 	errs.Write([]byte("err\n"))
-	require.NoError(t, w.End(logmux.End{Code: 3}))
+	_, err := w.End(logmux.End{Code: 3})
+	require.NoError(t, err)
 	return stream.Bytes()
 }
 

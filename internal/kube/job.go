@@ -185,7 +185,9 @@ func (j *Job) Run(ctx context.Context) {
 		}
 		output := &Output{Client: j.Client, Pod: j.Pod(), To: apart.Stdout, Lost: j.Lost}
 		if Joined(output.Pod) { // what was delivered is the beginning of the log
-			output.To = untilEnd{apart.Again(), apart, cancel}
+			again := apart.Again()
+			defer func() { again.Close(lastWords(j.Pod())) }()
+			output.To = untilEnd{again, apart, cancel}
 		}
 		if err := output.Follow(reading, j.Stopped); err != nil && reading.Err() == nil {
 			j.lost(err)
@@ -218,6 +220,14 @@ func (j *Job) Run(ctx context.Context) {
 	status, err := j.conclude(end, said)
 	j.mu.Unlock()
 	j.End(status, err)
+}
+
+// lastWords returns what the init of a pod whose program has ended has left with the end.
+func lastWords(pod *corev1.Pod) string {
+	if t := Judge(pod).Ended; t != nil {
+		return t.Message
+	}
+	return ""
 }
 
 func (j *Job) lost(err error) {

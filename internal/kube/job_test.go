@@ -119,23 +119,30 @@ func (d delivering) Read(_ context.Context, _, _ <-chan struct{}, to backend.Joi
 	return d.whole
 }
 
-// What was delivered is the output. If the delivery broke off, the pod's log has the rest; if that was rotated, a line says so.
+// What was delivered is the output. If the delivery broke off, the pod's log has the rest; if that was rotated, a line says how
+// much is missing, which the log's end knows, or the container's.
 func TestADeliveredOutput(t *testing.T) {
 	const mark = "\x1b[;;2147483648;2147483649;4294967295m"
 	log := []string{mark + "\n", "out\n", "\x1b[;merr\n", "more\n", mark + "7\x1b[;;;;55m\n"}
-	whole := strings.Join(log, "")
+	whole, begun := strings.Join(log, ""), log[0]+log[1]
 	for _, test := range []struct {
 		delivery       kube.Reading
 		log            []string
+		last           string
 		stdout, stderr string
 	}{
-		{delivering{whole, true}, nil, "out\nmore\n", "err\n"},
-		{delivering{"", false}, log, "out\nmore\n", "err\n"},
-		{delivering{strings.Join(log[:2], ""), false}, log, "out\nmore\n", "err\n"},
-		{delivering{whole[:len(whole)-5], false}, log, "out\nmore\n", "err\n"},
-		{delivering{strings.Join(log[:2], ""), false}, log[2:], "out\n",
+		{delivering{whole, true}, nil, log[4], "out\nmore\n", "err\n"},
+		{delivering{"", false}, log, log[4], "out\nmore\n", "err\n"},
+		{delivering{begun, false}, log, log[4], "out\nmore\n", "err\n"},
+		{delivering{whole[:len(whole)-5], false}, log, log[4], "out\nmore\n", "err\n"},
+		{delivering{begun, false}, log[2:], log[4], "out\nmore\n", "err\n"},
+		{delivering{begun, false}, log[3:], log[4], "out\nmore\n",
+			"fiber: 8 bytes of output are missing here: they had left the log before they were read\n"},
+		{delivering{begun, false}, nil, log[4], "out\n",
+			"fiber: 13 bytes of output are missing above: they had left the log before they were read\n"},
+		{delivering{begun, false}, log[2:3], "Error", "out\n",
 			"fiber: what follows of the output is missing: it was not read in time, and has left the log as well\n"},
-		{nil, log[:2:2], "out\n", ""},
+		{nil, log[:2:2], "", "out\n", ""},
 	} {
 		pod, m := kube.NewPod(nil)
 		pod.Name = "pod"
@@ -143,7 +150,7 @@ func TestADeliveredOutput(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		job := kube.NewJob(pod, kube.Options{Client: logging(t, test.log...), OutputGrace: 10 * time.Second, Stdout: &stdout, Stderr: &stderr,
 			Delivery: test.delivery})
-		job.Update(with(pod, inState(corev1.PodSucceeded, corev1.ContainerState{Terminated: new(corev1.ContainerStateTerminated)})), false)
+		job.Update(with(pod, inState(corev1.PodSucceeded, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: test.last}})), false)
 		job.Run(t.Context())
 		require.Equal(t, test.stdout, stdout.String())
 		require.Equal(t, test.stderr, stderr.String())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -58,7 +59,8 @@ func TestWhatIsJoinedComesApart(t *testing.T) {
 			require.NoError(t, one.Flush())
 			require.NoError(t, two.Flush())
 			want := logmux.End{Code: 137, OutOfMemory: len(pieces) > 1}
-			require.NoError(t, w.End(want))
+			_, err := w.End(want)
+			require.NoError(t, err)
 			for line := range strings.Lines(stream.String()) {
 				require.Less(t, len(line), 16<<10, "an engine cuts it")
 			}
@@ -111,7 +113,8 @@ func TestForgedEnds(t *testing.T) {
 		require.NoError(t, err)
 	}
 	cut := stream.Len()
-	require.NoError(t, w.End(logmux.End{Code: 3}))
+	_, err := w.End(logmux.End{Code: 3})
+	require.NoError(t, err)
 	stdout, stderr, _, ended := apart(t, stream.String()[:cut])
 	require.False(t, ended, "it goes on")
 	require.Equal(t, forged, stdout)
@@ -139,7 +142,8 @@ func stream(t *testing.T) (text string, begins []int) {
 		fmt.Fprintf(out, "prompt %d", i)
 		require.NoError(t, out.Flush())
 	}
-	require.NoError(t, w.End(logmux.End{Code: 3}))
+	_, err := w.End(logmux.End{Code: 3})
+	require.NoError(t, err)
 	for i, c := range s.String() {
 		if c == '\n' && i+1 < s.Len() {
 			begins = append(begins, i+1)
@@ -185,8 +189,8 @@ func TestAGap(t *testing.T) {
 	}
 }
 
-// A second source of the same stream is read from where the first has ended, at any byte. If it has lost its beginning, the
-// rest is not made up.
+// A second source of the same stream is read from where the first has ended, at any byte. If it has lost its beginning, a
+// line says how much is missing.
 func TestTheSameStreamAgain(t *testing.T) {
 	t.Parallel()
 	text, begins := stream(t)
@@ -206,13 +210,51 @@ func TestTheSameStreamAgain(t *testing.T) {
 		if first < begins[0] {
 			continue // nothing is known yet
 		}
-		errs.Reset()
-		r = &logmux.Reader{Stdout: io.Discard, Stderr: &errs}
-		r.Write([]byte(text[:first]))
-		rotated := r.Again()
-		rotated.Write([]byte(text[begins[1]:]))
-		rotated.Write([]byte(text[begins[1]:]))
-		require.Equal(t, 1, strings.Count(errs.String(), "missing"))
+		last := begins[len(begins)-1]
+		for _, rotated := range begins {
+			out.Reset()
+			errs.Reset()
+			r = &logmux.Reader{Stdout: &out, Stderr: &errs}
+			r.Write([]byte(text[:first]))
+			again := r.Again()
+			_, err = io.Copy(again, iotest.HalfReader(strings.NewReader(text[rotated:])))
+			require.NoError(t, err)
+			again.Close("")
+			end, ended := r.Ended()
+			require.True(t, ended)
+			require.Equal(t, 3, end.Code)
+			if rotated <= first {
+				require.Equal(t, wantOut, out.String())
+				require.Equal(t, wantErr, errs.String())
+				continue
+			}
+			require.Contains(t, errs.String(), fmt.Sprintf("fiber: %d bytes of output are missing here", rotated-first))
+			require.Equal(t, 1, strings.Count(errs.String(), "missing"))
+			_, line, _ := strings.Cut(text[rotated:], "out 4\n")
+			require.Equal(t, line == "", !strings.Contains(out.String(), "out 4\n") || rotated < first, "what is there is passed on")
+		}
+
+		if !slices.Contains(begins, first) {
+			continue
+		}
+
+		// It has lost all, or the end as well.
+		for source, words := range map[string]string{"": text[last:], text[begins[1]:last]: "", text[begins[2]:last]: text[last:], "x": "x"} {
+			errs.Reset()
+			r = &logmux.Reader{Stdout: io.Discard, Stderr: &errs}
+			r.Write([]byte(text[:first]))
+			again := r.Again()
+			io.WriteString(again, source)
+			again.Close(words)
+			_, ended := r.Ended()
+			require.Equal(t, len(words) > 1, ended)
+			if first < last {
+				require.Equal(t, 1, strings.Count(errs.String(), "missing"))
+			}
+			if ended && first < last {
+				require.Contains(t, errs.String(), fmt.Sprintf("fiber: %d bytes of output are missing above", last-first))
+			}
+		}
 	}
 }
 

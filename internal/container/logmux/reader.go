@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // longestHeld is how much of an unfinished line a Reader holds back. A Writer's lines are shorter.
@@ -68,28 +69,64 @@ func (r *Reader) Missing(n int64, why string) {
 }
 
 // Again returns a writer for the same stream from its beginning, as another source has it. The reader takes what it has
-// not read yet. If that source has lost the beginning, nobody knows which part that is, and the reader takes nothing.
-func (r *Reader) Again() io.Writer { return &again{Reader: r, skip: r.read + int64(len(r.rest))} }
+// not read yet.
+func (r *Reader) Again() *Again { return &Again{r: r, skip: r.read + int64(len(r.rest))} }
 
-type again struct {
-	*Reader
-	skip        int64
-	begun, lost bool
+// Again takes a stream once more; see [Reader.Again].
+type Again struct {
+	r          *Reader
+	skip       int64
+	begun, cut bool
+	kept       []byte // what waits; of a source that has lost the beginning, for the end, which says where it begins
 }
 
-func (a *again) Write(p []byte) (int, error) {
-	if !a.begun {
-		a.begun = true
-		if a.lost = a.skip > 0 && !bytes.HasPrefix(p, a.mark[:min(len(a.mark), len(p))]); a.lost {
-			fmt.Fprintln(a.Stderr, "fiber: what follows of the output is missing: it was not read in time, and has left the log as well")
-		}
+// mostKept bounds what is kept of such a source, which has about 10 MiB: the log of a node.
+const mostKept = 64 << 20
+
+func (a *Again) Write(p []byte) (int, error) {
+	begins := append(bytes.Clone(a.r.mark), '\n')
+	if a.kept = append(a.kept, p...); len(a.kept) < len(begins) && bytes.HasPrefix(begins, a.kept) && !a.begun {
+		return len(p), nil // what it is shows later
 	}
-	skipped := min(a.skip, int64(len(p)))
-	a.skip -= skipped
-	if !a.lost {
-		a.Reader.Write(p[skipped:])
+	if !a.begun {
+		a.begun, a.cut = true, a.r.mark != nil && !bytes.HasPrefix(a.kept, begins)
+	}
+	if !a.cut {
+		skipped := min(a.skip, int64(len(a.kept)))
+		a.skip -= skipped
+		a.r.Write(a.kept[skipped:])
+		a.kept = a.kept[:0]
+	} else if over := len(a.kept) - mostKept; over > 0 {
+		a.kept = a.kept[over+bytes.IndexByte(a.kept[over:], '\n')+1:]
 	}
 	return len(p), nil
+}
+
+// Close tells the reader that the source has no more. The last line of the stream may be known otherwise. A line says how much
+// is missing.
+func (a *Again) Close(last string) {
+	r := a.r
+	end := max(0, bytes.LastIndex(a.kept, r.mark))
+	m := r.ending(a.kept[end:])
+	switch {
+	case r.ended:
+	case a.cut && m != nil:
+		missing := sizeIn(m) - int64(end) - r.read - int64(len(r.rest))
+		if missing > 0 {
+			r.Close()
+			r.Missing(missing, "here: they had left the log before they were read")
+		}
+		r.Write(a.kept[max(0, -missing):])
+	case r.ending([]byte(last)) != nil:
+		if strings.HasPrefix(last, string(r.rest)) {
+			r.rest = nil
+		}
+		r.Close()
+		r.on = 0
+		r.Write([]byte(last))
+	case a.cut:
+		fmt.Fprintln(r.Stderr, "fiber: what follows of the output is missing: it was not read in time, and has left the log as well")
+	}
 }
 
 func (r *Reader) line(line []byte) {
@@ -126,14 +163,11 @@ func (r *Reader) line(line []byte) {
 // last reports whether a line is the end of the stream, and takes it. It knows how many bytes came before. Without the mark
 // it may be the program's, but is most likely the end of a stream that has lost its beginning.
 func (r *Reader) last(line []byte, before int64) bool {
-	if !bytes.HasPrefix(line, []byte("\x1b[;;")) {
+	m := r.ending(line)
+	if m == nil {
 		return false
 	}
-	m := lastLine.FindSubmatch(line)
-	if m == nil || r.mark != nil && !bytes.Equal(m[1], r.mark) {
-		return false
-	}
-	if size, _ := strconv.ParseInt(string(m[4]), 10, 64); size > before {
+	if size := sizeIn(m); size > before {
 		r.Missing(size-before, "above: they had left the log before they were read")
 	}
 	if r.mark == nil {
@@ -142,6 +176,24 @@ func (r *Reader) last(line []byte, before int64) bool {
 	r.end.Code, _ = strconv.Atoi(string(m[2])) // three digits
 	r.end.OutOfMemory, r.ended = len(m[3]) > 0, true
 	return true
+}
+
+// ending returns the parts of a line that may be the last one, nil for another line.
+func (r *Reader) ending(line []byte) [][]byte {
+	if !bytes.HasPrefix(line, []byte("\x1b[;;")) {
+		return nil
+	}
+	m := lastLine.FindSubmatch(line)
+	if m != nil && r.mark != nil && !bytes.Equal(m[1], r.mark) {
+		return nil
+	}
+	return m
+}
+
+// sizeIn returns how many bytes come before a last line.
+func sizeIn(ending [][]byte) int64 {
+	size, _ := strconv.ParseInt(string(ending[4]), 10, 64)
+	return size
 }
 
 // The outputs of a Reader.

@@ -43,18 +43,20 @@ func (w *Writer) Stdout() *Stream { return &Stream{writer: w} }
 // Stderr returns the stream whose lines are marked.
 func (w *Writer) Stderr() *Stream { return &Stream{writer: w, mark: markErr} }
 
-// End writes how the program has ended; without Begin it does nothing. Nothing may be written afterwards.
-func (w *Writer) End(e End) error {
+// End writes how the program has ended, and returns that line; without Begin it does nothing. Nothing may be written
+// afterwards.
+func (w *Writer) End(e End) (line []byte, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mark == "" {
-		return nil
+		return nil, nil
 	}
-	line := w.mark + strconv.Itoa(e.Code)
+	line = append([]byte(w.mark), strconv.Itoa(e.Code)...)
 	if e.OutOfMemory {
-		line += outOfMemory
+		line = append(line, outOfMemory...)
 	}
-	return w.write(fmt.Appendf(nil, "%s\x1b[;;;;%dm\n", line, w.size))
+	line = fmt.Appendf(line, "\x1b[;;;;%dm\n", w.size)
+	return line, w.write(line)
 }
 
 // Stream is the program's stdout or stderr.

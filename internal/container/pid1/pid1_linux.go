@@ -70,12 +70,18 @@ func run() int {
 	case <-read:
 	case <-time.After(outputGrace):
 	}
-	to.End(end)
+	if last, err := to.End(end); err == nil {
+		os.WriteFile(terminationLog, last, 0) // which the node has made
+	}
 	if output.reader != nil {
 		awaitReader(output.reader, signals, told)
 	}
 	return end.Code
 }
+
+// terminationLog is what a node of a cluster reports with the end of a container, unless its pod says otherwise. It has the
+// last line of the output, since the log may not be read before that is gone.
+const terminationLog = "/dev/termination-log"
 
 // outputs takes what this process writes: for the log of the container, and for
 // the reader if there is one.
