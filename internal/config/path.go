@@ -24,21 +24,12 @@ func executable(mode fs.FileMode) bool { return mode.IsRegular() && mode.Perm()&
 
 func writable(path, dir string) (string, bool) {
 	path = under(dir, path)
-	made, err := os.MkdirTemp(path, "fiber-")
-	if err == nil {
-		err = os.Remove(made)
-	}
-	return path, err == nil
+	return path, mayWrite(path) == nil
 }
 
 // hint returns what helps if a directory cannot be written, "" for nothing.
 func (s setting) hint(value reflect.Value) string {
-	if s.field.Tag.Get("kind") != "directory" {
-		return ""
-	}
-	made, err := os.MkdirTemp(value.String(), "fiber-")
-	if !errors.Is(err, syscall.EROFS) {
-		os.Remove(made)
+	if s.field.Tag.Get("kind") != "directory" || !errors.Is(mayWrite(value.String()), syscall.EROFS) {
 		return ""
 	}
 	return "; its file system is read-only: in a pod, mount an emptyDir there"
