@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/meta"
+	"github.com/fiber-go/fiber/test/fibertest"
 )
 
 // These tests need a real cluster, and go beyond what every backend must do.
@@ -38,13 +38,7 @@ func kubectl(t testing.TB, input string, args ...string) string {
 func namespace(t testing.TB) string {
 	t.Helper()
 	needCluster(t)
-	name := "fiber-test-" + strings.ToLower(fmt.Sprintf("%x", time.Now().UnixNano()))
-	kubectl(t, "", "create", "namespace", name)
-	t.Cleanup(func() { kubectl(t, "", "delete", "namespace", name, "--wait=false") })
-	require.Eventually(t, func() bool {
-		return exec.Command("kubectl", "-n", name, "get", "serviceaccount", "default").Run() == nil
-	}, patience, 100*time.Millisecond)
-	return name
+	return fibertest.Namespace(t)
 }
 
 func job(what string) backend.JobSpec {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -13,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/test/fibertest"
 )
 
 // These tests need a real cluster: make test-kubernetes.
@@ -44,12 +48,10 @@ func newOnCluster(t *testing.T) *onCluster {
 	}
 	bin, err := installed()
 	require.NoError(t, err)
-	c := &onCluster{T: t, namespace: fmt.Sprintf("fiber-cli-%x", time.Now().UnixNano()), dir: t.TempDir(), bin: bin}
+	c := &onCluster{T: t, namespace: fibertest.Namespace(t), dir: t.TempDir(), bin: bin}
 	c.env = append(os.Environ(), "KUBECONFIG="+os.Getenv("FIBER_TEST_KUBECONFIG"), "FIBER_REGISTRY="+os.Getenv("FIBER_TEST_REGISTRY"),
 		"FIBER_KUBERNETES_NAMESPACE="+c.namespace)
 	c.admin = c.env
-	c.kubectl("create", "namespace", c.namespace)
-	t.Cleanup(func() { c.kubectl("delete", "namespace", c.namespace, "--wait=false") })
 	c.kubectl("apply", "-n", c.namespace, "-f", "../../deploy/rbac.yaml")
 	write(t, filepath.Join(c.dir, "main.go"), program)
 	return c

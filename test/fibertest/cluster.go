@@ -6,8 +6,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber"
 )
@@ -54,6 +59,27 @@ func pull() error {
 		return err
 	}
 	return p.Join(context.Background())
+}
+
+// Namespace makes a namespace of the cluster in which pods can be made. It is
+// removed when the test ends.
+func Namespace(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("fiber-test-%x", time.Now().UnixNano())
+	kubectl := func(args ...string) ([]byte, error) {
+		return exec.Command("kubectl", append([]string{"--kubeconfig", os.Getenv(KubeconfigKey)}, args...)...).CombinedOutput()
+	}
+	out, err := kubectl("create", "namespace", name)
+	require.NoError(t, err, "%s", out)
+	t.Cleanup(func() {
+		out, err := kubectl("delete", "namespace", name, "--wait=false")
+		require.NoError(t, err, "%s", out)
+	})
+	Eventually(t, Patience, func() bool {
+		_, err := kubectl("get", "serviceaccount", "default", "-n", name)
+		return err == nil
+	}, "the namespace has no service account")
+	return name
 }
 
 // ClusterEnv is what a program needs to run on the tests' cluster.

@@ -179,14 +179,12 @@ func inPod(t *testing.T, program string, env ...string) (namespace string) {
 func newNamespace(t *testing.T) (namespace string) {
 	t.Helper()
 	needCluster(t)
-	namespace = fmt.Sprintf("fiber-test-%x", time.Now().UnixNano())
-	kubectl(t, "create", "namespace", namespace)
+	namespace = fibertest.Namespace(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, _ := exec.Command("kubectl", "-n", namespace, "get", "pods", "-o", "wide").CombinedOutput()
 			t.Logf("%s\n%s", out, logsOf(namespace, "root"))
 		}
-		kubectl(t, "delete", "namespace", namespace, "--wait=false")
 	})
 	kubectl(t, "apply", "-n", namespace, "-f", "../../deploy/rbac.yaml")
 	return namespace

@@ -187,9 +187,7 @@ func kubectl(t testing.TB, args ...string) string {
 // newNamespace makes a namespace with deploy/rbac.yaml and a claim, data.
 func newNamespace(t *testing.T, dir string) (namespace string) {
 	t.Helper()
-	namespace = fmt.Sprintf("fiber-test-%x", time.Now().UnixNano())
-	kubectl(t, "create", "namespace", namespace)
-	t.Cleanup(func() { kubectl(t, "delete", "namespace", namespace, "--wait=false") })
+	namespace = fibertest.Namespace(t)
 	kubectl(t, "apply", "-n", namespace, "-f", "../../deploy/rbac.yaml")
 	file := filepath.Join(dir, "claim.yaml")
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
