@@ -80,6 +80,9 @@ func TestInterruptedCommands(t *testing.T) {
 	covered(t)
 	c := newInterrupted(t)
 	times, seed := uint64(2), uint64(time.Now().UnixNano())
+	if testing.Short() {
+		times = 1
+	}
 	for variable, n := range map[string]*uint64{"FIBER_TEST_INTERRUPTS": &times, "FIBER_TEST_SEED": &seed} {
 		if text := os.Getenv(variable); text != "" {
 			var err error
