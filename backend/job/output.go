@@ -40,25 +40,33 @@ func (l *Life) Pass(stdout, stderr io.Writer, read func(apart *logmux.Reader, er
 func (p *Passing) Done() <-chan struct{} { return p.read }
 
 // End is called once the job has ended. It returns how the program ended, as its init reported; said is false without such a
-// report. End waits for the rest of the output up to grace, then calls stop, which has to end the reading. It does not wait
-// for a stdout or stderr that blocks: that output follows later, when it unblocks.
+// report. End waits for the rest of the output until none has come for grace, then calls stop, which has to end the reading. It
+// does not wait for a stdout or stderr that blocks: that output follows later, when it unblocks.
 func (p *Passing) End(grace time.Duration, stop func()) (end logmux.End, said bool) {
 	late := time.NewTimer(grace)
 	defer late.Stop()
-	select {
-	case <-p.read:
-	case <-late.C:
+	for before := p.apart.Came(); ; late.Reset(grace) {
+		select {
+		case <-p.read:
+			return p.apart.Ended()
+		case <-late.C:
+		}
 		if p.writing.Load() > 0 {
 			return logmux.End{}, false
 		}
-		stop()
-		select {
-		case <-p.read:
-		case <-time.After(grace): // stdout or stderr blocks
-			return logmux.End{}, false
+		now := p.apart.Came()
+		if now == before {
+			break
 		}
+		before = now
 	}
-	return p.apart.Ended()
+	stop()
+	select {
+	case <-p.read:
+		return p.apart.Ended()
+	case <-time.After(grace): // stdout or stderr blocks
+		return logmux.End{}, false
+	}
 }
 
 // stream is the stdout or the stderr of a job.

@@ -82,6 +82,20 @@ func TestOutputThatDoesNotEnd(t *testing.T) {
 		require.Equal(t, "out\n", string(taken))
 		<-out.Done()
 
+		// While output comes, it goes on.
+		ctx, stop = context.WithCancel(t.Context())
+		begun = time.Now()
+		out = job.New().Pass(nil, nil, func(apart *logmux.Reader, _ io.Writer) {
+			for range 8 {
+				time.Sleep(time.Second - time.Millisecond)
+				apart.Write([]byte("x\n"))
+			}
+			<-ctx.Done()
+		})
+		_, said = out.End(time.Second, stop)
+		require.False(t, said)
+		require.Greater(t, time.Since(begun), 8*time.Second)
+
 		// The rest of a line comes when the output is closed.
 		from, to = io.Pipe()
 		ctx, stop = context.WithCancel(t.Context())

@@ -74,7 +74,8 @@ type Config struct {
 	// LogFile is where Fiber's own log messages go. Every process appends to the file; "%p" in its name stands for the
 	// name of the process. Containers and pods do not have the file, and log to stderr.
 	LogFile string `key:"log_file" kind:"log" default:"stderr"`
-	// ForwardLogs makes each parent pass on what its children write to stdout and stderr.
+	// ForwardLogs makes each parent pass on what its children write to stdout and stderr, line by line. A line of more than
+	// 64 KiB comes in pieces, each a line of its own.
 	ForwardLogs Switch `key:"forward_logs" default:"on"`
 	// LogPrefix starts each line that is passed on with the name of the process that wrote it:
 	// "Pool1Worker-3 | text".

@@ -275,7 +275,7 @@ func (j *Job) conclude(end logmux.End, said bool) (status backend.ExitStatus, er
 
 // passing are prefixes of the reasons for which a pod did not start but may start on the next try. Most of them come from its
 // node.
-var passing = []string{"OutOf", "Node", "Evicted", "UnexpectedAdmissionError", "Preempt", "Shutdown", "Terminated", "its pod was deleted"}
+var passing = []string{"OutOf", "Node", "Evicted", "UnexpectedAdmissionError", "Preempt", "Shutdown", "Terminated", "its pod was deleted", "its pod has failed"}
 
 // permanent reports whether a job that could not start would fail again.
 func permanent(reason string) bool {

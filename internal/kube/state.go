@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -37,10 +38,15 @@ func Judge(pod *corev1.Pod) State {
 	case status != nil && status.State.Running != nil:
 		return State{Started: true}
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
-		note := words(pod.Status.Reason, pod.Status.Message)
+		note := cmp.Or(words(pod.Status.Reason, pod.Status.Message), initFailure(pod), "its pod has failed before its program began")
 		return State{Over: true, Note: note, Failed: note}
 	case status != nil && status.State.Waiting != nil:
-		return waiting(status.State.Waiting)
+		if s := waiting(status.State.Waiting); s != (State{}) {
+			return s
+		}
+	}
+	if failure := initFailure(pod); failure != "" {
+		return State{Failed: failure}
 	}
 	var s State
 	for _, c := range pod.Status.Conditions {
@@ -49,9 +55,6 @@ func Judge(pod *corev1.Pod) State {
 		}
 	}
 	for _, init := range pod.Status.InitContainerStatuses {
-		if t := init.State.Terminated; t != nil && t.ExitCode != 0 {
-			return State{Failed: fmt.Sprintf("its init container %s failed: exit code %d %s", init.Name, t.ExitCode, words(t.Reason, t.Message))}
-		}
 		if init.State.Waiting != nil {
 			if of := waiting(init.State.Waiting); of.Failed != "" || of.Waits != "" {
 				return of
@@ -59,6 +62,16 @@ func Judge(pod *corev1.Pod) State {
 		}
 	}
 	return s
+}
+
+// initFailure says that an init container has failed, "" if none has.
+func initFailure(pod *corev1.Pod) string {
+	for _, init := range pod.Status.InitContainerStatuses {
+		if t := init.State.Terminated; t != nil && t.ExitCode != 0 {
+			return fmt.Sprintf("its init container %s failed: exit code %d %s", init.Name, t.ExitCode, words(t.Reason, t.Message))
+		}
+	}
+	return ""
 }
 
 func terminated(pod *corev1.Pod, t *corev1.ContainerStateTerminated) State {

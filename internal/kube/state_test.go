@@ -52,6 +52,9 @@ func TestWhatAPodsStatusMeans(t *testing.T) {
 	evicted.Reason, evicted.Message = "Evicted", "The node was low on memory"
 	inits := corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
 		{Name: "fetch", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error"}}}}}
+	failedInits, imageless := inits, waiting("PodInitializing", "")
+	failedInits.Phase, failedInits.ContainerStatuses = corev1.PodFailed, imageless.ContainerStatuses
+	imageless.InitContainerStatuses = waiting("ErrImagePull", missing).ContainerStatuses
 	for name, test := range map[string]struct {
 		status corev1.PodStatus
 		says   string
@@ -76,6 +79,9 @@ func TestWhatAPodsStatusMeans(t *testing.T) {
 		"evicted":            {evicted, "started, over, ended, Evicted: The node was low on memory"},
 		"refused by node":    {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "no CPU"}, "never: OutOfcpu: no CPU, over, OutOfcpu: no CPU"},
 		"init container":     {inits, "never: its init container fetch failed: exit code 2 Error"},
+		"init, all over":     {failedInits, "never: its init container fetch failed: exit code 2 Error, over, its init container fetch failed: exit code 2 Error"},
+		"init, no image":     {imageless, "waits: ErrImagePull: x:1: not found, no image, never: ErrImagePull: x:1: not found"},
+		"failed, no words":   {corev1.PodStatus{Phase: corev1.PodFailed}, "never: its pod has failed before its program began, over, its pod has failed before its program began"},
 		"only the other one": {corev1.PodStatus{ContainerStatuses: waiting("", "").ContainerStatuses[:1]}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package logmux carries a program's stdout, its stderr and its end in one stream of lines.
 //
-// It is for logs that have only one stream. Lines of stdout are unchanged; a line of stderr begins with a mark that
-// terminals do not show. The first line is a random mark, and the last line repeats it before the exit code and the length
+// It is for logs that have only one stream. Lines of stdout are unchanged, unless they begin as another kind of line does; a line
+// of stderr begins with a mark that terminals do not show. The first line is a random mark, and the last line repeats it before the exit code and the length
 // of all that came before: the program does not know that mark, so it cannot forge an end.
 package logmux
 
@@ -15,6 +15,8 @@ import (
 const (
 	// markErr begins a line of stderr: an escape sequence without effect, in a form that programs do not write.
 	markErr = "\x1b[;m"
+	// markOut begins a line of stdout that would else begin with markErr or with markOut.
+	markOut = "\x1b[;;;;m"
 	// markOn ends a piece of a line whose next piece follows.
 	markOn = "\x1b[;;;m"
 	// longest is the longest piece of a line: engines cut longer ones.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // longestHeld is how much of an unfinished line a Reader holds back. A Writer's lines are shorter.
@@ -25,10 +26,15 @@ type Reader struct {
 	mark  []byte // of the end, nil if the first line was not a mark
 	end   End
 	ended bool
+	came  atomic.Int64
 }
+
+// Came returns how many bytes have come, from wherever. It may be called while others come.
+func (r *Reader) Came() int64 { return r.came.Load() }
 
 // Write takes a piece of the stream. It never fails.
 func (r *Reader) Write(p []byte) (int, error) {
+	r.came.Add(int64(len(p)))
 	for rest := p; len(rest) > 0; {
 		piece := rest[:min(len(rest), longestHeld-len(r.rest))]
 		n := bytes.IndexByte(piece, '\n') + 1
@@ -56,7 +62,7 @@ func (r *Reader) Close() {
 // Ended returns how the program has ended, once that has been read.
 func (r *Reader) Ended() (e End, ended bool) { return r.end, r.ended }
 
-// Missing says that n bytes are missing, where and why. Here is between two lines.
+// Missing says that n bytes of the stream, some of which are marks, are missing, where and why. Here is between two lines.
 func (r *Reader) Missing(n int64, why string) {
 	for _, to := range []int{toStdout, toStderr} {
 		if r.open[to] {
@@ -65,7 +71,7 @@ func (r *Reader) Missing(n int64, why string) {
 		}
 	}
 	r.read, r.on = r.read+n, 0
-	fmt.Fprintf(r.Stderr, "fiber: %d bytes of output are missing %s\n", n, why)
+	fmt.Fprintf(r.Stderr, "fiber: about %d bytes of output are missing %s\n", n, why)
 }
 
 // Again returns a writer for the same stream from its beginning, as another source has it. The reader takes what it has
@@ -84,6 +90,7 @@ type Again struct {
 const mostKept = 64 << 20
 
 func (a *Again) Write(p []byte) (int, error) {
+	a.r.came.Add(int64(len(p)))
 	begins := append(bytes.Clone(a.r.mark), '\n')
 	if a.kept = append(a.kept, p...); len(a.kept) < len(begins) && bytes.HasPrefix(begins, a.kept) && !a.begun {
 		return len(p), nil // what it is shows later
@@ -147,6 +154,8 @@ func (r *Reader) line(line []byte) {
 		to = toStdout
 		if text, ok := bytes.CutPrefix(line, []byte(markErr)); ok {
 			line, to = text, toStderr
+		} else {
+			line = bytes.TrimPrefix(line, []byte(markOut))
 		}
 	}
 	r.on = 0

@@ -94,13 +94,21 @@ func (s *Stream) put(all bool) error {
 	var out []byte
 	for len(s.rest) > 0 {
 		piece := s.rest[:min(len(s.rest), longest)]
-		if n := bytes.IndexByte(piece, '\n') + 1; n > 0 {
-			piece = piece[:n]
-			out = append(append(out, s.mark...), piece...)
-		} else if all || len(piece) == longest {
-			out = append(append(append(out, s.mark...), piece...), markOn+"\n"...)
-		} else {
+		n := bytes.IndexByte(piece, '\n') + 1
+		if n > 1 && bytes.HasSuffix(piece[:n-1], []byte(markOn)) { // the program's: its line's end comes by itself
+			piece, n = piece[:n-1], 0
+		} else if n == 0 && !all && len(piece) < longest {
 			break
+		}
+		out = append(out, s.mark...)
+		if s.mark == "" && (bytes.HasPrefix(piece, []byte(markErr)) || bytes.HasPrefix(piece, []byte(markOut))) {
+			out = append(out, markOut...)
+		}
+		if n > 0 {
+			piece = piece[:n]
+			out = append(out, piece...)
+		} else {
+			out = append(append(out, piece...), markOn+"\n"...)
 		}
 		s.rest = s.rest[len(piece):]
 	}
