@@ -13,15 +13,11 @@ import (
 	"github.com/fiber-go/fiber/internal/kube"
 )
 
-// podNameKey is a variable with the name of a pod whose host name is another, as
-// on the host's network.
-const podNameKey = "POD_NAME"
-
 // findSelf finds the pod that this process is in. It returns nil if no pod has
 // the name in POD_NAME or, without it, the host's.
 func findSelf(ctx context.Context, client *kube.Client) (*corev1.Pod, error) {
 	host, _ := os.Hostname()
-	name := cmp.Or(os.Getenv(podNameKey), host)
+	name := cmp.Or(os.Getenv(kube.PodNameKey), host)
 	pod, err := client.Pod(ctx, name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil

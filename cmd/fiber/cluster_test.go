@@ -265,6 +265,7 @@ func TestPodTemplates(t *testing.T) {
 		{"metadata: {namespace: other}", []string{file + " (FIBER_POD_TEMPLATE) is for the namespace other, but pods are made in " + c.namespace,
 			"set FIBER_KUBERNETES_NAMESPACE=other"}, false},
 		{"metadata: {namespace: " + c.namespace + "}", nil, false},
+		{"spec: {hostname: another}", nil, false},
 		{"spec: {containers: [{volumeMounts: [{name: none, mountPath: /x}]}]}", []string{"none", "the pod template " + file + " (FIBER_POD_TEMPLATE)"}, false},
 		{"spec: {containers: [{securityContext: {readOnlyRootFilesystem: true}}]}", []string{`runtime_dir = "/tmp"`, "in a pod, mount an emptyDir there"}, true},
 		{`spec: {containers: [{securityContext: {readOnlyRootFilesystem: true}, volumeMounts: [{name: tmp, mountPath: /tmp}]}],

@@ -182,6 +182,9 @@ func Verbatim(texts ...string) []string {
 	return out
 }
 
+// PodNameKey is a variable with the name of a pod whose host name is another, as on the host's network.
+const PodNameKey = "POD_NAME"
+
 // Setenv sets a variable of a container.
 func Setenv(m *corev1.Container, key, value string) {
 	m.Env = append(m.Env, corev1.EnvVar{Name: key, Value: Verbatim(value)[0]})

@@ -93,6 +93,9 @@ func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 		kube.Default(&s.NodeSelector, map[string]string{})
 		s.NodeSelector[corev1.LabelArchStable], s.NodeSelector[corev1.LabelOSStable] = j.Arch, "linux"
 	}
+	if s.HostNetwork || s.Hostname != "" {
+		kube.Setenv(m, kube.PodNameKey, pod.Name)
+	}
 	if role == RoleCopy {
 		s.AutomountServiceAccountToken = new(false)
 	}
