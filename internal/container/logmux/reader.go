@@ -91,11 +91,12 @@ const mostKept = 64 << 20
 
 func (a *Again) Write(p []byte) (int, error) {
 	a.r.came.Add(int64(len(p)))
-	begins := append(bytes.Clone(a.r.mark), '\n')
-	if a.kept = append(a.kept, p...); len(a.kept) < len(begins) && bytes.HasPrefix(begins, a.kept) && !a.begun {
-		return len(p), nil // what it is shows later
-	}
+	a.kept = append(a.kept, p...)
 	if !a.begun {
+		begins := append(bytes.Clone(a.r.mark), '\n')
+		if len(a.kept) < len(begins) && bytes.HasPrefix(begins, a.kept) {
+			return len(p), nil // what it is shows later
+		}
 		a.begun, a.cut = true, a.r.mark != nil && !bytes.HasPrefix(a.kept, begins)
 	}
 	if !a.cut {

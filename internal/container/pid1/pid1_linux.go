@@ -70,8 +70,10 @@ func run() int {
 	case <-read:
 	case <-time.After(outputGrace):
 	}
-	if last, err := to.End(end); err == nil {
-		os.WriteFile(terminationLog, last, 0) // which the node has made
+	last, _ := to.End(end)
+	if log, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
+		log.Write(last)
+		log.Close()
 	}
 	if output.reader != nil {
 		awaitReader(output.reader, signals, told)
@@ -79,8 +81,9 @@ func run() int {
 	return end.Code
 }
 
-// terminationLog is what a node of a cluster reports with the end of a container, unless its pod says otherwise. It has the
-// last line of the output, since the log may not be read before that is gone.
+// terminationLog is a file that a node of a cluster makes, and reports with the
+// end of a container, unless its pod says otherwise. It gets the last line of the
+// output: nobody may read the log before that line is gone.
 const terminationLog = "/dev/termination-log"
 
 // outputs takes what this process writes: for the log of the container, and for
