@@ -13,7 +13,9 @@ import "context"
 func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) (Out, error) {
 	m := apply(ctx, pool, fn, in, true, opts)
 	if m.call != nil {
-		m.call.Lead(ctx, m.done)
+		if err := m.call.Wait(ctx, m.done); err != nil {
+			m.abort(err)
+		}
 	}
 	return m.Get(context.Background())
 }
@@ -26,7 +28,7 @@ func ApplyAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out],
 	return &apply(ctx, pool, fn, in, false, opts).Future
 }
 
-func apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, leads bool, opts []CallOption) *mapping[In, Out, Out] {
+func apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, waits bool, opts []CallOption) *mapping[In, Out, Out] {
 	m := &mapping[In, Out, Out]{ins: []In{in}, outs: make([]Out, 1), single: true, result: func(outs []Out) Out { return outs[0] }}
 	m.done = make(chan struct{})
 	o, err := prepare(ctx, pool, fn, opts)
@@ -45,7 +47,7 @@ func apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in I
 		m.reject(err)
 		return m
 	}
-	o.Leads = leads && o.progress == nil // with OnProgress, another goroutine brings the result
+	o.Awaited = waits && o.progress == nil // with OnProgress, another goroutine brings the result
 	m.submit(ctx, pool, o)
 	return m
 }

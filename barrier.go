@@ -40,7 +40,7 @@ func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
 		return 0, errNilContext
 	}
 	if err := ctx.Err(); err != nil { // the other parties must not wait for this one
-		return 0, both(err, release(ctx, b, builtin.BarrierAbort, object.None{}))
+		return 0, both(err, release(ctx, b, builtin.BarrierAbort, true))
 	}
 	return settle(ctx, b, builtin.BarrierWait, object.None{})
 }
@@ -53,7 +53,7 @@ func (b *CyclicBarrier) Reset(ctx context.Context) error {
 
 // Abort breaks the barrier.
 func (b *CyclicBarrier) Abort(ctx context.Context) error {
-	return do(ctx, b, builtin.BarrierAbort, object.None{})
+	return do(ctx, b, builtin.BarrierAbort, false)
 }
 
 // Parties returns the number of parties.

@@ -68,7 +68,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 	}
 	defer runtime.KeepAlive(c.h)
 	defer runtime.KeepAlive(c.me)
-	h, me, id := c.h.proc.home, c.owner(), conditionWaits.Add(1)
+	h, me, id := c.h.proc.objects, c.owner(), conditionWaits.Add(1)
 	type outcome struct {
 		builtin.LockGot
 		err error
@@ -114,6 +114,9 @@ const reacquireTime = 5 * time.Second
 // once and after each notice. It returns an error of ready, with the lock held,
 // or of Wait; see there.
 func (c *Condition) WaitFor(ctx context.Context, ready func() (bool, error)) error {
+	if ctx == nil || ready == nil {
+		return errNilFunc(ctx, "WaitFor")
+	}
 	for {
 		if ok, err := ready(); ok || err != nil {
 			return err

@@ -19,8 +19,8 @@ import (
 
 // process is the state of this process while it is initialised.
 type process struct {
-	node *tree.Node
-	home *object.Server
+	node    *tree.Node
+	objects *object.Server // those that live here, and the connections to the others
 	// homes are the managers that this process has started: *tree.Child by the
 	// endpoint of their home.
 	homes sync.Map
@@ -46,7 +46,7 @@ func running() (*process, error) {
 func enter(node *tree.Node) {
 	h := object.New(object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
 		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown, Log: node.Log})
-	current.Store(&process{node: node, home: h})
+	current.Store(&process{node: node, objects: h})
 }
 
 // newBackend makes the configured backend; "" means local, or kubernetes in a
@@ -101,7 +101,7 @@ func leave(ctx context.Context) error {
 	}
 	err := p.node.Shutdown(ctx)
 	warden.Close()
-	p.home.Close()
+	p.objects.Close()
 	p.node.RemoveDirectory()
 	current.CompareAndSwap(p, nil)
 	return err

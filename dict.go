@@ -160,6 +160,9 @@ func (d *Dict[K, V]) CompareAndSet(ctx context.Context, k K, old, v V) (bool, er
 // returns it, and the dict stays as it was. Where many processes update the
 // same key, fn should be quick: a slow fn runs again more often.
 func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V, error)) (V, error) {
+	if fn == nil {
+		return *new(V), errNilFunc(ctx, "Update")
+	}
 	p, err := d.place(ctx, k)
 	if err != nil {
 		return *new(V), err

@@ -38,6 +38,28 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// errNilFunc is the error of an operation without the user's function, or without a
+// context.
+func errNilFunc(ctx context.Context, operation string) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return fmt.Errorf("fiber: %s: the function is nil", operation)
+}
+
+// configured applies options, each of which changes what.
+func configured[T any, O ~func(*T) error](what *T, opts []O) error {
+	for _, set := range opts {
+		if set == nil {
+			return errors.New("fiber: an option is nil; leave it out")
+		}
+		if err := set(what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ErrAbandoned is returned by Acquire when the lock's last holder has ended, or
 // died, without releasing it. The caller then holds the lock and has to release
 // it; what the lock guards may be half changed. JoinableQueue.Join also returns
@@ -70,8 +92,8 @@ type EncodeError = codec.Error
 
 // RemoteError says that a function failed in another process: it returned an
 // error or panicked. errors.Is finds context.Canceled, context.DeadlineExceeded
-// and the sentinels of RegisterError in it; errors.As finds Fiber's own errors,
-// the first 64 KiB of them. Texts longer than that arrive shortened.
+// and the sentinels of RegisterError in it. errors.As finds the first 64 KiB of
+// Fiber's own errors in it. A longer text is shortened on its way.
 //
 // Error returns one line. With %+v, fmt prints the stack as well, and likewise
 // the last lines of a lost process's stderr.
@@ -342,13 +364,30 @@ func callerLine() string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// workerLost makes the error of a task that was lost with its worker.
-func workerLost(child *tree.Child, fn string, attempt, attempts int) error {
+// exitError says how a process has ended.
+func exitError(child *tree.Child) *ExitError {
 	exit := child.Exit()
-	e := &WorkerLostError{Func: fn, Worker: child.Name(), ID: child.Job().ID(), Host: child.Job().Host(), ExitCode: exit.Code,
-		OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr, Attempt: attempt, Attempts: attempts}
+	e := &ExitError{Name: child.Name(), ID: child.Job().ID(), Code: exit.Code, OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr}
 	if exit.Signal != 0 {
 		e.Signal = exit.Signal.String()
 	}
+	return e
+}
+
+// workerLost makes the error of a task that was lost with its worker.
+func workerLost(child *tree.Child, fn string, attempt, attempts int) error {
+	e := exitError(child)
+	return &WorkerLostError{Func: fn, Worker: e.Name, ID: e.ID, Host: child.Job().Host(), ExitCode: e.Code, Signal: e.Signal,
+		OOM: e.OOM, Reason: e.Reason, Stderr: e.Stderr, Attempt: attempt, Attempts: attempts}
+}
+
+// notReady makes the error of a process that has ended before it was ready. reason
+// is in front of the error that the process has reported, if it has.
+func notReady(child *tree.Child, reason string) *LaunchError {
+	e := tree.EndedEarly(child.Exit().ExitStatus, child.Exit().Stderr)
+	if failure := child.Exit().Err; failure != nil {
+		e = &LaunchError{Reason: reason, Err: unflatten(failure)}
+	}
+	e.Backend, e.Job = child.Backend(), child.Name()
 	return e
 }

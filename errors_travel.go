@@ -28,7 +28,9 @@ func errorBound() int {
 	return maxError
 }
 
-// flatten turns a function's error, or its panic, into one that travels. The error's
+// flatten turns the error of a function or a method, or its panic, into one that
+// travels. With an fn of "", the error is on its way through this process: a
+// *RemoteError keeps the function and the process that it came from. The error's
 // methods are the user's, and may end their goroutine.
 func flatten(fn string, err error) (e *wire.Error) {
 	failed := guard.Call(func() error { e = flattenWithin(errorBound(), fn, err); return nil })
@@ -39,6 +41,11 @@ func flatten(fn string, err error) (e *wire.Error) {
 }
 
 func flattenWithin(bound int, fn string, err error) (e *wire.Error) {
+	if r, ok := err.(*RemoteError); ok && fn == "" {
+		e = flattenWithin(bound, r.Func, &prefixed{r.Message, errors.Join(r.causes...)})
+		e.Worker, e.Stack, e.Panic = r.Worker, shortened(r.Stack, bound), r.Stack != ""
+		return e
+	}
 	panicked, _ := err.(*guard.Panic)
 	if panicked != nil {
 		var ok bool
@@ -80,8 +87,9 @@ func shortened(text string, n int) string {
 	return fmt.Sprintf("%s… (%d bytes in all)", strings.ToValidUTF8(text[:n], ""), len(text))
 }
 
-// unflatten turns an error of another process into one of this process.
-func unflatten(e *wire.Error) *RemoteError {
+// unflatten turns an error of another process into one of this process: a
+// *RemoteError, or one of Fiber's own that no function has returned.
+func unflatten(e *wire.Error) error {
 	r := &RemoteError{Func: e.Func, Worker: e.Worker, Message: e.Message, Stack: e.Stack}
 	sentinels.RLock()
 	for _, text := range e.Matches {
@@ -96,6 +104,11 @@ func unflatten(e *wire.Error) *RemoteError {
 			r.causes = append(r.causes, d.errors()...)
 		}
 	}
+	for _, cause := range r.causes {
+		if e.Func == "" && cause.Error() == e.Message { // the error itself
+			return cause
+		}
+	}
 	return r
 }
 
@@ -107,9 +120,8 @@ func fromEngine(err error) error {
 	return err
 }
 
-// detail is how one of Fiber's own errors travels inside another error: one
-// field is set. Of the errors that it wraps, Fiber's own have details of their
-// own, behind it.
+// detail is one of Fiber's own errors on its way inside another error: one field
+// is set. The errors that it wraps follow, each as a detail of its own.
 type detail struct {
 	Ring     *ringDetail
 	Remote   *RemoteError
@@ -130,7 +142,7 @@ type ringDetail struct {
 // errors returns the field that is set, as it was.
 func (d *detail) errors() []error {
 	if d.Ring != nil {
-		return []error{&RingError{Ring: d.Ring.Ring, Rank: d.Ring.Rank, Err: unflattenCause(&d.Ring.Cause)}}
+		return []error{&RingError{Ring: d.Ring.Ring, Rank: d.Ring.Rank, Err: unflatten(&d.Ring.Cause)}}
 	}
 	own := []error{d.Remote, d.Lost, d.Exit, d.Mismatch, d.Launch, d.Encode}
 	return slices.DeleteFunc(own, func(err error) bool { return reflect.ValueOf(err).IsNil() })
@@ -157,15 +169,15 @@ func detailsOf(err error, bound int) (all []string) {
 	return all
 }
 
-// detailOf returns the detail of an error, nil for those of others, and whether
-// there are more in what it wraps. bound is for each text in it.
+// detailOf returns the detail of an error, nil unless it is one of Fiber's own, and
+// whether there are more in what it wraps. bound limits each text in it.
 func detailOf(err error, bound int) (d *detail, wraps bool) {
 	switch e := err.(type) {
 	case *RingError:
 		if bound < minError {
 			return nil, false
 		}
-		return &detail{Ring: &ringDetail{Ring: e.Ring, Rank: e.Rank, Cause: *flattenCauseWithin(bound, e.Err)}}, false
+		return &detail{Ring: &ringDetail{Ring: e.Ring, Rank: e.Rank, Cause: *flattenWithin(bound, "", e.Err)}}, false
 	case *RemoteError:
 		return &detail{Remote: &RemoteError{Func: e.Func, Worker: e.Worker, Message: shortened(e.Message, bound), Stack: shortened(e.Stack, bound)}}, true
 	case *WorkerLostError:
@@ -201,31 +213,6 @@ func within(lines []string, n int) []string {
 		}
 	}
 	return lines
-}
-
-// flattenCause is flatten, but keeps the function and process of an error that
-// came from another process. Only the encoded form of such an error, a
-// *RemoteError, names a function.
-func flattenCause(err error) *wire.Error { return flattenCauseWithin(errorBound(), err) }
-
-func flattenCauseWithin(bound int, err error) *wire.Error {
-	r, ok := err.(*RemoteError)
-	if !ok {
-		return flattenWithin(bound, "", err)
-	}
-	e := flattenWithin(bound, r.Func, &prefixed{r.Message, errors.Join(r.causes...)})
-	e.Worker, e.Stack, e.Panic = r.Worker, shortened(r.Stack, bound), r.Stack != ""
-	return e
-}
-
-func unflattenCause(e *wire.Error) error {
-	r := unflatten(e)
-	for _, cause := range r.causes {
-		if e.Func == "" && cause.Error() == e.Message { // the error itself
-			return cause
-		}
-	}
-	return r
 }
 
 // The errors of others that errors.Is finds in a RemoteError.

@@ -89,7 +89,12 @@ func (f *Func[In, Out]) Name() string { return f.entry.Name }
 func (f *Func[In, Out]) Resources() meta.Resources { return f.entry.Resources }
 
 // Call runs the function in this process.
-func (f *Func[In, Out]) Call(ctx context.Context, in In) (Out, error) { return f.fn(ctx, in) }
+func (f *Func[In, Out]) Call(ctx context.Context, in In) (out Out, err error) {
+	if ctx == nil {
+		return out, errNilContext
+	}
+	return f.fn(ctx, in)
+}
 
 // batch holds the inputs of a grant and their outputs.
 type batch[In, Out any] struct {

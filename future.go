@@ -22,13 +22,11 @@ func newFuture[T any]() *Future[T] { return &Future[T]{done: make(chan struct{})
 // Get waits for the result and returns it. When ctx ends first, Get returns
 // ctx.Err(), and the work goes on.
 func (f *Future[T]) Get(ctx context.Context) (T, error) {
-	select {
-	case <-f.done:
+	var zero T
+	switch {
+	case f.Ready():
 		return f.value, f.err
-	default:
-	}
-	if ctx == nil {
-		var zero T
+	case ctx == nil:
 		return zero, errNilContext
 	}
 	f.mu.Lock()
@@ -41,7 +39,6 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 	case <-f.done:
 		return f.value, f.err
 	case <-ctx.Done():
-		var zero T
 		return zero, ctx.Err()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/garbage"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/builtin"
 	"github.com/fiber-go/fiber/internal/object/custom"
@@ -29,15 +30,15 @@ type handle struct {
 // attach returns the handle of an object.
 func (p *process) attach(ref object.Ref) *handle {
 	return p.handles.get(ref, func() *handle {
-		p.home.Hold(ref)
+		p.objects.Hold(ref)
 		h := &handle{p, ref}
-		runtime.AddCleanup(h, p.home.Release, ref)
+		garbage.Then(h, p.objects.Release, ref)
 		return h
 	})
 }
 
-// inErrors is how errors name the objects of a type, and its constructor. What
-// is left out is the type's name in lower case, and New with the type's name.
+// inErrors has the nouns and constructors by which errors name the objects of a
+// type, where they differ from the type's name in lower case and New with that name.
 var inErrors = map[string]struct{ noun, constructor string }{
 	"BoundedSemaphore": {noun: "semaphore"},
 	"CyclicBarrier":    {noun: "barrier", constructor: "NewBarrier"},
@@ -73,7 +74,7 @@ func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late fu
 	case ctx == nil:
 		return a, errNilContext
 	}
-	a, err = object.Ask(ctx, h.proc.home, h.ref, op, q, late)
+	a, err = object.Ask(ctx, h.proc.objects, h.ref, op, q, late)
 	runtime.KeepAlive(u)
 	runtime.KeepAlive(q) // an object that keeps what q refers to holds it when it has answered
 	return a, objectError(ctx, u, err)
@@ -93,7 +94,7 @@ func do[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) e
 // tell sends a request without an answer, and returns when it is in the socket.
 func tell[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) error {
 	h := u.used()
-	err := object.Tell(ctx, h.proc.home, h.ref, op, q)
+	err := object.Tell(ctx, h.proc.objects, h.ref, op, q)
 	runtime.KeepAlive(u)
 	return objectError(ctx, u, err)
 }
@@ -101,7 +102,7 @@ func tell[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) error 
 // post is tell without waiting; see object.Post.
 func post[Q, A any](u user, op object.Op[Q, A], q Q) (queued bool) {
 	h := u.used()
-	queued = object.Post(h.proc.home, h.ref, op, q)
+	queued = object.Post(h.proc.objects, h.ref, op, q)
 	runtime.KeepAlive(u)
 	return queued
 }

@@ -1,8 +1,11 @@
 package fiber
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"sync"
 
@@ -33,37 +36,187 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 	return func(yield func(Out, error) bool) {
 		var zero Out
 		o, err := prepare(ctx, pool, fn, opts)
+		if err == nil && ins == nil {
+			err = errors.New("fiber: IMap: the input is nil")
+		}
 		if err != nil {
 			yield(zero, err)
 			return
 		}
-		s := &stream[In, Out]{ctx: ctx, ordered: ordered, ins: map[int]In{}, outcomes: map[int]outcome[Out]{}}
-		s.arrived.L, s.room.L, s.input.L = &s.mu, &s.mu, &s.mu
+		s := &stream[In, Out]{ctx: ctx, in: readAhead[In]{ins: map[int]In{}}, out: arrivals[Out]{ordered: ordered, early: map[int]outcome[Out]{}}}
+		s.in.room.L, s.in.more.L, s.out.news.L = &s.in.mu, &s.in.mu, &s.out.mu
 		s.count.fn, s.count.total, s.count.fail = o.progress, -1, s.abort
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
 			yield(zero, err)
 			return
 		}
-		defer s.leave()
+		defer s.in.stop()
+		defer s.call.Cancel()
 		stop := context.AfterFunc(ctx, func() { s.abort(ctx.Err()) })
 		defer stop()
-		go s.extend()
+		go s.in.offer(s.call)
 		go s.pull(ins)
 		for {
-			some, err := s.next()
+			some, err := s.out.wait()
 			for _, x := range some {
 				if !yield(x.out, x.err) {
 					return
 				}
-				s.took()
+				s.in.took()
 			}
-			if err != nil {
+			switch reason := err.(type) {
+			case nil:
+				continue
+			case inputPanic:
+				panic(string(reason))
+			}
+			if err != io.EOF {
 				yield(zero, err)
 			}
-			if some == nil {
-				return
+			return
+		}
+	}
+}
+
+// stream is the source of an IMap.
+type stream[In, Out any] struct {
+	ctx   context.Context
+	call  *engine.Call
+	count progress
+	in    readAhead[In]
+	out   arrivals[Out]
+}
+
+// abort ends the loop and the call with an error.
+func (s *stream[In, Out]) abort(err error) {
+	s.out.end(err)
+	s.call.Cancel()
+}
+
+// pull reads the input.
+func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
+	guard.Here(func() error {
+		for in := range ins {
+			if !s.in.push(in, s.call.Window()) {
+				break
 			}
 		}
+		return nil
+	}, func(err error) {
+		s.count.all(s.in.read) // which only this goroutine changes
+		if err != nil {
+			s.out.end(inputPanic(fmt.Sprintf("fiber: the input of IMap: %v", err)))
+		}
+		s.in.stop()
+	})
+}
+
+func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
+	return encodeInputs(s.ctx, s.in.slice(lo, hi), lo)
+}
+
+func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
+	some := make([]outcome[Out], n)
+	outs, unread := decodeOutputs[Out](value, lo, n, false, failures, func(i int, err error) { some[i-lo].err = err })
+	for i, out := range outs {
+		if some[i].err == nil {
+			some[i].out = out
+		}
+	}
+	s.count.add(n) // before the loop may end
+	s.in.forget(lo, n)
+	s.out.add(lo, some)
+	return unread
+}
+
+func (s *stream[In, Out]) Finish(err error) {
+	if err != nil {
+		s.out.end(fromEngine(err))
+		return
+	}
+	s.count.whenTold(func() { s.out.end(io.EOF) }) // an end of ctx since then is no error
+}
+
+// readAhead is the inputs of an IMap, which are read some way ahead of its loop.
+type readAhead[In any] struct {
+	mu      sync.Mutex
+	room    sync.Cond  // wakes push
+	more    sync.Cond  // wakes offer
+	ins     map[int]In // whose results have not been delivered
+	read    int        // how many were read
+	taken   int        // how many results the loop has taken
+	window  int        // how far read may be ahead of taken
+	stopped bool       // no more inputs are read
+}
+
+// push keeps an input, waiting for room. It returns false when no more are wanted.
+func (a *readAhead[In]) push(in In, window int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.window = window
+	for a.read-a.taken >= window && !a.stopped {
+		a.room.Wait()
+	}
+	a.ins[a.read] = in
+	a.read++
+	a.more.Signal()
+	return !a.stopped
+}
+
+// took notes that the loop has taken another result. push goes on when there is
+// room for half a window.
+func (a *readAhead[In]) took() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.taken++
+	if a.read-a.taken <= a.window/2 {
+		a.room.Signal()
+	}
+}
+
+// offer offers inputs to the engine at once; those that were read while it was
+// doing so go together.
+func (a *readAhead[In]) offer(call *engine.Call) {
+	for offered, stopped := 0, false; !stopped; {
+		a.mu.Lock()
+		for a.read == offered && !a.stopped {
+			a.more.Wait()
+		}
+		n := a.read - offered
+		stopped = a.stopped
+		a.mu.Unlock()
+		offered += n
+		call.Extend(n)
+	}
+	call.CloseInput()
+}
+
+// stop ends the reading.
+func (a *readAhead[In]) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopped = true
+	a.room.Signal()
+	a.more.Signal()
+}
+
+// slice returns the inputs lo to hi-1.
+func (a *readAhead[In]) slice(lo, hi int) []In {
+	ins := make([]In, 0, hi-lo)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := lo; i < hi; i++ {
+		ins = append(ins, a.ins[i])
+	}
+	return ins
+}
+
+// forget drops n inputs from lo on.
+func (a *readAhead[In]) forget(lo, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range n {
+		delete(a.ins, lo+i)
 	}
 }
 
@@ -73,188 +226,59 @@ type outcome[Out any] struct {
 	err error
 }
 
-// stream is the source of an IMap.
-type stream[In, Out any] struct {
-	ctx     context.Context
-	call    *engine.Call
+// inputPanic is a panic in the input, which becomes one in the loop.
+type inputPanic string
+
+func (p inputPanic) Error() string { return string(p) }
+
+// arrivals is the outcomes on their way to the loop.
+type arrivals[Out any] struct {
 	ordered bool
-	count   progress
-
-	mu       sync.Mutex
-	arrived  sync.Cond            // wakes the loop
-	room     sync.Cond            // wakes pull
-	input    sync.Cond            // wakes extend
-	ins      map[int]In           // whose results have not been delivered
-	read     int                  // number of inputs
-	ended    bool                 // no more inputs
-	left     bool                 // the loop was left
-	yielded  int                  // results that the loop has taken
-	window   int                  // how far read may be ahead of yielded
-	outcomes map[int]outcome[Out] // that wait for earlier ones
-	sorted   int                  // the outcomes before this one have been in ready
-	ready    []outcome[Out]       // to be yielded
-	told     bool                 // OnProgress knows of all tasks
-	broken   error                // a panic in ins
-	failed   error
+	mu      sync.Mutex
+	news    sync.Cond            // wakes the loop
+	early   map[int]outcome[Out] // that wait for those before them
+	next    int                  // the outcomes before this one have been in ready
+	ready   []outcome[Out]       // to be yielded
+	ended   error                // what follows them: io.EOF, or the loop's last error; nil while more may come
 }
 
-// leave ends the call and the goroutines that read the input.
-func (s *stream[In, Out]) leave() {
-	s.call.Cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left = true
-	s.room.Signal()
-	s.input.Signal()
-}
-
-// abort ends the call and the loop with an error.
-func (s *stream[In, Out]) abort(err error) {
-	s.call.Cancel()
-	s.fail(err)
-}
-
-// fail ends the loop with an error.
-func (s *stream[In, Out]) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed = err
-	s.arrived.Signal()
-}
-
-// pull reads the input.
-func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
-	guard.Here(func() error {
-		for in := range ins {
-			if !s.push(in) {
-				break
-			}
-		}
-		return nil
-	}, func(err error) {
-		s.count.all(s.read) // which only this goroutine changes
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.ended, s.broken = true, err
-		s.input.Signal()
-	})
-}
-
-// push keeps an input, waiting for room. It returns false when the loop was
-// left.
-func (s *stream[In, Out]) push(in In) bool {
-	window := s.call.Window()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.window = window
-	for s.read-s.yielded >= window && !s.left {
-		s.room.Wait()
-	}
-	s.ins[s.read] = in
-	s.read++
-	s.input.Signal()
-	return !s.left
-}
-
-// extend offers inputs to the engine at once; those that were read while it was
-// doing so go together.
-func (s *stream[In, Out]) extend() {
-	for offered, ended := 0, false; !ended; {
-		s.mu.Lock()
-		for s.read == offered && !s.ended && !s.left {
-			s.input.Wait()
-		}
-		n := s.read - offered
-		ended = s.ended || s.left
-		s.mu.Unlock()
-		offered += n
-		s.call.Extend(n)
-	}
-	s.call.CloseInput()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.arrived.Signal()
-}
-
-func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
-	ins := make([]In, 0, hi-lo)
-	s.mu.Lock()
-	for i := lo; i < hi; i++ {
-		ins = append(ins, s.ins[i])
-	}
-	s.mu.Unlock()
-	return encodeInputs(s.ctx, ins, lo)
-}
-
-func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
-	some := make([]outcome[Out], n)
-	outs, unread := decodeOutputs[Out](value, lo, n, failures, func(i int, err error) { some[i-lo].err = err })
-	for i, out := range outs {
-		if some[i].err == nil {
-			some[i].out = out
-		}
-	}
-	s.count.add(n) // before the loop may end
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, x := range some {
-		delete(s.ins, lo+i)
-		if s.ordered {
-			s.outcomes[lo+i] = x
-		} else {
-			s.ready = append(s.ready, x)
-		}
-	}
-	for x, ok := s.outcomes[s.sorted]; ok; x, ok = s.outcomes[s.sorted] {
-		delete(s.outcomes, s.sorted)
-		s.sorted++
-		s.ready = append(s.ready, x)
-	}
-	s.arrived.Signal()
-	return unread
-}
-
-func (s *stream[In, Out]) Finish(err error) {
-	if err != nil {
-		s.fail(fromEngine(err))
+// add adds the outcomes of the tasks from lo on.
+func (a *arrivals[Out]) add(lo int, some []outcome[Out]) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.news.Signal()
+	if !a.ordered {
+		a.ready = append(a.ready, some...)
 		return
 	}
-	s.count.whenTold(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.told = true
-		s.arrived.Signal()
-	})
-}
-
-// next waits for results, and returns those that are to be yielded next, or the
-// error that ends the loop. Without either, the loop has come to its end.
-func (s *stream[In, Out]) next() (some []outcome[Out], err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		switch {
-		case len(s.ready) > 0:
-			some, s.ready = s.ready, nil
-			return some, nil
-		case s.broken != nil:
-			panic(fmt.Sprintf("fiber: the input of IMap: %v", s.broken))
-		case s.told: // an end of ctx since then is no error
-			return nil, nil
-		case s.failed != nil:
-			return nil, s.failed
-		}
-		s.arrived.Wait()
+	for i, x := range some {
+		a.early[lo+i] = x
+	}
+	for x, ok := a.early[a.next]; ok; x, ok = a.early[a.next] {
+		delete(a.early, a.next)
+		a.next++
+		a.ready = append(a.ready, x)
 	}
 }
 
-// took notes that the loop has taken another result. pull goes on when there is
-// room for half a window.
-func (s *stream[In, Out]) took() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.yielded++
-	if s.read-s.yielded <= s.window/2 {
-		s.room.Signal()
+// end ends the loop behind what is ready. Only the first call counts.
+func (a *arrivals[Out]) end(why error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = cmp.Or(a.ended, why)
+	a.news.Signal()
+}
+
+// wait waits for outcomes, and returns those that are next, or else why none are.
+func (a *arrivals[Out]) wait() (some []outcome[Out], why error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.ready) == 0 && a.ended == nil {
+		a.news.Wait()
 	}
+	if len(a.ready) == 0 {
+		return nil, a.ended
+	}
+	some, a.ready = a.ready, nil
+	return some, nil
 }

@@ -2,6 +2,7 @@ package fiber
 
 import (
 	"context"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,10 +12,10 @@ import (
 func TestStreamWhoseContextEndsLate(t *testing.T) {
 	t.Parallel()
 	s := &stream[int, int]{}
-	s.arrived.L = &s.mu
+	s.out.news.L = &s.out.mu
 	s.Finish(nil)
-	s.fail(context.Canceled)
-	some, err := s.next()
+	s.out.end(context.Canceled)
+	some, err := s.out.wait()
 	require.Nil(t, some)
-	require.NoError(t, err)
+	require.Equal(t, io.EOF, err)
 }

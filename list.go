@@ -136,6 +136,9 @@ func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T)
 // with the new one; see Dict.Update. If fn returns an error, Update returns it
 // and changes nothing.
 func (s *sequence[N, T]) Update(ctx context.Context, index int, fn func(old T) (T, error)) (T, error) {
+	if fn == nil {
+		return *new(T), errNilFunc(ctx, "Update")
+	}
 	p, err := s.place(ctx, index)
 	if err != nil {
 		return *new(T), err

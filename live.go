@@ -1,9 +1,10 @@
 package fiber
 
 import (
-	"runtime"
 	"sync"
 	"weak"
+
+	"github.com/fiber-go/fiber/internal/garbage"
 )
 
 // live holds the values that are reachable elsewhere in this process, one for
@@ -25,11 +26,11 @@ func (l *live[K, V]) get(key K, make func() *V) *V {
 		l.values = map[K]weak.Pointer[V]{}
 	}
 	l.values[key] = weak.Make(v)
-	runtime.AddCleanup(v, l.lapsed, key)
+	garbage.Then(v, l.lapsed, key)
 	return v
 }
 
-// lapsed removes a key, unless it has another value meanwhile.
+// lapsed removes a key whose value is garbage, unless it has a new one.
 func (l *live[K, V]) lapsed(key K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

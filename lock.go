@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/fiber-go/fiber/internal/garbage"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/builtin"
 )
@@ -55,15 +56,15 @@ func (o *builtinObject[N]) owner() uint64 {
 	}
 	o.me.once.Do(func() {
 		proc, ref := o.h.proc, o.h.ref
-		runtime.AddCleanup(o.me, func(id uint64) {
-			go object.Tell(context.Background(), proc.home, ref, builtin.LockForget, id) // reaching a home may take time
+		garbage.Then(o.me, func(id uint64) {
+			go object.Tell(context.Background(), proc.objects, ref, builtin.LockForget, id) // reaching a home may take time
 		}, o.me.id)
 	})
 	return o.me.id
 }
 
-// release sends a request that gives something back, even if ctx has ended; it
-// then waits only a moment for the answer.
+// release returns a permit, or leaves a barrier, even if ctx has ended; it then
+// waits only a moment for the answer.
 func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
 	h := u.used()
 	if h == nil {
@@ -72,7 +73,7 @@ func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q
 	if ctx == nil {
 		return errNilContext
 	}
-	_, err := object.Insist(ctx, h.proc.home, h.ref, op, q)
+	_, err := object.Insist(ctx, h.proc.objects, h.ref, op, q)
 	runtime.KeepAlive(u)
 	return objectError(ctx, u, err)
 }
@@ -128,6 +129,9 @@ func (p *permits[N]) Release(ctx context.Context) error {
 // ErrAbandoned. To end that state, call Acquire, repair what the lock guards, and
 // call Release.
 func (p *permits[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
+	if fn == nil {
+		return errNilFunc(ctx, "With")
+	}
 	if err := p.Acquire(ctx); err != nil {
 		if errors.Is(err, ErrAbandoned) {
 			err = both(err, release(ctx, p, builtin.LockReturn, builtin.LockBack{Owner: p.owner(), Abandoned: true}))

@@ -55,57 +55,37 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	ready := make(chan managerReady, 1)
+	ready := make(chan object.Ref, 1)
 	spec := tree.Spec{Name: fmt.Sprintf("Manager-%d", managers.Add(1)), Assign: wire.Assign{Role: wire.RoleManager},
 		Handle: func(kind wire.Kind, frames [][]byte) {
-			var up managerReady
-			if kind == wire.KindReady && wire.Unpack(frames, &up) == nil {
+			var ref object.Ref
+			if kind == wire.KindReady && wire.Unpack(frames, &ref) == nil {
 				select {
-				case ready <- up:
+				case ready <- ref:
 				default: // it was sent before
 				}
 			}
 		}}
-	for _, set := range opts {
-		if err := set(&spec); err != nil {
-			return nil, err
-		}
+	if err := configured(&spec, opts); err != nil {
+		return nil, err
 	}
 	child, err := proc.node.Start(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	var up managerReady
-	var failed *LaunchError
 	select {
-	case up = <-ready:
-		if up.Err != "" {
-			failed = &LaunchError{Reason: up.Err}
-		}
+	case ref := <-ready:
+		proc.homes.Store(ref.Endpoint, child)
+		m := &Manager{child: child}
+		m.attach(proc.attach(ref))
+		return m, nil
 	case <-child.Done():
-		failed = tree.EndedEarly(child.Exit().ExitStatus, child.Exit().Stderr)
+		return nil, notReady(child, "")
 	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if failed != nil {
-		failed.Backend, failed.Job = proc.node.Backend.Name(), spec.Name
-		err = failed
-	}
-	if err != nil {
 		child.Kill("")
 		<-child.Done()
-		return nil, err
+		return nil, ctx.Err()
 	}
-	proc.homes.Store(up.Ref.Endpoint, child)
-	m := &Manager{child: child}
-	m.attach(proc.attach(up.Ref))
-	return m, nil
-}
-
-// managerReady is the first message of a manager's process.
-type managerReady struct {
-	Ref object.Ref
-	Err string
 }
 
 // Close ends the manager's process and all objects in it; using them then
@@ -122,7 +102,7 @@ func (m *Manager) Close() error {
 	}
 	m.closing.Do(func() {
 		m.closed.Store(true)
-		m.h.proc.home.Closed(m.h.ref)
+		m.h.proc.objects.Closed(m.h.ref)
 		m.child.Stop()
 		select {
 		case <-m.child.Done():
@@ -230,6 +210,9 @@ func RegisterType[T, In any](name string, construct func(ctx context.Context, in
 		return construct(ctx, arg)
 	}}
 	for _, set := range opts {
+		if set == nil {
+			bad("an option is nil")
+		}
 		set(entry)
 	}
 	late := register(registry.Type, name, "("+signature[In]("its argument", bad)+") "+entry.Recv, where, entry)
@@ -317,6 +300,9 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 
 // argument encodes the argument of the type or method of a name.
 func (h *handle) argument(ctx context.Context, name string, in any) (arg custom.Argument, err error) {
+	if ctx == nil {
+		return arg, errNilContext
+	}
 	frames, err := marshalLingering(ctx, in)
 	if err == nil {
 		err = h.proc.fits(frames)
@@ -382,7 +368,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		runtime.KeepAlive(p) // as in Call
 		runtime.KeepAlive(in)
 	}
-	w, err := object.Start(ctx, p.h.proc.home, p.h.ref, custom.Call, arg, func(result object.Value, err error) {
+	w, err := object.Start(ctx, p.h.proc.objects, p.h.ref, custom.Call, arg, func(result object.Value, err error) {
 		// An error may wait for the exit status of a lost process.
 		if err != nil || codec.Size(result.Frames()) > smallResult {
 			go arrive(result, err)
@@ -394,7 +380,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		f.reject(objectError(ctx, p, err))
 		return f
 	}
-	f.read(w.Lead)
+	f.read(w.Help)
 	f.until(ctx, func() {
 		w.GiveUp() // before the future is resolved
 		f.reject(object.UnknownOutcome(ctx))
@@ -450,16 +436,15 @@ func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
 // runManager makes this process a manager until it is told to stop.
 func runManager(ctx context.Context, parent *tree.Parent) int {
 	proc := current.Load()
-	service := custom.NewService(proc.home, custom.Options{Error: flatten, Fits: proc.fits,
+	service := custom.NewService(proc.objects, custom.Options{Error: flatten, Fits: proc.fits,
 		Log: func(name string, failure *wire.Error) {
 			proc.node.Log.Warn("fiber: an object's Close failed", "type", name, "error", unflatten(failure))
 		}})
-	ref, err := proc.home.Make(service, true)
-	up := managerReady{Ref: ref}
+	ref, err := proc.objects.Make(service, true)
 	if err != nil {
-		up.Err = strings.TrimPrefix(err.Error(), "fiber: ") // behind those of a LaunchError
+		return finish(parent, flatten("the manager", err))
 	}
-	if err := parent.Post(wire.MustPack(wire.KindReady, up)...); err != nil {
+	if err := parent.Post(wire.MustPack(wire.KindReady, ref)...); err != nil {
 		return 1
 	}
 	stopped := make(chan struct{})
@@ -471,9 +456,9 @@ func runManager(ctx context.Context, parent *tree.Parent) int {
 	})
 	select {
 	case <-stopped:
-		proc.home.Ends(true)
+		proc.objects.Ends(true)
 	case <-ctx.Done():
-		proc.home.Ends(false)
+		proc.objects.Ends(false)
 	}
 	grace, cancel := context.WithTimeout(context.Background(), proc.node.Config.ShutdownGrace/2)
 	defer cancel()

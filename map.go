@@ -20,10 +20,10 @@ type mapping[In, Out, Result any] struct {
 	single bool // an Apply: there is no need to say which task has failed
 
 	reading sync.Mutex
-	ins     []In     // nil when nobody may begin to read them: the caller may change them
+	ins     []In     // nil once the caller may change them
 	frames  [][]byte // ins, if they were encoded before
 	readers int      // goroutines that encode ins
-	then    []func() // called when there are none
+	then    []func() // called when readers is 0
 
 	failing sync.Mutex
 	index   int // the lowest of a failed task
@@ -47,7 +47,7 @@ func (m *mapping[In, Out, Result]) Encode(lo, hi int) ([][]byte, error) {
 	return encodeInputs(m.ctx, ins[lo:hi], lo)
 }
 
-// read notes that a goroutine reads ins no more.
+// read notes that a goroutine has encoded its part of ins.
 func (m *mapping[In, Out, Result]) read() {
 	m.reading.Lock()
 	var then []func()
@@ -60,8 +60,8 @@ func (m *mapping[In, Out, Result]) read() {
 	}
 }
 
-// whenRead has nobody begin to read ins, and calls f when nobody reads them any
-// more. It reports whether that is now.
+// whenRead withdraws ins, and calls f when the goroutines that encode them have
+// ended. It reports whether f was called at once.
 func (m *mapping[In, Out, Result]) whenRead(f func()) bool {
 	m.reading.Lock()
 	m.ins, m.frames = nil, nil
@@ -88,7 +88,7 @@ func (m *mapping[In, Out, Result]) fails(err error) {
 const encodingWait = time.Second
 
 func (m *mapping[In, Out, Result]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
-	outs, unread := decodeOutputs[Out](value, lo, n, failures, m.fail)
+	outs, unread := decodeOutputs[Out](value, lo, n, m.single, failures, m.fail)
 	copy(m.outs[lo:], outs)
 	m.count.add(n)
 	return unread
@@ -131,24 +131,27 @@ func (m *mapping[In, Out, Result]) abort(err error) {
 }
 
 // submit starts the call. If ctx ends before the result is there, the call is
-// aborted.
+// aborted; if it is awaited, by the caller.
 func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o callOptions) {
 	m.ctx = ctx
-	submitted := make(chan struct{})
 	m.count.fn, m.count.total = o.progress, len(m.outs)
-	o.Encoded = m.frames != nil
-	m.count.fail = func(err error) {
-		<-submitted
-		m.abort(err)
+	o.Encoded, o.Single = m.frames != nil, m.single
+	if o.progress != nil {
+		submitted := make(chan struct{})
+		defer close(submitted)
+		m.count.fail = func(err error) {
+			<-submitted
+			m.abort(err)
+		}
 	}
 	call, err := pool.engine.Submit(m, len(m.outs), false, o.CallOptions)
 	m.call = call
-	close(submitted)
-	if err != nil {
+	switch {
+	case err != nil:
 		m.reject(err)
-		return
+	case !o.Awaited:
+		m.until(ctx, func() { m.abort(ctx.Err()) })
 	}
-	m.until(ctx, func() { m.abort(ctx.Err()) })
 }
 
 // Map runs a function on each of ins in the pool's workers and returns the
@@ -162,9 +165,10 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 //
 // Inputs are encoded on their way, in several goroutines at a time. An input is
 // encoded more than once if its task runs again, or if its encoding takes long and
-// another worker takes the task over. Do not change ins until Map returns. When Map returns early, with an error, large slices of
-// numbers in ins may be read for a moment longer, on their way to a worker. So
-// may an input whose own encoding has not returned a second after that error.
+// another worker takes the task over. Do not change ins until Map returns. When Map
+// returns early, with an error, large slices of numbers in ins may be read for a
+// moment longer, on their way to a worker. So may an input that is still being
+// encoded a second after that error.
 func Map[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins []In, opts ...CallOption) ([]Out, error) {
 	return MapAsync(ctx, pool, fn, ins, opts...).Get(context.Background())
 }

@@ -65,7 +65,7 @@ func makePipe[T any](constructor string) (a, b *pipeEnd, err error) {
 	if err := travels[T](constructor, "its items"); err != nil {
 		return nil, nil, err
 	}
-	one, two, err := pipe.Make(proc.home)
+	one, two, err := pipe.Make(proc.objects)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,7 +167,7 @@ func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
 		return v, pipeError(err)
 	}
 	came, err := unmarshal(item.Frames(), &v)
-	if len(item.Refs) > 0 {
+	if len(item.Refs()) > 0 {
 		came.then(ctx, func(context.Context) error { e.port.Took(item); return nil })
 	}
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime"
 
+	"github.com/fiber-go/fiber/internal/garbage"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/pipe"
 )
@@ -30,7 +30,7 @@ type endName struct {
 // several times, all are one.
 func claimEnd(proc *process, name endName) *pipeEnd {
 	return proc.ends.get(name, func() *pipeEnd {
-		e := newPipeEnd(proc, pipe.Claim(proc.home, name.ref, name.gen))
+		e := newPipeEnd(proc, pipe.Claim(proc.objects, name.ref, name.gen))
 		e.name = name
 		return e
 	})
@@ -49,7 +49,7 @@ func (h *holder) pipeEnd() *pipeEnd {
 
 func newPipeEnd(proc *process, port *pipe.Port) *pipeEnd {
 	e := &pipeEnd{proc: proc, port: port}
-	runtime.AddCleanup(e, func(port *pipe.Port) { port.Leave() }, port)
+	garbage.Then(e, (*pipe.Port).Leave, port)
 	return e
 }
 

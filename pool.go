@@ -127,11 +127,11 @@ func WithIdleTimeout(d time.Duration) PoolOption {
 // run it are lost. The default is 3. With 1, a task that was started never runs
 // again, for functions that must not run twice.
 //
-// With more, a loss counts for the task that the worker had, if it had only one.
-// If it had several, nobody knows which of them ended it: that loss counts for
-// none of them, and each runs alone from then on. Such a task may be started n+1
-// times, and no task fails for what another does. A worker that was told to end
-// from outside, by its machine say, is not lost, and its end does not count.
+// With more, the loss of a worker counts as an attempt of its task if it had only
+// one. If it had several, any of them may have ended it: the loss then counts for
+// none, and each runs alone from then on. So no task fails for what another does,
+// and a task may be started n+1 times. The end of a worker that was told to end from
+// outside, by its machine say, never counts.
 func WithMaxAttempts(n int) PoolOption {
 	return atLeastOne("WithMaxAttempts", n, func(o *poolOptions) *int { return &o.MaxAttempts })
 }
@@ -182,13 +182,11 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 		workers = CPUCount()
 	}
 	p := &Pool{proc: proc, pending: map[string]string{}}
-	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.home.WhenHeld, Ending: proc.node.Ending(), Log: proc.node.Log, Name: p.workerName,
+	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.objects.WhenHeld, Ending: proc.node.Ending(), Log: proc.node.Log, Name: p.workerName,
 		Workers: workers, Concurrency: 1, MaxAttempts: defaultAttempts, IdleTimeout: defaultIdle,
 		CancelGrace: proc.node.Config.CancelGrace, ShutdownGrace: proc.node.Config.ShutdownGrace}
-	for _, set := range opts {
-		if err := set(&p.opts); err != nil {
-			return nil, err
-		}
+	if err := configured(&p.opts, opts); err != nil {
+		return nil, err
 	}
 	if err := proc.fits(p.opts.initArg); err != nil {
 		return nil, errorf("fiber: the argument of the initializer %s: %w", p.opts.initializer.Name, err)
@@ -257,14 +255,14 @@ func (p *Pool) workerName() string {
 }
 
 // start starts one worker for the engine.
-func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
+func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (engine.Process, error) {
 	p.mu.Lock()
 	var resources meta.Resources
 	if p.resources != nil {
 		resources = *p.resources
 	}
 	p.mu.Unlock()
-	spec := tree.Spec{Name: name, Resources: resources, Handle: handle,
+	spec := tree.Spec{Name: name, Resources: resources, Handle: handle, Idle: idle,
 		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.Concurrency},
 		Pending: func(reason string) { p.waits(name, reason) }}
 	if p.opts.initializer != nil {
@@ -309,13 +307,7 @@ func (w poolWorker) Lost(fn string, attempts int) error {
 	if w.Told() {
 		return startError(tree.ErrShutdown)
 	}
-	launch := tree.EndedEarly(w.Exit().ExitStatus, w.Exit().Stderr)
-	launch.Backend, launch.Job = w.Backend(), w.Name()
-	return launch
-}
-
-func (w poolWorker) Failed(err *wire.Error) error {
-	return &LaunchError{Backend: w.Backend(), Job: w.Name(), Reason: "its initializer failed", Err: unflatten(err)}
+	return notReady(w.Child, "its initializer failed")
 }
 
 // admit checks that the pool can run a function. It adopts the resources of the

@@ -88,11 +88,7 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 		return p
 	}
 	p.spec.Value, p.spec.Keep, p.ends = value, arg, names.ends
-	for _, set := range opts {
-		if p.err = set(&p.spec); p.err != nil {
-			return p
-		}
-	}
+	p.err = configured(&p.spec, opts)
 	return p
 }
 
@@ -215,11 +211,7 @@ func (p *Process) Join(ctx context.Context) error {
 	case exit.Returned && exit.Err == nil && exit.Code == 0:
 		return nil
 	}
-	e := &ExitError{Name: p.Name(), ID: child.Job().ID(), Code: exit.Code, OOM: exit.OOMKilled, Reason: exit.Reason, Stderr: exit.Stderr}
-	if exit.Signal != 0 {
-		e.Signal = exit.Signal.String()
-	}
-	return e
+	return exitError(child)
 }
 
 // Terminate asks the process to end and does not wait: its function's context

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -88,6 +89,8 @@ func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
 		r.err = fmt.Errorf("fiber: NewRing(%d): the size must be at least 1", size)
 	case fn == nil:
 		r.err = errors.New("fiber: NewRing: the function is nil; register it in a package variable with fiber.RegisterRing")
+	case fn.Resources().GPU > math.MaxInt/size:
+		r.err = fmt.Errorf("fiber: NewRing(%d): %s has meta.GPU(%d): these are too many GPUs", size, fn.Name(), fn.Resources().GPU)
 	default:
 		r.err = fn.entry.late
 	}
@@ -141,7 +144,7 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 		return fmt.Errorf("fiber: the argument of %s: all ranks receive it, but the end of a pipe can be in one process only; use a SimpleQueue, or the ranks' neighbours", r.fn.Name())
 	}
 	err = ring.Run(ctx, proc.node, ring.Spec{Name: r.name, Size: r.size, Func: r.fn.Name(), Resources: r.fn.Resources(), Value: value, Keep: in,
-		Lost: func(c *tree.Child) error { return workerLost(c, r.fn.Name(), 1, 1) }, Flatten: flattenCause})
+		Lost: func(c *tree.Child) error { return workerLost(c, r.fn.Name(), 1, 1) }, Flatten: func(err error) *wire.Error { return flatten("", err) }})
 	var failed *ring.Failure
 	if !errors.As(err, &failed) {
 		return err
@@ -319,7 +322,7 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		case wire.KindBroken:
 			var b wire.Broken
 			if wire.Unpack(frames, &b) == nil && b.Err != nil {
-				node.Fail(&RingError{Ring: name, Rank: b.Rank, Err: unflattenCause(b.Err)})
+				node.Fail(&RingError{Ring: name, Rank: b.Rank, Err: unflatten(b.Err)})
 			}
 		}
 	})

@@ -119,7 +119,7 @@ func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error
 	if !ok {
 		return flatten(name, fmt.Errorf("function %q is not registered in this process", name))
 	}
-	batch, err := f.Decode(value, 0)
+	batch, err := f.Decode(value, -1)
 	if err != nil {
 		return flatten(name, err)
 	}

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/retry"
 )
 
 // Shared is a value that is sent only once to each process, however many tasks
@@ -45,7 +47,7 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	if err != nil {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}
-	ref, err := proc.home.Keep(object.Encoded(frames).Private()) // some frames are parts of v itself
+	ref, err := proc.objects.Keep(object.Encoded(frames).Private()) // some frames are parts of v itself
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +71,7 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	if ctx == nil {
 		return zero, errNilContext
 	}
+	again := retry.Pauses{Longest: fetchPause}
 	for begun := time.Now(); ; {
 		v, err := fetched[T](ctx, h)
 		runtime.KeepAlive(s)
@@ -76,27 +79,23 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > h.proc.node.Config.HeartbeatTimeout {
 			return v, objectError(ctx, s, err)
 		}
-		select {
-		case <-time.After(fetchPause):
-		case <-ctx.Done():
+		if !again.Wait(ctx) {
 			return zero, ctx.Err()
 		}
 	}
 }
 
-// fetchPause is the time between two tries to fetch a value.
+// fetchPause is the longest time between two tries to fetch a value.
 const fetchPause = 250 * time.Millisecond
 
 // fetched returns the value from the cache, or else from its home.
 func fetched[T any](ctx context.Context, h *handle) (T, error) {
 	var zero T
-	c := cachedShared(h.proc.home, h.ref)
-	select {
-	case c.busy <- struct{}{}:
-		defer func() { <-c.busy }()
-	case <-ctx.Done():
-		return zero, ctx.Err()
+	c := cachedShared(h.proc.objects, h.ref)
+	if err := c.fetching.Lock(ctx); err != nil {
+		return zero, err
 	}
+	defer c.fetching.Unlock()
 	if c.set {
 		v, ok := c.value.(T)
 		if !ok {
@@ -104,7 +103,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		}
 		return v, nil
 	}
-	kept, err := object.Ask(ctx, h.proc.home, h.ref, object.Fetch, object.None{}, nil)
+	kept, err := object.Ask(ctx, h.proc.objects, h.ref, object.Fetch, object.None{}, nil)
 	if err != nil {
 		forgetShared(h.ref)
 		return zero, err
@@ -127,8 +126,8 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 // Close is a no-op.
 func (s *Shared[T]) Close() {
 	h := s.used()
-	if h != nil && h.proc.home.Local(h.ref) != nil {
-		h.proc.home.Remove(h.ref.Object)
+	if h != nil && h.proc.objects.Local(h.ref) != nil {
+		h.proc.objects.Remove(h.ref.Object)
 	}
 }
 
@@ -157,10 +156,11 @@ var sharedCache = struct {
 }{values: map[object.Ref]*sharedValue{}}
 
 type sharedValue struct {
-	busy  chan struct{} // holds an element while a goroutine fetches the value
-	drop  func()        // ends the watch
-	set   bool
-	value any
+	drop func() // ends the watch
+
+	fetching lock.Lock // guards what follows
+	set      bool
+	value    any
 }
 
 // cachedShared returns the cache's entry for a value. It is forgotten when the
@@ -172,7 +172,7 @@ func cachedShared(h *object.Server, ref object.Ref) *sharedValue {
 	c := sharedCache.values[ref]
 	if c == nil {
 		stop := h.Watch(ref, func(*object.Request) { forgetShared(ref) })
-		c = &sharedValue{busy: make(chan struct{}, 1), drop: stop}
+		c = &sharedValue{drop: stop}
 		sharedCache.values[ref] = c
 	}
 	return c

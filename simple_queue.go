@@ -60,7 +60,7 @@ func NewSimpleQueue[T any](opts ...QueueOption) (*SimpleQueue[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	ref, err := proc.home.Make(queue.New(proc.home, capacity), false)
+	ref, err := proc.objects.Make(queue.New(proc.objects, capacity), false)
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +75,8 @@ func queueOf[T any](constructor string, opts []QueueOption) (capacity int, err e
 	if err := travels[T](constructor, "its items"); err != nil {
 		return 0, err
 	}
-	for _, set := range opts {
-		if err := set(&capacity); err != nil {
-			return 0, err
-		}
-	}
-	return capacity, nil
+	err = configured(&capacity, opts)
+	return capacity, err
 }
 
 func (q *SimpleQueue[T]) attach(h *handle) {
@@ -88,9 +84,9 @@ func (q *SimpleQueue[T]) attach(h *handle) {
 }
 
 // Put adds an item and returns when the process in which the queue lives has
-// it. It blocks while a queue with a capacity is full. When ctx ends, the item is
-// not in the queue, and never will be, unless that process does not answer within
-// a second: then the error is also ErrUnknownOutcome.
+// it. It blocks while a queue with a capacity is full. When ctx ends, the item
+// stays out of the queue for good. If that process is silent for a second then, the
+// item may be in the queue, and the error is also ErrUnknownOutcome.
 func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 	if q.used() == nil {
 		return errEmpty(q.typ())
@@ -156,7 +152,7 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 // back in the queue.
 var errUnreadable = errors.New("an item cannot be decoded")
 
-// take gets up to max items.
+// take gets at most max items.
 func (q *SimpleQueue[T]) take(ctx context.Context, max int) ([]T, error) {
 	d, err := ask(ctx, q, queue.Get, max, func(late queue.Delivery) { post(q, queue.Back, late.ID) })
 	if err != nil {
@@ -165,8 +161,10 @@ func (q *SimpleQueue[T]) take(ctx context.Context, max int) ([]T, error) {
 	vs := make([]T, len(d.Items))
 	var came parcel
 	var unreadable error
+	var frames [][]byte
 	for i, item := range d.Items {
-		p, err := unmarshal(item.Frames(), &vs[i])
+		frames = item.AppendFrames(frames[:0])
+		p, err := unmarshal(frames, &vs[i])
 		if err != nil {
 			unreadable = mismatch("an item of the queue cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
 			if own := (*codec.Error)(nil); len(vs) > 1 || !errors.As(err, &own) || own.Err == nil {
@@ -189,7 +187,7 @@ func (q *SimpleQueue[T]) take(ctx context.Context, max int) ([]T, error) {
 		return nil, err
 	}
 	if unreadable != nil {
-		post(q, queue.Done, 1) // nobody else can
+		post(q, queue.Done, 1) // the caller never gets it
 		return nil, unreadable
 	}
 	return vs, nil
@@ -213,18 +211,9 @@ func (q *SimpleQueue[T]) Close() error {
 	if h == nil {
 		return errEmpty(q.typ())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime-object.SettleTime)
 	defer cancel()
-	answered := make(chan error, 1)
-	asked, err := object.Start(ctx, h.proc.home, h.ref, queue.Close, object.None{}, func(_ object.None, err error) { answered <- err })
-	if err == nil {
-		asked.Lead(ctx)
-		select {
-		case err = <-answered:
-		case <-ctx.Done():
-			err = object.UnknownOutcome(ctx)
-		}
-	}
+	_, err := object.Insist(ctx, h.proc.objects, h.ref, queue.Close, object.None{})
 	runtime.KeepAlive(q)
 	switch err = objectError(ctx, q, err); {
 	case errors.Is(err, ErrClosed):
@@ -285,17 +274,17 @@ type queueClient struct {
 // gathered is items of many goroutines that travel together.
 type gathered struct {
 	items   []object.Value
-	gone    []int // of the items, those whose Put has returned before they left; in order once the others leave
+	gone    []int // the indices of items whose Put has returned before they left; sorted when the others leave
 	waiting int   // Puts that have not returned early
 	ctx     context.Context
-	cancel  context.CancelFunc // when nobody waits any more
+	cancel  context.CancelFunc // called when waiting is 0
 
 	done chan struct{} // closed when the rest is set
-	put  int           // so many of the items, but those gone, are in the queue
-	err  error         // of the others
+	put  int           // how many of the items that left are in the queue
+	err  error         // why the others are not
 }
 
-// outcome is what became of item i.
+// outcome returns the error of item i's Put.
 func (g *gathered) outcome(i int) error {
 	before, _ := slices.BinarySearch(g.gone, i)
 	if i-before < g.put {
@@ -353,8 +342,8 @@ func (c *queueClient) put(ctx context.Context, item object.Value, alone bool) er
 	}
 }
 
-// leave says that nobody waits for item i of g any more, and returns whether it
-// has left. If not, it never will.
+// leave withdraws item i of g, whose Put returns early. It returns true if the item
+// has left already.
 func (c *queueClient) leave(g *gathered, i int) (left bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -404,10 +393,17 @@ func (c *queueClient) drain(g *gathered) {
 // send puts items, and returns how many are in the queue.
 func (c *queueClient) send(ctx context.Context, items []object.Value) (put int, err error) {
 	for put < len(items) && err == nil {
-		n := c.h.proc.home.Fitting(items[put:])
-		if _, err = object.Ask(ctx, c.h.proc.home, c.h.ref, queue.Put, items[put:put+n], nil); err == nil {
-			put += n
+		n := c.h.proc.objects.Fitting(items[put:])
+		_, err = object.Ask(ctx, c.h.proc.objects, c.h.ref, queue.Put, items[put:put+n], nil)
+		if refusal := (*object.Refusal)(nil); errors.As(err, &refusal) {
+			if n = min(n, queue.PutBefore(refusal)); refusal.Code == queue.Partly {
+				<-ctx.Done() // about now
+				err = ctx.Err()
+			}
+		} else if err != nil {
+			n = 0
 		}
+		put += n
 	}
 	runtime.KeepAlive(c.h)
 	runtime.KeepAlive(items) // only now does the queue hold what they name

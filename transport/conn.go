@@ -310,17 +310,17 @@ func (c *Conn) received(frames [][]byte, err error) ([][]byte, error) {
 	return frames, err
 }
 
-// Await waits in the kernel, for 10 ms at most, until there is something to
+// Linger waits in the kernel, for 10 ms at most, until there is something to
 // receive, and reports whether there is. Call it before Recv when the next
 // message is expected soon and other goroutines have been given nothing to do:
-// that is the shortest way from the peer's write to the reader. Await returns
+// that is the shortest way from the peer's write to the reader. Linger returns
 // false at once if recent messages took longer to come, if too few threads would
 // be left for other goroutines, or if the connection is not a unix socket.
-func (c *Conn) Await() bool {
+func (c *Conn) Linger() bool {
 	if c.r.arrived() {
 		return true
 	}
-	if c.w.socket == nil || !c.w.socket.Await() {
+	if c.w.socket == nil || !c.w.socket.Linger() {
 		return false
 	}
 	_, err := c.r.br.Peek(c.r.br.Buffered() + 1)
@@ -328,14 +328,14 @@ func (c *Conn) Await() bool {
 }
 
 // Arrived reports whether a whole message has come, which Recv returns without
-// waiting. It misses messages of more than 4 KiB, and over TLS some others. Only
+// waiting. It misses large messages, of 4 KiB at least, and over TLS some others. Only
 // the goroutine that may call Recv may call Arrived. After the only message of
 // a while it makes no system call, except over TLS.
 func (c *Conn) Arrived() bool {
 	_, encrypted := c.nc.(*tls.Conn)
 	for !c.r.complete() {
 		more := c.r.full || encrypted // each record is a read of its own
-		if !more || c.r.br.Buffered() == readBuffer || !pending(c.nc) {
+		if !more || c.r.br.Buffered() == c.r.br.Size() || !pending(c.nc) {
 			return false
 		}
 		if _, err := c.r.br.Peek(c.r.br.Buffered() + 1); err != nil {

@@ -504,3 +504,25 @@ func TestSilenceWhileRoomBlocks(t *testing.T) {
 		})
 	}
 }
+
+// Messages that fill the buffer come whole and in order, from when it is small
+// until it has grown, however much of them is there already.
+func TestMessagesThatFillTheBuffer(t *testing.T) {
+	a, b := pair(t, transport.Options{})
+	const n = 400
+	message := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 1+i*37%9000) }
+	go func() {
+		for i := range n {
+			assert.NoError(t, a.Send(t.Context(), message(i), message(i+1)))
+		}
+	}()
+	for i := range n {
+		if i%7 == 0 {
+			b.Arrived()
+		}
+		frames, err := b.Recv()
+		require.NoError(t, err)
+		require.Equal(t, [][]byte{message(i), message(i + 1)}, frames)
+	}
+	require.False(t, b.Arrived())
+}

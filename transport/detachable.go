@@ -214,8 +214,8 @@ func (c *detachable) exit() {
 	c.polls--
 }
 
-// Await waits in the kernel until there is something to read; see Conn.Await.
-func (c *detachable) Await() bool {
+// Linger waits in the kernel until there is something to read; see Conn.Linger.
+func (c *detachable) Linger() bool {
 	if c.wait >= lingerTime {
 		return false
 	}

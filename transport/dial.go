@@ -6,20 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/retry"
 )
 
-// When a listener hangs up, the pause before the next attempt grows between
-// these bounds.
-const (
-	minDialPause = 20 * time.Millisecond
-	maxDialPause = 500 * time.Millisecond
-)
+// maxDialPause is the longest pause after a listener has hung up.
+const maxDialPause = time.Second
 
 // Dial connects to a listener of the same run and authenticates both ends. The
 // endpoint is that of Listener.Endpoint: "unix:path" or "tls:host:port". Dial
@@ -32,7 +30,7 @@ func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options)
 	opts = opts.withDefaults()
 	within, cancel := context.WithTimeout(ctx, opts.HandshakeTimeout)
 	defer cancel()
-	for wait := minDialPause; ; wait = min(2*wait, maxDialPause) {
+	for again := (retry.Pauses{Longest: maxDialPause}); ; {
 		nc, err := dial(within, endpoint, cred)
 		if err != nil {
 			return nil, fmt.Errorf("transport: dial %s: %w", endpoint, err)
@@ -41,7 +39,7 @@ func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options)
 		if err == nil {
 			return c, nil
 		}
-		if !hungUp(err) || !sleep(within, wait+rand.N(wait)) {
+		if !hungUp(err) || !again.Wait(within) {
 			switch {
 			case errors.Is(ctx.Err(), context.Canceled):
 				err = ctx.Err()
@@ -68,22 +66,8 @@ func Over(ctx context.Context, nc net.Conn, cred *Credentials, opts Options) (*C
 }
 
 func hungUp(err error) bool {
-	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	return false
-}
-
-// sleep waits for d and returns true, or returns false when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE}
+	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
 
 func dial(ctx context.Context, endpoint string, cred *Credentials) (net.Conn, error) {

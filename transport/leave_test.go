@@ -65,7 +65,7 @@ func TestRecvIsLeftAtAnyByte(t *testing.T) {
 		cuts = append(cuts, cut)
 	}
 	for name, dial := range sockets {
-		for _, await := range []bool{false, true} {
+		for _, linger := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				a, b := dial(t)
@@ -79,8 +79,8 @@ func TestRecvIsLeftAtAnyByte(t *testing.T) {
 				}()
 				for _, cut := range cuts {
 					parts <- stream[:cut]
-					if await {
-						two.Await()
+					if linger {
+						two.Linger()
 					}
 					ctx, cancel := context.WithCancel(t.Context())
 					left := make(chan error, 1)

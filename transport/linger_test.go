@@ -18,7 +18,7 @@ func lingering(t *testing.T) (a *transport.Conn, echo *transport.Conn) {
 	a, echo = pair(t, transport.Options{HeartbeatInterval: -1})
 	go func() {
 		for {
-			echo.Await()
+			echo.Linger()
 			frames, err := echo.Recv()
 			if err != nil {
 				return
@@ -42,7 +42,7 @@ func roundTrips(t *testing.T, a *transport.Conn, n int, extra ...[]byte) {
 	for i := range n {
 		number := binary.BigEndian.AppendUint64(nil, uint64(i))
 		require.NoError(t, a.Post(append([][]byte{number}, extra...)...))
-		a.Await()
+		a.Linger()
 		frames, err := a.Recv()
 		require.NoError(t, err)
 		require.Equal(t, number, frames[0])
@@ -88,12 +88,12 @@ func TestLingerFullSocket(t *testing.T) {
 	a, b := pair(t, transport.Options{HeartbeatInterval: -1})
 	for range 100 {
 		require.NoError(t, b.Post([]byte("x")))
-		a.Await()
+		a.Linger()
 		_, err := a.Recv()
 		require.NoError(t, err)
 	}
 	received := make(chan error, 1)
-	go func() { a.Await(); _, err := a.Recv(); received <- err }()
+	go func() { a.Linger(); _, err := a.Recv(); received <- err }()
 	sent := make(chan error, 1)
 	go func() { sent <- a.Send(context.Background(), make([]byte, 8<<20)) }()
 	select {
@@ -118,7 +118,7 @@ func TestCloseWhileLingering(t *testing.T) {
 		a, b := lingering(t)
 		roundTrips(t, a, 200)
 		waiting := make(chan error, 1)
-		go func() { a.Await(); _, err := a.Recv(); waiting <- err }()
+		go func() { a.Linger(); _, err := a.Recv(); waiting <- err }()
 		end(a, b)
 		select {
 		case err := <-waiting:
@@ -142,7 +142,7 @@ func TestManyLinger(t *testing.T) {
 				if a.Post(binary.BigEndian.AppendUint64(nil, uint64(i))) != nil {
 					t.Error("it cannot be sent")
 				}
-				a.Await()
+				a.Linger()
 				if frames, err := a.Recv(); err != nil || binary.BigEndian.Uint64(frames[0]) != uint64(i) {
 					t.Error(i, err)
 				}
@@ -160,12 +160,12 @@ func TestAwaitPassesOverHeartbeats(t *testing.T) {
 	a, b := pair(t, transport.Options{HeartbeatInterval: 2 * time.Millisecond, HeartbeatTimeout: time.Hour})
 	for range 50 {
 		require.NoError(t, b.Post([]byte("soon")))
-		a.Await()
+		a.Linger()
 		_, err := a.Recv()
 		require.NoError(t, err)
 	}
 	for range 50 {
-		require.False(t, a.Await(), "there is no message")
+		require.False(t, a.Linger(), "there is no message")
 	}
 	require.NoError(t, b.Post([]byte("late")))
 	frames, err := a.Recv()

@@ -9,14 +9,17 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/retry"
 )
 
 // maxHandshakes is the most handshakes in flight on one listener, and connections
 // that were not accepted yet.
 const maxHandshakes = 256
 
-// A listener that cannot accept another connection tries again after retryTime.
-const retryTime = 20 * time.Millisecond
+// maxAcceptPause is the longest pause before a listener that cannot accept another
+// connection tries again.
+const maxAcceptPause = 20 * time.Millisecond
 
 // Listener accepts authenticated connections of its run. Handshakes run
 // concurrently and apart from the accept loop, at most 256 at a time, each
@@ -140,7 +143,7 @@ func (l *Listener) Close() error {
 }
 
 func (l *Listener) loop() {
-	for {
+	for again := (retry.Pauses{Longest: maxAcceptPause}); ; {
 		nc, err := l.l.Accept()
 		switch {
 		case err == nil:
@@ -152,7 +155,7 @@ func (l *Listener) loop() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case l.evict(): // most likely the process is out of descriptors
-		case !sleep(l.ctx, retryTime):
+		case !again.Wait(l.ctx):
 			return
 		}
 	}
@@ -161,14 +164,14 @@ func (l *Listener) loop() {
 // makeRoom returns true as soon as another handshake may begin, and false after
 // Close. It waits only when processes of the run take all the places.
 func (l *Listener) makeRoom() bool {
-	for {
+	for again := (retry.Pauses{Longest: maxAcceptPause}); ; {
 		l.mu.Lock()
 		full := len(l.inFlight) >= maxHandshakes
 		l.mu.Unlock()
 		if !full || l.evict() {
 			return l.ctx.Err() == nil
 		}
-		if !sleep(l.ctx, retryTime) {
+		if !again.Wait(l.ctx) {
 			return false
 		}
 	}

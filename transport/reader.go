@@ -17,6 +17,7 @@ const (
 	greetingSize = 64
 	maxCommand   = 4 << 10 // bytes in a command: READY, PING, PONG
 	readBuffer   = 4 << 10
+	maxBuffer    = 32 << 10 // of a reader that one read has filled the small buffer of
 )
 
 // The flags of a ZMTP frame.
@@ -49,7 +50,9 @@ type reader struct {
 
 	err error // what ended the stream
 
-	full bool // the last read from the socket took as much as it could
+	full    bool   // the last read from the socket took as much as it could
+	crowded bool   // a read has filled the small buffer
+	carried []byte // what the large buffer begins with
 
 	within      context.Context // ends a read that blocks; nil for none
 	unwatch     func() bool     // ends the watch of within; nil until a read may block
@@ -73,8 +76,12 @@ type stream struct{ *reader }
 
 // Read returns either bytes or an error.
 func (r stream) Read(p []byte) (int, error) {
+	if n := copy(p, r.carried); n > 0 {
+		r.carried = nil // it was smaller than p
+		return n, nil
+	}
 	if s, ok := r.nc.(detached); ok && r.body {
-		s.Await() // the rest of a message is on its way
+		s.Linger() // the rest of a message is on its way
 	}
 	if r.within != nil && r.unwatch == nil {
 		interrupted := make(chan struct{})
@@ -88,6 +95,7 @@ func (r stream) Read(p []byte) (int, error) {
 	n, err := r.nc.Read(p)
 	r.waiting.Store(false)
 	r.full = n == len(p)
+	r.crowded = r.crowded || r.full && n <= readBuffer
 	if r.cut.Load() {
 		return 0, net.ErrClosed
 	}
@@ -115,6 +123,13 @@ func (r *reader) Read(p []byte) (n int, err error) {
 	n, err = r.br.Read(p[:min(uint64(len(p)), r.payload)])
 	r.payload -= uint64(n)
 	return n, unexpected(err)
+}
+
+// grow replaces the small buffer by a large one, once. A connection whose messages are small keeps the small one.
+func (r *reader) grow() {
+	r.carried, _ = r.br.Peek(r.br.Buffered())
+	r.br = bufio.NewReaderSize(stream{r}, maxBuffer)
+	_, _ = r.br.Peek(len(r.carried))
 }
 
 // unexpected turns an end of file in the middle of something into what it is.
@@ -160,6 +175,9 @@ func (r *reader) message(into []byte) (frames [][]byte, err error) {
 		if !r.body {
 			if !r.inside {
 				r.begun = false
+			}
+			if r.crowded && r.br.Size() == readBuffer {
+				r.grow()
 			}
 			size, err := r.next()
 			if err != nil {

@@ -34,7 +34,7 @@ func control(nc net.Conn, f func(fd uintptr)) error {
 
 // detached is a socket that is read and written outside of Go's poller.
 type detached interface {
-	Await() bool
+	Linger() bool
 	AwaitRoom() error
 	WriteSome(bufs [][]byte) (n int, err error)
 	Control(f func(fd uintptr)) error

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/lock"
 )
 
 const (
@@ -35,10 +37,10 @@ type writer struct {
 	busy    bool  // a goroutine is writing
 	last    time.Time
 	limit   int64
-	iov     [][]byte      // for the goroutine that writes
-	copied  []byte        // likewise
-	lent    uint64        // segments below this number may be memory of callers that leave
-	changed chan struct{} // closed when segments have left, or writing has ended; nil while nobody waits
+	iov     [][]byte     // for the goroutine that writes
+	copied  []byte       // likewise
+	lent    uint64       // segments below this number may be memory of callers that leave
+	changes lock.Changes // segments have left, or writing has ended
 }
 
 func newWriter(nc net.Conn, limit int64, fail func(error)) *writer {
@@ -50,10 +52,7 @@ func newWriter(nc net.Conn, limit int64, fail func(error)) *writer {
 // await blocks until something has changed. The lock is held at the call and on
 // return.
 func (w *writer) await(ctx context.Context) error {
-	if w.changed == nil {
-		w.changed = make(chan struct{})
-	}
-	changed := w.changed
+	changed := w.changes.Next()
 	w.mu.Unlock()
 	defer w.mu.Lock()
 	select {
@@ -61,14 +60,6 @@ func (w *writer) await(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// notify wakes those that wait for a change.
-func (w *writer) notify() {
-	if w.changed != nil {
-		close(w.changed)
-		w.changed = nil
 	}
 }
 
@@ -132,7 +123,7 @@ func (w *writer) abandon(from, to uint64, cause error) error {
 		case w.err != nil:
 			return w.err
 		case w.out.drop(from, to):
-			w.notify()
+			w.changes.Tell()
 			return cause
 		case w.socket == nil || w.out.taken <= from:
 			w.out.own(from, to)
@@ -230,7 +221,7 @@ func (w *writer) write() (some bool) {
 		n = 0 // how much of it was written is unknown
 	}
 	w.out.advance(n)
-	w.notify()
+	w.changes.Tell()
 	return n > 0
 }
 
@@ -243,7 +234,7 @@ func (w *writer) stop(err error) (undelivered bool) {
 		return w.out.bytes > 0
 	}
 	w.err = err
-	w.notify()
+	w.changes.Tell()
 	// A write in flight may still read the chunks: leave them to the garbage
 	// collector.
 	bytes := w.out.bytes

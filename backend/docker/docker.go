@@ -11,7 +11,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -41,11 +40,11 @@ type Backend struct {
 	cfg     config.Config
 	session string // in a label of everything that the backend makes
 
-	connecting lock.Lock // held while the engine is looked for
-	engine     atomic.Pointer[engine]
-	starting   chan struct{} // holds one element for each container that is being started
-	images     image.Once[prepared]
-	launches   lives.Launches
+	engine   lock.Once[engine]
+	swept    lock.Once[struct{}]
+	starting chan struct{} // holds one element for each container that is being started
+	images   image.Cache[prepared]
+	launches lives.Launches
 }
 
 // New returns the backend. What cfg does not set has its default.
@@ -102,7 +101,7 @@ func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*job, error
 		if !errdefs.IsNotFound(err) || ctx.Err() != nil || tries == maxTries {
 			return j, err
 		}
-		// Somebody has removed the image: another build of the program, most likely.
+		// The image has been removed, most likely for another build of the program.
 		if err := b.images.Forget(ctx); err != nil {
 			return nil, err
 		}
@@ -148,7 +147,7 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 // Close kills the backend's containers that still run, and waits until all are
 // removed, or ctx ends.
 func (b *Backend) Close(ctx context.Context) error {
-	e := b.engine.Load()
+	e := b.engine.Made()
 	if e == nil {
 		return nil
 	}
@@ -159,7 +158,7 @@ func (b *Backend) Close(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case !waited: // what is there has not waited for what is still being made
+		case !waited: // containers that are still being made come after those
 			if err := b.launches.Wait(ctx); err != nil {
 				return err
 			}

@@ -42,26 +42,22 @@ const (
 	startsPerCPU = 4
 )
 
-// connect finds the engine, once. While one caller looks, the others wait; if that caller fails, the next one looks.
+// connect finds the engine, and removes what dead runs have left there, once each. A sweep that ctx has ended is none.
 func (b *Backend) connect(ctx context.Context) (*engine, error) {
-	if e := b.engine.Load(); e != nil {
-		return e, nil
+	e, err := b.engine.Make(ctx, func() (*engine, error) {
+		e, err := dial(ctx)
+		if err == nil {
+			b.starting = make(chan struct{}, max(minStarts, startsPerCPU*e.info.NCPU))
+		}
+		return e, err
+	})
+	if err == nil {
+		_, err = b.swept.Make(ctx, func() (*struct{}, error) {
+			e.sweep(ctx)
+			return new(struct{}), ctx.Err()
+		})
 	}
-	if err := b.connecting.Lock(ctx); err != nil {
-		return nil, err
-	}
-	defer b.connecting.Unlock()
-	if e := b.engine.Load(); e != nil {
-		return e, nil
-	}
-	e, err := dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b.starting = make(chan struct{}, max(minStarts, startsPerCPU*e.info.NCPU))
-	e.sweep(ctx)
-	b.engine.Store(e)
-	return e, nil
+	return e, err
 }
 
 // sockets returns where an engine may listen if DOCKER_HOST is not set: the

@@ -16,15 +16,16 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/container/image"
-	"github.com/fiber-go/fiber/internal/container/logmux"
+	"github.com/fiber-go/fiber/internal/logmux"
+	"github.com/fiber-go/fiber/internal/retry"
 )
 
 // outputGrace bounds the wait for the output of a container that has ended.
 const outputGrace = 2 * time.Second
 
 const (
-	// reopenPause is the pause before a broken wait is opened again.
-	reopenPause = 200 * time.Millisecond
+	// maxReopenPause is the longest pause before a broken wait is opened again.
+	maxReopenPause = time.Second
 	// steady is how long a wait lasts at least on an engine that works.
 	steady = 5 * time.Second
 	// maxSilence bounds the time without a steady wait: an engine may be upgraded while its containers run.
@@ -128,7 +129,7 @@ func (j *job) run(stdout, stderr io.Writer) {
 // exit blocks until the container has ended, and returns what the engine says about it: the code is -1 if it does not know.
 func (j *job) exit() backend.ExitStatus {
 	heard, opened := time.Now(), time.Now()
-	for {
+	for again := (retry.Pauses{Longest: maxReopenPause}); ; {
 		select {
 		case exit := <-j.exits:
 			status := lives.Exited(int(exit.StatusCode))
@@ -139,6 +140,7 @@ func (j *job) exit() backend.ExitStatus {
 		case err := <-j.errs:
 			if time.Since(opened) > steady {
 				heard = time.Now()
+				again.Reset()
 			}
 			switch {
 			case errdefs.IsNotFound(err):
@@ -147,7 +149,7 @@ func (j *job) exit() backend.ExitStatus {
 				return backend.ExitStatus{Code: -1, Reason: fmt.Sprintf("the engine no longer answers: %v", err)}
 			}
 		}
-		time.Sleep(reopenPause) // the engine was restarted, most likely
+		again.Wait(j.waiting) // the engine was restarted, most likely
 		j.exits, j.errs = j.engine.ContainerWait(j.waiting, j.id, container.WaitConditionNotRunning)
 		opened = time.Now() // the engine has confirmed the wait, or errs has an error already
 	}

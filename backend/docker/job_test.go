@@ -48,7 +48,7 @@ func TestBrokenWaits(t *testing.T) {
 				return "", time.Minute, nil
 			}
 			return end, 0, nil
-		}, 7, 999 * time.Minute},
+		}, 7, 998 * time.Minute},
 		"an upgrade": {func(_ int, since time.Duration) (string, time.Duration, error) {
 			if since < 4*time.Minute {
 				return "", 0, refused

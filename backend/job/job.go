@@ -6,8 +6,11 @@ import (
 	"io"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/internal/container/output"
+	"github.com/fiber-go/fiber/internal/output"
 )
+
+// kept is how many bytes of a job's output are kept for its logs.
+const kept = 256 << 10
 
 // Life is the life of a job, from its start to its end. A backend embeds it in its job and adds how the job is signalled
 // and removed. Its methods may be called from many goroutines.
@@ -21,7 +24,7 @@ type Life struct {
 
 // New returns the life of a job that has not ended.
 func New() *Life {
-	return &Life{Output: output.New(), done: make(chan struct{})}
+	return &Life{Output: output.New(kept), done: make(chan struct{})}
 }
 
 // End reports how the job ended. It is called once, after the job's output has been read. An error means that the job could

@@ -3,6 +3,8 @@ package job
 import (
 	"context"
 	"sync"
+
+	"github.com/fiber-go/fiber/internal/lock"
 )
 
 // Launches are launches that an engine finishes once it has begun, whether anybody waits for them or not. The zero value has
@@ -10,7 +12,7 @@ import (
 type Launches struct {
 	mu       sync.Mutex
 	underWay int
-	none     chan struct{} // closed when none is under way; nil while nobody waits for that
+	none     lock.Changes // none is under way any more
 }
 
 // Do calls launch and returns its error, or ctx's if ctx ends before. The function launch goes on meanwhile, in the background.
@@ -49,9 +51,8 @@ func (l *Launches) begin() {
 func (l *Launches) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.underWay--; l.underWay == 0 && l.none != nil {
-		close(l.none)
-		l.none = nil
+	if l.underWay--; l.underWay == 0 {
+		l.none.Tell()
 	}
 }
 
@@ -62,10 +63,7 @@ func (l *Launches) Wait(ctx context.Context) error {
 		l.mu.Unlock()
 		return nil
 	}
-	if l.none == nil {
-		l.none = make(chan struct{})
-	}
-	none := l.none
+	none := l.none.Next()
 	l.mu.Unlock()
 	select {
 	case <-none:

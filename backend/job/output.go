@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fiber-go/fiber/internal/container/logmux"
-	"github.com/fiber-go/fiber/internal/container/output"
+	"github.com/fiber-go/fiber/internal/logmux"
+	"github.com/fiber-go/fiber/internal/output"
 )
 
 // Passing passes on the output of a job. It is for backends that deliver a job's two outputs as one stream.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/container/logmux"
+	"github.com/fiber-go/fiber/internal/logmux"
 )
 
 // written returns what an init writes for a program that wrote to both outputs and exited with code 3.

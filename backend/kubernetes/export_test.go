@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +41,7 @@ func ImageOf(self *corev1.Pod) string { return ownImage(self) }
 // the jobs of two pods.
 func BackendWith(client *kube.Client, log *slog.Logger) (b *Backend, jobs [2]*job) {
 	b = New(config.Config{}, log)
-	b.cluster.Store(&cluster{Client: client})
+	b.cluster.Make(context.Background(), func() (*cluster, error) { return &cluster{Client: client}, nil })
 	b.secrets.made["environment"] = true
 	b.watch.stop = func() {}
 	for i, name := range []string{"pod-0", "pod-1"} {

@@ -54,10 +54,8 @@ func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 // forceDelete makes the cluster forget a pod whose node does not answer.
 func (j *job) forceDelete() {
 	defer j.forcing.Store(false) // if it fails, the next Kill tries again
-	select {
-	case <-j.Stopped:
+	if j.HasStopped() {
 		return
-	default:
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
 	defer cancel()
@@ -73,7 +71,7 @@ func (j *job) Remove(ctx context.Context) error {
 	}
 	j.backend.watch.drop(j)
 	if !j.Gone.Load() {
-		j.backend.removals.add(j.backend.cluster.Load(), j.backend.log, j.ID())
+		j.backend.removals.add(j.backend.cluster.Made(), j.backend.log, j.ID())
 	}
 	return nil
 }

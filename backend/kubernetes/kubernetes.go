@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,10 +39,9 @@ type Backend struct {
 	session string // in a label of everything that the backend makes
 	log     *slog.Logger
 
-	connecting lock.Lock // held while the cluster is looked for
-	cluster    atomic.Pointer[cluster]
-
-	images   image.Once[prepared]
+	cluster  lock.Once[cluster]
+	swept    lock.Once[struct{}]
+	images   image.Cache[prepared]
 	secrets  secrets
 	watch    watcher
 	removals removals
@@ -75,19 +73,19 @@ func (b *Backend) failure(job string, err error) error {
 	return lives.Failure(b, job, err, kube.Final(err))
 }
 
-// connect finds the cluster, once. While one caller looks, the others wait; if
-// that caller fails, the next one looks.
+// connect finds the cluster, and removes what dead runs have left there, once each. A sweep that ctx has ended is none.
 func (b *Backend) connect(ctx context.Context) (*cluster, error) {
-	if c := b.cluster.Load(); c != nil {
-		return c, nil
+	c, err := b.cluster.Make(ctx, func() (*cluster, error) { return b.find(ctx) })
+	if err == nil && !c.InCluster {
+		_, err = b.swept.Make(ctx, func() (*struct{}, error) {
+			c.sweep(ctx)
+			return new(struct{}), ctx.Err()
+		})
 	}
-	if err := b.connecting.Lock(ctx); err != nil {
-		return nil, err
-	}
-	defer b.connecting.Unlock()
-	if c := b.cluster.Load(); c != nil {
-		return c, nil
-	}
+	return c, err
+}
+
+func (b *Backend) find(ctx context.Context) (*cluster, error) {
 	client, err := kube.Connect(b.cfg.KubernetesNamespace)
 	if err != nil {
 		return nil, lives.Refuse(err)
@@ -106,10 +104,7 @@ func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 				return nil, lives.Refuse(err)
 			}
 		}
-	} else {
-		c.sweep(ctx)
 	}
-	b.cluster.Store(c)
 	return c, nil
 }
 
@@ -179,7 +174,7 @@ func (b *Backend) undo(j *job) {
 // Close removes what is left of this backend's pods and secrets. Until ctx
 // ends, it waits for the ends of the pods' programs; then it deletes what is there.
 func (b *Backend) Close(ctx context.Context) error {
-	c := b.cluster.Load()
+	c := b.cluster.Made()
 	if c == nil {
 		return nil
 	}

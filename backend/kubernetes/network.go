@@ -23,11 +23,11 @@ func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
 	if c.self != nil && address.Own(c.self.Status.PodIP) != "" {
 		return backend.Network{Host: c.self.Status.PodIP, Bind: c.self.Status.PodIP}, nil
 	}
+	host := ""
 	api, err := url.Parse(c.Config.Host)
-	if err != nil {
-		return backend.Network{}, b.failure("", err)
+	if err == nil {
+		host, err = address.Towards(api.Hostname())
 	}
-	host, err := address.Towards(api.Hostname())
 	if err != nil {
 		return backend.Network{}, b.failure("", fmt.Errorf("%w; set FIBER_HOST to an address that pods can reach", err))
 	}

@@ -27,8 +27,8 @@ const (
 // endGrace is how many seconds a pod has to end that is deleted from outside.
 const endGrace = 10
 
-// pod returns the description of a job's pod for the cluster: env is the secret with its environment, and output is how its
-// init finds whoever reads its output, "" for nobody.
+// pod returns the description of a job's pod for the cluster. The secret env has its environment. Output tells its init how to
+// find the reader of its output; it is "" without a reader.
 func (b *Backend) pod(c *cluster, img prepared, env, output string, spec backend.JobSpec) *corev1.Pod {
 	pod, m := kube.NewPod(c.template)
 	inherit(pod, m, c.self)

@@ -65,8 +65,9 @@ func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) 
 	return name, err
 }
 
-// remove deletes the secrets. One whose making failed most likely never existed,
-// so failing to delete it is no error; the next run removes what is left.
+// remove deletes the secrets. A secret whose making failed most likely never
+// existed, so only failing to delete the others is an error. The next run removes
+// the rest.
 func (s *secrets) remove(ctx context.Context, c *cluster) error {
 	if err := s.making.Lock(ctx); err != nil {
 		return err

@@ -17,8 +17,9 @@ import (
 // annotationRoot names the root of a run if it is not a pod; see package owner.
 const annotationRoot = "fiber.root"
 
-// sweepTimeout bounds the removal of what dead runs have left.
-const sweepTimeout = 10 * time.Second
+// sweepTimeout bounds the removal of what dead runs have left. It is shorter than the tree waits for the network: only a caller
+// that gives up ends the sweep, and with it the search for the cluster.
+const sweepTimeout = 5 * time.Second
 
 // rootLabel stands for this user on this machine. What the runs of others have
 // left, this process cannot judge.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/lock"
+	"github.com/fiber-go/fiber/internal/retry"
 )
 
 // watcher receives what happens to all pods of a backend, through one watch.
@@ -45,11 +46,15 @@ func (w *watcher) open(ctx context.Context, c *cluster, selector string) error {
 	}
 	go func() {
 		defer close(stopped)
-		pods := kube.PodWatch{Labels: selector, Tell: w.tell, Expected: w.made, Standing: func() { say(nil) }}
-		_ = kube.Backoff(kube.LongestPause).DelayFunc().Until(living, true, true, func(ctx context.Context) (bool, error) {
-			say(c.WatchPods(ctx, pods))
-			return false, nil // again, until the watch is closed
-		})
+		again := retry.Pauses{Longest: kube.LongestPause}
+		standing := func() {
+			again.Reset()
+			say(nil)
+		}
+		pods := kube.PodWatch{Labels: selector, Tell: w.tell, Expected: w.made, Standing: standing}
+		for ; living.Err() == nil; again.Wait(living) {
+			say(c.WatchPods(living, pods))
+		}
 	}()
 	stop := func() {
 		cancel()

@@ -17,8 +17,8 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/container/logmux"
-	"github.com/fiber-go/fiber/internal/container/output"
+	"github.com/fiber-go/fiber/internal/logmux"
+	"github.com/fiber-go/fiber/internal/output"
 )
 
 // outputGrace bounds the wait for the output of a process that has ended:

@@ -35,7 +35,7 @@ func check(from string) error {
 	if _, err := os.Stat(from); err != nil {
 		return err
 	}
-	if kindHere(from) == "other" {
+	if kindOf(from) == "other" {
 		return notCopied(from)
 	}
 	abs, err := filepath.Abs(from)
@@ -170,9 +170,9 @@ func send(w io.Writer, file string, size int64) error {
 	return err
 }
 
-// unpack writes an archive into a folder, which need not be there, and nowhere else. The given name replaces the first element of
-// all names. It writes beside what is there and, when all of the archive is here, moves it to where it belongs: files replace
-// files, and folders are merged.
+// unpack writes an archive into a folder, which need not exist, and nowhere else. The given name replaces the first element of
+// all names. It writes into a folder of its own and, when all of the archive is here, moves the files to where they belong: files
+// replace files, and folders are merged.
 func unpack(r io.Reader, dir, name string) (left leftOut, err error) {
 	there, missing := filepath.Clean(dir), "."
 	for {

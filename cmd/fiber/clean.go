@@ -46,33 +46,26 @@ func (c *cleanCommand) clean(ctx context.Context, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range pods {
-		if err := c.remove(ctx, client, "pod", &p); err != nil {
-			return err
+	remove := func(kind string, o metav1.Object) {
+		if err == nil && !c.DryRun {
+			err = client.Delete(ctx, kind+"s", o, 0)
 		}
+		if err == nil {
+			fmt.Println(kind + " " + o.GetName())
+		}
+	}
+	for _, p := range pods {
+		remove("pod", &p)
 	}
 	for _, s := range secrets {
-		if err := c.remove(ctx, client, "secret", &s); err != nil {
-			return err
-		}
+		remove("secret", &s)
 	}
 	if len(pods)+len(secrets) == 0 {
-		if err := client.Missing(ctx); err != nil {
-			return err
-		}
-		fmt.Println("nothing is left in " + scope(client, false))
-	}
-	return nil
-}
-
-func (c *cleanCommand) remove(ctx context.Context, client *kube.Client, kind string, o metav1.Object) error {
-	if !c.DryRun {
-		if err := client.Delete(ctx, kind+"s", o, 0); err != nil {
-			return err
+		if err = client.Missing(ctx); err == nil {
+			fmt.Println("nothing is left in " + scope(client, false))
 		}
 	}
-	fmt.Println(kind + " " + o.GetName())
-	return nil
+	return err
 }
 
 // left returns the secrets of runs that are not alive. The cluster removes those that a pod owns.

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/remotecommand"
@@ -96,7 +96,7 @@ func checkHere(from place, to *place) error {
 	if from.claim == "" {
 		return check(from.path)
 	}
-	kind := kindHere(to.path)
+	kind := kindOf(to.path)
 	if real, err := filepath.EvalSymlinks(to.path); err == nil && kind == "file" {
 		to.path = real
 	}
@@ -184,10 +184,10 @@ func holdScript(proc string) string {
 		while sleep 90 & wait $!; count; [ $n -gt $first ]; do :; done`, proc)
 }
 
-// scripts are what is done in the pod. Folder writes the owner of a folder and its path, or those of the one that it will be
-// made in. Unpacked files get that owner if pod and volume allow it. Unpack writes beside what is there. Only when the
-// archive's last file is here, which is named like the folder for it, does it move the others to where they belong: files
-// replace files, and folders are merged. An error makes it write a line, and read on until the sender has noticed.
+// scripts run in the pod. Folder writes the owner of a folder and its path, or those of the one that it will be made in.
+// Unpacked files get that owner if pod and volume allow it. Unpack writes into a folder of its own. It moves the files to where
+// they belong when the archive's last file is here, which is named like that folder: files replace files, and folders are
+// merged. An error makes it write a line, and read on until the sender has noticed.
 var scripts = map[string]string{
 	"stat": `if [ -d "$1" ]; then echo dir; elif [ -f "$1" ]; then echo file; elif [ -e "$1" ]; then echo other; else echo none; fi`,
 	"pack": `tar -c -f - -C "$(dirname "$1")" -- "$(basename "$1")"`,
@@ -220,10 +220,10 @@ type enough struct{ archive *io.PipeReader }
 func (e enough) Write(p []byte) (int, error) { return len(p), e.archive.Close() }
 
 // do runs a script in the pod. A script that reads an archive is not left alone: when ctx ends, so does the archive, and the
-// script removes what it has written.
+// script removes the files that it has written.
 func (h helper) do(ctx context.Context, in io.Reader, out io.Writer, script string, args ...string) error {
-	command := append([]string{"sh", "-c", scripts[script], "sh"}, args...)
-	exec, err := executor(h.Client, h.Pod(), command, in != nil)
+	command := append([]string{"sh", "-c", lastWords + scripts[script], "sh"}, args...)
+	exec, err := h.executor(command, in != nil)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (h helper) do(ctx context.Context, in io.Reader, out io.Writer, script stri
 	}
 	var words bytes.Buffer
 	err = exec.StreamWithContext(running, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &words})
-	text := strings.TrimSpace(words.String())
+	text, err := outcome(words.String(), err)
 	switch {
 	case err == nil && text != "":
 		h.Report.Say("%s", text)
@@ -250,14 +250,44 @@ func (h helper) do(ctx context.Context, in io.Reader, out io.Writer, script stri
 	return h.Client.Explain(err, "create", "pods/exec")
 }
 
+// lastWords has a script say its exit code before it ends. Without that, a connection that ends with the pod would pass for
+// the end of a script that has succeeded.
+const lastWords = `trap 'echo "fiber-cp: exit $?" >&2' EXIT
+`
+
+// outcome returns what a script has written to stderr but for its last words, and its error, from that of the connection.
+func outcome(words string, err error) (text string, _ error) {
+	text, code, _ := strings.Cut(words, "fiber-cp: exit ")
+	if err == nil && code != "0\n" {
+		err = errors.New("the connection to the pod has ended early")
+	}
+	return strings.TrimSpace(text), err
+}
+
+// executor returns what runs a command in the pod, over a web socket or, on older clusters, over SPDY.
+func (h helper) executor(command []string, stdin bool) (remotecommand.Executor, error) {
+	opts := &corev1.PodExecOptions{Container: kube.Container, Command: command, Stdin: stdin, Stdout: true, Stderr: true}
+	address := h.Client.REST.Post().Namespace(h.Client.Namespace).Resource("pods").Name(h.Pod()).SubResource("exec").
+		VersionedParams(opts, kube.Parameters()).URL()
+	socket, err := remotecommand.NewWebSocketExecutor(h.Client.Config, "GET", address.String())
+	if err != nil {
+		return nil, err
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(h.Client.Config, "POST", address)
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(socket, spdy, kube.Upgradeless)
+}
+
 func (h helper) stat(ctx context.Context, path string) (string, error) {
 	var out bytes.Buffer
 	err := h.do(ctx, nil, &out, "stat", path)
 	return strings.TrimSpace(out.String()), err
 }
 
-// kindHere is what the script stat says of a path, of this machine.
-func kindHere(path string) string {
+// kindOf says of a path on this machine what the script stat says of one in the pod.
+func kindOf(path string) string {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -299,8 +329,8 @@ func (h helper) upload(ctx context.Context, from string, to place) error {
 			return err
 		}
 	}
-	target := to.claim + ":" + strings.TrimPrefix(full, kube.DefaultMount+"/")
-	if err := fits(kindHere(from) == "dir", kind, target); err != nil {
+	target := place{to.claim, strings.TrimPrefix(full, kube.DefaultMount+"/")}.String()
+	if err := fits(kindOf(from) == "dir", kind, target); err != nil {
 		return err
 	}
 	var answer bytes.Buffer
@@ -331,14 +361,14 @@ func (h helper) download(ctx context.Context, from place, to string) error {
 		return notCopied(from.String())
 	}
 	dir, name := filepath.Split(to)
-	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
+	if kindOf(to) == "dir" || strings.HasSuffix(to, "/") {
 		dir, name = to, path.Base(from.inPod())
 		if from.inPod() == kube.DefaultMount { // the whole claim
 			name = from.claim
 		}
 	}
 	full := filepath.Join(dir, name)
-	if err := fits(kind == "dir", kindHere(full), full); err != nil {
+	if err := fits(kind == "dir", kindOf(full), full); err != nil {
 		return err
 	}
 	var left leftOut
@@ -356,28 +386,27 @@ func (h helper) transfer(ctx context.Context, from, to string, left *leftOut, pr
 	consume func(context.Context, *io.PipeReader) error) error {
 	r, w := io.Pipe()
 	count := &counter{report: h.Report, to: w, last: time.Now()}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })()
-	var first error
-	var once sync.Once
-	ended := func(err error) {
-		if err != nil && !errors.Is(err, io.ErrClosedPipe) { // then the other end knows why
-			once.Do(func() { first = err })
-			cancel()
+	ends, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, func() { w.CloseWithError(context.Cause(ctx)) })()
+	ended := func(err error) error {
+		if errors.Is(err, io.ErrClosedPipe) { // the other end knows why
+			return nil
 		}
+		return err
 	}
-	var producer sync.WaitGroup
-	producer.Go(func() {
-		err := produce(ctx, count)
-		ended(err)
-		w.CloseWithError(err)
+	ends.Go(func() error {
+		err := ended(produce(ctx, count))
+		if err == nil {
+			w.Close()
+		}
+		return err
 	})
-	ended(consume(ctx, r))
-	r.Close()
-	producer.Wait()
-	if first != nil {
-		return fmt.Errorf("copying %s: %w", from, first)
+	ends.Go(func() error {
+		defer r.Close()
+		return ended(consume(ctx, r))
+	})
+	if err := ends.Wait(); err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
 	}
 	h.Report.Say("copied %s to %s", submit.Amount(count.n), to)
 	if len(*left) > 0 {

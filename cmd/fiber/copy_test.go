@@ -357,3 +357,20 @@ func TestOwnersOfCopies(t *testing.T) {
 		}
 	})
 }
+
+// A script has succeeded if it says so. The end of its connection alone is no success.
+func TestOutcomeOfAScript(t *testing.T) {
+	t.Parallel()
+	eachShell(t, func(t *testing.T, shell string) {
+		for script, succeeds := range map[string]bool{"echo note >&2": true, "echo note >&2; exit 3": false, "echo note >&2; kill -9 $$": false} {
+			command := append(shells[shell], "-c", lastWords+script)
+			cmd := exec.Command(command[0], command[1:]...)
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			require.Equal(t, succeeds, cmd.Run() == nil)
+			text, err := outcome(stderr.String(), nil)
+			require.Equal(t, "note", text)
+			require.Equal(t, succeeds, err == nil, "%s: %v", script, err)
+		}
+	})
+}

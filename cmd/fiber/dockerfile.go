@@ -44,7 +44,6 @@ func (p *plan) push(ctx context.Context, id string) (ref string, err error) {
 	}
 	cfg := p.settings
 	to := cfg.Registry + "/fiber-" + names.Program(p.source.name) + ":" + hash[:32]
-	ref, err = image.PushTo(ctx, to, saved, image.PushOptions(cfg, p.report.Pushing(cfg.Registry)))
-	p.report.Clear()
-	return ref, err
+	defer p.report.Clear()
+	return image.PushTo(ctx, to, saved, image.PushOptions(cfg, p.report.Pushing(cfg.Registry)))
 }

@@ -27,7 +27,6 @@ type doctorCommand struct {
 
 // doctor is one run of all checks.
 type doctor struct {
-	ctx    context.Context
 	cfg    config.Config
 	failed int
 }
@@ -46,7 +45,7 @@ func (d *doctor) say(mark, what, format string, args []any) {
 }
 
 func (c *doctorCommand) Run() error {
-	d := &doctor{ctx: context.Background()}
+	d := new(doctor)
 	d.good("fiber", "%s, %s/%s", version(), runtime.GOOS, runtime.GOARCH)
 	cfg, err := settings(config.Config{})
 	if err != nil {
@@ -65,7 +64,7 @@ func (c *doctorCommand) Run() error {
 
 // compiler looks for the go command.
 func (d *doctor) compiler() {
-	out, err := exec.CommandContext(d.ctx, "go", "env", "GOVERSION").Output()
+	out, err := exec.Command("go", "env", "GOVERSION").Output()
 	if err != nil {
 		d.note("go", "the go command is not in PATH: fiber run can run commands in images, but no packages (https://go.dev/dl)")
 		return
@@ -75,7 +74,7 @@ func (d *doctor) compiler() {
 
 // docker looks for an engine, which only some commands need.
 func (d *doctor) docker() {
-	ctx, cancel := context.WithTimeout(d.ctx, answerTime)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	engine, err := docker.Engine(ctx)
 	if err != nil {
@@ -91,7 +90,7 @@ func (d *doctor) cluster(namespace string) {
 		d.bad("cluster", "%v", err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(d.ctx, 4*answerTime)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*answerTime)
 	defer cancel()
 	var v struct{ GitVersion string }
 	text, err := c.REST.Get().AbsPath("/version").Do(ctx).Raw()
@@ -216,11 +215,11 @@ func (d *doctor) registry() {
 		err = fmt.Errorf("no answer for %v", answerTime)
 	}
 	switch {
+	case err == nil:
+		d.good("registry", "%s accepts images", d.cfg.Registry)
 	case errors.Is(err, image.ErrNoRegistry):
 		d.bad("registry", "%v", err)
-	case err != nil:
-		d.bad("registry", "%s: %v", d.cfg.Registry, err)
 	default:
-		d.good("registry", "%s accepts images", d.cfg.Registry)
+		d.bad("registry", "%s: %v", d.cfg.Registry, err)
 	}
 }

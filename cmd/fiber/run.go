@@ -158,21 +158,7 @@ func (p *plan) cluster() error {
 		attach = *p.Attach
 	}
 	run := &submit.Run{Client: client, Report: p.report, StartTimeout: p.settings.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr, Detach: !attach, Keep: p.Keep}
-	err = before(p.signals, func(ctx context.Context) error {
-		if err := p.prepare(ctx, client, &job); err != nil {
-			return err
-		}
-		return run.Start(ctx, job)
-	})
-	if err != nil {
-		return err
-	}
-	if attach {
-		p.report.Say("Created pod: %s", run.Pod())
-	} else {
-		fmt.Println("Created pod: " + run.Pod())
-	}
-	code, err := run.Follow(context.Background(), p.signals)
+	code, err := run.Do(p.signals, &job, func(ctx context.Context) error { return p.prepare(ctx, client, &job) })
 	if err != nil {
 		p.report.Say("fiber: %v", err)
 	}
@@ -187,41 +173,40 @@ const slowBuild = 5 * time.Second
 
 // prepare makes the job's image, or finds it.
 func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job) error {
-	arch, _, err := client.Platform(ctx)
+	if p.source.kind == inImage {
+		job.Command, job.Image = p.args, p.source.what
+		return nil
+	}
+	cfg := p.settings
+	if cfg.Registry == "" {
+		return image.ErrNoRegistry
+	}
+	most, _, err := client.Platform(ctx)
 	if err != nil {
 		return err
 	}
-	if arch == "" {
-		arch = "amd64"
-	}
-	cfg := p.settings
-	if p.source.kind != inImage && cfg.Registry == "" {
-		return image.ErrNoRegistry
-	}
-	switch p.source.kind {
-	case goPackage:
-		building := fmt.Sprintf("building %s for linux/%s", p.source.what, arch)
-		p.report.Passing("%s", building)
-		slow := time.AfterFunc(slowBuild, func() { p.report.Status("%s", building) })
-		program, err := p.compile(ctx, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"})
-		slow.Stop()
-		p.report.Clear()
+	on := image.Platform{OS: "linux", Arch: cmp.Or(most, "amd64")}
+	job.Arch = on.Arch
+	if p.source.kind == dockerfile {
+		id, err := p.build(ctx, on.String())
 		if err != nil {
 			return err
 		}
-		job.Args, job.Group, job.Joined, job.Restricted = p.args, submit.Group, true, cfg.BaseImage == ""
-		job.Env = append(submit.Settings(cfg), job.Env...)
-		job.Image, job.Arch, err = submit.Ship(ctx, client, cfg, program, p.report)
-		return err
-	case dockerfile:
-		id, err := p.build(ctx, "linux/"+arch)
-		if err != nil {
-			return err
-		}
-		job.Command, job.Arch = p.args, arch
+		job.Command = p.args
 		job.Image, err = p.push(ctx, id)
 		return err
 	}
-	job.Command, job.Image = p.args, p.source.what
-	return nil
+	building := fmt.Sprintf("building %s for %s", p.source.what, on)
+	p.report.Passing("%s", building)
+	slow := time.AfterFunc(slowBuild, func() { p.report.Status("%s", building) })
+	cfg.Executable, err = p.compile(ctx, []string{"GOOS=linux", "GOARCH=" + on.Arch, "CGO_ENABLED=0"})
+	slow.Stop()
+	p.report.Clear()
+	if err != nil {
+		return err
+	}
+	job.Args, job.Group, job.Joined, job.Restricted = p.args, submit.Group, true, cfg.BaseImage == ""
+	job.Env = append(submit.Settings(cfg), job.Env...)
+	job.Image, err = submit.Ship(ctx, cfg, on, p.report)
+	return err
 }

@@ -36,14 +36,14 @@ func (c *runCommand) find(backend string) (source, []string, error) {
 	case c.Image != "":
 		return source{kind: inImage, what: c.Image, name: commandName(c.Args, c.Image)}, c.Args, nil
 	case c.Build != "":
-		if info, err := os.Stat(c.Build); err != nil || !info.Mode().IsRegular() {
+		if kindOf(c.Build) != "file" {
 			return source{}, nil, fmt.Errorf("--build: there is no Dockerfile %s", c.Build)
 		}
 		return source{kind: dockerfile, what: c.Build, name: folderName()}, c.Args, nil
 	case len(c.Args) == 0:
 		return source{}, nil, errors.New("nothing to run: name a Go package, or a command and its --image")
 	case isPackage(c.Args[0]):
-		if _, err := os.Stat(c.Args[0]); err != nil && isLocal(c.Args[0]) {
+		if kindOf(c.Args[0]) == "none" && isLocal(c.Args[0]) {
 			return source{}, nil, fmt.Errorf("there is no package %s", c.Args[0])
 		}
 		return source{kind: goPackage, what: c.Args[0], name: packageName(c.Args[0])}, c.Args[1:], nil
@@ -52,10 +52,7 @@ func (c *runCommand) find(backend string) (source, []string, error) {
 	}
 	files, _ := filepath.Glob("Dockerfile")
 	more, _ := filepath.Glob("*.docker")
-	files = slices.DeleteFunc(append(files, more...), func(name string) bool {
-		info, err := os.Stat(name)
-		return err != nil || !info.Mode().IsRegular()
-	})
+	files = slices.DeleteFunc(append(files, more...), func(name string) bool { return kindOf(name) != "file" })
 	switch {
 	case len(files) == 0:
 		return source{}, nil, fmt.Errorf("%s is not a Go package, and there is no image to run it in: use --image, or put a Dockerfile or a *.docker file in this folder", c.Args[0])
@@ -70,7 +67,7 @@ func isPackage(arg string) bool {
 	if strings.HasSuffix(arg, ".go") {
 		return true
 	}
-	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+	if kindOf(arg) == "dir" {
 		files, _ := filepath.Glob(filepath.Join(arg, "*.go"))
 		return len(files) > 0 || strings.HasPrefix(arg, ".") || filepath.IsAbs(arg)
 	}
@@ -107,7 +104,7 @@ func commandName(args []string, image string) string {
 // compile builds the package, and returns the path of the program. The compiler's output goes to stderr.
 func (p *plan) compile(ctx context.Context, env []string) (program string, err error) {
 	target, dir := p.source.what, ""
-	if info, err := os.Stat(target); err == nil && info.IsDir() {
+	if kindOf(target) == "dir" {
 		target, dir = ".", target
 	}
 	run := func(stdout io.Writer, args ...string) error {

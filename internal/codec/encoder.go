@@ -10,11 +10,15 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
+// What becomes a frame of its own, so that it is not copied.
+const (
+	FrameMin   = 32 << 10 // bytes, at least
+	FrameCount = 200      // frames, at most, in one value
+)
+
 const (
 	maxDepth   = 1000
-	frameMin   = 32 << 10 // numbers of at least so many bytes get a frame of their own
-	frameCount = 200      // the most such frames in one value
-	keepBuffer = 1 << 20  // a longer buffer is handed over instead of copied
+	keepBuffer = 1 << 20 // a longer buffer is handed over instead of copied
 )
 
 // encoder writes the first frame, as a msgpack.Encoder, and collects the others.

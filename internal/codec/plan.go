@@ -61,6 +61,9 @@ func (ps planner) make(t reflect.Type) plan {
 	if t == timeType {
 		return timePlan
 	}
+	if reflect.PointerTo(t).Implements(packedType) {
+		return packedPlan(t)
+	}
 	if c := customOf(t); c != nil {
 		return c.plan(t)
 	}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +25,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/fiber-go/fiber/internal/retry"
 )
 
 const (
@@ -35,6 +36,8 @@ const (
 	firstTimeout = 10 * time.Second
 	// retryPause is the longest pause between two tries.
 	retryPause = 2 * time.Second
+	// closeTime bounds how long Close waits for requests that were given up.
+	closeTime = 2 * time.Second
 )
 
 // Client talks to a cluster. All methods may be called from many goroutines.
@@ -46,6 +49,7 @@ type Client struct {
 	REST      *rest.RESTClient
 	Config    *rest.Config
 
+	dialer   dialer // for REST
 	template string // the path of the one that pods are made from, "" for none
 	answered atomic.Bool
 	looking  singleflight.Group // for nodes
@@ -77,7 +81,7 @@ func InPod() bool {
 }
 
 // Connect returns a client of the cluster that is configured by KUBECONFIG, by ~/.kube/config or by the pod that this
-// process is in. It uses the given namespace, or the configured one if that is "". It does not talk to the cluster yet.
+// process is in. The namespace may be "", which stands for the configured one. Connect does not talk to the cluster yet.
 func Connect(namespace string) (*Client, error) {
 	c := &Client{Namespace: namespace}
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -108,7 +112,9 @@ func Connect(namespace string) (*Client, error) {
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	c.Config = config
-	if c.REST, err = rest.RESTClientFor(config); err != nil {
+	counted := rest.CopyConfig(config)
+	counted.Dial = c.dialer.dial
+	if c.REST, err = rest.RESTClientFor(counted); err != nil {
 		return nil, fmt.Errorf("the configuration of the cluster: %w", err)
 	}
 	return c, nil
@@ -122,33 +128,32 @@ func looked() string {
 	return "KUBECONFIG is not set, there is none in ~/.kube/config"
 }
 
-// call makes a request with Try, and explains its error.
+// call makes a request with try, and explains its error.
 func (c *Client) call(ctx context.Context, verb, resource string, request func(context.Context) error) error {
-	err := c.Try(ctx, request)
+	err := c.try(ctx, request)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	return c.Explain(err, verb, resource)
 }
 
-// Try repeats a request until it is answered or ctx ends. It soon gives up on a cluster that has never answered.
-func (c *Client) Try(ctx context.Context, request func(context.Context) error) error {
+// try repeats a request until it is answered or ctx ends. It soon gives up on a cluster that has never answered.
+func (c *Client) try(ctx context.Context, request func(context.Context) error) error {
 	begun := time.Now()
-	return Backoff(retryPause).DelayFunc().Until(ctx, true, true, func(ctx context.Context) (answered bool, err error) {
+	for again := (retry.Pauses{Longest: retryPause}); ; {
 		once, cancel := context.WithTimeout(ctx, tryTimeout)
-		defer cancel()
-		err = request(once)
+		err := request(once)
+		cancel()
 		switch {
 		case !Transient(err):
 			c.answered.Store(true)
-			return true, err
-		case ctx.Err() != nil:
-			return false, ctx.Err()
-		case !c.answered.Load() && (time.Since(begun) > firstTimeout-retryPause || hopeless(err)):
-			return false, err
+			return err
+		case !c.answered.Load() && ctx.Err() == nil && (time.Since(begun) > firstTimeout-retryPause || hopeless(err)):
+			return err
+		case !again.Wait(ctx):
+			return ctx.Err()
 		}
-		return false, nil
-	})
+	}
 }
 
 // Transient reports whether an error comes from the way to the cluster, or will pass.
@@ -166,13 +171,7 @@ func Transient(err error) bool {
 
 // hopeless reports whether an error from the way to a cluster makes a second try pointless.
 func hopeless(err error) bool {
-	text := err.Error()
-	for _, word := range []string{"connection refused", "no such host", "certificate", "no route to host"} {
-		if strings.Contains(text, word) {
-			return true
-		}
-	}
-	return false
+	return has(err.Error(), "connection refused", "no such host", "certificate", "no route to host")
 }
 
 // Final reports whether the same request would fail again.
@@ -184,5 +183,15 @@ func Final(err error) bool {
 	return Unreachable(err)
 }
 
-// Close closes idle connections. The client can be used again.
-func (c *Client) Close() { utilnet.CloseIdleConnectionsFor(c.REST.Client.Transport) }
+// Close closes idle connections. A request that was just given up, or whose connection was still being made, leaves one that
+// is idle a moment later: Close waits for that. The client can be used again.
+func (c *Client) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	for again := (retry.Pauses{Longest: closeTime}); ; {
+		utilnet.CloseIdleConnectionsFor(c.REST.Client.Transport)
+		if c.dialer.open.Load() == 0 || !again.Wait(ctx) {
+			return
+		}
+	}
+}

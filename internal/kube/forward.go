@@ -102,7 +102,7 @@ func forward(dialer httpstream.Dialer, port int) (*forwarding, error) {
 	return f, nil
 }
 
-// Read returns the reason why nobody answers in the pod as an error.
+// Read returns the reason why the pod refuses the connection as an error.
 func (f *forwarding) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
 	if err == io.EOF && f.refused != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // Make creates an object, which must have a name, and returns it as the cluster has made it. Make only reads the object, so
-// other goroutines may read it at the same time. If the answer to the first try was lost, and the second try finds the
-// object, that is no error, and nothing is made twice.
+// other goroutines may read it at the same time. If the answer to the first try was lost, the second try finds the object and
+// returns it.
 func Make[T runtime.Object](ctx context.Context, c *Client, resource, name string, object T) (made T, err error) {
 	tries := 0
 	err = c.call(ctx, "create", resource, func(ctx context.Context) error {
@@ -41,7 +41,7 @@ func Make[T runtime.Object](ctx context.Context, c *Client, resource, name strin
 const KillGrace = 1
 
 // Delete deletes an object: with a UID, this one and no other with its name. The grace is how many seconds the processes of a
-// pod have to end after a SIGTERM; a negative one stands for the pod's own. If the object is gone, that is no error.
+// pod have to end after a SIGTERM; a negative one stands for the pod's own. Delete succeeds if the object is gone.
 func (c *Client) Delete(ctx context.Context, resource string, object metav1.Object, grace int64) error {
 	opts, uid := new(metav1.DeleteOptions), object.GetUID()
 	if uid != "" {
@@ -101,7 +101,7 @@ func (c *Client) Claim(ctx context.Context, name string) (*corev1.PersistentVolu
 	return get(ctx, c, "persistentvolumeclaims", name, new(corev1.PersistentVolumeClaim))
 }
 
-// Missing returns an error if the namespace does not exist. Listing objects in such a namespace returns none, and no error.
+// Missing returns an error if the namespace does not exist. In such a namespace, lists of objects are empty.
 func (c *Client) Missing(ctx context.Context) error {
 	err := c.REST.Get().Resource("namespaces").Name(c.Namespace).Do(ctx).Error()
 	if !apierrors.IsNotFound(err) {
@@ -136,7 +136,7 @@ func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Allowed reports whether this user has a permission in the client's namespace, or in the cluster for what is in no namespace.
+// Allowed reports whether this user has a permission in the client's namespace, or in the cluster for nodes.
 func (c *Client) Allowed(ctx context.Context, verb, resource string) (yes bool, err error) {
 	name, sub, _ := strings.Cut(resource, "/")
 	attributes := map[string]string{"namespace": c.Namespace, "verb": verb, "resource": name, "subresource": sub}

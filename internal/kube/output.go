@@ -13,12 +13,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/fiber-go/fiber/internal/retry"
 )
 
 // Output reads what the program of a pod writes. It reopens broken connections, and writes each line once.
 //
 // Each connection begins with the whole log, of which it skips as many bytes as were read before. If the log was rotated
-// meanwhile, which its first line shows, it skips what is not later than the last line. Asking only for the lines since a time
+// meanwhile, which its first line shows, it skips all lines up to the time of the last one. Asking only for the lines since a time
 // would lose lines: if the node's clock is put back, the node drops all that follow until the clock has caught up. So a reopened
 // connection costs as much as the node keeps of the log, usually 10 MiB.
 type Output struct {
@@ -44,10 +46,9 @@ const followGrace = 500 * time.Millisecond
 
 // Follow writes the output until ended is closed, which tells that the program has ended, and all of the output is written.
 func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
-	pause := Backoff(LongestPause)
 	var refusals refusals
 	told := false
-	for {
+	for again := (retry.Pauses{Longest: LongestPause}); ; {
 		over := isClosed(ended)
 		before := o.read
 		err := o.once(ctx, !over, ended)
@@ -66,14 +67,15 @@ func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
 		}
 		if o.read != before {
 			told = false
-			pause = Backoff(LongestPause)
+			again.Reset()
 		}
+		wake := ended
 		if over {
-			ended = nil
+			wake = nil
 		}
 		select {
-		case <-time.After(pause.Step()):
-		case <-ended:
+		case <-again.Next():
+		case <-wake:
 		case <-ctx.Done():
 		}
 	}
@@ -157,9 +159,9 @@ func (o *Output) copy(r io.Reader) error {
 	}
 }
 
-// begin begins a line of time t, which is at the given place of the log; its time takes the given number of bytes. If the log
-// was rotated, and the clock put back as well, its times do not tell what was written: then lines come twice. If both happened
-// since the last connection, that is not noticed, and lines are lost.
+// begin begins a line of time t at a position of the log; stamp is the length of its time. If the log was rotated, and the clock
+// put back as well, times do not tell which lines were written, and lines come twice. If both happened since the last connection,
+// Output can't tell, and lines are lost.
 func (o *Output) begin(t time.Time, at int64, stamp int) {
 	if at == 0 {
 		switch {

@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -25,13 +26,20 @@ func dial(t *testing.T, api http.HandlerFunc) *kube.Client {
 	t.Helper()
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
-	file := filepath.Join(t.TempDir(), "config")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-		"clusters": [{"name": "c", "cluster": {"server": %q}}], "contexts": [{"name": "c", "context": {"cluster": "c"}}]}`, server.URL), 0o600))
-	t.Setenv("KUBECONFIG", file)
+	t.Setenv("KUBECONFIG", kubeconfig(t, server.URL))
 	client, err := kube.Connect("")
 	require.NoError(t, err)
 	return client
+}
+
+// kubeconfig writes the configuration of a cluster whose API is at url, and returns the file's path.
+func kubeconfig(t *testing.T, url string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+		"clusters": [{"name": "c", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}],
+		"contexts": [{"name": "c", "context": {"cluster": "c"}}]}`, url), 0o600))
+	return file
 }
 
 // Connections that break, at any byte, neither lose nor repeat what was written.
@@ -87,6 +95,27 @@ func TestOutputIsWrittenOnce(t *testing.T) {
 	require.NoError(t, out.Follow(t.Context(), ended))
 	require.GreaterOrEqual(t, calls.Load(), int64(15))
 	require.Equal(t, want.String(), got.String())
+}
+
+// A connection that breaks after the end of the program is made again, and the output ends.
+func TestOutputWhoseConnectionBreaksAtTheEnd(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan struct{})
+	close(ended)
+	var calls atomic.Int64
+	client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) == 1 {
+			w.Header().Set("Content-Length", "1000")
+		}
+		fmt.Fprint(w, "2026-01-02T03:04:05Z line\n")
+	})
+	var got bytes.Buffer
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "fiber"}}}}
+	out := &kube.Output{Client: client, Pod: pod, To: &got}
+	require.NoError(t, out.Follow(ctx, ended))
+	require.Equal(t, "line\n", got.String())
+	require.EqualValues(t, 2, calls.Load())
 }
 
 // Setting a node's clock by a day, in either direction, neither loses nor repeats a line, whether it happens during a

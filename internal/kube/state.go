@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,17 +108,17 @@ func waiting(w *corev1.ContainerStateWaiting) State {
 		final = true
 	case pullFailed, pullWaits:
 		s.Waits = words(w.Reason, pullPrefix.ReplaceAllString(w.Message, ""))
-		final = has(w.Message, hopelessPulls)
-		if has(w.Message, []string{"qps exceeded"}) { // the node pulls images of other pods first
+		final = has(w.Message, hopelessPulls...)
+		if has(w.Message, "qps exceeded") { // the node pulls images of other pods first
 			s.Reason = "PullLimited"
 		}
 	case "CreateContainerConfigError":
-		if has(w.Message, []string{"timed out", "failed to sync"}) { // the node has not received everything yet
+		if has(w.Message, "timed out", "failed to sync") { // the node has not received everything yet
 			return State{}
 		}
 		final = true
 	case "CreateContainerError", "RunContainerError":
-		final = has(w.Message, hopelessStarts)
+		final = has(w.Message, hopelessStarts...)
 	}
 	if final {
 		s.Failed = s.Waits
@@ -135,14 +136,10 @@ var (
 	hopelessStarts = []string{"no such file", "not found", "no command", "permission denied", "not a directory"}
 )
 
-func has(message string, any []string) bool {
+// has reports whether a message has any of these words, in lower case.
+func has(message string, any ...string) bool {
 	message = strings.ToLower(message)
-	for _, words := range any {
-		if strings.Contains(message, words) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(any, func(words string) bool { return strings.Contains(message, words) })
 }
 
 // words joins a reason and its message in one line.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
@@ -31,6 +33,9 @@ type PodWatch struct {
 	// Standing, unless nil, is called whenever the watch has been opened: pods made from then on are not missed.
 	Standing func()
 }
+
+// LongestPause is the longest pause before a watch or a log is opened again.
+const LongestPause = 5 * time.Second
 
 const (
 	// listTimeout bounds one listing. From ten seconds on the reflector would log how long it takes, ignoring its logger.
@@ -86,7 +91,7 @@ func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 			return events, err
 		},
 	}}
-	again := Backoff(LongestPause)
+	again := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 1, Cap: LongestPause / 2, Steps: math.MaxInt}
 	cache.NewReflectorWithOptions(source, new(corev1.Pod), told, cache.ReflectorOptions{Name: "pods", Backoff: &again}).RunWithContext(ctx)
 	return context.Cause(ctx)
 }

@@ -2,8 +2,10 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,4 +51,40 @@ func TestLockAfterTheEnd(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, l.Lock(ctx), context.Canceled)
 	require.NoError(t, l.Lock(t.Context()), "it is free")
+}
+
+// While one caller makes the value, others wait. After its error the next one makes it, and then it is made.
+func TestOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var once lock.Once[int]
+		no, begun, outcome := errors.New("no"), 0, make(chan error)
+		made := make(chan error, 2)
+		for range 2 {
+			go func() {
+				v, err := once.Make(t.Context(), func() (*int, error) {
+					begun++
+					return new(begun), <-outcome
+				})
+				if err == nil && *v != 2 {
+					err = errors.New("another value")
+				}
+				made <- err
+			}()
+		}
+		synctest.Wait()
+		require.Equal(t, 1, begun)
+		given, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := once.Make(given, func() (*int, error) { panic("another one makes it") })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		outcome <- no
+		require.Equal(t, no, <-made)
+		require.Nil(t, once.Made())
+		outcome <- nil
+		require.NoError(t, <-made)
+		require.Equal(t, 2, *once.Made())
+		v, err := once.Make(given, func() (*int, error) { panic("it is made") })
+		require.NoError(t, err)
+		require.Equal(t, 2, *v)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -17,7 +18,7 @@ import (
 type answer struct {
 	said
 	err  error
-	keep any // for its values: see Value.Keep
+	keep any // for its values: see Value.Keeping
 }
 
 func newAnswer(code byte, says said) answer {
@@ -75,12 +76,12 @@ func (p *Pending) discard() {
 	}
 }
 
-// Lead reads what comes from the object's home, if it is the caller's turn,
-// until the answer is there or ctx ends, or for a moment when nothing comes. The
-// caller must not hold a lock that a watcher, or the done of Start, takes.
-func (p *Pending) Lead(ctx context.Context) {
-	if !p.client.own() {
-		p.client.lead(ctx, p.settled.Load)
+// Help is for a caller that waits for the answer: it may read it itself, until ctx
+// ends; see turn.Reader. The caller must not hold a lock that a watcher, or the
+// done of Start, takes.
+func (p *Pending) Help(ctx context.Context) {
+	if r := p.client.reader; r != nil {
+		r.Help(ctx, p.settled.Load)
 	}
 }
 
@@ -97,10 +98,10 @@ func (r *client) message(ref Ref, op byte, q any) (m wire.Request, says said, er
 		says.plain = q
 		eachValue(reflect.ValueOf(q).Elem(), func(v *Value) {
 			size += v.Size()
-			*v = Value{First: v.First, More: owned(v.More), Refs: v.Refs}
+			*v = v.private()
 		})
 	} else {
-		says = pack(q)
+		says.frames = Pack(q)
 		size += codec.Size(says.frames)
 	}
 	if limit := r.home.opts.MaxMessage; int64(size) > limit {
@@ -129,7 +130,7 @@ func unpacked[A any](answered answer) (a A, err error) {
 	}
 	a, err = opened[A](answered.said)
 	if answered.keep != nil {
-		eachValue(reflect.ValueOf(&a).Elem(), func(v *Value) { v.Keep = answered.keep })
+		eachValue(reflect.ValueOf(&a).Elem(), func(v *Value) { *v = v.Keeping(answered.keep) })
 	}
 	return a, err
 }
@@ -139,7 +140,7 @@ func unpacked[A any](answered answer) (a A, err error) {
 // request has left by then, Start succeeds, and the rest leaves without it. done
 // is called once with the answer, by a goroutine that reads a connection, and must
 // not block; if Start returns an error, done is not called. Unless a caller waits
-// in Lead, the answer may be noticed a millisecond late.
+// in Help, the answer may be noticed a millisecond late.
 //
 // Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
 // *transport.SizeError, or the ctx's.
@@ -176,7 +177,7 @@ func Post[Q, A any](s *Server, ref Ref, op Op[Q, A], q Q) (queued bool) {
 // waits for the answer up to SettleTime longer, so that the caller learns whether
 // the request was carried out; if it does not, the error is
 // transport.ErrUnknownOutcome, too. For the locks that the caller must not hold,
-// see Pending.Lead.
+// see Pending.Help.
 func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, late func(A)) (none A, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -186,11 +187,9 @@ func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, la
 	if err := s.send(ctx, ref, byte(op), &q, p); err != nil {
 		return none, err
 	}
-	p.Lead(ctx)
-	select {
-	case a := <-p.answered:
+	a, err := turn.Wait(ctx, p.client.reader, p.answered)
+	if err == nil {
 		return unpacked[A](a)
-	case <-ctx.Done():
 	}
 	if late != nil {
 		select {
@@ -236,13 +235,11 @@ func Insist[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q)
 		}
 		return none, err
 	}
-	p.Lead(ctx)
-	select {
-	case a := <-p.answered:
-		return unpacked[A](a)
-	case <-ctx.Done():
+	a, err := turn.Wait(ctx, p.client.reader, p.answered)
+	if err != nil {
 		return settled[A](ctx, p)
 	}
+	return unpacked[A](a)
 }
 
 // Settled returns the error of a caller whose ctx has ended, from the answer to a
@@ -342,15 +339,15 @@ func (s *Server) noticed(endpoint string, object uint64, notice *Request) {
 	}
 }
 
-// Await reads what comes from an object's home, if it is the caller's turn,
-// until done returns true or ctx ends, or for a moment when nothing comes. It is
-// for callers that wait for a notice. They must not hold a lock that a watcher
-// takes.
-func (s *Server) Await(ctx context.Context, ref Ref, done func() bool) {
+// Wait waits until changed is closed or ctx ends. It is for callers that wait for a
+// notice of an object. They must not hold a lock that a watcher takes.
+func (s *Server) Wait(ctx context.Context, ref Ref, changed <-chan struct{}) {
+	var reader *turn.Reader
 	s.mu.Lock()
 	r := s.remotes[ref.Endpoint]
 	s.mu.Unlock()
 	if r != nil && r.connected() != nil {
-		r.lead(ctx, done)
+		reader = r.reader
 	}
+	turn.Wait(ctx, reader, changed)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/garbage"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -21,13 +22,13 @@ type client struct {
 	to    Ref           // the home, without an object
 	ready chan struct{} // closed when conn or err is set
 
-	turn    *turn.Turn // says which goroutine reads
-	reading *transport.Conn
-	goodbye bool        // the home has said goodbye; goes with the turn
-	closed  atomic.Bool // the user has closed it
-	led     atomic.Bool // a caller waits that reads the next message itself, if it is its turn
+	reader  *turn.Reader // nil for own; set before ready is closed
+	goodbye bool         // the home has said goodbye; of whoever reads
+	closed  atomic.Bool  // the user has closed it
 
-	holds, known int // how many holds were taken on objects there, and of how many the home surely knows; under home.mu
+	// holds counts the holds taken on objects there. The home has surely heard of
+	// the first known ones. Both are guarded by home.mu.
+	holds, known int
 
 	mu      sync.Mutex
 	conn    *transport.Conn
@@ -158,7 +159,7 @@ func (r *client) run() {
 		return
 	}
 	close(r.ready)
-	r.turn.Read()
+	r.reader.Serve()
 }
 
 // open introduces this process to the home and tells it what is held here.
@@ -178,14 +179,14 @@ func (r *client) open(conn *transport.Conn) error {
 			conn.Post(m.Pack(wire.KindHold)...)
 		}
 	}
-	r.turn = turn.New(conn.Await, r.readOne, func(err error) {
+	r.reader = turn.New(conn, r.handle, r.idle, func(err error) {
 		conn.Close()
 		r.end(err, r.goodbye)
 		s.running.Done()
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reading, r.conn = conn, conn // from now on Hold tells the home itself
+	r.conn = conn // from now on Hold tells the home itself
 	return nil
 }
 
@@ -251,15 +252,7 @@ var errOver = errors.New("it ended without being closed")
 // NoticeLost tells a watcher that the connection to the object's home has ended.
 const NoticeLost = 0xff
 
-// readOne waits for the next message and handles it.
-func (r *client) readOne(ctx context.Context) (func(), error) {
-	frames, err := r.reading.RecvContext(ctx)
-	if err == nil {
-		err = r.handle(frames)
-	}
-	return nil, err
-}
-
+// handle handles a message of the home's.
 func (r *client) handle(frames [][]byte) error {
 	switch wire.KindOf(frames) {
 	case wire.KindReply:
@@ -275,7 +268,7 @@ func (r *client) handle(frames [][]byte) error {
 				go runtime.GC() // of a large heap, the next one may be far away
 			}
 			// The answer's values are not used any more, and what was decoded from them is held.
-			runtime.AddCleanup(&kept, func(id uint64) {
+			garbage.Then(&kept, func(id uint64) {
 				r.home.kept.Add(-1)
 				r.home.WhenHeld(func() { r.post(wire.KindTaken, wire.Request{ID: id}, said{}) })
 			}, m.ID)
@@ -299,9 +292,6 @@ func (r *client) handle(frames [][]byte) error {
 	default:
 		return wire.ErrMalformed
 	}
-	if r.idle() && r.led.Swap(false) {
-		r.turn.StepAside()
-	}
 	return nil
 }
 
@@ -313,15 +303,6 @@ func (r *client) answered(id uint64, a answer) {
 	r.mu.Unlock()
 	if p != nil {
 		p.settle(a)
-	}
-}
-
-// lead reads what comes in quick succession until done returns true or ctx ends.
-func (r *client) lead(ctx context.Context, done func() bool) {
-	r.led.Store(true)
-	r.turn.Lead(ctx, done)
-	if !r.idle() {
-		r.turn.Attend()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // Op is an operation of an object, or a notice: its number among the object's,
@@ -16,11 +17,17 @@ func (op Op[Q, A]) Number() byte { return byte(op) }
 // None is an empty request or answer.
 type None struct{}
 
+// Append appends nothing.
+func (*None) Append(b []byte, frames [][]byte) ([]byte, [][]byte) { return b, frames }
+
+// Read takes nothing.
+func (*None) Read(*wire.Reader) {}
+
 // Asked is a request whose answer is an A.
 type Asked[A any] struct{ *Request }
 
 // Reply answers the request. The values' frames must not be changed afterwards.
-func (r Asked[A]) Reply(a A) { r.answer(fine, pack(&a)) }
+func (r Asked[A]) Reply(a A) { r.answer(fine, said{frames: Pack(&a)}) }
 
 // Table maps operations to what an object, or its watcher, does for them.
 type Table[O any] map[byte]func(o O, r *Request)
@@ -83,13 +90,59 @@ type said struct {
 	plain  any      // of a request or a notice to this process itself: a pointer to it, instead
 }
 
-// pack encodes what x points to. Its large parts are not copied.
-func pack(x any) said {
+// Packed is what requests, answers and notices say most: it is packed by hand.
+type Packed interface {
+	Append(b []byte, frames [][]byte) ([]byte, [][]byte)
+	Read(in *wire.Reader)
+}
+
+// ByHand returns what packs the thing that x points to, nil if the codec does.
+func ByHand(x any) Packed {
+	switch x := x.(type) {
+	case Packed:
+		return x
+	case *[]Value:
+		return (*Values)(x)
+	case *int:
+		return number[int]{x}
+	case *uint64:
+		return number[uint64]{x}
+	}
+	return nil
+}
+
+// number points to a number.
+type number[T int | uint64] struct{ n *T }
+
+func (x number[T]) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
+	return wire.AppendUvarint(b, uint64(*x.n)), frames
+}
+
+func (x number[T]) Read(in *wire.Reader) { *x.n = T(in.Uvarint()) }
+
+// Pack encodes what x points to. Its large parts are not copied.
+func Pack(x any) [][]byte {
+	if p := ByHand(x); p != nil {
+		first, frames := p.Append(nil, make([][]byte, 1))
+		frames[0] = first
+		return frames
+	}
 	frames, _, err := codec.MarshalListing(reflect.ValueOf(x).Elem(), nil)
 	if err != nil {
 		panic("object: " + err.Error()) // only the types of this module are packed
 	}
-	return said{frames: frames}
+	return frames
+}
+
+// Unpack decodes what was packed into what x points to, which is zero.
+func Unpack(frames [][]byte, x any) error {
+	p := ByHand(x)
+	if p == nil || len(frames) == 0 {
+		return codec.Unmarshal(frames, x)
+	}
+	in := wire.Reader{B: frames[0], Frames: frames[1:]}
+	p.Read(&in)
+	return in.End()
 }
 
 // opened returns what was said.
@@ -97,7 +150,7 @@ func opened[X any](s said) (x X, err error) {
 	if p, ok := s.plain.(*X); ok {
 		return *p, nil
 	}
-	err = codec.Unmarshal(s.frames, &x)
+	err = Unpack(s.frames, &x)
 	return x, err
 }
 

@@ -18,44 +18,67 @@ type everything struct {
 }
 
 // Requests and answers arrive as they were sent, and nothing else does. What a
-// value keeps does not travel, and is set in the values of an answer.
+// value keeps does not travel, and is set in all values of an answer that names objects.
 func TestPack(t *testing.T) {
 	t.Parallel()
 	long := make([]byte, 1<<17)
-	v := everything{Yes: true, N: 3, Large: 1 << 63, Text: "text", First: Value{First: []byte("one"), Keep: t},
-		Others: []Value{{First: []byte("two"), More: [][]byte{long}}, {First: []byte("three"), Refs: []Ref{{Endpoint: "e", Object: 7}}}}}
+	v := everything{Yes: true, N: 3, Large: 1 << 63, Text: "text", First: Value{First: []byte("one")},
+		Others: []Value{Encoded([][]byte{[]byte("two"), long}), Encoded([][]byte{[]byte("three")}, Ref{Endpoint: "e", Object: 7})}}
 	v.Nested.B = 5
-	packed := pack(&v)
-	require.Len(t, packed.frames, 2)
-	args, frame := packed.frames[0], packed.frames[1]
-	require.Same(t, &long[0], &frame[0])
-	v.First.Keep = nil
-	got, err := opened[everything](packed)
+	packed := Pack(&v)
+	require.Len(t, packed, 2)
+	require.Same(t, &long[0], &packed[1][0])
+	v.Others[1] = v.Others[1].Keeping(1)
+	require.Equal(t, packed, Pack(&v))
+	got, err := opened[everything](said{frames: packed})
 	require.NoError(t, err)
-	require.Equal(t, v, got)
 	others := got.Others
-	eachValue(reflect.ValueOf(&got).Elem(), func(v *Value) { v.Keep = 1 })
-	require.Nil(t, others[0].Keep)
-	require.Equal(t, []any{1, 1, 1}, []any{got.First.Keep, got.Others[0].Keep, got.Others[1].Keep})
+	eachValue(reflect.ValueOf(&v).Elem(), func(v *Value) { *v = v.Keeping(1) })
+	kept, err := unpacked[everything](answer{said: said{frames: packed}, keep: 1})
+	require.NoError(t, err)
+	require.Equal(t, v, kept)
+	require.Nil(t, others[1].rest.keep)
+	refused[everything](t, packed)
+}
 
+// So do values alone, which are packed by hand.
+func TestPackValues(t *testing.T) {
+	t.Parallel()
+	long := make([]byte, 1<<17)
+	vs := []Value{Encoded([][]byte{[]byte("one"), long, []byte("two")}), {}, {First: []byte{}},
+		Encoded([][]byte{[]byte("three")}, Ref{Endpoint: "e", Object: 7, Process: "p", PID: 3})}
+	packed := Pack(&vs)
+	require.Len(t, packed, 2)
+	require.Same(t, &long[0], &packed[1][0])
+	got, err := opened[[]Value](said{frames: packed})
+	require.NoError(t, err)
+	require.Equal(t, vs, got)
+	clear(packed[0])
+	require.Equal(t, vs, got) // a value that is kept does not keep the others' memory
+	refused[[]Value](t, Pack(&vs))
+}
+
+// refused checks that nothing but all of packed, which has two frames, is an X.
+func refused[X any](t *testing.T, packed [][]byte) {
+	args, frame := packed[0], packed[1]
 	wrong := [][][]byte{{append(args, 0), frame}, {args}, {args, frame, frame}, {}, nil}
 	for n := range args {
 		wrong = append(wrong, [][]byte{args[:n], frame})
 	}
 	for i, frames := range wrong {
-		_, err := opened[everything](said{frames: frames, plain: new(None)})
+		_, err := opened[X](said{frames: frames, plain: new(None)})
 		require.Error(t, err, i)
 	}
 }
 
 func BenchmarkPack(b *testing.B) {
-	type delivery struct {
-		ID    uint64
-		Items []Value
+	items := make([]Value, 1000)
+	for i := range items {
+		items[i].First = make([]byte, 9)
 	}
-	item := []Value{{First: make([]byte, 100)}}
+	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := opened[delivery](pack(&delivery{12, item})); err != nil {
+		if _, err := opened[[]Value](said{frames: Pack(&items)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -65,10 +88,10 @@ func BenchmarkPack(b *testing.B) {
 func TestNamesHaveOneEncoding(t *testing.T) {
 	t.Parallel()
 	ref := Ref{Endpoint: "tls:10.0.0.7:4711@/2", Object: 7, Process: "Manager-1", PID: 12}
-	packed := pack(&Value{Refs: []Ref{ref}})
-	require.Contains(t, string(packed.frames[0]), string(ref.Append(nil)))
-	v, err := opened[Value](packed)
+	packed := Pack(&Value{rest: &rest{refs: []Ref{ref}}})
+	require.Contains(t, string(packed[0]), string(ref.Append(nil)))
+	v, err := opened[Value](said{frames: packed})
 	require.NoError(t, err)
-	require.Equal(t, []Ref{ref}, v.Refs)
+	require.Equal(t, []Ref{ref}, v.Refs())
 	require.Error(t, new(Ref).UnmarshalBinary(append(ref.Append(nil), 0)))
 }

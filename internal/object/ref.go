@@ -22,8 +22,12 @@ func (ref Ref) Append(b []byte) []byte {
 // the rest of b.
 func (ref *Ref) Read(b []byte) (more []byte, err error) {
 	in := wire.Reader{B: b}
-	*ref = Ref{Endpoint: in.String(), Process: in.String(), PID: in.Int(), Object: in.Uvarint()}
+	ref.take(&in)
 	return in.B, in.Err
+}
+
+func (ref *Ref) take(in *wire.Reader) {
+	*ref = Ref{Endpoint: in.String(), Process: in.String(), PID: in.Int(), Object: in.Uvarint()}
 }
 
 // MarshalBinary encodes the name for the codec, as Append does.

@@ -306,7 +306,7 @@ func (s *Server) accept(l *transport.Listener) {
 		s.running.Add(1)
 		s.mu.Unlock()
 		conn.LimitMessages(maxVisit)
-		go turn.New(conn.Await, p.read, p.gone).Read()
+		go turn.Serve(p.read, p.gone)
 	}
 }
 

@@ -207,7 +207,7 @@ func TestCall(t *testing.T) {
 	run := objecttest.NewRun(t)
 	h, o, ref := at(t, run, true)
 	for _, user := range []*object.Server{h, run.Home("User")} {
-		a, err := object.Ask(soon(t), user, ref, echo, said{"args", object.Value{First: []byte("value"), More: [][]byte{[]byte("more")}}}, nil)
+		a, err := object.Ask(soon(t), user, ref, echo, said{"args", object.Encoded([][]byte{[]byte("value"), []byte("more")})}, nil)
 		require.NoError(t, err)
 		require.Equal(t, "args", a.Text)
 		require.Equal(t, [][]byte{[]byte("value"), []byte("more")}, a.Value.Frames())

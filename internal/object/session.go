@@ -2,7 +2,6 @@ package object
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -109,10 +108,10 @@ func (r *Request) Breach(why string) {
 	}
 }
 
-// Run calls f, which answers the request and may block, on a goroutine of its
-// own. If f begins at once, and the process has no other open request, f runs
-// instead on the goroutine that called Serve, after Serve has returned. If it
-// takes long, another goroutine reads the connection meanwhile.
+// Run calls f, which answers the request and may block. f gets a goroutine of its
+// own, with one exception: the only open request of a process, whose f may begin at
+// once, is run by the goroutine that has read it, after Serve. If that takes long,
+// another goroutine reads on meanwhile.
 func (r *Request) Run(atOnce bool, f func()) {
 	if atOnce && r.Peer.conn != nil && r.Peer.asksOnly(r) {
 		r.here = f
@@ -157,7 +156,7 @@ func (r *Request) overdue() bool { return !r.until.IsZero() && time.Now().After(
 // Holding holds the objects named in v, which is about to be the answer or part
 // of it, until the requester holds them itself or has gone.
 func (r *Request) Holding(v Value) {
-	if len(v.Refs) > 0 {
+	if len(v.Refs()) > 0 {
 		s := r.Peer.home
 		s.HoldRefs(v)
 		r.Until(func() { s.ReleaseRefs(v) })
@@ -269,7 +268,7 @@ func Notify[Q any](p *Session, object uint64, op Op[Q, None], q Q) {
 		return
 	}
 	notice := wire.Request{Object: object, Op: byte(op)}
-	p.conn.Post(notice.Pack(wire.KindNotice, pack(&q).frames...)...)
+	p.conn.Post(notice.Pack(wire.KindNotice, Pack(&q)...)...)
 }
 
 // Holders lists the processes that hold an object of this home.
@@ -337,7 +336,7 @@ func (p *Session) gone(why error) {
 
 // read handles the next message. It returns what a request has to run at once:
 // see Run.
-func (p *Session) read(context.Context) (run func(), err error) {
+func (p *Session) read() (run func(), err error) {
 	_ = p.conn.Room() // who does not read answers gets no more; an error comes again
 	if len(p.ahead) > 0 {
 		m := p.ahead[0]
@@ -350,7 +349,7 @@ func (p *Session) read(context.Context) (run func(), err error) {
 		return nil, p.failed
 	}
 	if p.home.lastUser.Swap(p) == p && p.idle() {
-		p.conn.Await()
+		p.conn.Linger()
 	}
 	m, err := p.receive()
 	if err != nil {

@@ -39,7 +39,7 @@ type Func struct {
 	Name      string
 	Resources meta.Resources
 	// Decode decodes the frames of a slice of inputs, the first of which has index
-	// lo in its call.
+	// lo in its call, -1 if it is a single value.
 	Decode func(frames [][]byte, lo int) (Tasks, error)
 }
 

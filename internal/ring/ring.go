@@ -90,7 +90,7 @@ func Run(ctx context.Context, node *tree.Node, spec Spec) error {
 	var ranks sync.WaitGroup
 	for rank := range spec.Size {
 		var its []string
-		if gpus > 0 {
+		if len(devices) > 0 { // else the engine manages them
 			its = devices[rank*gpus:][:gpus]
 		}
 		ranks.Go(func() { r.rank(rank, its) })

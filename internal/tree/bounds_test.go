@@ -42,12 +42,12 @@ func newCrowd(t *testing.T, most, asking int) *crowd {
 		for {
 			frames, err := down.Recv()
 			if err == nil {
-				err = c.streams.carrier.take(frames[1:])
+				err = c.streams.carrier.put(frames[1:])
 			}
 			if err != nil {
 				c.readErr <- err
 				down.Close()
-				c.streams.end()
+				c.streams.close()
 				return
 			}
 		}
@@ -55,8 +55,8 @@ func newCrowd(t *testing.T, most, asking int) *crowd {
 	go func() {
 		for {
 			frames, err := up.Recv()
-			if err != nil || other.carrier.take(frames[1:]) != nil {
-				other.end()
+			if err != nil || other.carrier.put(frames[1:]) != nil {
+				other.close()
 				return
 			}
 		}
@@ -157,10 +157,10 @@ func TestBytesBeyondTheWindows(t *testing.T) {
 	c.open, c.close = context.WithCancelCause(context.Background())
 	chunk := make([]byte, 1<<20)
 	for range maxUntaken / len(chunk) {
-		require.NoError(t, c.take([][]byte{chunk}))
+		require.NoError(t, c.put([][]byte{chunk}))
 	}
-	require.ErrorIs(t, c.take([][]byte{chunk}), wire.ErrMalformed)
-	require.ErrorIs(t, c.take(nil), wire.ErrMalformed)
+	require.ErrorIs(t, c.put([][]byte{chunk}), wire.ErrMalformed)
+	require.ErrorIs(t, c.put(nil), wire.ErrMalformed)
 	require.Equal(t, maxUntaken+len(chunk), c.size)
 }
 
@@ -168,7 +168,7 @@ func TestBytesBeyondTheWindows(t *testing.T) {
 func TestManyGoodbyes(t *testing.T) {
 	t.Parallel()
 	down, up := connected(t, transport.Options{}, transport.Options{})
-	c := &Child{conn: down}
+	c := &Child{link: link{conn: down}}
 	go up.Recv()
 	bye := wire.MustPack(wire.KindBye, nil)
 	require.NoError(t, c.handle(bye))

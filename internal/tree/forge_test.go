@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/backend/job"
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 )
@@ -137,7 +137,7 @@ func TestASignalTooSoon(t *testing.T) {
 func TestManySignals(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.1")
-	j := &busy{Life: job.New(), free: make(chan struct{})}
+	j := &busy{Life: lives.New(), free: make(chan struct{})}
 	n.Backend = busyBackend{b, j}
 	here, there := net.Pipe()
 	over := make(chan struct{})
@@ -173,7 +173,7 @@ func (b busyBackend) Launch(_ context.Context, spec backend.JobSpec) (backend.Jo
 
 // busy is a job whose engine takes its time to signal it.
 type busy struct {
-	*job.Life
+	*lives.Life
 	asked atomic.Int64
 	free  chan struct{}
 }

@@ -94,8 +94,8 @@ func (n *Node) AcquireGPUs(ctx context.Context, job string, count int) (devices 
 	ctx, giveUp := n.whileStarting(ctx)
 	defer giveUp(nil)
 	if devices, release, err = n.acquireGPUs(ctx, count); err != nil {
-		c := &Child{node: n, spec: Spec{Name: job}}
-		return nil, nil, c.failed(ctx, err)
+		s := &start{Child: &Child{node: n, spec: Spec{Name: job}}}
+		return nil, nil, s.failed(ctx, err)
 	}
 	return devices, release, nil
 }
@@ -119,6 +119,15 @@ func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, re
 	return answer.Devices, func() { s.Close() }, nil
 }
 
+// loans are the GPUs on loan to a child, and to the processes below it.
+type loans struct {
+	lent    []string // to the child
+	release func()   // gives these back
+
+	mu    sync.Mutex
+	below []string // on loan to the processes below
+}
+
 // lend acquires GPUs for a process below, and gives them back when it closes the
 // stream. If the child's connection ends, it may use them until it has ended.
 func (c *Child) lend(s net.Conn, r *request) {
@@ -132,26 +141,26 @@ func (c *Child) lend(s net.Conn, r *request) {
 		refuse(s, err)
 		return
 	}
-	c.mu.Lock()
-	c.loans = append(c.loans, devices...)
-	c.mu.Unlock()
+	c.loans.mu.Lock()
+	c.below = append(c.below, devices...)
+	c.loans.mu.Unlock()
 	wire.Write(s, reply{Devices: devices})
 	<-wanted.Done()
 	if c.conn.Err() != nil {
 		<-c.reaped
 	}
-	c.mu.Lock()
-	c.loans = slices.DeleteFunc(c.loans, func(d string) bool { return slices.Contains(devices, d) })
-	c.mu.Unlock()
+	c.loans.mu.Lock()
+	c.below = slices.DeleteFunc(c.below, func(d string) bool { return slices.Contains(devices, d) })
+	c.loans.mu.Unlock()
 	release()
 }
 
-// holds says whether all of the devices are on loan to the processes below a
+// holds says whether all of the devices are on loan to the processes below the
 // child, each once.
-func (c *Child) holds(devices []string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	lent := slices.Clone(c.loans)
+func (l *loans) holds(devices []string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lent := slices.Clone(l.below)
 	for _, d := range devices {
 		i := slices.Index(lent, d)
 		if i < 0 {

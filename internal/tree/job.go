@@ -2,15 +2,62 @@ package tree
 
 import (
 	"context"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/output"
 )
 
 // lookAgain is how often a job is looked at that comes up.
 const lookAgain = 100 * time.Millisecond
+
+// The last of a job's stderr goes into errors.
+const (
+	stderrKept  = 8 << 10 // bytes
+	stderrLines = 20
+)
+
+// job is a job that this process has its backend run: that of a child or, in the
+// root, of a process below.
+type job struct {
+	backend.Job
+	node   *Node
+	name   string
+	avoid  []string    // the machines that it was to avoid
+	stderr *output.Log // the end of it
+}
+
+// launch has the backend run a job of this run. Its output is passed on. If the
+// root has started the process for this one, the root passes its output on, and
+// this process does not.
+func (n *Node) launch(ctx context.Context, spec backend.JobSpec) (_ *job, err error) {
+	j := &job{node: n, name: spec.Name, avoid: spec.Avoid, stderr: output.New(stderrKept)}
+	stdout := &lines{node: n, name: printable(spec.Name)}
+	stderr := &lines{node: n, name: stdout.name, copy: j.stderr}
+	if _, relayed := n.Backend.(*relay); n.Config.ForwardLogs.Enabled() && !relayed {
+		stdout.to, stderr.to = os.Stdout, os.Stderr
+	}
+	n.forwarding.Add(2) // the backend closes them when the process has written everything
+	output := &delivered{node: n, name: spec.Name}
+	if network, err := n.Network(ctx); err == nil && !network.Inherit {
+		spec.Delivery = output
+	}
+	spec.Run, spec.Executable, spec.Args = n.Run, n.Config.Executable, os.Args[1:]
+	spec.Stdout, spec.Stderr = stdout, stderr
+	if j.Job, err = n.Backend.Launch(ctx, spec); err != nil {
+		output.close()
+		stdout.Close()
+		stderr.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// lastLines returns the last lines of the job's stderr.
+func (j *job) lastLines() []string { return j.stderr.Lines(stderrLines) }
 
 // progress is how far a job has come: see [backend.Job].
 type progress struct {
@@ -19,16 +66,16 @@ type progress struct {
 	Pending bool
 }
 
-// follow calls tell with a job's progress, and whenever that has changed, until ctx
+// follow calls tell with the job's progress, and whenever that has changed, until ctx
 // ends. It returns errAvoided if meanwhile the job's machine came to be avoided,
 // other than those that the job was to avoid anyway: that machine may be dead, and
 // silent until the start timeout.
-func (n *Node) follow(ctx context.Context, j backend.Job, avoid []string, tell func(progress)) error {
+func (j *job) follow(ctx context.Context, tell func(progress)) error {
 	again := time.Tick(lookAgain)
 	for last := (*progress)(nil); ctx.Err() == nil; {
 		now := progress{Host: j.Host()}
 		now.Reason, now.Pending = j.Pending()
-		if n.fails(now.Host) && !slices.Contains(avoid, now.Host) {
+		if j.node.fails(now.Host) && !slices.Contains(j.avoid, now.Host) {
 			return errAvoided
 		}
 		if last == nil || now != *last {
@@ -43,21 +90,21 @@ func (n *Node) follow(ctx context.Context, j backend.Job, avoid []string, tell f
 	return nil
 }
 
-// signal signals a job and returns when that is done.
-func (n *Node) signal(name string, j backend.Job, sig backend.Signal) {
+// signal signals the job and returns when that is done.
+func (j *job) signal(sig backend.Signal) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineGrace)
 	defer cancel()
 	if err := j.Signal(ctx, sig); err != nil {
-		n.Log.Warn("fiber: a process could not be signalled", "process", name, "id", j.ID(), "error", err)
+		j.node.Log.Warn("fiber: a process could not be signalled", "process", j.name, "id", j.ID(), "error", err)
 	}
 }
 
-// removeJob removes a job from the backend.
-func (n *Node) removeJob(name string, j backend.Job, within time.Duration) {
+// remove removes the job from the backend.
+func (j *job) remove(within time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if err := j.Remove(ctx); err != nil {
-		n.Log.Warn("fiber: a job was not removed", "process", name, "id", j.ID(), "error", err)
+		j.node.Log.Warn("fiber: a job was not removed", "process", j.name, "id", j.ID(), "error", err)
 	}
 }
 

@@ -4,9 +4,7 @@ package tree
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -52,38 +50,6 @@ func TestReasonsToWaitAreLoggedOnce(t *testing.T) {
 		require.True(t, w.add("no disk"))
 		require.False(t, w.has("no room") || w.has("no image"), "the others are forgotten")
 	})
-}
-
-func TestTail(t *testing.T) {
-	t.Parallel()
-	var none tail
-	require.Empty(t, none.Lines())
-	none.Write([]byte("\n\n"))
-	require.Empty(t, none.Lines())
-
-	var few tail
-	few.Write([]byte("one\ntw"))
-	few.Write([]byte("o\nhalf"))
-	require.Equal(t, []string{"one", "two", "half"}, few.Lines())
-
-	var many tail
-	for i := range 10_000 {
-		fmt.Fprintln(&many, "line", i)
-	}
-	lines := many.Lines()
-	require.Len(t, lines, 20)
-	require.Equal(t, "line 9980", lines[0])
-	require.Equal(t, "line 9999", lines[19])
-	require.LessOrEqual(t, cap(many.buf), 8*tailBytes, "all of it is kept")
-
-	var endless tail
-	for range 1000 {
-		endless.Write([]byte(strings.Repeat("é", 1000)))
-	}
-	require.Len(t, endless.Lines(), 1)
-	require.LessOrEqual(t, len(endless.Lines()[0]), 2*tailBytes+2)
-	endless.Write([]byte{0xff, '\n', 'x'})
-	require.Equal(t, "x", endless.Lines()[1], "invalid text does no harm")
 }
 
 func acquired(t *testing.T, g *gpus, n int) []string {

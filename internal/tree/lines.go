@@ -8,7 +8,7 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/fiber-go/fiber/internal/container/output"
+	"github.com/fiber-go/fiber/internal/output"
 )
 
 const (
@@ -66,7 +66,7 @@ func printable(name string) string {
 type lines struct {
 	node *Node
 	name string
-	tail io.Writer // gets a copy of what the process itself has written; may be nil
+	copy io.Writer // gets what the process itself has written, too; may be nil
 	to   io.Writer // nil to pass nothing on
 
 	mu   sync.Mutex
@@ -75,8 +75,8 @@ type lines struct {
 }
 
 func (l *lines) Write(p []byte) (int, error) {
-	if l.tail != nil {
-		l.tail.Write(p)
+	if l.copy != nil {
+		l.copy.Write(p)
 	}
 	if l.to == nil {
 		return len(p), nil

@@ -26,8 +26,7 @@ const (
 // listener is how processes elsewhere reach this one: the network, once the
 // backend has named it, and the listener at which children report.
 type listener struct {
-	asking  lock.Lock // held while the backend is asked
-	network *backend.Network
+	network lock.Once[backend.Network]
 
 	mu       sync.Mutex
 	listener *transport.Listener
@@ -71,22 +70,16 @@ func greet(conn *transport.Conn) (v visit) {
 // backend, and keeps the first answer. While one caller asks, the others wait; if
 // that caller's ctx ends, the next one asks.
 func (n *Node) Network(ctx context.Context) (backend.Network, error) {
-	r := &n.listener
-	if err := r.asking.Lock(ctx); err != nil {
+	network, err := n.listener.network.Make(ctx, func() (*backend.Network, error) {
+		ctx, cancel := context.WithTimeout(ctx, networkTimeout)
+		defer cancel()
+		network, err := n.Backend.Network(ctx)
+		return &network, err
+	})
+	if err != nil {
 		return backend.Network{}, err
 	}
-	defer r.asking.Unlock()
-	if r.network != nil {
-		return *r.network, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
-	defer cancel()
-	network, err := n.Backend.Network(ctx)
-	if err != nil {
-		return network, err
-	}
-	r.network = &network
-	return network, nil
+	return *network, nil
 }
 
 // Listen opens a listener that the run's other processes can dial at its

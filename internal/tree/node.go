@@ -12,9 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -69,7 +67,7 @@ type Node struct {
 	children []*Child // that have not ended, as started
 	serial   int
 	starting sync.WaitGroup
-	noted    map[*string]struct{} // what else the end of this process waits for, in words
+	noted    sync.Map // what else the end of this process waits for: a *string, in words
 }
 
 // NewRoot makes the node of the root.
@@ -109,7 +107,6 @@ func (n *Node) prepare() {
 	if n.cluster {
 		n.slots = make(chan struct{}, clusterStarts)
 	}
-	n.noted = map[*string]struct{}{}
 	n.starts, n.stopStarts = context.WithCancel(context.Background())
 }
 
@@ -149,15 +146,10 @@ func (n *Node) enter(what string) (serial int, left func(), err error) {
 	return n.serial, func() { noted(); n.starting.Done() }, nil
 }
 
-// note makes Waits name something until done is called. The lock is held, but not
-// for done.
+// note makes Waits name something until done is called.
 func (n *Node) note(what string) (done func()) {
-	n.noted[&what] = struct{}{}
-	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		delete(n.noted, &what)
-	}
+	n.noted.Store(&what, nil)
+	return func() { n.noted.Delete(&what) }
 }
 
 // waitsShown is how many names Waits lists.
@@ -176,8 +168,8 @@ func (n *Node) Waits() string {
 		}
 		all = append(all, name)
 	}
-	for what := range n.noted {
-		all = append(all, *what)
+	for what := range n.noted.Range {
+		all = append(all, *what.(*string))
 	}
 	slices.Sort(all)
 	if more := len(all) - waitsShown; more > 0 {
@@ -210,7 +202,7 @@ func (n *Node) remove(c *Child) {
 // Terminate gives up the starts under way and asks every child to end.
 func (n *Node) Terminate() {
 	n.stopStarts()
-	n.each(func(c *Child) { c.announce(); n.signal(c.spec.Name, c.job, backend.Terminate) })
+	n.each(func(c *Child) { c.announce(); c.job.signal(backend.Terminate) })
 }
 
 // Ending returns a context that ends when this process's children are asked to
@@ -220,7 +212,7 @@ func (n *Node) Ending() context.Context { return n.starts }
 // Kill gives up the starts under way and ends every child at once.
 func (n *Node) Kill() {
 	n.stopStarts()
-	n.each(func(c *Child) { c.condemn(""); n.signal(c.spec.Name, c.job, backend.Kill) })
+	n.each(func(c *Child) { c.condemn(""); c.job.signal(backend.Kill) })
 }
 
 // each calls do for every child, in parallel, and returns when all calls have.
@@ -328,10 +320,7 @@ func (n *Node) cleanUp(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	n.mu.Lock()
-	done := n.note("the removal of what is left on " + n.Backend.Name())
-	n.mu.Unlock()
-	defer done()
+	defer n.note("the removal of what is left on " + n.Backend.Name())()
 	return b.Close(ctx)
 }
 
@@ -347,29 +336,4 @@ func (n *Node) Forwarded(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 	}
-}
-
-// launch has the backend run a job of this run. Its output is passed on; tail keeps
-// the end of its stderr. If the root has started the process for this one, the root
-// passes its output on, and this process does not.
-func (n *Node) launch(ctx context.Context, spec backend.JobSpec, tail io.Writer) (backend.Job, error) {
-	stdout := &lines{node: n, name: printable(spec.Name)}
-	stderr := &lines{node: n, name: stdout.name, tail: tail}
-	if _, relayed := n.Backend.(*relay); n.Config.ForwardLogs.Enabled() && !relayed {
-		stdout.to, stderr.to = os.Stdout, os.Stderr
-	}
-	n.forwarding.Add(2) // the backend closes them when the process has written everything
-	output := &delivered{node: n, name: spec.Name}
-	if network, err := n.Network(ctx); err == nil && !network.Inherit {
-		spec.Delivery = output
-	}
-	spec.Run, spec.Executable, spec.Args = n.Run, n.Config.Executable, os.Args[1:]
-	spec.Stdout, spec.Stderr = stdout, stderr
-	j, err := n.Backend.Launch(ctx, spec)
-	if err != nil {
-		output.close()
-		stdout.Close()
-		stderr.Close()
-	}
-	return j, err
 }

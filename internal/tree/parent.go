@@ -19,13 +19,13 @@ type Parent struct {
 	Assign wire.Assign
 	Value  [][]byte // the encoded argument behind the assignment
 
-	conn            *transport.Conn
-	dialled         bool          // conn was dialled, not inherited
-	bye             chan struct{} // closed when the parent has read everything up to the goodbye
-	end             chan struct{} // closed when the parent has told this process to end
-	ended, answered sync.Once
-	node            *Node // of this process
-	streams         streams
+	conn          *transport.Conn
+	dialled       bool          // conn was dialled, not inherited
+	bye           chan struct{} // closed when the parent has read everything up to the goodbye
+	told          chan struct{} // closed when the parent has told this process to end
+	onBye, onTold sync.Once
+	node          *Node // of this process
+	streams       streams
 }
 
 // Next waits for the parent's next message that is not this package's own. One
@@ -33,12 +33,12 @@ type Parent struct {
 // to do. The error is the end of the connection.
 func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 	if alone {
-		p.conn.Await()
+		p.conn.Linger()
 	}
 	for {
 		frames, err := p.conn.Recv()
 		if err != nil {
-			p.streams.end()
+			p.streams.close()
 			return 0, nil, err
 		}
 		kind := wire.KindOf(frames)
@@ -48,13 +48,13 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 				self.Kill()
 			}
 		case wire.KindTerminate:
-			p.ended.Do(func() { close(p.end) })
+			p.onTold.Do(func() { close(p.told) })
 		case wire.KindBye:
-			p.answered.Do(func() { close(p.bye) })
+			p.onBye.Do(func() { close(p.bye) })
 		case wire.KindStream:
 			p.session()
-			if err := p.streams.carrier.take(frames[1:]); err != nil {
-				p.streams.end()
+			if err := p.streams.carrier.put(frames[1:]); err != nil {
+				p.streams.close()
 				return 0, nil, err
 			}
 		default:
@@ -112,7 +112,7 @@ func (p *Parent) Goodbye(ctx context.Context) {
 
 // Terminated is closed when the parent has told this process to end. A SIGTERM
 // that comes without it is not the parent's: the machine may be shutting down.
-func (p *Parent) Terminated() <-chan struct{} { return p.end }
+func (p *Parent) Terminated() <-chan struct{} { return p.told }
 
 // Done is closed when the connection to the parent has ended.
 func (p *Parent) Done() <-chan struct{} { return p.conn.Done() }

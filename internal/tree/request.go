@@ -41,7 +41,7 @@ type deed string
 const (
 	doConnect deed = "connect" // to a listener; its bytes follow the answer
 	doLend    deed = "lend"    // GPUs
-	doLaunch  deed = "launch"  // a job: see jobs.go
+	doLaunch  deed = "launch"  // a job: see relay_serve.go
 )
 
 // jobSpec is what a process below may say of a backend.JobSpec.

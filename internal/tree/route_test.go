@@ -43,7 +43,9 @@ func tree(t *testing.T, hosts [4]string) (members [4]*member) {
 	for i, place := range []string{"", "/1", "/2", "/2/1"} {
 		n := &Node{Name: place, Place: place, Credentials: credentials, Log: slog.New(slog.DiscardHandler),
 			Config: config.Config{HeartbeatInterval: 50 * time.Millisecond, HeartbeatTimeout: time.Hour, MaxMessage: 64 << 20}}
-		n.listener.network = &backend.Network{Host: hosts[i], Bind: "127.0.0.1"}
+		n.listener.network.Make(t.Context(), func() (*backend.Network, error) {
+			return &backend.Network{Host: hosts[i], Bind: "127.0.0.1"}, nil
+		})
 		members[i] = &member{Node: n, accepted: make(chan *transport.Conn, 1)}
 	}
 	members[0].gpus = newGPUs(devices)
@@ -111,11 +113,11 @@ func attach(t *testing.T, parent, child *Node) {
 func attachOnly(t *testing.T, parent, child *Node) {
 	t.Helper()
 	down, up := connected(t, parent.TransportOptions(false), child.TransportOptions(false))
-	c := &Child{node: parent, conn: down, place: child.Place}
-	c.turn = turn.New(c.conn.Await, c.readOne, func(error) { c.streams.end() })
+	c := &Child{node: parent, place: child.Place, link: link{conn: down}}
+	c.reader = turn.New(c.conn, c.handle, nil, func(error) { c.streams.close() })
 	parent.add(c)
 	child.Parent = &Parent{conn: up, node: child}
-	go c.turn.Read()
+	go c.reader.Serve()
 }
 
 // talk sends a message of that size there and back.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
@@ -44,6 +45,8 @@ type Spec struct {
 	// Handle receives the child's messages that are not this package's own, one
 	// after another. It must not block.
 	Handle func(kind wire.Kind, frames [][]byte)
+	// Idle says whether no answer of the child's is due. Only Child.Wait needs it.
+	Idle func() bool
 }
 
 // Start starts a process and returns when it has been sent its work. It blocks
@@ -61,6 +64,14 @@ func (n *Node) Start(ctx context.Context, spec Spec) (*Child, error) {
 	}
 }
 
+// start is a process that comes up: the child, and what only its start needs.
+type start struct {
+	*Child
+	giveUp  context.CancelCauseFunc
+	way     *dialback
+	pending atomic.Value // string: what the job waits for
+}
+
 // start is one try. After errAvoided, Start tries again.
 func (n *Node) start(ctx context.Context, spec Spec) (_ *Child, err error) {
 	serial, left, err := n.enter("the start of " + spec.Name)
@@ -70,180 +81,167 @@ func (n *Node) start(ctx context.Context, spec Spec) (_ *Child, err error) {
 	defer left()
 	ctx, giveUp := n.whileStarting(ctx)
 	defer giveUp(nil)
-	c := &Child{node: n, spec: spec, place: n.placeOf(serial), giveUp: giveUp, release: func() {}, ended: make(chan struct{}),
-		gone: make(chan struct{}), reaped: make(chan struct{}), done: make(chan struct{})}
+	s := &start{Child: newChild(n, spec, n.placeOf(serial)), giveUp: giveUp}
 	defer func() {
 		if err != nil {
-			c.release()
+			s.release()
 		}
 	}()
 	switch {
 	case spec.Devices != nil:
-		c.lent = spec.Devices
+		s.lent = spec.Devices
 	case spec.Resources.GPU > 0:
 		devices, release, err := n.acquireGPUs(ctx, spec.Resources.GPU)
 		if err != nil {
-			return nil, c.failed(ctx, err)
+			return nil, s.failed(ctx, err)
 		}
-		c.lent, c.release = devices, release
+		s.lent, s.release = devices, release
 	case n.Parent != nil && len(n.Parent.Assign.Devices) > 0:
-		c.lent = []string{} // what was lent to this process is not the child's
+		s.lent = []string{} // what was lent to this process is not the child's
 	}
 	select {
 	case n.slots <- struct{}{}:
 		defer func() { <-n.slots }()
 	case <-ctx.Done():
-		return nil, c.failed(ctx, ctx.Err())
+		return nil, s.failed(ctx, ctx.Err())
 	}
 	// The wait for a turn, or for a GPU, does not count.
 	defer time.AfterFunc(n.Config.StartTimeout, func() { giveUp(errLate) }).Stop()
-	if err := c.launch(ctx, n.Run+"-"+strconv.Itoa(serial)+"-"+rand.Text()); err != nil {
-		return nil, c.failed(ctx, err)
+	if err := s.launch(ctx, n.Run+"-"+strconv.Itoa(serial)+"-"+rand.Text()); err != nil {
+		return nil, s.failed(ctx, err)
 	}
-	if err := c.introduce(ctx); err != nil {
-		c.way.close()
-		return nil, c.explain(ctx, err)
+	if err := s.introduce(ctx); err != nil {
+		s.way.close()
+		return nil, s.explain(ctx, err)
 	}
-	n.startedOn(c.job.Host())
-	n.add(c)
-	n.Log.Debug("fiber: started", "process", spec.Name, "id", c.job.ID())
-	c.watch()
-	return c, nil
+	n.startedOn(s.job.Host())
+	n.add(s.Child)
+	n.Log.Debug("fiber: started", "process", spec.Name, "id", s.job.ID())
+	s.watch()
+	return s.Child, nil
 }
 
 // launch has the backend run the process.
-func (c *Child) launch(ctx context.Context, id string) (err error) {
-	n := c.node
-	c.avoid = n.Avoided()
-	if c.way, err = n.newDialback(ctx, id); err != nil {
+func (s *start) launch(ctx context.Context, id string) (err error) {
+	n := s.node
+	if s.way, err = n.newDialback(ctx, id); err != nil {
 		return err
 	}
-	defer c.way.launched()
-	c.grace = ownGrace
-	if c.way.endpoint != "" {
-		c.grace = engineGrace
-	}
-	bootstrap := wire.Bootstrap{Process: id, Name: c.spec.Name, Build: Build(),
+	defer s.way.launched()
+	s.onEngine = s.way.endpoint != ""
+	bootstrap := wire.Bootstrap{Process: id, Name: s.spec.Name, Build: Build(),
 		MaxMessage: int64(n.Config.MaxMessage), Heartbeat: n.Config.HeartbeatInterval, Restore: runtimeSettings()}
-	c.way.bootstrap(n, &bootstrap)
+	s.way.bootstrap(n, &bootstrap)
 	boot, _ := json.Marshal(bootstrap) // never fails
 	env := os.Environ()
 	if bootstrap.Credentials != nil {
 		env = append(env, wire.CredentialsKey+"="+base64.StdEncoding.EncodeToString(bootstrap.Credentials))
 	}
-	c.job, err = n.launch(ctx, backend.JobSpec{Name: c.spec.Name, Parent: n.Name,
+	s.job, err = n.launch(ctx, backend.JobSpec{Name: s.spec.Name, Parent: n.Name,
 		Env: env, Public: []string{bootstrapKey + "=" + string(boot)},
-		Resources: c.spec.Resources, Devices: c.lent, Avoid: c.avoid, Socket: c.way.socket}, &c.tail)
+		Resources: s.spec.Resources, Devices: s.lent, Avoid: n.Avoided(), Socket: s.way.socket})
 	if err != nil {
-		c.way.close()
+		s.way.close()
 		return err
 	}
-	go func() {
-		c.status, c.failure = c.job.Wait(context.Background())
-		if c.failure != nil { // it may be up all the same: an engine learns late of a start
-			c.status = backend.ExitStatus{Code: -1, Reason: c.failure.Error()}
-		}
-		close(c.ended)
-	}()
+	go s.wait()
 	return nil
 }
 
 // introduce shakes hands with the new process and sends it its work.
-func (c *Child) introduce(ctx context.Context) (err error) {
-	stop := context.AfterFunc(ctx, c.way.close)
+func (s *start) introduce(ctx context.Context) (err error) {
+	stop := context.AfterFunc(ctx, s.way.close)
 	defer func() {
 		if !stop() && err == nil { // its connection may be closing
 			err = ctx.Err()
 		}
-		if err != nil && c.conn != nil {
-			c.conn.Close()
+		if err != nil && s.conn != nil {
+			s.conn.Close()
 		}
 	}()
-	n := c.node
+	n := s.node
 	within, cancel := context.WithCancel(ctx)
 	var hearing sync.WaitGroup
-	hearing.Go(func() { c.heed(within) })
+	hearing.Go(func() { s.heed(within) })
 	defer hearing.Wait()
 	defer cancel() // which ends heed
-	conn, hello, err := c.way.meet(ctx, c.ended)
+	conn, hello, err := s.way.meet(ctx, s.ended)
 	if err != nil {
 		return err
 	}
-	c.conn, c.pid = conn, hello.PID
+	s.conn, s.pid = conn, hello.PID
 	// Send finishes a message that has begun to leave, even after the end of ctx.
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := n.fits(hello); err != nil {
 		conn.Send(ctx, wire.MustPack(wire.KindRefuse, wire.Refuse{Reason: err.Error()})...)
 		return err
 	}
-	assign := c.spec.Assign
-	assign.Name, assign.Run, assign.Config = c.spec.Name, n.Run, n.Config
+	assign := s.spec.Assign
+	assign.Name, assign.Run, assign.Config = s.spec.Name, n.Run, n.Config
 	assign.Credentials, _ = n.Credentials.MarshalBinary() // never fails
-	assign.ParentName, assign.ParentPID, assign.Host = n.Name, os.Getpid(), c.job.Host()
-	assign.Devices, assign.Place, assign.Cluster = c.lent, c.place, n.cluster
-	if c.way.endpoint != "" {
+	assign.ParentName, assign.ParentPID, assign.Host = n.Name, os.Getpid(), s.job.Host()
+	assign.Devices, assign.Place, assign.Cluster = s.lent, s.place, n.cluster
+	if s.onEngine {
 		assign.Backend = n.Backend.Name()
 	}
-	return conn.Send(ctx, wire.MustPack(wire.KindAssign, assign, c.spec.Value...)...)
+	return conn.Send(ctx, wire.MustPack(wire.KindAssign, assign, s.spec.Value...)...)
 }
 
 // heed follows the job while it comes up, and says what it waits for.
-func (c *Child) heed(ctx context.Context) {
-	tell := c.spec.Pending
+func (s *start) heed(ctx context.Context) {
+	tell := s.spec.Pending
 	if tell == nil {
 		tell = func(string) {}
 	}
 	defer tell("")
-	err := c.node.follow(ctx, c.job, c.avoid, func(p progress) {
-		c.pending.Store(p.Reason)
+	err := s.job.follow(ctx, func(p progress) {
+		s.pending.Store(p.Reason)
 		tell(p.Reason)
-		if p.Reason != "" && c.node.warned.add(p.Reason) {
-			c.node.Log.Warn("fiber: a process waits to be started", "process", c.spec.Name, "id", c.job.ID(), "reason", p.Reason)
+		if p.Reason != "" && s.node.warned.add(p.Reason) {
+			s.node.Log.Warn("fiber: a process waits to be started", "process", s.spec.Name, "id", s.job.ID(), "reason", p.Reason)
 		}
 	})
 	if err != nil {
-		c.giveUp(err)
+		s.giveUp(err)
 	}
 }
 
-// explain removes a job that did not come up and returns the reason. The machine is to blame if the job could not be
-// started there for now, did not come up in time, could not reach this process, or did not end.
-func (c *Child) explain(ctx context.Context, err error) error {
+// explain says why a process did not come up, and removes its job. The machine is to blame if it could not start the job
+// for now, or if the process did not come up in time, could not reach this one, or did not end.
+func (s *start) explain(ctx context.Context, err error) error {
 	blame := context.Cause(ctx) == errLate
 	if mismatch := (*MismatchError)(nil); ctx.Err() == nil && !errors.As(err, &mismatch) {
 		select {
-		case <-c.ended: // it may have left a reason
-			err, blame = c.lastWords()
+		case <-s.ended: // it may have left a reason
+			err, blame = s.lastWords()
 		case <-time.After(sureAfter):
 			blame = true
 		}
 	}
-	err = c.failed(ctx, err) // before the removal, during which ctx may end
+	err = s.failed(ctx, err) // before the removal, during which ctx may end
 	if blame {
-		c.node.strike(c.job.Host())
+		s.node.strike(s.job.Host())
 	}
-	c.discard()
+	s.discard()
 	return err
 }
 
-// discardTime is how long a start waits for the removal of a job that did not
-// come up.
+// discardTime is how long a start that has failed waits for the removal of its job.
 const discardTime = time.Second
 
-// discard removes a job that did not come up, and gives back what was lent to it.
-// A dead machine, or an engine that does not answer, takes long. Only the end of
-// this process waits for that.
-func (c *Child) discard() {
-	release, removed := c.release, make(chan struct{})
-	c.release = func() {}
-	n := c.node
-	n.mu.Lock()
-	done := n.note("the removal of " + c.spec.Name)
-	n.mu.Unlock()
+// discard removes the job of a process that did not come up, and gives back what was
+// lent to the process. With a dead machine, or an engine that does not answer, that
+// takes long: the start goes on after discardTime, and only the end of this process
+// waits for the rest.
+func (s *start) discard() {
+	release, removed := s.release, make(chan struct{})
+	s.release = func() {}
+	n := s.node
+	done := n.note("the removal of " + s.spec.Name)
 	n.starting.Go(func() {
 		defer close(removed)
 		defer done()
-		c.remove()
+		s.job.remove(s.grace())
 		release()
 	})
 	select {
@@ -252,17 +250,17 @@ func (c *Child) discard() {
 	}
 }
 
-// lastWords returns why a job has ended that did not come up, and whether its
-// machine is to blame.
-func (c *Child) lastWords() (err error, blame bool) {
-	if launch := (*backend.LaunchError)(nil); errors.As(c.failure, &launch) {
+// lastWords returns why the process ended before it was up, and whether its machine
+// is to blame.
+func (s *start) lastWords() (err error, blame bool) {
+	if launch := (*backend.LaunchError)(nil); errors.As(s.failure, &launch) {
 		return launch, !launch.Permanent
 	}
-	if c.failure != nil {
-		return c.failure, false
+	if s.failure != nil {
+		return s.failure, false
 	}
-	launch := EndedEarly(c.status, c.tail.Lines())
-	launch.Permanent = c.way.endpoint != "" && c.status.Code == unreachableCode
+	launch := EndedEarly(s.status, s.job.lastLines())
+	launch.Permanent = s.onEngine && s.status.Code == unreachableCode
 	return launch, launch.Permanent
 }
 
@@ -277,16 +275,16 @@ func EndedEarly(how backend.ExitStatus, stderr []string) *backend.LaunchError {
 }
 
 // failed returns the error of a start. The end of its ctx counts more than what came of it.
-func (c *Child) failed(ctx context.Context, err error) error {
+func (s *start) failed(ctx context.Context, err error) error {
 	launch := &backend.LaunchError{Err: err}
 	mismatch := (*MismatchError)(nil)
 	switch cause := context.Cause(ctx); {
 	case cause == errLate:
-		launch = &backend.LaunchError{Reason: fmt.Sprintf("not up after %v (start_timeout)", c.node.Config.StartTimeout)}
-		if waits, _ := c.pending.Load().(string); waits != "" {
+		launch = &backend.LaunchError{Reason: fmt.Sprintf("not up after %v (start_timeout)", s.node.Config.StartTimeout)}
+		if waits, _ := s.pending.Load().(string); waits != "" {
 			launch.Reason += ": " + waits
 		} else if errors.Is(err, errNoHello) {
-			launch.Reason += ": it has not reported to " + c.way.endpoint + ", where this process listens; if that cannot be reached from there, set FIBER_HOST to an address that can"
+			launch.Reason += ": it has not reported to " + s.way.endpoint + ", where this process listens; if that cannot be reached from there, set FIBER_HOST to an address that can"
 		}
 	case cause == errAvoided, errors.Is(cause, ErrShutdown):
 		return cause
@@ -299,6 +297,6 @@ func (c *Child) failed(ctx context.Context, err error) error {
 	}
 	// The backend's Network, the root and the GPUs know no job.
 	named := *launch
-	named.Backend, named.Job = c.node.Backend.Name(), c.spec.Name
+	named.Backend, named.Job = s.node.Backend.Name(), s.spec.Name
 	return &named
 }

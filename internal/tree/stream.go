@@ -64,7 +64,7 @@ type streams struct {
 // over returns the session over a connection, and makes it if necessary: role is
 // yamux.Server in the parent, and yamux.Client in the child. serve is called, on a
 // goroutine of its own, for each stream that the other end opens. It calls heard
-// when it has read the request. After end, the session is closed, or nil.
+// when it has read the request. After close, the session is closed, or nil.
 func (s *streams) over(conn *transport.Conn, role func(io.ReadWriteCloser, *yamux.Config) (*yamux.Session, error), serve func(s net.Conn, heard func())) *yamux.Session {
 	s.once.Do(func() {
 		s.carrier = &carrier{conn: conn, more: make(chan struct{}, 1)}
@@ -120,9 +120,9 @@ func (c *incoming) Close() error {
 	return c.Conn.Close()
 }
 
-// end ends the streams once nothing more comes. Bytes that have come are still
+// close ends the streams once nothing more comes. Bytes that have come are still
 // passed on.
-func (s *streams) end() {
+func (s *streams) close() {
 	s.once.Do(func() {})
 	if s.session != nil {
 		s.session.Close()
@@ -144,9 +144,9 @@ type carrier struct {
 	more chan struct{} // holds a token when something may have come
 }
 
-// take hands over bytes that have come. It does not block. The error is that of an
+// put hands over bytes that have come. It does not block. The error is that of an
 // end that does not keep to the bounds.
-func (c *carrier) take(frames [][]byte) error {
+func (c *carrier) put(frames [][]byte) error {
 	if c.open.Err() != nil {
 		if cause := context.Cause(c.open); errors.Is(cause, wire.ErrMalformed) {
 			return cause

@@ -80,7 +80,8 @@ type Assign struct {
 	Cluster     bool     // that backend finds a machine for each job
 }
 
-// Done reports how the assigned function, or an initializer, ended.
+// Done reports how the assigned function, an initializer, a manager's start or an
+// object's method ended.
 type Done struct{ Err *Error }
 
 // Status reports a child's resident memory.

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/codec"
 )
 
 // Visit is a process's first message to the home of an object.
@@ -13,16 +15,15 @@ type Visit struct{ Name string }
 // says that the user has closed the home.
 type HomeBye struct{ Closed bool }
 
-// Request asks an object to do something. KindGiveUp, KindHold, KindRelease,
-// KindTaken and KindNotice have the same form, and use fewer of the fields.
+// Request asks an object to do something. It is also the form of KindGiveUp,
+// KindHold, KindRelease, KindTaken and KindNotice, which need fewer fields.
 type Request struct {
 	ID     uint64 // 0 if no answer is wanted
 	Object uint64
 	Op     byte // the operation, in the object's own numbers
 
-	// Left is how long the answer is wanted, 0 for as long as it takes. It is
-	// rounded up to microseconds. Who sends a request with a Left sends a KindGiveUp
-	// when that time is over.
+	// Left is the time until the requester stops waiting for the answer, rounded up
+	// to microseconds. It then sends a KindGiveUp. 0 means that it does not stop.
 	Left time.Duration
 }
 
@@ -100,11 +101,13 @@ func fieldsOf(frames [][]byte, kind Kind) (code byte, in Reader) {
 	return frames[0][1], Reader{B: frames[0][2:]}
 }
 
-// Reader takes numbers and strings off the front of B. After an error it returns
-// zero values.
+// Reader takes numbers, strings and parts off the front of B and Frames. After an
+// error it returns zero values.
 type Reader struct {
-	B   []byte
-	Err error
+	B      []byte
+	Frames [][]byte // of large parts
+	Shares bool     // all parts share the memory of the message; else small ones are copied, since one that is kept would keep all of it
+	Err    error
 }
 
 // Uvarint takes a number.
@@ -121,8 +124,8 @@ func (r *Reader) Uvarint() uint64 {
 // Int takes a number that fits an int.
 func (r *Reader) Int() int {
 	v := r.Uvarint()
-	if v > 1<<62 {
-		r.Err = ErrMalformed
+	if v > math.MaxInt/2 { // room for what is added to it
+		r.Err, r.B = ErrMalformed, nil
 		return 0
 	}
 	return int(v)
@@ -141,6 +144,51 @@ func (r *Reader) Bytes(n int) []byte {
 
 // String takes a string that AppendString has written.
 func (r *Reader) String() string { return string(r.Bytes(r.Int())) }
+
+// Count takes the number of things that follow, of which each takes at least a
+// byte of B.
+func (r *Reader) Count() int {
+	n := r.Int()
+	if n > len(r.B) {
+		r.Err, r.B = ErrMalformed, nil
+		return 0
+	}
+	return n
+}
+
+// Part takes bytes that AppendPart has written.
+func (r *Reader) Part() []byte {
+	n := r.Int()
+	switch {
+	case n > 0 && r.Shares:
+		return r.Bytes(n - 1)
+	case n > 0:
+		return append([]byte{}, r.Bytes(n-1)...)
+	case r.Err == nil && len(r.Frames) > 0:
+		part := r.Frames[0]
+		r.Frames = r.Frames[1:]
+		return part
+	}
+	r.Err, r.B = ErrMalformed, nil
+	return nil
+}
+
+// End returns the error, or one if something is left.
+func (r *Reader) End() error {
+	if r.Err == nil && len(r.B)+len(r.Frames) > 0 {
+		return ErrMalformed
+	}
+	return r.Err
+}
+
+// AppendPart appends bytes: many of them to frames, uncopied, others to b with
+// their length before them.
+func AppendPart(b []byte, frames [][]byte, part []byte) ([]byte, [][]byte) {
+	if len(part) >= codec.FrameMin && len(frames) < codec.FrameCount {
+		return append(b, 0), append(frames, part)
+	}
+	return append(AppendUvarint(b, uint64(len(part))+1), part...), frames
+}
 
 // AppendString appends a string, with its length before it.
 func AppendString(b []byte, s string) []byte {

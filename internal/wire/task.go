@@ -22,10 +22,12 @@ const (
 	// Announce: the worker reports each task before it begins, so that the started
 	// tasks of a lost worker are known exactly.
 	Announce Flags = 1 << iota
-	// Inline: one task, so short that the goroutine that reads may run it.
+	// Inline: tasks so short that the goroutine that reads may run them.
 	Inline
 	// StopOnError: tasks after a failed one are not run.
 	StopOnError
+	// Single: there is one task; errors name no element.
+	Single
 )
 
 // Pack makes the message; value is the encoded inputs.

@@ -3,7 +3,8 @@
 // A message is a list of frames. The first frame holds the kind and the fields,
 // and the frames after it an encoded value of the user's (see codec). The messages
 // of tasks, Batch and Results, and those of objects are packed by hand, because
-// every task or call sends some. The codec encodes the fields of all others; to
+// every task or call sends some; so is what these say, if it is said often or of
+// many values. The codec encodes the fields of all others; to
 // decode them, it takes no more memory than a message's length accounts for.
 package wire
 
@@ -15,7 +16,7 @@ import (
 )
 
 // Version is the protocol's version. Two processes talk only if theirs are equal.
-const Version = 8
+const Version = 9
 
 // Kind says what a message is. It is the first byte of the first frame.
 type Kind byte
@@ -25,10 +26,10 @@ const (
 	KindHello      Kind = 1 + iota // child: which process it is, and its build
 	KindRefuse                     // parent: the hello does not fit
 	KindAssign                     // parent: what to do
-	KindDone                       // child: the assigned function has returned
+	KindDone                       // child: the assigned function has returned, or the child could not begin
 	KindStop                       // parent: end when what you hold is done
 	KindStatus                     // child: its memory
-	KindReady                      // worker: its initializer has run
+	KindReady                      // worker: its initializer has run; manager: its Ref
 	KindBatch                      // pool: tasks to run
 	KindResults                    // worker: results, and what it starts next
 	KindRecall                     // pool: give back the tasks that you have not started

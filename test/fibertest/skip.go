@@ -28,7 +28,7 @@ var onThisMachine = map[string][]string{
 		"TestGarbageAtEverySocket", "TestLimitsAreNotInherited", "TestForwardLogs", "TestSharedValueThroughAGap",
 	},
 	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
-	"they are about this machine's resources": {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestBadArguments",
+	"they are about this machine's resources": {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestRingWithTooManyGPUs", "TestBadArguments",
 		"TestRingThatCannotStart", "TestManagerThatCannotStart"},
 	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies", "TestTableIsWhole", "TestTableHasAllSettings"},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},

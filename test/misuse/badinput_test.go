@@ -119,6 +119,9 @@ var wrong = []struct {
 	{"unexported fields alone", func() {
 		fiber.Register("bad", func(context.Context, []hidden) (int, error) { return 0, nil })
 	}, []string{"its argument", "hidden", "only unexported fields"}},
+	{"nil option", func() {
+		fiber.RegisterType("bad", func(context.Context, int) (int, error) { return 0, nil }, nil)
+	}, []string{"fiber.RegisterType", "an option is nil"}},
 	{"sentinel", func() { fiber.RegisterError(errors.New(fibertest.ErrDiverged.Error())) }, []string{`"diverged"`, "another error"}},
 }
 
@@ -228,6 +231,19 @@ func TestBadArguments(t *testing.T) {
 		require.False(t, test.p.Alive())
 		require.ErrorIs(t, test.p.Join(fibertest.Soon(t)), fiber.ErrNotStarted)
 	}
+}
+
+func idle(context.Context, *fiber.RingNode, fibertest.None) error { return nil }
+
+var (
+	manyGPUs = fiber.RegisterRing("manyGPUs", nil, idle, meta.GPU(1000))
+	allGPUs  = fiber.RegisterRing("allGPUs", nil, idle, meta.GPU(math.MaxInt/2))
+)
+
+func TestRingWithTooManyGPUs(t *testing.T) {
+	t.Parallel()
+	refuses(t, fiber.NewRing(2, manyGPUs).Run(fibertest.Soon(t), fibertest.None{}), "Ring-", "more GPUs than the machine has", "meta.GPU(2000)")
+	refuses(t, fiber.NewRing(4, allGPUs).Run(fibertest.Soon(t), fibertest.None{}), "NewRing(4)", "allGPUs", "too many GPUs")
 }
 
 func TestMoreGPUsThanTheMachineHas(t *testing.T) {
@@ -390,6 +406,8 @@ func TestValuesThatCannotTravel(t *testing.T) {
 			refuses(t, err, append(u.words, "the result")...)
 			var encode *fiber.EncodeError
 			require.ErrorAs(t, err, &encode)
+			require.Equal(t, -1, encode.Index)
+			require.NotContains(t, err.Error(), "element", "there is no list here")
 			whats := make([]string, 100)
 			whats[3] = what
 			_, err = fiber.Map(fibertest.Soon(t), pool, emit, whats)

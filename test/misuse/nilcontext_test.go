@@ -24,6 +24,7 @@ var nilNode = fiber.RegisterRing("nilNode", nil, func(ctx context.Context, n *fi
 		"Send":      n.Right().Send(none, 1),
 		"Recv":      n.Left().Recv(none, new(int)),
 		"Barrier":   fiber.Barrier(none, n),
+		"Broadcast": fiber.Broadcast(none, n, 0, []float64{1}),
 		"AllReduce": fiber.AllReduce(none, n, []float64{1}),
 	} {
 		if err == nil || err.Error() != noContext {
@@ -36,6 +37,8 @@ var nilNode = fiber.RegisterRing("nilNode", nil, func(ctx context.Context, n *fi
 const noContext = "fiber: the context is nil; pass the one that your function receives, or context.Background()"
 
 var nilNew = fiber.RegisterType("nilNew", func(context.Context, int) (*int, error) { return new(int), nil })
+
+var nilAny = fiber.RegisterType("nilAny", func(context.Context, any) (*int, error) { return new(int), nil })
 
 var nilMethod = fiber.RegisterMethod("nilMethod", func(*int, context.Context, int) (int, error) { return 0, nil })
 
@@ -65,6 +68,13 @@ func TestNilContext(t *testing.T) {
 	require.NoError(t, queue.Put(ctx, 1))
 	joinable, err := fiber.NewJoinableQueue[int](ctx, m)
 	require.NoError(t, err)
+	anything, err := fiber.NewDict[string, any](ctx, m)
+	require.NoError(t, err)
+	namespace, err := fiber.NewNamespace(ctx, m)
+	require.NoError(t, err)
+	stuff, err := fiber.NewSimpleQueue[any]()
+	require.NoError(t, err)
+	bad := any(make(chan int)) // cannot travel
 	here, there, err := fiber.Pipe[int]()
 	require.NoError(t, err)
 	defer here.Close()
@@ -95,6 +105,28 @@ func TestNilContext(t *testing.T) {
 		"NewDict":            func() error { _, err := fiber.NewDict[string, int](none, m); return err },
 		"Dict.Get":           func() error { _, _, err := dict.Get(none, "x"); return err },
 		"Dict.Set":           func() error { return dict.Set(none, "x", 1) },
+		"Func.Call":          func() error { _, err := fibertest.Square.Call(none, 1); return err },
+		"MapAsync":           func() error { _, err := fiber.MapAsync(none, pool, fibertest.Square, []int{1}).Get(ctx); return err },
+		"IMapUnordered":      func() error { return only(fiber.IMapUnordered(none, pool, fibertest.Square, slices.Values([]int{1}))) },
+		"New, bad":           func() error { _, err := fiber.New(none, m, nilAny, any(bad)); return err },
+		"Dict.Set, bad":      func() error { return anything.Set(none, "x", bad) },
+		"Dict.Delete":        func() error { _, err := dict.Delete(none, "x"); return err },
+		"Dict.CompareAndSet": func() error { _, err := dict.CompareAndSet(none, "x", 1, 2); return err },
+		"Dict.Clear":         func() error { return dict.Clear(none) },
+		"Namespace.Set, bad": func() error { return namespace.Set(none, "x", bad) },
+		"Namespace.Get":      func() error { _, err := namespace.Get(none, "x", new(int)); return err },
+		"List.Insert":        func() error { return list.Insert(none, 0, 1) },
+		"List.Pop":           func() error { _, err := list.Pop(none, 0); return err },
+		"List.Remove":        func() error { _, err := list.Remove(none, 1); return err },
+		"List.CompareAndSet": func() error { _, err := list.CompareAndSet(none, 0, 1, 2); return err },
+		"NewList":            func() error { _, err := fiber.NewList(none, m, 1); return err },
+		"NewLock":            func() error { _, err := fiber.NewLock(none, m); return err },
+		"WaitFor":            func() error { return condition.WaitFor(none, func() (bool, error) { return true, nil }) },
+		"GetMany":            func() error { _, err := queue.GetMany(none, 1); return err },
+		"Put, bad":           func() error { return stuff.Put(none, bad) },
+		"PutMany, bad":       func() error { return stuff.PutMany(none, []any{bad}) },
+		"Barrier.Reset":      func() error { return barrier.Reset(none) },
+		"Barrier.Parties":    func() error { _, err := barrier.Parties(none); return err },
 		"Dict.Update":        func() error { _, err := dict.Update(none, "x", nil); return err },
 		"Dict.All":           func() error { _, err := dict.All(none); return err },
 		"List.Append":        func() error { return list.Append(none, 1) },
@@ -143,4 +175,34 @@ func only(seq iter.Seq2[int, error]) (err error) {
 	for _, err = range seq {
 	}
 	return err
+}
+
+// A function or an option that is nil is an error, and no panic.
+func TestNilFunction(t *testing.T) {
+	t.Parallel()
+	ctx := fibertest.Soon(t)
+	m, pool := fibertest.NewManager(t), fibertest.NewPool(t, 1)
+	dict := fibertest.Sure(fiber.NewDict[string, int](ctx, m))(t)
+	list := fibertest.Sure(fiber.NewList(ctx, m, 1))(t)
+	value := fibertest.Sure(fiber.NewValue(ctx, m, 1))(t)
+	lock := fibertest.Sure(fiber.NewRLock(ctx, m))(t)
+	condition := fibertest.Sure(fiber.NewCondition(ctx, m, lock))(t)
+	for _, test := range []struct {
+		want string
+		call func() error
+	}{
+		{"fiber: Update: the function is nil", func() error { _, err := dict.Update(ctx, "x", nil); return err }},
+		{"fiber: Update: the function is nil", func() error { _, err := list.Update(ctx, 0, nil); return err }},
+		{"fiber: Update: the function is nil", func() error { _, err := value.Update(ctx, nil); return err }},
+		{"fiber: With: the function is nil", func() error { return lock.With(ctx, nil) }},
+		{"fiber: WaitFor: the function is nil", func() error { return condition.WaitFor(ctx, nil) }},
+		{"fiber: IMap: the input is nil", func() error { return only(fiber.IMap(ctx, pool, fibertest.Square, nil)) }},
+		{"fiber: an option is nil; leave it out", func() error { _, err := fiber.NewPool(1, nil); return err }},
+		{"fiber: an option is nil; leave it out", func() error { _, err := fiber.NewManager(ctx, nil); return err }},
+		{"fiber: an option is nil; leave it out", func() error { return fiber.NewProcess(fibertest.Square, 1, nil).Start(ctx) }},
+		{"fiber: an option is nil; leave it out", func() error { _, err := fiber.NewSimpleQueue[int](nil); return err }},
+		{"fiber: an option is nil; leave it out", func() error { _, err := fiber.Apply(ctx, pool, fibertest.Square, 1, nil); return err }},
+	} {
+		require.EqualError(t, test.call(), test.want)
+	}
 }

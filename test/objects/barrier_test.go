@@ -81,14 +81,14 @@ func TestBrokenBarrier(t *testing.T) {
 	defer cancel()
 	_, err := b.Wait(brief)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	check(ended, "MainProcess has stopped waiting")
-	later("MainProcess has stopped waiting")
+	check(ended, "the context of a Wait in MainProcess has ended")
+	later("the context of a Wait in MainProcess has ended")
 
 	ended = waitingAt(t, ctx, b, 1)
 	_, err = b.Wait(brief) // its context has ended before
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	check(ended, "MainProcess has aborted it")
-	later("")
+	check(ended, "the context of a Wait in MainProcess has ended")
+	later("the context of a Wait in MainProcess has ended")
 
 	in := fibertest.Meeting{Barrier: b, File: fibertest.TempFile(t), Stay: true}
 	p := fiber.NewProcess(fibertest.Meet, in, fiber.ProcessName("Victim"))

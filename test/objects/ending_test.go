@@ -87,11 +87,14 @@ func operations(t *testing.T, m *fiber.Manager) (waiting, later map[string]func(
 		},
 	}
 	later = map[string]func(ctx context.Context) error{
-		"NewDict":           func(ctx context.Context) error { _, err := fiber.NewDict[string, int](ctx, m); return err },
-		"Dict.Get":          func(ctx context.Context) error { _, _, err := dict.Get(ctx, "x"); return err },
-		"Dict.Set":          func(ctx context.Context) error { return dict.Set(ctx, "x", 1) },
-		"Dict.All":          func(ctx context.Context) error { _, err := dict.All(ctx); return err },
-		"Dict.Update":       func(ctx context.Context) error { _, err := dict.Update(ctx, "x", nil); return err },
+		"NewDict":  func(ctx context.Context) error { _, err := fiber.NewDict[string, int](ctx, m); return err },
+		"Dict.Get": func(ctx context.Context) error { _, _, err := dict.Get(ctx, "x"); return err },
+		"Dict.Set": func(ctx context.Context) error { return dict.Set(ctx, "x", 1) },
+		"Dict.All": func(ctx context.Context) error { _, err := dict.All(ctx); return err },
+		"Dict.Update": func(ctx context.Context) error {
+			_, err := dict.Update(ctx, "x", func(int, bool) (int, error) { return 1, nil })
+			return err
+		},
 		"Namespace.Set":     func(ctx context.Context) error { return namespace.Set(ctx, "x", 1) },
 		"Namespace.Get":     func(ctx context.Context) error { _, err := namespace.Get(ctx, "x", new(int)); return err },
 		"List.Append":       func(ctx context.Context) error { return list.Append(ctx, 1) },

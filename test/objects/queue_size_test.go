@@ -50,6 +50,28 @@ var _ = fibertest.MainProgram("large items", func(ctx context.Context) error {
 	if err != nil || got != 4*50<<10 {
 		return fmt.Errorf("%d bytes, %w", got, err)
 	}
+	// The first two of them, in two messages; and three small ones in one.
+	for n, items := range map[string][][]byte{"2 of 4": many, "2 of 3": make([][]byte, 3)} {
+		if err := q.PutMany(ctx, make([][]byte, 2)); err != nil {
+			return err
+		}
+		brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		err := q.PutMany(brief, items)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fiber.ErrUnknownOutcome) || !strings.Contains(err.Error(), "only "+n+" items were put") {
+			return fmt.Errorf("a part gives %w", err)
+		}
+		for left := 4; left > 0; {
+			got, err := q.GetMany(ctx, left)
+			if err != nil {
+				return err
+			}
+			left -= len(got)
+		}
+		if n, err := q.Len(ctx); n != 0 || err != nil {
+			return fmt.Errorf("%d items are left, %w", n, err)
+		}
+	}
 	fmt.Println("fine")
 	return nil
 })

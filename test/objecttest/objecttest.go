@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/backend/local"
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/tree"
@@ -186,8 +185,9 @@ func (v *Visitor) Request(id, made uint64, op, q any) [][]byte {
 	if q == nil {
 		q = object.None{}
 	}
-	frames, err := codec.Marshal(q)
-	require.NoError(v.t, err)
+	asked := reflect.New(reflect.TypeOf(q))
+	asked.Elem().Set(reflect.ValueOf(q))
+	frames := object.Pack(asked.Interface())
 	if raw, ok := q.(Raw); ok {
 		frames = [][]byte{raw}
 	}
@@ -262,7 +262,7 @@ type Reply struct {
 func (r Reply) Read(t testing.TB, x any) {
 	t.Helper()
 	require.Zero(t, r.Code, string(r.Says[0]))
-	require.NoError(t, codec.Unmarshal(r.Says, x))
+	require.NoError(t, object.Unpack(r.Says, x))
 }
 
 // next waits for the next message.

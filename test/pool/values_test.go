@@ -130,8 +130,21 @@ func TestAValueFailsAlone(t *testing.T) {
 		require.ErrorContains(t, err, "task 2: ")
 		_, err = fiber.Map(fibertest.Soon(t), pool, comeBack, []errand{{}, {}, {}, {Out: how}, {Out: how}}, fiber.ChunkSize(5))
 		require.ErrorContains(t, err, "task 3: ")
-		_, err = fiber.Apply(fibertest.Soon(t), pool, comeBack, errand{Out: how})
-		require.ErrorContains(t, err, "unwell")
+		// A single value is no element of a list, wherever its error comes from.
+		_, back := fiber.Apply(fibertest.Soon(t), pool, comeBack, errand{Out: how})
+		_, there := fiber.Apply(fibertest.Soon(t), pool, goThere, value(1, how))
+		errs := []error{back, there}
+		if p := fiber.NewProcess(goThere, value(1, how)); how == "decode" || how == "later" {
+			require.NoError(t, p.Start(fibertest.Soon(t)))
+			errs = append(errs, p.Join(fibertest.Soon(t)))
+		}
+		for _, err := range errs {
+			require.ErrorContains(t, err, "unwell")
+			require.NotContains(t, err.Error(), "element")
+			var encode *fiber.EncodeError
+			require.ErrorAs(t, err, &encode)
+			require.Equal(t, -1, encode.Index)
+		}
 	}
 	s := pool.Stats()
 	require.Zero(t, s.Running+s.Queued)

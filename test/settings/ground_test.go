@@ -105,13 +105,19 @@ func prepare(t *testing.T, place string) *ground {
 	require.NoError(t, err)
 	img, err := tarball.ImageFromPath(picture, nil)
 	require.NoError(t, err)
-	require.NoError(t, remote.Write(ref, img))
+	pushing.Lock()
+	err = remote.Write(ref, img)
+	pushing.Unlock()
+	require.NoError(t, err)
 	image.CloseIdle()
 	g.namespace = newNamespace(t, dir)
 	g.template = filepath.Join(dir, "pod.yaml")
 	require.NoError(t, os.WriteFile(g.template, []byte("metadata: {labels: {settings: template}}\n"), 0o644))
 	return g
 }
+
+// pushing is held while an image is pushed: the registry's files are not made for two uploads of one image.
+var pushing sync.Mutex
 
 // hostAddress is an address of this machine that containers reach, and not the one that they use without the setting.
 func hostAddress(t *testing.T) string {

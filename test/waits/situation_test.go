@@ -265,7 +265,7 @@ func (r row) play(t *testing.T, in situation, want outcome) {
 			going := s.others(t)
 			call := tr.call
 			tr.call = func(ctx context.Context) error {
-				for range 50 { // after a brisk exchange, a caller reads the connection itself
+				for range 50 { // after quick answers, a caller reads the connection itself
 					if err := s.busy(ctx); err != nil {
 						return err
 					}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/retry"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -16,8 +17,7 @@ import (
 const (
 	// dialTimeout bounds one try to reach the reader.
 	dialTimeout = 7 * time.Second
-	// The pause between two tries grows between these bounds.
-	minPause = 20 * time.Millisecond
+	// maxPause is the longest pause between two tries.
 	maxPause = 2 * time.Second
 )
 
@@ -28,7 +28,7 @@ func Deliver(ctx context.Context, text string) (*Sender, error) {
 		return nil, err
 	}
 	if t.Credentials == nil {
-		t.Credentials, _ = base64.StdEncoding.DecodeString(os.Getenv(wire.CredentialsKey)) // those of nobody are refused
+		t.Credentials, _ = base64.StdEncoding.DecodeString(os.Getenv(wire.CredentialsKey)) // without any, the reader is refused
 	}
 	cred := new(transport.Credentials)
 	if err := cred.UnmarshalBinary(t.Credentials); err != nil {
@@ -58,13 +58,9 @@ func Deliver(ctx context.Context, text string) (*Sender, error) {
 
 // dial dials the reader, again and again.
 func (t Target) dial(ctx context.Context, cred *transport.Credentials, s *Sender) {
-	for pause := minPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
+	for again := (retry.Pauses{Longest: maxPause}); ctx.Err() == nil; again.Wait(ctx) {
 		if t.visit(ctx, cred, s) {
-			pause = minPause
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+			again.Reset()
 		}
 	}
 }

@@ -3,8 +3,8 @@
 //
 // The output is a stream of bytes with positions. The reader says at which position it goes on, and how far it has passed
 // the stream on; the sender keeps the rest. If a connection breaks, another one takes its place, and nothing is lost or
-// doubled. A sender that fills up makes the program wait. It drops what is oldest only when nobody has read for patience,
-// and tells the next reader how much that was.
+// doubled. A sender that fills up makes the program wait. If there is no reader for as long as patience, it drops the oldest
+// output, and tells the next reader how much that was.
 package delivery
 
 import (

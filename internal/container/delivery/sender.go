@@ -21,41 +21,31 @@ type Sender struct {
 	reader  *transport.Conn
 	left    time.Time     // when the last reader went, if there is none
 	away    time.Duration // how long there was none before this one
-	changed chan struct{} // closed when something has changed; nil while nobody waits
+	changed *sync.Cond    // something has changed, or a wait may be over
 }
 
-// NewSender returns a sender that nobody reads.
-func NewSender() *Sender { return &Sender{left: time.Now()} }
-
-// await blocks until something changes, done is closed, or nobody has read for patience. The lock is held at the call and on
-// return.
-func (s *Sender) await(done <-chan struct{}) {
-	if s.changed == nil {
-		s.changed = make(chan struct{})
-	}
-	changed := s.changed
-	var late <-chan time.Time
-	if s.reader == nil {
-		late = time.After(time.Until(s.left.Add(patience)))
-	}
-	s.mu.Unlock()
-	defer s.mu.Lock()
-	select {
-	case <-changed:
-	case <-late:
-	case <-done:
-	}
+// NewSender returns a sender without a reader.
+func NewSender() *Sender {
+	s := new(Sender)
+	s.changed = sync.NewCond(&s.mu)
+	s.abandon()
+	return s
 }
 
-// change wakes those that wait.
-func (s *Sender) change() {
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
+// abandon notes that there is no reader any more. The wait for another one ends after patience.
+func (s *Sender) abandon() {
+	s.reader, s.left = nil, time.Now()
+	time.AfterFunc(patience, s.wake)
 }
 
-// givenUp reports whether nobody has read for so long that nobody is waited for.
+// wake has those that wait look again.
+func (s *Sender) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed.Broadcast()
+}
+
+// givenUp reports whether the wait for a reader has ended.
 func (s *Sender) givenUp() bool { return s.reader == nil && time.Since(s.left) >= patience }
 
 // Write adds whole lines. It blocks while the sender is full. It never fails.
@@ -75,10 +65,10 @@ func (s *Sender) Write(lines []byte) (int, error) {
 			s.drop(over + bytes.IndexByte(s.kept[over-1:], '\n'))
 			break
 		}
-		s.await(nil)
+		s.changed.Wait()
 	}
 	s.kept = append(s.kept, lines...)
-	s.change()
+	s.changed.Broadcast()
 	return len(lines), nil
 }
 
@@ -87,27 +77,28 @@ func (s *Sender) drop(n int) {
 	s.first += int64(n)
 }
 
-// Ending makes room for what the program has written and nobody has taken: the program has ended.
+// Ending makes room for the output that is still in the pipes of a program that has ended.
 func (s *Sender) Ending() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ending = true
-	s.change()
+	s.changed.Broadcast()
 }
 
-// End ends the stream and waits until the reader has all of it, nobody has read for patience, or ctx ends.
+// End ends the stream and waits until the reader has all of it, there was no reader for patience, or ctx ends.
 func (s *Sender) End(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	s.change()
+	s.changed.Broadcast()
+	defer context.AfterFunc(ctx, s.wake)()
 	for !s.passed && !s.givenUp() && ctx.Err() == nil {
-		s.await(ctx.Done())
+		s.changed.Wait()
 	}
 }
 
 // serve sends the stream over a connection until that breaks, or the next one begins, and closes it. It reports whether
-// somebody has read.
+// the other end has read.
 func (s *Sender) serve(conn *transport.Conn) (read bool) {
 	defer conn.Close()
 	conn.LimitMessages(maxMessage)
@@ -153,7 +144,7 @@ func (s *Sender) enter(conn *transport.Conn, from wire.Reading) bool {
 		s.away = 0
 	}
 	s.reader = conn
-	s.change()
+	s.changed.Broadcast()
 	return true
 }
 
@@ -161,8 +152,8 @@ func (s *Sender) leave(conn *transport.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reader == conn {
-		s.reader, s.left = nil, time.Now()
-		s.change()
+		s.abandon()
+		s.changed.Broadcast()
 	}
 }
 
@@ -172,13 +163,13 @@ func (s *Sender) heard(r wire.Reading) bool {
 	defer s.mu.Unlock()
 	if s.ended && r.Passed == s.end()+1 {
 		s.passed = true
-		s.change()
+		s.changed.Broadcast()
 	}
 	if r.Passed > s.end() {
 		return false
 	}
 	s.drop(int(max(0, r.Passed-s.first)))
-	s.change()
+	s.changed.Broadcast()
 	return true
 }
 
@@ -194,7 +185,8 @@ func (s *Sender) send(conn *transport.Conn, at int64) {
 	}
 }
 
-// next waits for a piece of whole lines at a position. It returns nil once the connection is not the reader's any more.
+// next waits for a piece of whole lines at a position. It returns nil once the connection is not the reader's any more, as serve
+// finds out when it breaks.
 func (s *Sender) next(conn *transport.Conn, at int64) (*wire.Output, []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +203,7 @@ func (s *Sender) next(conn *transport.Conn, at int64) (*wire.Output, []byte) {
 			}
 			return out, lines
 		}
-		s.await(conn.Done())
+		s.changed.Wait()
 	}
 	return nil, nil
 }

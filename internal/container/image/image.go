@@ -115,7 +115,7 @@ func (i *Image) image(ctx context.Context, compressed bool) (v1.Image, error) {
 	for n, l := range i.layers {
 		adds[n] = mutate.Addendum{Layer: l, History: v1.History{Created: v1.Time{Time: epoch}, CreatedBy: "fiber", Comment: l.comment}}
 		if compressed {
-			adds[n].Layer, _ = partial.UncompressedToLayer(l) // it has no error to return
+			adds[n].Layer, _ = partial.UncompressedToLayer(l) // its error is always nil
 		}
 		if kind == types.OCIManifestSchema1 {
 			adds[n].MediaType = types.OCILayer

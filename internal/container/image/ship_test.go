@@ -41,7 +41,7 @@ func TestShipBySettings(t *testing.T) {
 
 func TestImagesArePreparedOnce(t *testing.T) {
 	t.Parallel()
-	var images image.Once[string]
+	var images image.Cache[string]
 	made := 0
 	prepare := func() (string, error) {
 		if made++; made == 1 {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiber-go/fiber/internal/container/delivery"
-	"github.com/fiber-go/fiber/internal/container/logmux"
+	"github.com/fiber-go/fiber/internal/logmux"
 )
 
 const (
@@ -83,7 +83,7 @@ func run() int {
 
 // terminationLog is a file that a node of a cluster makes, and reports with the
 // end of a container, unless its pod says otherwise. It gets the last line of the
-// output: nobody may read the log before that line is gone.
+// output, which may have left the log before a reader comes.
 const terminationLog = "/dev/termination-log"
 
 // outputs takes what this process writes: for the log of the container, and for
@@ -98,7 +98,7 @@ func (o outputs) Write(lines []byte) (int, error) {
 	return n, err
 }
 
-// ending lets the program write its last words, even if nobody reads.
+// ending lets the program write its last words, even without a reader.
 func (o outputs) ending() {
 	if o.reader != nil {
 		o.reader.Ending()

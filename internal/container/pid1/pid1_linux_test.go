@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiber-go/fiber/internal/container/delivery"
-	"github.com/fiber-go/fiber/internal/container/logmux"
 	"github.com/fiber-go/fiber/internal/container/pid1"
+	"github.com/fiber-go/fiber/internal/logmux"
 	"github.com/fiber-go/fiber/transport"
 )
 

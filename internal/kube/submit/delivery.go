@@ -1,9 +1,10 @@
 package submit
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -12,8 +13,9 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/container/delivery"
-	"github.com/fiber-go/fiber/internal/container/logmux"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/logmux"
+	"github.com/fiber-go/fiber/internal/retry"
 	"github.com/fiber-go/fiber/transport"
 )
 
@@ -22,6 +24,8 @@ const (
 	firstPort, ports = 61000, 4000
 	// reachTime bounds the tries to reach an init that is there, before its output is read from the log.
 	reachTime = 30 * time.Second
+	// maxFirstLine is how many bytes the first line of an init has at most.
+	maxFirstLine = 100
 	// fromLog says what that means.
 	fromLog = "it is read from the pod's log, which loses some of the output of a program that writes many megabytes at once"
 )
@@ -33,7 +37,7 @@ type delivered struct {
 	credentials *transport.Credentials
 }
 
-// deliver has the job's init deliver its output, unless nobody follows the job, or its user may not reach the init.
+// deliver has the job's init deliver its output if the job is followed, and its user may reach the init.
 func (r *Run) deliver(ctx context.Context, job *Job) error {
 	if r.Detach || !job.Joined {
 		return nil
@@ -69,7 +73,7 @@ func (d *delivered) Read(ctx context.Context, started, ended <-chan struct{}, to
 	}
 	reached, begun := false, time.Now()
 	err := delivery.Read(ctx, func(ctx context.Context) (*transport.Conn, error) {
-		for pause := kube.Backoff(kube.LongestPause); ; {
+		for again := (retry.Pauses{Longest: kube.LongestPause}); ; {
 			conn, err := d.dial(ctx)
 			if err == nil {
 				reached = true
@@ -87,7 +91,7 @@ func (d *delivered) Read(ctx context.Context, started, ended <-chan struct{}, to
 				return nil, err
 			}
 			select {
-			case <-time.After(pause.Step()):
+			case <-again.Next():
 			case <-ended:
 			case <-ctx.Done():
 			}
@@ -100,24 +104,13 @@ func (d *delivered) Read(ctx context.Context, started, ended <-chan struct{}, to
 func (d *delivered) begins(ctx context.Context, ended <-chan struct{}) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	log := beginning{stop: cancel}
-	_ = (&kube.Output{Client: d.Client, Pod: d.pod, To: &log}).Follow(ctx, ended) // an error comes again when the log is read
-	line, _, _ := bytes.Cut(log.text, []byte("\n"))
-	return logmux.Begins(append(line, '\n'))
-}
-
-// beginning takes the beginning of a log, until that has a whole line or is too long for an init's, and calls stop.
-type beginning struct {
-	text []byte
-	stop func()
-}
-
-func (b *beginning) Write(p []byte) (int, error) {
-	b.text = append(b.text, p...)
-	if len(b.text) > 100 || bytes.Contains(b.text, []byte("\n")) {
-		b.stop()
-	}
-	return len(p), nil
+	log, to := io.Pipe()
+	defer log.Close()
+	go func() {
+		to.CloseWithError((&kube.Output{Client: d.Client, Pod: d.pod, To: to}).Follow(ctx, ended))
+	}()
+	line, _ := bufio.NewReader(io.LimitReader(log, maxFirstLine)).ReadSlice('\n') // an error comes again when the log is read
+	return logmux.Begins(line)
 }
 
 // dial connects to the init.

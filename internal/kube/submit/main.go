@@ -43,20 +43,13 @@ func program(cfg config.Config, report *Report, signals chan os.Signal) (int, er
 	job.Image, job.Args, job.Joined = cfg.Image, os.Args[1:], true
 	job.Env = append(append(Settings(cfg), config.MovedKey+"=yes"), job.Env...)
 	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr}
-	code, err := Before(signals, func(ctx context.Context) error {
+	return run.Do(signals, &job, func(ctx context.Context) (err error) {
 		if job.Image == "" {
 			job.Group, job.Restricted = Group, cfg.BaseImage == ""
-			if job.Image, job.Arch, err = Ship(ctx, client, cfg, "", report); err != nil {
-				return err
-			}
+			job.Image, job.Arch, err = ship(ctx, client, cfg, report)
 		}
-		return run.Start(ctx, job)
+		return err
 	})
-	if err != nil || code != 0 {
-		return code, err
-	}
-	report.Say("Created pod: %s", run.Pod())
-	return run.Follow(context.Background(), signals)
 }
 
 // Signals returns a channel of the signals that end a program.

@@ -24,9 +24,6 @@ func NewReport(f *os.File) *Report {
 	return &Report{to: f, terminal: term.IsTerminal(int(f.Fd()))}
 }
 
-// Terminal reports whether the report goes to a terminal.
-func (r *Report) Terminal() bool { return r.terminal }
-
 // Say writes a line that stays.
 func (r *Report) Say(format string, args ...any) {
 	r.mu.Lock()
@@ -60,7 +57,7 @@ func (r *Report) Status(format string, args ...any) {
 
 // Passing writes a status that will soon be over, on a terminal only.
 func (r *Report) Passing(format string, args ...any) {
-	if r.Terminal() {
+	if r.terminal {
 		r.Status(format, args...)
 	}
 }

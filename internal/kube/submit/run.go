@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -40,6 +41,25 @@ type Run struct {
 	pod      *corev1.Pod
 	secret   string       // with the pod's environment, "" for none
 	delivery kube.Reading // of the output; nil if it is in the pod's log alone
+}
+
+// Do calls prepare, which completes the job, starts it, and returns its exit code, or 0 with Detach.
+func (r *Run) Do(signals chan os.Signal, job *Job, prepare func(context.Context) error) (code int, err error) {
+	code, err = Before(signals, func(ctx context.Context) error {
+		if err := prepare(ctx); err != nil {
+			return err
+		}
+		return r.Start(ctx, *job)
+	})
+	if err != nil || code != 0 {
+		return code, err
+	}
+	if r.Detach {
+		fmt.Fprintln(r.Stdout, "Created pod: "+r.Pod())
+	} else {
+		r.Report.Say("Created pod: %s", r.Pod())
+	}
+	return r.Follow(context.Background(), signals)
 }
 
 // Start creates the job's pod, and the secret with its environment. If its template names no service account, the job has

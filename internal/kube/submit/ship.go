@@ -1,7 +1,6 @@
 package submit
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -13,10 +12,10 @@ import (
 // Group is the group that programs in images made here run as, unless their base image sets another.
 const Group = 65532
 
-// Ship pushes the image of an executable, "" for that of the settings or else the running one, to the registry of the
-// settings. It returns the image's reference by digest, and its architecture: the executable's own if a node has it, or if the
-// nodes are not known; otherwise that of most nodes.
-func Ship(ctx context.Context, c *kube.Client, cfg config.Config, executable string, r *Report) (ref, arch string, err error) {
+// ship pushes the image of the executable of the settings, or else the running one, to the registry of the settings. It returns
+// the image's reference by digest, and its architecture: the executable's own if a node has it, or if the nodes are not known;
+// otherwise that of most nodes.
+func ship(ctx context.Context, c *kube.Client, cfg config.Config, r *Report) (ref, arch string, err error) {
 	if cfg.Registry == "" {
 		return "", "", image.ErrNoRegistry
 	}
@@ -24,7 +23,7 @@ func Ship(ctx context.Context, c *kube.Client, cfg config.Config, executable str
 	if err != nil {
 		return "", "", err
 	}
-	platform, err := image.PlatformOf(cmp.Or(executable, cfg.Executable))
+	platform, err := image.PlatformOf(cfg.Executable)
 	if err != nil {
 		return "", "", err
 	}
@@ -32,9 +31,14 @@ func Ship(ctx context.Context, c *kube.Client, cfg config.Config, executable str
 	if have[platform.Arch] == 0 && most != "" {
 		platform.Arch = most
 	}
-	ref, err = image.Ship(ctx, cfg, executable, platform, r.Pushing(cfg.Registry))
-	r.Clear()
+	ref, err = Ship(ctx, cfg, platform, r)
 	return ref, platform.Arch, err
+}
+
+// Ship pushes the image of the executable of the settings, as [image.Ship] does, and reports the progress.
+func Ship(ctx context.Context, cfg config.Config, p image.Platform, r *Report) (ref string, err error) {
+	defer r.Clear()
+	return image.Ship(ctx, cfg, "", p, r.Pushing(cfg.Registry))
 }
 
 // Pushing returns a function that reports the progress of pushing an image.
@@ -42,7 +46,7 @@ func (r *Report) Pushing(registry string) func(done, total int64) {
 	begun, told := time.Now(), false
 	return func(done, total int64) {
 		switch {
-		case r.Terminal():
+		case r.terminal:
 			r.Status("pushing the image to %s: %s of %s", registry, Amount(done), Amount(total))
 		case !told:
 			told = true

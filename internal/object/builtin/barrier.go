@@ -10,7 +10,7 @@ import (
 const (
 	BarrierWait  object.Op[object.None, int]         = barrierOps + iota // wait for the others; the answer is the position of this one among them, from 0
 	BarrierReset object.Op[object.None, object.None] = barrierOps + iota // make the barrier whole; requests that wait fail as broken
-	BarrierAbort object.Op[object.None, object.None] = barrierOps + iota // break the barrier
+	BarrierAbort object.Op[bool, object.None]        = barrierOps + iota // break the barrier; true: for a party whose context had ended before it came
 	BarrierState object.Op[object.None, BarrierSays] = barrierOps + iota // the barrier's state
 )
 
@@ -27,8 +27,11 @@ var barrierTable = object.Ops(
 		b.broken = ""
 		r.Reply(object.None{})
 	}),
-	object.On(BarrierAbort, func(b *barrier, r object.Asked[object.None], _ object.None) {
-		b.fail(r.Peer.Name + " has aborted it")
+	object.On(BarrierAbort, func(b *barrier, r object.Asked[object.None], late bool) {
+		if late {
+			b.stopped(r.Request)
+		}
+		b.fail(r.Peer.Name + " has aborted it") // the first reason is kept
 		r.Reply(object.None{})
 	}),
 	object.On(BarrierState, func(b *barrier, r object.Asked[BarrierSays], _ object.None) {
@@ -86,7 +89,9 @@ func (b *barrier) GiveUp(r *object.Request) {
 	}
 }
 
-func (b *barrier) stopped(r *object.Request) { b.fail(r.Peer.Name + " has stopped waiting") }
+func (b *barrier) stopped(r *object.Request) {
+	b.fail("the context of a Wait in " + r.Peer.Name + " has ended")
+}
 
 // Left breaks the barrier when a process that holds it dies.
 func (b *barrier) Left(p *object.Session, died bool) {

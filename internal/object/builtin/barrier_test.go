@@ -49,7 +49,7 @@ func TestOverdueParty(t *testing.T) {
 	b := newBed(t, builtin.KindBarrier, 2)
 	u, v := b.user(), b.user()
 	late := v.Overdue(b.id, builtin.BarrierWait, nil)
-	require.Contains(t, u.ask(builtin.BarrierWait), "Visitor has stopped waiting")
+	require.Contains(t, u.ask(builtin.BarrierWait), "the context of a Wait in Visitor has ended")
 	require.Empty(t, u.ask(builtin.BarrierReset))
 	v.GiveUp(late)
 	require.Contains(t, v.end(late), "refused 2")

@@ -112,11 +112,12 @@ func (d *dict) all(r object.Asked[[]object.Value], p DictParts) {
 
 // keyOf makes a map key of the frames of a value.
 func keyOf(v object.Value) string {
-	if v.More == nil {
+	frames := v.Frames()
+	if len(frames) < 2 {
 		return string(v.First)
 	}
 	var b strings.Builder
-	for _, f := range v.Frames() {
+	for _, f := range frames {
 		b.Write(binary.AppendUvarint(nil, uint64(len(f))))
 		b.Write(f)
 	}

@@ -6,13 +6,13 @@ import (
 	"github.com/fiber-go/fiber/internal/object"
 )
 
-// The operations of a lock or a semaphore, and of the conditions that go with a
-// reentrant lock. An owner is a number that a process gives each of its proxies.
+// The operations of locks, semaphores and conditions. A process numbers its proxies;
+// the owner of a lock is a process and such a number.
 const (
 	LockAcquire   object.Op[LockWant, LockGot]       = lockOps + iota // wait for a permit, and take it
 	LockRelease   object.Op[uint64, object.None]     = lockOps + iota // owner: give a permit back
-	LockReturn    object.Op[LockBack, object.None]   = lockOps + iota // give back a permit that came too late, or should not have come
-	LockForget    object.Op[uint64, object.None]     = lockOps + iota // owner: the proxy ends
+	LockReturn    object.Op[LockBack, object.None]   = lockOps + iota // give back a permit that came after its owner had left, or that was abandoned
+	LockForget    object.Op[uint64, object.None]     = lockOps + iota // the owner is gone
 	LockFree      object.Op[object.None, int]        = lockOps + iota // how many permits are free
 	LockCondition object.Op[object.None, uint64]     = lockOps + iota // a number for another condition
 	LockWait      object.Op[LockSleep, LockGot]      = lockOps + iota // release, wait for a notice, acquire

@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -111,21 +110,16 @@ func (u *runner) fail(r *object.Request, name string, err error) {
 		r.Fail(object.Gone, "")
 		return
 	}
-	frames, err := codec.Marshal(failure)
-	if err != nil || len(frames) != 1 {
-		r.Fail(object.Unknown, failure.Message)
-		return
-	}
-	r.Fail(Failed, string(frames[0]))
+	r.Fail(Failed, string(wire.MustPack(wire.KindDone, wire.Done{Err: failure})[0]))
 }
 
 // Failure decodes the text of a refusal with the code Failed.
 func Failure(text string) *wire.Error {
-	failure := new(wire.Error)
-	if err := codec.Unmarshal([][]byte{[]byte(text)}, failure); err != nil {
-		failure.Message = text
+	done := wire.Done{}
+	if wire.Unpack([][]byte{[]byte(text)}, &done) != nil || done.Err == nil {
+		return &wire.Error{Message: text}
 	}
-	return failure
+	return done.Err
 }
 
 // GiveUp removes a waiting call, and cancels the context of a running one. The

@@ -30,7 +30,18 @@ type Argument struct {
 	Value object.Value
 }
 
-// Failed is the code of a refusal whose text is an encoded wire.Error.
+// Append appends the packed argument to b and frames.
+func (a *Argument) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
+	return a.Value.Append(wire.AppendString(b, a.Name), frames)
+}
+
+// Read takes a packed argument.
+func (a *Argument) Read(in *wire.Reader) {
+	a.Name = in.String()
+	a.Value.Read(in)
+}
+
+// Failed is the code of a refusal whose text is a packed wire.Done.
 const Failed = object.OwnCodes + 8
 
 // Type is a registered type of managed objects.

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // The operations on an end. Each carries the end's generation as the caller
@@ -37,9 +38,19 @@ const (
 
 // of is a message about an end of a generation.
 type of[Q any] struct {
-	_    struct{} `msgpack:",as_array"`
 	Gen  uint64
 	What Q
+}
+
+// Append appends the packed message to b and frames.
+func (o *of[Q]) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
+	return object.ByHand(&o.What).Append(wire.AppendUvarint(b, o.Gen), frames)
+}
+
+// Read takes a packed message.
+func (o *of[Q]) Read(in *wire.Reader) {
+	o.Gen = in.Uvarint()
+	object.ByHand(&o.What).Read(in)
 }
 
 // How an end moves: its name carries the generation, and whoever receives the

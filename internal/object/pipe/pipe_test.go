@@ -437,7 +437,7 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 		for _, n := range named {
 			ref, err := b.h.Make(n, false)
 			require.NoError(t, err)
-			require.NoError(t, b.a.Send(soon(t), object.Value{First: []byte{'a'}, Refs: []object.Ref{ref}}))
+			require.NoError(t, b.a.Send(soon(t), object.Encoded([][]byte{{'a'}}, ref)))
 			require.Len(t, b.h.Holders(ref.Object), 1)
 		}
 		o.gets("aa")
@@ -515,7 +515,7 @@ func TestItemThatNamesObjectsIsReadWhenTaken(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		a, c, err := Make(b.h)
 		require.NoError(t, err)
-		value := object.Value{First: []byte{'a'}, Refs: []object.Ref{b.a.Ref()}}
+		value := object.Encoded([][]byte{{'a'}}, b.a.Ref())
 		require.NoError(t, a.Send(soon(t), value))
 		v, err := c.Recv(soon(t))
 		require.NoError(t, err)
@@ -562,7 +562,7 @@ func TestHeldUntilTheLastWordIsPosted(t *testing.T) {
 	var freed bool
 	free := p.free
 	p.free = func() { freed = true }
-	p.said, p.busy = true, 1
+	p.state, p.busy = silent, 1
 	p.conclude()
 	require.False(t, freed)
 	p.busy = 0
@@ -587,8 +587,8 @@ func TestRoomOfAnItemThatMayHaveArrived(t *testing.T) {
 	require.NoError(t, err)
 	p := newPort(b.h, ref, 1)
 	defer p.free()
-	v := object.Value{Refs: []object.Ref{ref}}
-	large := object.Value{Refs: v.Refs, First: make([]byte, 2<<20)}
+	v := object.Encoded(nil, ref)
+	large := object.Encoded([][]byte{make([]byte, 2<<20)}, ref)
 	require.Error(t, p.Send(soon(t), large))
 	require.Zero(t, p.out)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"time"
 
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/object"
-	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/transport"
 )
 
@@ -28,6 +27,24 @@ var (
 	ErrEnded = errors.New("fiber: the other end of the pipe was closed, or its process has ended")
 )
 
+// state is where a port is in its life. It only moves down this list:
+//
+//	pending, owned → leaving      Close, Leave, LeaveTo, or a moved notice
+//	pending → owned               the claim is granted
+//	pending, leaving → silent     the claim is refused
+//	leaving → silent              the last word is posted, or the home is gone
+//	pending, owned → orphaned     the home is gone
+//	orphaned → silent             Close, Leave, LeaveTo, or a moved notice
+type state int
+
+const (
+	pending state = iota // operations wait until the claim is granted
+	owned
+	leaving  // not used here any more; the last word waits until it may be said
+	orphaned // nobody would hear a word; what was received can be read
+	silent   // not used here any more, and all is said
+)
+
 // Port is an end of a pipe in the process that owns or claims it. Its methods may
 // be called from many goroutines.
 type Port struct {
@@ -36,26 +53,28 @@ type Port struct {
 	free func() // releases the end and its notices, once
 
 	mu      sync.Mutex
-	changed chan struct{}  // closed at the next change; nil while no caller waits for one
-	gen     uint64         // 0 until the claim is granted
-	known   bool           // the home knows of the claim, or is gone
-	gone    bool           // the end is not used here any more
-	ended   bool           // the other end is gone
-	closes  bool           // the last word closes the end
-	said    bool           // the last word was said, or cannot be heard
-	carried bool           // the end is held after the last word: see LeaveTo
-	departs bool           // the home is to be told that the end's name is about to be sent
-	named   bool           // it was told: from now on it is told of each item that was read
-	busy    int            // what of this generation has to come before the last word
-	items   []object.Value // received, not yet read
-	read    int            // items read that the home does not know of
-	weight  int            // their weight
-	out     int            // the weight of what was sent and is not known to be read
+	changes lock.Changes
+	state   state
+	gen     uint64                          // 0 until the claim is granted
+	known   bool                            // the home knows of the claim, or is gone
+	ended   bool                            // the other end is gone
+	departs bool                            // the home is to be told that the end's name is about to be sent
+	named   bool                            // it was told, and from now on hears of each item that is read
+	last    object.Op[of[int], object.None] // the last word: leave or closeEnd
+	carried bool                            // the end is held after the last word: see LeaveTo
+	busy    int                             // what of this generation has to come before the last word
+	items   []object.Value                  // received, not yet read
+	read    int                             // items read that the home does not know of
+	weight  int                             // their weight
+	out     int                             // the weight of what was sent and is not known to be read
 }
 
 // newPort makes the port of an end, whose generation is 0 if it is to be claimed.
 func newPort(s *object.Server, ref object.Ref, gen uint64) *Port {
-	p := &Port{home: s, ref: ref, gen: gen, known: gen > 0}
+	p := &Port{home: s, ref: ref, gen: gen, known: gen > 0, last: leave}
+	if gen > 0 {
+		p.state = owned
+	}
 	s.Hold(ref)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,33 +103,35 @@ func (p *Port) answered(g granted, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known = true
-	p.change()
+	p.changes.Tell()
 	if err != nil {
-		refusal := (*object.Refusal)(nil)
-		p.gone = p.gone || errors.As(err, &refusal)
 		p.silence()
+		if errors.As(err, new(*object.Refusal)) {
+			p.state = silent
+		}
 		return
 	}
 	p.gen, p.out = g.Gen, g.Out
-	if p.gone {
+	if p.state == pending {
+		p.state = owned
+	} else {
 		go p.conclude()
 	}
 }
 
+// gone says whether the end is not used here any more. The lock is held.
+func (p *Port) gone() bool { return p.state == leaving || p.state == silent }
+
 // silence ends a port whose home is gone, or has refused the claim. The lock is
 // held.
 func (p *Port) silence() {
-	p.said, p.ended = true, true
-	p.change()
-	p.free()
-}
-
-// change wakes all callers that wait. The lock is held.
-func (p *Port) change() {
-	if p.changed != nil {
-		close(p.changed)
-		p.changed = nil
+	if p.ended = true; p.gone() {
+		p.state = silent
+	} else {
+		p.state = orphaned
 	}
+	p.changes.Tell()
+	p.free()
 }
 
 // await waits until ready returns true, and otherwise returns ErrGone, ErrEnded,
@@ -118,7 +139,7 @@ func (p *Port) change() {
 func (p *Port) await(ctx context.Context, ready func() bool) error {
 	for {
 		switch {
-		case p.gone:
+		case p.gone():
 			return ErrGone
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -134,47 +155,35 @@ func (p *Port) await(ctx context.Context, ready func() bool) error {
 // wait waits for a change, or the end of ctx. It is called with the lock held and
 // returns with it.
 func (p *Port) wait(ctx context.Context) {
-	if p.changed == nil {
-		p.changed = make(chan struct{})
-	}
-	changed, claimed := p.changed, p.gen > 0
+	changed := p.changes.Next()
 	p.mu.Unlock()
-	if claimed {
-		p.home.Await(ctx, p.ref, turn.Closed(changed))
-	}
-	select {
-	case <-changed:
-	case <-ctx.Done():
-	}
+	p.home.Wait(ctx, p.ref, changed)
 	p.mu.Lock()
 }
 
 // unlock unlocks the port. Before, it tells the home what is due: that the end's
 // name is about to be sent, that items were read, or the last word.
 func (p *Port) unlock() {
-	for p.gen > 0 && !p.said {
+	for p.gen > 0 && p.state <= leaving {
 		op := read
 		switch {
 		case p.departs:
-			op = depart
-		case p.gone && p.busy == 0 && p.closes:
-			op = closeEnd
-		case p.gone && p.busy == 0:
-			op = leave
+			op, p.departs, p.named = depart, false, true
+		case p.state == leaving && p.busy == 0:
+			op, p.state = p.last, silent
 		case p.weight < window/4 && !(p.named && p.read > 0):
 			p.mu.Unlock()
 			return
 		}
 		message := of[int]{Gen: p.gen, What: p.read}
-		p.named, p.said = p.named || op == depart, op == leave || op == closeEnd
-		p.departs, p.read, p.weight = false, 0, 0
+		p.read, p.weight = 0, 0
 		p.busy++
 		p.mu.Unlock()
 		object.Post(p.home, p.ref, op, message)
 		p.mu.Lock()
 		p.busy--
 	}
-	if p.said && p.busy == 0 && !p.carried { // nor is the last word still to be posted
+	if p.state > leaving && p.busy == 0 && !p.carried { // nor is the last word still to be posted
 		p.free()
 	}
 	p.mu.Unlock()
@@ -221,7 +230,7 @@ func (p *Port) Send(ctx context.Context, v object.Value) error {
 	p.busy--
 	if !taken {
 		p.out -= weight(v)
-		p.change()
+		p.changes.Tell()
 	}
 	return err
 }
@@ -229,29 +238,12 @@ func (p *Port) Send(ctx context.Context, v object.Value) error {
 // deliver sends an item to the end's home. taken is true, even with an error, if
 // the home has the item or may have it. Then the home gives the room back.
 func (p *Port) deliver(ctx context.Context, message of[object.Value]) (taken bool, err error) {
-	if len(message.What.Refs) == 0 {
+	if len(message.What.Refs()) == 0 {
 		err = object.Tell(ctx, p.home, p.ref, send, message)
-		return err == nil || errors.Is(err, transport.ErrUnknownOutcome), err
-	}
-	answered := make(chan error, 1)
-	asked, err := object.Start(ctx, p.home, p.ref, send, message, func(_ object.None, err error) { answered <- err })
-	if err != nil {
-		return false, err
-	}
-	asked.Lead(ctx)
-	select {
-	case err = <-answered:
-	case <-ctx.Done():
-		select {
-		case err = <-answered:
-		case <-time.After(object.SettleTime):
-			return true, object.UnknownOutcome(ctx)
-		}
-	}
-	if errors.As(err, new(*object.Refusal)) {
+	} else if _, err = object.Ask(ctx, p.home, p.ref, send, message, nil); errors.As(err, new(*object.Refusal)) {
 		err = ErrGone
 	}
-	return err == nil, err
+	return err == nil || errors.Is(err, transport.ErrUnknownOutcome), err
 }
 
 // Recv waits for an item from the other end. An item that names objects counts as
@@ -267,7 +259,7 @@ func (p *Port) Recv(ctx context.Context) (object.Value, error) {
 		return object.Value{}, err
 	}
 	v := object.Shift(&p.items, 1)[0]
-	if len(v.Refs) > 0 {
+	if len(v.Refs()) > 0 {
 		p.busy++ // until Took: the last word counts it
 	} else {
 		p.took(v)
@@ -304,7 +296,7 @@ func (p *Port) Generation() (uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.gone:
+	case p.gone():
 		return 0, ErrGone
 	case p.gen == 0 && p.ended:
 		return 0, ErrEnded
@@ -317,7 +309,7 @@ func (p *Port) Generation() (uint64, error) {
 func (p *Port) Depart() error {
 	p.mu.Lock()
 	defer p.unlock()
-	if p.gone {
+	if p.gone() {
 		return ErrGone
 	}
 	p.departs = true
@@ -325,17 +317,17 @@ func (p *Port) Depart() error {
 }
 
 // Close ends the pipe from this end.
-func (p *Port) Close() { p.quit(true, false) }
+func (p *Port) Close() { p.quit(closeEnd, false) }
 
 // Leave ends the use of the end here. If its name was sent to another process,
 // the end is that process's from now on; otherwise it closes.
-func (p *Port) Leave() { p.quit(false, false) }
+func (p *Port) Leave() { p.quit(leave, false) }
 
 // LeaveTo is Leave when the process that the end's name was sent to is known. The
 // end is held until that process has claimed it. If the process ends without
 // having done so, the end closes.
 func (p *Port) LeaveTo(ended <-chan struct{}) {
-	p.quit(false, true)
+	p.quit(leave, true)
 	go func() {
 		<-ended
 		object.Post(p.home, p.ref, closeEnd, of[int]{Gen: p.gen}) // refused if the end was claimed
@@ -344,26 +336,39 @@ func (p *Port) LeaveTo(ended <-chan struct{}) {
 }
 
 // quit ends the use of the end here. Later calls do nothing.
-func (p *Port) quit(closes, carried bool) {
+func (p *Port) quit(last object.Op[of[int], object.None], carried bool) {
 	p.mu.Lock()
 	defer p.unlock()
-	if !p.gone {
-		p.gone, p.closes, p.carried, p.items = true, closes, carried, nil
-		p.change()
+	if !p.gone() {
+		p.last, p.carried = last, carried
+		p.retire()
 	}
+}
+
+// retire ends the use of the end here. The lock is held.
+func (p *Port) retire() {
+	switch p.state {
+	case pending, owned:
+		p.state = leaving
+	case orphaned:
+		p.state = silent
+	}
+	p.items = nil
+	p.changes.Tell()
 }
 
 var notices = object.Ops(
 	object.On(claimed, func(p *Port, _ object.Asked[object.None], _ of[object.None]) { p.known = p.known || p.gen == 0 }),
 	when(item, func(p *Port, v object.Value) {
-		if !p.gone {
+		if !p.gone() {
 			p.items = append(p.items, v)
 		}
 	}),
 	when(room, func(p *Port, read int) { p.out -= read }),
 	when(ended, func(p *Port, _ object.None) { p.ended = true }),
 	when(moved, func(p *Port, _ object.None) {
-		p.gone, p.carried, p.items = true, false, nil
+		p.carried = false
+		p.retire()
 		go p.conclude()
 	}),
 )
@@ -387,5 +392,5 @@ func (p *Port) notice(r *object.Request) {
 		return
 	}
 	notices.Serve(p, r)
-	p.change()
+	p.changes.Tell()
 }

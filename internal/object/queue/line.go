@@ -24,6 +24,26 @@ func (l *line[T]) push(things ...T) {
 	l.array = append(l.array, things...)
 }
 
+// adopt is push of things whose memory the line may use.
+func (l *line[T]) adopt(things []T) {
+	if l.len() == 0 && len(things) > small {
+		l.array, l.first = things, 0
+	} else {
+		l.push(things...)
+	}
+}
+
+// take removes and returns the first n. Its memory may have been the line's.
+func (l *line[T]) take(n int) (things []T) {
+	if n == l.len() && 2*n > cap(l.array) && n > small {
+		things, l.array, l.first = l.all(), nil, 0
+		return things
+	}
+	things = slices.Clone(l.all()[:n])
+	l.shift(n)
+	return things
+}
+
 // unshift adds things at the front, where their order stays.
 func (l *line[T]) unshift(things ...T) {
 	if len(things) > l.first {

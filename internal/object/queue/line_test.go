@@ -8,6 +8,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A line may use the memory of what it adopts, and gives its own away when all is
+// taken: neither is used twice.
+func TestLineAdopts(t *testing.T) {
+	t.Parallel()
+	many := func(from int) []int {
+		things := make([]int, 2*small)
+		for i := range things {
+			things[i] = from + i
+		}
+		return things
+	}
+	var l line[int]
+	l.adopt(many(0))
+	first := l.take(2 * small)
+	require.Equal(t, many(0), first)
+	l.adopt(many(1))
+	l.adopt(many(2))
+	second := l.take(2 * small)
+	l.unshift(7, 8)
+	l.push(9)
+	require.Equal(t, append(append([]int{7, 8}, many(2)...), 9), l.take(l.len()))
+	l.adopt([]int{1})
+	require.Equal(t, []int{1}, l.all())
+	require.Equal(t, many(0), first)
+	require.Equal(t, many(1), second)
+}
+
 // A line is a slice that is seldom copied.
 func TestLine(t *testing.T) {
 	t.Parallel()

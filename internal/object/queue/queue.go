@@ -9,9 +9,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // The operations.
@@ -28,16 +30,37 @@ const (
 
 // Delivery is items that were handed out, with a number for Taken and Back.
 type Delivery struct {
-	_     struct{} `msgpack:",as_array"`
 	ID    uint64
-	Items []object.Value
+	Items object.Values
+}
+
+// Append appends the packed delivery to b and frames.
+func (d *Delivery) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
+	return d.Items.Append(wire.AppendUvarint(b, d.ID), frames)
+}
+
+// Read takes a packed delivery.
+func (d *Delivery) Read(in *wire.Reader) {
+	d.ID = in.Uvarint()
+	in.Shares = true // a consumer decodes all items at once
+	d.Items.Read(in)
 }
 
 // The codes of refusals.
 const (
 	Closed   = object.OwnCodes + iota // the queue was closed, and nothing is left in it
 	TooOften                          // more items were done than were received
+	Partly                            // a Put was given up after some of its items had come into the queue
 )
+
+// Put's refusals with the codes Closed and Partly say how many items are in the
+// queue.
+
+// PutBefore returns how many items of a refused Put are in the queue all the same.
+func PutBefore(r *object.Refusal) int {
+	n, _ := strconv.Atoi(r.Text)
+	return max(0, n)
+}
 
 var table = object.Ops(
 	object.Awaited(Put, (*Queue).put),
@@ -107,6 +130,18 @@ type getter struct {
 type putter struct {
 	r     object.Asked[object.None]
 	items []object.Value // that are not in the queue yet
+	in    int            // how many are; only the first putter in line can have some
+}
+
+// fail refuses a Put, and says how many of its items are in the queue.
+func (p putter) fail(code byte) { p.r.Fail(code, strconv.Itoa(p.in)) }
+
+// forget drops a Put that was given up. The lock is held.
+func (q *Queue) forget(p putter) {
+	if p.in > 0 {
+		p.fail(Partly)
+	}
+	q.home.ReleaseRefs(p.items...)
 }
 
 // consumer is what a process was handed.
@@ -160,8 +195,8 @@ func (q *Queue) admit(p *putter) (all bool) {
 	if q.capacity > 0 {
 		n = max(0, min(n, q.capacity-q.items.len()))
 	}
-	q.items.push(p.items[:n]...)
-	p.items = p.items[n:]
+	q.items.adopt(p.items[:n:n])
+	p.items, p.in = p.items[n:], p.in+n
 	if len(p.items) > 0 {
 		return false
 	}
@@ -173,7 +208,7 @@ func (q *Queue) admitWaiting() (moved bool) {
 	for q.putters.len() > 0 && (q.capacity == 0 || q.items.len() < q.capacity) {
 		p := &q.putters.all()[0]
 		if !p.r.Wanted() {
-			q.home.ReleaseRefs(p.items...)
+			q.forget(*p)
 		} else if moved = true; !q.admit(p) {
 			break
 		}
@@ -190,8 +225,7 @@ func (q *Queue) deliver() (moved bool) {
 			continue
 		}
 		n := q.home.Fitting(q.items.all()[:min(g.max, q.items.len())])
-		items := slices.Clone(q.items.all()[:n])
-		q.items.shift(n)
+		items := q.items.take(n)
 		c := q.consumers[g.r.Peer]
 		if c == nil {
 			c = &consumer{out: map[uint64][]object.Value{}}
@@ -262,17 +296,21 @@ func (q *Queue) done(by *object.Session, n int) {
 func (q *Queue) GiveUp(r *object.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.putters.len() > 0 && q.putters.all()[0].r.Request == r {
+		q.forget(q.putters.all()[0])
+		q.putters.shift(1)
+	}
 	r.Fail(object.GivenUp, "")
 	if q.unwanted++; 2*q.unwanted > q.getters.len()+q.putters.len()+q.joiners.len() {
 		q.unwanted = 0
 		q.getters.remove(func(g getter) bool { return !g.r.Wanted() })
 		q.joiners.remove(func(j object.Asked[int]) bool { return !j.Wanted() })
 		q.putters.remove(func(p putter) bool {
-			unwanted := !p.r.Wanted()
-			if unwanted {
-				q.home.ReleaseRefs(p.items...)
+			if p.r.Wanted() {
+				return false
 			}
-			return unwanted
+			q.forget(p)
+			return true
 		})
 	}
 	q.move()
@@ -325,7 +363,7 @@ func (q *Queue) close(code byte) {
 	q.closed = code
 	for _, p := range q.putters.all() {
 		q.home.ReleaseRefs(p.items...)
-		p.r.Fail(code, "")
+		p.fail(code)
 	}
 	q.putters = line[putter]{}
 }

@@ -228,7 +228,9 @@ func TestPutterThatGaveUp(t *testing.T) {
 	next := other.put("x")
 	other.Settled()
 	u.GiveUp(long)
-	require.Equal(t, byte(object.GivenUp), u.Reply(long).Code)
+	said := u.Reply(long)
+	require.Equal(t, byte(queue.Partly), said.Code)
+	require.Equal(t, "2", string(said.Says[0]))
 	_, items := u.gets(10)
 	require.Equal(t, "ab", items)
 	require.Zero(t, other.Reply(next).Code)
@@ -330,7 +332,7 @@ func TestItemsHoldWhatTheyName(t *testing.T) {
 	for _, name := range []string{"taken", "dropped"} {
 		ref, err := b.h.Make(queue.New(b.h, 0), false)
 		require.NoError(t, err)
-		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, []object.Value{{First: []byte{'a'}, Refs: []object.Ref{ref}}})).Code)
+		require.Zero(t, u.Reply(u.Ask(b.id, queue.Put, []object.Value{object.Encoded([][]byte{{'a'}}, ref)})).Code)
 		require.Len(t, b.h.Holders(ref.Object), 1, name)
 		delivery, _ := u.gets(1)
 		require.Len(t, b.h.Holders(ref.Object), 1, "it is only handed out")
@@ -597,4 +599,46 @@ func TestPutAfterTheEnd(t *testing.T) {
 	q.Drop()
 	require.Equal(t, byte(object.Gone), u.Reply(u.put("a")).Code)
 	require.Equal(t, byte(object.Gone), u.Reply(u.get(1)).Code)
+}
+
+// A Put that ends with a part of its items in the queue says how many.
+func TestPutOfAPart(t *testing.T) {
+	for name, end := range map[string]struct {
+		code byte
+		put  func(u user, id uint64)
+	}{
+		"given up": {queue.Partly, func(u user, id uint64) { u.GiveUp(id) }},
+		"closed":   {queue.Closed, func(u user, _ uint64) { u.Tell(u.b.id, queue.Close, nil) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, 3)
+			u, other := b.user(), b.user()
+			part := u.put("abcde")
+			u.Settled()
+			none := other.put("fg")
+			other.Settled()
+			end.put(u, part)
+			said := u.Reply(part)
+			require.Equal(t, end.code, said.Code)
+			require.Equal(t, "3", string(said.Says[0]))
+			if end.code == queue.Partly {
+				other.GiveUp(none)
+				require.Equal(t, byte(object.GivenUp), other.Reply(none).Code)
+			} else {
+				require.Equal(t, "0", string(other.Reply(none).Says[0]))
+			}
+			_, items := u.gets(10)
+			require.Equal(t, "abc", items)
+		})
+	}
+	t.Run("overdue", func(t *testing.T) {
+		b := newBed(t, 3)
+		u := b.user()
+		part := u.Overdue(b.id, queue.Put, []object.Value{{First: []byte{'a'}}, {First: []byte{'b'}}, {First: []byte{'c'}}, {First: []byte{'d'}}})
+		_, items := u.gets(10)
+		require.Equal(t, "abc", items)
+		said := u.Reply(part)
+		require.Equal(t, byte(queue.Partly), said.Code)
+		require.Equal(t, "3", string(said.Says[0]))
+	})
 }

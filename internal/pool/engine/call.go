@@ -47,8 +47,9 @@ type CallOptions struct {
 	Chunk       int           // tasks in a batch; 0 adapts
 	Timeout     time.Duration // for one task; 0 for none
 	StopOnError bool          // tasks after the first failed one are unwanted
-	Leads       bool          // one task, whose caller will call Lead
+	Awaited     bool          // one task, whose caller will call Wait
 	Encoded     bool          // the inputs are encoded: Encode returns at once
+	Single      bool          // one task, whose input is no element of a list
 	Plain       bool          // Encode calls no code of the user's, which may take any time
 }
 
@@ -72,14 +73,14 @@ type Call struct {
 	delivering []span      // on the way from their worker to the source
 	attempts   map[int]int // workers lost by tasks that ran alone
 	largest    int         // tasks in the largest batch so far
-	cap        int         // most tasks in a batch, for their encoded size; 0 for no limit
+	cap        int         // the most tasks whose encoded inputs fit a message, 0 if unknown
 	perTask    float64     // encoded bytes of one input
 	perResult  float64     // of one output
-	ending     error       // passed to Finish when all tasks are delivered
+	ending     error       // goes to Finish after the last delivery
 	cut        bool        // the pool was closed while it was open
 	finished   bool
 	slow       bool    // encoding a batch may take long
-	leads      *worker // whose messages the caller is to read; the caller's, not under the lock
+	waitsFor   *worker // whose very short task the caller waits for; the caller's, not under the lock
 	queued     bool    // it is in the engine's queue
 }
 
@@ -208,21 +209,17 @@ func (c *Call) CloseInput() {
 	e.release()
 }
 
-// Lead reads and handles the messages of the call's worker in the calling
-// goroutine until done is closed or ctx ends; see tree.Child.Lead. It returns
-// early when another goroutine reads them.
-func (c *Call) Lead(ctx context.Context, done <-chan struct{}) {
-	w := c.leads
-	if w == nil {
-		return
+// Wait waits until done is closed, or returns the ctx's error. If the call's task
+// is very short, its caller may read the result itself; see tree.Child.Wait.
+func (c *Call) Wait(ctx context.Context, done <-chan struct{}) error {
+	if w := c.waitsFor; w != nil {
+		return w.proc.Wait(ctx, done)
 	}
-	w.proc.Lead(ctx, done)
-	e := c.engine
-	e.mu.Lock()
-	more := len(w.batches) > 0
-	e.mu.Unlock()
-	if more {
-		w.proc.Attend()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -207,8 +207,7 @@ func (e *Engine) send(w *worker, has leisure) {
 			go e.send(w, free)
 			return
 		}
-		w.unsent[0] = nil
-		w.unsent = w.unsent[1:]
+		w.unsent = without(w.unsent, b)
 		w.sending = b
 		e.mu.Unlock()
 		slow := e.post(b, has == free)
@@ -276,11 +275,14 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 	if b.tell {
 		flags |= wire.Announce
 	}
-	if b.brisk() {
+	if b.inline() {
 		flags |= wire.Inline
 	}
 	if b.call.opts.StopOnError {
 		flags |= wire.StopOnError
+	}
+	if b.call.opts.Single {
+		flags |= wire.Single
 	}
 	msg := wire.Batch{ID: b.id, Call: b.call.id, Lo: b.lo, Count: b.n, Func: []byte(b.call.opts.Func),
 		Timeout: int64(b.call.opts.Timeout), Flags: flags}
@@ -300,8 +302,8 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 		}
 		return slow
 	}
-	if b.call.leads != b.w {
-		b.w.proc.Attend()
+	if b.call.waitsFor != b.w {
+		b.w.proc.Expect()
 	}
 	return slow
 }

@@ -100,7 +100,7 @@ func TestCloseStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts, _ := options(3)
 		starts := 0
-		opts.Start = func(context.Context, string, func(wire.Kind, [][]byte)) (engine.Process, error) {
+		opts.Start = func(context.Context, string, func(wire.Kind, [][]byte), func() bool) (engine.Process, error) {
 			return nil, &engine.StartError{Err: errors.New("no such image"), Permanent: true}
 		}
 		opts.Name = func() string { starts++; return "w" }
@@ -220,24 +220,24 @@ func TestOnlyALossIsReported(t *testing.T) {
 // is ended silently.
 func TestAStartThatIsOvertakenIsNotReported(t *testing.T) {
 	t.Parallel()
-	type start = func(context.Context, string, func(wire.Kind, [][]byte)) (engine.Process, error)
+	type start = func(context.Context, string, func(wire.Kind, [][]byte), func() bool) (engine.Process, error)
 	for name, overtaken := range map[string]func(start) start{
 		"by Close": func(begin start) start {
-			return func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
+			return func(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (engine.Process, error) {
 				<-ctx.Done() // too late: it is up
-				p, err := begin(ctx, name, handle)
+				p, err := begin(ctx, name, handle, idle)
 				p.(*worker).ending = "signal: killed: its pool is closed"
 				return p, err
 			}
 		},
 		"by the end of this process": func(start) start {
-			return func(context.Context, string, func(wire.Kind, [][]byte)) (engine.Process, error) {
+			return func(context.Context, string, func(wire.Kind, [][]byte), func() bool) (engine.Process, error) {
 				return nil, &engine.StartError{Err: errors.New("no"), Ending: true}
 			}
 		},
 		"by that end, as it initialises": func(begin start) start {
-			return func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
-				p, err := begin(ctx, name, handle)
+			return func(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (engine.Process, error) {
+				p, err := begin(ctx, name, handle, idle)
 				p.(*worker).told = true
 				p.(*worker).end()
 				return p, err

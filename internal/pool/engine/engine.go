@@ -46,9 +46,8 @@ const (
 	growth = 16
 	// chunkTasks bounds a batch when the caller chose the chunk size.
 	chunkTasks = 256
-	// A single task shorter than inlineSeconds runs on the goroutine that reads
-	// the worker's messages.
-	inlineSeconds = 100e-6
+	// The caller of a single task shorter than briefSeconds reads the result itself.
+	briefSeconds = 100e-6
 	// A task of announceSeconds or more is announced before it starts: the
 	// message then costs next to nothing. Shorter tasks are announced only when
 	// they turn out to be long.
@@ -65,9 +64,9 @@ var ErrClosed = errors.New("fiber: closed")
 
 // Options configure an Engine. None has a default: the caller sets them all.
 type Options struct {
-	// Start starts a worker, which sends its messages to handle. The error may
-	// be a *StartError.
-	Start func(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (Process, error)
+	// Start starts a worker, which sends its messages to handle. idle says whether
+	// it holds no tasks, whose results would be due. The error may be a *StartError.
+	Start func(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (Process, error)
 	// WhenHeld calls f once the values delivered so far hold the objects that
 	// they refer to.
 	WhenHeld func(f func())
@@ -168,8 +167,8 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 	e.enqueue(c)
 	e.dispatch()
 	for _, b := range e.outgoing {
-		if b.call == c && c.opts.Leads && b.brisk() {
-			c.leads = b.w
+		if b.call == c && c.opts.Awaited && b.brief() {
+			c.waitsFor = b.w
 		}
 	}
 	e.settle(c)
@@ -197,19 +196,18 @@ func (e *Engine) releaseFor(has leisure) {
 
 // conclude decides what follows from an event.
 func (e *Engine) conclude() {
-	now := time.Now()
 	if !e.ended {
-		e.decide(now)
+		e.decide()
 	}
 	if slices.ContainsFunc(e.outgoing, func(b *batch) bool { return !b.call.opts.Encoded }) {
-		e.wake(now.Add(balanceInterval)) // see relieve
+		e.wake(time.Now().Add(balanceInterval)) // see relieve
 	}
 	e.tell()
 }
 
 // decide hands out tasks, starts and ends workers, and schedules tick for what
 // is due later.
-func (e *Engine) decide(now time.Time) {
+func (e *Engine) decide() {
 	for _, c := range e.cuts {
 		e.settle(c) // its last task may have been given up
 	}
@@ -220,15 +218,15 @@ func (e *Engine) decide(now time.Time) {
 	case !waits:
 		e.starved = time.Time{}
 	case e.starved.IsZero() && s.abandoned > 0:
-		e.starved = now
+		e.starved = time.Now()
 	}
 	if s.spare > 0 && (s.abandoned > 0 || !waits && free > 0) {
-		e.wake(now.Add(balanceInterval))
+		e.wake(time.Now().Add(balanceInterval))
 	}
 	if s.abandoned > 0 {
-		e.endStuck(now)
+		e.endStuck(time.Now())
 	}
-	e.stopIdle(now)
+	e.stopIdle()
 	e.scale()
 }
 

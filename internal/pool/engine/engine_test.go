@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"weak"
 
@@ -35,25 +36,23 @@ type worker struct {
 func (p *worker) Lost(string, int) error {
 	return &engine.StartError{Err: errors.New("lost"), Ending: p.told}
 }
-func (p *worker) Failed(*wire.Error) error { return errors.New("its initializer failed") }
 
 // end ends the worker's process and makes its end known.
 func (p *worker) end() {
 	p.once.Do(func() { close(p.gone); close(p.done) })
 }
 
-func (p *worker) Name() string                          { return p.name }
-func (p *worker) Post(frames ...[]byte) error           { p.posted <- frames; return nil }
-func (p *worker) StepAside()                            {}
-func (p *worker) Attend()                               {}
-func (p *worker) Lead(context.Context, <-chan struct{}) {}
-func (p *worker) Told() bool                            { return p.told }
-func (p *worker) Ending() string                        { return p.ending }
-func (p *worker) ID() string                            { return p.name }
-func (p *worker) Resident() int64                       { return 0 }
-func (p *worker) Describe() []any                       { return []any{"worker", p.name} }
-func (p *worker) Stop()                                 { p.end() }
-func (p *worker) Terminate() error                      { p.end(); return nil }
+func (p *worker) Name() string                                { return p.name }
+func (p *worker) Post(frames ...[]byte) error                 { p.posted <- frames; return nil }
+func (p *worker) Expect()                                     {}
+func (p *worker) Wait(context.Context, <-chan struct{}) error { panic("this test calls it") }
+func (p *worker) Told() bool                                  { return p.told }
+func (p *worker) Ending() string                              { return p.ending }
+func (p *worker) ID() string                                  { return p.name }
+func (p *worker) Resident() int64                             { return 0 }
+func (p *worker) Describe() []any                             { return []any{"worker", p.name} }
+func (p *worker) Stop()                                       { p.end() }
+func (p *worker) Terminate() error                            { p.end(); return nil }
 func (p *worker) Kill(string) error {
 	p.killed = time.Now()
 	if p.dying != nil {
@@ -122,7 +121,7 @@ func options(workers int) (engine.Options, chan *worker) {
 		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
 		Name:     func() string { n++; return fmt.Sprintf("w-%d", n) },
 		WhenHeld: func(f func()) { f() }, Ending: context.Background(),
-		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
+		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte), _ func() bool) (engine.Process, error) {
 			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
 			started <- p
 			return p, nil
@@ -136,11 +135,36 @@ func newEngine(t *testing.T, workers int) (*engine.Engine, chan *worker) {
 	return e, started
 }
 
+// up waits for workers to be started and makes them report that they are ready.
+func up(started chan *worker, n int) []*worker {
+	var workers []*worker
+	for range n {
+		p := <-started
+		p.handle(wire.KindReady, wire.MustPack(wire.KindReady, nil))
+		workers = append(workers, p)
+	}
+	return workers
+}
+
+// batches returns the batches that a worker was given since the last call.
+func (p *worker) batches(t *testing.T) (all []wire.Batch) {
+	t.Helper()
+	synctest.Wait() // others send them
+	for len(p.posted) > 0 {
+		if frames := <-p.posted; wire.KindOf(frames) == wire.KindBatch {
+			var b wire.Batch
+			require.NoError(t, b.Unpack(frames))
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
 func TestHopelessStartIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	starts := 0
 	e := engine.New(engine.Options{Name: func() string { return "w" }, Workers: 1, Concurrency: 1, MaxAttempts: 3, Log: slog.New(slog.DiscardHandler),
-		Start: func(context.Context, string, func(wire.Kind, [][]byte)) (engine.Process, error) {
+		Start: func(context.Context, string, func(wire.Kind, [][]byte), func() bool) (engine.Process, error) {
 			starts++
 			return nil, &engine.StartError{Err: errors.New("no such image"), Permanent: true}
 		}})

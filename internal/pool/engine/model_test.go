@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,10 @@ type model struct {
 	leaves  int        // the same, of workers told to leave
 	deadly  bool       // some tasks are deadly
 	refused bool       // the last start
+	applied []*call    // by callers that wait for their only task
+
+	callers  sync.WaitGroup
+	lingered *atomic.Int64 // how often callers read, in all models
 }
 
 // chance draws under the lock. Which goroutine draws first is not determined,
@@ -73,6 +78,7 @@ type call struct {
 	opts  engine.CallOptions
 	open  bool
 
+	over      chan struct{} // closed by Finish
 	mu        sync.Mutex
 	runs      []int
 	outcome   []string // "" for none, "ok", or the error
@@ -87,15 +93,17 @@ type call struct {
 var calls sync.Map // by id
 
 var _ = func() struct{} {
-	registry.Add(registry.Function, "modelled", "", "here", &registry.Func{Name: "modelled", Decode: func(frames [][]byte, _ int) (registry.Tasks, error) {
-		var id string
-		var lo, hi int
-		if _, err := fmt.Sscan(string(frames[0]), &id, &lo, &hi); err != nil {
-			return nil, err
-		}
-		c, _ := calls.Load(id)
-		return &tasks{c.(*call), lo, make([]int, hi-lo)}, nil
-	}})
+	for _, name := range []string{"modelled", "applied"} {
+		registry.Add(registry.Function, name, "", "here", &registry.Func{Name: name, Decode: func(frames [][]byte, _ int) (registry.Tasks, error) {
+			var id string
+			var lo, hi int
+			if _, err := fmt.Sscan(string(frames[0]), &id, &lo, &hi); err != nil {
+				return nil, err
+			}
+			c, _ := calls.Load(id)
+			return &tasks{c.(*call), lo, make([]int, hi-lo)}, nil
+		}})
+	}
 	return struct{}{}
 }()
 
@@ -139,6 +147,7 @@ func (c *call) Finish(err error) {
 		c.model.t.Error("a call ended twice")
 	}
 	c.ended, c.failed = true, err
+	close(c.over)
 	c.mu.Unlock()
 	c.source.Finish(err)
 }
@@ -208,9 +217,39 @@ func (b *tasks) Run(ctx context.Context, n int) error {
 	return nil
 }
 
+// apply makes short calls of one task, one after another, and waits for each. Now
+// and then it waits no longer.
+func (m *model) apply() {
+	for n := range 1 + m.chance(50) {
+		ctx, leave := context.WithCancel(context.Background())
+		c := &call{source: newSource(), model: m, id: fmt.Sprintf("%p-%d-%p", m, n, ctx), over: make(chan struct{}), deeds: []deed{fine},
+			took: []time.Duration{time.Duration(m.chance(int(20 * time.Microsecond)))}, runs: make([]int, 1), outcome: make([]string, 1)}
+		c.opts = engine.CallOptions{Func: "applied", Awaited: true, Encoded: true}
+		calls.Store(c.id, c)
+		submitted, err := m.engine.Submit(c, 1, false, c.opts)
+		if err != nil {
+			leave()
+			return // the pool is closed
+		}
+		m.mu.Lock()
+		m.applied = append(m.applied, c)
+		m.mu.Unlock()
+		if m.chance(20) == 0 {
+			time.AfterFunc(time.Duration(m.chance(int(time.Millisecond))), leave)
+		}
+		if submitted.Wait(ctx, c.over) != nil {
+			submitted.Cancel()
+			c.mu.Lock()
+			c.cancelled = time.Now()
+			c.mu.Unlock()
+		}
+		leave()
+	}
+}
+
 // submit begins a call of a random kind.
 func (m *model) submit(n int) *call {
-	c := &call{source: newSource(), model: m, id: fmt.Sprintf("%p-%d", m, n)}
+	c := &call{source: newSource(), model: m, id: fmt.Sprintf("%p-%d", m, n), over: make(chan struct{})}
 	total := []int{1, 5, 40, 300}[m.r.IntN(4)]
 	c.opts = engine.CallOptions{Func: "modelled", Chunk: []int{0, 0, 0, 1, 7, 100}[m.r.IntN(6)], StopOnError: m.r.IntN(4) == 0}
 	if m.r.IntN(3) == 0 {
@@ -339,15 +378,17 @@ func TestModel(t *testing.T) {
 	if testing.Short() {
 		runs = 100
 	}
+	var lingered atomic.Int64
 	for seed := range runs {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { modelled(t, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) { modelled(t, uint64(seed), &lingered) })
 		})
 	}
+	require.Greater(t, lingered.Load(), int64(runs), "callers read their results themselves")
 }
 
-func modelled(t *testing.T, seed uint64) {
-	m := &model{t: t, r: rand.New(rand.NewPCG(seed, 0)), noise: rand.New(rand.NewPCG(seed, 1))}
+func modelled(t *testing.T, seed uint64, lingered *atomic.Int64) {
+	m := &model{t: t, lingered: lingered, r: rand.New(rand.NewPCG(seed, 0)), noise: rand.New(rand.NewPCG(seed, 1))}
 	names := 0
 	m.opts = engine.Options{Workers: 1 + m.r.IntN(5), Concurrency: 1 + m.r.IntN(3), MaxAttempts: []int{1, 3, 4}[m.r.IntN(3)],
 		CancelGrace: time.Second, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
@@ -387,6 +428,8 @@ func modelled(t *testing.T, seed uint64) {
 			if m.r.IntN(4) == 0 {
 				m.engine.Renew()
 			}
+		case 7:
+			m.callers.Go(m.apply)
 		}
 	}
 	for _, c := range all {
@@ -413,9 +456,13 @@ func modelled(t *testing.T, seed uint64) {
 	case <-time.After(20 * time.Minute):
 		t.Fatalf("the pool did not end: %+v", m.engine.Stats())
 	}
+	m.callers.Wait()
 	time.Sleep(2 * time.Minute) // what is stuck, in a dead process
 	require.NoError(t, m.engine.Audit())
-	for n, c := range all {
+	for _, c := range m.applied {
+		c.cut = terminated
+	}
+	for n, c := range append(all, m.applied...) {
 		require.NoError(t, c.expect(m), "call %d of %d tasks, %+v; %d kills, %+v", n, len(c.deeds), c.opts, m.kills, m.opts)
 	}
 }

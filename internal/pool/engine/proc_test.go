@@ -10,6 +10,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	workers "github.com/fiber-go/fiber/internal/pool/worker"
+	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -25,6 +26,8 @@ type proc struct {
 
 	in     chan [][]byte // to the worker
 	socket chan [][]byte // from it
+	read   [][]byte      // from the socket, of whoever reads
+	reader *turn.Reader
 	wake   chan struct{} // something is posted
 	dead   chan struct{}
 	kill   func()
@@ -41,7 +44,7 @@ type procKey struct{}
 
 var errDead = errors.New("the process is dead")
 
-func (m *model) start(ctx context.Context, name string, handle func(wire.Kind, [][]byte)) (engine.Process, error) {
+func (m *model) start(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (engine.Process, error) {
 	m.latency(100 * time.Millisecond)
 	m.mu.Lock()
 	m.refused = !m.refused && m.noise.IntN(8) == 0
@@ -59,8 +62,12 @@ func (m *model) start(ctx context.Context, name string, handle func(wire.Kind, [
 	m.mu.Unlock()
 	p.worker = workers.Serve(p.ctx, p, workers.Options{Concurrency: m.opts.Concurrency,
 		Error: func(fn string, err error) *wire.Error { return &wire.Error{Func: fn, Message: err.Error()} }})
+	p.reader = turn.New(down{p}, func(frames [][]byte) error {
+		handle(wire.KindOf(frames), frames)
+		return nil
+	}, idle, p.end)
 	go p.write()
-	go p.read(handle)
+	go p.reader.Serve()
 	p.Post(wire.MustPack(wire.KindReady, nil)...)
 	return down{p}, nil
 }
@@ -108,12 +115,8 @@ func (p *proc) flush(last bool, frames ...[]byte) error {
 	return nil
 }
 
-// read passes what arrives to the engine.
-func (p *proc) read(handle func(wire.Kind, [][]byte)) {
-	for frames := range p.socket {
-		p.model.latency(200 * time.Microsecond)
-		handle(wire.KindOf(frames), frames)
-	}
+// end follows the last message.
+func (p *proc) end(error) {
 	p.kill()
 	p.model.mu.Lock()
 	p.model.procs = slices.DeleteFunc(p.model.procs, func(q *proc) bool { return q == p })
@@ -157,6 +160,43 @@ type down struct{ *proc }
 
 // The engine's side.
 
+func (p down) RecvContext(ctx context.Context) ([][]byte, error) {
+	for p.read == nil {
+		select {
+		case p.read = <-p.socket:
+			if p.read == nil {
+				return nil, errDead
+			}
+			p.model.latency(200 * time.Microsecond)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	frames := p.read
+	p.read = nil
+	return frames, nil
+}
+
+// Linger takes the next message from the socket, for RecvContext.
+func (p down) Linger() bool {
+	p.model.lingered.Add(1)
+	p.model.latency(200 * time.Microsecond)
+	if p.read != nil {
+		return true
+	}
+	select {
+	case p.read = <-p.socket:
+		return true // also at the socket's end
+	case <-time.After(time.Duration(p.model.chance(int(10 * time.Millisecond)))):
+		return false
+	}
+}
+
+func (p down) Wait(ctx context.Context, done <-chan struct{}) error {
+	_, err := turn.Wait(ctx, p.reader, done)
+	return err
+}
+
 func (p down) Post(frames ...[]byte) error {
 	select {
 	case <-p.dead:
@@ -165,21 +205,18 @@ func (p down) Post(frames ...[]byte) error {
 		return nil
 	}
 }
-func (p down) Name() string                          { return p.name }
-func (p down) StepAside()                            {}
-func (p down) Attend()                               {}
-func (p down) Lead(context.Context, <-chan struct{}) {}
-func (p down) Told() bool                            { return false }
-func (p down) Ending() string                        { return "signal: killed" }
-func (p down) ID() string                            { return p.name }
-func (p down) Resident() int64                       { return 0 }
-func (p down) Failed(*wire.Error) error              { return errors.New("its initializer failed") }
-func (p down) Lost(string, int) error                { return errors.New("the worker was lost") }
-func (p down) Describe() []any                       { return []any{"worker", p.name} }
-func (p down) Stop()                                 { p.Post(wire.MustPack(wire.KindStop, nil)...) }
-func (p down) Kill(string) error                     { p.kill(); return nil }
-func (p down) Gone() <-chan struct{}                 { return p.gone }
-func (p down) Done() <-chan struct{}                 { return p.gone }
+func (p down) Name() string           { return p.name }
+func (p down) Expect()                { p.reader.Expect() }
+func (p down) Told() bool             { return false }
+func (p down) Ending() string         { return "signal: killed" }
+func (p down) ID() string             { return p.name }
+func (p down) Resident() int64        { return 0 }
+func (p down) Lost(string, int) error { return errors.New("the worker was lost") }
+func (p down) Describe() []any        { return []any{"worker", p.name} }
+func (p down) Stop()                  { p.Post(wire.MustPack(wire.KindStop, nil)...) }
+func (p down) Kill(string) error      { p.kill(); return nil }
+func (p down) Gone() <-chan struct{}  { return p.gone }
+func (p down) Done() <-chan struct{}  { return p.gone }
 func (p down) Terminate() error {
 	p.worker.Abort()
 	p.cancel()

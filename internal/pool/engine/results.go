@@ -22,8 +22,7 @@ func (e *Engine) handle(w *worker, kind wire.Kind, frames [][]byte) {
 		err = e.results(w, frames)
 	case wire.KindReturned:
 		err = e.returned(w, frames)
-	case wire.KindDone:
-		err = e.initFailed(w, frames)
+	case wire.KindDone: // its initializer has failed, which Lost says
 	default:
 		err = fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)
 	}
@@ -92,11 +91,6 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		w.remove(b)
 	}
 	e.freed(w)
-	if c.opts.Leads && b.brisk() {
-		if e.dispatch(); len(w.batches) == 0 {
-			w.proc.StepAside()
-		}
-	}
 	return nil
 }
 

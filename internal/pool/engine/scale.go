@@ -39,13 +39,13 @@ func (e *Engine) scale() {
 	for ; alive > e.target; alive-- {
 		e.drain(e.surplus())
 	}
-	switch wait := time.Until(e.notBefore); {
+	switch {
 	case alive >= e.target:
 	case len(e.calls) == 0 && (e.closing || e.failures > 0 && up == 0 && len(e.waiters) == 0):
 		// The pool is being closed, or cannot start and no caller waits for it.
 	case e.failures >= startTries && up == 0 && alive > 0:
 		// The workers that are starting must first come up or fail.
-	case wait > 0:
+	case time.Now().Before(e.notBefore):
 		e.wake(e.notBefore)
 	case e.failures >= startTries && len(e.workers) > 0:
 		e.launch() // is there room by now?
@@ -107,7 +107,7 @@ func (e *Engine) launch() {
 func (e *Engine) run(ctx context.Context, w *worker) {
 	defer e.running.Done()
 	defer w.stop()
-	proc, err := e.opts.Start(ctx, w.name, func(kind wire.Kind, frames [][]byte) { e.handle(w, kind, frames) })
+	proc, err := e.opts.Start(ctx, w.name, func(kind wire.Kind, frames [][]byte) { e.handle(w, kind, frames) }, w.idle)
 	if err != nil {
 		close(w.up)
 		e.startFailed(w, err)
@@ -124,11 +124,6 @@ func (e *Engine) run(ctx context.Context, w *worker) {
 		proc.Stop()
 	}
 	<-proc.Gone()
-	if w.failure != nil {
-		<-proc.Done()
-		e.startFailed(w, w.failure)
-		return
-	}
 	e.mu.Lock()
 	never := w.state == starting && !w.ours
 	e.mu.Unlock()
@@ -152,19 +147,6 @@ func (e *Engine) ready(w *worker) {
 	e.stats.WorkersStarted++
 	e.failures, e.failure = 0, nil
 	e.release()
-}
-
-// initFailed records the error of a worker's initializer; the worker ends by
-// itself.
-func (e *Engine) initFailed(w *worker, frames [][]byte) error {
-	var done wire.Done
-	if err := wire.Unpack(frames, &done); err != nil {
-		return err
-	}
-	if done.Err != nil {
-		w.failure = w.proc.Failed(done.Err)
-	}
-	return nil
 }
 
 // startFailed removes a worker that never became ready. When no worker can

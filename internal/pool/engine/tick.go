@@ -63,11 +63,11 @@ func (e *Engine) endStuck(now time.Time) {
 }
 
 // stopIdle drains autoscaled workers that have been idle for IdleTimeout.
-func (e *Engine) stopIdle(now time.Time) {
+func (e *Engine) stopIdle() {
 	if e.opts.Max == 0 {
 		return
 	}
-	alive := e.in(starting, ready)
+	now, alive := time.Now(), e.in(starting, ready)
 	for _, w := range e.workers {
 		if w.class() != idle || alive <= e.opts.Min {
 			continue

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // Process is a worker's process, as the engine sees it.
@@ -15,11 +13,11 @@ type Process interface {
 	Resident() int64
 	// Post queues a message; it does not block.
 	Post(frames ...[]byte) error
-	// StepAside, Attend and Lead decide which goroutine reads its messages; see
-	// tree.Child.
-	StepAside()
-	Attend()
-	Lead(ctx context.Context, done <-chan struct{})
+	// Expect follows each batch whose results no caller waits for in Wait.
+	Expect()
+	// Wait waits until done is closed, or returns the ctx's error. The calling
+	// goroutine may handle messages meanwhile.
+	Wait(ctx context.Context, done <-chan struct{}) error
 	// Stop asks it to end once it holds no tasks.
 	Stop()
 	Terminate() error
@@ -35,11 +33,9 @@ type Process interface {
 	// Describe returns attributes that identify it in a log.
 	Describe() []any
 	// Lost returns the error of a task that went down with it at its last
-	// attempt or, with no attempts, of the start of a worker that was lost
-	// before it was ready; only after Done.
+	// attempt or, with no attempts, of the start of a worker that ended before it
+	// was ready, since its initializer failed for example; only after Done.
 	Lost(fn string, attempts int) error
-	// Failed returns the error of its start when its initializer returned err.
-	Failed(err *wire.Error) error
 }
 
 // state is where a worker is in its life; it only moves forward.
@@ -86,8 +82,7 @@ type worker struct {
 	ours      bool     // the engine ends it
 	leaving   bool     // it was told to end from outside
 
-	since   time.Time // when it was started, became ready or last became idle
-	failure error     // what its initializer returned
+	since time.Time // when it was started, became ready or last became idle
 
 	// What tally counts in batches.
 	held      int     // wanted tasks
@@ -118,8 +113,14 @@ type batch struct {
 	heard time.Time // when its last report came
 }
 
-// brisk reports whether the batch is a single task known to be very short.
-func (b *batch) brisk() bool { return b.n == 1 && !b.tell && b.cost < inlineSeconds }
+// brief reports whether the batch is a single task known to be very short.
+func (b *batch) brief() bool { return b.n == 1 && !b.tell && b.cost < briefSeconds }
+
+// inline reports whether the batch runs on the goroutine that reads the worker's messages: it will be done before that is
+// missed, and the worker could not run another one meanwhile, or not much sooner.
+func (b *batch) inline() bool {
+	return b.brief() || !b.tell && b.w.engine.opts.Concurrency == 1 && b.cost*float64(b.n) <= chunkSeconds
+}
 
 // left returns the tasks that are not reported yet.
 func (b *batch) left() span { return span{b.next, b.hi} }
@@ -163,6 +164,13 @@ func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrenc
 // sent.
 func (w *worker) stalled() bool { return w.sending != nil && w.watched == w.sending }
 
+// idle reports whether the worker holds nothing.
+func (w *worker) idle() bool {
+	w.engine.mu.Lock()
+	defer w.engine.mu.Unlock()
+	return len(w.batches) == 0
+}
+
 // remove takes a batch out of the pending table.
 func (w *worker) remove(b *batch) {
 	w.batches = without(w.batches, b)
@@ -172,11 +180,17 @@ func (w *worker) remove(b *batch) {
 	}
 }
 
+// without removes b, which is most often the first.
 func without(batches []*batch, b *batch) []*batch {
-	if i := slices.Index(batches, b); i >= 0 {
+	switch i := slices.Index(batches, b); i {
+	case -1:
+		return batches
+	case 0:
+		batches[0] = nil
+		return batches[1:]
+	default:
 		return slices.Delete(batches, i, i+1)
 	}
-	return batches
 }
 
 // stuckSince returns when the last of the worker's batches was abandoned. While

@@ -55,7 +55,7 @@ func (b *batch) withFailed(errors []wire.TaskError, failed []*codec.Error) []wir
 	}
 	var all []wire.TaskError
 	for _, e := range failed {
-		i := e.Index - b.Lo
+		i := e.Index - b.index()
 		for len(errors) > 0 && errors[0].Index < i {
 			all, errors = append(all, errors[0]), errors[1:]
 		}
@@ -92,7 +92,7 @@ func (b *batch) transmit(r wire.Results) (cause, err error) {
 	}
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) {
 		b.worker.taken(r.Parcel)
-		return &codec.Error{Index: b.Lo + r.From, Reason: size.Error(), Err: size}, nil
+		return &codec.Error{Index: b.index() + r.From, Reason: size.Error(), Err: size}, nil
 	}
 	return nil, err
 }

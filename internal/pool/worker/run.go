@@ -42,6 +42,14 @@ type batch struct {
 // announced reports whether each start is announced.
 func (b *batch) announced() bool { return b.Flags&wire.Announce != 0 }
 
+// index is the index of the first task in errors, -1 if they name none.
+func (b *batch) index() int {
+	if b.Flags&wire.Single != 0 {
+		return -1
+	}
+	return b.Lo
+}
+
 // next starts the next task and returns its index; ok is false when none may be
 // started.
 func (b *batch) next() (i int, ok bool) {
@@ -153,9 +161,20 @@ func (b *batch) report() (more bool) {
 // ends this goroutine, another takes its place.
 func (b *batch) some(i int) {
 	guard.Here(func() error {
-		for ok := true; ok; i, ok = b.begin() {
-			if err := b.call(i); err != nil {
+		for ok := true; ok; {
+			var err error
+			if b.Timeout == 0 {
+				err = b.tasks.Run(b.ctx, i)
+			} else {
+				err = b.timed(i)
+			}
+			if err != nil {
 				b.fail(i, err)
+			}
+			if b.announced() {
+				i, ok = b.begin()
+			} else {
+				i, ok = b.next() // inlined, since a task may be this short
 			}
 		}
 		return nil
@@ -199,14 +218,10 @@ func (b *batch) announce(i int) bool {
 	return !b.stuck && b.send(wire.Results{Started: i}, i)
 }
 
-// call calls the function for task i, with a deadline if there is one. If the
-// function ignores that, the task still fails and the rest of the batch is
-// given back.
-func (b *batch) call(i int) error {
+// timed calls the function for task i, with a deadline. If the function ignores
+// that, the task still fails and the rest of the batch is given back.
+func (b *batch) timed(i int) error {
 	timeout := time.Duration(b.Timeout)
-	if timeout == 0 {
-		return b.tasks.Run(b.ctx, i)
-	}
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	late := time.AfterFunc(timeout+timeoutGrace, func() { b.overdue(i, timeout) })
@@ -265,7 +280,7 @@ func (b *batch) decode() (registry.Tasks, error) {
 	if !ok {
 		return nil, fmt.Errorf("fiber: function %q is not registered in the worker", b.Func)
 	}
-	tasks, err := f.Decode(b.value, b.Lo)
+	tasks, err := f.Decode(b.value, b.index())
 	if err != nil {
 		return nil, err
 	}

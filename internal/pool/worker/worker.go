@@ -70,11 +70,11 @@ type Worker struct {
 // contexts of functions are derived from ctx and end with their call.
 func Serve(ctx context.Context, link Link, opts Options) *Worker {
 	w := &Worker{opts: opts, link: link, ctx: ctx, running: map[*batch]struct{}{}, parcels: map[uint64]any{}, ended: make(chan struct{})}
-	go turn.New(nil, w.read, func(err error) {
+	go turn.Serve(w.read, func(err error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.end(err)
-	}).Read()
+	})
 	return w
 }
 
@@ -94,10 +94,10 @@ func (w *Worker) end(err error) {
 	})
 }
 
-// read waits for a message of the parent's and handles it. A single task known
-// to be very short is returned as run, for the reading goroutine to call: that
-// saves waking another one.
-func (w *Worker) read(context.Context) (run func(), err error) {
+// read waits for a message of the parent's and handles it. Tasks thought to
+// be short are returned as run, for the reading goroutine to call: that saves
+// waking another one.
+func (w *Worker) read() (run func(), err error) {
 	w.mu.Lock()
 	alone := len(w.running) == 0
 	w.mu.Unlock()

@@ -349,11 +349,7 @@ func TestFailures(t *testing.T) {
 					}
 					return nil
 				}, func(t *testing.T, l *link) {
-					lo, n := 0, 4
-					if flags == wire.Inline {
-						lo, n = 1, 1
-					}
-					l.batch(1, lo, n, flags, 0)
+					l.batch(1, 0, 4, flags, 0)
 					var errs []wire.TaskError
 					done := 0
 					for ended := false; !ended; {
@@ -361,8 +357,8 @@ func TestFailures(t *testing.T) {
 						errs, done, ended = append(errs, r.Errors...), done+r.Count, r.Ended
 					}
 					require.Len(t, errs, 1)
-					require.Equal(t, 1-lo, errs[0].Index)
-					want := map[wire.Flags]int{0: 4, wire.StopOnError: 2, wire.Inline: 1}[flags]
+					require.Equal(t, 1, errs[0].Index)
+					want := map[wire.Flags]int{0: 4, wire.StopOnError: 2, wire.Inline: 4}[flags]
 					require.Equal(t, want, done)
 					require.Equal(t, want, ran)
 					l.batch(2, 5, 1, flags, 0) // it still works

@@ -12,10 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/fiber-go/fiber/internal/container/logmux"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/logmux"
 )
 
 // RootPod is the root's pod of a program on a cluster, with the pods that it has started.
@@ -68,11 +69,9 @@ func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
 		return Found{}, err
 	}
 	var f Found
-	at := map[string]int{}
 	for _, p := range pods.Items {
 		switch p.Labels[LabelRole] {
 		case RoleRoot:
-			at[string(p.UID)] = len(f.Roots)
 			f.Roots = append(f.Roots, RootPod{Pod: p})
 		case RoleCopy:
 			f.Copies = append(f.Copies, p)
@@ -82,17 +81,17 @@ func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
 		if p.Labels[LabelRole] != "" {
 			continue
 		}
-		owned := false
-		for _, o := range p.OwnerReferences {
-			if n, ok := at[string(o.UID)]; ok {
-				f.Roots[n].Children, owned = append(f.Roots[n].Children, p), true
-			}
-		}
-		if !owned {
+		if n := slices.IndexFunc(f.Roots, func(r RootPod) bool { return ownedBy(&p, r.Pod.UID) }); n >= 0 {
+			f.Roots[n].Children = append(f.Roots[n].Children, p)
+		} else {
 			f.Others = append(f.Others, p)
 		}
 	}
 	return f, nil
+}
+
+func ownedBy(p *corev1.Pod, owner types.UID) bool {
+	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner })
 }
 
 // Lookup finds a pod by a name: the pod's own, the beginning of the name of exactly one root's pod, or the name of a program
@@ -128,8 +127,8 @@ func Lookup(ctx context.Context, c *kube.Client, name string) (*corev1.Pod, erro
 	return nil, fmt.Errorf("%s may be any of %s: use the full name", name, strings.Join(names, ", "))
 }
 
-// Logs writes what a pod has written and, with follow, what it writes until it ends. If nobody reads it any more, that is no
-// error.
+// Logs writes a pod's output so far and, with follow, the output until the pod ends. It ends early, without an error, when the
+// reader of stdout is gone.
 func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, stdout, stderr io.Writer, report *Report) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -200,7 +199,5 @@ func remaining(ctx context.Context, c *kube.Client, pod *corev1.Pod) ([]corev1.P
 		return nil, err
 	}
 	pods, err := c.Pods(ctx, kube.Managed, false)
-	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
-		return !slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
-	}), err
+	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !ownedBy(&p, pod.UID) }), err
 }

@@ -88,9 +88,9 @@ func marshalHere(ctx context.Context, v any) ([][]byte, parcel, error) {
 	}
 }
 
-// come waits until the end of a pipe has come that err, an error of encoding, says
-// is still on its way here, and returns true then. Otherwise it returns err, or why
-// the end does not come.
+// come looks at an error of encoding. If an end of a pipe is still on its way here,
+// come waits for it and returns true, so that the value is encoded again. Otherwise
+// it returns the error, or why the end does not come.
 func come(ctx context.Context, err error) (bool, error) {
 	if err == nil {
 		return false, nil
@@ -170,13 +170,16 @@ func marshalLingering(ctx context.Context, v any) ([][]byte, error) {
 // encode encodes a value for another process to keep, with references to the
 // objects in it. For ctx, see marshalHere.
 func encode(ctx context.Context, what string, v any) (object.Value, error) {
+	if ctx == nil {
+		return object.Value{}, errNilContext
+	}
 	frames, p, err := marshalHere(ctx, v)
 	value := object.Encoded(frames, p.refs()...)
 	if proc := current.Load(); err == nil && proc != nil {
 		err = proc.fitsSize(value.Size())
 	}
 	if err == nil {
-		err = p.ends.depart() // only now, since what does not fit is not sent
+		err = p.ends.depart() // once it is sure to be sent
 	}
 	switch {
 	case err == nil:
@@ -185,10 +188,10 @@ func encode(ctx context.Context, what string, v any) (object.Value, error) {
 	default:
 		return object.Value{}, errorf("fiber: %s: %w", what, err)
 	}
-	if len(value.Refs) > 0 {
-		value.Keep = p
+	if len(value.Refs()) > 0 {
+		linger(p)
+		value = value.Keeping(p)
 	}
-	linger(value.Keep)
 	return value, nil
 }
 
@@ -223,9 +226,8 @@ func (p *parcel) add(q parcel) {
 }
 
 // known waits until the homes of a parcel's ends know that this process claims
-// them, or until ctx ends, and then returns false. Before they know, the value
-// must not be acknowledged: if this process died, the other ends would not
-// learn of it.
+// them. It returns false if ctx ends first. The value is acknowledged only after
+// that: the other ends then learn of the death of this process.
 func (p parcel) known(ctx context.Context) bool {
 	for _, e := range p.ends {
 		if !e.port.Known(ctx) {
@@ -247,7 +249,7 @@ func (p parcel) then(ctx context.Context, say func(context.Context) error) error
 		return say(ctx)
 	}
 	said := make(chan error, 1)
-	p.handles[0].proc.home.WhenHeld(func() { said <- say(context.Background()) })
+	p.handles[0].proc.objects.WhenHeld(func() { said <- say(context.Background()) })
 	select {
 	case err := <-said:
 		return err

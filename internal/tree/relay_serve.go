@@ -13,7 +13,7 @@ import (
 )
 
 // If an engine runs the jobs, only the root talks to it. Another process that
-// wants a job opens a stream up the tree: backend.go asks, and this file serves.
+// wants a job opens a stream up the tree: relay.go asks, and this file serves.
 // The stream is the job: what happens to the job, its output and its end come down
 // the stream, signals go up, and the job is removed when the stream closes. So a
 // process reaches only the jobs that it, or a process below it, has asked for.
@@ -24,17 +24,10 @@ import (
 // something outside the container. The root decides all else: the executable, the
 // arguments, the run, the parent, and which GPUs are lent to which process.
 
-// lower is a job that a process below the root has asked for.
-type lower struct {
-	backend.Job
-	avoid []string // the machines that the job was to avoid
-	tail  tail
-}
-
 // runJob runs a job for the process that asks, until that process, or one on the
 // way, closes the stream.
 func (n *Node) runJob(s net.Conn, r *request) {
-	j := new(lower)
+	var j *job
 	launched := make(chan struct{})
 	ctx, closed := context.WithCancel(context.Background())
 	go func() {
@@ -48,7 +41,7 @@ func (n *Node) runJob(s net.Conn, r *request) {
 				select {
 				case underWay[sig] <- struct{}{}:
 					go func() {
-						n.signal(r.Spec.Name, j, sig)
+						j.signal(sig)
 						<-underWay[sig]
 					}()
 				default: // it is under way, or is no signal
@@ -58,14 +51,15 @@ func (n *Node) runJob(s net.Conn, r *request) {
 			}
 		}
 	}()
-	if err := n.launchLower(ctx, j, r); err != nil {
+	j, err := n.launchLower(ctx, r)
+	if err != nil {
 		refuse(s, err)
 		return
 	}
 	close(launched)
 	defer func() {
 		<-ctx.Done()
-		n.removeJob(r.Spec.Name, j, engineGrace)
+		j.remove(engineGrace)
 	}()
 	wire.Write(s, reply{Job: j.ID(), Progress: &progress{Host: j.Host()}})
 	sent := make(chan struct{})
@@ -75,7 +69,7 @@ func (n *Node) runJob(s net.Conn, r *request) {
 	}()
 	starting, started := context.WithCancel(ctx)
 	defer started()
-	err := n.follow(starting, j, j.avoid, func(p progress) {
+	err = j.follow(starting, func(p progress) {
 		wire.Write(s, reply{Progress: &p})
 		if !p.Pending {
 			started()
@@ -90,20 +84,18 @@ func (n *Node) runJob(s net.Conn, r *request) {
 		return
 	}
 	<-sent
-	wire.Write(s, reply{Ended: true, Status: status, Tail: strings.Join(j.tail.Lines(), "\n")})
+	wire.Write(s, reply{Ended: true, Status: status, Tail: strings.Join(j.lastLines(), "\n")})
 }
 
 // launchLower starts a job for the process that asks.
-func (n *Node) launchLower(ctx context.Context, j *lower, r *request) (err error) {
+func (n *Node) launchLower(ctx context.Context, r *request) (*job, error) {
 	s := r.Spec
 	if err := n.allows(s); err != nil {
-		return err
+		return nil, err
 	}
-	j.avoid = slices.Compact(slices.Sorted(slices.Values(append(n.Avoided(), s.Avoid...))))
-	j.Job, err = n.launch(ctx, backend.JobSpec{Name: printable(s.Name), Parent: printable(r.Name),
-		Env: s.Env, Public: []string{bootstrapKey + "=" + s.Bootstrap},
-		Resources: s.Resources, Devices: s.Devices, Avoid: j.avoid}, &j.tail)
-	return err
+	return n.launch(ctx, backend.JobSpec{Name: printable(s.Name), Parent: printable(r.Name),
+		Env: s.Env, Public: []string{bootstrapKey + "=" + s.Bootstrap}, Resources: s.Resources, Devices: s.Devices,
+		Avoid: slices.Compact(slices.Sorted(slices.Values(append(n.Avoided(), s.Avoid...))))})
 }
 
 // allows returns an error if a process below may not have such a job.
@@ -123,7 +115,7 @@ const outputChunk = 16 << 10
 
 // sendOutput sends the job's output until it ends, or ctx. What is not read in
 // time is left out, as in all logs of jobs.
-func (j *lower) sendOutput(ctx context.Context, s net.Conn) {
+func (j *job) sendOutput(ctx context.Context, s net.Conn) {
 	logs, err := j.Logs(ctx, true)
 	if err != nil {
 		return

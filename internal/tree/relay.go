@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/backend/job"
+	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -48,7 +48,7 @@ func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, 
 	if err != nil {
 		return nil, err
 	}
-	j := &relayedJob{Life: job.New(), id: launched.Job, stream: s}
+	j := &relayedJob{Life: lives.New(), id: launched.Job, stream: s}
 	j.progress.Store(launched.Progress)
 	go j.watch(spec.Stdout.(io.WriteCloser), spec.Stderr.(io.WriteCloser))
 	return j, nil
@@ -56,7 +56,7 @@ func (r *relay) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, 
 
 // relayedJob is a job that the root runs for this process.
 type relayedJob struct {
-	*job.Life
+	*lives.Life
 	id       string
 	stream   net.Conn // when it is closed, the root removes the job
 	progress atomic.Pointer[progress]

@@ -3,41 +3,52 @@
 package output
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"strings"
 	"sync"
-)
 
-// kept is how many bytes of a job's output are kept.
-const kept = 256 << 10
+	"github.com/fiber-go/fiber/internal/lock"
+)
 
 // Log keeps the end of a job's output and wakes the readers that follow it.
 type Log struct {
-	mu     sync.Mutex
-	kept   []byte
-	first  int64      // position in the whole output of kept[0]
-	closed bool       // nothing more will come
-	more   *sync.Cond // wakes the readers
+	least int // how many bytes are kept at least, once so many have come
+
+	mu      sync.Mutex
+	kept    []byte
+	first   int64 // position in the whole output of kept[0]
+	closed  bool  // nothing more will come
+	changes lock.Changes
 }
 
-// New returns an empty log.
-func New() *Log {
-	l := &Log{}
-	l.more = sync.NewCond(&l.mu)
-	return l
-}
+// New returns an empty log. It keeps at least that many of the last bytes, and at most half as many more.
+func New(least int) *Log { return &Log{least: least} }
 
 // Write adds to the log; it never fails.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = append(l.kept, p...)
-	if cut := len(l.kept) - kept; cut > kept/2 {
-		l.kept = append([]byte(nil), l.kept[cut:]...)
+	if cut := len(l.kept) - l.least; cut > l.least/2 {
+		l.kept = append(l.kept[:0], l.kept[cut:]...)
 		l.first += int64(cut)
 	}
-	l.more.Broadcast()
+	l.changes.Tell()
 	return len(p), nil
+}
+
+// Lines returns the last n lines that are kept, oldest first.
+func (l *Log) Lines(n int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := strings.TrimRight(string(bytes.ToValidUTF8(l.kept, []byte("?"))), "\n")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	return lines[max(0, len(lines)-n):]
 }
 
 // Close marks the end of the output.
@@ -45,18 +56,13 @@ func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.more.Broadcast()
+	l.changes.Tell()
 }
 
 // Reader reads from the oldest kept byte to the newest or, with follow, to the end
 // of the output: then it blocks while there is nothing to read, until ctx ends.
 func (l *Log) Reader(ctx context.Context, follow bool) io.ReadCloser {
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.more.Broadcast()
-	})
 	return &reader{log: l, ctx: ctx, cancel: cancel, follow: follow}
 }
 
@@ -86,6 +92,12 @@ func (r *reader) Read(p []byte) (int, error) {
 		if err := r.ctx.Err(); err != nil {
 			return 0, err
 		}
-		l.more.Wait()
+		more := l.changes.Next()
+		l.mu.Unlock()
+		select {
+		case <-more:
+		case <-r.ctx.Done():
+		}
+		l.mu.Lock()
 	}
 }

@@ -75,10 +75,8 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 	if pool == nil {
 		return o, errors.New("fiber: the pool is nil; create one with fiber.NewPool")
 	}
-	for _, set := range opts {
-		if err := set(&o); err != nil {
-			return o, err
-		}
+	if err := configured(&o, opts); err != nil {
+		return o, err
 	}
 	if err := ended(ctx); err != nil {
 		return o, err
@@ -107,8 +105,9 @@ func encodeInputs[In any](ctx context.Context, ins []In, lo int) ([][]byte, erro
 
 // decodeOutputs decodes the outputs of tasks lo to lo+n-1, whose frames are nil
 // when all have failed. It calls fail for each task that has, and returns the
-// indices of those whose output cannot be decoded.
-func decodeOutputs[Out any](value [][]byte, lo, n int, failures []engine.Failure, fail func(i int, err error)) (outs []Out, unread []int) {
+// indices of those whose output cannot be decoded. The errors of a single value
+// name no element.
+func decodeOutputs[Out any](value [][]byte, lo, n int, single bool, failures []engine.Failure, fail func(i int, err error)) (outs []Out, unread []int) {
 	var failed map[int]bool
 	for _, f := range failures {
 		if failed == nil {
@@ -117,7 +116,9 @@ func decodeOutputs[Out any](value [][]byte, lo, n int, failures []engine.Failure
 		failed[f.Index] = true
 		err := fromEngine(f.Err)
 		if large := tooLarge(err); large != nil {
-			large.Index = f.Index
+			if !single {
+				large.Index = f.Index
+			}
 			err = errorf("fiber: the argument: %w", large)
 		}
 		fail(f.Index, err)
@@ -135,8 +136,12 @@ func decodeOutputs[Out any](value [][]byte, lo, n int, failures []engine.Failure
 			fail(i, errorf("fiber: the result: %w", err))
 		}
 	}
-	for _, e := range from(lo, bad) {
-		refuse(e.Index, e)
+	for _, e := range bad {
+		i := lo + e.Index
+		if e.Index = i; single {
+			e.Index = -1
+		}
+		refuse(i, e)
 	}
 	if err == nil {
 		return outs, unread
@@ -149,8 +154,8 @@ func decodeOutputs[Out any](value [][]byte, lo, n int, failures []engine.Failure
 
 // progress counts the tasks that have ended, for OnProgress. The user's
 // function runs on a goroutine of its own, which lives as long as there is
-// news: a slow function delays no results. After a panic the function is not
-// called again, and the call fails.
+// news: a slow function delays no results. A panic of the function ends its calls,
+// and the whole call fails.
 type progress struct {
 	fn   func(done, total int)
 	fail func(error) // called when fn has panicked

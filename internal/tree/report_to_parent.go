@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/retry"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -38,7 +39,7 @@ const (
 	// answerTimeout bounds the wait for a process that was asked along the tree:
 	// its machine, or this one, may be busy.
 	answerTimeout = time.Minute
-	// dialPause is the pause between two tries: the network may come up a moment
+	// dialPause is the longest pause between two tries: the network may come up a moment
 	// later than the process.
 	dialPause = 100 * time.Millisecond
 )
@@ -118,7 +119,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
-	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), end: make(chan struct{})}
+	p := &Parent{conn: conn, dialled: boot.Endpoint != "", bye: make(chan struct{}), told: make(chan struct{})}
 	switch kind := wire.KindOf(frames); kind {
 	case wire.KindAssign:
 		if err := wire.Unpack(frames, &p.Assign); err != nil {
@@ -185,7 +186,8 @@ func dial(ctx context.Context, boot *wire.Bootstrap, opts transport.Options) (*t
 // hopeless. answer bounds the wait for a parent that accepts the connection but
 // does not let this process in: it may be short of room.
 func keepDialling(answer time.Duration, dial func() (*transport.Conn, error)) (*transport.Conn, error) {
-	for began := time.Now(); ; time.Sleep(dialPause) {
+	again := retry.Pauses{Longest: dialPause}
+	for began := time.Now(); ; <-again.Next() {
 		conn, err := dial()
 		took, lost := time.Since(began), net.Error(nil)
 		switch {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/container/logmux"
+	"github.com/fiber-go/fiber/internal/logmux"
 )
 
 // Name is the name of the backend whose jobs these are.
@@ -35,7 +35,7 @@ type Job struct {
 	Started chan struct{} // closed when the program has been started
 	Stopped chan struct{} // closed when the cluster reports that it has ended or will never start
 
-	Killed   atomic.Bool // set by whoever kills it
+	Killed   atomic.Bool // set by the one that kills it
 	TooLarge atomic.Bool // the pod waits because no node is large enough
 	Gone     atomic.Bool // the pod does not exist any more
 
@@ -66,6 +66,9 @@ type Reading interface {
 
 // NewJob returns the job of a pod that exists or is to be made. The caller has the pod watched and passes its states to Update.
 func NewJob(pod *corev1.Pod, opts Options) *Job {
+	if opts.Lost == nil {
+		opts.Lost = func(error) {}
+	}
 	return &Job{Life: lives.New(), Options: opts, pod: pod, Started: make(chan struct{}), Stopped: make(chan struct{})}
 }
 
@@ -94,6 +97,9 @@ func (j *Job) Host() string { return j.Pod().Spec.NodeName }
 // HasStarted reports whether Started is closed.
 func (j *Job) HasStarted() bool { return isClosed(j.Started) }
 
+// HasStopped reports whether Stopped is closed.
+func (j *Job) HasStopped() bool { return isClosed(j.Stopped) }
+
 // Pending returns what the program waits for before it starts.
 func (j *Job) Pending() (reason string, pending bool) {
 	j.mu.Lock()
@@ -104,7 +110,7 @@ func (j *Job) Pending() (reason string, pending bool) {
 	return j.waits, true
 }
 
-// Watch watches the pod, for a job whose pod nobody else watches; see [Client.WatchPods].
+// Watch watches the pod of a job that no [PodWatch] of several pods covers; see [Client.WatchPods].
 func (j *Job) Watch(ctx context.Context) error {
 	return j.Client.WatchPods(ctx, PodWatch{Name: j.ID(), Tell: j.Update, Expected: func() []*corev1.Pod { return []*corev1.Pod{j.Pod()} }})
 }
@@ -190,7 +196,7 @@ func (j *Job) Run(ctx context.Context) {
 			output.To = untilEnd{again, apart, cancel}
 		}
 		if err := output.Follow(reading, j.Stopped); err != nil && reading.Err() == nil {
-			j.lost(err)
+			j.Lost(err)
 		}
 	})
 	select {
@@ -203,7 +209,7 @@ func (j *Job) Run(ctx context.Context) {
 		cancel()
 	})
 	if cut || !isClosed(out.Done()) {
-		j.lost(errors.New("the last of it could not be read"))
+		j.Lost(errors.New("the last of it could not be read"))
 	}
 	late := context.Background()
 	if said { // the log is ahead of the cluster, whose report counts
@@ -228,12 +234,6 @@ func lastWords(pod *corev1.Pod) string {
 		return t.Message
 	}
 	return ""
-}
-
-func (j *Job) lost(err error) {
-	if j.Lost != nil {
-		j.Lost(err)
-	}
 }
 
 // untilEnd calls stop once the init has reported how its program ended.

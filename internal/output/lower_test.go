@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fiber-go/fiber/internal/container/output"
+	"github.com/fiber-go/fiber/internal/output"
 )
 
 // However the bytes are cut, a process's own output comes out unchanged, and the
