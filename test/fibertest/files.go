@@ -3,6 +3,7 @@
 package fibertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,8 @@ func OpenGate(t testing.TB, gate string) {
 	require.NoError(t, os.WriteFile(gate, nil, 0o644))
 }
 
-// Lines are the words of a file; none where there is no file.
+// Lines are the words of a file; none where there is no file. A last line without its end doesn't count: its writer is
+// still at it, or was killed, which cuts a write where a page of the file ends.
 func Lines(t testing.TB, file string) []string {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -63,7 +65,7 @@ func Lines(t testing.TB, file string) []string {
 		return nil
 	}
 	require.NoError(t, err)
-	return strings.Fields(string(b))
+	return strings.Fields(string(b[:bytes.LastIndexByte(b, '\n')+1]))
 }
 
 // TempFile names a file that is not there yet, and that children on every
