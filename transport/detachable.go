@@ -113,9 +113,19 @@ func (c *detachable) make(a *attempt, ready func(syscall.RawConn, func(fd uintpt
 	return a.n, a.err
 }
 
-func (c *detachable) Read(p []byte) (int, error) {
+func (c *detachable) Read(p []byte) (int, error) { return c.read(p, false) }
+
+// ReadSoon is Read for bytes that are on their way: it lingers before it waits in
+// the poller.
+func (c *detachable) ReadSoon(p []byte) (int, error) { return c.read(p, true) }
+
+func (c *detachable) read(p []byte, soon bool) (n int, err error) {
 	c.reads.bufs, c.reads.wait = append(c.reads.bufs[:0], p), true
-	n, err := c.make(&c.reads, c.readPolled)
+	if soon && (c.direct(c.reads.once) || c.Linger() && c.direct(c.reads.once)) {
+		n, err = c.reads.n, c.reads.err
+	} else {
+		n, err = c.make(&c.reads, c.readPolled)
+	}
 	clear(c.reads.bufs)
 	switch {
 	case err != nil:

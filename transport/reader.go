@@ -80,8 +80,9 @@ func (r stream) Read(p []byte) (int, error) {
 		r.carried = nil // it was smaller than p
 		return n, nil
 	}
-	if s, ok := r.nc.(detached); ok && r.body {
-		s.Linger() // the rest of a message is on its way
+	read := r.nc.Read
+	if s, ok := r.nc.(detached); ok && r.body { // the rest of a message is on its way
+		read = s.ReadSoon
 	}
 	if r.within != nil && r.unwatch == nil {
 		interrupted := make(chan struct{})
@@ -92,7 +93,7 @@ func (r stream) Read(p []byte) (int, error) {
 		})
 	}
 	r.waiting.Store(true)
-	n, err := r.nc.Read(p)
+	n, err := read(p)
 	r.waiting.Store(false)
 	r.full = n == len(p)
 	r.crowded = r.crowded || r.full && n <= readBuffer

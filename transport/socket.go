@@ -35,6 +35,7 @@ func control(nc net.Conn, f func(fd uintptr)) error {
 // detached is a socket that is read and written outside of Go's poller.
 type detached interface {
 	Linger() bool
+	ReadSoon(p []byte) (n int, err error)
 	AwaitRoom() error
 	WriteSome(bufs [][]byte) (n int, err error)
 	Control(f func(fd uintptr)) error

@@ -23,6 +23,7 @@ import (
 
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/container/image"
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/owner"
 	"github.com/fiber-go/fiber/meta"
 )
@@ -52,10 +53,7 @@ func (b *Backend) connect(ctx context.Context) (*engine, error) {
 		return e, err
 	})
 	if err == nil {
-		_, err = b.swept.Make(ctx, func() (*struct{}, error) {
-			e.sweep(ctx)
-			return new(struct{}), ctx.Err()
-		})
+		err = lock.Do(ctx, &b.swept, e.sweep)
 	}
 	return e, err
 }

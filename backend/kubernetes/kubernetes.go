@@ -77,10 +77,7 @@ func (b *Backend) failure(job string, err error) error {
 func (b *Backend) connect(ctx context.Context) (*cluster, error) {
 	c, err := b.cluster.Make(ctx, func() (*cluster, error) { return b.find(ctx) })
 	if err == nil && !c.InCluster {
-		_, err = b.swept.Make(ctx, func() (*struct{}, error) {
-			c.sweep(ctx)
-			return new(struct{}), ctx.Err()
-		})
+		err = lock.Do(ctx, &b.swept, c.sweep)
 	}
 	return c, err
 }

@@ -62,3 +62,12 @@ func (o *Once[T]) Make(ctx context.Context, make func() (*T, error)) (*T, error)
 	}
 	return v, err
 }
+
+// Do calls do once. While one caller is in do, the others wait; if that caller's ctx ends in do, the next one calls do again.
+func Do(ctx context.Context, once *Once[struct{}], do func(context.Context)) error {
+	_, err := once.Make(ctx, func() (*struct{}, error) {
+		do(ctx)
+		return new(struct{}), ctx.Err()
+	})
+	return err
+}

@@ -140,7 +140,7 @@ func unpacked[A any](answered answer) (a A, err error) {
 // request has left by then, Start succeeds, and the rest leaves without it. done
 // is called once with the answer, by a goroutine that reads a connection, and must
 // not block; if Start returns an error, done is not called. Unless a caller waits
-// in Help, the answer may be noticed a millisecond late.
+// in Help, the answer may be noticed some milliseconds late.
 //
 // Errors, here and of answers: ErrGone, ErrEnded, *LostError, *Refusal,
 // *transport.SizeError, or the ctx's.

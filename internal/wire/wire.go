@@ -3,8 +3,8 @@
 // A message is a list of frames. The first frame holds the kind and the fields,
 // and the frames after it an encoded value of the user's (see codec). The messages
 // of tasks, Batch and Results, and those of objects are packed by hand, because
-// every task or call sends some; so is what these say, if it is said often or of
-// many values. The codec encodes the fields of all others; to
+// every task or call sends some. So are the requests and notices of objects that
+// are frequent or hold many values. The codec encodes the fields of all others; to
 // decode them, it takes no more memory than a message's length accounts for.
 package wire
 
