@@ -15,14 +15,19 @@ import (
 // multiprocessing uses.
 var same = fiber.Register("bench.same", func(_ context.Context, i int) (int, error) { return i, nil }, meta.CPU(1))
 
-var applyRows = []row{{
-	name: "apply/int", unit: duration, pairs: 25, open: openApply,
-}}
+var applyRows = []row{
+	{name: "apply/int", unit: duration, pairs: 25, open: openApply(1)},
+	{name: "apply/concurrent", unit: duration, pairs: 25, open: openApply(4)},
+}
 
-// openApply measures Apply of an int on a warm pool of one worker against 64
-// bytes over a bare socket.
-func openApply(ctx context.Context, m *match) error {
-	pool, err := openPool(m, 1)
+// openApply measures Apply of an int on a warm pool of one worker, which runs so
+// many tasks at a time, against 64 bytes over a bare socket.
+func openApply(concurrency int) func(ctx context.Context, m *match) error {
+	return func(ctx context.Context, m *match) error { return applyInt(ctx, m, concurrency) }
+}
+
+func applyInt(ctx context.Context, m *match, concurrency int) error {
+	pool, err := openPool(m, 1, fiber.WithConcurrency(concurrency))
 	if err != nil {
 		return err
 	}
