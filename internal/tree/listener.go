@@ -89,9 +89,7 @@ func (n *Node) Network(ctx context.Context) (backend.Network, error) {
 // The caller closes it. It blocks while the backend is asked for that address, or
 // until ctx ends.
 func (n *Node) Listen(ctx context.Context) (*transport.Listener, error) {
-	if n.Parent == nil {
-		n.swept.Do(func() { sweep(n.Config.RuntimeDir) })
-	}
+	n.sweepOnce()
 	network, err := n.Network(ctx)
 	if err != nil {
 		return nil, err

@@ -74,6 +74,7 @@ type start struct {
 
 // start is one try. After errAvoided, Start tries again.
 func (n *Node) start(ctx context.Context, spec Spec) (_ *Child, err error) {
+	n.sweepOnce()
 	serial, left, err := n.enter("the start of " + spec.Name)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,13 @@ func (n *Node) RemoveDirectory() {
 	}
 }
 
+// sweepOnce sweeps, in the root, when it is first called.
+func (n *Node) sweepOnce() {
+	if n.Parent == nil {
+		n.swept.Do(func() { sweep(n.Config.RuntimeDir) })
+	}
+}
+
 // sweep removes what killed processes have left: sockets at which no process
 // listens, and then empty directories of runs. Directories of other users stay,
 // since they cannot be removed. sweep uses no clock, and may run at any moment of

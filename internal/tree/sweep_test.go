@@ -1,6 +1,7 @@
 package tree_test
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"os"
@@ -29,14 +30,27 @@ func runtimeDir(t *testing.T) string {
 
 // begin begins another run and opens its home, which is when the run sweeps. It checks that the home can be reached.
 func begin(t *testing.T, dir string) (r *run, runDir string) {
-	root, err := tree.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
-		HeartbeatTimeout: time.Hour}, local.New(), slog.New(slog.DiscardHandler))
+	root, err := newRoot(dir)
 	if !assert.NoError(t, err) {
 		return nil, ""
 	}
 	r = &run{root, object.New(objecttest.Over(root))}
 	reach(t, r)
 	return r, root.Directory()
+}
+
+func newRoot(dir string) (*tree.Node, error) {
+	return tree.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
+		HeartbeatTimeout: time.Hour}, local.New(), slog.New(slog.DiscardHandler))
+}
+
+// killedRun makes what a killed run has left.
+func killedRun(t *testing.T, dir string) {
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "fiber-1"), 0o700))
+	l, err := net.Listen("unix", filepath.Join(dir, "fiber-1", "socket"))
+	require.NoError(t, err)
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	require.NoError(t, l.Close())
 }
 
 // run is a run of one process.
@@ -70,14 +84,11 @@ func TestSweepGoesByNoClock(t *testing.T) {
 		defer living.close()
 		dead, others := filepath.Join(dir, "fiber-0123456789ab"), filepath.Join(dir, "fiber-of-others")
 		strange := filepath.Join(dir, "fiber-aaaaaaaaaaaa", "fiber-1", "socket")
-		for _, private := range []string{filepath.Join(dead, "fiber-1"), others, filepath.Dir(strange)} {
+		for _, private := range []string{others, filepath.Dir(strange)} {
 			require.NoError(t, os.MkdirAll(private, 0o700))
 		}
 		require.NoError(t, os.WriteFile(strange, nil, 0o600))
-		l, err := net.Listen("unix", filepath.Join(dead, "fiber-1", "socket"))
-		require.NoError(t, err)
-		l.(*net.UnixListener).SetUnlinkOnClose(false)
-		require.NoError(t, l.Close())
+		killedRun(t, dead)
 		for _, d := range []string{dead, others, alive, filepath.Dir(strange)} {
 			require.NoError(t, os.Chtimes(d, time.Now().Add(off), time.Now().Add(off)))
 		}
@@ -88,6 +99,20 @@ func TestSweepGoesByNoClock(t *testing.T) {
 		require.FileExists(t, strange, off)
 		reach(t, living)
 	}
+}
+
+// A program that only starts processes, and shares nothing with them, sweeps as well.
+func TestStartSweeps(t *testing.T) {
+	dir := runtimeDir(t)
+	dead := filepath.Join(dir, "fiber-0123456789ab")
+	killedRun(t, dead)
+	root, err := newRoot(dir)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = root.Start(ctx, tree.Spec{})
+	require.Error(t, err)
+	require.NoDirExists(t, dead)
 }
 
 // In a shared directory, another user may have left links.

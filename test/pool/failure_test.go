@@ -239,11 +239,17 @@ var tiring = fiber.Register("tiring", func(ctx context.Context, _ time.Duration)
 	return 0, errors.New("tired")
 })
 
+// overrunning returns a result when its time is up.
+var overrunning = fiber.Register("overrunning", func(ctx context.Context, _ time.Duration) (int, error) {
+	<-ctx.Done()
+	return 1, nil
+})
+
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	pool := fibertest.NewPool(t, 2)
 	fibertest.Warm(t, pool)
-	for _, fn := range []*fiber.Func[time.Duration, int]{fibertest.Rest, fibertest.Nap, tiring} {
+	for _, fn := range []*fiber.Func[time.Duration, int]{fibertest.Rest, fibertest.Nap, tiring, overrunning} {
 		_, err := fiber.Apply(fibertest.Soon(t), pool, fn, time.Hour, fiber.Timeout(200*time.Millisecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "timed out after 200ms: ")

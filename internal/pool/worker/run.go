@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,8 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// timeoutGrace is how long after its timeout a task may still return by itself.
+// timeoutGrace is how long after its timeout a task may still return by itself,
+// which saves giving back the rest of its batch. It has failed by then.
 const timeoutGrace = 20 * time.Millisecond
 
 // batch is the worker's view of tasks that the pool has handed to it together.
@@ -218,8 +220,8 @@ func (b *batch) announce(i int) bool {
 	return !b.stuck && b.send(wire.Results{Started: i}, i)
 }
 
-// timed calls the function for task i, with a deadline. If the function ignores
-// that, the task still fails and the rest of the batch is given back.
+// timed calls the function for task i, with a deadline. A task that returns later
+// fails, and if it does not return, the rest of the batch is given back, too.
 func (b *batch) timed(i int) error {
 	timeout := time.Duration(b.Timeout)
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
@@ -227,8 +229,8 @@ func (b *batch) timed(i int) error {
 	late := time.AfterFunc(timeout+timeoutGrace, func() { b.overdue(i, timeout) })
 	defer late.Stop()
 	err := b.tasks.Run(ctx, i)
-	if err != nil && ctx.Err() == context.DeadlineExceeded {
-		err = timedOut(timeout, err)
+	if deadline, _ := ctx.Deadline(); b.ctx.Err() == nil && !time.Now().Before(deadline) {
+		err = timedOut(timeout, cmp.Or(err, context.DeadlineExceeded))
 	}
 	return err
 }
