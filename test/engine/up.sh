@@ -4,7 +4,10 @@
 set -euo pipefail
 export PATH=/usr/local/sbin:/usr/sbin:/sbin:$PATH
 
-answers() { docker version --format 'docker engine {{.Server.Version}}, API {{.Server.APIVersion}}' 2>/dev/null; }
+answers() {
+	local said
+	said=$(docker version --format 'docker engine {{.Server.Version}}, API {{.Server.APIVersion}}' 2>/dev/null) && echo "$said"
+}
 answers && exit 0
 
 sudo=()
