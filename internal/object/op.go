@@ -90,7 +90,7 @@ type said struct {
 	plain  any      // of a request or a notice to this process itself: a pointer to it, instead
 }
 
-// Packed is what requests, answers and notices say most: it is packed by hand.
+// Packed is the content of the most frequent requests, answers and notices, which is packed by hand.
 type Packed interface {
 	Append(b []byte, frames [][]byte) ([]byte, [][]byte)
 	Read(in *wire.Reader)

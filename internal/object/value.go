@@ -15,7 +15,7 @@ type Value struct {
 	rest  *rest  // nil in most values
 }
 
-// rest is what few values have; it is not changed once it is part of one.
+// rest holds the parts that few values have. It is not changed once it is part of one.
 type rest struct {
 	more [][]byte // frames
 	refs []Ref

@@ -86,7 +86,7 @@ func (r *Reader) Serve() {
 	for {
 		switch run, err := r.read(context.Background()); {
 		case err != nil:
-			r.ended(err) // and keep the turn for good
+			r.ended(err) // and keep the turn, so that nobody reads again
 			return
 		case run != nil:
 			if !r.run(run) {
@@ -184,7 +184,7 @@ func (r *Reader) Help(ctx context.Context, done func() bool) {
 	defer func() {
 		switch {
 		case failure != nil:
-			go r.ended(failure) // and keep the turn for good
+			go r.ended(failure) // and keep the turn, so that nobody reads again
 		case !served: // also when the handling of a message panics
 			r.waited.Store(true)
 			go r.Serve()
