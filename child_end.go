@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/guard"
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 )
@@ -60,7 +60,7 @@ func (s *stopping) obey(signals <-chan os.Signal) {
 		s.cancel()
 		s.node.Terminate()
 		time.Sleep(s.node.Config.ShutdownGrace / 2)
-		dieBySIGTERM()
+		self.Of().Die(syscall.SIGTERM)
 	}
 }
 
@@ -83,19 +83,9 @@ func (s *stopping) wasTold() bool {
 
 // conclude ends the process by a SIGTERM if the process was told to end.
 func (s *stopping) conclude() {
-	if s.wasTold() {
-		dieBySIGTERM()
+	if s.wasTold() { // the exit status is to say so
+		self.Of().Die(syscall.SIGTERM)
 	}
-}
-
-// dieBySIGTERM ends this process as an unhandled SIGTERM does, so that the exit
-// status says what happened.
-func dieBySIGTERM() {
-	signal.Reset(syscall.SIGTERM)
-	if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(syscall.SIGTERM) == nil {
-		select {}
-	}
-	os.Exit(128 + int(syscall.SIGTERM))
 }
 
 // obeyParent passes the parent's messages to handle, and ends this process when
@@ -104,7 +94,7 @@ func obeyParent(parent *tree.Parent, handle func(kind wire.Kind, frames [][]byte
 	for {
 		kind, frames, err := parent.Next(false)
 		if err != nil {
-			os.Exit(1)
+			self.Of().Exit(1)
 		}
 		handle(kind, frames)
 	}
@@ -117,9 +107,9 @@ func finish(parent *tree.Parent, failure *wire.Error) (code int) {
 	defer cancel()
 	err := parent.Send(ctx, wire.MustPack(wire.KindDone, wire.Done{Err: failure})...)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "fiber: %s has ended, but its parent cannot be told: %v\n", processName(), err)
+		fmt.Fprintf(self.Of().Stderr, "fiber: %s has ended, but its parent cannot be told: %v\n", processName(), err)
 		if failure != nil {
-			fmt.Fprintf(os.Stderr, "%+v\n", unflatten(failure))
+			fmt.Fprintf(self.Of().Stderr, "%+v\n", unflatten(failure))
 		}
 	}
 	if err != nil || failure != nil {

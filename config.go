@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // Config holds every setting of Fiber. A zero field takes its value from the
@@ -52,9 +53,9 @@ func openLog(cfg config.Config, process string) (*slog.Logger, error) {
 	var w io.Writer
 	switch path := config.LogPath(cfg.LogFile, process); path {
 	case config.Stderr:
-		w = os.Stderr
+		w = self.Of().Stderr
 	case config.Stdout:
-		w = os.Stdout
+		w = self.Of().Stdout
 	default:
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/warden"
 	"github.com/fiber-go/fiber/transport"
@@ -27,16 +27,20 @@ type process struct {
 
 	handles live[object.Ref, handle]
 	ends    live[endName, pipeEnd] // in values that are being decoded
+	shared  sharedCache
 }
 
-var (
-	current  atomic.Pointer[process]
-	initLock sync.Mutex
-)
+// here returns the state of the process that the calling goroutine is in, nil unless it is initialised.
+func here() *process {
+	if state := self.Of().State.Load(); state != nil {
+		return (*state).(*process)
+	}
+	return nil
+}
 
 // running returns the state of this process, or ErrNotInitialized.
 func running() (*process, error) {
-	p := current.Load()
+	p := here()
 	if p == nil {
 		return nil, ErrNotInitialized
 	}
@@ -46,12 +50,16 @@ func running() (*process, error) {
 func enter(node *tree.Node) {
 	h := object.New(object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
 		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown, Log: node.Log})
-	current.Store(&process{node: node, objects: h})
+	var state any = &process{node: node, objects: h}
+	self.Of().State.Store(&state)
 }
 
 // newBackend makes the configured backend; "" means local, or kubernetes in a
 // pod.
 func newBackend(cfg config.Config, log *slog.Logger) (backend.Backend, error) {
+	if b := self.Of().Backend; b != nil {
+		return b, nil
+	}
 	if cfg.Backend == "" && inPod() {
 		cfg.Backend = "kubernetes"
 	}
@@ -65,7 +73,7 @@ func newBackend(cfg config.Config, log *slog.Logger) (backend.Backend, error) {
 }
 
 func processName() string {
-	if proc := current.Load(); proc != nil {
+	if proc := here(); proc != nil {
 		return proc.node.Name
 	}
 	return "MainProcess"
@@ -93,9 +101,10 @@ var inPod = func() bool { return false }
 
 // leave is Shutdown.
 func leave(ctx context.Context) error {
-	initLock.Lock()
-	defer initLock.Unlock()
-	p := current.Load()
+	me := self.Of()
+	me.Init.Lock(context.WithoutCancel(ctx))
+	defer me.Init.Unlock()
+	p := here()
 	if p == nil {
 		return nil
 	}
@@ -103,6 +112,6 @@ func leave(ctx context.Context) error {
 	warden.Close()
 	p.objects.Close()
 	p.node.RemoveDirectory()
-	current.CompareAndSwap(p, nil)
+	me.State.Store(nil)
 	return err
 }

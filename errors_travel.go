@@ -22,7 +22,7 @@ const maxError = 64 << 10
 // errorBound is maxError, or less where messages must be small: a failure always
 // fits one.
 func errorBound() int {
-	if p := current.Load(); p != nil {
+	if p := here(); p != nil {
 		return min(maxError, int(p.node.Config.MaxMessage)/8)
 	}
 	return maxError

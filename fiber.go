@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/tree"
 )
 
@@ -57,7 +58,7 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	p := current.Load()
+	p := here()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := make(chan os.Signal, 2)
@@ -128,11 +129,12 @@ func (p *process) explain(s os.Signal, returned bool) {
 func Init(cfg ...Config) error {
 	registry.Seal()
 	if tree.Started() {
-		os.Exit(runChild())
+		self.Of().Exit(runChild())
 	}
-	initLock.Lock()
-	defer initLock.Unlock()
-	if current.Load() != nil {
+	me := self.Of()
+	me.Init.Lock(context.Background())
+	defer me.Init.Unlock()
+	if here() != nil {
 		return errors.New("fiber: Init was called before; call it once, or call Shutdown in between")
 	}
 	settings, log, err := configure(last(cfg))

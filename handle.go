@@ -204,7 +204,7 @@ func lostError(ctx context.Context, what string, lost *object.LostError) error {
 	if lost.Ref.PID > 0 {
 		e.ID = strconv.Itoa(lost.Ref.PID)
 	}
-	proc := current.Load()
+	proc := here()
 	if proc == nil {
 		return e
 	}

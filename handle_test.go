@@ -19,7 +19,7 @@ import (
 // only until its own context ends.
 func TestExitStatusOfALostHome(t *testing.T) {
 	t.Parallel()
-	homes := &current.Load().homes
+	homes := &here().homes
 	lost := &object.LostError{Ref: object.Ref{Endpoint: "unix:nowhere", Process: "a home"}, Err: io.EOF}
 	homes.Store(lost.Ref.Endpoint, new(tree.Child)) // one that does not end
 	defer homes.Delete(lost.Ref.Endpoint)

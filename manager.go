@@ -435,7 +435,7 @@ func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
 
 // runManager makes this process a manager until it is told to stop.
 func runManager(ctx context.Context, parent *tree.Parent) int {
-	proc := current.Load()
+	proc := here()
 	service := custom.NewService(proc.objects, custom.Options{Error: flatten, Fits: proc.fits,
 		Log: func(name string, failure *wire.Error) {
 			proc.node.Log.Warn("fiber: an object's Close failed", "type", name, "error", unflatten(failure))

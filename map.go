@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/pool/engine"
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // mapping is the source of a Map or an Apply, whose result is a Result.
@@ -79,7 +80,7 @@ func (m *mapping[In, Out, Result]) whenRead(f func()) bool {
 // fails ends the call with an error, after encodingWait at the latest.
 func (m *mapping[In, Out, Result]) fails(err error) {
 	if !m.whenRead(func() { m.reject(err) }) {
-		time.AfterFunc(encodingWait, func() { m.reject(err) })
+		self.AfterFunc(encodingWait, func() { m.reject(err) })
 	}
 }
 

@@ -175,7 +175,7 @@ func encode(ctx context.Context, what string, v any) (object.Value, error) {
 	}
 	frames, p, err := marshalHere(ctx, v)
 	value := object.Encoded(frames, p.refs()...)
-	if proc := current.Load(); err == nil && proc != nil {
+	if proc := here(); err == nil && proc != nil {
 		err = proc.fitsSize(value.Size())
 	}
 	if err == nil {

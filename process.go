@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
@@ -313,7 +313,7 @@ func (p *Process) Logs(ctx context.Context) (io.ReadCloser, error) {
 // ActiveChildren returns the running processes that this one has started,
 // workers of pools included.
 func ActiveChildren() []*Process {
-	proc := current.Load()
+	proc := here()
 	if proc == nil {
 		return nil
 	}
@@ -326,12 +326,12 @@ func ActiveChildren() []*Process {
 
 // CurrentProcess returns this process.
 func CurrentProcess() *Process {
-	return &Process{spec: tree.Spec{Name: processName()}, started: true, pid: os.Getpid()}
+	return &Process{spec: tree.Spec{Name: processName()}, started: true, pid: self.Of().PID}
 }
 
 // ParentProcess returns the process that started this one, nil in the root.
 func ParentProcess() *Process {
-	proc := current.Load()
+	proc := here()
 	if proc == nil || proc.node.Parent == nil {
 		return nil
 	}

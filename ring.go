@@ -300,7 +300,7 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	if !ok {
 		return finish(parent, flatten(a.Func, errors.New("this ring function is not registered in this process")))
 	}
-	proc := current.Load()
+	proc := here()
 	name := path.Dir(a.Name) // of Ring-1/rank-0
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/pool/worker"
 	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 )
@@ -26,7 +26,7 @@ func runChild() int {
 	node, err := comeUp()
 	if err != nil {
 		if !errors.Is(err, tree.ErrParentGone) {
-			fmt.Fprintln(os.Stderr, err)
+			fmt.Fprintln(self.Of().Stderr, err)
 		}
 		if unreachable := (*tree.UnreachableError)(nil); errors.As(err, &unreachable) {
 			return unreachable.ExitCode()
@@ -39,7 +39,7 @@ func runChild() int {
 	defer cancel()
 	stop := &stopping{node: node, parent: parent, cancel: cancel}
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM) // before the function begins
+	self.Of().Notify(signals, syscall.SIGINT, syscall.SIGTERM) // before the function begins
 	go stop.obey(signals)
 	go reportStatus(parent)
 	code := 1
@@ -53,7 +53,7 @@ func runChild() int {
 	case wire.RoleRing:
 		code = runRing(ctx, parent, stop)
 	default:
-		fmt.Fprintf(os.Stderr, "fiber: this process was started as a %q, a role that this build does not know\n", parent.Assign.Role)
+		fmt.Fprintf(self.Of().Stderr, "fiber: this process was started as a %q, a role that this build does not know\n", parent.Assign.Role)
 		return 1
 	}
 	words, done := context.WithTimeout(context.Background(), lastWords)
@@ -92,7 +92,7 @@ func reportStatus(parent *tree.Parent) {
 	tick := time.NewTicker(statusInterval)
 	defer tick.Stop()
 	for {
-		now := local.Resident(os.Getpid())
+		now := local.Resident(self.Of().PID)
 		if diff := now - told; diff > 1<<20 || diff < -1<<20 {
 			told = now
 			parent.Post(wire.MustPack(wire.KindStatus, wire.Status{Resident: now})...)
@@ -139,7 +139,7 @@ func runWorker(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		go func() {
 			select {
 			case <-parent.Done():
-				os.Exit(1) // the parent is gone
+				self.Of().Exit(1) // the parent is gone
 			case <-initialized:
 			}
 		}()

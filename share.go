@@ -91,7 +91,7 @@ const fetchPause = 250 * time.Millisecond
 // fetched returns the value from the cache, or else from its home.
 func fetched[T any](ctx context.Context, h *handle) (T, error) {
 	var zero T
-	c := cachedShared(h.proc.objects, h.ref)
+	c := h.proc.shared.at(h.proc.objects, h.ref)
 	if err := c.fetching.Lock(ctx); err != nil {
 		return zero, err
 	}
@@ -105,7 +105,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 	}
 	kept, err := object.Ask(ctx, h.proc.objects, h.ref, object.Fetch, object.None{}, nil)
 	if err != nil {
-		forgetShared(h.ref)
+		h.proc.shared.forget(h.ref)
 		return zero, err
 	}
 	var v T
@@ -149,11 +149,11 @@ func (s *Shared[T]) used() *handle {
 
 func (s *Shared[T]) typ() string { return "Shared" }
 
-// sharedCache holds the decoded shared values of this process.
-var sharedCache = struct {
-	sync.Mutex
+// sharedCache holds the decoded shared values of a process.
+type sharedCache struct {
+	mu     sync.Mutex
 	values map[object.Ref]*sharedValue
-}{values: map[object.Ref]*sharedValue{}}
+}
 
 type sharedValue struct {
 	drop func() // ends the watch
@@ -163,27 +163,30 @@ type sharedValue struct {
 	value    any
 }
 
-// cachedShared returns the cache's entry for a value. It is forgotten when the
+// at returns the cache's entry for a value. It is forgotten when the
 // value is dropped, or its home is out of reach. It does not keep the value alive,
 // and outlives the references here: the next task may bring another one.
-func cachedShared(h *object.Server, ref object.Ref) *sharedValue {
-	sharedCache.Lock()
-	defer sharedCache.Unlock()
-	c := sharedCache.values[ref]
+func (s *sharedCache) at(h *object.Server, ref object.Ref) *sharedValue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.values[ref]
 	if c == nil {
-		stop := h.Watch(ref, func(*object.Request) { forgetShared(ref) })
+		stop := h.Watch(ref, func(*object.Request) { s.forget(ref) })
 		c = &sharedValue{drop: stop}
-		sharedCache.values[ref] = c
+		if s.values == nil {
+			s.values = map[object.Ref]*sharedValue{}
+		}
+		s.values[ref] = c
 	}
 	return c
 }
 
-// forgetShared takes a value out of the cache.
-func forgetShared(ref object.Ref) {
-	sharedCache.Lock()
-	c := sharedCache.values[ref]
-	delete(sharedCache.values, ref)
-	sharedCache.Unlock()
+// forget takes a value out of the cache.
+func (s *sharedCache) forget(ref object.Ref) {
+	s.mu.Lock()
+	c := s.values[ref]
+	delete(s.values, ref)
+	s.mu.Unlock()
 	if c != nil {
 		c.drop()
 	}

@@ -154,7 +154,7 @@ var errUnreadable = errors.New("an item cannot be decoded")
 
 // take gets at most max items.
 func (q *SimpleQueue[T]) take(ctx context.Context, max int) ([]T, error) {
-	d, err := ask(ctx, q, queue.Get, max, func(late queue.Delivery) { post(q, queue.Back, late.ID) })
+	d, err := ask(ctx, q, queue.Get, max, func(queue.Delivery) {}) // a late answer is back already
 	if err != nil {
 		return nil, err
 	}

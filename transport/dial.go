@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/retry"
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // maxDialPause is the longest pause after a listener has hung up.
@@ -55,14 +56,14 @@ func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options)
 // owns nc.
 func Over(ctx context.Context, nc net.Conn, cred *Credentials, opts Options) (*Conn, error) {
 	opts = opts.withDefaults()
-	config, err := cred.tlsConfig()
+	secured, err := cred.secure(nc, tls.Client)
 	if err != nil {
 		_ = nc.Close()
 		return nil, err
 	}
 	within, cancel := context.WithTimeout(ctx, opts.HandshakeTimeout)
 	defer cancel()
-	return join(within, tls.Client(nc, config), cred, opts, nil)
+	return join(within, secured, cred, opts, nil)
 }
 
 func hungUp(err error) bool {
@@ -72,20 +73,16 @@ func hungUp(err error) bool {
 
 func dial(ctx context.Context, endpoint string, cred *Credentials) (net.Conn, error) {
 	network, address, _ := strings.Cut(endpoint, ":")
-	var d net.Dialer
+	sockets := self.Of().Net
 	switch network {
 	case "unix":
-		return d.DialContext(ctx, "unix", address)
+		return sockets.DialContext(ctx, "unix", address)
 	case "tls":
-		config, err := cred.tlsConfig()
+		nc, err := sockets.DialContext(ctx, "tcp", address)
 		if err != nil {
 			return nil, err
 		}
-		nc, err := d.DialContext(ctx, "tcp", address)
-		if err != nil {
-			return nil, err
-		}
-		return tls.Client(nc, config), nil
+		return cred.secure(nc, tls.Client)
 	}
 	return nil, errors.New(`endpoint is neither "unix:path" nor "tls:host:port"`)
 }
@@ -146,6 +143,9 @@ func identify(nc net.Conn) error {
 			return fmt.Errorf("%w: %w", ErrAuth, err)
 		}
 		return err
+	}
+	if self.Trusted(nc) {
+		return nil
 	}
 	return errors.New("transport: unknown kind of socket")
 }

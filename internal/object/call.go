@@ -36,6 +36,7 @@ func newAnswer(code byte, says said) answer {
 // Pending is a request of this process that waits for its answer.
 type Pending struct {
 	id       uint64
+	object   uint64
 	client   *client
 	done     func(answer) // is told the answer; if nil, answered is
 	answered chan answer
@@ -87,7 +88,9 @@ func (p *Pending) Help(ctx context.Context) {
 
 // GiveUp tells the object that the answer is not waited for any more. The answer
 // still comes, most often as a Refusal with code GivenUp or LetGo: see Settled.
-func (p *Pending) GiveUp() { p.client.post(wire.KindGiveUp, wire.Request{ID: p.id}, said{}) }
+func (p *Pending) GiveUp() {
+	p.client.post(wire.KindGiveUp, wire.Request{ID: p.id, Object: p.object}, said{})
+}
 
 // message makes a request of what q points to; the error is a
 // *transport.SizeError if it does not fit a message. A request of this process to

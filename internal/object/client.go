@@ -325,7 +325,7 @@ func (r *client) send(ctx context.Context, m wire.Request, says said, p *Pending
 	if p != nil {
 		r.lastID++
 		m.ID = r.lastID
-		p.id, p.client = m.ID, r
+		p.id, p.object, p.client = m.ID, m.Object, r
 		if !p.deadline.IsZero() {
 			m.Left = max(1, time.Until(p.deadline))
 		}

@@ -15,12 +15,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -43,6 +43,13 @@ type Object interface {
 	Left(p *Session, died bool)
 	// Drop says that no process holds the object, or that its home ends.
 	Drop()
+}
+
+// A Lender is an Object whose answers hand something over that it can take back.
+type Lender interface {
+	// TakeBack says that the process gave a request up, and does not know yet that
+	// it was answered: it does not want the answer.
+	TakeBack(p *Session, request uint64)
 }
 
 // Grace is how long an object outlives its last holder: its name may be on its
@@ -155,7 +162,7 @@ func (s *Server) register(e *entry) (Ref, error) {
 	e.id, e.holders = s.lastID, map[*Session]bool{}
 	s.objects[e.id] = e
 	s.leave(e)
-	return Ref{endpoint, e.id, s.opts.Name, os.Getpid()}, nil
+	return Ref{endpoint, e.id, s.opts.Name, self.Of().PID}, nil
 }
 
 // Endpoint returns where other processes reach this one, and opens the listener
@@ -254,7 +261,7 @@ func (s *Server) leave(e *entry) {
 			grace += silence
 		}
 	}
-	e.lapse = time.AfterFunc(grace, func() {
+	e.lapse = self.AfterFunc(grace, func() {
 		s.mu.Lock()
 		gone := len(e.holders) == 0 && s.objects[e.id] == e
 		if gone {

@@ -140,6 +140,9 @@ func (r *Request) Wanted() bool {
 	return r.Peer.requests[r.id] == r
 }
 
+// ID is the number of the request among those of its process, 0 if no answer is wanted.
+func (r *Request) ID() uint64 { return r.id }
+
 // Skipped says whether the request was given up before it was served.
 func (r *Request) Skipped() bool { return r.skipped }
 
@@ -461,6 +464,16 @@ func (p *Session) handle(m message) (run func()) {
 		p.mu.Unlock()
 		if r != nil {
 			r.giveUp()
+			break
+		}
+		s.mu.Lock()
+		e := s.objects[m.Object]
+		s.mu.Unlock()
+		if e == nil {
+			break
+		}
+		if l, ok := e.Object.(Lender); ok {
+			l.TakeBack(p, m.ID)
 		}
 	case wire.KindTaken:
 		p.take(m.ID)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 const (
@@ -57,7 +59,7 @@ func (n *Node) strike(host string) (acquit func()) {
 	if b.strikes++; b.strikes >= maxStrikes {
 		if !b.avoided() {
 			b.since = now
-			time.AfterFunc(sureAfter, func() { n.warnOf(host) })
+			self.AfterFunc(sureAfter, func() { n.warnOf(host) })
 		}
 		b.until = now.Add(avoidTime)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/output"
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // lookAgain is how often a job is looked at that comes up.
@@ -38,7 +39,7 @@ func (n *Node) launch(ctx context.Context, spec backend.JobSpec) (_ *job, err er
 	stdout := &lines{node: n, name: printable(spec.Name)}
 	stderr := &lines{node: n, name: stdout.name, copy: j.stderr}
 	if _, relayed := n.Backend.(*relay); n.Config.ForwardLogs.Enabled() && !relayed {
-		stdout.to, stderr.to = os.Stdout, os.Stderr
+		stdout.to, stderr.to = self.Of().Stdout, self.Of().Stderr
 	}
 	n.forwarding.Add(2) // the backend closes them when the process has written everything
 	output := &delivered{node: n, name: spec.Name}
@@ -134,7 +135,7 @@ func (r *recent) add(key string) bool {
 		r.keys = map[string]struct{}{}
 	}
 	r.keys[key] = struct{}{}
-	time.AfterFunc(recently, func() {
+	self.AfterFunc(recently, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.keys, key)

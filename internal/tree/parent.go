@@ -3,13 +3,14 @@ package tree
 import (
 	"context"
 	"net"
-	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
 
 	_ "github.com/fiber-go/fiber/internal/container/pid1" // before the program is initialised
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -44,9 +45,7 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 		kind := wire.KindOf(frames)
 		switch kind {
 		case wire.KindKill:
-			if self, err := os.FindProcess(os.Getpid()); err == nil {
-				self.Kill()
-			}
+			self.Of().Die(syscall.SIGKILL)
 		case wire.KindTerminate:
 			p.onTold.Do(func() { close(p.told) })
 		case wire.KindBye:
@@ -86,13 +85,9 @@ const passTime = 2 * time.Second
 // messages would be lost if this process ended sooner: a socket that is closed
 // with unread input is reset, and forgets what it still had to deliver.
 func (p *Parent) Goodbye(ctx context.Context) {
-	passed := make(chan struct{})
-	go func() {
-		p.node.routes.passing.Lock()
-		close(passed)
-	}()
+	defer p.streams.close()
 	select {
-	case <-passed:
+	case <-p.node.routes.leave():
 	case <-p.conn.Done():
 	case <-time.After(passTime):
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/retry"
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -47,20 +48,11 @@ const (
 // takeBootstrap takes the bootstrap out of the environment: programs that this
 // process starts must not take themselves for Fiber processes.
 func takeBootstrap() (*wire.Bootstrap, error) {
-	text, ok := os.LookupEnv(bootstrapKey)
-	if !ok {
-		return nil, nil
-	}
-	boot := new(wire.Bootstrap)
-	credentials := os.Getenv(wire.CredentialsKey)
+	boot, err := readBootstrap(os.Getenv)
 	os.Unsetenv(bootstrapKey)
 	os.Unsetenv(wire.CredentialsKey)
-	err := json.Unmarshal([]byte(text), boot)
-	if err == nil {
-		boot.Credentials, err = base64.StdEncoding.DecodeString(credentials)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("fiber: %s is set, but not by a Fiber process: %w; unset it", bootstrapKey, err)
+	if boot == nil || err != nil {
+		return nil, err
 	}
 	if boot.Endpoint == "" {
 		keepInherited(boot.FD)
@@ -72,6 +64,23 @@ func takeBootstrap() (*wire.Bootstrap, error) {
 		} else {
 			os.Setenv(key, value)
 		}
+	}
+	return boot, nil
+}
+
+// readBootstrap reads the bootstrap from an environment, nil if it has none.
+func readBootstrap(getenv func(key string) string) (*wire.Bootstrap, error) {
+	text := getenv(bootstrapKey)
+	if text == "" {
+		return nil, nil
+	}
+	boot := new(wire.Bootstrap)
+	err := json.Unmarshal([]byte(text), boot)
+	if err == nil {
+		boot.Credentials, err = base64.StdEncoding.DecodeString(getenv(wire.CredentialsKey))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fiber: %s is set, but not by a Fiber process: %w; unset it", bootstrapKey, err)
 	}
 	return boot, nil
 }
@@ -93,9 +102,17 @@ func runtimeSettings() map[string]string {
 	return map[string]string{"GOMAXPROCS": os.Getenv("GOMAXPROCS"), "GOMEMLIMIT": os.Getenv("GOMEMLIMIT")}
 }
 
+// bootstrapOf returns the bootstrap of the calling goroutine's process.
+func bootstrapOf(p *self.Self) (*wire.Bootstrap, error) {
+	if p.Env != nil {
+		return readBootstrap(func(key string) string { return p.Env[key] })
+	}
+	return bootstrap()
+}
+
 // Started says whether another process of a run has started this one.
 func Started() bool {
-	boot, err := bootstrap()
+	boot, err := bootstrapOf(self.Of())
 	return boot != nil || err != nil
 }
 
@@ -103,7 +120,8 @@ func Started() bool {
 // is called once. The error is ErrParentGone, an *UnreachableError, or the
 // parent's refusal, among others.
 func Report(ctx context.Context) (*Parent, error) {
-	boot, err := bootstrap()
+	me := self.Of()
+	boot, err := bootstrapOf(me)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +130,7 @@ func Report(ctx context.Context) (*Parent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.Send(ctx, wire.MustPack(wire.KindHello, newHello(*boot, os.Getpid()))...); err != nil {
+	if err := conn.Send(ctx, wire.MustPack(wire.KindHello, newHello(*boot, me.PID))...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParentGone, err)
 	}
 	frames, err := conn.Recv()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -25,11 +26,35 @@ const directTimeout = 3 * time.Second
 // routes holds what connections along the tree need. Each process has a place in
 // the tree: the root's is "", and each generation appends a number, as in "/2/1".
 type routes struct {
-	far     recent       // hosts that did not answer
-	passing sync.RWMutex // held for reading while a stream is passed on
+	far     recent         // hosts that did not answer
+	passing sync.WaitGroup // streams that are passed on
 
 	mu        sync.Mutex
 	listeners []*transport.Listener
+	leaving   bool // this process is about to end: no stream is passed on any more
+}
+
+// pass returns whether a stream may be passed on. The caller calls passing.Done behind it.
+func (r *routes) pass() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.leaving {
+		r.passing.Add(1)
+	}
+	return !r.leaving
+}
+
+// leave returns a channel that is closed once all streams are passed on. None begins any more.
+func (r *routes) leave() (passed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaving = true
+	done := make(chan struct{})
+	go func() {
+		r.passing.Wait()
+		close(done)
+	}()
+	return done
 }
 
 // placed makes the endpoint of a listener of the run: the address to dial, and the
@@ -146,7 +171,7 @@ func (n *Node) connect(s net.Conn, r *request) {
 	if l == nil {
 		return
 	}
-	nc, err := net.Dial(l.Addr().Network(), l.Addr().String())
+	nc, err := self.Of().Net.DialContext(context.Background(), l.Addr().Network(), l.Addr().String())
 	if err != nil {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
 )
@@ -180,7 +181,7 @@ func (s *start) introduce(ctx context.Context) (err error) {
 	assign := s.spec.Assign
 	assign.Name, assign.Run, assign.Config = s.spec.Name, n.Run, n.Config
 	assign.Credentials, _ = n.Credentials.MarshalBinary() // never fails
-	assign.ParentName, assign.ParentPID, assign.Host = n.Name, os.Getpid(), s.job.Host()
+	assign.ParentName, assign.ParentPID, assign.Host = n.Name, self.Of().PID, s.job.Host()
 	assign.Devices, assign.Place, assign.Cluster = s.lent, s.place, n.cluster
 	if s.onEngine {
 		assign.Backend = n.Backend.Name()

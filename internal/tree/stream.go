@@ -3,6 +3,7 @@ package tree
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -141,7 +142,37 @@ type carrier struct {
 	mu   sync.Mutex
 	in   net.Buffers
 	size int           // the bytes in it
+	cut  cut           // between whole frames of the session and the rest
 	more chan struct{} // holds a token when something may have come
+}
+
+// cut says how many bytes that came are whole frames. The session reads a frame under
+// a lock, which its other streams need: it must not wait for the rest of one there.
+type cut struct {
+	whole, part int
+	head        []byte // of the frame that comes
+	body        int    // how much more of it comes
+}
+
+// frameHead is the length of the head of a session's frame: version, type, flags,
+// stream, and length, which counts bytes only in a frame of data.
+const frameHead = 12
+
+// add counts bytes that have come.
+func (c *cut) add(b []byte) {
+	for len(b) > 0 {
+		n := min(len(b), c.body)
+		if c.body == 0 {
+			n = min(len(b), frameHead-len(c.head))
+			if c.head = append(c.head, b[:n]...); len(c.head) == frameHead && c.head[1] == 0 {
+				c.body = n + int(binary.BigEndian.Uint32(c.head[8:]))
+			}
+		}
+		b, c.part = b[n:], c.part+n
+		if c.body = max(0, c.body-n); c.body == 0 && len(c.head) == frameHead {
+			c.whole, c.part, c.head = c.whole+c.part, 0, c.head[:0]
+		}
+	}
 }
 
 // put hands over bytes that have come. It does not block. The error is that of an
@@ -157,6 +188,7 @@ func (c *carrier) put(frames [][]byte) error {
 	c.in = append(c.in, frames...)
 	for _, f := range frames {
 		c.size += len(f)
+		c.cut.add(f)
 	}
 	much := c.size > maxUntaken
 	c.mu.Unlock()
@@ -175,8 +207,9 @@ func (c *carrier) put(frames [][]byte) error {
 func (c *carrier) Read(p []byte) (int, error) {
 	for {
 		c.mu.Lock()
-		n, _ := c.in.Read(p)
+		n, _ := c.in.Read(p[:min(len(p), c.cut.whole)])
 		c.size -= n
+		c.cut.whole -= n
 		c.mu.Unlock()
 		if n > 0 {
 			return n, nil
@@ -209,12 +242,12 @@ func (c *carrier) Close() error {
 // splice copies bytes both ways until one end closes, and then closes both.
 // Goodbye waits for it: what has come is passed on before this process ends.
 func (n *Node) splice(a, b net.Conn) {
-	if !n.routes.passing.TryRLock() { // this process is about to end
+	if !n.routes.pass() { // this process is about to end
 		a.Close()
 		b.Close()
 		return
 	}
-	defer n.routes.passing.RUnlock()
+	defer n.routes.passing.Done()
 	var ways sync.WaitGroup
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
 		ways.Go(func() {

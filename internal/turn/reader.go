@@ -15,6 +15,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // Conn is a connection as a Reader sees it. One goroutine at a time calls its
@@ -215,7 +217,7 @@ func (r *Reader) watch() {
 
 func (r *Reader) lookAgain(after time.Duration) {
 	r.seen = r.changes.Load()
-	time.AfterFunc(after, r.look)
+	self.AfterFunc(after, r.look)
 }
 
 func (r *Reader) look() {

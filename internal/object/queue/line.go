@@ -44,23 +44,6 @@ func (l *line[T]) take(n int) (things []T) {
 	return things
 }
 
-// unshift adds things at the front, where their order stays.
-func (l *line[T]) unshift(things ...T) {
-	if len(things) > l.first {
-		all := l.all()
-		if len(all) == 0 {
-			l.push(things...)
-			return
-		}
-		room := len(things) + len(all)
-		array := make([]T, room+len(all), 2*room+len(all))
-		copy(array[room:], all)
-		l.array, l.first = array, room
-	}
-	l.first -= len(things)
-	copy(l.array[l.first:], things)
-}
-
 // shift removes the first n.
 func (l *line[T]) shift(n int) {
 	clear(l.array[l.first : l.first+n])

@@ -28,7 +28,7 @@ const (
 	Join  object.Op[object.None, int]            = iota // wait until all items are done; how many never will be, because their receivers ended
 )
 
-// Delivery is items that were handed out, with a number for Taken and Back.
+// Delivery is items that were handed out, with the number of their request for Taken and Back.
 type Delivery struct {
 	ID    uint64
 	Items object.Values
@@ -74,7 +74,7 @@ var table = object.Ops(
 	}),
 	object.On(Taken, func(q *Queue, r object.Asked[object.None], id uint64) { q.settle(r.Peer, id, true) }),
 	object.On(Back, func(q *Queue, r object.Asked[object.None], id uint64) { q.settle(r.Peer, id, false) }),
-	object.On(Len, func(q *Queue, r object.Asked[int], _ object.None) { r.Reply(q.items.len()) }),
+	object.On(Len, func(q *Queue, r object.Asked[int], _ object.None) { r.Reply(q.len()) }),
 	object.On(Close, func(q *Queue, r object.Asked[object.None], _ object.None) {
 		q.close(Closed)
 		q.move()
@@ -109,6 +109,9 @@ type Queue struct {
 	mu        sync.Mutex
 	closed    byte // the code that refuses Puts, and Gets once the queue is empty; 0 while it is open
 	items     line[object.Value]
+	taken     uint64         // how many items were ever taken from items
+	back      line[delivery] // what was given back, in the order in which it was taken from items: it is in front of them
+	returned  int            // the items in back
 	getters   line[getter]
 	putters   line[putter]
 	joiners   line[object.Asked[int]]
@@ -118,7 +121,6 @@ type Queue struct {
 	owed      int // items that were taken and are not done
 	early     int // of those out, how many are done: who got one may have passed it on before its Taken is here
 	lost      int // owed by processes that ended, since the last Join was answered
-	last      uint64
 }
 
 // getter waits for at most max items, putter for room for its items.
@@ -146,8 +148,14 @@ func (q *Queue) forget(p putter) {
 
 // consumer is what a process was handed.
 type consumer struct {
-	out  map[uint64][]object.Value // deliveries that are not acknowledged
-	owed int                       // items that it took and that are not done
+	out  map[uint64]delivery // by the numbers of their requests: what is not acknowledged
+	owed int                 // items that it took and that are not done
+}
+
+// delivery is items that follow one another, the first of which was taken from the queue's as number from.
+type delivery struct {
+	from  uint64
+	items []object.Value
 }
 
 // New makes a queue with room for capacity items, 0 for any number.
@@ -180,7 +188,7 @@ func (q *Queue) put(r object.Asked[object.None], items []object.Value) {
 func (q *Queue) move() {
 	for q.admitWaiting() || q.deliver() {
 	}
-	if q.closed != 0 && q.items.len() == 0 && q.out == 0 {
+	if q.closed != 0 && q.len() == 0 && q.out == 0 {
 		for _, g := range q.getters.all() {
 			g.r.Fail(q.closed, "")
 		}
@@ -193,7 +201,7 @@ func (q *Queue) move() {
 func (q *Queue) admit(p *putter) (all bool) {
 	n := len(p.items)
 	if q.capacity > 0 {
-		n = max(0, min(n, q.capacity-q.items.len()))
+		n = max(0, min(n, q.capacity-q.len()))
 	}
 	q.items.adopt(p.items[:n:n])
 	p.items, p.in = p.items[n:], p.in+n
@@ -205,7 +213,7 @@ func (q *Queue) admit(p *putter) (all bool) {
 }
 
 func (q *Queue) admitWaiting() (moved bool) {
-	for q.putters.len() > 0 && (q.capacity == 0 || q.items.len() < q.capacity) {
+	for q.putters.len() > 0 && (q.capacity == 0 || q.len() < q.capacity) {
 		p := &q.putters.all()[0]
 		if !p.r.Wanted() {
 			q.forget(*p)
@@ -218,27 +226,45 @@ func (q *Queue) admitWaiting() (moved bool) {
 }
 
 func (q *Queue) deliver() (moved bool) {
-	for q.getters.len() > 0 && q.items.len() > 0 {
+	for q.getters.len() > 0 && q.len() > 0 {
 		g := q.getters.all()[0]
 		q.getters.shift(1)
 		if !g.r.Wanted() {
 			continue
 		}
-		n := q.home.Fitting(q.items.all()[:min(g.max, q.items.len())])
-		items := q.items.take(n)
+		d := q.next(g.max)
 		c := q.consumers[g.r.Peer]
 		if c == nil {
-			c = &consumer{out: map[uint64][]object.Value{}}
+			c = &consumer{out: map[uint64]delivery{}}
 			q.consumers[g.r.Peer] = c
 		}
-		q.last++
-		c.out[q.last] = items
-		q.out += n
-		g.r.Reply(Delivery{ID: q.last, Items: items})
+		c.out[g.r.ID()] = d
+		q.out += len(d.items)
+		g.r.Reply(Delivery{ID: g.r.ID(), Items: d.items})
 		moved = true
 	}
 	return moved
 }
+
+// next takes at most max items from the front, those that came back first.
+func (q *Queue) next(max int) delivery {
+	if q.back.len() == 0 {
+		items := q.items.take(q.home.Fitting(q.items.all()[:min(max, q.items.len())]))
+		q.taken += uint64(len(items))
+		return delivery{q.taken - uint64(len(items)), items}
+	}
+	first := &q.back.all()[0]
+	n := q.home.Fitting(first.items[:min(max, len(first.items))])
+	d := delivery{first.from, first.items[:n:n]}
+	if first.from, first.items = first.from+uint64(n), first.items[n:]; len(first.items) == 0 {
+		q.back.shift(1)
+	}
+	q.returned -= n
+	return d
+}
+
+// len returns the number of items in the queue.
+func (q *Queue) len() int { return q.items.len() + q.returned }
 
 // settle ends a delivery: taken by its receiver, or given back. The lock is held.
 func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
@@ -246,12 +272,12 @@ func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
 	if c == nil {
 		return
 	}
-	items, ok := c.out[id]
+	d, ok := c.out[id]
 	if !ok {
 		return
 	}
 	delete(c.out, id)
-	if taken {
+	if items := d.items; taken {
 		q.out -= len(items)
 		q.home.ReleaseRefs(items...)
 		done := min(q.early, len(items))
@@ -259,15 +285,20 @@ func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
 		c.owed += len(items) - done
 		q.owed += len(items) - done
 	} else {
-		q.restore(items)
+		q.restore(d)
 	}
 	q.move()
 }
 
-// restore puts a delivery back to the front. The lock is held.
-func (q *Queue) restore(items []object.Value) {
-	q.items.unshift(items...)
-	q.out -= len(items)
+// restore puts a delivery back, in front of what was behind it. The lock is held.
+func (q *Queue) restore(d delivery) {
+	q.back.push(d)
+	all := q.back.all()
+	for i := len(all) - 1; i > 0 && all[i-1].from > d.from; i-- {
+		all[i-1], all[i] = all[i], all[i-1]
+	}
+	q.returned += len(d.items)
+	q.out -= len(d.items)
 	q.early = min(q.early, q.out) // what is back is not done, whatever was said of it
 }
 
@@ -290,6 +321,13 @@ func (q *Queue) done(by *object.Session, n int) {
 		pay(c)
 	}
 	q.early += n
+}
+
+// TakeBack puts back what a request was answered that was given up meanwhile: the next one of that process gets it.
+func (q *Queue) TakeBack(by *object.Session, request uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.settle(by, request, false)
 }
 
 // GiveUp removes a waiting request.
@@ -328,8 +366,8 @@ func (q *Queue) Left(p *object.Session, _ bool) {
 	delete(q.consumers, p)
 	q.owed -= c.owed
 	q.lost += c.owed
-	for _, id := range slices.Backward(slices.Sorted(maps.Keys(c.out))) { // the oldest ends up at the front
-		q.restore(c.out[id])
+	for _, d := range slices.SortedFunc(maps.Values(c.out), func(a, b delivery) int { return cmp.Compare(a.from, b.from) }) {
+		q.restore(d)
 	}
 	q.answerJoiners()
 	q.move()
@@ -347,13 +385,17 @@ func (q *Queue) Drop() {
 		j.Fail(q.closed, "")
 	}
 	for _, c := range q.consumers {
-		for _, items := range c.out {
-			q.home.ReleaseRefs(items...)
+		for _, d := range c.out {
+			q.home.ReleaseRefs(d.items...)
 		}
 	}
+	for _, d := range q.back.all() {
+		q.home.ReleaseRefs(d.items...)
+	}
 	q.home.ReleaseRefs(q.items.all()...)
-	q.getters, q.joiners, q.items = line[getter]{}, line[object.Asked[int]]{}, line[object.Value]{}
+	q.getters, q.joiners, q.items, q.back = line[getter]{}, line[object.Asked[int]]{}, line[object.Value]{}, line[delivery]{}
 	clear(q.consumers)
+	q.returned = 0
 	q.out, q.owed, q.early = 0, 0, 0
 }
 
@@ -371,7 +413,7 @@ func (q *Queue) close(code byte) {
 // answerJoiners answers all waiting Joins if all items are done. The lock is
 // held.
 func (q *Queue) answerJoiners() {
-	if q.items.len()+q.out+q.owed > q.early || q.joiners.len() == 0 {
+	if q.len()+q.out+q.owed > q.early || q.joiners.len() == 0 {
 		return
 	}
 	for _, j := range q.joiners.all() {

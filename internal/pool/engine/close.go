@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"time"
-)
+import "github.com/fiber-go/fiber/internal/self"
 
 // Close refuses new calls, waits for complete calls to finish and for the
 // running tasks of open ones, and ends the workers. Tasks of open calls that
@@ -53,7 +51,7 @@ func (e *Engine) end(gently func(*worker)) {
 	for _, w := range up {
 		gently(w)
 	}
-	late := time.AfterFunc(e.opts.ShutdownGrace, func() {
+	late := self.AfterFunc(e.opts.ShutdownGrace, func() {
 		for _, w := range up {
 			w.proc.Kill("its pool is closed")
 		}

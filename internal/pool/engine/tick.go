@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // balanceInterval is how long a task may wait at a busy worker while another is
@@ -18,7 +20,7 @@ func (e *Engine) wake(at time.Time) {
 	e.timerAt = at
 	d := max(0, time.Until(at))
 	if e.timer == nil {
-		e.timer = time.AfterFunc(d, e.tick)
+		e.timer = self.AfterFunc(d, e.tick)
 	} else {
 		e.timer.Reset(d)
 	}

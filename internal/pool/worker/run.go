@@ -11,6 +11,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/registry"
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -226,7 +227,7 @@ func (b *batch) timed(i int) error {
 	timeout := time.Duration(b.Timeout)
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
-	late := time.AfterFunc(timeout+timeoutGrace, func() { b.overdue(i, timeout) })
+	late := self.AfterFunc(timeout+timeoutGrace, func() { b.overdue(i, timeout) })
 	defer late.Stop()
 	err := b.tasks.Run(ctx, i)
 	if deadline, _ := ctx.Deadline(); b.ctx.Err() == nil && !time.Now().Before(deadline) {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 )
@@ -135,7 +136,7 @@ func (w *Worker) tick() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ticking = more || w.fresh; w.ticking {
-		time.AfterFunc(flushInterval, w.tick)
+		self.AfterFunc(flushInterval, w.tick)
 	}
 }
 
@@ -167,7 +168,7 @@ func (w *Worker) start(b *batch) {
 	w.fresh = true
 	if !w.ticking && !b.announced() {
 		w.ticking = true
-		time.AfterFunc(flushInterval, w.tick)
+		self.AfterFunc(flushInterval, w.tick)
 	}
 }
 

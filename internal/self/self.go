@@ -1,0 +1,105 @@
+// Package self says which process the calling goroutine is in, what that process is made of, and how it ends itself. A
+// program is one process, except in a simulated run, where each process is a group of goroutines.
+package self
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/lock"
+)
+
+// Self is a process. What is said to be of simulated processes is nil in others.
+type Self struct {
+	PID            int
+	Stdout, Stderr io.Writer
+
+	Net Net
+
+	Env     map[string]string // of simulated processes: how they were started, empty in a root
+	Backend backend.Backend   // of simulated processes: in the place of the configured one
+
+	Notify func(c chan<- os.Signal, signals ...os.Signal) // has signals sent to c instead of ending the process
+	Die    func(s syscall.Signal)                         // ends as an unhandled signal ends it; does not return
+	Exit   func(code int)                                 // does not return
+
+	State atomic.Pointer[any] // the root package's; nil until it is initialised
+	Init  lock.Lock           // held while State changes
+}
+
+// Net makes sockets.
+type Net interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	Listen(ctx context.Context, network, address string) (net.Listener, error)
+}
+
+// Trusted says of a socket whether it leads to a process of the run for sure. It then needs no TLS.
+func Trusted(nc net.Conn) bool {
+	t, ok := nc.(interface{ Trusted() bool })
+	return ok && t.Trusted()
+}
+
+// sockets is the system's Net.
+type sockets struct {
+	net.Dialer
+	net.ListenConfig
+}
+
+// Simulation finds simulated processes.
+type Simulation interface {
+	// Of returns the process of the calling goroutine, nil if that is in none.
+	Of() *Self
+	// Bind binds f to the process of the calling goroutine, whoever calls it: a timer, or, if garbage is set, the runtime once
+	// something is garbage. Then f runs later.
+	Bind(f func(), garbage bool) func()
+}
+
+// Simulated is nil unless this program simulates processes. It is set before they start.
+var Simulated Simulation
+
+// Of returns the process that the calling goroutine is in.
+func Of() *Self {
+	if Simulated != nil {
+		if s := Simulated.Of(); s != nil {
+			return s
+		}
+	}
+	return system
+}
+
+// AfterFunc is time.AfterFunc: f runs in the process that the calling goroutine is in.
+func AfterFunc(d time.Duration, f func()) *time.Timer { return time.AfterFunc(d, bind(f, false)) }
+
+// BindGarbage returns f for runtime.AddCleanup: it runs in the process that the calling goroutine is in.
+func BindGarbage(f func()) func() { return bind(f, true) }
+
+func bind(f func(), garbage bool) func() {
+	if Simulated != nil {
+		f = Simulated.Bind(f, garbage)
+	}
+	return f
+}
+
+// system is the process that the system knows.
+var system = &Self{PID: os.Getpid(), Notify: signal.Notify, Exit: os.Exit, Die: die, Net: new(sockets),
+	Stdout: writer(func() *os.File { return os.Stdout }), Stderr: writer(func() *os.File { return os.Stderr })}
+
+// writer is a variable of package os, as it is when something is written.
+type writer func() *os.File
+
+func (w writer) Write(p []byte) (int, error) { return w().Write(p) }
+
+func die(s syscall.Signal) {
+	signal.Reset(s)
+	if p, err := os.FindProcess(os.Getpid()); err == nil && p.Signal(s) == nil {
+		select {}
+	}
+	os.Exit(128 + int(s))
+}

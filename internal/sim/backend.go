@@ -1,0 +1,95 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fiber-go/fiber/backend"
+	lives "github.com/fiber-go/fiber/backend/job"
+)
+
+// simulated is the backend that starts simulated processes, each on a machine that it chooses.
+type simulated struct{ run *Run }
+
+func (*simulated) Name() string { return "simulated" }
+
+// Cluster: it places its jobs.
+func (*simulated) Cluster() {}
+
+func (b *simulated) Network(context.Context) (backend.Network, error) {
+	return backend.Network{Host: Here().machine.name}, nil
+}
+
+// startTime is how long a start takes at most, without faults.
+const startTime = 200 * time.Millisecond
+
+func (b *simulated) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
+	r := b.run
+	fault := r.startFault()
+	if fault.Kind == "refused" {
+		r.Log("the start of %s is refused", spec.Name)
+		return nil, lives.Failure(b, spec.Name, errors.New("no room"), false)
+	}
+	env := map[string]string{}
+	for _, v := range append(spec.Env, spec.Public...) {
+		key, value, _ := strings.Cut(v, "=")
+		env[key] = value
+	}
+	m, takes := r.net.place(startTime)
+	j := &job{Life: lives.New(), machine: m, process: make(chan *Process, 1)}
+	over := func(how backend.ExitStatus) {
+		for _, w := range []io.Writer{spec.Stdout, spec.Stderr} {
+			if c, ok := w.(io.Closer); ok {
+				c.Close()
+			}
+		}
+		j.End(how, nil)
+	}
+	if fault.Kind == "delayed" {
+		takes += fault.For
+	}
+	go func() {
+		time.Sleep(takes)
+		p := r.start(m, spec.Name, env, r.Child, over)
+		j.process <- p
+		if fault.Kind == "stillborn" {
+			time.Sleep(time.Duration(fault.A) * 20 * time.Microsecond) // before, during or after its hello
+			p.signal(syscall.SIGKILL)
+		}
+	}()
+	return j, nil
+}
+
+// job is a simulated process as its backend sees it.
+type job struct {
+	*lives.Life
+	machine *machine
+	process chan *Process // has the process once it has started
+}
+
+func (j *job) at() *Process {
+	p := <-j.process
+	j.process <- p
+	return p
+}
+
+func (j *job) ID() string   { return strconv.Itoa(j.at().PID()) }
+func (j *job) Host() string { return j.machine.name }
+
+func (j *job) Signal(_ context.Context, sig backend.Signal) error {
+	if sig == backend.Kill {
+		j.at().signal(syscall.SIGKILL)
+	} else {
+		j.at().signal(syscall.SIGTERM)
+	}
+	return nil
+}
+
+func (j *job) Remove(ctx context.Context) error {
+	return j.Finish(ctx, func() error { return j.Signal(ctx, backend.Kill) })
+}

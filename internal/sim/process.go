@@ -1,0 +1,257 @@
+package sim
+
+import (
+	"context"
+	"io"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/fiber-go/fiber/backend"
+	lives "github.com/fiber-go/fiber/backend/job"
+	"github.com/fiber-go/fiber/internal/self"
+)
+
+// Process is a simulated process. Its goroutines are those that have its labels, which goroutines inherit.
+type Process struct {
+	Name    string
+	run     *Run
+	machine *machine
+	self    *self.Self
+	labels  unsafe.Pointer
+
+	dead      bool        // under the network's lock, as the next
+	listeners []*listener // that it has open
+
+	killed  atomic.Bool
+	stopped atomic.Pointer[chan struct{}] // closed when the process goes on; nil while it runs
+
+	mu      sync.Mutex
+	signals []notified
+	ended   bool
+	over    func(backend.ExitStatus)
+}
+
+type notified struct {
+	to      chan<- os.Signal
+	signals []os.Signal
+}
+
+// running says whether a run is simulated.
+var running atomic.Bool
+
+// processes are those of all runs, by the labels of their goroutines.
+var processes sync.Map
+
+// simulation finds processes by the labels of goroutines.
+type simulation struct{}
+
+func init() { self.Simulated = simulation{} }
+
+// Here returns the process of the calling goroutine, nil if that is in none.
+func Here() *Process {
+	p, _ := processes.Load(labels())
+	here, _ := p.(*Process)
+	return here
+}
+
+func (simulation) Of() *self.Self {
+	p := Here()
+	switch {
+	case p != nil:
+		return p.self
+	case running.Load():
+		panic("a goroutine of no process: bind the timer that started it, with self.AfterFunc")
+	}
+	return nil
+}
+
+func (simulation) Bind(f func(), garbage bool) func() {
+	p := Here()
+	if p == nil {
+		return f
+	}
+	bound := func() {
+		setLabels(p.labels)
+		f()
+	}
+	if !garbage {
+		return bound
+	}
+	return func() { // called outside of the bubble
+		p.run.mu.Lock()
+		defer p.run.mu.Unlock()
+		p.run.garbage = append(p.run.garbage, bound)
+	}
+}
+
+//go:linkname setLabels runtime/pprof.runtime_setProfLabel
+func setLabels(unsafe.Pointer)
+
+//go:linkname labels runtime/pprof.runtime_getProfLabel
+func labels() unsafe.Pointer
+
+// start starts a process, which calls main, and over when it has ended.
+func (r *Run) start(m *machine, name string, env map[string]string, main func(), over func(backend.ExitStatus)) *Process {
+	p := &Process{Name: name, run: r, machine: m, over: over}
+	r.mu.Lock()
+	p.self = &self.Self{PID: firstPID + r.serial, Env: env, Backend: &simulated{r}, Net: sockets{p}, Stdout: io.Discard, Stderr: io.Discard,
+		Notify: p.notify, Die: p.die, Exit: p.exit}
+	r.serial++
+	r.live = append(r.live, p)
+	r.log("%s starts on %s", name, m.name)
+	r.mu.Unlock()
+	r.all.Add(2)
+	go func() {
+		defer r.all.Done()
+		pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("process", name)))
+		p.labels = labels()
+		processes.Store(p.labels, p)
+		defer func() { // also after Goexit
+			go func() {
+				defer r.all.Done()
+				p.end(backend.ExitStatus{Code: 2})
+				r.End()
+			}()
+		}()
+		main()
+		p.end(backend.ExitStatus{})
+	}()
+	return p
+}
+
+// end makes the process one that has ended. Its goroutines may not know yet, and reach nobody any more.
+func (p *Process) end(how backend.ExitStatus) {
+	p.mu.Lock()
+	first := !p.ended
+	p.ended = true
+	for _, n := range p.signals {
+		n.last()
+	}
+	p.signals = nil
+	p.mu.Unlock()
+	if !first {
+		return
+	}
+	r := p.run
+	r.mu.Lock()
+	r.live = slices.DeleteFunc(r.live, func(q *Process) bool { return q == p })
+	r.log("%s has ended: %v", p.Name, how)
+	r.mu.Unlock()
+	p.stop(false)
+	r.net.hangUp(p, io.EOF)
+	if p.over == nil {
+		return
+	}
+	go func() {
+		if r.net.isDown(p.machine) {
+			time.Sleep(lostAfter)
+		}
+		p.over(how)
+	}()
+}
+
+// lostAfter is how long after a machine has failed its jobs are known to have ended.
+const lostAfter = 20 * time.Second
+
+// last tells what still runs of a process that has ended to end: it reaches nobody meanwhile.
+func (n notified) last() {
+	select {
+	case n.to <- syscall.SIGTERM:
+	default:
+	}
+	close(n.to)
+}
+
+func (p *Process) notify(to chan<- os.Signal, signals ...os.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := (notified{to, signals}); p.ended {
+		n.last()
+	} else {
+		p.signals = append(p.signals, n)
+	}
+}
+
+// signal sends the process a signal.
+func (p *Process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	heeded := false
+	for _, n := range p.signals {
+		if slices.Contains(n.signals, os.Signal(s)) {
+			heeded = true
+			select {
+			case n.to <- s:
+			default:
+			}
+		}
+	}
+	p.mu.Unlock()
+	if !heeded || s == syscall.SIGKILL {
+		p.kill(s)
+	}
+}
+
+func (p *Process) kill(s syscall.Signal) {
+	if p.Alive() {
+		p.killed.Store(true)
+	}
+	p.end(lives.Exited(128 + int(s)))
+}
+
+func (p *Process) die(s syscall.Signal) {
+	p.kill(s)
+	runtime.Goexit()
+}
+
+func (p *Process) exit(code int) {
+	p.end(backend.ExitStatus{Code: code})
+	runtime.Goexit()
+}
+
+// stop stops a process, as SIGSTOP does, or lets it go on.
+func (p *Process) stop(yes bool) {
+	if yes {
+		c := make(chan struct{})
+		p.stopped.CompareAndSwap(nil, &c)
+	} else if c := p.stopped.Swap(nil); c != nil {
+		close(*c)
+	}
+}
+
+// stopFor stops a process for a while.
+func (p *Process) stopFor(d time.Duration) {
+	p.stop(true)
+	go func() {
+		select {
+		case <-time.After(d):
+		case <-p.run.over:
+		}
+		p.stop(false)
+	}()
+}
+
+// Alive says whether the process has not ended. What the goroutines of one that has do has no effect.
+func (p *Process) Alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.ended
+}
+
+// Kill ends the process of the calling goroutine, which may go on: it has no effect any more.
+func (p *Process) Kill() { p.kill(syscall.SIGKILL) }
+
+// Killed says whether the process was killed.
+func (p *Process) Killed() bool { return p.killed.Load() }
+
+// PID is the process's number.
+func (p *Process) PID() int { return p.self.PID }
+
+// Run is the process's run.
+func (p *Process) Run() *Run { return p.run }

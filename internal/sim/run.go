@@ -1,0 +1,175 @@
+// Package sim simulates a whole run in one program, for tests: machines, their network, and processes, which are groups of
+// goroutines in a synctest bubble. Everything above the sockets and below the user's functions is the real code.
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Plan says what happens in a run, apart from the choices of Go's scheduler. It is drawn from a seed, and can be written
+// down and made smaller.
+type Plan struct {
+	Seed     uint64
+	Machines int
+	TLS      bool    `json:",omitempty"`
+	Faults   []Fault // in the order of their times
+	Work     []Work
+}
+
+// Work is a part of what the root does. The test that simulates knows what it means.
+type Work struct {
+	Kind string
+	Seed uint64
+}
+
+// Program is what the simulated processes run.
+type Program struct {
+	Child func()               // is the main function of processes that the run starts
+	Root  func(run *Run) error // is the main function of the first one
+	End   func()               // ends what a process that has ended leaves running
+}
+
+// Run is a simulated run.
+type Run struct {
+	Plan
+	Program
+	State any // of the test that simulates
+
+	net   *network
+	begun time.Time
+	all   sync.WaitGroup // goroutines that processes began with
+	over  chan struct{}  // closed at the end
+
+	mu       sync.Mutex
+	serial   int
+	live     []*Process // in the order of their starts
+	garbage  []func()   // what is to be done about values that were collected
+	timeline []string
+	breaches []string
+	counts   map[string]int // how often faults and checks bit
+	starts   []Fault        // what befalls the next starts
+}
+
+// machine is a simulated machine.
+type machine struct {
+	name string
+	down bool // under the network's lock
+}
+
+// Result is what came of a run.
+type Result struct {
+	Breaches []string       // the rules that did not hold, with what happened instead
+	Timeline []string       // all that happened
+	Counts   map[string]int // how often each fault, each kind of work and each check bit
+	Took     time.Duration  // of virtual time
+}
+
+const (
+	// patience is the virtual time after which a run hangs.
+	patience = 3 * time.Hour
+	// settle is how long what is left of processes that have ended takes to end.
+	settle = time.Minute
+	// collectEvery is how often the consequences of garbage collection are carried out.
+	collectEvery = 50 * time.Millisecond
+	// firstPID is above those of the system's processes.
+	firstPID = 5_000_000
+)
+
+// Simulate makes a run of a plan.
+func Simulate(t *testing.T, plan Plan, program Program) (result Result) {
+	// Pools of timers, which belong to a bubble, are empty after two collections.
+	defer runtime.GC()
+	defer runtime.GC()
+	running.Store(true)
+	defer running.Store(false)
+	synctest.Test(t, func(t *testing.T) {
+		r := &Run{Plan: plan, Program: program, begun: time.Now(), over: make(chan struct{}), counts: map[string]int{}}
+		r.net = newNetwork(plan)
+		hang := time.AfterFunc(patience, func() { panic(r.hang()) })
+		r.start(r.net.machines[0], "MainProcess", map[string]string{}, func() {
+			if err := r.Root(r); err != nil {
+				r.Breach("end", "%v", err)
+			}
+		}, nil)
+		go r.collect()
+		go r.harm()
+		r.all.Wait()
+		close(r.over)
+		result.Took = time.Since(r.begun)
+		time.Sleep(settle)
+		hang.Stop()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		result.Breaches, result.Timeline, result.Counts = r.breaches, r.timeline, r.counts
+	})
+	return result
+}
+
+// hang says what a run that has not ended has done.
+func (r *Run) hang() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return fmt.Sprintf("seed %d: the run has not ended within %v\n%s", r.Seed, patience, strings.Join(r.timeline, "\n"))
+}
+
+// Log notes an event.
+func (r *Run) Log(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log(format, args...)
+}
+
+func (r *Run) log(format string, args ...any) {
+	r.timeline = append(r.timeline, fmt.Sprintf("%12s %s", time.Since(r.begun), fmt.Sprintf(format, args...)))
+}
+
+// Breach notes that a rule did not hold.
+func (r *Run) Breach(rule, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.breaches = append(r.breaches, rule+": "+fmt.Sprintf(format, args...))
+	r.log("BREACH of "+rule+": "+format, args...)
+}
+
+// Count notes that something has happened that a run is to be about: a fault, or a check that could have failed.
+func (r *Run) Count(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[what]++
+}
+
+// collect does what the collection of garbage brings, until the end.
+func (r *Run) collect() {
+	for {
+		select {
+		case <-r.over:
+			return
+		case <-time.After(collectEvery):
+		}
+		r.mu.Lock()
+		todo := r.garbage
+		r.garbage = nil
+		r.mu.Unlock()
+		for _, f := range todo {
+			f()
+		}
+	}
+}
+
+// others returns the processes that run, but for the root, in the order of their starts.
+func (r *Run) others() []*Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.live), func(p *Process) bool { return p.self.PID == firstPID })
+}
+
+// random makes the generator of a purpose.
+func (p Plan) random(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(p.Seed, purpose)) }

@@ -1,0 +1,459 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/internal/sim"
+)
+
+// objects are what the processes of a work share.
+type objects struct {
+	Dict    *fiber.Dict[int, int]
+	Value   *fiber.Value[int]
+	List    *fiber.List[int]
+	Counter *fiber.Proxy[*counter]
+	Lock    *fiber.Lock
+	RLock   *fiber.RLock
+	Permits *fiber.Semaphore
+	Event   *fiber.Event
+	Cond    *fiber.Condition
+	Barrier *fiber.CyclicBarrier
+	Queue   *fiber.Queue[int]
+}
+
+const (
+	keys    = 3 // of the dict
+	permits = 2 // of the semaphore
+	parties = 2 // of the barrier
+)
+
+type counter struct{ n int }
+
+// Add takes a moment, now and then, in which other calls come.
+func (c *counter) Add(ctx context.Context, n int) (int, error) {
+	if n%3 == 0 {
+		time.Sleep(time.Duration(n) * time.Millisecond)
+	}
+	c.n += n
+	return c.n, nil
+}
+
+var (
+	counters   = fiber.RegisterType("counter", func(context.Context, int) (*counter, error) { return new(counter), nil })
+	counterAdd = fiber.RegisterMethod("Add", (*counter).Add)
+)
+
+func newObjects(ctx context.Context) (o objects, err error) {
+	m, err := fiber.NewManager(ctx)
+	if err != nil {
+		return o, err
+	}
+	var errs [11]error
+	o.Dict, errs[0] = fiber.NewDict[int, int](ctx, m)
+	o.Value, errs[1] = fiber.NewValue(ctx, m, 0)
+	o.List, errs[2] = fiber.NewList[int](ctx, m)
+	o.Counter, errs[3] = fiber.New(ctx, m, counters, 0)
+	o.Lock, errs[4] = fiber.NewLock(ctx, m)
+	o.RLock, errs[5] = fiber.NewRLock(ctx, m)
+	o.Permits, errs[6] = fiber.NewSemaphore(ctx, m, permits)
+	o.Event, errs[7] = fiber.NewEvent(ctx, m)
+	o.Cond, errs[8] = fiber.NewCondition(ctx, m, nil)
+	o.Barrier, errs[9] = fiber.NewBarrier(ctx, m, parties)
+	o.Queue, errs[10] = fiber.NewQueue[int](ctx, m)
+	return o, errors.Join(errs[:]...)
+}
+
+// word is what a method of an object was asked, or has answered. The fields mean what the model says.
+type word struct {
+	Op      string
+	A, B    int
+	Ok      bool
+	Unknown bool // nobody knows the answer: the call has failed, or its process ended
+}
+
+// method is a method of an object whose histories are checked: what it asks and answers is compared with its object's model.
+type method struct {
+	object string
+	name   string
+	call   func(ctx context.Context, o *objects, in word) (word, error)
+}
+
+// methods are those of objects that have models.
+var methods = []method{
+	{"dict", "get", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.B, out.Ok, err = o.Dict.Get(ctx, in.A)
+		return
+	}},
+	{"dict", "set", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		return out, o.Dict.Set(ctx, in.A, in.B)
+	}},
+	{"dict", "delete", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.Ok, err = o.Dict.Delete(ctx, in.A)
+		return
+	}},
+	{"dict", "pop", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.B, out.Ok, err = o.Dict.Pop(ctx, in.A)
+		return
+	}},
+	{"dict", "default", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.B, err = o.Dict.SetDefault(ctx, in.A, in.B)
+		return
+	}},
+	{"dict", "compare", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.Ok, err = o.Dict.CompareAndSet(ctx, in.A, in.B, in.B+1)
+		return
+	}},
+	{"dict", "update", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.B, err = o.Dict.Update(ctx, in.A, func(old int, _ bool) (int, error) { return old + in.B, nil })
+		return
+	}},
+	{"value", "get", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.B, err = o.Value.Get(ctx)
+		return
+	}},
+	{"value", "set", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		return out, o.Value.Set(ctx, in.B)
+	}},
+	{"value", "compare", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.Ok, err = o.Value.CompareAndSet(ctx, in.B, in.B+1)
+		return
+	}},
+	{"value", "update", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.B, err = o.Value.Update(ctx, func(old int) (int, error) { return old + in.B, nil })
+		return
+	}},
+	{"counter", "update", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		out.B, err = fiber.Call(ctx, o.Counter, counterAdd, in.B)
+		return
+	}},
+	{"list", "append", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		return out, o.List.Append(ctx, in.B)
+	}},
+	{"list", "pop", func(ctx context.Context, o *objects, in word) (out word, err error) {
+		n, err := o.List.Len(ctx)
+		if err != nil || n == 0 {
+			return word{Unknown: true}, err
+		}
+		out.B, err = o.List.Pop(ctx, 0)
+		if err != nil && !expected(err) {
+			return word{}, nil // another one was faster: Ok is false
+		}
+		out.Ok = true
+		return
+	}},
+}
+
+// waits are methods that may wait for others.
+var waits = []struct {
+	name string
+	call func(ctx context.Context, o *objects, n int) error
+}{
+	{"event set", func(ctx context.Context, o *objects, n int) error { return o.Event.Set(ctx) }},
+	{"event clear", func(ctx context.Context, o *objects, n int) error { return o.Event.Clear(ctx) }},
+	{"event", func(ctx context.Context, o *objects, n int) error { return o.Event.Wait(bounded(ctx)) }},
+	{"barrier", func(ctx context.Context, o *objects, n int) error {
+		_, err := o.Barrier.Wait(bounded(ctx))
+		return err
+	}},
+	{"barrier reset", func(ctx context.Context, o *objects, n int) error { return o.Barrier.Reset(ctx) }},
+	{"queue put", func(ctx context.Context, o *objects, n int) error { return o.Queue.Put(ctx, n) }},
+	{"queue get", func(ctx context.Context, o *objects, n int) error {
+		_, err := o.Queue.Get(bounded(ctx))
+		return err
+	}},
+}
+
+// locks are what processes hold, so many at a time.
+var locks = []struct {
+	name string
+	most int
+	of   func(o *objects) lock
+}{
+	{"lock", 1, func(o *objects) lock { return o.Lock }},
+	{"rlock", 1, func(o *objects) lock { return o.RLock }},
+	{"semaphore", permits, func(o *objects) lock { return o.Permits }},
+	{"condition", 1, func(o *objects) lock { return o.Cond }},
+}
+
+type lock interface {
+	Acquire(context.Context) error
+	Release(context.Context) error
+}
+
+// bounded is ctx, which ends within some time, so that nobody waits for what may never come.
+func bounded(ctx context.Context) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	context.AfterFunc(ctx, cancel)
+	return ctx
+}
+
+// objectsBook notes what the processes of a work have done with its objects.
+type objectsBook struct {
+	mu      sync.Mutex
+	clock   int64
+	history map[string][]porcupine.Operation
+	holders map[string][]*sim.Process
+}
+
+var ruleExclusive = rule("exclusive")
+
+// hold holds a lock for a moment.
+func (b *objectsBook) hold(ctx context.Context, w *world, r *rand.Rand, o *objects) {
+	which := locks[r.IntN(len(locks))]
+	l, me := which.of(o), sim.Here()
+	err := w.within(ctx, r, settling, "Acquire of a "+which.name, l.Acquire)
+	w.checkError("Acquire", err)
+	if err != nil && !errors.Is(err, fiber.ErrAbandoned) || errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+	b.mu.Lock()
+	b.holders[which.name] = append(slices.DeleteFunc(b.holders[which.name], func(p *sim.Process) bool { return !p.Alive() }), me)
+	holders := slices.Clone(b.holders[which.name])
+	b.mu.Unlock()
+	if which.name == "rlock" || which.name == "condition" { // its holder is a process
+		holders = slices.Compact(holders)
+	}
+	if len(holders) > which.most && w.steady() {
+		w.breach(ruleExclusive, "%s is held by %s and %s", which.name, holders[0].Name, me.Name)
+	}
+	w.bit(ruleExclusive)
+	time.Sleep(time.Duration(r.IntN(7)) * time.Millisecond)
+	if which.name == "condition" && r.IntN(2) == 0 {
+		err := w.within(ctx, r, settling, "Notify", func(ctx context.Context) error { return o.Cond.Notify(ctx, 1) })
+		w.checkError("Notify", err)
+	}
+	b.mu.Lock()
+	if i := slices.Index(b.holders[which.name], me); i >= 0 {
+		b.holders[which.name] = slices.Delete(b.holders[which.name], i, i+1)
+	}
+	b.mu.Unlock()
+	w.checkError("Release", w.within(ctx, r, settling, "Release of a "+which.name, l.Release))
+}
+
+// steady says whether a process that lives is taken for one by others: its connections don't break.
+func (w *world) steady() bool {
+	silent := time.Duration(0)
+	for _, f := range w.run.Faults {
+		switch f.Kind {
+		case "reset", "machine":
+			return false
+		case "cut", "split", "slow", "stop":
+			silent += f.For
+		}
+	}
+	return silent < heartbeat-2*time.Second
+}
+
+type visit struct {
+	Objects objects
+	Book    int
+	Seed    uint64
+	N       int
+}
+
+// user uses objects, from several goroutines.
+var user = fiber.Register("user", func(ctx context.Context, v visit) (int, error) {
+	return 0, use(ctx, v)
+})
+
+func use(ctx context.Context, v visit) error {
+	w, b := here(), bookOf[*objectsBook](v.Book)
+	r := rand.New(rand.NewPCG(v.Seed, 1))
+	var group sync.WaitGroup
+	for g := range 1 + r.IntN(4) {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(v.Seed, uint64(2+g)))
+			for range v.N {
+				if ctx.Err() != nil || !sim.Here().Alive() {
+					return
+				}
+				switch r.IntN(6) {
+				case 0:
+					one, n := waits[r.IntN(len(waits))], r.IntN(100)
+					err := w.within(ctx, r, settling, one.name, func(ctx context.Context) error { return one.call(ctx, &v.Objects, n) })
+					w.checkError(one.name, err)
+				case 1:
+					b.hold(ctx, w, r, &v.Objects)
+				default:
+					b.ask(ctx, w, r, &v.Objects)
+				}
+				if r.IntN(3) == 0 {
+					time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return nil
+}
+
+// ask calls a method, and notes what it asked and was answered.
+func (b *objectsBook) ask(ctx context.Context, w *world, r *rand.Rand, o *objects) {
+	m := methods[r.IntN(len(methods))]
+	in := word{Op: m.name, A: r.IntN(keys), B: r.IntN(10)}
+	if !sim.Here().Alive() {
+		return
+	}
+	object := m.object
+	if object == "dict" {
+		object = fmt.Sprint("dict ", in.A)
+	}
+	call := b.tick()
+	var out word
+	err := w.within(ctx, r, settling, m.object+" "+m.name, func(ctx context.Context) (err error) {
+		out, err = m.call(ctx, o, in)
+		return err
+	})
+	w.checkError(m.object+" "+m.name, err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clock++
+	op := porcupine.Operation{ClientId: len(b.history[object]), Input: in, Call: call, Output: out, Return: b.clock}
+	switch {
+	case out.Unknown:
+		return
+	case !sim.Here().Alive(), err != nil && !notDone(err, m.name):
+		op.Output, op.Return = word{Unknown: true}, math.MaxInt64
+	case err != nil:
+		return
+	}
+	b.history[object] = append(b.history[object], op)
+}
+
+// notDone says whether an error says that the request was not carried out.
+func notDone(err error, name string) bool {
+	if name == "update" { // it is several requests, or the user's code
+		return false
+	}
+	return (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) && !errors.Is(err, fiber.ErrUnknownOutcome)
+}
+
+func (b *objectsBook) tick() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clock++
+	return b.clock
+}
+
+// cell is the state of a value, a counter, or an entry of a dict.
+type cell struct {
+	value int
+	there bool
+}
+
+// models says for each object what may be answered.
+var models = map[string]porcupine.Model{
+	"dict":    cells(cell{}),
+	"value":   cells(cell{there: true}),
+	"counter": cells(cell{there: true}),
+	"list": {
+		Init: func() any { return "" },
+		Step: func(state, input, output any) (bool, any) {
+			s, in, out := state.(string), input.(word), output.(word)
+			switch {
+			case in.Op == "append":
+				return true, s + string(rune('0'+in.B))
+			case out.Unknown:
+				return true, s[min(1, len(s)):]
+			case !out.Ok:
+				return s == "", s
+			}
+			return s != "" && s[0] == byte('0'+out.B), s[min(1, len(s)):]
+		},
+	},
+}
+
+func cells(initial cell) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return initial },
+		Step: func(state, input, output any) (bool, any) {
+			s, in, out := state.(cell), input.(word), output.(word)
+			next, want := s, word{B: s.value, Ok: s.there}
+			switch in.Op {
+			case "get":
+				if initial.there {
+					want.Ok = false
+				}
+			case "set":
+				next, want = cell{in.B, true}, word{}
+			case "delete":
+				next, want.B = cell{}, 0
+			case "pop":
+				next = cell{}
+			case "default":
+				if !s.there {
+					next = cell{in.B, true}
+				}
+				want = word{B: next.value}
+			case "compare":
+				want = word{Ok: s.there && s.value == in.B}
+				if want.Ok {
+					next = cell{in.B + 1, true}
+				}
+			case "update":
+				next = cell{s.value + in.B, true}
+				want = word{B: next.value}
+			}
+			return out.Unknown || out == want, next
+		},
+	}
+}
+
+var ruleLinearizable = rule("linearizable")
+
+func init() {
+	works["objects"] = func(ctx context.Context, w *world, r *rand.Rand) error {
+		o, err := newObjects(ctx)
+		if err != nil {
+			w.checkError("making objects", err)
+			return nil
+		}
+		b := &objectsBook{history: map[string][]porcupine.Operation{}, holders: map[string][]*sim.Process{}}
+		number := w.book(b)
+		var group sync.WaitGroup
+		n := 5 + r.IntN(40)
+		for range 1 + r.IntN(4) {
+			v := visit{o, number, r.Uint64(), n}
+			group.Go(func() {
+				if p, err := start(ctx, user, v); err == nil {
+					w.checkError("Join", p.Join(ctx))
+				}
+			})
+		}
+		err = use(ctx, visit{o, number, r.Uint64(), n})
+		group.Wait()
+		if err != nil {
+			return err
+		}
+		b.check(w)
+		return nil
+	}
+}
+
+// check compares the histories with the models.
+func (b *objectsBook) check(w *world) {
+	for object, history := range b.history {
+		name, _, _ := strings.Cut(object, " ")
+		if result := porcupine.CheckOperationsTimeout(models[name], history, time.Hour); result != porcupine.Ok {
+			text := ""
+			for _, op := range history {
+				text += fmt.Sprintf("\n%d to %d: %+v: %+v", op.Call, op.Return, op.Input, op.Output)
+			}
+			w.breach(ruleLinearizable, "%s: %v%s", object, result, text)
+		}
+		if len(history) > 5 {
+			w.bit(ruleLinearizable)
+		}
+	}
+}

@@ -1,0 +1,403 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/internal/sim"
+)
+
+// job is a task of a call.
+type job struct {
+	Book  int
+	Call  int
+	Index int
+	Sleep time.Duration
+	Do    string // besides: see work
+	Value unruly
+}
+
+// unruly is a value that can't always be encoded.
+type unruly struct{ Do string }
+
+func (u unruly) MarshalBinary() ([]byte, error) {
+	switch u.Do {
+	case "encode":
+		return nil, errors.New("refused to be encoded")
+	case "encoder panics":
+		panic("encoder")
+	case "encoder sleeps":
+		time.Sleep(20 * time.Millisecond)
+	}
+	return []byte(u.Do), nil
+}
+
+func (u *unruly) UnmarshalBinary(b []byte) error {
+	if u.Do = string(b); u.Do == "decode" {
+		return errors.New("refused to be decoded")
+	}
+	return nil
+}
+
+// done is a job's result.
+type done struct {
+	Call, Index, Value int
+}
+
+// poolBook notes what was run.
+type poolBook struct {
+	mu   sync.Mutex
+	runs map[[2]int]int // how often a task was begun, by call and index
+}
+
+var work *fiber.Func[job, done]
+
+func init() { work = fiber.Register("work", run) } // it refers to itself
+
+func run(ctx context.Context, j job) (done, error) {
+	w, b := here(), bookOf[*poolBook](j.Book)
+	b.mu.Lock()
+	if sim.Here().Alive() {
+		b.runs[[2]int{j.Call, j.Index}]++
+	}
+	b.mu.Unlock()
+	select {
+	case <-time.After(j.Sleep):
+	case <-ctx.Done():
+		if !strings.HasPrefix(j.Do, "heedless") {
+			return done{}, ctx.Err()
+		}
+		time.Sleep(j.Sleep)
+	}
+	switch j.Do {
+	case "fail":
+		return done{}, fmt.Errorf("failed at %d of %d", j.Index, j.Call)
+	case "panic":
+		panic(fmt.Sprintf("failed at %d of %d", j.Index, j.Call))
+	case "exit":
+		w.run.Log("task %d of %d ends %s", j.Index, j.Call, sim.Here().Name)
+		sim.Here().Kill()
+	case "nest":
+		return nested(ctx, w, j)
+	}
+	return done{j.Call, j.Index, j.Index * j.Index}, nil
+}
+
+// nested is a task that has a pool of its own.
+func nested(ctx context.Context, w *world, j job) (done, error) {
+	pool, err := fiber.NewPool(2, fiber.WithMaxAttempts(20))
+	if err != nil {
+		return done{}, err
+	}
+	defer pool.Terminate()
+	ins := make([]job, 5)
+	for i := range ins {
+		ins[i] = job{Book: j.Book, Call: 1_000_000*(j.Call+1) + 1000*(j.Index+1) + int(time.Now().UnixNano()%1000), Index: i, Sleep: j.Sleep}
+	}
+	if j.Sleep%3 == 0 {
+		ins[2].Do = "nest"
+		ins[2].Sleep++
+	}
+	outs, err := fiber.Map(ctx, pool, work, ins)
+	for i, out := range outs {
+		if out.Index != i {
+			w.breach(ruleRight, "%+v in a pool of a task for %d", out, i)
+		}
+	}
+	return done{j.Call, j.Index, j.Index * j.Index}, err
+}
+
+var (
+	ruleRight    = rule("outcomes are right")
+	ruleLowest   = rule("lowest index")
+	ruleAttempts = rule("attempts")
+	ruleInnocent = rule("innocent")
+	ruleTimeout  = rule("timeout")
+)
+
+func init() {
+	works["pool"] = func(ctx context.Context, w *world, r *rand.Rand) error {
+		attempts := []int{1, 2, 3, 3, 3, 10}[r.IntN(6)]
+		workers := 1 + r.IntN(5)
+		opts := []fiber.PoolOption{fiber.WithMaxAttempts(attempts)}
+		if r.IntN(3) == 0 {
+			opts = append(opts, fiber.WithConcurrency(1+r.IntN(4)))
+		}
+		if r.IntN(5) == 0 {
+			opts = append(opts, fiber.WithMaxTasksPerChild(1+r.IntN(20)))
+		}
+		if r.IntN(6) == 0 {
+			opts = append(opts, fiber.WithAutoscale(r.IntN(workers), workers), fiber.WithIdleTimeout(time.Duration(1+r.IntN(300))*time.Millisecond))
+		}
+		pool, err := fiber.NewPool(workers, opts...)
+		if err != nil {
+			return err
+		}
+		b := &poolBook{runs: map[[2]int]int{}}
+		p := &poolWork{world: w, pool: pool, book: b, number: w.book(b), attempts: attempts}
+		var group sync.WaitGroup
+		for c := range 1 + r.IntN(4) {
+			seed := r.Uint64()
+			group.Go(func() { p.calls(ctx, c, rand.New(rand.NewPCG(seed, 0))) })
+		}
+		end := r.IntN(6)
+		if end > 0 {
+			for range r.IntN(3) {
+				time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond)
+				if err := w.within(ctx, r, settling, "Resize", func(ctx context.Context) error { return pool.Resize(ctx, 1+r.IntN(6)) }); err != nil {
+					w.checkError("Resize", err)
+				}
+			}
+		} else {
+			time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
+			p.mu.Lock()
+			p.closing = true
+			p.mu.Unlock()
+			pool.Terminate()
+		}
+		group.Wait()
+		if end == 1 {
+			pool.Terminate()
+		} else {
+			pool.Close()
+		}
+		p.check()
+		return nil
+	}
+}
+
+// poolWork is a pool at work.
+type poolWork struct {
+	*world
+	pool     *fiber.Pool
+	book     *poolBook
+	number   int
+	attempts int
+
+	mu      sync.Mutex
+	closing bool
+}
+
+// calls makes calls, one after the other.
+func (p *poolWork) calls(ctx context.Context, c int, r *rand.Rand) {
+	for n := range 1 + r.IntN(4) {
+		call := 100*c + n
+		switch r.IntN(4) {
+		case 0:
+			p.apply(ctx, call, r)
+		case 1:
+			p.stream(ctx, call, r)
+		default:
+			p.mapCall(ctx, call, r)
+		}
+	}
+}
+
+// jobs draws the tasks of a call. bad is the lowest index of one that fails, n if none does.
+func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
+	ins, bad = make([]job, n), n
+	longest := []int64{1, 1000, int64(time.Millisecond), int64(50 * time.Millisecond)}[r.IntN(4)]
+	failing := r.IntN(3) == 0
+	for i := range ins {
+		ins[i] = job{Book: p.number, Call: call, Index: i, Sleep: time.Duration(r.Int64N(longest))}
+		if failing && r.IntN(n) == 0 {
+			ins[i].Do = []string{"fail", "panic", "exit", "encode", "encoder panics", "decode"}[r.IntN(6)]
+			if ins[i].Value.Do = ins[i].Do; bad == n {
+				bad = i
+			}
+		} else if r.IntN(50) == 0 {
+			ins[i].Value.Do = "encoder sleeps"
+		} else if r.IntN(100) == 0 {
+			ins[i].Do = "nest"
+		}
+	}
+	return ins, bad
+}
+
+func (p *poolWork) options(r *rand.Rand) (opts []fiber.CallOption) {
+	if r.IntN(3) == 0 {
+		opts = append(opts, fiber.ChunkSize(1+r.IntN(30)))
+	}
+	return opts
+}
+
+func (p *poolWork) mapCall(ctx context.Context, call int, r *rand.Rand) {
+	ins, bad := p.jobs(call, r.IntN(120), r)
+	var outs []done
+	var late error
+	err := p.within(ctx, r, 0, "Map", func(ctx context.Context) (err error) {
+		outs, err = fiber.Map(ctx, p.pool, work, ins, p.options(r)...)
+		late = ctx.Err()
+		return err
+	})
+	if err == nil {
+		p.right(outs, len(ins), call)
+	}
+	p.outcome("Map", ins, bad, err, late)
+}
+
+func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
+	ins, bad := p.jobs(call, 1, r)
+	var out done
+	var late error
+	var opts []fiber.CallOption
+	limit := time.Duration(0)
+	if ins[0].Do == "" && r.IntN(3) == 0 {
+		limit = time.Duration(1 + r.Int64N(int64(60*time.Millisecond)))
+		opts = append(opts, fiber.Timeout(limit))
+		if r.IntN(2) == 0 {
+			ins[0].Do = "heedless"
+		}
+	}
+	err := p.within(ctx, r, 0, "Apply", func(ctx context.Context) (err error) {
+		out, err = fiber.Apply(ctx, p.pool, work, ins[0], opts...)
+		late = ctx.Err()
+		return err
+	})
+	if err == nil {
+		p.right([]done{out}, 1, call)
+		if limit > 0 && ins[0].Sleep > limit+moment {
+			p.breach(ruleTimeout, "a task that sleeps for %v has a result after a timeout of %v", ins[0].Sleep, limit)
+		}
+	}
+	if limit > 0 {
+		p.bit(ruleTimeout)
+		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+			return
+		}
+	}
+	p.outcome("Apply", ins, bad, err, late)
+}
+
+func (p *poolWork) stream(ctx context.Context, call int, r *rand.Rand) {
+	ins, bad := p.jobs(call, 1+r.IntN(100), r)
+	leave := len(ins)
+	if r.IntN(3) == 0 {
+		leave = r.IntN(len(ins))
+	}
+	ordered := r.IntN(2) == 0
+	over := fiber.IMapUnordered[job, done]
+	if ordered {
+		over = fiber.IMap[job, done]
+	}
+	seen := map[int]bool{}
+	next := 0
+	var late error
+	err := p.within(ctx, r, 0, "IMap", func(ctx context.Context) (failure error) {
+		for out, err := range over(ctx, p.pool, work, slices.Values(ins), p.options(r)...) {
+			late = ctx.Err()
+			if err != nil {
+				return err
+			}
+			if seen[out.Index] || out.Call != call || ordered && out.Index != next {
+				p.breach(ruleRight, "%+v of a stream, for %d of %d", out, next, call)
+			}
+			seen[out.Index] = true
+			if next++; next > leave {
+				return nil
+			}
+		}
+		if next != len(ins) && late == nil {
+			p.breach(ruleRight, "a stream has ended after %d of %d", next, len(ins))
+		}
+		return nil
+	})
+	p.bit(ruleRight)
+	if ordered {
+		p.outcome("IMap", ins, bad, err, late)
+	} else {
+		p.outcome("IMapUnordered", ins, -1, err, late)
+	}
+}
+
+// right checks the results of a call.
+func (p *poolWork) right(outs []done, n, call int) {
+	if len(outs) != n {
+		p.breach(ruleRight, "%d results for %d tasks", len(outs), n)
+	}
+	for i, out := range outs {
+		if out != (done{call, i, i * i}) {
+			p.breach(ruleRight, "%+v for task %d of call %d", out, i, call)
+		}
+	}
+	p.bit(ruleRight)
+}
+
+// outcome checks the error of a call. bad is the lowest index of a task that fails by itself, -1 where any may be the first.
+func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
+	p.mu.Lock()
+	closing := p.closing
+	p.mu.Unlock()
+	var lost *fiber.WorkerLostError
+	var remote *fiber.RemoteError
+	var encode *fiber.EncodeError
+	var mismatch *fiber.MismatchError
+	var launch *fiber.LaunchError
+	switch {
+	case err == nil:
+		if bad >= 0 && bad < len(ins) && what != "IMap" {
+			p.breach(ruleLowest, "%s has succeeded, though task %d fails: %+v", what, bad, ins[bad])
+		}
+	case late != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)), closing && errors.Is(err, fiber.ErrClosed):
+	case errors.As(err, &launch):
+		if p.harmed() == 0 {
+			p.breach(ruleErrors, "%s: %v", what, err)
+		}
+	case errors.As(err, &lost):
+		killers := slices.IndexFunc(ins, func(j job) bool { return j.Do == "exit" }) >= 0
+		if p.harmed() < p.attempts && !killers && !p.nests(ins) {
+			p.breach(ruleInnocent, "%s: %v, though only %d faults may have lost a worker", what, err, p.harmed())
+		}
+	case errors.As(err, &remote), errors.As(err, &encode), errors.As(err, &mismatch):
+		p.bit(ruleLowest)
+		if bad >= 0 && bad < len(ins) && p.harmed() == 0 && ins[bad].Do != "exit" && !p.nests(ins) && !strings.Contains(err.Error(), expectedText(ins[bad])) {
+			p.breach(ruleLowest, "%s: %v, and not that of task %d, %+v", what, err, bad, ins[bad])
+		}
+	default:
+		p.breach(ruleErrors, "%s: %T %v", what, err, err)
+	}
+	if !slices.ContainsFunc(ins, func(j job) bool { return j.Do != "" }) && err == nil {
+		p.bit(ruleInnocent)
+	}
+}
+
+func (p *poolWork) nests(ins []job) bool {
+	return slices.ContainsFunc(ins, func(j job) bool { return j.Do == "nest" })
+}
+
+// expectedText is what the error of a task that fails says.
+func expectedText(j job) string {
+	switch j.Do {
+	case "fail", "panic":
+		return fmt.Sprintf("failed at %d of %d", j.Index, j.Call)
+	case "encode":
+		return "refused to be encoded"
+	case "decode":
+		return "refused to be decoded"
+	}
+	return ""
+}
+
+// check compares how often tasks were begun with how often they may have been.
+func (p *poolWork) check() {
+	p.book.mu.Lock()
+	defer p.book.mu.Unlock()
+	for task, n := range p.book.runs {
+		if task[0] >= 1_000_000 {
+			continue
+		}
+		// The first loss may have been beside others, which does not count.
+		if most := p.attempts + p.harmed() + 1; p.attempts == 1 && n > 1 || n > most {
+			p.breach(ruleAttempts, "task %d of call %d was begun %d times, %d attempts are allowed", task[1], task[0], n, p.attempts)
+		}
+		p.bit(ruleAttempts)
+	}
+}

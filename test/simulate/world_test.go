@@ -1,0 +1,227 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/internal/sim"
+)
+
+// program is what the simulated processes run.
+var program = sim.Program{
+	Child: func() { fiber.Init() },
+	End:   func() { fiber.Shutdown(context.Background()) },
+	Root:  root,
+}
+
+// works are the kinds of work. Each runs in the root, beside others.
+var works = map[string]func(ctx context.Context, w *world, r *rand.Rand) error{}
+
+// kinds are the kinds of faults that are drawn. Stops and cuts are shorter than the heartbeat's timeout.
+var kinds = []string{"kill", "kill", "kill", "term", "stop", "stop", "machine", "cut", "cut", "split", "slow", "reset", "refused", "delayed", "stillborn"}
+
+// heartbeat is the default heartbeat_timeout.
+const heartbeat = 10 * time.Second
+
+// rules are the rules that are checked.
+var rules = map[string]bool{}
+
+// rule names a rule that is checked.
+func rule(name string) string {
+	rules[name] = true
+	return name
+}
+
+// counted are what must have happened in a whole campaign.
+func counted() (all []string) {
+	for _, kind := range kinds {
+		all = append(all, "fault "+kind)
+	}
+	for kind := range works {
+		all = append(all, "work "+kind)
+	}
+	for name := range rules {
+		all = append(all, "check "+name)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// draw makes the plan of a seed.
+func draw(seed uint64) sim.Plan {
+	r := rand.New(rand.NewPCG(seed, 0))
+	plan := sim.Plan{Seed: seed, Machines: 1 + r.IntN(4), TLS: r.IntN(20) == 0}
+	var names []string
+	for name := range works {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for range 1 + r.IntN(3) {
+		plan.Work = append(plan.Work, sim.Work{Kind: names[r.IntN(len(names))], Seed: r.Uint64()})
+	}
+	// Often few faults, sometimes many; of a few kinds, so that others don't hide what they do.
+	some := make([]string, 1+r.IntN(4))
+	for i := range some {
+		some[i] = kinds[r.IntN(len(kinds))]
+	}
+	n := r.IntN(4)
+	if r.IntN(3) == 0 {
+		n = r.IntN(40)
+	}
+	plan.Faults = sim.Draw(r, n, time.Duration(1+r.IntN(20))*time.Second, heartbeat-time.Second, some...)
+	return plan
+}
+
+// world is what the processes of a run have in common besides what is simulated.
+type world struct {
+	run *sim.Run
+	mu  sync.Mutex
+	// books are what work notes, by its number.
+	books map[int]any
+}
+
+// here is the world of the calling goroutine.
+func here() *world { return sim.Here().Run().State.(*world) }
+
+// book keeps something that the processes of a work find again.
+func (w *world) book(b any) (number int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.books[len(w.books)] = b
+	return len(w.books) - 1
+}
+
+// bookOf is the book of that number.
+func bookOf[T any](number int) T {
+	w := here()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.books[number].(T)
+}
+
+func root(run *sim.Run) error {
+	w := &world{run: run, books: map[int]any{}}
+	run.State = w
+	if err := fiber.Init(fiber.Config{LogLevel: "error"}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	var group sync.WaitGroup
+	for _, work := range run.Work {
+		run.Count("work " + work.Kind)
+		group.Go(func() {
+			if err := works[work.Kind](ctx, w, rand.New(rand.NewPCG(work.Seed, 0))); err != nil {
+				w.breach(rule("errors"), "%s: %v", work.Kind, err)
+			}
+			run.Log("%s is done", work.Kind)
+		})
+	}
+	group.Wait()
+	return fiber.Shutdown(ctx)
+}
+
+// breach notes that a rule did not hold, unless it's a process that has ended which says so.
+func (w *world) breach(rule, format string, args ...any) {
+	if sim.Here().Alive() {
+		w.run.Breach(rule, format, args...)
+	}
+}
+
+// bit notes that a rule was checked, by something that could have been otherwise.
+func (w *world) bit(rule string) { w.run.Count("check " + rule) }
+
+// harmed says whether faults may have befallen a process, or a connection: so many times at most.
+func (w *world) harmed() int {
+	return len(slices.DeleteFunc(slices.Clone(w.run.Faults), func(f sim.Fault) bool { return strings.HasPrefix(f.Kind, "slow") }))
+}
+
+const (
+	// moment is how long what happens at once takes at most.
+	moment = 100 * time.Millisecond
+	// settling is how long a caller waits for word of whether its request was carried out.
+	settling = time.Second
+)
+
+var (
+	ruleWaits = rule("waits")
+	ruleEnds  = rule("ends")
+)
+
+// forever is longer than anything here that waits for others to go on.
+const forever = 5 * time.Minute
+
+// within calls an operation with a context that ends in between, sometimes, and checks that the operation ends then, at most
+// so much later.
+func (w *world) within(ctx context.Context, r *rand.Rand, late time.Duration, what string, op func(ctx context.Context) error) error {
+	d := time.Duration(r.Int64N(int64(3 * time.Second)))
+	switch r.IntN(4) {
+	case 0:
+		begun := time.Now()
+		err := op(ctx)
+		if took := time.Since(begun); took > forever {
+			w.breach(ruleEnds, "%s in %s has taken %v: %v", what, sim.Here().Name, took, err)
+		}
+		w.bit(ruleEnds)
+		return err
+	case 1:
+		d /= 1000
+	case 2:
+		d /= 30
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	begun := time.Now()
+	err := op(ctx)
+	if took := time.Since(begun); took > d+late+moment {
+		w.breach(ruleWaits, "%s in %s has taken %v, its context %v: %v", what, sim.Here().Name, took, d, err)
+	} else if ctx.Err() != nil {
+		w.bit(ruleWaits)
+	}
+	return err
+}
+
+// expected says whether an operation may fail with such an error: it was told to end, what it needs was lost or closed.
+func expected(err error) bool {
+	var lost *fiber.WorkerLostError
+	var exit *fiber.ExitError // of Join
+	var launch *fiber.LaunchError
+	return err == nil || errors.Is(err, fiber.ErrBrokenBarrier) || errors.As(err, &exit) || errors.As(err, &launch) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, fiber.ErrUnknownOutcome) ||
+		errors.Is(err, fiber.ErrClosed) || errors.As(err, &lost) || errors.Is(err, fiber.ErrAbandoned)
+}
+
+// ruleErrors: errors are of the documented type.
+var ruleErrors = rule("errors")
+
+// checkError notes an error that its operation does not document.
+func (w *world) checkError(what string, err error) {
+	if !expected(err) {
+		w.breach(ruleErrors, "%s in %s: %T %v", what, sim.Here().Name, err, err)
+	} else if err != nil {
+		w.bit(ruleErrors)
+	}
+}
+
+// start starts a process, again while starts fail.
+func start[In, Out any](ctx context.Context, f *fiber.Func[In, Out], in In) (*fiber.Process, error) {
+	for {
+		p := fiber.NewProcess(f, in)
+		err := p.Start(ctx)
+		if err == nil || ctx.Err() != nil {
+			return p, err
+		}
+		var launch *fiber.LaunchError
+		var lost *fiber.WorkerLostError
+		if !errors.As(err, &launch) && !errors.As(err, &lost) {
+			return p, fmt.Errorf("a start failed with %T: %w", err, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
