@@ -75,5 +75,5 @@ func (b *CyclicBarrier) Broken(ctx context.Context) (bool, error) {
 }
 
 func (b *CyclicBarrier) state(ctx context.Context) (builtin.BarrierSays, error) {
-	return settle(ctx, b, builtin.BarrierState, object.None{})
+	return read(ctx, b, builtin.BarrierState, object.None{})
 }

@@ -96,18 +96,18 @@ func (d *Dict[K, V]) Has(ctx context.Context, k K) (bool, error) {
 
 // Len returns the number of keys.
 func (d *Dict[K, V]) Len(ctx context.Context) (int, error) {
-	return settle(ctx, d, builtin.DictLen, object.None{})
+	return read(ctx, d, builtin.DictLen, object.None{})
 }
 
 // Keys returns all keys, in the order in which they were added.
 func (d *Dict[K, V]) Keys(ctx context.Context) ([]K, error) {
-	keys, err := settle(ctx, d, builtin.DictAll, builtin.DictParts{Keys: true})
+	keys, err := read(ctx, d, builtin.DictAll, builtin.DictParts{Keys: true})
 	return decodeAll[K]("a key of the dict", keys, err)
 }
 
 // Values returns all values, in the order of their keys.
 func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
-	values, err := settle(ctx, d, builtin.DictAll, builtin.DictParts{Values: true})
+	values, err := read(ctx, d, builtin.DictAll, builtin.DictParts{Values: true})
 	return decodeAll[V]("a value of the dict", values, err)
 }
 
@@ -115,7 +115,7 @@ func (d *Dict[K, V]) Values(ctx context.Context) ([]V, error) {
 // added, as they are at the time of the call. The loop over them sends no
 // requests, and may change the dict.
 func (d *Dict[K, V]) All(ctx context.Context) (iter.Seq2[K, V], error) {
-	pairs, err := settle(ctx, d, builtin.DictAll, builtin.DictParts{Keys: true, Values: true})
+	pairs, err := read(ctx, d, builtin.DictAll, builtin.DictParts{Keys: true, Values: true})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (d *Dict[K, V]) Update(ctx context.Context, k K, fn func(old V, ok bool) (V
 func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
 	key, err := encode(ctx, "the key", k)
 	return place{
-		func() (builtin.Cell, error) { return settle(ctx, d, builtin.DictGet, builtin.DictKey{Key: key}) },
+		func() (builtin.Cell, error) { return read(ctx, d, builtin.DictGet, builtin.DictKey{Key: key}) },
 		func(version uint64, v object.Value) (builtin.Cell, error) {
 			return settle(ctx, d, builtin.DictSetIf, builtin.DictWrite{Version: version, Key: key, Value: v})
 		},
@@ -187,7 +187,10 @@ func find(ctx context.Context, u user, k any, how builtin.DictKey) (c builtin.Ce
 	if how.Key, err = encode(ctx, "the key", k); err != nil {
 		return c, err
 	}
-	return settle(ctx, u, builtin.DictGet, how)
+	if how.Remove {
+		return settle(ctx, u, builtin.DictGet, how)
+	}
+	return read(ctx, u, builtin.DictGet, how)
 }
 
 func has(c builtin.Cell, err error) (bool, error) { return c.Done, err }
@@ -255,6 +258,6 @@ func (n *Namespace) Delete(ctx context.Context, name string) (bool, error) {
 
 // Names returns all names, in the order in which they were added.
 func (n *Namespace) Names(ctx context.Context) ([]string, error) {
-	names, err := settle(ctx, n, builtin.DictAll, builtin.DictParts{Keys: true})
+	names, err := read(ctx, n, builtin.DictAll, builtin.DictParts{Keys: true})
 	return decodeAll[string]("a name", names, err)
 }

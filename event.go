@@ -31,10 +31,11 @@ func (e *Event) Clear(ctx context.Context) error {
 
 // IsSet reports whether the event is set.
 func (e *Event) IsSet(ctx context.Context) (bool, error) {
-	return settle(ctx, e, builtin.EventIsSet, object.None{})
+	return read(ctx, e, builtin.EventIsSet, object.None{})
 }
 
 // Wait waits until the event is set, or until ctx ends.
 func (e *Event) Wait(ctx context.Context) error {
-	return do(ctx, e, builtin.EventWait, object.None{})
+	_, err := read(ctx, e, builtin.EventWait, object.None{})
+	return err
 }

@@ -3,6 +3,8 @@ package fiber
 import (
 	"context"
 	"sync"
+
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // Future is a result that may not have arrived yet. Its methods may be called
@@ -81,7 +83,7 @@ func (f *Future[T]) then(fn func()) {
 // there.
 func (f *Future[T]) until(ctx context.Context, fn func()) {
 	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, fn)
+		stop := self.AfterEnd(ctx, fn)
 		f.then(func() { stop() })
 	}
 }

@@ -85,6 +85,12 @@ func settle[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) (A, 
 	return ask(ctx, u, op, q, nil)
 }
 
+// read is ask for an answer that nothing depends on but the caller: when ctx ends,
+// read returns at once.
+func read[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) (A, error) {
+	return ask(ctx, u, op, q, func(A) {})
+}
+
 // do is settle for a request whose answer is empty.
 func do[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
 	_, err := settle(ctx, u, op, q)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/pool/engine"
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // IMap runs a function on each value of ins in the pool's workers and yields
@@ -52,7 +53,7 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 		}
 		defer s.in.stop()
 		defer s.call.Cancel()
-		stop := context.AfterFunc(ctx, func() { s.abort(ctx.Err()) })
+		stop := self.AfterEnd(ctx, func() { s.abort(ctx.Err()) })
 		defer stop()
 		go s.in.offer(s.call)
 		go s.pull(ins)

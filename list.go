@@ -41,7 +41,11 @@ func (l *List[T]) Insert(ctx context.Context, index int, v T) error {
 
 // Pop removes the value at an index and returns it.
 func (l *List[T]) Pop(ctx context.Context, index int) (v T, err error) {
-	vs, err := l.read(ctx, builtin.ListSplice, index, index+1)
+	if err := isIndex(index); err != nil {
+		return v, err
+	}
+	values, err := settle(ctx, l, builtin.ListSplice, builtin.ListPart{Lo: index, Hi: index + 1})
+	vs, err := decodeAll[T]("a value", values, err)
 	if err != nil {
 		return v, err
 	}
@@ -87,7 +91,7 @@ func (s *sequence[N, T]) Get(ctx context.Context, index int) (v T, err error) {
 	if err := isIndex(index); err != nil {
 		return v, err
 	}
-	v, _, err = decodeCell[T](settle(ctx, s, builtin.ListGet, index))
+	v, _, err = decodeCell[T](read(ctx, s, builtin.ListGet, index))
 	return v, err
 }
 
@@ -98,7 +102,7 @@ func (s *sequence[N, T]) Set(ctx context.Context, index int, v T) error {
 
 // Len returns the number of values.
 func (s *sequence[N, T]) Len(ctx context.Context) (int, error) {
-	return settle(ctx, s, builtin.ListLen, object.None{})
+	return read(ctx, s, builtin.ListLen, object.None{})
 }
 
 // Slice returns the values at the indices lo to hi-1.
@@ -106,13 +110,13 @@ func (s *sequence[N, T]) Slice(ctx context.Context, lo, hi int) ([]T, error) {
 	if err := isIndex(hi); err != nil {
 		return nil, err
 	}
-	return s.read(ctx, builtin.ListSlice, lo, hi)
+	return s.part(ctx, lo, hi)
 }
 
 // All returns all values with their indices, as they are at the time of the
 // call. The loop over them sends no requests, and may change the list.
 func (s *sequence[N, T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
-	vs, err := s.read(ctx, builtin.ListSlice, 0, builtin.End)
+	vs, err := s.part(ctx, 0, builtin.End)
 	if err != nil {
 		return nil, err
 	}
@@ -153,12 +157,12 @@ func isIndex(i int) error {
 	return nil
 }
 
-// read asks for the values lo to hi-1.
-func (s *sequence[N, T]) read(ctx context.Context, op object.Op[builtin.ListPart, []object.Value], lo, hi int) ([]T, error) {
+// part asks for the values lo to hi-1.
+func (s *sequence[N, T]) part(ctx context.Context, lo, hi int) ([]T, error) {
 	if err := isIndex(lo); err != nil {
 		return nil, err
 	}
-	values, err := settle(ctx, s, op, builtin.ListPart{Lo: lo, Hi: hi})
+	values, err := read(ctx, s, builtin.ListSlice, builtin.ListPart{Lo: lo, Hi: hi})
 	return decodeAll[T]("a value", values, err)
 }
 
@@ -177,7 +181,7 @@ func (s *sequence[N, T]) write(ctx context.Context, lo, hi int, vs ...T) error {
 
 func (s *sequence[N, T]) place(ctx context.Context, index int) (place, error) {
 	return place{
-		func() (builtin.Cell, error) { return settle(ctx, s, builtin.ListGet, index) },
+		func() (builtin.Cell, error) { return read(ctx, s, builtin.ListGet, index) },
 		func(version uint64, v object.Value) (builtin.Cell, error) {
 			return settle(ctx, s, builtin.ListSetIf, builtin.ListWrite{Index: index, Version: version, Value: v})
 		},

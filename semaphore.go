@@ -57,5 +57,5 @@ type semaphore[N any] struct{ permits[N] }
 
 // Permits returns how many permits can be acquired now.
 func (s *semaphore[N]) Permits(ctx context.Context) (int, error) {
-	return settle(ctx, s, builtin.LockFree, object.None{})
+	return read(ctx, s, builtin.LockFree, object.None{})
 }

@@ -103,7 +103,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		}
 		return v, nil
 	}
-	kept, err := object.Ask(ctx, h.proc.objects, h.ref, object.Fetch, object.None{}, nil)
+	kept, err := object.Ask(ctx, h.proc.objects, h.ref, object.Fetch, object.None{}, func(object.Value) {})
 	if err != nil {
 		h.proc.shared.forget(h.ref)
 		return zero, err

@@ -196,7 +196,7 @@ func (q *SimpleQueue[T]) take(ctx context.Context, max int) ([]T, error) {
 // Len returns the number of items in the queue. It blocks until the process in
 // which the queue lives has answered.
 func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
-	return settle(ctx, q, queue.Len, object.None{})
+	return read(ctx, q, queue.Len, object.None{})
 }
 
 // Close ends the queue for all processes. From then on Put returns ErrClosed,
