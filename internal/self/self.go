@@ -78,7 +78,9 @@ func Of() *Self {
 func AfterFunc(d time.Duration, f func()) *time.Timer { return time.AfterFunc(d, bind(f, false)) }
 
 // AfterEnd is context.AfterFunc, as AfterFunc is time.AfterFunc: a timer may have ended ctx.
-func AfterEnd(ctx context.Context, f func()) (stop func() bool) { return context.AfterFunc(ctx, bind(f, false)) }
+func AfterEnd(ctx context.Context, f func()) (stop func() bool) {
+	return context.AfterFunc(ctx, bind(f, false))
+}
 
 // BindGarbage returns f for runtime.AddCleanup: it runs in the process that the calling goroutine is in.
 func BindGarbage(f func()) func() { return bind(f, true) }

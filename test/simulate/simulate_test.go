@@ -43,9 +43,10 @@ const (
 	// batch is how many seeds a copy of this program simulates.
 	batch = 50
 	// tooLong is the time after which a seed's virtual time stands still.
-	tooLong = 2 * time.Minute
-	// made smaller are so many failures at most.
+	tooLong = 30 * time.Second
+	// mostShrunk failures are made smaller, at most, each within shrinkTime.
 	mostShrunk = 3
+	shrinkTime = time.Minute
 )
 
 // order is what a copy of this program is to simulate: plans, or seeds.
@@ -171,19 +172,25 @@ func (c *campaign) run(o order) {
 				c.counts[what] += n
 			}
 			if len(result.Breaches) > 0 {
-				c.failures = append(c.failures, failure{plan: plan, result: result})
+				c.fail(failure{plan: plan, result: result})
 			}
 		})
 		if crash == nil {
 			return
 		}
 		c.mu.Lock()
-		c.failures = append(c.failures, *crash)
+		c.fail(*crash)
 		c.mu.Unlock()
 		if o = left; o.N == 0 {
 			return
 		}
 	}
+}
+
+// fail notes a failure. The lock is held.
+func (c *campaign) fail(f failure) {
+	c.t.Logf("seed %d: %s", f.plan.Seed, f.rule())
+	c.failures = append(c.failures, f)
 }
 
 // copy has a copy of this program carry out an order. If that crashes, it returns what is left of it.
@@ -293,9 +300,10 @@ func shortened(s string) string { return s[:min(len(s), 20_000)] }
 // shrink leaves out of a plan what its failure does without.
 func (c *campaign) shrink(f failure) failure {
 	rule := f.rule()
+	end := time.Now().Add(shrinkTime)
 	for again := true; again; {
 		again = false
-		for i := len(f.plan.Work) + len(f.plan.Faults) - 1; i >= 0; i-- {
+		for i := len(f.plan.Work) + len(f.plan.Faults) - 1; i >= 0 && time.Now().Before(end); i-- {
 			plan := f.plan
 			if i < len(plan.Work) {
 				plan.Work = slices.Delete(slices.Clone(plan.Work), i, i+1)
