@@ -295,7 +295,7 @@ func (c *campaign) conclude() {
 }
 
 // shortened is the beginning of a long text.
-func shortened(s string) string { return s[:min(len(s), 20_000)] }
+func shortened(s string) string { return s[:min(len(s), 300_000)] }
 
 // shrink leaves out of a plan what its failure does without.
 func (c *campaign) shrink(f failure) failure {

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/guard"
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -33,7 +33,7 @@ type batch struct {
 	// were. A lock would cost as much as a short task.
 	counts atomic.Uint64
 
-	mu     sync.Mutex // guards what follows, and the order of this batch's messages
+	mu     lock.Lock // guards what follows, and the order of this batch's messages: it is held over a send
 	tasks  registry.Tasks
 	sent   int // tasks whose results were sent
 	errors []wire.TaskError
@@ -41,6 +41,8 @@ type batch struct {
 	stuck  bool      // the running task has timed out and was given up
 	told   bool      // the only task was announced late
 }
+
+func (b *batch) lock() { _ = b.mu.Lock(context.Background()) }
 
 // announced reports whether each start is announced.
 func (b *batch) announced() bool { return b.Flags&wire.Announce != 0 }
@@ -86,11 +88,11 @@ func (b *batch) stopAt(n int) int {
 
 // run runs the tasks and sends their results.
 func (b *batch) run() {
-	b.mu.Lock()
+	b.lock()
 	b.mark = time.Now()
 	b.mu.Unlock()
 	if i, ok := b.begin(); ok { // before decoding, which may end the process as well
-		b.mu.Lock()
+		b.lock()
 		tasks, err := b.decode()
 		b.value = nil
 		b.tasks, b.mark = tasks, time.Now()
@@ -120,7 +122,7 @@ func (b *batch) rest() {
 	for i, ok := b.begin(); ok; i, ok = b.begin() {
 		b.some(i)
 	}
-	b.mu.Lock()
+	b.lock()
 	done := b.started()
 	if b.stuck {
 		done = b.sent
@@ -142,7 +144,7 @@ func (b *batch) refuse(err error) {
 // that was thought to be short and has run for announceAfter. It reports whether
 // there may be more to report.
 func (b *batch) report() (more bool) {
-	b.mu.Lock()
+	b.lock()
 	defer b.mu.Unlock()
 	switch started := b.started(); {
 	case b.tasks == nil:
@@ -201,7 +203,7 @@ func (b *batch) fail(i int, err error) {
 	if b.Flags&wire.StopOnError != 0 {
 		b.stopAt(0)
 	}
-	b.mu.Lock()
+	b.lock()
 	defer b.mu.Unlock()
 	if b.stuck {
 		return
@@ -216,7 +218,7 @@ func (b *batch) fail(i int, err error) {
 // socket: only then may the task begin. It returns false when no more messages
 // are to be sent.
 func (b *batch) announce(i int) bool {
-	b.mu.Lock()
+	b.lock()
 	defer b.mu.Unlock()
 	return !b.stuck && b.send(wire.Results{Started: i}, i)
 }
@@ -246,7 +248,7 @@ func timedOut(timeout time.Duration, err error) error {
 
 // overdue gives up task i, which still runs.
 func (b *batch) overdue(i int, timeout time.Duration) {
-	b.mu.Lock()
+	b.lock()
 	defer b.mu.Unlock()
 	if b.stuck || b.sent > i || b.started() != i+1 || b.ctx.Err() != nil {
 		return
