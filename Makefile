@@ -12,6 +12,9 @@
 #              brings a cluster of two nodes up, and takes one away now and then, with the root outside of the
 #              cluster, or on a node (SOAKFLAGS="-root node1"); from 5m on, what grows fails it, too; SOAKFLAGS=-h has
 #              the rest
+# make simulate  2,000 simulated runs, each from a seed; SEEDS=n, SEED=s for one, FOR=8h for fresh ones until something fails,
+#              REPLAY=file for the plan that a failure has printed
+# make mutants  how many of those runs it takes to find each of the defects in internal/sim/mutants
 # make check   gofmt, go vet, staticcheck, and go vet for the systems other than Linux
 # make fuzz    each fuzz target for FUZZTIME, 10s
 # make bench   Fiber beside bare sockets, goroutines and Python's multiprocessing
@@ -26,7 +29,7 @@ STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 # The cluster of others has the nodes that it has.
 on_two_nodes = test/cluster/with.sh $(if $(FIBER_TEST_KUBECONFIG),,test/cluster/node2.sh with)
 
-.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race race-kubernetes soak check format vet staticcheck systems fuzz \
+.PHONY: help test engine-up cluster-up cluster-down test-kubernetes race race-kubernetes soak simulate mutants check format vet staticcheck systems fuzz \
 	bench bench-kubernetes bench-built
 
 help:
@@ -68,6 +71,13 @@ race-kubernetes:
 
 soak:
 	$(if $(filter kubernetes,$(FIBER_BACKEND)),$(on_two_nodes)) $(GO) run ./test/soak -for $(SOAK) $(SOAKFLAGS)
+
+simulate: SEEDS ?= 2000
+simulate:
+	SEEDS=$(SEEDS) $(GO) test -count 1 -timeout 0 -run '^TestSimulate$$' -v $(TESTFLAGS) ./test/simulate
+
+mutants:
+	MUTANTS=all $(GO) test -count 1 -timeout 0 -run '^TestMutants$$' -v $(TESTFLAGS) ./test/simulate
 
 check: format vet staticcheck systems
 

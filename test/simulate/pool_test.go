@@ -184,6 +184,7 @@ type poolWork struct {
 
 	mu      sync.Mutex
 	closing bool
+	killers bool // one of its calls has a task that ends its worker
 }
 
 // calls makes calls, one after the other.
@@ -212,6 +213,11 @@ func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
 			ins[i].Do = []string{"fail", "panic", "exit", "encode", "encoder panics", "decode"}[r.IntN(6)]
 			if ins[i].Value.Do = ins[i].Do; bad == n {
 				bad = i
+			}
+			if ins[i].Do == "exit" {
+				p.mu.Lock()
+				p.killers = true
+				p.mu.Unlock()
 			}
 		} else if r.IntN(50) == 0 {
 			ins[i].Value.Do = "encoder sleeps"
@@ -334,7 +340,7 @@ func (p *poolWork) right(outs []done, n, call int) {
 // outcome checks the error of a call. bad is the lowest index of a task that fails by itself, -1 where any may be the first.
 func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 	p.mu.Lock()
-	closing := p.closing
+	closing, beside := p.closing, p.killers && p.attempts == 1 // what was started beside a task that ends the worker fails, too
 	p.mu.Unlock()
 	var lost *fiber.WorkerLostError
 	var remote *fiber.RemoteError
@@ -353,7 +359,7 @@ func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 		}
 	case errors.As(err, &lost):
 		killers := slices.IndexFunc(ins, func(j job) bool { return j.Do == "exit" }) >= 0
-		if p.harmed() < p.attempts && !killers && !p.nests(ins) {
+		if p.harmed() < p.attempts && !killers && !beside && !p.nests(ins) {
 			p.breach(ruleInnocent, "%s: %v, though only %d faults may have lost a worker", what, err, p.harmed())
 		}
 	case errors.As(err, &remote), errors.As(err, &encode), errors.As(err, &mismatch):

@@ -109,9 +109,9 @@ type Queue struct {
 	mu        sync.Mutex
 	closed    byte // the code that refuses Puts, and Gets once the queue is empty; 0 while it is open
 	items     line[object.Value]
-	taken     uint64         // how many items were ever taken from items
-	back      line[delivery] // what was given back, in the order in which it was taken from items: it is in front of them
-	returned  int            // the items in back
+	taken     uint64     // how many items were ever taken from items
+	back      line[span] // what was given back, in the order in which it was taken from items: it is in front of them
+	returned  int        // the items in back
 	getters   line[getter]
 	putters   line[putter]
 	joiners   line[object.Asked[int]]
@@ -152,8 +152,11 @@ type consumer struct {
 	owed int                 // items that it took and that are not done
 }
 
-// delivery is items that follow one another, the first of which was taken from the queue's as number from.
-type delivery struct {
+// delivery is what was handed out together.
+type delivery []span
+
+// span is items that have followed one another in the queue: the first of them was the one with the number from.
+type span struct {
 	from  uint64
 	items []object.Value
 }
@@ -232,35 +235,51 @@ func (q *Queue) deliver() (moved bool) {
 		if !g.r.Wanted() {
 			continue
 		}
-		d := q.next(g.max)
+		d, items := q.next(g.max)
 		c := q.consumers[g.r.Peer]
 		if c == nil {
 			c = &consumer{out: map[uint64]delivery{}}
 			q.consumers[g.r.Peer] = c
 		}
 		c.out[g.r.ID()] = d
-		q.out += len(d.items)
-		g.r.Reply(Delivery{ID: g.r.ID(), Items: d.items})
+		q.out += len(items)
+		g.r.Reply(Delivery{ID: g.r.ID(), Items: items})
 		moved = true
 	}
 	return moved
 }
 
 // next takes at most max items from the front, those that came back first.
-func (q *Queue) next(max int) delivery {
-	if q.back.len() == 0 {
-		items := q.items.take(q.home.Fitting(q.items.all()[:min(max, q.items.len())]))
+func (q *Queue) next(max int) (d delivery, items []object.Value) {
+	for _, s := range q.back.all() {
+		if len(items) >= max {
+			break
+		}
+		items = append(items, s.items...)
+	}
+	if len(items) == 0 {
+		items = q.items.take(q.home.Fitting(q.items.all()[:min(max, q.items.len())]))
 		q.taken += uint64(len(items))
-		return delivery{q.taken - uint64(len(items)), items}
+		return delivery{{q.taken - uint64(len(items)), items}}, items
 	}
-	first := &q.back.all()[0]
-	n := q.home.Fitting(first.items[:min(max, len(first.items))])
-	d := delivery{first.from, first.items[:n:n]}
-	if first.from, first.items = first.from+uint64(n), first.items[n:]; len(first.items) == 0 {
-		q.back.shift(1)
+	items = append(items, q.items.all()[:min(max-min(max, len(items)), q.items.len())]...)
+	items = items[:q.home.Fitting(items[:min(max, len(items))])]
+	for n := len(items); n > 0; {
+		if q.back.len() == 0 {
+			d = append(d, span{q.taken, q.items.take(n)})
+			q.taken += uint64(n)
+			break
+		}
+		first := &q.back.all()[0]
+		m := min(n, len(first.items))
+		d = append(d, span{first.from, first.items[:m:m]})
+		if first.from, first.items = first.from+uint64(m), first.items[m:]; len(first.items) == 0 {
+			q.back.shift(1)
+		}
+		q.returned -= m
+		n -= m
 	}
-	q.returned -= n
-	return d
+	return d, items
 }
 
 // len returns the number of items in the queue.
@@ -277,28 +296,30 @@ func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
 		return
 	}
 	delete(c.out, id)
-	if items := d.items; taken {
-		q.out -= len(items)
-		q.home.ReleaseRefs(items...)
-		done := min(q.early, len(items))
+	for _, s := range d {
+		if !taken {
+			q.restore(s)
+			continue
+		}
+		q.out -= len(s.items)
+		q.home.ReleaseRefs(s.items...)
+		done := min(q.early, len(s.items))
 		q.early -= done
-		c.owed += len(items) - done
-		q.owed += len(items) - done
-	} else {
-		q.restore(d)
+		c.owed += len(s.items) - done
+		q.owed += len(s.items) - done
 	}
 	q.move()
 }
 
-// restore puts a delivery back, in front of what was behind it. The lock is held.
-func (q *Queue) restore(d delivery) {
-	q.back.push(d)
+// restore puts items back, in front of what was behind them. The lock is held.
+func (q *Queue) restore(s span) {
+	q.back.push(s)
 	all := q.back.all()
-	for i := len(all) - 1; i > 0 && all[i-1].from > d.from; i-- {
+	for i := len(all) - 1; i > 0 && all[i-1].from > s.from; i-- {
 		all[i-1], all[i] = all[i], all[i-1]
 	}
-	q.returned += len(d.items)
-	q.out -= len(d.items)
+	q.returned += len(s.items)
+	q.out -= len(s.items)
 	q.early = min(q.early, q.out) // what is back is not done, whatever was said of it
 }
 
@@ -366,8 +387,10 @@ func (q *Queue) Left(p *object.Session, _ bool) {
 	delete(q.consumers, p)
 	q.owed -= c.owed
 	q.lost += c.owed
-	for _, d := range slices.SortedFunc(maps.Values(c.out), func(a, b delivery) int { return cmp.Compare(a.from, b.from) }) {
-		q.restore(d)
+	out := slices.Concat(slices.Collect(maps.Values(c.out))...)
+	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range out {
+		q.restore(s)
 	}
 	q.answerJoiners()
 	q.move()
@@ -385,15 +408,15 @@ func (q *Queue) Drop() {
 		j.Fail(q.closed, "")
 	}
 	for _, c := range q.consumers {
-		for _, d := range c.out {
-			q.home.ReleaseRefs(d.items...)
+		for _, s := range slices.Concat(slices.Collect(maps.Values(c.out))...) {
+			q.home.ReleaseRefs(s.items...)
 		}
 	}
-	for _, d := range q.back.all() {
-		q.home.ReleaseRefs(d.items...)
+	for _, s := range q.back.all() {
+		q.home.ReleaseRefs(s.items...)
 	}
 	q.home.ReleaseRefs(q.items.all()...)
-	q.getters, q.joiners, q.items, q.back = line[getter]{}, line[object.Asked[int]]{}, line[object.Value]{}, line[delivery]{}
+	q.getters, q.joiners, q.items, q.back = line[getter]{}, line[object.Asked[int]]{}, line[object.Value]{}, line[span]{}
 	clear(q.consumers)
 	q.returned = 0
 	q.out, q.owed, q.early = 0, 0, 0

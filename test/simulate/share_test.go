@@ -1,0 +1,107 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/internal/sim"
+)
+
+// share is a shared value for a process.
+type share struct {
+	Value  *fiber.Shared[[]byte]
+	Closed int // its book: when it was closed
+	Size   int
+	Seed   uint64
+}
+
+// closing is when a value was closed.
+type closing struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+var fetch = fiber.Register("fetch", func(ctx context.Context, s share) (int, error) {
+	return 0, fetchShared(ctx, s)
+})
+
+var ruleShared = rule("shared values")
+
+// fetchShared gets the value again and again.
+func fetchShared(ctx context.Context, s share) error {
+	w, c := here(), bookOf[*closing](s.Closed)
+	r := rand.New(rand.NewPCG(s.Seed, 1))
+	for range 1 + r.IntN(10) {
+		if !sim.Here().Alive() {
+			return nil
+		}
+		begun := time.Now()
+		var v []byte
+		err := w.within(ctx, r, 0, "Get of a shared value", func(ctx context.Context) (err error) {
+			v, err = s.Value.Get(ctx)
+			return err
+		})
+		w.checkError("Get of a shared value", err)
+		c.mu.Lock()
+		at := c.at
+		c.mu.Unlock()
+		switch {
+		case err == nil:
+			if len(v) != s.Size || s.Size > 0 && v[s.Size-1] != 7 {
+				w.breach(ruleShared, "%d bytes instead of %d", len(v), s.Size)
+			}
+			w.bit(ruleShared)
+		case errors.Is(err, fiber.ErrClosed):
+			if at.IsZero() || begun.After(at) && at.After(time.Now()) {
+				w.breach(ruleShared, "%v, though nobody has closed it", err)
+			}
+			return nil
+		}
+		time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
+	}
+	return nil
+}
+
+func init() {
+	works["share"] = func(ctx context.Context, w *world, r *rand.Rand) error {
+		size := []int{0, 10, 1000, 300_000, 3_000_000}[r.IntN(5)]
+		v := make([]byte, size)
+		for i := range v {
+			v[i] = 7
+		}
+		s, err := fiber.Share(ctx, v)
+		if err != nil {
+			return err
+		}
+		c := new(closing)
+		number := w.book(c)
+		var group sync.WaitGroup
+		for range 1 + r.IntN(4) {
+			one := share{s, number, size, r.Uint64()}
+			group.Go(func() {
+				p, err := start(ctx, fetch, one)
+				if err == nil {
+					err = p.Join(ctx)
+				}
+				w.checkError("Join", err)
+			})
+		}
+		if err := fetchShared(ctx, share{s, number, size, r.Uint64()}); err != nil {
+			return err
+		}
+		if r.IntN(2) == 0 {
+			time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
+			c.mu.Lock()
+			c.at = time.Now()
+			c.mu.Unlock()
+			s.Close()
+		}
+		group.Wait()
+		s.Close()
+		return nil
+	}
+}
