@@ -56,12 +56,15 @@ var faults = map[string]func(r *Run, f Fault) string{
 	"stillborn": (*Run).nextStart,
 }
 
-// Draw draws so many faults within a time. Those that last end before longest.
+// Draw draws so many faults within a time. Those that last end before longest, but for machines that fail.
 func Draw(r *rand.Rand, n int, within, longest time.Duration, kinds ...string) (drawn []Fault) {
 	for range n {
 		f := Fault{At: time.Duration(r.Int64N(int64(within))), Kind: kinds[r.IntN(len(kinds))], A: r.IntN(1000), B: r.IntN(1000)}
 		// Most are short: what matters then is the order of what they delay.
 		f.For = time.Duration(float64(longest) * r.Float64() * r.Float64() * r.Float64())
+		if f.Kind == "machine" && r.IntN(2) == 0 {
+			f.For *= 200
+		}
 		drawn = append(drawn, f)
 	}
 	slices.SortFunc(drawn, func(a, b Fault) int { return int(a.At - b.At) })
@@ -94,10 +97,17 @@ func (r *Run) befall(f Fault, do func(*Process)) string {
 	return p.Name
 }
 
-// link returns the link between two machines that a fault befalls.
+// link returns the link between two machines that a fault befalls, more often than not to or from the root's.
 func (r *Run) link(f Fault) *link {
-	n := len(r.net.machines)
-	return r.net.between(r.net.machines[f.A%n].name, r.net.machines[f.B%n].name)
+	m := r.net.machines
+	from, to := m[f.A%len(m)], m[f.B%len(m)]
+	switch f.A / len(m) % 3 {
+	case 0:
+		from = m[0]
+	case 1:
+		to = m[0]
+	}
+	return r.net.between(from.name, to.name)
 }
 
 // fail makes a machine fail. It comes up again after some time, without its processes.

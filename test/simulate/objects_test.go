@@ -218,8 +218,11 @@ type objectsBook struct {
 var ruleExclusive = rule("exclusive")
 
 // hold holds a lock for a moment.
-func (b *objectsBook) hold(ctx context.Context, w *world, r *rand.Rand, o *objects) {
-	which := locks[r.IntN(len(locks))]
+func (b *objectsBook) hold(ctx context.Context, w *world, r *rand.Rand, v visit) {
+	o, which := &v.Objects, locks[r.IntN(len(locks))]
+	if v.Which >= 0 {
+		which = locks[v.Which]
+	}
 	l, me := which.of(o), sim.Here()
 	err := w.within(ctx, r, settling, "Acquire of a "+which.name, l.Acquire)
 	w.checkError("Acquire", err)
@@ -237,7 +240,7 @@ func (b *objectsBook) hold(ctx context.Context, w *world, r *rand.Rand, o *objec
 		w.breach(ruleExclusive, "%s is held by %s and %s", which.name, holders[0].Name, me.Name)
 	}
 	w.bit(ruleExclusive)
-	time.Sleep(time.Duration(r.IntN(7)) * time.Millisecond)
+	time.Sleep(time.Duration(r.IntN(5)*r.IntN(5)*r.IntN(5)) * time.Millisecond)
 	if which.name == "condition" && r.IntN(2) == 0 {
 		err := w.within(ctx, r, settling, "Notify", func(ctx context.Context) error { return o.Cond.Notify(ctx, 1) })
 		w.givesBack("Notify", err)
@@ -276,6 +279,8 @@ type visit struct {
 	Book    int
 	Seed    uint64
 	N       int
+	Locks   bool // it mostly takes locks
+	Which   int  // this one, -1 for any
 }
 
 // user uses objects, from several goroutines.
@@ -294,13 +299,17 @@ func use(ctx context.Context, v visit) error {
 				if ctx.Err() != nil || !sim.Here().Alive() {
 					return
 				}
-				switch r.IntN(6) {
+				what := r.IntN(6)
+				if v.Locks && what > 0 {
+					what = 1
+				}
+				switch what {
 				case 0:
 					one, n := waits[r.IntN(len(waits))], r.IntN(100)
 					err := w.within(ctx, r, one.late, one.name, func(ctx context.Context) error { return one.call(ctx, &v.Objects, n) })
 					w.checkError(one.name, err)
 				case 1:
-					b.hold(ctx, w, r, &v.Objects)
+					b.hold(ctx, w, r, v)
 				default:
 					b.ask(ctx, w, r, &v.Objects)
 				}
@@ -442,16 +451,20 @@ func init() {
 		b := &objectsBook{history: map[string][]porcupine.Operation{}, holders: map[string][]*sim.Process{}}
 		number := w.book(b)
 		var group sync.WaitGroup
-		n := 5 + r.IntN(40)
+		n, which := 5+r.IntN(60), -1
+		onlyLocks := r.IntN(3) == 0
+		if r.IntN(2) == 0 {
+			which = r.IntN(len(locks))
+		}
 		for range 1 + r.IntN(4) {
-			v := visit{o, number, r.Uint64(), n}
+			v := visit{o, number, r.Uint64(), n, onlyLocks, which}
 			group.Go(func() {
 				if p, err := start(ctx, user, v); err == nil {
 					w.checkError("Join", p.Join(ctx))
 				}
 			})
 		}
-		err = use(ctx, visit{o, number, r.Uint64(), n})
+		err = use(ctx, visit{o, number, r.Uint64(), n, onlyLocks, which})
 		group.Wait()
 		if err != nil {
 			return err

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -121,6 +123,7 @@ var (
 	ruleAttempts = rule("attempts")
 	ruleInnocent = rule("innocent")
 	ruleTimeout  = rule("timeout")
+	ruleProgress = rule("progress")
 )
 
 func init() {
@@ -206,10 +209,13 @@ func (p *poolWork) calls(ctx context.Context, c int, r *rand.Rand) {
 func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
 	ins, bad = make([]job, n), n
 	longest := []int64{1, 1000, int64(time.Millisecond), int64(50 * time.Millisecond)}[r.IntN(4)]
-	failing := r.IntN(3) == 0
+	failing := 0 // one in so many fails, by itself
+	if r.IntN(3) == 0 {
+		failing = 1 + r.IntN(2*max(n, 1))
+	}
 	for i := range ins {
 		ins[i] = job{Book: p.number, Call: call, Index: i, Sleep: time.Duration(r.Int64N(longest))}
-		if failing && r.IntN(n) == 0 {
+		if failing > 0 && r.IntN(failing) == 0 {
 			ins[i].Do = []string{"fail", "panic", "exit", "encode", "encoder panics", "decode"}[r.IntN(6)]
 			if ins[i].Value.Do = ins[i].Do; bad == n {
 				bad = i
@@ -228,7 +234,17 @@ func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
 	return ins, bad
 }
 
-func (p *poolWork) options(r *rand.Rand) (opts []fiber.CallOption) {
+func (p *poolWork) options(r *rand.Rand, n int) (opts []fiber.CallOption) {
+	if r.IntN(3) == 0 {
+		before := 0
+		opts = append(opts, fiber.OnProgress(func(done, total int) {
+			if done < before || total > n || total >= 0 && done > total || done > n {
+				p.breach(ruleProgress, "%d of %d are done after %d, of %d", done, total, before, n)
+			}
+			before = done
+			p.bit(ruleProgress)
+		}))
+	}
 	if r.IntN(3) == 0 {
 		opts = append(opts, fiber.ChunkSize(1+r.IntN(30)))
 	}
@@ -240,7 +256,7 @@ func (p *poolWork) mapCall(ctx context.Context, call int, r *rand.Rand) {
 	var outs []done
 	var late error
 	err := p.within(ctx, r, 0, "Map", func(ctx context.Context) (err error) {
-		outs, err = fiber.Map(ctx, p.pool, work, ins, p.options(r)...)
+		outs, err = fiber.Map(ctx, p.pool, work, ins, p.options(r, len(ins))...)
 		late = ctx.Err()
 		return err
 	})
@@ -258,6 +274,7 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 	limit := time.Duration(0)
 	if ins[0].Do == "" && r.IntN(3) == 0 {
 		limit = time.Duration(1 + r.Int64N(int64(60*time.Millisecond)))
+		ins[0].Sleep = time.Duration(r.Int64N(int64(2 * limit)))
 		opts = append(opts, fiber.Timeout(limit))
 		if r.IntN(2) == 0 {
 			ins[0].Do = "heedless"
@@ -270,7 +287,7 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 	})
 	if err == nil {
 		p.right([]done{out}, 1, call)
-		if limit > 0 && ins[0].Sleep > limit+moment {
+		if limit > 0 && ins[0].Sleep > limit+time.Millisecond {
 			p.breach(ruleTimeout, "a task that sleeps for %v has a result after a timeout of %v", ins[0].Sleep, limit)
 		}
 	}
@@ -298,7 +315,7 @@ func (p *poolWork) stream(ctx context.Context, call int, r *rand.Rand) {
 	next := 0
 	var late error
 	err := p.within(ctx, r, 0, "IMap", func(ctx context.Context) (failure error) {
-		for out, err := range over(ctx, p.pool, work, slices.Values(ins), p.options(r)...) {
+		for out, err := range over(ctx, p.pool, work, slices.Values(ins), p.options(r, len(ins))...) {
 			late = ctx.Err()
 			if err != nil {
 				return err
@@ -358,13 +375,17 @@ func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 			p.breach(ruleErrors, "%s: %v", what, err)
 		}
 	case errors.As(err, &lost):
-		killers := slices.IndexFunc(ins, func(j job) bool { return j.Do == "exit" }) >= 0
-		if p.harmed() < p.attempts && !killers && !beside && !p.nests(ins) {
+		kills := slices.ContainsFunc(ins, func(j job) bool { return j.Do == "exit" })
+		if i := taskOf(err); i >= 0 {
+			kills = ins[i].Do == "exit"
+		}
+		if p.harmed() < p.attempts && !kills && !beside && !p.nests(ins) {
 			p.breach(ruleInnocent, "%s: %v, though only %d faults may have lost a worker", what, err, p.harmed())
 		}
+		p.bit(ruleInnocent)
 	case errors.As(err, &remote), errors.As(err, &encode), errors.As(err, &mismatch):
 		p.bit(ruleLowest)
-		if bad >= 0 && bad < len(ins) && p.harmed() == 0 && ins[bad].Do != "exit" && !p.nests(ins) && !strings.Contains(err.Error(), expectedText(ins[bad])) {
+		if bad >= 0 && bad < len(ins) && !closing && ins[bad].Do != "exit" && !p.nests(ins) && !strings.Contains(err.Error(), expectedText(ins[bad])) {
 			p.breach(ruleLowest, "%s: %v, and not that of task %d, %+v", what, err, bad, ins[bad])
 		}
 	default:
@@ -373,6 +394,17 @@ func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 	if !slices.ContainsFunc(ins, func(j job) bool { return j.Do != "" }) && err == nil {
 		p.bit(ruleInnocent)
 	}
+}
+
+var taskIndex = regexp.MustCompile(`\btask (\d+): `)
+
+// taskOf is the index of the task that a call's error is of, -1 if it names none.
+func taskOf(err error) int {
+	if found := taskIndex.FindStringSubmatch(err.Error()); found != nil {
+		i, _ := strconv.Atoi(found[1])
+		return i
+	}
+	return -1
 }
 
 func (p *poolWork) nests(ins []job) bool {

@@ -207,8 +207,7 @@ func (b *queueBook) check(w *world, producers, consumers, died int) {
 		w.bit(ruleAcknowledged)
 		w.bit(ruleOnce)
 	}
-	// A consumer that dies may have got what it had no time to note.
-	if most := 7 * died; len(lost) > most {
+	if len(lost) > 0 {
 		w.breach(ruleAcknowledged, "%d of %d are lost, %d have died: %v", len(lost), len(b.put), died, lost)
 	}
 	if len(twice) > 0 && w.steady() {

@@ -32,6 +32,7 @@ const (
 	seedKey   = "SEED"           // one seed
 	forKey    = "FOR"            // go on with fresh seeds until something fails, or for so long
 	replayKey = "REPLAY"         // a file with a plan
+	firstKey  = "FIRST"          // end with the first failure, as it is
 	orderKey  = "SIMULATE_ORDER" // an order, for a copy
 )
 
@@ -68,7 +69,7 @@ func TestSimulate(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	c := &campaign{t: t, counts: map[string]int{}}
+	c := &campaign{t: t, counts: map[string]int{}, first: os.Getenv(firstKey) != ""}
 	var err error
 	switch {
 	case os.Getenv(replayKey) != "":
@@ -97,7 +98,7 @@ func TestSimulate(t *testing.T) {
 			require.NoError(t, err)
 		}
 		c.all(func(i int) (order, bool) {
-			return order{From: uint64(i * batch), N: min(batch, n-i*batch)}, i*batch < n
+			return order{From: uint64(i * batch), N: min(batch, n-i*batch)}, i*batch < n && !(c.first && len(c.failures) > 0)
 		})
 		if n >= allSeeds {
 			c.complete()
@@ -108,7 +109,8 @@ func TestSimulate(t *testing.T) {
 
 // campaign is many runs.
 type campaign struct {
-	t *testing.T
+	t     *testing.T
+	first bool // it ends with the first failure
 
 	mu       sync.Mutex
 	orders   func() *order
@@ -116,6 +118,8 @@ type campaign struct {
 	virtual  time.Duration
 	counts   map[string]int
 	failures []failure
+
+	foundAfter int // runs
 }
 
 // failure is a run in which a rule did not hold, or that has crashed.
@@ -190,7 +194,9 @@ func (c *campaign) run(o order) {
 // fail notes a failure. The lock is held.
 func (c *campaign) fail(f failure) {
 	c.t.Logf("seed %d: %s", f.plan.Seed, f.rule())
-	c.failures = append(c.failures, f)
+	if c.failures = append(c.failures, f); len(c.failures) == 1 {
+		c.foundAfter = c.runs
+	}
 }
 
 // copy has a copy of this program carry out an order. If that crashes, it returns what is left of it.
@@ -278,6 +284,9 @@ func (c *campaign) conclude() {
 		text = append(text, fmt.Sprintf("%s %d", name, c.counts[name]))
 	}
 	c.t.Logf("%d runs, %v of virtual time: %s", c.runs, c.virtual.Round(time.Minute), strings.Join(text, ", "))
+	if c.first && len(c.failures) > 0 {
+		c.t.Fatalf("after %d runs: %s", c.foundAfter, c.failures[0].rule())
+	}
 	slices.SortFunc(c.failures, func(a, b failure) int { return cmp.Compare(a.plan.Seed, b.plan.Seed) })
 	seen := map[string]bool{}
 	for _, f := range c.failures {
