@@ -28,10 +28,11 @@ var faults = map[string]func(r *Run, f Fault) string{
 		return r.befall(f, func(p *Process) { p.stopFor(f.For) })
 	},
 	"machine": func(r *Run, f Fault) string {
-		if len(r.net.machines) < 2 {
+		others := slices.DeleteFunc(r.others(), func(p *Process) bool { return p.machine == r.net.machines[0] })
+		if len(others) == 0 {
 			return ""
 		}
-		return r.fail(r.net.machines[1+f.A%(len(r.net.machines)-1)], f.For)
+		return r.fail(others[f.A%len(others)].machine, f.For)
 	},
 	"cut": func(r *Run, f Fault) string { // one direction
 		l := r.link(f)

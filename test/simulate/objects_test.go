@@ -224,7 +224,12 @@ func (b *objectsBook) hold(ctx context.Context, w *world, r *rand.Rand, v visit)
 		which = locks[v.Which]
 	}
 	l, me := which.of(o), sim.Here()
-	err := w.within(ctx, r, settling, "Acquire of a "+which.name, l.Acquire)
+	var err error
+	if r.IntN(2) == 0 {
+		err = w.ends(ctx, "Acquire of a "+which.name, l.Acquire)
+	} else {
+		err = w.within(ctx, r, settling, "Acquire of a "+which.name, l.Acquire)
+	}
 	w.checkError("Acquire", err)
 	if err != nil && !errors.Is(err, fiber.ErrAbandoned) || errors.Is(err, context.DeadlineExceeded) {
 		return
@@ -345,6 +350,9 @@ func (b *objectsBook) ask(ctx context.Context, w *world, r *rand.Rand, o *object
 		return err
 	})
 	w.checkError(m.object+" "+m.name, err)
+	if errors.Is(err, fiber.ErrUnknownOutcome) {
+		w.run.Count("outcome unknown")
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clock++

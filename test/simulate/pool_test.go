@@ -209,14 +209,19 @@ func (p *poolWork) calls(ctx context.Context, c int, r *rand.Rand) {
 func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
 	ins, bad = make([]job, n), n
 	longest := []int64{1, 1000, int64(time.Millisecond), int64(50 * time.Millisecond)}[r.IntN(4)]
-	failing := 0 // one in so many fails, by itself
+	failing := 0 // one in so many fails, by itself, in one of these ways
+	ways := []string{"fail", "panic", "exit", "encode", "encoder panics", "decode"}
 	if r.IntN(3) == 0 {
 		failing = 1 + r.IntN(2*max(n, 1))
+		if r.IntN(2) == 0 {
+			i := r.IntN(len(ways))
+			ways = ways[i : i+1]
+		}
 	}
 	for i := range ins {
 		ins[i] = job{Book: p.number, Call: call, Index: i, Sleep: time.Duration(r.Int64N(longest))}
 		if failing > 0 && r.IntN(failing) == 0 {
-			ins[i].Do = []string{"fail", "panic", "exit", "encode", "encoder panics", "decode"}[r.IntN(6)]
+			ins[i].Do = ways[r.IntN(len(ways))]
 			if ins[i].Value.Do = ins[i].Do; bad == n {
 				bad = i
 			}

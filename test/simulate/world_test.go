@@ -25,7 +25,7 @@ var program = sim.Program{
 var works = map[string]func(ctx context.Context, w *world, r *rand.Rand) error{}
 
 // kinds are the kinds of faults that are drawn. Stops and cuts are shorter than the heartbeat's timeout.
-var kinds = []string{"kill", "kill", "kill", "term", "stop", "stop", "machine", "cut", "cut", "split", "slow", "reset", "refused", "delayed", "stillborn"}
+var kinds = []string{"kill", "kill", "kill", "term", "stop", "stop", "machine", "machine", "cut", "cut", "cut", "split", "slow", "reset", "refused", "delayed", "stillborn"}
 
 // heartbeat is the default heartbeat_timeout.
 const heartbeat = 10 * time.Second
@@ -57,7 +57,7 @@ func counted() (all []string) {
 // draw makes the plan of a seed.
 func draw(seed uint64) sim.Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
-	plan := sim.Plan{Seed: seed, Machines: 1 + r.IntN(4), TLS: r.IntN(20) == 0}
+	plan := sim.Plan{Seed: seed, Machines: 1 + r.IntN(2)*(1+r.IntN(4)), TLS: r.IntN(20) == 0}
 	var names []string
 	for name := range works {
 		names = append(names, name)
@@ -71,7 +71,7 @@ func draw(seed uint64) sim.Plan {
 	for i := range some {
 		some[i] = kinds[r.IntN(len(kinds))]
 	}
-	n := r.IntN(4)
+	n := r.IntN(5)
 	if r.IntN(3) == 0 {
 		n = r.IntN(40)
 	}
@@ -166,13 +166,7 @@ func (w *world) within(ctx context.Context, r *rand.Rand, late time.Duration, wh
 	d := time.Duration(r.Int64N(int64(3 * time.Second)))
 	switch r.IntN(4) {
 	case 0:
-		begun := time.Now()
-		err := op(ctx)
-		if took := time.Since(begun); took > forever {
-			w.breach(ruleEnds, "%s in %s has taken %v: %v", what, sim.Here().Name, took, err)
-		}
-		w.bit(ruleEnds)
-		return err
+		return w.ends(ctx, what, op)
 	case 1:
 		d /= 1000
 	case 2:
@@ -187,6 +181,17 @@ func (w *world) within(ctx context.Context, r *rand.Rand, late time.Duration, wh
 	} else if ctx.Err() != nil {
 		w.bit(ruleWaits)
 	}
+	return err
+}
+
+// ends calls an operation that nothing but others ends, and checks that they do.
+func (w *world) ends(ctx context.Context, what string, op func(ctx context.Context) error) error {
+	begun := time.Now()
+	err := op(ctx)
+	if took := time.Since(begun); took > forever {
+		w.breach(ruleEnds, "%s in %s has taken %v: %v", what, sim.Here().Name, took, err)
+	}
+	w.bit(ruleEnds)
 	return err
 }
 
