@@ -64,13 +64,16 @@ func Draw(r *rand.Rand, n int, within, longest time.Duration, kinds ...string) (
 		// Most are short: what matters then is the order of what they delay.
 		f.For = time.Duration(float64(longest) * r.Float64() * r.Float64() * r.Float64())
 		if f.Kind == "machine" && r.IntN(2) == 0 {
-			f.For *= 200
+			f.For += repair
 		}
 		drawn = append(drawn, f)
 	}
 	slices.SortFunc(drawn, func(a, b Fault) int { return int(a.At - b.At) })
 	return drawn
 }
+
+// repair is how long a machine is down that does not come up at once.
+const repair = 10 * time.Minute
 
 // harm brings the faults of the plan about.
 func (r *Run) harm() {
@@ -82,9 +85,15 @@ func (r *Run) harm() {
 		}
 		if did := faults[f.Kind](r, f); did != "" {
 			r.Count("fault " + f.Kind)
+			r.lastFault.Store(int64(time.Since(r.begun)))
 			r.Log("fault %s %s %v", f.Kind, did, f.For)
 		}
 	}
+}
+
+// Since is how long ago a moment is, or the last fault if that came later.
+func (r *Run) Since(t time.Time) time.Duration {
+	return min(time.Since(t), time.Since(r.begun)-time.Duration(r.lastFault.Load()))
 }
 
 // befall does something to a process other than the root.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,8 @@ type Run struct {
 	begun time.Time
 	all   sync.WaitGroup // goroutines that processes began with
 	over  chan struct{}  // closed at the end
+
+	lastFault atomic.Int64 // when it came, from the beginning on
 
 	mu       sync.Mutex
 	serial   int

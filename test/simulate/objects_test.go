@@ -482,10 +482,38 @@ func init() {
 	}
 }
 
+// mostUnknown is how many calls of unknown outcome a history may have: each doubles what it takes to check it.
+const mostUnknown = 6
+
+// beginning is a history up to the call that is one too many of unknown outcome. What had not returned by then is unknown, too.
+func beginning(history []porcupine.Operation) (all []porcupine.Operation) {
+	var unknown []int64 // when they were called
+	for _, op := range history {
+		if op.Output.(word).Unknown {
+			unknown = append(unknown, op.Call)
+		}
+	}
+	if len(unknown) <= mostUnknown {
+		return history
+	}
+	slices.Sort(unknown)
+	end := unknown[mostUnknown]
+	for _, op := range history {
+		if op.Return > end {
+			op.Output, op.Return = word{Unknown: true}, math.MaxInt64
+		}
+		if op.Call < end {
+			all = append(all, op)
+		}
+	}
+	return all
+}
+
 // check compares the histories with the models.
 func (b *objectsBook) check(w *world) {
 	for object, history := range b.history {
 		name, _, _ := strings.Cut(object, " ")
+		history = beginning(history)
 		if result := porcupine.CheckOperationsTimeout(models[name], history, time.Hour); result != porcupine.Ok {
 			text := ""
 			for _, op := range history {

@@ -25,7 +25,7 @@ var program = sim.Program{
 var works = map[string]func(ctx context.Context, w *world, r *rand.Rand) error{}
 
 // kinds are the kinds of faults that are drawn. Stops and cuts are shorter than the heartbeat's timeout.
-var kinds = []string{"kill", "kill", "kill", "term", "stop", "stop", "machine", "machine", "cut", "cut", "cut", "split", "slow", "reset", "refused", "delayed", "stillborn"}
+var kinds = []string{"kill", "kill", "kill", "term", "stop", "stop", "machine", "machine", "machine", "cut", "cut", "cut", "split", "slow", "reset", "refused", "delayed", "stillborn"}
 
 // heartbeat is the default heartbeat_timeout.
 const heartbeat = 10 * time.Second
@@ -188,11 +188,20 @@ func (w *world) within(ctx context.Context, r *rand.Rand, late time.Duration, wh
 func (w *world) ends(ctx context.Context, what string, op func(ctx context.Context) error) error {
 	begun := time.Now()
 	err := op(ctx)
-	if took := time.Since(begun); took > forever {
+	var lost *fiber.WorkerLostError
+	switch took := w.run.Since(begun); {
+	case took > forever:
 		w.breach(ruleEnds, "%s in %s has taken %v: %v", what, sim.Here().Name, took, err)
+	case errors.As(err, &lost) && lost.Attempts == 0 && took > heartbeat+settling+moment && w.onlyDeaths():
+		w.breach(ruleEnds, "%s in %s has ended only after %v: %v", what, sim.Here().Name, took, err)
 	}
 	w.bit(ruleEnds)
 	return err
+}
+
+// onlyDeaths says whether nothing goes wrong but that processes and machines die.
+func (w *world) onlyDeaths() bool {
+	return !slices.ContainsFunc(w.run.Faults, func(f sim.Fault) bool { return f.Kind != "kill" && f.Kind != "machine" })
 }
 
 // expected says whether an operation may fail with such an error: it was told to end, what it needs was lost or closed.
