@@ -17,6 +17,7 @@ import (
 	"github.com/fiber-go/fiber/internal/object/queue"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
 )
 
 // handle is this process's hold on an object of the run. Queues, proxies and so
@@ -202,8 +203,8 @@ func unmarshalHandle(typ string, b []byte) (h *handle, more []byte, err error) {
 	return p.attach(ref), in.B, nil
 }
 
-// lostError makes the error of a lost home. The process that started the home's
-// process waits for its exit status, unless ctx ends first, and reports that.
+// lostError makes the error of a lost home. If that has ended, the process that
+// started it waits for its exit status, unless ctx ends first, and reports that.
 func lostError(ctx context.Context, what string, lost *object.LostError) error {
 	e := &WorkerLostError{Worker: lost.Ref.Process, ExitCode: -1,
 		Reason: fmt.Sprintf("the process in which %s lived can no longer be reached: %s", what, strings.TrimPrefix(lost.Err.Error(), "fiber: "))}
@@ -219,10 +220,12 @@ func lostError(ctx context.Context, what string, lost *object.LostError) error {
 		return e
 	}
 	c := child.(*tree.Child)
-	select {
-	case <-c.Done():
-	case <-ctx.Done():
-	case <-time.After(exitWait):
+	if transport.HungUp(lost.Err) {
+		select {
+		case <-c.Done():
+		case <-ctx.Done():
+		case <-time.After(exitWait):
+		}
 	}
 	select {
 	case <-c.Done():

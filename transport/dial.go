@@ -40,7 +40,7 @@ func Dial(ctx context.Context, endpoint string, cred *Credentials, opts Options)
 		if err == nil {
 			return c, nil
 		}
-		if !hungUp(err) || !again.Wait(within) {
+		if !HungUp(err) || !again.Wait(within) {
 			switch {
 			case errors.Is(ctx.Err(), context.Canceled):
 				err = ctx.Err()
@@ -66,8 +66,10 @@ func Over(ctx context.Context, nc net.Conn, cred *Credentials, opts Options) (*C
 	return join(within, secured, cred, opts, nil)
 }
 
-func hungUp(err error) bool {
-	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE}
+// HungUp reports whether a connection has failed because the other end has ended
+// it, or because nobody listens there any more: its process is most likely gone.
+func HungUp(err error) bool {
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNREFUSED}
 	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
 

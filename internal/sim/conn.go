@@ -298,8 +298,13 @@ func (c *conn) Linger() bool {
 
 func (c *conn) Control(func(fd uintptr)) error { return errors.ErrUnsupported }
 
-// Close ends both directions in good order.
-func (c *conn) Close() error { return c.close(io.EOF) }
+// Close ends both directions in good order, unless the owner's machine has failed: it sends no more.
+func (c *conn) Close() error {
+	if c.gone.Load() {
+		return nil
+	}
+	return c.close(io.EOF)
+}
 
 func (c *conn) close(how error) error {
 	c.out.end(how)

@@ -212,7 +212,7 @@ func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
 	failing := 0 // one in so many fails, by itself, in one of these ways
 	ways := []string{"fail", "panic", "exit", "encode", "encoder panics", "decode"}
 	if r.IntN(3) == 0 {
-		failing = 1 + r.IntN(2*max(n, 1))
+		failing = 1 + r.IntN([]int{4, 2 * max(n, 1)}[r.IntN(2)])
 		if r.IntN(2) == 0 {
 			i := r.IntN(len(ways))
 			ways = ways[i : i+1]

@@ -71,6 +71,9 @@ func draw(seed uint64) sim.Plan {
 	for i := range some {
 		some[i] = kinds[r.IntN(len(kinds))]
 	}
+	if r.IntN(5) == 0 {
+		some = []string{"kill", "machine"} // what follows has a time, which other faults prolong
+	}
 	n := r.IntN(5)
 	if r.IntN(3) == 0 {
 		n = r.IntN(40)
