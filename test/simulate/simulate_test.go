@@ -336,3 +336,13 @@ func (c *campaign) shrink(f failure) failure {
 	}
 	return f
 }
+
+// design.md says for each rule what it is.
+func TestRulesAreDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/design.md")
+	require.NoError(t, err)
+	for name := range rules {
+		require.Contains(t, string(text), "\n| `"+name+"` | ")
+	}
+}
