@@ -220,7 +220,7 @@ func lostError(ctx context.Context, what string, lost *object.LostError) error {
 		return e
 	}
 	c := child.(*tree.Child)
-	if transport.HungUp(lost.Err) {
+	if lost.Certain() || transport.HungUp(lost.Err) {
 		select {
 		case <-c.Done():
 		case <-ctx.Done():

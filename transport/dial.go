@@ -67,9 +67,9 @@ func Over(ctx context.Context, nc net.Conn, cred *Credentials, opts Options) (*C
 }
 
 // HungUp reports whether a connection has failed because the other end has ended
-// it, or because nobody listens there any more: its process is most likely gone.
+// it: its process is most likely gone.
 func HungUp(err error) bool {
-	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNREFUSED}
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE}
 	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
 
