@@ -27,6 +27,9 @@ var faults = map[string]func(r *Run, f Fault) string{
 	"stop": func(r *Run, f Fault) string {
 		return r.befall(f, func(p *Process) { p.stopFor(f.For) })
 	},
+	"freeze": func(r *Run, f Fault) string { // until nobody believes in it any more
+		return r.befall(f, func(p *Process) { p.stopFor(f.For + freeze) })
+	},
 	"machine": func(r *Run, f Fault) string {
 		others := slices.DeleteFunc(r.others(), func(p *Process) bool { return p.machine == r.net.machines[0] })
 		if len(others) == 0 {
@@ -74,6 +77,9 @@ func Draw(r *rand.Rand, n int, within, longest time.Duration, kinds ...string) (
 
 // repair is how long a machine is down that does not come up at once.
 const repair = 10 * time.Minute
+
+// freeze is longer than heartbeat_timeout, and than what is done about it takes.
+const freeze = 30 * time.Second
 
 // harm brings the faults of the plan about.
 func (r *Run) harm() {

@@ -21,6 +21,7 @@ type Plan struct {
 	Seed     uint64
 	Machines int
 	TLS      bool    `json:",omitempty"`
+	Big      bool    `json:",omitempty"` // the work is a hundred times as much
 	Faults   []Fault // in the order of their times
 	Work     []Work
 }

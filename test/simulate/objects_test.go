@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -195,6 +196,9 @@ var locks = []struct {
 	{"condition", 1, func(o *objects) lock { return o.Cond }},
 }
 
+// reacquire is how long Wait of a condition takes at most to have the lock again.
+const reacquire = 5 * time.Second
+
 type lock interface {
 	Acquire(context.Context) error
 	Release(context.Context) error
@@ -223,6 +227,12 @@ func (b *objectsBook) hold(ctx context.Context, w *world, r *rand.Rand, v visit)
 	if v.Which >= 0 {
 		which = locks[v.Which]
 	}
+	if which.name == "condition" { // its proxy is one holder, whose Wait gives up all that it holds
+		if !v.waiting.CompareAndSwap(false, true) {
+			return
+		}
+		defer v.waiting.Store(false)
+	}
 	l, me := which.of(o), sim.Here()
 	var err error
 	if r.IntN(2) == 0 {
@@ -234,27 +244,42 @@ func (b *objectsBook) hold(ctx context.Context, w *world, r *rand.Rand, v visit)
 	if err != nil && !errors.Is(err, fiber.ErrAbandoned) || errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
-	b.mu.Lock()
-	b.holders[which.name] = append(slices.DeleteFunc(b.holders[which.name], func(p *sim.Process) bool { return !p.Alive() }), me)
-	holders := slices.Clone(b.holders[which.name])
-	b.mu.Unlock()
-	if which.name == "rlock" || which.name == "condition" { // its holder is a process
-		holders = slices.Compact(holders)
+	enter := func() {
+		b.mu.Lock()
+		b.holders[which.name] = append(slices.DeleteFunc(b.holders[which.name], func(p *sim.Process) bool { return !p.Alive() }), me)
+		holders := slices.Clone(b.holders[which.name])
+		b.mu.Unlock()
+		if which.name == "rlock" { // its holder is a process
+			holders = slices.Compact(holders)
+		}
+		if len(holders) > which.most && w.steady() {
+			w.breach(ruleExclusive, "%s is held by %s and %s", which.name, holders[0].Name, me.Name)
+		}
+		w.bit(ruleExclusive)
 	}
-	if len(holders) > which.most && w.steady() {
-		w.breach(ruleExclusive, "%s is held by %s and %s", which.name, holders[0].Name, me.Name)
+	leave := func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if i := slices.Index(b.holders[which.name], me); i >= 0 {
+			b.holders[which.name] = slices.Delete(b.holders[which.name], i, i+1)
+		}
 	}
-	w.bit(ruleExclusive)
+	enter()
 	time.Sleep(time.Duration(r.IntN(5)*r.IntN(5)*r.IntN(5)) * time.Millisecond)
-	if which.name == "condition" && r.IntN(2) == 0 {
+	switch {
+	case which.name == "condition" && r.IntN(3) == 0:
+		leave()
+		err := w.within(ctx, r, reacquire, "Wait", func(ctx context.Context) error { return o.Cond.Wait(bounded(ctx)) })
+		w.givesBack("Wait", err)
+		if err != nil && strings.Contains(err.Error(), "the lock is not held") || errors.Is(err, fiber.ErrClosed) {
+			return
+		}
+		enter()
+	case which.name == "condition" && r.IntN(2) == 0:
 		err := w.within(ctx, r, settling, "Notify", func(ctx context.Context) error { return o.Cond.Notify(ctx, 1) })
 		w.givesBack("Notify", err)
 	}
-	b.mu.Lock()
-	if i := slices.Index(b.holders[which.name], me); i >= 0 {
-		b.holders[which.name] = slices.Delete(b.holders[which.name], i, i+1)
-	}
-	b.mu.Unlock()
+	leave()
 	w.givesBack("Release", w.within(ctx, r, settling, "Release of a "+which.name, l.Release))
 }
 
@@ -270,7 +295,7 @@ func (w *world) steady() bool {
 	silent := time.Duration(0)
 	for _, f := range w.run.Faults {
 		switch f.Kind {
-		case "reset", "machine":
+		case "reset", "machine", "freeze":
 			return false
 		case "cut", "split", "slow", "stop":
 			silent += f.For
@@ -286,6 +311,8 @@ type visit struct {
 	N       int
 	Locks   bool // it mostly takes locks
 	Which   int  // this one, -1 for any
+
+	waiting *atomic.Bool // a goroutine uses the condition
 }
 
 // user uses objects, from several goroutines.
@@ -296,6 +323,7 @@ var user = fiber.Register("user", func(ctx context.Context, v visit) (int, error
 func use(ctx context.Context, v visit) error {
 	w, b := here(), bookOf[*objectsBook](v.Book)
 	r := rand.New(rand.NewPCG(v.Seed, 1))
+	v.waiting = new(atomic.Bool)
 	var group sync.WaitGroup
 	for g := range 1 + r.IntN(4) {
 		group.Go(func() {
@@ -465,14 +493,14 @@ func init() {
 			which = r.IntN(len(locks))
 		}
 		for range 1 + r.IntN(4) {
-			v := visit{o, number, r.Uint64(), n, onlyLocks, which}
+			v := visit{Objects: o, Book: number, Seed: r.Uint64(), N: n, Locks: onlyLocks, Which: which}
 			group.Go(func() {
 				if p, err := start(ctx, user, v); err == nil {
 					w.checkError("Join", p.Join(ctx))
 				}
 			})
 		}
-		err = use(ctx, visit{o, number, r.Uint64(), n, onlyLocks, which})
+		err = use(ctx, visit{Objects: o, Book: number, Seed: r.Uint64(), N: n, Locks: onlyLocks, Which: which})
 		group.Wait()
 		if err != nil {
 			return err

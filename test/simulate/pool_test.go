@@ -130,6 +130,9 @@ func init() {
 	works["pool"] = func(ctx context.Context, w *world, r *rand.Rand) error {
 		attempts := []int{1, 2, 3, 3, 3, 10}[r.IntN(6)]
 		workers := 1 + r.IntN(5)
+		if w.run.Big {
+			workers = 20 + r.IntN(280)
+		}
 		opts := []fiber.PoolOption{fiber.WithMaxAttempts(attempts)}
 		if r.IntN(3) == 0 {
 			opts = append(opts, fiber.WithConcurrency(1+r.IntN(4)))
@@ -239,6 +242,14 @@ func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
 	return ins, bad
 }
 
+// encoding is how long a call that is over waits for the encoders of its inputs.
+func encoding(ins []job) time.Duration {
+	if slices.ContainsFunc(ins, func(j job) bool { return j.Value.Do == "encoder sleeps" }) {
+		return time.Second
+	}
+	return 0
+}
+
 func (p *poolWork) options(r *rand.Rand, n int) (opts []fiber.CallOption) {
 	if r.IntN(3) == 0 {
 		before := 0
@@ -257,10 +268,10 @@ func (p *poolWork) options(r *rand.Rand, n int) (opts []fiber.CallOption) {
 }
 
 func (p *poolWork) mapCall(ctx context.Context, call int, r *rand.Rand) {
-	ins, bad := p.jobs(call, r.IntN(120), r)
+	ins, bad := p.jobs(call, p.amount(r, 120), r)
 	var outs []done
 	var late error
-	err := p.within(ctx, r, 0, "Map", func(ctx context.Context) (err error) {
+	err := p.within(ctx, r, encoding(ins), "Map", func(ctx context.Context) (err error) {
 		outs, err = fiber.Map(ctx, p.pool, work, ins, p.options(r, len(ins))...)
 		late = ctx.Err()
 		return err
@@ -285,7 +296,7 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 			ins[0].Do = "heedless"
 		}
 	}
-	err := p.within(ctx, r, 0, "Apply", func(ctx context.Context) (err error) {
+	err := p.within(ctx, r, encoding(ins), "Apply", func(ctx context.Context) (err error) {
 		out, err = fiber.Apply(ctx, p.pool, work, ins[0], opts...)
 		late = ctx.Err()
 		return err
@@ -319,7 +330,7 @@ func (p *poolWork) stream(ctx context.Context, call int, r *rand.Rand) {
 	seen := map[int]bool{}
 	next := 0
 	var late error
-	err := p.within(ctx, r, 0, "IMap", func(ctx context.Context) (failure error) {
+	err := p.within(ctx, r, encoding(ins), "IMap", func(ctx context.Context) (failure error) {
 		for out, err := range over(ctx, p.pool, work, slices.Values(ins), p.options(r, len(ins))...) {
 			late = ctx.Err()
 			if err != nil {

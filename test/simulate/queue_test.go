@@ -15,11 +15,19 @@ import (
 type item struct{ From, N int }
 
 type queueEnd struct {
-	Queue *fiber.SimpleQueue[item]
-	Book  int
-	Part  int
-	N     int
-	Many  bool
+	Simple   *fiber.SimpleQueue[item]
+	Joinable *fiber.JoinableQueue[item] // or this
+	Book     int
+	Part     int
+	N        int
+	Many     int // items at a time, 0 for one
+}
+
+func (e queueEnd) queue() *fiber.SimpleQueue[item] {
+	if e.Joinable != nil {
+		return &e.Joinable.SimpleQueue
+	}
+	return e.Simple
 }
 
 // queueBook notes what went into a queue, and what came out.
@@ -52,14 +60,14 @@ var (
 		r := rand.New(rand.NewPCG(uint64(e.Part), 1))
 		for n := 0; n < e.N && sim.Here().Alive(); {
 			items := []item{{e.Part, n}}
-			for e.Many && len(items) < 10 {
+			for len(items) < e.Many {
 				items = append(items, item{e.Part, n + len(items)})
 			}
 			err := w.within(ctx, r, settling, "Put", func(ctx context.Context) error {
-				if e.Many {
-					return e.Queue.PutMany(ctx, items)
+				if e.Many > 0 {
+					return e.queue().PutMany(ctx, items)
 				}
-				return e.Queue.Put(ctx, items[0])
+				return e.queue().Put(ctx, items[0])
 			})
 			w.checkError("Put", err)
 			b.mu.Lock()
@@ -68,27 +76,29 @@ var (
 				case !sim.Here().Alive():
 				case err == nil:
 					b.put[i] = true
-				case !e.Many && err == context.DeadlineExceeded:
+				case e.Many == 0 && err == context.DeadlineExceeded:
 					b.refused[i] = true
 				}
 			}
 			b.mu.Unlock()
 			n += len(items)
-			time.Sleep(time.Duration(r.IntN(4)*r.IntN(4)) * time.Millisecond)
+			if e.Many < 100 {
+				time.Sleep(time.Duration(r.IntN(4)*r.IntN(4)) * time.Millisecond)
+			}
 		}
 		return 0, nil
 	})
 	consume = fiber.Register("consume", func(ctx context.Context, e queueEnd) (int, error) {
 		w, b := here(), bookOf[*queueBook](e.Book)
 		r := rand.New(rand.NewPCG(uint64(e.Part), 2))
-		for sim.Here().Alive() {
+		for lost := 0; sim.Here().Alive() && lost < 50; {
 			var items []item
 			err := w.within(ctx, r, settling, "Get", func(ctx context.Context) (err error) {
-				if e.Many {
-					items, err = e.Queue.GetMany(ctx, 7)
+				if e.Many > 0 {
+					items, err = e.queue().GetMany(ctx, e.Many-e.Many/3)
 				} else {
 					items = make([]item, 1)
-					items[0], err = e.Queue.Get(ctx)
+					items[0], err = e.queue().Get(ctx)
 				}
 				return err
 			})
@@ -98,7 +108,13 @@ var (
 			w.checkError("Get", err)
 			if err == nil {
 				b.took(items...)
-			} else if lost := (*fiber.WorkerLostError)(nil); errors.As(err, &lost) {
+				for range items {
+					if e.Joinable != nil {
+						w.checkError("TaskDone", w.within(ctx, r, settling, "TaskDone", e.Joinable.TaskDone))
+					}
+				}
+			} else if errors.As(err, new(*fiber.WorkerLostError)) {
+				lost++ // a connection may break, and a manager end
 				time.Sleep(10 * time.Millisecond)
 			}
 			time.Sleep(time.Duration(r.IntN(3)*r.IntN(3)) * time.Millisecond)
@@ -112,22 +128,36 @@ var (
 	ruleOnce         = rule("taken once")
 	ruleRefused      = rule("refused stays out")
 	ruleOrder        = rule("queue order")
+	ruleJoin         = rule("join")
 )
 
 func init() {
 	works["queue"] = func(ctx context.Context, w *world, r *rand.Rand) error {
-		q, err := fiber.NewSimpleQueue[item](options(r)...)
-		if err != nil {
-			return err
+		var e queueEnd
+		var err error
+		if r.IntN(4) > 0 {
+			e.Simple, err = fiber.NewSimpleQueue[item](options(r)...)
+		} else {
+			var m *fiber.Manager
+			if m, err = fiber.NewManager(ctx); err == nil {
+				e.Joinable, err = fiber.NewJoinableQueue[item](ctx, m, options(r)...)
+			}
 		}
+		if err != nil {
+			w.checkError("making a queue", err)
+			return nil
+		}
+		q := e.queue()
 		b := &queueBook{put: map[item]bool{}, refused: map[item]bool{}, got: map[item][]*sim.Process{}, last: map[int]int{}}
-		e := queueEnd{Queue: q, Book: w.book(b), N: 10 + r.IntN(100)}
+		e.Book, e.N = w.book(b), 10+w.amount(r, 100)
 		var producers, consumers sync.WaitGroup
 		var died sync.Map
 		in, out := 1+r.IntN(3), 1+r.IntN(3)
 		run := func(group *sync.WaitGroup, f *fiber.Func[queueEnd, int], part int) {
 			e := e
-			e.Part, e.Many = part, r.IntN(4) == 0
+			if e.Part = part; r.IntN(4) == 0 || w.run.Big {
+				e.Many = 10 + w.amount(r, 5)
+			}
 			group.Go(func() {
 				p, err := start(ctx, f, e)
 				if err == nil {
@@ -156,13 +186,17 @@ func init() {
 					return
 				}
 				b.took(i)
+				if e.Joinable != nil {
+					w.checkError("TaskDone", e.Joinable.TaskDone(ctx))
+				}
 			}
 		}()
 		producers.Wait()
-		if err := q.Close(); err != nil {
-			return err
+		err = errors.Join(q.Close(), <-rest)
+		if e.Joinable != nil && errors.As(err, new(*fiber.WorkerLostError)) {
+			return nil // with all that was in it
 		}
-		if err := <-rest; !errors.Is(err, fiber.ErrClosed) {
+		if !errors.Is(err, fiber.ErrClosed) {
 			return err
 		}
 		dead := 0
@@ -170,6 +204,13 @@ func init() {
 			dead++
 		}
 		b.check(w, in, out, dead)
+		if e.Joinable != nil {
+			err := w.ends(ctx, "Join", e.Joinable.Join)
+			if err != nil && (dead == 0 && w.steady() || !errors.Is(err, fiber.ErrAbandoned)) {
+				w.breach(ruleJoin, "%v, though %d have died", err, dead)
+			}
+			w.bit(ruleJoin)
+		}
 		return nil
 	}
 }

@@ -25,7 +25,7 @@ var program = sim.Program{
 var works = map[string]func(ctx context.Context, w *world, r *rand.Rand) error{}
 
 // kinds are the kinds of faults that are drawn. Stops and cuts are shorter than the heartbeat's timeout.
-var kinds = []string{"kill", "kill", "kill", "term", "stop", "stop", "machine", "machine", "machine", "cut", "cut", "cut", "split", "slow", "reset", "refused", "delayed", "stillborn"}
+var kinds = []string{"kill", "kill", "kill", "term", "freeze", "stop", "stop", "machine", "machine", "machine", "cut", "cut", "cut", "split", "slow", "reset", "refused", "delayed", "stillborn"}
 
 // heartbeat is the default heartbeat_timeout.
 const heartbeat = 10 * time.Second
@@ -57,7 +57,7 @@ func counted() (all []string) {
 // draw makes the plan of a seed.
 func draw(seed uint64) sim.Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
-	plan := sim.Plan{Seed: seed, Machines: 1 + r.IntN(2)*(1+r.IntN(4)), TLS: r.IntN(20) == 0}
+	plan := sim.Plan{Seed: seed, Machines: 1 + r.IntN(2)*(1+r.IntN(4)), TLS: r.IntN(20) == 0, Big: seed%100 == 99}
 	var names []string
 	for name := range works {
 		names = append(names, name)
@@ -90,6 +90,14 @@ type world struct {
 	mu  sync.Mutex
 	// books are what work notes, by its number.
 	books map[int]any
+}
+
+// amount draws a number below n, or below a hundred times that.
+func (w *world) amount(r *rand.Rand, n int) int {
+	if w.run.Big {
+		n *= 100
+	}
+	return r.IntN(n)
 }
 
 // here is the world of the calling goroutine.
