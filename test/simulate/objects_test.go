@@ -271,7 +271,7 @@ func (b *objectsBook) hold(ctx context.Context, w *world, r *rand.Rand, v visit)
 		leave()
 		err := w.within(ctx, r, reacquire, "Wait", func(ctx context.Context) error { return o.Cond.Wait(bounded(ctx)) })
 		w.givesBack("Wait", err)
-		if err != nil && strings.Contains(err.Error(), "the lock is not held") || errors.Is(err, fiber.ErrClosed) {
+		if again := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fiber.ErrAbandoned); err != nil && (!again || strings.Contains(err.Error(), "the lock is not held")) {
 			return
 		}
 		enter()
