@@ -185,7 +185,7 @@ func (c *campaign) run(o order) {
 		c.mu.Lock()
 		c.fail(*crash)
 		c.mu.Unlock()
-		if o = left; o.N == 0 {
+		if o = left; o.N == 0 || c.first {
 			return
 		}
 	}
