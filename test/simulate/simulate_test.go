@@ -37,7 +37,7 @@ const (
 )
 
 const (
-	// fewSeeds are those of go test.
+	// fewSeeds are those of go test, a third of them with -short.
 	fewSeeds = 100
 	// allSeeds are enough for each fault and each check to bite.
 	allSeeds = 2000
@@ -93,6 +93,9 @@ func TestSimulate(t *testing.T) {
 		})
 	default:
 		n := fewSeeds
+		if testing.Short() {
+			n /= 3
+		}
 		if text := os.Getenv(seedsKey); text != "" {
 			n, err = strconv.Atoi(text)
 			require.NoError(t, err)
