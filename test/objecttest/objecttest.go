@@ -102,7 +102,8 @@ type Visitor struct {
 	t       testing.TB
 	conn    *transport.Conn
 	last    uint64
-	arrived chan [][]byte // closed at the end
+	asked   map[uint64]uint64 // the objects of requests
+	arrived chan [][]byte     // closed at the end
 
 	Keeps bool          // does not acknowledge answers that name objects
 	Left  time.Duration // how long the answers to requests are wanted, 0 for as long as it takes
@@ -191,6 +192,10 @@ func (v *Visitor) Request(id, made uint64, op, q any) [][]byte {
 	if raw, ok := q.(Raw); ok {
 		frames = [][]byte{raw}
 	}
+	if v.asked == nil {
+		v.asked = map[uint64]uint64{}
+	}
+	v.asked[id] = made
 	m := wire.Request{ID: id, Object: made, Op: Number(op), Left: v.Left}
 	return m.Pack(wire.KindRequest, frames...)
 }
@@ -210,7 +215,7 @@ func (v *Visitor) Overdue(made uint64, op, q any) (id uint64) {
 // GiveUp says that the answer to a request is not waited for any more.
 func (v *Visitor) GiveUp(id uint64) {
 	v.t.Helper()
-	v.tell(wire.KindGiveUp, wire.Request{ID: id})
+	v.tell(wire.KindGiveUp, wire.Request{ID: id, Object: v.asked[id]})
 }
 
 // Took says that an answer has been taken.

@@ -351,7 +351,7 @@ func (q *Queue) TakeBack(by *object.Session, request uint64) {
 	q.settle(by, request, false)
 }
 
-// GiveUp removes a waiting request.
+// GiveUp removes a waiting request, or takes back what it has been answered just now.
 func (q *Queue) GiveUp(r *object.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -360,6 +360,7 @@ func (q *Queue) GiveUp(r *object.Request) {
 		q.putters.shift(1)
 	}
 	r.Fail(object.GivenUp, "")
+	q.settle(r.Peer, r.ID(), false)
 	if q.unwanted++; 2*q.unwanted > q.getters.len()+q.putters.len()+q.joiners.len() {
 		q.unwanted = 0
 		q.getters.remove(func(g getter) bool { return !g.r.Wanted() })

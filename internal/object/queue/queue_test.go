@@ -177,12 +177,11 @@ func TestGetterThatGaveUp(t *testing.T) {
 	require.Equal(t, byte(object.GivenUp), u.Reply(id).Code)
 	u.puts("a")
 	require.Equal(t, 1, u.len(), "an item for somebody who gave up")
-	// A getter that gives up too late has the item, and only its Back returns it.
+	// The item of a getter that gives up too late is back as well, once.
 	id = u.get(1)
 	delivery, _ := u.got(id)
 	u.GiveUp(id)
-	u.Settled()
-	require.Zero(t, u.len())
+	require.Equal(t, 1, u.len())
 	u.settle(queue.Back, delivery)
 	require.Equal(t, 1, u.len())
 }
@@ -641,4 +640,38 @@ func TestPutOfAPart(t *testing.T) {
 		require.Equal(t, byte(queue.Partly), said.Code)
 		require.Equal(t, "3", string(said.Says[0]))
 	})
+}
+
+// What a Get was handed that was given up meanwhile is in front again before that process's next Get.
+func TestDeliveryThatCameTooLate(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	u.puts("abc")
+	late := u.get(2)
+	_, items := u.got(late)
+	require.Equal(t, "ab", items)
+	u.GiveUp(late)
+	next, items := u.gets(1)
+	require.Equal(t, "a", items)
+	u.settle(queue.Taken, next)
+	u.GiveUp(late) // a second time
+	_, items = u.gets(5)
+	require.Equal(t, "bc", items)
+}
+
+// A Get may be answered while its end is on the way, or is being handled: the item is not lost in any order.
+func TestDeliveryWhileItIsGivenUp(t *testing.T) {
+	b := newBed(t, 0)
+	u, other := b.user(), b.user()
+	for range 3000 {
+		id := u.get(1)
+		put := other.put("x")
+		u.GiveUp(id)
+		require.Zero(t, other.Reply(put).Code)
+		u.Reply(id) // an item, or a refusal
+		u.Settled()
+		require.Equal(t, 1, u.len())
+		next, _ := u.gets(1)
+		u.settle(queue.Taken, next)
+	}
 }
