@@ -83,7 +83,7 @@ func (s *stopping) wasTold() bool {
 
 // conclude ends the process by a SIGTERM if the process was told to end.
 func (s *stopping) conclude() {
-	if s.wasTold() { // the exit status is to say so
+	if s.wasTold() {
 		self.Of().Die(syscall.SIGTERM)
 	}
 }

@@ -313,7 +313,7 @@ func (c *conn) close(how error) error {
 	return nil
 }
 
-// vanish is what becomes of the connection when the owner's machine fails.
+// vanish ends the connection for its owner, whose machine has failed. The other end does not hear of it.
 func (c *conn) vanish() {
 	c.gone.Store(true)
 	for _, s := range []*stream{c.in, c.out} {

@@ -28,14 +28,14 @@ type hop struct {
 
 // pipeBook notes what went into a pipe, and what came out.
 type pipeBook struct {
-	mu     sync.Mutex
-	next   int          // the next message
-	sent   map[int]bool // what Send has sent for sure
-	stays  map[int]bool // what it has not
-	got    []int
-	over   bool // an end is gone
-	whole  bool // the receiver has read everything
-	begged int  // how often somebody got an end
+	mu    sync.Mutex
+	next  int          // the next message
+	sent  map[int]bool // what Send has sent for sure
+	stays map[int]bool // what it has not
+	got   []int
+	over  bool // an end is gone
+	whole bool // the receiver has read everything
+	hops  int  // how often an end has moved
 }
 
 var passOn = fiber.Register("passOn", func(ctx context.Context, h hop) (int, error) {
@@ -74,7 +74,7 @@ func passEnds(ctx context.Context, h hop) error {
 		}
 		b.mu.Lock()
 		if sim.Here().Alive() {
-			b.begged++
+			b.hops++
 			b.over = b.over || over
 		}
 		over = b.over
@@ -187,7 +187,7 @@ func init() {
 		for last, idle := -1, 0; idle < 40; {
 			time.Sleep(500 * time.Millisecond)
 			b.mu.Lock()
-			now := b.begged
+			now := b.hops
 			through := b.over && b.whole
 			b.mu.Unlock()
 			if idle++; now != last {

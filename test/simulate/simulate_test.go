@@ -50,7 +50,7 @@ const (
 	shrinkTime = time.Minute
 )
 
-// order is what a copy of this program is to simulate: plans, or seeds.
+// order tells a copy of this program what to simulate: a plan, or seeds.
 type order struct {
 	Plan *sim.Plan
 	From uint64
@@ -77,7 +77,6 @@ func TestSimulate(t *testing.T) {
 		text, err := os.ReadFile(os.Getenv(replayKey))
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, plan))
-		c.orders = func() *order { return nil }
 		c.run(order{Plan: plan})
 	case os.Getenv(seedKey) != "":
 		var seed uint64
@@ -116,7 +115,6 @@ type campaign struct {
 	first bool // it ends with the first failure
 
 	mu       sync.Mutex
-	orders   func() *order
 	runs     int
 	virtual  time.Duration
 	counts   map[string]int

@@ -39,7 +39,7 @@ func rule(name string) string {
 	return name
 }
 
-// counted are what must have happened in a whole campaign.
+// counted lists all that must happen in a whole campaign.
 func counted() (all []string) {
 	for _, kind := range kinds {
 		all = append(all, "fault "+kind)
@@ -84,7 +84,7 @@ func draw(seed uint64) sim.Plan {
 	return plan
 }
 
-// world is what the processes of a run have in common besides what is simulated.
+// world is shared by the processes of a run, outside of what is simulated.
 type world struct {
 	run *sim.Run
 	mu  sync.Mutex

@@ -252,18 +252,18 @@ func (q *Queue) deliver() (moved bool) {
 // next takes at most max items from the front, those that came back first.
 func (q *Queue) next(max int) (d delivery, items []object.Value) {
 	for _, s := range q.back.all() {
-		if len(items) >= max {
+		if len(items) == max {
 			break
 		}
-		items = append(items, s.items...)
+		items = append(items, s.items[:min(max-len(items), len(s.items))]...)
 	}
 	if len(items) == 0 {
 		items = q.items.take(q.home.Fitting(q.items.all()[:min(max, q.items.len())]))
 		q.taken += uint64(len(items))
 		return delivery{{q.taken - uint64(len(items)), items}}, items
 	}
-	items = append(items, q.items.all()[:min(max-min(max, len(items)), q.items.len())]...)
-	items = items[:q.home.Fitting(items[:min(max, len(items))])]
+	items = append(items, q.items.all()[:min(max-len(items), q.items.len())]...)
+	items = items[:q.home.Fitting(items)]
 	for n := len(items); n > 0; {
 		if q.back.len() == 0 {
 			d = append(d, span{q.taken, q.items.take(n)})
@@ -344,7 +344,7 @@ func (q *Queue) done(by *object.Session, n int) {
 	q.early += n
 }
 
-// TakeBack puts back what a request was answered that was given up meanwhile: the next one of that process gets it.
+// TakeBack puts back the items that a request was answered after its process had given it up.
 func (q *Queue) TakeBack(by *object.Session, request uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -674,4 +675,23 @@ func TestDeliveryWhileItIsGivenUp(t *testing.T) {
 		next, _ := u.gets(1)
 		u.settle(queue.Taken, next)
 	}
+}
+
+// Of many items that came back together, each is handed out at its own cost, not at that of all.
+func TestManyItemsThatCameBack(t *testing.T) {
+	b := newBed(t, 0)
+	u := b.user()
+	const many = 20_000
+	u.puts(strings.Repeat("x", many))
+	all, _ := u.gets(many)
+	u.settle(queue.Back, all)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range many {
+		one, _ := u.gets(1)
+		u.settle(queue.Taken, one)
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(many*many*8), "bytes: each copied all")
+	require.Zero(t, u.len())
 }
