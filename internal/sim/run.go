@@ -5,7 +5,6 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 type Plan struct {
 	Seed     uint64
 	Machines int
+	Threads  int     // how many run goroutines: with one, what the scheduler chooses follows from the seed
 	TLS      bool    `json:",omitempty"`
 	Big      bool    `json:",omitempty"` // the work is a hundred times as much
 	Faults   []Fault // in the order of their times
@@ -89,9 +89,6 @@ const (
 
 // Simulate makes a run of a plan.
 func Simulate(t *testing.T, plan Plan, program Program) (result Result) {
-	// Pools of timers, which belong to a bubble, are empty after two collections.
-	defer runtime.GC()
-	defer runtime.GC()
 	running.Store(true)
 	defer running.Store(false)
 	synctest.Test(t, func(t *testing.T) {

@@ -39,16 +39,30 @@ func TestMutants(t *testing.T) {
 			build := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", program, ".")
 			out, err := build.CombinedOutput()
 			require.NoError(t, err, string(out))
-			run := exec.Command(program, "-test.run=^TestSimulate$", "-test.v")
-			run.Env = append(environ(), seedsKey+"="+seedsOfMutant, firstKey+"=yes")
-			out, err = run.CombinedOutput()
-			require.Error(t, err, "not found:\n%s", out)
-			t.Log(foundBy.FindString(string(out)))
+			simulate := func(settings ...string) []byte {
+				run := exec.Command(program, "-test.run=^TestSimulate$", "-test.v")
+				run.Env = append(environ(), settings...)
+				out, err := run.CombinedOutput()
+				require.Error(t, err, "not found:\n%s", out)
+				return out
+			}
+			out = simulate(seedsKey+"="+seedsOfMutant, firstKey+"=yes")
+			found := foundBy.FindSubmatch(out)
+			require.NotNil(t, found, "%s", out)
+			again := simulate(seedKey+"="+string(found[1]), timesKey+"=10")
+			plan := filepath.Join(t.TempDir(), "plan")
+			require.NoError(t, os.WriteFile(plan, leftPlan.Find(again), 0o644))
+			replayed := simulate(replayKey+"="+plan, timesKey+"=10", firstKey+"=yes")
+			t.Logf("%s; its seed: %s; its plan: %s", found[0], fails.Find(again), fails.Find(replayed))
 		})
 	}
 }
 
-var foundBy = regexp.MustCompile(`after \d+ runs: .*`)
+var (
+	foundBy  = regexp.MustCompile(`after \d+ runs: seed (\d+): .*`)
+	fails    = regexp.MustCompile(`\d+ of \d+ times it fails`)
+	leftPlan = regexp.MustCompile(`(?m)^ *\{"Seed":.*$`)
+)
 
 // mutate makes an overlay of the files that a patch changes, for the go command.
 func mutate(t *testing.T, root, patch string) (overlay string) {

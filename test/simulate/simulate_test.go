@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,12 +27,14 @@ import (
 
 // What make simulate sets, and what this program tells the copies of itself that simulate.
 const (
-	seedsKey  = "SEEDS"          // how many seeds, from 0 on
-	seedKey   = "SEED"           // one seed
-	forKey    = "FOR"            // go on with fresh seeds until something fails, or for so long
-	replayKey = "REPLAY"         // a file with a plan
-	firstKey  = "FIRST"          // end with the first failure, as it is
-	orderKey  = "SIMULATE_ORDER" // an order, for a copy
+	seedsKey  = "SEEDS"         // how many seeds, from 0 on
+	freshKey  = "FRESH"         // how many seeds that nobody has tried yet, besides: what they find is said, and is no failure
+	seedKey   = "SEED"          // one seed
+	forKey    = "FOR"           // go on with fresh seeds until something fails, or for so long
+	replayKey = "REPLAY"        // a file with a plan
+	timesKey  = "TIMES"         // how often SEED or REPLAY is run
+	firstKey  = "FIRST"         // end with the first failure, as it is
+	planKey   = "SIMULATE_PLAN" // a plan, for a copy
 )
 
 const (
@@ -41,78 +42,71 @@ const (
 	fewSeeds = 100
 	// allSeeds are enough for each fault and each check to bite.
 	allSeeds = 2000
-	// batch is how many seeds a copy of this program simulates.
-	batch = 50
-	// tooLong is the time after which a seed's virtual time stands still.
-	tooLong = 30 * time.Second
+	// tooLong is the time after which a run's virtual time stands still.
+	tooLong = 60 * time.Second
 	// mostShrunk failures are made smaller, at most, each within shrinkTime.
 	mostShrunk = 3
 	shrinkTime = time.Minute
 )
 
-// order tells a copy of this program what to simulate: a plan, or seeds.
-type order struct {
-	Plan *sim.Plan
-	From uint64
-	N    int
-}
-
-// report is a line that a copy of this program writes: a plan that it begins, or the result.
-type report struct {
-	Plan   *sim.Plan
-	Result *sim.Result
-}
-
 func TestSimulate(t *testing.T) {
-	if text := os.Getenv(orderKey); text != "" {
+	if text := os.Getenv(planKey); text != "" {
 		obey(t, text)
 		return
 	}
 	t.Parallel()
-	c := &campaign{t: t, counts: map[string]int{}, first: os.Getenv(firstKey) != ""}
-	var err error
+	c := &campaign{t: t, fail: t.Errorf, first: os.Getenv(firstKey) != "", counts: map[string]int{}}
+	n := fewSeeds
+	if testing.Short() {
+		n /= 3
+	}
 	switch {
 	case os.Getenv(replayKey) != "":
-		plan := new(sim.Plan)
+		var plan sim.Plan
 		text, err := os.ReadFile(os.Getenv(replayKey))
 		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(text, plan))
-		c.run(order{Plan: plan})
+		require.NoError(t, json.Unmarshal(text, &plan))
+		c.again(plan)
 	case os.Getenv(seedKey) != "":
-		var seed uint64
-		seed, err = strconv.ParseUint(os.Getenv(seedKey), 10, 64)
+		seed, err := strconv.ParseUint(os.Getenv(seedKey), 10, 64)
 		require.NoError(t, err)
-		c.run(order{From: seed, N: 1})
+		c.again(draw(seed))
 	case os.Getenv(forKey) != "":
 		d, err := time.ParseDuration(os.Getenv(forKey))
 		require.NoError(t, err)
-		from, end := uint64(time.Now().UnixNano()), time.Now().Add(d)
-		c.all(func(i int) (order, bool) {
-			return order{From: from + uint64(i*batch), N: batch}, time.Now().Before(end) && len(c.failures) == 0
-		})
+		end := time.Now().Add(d)
+		c.all(uint64(end.UnixNano()), func(int) bool { return time.Now().Before(end) && len(c.failures) == 0 })
 	default:
-		n := fewSeeds
-		if testing.Short() {
-			n /= 3
-		}
-		if text := os.Getenv(seedsKey); text != "" {
-			n, err = strconv.Atoi(text)
-			require.NoError(t, err)
-		}
-		c.all(func(i int) (order, bool) {
-			return order{From: uint64(i * batch), N: min(batch, n-i*batch)}, i*batch < n && !(c.first && len(c.failures) > 0)
-		})
+		n = setting(t, seedsKey, n)
+		c.all(0, func(i int) bool { return i < n && !(c.first && len(c.failures) > 0) })
 		if n >= allSeeds {
 			c.complete()
 		}
 	}
 	c.conclude()
+	if n = setting(t, freshKey, 0); n > 0 {
+		c = &campaign{t: t, fail: t.Logf, counts: map[string]int{}}
+		c.all(uint64(time.Now().UnixNano()), func(i int) bool { return i < n })
+		c.conclude()
+	}
+}
+
+// setting is a number that was set.
+func setting(t *testing.T, key string, otherwise int) int {
+	text := os.Getenv(key)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
 }
 
 // campaign is many runs.
 type campaign struct {
 	t     *testing.T
-	first bool // it ends with the first failure
+	fail  func(format string, args ...any) // is told of failures
+	first bool                             // it ends with the first failure
 
 	mu       sync.Mutex
 	runs     int
@@ -144,99 +138,80 @@ func (f failure) rule() string {
 	return rule
 }
 
-// all carries out orders, on each CPU one.
-func (c *campaign) all(orders func(i int) (order, bool)) {
+// all runs seeds, on each CPU one at a time, as long as there is to be one more.
+func (c *campaign) all(from uint64, more func(i int) bool) {
 	var group sync.WaitGroup
 	var taken int
 	for range runtime.NumCPU() {
 		group.Go(func() {
 			for {
 				c.mu.Lock()
-				o, ok := orders(taken)
+				i, ok := taken, more(taken)
 				taken++
 				c.mu.Unlock()
 				if !ok {
 					return
 				}
-				c.run(o)
+				c.run(draw(from + uint64(i)))
 			}
 		})
 	}
 	group.Wait()
 }
 
-// run has a copy of this program carry out an order, and others the rest of it where that crashes.
-func (c *campaign) run(o order) {
-	for {
-		left, crash := c.copy(o, func(plan sim.Plan, result sim.Result) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.runs++
-			c.virtual += result.Took
-			for what, n := range result.Counts {
-				c.counts[what] += n
-			}
-			if len(result.Breaches) > 0 {
-				c.fail(failure{plan: plan, result: result})
-			}
-		})
-		if crash == nil {
-			return
-		}
-		c.mu.Lock()
-		c.fail(*crash)
-		c.mu.Unlock()
-		if o = left; o.N == 0 || c.first {
-			return
-		}
+// again runs a plan, several times if that is wanted.
+func (c *campaign) again(plan sim.Plan) {
+	times := setting(c.t, timesKey, 1)
+	for range times {
+		c.run(plan)
 	}
+	c.t.Logf("%d of %d times it fails", len(c.failures), times)
 }
 
-// fail notes a failure. The lock is held.
-func (c *campaign) fail(f failure) {
-	c.t.Logf("seed %d: %s", f.plan.Seed, f.rule())
-	if c.failures = append(c.failures, f); len(c.failures) == 1 {
+// run makes a run of a plan.
+func (c *campaign) run(plan sim.Plan) {
+	result, fails := c.simulate(plan)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs++
+	c.virtual += result.Took
+	for what, n := range result.Counts {
+		c.counts[what] += n
+	}
+	if fails == nil {
+		return
+	}
+	c.t.Logf("seed %d: %s", plan.Seed, fails.rule())
+	if c.failures = append(c.failures, *fails); len(c.failures) == 1 {
 		c.foundAfter = c.runs
 	}
 }
 
-// copy has a copy of this program carry out an order. If that crashes, it returns what is left of it.
-func (c *campaign) copy(o order, done func(sim.Plan, sim.Result)) (left order, crash *failure) {
-	text, err := json.Marshal(o)
+// simulate has a copy of this program make a run: what it draws at random follows from the seed, and with one thread, what the
+// scheduler chooses.
+func (c *campaign) simulate(plan sim.Plan) (result sim.Result, fails *failure) {
+	text, err := json.Marshal(plan)
 	require.NoError(c.t, err)
 	reports, w, err := os.Pipe()
 	require.NoError(c.t, err)
+	defer reports.Close()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSimulate$", "-test.timeout=0")
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &said, &said, []*os.File{w}
-	// One thread, and no preemption: what the scheduler chooses is the same again, mostly.
-	cmd.Env = append(environ(), orderKey+"="+string(text), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
-	require.NoError(c.t, cmd.Start())
+	cmd.Env = append(environ(), planKey+"="+string(text), fmt.Sprint("GOMAXPROCS=", plan.Threads), "GODEBUG=asyncpreemptoff=1")
+	require.NoError(c.t, startSeeded(cmd, plan.Seed))
 	w.Close()
-	watch := time.AfterFunc(tooLong, func() { cmd.Process.Signal(syscall.SIGQUIT) })
-	lines := bufio.NewReaderSize(reports, 1<<20)
-	var current *sim.Plan
-	for decoder := json.NewDecoder(lines); ; {
-		var r report
-		if decoder.Decode(&r) != nil {
-			break
-		}
-		watch.Reset(tooLong)
-		if current = r.Plan; r.Result != nil {
-			done(*r.Plan, *r.Result)
-			current = nil
-		}
-	}
+	watch := time.AfterFunc(tooLong, func() { cmd.Process.Signal(abort) })
+	unfinished := json.NewDecoder(bufio.NewReaderSize(reports, 1<<20)).Decode(&result)
 	err = cmd.Wait()
 	watch.Stop()
-	if current == nil {
-		require.NoError(c.t, err, said.String())
-		return left, nil
+	switch {
+	case unfinished != nil || err != nil:
+		return result, &failure{plan: plan, crash: said.String()}
+	case len(result.Breaches) > 0:
+		return result, &failure{plan: plan, result: result}
 	}
-	if o.Plan == nil {
-		left = order{From: current.Seed + 1, N: int(o.From + uint64(o.N) - current.Seed - 1)}
-	}
-	return left, &failure{plan: *current, crash: said.String()}
+	return result, nil
 }
 
 // environ is the environment without settings of Fiber.
@@ -244,35 +219,25 @@ func environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FIBER_") })
 }
 
-// obey carries out an order, in a copy of this program.
+// obey makes a run, in a copy of this program.
 func obey(t *testing.T, text string) {
 	// What is garbage is found when a run says so, not when there is much.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(2 << 30)
-	var o order
-	require.NoError(t, json.Unmarshal([]byte(text), &o))
-	out := json.NewEncoder(os.NewFile(3, "reports"))
-	simulate := func(plan sim.Plan) {
-		require.NoError(t, out.Encode(report{Plan: &plan}))
-		result := sim.Simulate(t, plan, program)
-		if len(result.Breaches) == 0 {
-			result.Timeline = nil
-		}
-		require.NoError(t, out.Encode(report{&plan, &result}))
+	var plan sim.Plan
+	require.NoError(t, json.Unmarshal([]byte(text), &plan))
+	result := sim.Simulate(t, plan, program)
+	if len(result.Breaches) == 0 {
+		result.Timeline = nil
 	}
-	if o.Plan != nil {
-		simulate(*o.Plan)
-	}
-	for i := range o.N {
-		simulate(draw(o.From + uint64(i)))
-	}
+	require.NoError(t, json.NewEncoder(os.NewFile(3, "reports")).Encode(result))
 }
 
 // complete fails where a fault, a kind of work or a check never bit: it can't fail.
 func (c *campaign) complete() {
 	for _, what := range counted() {
 		if c.counts[what] == 0 {
-			c.t.Errorf("%q: never in %d seeds", what, c.runs)
+			c.fail("%q: never in %d seeds", what, c.runs)
 		}
 	}
 }
@@ -286,20 +251,20 @@ func (c *campaign) conclude() {
 	}
 	c.t.Logf("%d runs, %v of virtual time: %s", c.runs, c.virtual.Round(time.Minute), strings.Join(text, ", "))
 	if c.first && len(c.failures) > 0 {
-		c.t.Fatalf("after %d runs: %s", c.foundAfter, c.failures[0].rule())
+		c.t.Fatalf("after %d runs: seed %d: %s", c.foundAfter, c.failures[0].plan.Seed, c.failures[0].rule())
 	}
 	slices.SortFunc(c.failures, func(a, b failure) int { return cmp.Compare(a.plan.Seed, b.plan.Seed) })
 	seen := map[string]bool{}
 	for _, f := range c.failures {
 		rule := f.rule()
 		if seen[rule] || len(seen) == mostShrunk {
-			c.t.Errorf("seed %d: %s (see above)", f.plan.Seed, rule)
+			c.fail("seed %d: %s (see above)", f.plan.Seed, rule)
 			continue
 		}
 		seen[rule] = true
 		f = c.shrink(f)
 		plan, _ := json.Marshal(f.plan)
-		c.t.Errorf("seed %d: %s\n%s\n%s%s\nThe plan that is left, for REPLAY=file:\n%s", f.plan.Seed, rule,
+		c.fail("seed %d: %s\n%s\n%s%s\nThe plan that is left, for REPLAY=file:\n%s", f.plan.Seed, rule,
 			strings.Join(f.result.Breaches, "\n"), strings.Join(f.result.Timeline, "\n"), shortened(f.crash), plan)
 	}
 }
@@ -321,15 +286,7 @@ func (c *campaign) shrink(f failure) failure {
 				j := i - len(plan.Work)
 				plan.Faults = slices.Delete(slices.Clone(plan.Faults), j, j+1)
 			}
-			var fails *failure
-			_, crash := c.copy(order{Plan: &plan}, func(_ sim.Plan, result sim.Result) {
-				if len(result.Breaches) > 0 {
-					fails = &failure{plan: plan, result: result}
-				}
-			})
-			if crash != nil {
-				fails = crash
-			}
+			_, fails := c.simulate(plan)
 			if fails != nil && fails.rule() == rule {
 				f, again = *fails, true
 			}
