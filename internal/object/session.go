@@ -309,6 +309,7 @@ func (p *Session) gone(why error) {
 	s.mu.Lock()
 	delete(s.peers, p)
 	s.mu.Unlock()
+	s.lastUser.CompareAndSwap(p, nil)
 	p.conn.Close()
 	p.mu.Lock()
 	open := slices.Collect(maps.Values(p.requests))

@@ -5,6 +5,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -163,6 +164,13 @@ func (r *Run) collect() {
 			f()
 		}
 	}
+}
+
+// Collect collects garbage now. What follows from that comes within collectEvery.
+func (r *Run) Collect() {
+	runtime.GC()
+	runtime.Gosched() // to what the collector calls
+	runtime.GC()
 }
 
 // others returns the processes that run, but for the root, in the order of their starts.

@@ -55,11 +55,7 @@ var (
 	counterAdd = fiber.RegisterMethod("Add", (*counter).Add)
 )
 
-func newObjects(ctx context.Context) (o objects, err error) {
-	m, err := fiber.NewManager(ctx)
-	if err != nil {
-		return o, err
-	}
+func newObjects(ctx context.Context, m *fiber.Manager) (o objects, err error) {
 	var errs [11]error
 	o.Dict, errs[0] = fiber.NewDict[int, int](ctx, m)
 	o.Value, errs[1] = fiber.NewValue(ctx, m, 0)
@@ -479,7 +475,13 @@ var ruleLinearizable = rule("linearizable")
 
 func init() {
 	works["objects"] = func(ctx context.Context, w *world, r *rand.Rand) error {
-		o, err := newObjects(ctx)
+		m, err := fiber.NewManager(ctx)
+		if err != nil {
+			w.checkError("NewManager", err)
+			return nil
+		}
+		defer m.Close()
+		o, err := newObjects(ctx, m)
 		if err != nil {
 			w.checkError("making objects", err)
 			return nil

@@ -140,6 +140,7 @@ func init() {
 		} else {
 			var m *fiber.Manager
 			if m, err = fiber.NewManager(ctx); err == nil {
+				defer m.Close()
 				e.Joinable, err = fiber.NewJoinableQueue[item](ctx, m, options(r)...)
 			}
 		}

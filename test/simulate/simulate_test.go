@@ -181,7 +181,7 @@ func (c *campaign) run(plan sim.Plan) {
 	if fails == nil {
 		return
 	}
-	c.t.Logf("seed %d: %s", plan.Seed, fails.rule())
+	c.t.Logf("seed %d: %s %s", plan.Seed, fails.rule(), fails.result.Breaches)
 	if c.failures = append(c.failures, *fails); len(c.failures) == 1 {
 		c.foundAfter = c.runs
 	}

@@ -128,6 +128,12 @@ func root(run *sim.Run) error {
 	if err := fiber.Init(fiber.Config{LogLevel: "error"}); err != nil {
 		return err
 	}
+	if q, err := fiber.NewSimpleQueue[int](); err != nil { // from now on the root listens
+		return err
+	} else if err := q.Close(); err != nil {
+		return err
+	}
+	before := sim.Here().Kept()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	var group sync.WaitGroup
@@ -141,7 +147,28 @@ func root(run *sim.Run) error {
 		})
 	}
 	group.Wait()
+	w.left(before)
 	return fiber.Shutdown(ctx)
+}
+
+// ruleLeft: when the work is over, and what it used is garbage, nothing is kept for it.
+var ruleLeft = rule("left")
+
+// left checks what the root keeps once the work is over, of which it kept so much before.
+func (w *world) left(before map[string]int) {
+	for range 2 {
+		w.run.Collect()
+		time.Sleep(time.Minute)
+	}
+	for what, n := range sim.Here().Kept() {
+		if what == "tree.hosts.bad" {
+			continue // until the next start that fails, machines where others did are known
+		}
+		if n > before[what] {
+			w.breach(ruleLeft, "%d %s, before the work %d", n, what, before[what])
+		}
+	}
+	w.bit(ruleLeft)
 }
 
 // breach notes that a rule did not hold, unless it's a process that has ended which says so.
