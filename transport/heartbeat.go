@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-zeromq/zmq4"
+
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // heartbeat is the part of a connection that ticks.
@@ -26,7 +28,7 @@ func (h *heartbeat) start(c *Conn) {
 		return // if it has ended already, stop will not be called again
 	}
 	h.last = time.Now()
-	h.timer = time.AfterFunc(interval, func() {
+	h.timer = self.AfterFunc(interval, func() {
 		now := time.Now()
 		counts := onTime(now.Sub(h.last), interval)
 		h.last = now

@@ -57,7 +57,10 @@ func (b *simulated) Launch(ctx context.Context, spec backend.JobSpec) (backend.J
 		time.Sleep(takes)
 		p := r.start(m, spec.Name, env, r.Child, over)
 		j.process <- p
-		if fault.Kind == "stillborn" {
+		switch {
+		case r.net.isDown(m): // it has failed since it was chosen
+			p.signal(syscall.SIGKILL)
+		case fault.Kind == "stillborn":
 			time.Sleep(time.Duration(fault.A) * 20 * time.Microsecond) // before, during or after its hello
 			p.signal(syscall.SIGKILL)
 		}

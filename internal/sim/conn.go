@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -279,6 +281,38 @@ func (c *conn) AwaitRoom() error {
 
 // Linger waits until there is something to read, for a moment at most.
 func (c *conn) Linger() bool {
+	came := c.linger()
+	if !helps() {
+	} else if came {
+		c.owner.run.Count(CallerReads)
+	} else {
+		c.owner.run.Count(CallerHandsOver)
+	}
+	return came
+}
+
+// What callers do that wait for an answer, and read their connection meanwhile.
+const (
+	CallerReads     = "a caller reads"
+	CallerHandsOver = "a caller that reads hands over"
+)
+
+// helps says whether it is called by a caller that reads its connection, in turn.Reader.Help.
+func helps() bool {
+	var pcs [8]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, "turn.(*Reader).Help") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+func (c *conn) linger() bool {
 	end := time.Now().Add(lingerTime)
 	for {
 		yes, wait, changed := c.in.arrived()

@@ -2,12 +2,22 @@ package sim
 
 import (
 	"reflect"
+	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
 )
+
+// Bytes begins the names of what is counted in bytes.
+const Bytes = "bytes of "
 
 // Kept counts what a process keeps: its connections, and the entries of all maps, slices and channels that are reached from its
 // state, by the name of the field that has them. Only Fiber's own types are looked into. Other processes of the run count, too.
+// It takes no locks: it returns nil where goroutines run at the same time, or the race detector looks on.
 func (p *Process) Kept() map[string]int {
+	if p.run.Threads > 1 || raced() {
+		return nil
+	}
 	k := keeper{seen: map[visited]bool{}, found: map[string]int{}}
 	k.visit(reflect.ValueOf(&p.self.State), "State")
 	k.found["other processes"] = len(p.run.others())
@@ -17,6 +27,12 @@ func (p *Process) Kept() map[string]int {
 	k.found["connections"] = len(n.ends(func(c *conn) bool { return c.owner == p }))
 	return k.found
 }
+
+// raced says whether the race detector looks on.
+var raced = sync.OnceValue(func() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info == nil || slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+})
 
 // keeper goes through what a process keeps.
 type keeper struct {
@@ -52,11 +68,13 @@ func (k *keeper) visit(v reflect.Value, name string) {
 	case reflect.Chan:
 		k.found[name] += v.Len()
 	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			k.found[Bytes+name] += v.Len()
+			return
+		}
 		k.found[name] += v.Len()
-		if kind := v.Type().Elem().Kind(); kind < reflect.Bool || kind > reflect.Complex128 {
-			for i := range v.Len() {
-				k.visit(v.Index(i), name)
-			}
+		for i := range v.Len() {
+			k.visit(v.Index(i), name)
 		}
 	case reflect.Struct:
 		t := v.Type()

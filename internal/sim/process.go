@@ -79,6 +79,9 @@ func (simulation) Bind(f func(), garbage bool) func() {
 	}
 	bound := func() {
 		setLabels(p.labels)
+		for c := p.stopped.Load(); c != nil; c = p.stopped.Load() {
+			<-*c
+		}
 		f()
 	}
 	if !garbage {
@@ -141,6 +144,7 @@ func (p *Process) end(how backend.ExitStatus) {
 	}
 	r := p.run
 	r.mu.Lock()
+	r.ended[p.Name] = true
 	r.live = slices.DeleteFunc(r.live, func(q *Process) bool { return q == p })
 	r.log("%s has ended: %v", p.Name, how)
 	r.mu.Unlock()

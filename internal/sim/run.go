@@ -22,7 +22,7 @@ type Plan struct {
 	Machines int
 	Threads  int     // how many run goroutines: with one, what the scheduler chooses follows from the seed
 	TLS      bool    `json:",omitempty"`
-	Big      bool    `json:",omitempty"` // the work is a hundred times as much
+	Scale    int     // so many times as much work as usual
 	Faults   []Fault // in the order of their times
 	Work     []Work
 }
@@ -55,8 +55,9 @@ type Run struct {
 
 	mu       sync.Mutex
 	serial   int
-	live     []*Process // in the order of their starts
-	garbage  []func()   // what is to be done about values that were collected
+	live     []*Process      // in the order of their starts
+	ended    map[string]bool // by the names of processes
+	garbage  []func()        // what is to be done about values that were collected
 	timeline []string
 	breaches []string
 	counts   map[string]int // how often faults and checks bit
@@ -93,7 +94,7 @@ func Simulate(t *testing.T, plan Plan, program Program) (result Result) {
 	running.Store(true)
 	defer running.Store(false)
 	synctest.Test(t, func(t *testing.T) {
-		r := &Run{Plan: plan, Program: program, begun: time.Now(), over: make(chan struct{}), counts: map[string]int{}}
+		r := &Run{Plan: plan, Program: program, begun: time.Now(), over: make(chan struct{}), ended: map[string]bool{}, counts: map[string]int{}}
 		r.net = newNetwork(plan)
 		hang := time.AfterFunc(patience, func() { panic(r.hang()) })
 		r.start(r.net.machines[0], "MainProcess", map[string]string{}, func() {
@@ -171,6 +172,20 @@ func (r *Run) Collect() {
 	runtime.GC()
 	runtime.Gosched() // to what the collector calls
 	runtime.GC()
+}
+
+// Live returns the processes that run, in the order of their starts.
+func (r *Run) Live() []*Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.live)
+}
+
+// Ended says whether a process of that name has ended.
+func (r *Run) Ended(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended[name]
 }
 
 // others returns the processes that run, but for the root, in the order of their starts.

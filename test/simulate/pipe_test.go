@@ -158,7 +158,7 @@ func init() {
 			return err
 		}
 		b := &pipeBook{sent: map[int]bool{}, stays: map[int]bool{}}
-		h := hop{Ends: ends, Book: w.book(b), N: 20 + r.IntN(600)}
+		h := hop{Ends: ends, Book: w.book(b), N: 20 + w.amount(r, 600, 100_000)}
 		for _, e := range []end{{Sender: sender}, {Receiver: receiver}} {
 			if err := ends.Put(ctx, e); err != nil {
 				return err

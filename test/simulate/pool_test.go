@@ -130,7 +130,7 @@ func init() {
 	works["pool"] = func(ctx context.Context, w *world, r *rand.Rand) error {
 		attempts := []int{1, 2, 3, 3, 3, 10}[r.IntN(6)]
 		workers := 1 + r.IntN(5)
-		if w.run.Big {
+		if w.run.Scale > 1 {
 			workers = 20 + r.IntN(280)
 		}
 		opts := []fiber.PoolOption{fiber.WithMaxAttempts(attempts)}
@@ -268,7 +268,7 @@ func (p *poolWork) options(r *rand.Rand, n int) (opts []fiber.CallOption) {
 }
 
 func (p *poolWork) mapCall(ctx context.Context, call int, r *rand.Rand) {
-	ins, bad := p.jobs(call, p.amount(r, 120), r)
+	ins, bad := p.jobs(call, p.amount(r, 120, 12_000), r)
 	var outs []done
 	var late error
 	err := p.within(ctx, r, encoding(ins), "Map", func(ctx context.Context) (err error) {
@@ -293,7 +293,9 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 		ins[0].Sleep = time.Duration(r.Int64N(int64(2 * limit)))
 		opts = append(opts, fiber.Timeout(limit))
 		if r.IntN(2) == 0 {
-			ins[0].Do = "heedless"
+			if ins[0].Do = "heedless"; r.IntN(2) == 0 {
+				ins[0].Sleep = time.Minute // its worker is killed
+			}
 		}
 	}
 	err := p.within(ctx, r, encoding(ins), "Apply", func(ctx context.Context) (err error) {
@@ -399,6 +401,7 @@ func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 			p.breach(ruleInnocent, "%s: %v, though only %d faults may have lost a worker", what, err, p.harmed())
 		}
 		p.bit(ruleInnocent)
+		p.checkName(err)
 	case errors.As(err, &remote), errors.As(err, &encode), errors.As(err, &mismatch):
 		p.bit(ruleLowest)
 		if bad >= 0 && bad < len(ins) && !closing && ins[bad].Do != "exit" && !p.nests(ins) && !strings.Contains(err.Error(), expectedText(ins[bad])) {

@@ -150,14 +150,14 @@ func init() {
 		}
 		q := e.queue()
 		b := &queueBook{put: map[item]bool{}, refused: map[item]bool{}, got: map[item][]*sim.Process{}, last: map[int]int{}}
-		e.Book, e.N = w.book(b), 10+w.amount(r, 100)
+		e.Book, e.N = w.book(b), 10+w.amount(r, 100, 100_000)
 		var producers, consumers sync.WaitGroup
 		var died sync.Map
 		in, out := 1+r.IntN(3), 1+r.IntN(3)
 		run := func(group *sync.WaitGroup, f *fiber.Func[queueEnd, int], part int) {
 			e := e
-			if e.Part = part; r.IntN(4) == 0 || w.run.Big {
-				e.Many = 10 + w.amount(r, 5)
+			if e.Part = part; r.IntN(4) == 0 || w.run.Scale > 1 {
+				e.Many = 10 + w.amount(r, 5, 500)
 			}
 			group.Go(func() {
 				p, err := start(ctx, f, e)

@@ -69,6 +69,7 @@ func fetchShared(ctx context.Context, s share) error {
 func init() {
 	works["share"] = func(ctx context.Context, w *world, r *rand.Rand) error {
 		size := []int{0, 10, 1000, 300_000, 3_000_000}[r.IntN(5)]
+		w.load.Add(int64(size))
 		v := make([]byte, size)
 		for i := range v {
 			v[i] = 7

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber"
@@ -41,6 +42,7 @@ func rule(name string) string {
 
 // counted lists all that must happen in a whole campaign.
 func counted() (all []string) {
+	all = append(all, sim.CallerReads, sim.CallerHandsOver)
 	for _, kind := range kinds {
 		all = append(all, "fault "+kind)
 	}
@@ -57,9 +59,12 @@ func counted() (all []string) {
 // draw makes the plan of a seed.
 func draw(seed uint64) sim.Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
-	plan := sim.Plan{Seed: seed, Machines: 1 + r.IntN(2)*(1+r.IntN(4)), Threads: 1, TLS: r.IntN(20) == 0, Big: seed%100 == 99}
+	plan := sim.Plan{Seed: seed, Machines: 1 + r.IntN(2)*(1+r.IntN(4)), Threads: 1, TLS: r.IntN(20) == 0, Scale: 1}
 	if seed%10 == 7 {
 		plan.Threads = 2
+	}
+	if seed%100 == 99 {
+		plan.Scale = 100
 	}
 	var names []string
 	for name := range works {
@@ -68,6 +73,9 @@ func draw(seed uint64) sim.Plan {
 	slices.Sort(names)
 	for range 1 + r.IntN(3) {
 		plan.Work = append(plan.Work, sim.Work{Kind: names[r.IntN(len(names))], Seed: r.Uint64()})
+	}
+	if seed%500 == 499 {
+		plan.Scale, plan.Work[0].Kind = 1000, "queue"
 	}
 	// Often few faults, sometimes many; of a few kinds, so that others don't hide what they do.
 	some := make([]string, 1+r.IntN(4))
@@ -89,18 +97,18 @@ func draw(seed uint64) sim.Plan {
 
 // world is shared by the processes of a run, outside of what is simulated.
 type world struct {
-	run *sim.Run
-	mu  sync.Mutex
+	run  *sim.Run
+	load atomic.Int64 // how many tasks, items or bytes the work may have under way
+	mu   sync.Mutex
 	// books are what work notes, by its number.
 	books map[int]any
 }
 
-// amount draws a number below n, or below a hundred times that.
-func (w *world) amount(r *rand.Rand, n int) int {
-	if w.run.Big {
-		n *= 100
-	}
-	return r.IntN(n)
+// amount draws a number below n, or below many times that, which is most at most. So much is under way then.
+func (w *world) amount(r *rand.Rand, n, most int) int {
+	n = r.IntN(min(n*w.run.Scale, most))
+	w.load.Add(int64(n))
+	return n
 }
 
 // here is the world of the calling goroutine.
@@ -146,9 +154,39 @@ func root(run *sim.Run) error {
 			run.Log("%s is done", work.Kind)
 		})
 	}
+	over := make(chan struct{})
+	go w.watch(over)
 	group.Wait()
+	close(over)
 	w.left(before)
 	return fiber.Shutdown(ctx)
+}
+
+// ruleKept: what a process keeps is in proportion to the work.
+var ruleKept = rule("kept")
+
+// watch checks what processes keep, again and again, until the work is over.
+func (w *world) watch(over <-chan struct{}) {
+	for d := 5 * time.Millisecond; ; d *= 2 {
+		select {
+		case <-time.After(d):
+		case <-over:
+			return
+		}
+		for _, p := range w.run.Live() {
+			for what, n := range p.Kept() {
+				load := int(w.load.Load())
+				most := 200 + 3*load
+				if strings.HasPrefix(what, sim.Bytes) {
+					most = 100_000 + 300*load
+				}
+				if n > most {
+					w.breach(ruleKept, "%d %s in %s, where %d are under way", n, what, p.Name, load)
+				}
+			}
+			w.bit(ruleKept)
+		}
+	}
 }
 
 // ruleLeft: when the work is over, and what it used is garbage, nothing is kept for it.
@@ -263,6 +301,19 @@ func (w *world) checkError(what string, err error) {
 		w.breach(ruleErrors, "%s in %s: %T %v", what, sim.Here().Name, err, err)
 	} else if err != nil {
 		w.bit(ruleErrors)
+	}
+	w.checkName(err)
+}
+
+// ruleNames: an error names the process that was lost.
+var ruleNames = rule("names")
+
+func (w *world) checkName(err error) {
+	if lost := (*fiber.WorkerLostError)(nil); errors.As(err, &lost) && w.onlyDeaths() {
+		if !w.run.Ended(lost.Worker) {
+			w.breach(ruleNames, "%s in %s, which goes on", lost.Worker, sim.Here().Name)
+		}
+		w.bit(ruleNames)
 	}
 }
 
