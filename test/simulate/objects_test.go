@@ -475,12 +475,12 @@ var ruleLinearizable = rule("linearizable")
 
 func init() {
 	works["objects"] = func(ctx context.Context, w *world, r *rand.Rand) error {
-		m, err := fiber.NewManager(ctx)
+		m, end, err := w.home(ctx, r)
 		if err != nil {
 			w.checkError("NewManager", err)
 			return nil
 		}
-		defer m.Close()
+		defer end()
 		o, err := newObjects(ctx, m)
 		if err != nil {
 			w.checkError("making objects", err)

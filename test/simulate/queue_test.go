@@ -139,8 +139,9 @@ func init() {
 			e.Simple, err = fiber.NewSimpleQueue[item](options(r)...)
 		} else {
 			var m *fiber.Manager
-			if m, err = fiber.NewManager(ctx); err == nil {
-				defer m.Close()
+			var end func()
+			if m, end, err = w.home(ctx, r); err == nil {
+				defer end()
 				e.Joinable, err = fiber.NewJoinableQueue[item](ctx, m, options(r)...)
 			}
 		}
