@@ -48,9 +48,9 @@ var faults = map[string]func(r *Run, f Fault) string{
 		r.net.between(l.to, l.from).cutFor(f.For)
 		return l.name + " and back"
 	},
-	"slow": func(r *Run, f Fault) string {
+	"slow": func(r *Run, f Fault) string { // nobody is silent for long
 		l := r.link(f)
-		l.slowFor(f.For)
+		l.slowFor(10 * f.For)
 		return l.name
 	},
 	"reset": func(r *Run, f Fault) string { return r.net.reset(f.A) },

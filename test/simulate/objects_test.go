@@ -293,7 +293,7 @@ func (w *world) steady() bool {
 		switch f.Kind {
 		case "reset", "machine", "freeze":
 			return false
-		case "cut", "split", "slow", "stop":
+		case "cut", "split", "stop":
 			silent += f.For
 		}
 	}

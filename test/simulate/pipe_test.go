@@ -46,7 +46,7 @@ var passOn = fiber.Register("passOn", func(ctx context.Context, h hop) (int, err
 func passEnds(ctx context.Context, h hop) error {
 	w, b := here(), bookOf[*pipeBook](h.Book)
 	r := rand.New(rand.NewPCG(h.Seed, 1))
-	for sim.Here().Alive() && ctx.Err() == nil {
+	for lost := 0; sim.Here().Alive() && ctx.Err() == nil && lost < 50; {
 		within, cancel := context.WithTimeout(ctx, time.Second)
 		e, err := h.Ends.Get(within)
 		cancel()
@@ -58,14 +58,15 @@ func passEnds(ctx context.Context, h hop) error {
 			return nil
 		default:
 			w.checkError("Get of an end", err)
-			if lost := (*fiber.WorkerLostError)(nil); !errors.As(err, &lost) {
+			if !errors.As(err, new(*fiber.WorkerLostError)) {
 				return nil
 			}
+			lost++
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		over := false
-		for n := r.IntN(30); n > 0 && !over; n-- {
+		for n := r.IntN([]int{30, 30, 600}[r.IntN(3)]); n > 0 && !over; n-- {
 			if e.Sender != nil {
 				over = b.send(ctx, w, r, h, e.Sender)
 			} else {
@@ -107,7 +108,7 @@ func (b *pipeBook) send(ctx context.Context, w *world, r *rand.Rand, h hop, s *f
 		w.checkError("Close", s.Close())
 		return true
 	}
-	err := w.within(ctx, r, settling, "Send", func(ctx context.Context) error { return s.Send(ctx, n) })
+	err := w.within(bounded(ctx), r, settling, "Send", func(ctx context.Context) error { return s.Send(ctx, n) })
 	w.checkError("Send", err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,16 +158,30 @@ func init() {
 		if err != nil {
 			return err
 		}
+		if w.lodger != nil {
+			q, err := fiber.NewQueue[end](ctx, w.lodger)
+			if err != nil {
+				w.checkError("NewQueue", err)
+				return nil
+			}
+			ends = &q.SimpleQueue
+		}
 		b := &pipeBook{sent: map[int]bool{}, stays: map[int]bool{}}
 		h := hop{Ends: ends, Book: w.book(b), N: 20 + w.amount(r, 600, 100_000)}
 		for _, e := range []end{{Sender: sender}, {Receiver: receiver}} {
 			if err := ends.Put(ctx, e); err != nil {
-				return err
+				w.checkError("Put of an end", err)
+				return nil
 			}
 		}
 		var group sync.WaitGroup
 		var mu sync.Mutex
 		died := 0
+		if w.lodger != nil {
+			h := h
+			h.Seed = r.Uint64()
+			group.Go(func() { _ = passEnds(ctx, h) })
+		}
 		for range 1 + r.IntN(4) {
 			h := h
 			h.Seed = r.Uint64()
@@ -197,9 +212,7 @@ func init() {
 				break
 			}
 		}
-		if err := ends.Close(); err != nil {
-			return err
-		}
+		w.checkError("Close", ends.Close())
 		group.Wait()
 		b.check(w, died)
 		return nil
