@@ -89,6 +89,9 @@ func draw(seed uint64) sim.Plan {
 	if r.IntN(3) == 0 {
 		n = r.IntN(40)
 	}
+	if plan.Work[0].Kind == "large" {
+		some, n = []string{"slow"}, 10 // what is large takes long on a slow link only
+	}
 	// Most runs are over within a second, unless something goes wrong.
 	while := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 20 * time.Second}[r.IntN(4)]
 	plan.Faults = sim.Draw(r, n, while, heartbeat-time.Second, some...)
@@ -153,7 +156,7 @@ func root(run *sim.Run) error {
 			err = w.stays.Set(ctx, q) // then the manager knows who holds it
 			for kept := sim.Here().Kept(); kept != nil && kept["object.Server.peers"] == 0 && err == nil; kept = sim.Here().Kept() {
 				time.Sleep(time.Millisecond) // until the manager is connected
-				_, err = w.stays.Get(ctx)
+				err = w.stays.Set(ctx, q)
 			}
 		}
 		if w.checkError("a manager that stays", err); err == nil {
@@ -212,6 +215,10 @@ var ruleLeft = rule("left")
 // left checks what processes keep once the work is over, of which they kept so much before. Only the root and the lodger are
 // there then.
 func (w *world) left(before map[string]map[string]int) {
+	if w.lodger != nil { // what an answer names is held until it is taken
+		_, err := w.stays.Get(context.Background())
+		w.checkError("Get", err)
+	}
 	for range 2 {
 		if w.lodger != nil && w.run.Ended(w.lodger.Name()) {
 			w.lodger, w.stays = nil, nil
