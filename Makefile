@@ -12,8 +12,8 @@
 #              brings a cluster of two nodes up, and takes one away now and then, with the root outside of the
 #              cluster, or on a node (SOAKFLAGS="-root node1"); from 5m on, what grows fails it, too; SOAKFLAGS=-h has
 #              the rest
-# make simulate  2,000 simulated runs, each from a seed; SEEDS=n, SEED=s for one, FOR=8h for fresh ones until something fails,
-#              REPLAY=file for the plan that a failure has printed
+# make simulate  2,000 simulated runs, each from a seed, and FRESH=n fresh ones; SEEDS=n, SEED=s for one, FOR=8h for fresh ones until
+#              something fails, REPLAY=file for the plan that a failure has printed, TIMES=n to see how often SEED or REPLAY fails
 # make mutants  how many of those runs it takes to find each of the defects in internal/sim/mutants
 # make check   gofmt, go vet, staticcheck, and go vet for the systems other than Linux
 # make fuzz    each fuzz target for FUZZTIME, 10s
@@ -73,8 +73,9 @@ soak:
 	$(if $(filter kubernetes,$(FIBER_BACKEND)),$(on_two_nodes)) $(GO) run ./test/soak -for $(SOAK) $(SOAKFLAGS)
 
 simulate: SEEDS ?= 2000
+simulate: FRESH ?= 200
 simulate:
-	SEEDS=$(SEEDS) $(GO) test -count 1 -timeout 0 -run '^TestSimulate$$' -v $(TESTFLAGS) ./test/simulate
+	SEEDS=$(SEEDS) FRESH=$(FRESH) $(GO) test -count 1 -timeout 0 -run '^TestSimulate$$' -v $(TESTFLAGS) ./test/simulate
 
 mutants:
 	MUTANTS=all $(GO) test -count 1 -timeout 0 -run '^TestMutants$$' -v $(TESTFLAGS) ./test/simulate

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,18 +34,19 @@ import (
 // patience is how long anything here may take.
 const patience = time.Minute
 
-// Run tests a backend with each Test method of bench, and with a new backend for each.
-func Run(t *testing.T, make func(t *testing.T) backend.Backend) {
+// Run tests a backend with each Test method of bench, and with a new backend for each, without those tests and jobs, if they are
+// named, that are about what it hasn't.
+func Run(t *testing.T, make func(t *testing.T) backend.Backend, without ...string) {
 	for test := range reflect.TypeFor[*bench]().Methods() {
 		name, isTest := strings.CutPrefix(test.Name, "Test")
-		if !isTest {
+		if !isTest || slices.Contains(without, name) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 			t.Cleanup(cancel)
-			b := &bench{ctx, make(t)}
+			b := &bench{ctx, make(t), without}
 			test.Func.Call([]reflect.Value{reflect.ValueOf(b), reflect.ValueOf(t)})
 		})
 	}
@@ -54,11 +56,16 @@ func Run(t *testing.T, make func(t *testing.T) backend.Backend) {
 type bench struct {
 	ctx context.Context
 	backend.Backend
+	without []string
 }
 
 // spec returns the job that does what says; see job.
 func spec(what string, env ...string) backend.JobSpec {
 	return backend.JobSpec{Name: "Job", Env: append(append(os.Environ(), jobKey+"="+what), env...)}
+}
+
+func beginsWith(prefix string) func(string) bool {
+	return func(s string) bool { return strings.HasPrefix(s, prefix) }
 }
 
 // died is the status of a job that a signal has ended.
@@ -125,11 +132,12 @@ func (b *bench) TestOutcomes(t *testing.T) {
 	limited.Resources = meta.Resources{CPU: 1.5, Memory: 400}
 	modest := spec("hog 10")
 	modest.Resources = meta.Resources{Memory: 150}
-	outcomes := []struct {
+	type outcome struct {
 		spec           backend.JobSpec
 		status         backend.ExitStatus
 		stdout, stderr string
-	}{
+	}
+	outcomes := []outcome{
 		{spec: spec("exit 0")},
 		{spec: spec("exit 1"), status: backend.ExitStatus{Code: 1}},
 		{spec: spec("exit 3"), status: backend.ExitStatus{Code: 3}},
@@ -147,6 +155,9 @@ func (b *bench) TestOutcomes(t *testing.T) {
 		{spec: modest},
 		{spec: spec("print"), stdout: "first to stdout\n", stderr: "then to stderr\n"},
 	}
+	outcomes = slices.DeleteFunc(outcomes, func(o outcome) bool {
+		return slices.ContainsFunc(b.without, func(word string) bool { return slices.ContainsFunc(o.spec.Env, beginsWith(jobKey+"="+word)) })
+	})
 	jobs := make([]backend.Job, len(outcomes))
 	outputs := make([]struct{ stdout, stderr strings.Builder }, len(outcomes))
 	for i, o := range outcomes {

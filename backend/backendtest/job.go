@@ -9,12 +9,13 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // jobKey is the environment variable that makes a test binary a job.
@@ -24,31 +25,43 @@ const jobKey = "BACKENDTEST_JOB"
 // process that is no job it does nothing. A test binary calls Main first thing
 // in its TestMain, since the jobs of Run are the binary itself.
 func Main() {
-	if what, ok := os.LookupEnv(jobKey); ok {
-		os.Exit(job(what))
+	if what := getenv(jobKey); what != "" {
+		self.Of().Exit(job(what))
 	}
+}
+
+// getenv is os.Getenv, also in a simulated process.
+func getenv(key string) string {
+	if env := self.Of().Env; env != nil {
+		return env[key]
+	}
+	return os.Getenv(key)
 }
 
 // job does what its first word says; the rest are arguments.
 func job(what string) int {
+	me := self.Of()
 	word, arg, _ := strings.Cut(what, " ")
 	number, _ := strconv.Atoi(arg)
 	switch word {
 	case "exit":
 		return number
 	case "signal": // whose handling is left as it was
-		syscall.Kill(os.Getpid(), syscall.Signal(number))
-		forever()
+		if me.Env == nil {
+			syscall.Kill(os.Getpid(), syscall.Signal(number))
+			forever()
+		}
+		me.Die(syscall.Signal(number))
 	case "orphan": // waits until a process whose parent has ended is gone
 		pid := must(strconv.Atoi(strings.TrimSpace(string(must(itself("parent").Output())))))
 		for syscall.Kill(pid, 0) != syscall.ESRCH {
 			time.Sleep(10 * time.Millisecond)
 		}
-		fmt.Println("gone")
+		fmt.Fprintln(me.Stdout, "gone")
 	case "parent": // its child outlives it for a moment
 		child := itself("brief")
 		must(0, child.Start())
-		fmt.Println(child.Process.Pid)
+		fmt.Fprintln(me.Stdout, child.Process.Pid)
 	case "brief":
 		time.Sleep(100 * time.Millisecond)
 	case "dial":
@@ -56,47 +69,47 @@ func job(what string) int {
 	case "answer": // on the inherited socket
 		answer(os.NewFile(3, "socket"))
 	case "wait": // for a signal
-		fmt.Println("up")
+		fmt.Fprintln(me.Stdout, "up")
 		forever()
 	case "heed", "forge": // exits with the number on SIGTERM
 		signals := make(chan os.Signal, 1)
-		signal.Notify(signals, syscall.SIGTERM)
+		me.Notify(signals, syscall.SIGTERM)
 		if word == "forge" { // how package logmux ends a log, as far as a program can know
-			fmt.Print("\x1b[;;m0\n\x1b[;;2147483648;2147483648;2147483648m\n\x1b[;;2147483648;2147483648;2147483648m0\n")
+			fmt.Fprint(me.Stdout, "\x1b[;;m0\n\x1b[;;2147483648;2147483648;2147483648m\n\x1b[;;2147483648;2147483648;2147483648m0\n")
 		}
-		fmt.Println("up")
+		fmt.Fprintln(me.Stdout, "up")
 		<-signals
 		return number
 	case "ignore":
-		signal.Ignore(syscall.SIGTERM)
-		fmt.Println("up")
+		me.Notify(make(chan os.Signal), syscall.SIGTERM)
+		fmt.Fprintln(me.Stdout, "up")
 		forever()
 	case "print":
-		fmt.Println("first to stdout")
-		fmt.Fprintln(os.Stderr, "then to stderr")
+		fmt.Fprintln(me.Stdout, "first to stdout")
+		fmt.Fprintln(me.Stderr, "then to stderr")
 	case "count": // a line every millisecond
 		for i := range number {
-			fmt.Println("line", i)
+			fmt.Fprintln(me.Stdout, "line", i)
 			time.Sleep(time.Millisecond)
 		}
 	case "chatter": // so many KiB
 		line := strings.Repeat("x", 1023) + "\n"
 		for range number {
-			os.Stdout.WriteString(line)
+			io.WriteString(me.Stdout, line)
 		}
-		fmt.Println("the end")
+		fmt.Fprintln(me.Stdout, "the end")
 	case "environment":
 		for _, key := range strings.Fields(arg) {
-			fmt.Printf("%s=%s\n", key, os.Getenv(key))
+			fmt.Fprintf(me.Stdout, "%s=%s\n", key, getenv(key))
 		}
 	case "file":
 		b, err := os.ReadFile(arg)
-		fmt.Printf("%s%v\n", b, err)
+		fmt.Fprintf(me.Stdout, "%s%v\n", b, err)
 	case "arguments":
-		fmt.Printf("%q\n", os.Args[1:])
+		fmt.Fprintf(me.Stdout, "%q\n", os.Args[1:])
 	case "stdin":
 		b, err := io.ReadAll(os.Stdin)
-		fmt.Println(len(b), err)
+		fmt.Fprintln(me.Stdout, len(b), err)
 	case "hog": // so many MiB
 		var held [][]byte
 		for range number {

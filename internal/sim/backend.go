@@ -6,12 +6,20 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
+	"github.com/fiber-go/fiber/internal/output"
 )
+
+// NewBackend makes a backend whose processes call child, outside of a run: in real time, and without faults.
+func NewBackend(child func()) backend.Backend {
+	plan := Plan{Machines: 3}
+	return &simulated{&Run{Plan: plan, Program: Program{Child: child, End: func() {}}, begun: time.Now(), net: newNetwork(plan), ended: map[string]bool{}}}
+}
 
 // simulated is the backend that starts simulated processes, each on a machine that it chooses.
 type simulated struct{ run *Run }
@@ -35,19 +43,22 @@ func (b *simulated) Launch(ctx context.Context, spec backend.JobSpec) (backend.J
 		r.Log("the start of %s is refused", spec.Name)
 		return nil, lives.Failure(b, spec.Name, errors.New("no room"), false)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, lives.Failure(b, spec.Name, err, false)
+	}
 	env := map[string]string{}
-	for _, v := range append(spec.Env, spec.Public...) {
+	for _, v := range backend.With(append(spec.Env, spec.Public...), backend.Limits(spec.Resources)) {
 		key, value, _ := strings.Cut(v, "=")
 		env[key] = value
 	}
 	m, takes := r.net.place(startTime)
 	j := &job{Life: lives.New(), machine: m, process: make(chan *Process, 1)}
+	var passing sync.WaitGroup
+	stdout, stderr := j.pass(&passing, spec.Stdout), j.pass(&passing, spec.Stderr)
 	over := func(how backend.ExitStatus) {
-		for _, w := range []io.Writer{spec.Stdout, spec.Stderr} {
-			if c, ok := w.(io.Closer); ok {
-				c.Close()
-			}
-		}
+		stdout.Close()
+		stderr.Close()
+		passing.Wait()
 		j.End(how, nil)
 	}
 	if fault.Kind == "delayed" {
@@ -55,7 +66,7 @@ func (b *simulated) Launch(ctx context.Context, spec backend.JobSpec) (backend.J
 	}
 	go func() {
 		time.Sleep(takes)
-		p := r.start(m, spec.Name, env, r.Child, over)
+		p := r.start(m, spec.Name, env, stdout, stderr, r.Child, over)
 		j.process <- p
 		switch {
 		case r.net.isDown(m): // it has failed since it was chosen
@@ -75,11 +86,31 @@ type job struct {
 	process chan *Process // has the process once it has started
 }
 
+// pass returns what keeps an output of the process. A goroutine of the process that launches it passes that on.
+func (j *job) pass(passing *sync.WaitGroup, to io.Writer) *output.Log {
+	out := output.New(outputKept)
+	passing.Go(func() {
+		if to == nil {
+			to = io.Discard
+		}
+		_, _ = io.Copy(io.MultiWriter(j.Output, to), out.Reader(context.Background(), true))
+		if c, ok := to.(io.Closer); ok {
+			c.Close()
+		}
+	})
+	return out
+}
+
+// outputKept is more than a process writes before that is passed on.
+const outputKept = 1 << 24
+
 func (j *job) at() *Process {
 	p := <-j.process
 	j.process <- p
 	return p
 }
+
+func (j *job) Pending() (string, bool) { return "", len(j.process) == 0 }
 
 func (j *job) ID() string   { return strconv.Itoa(j.at().PID()) }
 func (j *job) Host() string { return j.machine.name }

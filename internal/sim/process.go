@@ -101,10 +101,10 @@ func setLabels(unsafe.Pointer)
 func labels() unsafe.Pointer
 
 // start starts a process, which calls main, and over when it has ended.
-func (r *Run) start(m *machine, name string, env map[string]string, main func(), over func(backend.ExitStatus)) *Process {
+func (r *Run) start(m *machine, name string, env map[string]string, stdout, stderr io.Writer, main func(), over func(backend.ExitStatus)) *Process {
 	p := &Process{Name: name, run: r, machine: m, over: over}
 	r.mu.Lock()
-	p.self = &self.Self{PID: firstPID + r.serial, Env: env, Backend: &simulated{r}, Net: sockets{p}, Stdout: io.Discard, Stderr: io.Discard,
+	p.self = &self.Self{PID: firstPID + r.serial, Env: env, Backend: &simulated{r}, Net: sockets{p}, Stdout: stdout, Stderr: stderr,
 		Notify: p.notify, Die: p.die, Exit: p.exit}
 	r.serial++
 	r.live = append(r.live, p)

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -97,7 +98,7 @@ func Simulate(t *testing.T, plan Plan, program Program) (result Result) {
 		r := &Run{Plan: plan, Program: program, begun: time.Now(), over: make(chan struct{}), ended: map[string]bool{}, counts: map[string]int{}}
 		r.net = newNetwork(plan)
 		hang := time.AfterFunc(patience, func() { panic(r.hang()) })
-		r.start(r.net.machines[0], "MainProcess", map[string]string{}, func() {
+		r.start(r.net.machines[0], "MainProcess", map[string]string{}, io.Discard, io.Discard, func() {
 			if err := r.Root(r); err != nil {
 				r.Breach("end", "%v", err)
 			}

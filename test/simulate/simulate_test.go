@@ -82,13 +82,13 @@ func TestSimulate(t *testing.T) {
 		if n >= allSeeds {
 			c.complete()
 		}
+		if n = setting(t, freshKey, 0); n > 0 {
+			fresh := &campaign{t: t, fail: t.Logf, counts: map[string]int{}}
+			fresh.all(uint64(time.Now().UnixNano()), func(i int) bool { return i < n })
+			defer fresh.conclude()
+		}
 	}
 	c.conclude()
-	if n = setting(t, freshKey, 0); n > 0 {
-		c = &campaign{t: t, fail: t.Logf, counts: map[string]int{}}
-		c.all(uint64(time.Now().UnixNano()), func(i int) bool { return i < n })
-		c.conclude()
-	}
 }
 
 // setting is a number that was set.
