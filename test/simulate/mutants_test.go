@@ -53,6 +53,9 @@ func TestMutants(t *testing.T) {
 			plan := filepath.Join(t.TempDir(), "plan")
 			require.NoError(t, os.WriteFile(plan, leftPlan.Find(again), 0o644))
 			replayed := simulate(replayKey+"="+plan, timesKey+"=10", firstKey+"=yes")
+			if _, err := os.Stat(filepath.Join("testdata", name+".json")); err == nil {
+				t.Logf("the plan in testdata: %s", fails.Find(simulate(replayKey+"="+"testdata/"+name+".json", timesKey+"=10", firstKey+"=yes")))
+			}
 			t.Logf("%s; its seed: %s; its plan: %s", found[0], fails.Find(again), fails.Find(replayed))
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -62,11 +63,7 @@ func TestSimulate(t *testing.T) {
 	}
 	switch {
 	case os.Getenv(replayKey) != "":
-		var plan sim.Plan
-		text, err := os.ReadFile(os.Getenv(replayKey))
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(text, &plan))
-		c.again(plan)
+		c.again(planOf(t, os.Getenv(replayKey)))
 	case os.Getenv(seedKey) != "":
 		seed, err := strconv.ParseUint(os.Getenv(seedKey), 10, 64)
 		require.NoError(t, err)
@@ -89,6 +86,27 @@ func TestSimulate(t *testing.T) {
 		}
 	}
 	c.conclude()
+}
+
+// What was found once stays mended: each plan in testdata is of a run that failed, as with the mutant of the same name.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	c := &campaign{t: t, fail: t.Errorf, counts: map[string]int{}}
+	for _, file := range files {
+		c.run(planOf(t, file))
+	}
+	c.conclude()
+}
+
+// planOf reads a plan.
+func planOf(t *testing.T, file string) (plan sim.Plan) {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &plan))
+	return plan
 }
 
 // setting is a number that was set.
