@@ -21,10 +21,11 @@ import (
 type Plan struct {
 	Seed     uint64
 	Machines int
-	Threads  int     // how many run goroutines: with one, what the scheduler chooses follows from the seed
-	TLS      bool    `json:",omitempty"`
-	Scale    int     // so many times as much work as usual
-	Faults   []Fault // in the order of their times
+	Threads  int           // how many run goroutines: with one, what the scheduler chooses follows from the seed
+	TLS      bool          `json:",omitempty"`
+	Scale    int           // so many times as much work as usual
+	Ends     time.Duration `json:",omitempty"` // when the root shuts down, whatever is under way; 0 for when the work is over
+	Faults   []Fault       // in the order of their times
 	Work     []Work
 }
 

@@ -486,6 +486,13 @@ func init() {
 			w.checkError("making objects", err)
 			return nil
 		}
+		if m != w.lodger && r.IntN(5) == 0 {
+			go func() {
+				time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
+				w.run.Count(managerClosed)
+				w.checkError("Close", m.Close())
+			}()
+		}
 		b := &objectsBook{history: map[string][]porcupine.Operation{}, holders: map[string][]*sim.Process{}}
 		number := w.book(b)
 		var group sync.WaitGroup
