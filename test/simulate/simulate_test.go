@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -313,12 +314,21 @@ func (c *campaign) shrink(f failure) failure {
 	return f
 }
 
-// design.md says for each rule what it is.
+// design.md says for each check what it is, and for each rule of failure which check, or which test, it has.
 func TestRulesAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/design.md")
 	require.NoError(t, err)
 	for name := range rules {
 		require.Contains(t, string(text), "\n| `"+name+"` | ")
+	}
+	_, of, _ := strings.Cut(string(text), "\n## The rules of failure\n")
+	of, _, _ = strings.Cut(of, "\n## ")
+	paragraphs := regexp.MustCompile(`\n(- |\| )`).Split(of, -1)
+	require.Greater(t, len(paragraphs), 20)
+	for _, rule := range paragraphs[1:] {
+		names := regexp.MustCompile("`([A-Za-z ]+)`").FindAllStringSubmatch(rule, -1)
+		known := slices.ContainsFunc(names, func(name []string) bool { return rules[name[1]] || strings.HasPrefix(name[1], "Test") })
+		require.True(t, known || strings.HasPrefix(rule, "when this dies"), rule)
 	}
 }

@@ -74,11 +74,16 @@ func draw(seed uint64) sim.Plan {
 	}
 	var names []string
 	for name := range works {
-		names = append(names, name)
+		if name != deaths {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	for range 1 + r.IntN(3) {
 		plan.Work = append(plan.Work, sim.Work{Kind: names[r.IntN(len(names))], Seed: r.Uint64()})
+	}
+	if seed%8 == 5 {
+		plan.Work = append(plan.Work, sim.Work{Kind: deaths, Seed: seed})
 	}
 	if seed%20 == 11 {
 		plan.Ends = time.Duration(1 + r.Int64N(int64(time.Second)))
