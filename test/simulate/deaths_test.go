@@ -99,7 +99,7 @@ func init() {
 			group.Go(func() {
 				p, err := start(ctx, meet, v)
 				if err == nil {
-					err = p.Join(ctx)
+					err = w.ends(ctx, "Join", p.Join)
 				}
 				if w.checkError("Join", err); dies {
 					b.gone.Store(true)
