@@ -28,8 +28,7 @@ type Manager struct {
 	builtinObject[Manager]
 	child *tree.Child // nil in other processes than the one that made it
 
-	closing sync.Once
-	closed  atomic.Bool
+	closed atomic.Bool
 }
 
 // ManagerOption configures NewManager.
@@ -100,18 +99,17 @@ func (m *Manager) Close() error {
 	if m.child == nil {
 		return nil
 	}
-	m.closing.Do(func() {
-		m.closed.Store(true)
+	if !m.closed.Swap(true) {
 		m.h.proc.objects.Closed(m.h.ref)
 		m.child.Stop()
-		select {
-		case <-m.child.Done():
-		case <-time.After(m.h.proc.node.Config.ShutdownGrace):
-			m.child.Kill("")
-			<-m.child.Done()
-		}
-		m.h.proc.homes.Delete(m.h.ref.Endpoint)
-	})
+	}
+	select {
+	case <-m.child.Done():
+	case <-time.After(m.h.proc.node.Config.ShutdownGrace):
+		m.child.Kill("")
+		<-m.child.Done()
+	}
+	m.h.proc.homes.Delete(m.h.ref.Endpoint)
 	return nil
 }
 

@@ -27,8 +27,12 @@ var faults = map[string]func(r *Run, f Fault) string{
 	"stop": func(r *Run, f Fault) string {
 		return r.befall(f, func(p *Process) { p.stopFor(f.For) })
 	},
-	"freeze": func(r *Run, f Fault) string { // until nobody believes in it any more
-		return r.befall(f, func(p *Process) { p.stopFor(f.For + freeze) })
+	"freeze": func(r *Run, f Fault) string { // until nobody believes in it any more, or for good
+		d := f.For + freeze
+		if f.B%2 == 0 {
+			d = patience
+		}
+		return r.befall(f, func(p *Process) { p.stopFor(d) })
 	},
 	"machine": func(r *Run, f Fault) string {
 		others := slices.DeleteFunc(r.others(), func(p *Process) bool { return p.machine == r.net.machines[0] })

@@ -313,7 +313,7 @@ var (
 )
 
 // forever is longer than anything here that waits for others to go on.
-const forever = 5 * time.Minute
+const forever = 12 * time.Minute
 
 // within calls an operation with a context that ends in between, sometimes, and checks that the operation ends then, at most
 // so much later.

@@ -177,17 +177,27 @@ func (l *lock) isHeld(r *object.Request, by owner) bool {
 	return false
 }
 
-// grant gives free permits to the waiters.
+// grant gives free permits to the waiters, and a reentrant lock to all whose owner has got it.
 func (l *lock) grant() {
-	for l.free > 0 && len(l.waiting) > 0 {
-		w := l.waiting[0]
-		l.waiting = slices.Delete(l.waiting, 0, 1)
+	for {
+		next := 0
+		if l.free == 0 {
+			next = slices.IndexFunc(l.waiting, func(w waiter) bool { return l.reentrant && l.holding(w.by) >= 0 })
+		}
+		if next < 0 || next == len(l.waiting) {
+			return
+		}
+		w := l.waiting[next]
+		l.waiting = slices.Delete(l.waiting, next, next+1)
 		if !w.r.Wanted() {
 			continue
 		}
-		l.free--
-		if i := l.holding(w.by); i >= 0 {
-			l.held[i].n++
+		i := l.holding(w.by)
+		if i < 0 || !l.reentrant {
+			l.free--
+		}
+		if i >= 0 {
+			l.held[i].n += w.count
 		} else {
 			l.held = append(l.held, hold{w.by, w.count})
 		}

@@ -46,6 +46,26 @@ func TestLockGoesToTheLongestWaiting(t *testing.T) {
 	require.Contains(t, v.ask(release, 2), "nobody holds it")
 }
 
+// Who has a reentrant lock may acquire it again, also in requests that waited when it got it, ahead of others.
+func TestReentrantLockGoesToAllThatWaitForItsOwner(t *testing.T) {
+	b := newBed(t, builtin.KindRLock)
+	u, v := b.user(), b.user()
+	require.Equal(t, got, u.ask(acquire, 1, 0))
+	first := v.begin(acquire, 1, 0)
+	v.Settled()
+	other := u.begin(acquire, 2, 0)
+	u.Settled()
+	second := v.begin(acquire, 1, 0)
+	v.Settled()
+	require.Empty(t, u.ask(release, 1))
+	require.Equal(t, got, v.end(first))
+	require.Equal(t, got, v.end(second))
+	require.Empty(t, v.ask(release, 1))
+	u.Silent()
+	require.Empty(t, v.ask(release, 1))
+	require.Equal(t, got, u.end(other))
+}
+
 // A holder that dies, lets go, or drops its proxy leaves the lock to the next,
 // which is told that it was abandoned. If that one gives the lock back, the one
 // after it is told.

@@ -60,6 +60,34 @@ func TestStuckWorkersAreReplacedTogether(t *testing.T) {
 	})
 }
 
+// A surplus worker whose task was given up and goes on is killed after the grace, though nothing waits for it and nothing else
+// happens.
+func TestResizeEndsStuckWorkers(t *testing.T) {
+	t.Parallel()
+	for _, later := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			opts, started := options(2)
+			opts.CancelGrace = 5 * time.Second
+			e := engine.New(opts)
+			defer e.Terminate()
+			go e.Up(t.Context())
+			workers := up(started, 2)
+			c, err := e.Submit(newSource(), 2, false, engine.CallOptions{Func: "f"})
+			require.NoError(t, err)
+			for _, w := range workers {
+				w.say(t, wire.Results{Batch: w.batch(t).ID, Started: 0})
+			}
+			synctest.Wait()
+			c.Cancel()
+			time.Sleep(later)
+			begun := time.Now()
+			require.NoError(t, e.Resize(t.Context(), 1))
+			require.LessOrEqual(t, time.Since(begun), opts.CancelGrace)
+			require.Equal(t, 1, e.Stats().WorkersKilled)
+		})
+	}
+}
+
 // A worker that is about to be killed is given nothing more, though what it ran
 // ends at the last moment: what was sent there would be lost.
 func TestADoomedWorkerIsGivenNothing(t *testing.T) {

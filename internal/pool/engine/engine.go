@@ -223,11 +223,11 @@ func (e *Engine) decide() {
 	if s.spare > 0 && (s.abandoned > 0 || !waits && free > 0) {
 		e.wake(time.Now().Add(balanceInterval))
 	}
-	if s.abandoned > 0 {
-		e.endStuck(time.Now())
-	}
 	e.stopIdle()
 	e.scale()
+	if s.abandoned > 0 { // also in workers that are to leave as of now
+		e.endStuck(time.Now())
+	}
 }
 
 // enqueue has a call take turns if it has tasks to give.
