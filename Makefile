@@ -13,7 +13,8 @@
 #              cluster, or on a node (SOAKFLAGS="-root node1"); from 5m on, what grows fails it, too; SOAKFLAGS=-h has
 #              the rest
 # make simulate  2,000 simulated runs, each from a seed, and FRESH=n fresh ones; SEEDS=n, SEED=s for one, FOR=8h for fresh ones until
-#              something fails, REPLAY=file for the plan that a failure has printed, TIMES=n to see how often SEED or REPLAY fails
+#              something fails, REPLAY=file for the plan that a failure has printed, TIMES=n to see how often SEED or REPLAY fails,
+#              FIRST=1 to end with the first failure
 # make mutants  how many of those runs it takes to find each of the defects in internal/sim/mutants
 # make check   gofmt, go vet, staticcheck, and go vet for the systems other than Linux
 # make fuzz    each fuzz target for FUZZTIME, 10s

@@ -77,7 +77,9 @@ func run(ctx context.Context, j job) (done, error) {
 		if !strings.HasPrefix(j.Do, "heedless") {
 			return done{}, ctx.Err()
 		}
-		time.Sleep(j.Sleep)
+		for end := time.Now().Add(j.Sleep); sim.Here().Alive() && time.Now().Before(end); {
+			time.Sleep(min(10*time.Second, time.Until(end)))
+		}
 	}
 	switch j.Do {
 	case "fail":
@@ -294,7 +296,7 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 		opts = append(opts, fiber.Timeout(limit))
 		if r.IntN(2) == 0 {
 			if ins[0].Do = "heedless"; r.IntN(2) == 0 {
-				ins[0].Sleep = time.Minute // its worker is killed
+				ins[0].Sleep = time.Hour // its worker is killed, if it is needed
 			}
 		}
 	}
@@ -444,6 +446,8 @@ func expectedText(j job) string {
 		return fmt.Sprintf("failed at %d of %d", j.Index, j.Call)
 	case "encode":
 		return "refused to be encoded"
+	case "encoder panics":
+		return "panic: encoder"
 	case "decode":
 		return "refused to be decoded"
 	}

@@ -38,6 +38,7 @@ type queueBook struct {
 	got     map[item][]*sim.Process
 	last    map[int]int // the number last got of each producer's
 	out     int         // of order
+	done    int         // TaskDone was called for
 }
 
 func (b *queueBook) took(items ...item) {
@@ -110,6 +111,9 @@ var (
 				b.took(items...)
 				for range items {
 					if e.Joinable != nil {
+						b.mu.Lock()
+						b.done++
+						b.mu.Unlock()
 						w.checkError("TaskDone", w.within(ctx, r, settling, "TaskDone", e.Joinable.TaskDone))
 					}
 				}
@@ -189,11 +193,22 @@ func init() {
 				}
 				b.took(i)
 				if e.Joinable != nil {
+					b.mu.Lock()
+					b.done++
+					b.mu.Unlock()
 					w.checkError("TaskDone", e.Joinable.TaskDone(ctx))
 				}
 			}
 		}()
 		producers.Wait()
+		if e.Joinable != nil {
+			err := w.ends(ctx, "Join", e.Joinable.Join)
+			b.mu.Lock()
+			if err == nil && b.done < len(b.put) {
+				w.breach(ruleJoin, "it returns when %d of %d are done", b.done, len(b.put))
+			}
+			b.mu.Unlock()
+		}
 		err = errors.Join(q.Close(), <-rest)
 		if e.Joinable != nil && errors.As(err, new(*fiber.WorkerLostError)) {
 			return nil // with all that was in it

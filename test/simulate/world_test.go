@@ -74,7 +74,7 @@ func draw(seed uint64) sim.Plan {
 	}
 	var names []string
 	for name := range works {
-		if name != deaths {
+		if name != meetings {
 			names = append(names, name)
 		}
 	}
@@ -83,7 +83,7 @@ func draw(seed uint64) sim.Plan {
 		plan.Work = append(plan.Work, sim.Work{Kind: names[r.IntN(len(names))], Seed: r.Uint64()})
 	}
 	if seed%8 == 5 {
-		plan.Work = append(plan.Work, sim.Work{Kind: deaths, Seed: seed})
+		plan.Work = append(plan.Work, sim.Work{Kind: meetings, Seed: seed})
 	}
 	if seed%20 == 11 {
 		plan.Ends = time.Duration(1 + r.Int64N(int64(time.Second)))
