@@ -45,7 +45,7 @@ const (
 	// allSeeds are enough for each fault and each check to bite.
 	allSeeds = 2000
 	// tooLong is the time after which a run's virtual time stands still.
-	tooLong = 60 * time.Second
+	tooLong = 5 * time.Minute
 	// mostShrunk failures are made smaller, at most, each within shrinkTime.
 	mostShrunk = 3
 	shrinkTime = time.Minute
