@@ -134,6 +134,12 @@ var methods = []method{
 		out.B, err = fiber.Call(ctx, o.Counter, counterAdd, in.B)
 		return
 	}},
+	{"event", "set", func(ctx context.Context, o *objects, _ word) (word, error) { return word{}, o.Event.Set(ctx) }},
+	{"event", "clear", func(ctx context.Context, o *objects, _ word) (word, error) { return word{}, o.Event.Clear(ctx) }},
+	{"event", "get", func(ctx context.Context, o *objects, _ word) (out word, err error) {
+		out.Ok, err = o.Event.IsSet(ctx)
+		return
+	}},
 	{"list", "append", func(ctx context.Context, o *objects, in word) (out word, err error) {
 		return out, o.List.Append(ctx, in.B)
 	}},
@@ -157,18 +163,12 @@ var waits = []struct {
 	late time.Duration // as long as it waits for word of whether it was done
 	call func(ctx context.Context, o *objects, n int) error
 }{
-	{"event set", settling, func(ctx context.Context, o *objects, n int) error { return o.Event.Set(ctx) }},
-	{"event clear", settling, func(ctx context.Context, o *objects, n int) error { return o.Event.Clear(ctx) }},
 	{"event", 0, func(ctx context.Context, o *objects, n int) error { return o.Event.Wait(bounded(ctx)) }},
 	{"barrier", settling, func(ctx context.Context, o *objects, n int) error {
 		_, err := o.Barrier.Wait(bounded(ctx))
 		return err
 	}},
 	{"barrier reset", settling, func(ctx context.Context, o *objects, n int) error { return o.Barrier.Reset(ctx) }},
-	{"event is set", 0, func(ctx context.Context, o *objects, n int) error {
-		_, err := o.Event.IsSet(ctx)
-		return err
-	}},
 	{"length", 0, func(ctx context.Context, o *objects, n int) error {
 		_, err := o.Dict.Len(ctx)
 		return err
@@ -418,6 +418,16 @@ var models = map[string]porcupine.Model{
 	"dict":    cells(cell{}),
 	"value":   cells(cell{there: true}),
 	"counter": cells(cell{there: true}),
+	"event": {
+		Init: func() any { return false },
+		Step: func(state, input, output any) (bool, any) {
+			set, in, out := state.(bool), input.(word), output.(word)
+			if in.Op == "get" {
+				return out.Unknown || out.Ok == set, set
+			}
+			return true, in.Op == "set"
+		},
+	},
 	"list": {
 		Init: func() any { return "" },
 		Step: func(state, input, output any) (bool, any) {

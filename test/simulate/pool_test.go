@@ -145,6 +145,7 @@ func init() {
 		if r.IntN(6) == 0 {
 			opts = append(opts, fiber.WithAutoscale(r.IntN(workers), workers), fiber.WithIdleTimeout(time.Duration(1+r.IntN(300))*time.Millisecond))
 		}
+		w.load.Add(int64(workers))
 		pool, err := fiber.NewPool(workers, opts...)
 		if err != nil {
 			return err

@@ -133,20 +133,27 @@ var (
 	ruleRefused      = rule("refused stays out")
 	ruleOrder        = rule("queue order")
 	ruleJoin         = rule("join")
+	ruleCapacity     = rule("capacity")
 )
 
 func init() {
 	works["queue"] = func(ctx context.Context, w *world, r *rand.Rand) error {
 		var e queueEnd
 		var err error
+		capacity := 0
+		var opts []fiber.QueueOption
+		if r.IntN(3) == 0 {
+			capacity = 1 + r.IntN(20)
+			opts = append(opts, fiber.WithCapacity(capacity))
+		}
 		if r.IntN(4) > 0 {
-			e.Simple, err = fiber.NewSimpleQueue[item](options(r)...)
+			e.Simple, err = fiber.NewSimpleQueue[item](opts...)
 		} else {
 			var m *fiber.Manager
 			var end func()
 			if m, end, err = w.home(ctx, r); err == nil {
 				defer end()
-				e.Joinable, err = fiber.NewJoinableQueue[item](ctx, m, options(r)...)
+				e.Joinable, err = fiber.NewJoinableQueue[item](ctx, m, opts...)
 			}
 		}
 		if err != nil {
@@ -156,6 +163,9 @@ func init() {
 		q := e.queue()
 		b := &queueBook{put: map[item]bool{}, refused: map[item]bool{}, got: map[item][]*sim.Process{}, last: map[int]int{}}
 		e.Book, e.N = w.book(b), 10+w.amount(r, 100, 100_000)
+		if capacity > 0 && !b.fill(ctx, w, q, capacity) {
+			return nil
+		}
 		var producers, consumers sync.WaitGroup
 		var died sync.Map
 		in, out := 1+r.IntN(3), 1+r.IntN(3)
@@ -182,9 +192,11 @@ func init() {
 			run(&consumers, consume, 100+i)
 		}
 		// The rest is for the root, also while nobody else is left.
-		rest := make(chan error, 1)
+		rest, alone := make(chan error, 1), r.IntN(2) == 0
 		go func() {
-			consumers.Wait()
+			if alone {
+				consumers.Wait()
+			}
 			for {
 				i, err := q.Get(ctx)
 				if err != nil {
@@ -210,6 +222,7 @@ func init() {
 			b.mu.Unlock()
 		}
 		err = errors.Join(q.Close(), <-rest)
+		consumers.Wait()
 		if e.Joinable != nil && errors.As(err, new(*fiber.WorkerLostError)) {
 			return nil // with all that was in it
 		}
@@ -220,9 +233,15 @@ func init() {
 		for range died.Range {
 			dead++
 		}
+		if !alone {
+			out++
+		}
 		b.check(w, in, out, dead)
 		if e.Joinable != nil {
 			err := w.ends(ctx, "Join", e.Joinable.Join)
+			if errors.As(err, new(*fiber.WorkerLostError)) {
+				return nil
+			}
 			if err != nil && (dead == 0 && w.steady() || !errors.Is(err, fiber.ErrAbandoned)) {
 				w.breach(ruleJoin, "%v, though %d have died", err, dead)
 			}
@@ -232,13 +251,31 @@ func init() {
 	}
 }
 
-// options are those of a queue: some are bounded.
-func options(r *rand.Rand) (opts []fiber.QueueOption) {
-	if r.IntN(3) == 0 {
-		opts = append(opts, fiber.WithCapacity(1+r.IntN(20)))
+// fill puts as much into a queue as there is room for, and an item more, which stays out.
+func (b *queueBook) fill(ctx context.Context, w *world, q *fiber.SimpleQueue[item], capacity int) (filled bool) {
+	for n := range capacity + 1 {
+		i := item{filler, n}
+		within, cancel := context.WithTimeout(ctx, moment)
+		err := q.Put(within, i)
+		cancel()
+		w.checkError("Put", err)
+		switch {
+		case err == nil && n < capacity:
+			b.put[i] = true
+		case err == nil:
+			w.breach(ruleCapacity, "%d items are in a queue of %d", n+1, capacity)
+		case err == context.DeadlineExceeded:
+			b.refused[i] = true
+			w.bit(ruleCapacity)
+		default:
+			return false
+		}
 	}
-	return opts
+	return true
 }
+
+// filler is the number of the root among the producers.
+const filler = 999
 
 // check compares what came out with what went in.
 func (b *queueBook) check(w *world, producers, consumers, died int) {
