@@ -114,7 +114,7 @@ var (
 						b.mu.Lock()
 						b.done++
 						b.mu.Unlock()
-						w.checkError("TaskDone", w.within(ctx, r, settling, "TaskDone", e.Joinable.TaskDone))
+						w.checkError("TaskDone", w.ends(ctx, "TaskDone", e.Joinable.TaskDone))
 					}
 				}
 			} else if errors.As(err, new(*fiber.WorkerLostError)) {
@@ -168,7 +168,7 @@ func init() {
 		}
 		var producers, consumers sync.WaitGroup
 		var died sync.Map
-		in, out := 1+r.IntN(3), 1+r.IntN(3)
+		in, out := 1+r.IntN(3), 1+r.IntN(2)*r.IntN(3)
 		run := func(group *sync.WaitGroup, f *fiber.Func[queueEnd, int], part int) {
 			e := e
 			if e.Part = part; r.IntN(4) == 0 || w.run.Scale > 1 {
@@ -192,7 +192,7 @@ func init() {
 			run(&consumers, consume, 100+i)
 		}
 		// The rest is for the root, also while nobody else is left.
-		rest, alone := make(chan error, 1), r.IntN(2) == 0
+		rest, alone := make(chan error, 1), out == 1 || r.IntN(2) == 0
 		go func() {
 			if alone {
 				consumers.Wait()

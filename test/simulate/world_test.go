@@ -246,7 +246,7 @@ func (w *world) left(before map[string]map[string]int) {
 		_, err := w.stays.Get(context.Background())
 		w.checkError("Get", err)
 	}
-	for range 2 {
+	for range 3 {
 		if w.lodger != nil && w.run.Ended(w.lodger.Name()) {
 			w.lodger, w.stays = nil, nil
 		}
@@ -319,12 +319,12 @@ const forever = 12 * time.Minute
 // so much later.
 func (w *world) within(ctx context.Context, r *rand.Rand, late time.Duration, what string, op func(ctx context.Context) error) error {
 	d := time.Duration(r.Int64N(int64(3 * time.Second)))
-	switch r.IntN(4) {
+	switch r.IntN(5) {
 	case 0:
 		return w.ends(ctx, what, op)
-	case 1:
+	case 1, 2:
 		d /= 1000
-	case 2:
+	case 3:
 		d /= 30
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
