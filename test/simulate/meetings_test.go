@@ -26,6 +26,7 @@ type meeting struct {
 // meetingBook says how far they are.
 type meetingBook struct {
 	there, gone     atomic.Bool  // the first one
+	told            atomic.Bool  // somebody of its death
 	waiting, inside atomic.Int32 // the others: at the event or the condition, with the lock
 }
 
@@ -92,8 +93,9 @@ var meet = fiber.Register("meet", func(ctx context.Context, m meeting) (int, err
 	w.checkError("a wait for others", err)
 	switch told := errors.Is(err, fiber.ErrAbandoned) || errors.Is(err, fiber.ErrBrokenBarrier); {
 	case told:
+		b.told.Store(true)
 		w.bit(ruleDeaths)
-	case err == nil && m.Barrier != nil && w.steady():
+	case err == nil && (m.Barrier != nil || m.Lock != nil && !b.told.Load()) && w.steady():
 		w.breach(ruleDeaths, "%s was not told", sim.Here().Name)
 	case err == nil:
 		w.bit(ruleWakes)

@@ -108,6 +108,9 @@ func draw(seed uint64) sim.Plan {
 	}
 	// Most runs are over within a second, unless something goes wrong.
 	while := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 20 * time.Second}[r.IntN(4)]
+	if plan.Work[0].Kind == "share" && r.IntN(2) == 0 { // which each process fetches once, soon
+		some, n, while = []string{"slow", "cut"}, 10, 300*time.Millisecond
+	}
 	plan.Faults = sim.Draw(r, n, while, heartbeat-time.Second, some...)
 	return plan
 }
