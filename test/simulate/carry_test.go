@@ -42,8 +42,11 @@ var carry = fiber.Register("carry", func(ctx context.Context, e errand) (end, er
 	return back, nil
 })
 
+// carrying is the work of some runs, besides others.
+const carrying = "carry"
+
 func init() {
-	works["carry"] = func(ctx context.Context, w *world, r *rand.Rand) error {
+	works[carrying] = func(ctx context.Context, w *world, r *rand.Rand) error {
 		pool, err := fiber.NewPool(1+r.IntN(3), fiber.WithMaxAttempts(1))
 		if err != nil {
 			return err

@@ -74,7 +74,7 @@ func draw(seed uint64) sim.Plan {
 	}
 	var names []string
 	for name := range works {
-		if name != meetings {
+		if name != meetings && name != carrying {
 			names = append(names, name)
 		}
 	}
@@ -82,7 +82,10 @@ func draw(seed uint64) sim.Plan {
 	for range 1 + r.IntN(3) {
 		plan.Work = append(plan.Work, sim.Work{Kind: names[r.IntN(len(names))], Seed: r.Uint64()})
 	}
-	if seed%8 == 5 {
+	switch seed % 8 {
+	case 1:
+		plan.Work = append(plan.Work, sim.Work{Kind: carrying, Seed: seed})
+	case 5:
 		plan.Work = append(plan.Work, sim.Work{Kind: meetings, Seed: seed})
 	}
 	if seed%20 == 11 {
