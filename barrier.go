@@ -36,13 +36,11 @@ func NewBarrier(ctx context.Context, m *Manager, parties int) (*CyclicBarrier, e
 // them, from 0 to the number of parties minus 1, in the order in which they
 // came. If ctx ends, even before the call, the barrier breaks.
 func (b *CyclicBarrier) Wait(ctx context.Context) (index int, err error) {
-	if ctx == nil {
-		return 0, errNilContext
+	index, sent, err := tryAsk(ctx, b, builtin.BarrierWait, object.None{}, nil)
+	if !sent && ctx != nil && err == ctx.Err() { // the other parties must not wait for this one
+		err = both(ctx.Err(), release(ctx, b, builtin.BarrierAbort, true))
 	}
-	if err := ctx.Err(); err != nil { // the other parties must not wait for this one
-		return 0, both(err, release(ctx, b, builtin.BarrierAbort, true))
-	}
-	return settle(ctx, b, builtin.BarrierWait, object.None{})
+	return index, err
 }
 
 // Reset makes the barrier whole again. Calls of Wait that are waiting at the

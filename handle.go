@@ -67,18 +67,24 @@ type user interface {
 // ask sends a request and waits for the answer until ctx ends. An answer that
 // comes after that is passed to late. If late is nil, ask waits a moment longer
 // to learn whether the request was carried out.
-func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (a A, err error) {
+func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (A, error) {
+	a, _, err := tryAsk(ctx, u, op, q, late)
+	return a, err
+}
+
+// tryAsk is ask, and says whether the request was sent.
+func tryAsk[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (a A, sent bool, err error) {
 	h := u.used()
 	switch {
 	case h == nil:
-		return a, errEmpty(u.typ())
+		return a, false, errEmpty(u.typ())
 	case ctx == nil:
-		return a, errNilContext
+		return a, false, errNilContext
 	}
-	a, err = object.Ask(ctx, h.proc.objects, h.ref, op, q, late)
+	a, sent, err = object.TryAsk(ctx, h.proc.objects, h.ref, op, q, late)
 	runtime.KeepAlive(u)
 	runtime.KeepAlive(q) // an object that keeps what q refers to holds it when it has answered
-	return a, objectError(ctx, u, err)
+	return a, sent, objectError(ctx, u, err)
 }
 
 // settle is ask for an answer that hands nothing over.

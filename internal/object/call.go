@@ -181,15 +181,28 @@ func Post[Q, A any](s *Server, ref Ref, op Op[Q, A], q Q) (queued bool) {
 // the request was carried out; if it does not, the error is
 // transport.ErrUnknownOutcome, too. For the locks that the caller must not hold,
 // see Pending.Help.
-func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, late func(A)) (none A, err error) {
+func Ask[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, late func(A)) (A, error) {
+	a, _, err := TryAsk(ctx, s, ref, op, q, late)
+	return a, err
+}
+
+// TryAsk is Ask, and says whether the object hears of the request, unless the
+// connection ends.
+func TryAsk[Q, A any](ctx context.Context, s *Server, ref Ref, op Op[Q, A], q Q, late func(A)) (none A, sent bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return none, err
+		return none, false, err
 	}
 	p := &Pending{answered: make(chan answer, 1)}
 	p.deadline, _ = ctx.Deadline()
 	if err := s.send(ctx, ref, byte(op), &q, p); err != nil {
-		return none, err
+		return none, false, err
 	}
+	a, err := answered(ctx, p, late)
+	return a, true, err
+}
+
+// answered waits for the answer to a request, as Ask does.
+func answered[A any](ctx context.Context, p *Pending, late func(A)) (none A, err error) {
 	a, err := turn.Wait(ctx, p.client.reader, p.answered)
 	if err == nil {
 		return unpacked[A](a)
