@@ -110,7 +110,8 @@ type Queue struct {
 	closed    byte // the code that refuses Puts, and Gets once the queue is empty; 0 while it is open
 	items     line[object.Value]
 	taken     uint64     // how many items were ever taken from items
-	back      line[span] // what was given back, in the order in which it was taken from items: it is in front of them
+	back      line[span] // what was given back: it is in front of items, in the order in which it was taken from them
+	mixed     bool       // back has to be sorted
 	returned  int        // the items in back
 	getters   line[getter]
 	putters   line[putter]
@@ -251,6 +252,10 @@ func (q *Queue) deliver() (moved bool) {
 
 // next takes at most max items from the front, those that came back first.
 func (q *Queue) next(max int) (d delivery, items []object.Value) {
+	if q.mixed {
+		slices.SortFunc(q.back.all(), func(a, b span) int { return cmp.Compare(a.from, b.from) })
+		q.mixed = false
+	}
 	for _, s := range q.back.all() {
 		if len(items) == max {
 			break
@@ -313,11 +318,10 @@ func (q *Queue) settle(by *object.Session, id uint64, taken bool) {
 
 // restore puts items back, in front of what was behind them. The lock is held.
 func (q *Queue) restore(s span) {
-	q.back.push(s)
-	all := q.back.all()
-	for i := len(all) - 1; i > 0 && all[i-1].from > s.from; i-- {
-		all[i-1], all[i] = all[i], all[i-1]
+	if all := q.back.all(); len(all) > 0 && all[len(all)-1].from > s.from {
+		q.mixed = true
 	}
+	q.back.push(s)
 	q.returned += len(s.items)
 	q.out -= len(s.items)
 	q.early = min(q.early, q.out) // what is back is not done, whatever was said of it
@@ -388,10 +392,10 @@ func (q *Queue) Left(p *object.Session, _ bool) {
 	delete(q.consumers, p)
 	q.owed -= c.owed
 	q.lost += c.owed
-	out := slices.Concat(slices.Collect(maps.Values(c.out))...)
-	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	for _, s := range out {
-		q.restore(s)
+	for _, d := range c.out {
+		for _, s := range d {
+			q.restore(s)
+		}
 	}
 	q.answerJoiners()
 	q.move()
