@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -28,7 +29,8 @@ type conn struct {
 	read     deadline
 	write    deadline
 	serial   int
-	gone     atomic.Bool // the owner's machine has failed: the other end does not hear of it
+	helper   atomic.Uint64 // the caller that has read last, unless something was written since
+	gone     atomic.Bool   // the owner's machine has failed: the other end does not hear of it
 }
 
 // Trusted: with TLS most of a run would be encryption.
@@ -248,6 +250,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 func (c *conn) ReadSoon(p []byte) (int, error) { return c.Read(p) }
 
 func (c *conn) Write(p []byte) (n int, err error) {
+	c.helper.Store(0)
 	for n < len(p) && err == nil {
 		var m int
 		m, err = c.WriteSome([][]byte{p[n:]})
@@ -260,6 +263,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 
 // WriteSome writes what there is room for.
 func (c *conn) WriteSome(bufs [][]byte) (int, error) {
+	c.helper.Store(0)
 	if goOn, err := c.held(); goOn != nil || err != nil {
 		return 0, err
 	}
@@ -282,32 +286,41 @@ func (c *conn) AwaitRoom() error {
 // Linger waits until there is something to read, for a moment at most.
 func (c *conn) Linger() bool {
 	came := c.linger()
-	if !helps() {
-	} else if came {
-		c.owner.run.Count(CallerReads)
-	} else {
+	helper := helps()
+	switch {
+	case helper == 0:
+	case !came:
 		c.owner.run.Count(CallerHandsOver)
+	default:
+		c.owner.run.Count(CallerReads)
+		if c.helper.Load() == helper { // what it has read was not its own
+			c.owner.run.Count(CallerReadsForOthers)
+		}
 	}
+	c.helper.Store(helper)
 	return came
 }
 
 // What callers do that wait for an answer, and read their connection meanwhile.
 const (
-	CallerReads     = "a caller reads"
-	CallerHandsOver = "a caller that reads hands over"
+	CallerReads          = "a caller reads"
+	CallerReadsForOthers = "a caller reads for another"
+	CallerHandsOver      = "a caller that reads hands over"
 )
 
-// helps says whether it is called by a caller that reads its connection, in turn.Reader.Help.
-func helps() bool {
+// helps returns a number of the calling goroutine if that is a caller that reads its connection, in turn.Reader.Help; else 0.
+func helps() (number uint64) {
 	var pcs [8]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
 		frame, more := frames.Next()
 		if strings.HasSuffix(frame.Function, "turn.(*Reader).Help") {
-			return true
+			var text [64]byte
+			_, _ = fmt.Sscanf(string(text[:runtime.Stack(text[:], false)]), "goroutine %d", &number)
+			return number
 		}
 		if !more {
-			return false
+			return 0
 		}
 	}
 }

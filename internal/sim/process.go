@@ -3,7 +3,9 @@ package sim
 import (
 	"context"
 	"io"
+	"maps"
 	"os"
+	"reflect"
 	"runtime"
 	"runtime/pprof"
 	"slices"
@@ -34,6 +36,7 @@ type Process struct {
 
 	mu      sync.Mutex
 	signals []notified
+	fired   map[string]int // see Fired
 	ended   bool
 	over    func(backend.ExitStatus)
 }
@@ -77,8 +80,12 @@ func (simulation) Bind(f func(), garbage bool) func() {
 	if p == nil {
 		return f
 	}
+	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
 	bound := func() {
 		setLabels(p.labels)
+		p.mu.Lock()
+		p.fired[name]++
+		p.mu.Unlock()
 		for c := p.stopped.Load(); c != nil; c = p.stopped.Load() {
 			<-*c
 		}
@@ -102,7 +109,7 @@ func labels() unsafe.Pointer
 
 // start starts a process, which calls main, and over when it has ended.
 func (r *Run) start(m *machine, name string, env map[string]string, stdout, stderr io.Writer, main func(), over func(backend.ExitStatus)) *Process {
-	p := &Process{Name: name, run: r, machine: m, over: over}
+	p := &Process{Name: name, run: r, machine: m, fired: map[string]int{}, over: over}
 	r.mu.Lock()
 	p.self = &self.Self{PID: firstPID + r.serial, Env: env, Backend: &simulated{r}, Net: sockets{p}, Stdout: stdout, Stderr: stderr,
 		Notify: p.notify, Die: p.die, Exit: p.exit}
@@ -250,6 +257,13 @@ func (p *Process) Alive() bool {
 
 // Kill ends the process of the calling goroutine, which may go on: it has no effect any more.
 func (p *Process) Kill() { p.kill(syscall.SIGKILL) }
+
+// Fired says how often functions were called that self.AfterFunc and its like had set, by their names.
+func (p *Process) Fired() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.fired)
+}
 
 // Killed says whether the process was killed.
 func (p *Process) Killed() bool { return p.killed.Load() }

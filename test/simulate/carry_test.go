@@ -5,33 +5,63 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/fiber-go/fiber"
 	"github.com/fiber-go/fiber/internal/sim"
 )
 
-// errand is a task that makes a pipe and returns its receiver, or is given a sender; it sends so many numbers.
+// errand is a task that makes a pipe and returns its receiver, or is given a sender; it sends so many parcels.
 type errand struct {
-	Sender *fiber.Sender[int]
+	Sender *fiber.Sender[parcel]
 	N      int
+	Size   int // of each parcel
+	By     int // how many goroutines send so many, at the same time
+	Hasty  bool
+	Seed   uint64
 }
 
-var carry = fiber.Register("carry", func(ctx context.Context, e errand) (end, error) {
-	w, s, back := here(), e.Sender, end{}
+type parcel struct {
+	By, N int
+	Pad   []byte
+}
+
+// brought is the other end.
+type brought struct{ Receiver *fiber.Receiver[parcel] }
+
+var carry = fiber.Register("carry", func(ctx context.Context, e errand) (brought, error) {
+	w, s, back := here(), e.Sender, brought{}
 	if s == nil {
 		var err error
-		if back.Receiver, s, err = fiber.PipeOneWay[int](); err != nil {
-			return end{}, err
+		if back.Receiver, s, err = fiber.PipeOneWay[parcel](); err != nil {
+			return brought{}, err
+		}
+	}
+	sendAll := func(ctx context.Context, by int) {
+		r := rand.New(rand.NewPCG(e.Seed, uint64(by)))
+		v := parcel{By: by, Pad: make([]byte, e.Size)}
+		for v.N = range e.N {
+			err := context.DeadlineExceeded
+			for range 10 { // what was given up was not sent
+				if e.Hasty && err == context.DeadlineExceeded {
+					err = w.within(ctx, r, settling, "Send", func(ctx context.Context) error { return s.Send(ctx, v) })
+				}
+			}
+			if err == context.DeadlineExceeded {
+				err = w.ends(ctx, "Send", func(ctx context.Context) error { return s.Send(ctx, v) })
+			}
+			if w.checkError("Send", err); err != nil && !errors.Is(err, fiber.ErrUnknownOutcome) { // its rest leaves without the caller
+				return
+			}
 		}
 	}
 	send := func(ctx context.Context) {
-		for n := range e.N {
-			if err := w.ends(bounded(ctx), "Send", func(ctx context.Context) error { return s.Send(ctx, n) }); err != nil {
-				w.checkError("Send", err)
-				break
-			}
+		var group sync.WaitGroup
+		for by := range e.By {
+			group.Go(func() { sendAll(ctx, by) })
 		}
+		group.Wait()
 		w.checkError("Close", s.Close())
 	}
 	if e.Sender != nil {
@@ -53,50 +83,60 @@ func init() {
 		}
 		defer pool.Terminate()
 		for range 1 + r.IntN(4) {
-			e := errand{N: w.amount(r, 400, 400)}
-			from := end{}
+			e := errand{N: w.amount(r, 400, 400), By: 1 + r.IntN(5), Hasty: r.IntN(3) > 0, Seed: r.Uint64()}
+			if r.IntN(2) == 0 { // few that fill the window
+				e.N, e.Size, e.Hasty = min(e.N/10, 20), 200_000+r.IntN(500_000), true
+				w.load.Add(int64(e.Size * e.By))
+			}
+			from := brought{}
 			if r.IntN(2) == 0 {
-				if from.Receiver, e.Sender, err = fiber.PipeOneWay[int](); err != nil {
+				if from.Receiver, e.Sender, err = fiber.PipeOneWay[parcel](); err != nil {
 					return err
 				}
 				go func() {
-					_, err := fiber.Apply(ctx, pool, carry, e)
-					w.checkError("Apply", err)
+					if _, err := fiber.Apply(ctx, pool, carry, e); err != nil {
+						w.checkError("Apply", err)
+						w.checkError("Close", e.Sender.Close()) // unless a worker has it
+					}
 				}()
 			} else if from, err = fiber.Apply(ctx, pool, carry, e); err != nil {
 				w.checkError("Apply", err)
 				continue
 			}
-			w.arrives(ctx, r, from.Receiver, e.N)
+			w.arrives(ctx, r, from.Receiver, e.By, e.N)
 		}
 		return nil
 	}
 }
 
-// arrives receives all numbers, in their order, from an end that was carried here, or whose other end was carried away.
-func (w *world) arrives(ctx context.Context, r *rand.Rand, from *fiber.Receiver[int], n int) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	next := 0
-	for {
-		var got int
+// arrives receives all parcels, each sender's in their order, from an end that was carried here, or whose other end was carried away.
+func (w *world) arrives(ctx context.Context, r *rand.Rand, from *fiber.Receiver[parcel], by, n int) {
+	next, count := make([]int, by), 0
+	for last := time.Now(); ; {
+		var got parcel
 		err := w.within(ctx, r, settling, "Recv", func(ctx context.Context) (err error) {
 			got, err = from.Recv(ctx)
 			return err
 		})
 		switch {
-		case err == nil && got != next:
-			w.breach(rulePipeOrder, "%d came instead of %d", got, next)
+		case err == nil && (got.N < next[got.By] || got.N > next[got.By] && w.harmed() == 0):
+			w.breach(rulePipeOrder, "%d came instead of %d", got.N, next[got.By])
 			return
 		case err == nil:
-			next++
+			next[got.By], last = got.N+1, time.Now()
+			count++
 		case err == io.EOF:
-			if next < n && w.harmed() == 0 && sim.Here().Alive() {
-				w.breach(rulePipeWhole, "%d of %d have come", next, n)
+			if count < by*n && w.harmed() == 0 && sim.Here().Alive() {
+				w.breach(rulePipeWhole, "%d of %d have come", count, by*n)
 			}
 			w.bit(rulePipeWhole)
 			return
-		case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
+		case err == context.DeadlineExceeded && w.run.Since(last) < forever && ctx.Err() == nil:
+		case err == context.DeadlineExceeded:
+			w.breach(ruleEnds, "%d parcels of %d have come, and no other in %v", count, by*n, time.Since(last))
+			w.checkError("Close", from.Close())
+			return
+		default:
 			w.checkError("Recv", err)
 			w.checkError("Close", from.Close())
 			return

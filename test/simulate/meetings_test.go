@@ -19,8 +19,10 @@ type meeting struct {
 	Event   *fiber.Event
 	Cond    *fiber.Condition
 	Book    int
+	Seed    uint64
 	First   bool // it ends where it holds the lock, or waits at the barrier
 	Expires bool // it gives its Wait up instead
+	Early   bool // or gives it up before anybody can know that it waits
 }
 
 // meetingBook says how far they are.
@@ -28,6 +30,7 @@ type meetingBook struct {
 	there, gone     atomic.Bool  // the first one
 	told            atomic.Bool  // somebody of its death
 	waiting, inside atomic.Int32 // the others: at the event or the condition, with the lock
+	passed, stayed  atomic.Bool  // the barrier: one of the others, the first one
 }
 
 var (
@@ -36,23 +39,25 @@ var (
 )
 
 // wait waits as all of them do.
-func (m meeting) wait(ctx context.Context, b *meetingBook) (err error) {
+func (m meeting) wait(ctx context.Context, w *world, b *meetingBook) (err error) {
 	switch {
 	case m.Lock != nil:
-		return m.Lock.Acquire(ctx)
+		return w.ends(ctx, "Acquire", m.Lock.Acquire)
 	case m.Barrier != nil:
-		_, err = m.Barrier.Wait(ctx)
+		return w.ends(ctx, "Wait at a barrier", func(ctx context.Context) error {
+			_, err := m.Barrier.Wait(ctx)
+			return err
+		})
 	case m.Event != nil:
 		b.waiting.Add(1)
-		err = m.Event.Wait(ctx)
-	default:
-		if err = m.Cond.Acquire(ctx); err == nil {
-			b.waiting.Add(1)
-			err = m.Cond.Wait(ctx)
-		}
-		if err == nil {
-			err = m.Cond.Release(ctx)
-		}
+		return w.ends(ctx, "Wait for an event", m.Event.Wait)
+	}
+	if err = w.ends(ctx, "Acquire", m.Cond.Acquire); err == nil {
+		b.waiting.Add(1)
+		err = w.ends(ctx, "Wait at a condition", m.Cond.Wait)
+	}
+	if err == nil {
+		err = w.ends(ctx, "Release", m.Cond.Release)
 	}
 	return err
 }
@@ -64,17 +69,23 @@ var meet = fiber.Register("meet", func(ctx context.Context, m meeting) (int, err
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			if err := m.wait(within, b); err == nil {
+			err := m.wait(within, w, b)
+			if err == nil {
 				b.there.Store(sim.Here().Alive())
 			}
+			b.stayed.Store(err == context.Canceled && sim.Here().Alive())
 		}()
+		if m.Early {
+			b.there.Store(true)
+			time.Sleep(time.Duration(m.Seed%1000) * time.Microsecond)
+		}
 		for n := 0; n < 1000 && !b.there.Load(); n++ {
 			if time.Sleep(time.Millisecond); m.Barrier != nil {
 				n, err := m.Barrier.Waiting(ctx)
 				b.there.Store(err == nil && n > 0 && sim.Here().Alive())
 			}
 		}
-		if !m.Expires {
+		if !m.Expires && !m.Early {
 			sim.Here().Kill()
 		}
 		giveUp()
@@ -89,13 +100,16 @@ var meet = fiber.Register("meet", func(ctx context.Context, m meeting) (int, err
 			return 0, nil
 		}
 	}
-	err := w.ends(ctx, "a wait for others", func(ctx context.Context) error { return m.wait(ctx, b) })
+	err := m.wait(ctx, w, b)
 	w.checkError("a wait for others", err)
+	if m.Barrier != nil && err == nil && sim.Here().Alive() {
+		b.passed.Store(true)
+	}
 	switch told := errors.Is(err, fiber.ErrAbandoned) || errors.Is(err, fiber.ErrBrokenBarrier); {
 	case told:
 		b.told.Store(true)
 		w.bit(ruleDeaths)
-	case err == nil && (m.Barrier != nil || m.Lock != nil && !b.told.Load()) && w.steady():
+	case err == nil && (m.Barrier != nil && !m.Early || m.Lock != nil && !b.told.Load()) && w.steady():
 		w.breach(ruleDeaths, "%s was not told", sim.Here().Name)
 	case err == nil:
 		w.bit(ruleWakes)
@@ -132,18 +146,22 @@ func init() {
 		case 0:
 			v.Lock, err = fiber.NewLock(ctx, m)
 		case 1:
-			v.Expires = r.IntN(2) == 0
-			v.Barrier, err = fiber.NewBarrier(ctx, m, others+2)
+			v.Expires, v.Early, v.Seed = r.IntN(2) == 0, r.IntN(2) == 0, r.Uint64()
+			parties := others + 2
+			if v.Early && r.IntN(2) == 0 { // all come, the first one perhaps
+				parties--
+			}
+			v.Barrier, err = fiber.NewBarrier(ctx, m, parties)
 		case 2:
 			if v.Event, err = fiber.NewEvent(ctx, m); err == nil {
-				wake = v.Event.Set
+				wake = func(ctx context.Context) error { return w.ends(ctx, "Set", v.Event.Set) }
 			}
 		case 3:
 			v.Cond, err = fiber.NewCondition(ctx, m, nil)
 			wake = func(ctx context.Context) error {
-				err := v.Cond.Acquire(ctx)
+				err := w.ends(ctx, "Acquire", v.Cond.Acquire)
 				if err == nil || errors.Is(err, fiber.ErrAbandoned) {
-					err = errors.Join(v.Cond.NotifyAll(ctx), v.Cond.Release(ctx))
+					err = errors.Join(w.ends(ctx, "NotifyAll", v.Cond.NotifyAll), w.ends(ctx, "Release", v.Cond.Release))
 				}
 				return err
 			}
@@ -175,12 +193,15 @@ func init() {
 		for wake != nil && left.Load() > 0 { // again for a condition: somebody may begin to sleep only now
 			time.Sleep(time.Duration(1+r.IntN(100)) * time.Millisecond)
 			if b.waiting.Load() >= left.Load() {
-				if w.givesBack("waking who waits", w.ends(ctx, "waking who waits", wake)); v.Event != nil {
+				if w.givesBack("waking who waits", wake(ctx)); v.Event != nil {
 					break
 				}
 			}
 		}
 		group.Wait()
+		if b.passed.Load() && b.stayed.Load() {
+			w.breach(ruleDeaths, "others have passed a barrier at which a Wait was given up")
+		}
 		return nil
 	}
 }

@@ -88,7 +88,6 @@ func passEnds(ctx context.Context, h hop) error {
 			} else {
 				w.checkError("Close", e.Receiver.Close())
 			}
-			return nil
 		}
 		if over {
 			time.Sleep(time.Millisecond)
@@ -198,14 +197,15 @@ func init() {
 				}
 			})
 		}
+		const step = 500 * time.Millisecond
 		// Until both ends are through, or nothing goes on.
-		for last, idle := -1, 0; idle < 40; {
-			time.Sleep(500 * time.Millisecond)
+		for last, idle := -1, time.Duration(0); idle < forever; {
+			time.Sleep(step)
 			b.mu.Lock()
-			now := b.hops
+			now := b.hops + b.next + len(b.got)
 			through := b.over && b.whole
 			b.mu.Unlock()
-			if idle++; now != last {
+			if idle += step; now != last {
 				last, idle = now, 0
 			}
 			if through {
@@ -238,6 +238,9 @@ func (b *pipeBook) check(w *world, died int) {
 	}
 	if died > 0 || !w.steady() {
 		return
+	}
+	if b.over && !b.whole && w.harmed() == 0 {
+		w.breach(ruleEnds, "one end is closed, and the other one has not heard of that after %d moves", b.hops)
 	}
 	for n := range b.sent {
 		if !got[n] && (n < last || b.whole) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ var program = sim.Program{
 
 // works are the kinds of work. Each runs in the root, beside others.
 var works = map[string]func(ctx context.Context, w *world, r *rand.Rand) error{}
+
+// extras are kinds of work that are done besides others, by the seed's rest.
+var extras = map[uint64]string{1: carrying, 3: givingBack, 5: meetings, 6: balancing}
 
 // kinds are the kinds of faults that are drawn. Stops and cuts are shorter than the heartbeat's timeout.
 var kinds = []string{"kill", "kill", "kill", "term", "freeze", "stop", "stop", "machine", "machine", "machine", "cut", "cut", "cut", "split", "slow", "reset", "refused", "delayed", "stillborn"}
@@ -48,7 +52,7 @@ const (
 
 // counted lists all that must happen in a whole campaign.
 func counted() (all []string) {
-	all = append(all, sim.CallerReads, sim.CallerHandsOver, shutDown, managerClosed)
+	all = append(all, sim.CallerReads, sim.CallerReadsForOthers, sim.CallerHandsOver, shutDown, managerClosed)
 	for _, kind := range kinds {
 		all = append(all, "fault "+kind)
 	}
@@ -74,7 +78,7 @@ func draw(seed uint64) sim.Plan {
 	}
 	var names []string
 	for name := range works {
-		if name != meetings && name != carrying {
+		if !slices.Contains(slices.Collect(maps.Values(extras)), name) {
 			names = append(names, name)
 		}
 	}
@@ -82,11 +86,8 @@ func draw(seed uint64) sim.Plan {
 	for range 1 + r.IntN(3) {
 		plan.Work = append(plan.Work, sim.Work{Kind: names[r.IntN(len(names))], Seed: r.Uint64()})
 	}
-	switch seed % 8 {
-	case 1:
-		plan.Work = append(plan.Work, sim.Work{Kind: carrying, Seed: seed})
-	case 5:
-		plan.Work = append(plan.Work, sim.Work{Kind: meetings, Seed: seed})
+	if extra := extras[seed%8]; extra != "" {
+		plan.Work = append(plan.Work, sim.Work{Kind: extra, Seed: seed})
 	}
 	if seed%20 == 11 {
 		plan.Ends = time.Duration(1 + r.Int64N(int64(time.Second)))
@@ -108,6 +109,9 @@ func draw(seed uint64) sim.Plan {
 	}
 	if plan.Work[0].Kind == "large" {
 		some, n = []string{"slow"}, 10 // what is large takes long on a slow link only
+	}
+	if extras[seed%8] == carrying && r.IntN(2) == 0 { // what waits for a slow one
+		some, n = append(some, "slow"), max(n, 5)
 	}
 	// Most runs are over within a second, unless something goes wrong.
 	while := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 20 * time.Second}[r.IntN(4)]
@@ -252,12 +256,19 @@ func (w *world) left(before map[string]map[string]int) {
 		_, err := w.stays.Get(context.Background())
 		w.checkError("Get", err)
 	}
-	for range 3 {
+	const tenMinutes = 10 * time.Minute // for timers that should have been stopped
+	for _, d := range []time.Duration{time.Minute, time.Minute, tenMinutes} {
 		if w.lodger != nil && w.run.Ended(w.lodger.Name()) {
 			w.lodger, w.stays = nil, nil
 		}
 		w.run.Collect()
-		time.Sleep(time.Minute)
+		fired := w.fired()
+		time.Sleep(d)
+		for name, n := range w.fired() {
+			if late := n - fired[name]; d == tenMinutes && late > 0 {
+				w.breach(ruleLeft, "%d times a timer calls %s, minutes after the work", late, name)
+			}
+		}
 	}
 	for name, kept := range w.kept() {
 		for what, n := range kept {
@@ -277,6 +288,19 @@ func (w *world) kept() map[string]map[string]int {
 	all := map[string]map[string]int{}
 	for _, p := range w.run.Live() {
 		all[p.Name] = p.Kept()
+	}
+	return all
+}
+
+// fired counts the timers that have come in all processes, by what they call, but for those that each connection has.
+func (w *world) fired() map[string]int {
+	all := map[string]int{}
+	for _, p := range w.run.Live() {
+		for name, n := range p.Fired() {
+			if !strings.Contains(name, "transport.") {
+				all[name] += n
+			}
+		}
 	}
 	return all
 }
