@@ -31,6 +31,8 @@ type objects struct {
 	Cond    *fiber.Condition
 	Barrier *fiber.CyclicBarrier
 	Queue   *fiber.Queue[int]
+	Latch   *fiber.Lock      // which a process tries to get, and nobody waits for
+	Signals *fiber.Semaphore // which begins with no permits
 }
 
 const (
@@ -56,7 +58,7 @@ var (
 )
 
 func newObjects(ctx context.Context, m *fiber.Manager) (o objects, err error) {
-	var errs [11]error
+	var errs [13]error
 	o.Dict, errs[0] = fiber.NewDict[int, int](ctx, m)
 	o.Value, errs[1] = fiber.NewValue(ctx, m, 0)
 	o.List, errs[2] = fiber.NewList[int](ctx, m)
@@ -68,6 +70,8 @@ func newObjects(ctx context.Context, m *fiber.Manager) (o objects, err error) {
 	o.Cond, errs[8] = fiber.NewCondition(ctx, m, nil)
 	o.Barrier, errs[9] = fiber.NewBarrier(ctx, m, parties)
 	o.Queue, errs[10] = fiber.NewQueue[int](ctx, m)
+	o.Latch, errs[11] = fiber.NewLock(ctx, m)
+	o.Signals, errs[12] = fiber.NewSemaphore(ctx, m, 0)
 	return o, errors.Join(errs[:]...)
 }
 
@@ -138,6 +142,28 @@ var methods = []method{
 	{"event", "clear", func(ctx context.Context, o *objects, _ word) (word, error) { return word{}, o.Event.Clear(ctx) }},
 	{"event", "get", func(ctx context.Context, o *objects, _ word) (out word, err error) {
 		out.Ok, err = o.Event.IsSet(ctx)
+		return
+	}},
+	{"latch", "try", func(ctx context.Context, o *objects, _ word) (out word, err error) {
+		out.A = sim.Here().PID()
+		out.Ok, err = o.Latch.TryAcquire(ctx)
+		return
+	}},
+	{"latch", "release", func(ctx context.Context, o *objects, _ word) (word, error) {
+		err := o.Latch.Release(ctx)
+		out := word{A: sim.Here().PID(), Ok: err == nil}
+		if !expected(err) { // it has another holder, or none
+			err = nil
+		}
+		return out, err
+	}},
+	{"signals", "try", func(ctx context.Context, o *objects, _ word) (out word, err error) {
+		out.Ok, err = o.Signals.TryAcquire(ctx)
+		return
+	}},
+	{"signals", "release", func(ctx context.Context, o *objects, _ word) (word, error) { return word{}, o.Signals.Release(ctx) }},
+	{"signals", "count", func(ctx context.Context, o *objects, _ word) (out word, err error) {
+		out.B, err = o.Signals.Permits(ctx)
 		return
 	}},
 	{"list", "append", func(ctx context.Context, o *objects, in word) (out word, err error) {
@@ -213,6 +239,7 @@ type objectsBook struct {
 	clock   int64
 	history map[string][]porcupine.Operation
 	holders map[string][]*sim.Process
+	unsure  map[string]bool // what a dead process, or a call that has failed, may have or have given back
 }
 
 var ruleExclusive = rule("exclusive")
@@ -340,7 +367,7 @@ func use(ctx context.Context, v visit) error {
 				case 1:
 					b.hold(ctx, w, r, v)
 				default:
-					b.ask(ctx, w, r, &v.Objects)
+					b.ask(ctx, w, r, &v.Objects, methods[r.IntN(len(methods))])
 				}
 				if r.IntN(3) == 0 {
 					time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
@@ -349,12 +376,16 @@ func use(ctx context.Context, v visit) error {
 		})
 	}
 	group.Wait()
+	for _, m := range methods {
+		if m.object == "latch" && m.name == "release" { // which comes back when its holder ends
+			b.ask(ctx, w, r, &v.Objects, m)
+		}
+	}
 	return nil
 }
 
 // ask calls a method, and notes what it asked and was answered.
-func (b *objectsBook) ask(ctx context.Context, w *world, r *rand.Rand, o *objects) {
-	m := methods[r.IntN(len(methods))]
+func (b *objectsBook) ask(ctx context.Context, w *world, r *rand.Rand, o *objects, m method) {
 	in := word{Op: m.name, A: r.IntN(keys), B: r.IntN(10)}
 	if !sim.Here().Alive() {
 		return
@@ -383,6 +414,9 @@ func (b *objectsBook) ask(ctx context.Context, w *world, r *rand.Rand, o *object
 	op := porcupine.Operation{ClientId: len(b.history[object]), Input: in, Call: call, Output: out, Return: b.clock}
 	switch {
 	case out.Unknown:
+		return
+	case (m.object == "latch" || m.object == "signals") && (!sim.Here().Alive() || err != nil):
+		b.unsure[object] = true
 		return
 	case !sim.Here().Alive(), err != nil && !notDone(err, m.name):
 		op.Output, op.Return = word{Unknown: true}, math.MaxInt64
@@ -426,6 +460,34 @@ var models = map[string]porcupine.Model{
 				return out.Unknown || out.Ok == set, set
 			}
 			return true, in.Op == "set"
+		},
+	},
+	"latch": { // the state is its holder
+		Init: func() any { return 0 },
+		Step: func(state, input, output any) (bool, any) {
+			holder, in, out := state.(int), input.(word), output.(word)
+			if in.Op == "try" && holder == 0 {
+				return out.Ok, out.A
+			}
+			if in.Op == "release" && holder == out.A {
+				return out.Ok, 0
+			}
+			return !out.Ok, holder
+		},
+	},
+	"signals": {
+		Init: func() any { return 0 },
+		Step: func(state, input, output any) (bool, any) {
+			n, in, out := state.(int), input.(word), output.(word)
+			switch {
+			case in.Op == "release":
+				return true, n + 1
+			case in.Op == "count":
+				return out.B == n, n
+			case n == 0:
+				return !out.Ok, 0
+			}
+			return out.Ok, n - 1
 		},
 	},
 	"list": {
@@ -503,7 +565,7 @@ func init() {
 				w.checkError("Close", m.Close())
 			}()
 		}
-		b := &objectsBook{history: map[string][]porcupine.Operation{}, holders: map[string][]*sim.Process{}}
+		b := &objectsBook{history: map[string][]porcupine.Operation{}, holders: map[string][]*sim.Process{}, unsure: map[string]bool{}}
 		number := w.book(b)
 		var group sync.WaitGroup
 		n, which := 5+r.IntN(60), -1
@@ -514,9 +576,14 @@ func init() {
 		for range 1 + r.IntN(4) {
 			v := visit{Objects: o, Book: number, Seed: r.Uint64(), N: n, Locks: onlyLocks, Which: which}
 			group.Go(func() {
-				if p, err := start(ctx, user, v); err == nil {
-					w.checkError("Join", p.Join(ctx))
+				p, err := start(ctx, user, v)
+				if err == nil {
+					err = p.Join(ctx)
+					w.checkError("Join", err)
 				}
+				b.mu.Lock()
+				b.unsure["latch"] = b.unsure["latch"] || err != nil
+				b.mu.Unlock()
 			})
 		}
 		err = use(ctx, visit{Objects: o, Book: number, Seed: r.Uint64(), N: n, Locks: onlyLocks, Which: which})
@@ -560,6 +627,9 @@ func beginning(history []porcupine.Operation) (all []porcupine.Operation) {
 func (b *objectsBook) check(w *world) {
 	for object, history := range b.history {
 		name, _, _ := strings.Cut(object, " ")
+		if b.unsure[object] {
+			continue
+		}
 		history = beginning(history)
 		if result := porcupine.CheckOperationsTimeout(models[name], history, time.Hour); result != porcupine.Ok {
 			text := ""

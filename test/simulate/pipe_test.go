@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber"
@@ -36,6 +37,8 @@ type pipeBook struct {
 	over  bool // an end is gone
 	whole bool // the receiver has read everything
 	hops  int  // how often an end has moved
+
+	enough atomic.Bool // nobody is to go on
 }
 
 var passOn = fiber.Register("passOn", func(ctx context.Context, h hop) (int, error) {
@@ -46,7 +49,7 @@ var passOn = fiber.Register("passOn", func(ctx context.Context, h hop) (int, err
 func passEnds(ctx context.Context, h hop) error {
 	w, b := here(), bookOf[*pipeBook](h.Book)
 	r := rand.New(rand.NewPCG(h.Seed, 1))
-	for lost := 0; sim.Here().Alive() && ctx.Err() == nil && lost < 50; {
+	for lost := 0; sim.Here().Alive() && ctx.Err() == nil && lost < 50 && !b.enough.Load(); {
 		within, cancel := context.WithTimeout(ctx, time.Second)
 		e, err := h.Ends.Get(within)
 		cancel()
@@ -212,6 +215,7 @@ func init() {
 				break
 			}
 		}
+		b.enough.Store(true)
 		w.checkError("Close", ends.Close())
 		group.Wait()
 		b.check(w, died)
