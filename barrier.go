@@ -21,7 +21,7 @@ import (
 //
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type CyclicBarrier struct{ builtinObject[CyclicBarrier] }
+type CyclicBarrier struct{ p proxy }
 
 // NewBarrier makes a barrier in a manager, for a number of parties that is at
 // least 1.
@@ -74,4 +74,17 @@ func (b *CyclicBarrier) Broken(ctx context.Context) (bool, error) {
 
 func (b *CyclicBarrier) state(ctx context.Context) (builtin.BarrierSays, error) {
 	return read(ctx, b, builtin.BarrierState, object.None{})
+}
+
+// MarshalBinary encodes a reference to the barrier.
+func (b *CyclicBarrier) MarshalBinary() ([]byte, error) { return marshalProxy(b) }
+
+// UnmarshalBinary attaches to the barrier that a reference names.
+func (b *CyclicBarrier) UnmarshalBinary(ref []byte) error { return unmarshalProxy(b, ref) }
+
+func (b *CyclicBarrier) held() (*proxy, string) {
+	if b == nil {
+		return nil, "CyclicBarrier"
+	}
+	return &b.p, "CyclicBarrier"
 }

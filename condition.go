@@ -26,7 +26,7 @@ import (
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
 type Condition struct {
-	permits[Condition]
+	p      proxy
 	number uint64 // among the lock's conditions
 }
 
@@ -42,7 +42,7 @@ func NewCondition(ctx context.Context, m *Manager, lock *RLock) (*Condition, err
 		}
 	}
 	c := new(Condition)
-	c.h, c.me = lock.h, lock.me
+	c.p = lock.p
 	var err error
 	if c.number, err = settle(ctx, c, builtin.LockCondition, object.None{}); err != nil {
 		return nil, err
@@ -60,21 +60,21 @@ var conditionWaits atomic.Uint64
 // that takes more than 5 s, the error says so, and the lock is not held. With
 // ErrAbandoned the lock is held.
 func (c *Condition) Wait(ctx context.Context) error {
-	if c.h == nil {
-		return errEmpty(c.typ())
+	if used(c) == nil {
+		return errEmpty("Condition")
 	}
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	defer runtime.KeepAlive(c.h)
-	defer runtime.KeepAlive(c.me)
-	h, me, id := c.h.proc.objects, c.owner(), conditionWaits.Add(1)
+	defer runtime.KeepAlive(c.p.h)
+	defer runtime.KeepAlive(c.p.me)
+	h, me, id := c.p.h.proc.objects, owner(c), conditionWaits.Add(1)
 	type outcome struct {
 		builtin.LockGot
 		err error
 	}
 	answered := make(chan outcome, 1)
-	w, err := object.Start(ctx, h, c.h.ref, builtin.LockWait, builtin.LockSleep{Owner: me, Condition: c.number, Wait: id},
+	w, err := object.Start(ctx, h, c.p.h.ref, builtin.LockWait, builtin.LockSleep{Owner: me, Condition: c.number, Wait: id},
 		func(got builtin.LockGot, err error) { answered <- outcome{got, err} })
 	if err != nil {
 		return objectError(ctx, c, err)
@@ -101,7 +101,7 @@ func (c *Condition) Wait(ctx context.Context) error {
 	if o.err != nil {
 		return objectError(ctx, c, o.err)
 	}
-	err = c.whenAbandoned(o.LockGot)
+	err = whenAbandoned(c, o.LockGot)
 	if o.Ended && ctx.Err() != nil {
 		return both(ctx.Err(), err)
 	}
@@ -143,22 +143,50 @@ func (c *Condition) NotifyAll(ctx context.Context) error {
 }
 
 func (c *Condition) notify(ctx context.Context, n int) error {
-	return do(ctx, c, builtin.LockNotify, builtin.LockNotice{Owner: c.owner(), Condition: c.number, N: n})
+	if used(c) == nil {
+		return errEmpty("Condition")
+	}
+	return do(ctx, c, builtin.LockNotify, builtin.LockNotice{Owner: owner(c), Condition: c.number, N: n})
+}
+
+// Acquire waits until the condition's lock is free, or held by this proxy, and
+// takes it; see Lock.Acquire.
+func (c *Condition) Acquire(ctx context.Context) error { return acquire(ctx, c) }
+
+// TryAcquire takes the condition's lock if it is free, or held by this proxy, and
+// reports whether it did. With ErrAbandoned, it returns true.
+func (c *Condition) TryAcquire(ctx context.Context) (bool, error) { return tryAcquire(ctx, c) }
+
+// Release undoes one Acquire; see Lock.Release.
+func (c *Condition) Release(ctx context.Context) error { return giveBack(ctx, c) }
+
+// With runs fn while this proxy holds the condition's lock; see Lock.With.
+func (c *Condition) With(ctx context.Context, fn func(context.Context) error) error {
+	return with(ctx, c, fn)
 }
 
 // MarshalBinary encodes a reference to the condition.
 func (c *Condition) MarshalBinary() ([]byte, error) {
-	return c.h.marshal(c.typ(), wire.AppendUvarint(nil, c.number)...)
+	if used(c) == nil {
+		return nil, errEmpty("Condition")
+	}
+	return marshalProxy(c, wire.AppendUvarint(nil, c.number)...)
 }
 
 // UnmarshalBinary attaches to the condition that a reference names.
 func (c *Condition) UnmarshalBinary(b []byte) error {
-	h, more, err := unmarshalHandle(c.typ(), b)
+	more, err := unmarshalMore(c, b)
 	if err != nil {
 		return err
 	}
-	c.attach(h)
 	in := wire.Reader{B: more}
 	c.number = in.Uvarint()
 	return in.Err
+}
+
+func (c *Condition) held() (*proxy, string) {
+	if c == nil {
+		return nil, "Condition"
+	}
+	return &c.p, "Condition"
 }

@@ -28,7 +28,7 @@ import (
 // when the manager was closed, a *WorkerLostError when its process was lost, an
 // *EncodeError for a key or value that cannot travel, and a *MismatchError for a
 // value that is not a V.
-type Dict[K comparable, V any] struct{ builtinObject[Dict[K, V]] }
+type Dict[K comparable, V any] struct{ p proxy }
 
 // NewDict makes an empty dict in a manager.
 func NewDict[K comparable, V any](ctx context.Context, m *Manager) (*Dict[K, V], error) {
@@ -180,6 +180,19 @@ func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
 	}, err
 }
 
+// MarshalBinary encodes a reference to the dict.
+func (d *Dict[K, V]) MarshalBinary() ([]byte, error) { return marshalProxy(d) }
+
+// UnmarshalBinary attaches to the dict that a reference names.
+func (d *Dict[K, V]) UnmarshalBinary(b []byte) error { return unmarshalProxy(d, b) }
+
+func (d *Dict[K, V]) held() (*proxy, string) {
+	if d == nil {
+		return nil, "Dict"
+	}
+	return &d.p, "Dict"
+}
+
 // Dicts and namespaces have the rest in common.
 
 // find asks for the cell of a key.
@@ -220,7 +233,7 @@ func encodePair(ctx context.Context, k any, what string, v any) ([]object.Value,
 //
 // As with a Dict, what goes in and comes out is a copy, and each method is one
 // step. The errors are a Dict's, too.
-type Namespace struct{ builtinObject[Namespace] }
+type Namespace struct{ p proxy }
 
 // NewNamespace makes an empty namespace in a manager.
 func NewNamespace(ctx context.Context, m *Manager) (*Namespace, error) {
@@ -260,4 +273,17 @@ func (n *Namespace) Delete(ctx context.Context, name string) (bool, error) {
 func (n *Namespace) Names(ctx context.Context) ([]string, error) {
 	names, err := read(ctx, n, builtin.DictAll, builtin.DictParts{Keys: true})
 	return decodeAll[string]("a name", names, err)
+}
+
+// MarshalBinary encodes a reference to the namespace.
+func (n *Namespace) MarshalBinary() ([]byte, error) { return marshalProxy(n) }
+
+// UnmarshalBinary attaches to the namespace that a reference names.
+func (n *Namespace) UnmarshalBinary(b []byte) error { return unmarshalProxy(n, b) }
+
+func (n *Namespace) held() (*proxy, string) {
+	if n == nil {
+		return nil, "Namespace"
+	}
+	return &n.p, "Namespace"
 }

@@ -14,7 +14,7 @@ import (
 //
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type Event struct{ builtinObject[Event] }
+type Event struct{ p proxy }
 
 // NewEvent makes an event in a manager. It is not set at first.
 func NewEvent(ctx context.Context, m *Manager) (*Event, error) {
@@ -38,4 +38,17 @@ func (e *Event) IsSet(ctx context.Context) (bool, error) {
 func (e *Event) Wait(ctx context.Context) error {
 	_, err := read(ctx, e, builtin.EventWait, object.None{})
 	return err
+}
+
+// MarshalBinary encodes a reference to the event.
+func (e *Event) MarshalBinary() ([]byte, error) { return marshalProxy(e) }
+
+// UnmarshalBinary attaches to the event that a reference names.
+func (e *Event) UnmarshalBinary(b []byte) error { return unmarshalProxy(e, b) }
+
+func (e *Event) held() (*proxy, string) {
+	if e == nil {
+		return nil, "Event"
+	}
+	return &e.p, "Event"
 }

@@ -58,12 +58,6 @@ func errEmpty(typ string) error {
 	return fmt.Errorf("fiber: use of an uninitialised %s; create it with %s", typ, constructor)
 }
 
-// user is a value that uses an object: a queue, a dict and so on.
-type user interface {
-	used() *handle // nil for a zero value
-	typ() string   // the type's name in Go, without its parameters
-}
-
 // ask sends a request and waits for the answer until ctx ends. An answer that
 // comes after that is passed to late. If late is nil, ask waits a moment longer
 // to learn whether the request was carried out.
@@ -74,10 +68,10 @@ func ask[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late fu
 
 // tryAsk is ask, and says whether the request was sent.
 func tryAsk[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q, late func(A)) (a A, sent bool, err error) {
-	h := u.used()
+	h := used(u)
 	switch {
 	case h == nil:
-		return a, false, errEmpty(u.typ())
+		return a, false, errEmpty(typeOf(u))
 	case ctx == nil:
 		return a, false, errNilContext
 	}
@@ -106,7 +100,7 @@ func do[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) e
 
 // tell sends a request without an answer, and returns when it is in the socket.
 func tell[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) error {
-	h := u.used()
+	h := used(u)
 	err := object.Tell(ctx, h.proc.objects, h.ref, op, q)
 	runtime.KeepAlive(u)
 	return objectError(ctx, u, err)
@@ -114,7 +108,7 @@ func tell[Q, A any](ctx context.Context, u user, op object.Op[Q, A], q Q) error 
 
 // post is tell without waiting; see object.Post.
 func post[Q, A any](u user, op object.Op[Q, A], q Q) (queued bool) {
-	h := u.used()
+	h := used(u)
 	queued = object.Post(h.proc.objects, h.ref, op, q)
 	runtime.KeepAlive(u)
 	return queued
@@ -129,7 +123,7 @@ func objectError(ctx context.Context, u user, err error) error {
 	if m, ok := u.(*Manager); ok && errors.Is(err, object.ErrEnded) {
 		return m.errClosed()
 	}
-	return errorOf(ctx, "the "+nounOf(u.typ()), err)
+	return errorOf(ctx, "the "+nounOf(typeOf(u)), err)
 }
 
 // errorOf is objectError for what has a name.

@@ -18,7 +18,7 @@ import (
 // Indices begin at 0. An index out of range is an error that names the list's
 // length. As with a Dict, what goes in and comes out is a copy, and each method
 // is one step. The errors are a Dict's, too.
-type List[T any] struct{ sequence[List[T], T] }
+type List[T any] struct{ p proxy }
 
 // NewList makes a list in a manager, with the initial values.
 func NewList[T any](ctx context.Context, m *Manager, initial ...T) (*List[T], error) {
@@ -30,13 +30,13 @@ func (l *List[T]) Append(ctx context.Context, v T) error { return l.Extend(ctx, 
 
 // Extend adds values at the end, in their order, in one step.
 func (l *List[T]) Extend(ctx context.Context, vs []T) error {
-	return l.write(ctx, builtin.End, builtin.End, vs...)
+	return sequence[T]{l}.write(ctx, builtin.End, builtin.End, vs...)
 }
 
 // Insert inserts a value before the one at an index. If the index is the list's
 // length, the value goes to the end.
 func (l *List[T]) Insert(ctx context.Context, index int, v T) error {
-	return l.write(ctx, index, index, v)
+	return sequence[T]{l}.write(ctx, index, index, v)
 }
 
 // Pop removes the value at an index and returns it.
@@ -54,7 +54,7 @@ func (l *List[T]) Pop(ctx context.Context, index int) (v T, err error) {
 
 // Delete removes the value at an index.
 func (l *List[T]) Delete(ctx context.Context, index int) error {
-	return l.write(ctx, index, index+1)
+	return sequence[T]{l}.write(ctx, index, index+1)
 }
 
 // Remove removes the first value with the same encoding as v, and reports
@@ -69,11 +69,63 @@ func (l *List[T]) Remove(ctx context.Context, v T) (bool, error) {
 
 // Clear removes all values.
 func (l *List[T]) Clear(ctx context.Context) error {
-	return l.write(ctx, 0, builtin.End)
+	return sequence[T]{l}.write(ctx, 0, builtin.End)
 }
 
-// sequence is the common part of lists, arrays and values.
-type sequence[N any, T any] struct{ builtinObject[N] }
+// Get returns the value at an index.
+func (l *List[T]) Get(ctx context.Context, index int) (T, error) {
+	return sequence[T]{l}.get(ctx, index)
+}
+
+// Set replaces the value at an index.
+func (l *List[T]) Set(ctx context.Context, index int, v T) error {
+	return sequence[T]{l}.set(ctx, index, v)
+}
+
+// Len returns the number of values.
+func (l *List[T]) Len(ctx context.Context) (int, error) { return sequence[T]{l}.len(ctx) }
+
+// Slice returns the values at the indices lo to hi-1.
+func (l *List[T]) Slice(ctx context.Context, lo, hi int) ([]T, error) {
+	return sequence[T]{l}.slice(ctx, lo, hi)
+}
+
+// All returns all values with their indices, as they are at the time of the
+// call. The loop over them sends no requests, and may change the list.
+func (l *List[T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
+	return sequence[T]{l}.all(ctx)
+}
+
+// CompareAndSet replaces the value at an index by v if it equals old, and
+// reports whether it did. Values are equal by reflect.DeepEqual; managed
+// objects are equal if they are the same one.
+func (l *List[T]) CompareAndSet(ctx context.Context, index int, old, v T) (bool, error) {
+	return sequence[T]{l}.compareAndSet(ctx, index, old, v)
+}
+
+// Update replaces the value at an index by what fn returns for it, and returns
+// the new value. fn runs in this process. If the value was written meanwhile, fn
+// runs again with the new one; see Dict.Update. If fn returns an error, Update
+// returns it and changes nothing.
+func (l *List[T]) Update(ctx context.Context, index int, fn func(old T) (T, error)) (T, error) {
+	return sequence[T]{l}.update(ctx, index, fn)
+}
+
+// MarshalBinary encodes a reference to the list.
+func (l *List[T]) MarshalBinary() ([]byte, error) { return marshalProxy(l) }
+
+// UnmarshalBinary attaches to the list that a reference names.
+func (l *List[T]) UnmarshalBinary(b []byte) error { return unmarshalProxy(l, b) }
+
+func (l *List[T]) held() (*proxy, string) {
+	if l == nil {
+		return nil, "List"
+	}
+	return &l.p, "List"
+}
+
+// sequence is what lists, arrays and values have in common.
+type sequence[T any] struct{ user }
 
 func newSequence[S, T any, P proxyOf[S]](ctx context.Context, m *Manager, constructor string, initial []T) (*S, error) {
 	if err := travels[T](constructor, "its values"); err != nil {
@@ -86,8 +138,7 @@ func newSequence[S, T any, P proxyOf[S]](ctx context.Context, m *Manager, constr
 	return newObject[S, P](ctx, m, builtin.Making{Kind: builtin.KindList, Values: values})
 }
 
-// Get returns the value at an index.
-func (s *sequence[N, T]) Get(ctx context.Context, index int) (v T, err error) {
+func (s sequence[T]) get(ctx context.Context, index int) (v T, err error) {
 	if err := isIndex(index); err != nil {
 		return v, err
 	}
@@ -95,27 +146,22 @@ func (s *sequence[N, T]) Get(ctx context.Context, index int) (v T, err error) {
 	return v, err
 }
 
-// Set replaces the value at an index.
-func (s *sequence[N, T]) Set(ctx context.Context, index int, v T) error {
+func (s sequence[T]) set(ctx context.Context, index int, v T) error {
 	return s.write(ctx, index, index+1, v)
 }
 
-// Len returns the number of values.
-func (s *sequence[N, T]) Len(ctx context.Context) (int, error) {
+func (s sequence[T]) len(ctx context.Context) (int, error) {
 	return read(ctx, s, builtin.ListLen, object.None{})
 }
 
-// Slice returns the values at the indices lo to hi-1.
-func (s *sequence[N, T]) Slice(ctx context.Context, lo, hi int) ([]T, error) {
+func (s sequence[T]) slice(ctx context.Context, lo, hi int) ([]T, error) {
 	if err := isIndex(hi); err != nil {
 		return nil, err
 	}
 	return s.part(ctx, lo, hi)
 }
 
-// All returns all values with their indices, as they are at the time of the
-// call. The loop over them sends no requests, and may change the list.
-func (s *sequence[N, T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
+func (s sequence[T]) all(ctx context.Context) (iter.Seq2[int, T], error) {
 	vs, err := s.part(ctx, 0, builtin.End)
 	if err != nil {
 		return nil, err
@@ -123,10 +169,7 @@ func (s *sequence[N, T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
 	return slices.All(vs), nil
 }
 
-// CompareAndSet replaces the value at an index by v if it equals old, and
-// reports whether it did. Values are equal by reflect.DeepEqual; managed
-// objects are equal if they are the same one.
-func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T) (bool, error) {
+func (s sequence[T]) compareAndSet(ctx context.Context, index int, old, v T) (bool, error) {
 	p, err := s.place(ctx, index)
 	if err != nil {
 		return false, err
@@ -134,12 +177,7 @@ func (s *sequence[N, T]) CompareAndSet(ctx context.Context, index int, old, v T)
 	return compareAndSet(ctx, p, old, v)
 }
 
-// Update replaces the value at an index by what fn returns for it, and returns
-// the new value.
-// fn runs in this process. If the value was written meanwhile, fn runs again
-// with the new one; see Dict.Update. If fn returns an error, Update returns it
-// and changes nothing.
-func (s *sequence[N, T]) Update(ctx context.Context, index int, fn func(old T) (T, error)) (T, error) {
+func (s sequence[T]) update(ctx context.Context, index int, fn func(old T) (T, error)) (T, error) {
 	if fn == nil {
 		return *new(T), errNilFunc(ctx, "Update")
 	}
@@ -158,7 +196,7 @@ func isIndex(i int) error {
 }
 
 // part asks for the values lo to hi-1.
-func (s *sequence[N, T]) part(ctx context.Context, lo, hi int) ([]T, error) {
+func (s sequence[T]) part(ctx context.Context, lo, hi int) ([]T, error) {
 	if err := isIndex(lo); err != nil {
 		return nil, err
 	}
@@ -167,7 +205,7 @@ func (s *sequence[N, T]) part(ctx context.Context, lo, hi int) ([]T, error) {
 }
 
 // write replaces the values lo to hi-1 by vs.
-func (s *sequence[N, T]) write(ctx context.Context, lo, hi int, vs ...T) error {
+func (s sequence[T]) write(ctx context.Context, lo, hi int, vs ...T) error {
 	values, err := encodeAll(ctx, "the value", vs)
 	if err == nil {
 		err = isIndex(lo)
@@ -179,7 +217,7 @@ func (s *sequence[N, T]) write(ctx context.Context, lo, hi int, vs ...T) error {
 	return err
 }
 
-func (s *sequence[N, T]) place(ctx context.Context, index int) (place, error) {
+func (s sequence[T]) place(ctx context.Context, index int) (place, error) {
 	return place{
 		func() (builtin.Cell, error) { return read(ctx, s, builtin.ListGet, index) },
 		func(version uint64, v object.Value) (builtin.Cell, error) {
@@ -196,7 +234,7 @@ func (s *sequence[N, T]) place(ctx context.Context, index int) (place, error) {
 // Each value is kept by itself and costs some hundred bytes: an array is for
 // values that processes change one by one, not for large matrices. Indices,
 // values, methods and errors are as with a List.
-type Array[T any] struct{ sequence[Array[T], T] }
+type Array[T any] struct{ p proxy }
 
 // NewArray makes an array in a manager that contains the given values. To make
 // one of n zeros, pass make([]T, n).
@@ -206,5 +244,57 @@ func NewArray[T any](ctx context.Context, m *Manager, values []T) (*Array[T], er
 
 // SetSlice replaces len(vs) values, from index lo on, in one step.
 func (a *Array[T]) SetSlice(ctx context.Context, lo int, vs []T) error {
-	return a.write(ctx, lo, lo+len(vs), vs...)
+	return sequence[T]{a}.write(ctx, lo, lo+len(vs), vs...)
+}
+
+// Get returns the value at an index.
+func (a *Array[T]) Get(ctx context.Context, index int) (T, error) {
+	return sequence[T]{a}.get(ctx, index)
+}
+
+// Set replaces the value at an index.
+func (a *Array[T]) Set(ctx context.Context, index int, v T) error {
+	return sequence[T]{a}.set(ctx, index, v)
+}
+
+// Len returns the number of values.
+func (a *Array[T]) Len(ctx context.Context) (int, error) { return sequence[T]{a}.len(ctx) }
+
+// Slice returns the values at the indices lo to hi-1.
+func (a *Array[T]) Slice(ctx context.Context, lo, hi int) ([]T, error) {
+	return sequence[T]{a}.slice(ctx, lo, hi)
+}
+
+// All returns all values with their indices, as they are at the time of the
+// call. The loop over them sends no requests, and may change the array.
+func (a *Array[T]) All(ctx context.Context) (iter.Seq2[int, T], error) {
+	return sequence[T]{a}.all(ctx)
+}
+
+// CompareAndSet replaces the value at an index by v if it equals old, and
+// reports whether it did. Values are equal by reflect.DeepEqual; managed
+// objects are equal if they are the same one.
+func (a *Array[T]) CompareAndSet(ctx context.Context, index int, old, v T) (bool, error) {
+	return sequence[T]{a}.compareAndSet(ctx, index, old, v)
+}
+
+// Update replaces the value at an index by what fn returns for it, and returns
+// the new value. fn runs in this process. If the value was written meanwhile, fn
+// runs again with the new one; see Dict.Update. If fn returns an error, Update
+// returns it and changes nothing.
+func (a *Array[T]) Update(ctx context.Context, index int, fn func(old T) (T, error)) (T, error) {
+	return sequence[T]{a}.update(ctx, index, fn)
+}
+
+// MarshalBinary encodes a reference to the array.
+func (a *Array[T]) MarshalBinary() ([]byte, error) { return marshalProxy(a) }
+
+// UnmarshalBinary attaches to the array that a reference names.
+func (a *Array[T]) UnmarshalBinary(b []byte) error { return unmarshalProxy(a, b) }
+
+func (a *Array[T]) held() (*proxy, string) {
+	if a == nil {
+		return nil, "Array"
+	}
+	return &a.p, "Array"
 }

@@ -30,45 +30,111 @@ import (
 //
 // Methods return ErrClosed when the manager was closed, and a *WorkerLostError
 // when its process was lost.
-type Lock struct{ permits[Lock] }
+type Lock struct{ p proxy }
 
 // NewLock makes a lock in a manager.
 func NewLock(ctx context.Context, m *Manager) (*Lock, error) {
 	return newObject[Lock](ctx, m, builtin.Making{Kind: builtin.KindLock})
 }
 
+// Acquire waits until the lock is free, and takes it. The longest waiting caller
+// comes first. If the error is nil or ErrAbandoned, the caller holds the lock; with
+// any other error it does not. A lock that arrives after ctx has ended is given back.
+func (l *Lock) Acquire(ctx context.Context) error { return acquire(ctx, l) }
+
+// TryAcquire takes the lock if it is free, and reports whether it did. With
+// ErrAbandoned, it returns true.
+func (l *Lock) TryAcquire(ctx context.Context) (bool, error) { return tryAcquire(ctx, l) }
+
+// Release releases the lock, even if ctx has ended, and the longest waiting caller
+// gets it. It is an error if this proxy does not hold the lock. If the manager does
+// not answer within a second of the end of ctx, the error is ErrUnknownOutcome, too,
+// and the manager learns of the release when it goes on.
+func (l *Lock) Release(ctx context.Context) error { return giveBack(ctx, l) }
+
+// With calls Acquire, runs fn, calls Release, and returns fn's error. If the lock
+// is abandoned, With does not run fn: it leaves the lock abandoned and returns
+// ErrAbandoned. To end that state, call Acquire, repair what the lock guards, and
+// call Release.
+func (l *Lock) With(ctx context.Context, fn func(context.Context) error) error {
+	return with(ctx, l, fn)
+}
+
+// MarshalBinary encodes a reference to the lock.
+func (l *Lock) MarshalBinary() ([]byte, error) { return marshalProxy(l) }
+
+// UnmarshalBinary attaches to the lock that a reference names.
+func (l *Lock) UnmarshalBinary(b []byte) error { return unmarshalProxy(l, b) }
+
+func (l *Lock) held() (*proxy, string) {
+	if l == nil {
+		return nil, "Lock"
+	}
+	return &l.p, "Lock"
+}
+
 // RLock is a Lock that its holder may acquire again, and must release as often
 // as it has acquired it. Since the holder is a proxy, goroutines that share one
 // do not exclude each other: each needs a proxy of its own, for example from an
 // argument.
-type RLock struct{ permits[RLock] }
+type RLock struct{ p proxy }
 
 // NewRLock makes a reentrant lock in a manager.
 func NewRLock(ctx context.Context, m *Manager) (*RLock, error) {
 	return newObject[RLock](ctx, m, builtin.Making{Kind: builtin.KindRLock})
 }
 
-// owner returns this proxy's number. From now on, the object is told when the
-// proxy has become unreachable.
-func (o *builtinObject[N]) owner() uint64 {
-	if o.h == nil {
+// Acquire waits until the lock is free, or held by this proxy, and takes it; see
+// Lock.Acquire.
+func (l *RLock) Acquire(ctx context.Context) error { return acquire(ctx, l) }
+
+// TryAcquire takes the lock if it is free, or held by this proxy, and reports
+// whether it did. With ErrAbandoned, it returns true.
+func (l *RLock) TryAcquire(ctx context.Context) (bool, error) { return tryAcquire(ctx, l) }
+
+// Release undoes one Acquire; see Lock.Release.
+func (l *RLock) Release(ctx context.Context) error { return giveBack(ctx, l) }
+
+// With runs fn while this proxy holds the lock; see Lock.With.
+func (l *RLock) With(ctx context.Context, fn func(context.Context) error) error {
+	return with(ctx, l, fn)
+}
+
+// MarshalBinary encodes a reference to the lock.
+func (l *RLock) MarshalBinary() ([]byte, error) { return marshalProxy(l) }
+
+// UnmarshalBinary attaches to the lock that a reference names.
+func (l *RLock) UnmarshalBinary(b []byte) error { return unmarshalProxy(l, b) }
+
+func (l *RLock) held() (*proxy, string) {
+	if l == nil {
+		return nil, "RLock"
+	}
+	return &l.p, "RLock"
+}
+
+// owner returns a proxy's number. From now on, the object is told when the proxy
+// has become unreachable.
+func owner(u user) uint64 {
+	p, _ := u.held()
+	if p == nil || p.h == nil {
 		return 0 // the request will fail
 	}
-	o.me.once.Do(func() {
-		proc, ref := o.h.proc, o.h.ref
-		garbage.Then(o.me, func(id uint64) {
+	p.me.once.Do(func() {
+		proc, ref := p.h.proc, p.h.ref
+		garbage.Then(p.me, func(id uint64) {
 			go object.Tell(context.Background(), proc.objects, ref, builtin.LockForget, id) // reaching a home may take time
-		}, o.me.id)
+		}, p.me.id)
 	})
-	return o.me.id
+	return p.me.id
 }
 
 // release returns a permit, or leaves a barrier, even if ctx has ended; it then
 // waits only a moment for the answer.
 func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q Q) error {
-	h := u.used()
+	h := used(u)
 	if h == nil {
-		return errEmpty(u.typ())
+		return errEmpty(typeOf(u))
 	}
 	if ctx == nil {
 		return errNilContext
@@ -78,67 +144,52 @@ func release[Q any](ctx context.Context, u user, op object.Op[Q, object.None], q
 	return objectError(ctx, u, err)
 }
 
-// permits is the common part of locks and semaphores.
-type permits[N any] struct{ builtinObject[N] }
+// What locks and semaphores have in common.
 
-// Acquire waits until the lock is free, or until the semaphore has a permit, and
-// takes it. The longest waiting caller comes first. If the error is nil or
-// ErrAbandoned, which only locks return, the caller holds it; with any other
-// error it does not. What arrives after ctx has ended is given back.
-func (p *permits[N]) Acquire(ctx context.Context) error {
-	_, err := p.acquire(ctx, false)
+func acquire(ctx context.Context, u user) error {
+	_, err := acquireOr(ctx, u, false)
 	return err
 }
 
-// TryAcquire takes the lock if it is free, or a permit if there is one, and
-// reports whether it did. With ErrAbandoned, it returns true.
-func (p *permits[N]) TryAcquire(ctx context.Context) (bool, error) { return p.acquire(ctx, true) }
+func tryAcquire(ctx context.Context, u user) (bool, error) { return acquireOr(ctx, u, true) }
 
-func (p *permits[N]) acquire(ctx context.Context, try bool) (bool, error) {
-	me := p.owner()
-	got, err := ask(ctx, p, builtin.LockAcquire, builtin.LockWant{Owner: me, Try: try}, func(late builtin.LockGot) {
+// acquireOr waits for a permit, or does not if it is only to try.
+func acquireOr(ctx context.Context, u user, try bool) (bool, error) {
+	me := owner(u)
+	got, err := ask(ctx, u, builtin.LockAcquire, builtin.LockWant{Owner: me, Try: try}, func(late builtin.LockGot) {
 		if late.Got {
-			post(p, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: late.Abandoned})
+			post(u, builtin.LockReturn, builtin.LockBack{Owner: me, Abandoned: late.Abandoned})
 		}
 	})
 	if err != nil {
 		return false, err
 	}
-	return got.Got, p.whenAbandoned(got)
+	return got.Got, whenAbandoned(u, got)
 }
 
 // whenAbandoned returns ErrAbandoned if what was acquired had been abandoned.
-func (p *permits[N]) whenAbandoned(got builtin.LockGot) error {
+func whenAbandoned(u user, got builtin.LockGot) error {
 	if got.Abandoned {
-		return fmt.Errorf("fiber: the %s: %w", nounOf(p.typ()), ErrAbandoned)
+		return fmt.Errorf("fiber: the %s: %w", nounOf(typeOf(u)), ErrAbandoned)
 	}
 	return nil
 }
 
-// Release releases the lock or a permit, even if ctx has ended, and the longest
-// waiting caller gets it. It is an error if this proxy does not hold the lock, or
-// if a bounded semaphore has all its permits. If the manager does not answer within
-// a second of the end of ctx, the error is ErrUnknownOutcome, too, and the manager
-// learns of the release when it goes on.
-func (p *permits[N]) Release(ctx context.Context) error {
-	return release(ctx, p, builtin.LockRelease, p.owner())
+func giveBack(ctx context.Context, u user) error {
+	return release(ctx, u, builtin.LockRelease, owner(u))
 }
 
-// With calls Acquire, runs fn, calls Release, and returns fn's error. If a lock
-// is abandoned, With does not run fn: it leaves the lock abandoned and returns
-// ErrAbandoned. To end that state, call Acquire, repair what the lock guards, and
-// call Release.
-func (p *permits[N]) With(ctx context.Context, fn func(context.Context) error) (err error) {
+func with(ctx context.Context, u user, fn func(context.Context) error) (err error) {
 	if fn == nil {
 		return errNilFunc(ctx, "With")
 	}
-	if err := p.Acquire(ctx); err != nil {
+	if err := acquire(ctx, u); err != nil {
 		if errors.Is(err, ErrAbandoned) {
-			err = both(err, release(ctx, p, builtin.LockReturn, builtin.LockBack{Owner: p.owner(), Abandoned: true}))
+			err = both(err, release(ctx, u, builtin.LockReturn, builtin.LockBack{Owner: owner(u), Abandoned: true}))
 		}
 		return err
 	}
-	defer func() { err = both(err, p.Release(ctx)) }()
+	defer func() { err = both(err, giveBack(ctx, u)) }()
 	return fn(ctx)
 }
 

@@ -25,7 +25,7 @@ import (
 // so on). It travels as (part of) an argument, so that other processes can make
 // objects in it, too. Its methods may be called from many goroutines.
 type Manager struct {
-	builtinObject[Manager]
+	p     proxy
 	child *tree.Child // nil in other processes than the one that made it
 
 	closed atomic.Bool
@@ -76,7 +76,7 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 	case ref := <-ready:
 		proc.homes.Store(ref.Endpoint, child)
 		m := &Manager{child: child}
-		m.attach(proc.attach(ref))
+		m.p.attach(proc.attach(ref))
 		return m, nil
 	case <-child.Done():
 		return nil, notReady(child, "")
@@ -93,32 +93,32 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 // ended, after shutdown_grace at the latest. In a process that did not make the
 // manager, and when called a second time, Close is a no-op.
 func (m *Manager) Close() error {
-	if m == nil || m.h == nil {
+	if used(m) == nil {
 		return errEmpty("Manager")
 	}
 	if m.child == nil {
 		return nil
 	}
 	if !m.closed.Swap(true) {
-		m.h.proc.objects.Closed(m.h.ref)
+		m.p.h.proc.objects.Closed(m.p.h.ref)
 		m.child.Stop()
 	}
 	select {
 	case <-m.child.Done():
-	case <-time.After(m.h.proc.node.Config.ShutdownGrace):
+	case <-time.After(m.p.h.proc.node.Config.ShutdownGrace):
 		m.child.Kill("")
 		<-m.child.Done()
 	}
-	m.h.proc.homes.Delete(m.h.ref.Endpoint)
+	m.p.h.proc.homes.Delete(m.p.h.ref.Endpoint)
 	return nil
 }
 
 // Name returns the name of the manager's process.
 func (m *Manager) Name() string {
-	if m == nil || m.h == nil {
+	if used(m) == nil {
 		return ""
 	}
-	return m.h.ref.Process
+	return m.p.h.ref.Process
 }
 
 // ID names the manager's process where it runs; see Process.ID. It is "" in a
@@ -139,15 +139,28 @@ func (m *Manager) PID() int {
 	return m.child.PID()
 }
 
+// MarshalBinary encodes a reference to the manager.
+func (m *Manager) MarshalBinary() ([]byte, error) { return marshalProxy(m) }
+
+// UnmarshalBinary attaches to the manager that a reference names.
+func (m *Manager) UnmarshalBinary(b []byte) error { return unmarshalProxy(m, b) }
+
+func (m *Manager) held() (*proxy, string) {
+	if m == nil {
+		return nil, "Manager"
+	}
+	return &m.p, "Manager"
+}
+
 // handle checks that the manager is initialised and open.
 func (m *Manager) handle() (*handle, error) {
-	if m == nil || m.h == nil {
+	if used(m) == nil {
 		return nil, errEmpty("Manager")
 	}
 	if m.closed.Load() {
 		return nil, m.errClosed()
 	}
-	return m.h, nil
+	return m.p.h, nil
 }
 
 func (m *Manager) errClosed() error { return closedError("the manager %s was closed", m.Name()) }
@@ -162,10 +175,11 @@ func create[T any, P proxyOf[T], Q any](ctx context.Context, m *Manager, op obje
 	if err != nil {
 		return nil, err
 	}
-	ref := m.h.ref
+	ref := m.p.h.ref
 	ref.Object = id
 	o := new(T)
-	P(o).attach(m.h.proc.attach(ref))
+	p, _ := P(o).held()
+	p.attach(m.p.h.proc.attach(ref))
 	return o, nil
 }
 
@@ -268,7 +282,7 @@ func (m *Method[T, In, Out]) Name() string { return m.key }
 // New. It travels as (part of) an argument, a result, or inside other managed
 // objects. The object lives as long as its manager does and some process has a
 // proxy of it. Any goroutine may use a proxy.
-type Proxy[T any] struct{ builtinObject[Proxy[any]] }
+type Proxy[T any] struct{ p proxy }
 
 // New makes an object in a manager: it calls the type's function there, with
 // in, and waits for the object. The error is a *RemoteError when the function
@@ -366,7 +380,7 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 		runtime.KeepAlive(p) // as in Call
 		runtime.KeepAlive(in)
 	}
-	w, err := object.Start(ctx, p.h.proc.objects, p.h.ref, custom.Call, arg, func(result object.Value, err error) {
+	w, err := object.Start(ctx, p.p.h.proc.objects, p.p.h.ref, custom.Call, arg, func(result object.Value, err error) {
 		// An error may wait for the exit status of a lost process.
 		if err != nil || codec.Size(result.Frames()) > smallResult {
 			go arrive(result, err)
@@ -393,14 +407,14 @@ const smallResult = 16 << 10
 // callOf encodes a call.
 func callOf[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (arg custom.Argument, err error) {
 	switch {
-	case p == nil || p.h == nil:
+	case used(p) == nil:
 		return arg, errEmpty("Proxy")
 	case method == nil:
 		return arg, errors.New("fiber: Call: the method is nil; register it in a package variable with fiber.RegisterMethod")
 	case method.late != nil:
 		return arg, method.late
 	}
-	return p.h.argument(ctx, method.key, in)
+	return p.p.h.argument(ctx, method.key, in)
 }
 
 func resultOf(method string, result object.Value, out any) error {
@@ -414,21 +428,28 @@ func resultOf(method string, result object.Value, out any) error {
 
 // MarshalBinary encodes a reference to the object.
 func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
-	return p.h.marshal(p.typ(), []byte(typeName(reflect.TypeFor[T]()))...)
+	return marshalProxy(p, []byte(typeName(reflect.TypeFor[T]()))...)
 }
 
 // UnmarshalBinary attaches to the object that a reference names, which must be
 // a T.
 func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
-	h, of, err := unmarshalHandle(p.typ(), b)
+	more, err := unmarshalMore(p, b)
 	if err != nil {
 		return err
 	}
-	if want := typeName(reflect.TypeFor[T]()); string(of) != want {
-		return mismatch("the proxy is of a %s, not of a %s", of, want)
+	if want := typeName(reflect.TypeFor[T]()); string(more) != want {
+		p.p = proxy{}
+		return mismatch("the proxy is of a %s, not of a %s", more, want)
 	}
-	p.attach(h)
 	return nil
+}
+
+func (p *Proxy[T]) held() (*proxy, string) {
+	if p == nil {
+		return nil, "Proxy"
+	}
+	return &p.p, "Proxy"
 }
 
 // runManager makes this process a manager until it is told to stop.

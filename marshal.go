@@ -34,7 +34,7 @@ func parcelOf(all []any) (p parcel) {
 	for _, x := range all {
 		switch x := x.(type) {
 		case user:
-			if h := x.used(); h != nil && (len(p.handles) == 0 || h != p.handles[len(p.handles)-1]) { // most often all are one
+			if h := used(x); h != nil && (len(p.handles) == 0 || h != p.handles[len(p.handles)-1]) { // most often all are one
 				p.handles = append(p.handles, h)
 			}
 		case ender:

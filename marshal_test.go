@@ -27,7 +27,7 @@ func TestValuesNameWhatTravels(t *testing.T) {
 		None *SimpleQueue[int]
 	}{[]*SimpleQueue[int]{q, q}, map[string]ends{"here": {a, b}}, nil})
 	require.NoError(t, err)
-	require.ElementsMatch(t, []object.Ref{q.h.ref, a.end.port.Ref(), b.end.port.Ref()}, value.Refs())
+	require.ElementsMatch(t, []object.Ref{q.p.h.ref, a.end.port.Ref(), b.end.port.Ref()}, value.Refs())
 	value, err = encode(t.Context(), "it", "nothing")
 	require.NoError(t, err)
 	require.Empty(t, value.Refs())

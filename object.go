@@ -5,7 +5,6 @@ import (
 	"errors"
 	"reflect"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,11 +14,31 @@ import (
 	"github.com/fiber-go/fiber/internal/object/custom"
 )
 
-// builtinObject has what all types of objects that processes share have in
-// common. N is the type itself.
-type builtinObject[N any] struct {
-	h  *handle
+// proxy is this process's hold on an object. Each value of a type of objects that
+// processes share has one.
+type proxy struct {
+	h  *handle // nil for a zero value
 	me *proxyID
+}
+
+// user is a value that uses an object: a queue, a dict and so on.
+type user interface {
+	// held returns the value's proxy, nil if the value is nil, and the name of its
+	// type in Go, without parameters.
+	held() (*proxy, string)
+}
+
+// used returns the handle of a value, nil if the value is nil or zero.
+func used(u user) *handle {
+	if p, _ := u.held(); p != nil {
+		return p.h
+	}
+	return nil
+}
+
+func typeOf(u user) string {
+	_, typ := u.held()
+	return typ
 }
 
 // proxyID tells the proxies of a process apart: each holds locks of its own.
@@ -33,7 +52,7 @@ var proxyIDs atomic.Uint64
 // proxyOf is a *T that can be made to refer to an object.
 type proxyOf[T any] interface {
 	*T
-	attach(h *handle)
+	user
 }
 
 // newObject makes an object in a manager, and a T that refers to it.
@@ -41,28 +60,33 @@ func newObject[T any, P proxyOf[T]](ctx context.Context, m *Manager, what builti
 	return create[T, P](ctx, m, custom.Make, what)
 }
 
-// attach makes o refer to an object.
-func (o *builtinObject[N]) attach(h *handle) {
-	o.h, o.me = h, &proxyID{id: proxyIDs.Add(1)}
+// attach makes p refer to an object.
+func (p *proxy) attach(h *handle) {
+	p.h, p.me = h, &proxyID{id: proxyIDs.Add(1)}
 }
 
-func (o *builtinObject[N]) used() *handle { return o.h }
-
-func (o *builtinObject[N]) typ() string {
-	name, _, _ := strings.Cut(reflect.TypeFor[N]().Name(), "[")
-	return name
+// marshalProxy encodes a reference to an object, and more.
+func marshalProxy(u user, more ...byte) ([]byte, error) {
+	return used(u).marshal(typeOf(u), more...)
 }
 
-// MarshalBinary encodes a reference to the object.
-func (o *builtinObject[N]) MarshalBinary() ([]byte, error) { return o.h.marshal(o.typ()) }
-
-// UnmarshalBinary attaches to the object that a reference names.
-func (o *builtinObject[N]) UnmarshalBinary(b []byte) error {
-	h, _, err := unmarshalHandle(o.typ(), b)
-	if err == nil {
-		o.attach(h)
-	}
+// unmarshalProxy attaches to the object that a reference names.
+func unmarshalProxy(u user, b []byte) error {
+	_, err := unmarshalMore(u, b)
 	return err
+}
+
+// unmarshalMore is unmarshalProxy, and returns what more there is.
+func unmarshalMore(u user, b []byte) (more []byte, err error) {
+	p, typ := u.held()
+	if p == nil {
+		return nil, errEmpty(typ)
+	}
+	h, more, err := unmarshalHandle(typ, b)
+	if err == nil {
+		p.attach(h)
+	}
+	return more, err
 }
 
 // decode decodes a value that an object has returned.

@@ -25,15 +25,46 @@ func NewQueue[T any](ctx context.Context, m *Manager, opts ...QueueOption) (*Que
 	if err != nil {
 		return nil, err
 	}
-	q.bounded = capacity > 0
+	q.attached(capacity > 0)
 	return q, nil
 }
 
+// Put adds an item; see SimpleQueue.Put.
+func (q *Queue[T]) Put(ctx context.Context, v T) error { return q.simple().Put(ctx, v) }
+
+// PutMany adds items in their order; see SimpleQueue.PutMany.
+func (q *Queue[T]) PutMany(ctx context.Context, vs []T) error { return q.simple().PutMany(ctx, vs) }
+
+// Get waits for an item and takes it out of the queue; see SimpleQueue.Get.
+func (q *Queue[T]) Get(ctx context.Context) (T, error) { return q.simple().Get(ctx) }
+
+// GetMany waits for an item and takes it out of the queue, with those behind it;
+// see SimpleQueue.GetMany.
+func (q *Queue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
+	return q.simple().GetMany(ctx, max)
+}
+
+// Len returns the number of items in the queue; see SimpleQueue.Len.
+func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.simple().Len(ctx) }
+
+// Close ends the queue for all processes; see SimpleQueue.Close.
+func (q *Queue[T]) Close() error { return q.simple().Close() }
+
 // MarshalBinary encodes a reference to the queue.
-func (q *Queue[T]) MarshalBinary() ([]byte, error) { return q.marshalAs("Queue") }
+func (q *Queue[T]) MarshalBinary() ([]byte, error) { return q.simple().marshalAs("Queue") }
 
 // UnmarshalBinary attaches to the queue that a reference names.
-func (q *Queue[T]) UnmarshalBinary(b []byte) error { return q.unmarshalAs("Queue", b) }
+func (q *Queue[T]) UnmarshalBinary(b []byte) error { return q.simple().unmarshalAs("Queue", b) }
+
+func (q *Queue[T]) held() (*proxy, string) { return q.simple().held() }
+
+// simple is the queue as a SimpleQueue, nil if it is nil.
+func (q *Queue[T]) simple() *SimpleQueue[T] {
+	if q == nil {
+		return nil
+	}
+	return &q.SimpleQueue
+}
 
 // JoinableQueue is a Queue that knows when its items are finished, not just
 // taken out. Create it with NewJoinableQueue.
@@ -69,10 +100,45 @@ func (q *JoinableQueue[T]) Join(ctx context.Context) error {
 	return err
 }
 
+// Put adds an item; see SimpleQueue.Put.
+func (q *JoinableQueue[T]) Put(ctx context.Context, v T) error { return q.queue().Put(ctx, v) }
+
+// PutMany adds items in their order; see SimpleQueue.PutMany.
+func (q *JoinableQueue[T]) PutMany(ctx context.Context, vs []T) error {
+	return q.queue().PutMany(ctx, vs)
+}
+
+// Get waits for an item and takes it out of the queue; see SimpleQueue.Get.
+func (q *JoinableQueue[T]) Get(ctx context.Context) (T, error) { return q.queue().Get(ctx) }
+
+// GetMany waits for an item and takes it out of the queue, with those behind it;
+// see SimpleQueue.GetMany.
+func (q *JoinableQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
+	return q.queue().GetMany(ctx, max)
+}
+
+// Len returns the number of items in the queue; see SimpleQueue.Len.
+func (q *JoinableQueue[T]) Len(ctx context.Context) (int, error) { return q.queue().Len(ctx) }
+
+// Close ends the queue for all processes; see SimpleQueue.Close.
+func (q *JoinableQueue[T]) Close() error { return q.queue().Close() }
+
 // MarshalBinary encodes a reference to the queue.
-func (q *JoinableQueue[T]) MarshalBinary() ([]byte, error) { return q.marshalAs("JoinableQueue") }
+func (q *JoinableQueue[T]) MarshalBinary() ([]byte, error) {
+	return q.queue().simple().marshalAs("JoinableQueue")
+}
 
 // UnmarshalBinary attaches to the queue that a reference names.
 func (q *JoinableQueue[T]) UnmarshalBinary(b []byte) error {
-	return q.unmarshalAs("JoinableQueue", b)
+	return q.queue().simple().unmarshalAs("JoinableQueue", b)
+}
+
+func (q *JoinableQueue[T]) held() (*proxy, string) { return q.queue().held() }
+
+// queue is the queue as a Queue, nil if it is nil.
+func (q *JoinableQueue[T]) queue() *Queue[T] {
+	if q == nil {
+		return nil
+	}
+	return &q.Queue
 }

@@ -18,7 +18,7 @@ import (
 // use it. Create it with Share. It lives in the process that made it. It travels
 // as (part of) an argument, a result, or an item of a queue, as a reference; Get
 // fetches the value.
-type Shared[T any] struct{ h *handle }
+type Shared[T any] struct{ p proxy }
 
 // Share makes a value available to all processes of the run. It encodes v
 // before it returns, so v may be changed afterwards. The value stays available
@@ -51,7 +51,9 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Shared[T]{proc.attach(ref)}, nil
+	s := new(Shared[T])
+	s.p.attach(proc.attach(ref))
+	return s, nil
 }
 
 // Get returns the value. The first call in a process fetches it from the
@@ -64,9 +66,9 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 // that shared the value has ended, or was out of reach for heartbeat_timeout.
 func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	var zero T
-	h := s.used()
+	h := used(s)
 	if h == nil {
-		return zero, errEmpty(s.typ())
+		return zero, errEmpty("Shared")
 	}
 	if ctx == nil {
 		return zero, errNilContext
@@ -125,29 +127,24 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 // In a process that has not shared the value, and when called a second time,
 // Close is a no-op.
 func (s *Shared[T]) Close() {
-	h := s.used()
+	h := used(s)
 	if h != nil && h.proc.objects.Local(h.ref) != nil {
 		h.proc.objects.Remove(h.ref.Object)
 	}
 }
 
 // MarshalBinary encodes a reference to the value.
-func (s *Shared[T]) MarshalBinary() ([]byte, error) { return s.used().marshal(s.typ()) }
+func (s *Shared[T]) MarshalBinary() ([]byte, error) { return marshalProxy(s) }
 
 // UnmarshalBinary attaches to the value that a reference names.
-func (s *Shared[T]) UnmarshalBinary(b []byte) (err error) {
-	s.h, _, err = unmarshalHandle(s.typ(), b)
-	return err
-}
+func (s *Shared[T]) UnmarshalBinary(b []byte) error { return unmarshalProxy(s, b) }
 
-func (s *Shared[T]) used() *handle {
+func (s *Shared[T]) held() (*proxy, string) {
 	if s == nil {
-		return nil
+		return nil, "Shared"
 	}
-	return s.h
+	return &s.p, "Shared"
 }
-
-func (s *Shared[T]) typ() string { return "Shared" }
 
 // sharedCache holds the decoded shared values of a process.
 type sharedCache struct {

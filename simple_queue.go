@@ -30,7 +30,7 @@ import (
 // methods return a *WorkerLostError; only Close makes them return ErrClosed.
 // The queue ends when no process has it any more.
 type SimpleQueue[T any] struct {
-	builtinObject[SimpleQueue[T]]
+	p       proxy
 	c       *queueClient
 	bounded bool // has a capacity
 }
@@ -65,8 +65,8 @@ func NewSimpleQueue[T any](opts ...QueueOption) (*SimpleQueue[T], error) {
 		return nil, err
 	}
 	q := new(SimpleQueue[T])
-	q.attach(proc.attach(ref))
-	q.bounded = capacity > 0
+	q.p.attach(proc.attach(ref))
+	q.attached(capacity > 0)
 	return q, nil
 }
 
@@ -79,8 +79,9 @@ func queueOf[T any](constructor string, opts []QueueOption) (capacity int, err e
 	return capacity, err
 }
 
-func (q *SimpleQueue[T]) attach(h *handle) {
-	q.h, q.c = h, &queueClient{h: h}
+// attached completes a queue whose proxy is attached to it.
+func (q *SimpleQueue[T]) attached(bounded bool) {
+	q.c, q.bounded = &queueClient{h: q.p.h}, bounded
 }
 
 // Put adds an item and returns when the process in which the queue lives has
@@ -88,8 +89,8 @@ func (q *SimpleQueue[T]) attach(h *handle) {
 // stays out of the queue for good. If that process is silent for a second then, the
 // item may be in the queue, and the error is also ErrUnknownOutcome.
 func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
-	if q.used() == nil {
-		return errEmpty(q.typ())
+	if used(q) == nil {
+		return errEmpty("queue")
 	}
 	item, err := encode(ctx, "the item", v)
 	if err != nil {
@@ -103,8 +104,8 @@ func (q *SimpleQueue[T]) Put(ctx context.Context, v T) error {
 // After an error, the first few items may be in the queue; the error says how
 // many, and is also ErrUnknownOutcome if there may be more.
 func (q *SimpleQueue[T]) PutMany(ctx context.Context, vs []T) error {
-	if q.used() == nil {
-		return errEmpty(q.typ())
+	if used(q) == nil {
+		return errEmpty("queue")
 	}
 	if ctx == nil {
 		return errNilContext
@@ -207,9 +208,9 @@ func (q *SimpleQueue[T]) Len(ctx context.Context) (int, error) {
 // lost. If it does not answer within 5 s, the error is ErrUnknownOutcome, and the
 // queue is closed when that process goes on.
 func (q *SimpleQueue[T]) Close() error {
-	h := q.used()
+	h := used(q)
 	if h == nil {
-		return errEmpty(q.typ())
+		return errEmpty("queue")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime-object.SettleTime)
 	defer cancel()
@@ -226,39 +227,38 @@ func (q *SimpleQueue[T]) Close() error {
 
 const closeTime = 5 * time.Second
 
-func (q *SimpleQueue[T]) used() *handle {
+func (q *SimpleQueue[T]) held() (*proxy, string) {
 	if q == nil {
-		return nil
+		return nil, "queue"
 	}
-	return q.h
+	return &q.p, "queue"
 }
-
-func (q *SimpleQueue[T]) typ() string { return "queue" } // of any sort
 
 // MarshalBinary encodes a reference to the queue.
 func (q *SimpleQueue[T]) MarshalBinary() ([]byte, error) { return q.marshalAs("SimpleQueue") }
 
 func (q *SimpleQueue[T]) marshalAs(typ string) ([]byte, error) {
 	more := byte(0)
-	if q.bounded {
+	if q != nil && q.bounded {
 		more = 1
 	}
-	return q.h.marshal(typ, more)
+	return used(q).marshal(typ, more)
 }
 
 // UnmarshalBinary attaches to the queue that a reference names.
-func (q *SimpleQueue[T]) UnmarshalBinary(b []byte) error {
-	return q.unmarshalAs("SimpleQueue", b)
-}
+func (q *SimpleQueue[T]) UnmarshalBinary(b []byte) error { return q.unmarshalAs("SimpleQueue", b) }
 
 func (q *SimpleQueue[T]) unmarshalAs(typ string, b []byte) error {
+	if q == nil {
+		return errEmpty(typ)
+	}
 	h, more, err := unmarshalHandle(typ, b)
 	if err != nil {
 		return err
 	}
-	q.attach(h)
+	q.p.attach(h)
 	in := wire.Reader{B: more}
-	q.bounded = in.Uvarint() > 0
+	q.attached(in.Uvarint() > 0)
 	return in.Err
 }
 
