@@ -69,20 +69,17 @@ func OnProgress(fn func(done, total int)) CallOption {
 
 // prepare checks a call and returns its options.
 func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], opts []CallOption) (o callOptions, err error) {
-	if fn == nil {
-		return o, errors.New("fiber: the function is nil; register it in a package variable with fiber.Register")
+	if err := fn.usable(); err != nil {
+		return o, err
 	}
-	if pool == nil {
-		return o, errors.New("fiber: the pool is nil; create one with fiber.NewPool")
+	if !pool.made() {
+		return o, errEmpty("Pool")
 	}
 	if err := configured(&o, opts); err != nil {
 		return o, err
 	}
 	if err := ended(ctx); err != nil {
 		return o, err
-	}
-	if fn.late != nil {
-		return o, fn.late
 	}
 	o.Func, o.Plain = fn.Name(), fn.plain
 	return o, pool.admit(fn.entry)

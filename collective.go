@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"unsafe"
 
@@ -78,8 +77,8 @@ func ReduceScatter[T Float](ctx context.Context, node *RingNode, xs []T, op ...O
 // same length, one behind the other in the order of the ranks. It does not
 // change xs. For the rest see AllReduce.
 func AllGather[T Float](ctx context.Context, node *RingNode, xs []T) ([]T, error) {
-	if node == nil {
-		return nil, errNoNode("AllGather")
+	if node.empty() {
+		return nil, errEmpty("RingNode")
 	}
 	all := make([]T, len(xs)*node.Size())
 	copy(all[len(xs)*node.Rank():], xs)
@@ -93,8 +92,8 @@ func AllGather[T Float](ctx context.Context, node *RingNode, xs []T) ([]T, error
 // this rank has the numbers and has passed them on, which may be before the
 // other ranks have them. For the rest see AllReduce.
 func Broadcast[T Float](ctx context.Context, node *RingNode, root int, xs []T) error {
-	if node == nil {
-		return errNoNode("Broadcast")
+	if node.empty() {
+		return errEmpty("RingNode")
 	}
 	if root < 0 || root >= node.Size() {
 		return fmt.Errorf("fiber: Broadcast: there is no rank %d in a ring of %d", root, node.Size())
@@ -104,8 +103,8 @@ func Broadcast[T Float](ctx context.Context, node *RingNode, root int, xs []T) e
 
 // Barrier returns when all ranks have called it. For the rest see AllReduce.
 func Barrier(ctx context.Context, node *RingNode) error {
-	if node == nil {
-		return errNoNode("Barrier")
+	if node.empty() {
+		return errEmpty("RingNode")
 	}
 	return node.do(ctx, ring.Barrier, 0, 0, ring.Vector{Width: 1})
 }
@@ -117,14 +116,10 @@ func (n *RingNode) do(ctx context.Context, what, op byte, root int, v ring.Vecto
 	return n.node.Do(ctx, what, op, root, v)
 }
 
-func errNoNode(what string) error {
-	return errors.New("fiber: " + what + ": the node is nil; use the one that the functions of a ring receive")
-}
-
 func oneOp(what string, node *RingNode, op []Op) (Op, error) {
 	switch {
-	case node == nil:
-		return 0, errNoNode(what)
+	case node.empty():
+		return 0, errEmpty("RingNode")
 	case len(op) == 0:
 		return Sum, nil
 	case len(op) > 1:

@@ -131,6 +131,9 @@ func (c *Condition) WaitFor(ctx context.Context, ready func() (bool, error)) err
 // there are fewer. They go on when the lock is released. It is an error if this
 // proxy does not hold the lock.
 func (c *Condition) Notify(ctx context.Context, n int) error {
+	if used(c) == nil {
+		return errEmpty("Condition")
+	}
 	if n < 1 {
 		return fmt.Errorf("fiber: Condition.Notify(%d): the number must be at least 1", n)
 	}

@@ -249,6 +249,9 @@ func (n *Namespace) Set(ctx context.Context, name string, v any) error {
 // reports whether the name has a value. If the value cannot be decoded into
 // that type, the error is a *MismatchError.
 func (n *Namespace) Get(ctx context.Context, name string, into any) (bool, error) {
+	if used(n) == nil {
+		return false, errEmpty("Namespace")
+	}
 	if v := reflect.ValueOf(into); v.Kind() != reflect.Pointer || v.IsNil() {
 		return false, fmt.Errorf("fiber: Namespace.Get(%q): into must be a pointer that is not nil, and is a %T", name, into)
 	}

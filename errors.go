@@ -289,11 +289,14 @@ var sentinels = struct {
 
 // RegisterError makes a sentinel error known to all processes, so that
 // errors.Is still finds it in a RemoteError. Like Register, call it while
-// package variables are initialised. It returns err, and panics when another
-// sentinel has the same text.
+// package variables are initialised. It returns err, and panics when err is nil,
+// or another sentinel has the same text.
 //
 //	var ErrDiverged = fiber.RegisterError(errors.New("diverged"))
 func RegisterError(err error) error {
+	if err == nil {
+		panic(callerLine() + ": fiber.RegisterError: the error is nil")
+	}
 	sentinels.Lock()
 	defer sentinels.Unlock()
 	if old, ok := sentinels.byText[err.Error()]; ok && old != err {

@@ -83,14 +83,35 @@ func signature[T any](what string, bad func(reason string)) string {
 }
 
 // Name returns the name that the function is registered under.
-func (f *Func[In, Out]) Name() string { return f.entry.Name }
+func (f *Func[In, Out]) Name() string {
+	if f == nil || f.entry == nil {
+		return ""
+	}
+	return f.entry.Name
+}
 
 // Resources returns what a process needs to run the function.
-func (f *Func[In, Out]) Resources() meta.Resources { return f.entry.Resources }
+func (f *Func[In, Out]) Resources() meta.Resources {
+	if f == nil || f.entry == nil {
+		return meta.Resources{}
+	}
+	return f.entry.Resources
+}
+
+// usable returns the error of using the function in other processes.
+func (f *Func[In, Out]) usable() error {
+	if f == nil || f.entry == nil {
+		return errEmpty("Func")
+	}
+	return f.late
+}
 
 // Call runs the function in this process.
 func (f *Func[In, Out]) Call(ctx context.Context, in In) (out Out, err error) {
-	if ctx == nil {
+	switch {
+	case f == nil || f.fn == nil:
+		return out, errEmpty("Func")
+	case ctx == nil:
 		return out, errNilContext
 	}
 	return f.fn(ctx, in)

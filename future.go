@@ -26,6 +26,8 @@ func newFuture[T any]() *Future[T] { return &Future[T]{done: make(chan struct{})
 func (f *Future[T]) Get(ctx context.Context) (T, error) {
 	var zero T
 	switch {
+	case f.empty():
+		return zero, errEmpty("Future")
 	case f.Ready():
 		return f.value, f.err
 	case ctx == nil:
@@ -46,12 +48,27 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 }
 
 // Done returns a channel that is closed when the result is there.
-func (f *Future[T]) Done() <-chan struct{} { return f.done }
+func (f *Future[T]) Done() <-chan struct{} {
+	if f.empty() {
+		return noResult
+	}
+	return f.done
+}
+
+// empty says whether the future is nil or a zero value, whose result is an error.
+func (f *Future[T]) empty() bool { return f == nil || f.done == nil }
+
+// noResult is closed.
+var noResult = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Ready reports whether the result is there.
 func (f *Future[T]) Ready() bool {
 	select {
-	case <-f.done:
+	case <-f.Done():
 		return true
 	default:
 		return false
@@ -63,6 +80,10 @@ func (f *Future[T]) Ready() bool {
 func (f *Future[T]) OnDone(fn func(T, error)) {
 	if fn == nil {
 		panic("fiber: OnDone: the function is nil")
+	}
+	if f.empty() {
+		go fn(*new(T), errEmpty("Future"))
+		return
 	}
 	f.then(func() { go fn(f.value, f.err) })
 }

@@ -43,9 +43,16 @@ func (p *process) attach(ref object.Ref) *handle {
 var inErrors = map[string]struct{ noun, constructor string }{
 	"BoundedSemaphore": {noun: "semaphore"},
 	"CyclicBarrier":    {noun: "barrier", constructor: "NewBarrier"},
+	"Func":             {constructor: "Register, in a package variable"},
+	"Future":           {constructor: "ApplyAsync, MapAsync or CallAsync"},
+	"Method":           {constructor: "RegisterMethod, in a package variable"},
+	"Neighbour":        {constructor: "RingNode.Left or RingNode.Right"},
 	"Proxy":            {noun: "object", constructor: "New"},
 	"RLock":            {noun: "lock"},
+	"RingFunc":         {constructor: "RegisterRing, in a package variable"},
+	"RingNode":         {constructor: "NewRing, whose function receives one"},
 	"Shared":           {noun: "shared value", constructor: "Share"},
+	"Type":             {constructor: "RegisterType, in a package variable"},
 	"pipe end":         {constructor: "Pipe or PipeOneWay"},
 	"queue":            {constructor: "NewSimpleQueue, NewQueue or NewJoinableQueue"},
 }

@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -232,7 +231,12 @@ func RegisterType[T, In any](name string, construct func(ctx context.Context, in
 }
 
 // Name returns the name that the type is registered under.
-func (t *Type[T, In]) Name() string { return t.name }
+func (t *Type[T, In]) Name() string {
+	if t == nil {
+		return ""
+	}
+	return t.name
+}
 
 // Method is a method of managed objects. Create it with RegisterMethod.
 type Method[T, In, Out any] struct {
@@ -276,7 +280,12 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 
 // Name returns the name of the method's type, a dot, and the name that the
 // method is registered under.
-func (m *Method[T, In, Out]) Name() string { return m.key }
+func (m *Method[T, In, Out]) Name() string {
+	if m == nil {
+		return ""
+	}
+	return m.key
+}
 
 // Proxy refers to an object of type T that lives in a manager. Create it with
 // New. It travels as (part of) an argument, a result, or inside other managed
@@ -295,8 +304,8 @@ func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*
 	if err != nil {
 		return nil, err
 	}
-	if typ == nil {
-		return nil, errors.New("fiber: New: the type is nil; register it in a package variable with fiber.RegisterType")
+	if typ.Name() == "" {
+		return nil, errEmpty("Type")
 	}
 	if typ.late != nil {
 		return nil, typ.late
@@ -409,8 +418,8 @@ func callOf[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, 
 	switch {
 	case used(p) == nil:
 		return arg, errEmpty("Proxy")
-	case method == nil:
-		return arg, errors.New("fiber: Call: the method is nil; register it in a package variable with fiber.RegisterMethod")
+	case method.Name() == "":
+		return arg, errEmpty("Method")
 	case method.late != nil:
 		return arg, method.late
 	}

@@ -104,24 +104,26 @@ func (r *Receiver[T]) Close() error { return r.pipeEnd().close() }
 
 // MarshalBinary encodes a reference to the end, for the process that the end is
 // sent to.
-func (c *Conn[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](c.end, bothWays) }
+func (c *Conn[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](c.pipeEnd(), bothWays) }
 
 // UnmarshalBinary takes over the end that a reference names.
-func (c *Conn[T]) UnmarshalBinary(b []byte) error { return unmarshalEnd[T](b, bothWays, &c.end) }
+func (c *Conn[T]) UnmarshalBinary(b []byte) error { return unmarshalEnd[T](b, bothWays, (*holder)(c)) }
 
 // MarshalBinary encodes a reference to the end, for the process that the end is
 // sent to.
-func (s *Sender[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](s.end, sends) }
+func (s *Sender[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](s.pipeEnd(), sends) }
 
 // UnmarshalBinary takes over the end that a reference names.
-func (s *Sender[T]) UnmarshalBinary(b []byte) error { return unmarshalEnd[T](b, sends, &s.end) }
+func (s *Sender[T]) UnmarshalBinary(b []byte) error { return unmarshalEnd[T](b, sends, (*holder)(s)) }
 
 // MarshalBinary encodes a reference to the end, for the process that the end is
 // sent to.
-func (r *Receiver[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](r.end, receives) }
+func (r *Receiver[T]) MarshalBinary() ([]byte, error) { return marshalEnd[T](r.pipeEnd(), receives) }
 
 // UnmarshalBinary takes over the end that a reference names.
-func (r *Receiver[T]) UnmarshalBinary(b []byte) error { return unmarshalEnd[T](b, receives, &r.end) }
+func (r *Receiver[T]) UnmarshalBinary(b []byte) error {
+	return unmarshalEnd[T](b, receives, (*holder)(r))
+}
 
 func (c *Conn[T]) pipeEnd() *pipeEnd { return (*holder)(c).pipeEnd() }
 
@@ -193,7 +195,10 @@ func marshalEnd[T any](e *pipeEnd, sort byte) ([]byte, error) {
 	return append(b, typeName(reflect.TypeFor[T]())...), nil
 }
 
-func unmarshalEnd[T any](b []byte, sort byte, end **pipeEnd) error {
+func unmarshalEnd[T any](b []byte, sort byte, to *holder) error {
+	if to == nil {
+		return errEmptyEnd
+	}
 	var ref object.Ref
 	more, err := ref.Read(b)
 	r := wire.Reader{B: more}
@@ -211,6 +216,6 @@ func unmarshalEnd[T any](b []byte, sort byte, end **pipeEnd) error {
 	if err != nil {
 		return err
 	}
-	*end = claimEnd(p, endName{ref, gen})
+	to.end = claimEnd(p, endName{ref, gen})
 	return nil
 }

@@ -75,11 +75,8 @@ func atLeastOne(option string, n int, field func(*poolOptions) *int) PoolOption 
 // the pool's calls fail with the reason.
 func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 	return func(o *poolOptions) error {
-		if fn == nil {
-			return errors.New("fiber: WithInitializer: the function is nil; register it with fiber.Register")
-		}
-		if fn.late != nil {
-			return fn.late
+		if err := fn.usable(); err != nil {
+			return errorf("fiber: WithInitializer: %w", err)
 		}
 		value, p, err := marshalNow([]In{arg})
 		if err == nil {
@@ -334,7 +331,10 @@ func (p *Pool) admit(f *registry.Func) error {
 
 // WaitUntilWorkersUp starts the workers and waits until all are ready.
 func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case !p.made():
+		return errEmpty("Pool")
+	case ctx == nil:
 		return errNilContext
 	}
 	return p.engine.Up(ctx)
@@ -344,10 +344,12 @@ func (p *Pool) WaitUntilWorkersUp(ctx context.Context) error {
 // and surplus ones have finished their tasks and ended. If the pool has not
 // started yet, Resize returns at once.
 func (p *Pool) Resize(ctx context.Context, workers int) error {
-	if workers < 1 {
+	switch {
+	case !p.made():
+		return errEmpty("Pool")
+	case workers < 1:
 		return fmt.Errorf("fiber: Resize(%d): the number must be at least 1", workers)
-	}
-	if ctx == nil {
+	case ctx == nil:
 		return errNilContext
 	}
 	return p.engine.Resize(ctx, workers)
@@ -362,11 +364,22 @@ func (p *Pool) Resize(ctx context.Context, workers int) error {
 // An IMap that has not read all of its input reads no more of it. Its running
 // tasks finish, tasks that have not begun do not run, and its loop ends with
 // ErrClosed.
-func (p *Pool) Close() { p.engine.Close() }
+func (p *Pool) Close() {
+	if p.made() {
+		p.engine.Close()
+	}
+}
 
 // Terminate fails all calls with ErrClosed, asks the workers to end, kills those
 // that are left after shutdown_grace, and returns when they have gone.
-func (p *Pool) Terminate() { p.engine.Terminate() }
+func (p *Pool) Terminate() {
+	if p.made() {
+		p.engine.Terminate()
+	}
+}
+
+// made says whether the pool was made by NewPool.
+func (p *Pool) made() bool { return p != nil && p.engine != nil }
 
 // PoolStats says what a pool is doing and has done.
 type PoolStats struct {
@@ -402,6 +415,9 @@ type WorkerStats struct {
 
 // Stats describes the pool at this moment. It does not block.
 func (p *Pool) Stats() PoolStats {
+	if !p.made() {
+		return PoolStats{}
+	}
 	s := p.engine.Stats()
 	stats := PoolStats{Workers: s.Target, Starting: s.Starting, Ready: s.Ready, Idle: s.Idle, Queued: s.Queued, Running: s.Held,
 		Done: s.TasksDone, Failed: s.TasksFailed, Retried: s.TasksRetried, WorkersStarted: s.WorkersStarted,

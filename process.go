@@ -72,11 +72,7 @@ var processes atomic.Int64
 // starts it, and reports mistakes in NewProcess's arguments.
 func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *Process {
 	p := &Process{spec: tree.Spec{Name: fmt.Sprintf("Process-%d", processes.Add(1))}}
-	if fn == nil {
-		p.err = errors.New("fiber: NewProcess: the function is nil; register it in a package variable with fiber.Register")
-		return p
-	}
-	if p.err = fn.late; p.err != nil {
+	if p.err = fn.usable(); p.err != nil {
 		return p
 	}
 	p.spec.Assign, p.spec.Resources = wire.Assign{Role: wire.RoleFunction, Func: fn.Name()}, fn.Resources()
@@ -104,6 +100,9 @@ var ErrNotStarted = errors.New("fiber: the process was not started")
 // behind, except that a removal which takes longer than a second goes on in the
 // background.
 func (p *Process) Start(ctx context.Context) error {
+	if p.empty() {
+		return errEmpty("Process")
+	}
 	if p.err != nil {
 		return p.err
 	}
@@ -123,10 +122,6 @@ func (p *Process) Start(ctx context.Context) error {
 	if p.started {
 		p.mu.Unlock()
 		return ErrStarted
-	}
-	if p.spec.Assign.Role == "" {
-		p.mu.Unlock()
-		return errEmpty("Process")
 	}
 	spec := p.spec
 	if err = proc.fits(spec.Value); err == nil {
@@ -173,7 +168,13 @@ func (p *Process) encode(ctx context.Context) error {
 	return nil
 }
 
+// empty says whether the process is nil or a zero value.
+func (p *Process) empty() bool { return p == nil || p.spec.Name == "" }
+
 func (p *Process) running() *tree.Child {
+	if p == nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.child
@@ -189,6 +190,8 @@ func (p *Process) running() *tree.Child {
 func (p *Process) Join(ctx context.Context) error {
 	child := p.running()
 	switch {
+	case p.empty():
+		return errEmpty("Process")
 	case p.pid != 0 && p.done == nil:
 		return errors.New("fiber: a process cannot wait for itself")
 	case p.pid == 0 && child == nil:
@@ -229,6 +232,9 @@ func (p *Process) Kill() error {
 // end ends a start that is under way, or else calls how for a process that was
 // started.
 func (p *Process) end(how func(*tree.Child) error) error {
+	if p.empty() {
+		return errEmpty("Process")
+	}
 	p.mu.Lock()
 	abandon, child := p.abandon, p.child
 	p.unwanted = abandon != nil
@@ -248,7 +254,7 @@ func (p *Process) Alive() bool {
 	case <-p.Done():
 		return false
 	default:
-		return p.pid != 0 || p.running() != nil
+		return p != nil && (p.pid != 0 || p.running() != nil)
 	}
 }
 
@@ -265,7 +271,7 @@ func (p *Process) ExitCode() (code int, exited bool) {
 // ID names the process where it runs, by its OS pid, container or pod. It is ""
 // before the start.
 func (p *Process) ID() string {
-	if p.pid != 0 {
+	if p != nil && p.pid != 0 {
 		return strconv.Itoa(p.pid)
 	}
 	if child := p.running(); child != nil {
@@ -276,7 +282,7 @@ func (p *Process) ID() string {
 
 // PID returns the process's id in its operating system, 0 before the start.
 func (p *Process) PID() int {
-	if p.pid != 0 {
+	if p != nil && p.pid != 0 {
 		return p.pid
 	}
 	if child := p.running(); child != nil {
@@ -286,11 +292,19 @@ func (p *Process) PID() int {
 }
 
 // Name returns the process's name.
-func (p *Process) Name() string { return p.spec.Name }
+func (p *Process) Name() string {
+	if p == nil {
+		return ""
+	}
+	return p.spec.Name
+}
 
 // Done returns a channel that is closed when the process has ended. Before
 // Start it returns nil.
 func (p *Process) Done() <-chan struct{} {
+	if p == nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.done
@@ -301,10 +315,12 @@ func (p *Process) Done() <-chan struct{} {
 // ctx ends.
 func (p *Process) Logs(ctx context.Context) (io.ReadCloser, error) {
 	child := p.running()
-	if child == nil {
+	switch {
+	case p.empty():
+		return nil, errEmpty("Process")
+	case child == nil:
 		return nil, ErrNotStarted
-	}
-	if ctx == nil {
+	case ctx == nil:
 		return nil, errNilContext
 	}
 	return child.Logs(ctx)

@@ -63,10 +63,22 @@ func RegisterRing[In any](name string, init func(ctx context.Context, node *Ring
 }
 
 // Name returns the name that the function is registered under.
-func (f *RingFunc[In]) Name() string { return f.entry.name }
+func (f *RingFunc[In]) Name() string {
+	if !f.registered() {
+		return ""
+	}
+	return f.entry.name
+}
 
 // Resources returns what each process of the ring needs.
-func (f *RingFunc[In]) Resources() meta.Resources { return f.entry.resources }
+func (f *RingFunc[In]) Resources() meta.Resources {
+	if !f.registered() {
+		return meta.Resources{}
+	}
+	return f.entry.resources
+}
+
+func (f *RingFunc[In]) registered() bool { return f != nil && f.entry != nil }
 
 // Ring is a number of processes, its ranks, that run one function together.
 // Create it with NewRing. Each rank is connected to the ranks before and behind
@@ -87,8 +99,8 @@ func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
 	switch {
 	case size < 1:
 		r.err = fmt.Errorf("fiber: NewRing(%d): the size must be at least 1", size)
-	case fn == nil:
-		r.err = errors.New("fiber: NewRing: the function is nil; register it in a package variable with fiber.RegisterRing")
+	case !fn.registered():
+		r.err = errEmpty("RingFunc")
 	case fn.Resources().GPU > math.MaxInt/size:
 		r.err = fmt.Errorf("fiber: NewRing(%d): %s has meta.GPU(%d): these are too many GPUs", size, fn.Name(), fn.Resources().GPU)
 	default:
@@ -99,10 +111,20 @@ func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
 
 // Name returns the ring's name: Ring-1, Ring-2 and so on. Its processes are
 // called Ring-1/rank-0 and so on.
-func (r *Ring[In]) Name() string { return r.name }
+func (r *Ring[In]) Name() string {
+	if r == nil {
+		return ""
+	}
+	return r.name
+}
 
 // Size returns the number of ranks.
-func (r *Ring[In]) Size() int { return r.size }
+func (r *Ring[In]) Size() int {
+	if r == nil {
+		return 0
+	}
+	return r.size
+}
 
 // Run starts the processes, passes in to each of them, and returns when all
 // have ended. It returns nil if all functions have returned nil. It may be
@@ -123,6 +145,9 @@ func (r *Ring[In]) Size() int { return r.size }
 // When ctx ends, all ranks are ended in the same way, and Run returns
 // ctx.Err(). When Run returns, all of its processes have ended.
 func (r *Ring[In]) Run(ctx context.Context, in In) error {
+	if r.Name() == "" {
+		return errEmpty("Ring")
+	}
 	if r.err != nil {
 		return r.err
 	}
@@ -179,10 +204,22 @@ func (e *RingError) Format(s fmt.State, verb rune) { format(e, s, verb) }
 type RingNode struct{ node *ring.Node }
 
 // Rank returns this process's number in the ring, from 0 to Size()-1.
-func (n *RingNode) Rank() int { return n.node.Rank() }
+func (n *RingNode) Rank() int {
+	if n.empty() {
+		return -1
+	}
+	return n.node.Rank()
+}
 
 // Size returns the number of ranks.
-func (n *RingNode) Size() int { return n.node.Size() }
+func (n *RingNode) Size() int {
+	if n.empty() {
+		return 0
+	}
+	return n.node.Size()
+}
+
+func (n *RingNode) empty() bool { return n == nil || n.node == nil }
 
 // Member says where a rank is.
 type Member struct {
@@ -201,6 +238,9 @@ type Member struct {
 
 // Members returns all ranks, in order.
 func (n *RingNode) Members() []Member {
+	if n.empty() {
+		return nil
+	}
 	all := make([]Member, len(n.node.Members))
 	for i, m := range n.node.Members {
 		all[i] = Member{Rank: m.Rank, Name: m.Name, PID: m.PID, Host: m.Host, IP: m.IP, Interface: m.Interface, Port: m.Port}
@@ -213,6 +253,9 @@ func (n *RingNode) Members() []Member {
 // and MASTER_PORT (the IP and port of rank 0), RANK, WORLD_SIZE, and
 // GLOO_SOCKET_IFNAME (the network interface of this process).
 func (n *RingNode) TorchEnv() []string {
+	if n.empty() {
+		return nil
+	}
 	zero, me := n.node.Members[0], n.node.Members[n.Rank()]
 	return []string{
 		"MASTER_ADDR=" + zero.IP,
@@ -225,11 +268,21 @@ func (n *RingNode) TorchEnv() []string {
 
 // Left returns the neighbour before this rank: rank-1, or the last rank for
 // rank 0. In a ring of one it is this rank itself.
-func (n *RingNode) Left() *Neighbour { return &Neighbour{n.node.Left} }
+func (n *RingNode) Left() *Neighbour {
+	if n.empty() {
+		return new(Neighbour)
+	}
+	return &Neighbour{n.node.Left}
+}
 
 // Right returns the neighbour behind this rank: rank+1, or rank 0 for the last
 // rank.
-func (n *RingNode) Right() *Neighbour { return &Neighbour{n.node.Right} }
+func (n *RingNode) Right() *Neighbour {
+	if n.empty() {
+		return new(Neighbour)
+	}
+	return &Neighbour{n.node.Right}
+}
 
 // Neighbour is one of the two ranks that a rank exchanges messages with. A
 // message that is sent to the right is received there from the left, and vice
@@ -237,7 +290,14 @@ func (n *RingNode) Right() *Neighbour { return &Neighbour{n.node.Right} }
 type Neighbour struct{ n *ring.Neighbour }
 
 // Rank returns the neighbour's rank.
-func (b *Neighbour) Rank() int { return b.n.Rank }
+func (b *Neighbour) Rank() int {
+	if b.empty() {
+		return -1
+	}
+	return b.n.Rank
+}
+
+func (b *Neighbour) empty() bool { return b == nil || b.n == nil }
 
 // Send sends a value. It returns when the value has left and may be changed. It
 // blocks while the neighbour has not received earlier messages. One message of
@@ -250,7 +310,10 @@ func (b *Neighbour) Rank() int { return b.n.Rank }
 // If a part of the value had left when ctx ended, the error is ErrUnknownOutcome,
 // too, and the value arrives unless the ring fails.
 func (b *Neighbour) Send(ctx context.Context, v any) error {
-	if ctx == nil {
+	switch {
+	case b.empty():
+		return errEmpty("Neighbour")
+	case ctx == nil:
 		return errNilContext
 	}
 	frames, err := marshalLingering(ctx, v)
@@ -269,7 +332,10 @@ func (b *Neighbour) Send(ctx context.Context, v any) error {
 // has failed, an *EncodeError when the types differ, or an error that says that
 // the neighbour's function has returned.
 func (b *Neighbour) Recv(ctx context.Context, ptr any) error {
-	if ctx == nil {
+	switch {
+	case b.empty():
+		return errEmpty("Neighbour")
+	case ctx == nil:
 		return errNilContext
 	}
 	frames, err := b.n.Recv(ctx)

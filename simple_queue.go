@@ -139,6 +139,9 @@ func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
 // behind it that are there: max items at most. If one of them cannot be decoded,
 // GetMany takes only the first, as Get does.
 func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
+	if used(q) == nil {
+		return nil, errEmpty("queue")
+	}
 	if max < 1 {
 		return nil, fmt.Errorf("fiber: GetMany(%d): the number must be at least 1", max)
 	}

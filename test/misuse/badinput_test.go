@@ -180,7 +180,7 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"WithMeta", "CPU(-1)"}, 1, fiber.WithMeta(meta.CPU(-1))},
 		{[]string{"WithMeta", "Memory(-1)"}, 1, fiber.WithMeta(meta.Memory(-1))},
 		{[]string{"WithMeta", "GPU(-1)"}, 1, fiber.WithMeta(meta.GPU(-1))},
-		{[]string{"WithInitializer", "nil"}, 1, fiber.WithInitializer((*fiber.Func[int, int])(nil), 1)},
+		{[]string{"WithInitializer", "uninitialised Func"}, 1, fiber.WithInitializer((*fiber.Func[int, int])(nil), 1)},
 		{[]string{"swallow", "a chan cannot leave"}, 1, fiber.WithInitializer(swallow, any(make(chan int)))},
 	} {
 		var opts []fiber.PoolOption
@@ -208,11 +208,11 @@ func TestBadArguments(t *testing.T) {
 	refuses(t, pool.Resize(fibertest.Soon(t), 0), "Resize(0)")
 	var nobody *fiber.Func[int, int]
 	_, err = fiber.Apply(fibertest.Soon(t), pool, nobody, 1)
-	refuses(t, err, "function is nil", "fiber.Register")
+	refuses(t, err, "uninitialised Func", "Register")
 	_, err = fiber.Map(fibertest.Soon(t), pool, nobody, nil)
-	refuses(t, err, "function is nil")
+	refuses(t, err, "uninitialised Func")
 	_, err = fiber.Apply(fibertest.Soon(t), nil, fibertest.Square, 1)
-	refuses(t, err, "pool is nil", "fiber.NewPool")
+	refuses(t, err, "uninitialised Pool", "NewPool")
 	require.Zero(t, pool.Stats().WorkersStarted)
 	fibertest.StillWorks(t, pool)
 
@@ -220,7 +220,7 @@ func TestBadArguments(t *testing.T) {
 		p     *fiber.Process
 		words []string
 	}{
-		{fiber.NewProcess(nobody, 1), []string{"function is nil", "fiber.Register"}},
+		{fiber.NewProcess(nobody, 1), []string{"uninitialised Func", "Register"}},
 		{fiber.NewProcess(fibertest.Square, 1, fiber.ProcessName("")), []string{"ProcessName", "empty"}},
 		{fiber.NewProcess(fibertest.Square, 1, fiber.ProcessMeta(meta.CPU(-1))), []string{"ProcessMeta", "CPU(-1)"}},
 		{fiber.NewProcess(fibertest.Square, 1, fiber.ProcessMeta(meta.Memory(0))), []string{"ProcessMeta", "Memory(0)"}},

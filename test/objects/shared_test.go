@@ -318,24 +318,6 @@ func TestEndOfTheManager(t *testing.T) {
 	}
 }
 
-func TestObjectsThatAreNone(t *testing.T) {
-	t.Parallel()
-	ctx := fibertest.Soon(t)
-	none := everything{new(fiber.Dict[string, int]), new(fiber.List[int]), new(fiber.Namespace), new(fiber.Value[int]), new(fiber.Array[int]),
-		new(fiber.Queue[int]), new(fiber.JoinableQueue[int]), new(fiber.Lock), new(fiber.RLock), new(fiber.Semaphore),
-		new(fiber.BoundedSemaphore), new(fiber.Event), new(fiber.Condition), new(fiber.CyclicBarrier), 0}
-	for what, err := range none.use(ctx) {
-		require.ErrorContains(t, err, "uninitialised", what)
-	}
-	require.EqualError(t, none.Condition.Wait(ctx), "fiber: use of an uninitialised Condition; create it with NewCondition")
-	_, err := fiber.NewCondition(ctx, nil, none.RLock)
-	require.ErrorContains(t, err, "uninitialised")
-	_, err = none.Dict.MarshalBinary()
-	require.EqualError(t, err, "fiber: use of an uninitialised Dict; create it with NewDict")
-	_, err = fiber.NewLock(ctx, nil)
-	require.EqualError(t, err, "fiber: use of an uninitialised Manager; create it with NewManager")
-}
-
 // Names of one type are refused by all others.
 func TestNamesOfOtherTypes(t *testing.T) {
 	t.Parallel()

@@ -198,7 +198,7 @@ func TestRingsBadInput(t *testing.T) {
 		require.EqualError(t, err, fmt.Sprintf("fiber: NewRing(%d): the size must be at least 1", size))
 	}
 	err := fiber.NewRing[fibertest.None](2, nil).Run(fibertest.Soon(t), fibertest.None{})
-	require.ErrorContains(t, err, "fiber: NewRing: the function is nil")
+	require.ErrorContains(t, err, "uninitialised RingFunc")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.Equal(t, context.Canceled, fiber.NewRing(2, heedlessRing).Run(ctx, nil))
@@ -240,7 +240,7 @@ func TestRingsBadInput(t *testing.T) {
 		fiber.AllReduce(ctx, nil, []float32{1}), fiber.Broadcast(ctx, nil, 0, []float32{1}), fiber.Barrier(ctx, nil),
 		second(fiber.AllGather(ctx, nil, []float32{1})), second(fiber.ReduceScatter(ctx, nil, []float32{1})),
 	} {
-		require.ErrorContains(t, err, "the node is nil")
+		require.ErrorContains(t, err, "uninitialised RingNode")
 	}
 }
 
