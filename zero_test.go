@@ -135,7 +135,7 @@ func TestUnmadeArguments(t *testing.T) {
 	_, unusable["AllGather of a nil RingNode"] = fiber.AllGather[float64](ctx, nil, nil)
 	unusable["Barrier of a zero RingNode"] = fiber.Barrier(ctx, new(fiber.RingNode))
 	for what, err := range unusable {
-		require.ErrorContains(t, err, "fiber: use of an uninitialised ", what)
+		require.ErrorContains(t, err, "use of an uninitialised ", what)
 	}
 	require.PanicsWithValue(t, "zero_test.go", func() {
 		defer func() {
