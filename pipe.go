@@ -3,6 +3,8 @@ package fiber
 import (
 	"context"
 	"errors"
+	"io"
+	"iter"
 	"reflect"
 	"runtime"
 
@@ -85,6 +87,20 @@ func (c *Conn[T]) Send(ctx context.Context, v T) error { return sendPipe(ctx, c.
 // *MismatchError for a value that is not a T, or ctx.Err().
 func (c *Conn[T]) Recv(ctx context.Context) (T, error) { return recvPipe[T](ctx, c.pipeEnd()) }
 
+// TryRecv returns a value from the other end if one has come, and reports whether one
+// had. It does not wait, unless this end has just come to this process: then it waits
+// until the end is here. The errors are Recv's.
+func (c *Conn[T]) TryRecv(ctx context.Context) (T, bool, error) {
+	return tryRecvPipe[T](ctx, c.pipeEnd())
+}
+
+// Items returns the values from the other end as Recv does, one after another, and
+// ends when that is gone and nothing is left. Another error comes last. A loop that is
+// left has received the values that it has seen, and no other.
+func (c *Conn[T]) Items(ctx context.Context) iter.Seq2[T, error] {
+	return until(io.EOF, func() (T, error) { return c.Recv(ctx) })
+}
+
 // Close ends the pipe. Items that have arrived here and that no Recv has
 // returned are lost; items that were sent from here are not. Closing twice, or
 // after the end has moved, is a no-op.
@@ -98,6 +114,16 @@ func (s *Sender[T]) Close() error { return s.pipeEnd().close() }
 
 // Recv waits for a value; see Conn.Recv.
 func (r *Receiver[T]) Recv(ctx context.Context) (T, error) { return recvPipe[T](ctx, r.pipeEnd()) }
+
+// TryRecv returns a value if one has come; see Conn.TryRecv.
+func (r *Receiver[T]) TryRecv(ctx context.Context) (T, bool, error) {
+	return tryRecvPipe[T](ctx, r.pipeEnd())
+}
+
+// Items returns the values, one after another; see Conn.Items.
+func (r *Receiver[T]) Items(ctx context.Context) iter.Seq2[T, error] {
+	return until(io.EOF, func() (T, error) { return r.Recv(ctx) })
+}
 
 // Close ends the pipe; see Conn.Close.
 func (r *Receiver[T]) Close() error { return r.pipeEnd().close() }
@@ -156,26 +182,38 @@ func sendPipe[T any](ctx context.Context, e *pipeEnd, v T) error {
 }
 
 func recvPipe[T any](ctx context.Context, e *pipeEnd) (T, error) {
-	var v T
+	v, _, err := received[T](ctx, e, func(p *pipe.Port) (object.Value, bool, error) {
+		item, err := p.Recv(ctx)
+		return item, true, err
+	})
+	return v, err
+}
+
+func tryRecvPipe[T any](ctx context.Context, e *pipeEnd) (T, bool, error) {
+	return received[T](ctx, e, func(p *pipe.Port) (object.Value, bool, error) { return p.TryRecv(ctx) })
+}
+
+// received returns what receive has received, if anything.
+func received[T any](ctx context.Context, e *pipeEnd, receive func(*pipe.Port) (object.Value, bool, error)) (v T, ok bool, err error) {
 	switch {
 	case e == nil:
-		return v, errEmptyEnd
+		return v, false, errEmptyEnd
 	case ctx == nil:
-		return v, errNilContext
+		return v, false, errNilContext
 	}
-	item, err := e.port.Recv(ctx)
+	item, ok, err := receive(e.port)
 	runtime.KeepAlive(e)
-	if err != nil {
-		return v, pipeError(err)
+	if err != nil || !ok {
+		return v, false, pipeError(err)
 	}
 	came, err := unmarshal(item.Frames(), &v)
 	if len(item.Refs()) > 0 {
 		came.then(ctx, func(context.Context) error { e.port.Took(item); return nil })
 	}
 	if err != nil {
-		return v, mismatch("an item of the pipe cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
+		return v, false, mismatch("an item of the pipe cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
 	}
-	return v, nil
+	return v, true, nil
 }
 
 // marshalEnd encodes a reference to the end, its generation, its direction, and

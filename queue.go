@@ -3,6 +3,7 @@ package fiber
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/object/builtin"
@@ -43,6 +44,16 @@ func (q *Queue[T]) Get(ctx context.Context) (T, error) { return q.simple().Get(c
 func (q *Queue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	return q.simple().GetMany(ctx, max)
 }
+
+// TryPut adds an item if there is room for one now; see SimpleQueue.TryPut.
+func (q *Queue[T]) TryPut(ctx context.Context, v T) (bool, error) { return q.simple().TryPut(ctx, v) }
+
+// TryGet takes an item out of the queue if there is one now; see SimpleQueue.TryGet.
+func (q *Queue[T]) TryGet(ctx context.Context) (T, bool, error) { return q.simple().TryGet(ctx) }
+
+// Items returns the items of the queue, one after another, until it is closed; see
+// SimpleQueue.Items.
+func (q *Queue[T]) Items(ctx context.Context) iter.Seq2[T, error] { return q.simple().Items(ctx) }
 
 // Len returns the number of items in the queue; see SimpleQueue.Len.
 func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.simple().Len(ctx) }
@@ -115,6 +126,20 @@ func (q *JoinableQueue[T]) Get(ctx context.Context) (T, error) { return q.queue(
 // see SimpleQueue.GetMany.
 func (q *JoinableQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	return q.queue().GetMany(ctx, max)
+}
+
+// TryPut adds an item if there is room for one now; see SimpleQueue.TryPut.
+func (q *JoinableQueue[T]) TryPut(ctx context.Context, v T) (bool, error) {
+	return q.queue().TryPut(ctx, v)
+}
+
+// TryGet takes an item out of the queue if there is one now; see SimpleQueue.TryGet.
+func (q *JoinableQueue[T]) TryGet(ctx context.Context) (T, bool, error) { return q.queue().TryGet(ctx) }
+
+// Items returns the items of the queue, one after another, until it is closed; see
+// SimpleQueue.Items.
+func (q *JoinableQueue[T]) Items(ctx context.Context) iter.Seq2[T, error] {
+	return q.queue().Items(ctx)
 }
 
 // Len returns the number of items in the queue; see SimpleQueue.Len.

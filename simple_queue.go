@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"runtime"
 	"slices"
@@ -135,6 +136,49 @@ func (q *SimpleQueue[T]) Get(ctx context.Context) (v T, err error) {
 	return vs[0], nil
 }
 
+// TryPut adds an item if there is room for one now, and reports whether there was.
+// For the rest see Put.
+func (q *SimpleQueue[T]) TryPut(ctx context.Context, v T) (bool, error) {
+	if used(q) == nil {
+		return false, errEmpty("queue")
+	}
+	item, err := encode(ctx, "the item", v)
+	if err != nil {
+		return false, err
+	}
+	return settle(ctx, q, queue.TryPut, item)
+}
+
+// TryGet takes an item out of the queue if there is one now, and reports whether
+// there was. It blocks only until the process in which the queue lives has answered.
+// The errors are Get's.
+func (q *SimpleQueue[T]) TryGet(ctx context.Context) (v T, ok bool, err error) {
+	vs, err := take(ctx, q, queue.TryGet, object.None{})
+	if err != nil || len(vs) == 0 {
+		return v, false, err
+	}
+	return vs[0], true, nil
+}
+
+// Items returns the items of the queue as Get does, one after another, and ends when
+// the queue is closed and empty. Another error comes last. A loop that is left has
+// taken the items that it has seen, and no other.
+func (q *SimpleQueue[T]) Items(ctx context.Context) iter.Seq2[T, error] {
+	return until(ErrClosed, func() (T, error) { return q.Get(ctx) })
+}
+
+// until repeats next until its error is the end, or any error.
+func until[T any](end error, next func() (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for {
+			v, err := next()
+			if errors.Is(err, end) || !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // GetMany waits for an item and takes it out of the queue, with the items
 // behind it that are there: max items at most. If one of them cannot be decoded,
 // GetMany takes only the first, as Get does.
@@ -145,9 +189,9 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 	if max < 1 {
 		return nil, fmt.Errorf("fiber: GetMany(%d): the number must be at least 1", max)
 	}
-	vs, err := q.take(ctx, max)
+	vs, err := take(ctx, q, queue.Get, max)
 	if err == errUnreadable {
-		vs, err = q.take(ctx, 1)
+		vs, err = take(ctx, q, queue.Get, 1)
 	}
 	return vs, err
 }
@@ -156,10 +200,10 @@ func (q *SimpleQueue[T]) GetMany(ctx context.Context, max int) ([]T, error) {
 // back in the queue.
 var errUnreadable = errors.New("an item cannot be decoded")
 
-// take gets at most max items.
-func (q *SimpleQueue[T]) take(ctx context.Context, max int) ([]T, error) {
-	d, err := ask(ctx, q, queue.Get, max, func(queue.Delivery) {}) // a late answer is back already
-	if err != nil {
+// take asks for items.
+func take[T, Q any](ctx context.Context, q *SimpleQueue[T], op object.Op[Q, queue.Delivery], what Q) ([]T, error) {
+	d, err := ask(ctx, q, op, what, func(queue.Delivery) {}) // a late answer is back already
+	if err != nil || len(d.Items) == 0 {
 		return nil, err
 	}
 	vs := make([]T, len(d.Items))

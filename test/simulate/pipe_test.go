@@ -125,17 +125,22 @@ func (b *pipeBook) send(ctx context.Context, w *world, r *rand.Rand, h hop, s *f
 }
 
 func (b *pipeBook) receive(ctx context.Context, w *world, r *rand.Rand, from *fiber.Receiver[int]) (over bool) {
-	var n int
+	n, ok := 0, true
 	err := w.within(bounded(ctx), r, settling, "Recv", func(ctx context.Context) (err error) {
-		n, err = from.Recv(ctx)
+		if r.IntN(4) == 0 {
+			n, ok, err = from.TryRecv(ctx)
+		} else {
+			n, err = from.Recv(ctx)
+		}
 		return err
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case !sim.Here().Alive():
-	case err == nil:
+	case err == nil && ok:
 		b.got = append(b.got, n)
+	case err == nil: // nothing has come
 	case err == io.EOF:
 		b.whole = true
 		return true

@@ -64,9 +64,14 @@ var (
 			for len(items) < e.Many {
 				items = append(items, item{e.Part, n + len(items)})
 			}
-			err := w.within(ctx, r, settling, "Put", func(ctx context.Context) error {
-				if e.Many > 0 {
+			in := true
+			err := w.within(ctx, r, settling, "Put", func(ctx context.Context) (err error) {
+				switch {
+				case e.Many > 0:
 					return e.queue().PutMany(ctx, items)
+				case r.IntN(4) == 0:
+					in, err = e.queue().TryPut(ctx, items[0])
+					return err
 				}
 				return e.queue().Put(ctx, items[0])
 			})
@@ -75,8 +80,10 @@ var (
 			for _, i := range items {
 				switch {
 				case !sim.Here().Alive():
-				case err == nil:
+				case err == nil && in:
 					b.put[i] = true
+				case err == nil:
+					b.refused[i] = true
 				case e.Many == 0 && err == context.DeadlineExceeded:
 					b.refused[i] = true
 				}
@@ -95,9 +102,16 @@ var (
 		for lost := 0; sim.Here().Alive() && lost < 50; {
 			var items []item
 			err := w.within(ctx, r, settling, "Get", func(ctx context.Context) (err error) {
-				if e.Many > 0 {
+				switch {
+				case e.Many > 0:
 					items, err = e.queue().GetMany(ctx, e.Many-e.Many/3)
-				} else {
+				case r.IntN(4) == 0:
+					i, ok, err := e.queue().TryGet(ctx)
+					if items = nil; ok {
+						items = append(items, i)
+					}
+					return err
+				default:
 					items = make([]item, 1)
 					items[0], err = e.queue().Get(ctx)
 				}
@@ -257,6 +271,13 @@ func (b *queueBook) fill(ctx context.Context, w *world, q *fiber.SimpleQueue[ite
 		i := item{filler, n}
 		within, cancel := context.WithTimeout(ctx, moment)
 		err := q.Put(within, i)
+		if n == capacity && err == context.DeadlineExceeded {
+			in, tryErr := q.TryPut(bounded(ctx), i)
+			w.checkError("TryPut", tryErr)
+			if in {
+				w.breach(ruleCapacity, "TryPut puts an item into a queue of %d that is full", capacity)
+			}
+		}
 		cancel()
 		w.checkError("Put", err)
 		switch {

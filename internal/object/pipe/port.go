@@ -250,21 +250,33 @@ func (p *Port) deliver(ctx context.Context, message of[object.Value]) (taken boo
 // read only when Took is called. The error is ErrGone, the ctx's, or io.EOF when
 // the other end is gone and all items have been read.
 func (p *Port) Recv(ctx context.Context) (object.Value, error) {
+	v, _, err := p.receive(ctx, func() bool { return len(p.items) > 0 })
+	return v, err
+}
+
+// TryRecv is Recv that does not wait for an item, but at most for the answer to the
+// claim. It reports whether there was an item.
+func (p *Port) TryRecv(ctx context.Context) (object.Value, bool, error) {
+	return p.receive(ctx, func() bool { return len(p.items) > 0 || p.gen > 0 && !p.ended })
+}
+
+// receive returns the next item, if there is one when ready returns true.
+func (p *Port) receive(ctx context.Context, ready func() bool) (v object.Value, ok bool, err error) {
 	p.mu.Lock()
 	defer p.unlock()
-	switch err := p.await(ctx, func() bool { return len(p.items) > 0 }); {
+	switch err := p.await(ctx, ready); {
 	case err == ErrEnded:
-		return object.Value{}, io.EOF
-	case err != nil:
-		return object.Value{}, err
+		return v, false, io.EOF
+	case err != nil || len(p.items) == 0:
+		return v, false, err
 	}
-	v := object.Shift(&p.items, 1)[0]
+	v = object.Shift(&p.items, 1)[0]
 	if len(v.Refs()) > 0 {
 		p.busy++ // until Took: the last word counts it
 	} else {
 		p.took(v)
 	}
-	return v, nil
+	return v, true, nil
 }
 
 // Took says that an item that names objects was read, and that this process

@@ -26,6 +26,9 @@ const (
 	Close object.Op[object.None, object.None]    = iota // no more items are put; those in the queue are still handed out
 	Done  object.Op[int, object.None]            = iota // so many items are done
 	Join  object.Op[object.None, int]            = iota // wait until all items are done; how many never will be, because their receivers ended
+
+	TryPut object.Op[object.Value, bool]    = iota // whether there was room for an item
+	TryGet object.Op[object.None, Delivery] = iota // an item, or none if there is none now
 )
 
 // Delivery is items that were handed out, with the number of their request for Taken and Back.
@@ -71,6 +74,30 @@ var table = object.Ops(
 		}
 		q.getters.push(getter{r, limit})
 		q.move()
+	}),
+	object.On(TryPut, func(q *Queue, r object.Asked[bool], item object.Value) {
+		switch {
+		case q.closed != 0:
+			r.Fail(q.closed, "")
+		case q.capacity > 0 && (q.len() >= q.capacity || q.putters.len() > 0):
+			r.Reply(false)
+		default:
+			q.home.HoldRefs(item)
+			q.items.push(item)
+			r.Reply(true)
+			q.move()
+		}
+	}),
+	object.On(TryGet, func(q *Queue, r object.Asked[Delivery], _ object.None) {
+		switch {
+		case q.len() > 0: // then no getter waits
+			q.getters.push(getter{r, 1})
+			q.move()
+		case q.closed != 0 && q.out == 0:
+			r.Fail(q.closed, "")
+		default:
+			r.Reply(Delivery{})
+		}
 	}),
 	object.On(Taken, func(q *Queue, r object.Asked[object.None], id uint64) { q.settle(r.Peer, id, true) }),
 	object.On(Back, func(q *Queue, r object.Asked[object.None], id uint64) { q.settle(r.Peer, id, false) }),
