@@ -443,14 +443,18 @@ func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
 // UnmarshalBinary attaches to the object that a reference names, which must be
 // a T.
 func (p *Proxy[T]) UnmarshalBinary(b []byte) error {
-	more, err := unmarshalMore(p, b)
+	if p == nil {
+		return errEmpty("Proxy")
+	}
+	other := new(Proxy[T])
+	more, err := unmarshalMore(other, b)
 	if err != nil {
 		return err
 	}
 	if want := typeName(reflect.TypeFor[T]()); string(more) != want {
-		p.p = proxy{}
 		return mismatch("the proxy is of a %s, not of a %s", more, want)
 	}
+	p.p = other.p
 	return nil
 }
 
