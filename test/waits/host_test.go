@@ -4,6 +4,7 @@ package waits_test
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -122,14 +123,23 @@ func nothingBut(some situation, why string) map[situation]outcome {
 // peer, which has the other end, and one that lives here.
 func ofReceiving[R interface {
 	Recv(context.Context) ([]byte, error)
-}](name string, there func(*testing.T, *stage) R, here func(*testing.T, *stage) R) []row {
-	of := func(how string, make func(*testing.T, *stage) R) row {
-		return row{name: name, how: how, kind: waits, at: onHost, make: func(t *testing.T, s *stage) trial {
+	TryRecv(context.Context) ([]byte, bool, error)
+	Items(context.Context) iter.Seq2[[]byte, error]
+}](typ string, there func(*testing.T, *stage) R, here func(*testing.T, *stage) R) []row {
+	of := func(method, how, end string, k kind, make func(*testing.T, *stage) R, call func(context.Context, R) error) row {
+		return row{name: typ + "." + method, how: how, kind: k, at: onHost, make: func(t *testing.T, s *stage) trial {
 			r := make(t, s)
-			return trial{call: func(ctx context.Context) error { return only(r.Recv(ctx)) }}
-		}, but: map[situation]outcome{killed: is("EOF"), ended: is("EOF")}}
+			return trial{call: func(ctx context.Context) error { return call(ctx, r) }}
+		}, but: map[situation]outcome{killed: is(end), ended: is(end)}}
 	}
-	return []row{of("the peer's pipe", there), of("this process's pipe", here)}
+	recv := func(ctx context.Context, r R) error { return only(r.Recv(ctx)) }
+	return []row{
+		of("Recv", "the peer's pipe", "EOF", waits, there, recv),
+		of("Recv", "this process's pipe", "EOF", waits, here, recv),
+		// An end that has just come is claimed of its home first.
+		of("TryRecv", "the peer's pipe", "EOF", asks, there, func(ctx context.Context, r R) error { return two(r.TryRecv(ctx)) }),
+		of("Items", "the peer's pipe", "nil", waits, there, func(ctx context.Context, r R) error { return next(r.Items(ctx)) }),
+	}
 }
 
 // ofSending is the same about sending.
@@ -154,13 +164,13 @@ func ofSending[S interface {
 }
 
 var pipes = slices.Concat(
-	ofReceiving("Conn.Recv", func(t *testing.T, s *stage) *conn { return hosted(t, s, hostConn, fibertest.None{}) },
+	ofReceiving("Conn", func(t *testing.T, s *stage) *conn { return hosted(t, s, hostConn, fibertest.None{}) },
 		func(t *testing.T, s *stage) *conn {
 			a, b := fibertest.NewPipe[[]byte](t)
 			hosted(t, s, ownConn, b)
 			return a
 		}),
-	ofReceiving("Receiver.Recv", func(t *testing.T, s *stage) *receiver { return hosted(t, s, hostReceiver, fibertest.None{}) },
+	ofReceiving("Receiver", func(t *testing.T, s *stage) *receiver { return hosted(t, s, hostReceiver, fibertest.None{}) },
 		func(t *testing.T, s *stage) *receiver {
 			r, w, err := fiber.PipeOneWay[[]byte]()
 			require.NoError(t, err)

@@ -43,6 +43,14 @@ func only[T any](_ T, err error) error { return err }
 
 func two[T, U any](_ T, _ U, err error) error { return err }
 
+// next is the error that a sequence begins with; nil where it is empty.
+func next[T any](all iter.Seq2[T, error]) error {
+	for _, err := range all {
+		return err
+	}
+	return nil
+}
+
 // constructor is a row about making something in a manager.
 func constructor(name string, k kind, call func(context.Context, *stage) error) row {
 	return row{name: name, kind: k, at: onManager, make: func(_ *testing.T, s *stage) trial {

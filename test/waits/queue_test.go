@@ -4,6 +4,7 @@ package waits_test
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"testing"
 
@@ -17,9 +18,12 @@ import (
 type queue interface {
 	Get(context.Context) ([]byte, error)
 	GetMany(context.Context, int) ([][]byte, error)
+	Items(context.Context) iter.Seq2[[]byte, error]
 	Len(context.Context) (int, error)
 	Put(context.Context, []byte) error
 	PutMany(context.Context, [][]byte) error
+	TryGet(context.Context) ([]byte, bool, error)
+	TryPut(context.Context, []byte) (bool, error)
 }
 
 // ofQueues are the rows that all queues have in common. newOne makes a queue with
@@ -52,11 +56,14 @@ func ofQueues(typ string, at func(*testing.T) *stage, newOne func(*testing.T, *s
 		of("Get", "filled", asks, filled, get),
 		of("GetMany", "empty", waits, empty, getMany),
 		of("GetMany", "filled", asks, filled, getMany),
+		of("Items", "empty", waits, empty, func(ctx context.Context, q queue, _ []byte) error { return next(q.Items(ctx)) }),
 		of("Len", "", asks, filled, func(ctx context.Context, q queue, _ []byte) error { return only(q.Len(ctx)) }),
 		of("Put", "full", waitsWith, full, put),
 		of("Put", "empty", carries, empty, put),
 		of("PutMany", "full", waitsWith, full, putMany),
 		of("PutMany", "empty", carries, empty, putMany),
+		of("TryGet", "filled", asks, filled, func(ctx context.Context, q queue, _ []byte) error { return two(q.TryGet(ctx)) }),
+		of("TryPut", "empty", carries, empty, func(ctx context.Context, q queue, v []byte) error { return only(q.TryPut(ctx, v)) }),
 	}
 }
 
