@@ -12,39 +12,36 @@ import (
 	"github.com/fiber-go/fiber/internal/pool/engine"
 )
 
-// CallOption configures a call of Apply, Map, IMap and their variants.
-type CallOption func(*callOptions) error
-
 type callOptions struct {
 	engine.CallOptions
 	progress func(done, total int)
 }
 
-// ChunkSize hands a worker n tasks at a time. 0, the default, adapts: chunks
+// ChunkSize hands a worker n tasks at a time. By default the size adapts: chunks
 // are small at first, then as large as runs for some milliseconds. Tasks of a
 // chunk that have not started may move to an idle worker. Chunks of tasks known
 // to be short may share a message.
 func ChunkSize(n int) CallOption {
-	return func(o *callOptions) error {
-		if n < 0 {
-			return fmt.Errorf("fiber: ChunkSize(%d): want a number of tasks, or 0 to adapt", n)
+	return callOption(func(o *callOptions) error {
+		if n < 1 {
+			return fmt.Errorf("fiber: ChunkSize(%d): the number must be at least 1; leave the option out for a size that adapts", n)
 		}
 		o.Chunk = n
 		return nil
-	}
+	})
 }
 
 // Timeout limits the running time of each task, from its start in a worker. At
 // the limit the function's context ends and the task fails with an error that
 // is context.DeadlineExceeded, whether or not the function returns.
 func Timeout(d time.Duration) CallOption {
-	return func(o *callOptions) error {
+	return callOption(func(o *callOptions) error {
 		if d <= 0 {
 			return fmt.Errorf("fiber: Timeout(%v): the time must be more than 0; leave the option out for no limit", d)
 		}
 		o.Timeout = d
 		return nil
-	}
+	})
 }
 
 // OnProgress calls fn with the number of tasks that have ended and the number
@@ -61,10 +58,10 @@ func Timeout(d time.Duration) CallOption {
 // If fn panics or calls runtime.Goexit, the call fails with an error that says
 // so, and its other tasks are cancelled.
 func OnProgress(fn func(done, total int)) CallOption {
-	return func(o *callOptions) error {
+	return callOption(func(o *callOptions) error {
 		o.progress = fn
 		return nil
-	}
+	})
 }
 
 // prepare checks a call and returns its options.
@@ -75,7 +72,7 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 	if !pool.made() {
 		return o, errEmpty("Pool")
 	}
-	if err := configured(&o, opts); err != nil {
+	if err := configured("the call of "+fn.Name(), &o, opts, CallOption.call); err != nil {
 		return o, err
 	}
 	if err := ended(ctx); err != nil {

@@ -101,12 +101,13 @@ func Broadcast[T Float](ctx context.Context, node *RingNode, root int, xs []T) e
 	return node.do(ctx, ring.Broadcast, 0, root, vector(node, xs, Sum))
 }
 
-// Barrier returns when all ranks have called it. For the rest see AllReduce.
-func Barrier(ctx context.Context, node *RingNode) error {
-	if node.empty() {
+// Barrier returns when all ranks have called it. It is a collective; for the rest see
+// AllReduce.
+func (n *RingNode) Barrier(ctx context.Context) error {
+	if n.empty() {
 		return errEmpty("RingNode")
 	}
-	return node.do(ctx, ring.Barrier, 0, 0, ring.Vector{Width: 1})
+	return n.do(ctx, ring.Barrier, 0, 0, ring.Vector{Width: 1})
 }
 
 func (n *RingNode) do(ctx context.Context, what, op byte, root int, v ring.Vector) error {

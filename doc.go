@@ -251,7 +251,7 @@
 // A [Process] runs one function and ends.
 //
 //	func supervise(ctx context.Context) error {
-//		p := fiber.NewProcess(square, 12, fiber.ProcessName("squarer"))
+//		p := fiber.NewProcess(square, 12, fiber.WithName("squarer"))
 //		if err := p.Start(ctx); err != nil {
 //			return err
 //		}
@@ -431,7 +431,7 @@
 //			return err
 //		}
 //		defer m.Close()
-//		e, err := fiber.New(ctx, m, envs, 10)
+//		e, err := fiber.NewObject(ctx, m, envs, 10)
 //		if err != nil {
 //			return err
 //		}
@@ -446,14 +446,14 @@
 //	}
 //
 // The calls on one object run one after another, unless its type is registered
-// with [ConcurrentCalls]. A [Proxy] travels anywhere; its object lives as long as
+// with [WithConcurrentCalls]. A [Proxy] travels anywhere; its object lives as long as
 // any process has one. A method's error or panic comes back as a RemoteError. When
 // the manager's process dies, all calls return a WorkerLostError.
 //
 // Managers also hold the types that Python's have: [Dict], [List], [Namespace],
 // [Value], [Array], [Queue], [JoinableQueue], and, to synchronise processes,
 // [Lock], [RLock], [Semaphore], [BoundedSemaphore], [Event], [Condition] and
-// [CyclicBarrier].
+// [Barrier].
 //
 //	var count = fiber.Register("count", func(ctx context.Context, words *fiber.Dict[string, int]) (int, error) {
 //		return words.Update(ctx, "total", func(n int, _ bool) (int, error) { return n + 1, nil })
@@ -500,7 +500,7 @@
 //	}
 //
 // All ranks call [AllReduce], [Broadcast], [AllGather], [ReduceScatter] and
-// [Barrier] in the same order. Each rank moves as little data as possible, whatever
+// [RingNode.Barrier] in the same order. Each rank moves as little data as possible, whatever
 // the number of ranks. When a rank fails, the others get an error that names it,
 // and [Ring.Run] returns that error. [RingNode.TorchEnv] is for frameworks that
 // bring their own collectives.

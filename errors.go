@@ -47,19 +47,6 @@ func errNilFunc(ctx context.Context, operation string) error {
 	return fmt.Errorf("fiber: %s: the function is nil", operation)
 }
 
-// configured applies options, each of which changes what.
-func configured[T any, O ~func(*T) error](what *T, opts []O) error {
-	for _, set := range opts {
-		if set == nil {
-			return errors.New("fiber: an option is nil; leave it out")
-		}
-		if err := set(what); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // ErrAbandoned is returned by Acquire when the lock's last holder has ended, or
 // died, without releasing it. The caller then holds the lock and has to release
 // it; what the lock guards may be half changed. JoinableQueue.Join also returns
@@ -74,7 +61,7 @@ var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended wi
 // tasks may have run.
 var ErrUnknownOutcome = RegisterError(transport.ErrUnknownOutcome)
 
-// ErrBrokenBarrier is returned by CyclicBarrier.Wait when the barrier is or
+// ErrBrokenBarrier is returned by Barrier.Wait when the barrier is or
 // becomes broken.
 var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
 

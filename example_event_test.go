@@ -107,7 +107,7 @@ func ExampleCondition() {
 }
 
 type phase struct {
-	Barrier *fiber.CyclicBarrier
+	Barrier *fiber.Barrier
 	Sums    *fiber.Array[int]
 	Index   int
 }
@@ -128,7 +128,7 @@ var solvePart = fiber.Register("solvePart", func(ctx context.Context, p phase) (
 	return sums[0] + sums[1] + sums[2] + p.Index, nil
 })
 
-func ExampleCyclicBarrier() {
+func ExampleBarrier() {
 	ctx := context.Background()
 	m, err := fiber.NewManager(ctx)
 	if err != nil {

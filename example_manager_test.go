@@ -39,7 +39,7 @@ func ExampleManager() {
 		return
 	}
 	defer manager.Close()
-	mine, err := fiber.New(ctx, manager, moneyBoxes, 100)
+	mine, err := fiber.NewObject(ctx, manager, moneyBoxes, 100)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -64,7 +64,7 @@ func ExampleManager() {
 	// Output: 150 <nil>
 }
 
-// phoneBook is registered with ConcurrentCalls, and so needs a lock of its own.
+// phoneBook is registered with WithConcurrentCalls, and so needs a lock of its own.
 // Lookups do not wait for one another.
 type phoneBook struct {
 	mu      sync.RWMutex
@@ -96,7 +96,7 @@ func (b *phoneBook) Close() error { return nil }
 var (
 	phoneBooks = fiber.RegisterType("phoneBook", func(ctx context.Context, first listing) (*phoneBook, error) {
 		return &phoneBook{numbers: map[string]string{first.Name: first.Number}}, nil
-	}, fiber.ConcurrentCalls())
+	}, fiber.WithConcurrentCalls())
 	enter  = fiber.RegisterMethod("Enter", (*phoneBook).Enter)
 	lookUp = fiber.RegisterMethod("LookUp", (*phoneBook).LookUp)
 
@@ -105,13 +105,13 @@ var (
 
 func ExampleRegisterType() {
 	ctx := context.Background()
-	manager, err := fiber.NewManager(ctx, fiber.ManagerName("Directory"))
+	manager, err := fiber.NewManager(ctx, fiber.WithName("Directory"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer manager.Close()
-	book, err := fiber.New(ctx, manager, phoneBooks, listing{"Ada", "1815"})
+	book, err := fiber.NewObject(ctx, manager, phoneBooks, listing{"Ada", "1815"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -158,7 +158,7 @@ func ExampleCallAsync() {
 
 	var futures []*fiber.Future[string]
 	for seed := range 3 {
-		s, err := fiber.New(ctx, manager, simulations, seed)
+		s, err := fiber.NewObject(ctx, manager, simulations, seed)
 		if err != nil {
 			fmt.Println(err)
 			return

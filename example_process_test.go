@@ -16,7 +16,7 @@ var introduce = fiber.Register("introduce", func(ctx context.Context, guest stri
 
 func ExampleProcess() {
 	ctx := context.Background()
-	p := fiber.NewProcess(introduce, "Gopher", fiber.ProcessName("Worker Bee"))
+	p := fiber.NewProcess(introduce, "Gopher", fiber.WithName("Worker Bee"))
 	fmt.Println(p.Alive(), p.ID() == "")
 
 	if err := p.Start(ctx); err != nil {
@@ -43,7 +43,7 @@ var leaf = fiber.Register("leaf", func(ctx context.Context, name string) (struct
 // branch starts processes of its own, one after another, and waits for each.
 var branch = fiber.Register("branch", func(ctx context.Context, leaves []string) (struct{}, error) {
 	for _, name := range leaves {
-		p := fiber.NewProcess(leaf, name, fiber.ProcessName(name))
+		p := fiber.NewProcess(leaf, name, fiber.WithName(name))
 		if err := p.Start(ctx); err != nil {
 			return struct{}{}, err
 		}
@@ -57,7 +57,7 @@ var branch = fiber.Register("branch", func(ctx context.Context, leaves []string)
 // Every process of a program may start other processes, and use pools.
 func ExampleProcess_nested() {
 	ctx := context.Background()
-	p := fiber.NewProcess(branch, []string{"leaf 1", "leaf 2"}, fiber.ProcessName("branch"))
+	p := fiber.NewProcess(branch, []string{"leaf 1", "leaf 2"}, fiber.WithName("branch"))
 	if err := p.Start(ctx); err != nil {
 		fmt.Println(err)
 		return
@@ -77,7 +77,7 @@ var idle = fiber.Register("idle", func(ctx context.Context, _ struct{}) (struct{
 func ExampleActiveChildren() {
 	ctx := context.Background()
 	for _, name := range []string{"left", "right"} {
-		p := fiber.NewProcess(idle, struct{}{}, fiber.ProcessName(name))
+		p := fiber.NewProcess(idle, struct{}{}, fiber.WithName(name))
 		if err := p.Start(ctx); err != nil {
 			fmt.Println(err)
 			return

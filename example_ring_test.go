@@ -42,7 +42,7 @@ var unlucky = fiber.RegisterRing("unlucky", nil, func(ctx context.Context, node 
 	if node.Rank() == who {
 		return errors.New("out of luck")
 	}
-	return fiber.Barrier(ctx, node)
+	return node.Barrier(ctx)
 })
 
 // When one rank fails, the others end, and Run's error says which one failed.

@@ -42,7 +42,7 @@ func (p *process) attach(ref object.Ref) *handle {
 // type, where they differ from the type's name in lower case and New with that name.
 var inErrors = map[string]struct{ noun, constructor string }{
 	"BoundedSemaphore": {noun: "semaphore"},
-	"CyclicBarrier":    {noun: "barrier", constructor: "NewBarrier"},
+	"Barrier":          {noun: "barrier", constructor: "NewBarrier"},
 	"Func":             {constructor: "Register, in a package variable"},
 	"Future":           {constructor: "ApplyAsync, MapAsync or CallAsync"},
 	"Method":           {constructor: "RegisterMethod, in a package variable"},

@@ -16,11 +16,10 @@ import (
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
-	"github.com/fiber-go/fiber/meta"
 )
 
 // Manager is a process in which objects live that other processes use: objects
-// of the program's own types (New, Call) and of Fiber's (NewDict, NewLock and
+// of the program's own types (NewObject, Call) and of Fiber's (NewDict, NewLock and
 // so on). It travels as (part of) an argument, so that other processes can make
 // objects in it, too. Its methods may be called from many goroutines.
 type Manager struct {
@@ -29,16 +28,6 @@ type Manager struct {
 
 	closed atomic.Bool
 }
-
-// ManagerOption configures NewManager.
-type ManagerOption func(*tree.Spec) error
-
-// ManagerName names a manager's process. The default is Manager-1, Manager-2
-// and so on.
-func ManagerName(name string) ManagerOption { return withName("ManagerName", name) }
-
-// ManagerMeta sets the resources of a manager's process.
-func ManagerMeta(m ...meta.Option) ManagerOption { return withResources("ManagerMeta", m) }
 
 var managers atomic.Int64
 
@@ -64,7 +53,7 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 				}
 			}
 		}}
-	if err := configured(&spec, opts); err != nil {
+	if err := configured("NewManager", &spec, opts, ManagerOption.manager); err != nil {
 		return nil, err
 	}
 	child, err := proc.node.Start(ctx, spec)
@@ -182,18 +171,20 @@ func create[T any, P proxyOf[T], Q any](ctx context.Context, m *Manager, op obje
 	return o, nil
 }
 
-// Type is a type of managed objects. Create it with RegisterType.
-type Type[T, In any] struct {
+// ObjectType is a type of managed objects. Create it with RegisterType.
+type ObjectType[T, In any] struct {
 	name string
 	late error // as of a Func
 }
 
-// TypeOption configures RegisterType.
-type TypeOption func(*custom.Type)
-
-// ConcurrentCalls lets the calls on an object of this type run at the same
+// WithConcurrentCalls lets the calls on an object of this type run at the same
 // time, in many goroutines. Without it, they run one after another.
-func ConcurrentCalls() TypeOption { return func(t *custom.Type) { t.Concurrent = true } }
+func WithConcurrentCalls() TypeOption {
+	return typeOption(func(t *custom.Type) error {
+		t.Concurrent = true
+		return nil
+	})
+}
 
 // RegisterType lets managers make objects of a type, with a function that makes
 // one from an argument. T is most often a pointer. Like Register, call it while
@@ -207,7 +198,7 @@ func ConcurrentCalls() TypeOption { return func(t *custom.Type) { t.Concurrent =
 // error, it is called when no process has a proxy of the object any more, or
 // when the manager is closed. RegisterType panics, with the file and line of
 // the call, when the name is taken or In cannot travel.
-func RegisterType[T, In any](name string, construct func(ctx context.Context, in In) (T, error), opts ...TypeOption) *Type[T, In] {
+func RegisterType[T, In any](name string, construct func(ctx context.Context, in In) (T, error), opts ...TypeOption) *ObjectType[T, In] {
 	where := callerLine()
 	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.RegisterType(%q): %s", where, name, reason)) }
 	if construct == nil {
@@ -220,26 +211,23 @@ func RegisterType[T, In any](name string, construct func(ctx context.Context, in
 		}
 		return construct(ctx, arg)
 	}}
-	for _, set := range opts {
-		if set == nil {
-			bad("an option is nil")
-		}
-		set(entry)
+	if err := configured("its options", entry, opts, TypeOption.typ); err != nil {
+		bad(strings.TrimPrefix(err.Error(), "fiber: its options: "))
 	}
 	late := register(registry.Type, name, "("+signature[In]("its argument", bad)+") "+entry.Recv, where, entry)
-	return &Type[T, In]{name, late}
+	return &ObjectType[T, In]{name, late}
 }
 
 // Name returns the name that the type is registered under.
-func (t *Type[T, In]) Name() string {
+func (t *ObjectType[T, In]) Name() string {
 	if t == nil {
 		return ""
 	}
 	return t.name
 }
 
-// Method is a method of managed objects. Create it with RegisterMethod.
-type Method[T, In, Out any] struct {
+// ObjectMethod is a method of managed objects. Create it with RegisterMethod.
+type ObjectMethod[T, In, Out any] struct {
 	key  string
 	late error // as of a Func
 }
@@ -253,7 +241,7 @@ type Method[T, In, Out any] struct {
 // with Add(ctx context.Context, n int) (int, error). In and Out travel, as for
 // Register. RegisterMethod panics, with the file and line of the call, when the
 // name is taken or a type cannot travel.
-func RegisterMethod[T, In, Out any](name string, method func(object T, ctx context.Context, in In) (Out, error)) *Method[T, In, Out] {
+func RegisterMethod[T, In, Out any](name string, method func(object T, ctx context.Context, in In) (Out, error)) *ObjectMethod[T, In, Out] {
 	where := callerLine()
 	bad := func(reason string) { panic(fmt.Sprintf("%s: fiber.RegisterMethod(%q): %s", where, name, reason)) }
 	switch {
@@ -273,14 +261,14 @@ func RegisterMethod[T, In, Out any](name string, method func(object T, ctx conte
 		}
 		return marshal(ctx, result)
 	}}
-	m := &Method[T, In, Out]{key: entry.Recv + "." + name}
+	m := &ObjectMethod[T, In, Out]{key: entry.Recv + "." + name}
 	m.late = register(registry.Method, m.key, "("+signature[In]("its argument", bad)+") "+signature[Out]("its result", bad), where, entry)
 	return m
 }
 
 // Name returns the name of the method's type, a dot, and the name that the
 // method is registered under.
-func (m *Method[T, In, Out]) Name() string {
+func (m *ObjectMethod[T, In, Out]) Name() string {
 	if m == nil {
 		return ""
 	}
@@ -288,24 +276,24 @@ func (m *Method[T, In, Out]) Name() string {
 }
 
 // Proxy refers to an object of type T that lives in a manager. Create it with
-// New. It travels as (part of) an argument, a result, or inside other managed
+// NewObject. It travels as (part of) an argument, a result, or inside other managed
 // objects. The object lives as long as its manager does and some process has a
 // proxy of it. Any goroutine may use a proxy.
 type Proxy[T any] struct{ p proxy }
 
-// New makes an object in a manager: it calls the type's function there, with
+// NewObject makes an object in a manager: it calls the type's function there, with
 // in, and waits for the object. The error is a *RemoteError when the function
 // failed, ErrClosed when the manager was closed, a *WorkerLostError when its
 // process was lost, an *EncodeError, a *MismatchError, or ctx.Err(). The end of
 // ctx also ends the function's context; if the function had begun, the error is
 // ErrUnknownOutcome as well, and there is no object.
-func New[T, In any](ctx context.Context, m *Manager, typ *Type[T, In], in In) (*Proxy[T], error) {
+func NewObject[T, In any](ctx context.Context, m *Manager, typ *ObjectType[T, In], in In) (*Proxy[T], error) {
 	h, err := m.handle()
 	if err != nil {
 		return nil, err
 	}
 	if typ.Name() == "" {
-		return nil, errEmpty("Type")
+		return nil, errEmpty("ObjectType")
 	}
 	if typ.late != nil {
 		return nil, typ.late
@@ -340,14 +328,14 @@ func (h *handle) argument(ctx context.Context, name string, in any) (arg custom.
 
 // Call calls a method of a managed object and waits for its result. Calls on
 // one object run one after another, in the order in which they arrive, unless
-// its type is registered with ConcurrentCalls; so a method that calls its own
+// its type is registered with WithConcurrentCalls; so a method that calls its own
 // object waits for itself.
 //
 // When ctx ends, Call returns ctx.Err(), at once or, if the object's process does
 // not answer, within a second. The context of a running method then ends, too, and
 // the error is ErrUnknownOutcome as well; a method that has not begun does not run.
-// The other errors are New's.
-func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (Out, error) {
+// The other errors are NewObject's.
+func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *ObjectMethod[T, In, Out], in In) (Out, error) {
 	var out Out
 	arg, err := callOf(ctx, p, method, in)
 	if err != nil {
@@ -367,7 +355,7 @@ func Call[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In
 // answer to its own call, and ignoring a future does not affect other calls.
 // The future's errors are Call's. When ctx ends, the future resolves at once, with
 // an error that is ErrUnknownOutcome, too.
-func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) *Future[Out] {
+func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *ObjectMethod[T, In, Out], in In) *Future[Out] {
 	f := newFuture[Out]()
 	if err := ended(ctx); err != nil {
 		f.reject(err)
@@ -414,12 +402,12 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[
 const smallResult = 16 << 10
 
 // callOf encodes a call.
-func callOf[T, In, Out any](ctx context.Context, p *Proxy[T], method *Method[T, In, Out], in In) (arg custom.Argument, err error) {
+func callOf[T, In, Out any](ctx context.Context, p *Proxy[T], method *ObjectMethod[T, In, Out], in In) (arg custom.Argument, err error) {
 	switch {
 	case used(p) == nil:
 		return arg, errEmpty("Proxy")
 	case method.Name() == "":
-		return arg, errEmpty("Method")
+		return arg, errEmpty("ObjectMethod")
 	case method.late != nil:
 		return arg, method.late
 	}

@@ -48,33 +48,30 @@ type Pool struct {
 	pending   map[string]string // why starting workers have to wait, by their names
 }
 
-// PoolOption configures NewPool.
-type PoolOption func(*poolOptions) error
-
 type poolOptions struct {
 	engine.Options
 	name        string
 	initializer *registry.Func
 	initArg     [][]byte
 	initNames   any // what initArg refers to
-	meta        []meta.Option
+	resources   meta.Resources
 }
 
 func atLeastOne(option string, n int, field func(*poolOptions) *int) PoolOption {
-	return func(o *poolOptions) error {
+	return poolOption(func(o *poolOptions) error {
 		if n < 1 {
 			return fmt.Errorf("fiber: %s(%d): the number must be at least 1", option, n)
 		}
 		*field(o) = n
 		return nil
-	}
+	})
 }
 
 // WithInitializer runs fn once in each worker, before the worker's first task.
 // A worker whose initializer fails does not start. When no worker can start,
 // the pool's calls fail with the reason.
 func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
-	return func(o *poolOptions) error {
+	return poolOption(func(o *poolOptions) error {
 		if err := fn.usable(); err != nil {
 			return errorf("fiber: WithInitializer: %w", err)
 		}
@@ -87,7 +84,7 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		}
 		o.initializer, o.initArg, o.initNames = fn.entry, value, p
 		return nil
-	}
+	})
 }
 
 // WithMaxTasksPerChild replaces a worker process when it has run n tasks.
@@ -99,25 +96,25 @@ func WithMaxTasksPerChild(n int) PoolOption {
 // up to max. Workers beyond min end when they have been idle for 30 seconds, or
 // for WithIdleTimeout. The number of workers given to NewPool is ignored.
 func WithAutoscale(min, max int) PoolOption {
-	return func(o *poolOptions) error {
+	return poolOption(func(o *poolOptions) error {
 		if min < 0 || max < 1 || max < min {
 			return fmt.Errorf("fiber: WithAutoscale(%d, %d): want 0 <= min <= max and max >= 1", min, max)
 		}
 		o.Min, o.Max = min, max
 		return nil
-	}
+	})
 }
 
 // WithIdleTimeout sets how long a worker of an autoscaled pool may be idle. The
 // default is 30 seconds.
 func WithIdleTimeout(d time.Duration) PoolOption {
-	return func(o *poolOptions) error {
+	return poolOption(func(o *poolOptions) error {
 		if d <= 0 {
 			return fmt.Errorf("fiber: WithIdleTimeout(%v): the time must be more than 0", d)
 		}
 		o.IdleTimeout = d
 		return nil
-	}
+	})
 }
 
 // WithMaxAttempts sets how often a task is started in all when the workers that
@@ -138,33 +135,6 @@ func WithConcurrency(n int) PoolOption {
 	return atLeastOne("WithConcurrency", n, func(o *poolOptions) *int { return &o.Concurrency })
 }
 
-// WithMeta sets the workers' resources, whatever function is run first. The
-// pool then runs functions that are registered with these resources, or with
-// none.
-func WithMeta(m ...meta.Option) PoolOption {
-	return func(o *poolOptions) error {
-		o.meta = append(o.meta, m...)
-		return nil
-	}
-}
-
-// WithName names the pool. Its workers are called name-1, name-2 and so on;
-// pools of the same name share the count. The default is Pool1Worker for a
-// process's first pool, Pool2Worker for its second and so on.
-//
-// In a process that Fiber started, that process's place in the tree precedes
-// the number, as in Pool1Worker-3.1, so that each worker of a run has a name of
-// its own. ps, docker ps and kubectl get pods show a worker by its name.
-func WithName(name string) PoolOption {
-	return func(o *poolOptions) error {
-		if strings.TrimSpace(name) == "" {
-			return errors.New("fiber: WithName: the name is empty")
-		}
-		o.name = name
-		return nil
-	}
-}
-
 // NewPool makes a pool with a number of workers; 0 means CPUCount of them. No
 // worker starts yet. Close the pool when it is no longer needed.
 func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
@@ -182,7 +152,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.objects.WhenHeld, Ending: proc.node.Ending(), Log: proc.node.Log, Name: p.workerName,
 		Workers: workers, Concurrency: 1, MaxAttempts: defaultAttempts, IdleTimeout: defaultIdle,
 		CancelGrace: proc.node.Config.CancelGrace, ShutdownGrace: proc.node.Config.ShutdownGrace}
-	if err := configured(&p.opts, opts); err != nil {
+	if err := configured("NewPool", &p.opts, opts, PoolOption.pool); err != nil {
 		return nil, err
 	}
 	if err := proc.fits(p.opts.initArg); err != nil {
@@ -191,12 +161,8 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	if p.opts.Max > 0 {
 		p.opts.Workers = p.opts.Min
 	}
-	if len(p.opts.meta) > 0 {
-		r, err := meta.Collect(p.opts.meta...)
-		if err != nil {
-			return nil, fmt.Errorf("fiber: WithMeta: %w", err)
-		}
-		p.resources = &r
+	if !p.opts.resources.IsZero() {
+		p.resources = &p.opts.resources
 	}
 	label := p.opts.name
 	if label == "" {

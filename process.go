@@ -7,14 +7,12 @@ import (
 	"io"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
-	"github.com/fiber-go/fiber/meta"
 )
 
 // Process is a process that runs one function. It is new, started, or ended, in
@@ -36,36 +34,6 @@ type Process struct {
 	done <-chan struct{} // closed at its end; nil before the start, and of this process
 }
 
-// ProcessOption configures NewProcess.
-type ProcessOption func(*tree.Spec) error
-
-// ProcessName names a process. The default is Process-1, Process-2 and so on.
-func ProcessName(name string) ProcessOption { return withName("ProcessName", name) }
-
-// ProcessMeta sets a process's resources, in place of its function's.
-func ProcessMeta(m ...meta.Option) ProcessOption { return withResources("ProcessMeta", m) }
-
-// withName is the option that names a process.
-func withName(option, name string) func(*tree.Spec) error {
-	return func(s *tree.Spec) error {
-		if strings.TrimSpace(name) == "" {
-			return fmt.Errorf("fiber: %s: the name is empty", option)
-		}
-		s.Name = name
-		return nil
-	}
-}
-
-// withResources is the option that sets a process's resources.
-func withResources(option string, m []meta.Option) func(*tree.Spec) error {
-	return func(s *tree.Spec) (err error) {
-		if s.Resources, err = meta.Collect(m...); err != nil {
-			return fmt.Errorf("fiber: %s: %w", option, err)
-		}
-		return nil
-	}
-}
-
 var processes atomic.Int64
 
 // NewProcess makes a process that will run a function with an argument. Start
@@ -84,7 +52,7 @@ func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *
 		return p
 	}
 	p.spec.Value, p.spec.Keep, p.ends = value, arg, names.ends
-	p.err = configured(&p.spec, opts)
+	p.err = configured("NewProcess", &p.spec, opts, ProcessOption.process)
 	return p
 }
 

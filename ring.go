@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -84,38 +83,45 @@ func (f *RingFunc[In]) registered() bool { return f != nil && f.entry != nil }
 // Create it with NewRing. Each rank is connected to the ranks before and behind
 // it. They exchange messages and run collectives without their parent.
 type Ring[In any] struct {
-	name string
+	opts ringOptions
 	size int
 	fn   *RingFunc[In]
 	err  error // a mistake in the arguments of NewRing
+}
+
+type ringOptions struct {
+	name      string
+	resources meta.Resources // of each rank
 }
 
 var rings atomic.Int64
 
 // NewRing makes a ring of size processes that will run a function. Run starts
 // them, and reports mistakes in NewRing's arguments.
-func NewRing[In any](size int, fn *RingFunc[In]) *Ring[In] {
-	r := &Ring[In]{name: fmt.Sprintf("Ring-%d", rings.Add(1)), size: size, fn: fn}
+func NewRing[In any](size int, fn *RingFunc[In], opts ...RingOption) *Ring[In] {
+	r := &Ring[In]{opts: ringOptions{fmt.Sprintf("Ring-%d", rings.Add(1)), fn.Resources()}, size: size, fn: fn}
+	if r.err = configured("NewRing", &r.opts, opts, RingOption.ring); r.err != nil {
+		return r
+	}
 	switch {
 	case size < 1:
 		r.err = fmt.Errorf("fiber: NewRing(%d): the size must be at least 1", size)
 	case !fn.registered():
 		r.err = errEmpty("RingFunc")
-	case fn.Resources().GPU > math.MaxInt/size:
-		r.err = fmt.Errorf("fiber: NewRing(%d): %s has meta.GPU(%d): these are too many GPUs", size, fn.Name(), fn.Resources().GPU)
+	case r.opts.resources.GPU > math.MaxInt/size:
+		r.err = fmt.Errorf("fiber: NewRing(%d): %s has meta.GPU(%d): these are too many GPUs", size, fn.Name(), r.opts.resources.GPU)
 	default:
 		r.err = fn.entry.late
 	}
 	return r
 }
 
-// Name returns the ring's name: Ring-1, Ring-2 and so on. Its processes are
-// called Ring-1/rank-0 and so on.
+// Name returns the ring's name. Its processes are called name/rank-0 and so on.
 func (r *Ring[In]) Name() string {
 	if r == nil {
 		return ""
 	}
-	return r.name
+	return r.opts.name
 }
 
 // Size returns the number of ranks.
@@ -168,13 +174,13 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 	if len(names.ends) > 0 {
 		return fmt.Errorf("fiber: the argument of %s: all ranks receive it, but the end of a pipe can be in one process only; use a SimpleQueue, or the ranks' neighbours", r.fn.Name())
 	}
-	err = ring.Run(ctx, proc.node, ring.Spec{Name: r.name, Size: r.size, Func: r.fn.Name(), Resources: r.fn.Resources(), Value: value, Keep: in,
+	err = ring.Run(ctx, proc.node, ring.Spec{Name: r.opts.name, Size: r.size, Func: r.fn.Name(), Resources: r.opts.resources, Value: value, Keep: in,
 		Lost: func(c *tree.Child) error { return workerLost(c, r.fn.Name(), 1, 1) }, Flatten: func(err error) *wire.Error { return flatten("", err) }})
 	var failed *ring.Failure
 	if !errors.As(err, &failed) {
 		return err
 	}
-	return &RingError{Ring: r.name, Rank: failed.Rank, Err: fromEngine(failed.Err)}
+	return &RingError{Ring: r.opts.name, Rank: failed.Rank, Err: fromEngine(failed.Err)}
 }
 
 // RingError says that a ring has failed: which rank failed first, and why.
@@ -367,7 +373,7 @@ func runRing(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		return finish(parent, flatten(a.Func, errors.New("this ring function is not registered in this process")))
 	}
 	proc := here()
-	name := path.Dir(a.Name) // of Ring-1/rank-0
+	name := a.Name[:strings.LastIndexByte(a.Name, '/')] // of Ring-1/rank-0
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	node := ring.New(ring.Options{Name: name, Rank: a.Rank, Size: a.Size, MaxMessage: int64(a.Config.MaxMessage), Patience: a.Config.StartTimeout,

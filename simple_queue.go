@@ -36,18 +36,17 @@ type SimpleQueue[T any] struct {
 	bounded bool // has a capacity
 }
 
-// QueueOption configures NewSimpleQueue, NewQueue and NewJoinableQueue.
-type QueueOption func(capacity *int) error
+type queueOptions struct{ capacity int }
 
 // WithCapacity limits a queue to n items: Put blocks while it is full.
 func WithCapacity(n int) QueueOption {
-	return func(capacity *int) error {
+	return queueOption(func(q *queueOptions) error {
 		if n < 1 {
 			return fmt.Errorf("fiber: WithCapacity(%d): the capacity must be at least 1; leave the option out for no limit", n)
 		}
-		*capacity = n
+		q.capacity = n
 		return nil
-	}
+	})
 }
 
 // NewSimpleQueue makes a queue in this process. It returns ErrNotInitialized
@@ -76,8 +75,9 @@ func queueOf[T any](constructor string, opts []QueueOption) (capacity int, err e
 	if err := travels[T](constructor, "its items"); err != nil {
 		return 0, err
 	}
-	err = configured(&capacity, opts)
-	return capacity, err
+	var o queueOptions
+	err = configured(constructor, &o, opts, QueueOption.queue)
+	return o.capacity, err
 }
 
 // attached completes a queue whose proxy is attached to it.

@@ -15,12 +15,12 @@ import (
 
 // unmade are zero values of all exported types that a constructor makes.
 var unmade = []any{
-	new(fiber.Array[int]), new(fiber.BoundedSemaphore), new(fiber.Condition), new(fiber.Conn[int]), new(fiber.CyclicBarrier),
+	new(fiber.Array[int]), new(fiber.BoundedSemaphore), new(fiber.Condition), new(fiber.Conn[int]), new(fiber.Barrier),
 	new(fiber.Dict[string, int]), new(fiber.Event), new(fiber.Func[int, int]), new(fiber.Future[int]), new(fiber.JoinableQueue[int]),
-	new(fiber.List[int]), new(fiber.Lock), new(fiber.Manager), new(fiber.Method[int, int, int]), new(fiber.Namespace),
+	new(fiber.List[int]), new(fiber.Lock), new(fiber.Manager), new(fiber.ObjectMethod[int, int, int]), new(fiber.Namespace),
 	new(fiber.Neighbour), new(fiber.Pool), new(fiber.Process), new(fiber.Proxy[int]), new(fiber.Queue[int]), new(fiber.RLock),
 	new(fiber.Receiver[int]), new(fiber.Ring[int]), new(fiber.RingFunc[int]), new(fiber.RingNode), new(fiber.Semaphore),
-	new(fiber.Sender[int]), new(fiber.Shared[int]), new(fiber.SimpleQueue[int]), new(fiber.Type[int, int]), new(fiber.Value[int]),
+	new(fiber.Sender[int]), new(fiber.Shared[int]), new(fiber.SimpleQueue[int]), new(fiber.ObjectType[int, int]), new(fiber.Value[int]),
 }
 
 // plain are the exported types with methods that anybody may make.
@@ -127,13 +127,13 @@ func TestUnmadeArguments(t *testing.T) {
 	unusable["Run of a zero RingFunc"] = fiber.NewRing(1, new(fiber.RingFunc[int])).Run(ctx, 1)
 	_, unusable["NewPool with a zero initializer"] = fiber.NewPool(1, fiber.WithInitializer(fn, 1))
 	_, unusable["NewLock in a zero Manager"] = fiber.NewLock(ctx, new(fiber.Manager))
-	_, unusable["New in a nil Manager"] = fiber.New(ctx, nil, new(fiber.Type[int, int]), 1)
+	_, unusable["New in a nil Manager"] = fiber.NewObject(ctx, nil, new(fiber.ObjectType[int, int]), 1)
 	_, unusable["Call of a nil Proxy"] = fiber.Call[int, int, int](ctx, nil, nil, 1)
-	_, unusable["CallAsync of a zero Proxy"] = fiber.CallAsync(ctx, new(fiber.Proxy[int]), new(fiber.Method[int, int, int]), 1).Get(ctx)
+	_, unusable["CallAsync of a zero Proxy"] = fiber.CallAsync(ctx, new(fiber.Proxy[int]), new(fiber.ObjectMethod[int, int, int]), 1).Get(ctx)
 	_, unusable["NewCondition with a zero RLock"] = fiber.NewCondition(ctx, nil, new(fiber.RLock))
 	unusable["AllReduce of a zero RingNode"] = fiber.AllReduce(ctx, new(fiber.RingNode), []float64{1})
 	_, unusable["AllGather of a nil RingNode"] = fiber.AllGather[float64](ctx, nil, nil)
-	unusable["Barrier of a zero RingNode"] = fiber.Barrier(ctx, new(fiber.RingNode))
+	unusable["Barrier of a zero RingNode"] = new(fiber.RingNode).Barrier(ctx)
 	for what, err := range unusable {
 		require.ErrorContains(t, err, "use of an uninitialised ", what)
 	}

@@ -38,7 +38,7 @@ var (
 
 // openManager starts a manager that lives as long as the match.
 func openManager(ctx context.Context, m *match) (*fiber.Manager, error) {
-	manager, err := fiber.NewManager(ctx, fiber.ManagerMeta(meta.CPU(1)))
+	manager, err := fiber.NewManager(ctx, fiber.WithMeta(meta.CPU(1)))
 	if err == nil {
 		m.closing(func() { manager.Close() })
 	}
@@ -52,7 +52,7 @@ func openManagerCall(ctx context.Context, m *match) error {
 	if err != nil {
 		return err
 	}
-	object, err := fiber.New(ctx, manager, counters, 0)
+	object, err := fiber.NewObject(ctx, manager, counters, 0)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func openCartPoles(ctx context.Context, m *match) ([]*fiber.Proxy[*cartPole], er
 		if err != nil {
 			return nil, err
 		}
-		env, err := fiber.New(ctx, manager, cartPoles, uint64(i))
+		env, err := fiber.NewObject(ctx, manager, cartPoles, uint64(i))
 		if err != nil {
 			return nil, err
 		}

@@ -268,7 +268,7 @@ func (d deadlines) open(ctx context.Context, m *match) error {
 	if err != nil {
 		return err
 	}
-	home, err := fiber.New(ctx, manager, counters, 0)
+	home, err := fiber.NewObject(ctx, manager, counters, 0)
 	if err != nil {
 		return err
 	}

@@ -41,9 +41,9 @@ func (r Resources) String() string {
 // allowed, and for an option that is given twice with different values.
 func Collect(opts ...Option) (Resources, error) {
 	c := collection{given: map[string]any{}}
-	for _, o := range opts {
+	for i, o := range opts {
 		if o == nil {
-			return Resources{}, fmt.Errorf("meta: an option is nil")
+			return Resources{}, fmt.Errorf("meta: option %d of %d is nil; leave it out", i+1, len(opts))
 		}
 		if err := o(&c); err != nil {
 			return Resources{}, err

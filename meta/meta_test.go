@@ -54,7 +54,7 @@ func TestCollectRefuses(t *testing.T) {
 		{[]meta.Option{meta.CPU(1), meta.CPU(2)}, "meta: CPU is given twice, as 1 and as 2"},
 		{[]meta.Option{meta.Memory(1), meta.Memory(2)}, "meta: Memory is given twice, as 1 and as 2"},
 		{[]meta.Option{meta.GPU(0), meta.GPU(1)}, "meta: GPU is given twice, as 0 and as 1"},
-		{[]meta.Option{nil}, "meta: an option is nil"},
+		{[]meta.Option{nil}, "meta: option 1 of 1 is nil; leave it out"},
 	}
 	for _, test := range tests {
 		t.Run(test.want, func(t *testing.T) {

@@ -80,7 +80,7 @@ func start(ctx context.Context, n int, seed uint64) (envs []*fiber.Proxy[*CartPo
 			return nil, end, err
 		}
 		managers = append(managers, m)
-		env, err := fiber.New(ctx, m, cartPoles, seed+uint64(i))
+		env, err := fiber.NewObject(ctx, m, cartPoles, seed+uint64(i))
 		if err != nil {
 			return nil, end, err
 		}

@@ -100,7 +100,7 @@ func talk(ctx context.Context, words ...string) ([]string, error) {
 		return nil, err
 	}
 	defer ours.Close()
-	child := fiber.NewProcess(answer, theirs, fiber.ProcessName("Listener"))
+	child := fiber.NewProcess(answer, theirs, fiber.WithName("Listener"))
 	if err := child.Start(ctx); err != nil {
 		return nil, err
 	}

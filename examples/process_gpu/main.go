@@ -118,7 +118,7 @@ func run(ctx context.Context) error {
 	var opts []fiber.ProcessOption
 	if n := len(devices()); n > 0 {
 		fmt.Printf("There are %d GPUs; the process gets one of its own.\n", n)
-		opts = append(opts, fiber.ProcessMeta(meta.GPU(1)))
+		opts = append(opts, fiber.WithMeta(meta.GPU(1)))
 	} else {
 		fmt.Println("There is no GPU; the process gets none.")
 	}

@@ -68,7 +68,7 @@ func TestMultiplyElsewhere(t *testing.T) {
 // start with one.
 func TestDevice(t *testing.T) {
 	one := matrix{{1}}
-	_, p, err := multiplyElsewhere(t.Context(), one, one, fiber.ProcessMeta(meta.GPU(1)))
+	_, p, err := multiplyElsewhere(t.Context(), one, one, fiber.WithMeta(meta.GPU(1)))
 	if len(devices()) == 0 {
 		var launch *fiber.LaunchError
 		require.ErrorAs(t, err, &launch)

@@ -86,7 +86,7 @@ func squareAll(ctx context.Context, workers, n int) ([]square, error) {
 	}
 	processes := make([]*fiber.Process, workers)
 	for i := range processes {
-		processes[i] = fiber.NewProcess(work, queues{jobs, results}, fiber.ProcessName(fmt.Sprintf("Worker-%d", i+1)))
+		processes[i] = fiber.NewProcess(work, queues{jobs, results}, fiber.WithName(fmt.Sprintf("Worker-%d", i+1)))
 		if err := processes[i].Start(ctx); err != nil {
 			return nil, err
 		}

@@ -236,7 +236,7 @@ func shareData(ctx context.Context, m *fiber.Manager) error {
 
 // calculate uses one calculator in two processes.
 func calculate(ctx context.Context, m *fiber.Manager) error {
-	c, err := fiber.New(ctx, m, calculators, struct{}{})
+	c, err := fiber.NewObject(ctx, m, calculators, struct{}{})
 	if err != nil {
 		return err
 	}

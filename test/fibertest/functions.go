@@ -18,6 +18,14 @@ import (
 // None is no argument, or no result.
 type None struct{}
 
+// Chunks are the options of a call with chunks of a size, or one that adapts for 0.
+func Chunks(size int) []fiber.CallOption {
+	if size == 0 {
+		return nil
+	}
+	return []fiber.CallOption{fiber.ChunkSize(size)}
+}
+
 // The functions that the tests run in other processes.
 var (
 	Square = fiber.Register("square", func(_ context.Context, x int) (int, error) { return x * x, nil })

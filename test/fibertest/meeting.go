@@ -16,7 +16,7 @@ import (
 
 // Meeting is a barrier for processes, and how often they meet.
 type Meeting struct {
-	Barrier *fiber.CyclicBarrier
+	Barrier *fiber.Barrier
 	File    string
 	Times   int
 	Stay    bool

@@ -20,11 +20,11 @@ import (
 var (
 	sing = fiber.Register("sing", func(ctx context.Context, _ None) (None, error) {
 		name := fiber.CurrentProcess().Name() + ".2"
-		return None{}, voice(ctx, fiber.NewProcess(descant, None{}, fiber.ProcessName(name)))
+		return None{}, voice(ctx, fiber.NewProcess(descant, None{}, fiber.WithName(name)))
 	})
 	descant = fiber.Register("descant", func(ctx context.Context, _ None) (None, error) {
 		name := fiber.CurrentProcess().Name() + ".1"
-		return None{}, voice(ctx, fiber.NewProcess(treble, None{}, fiber.ProcessName(name)))
+		return None{}, voice(ctx, fiber.NewProcess(treble, None{}, fiber.WithName(name)))
 	})
 	treble = fiber.Register("treble", func(ctx context.Context, _ None) (None, error) {
 		return None{}, voice(ctx, nil)
@@ -74,7 +74,7 @@ const songLines = 300
 var _ = MainProgram("choir", func(ctx context.Context) error {
 	var all []*fiber.Process
 	for _, name := range []string{"a", "bb"} {
-		p := fiber.NewProcess(sing, None{}, fiber.ProcessName(name))
+		p := fiber.NewProcess(sing, None{}, fiber.WithName(name))
 		if err := p.Start(ctx); err != nil {
 			return err
 		}

@@ -121,7 +121,7 @@ var wrong = []struct {
 	}, []string{"its argument", "hidden", "only unexported fields"}},
 	{"nil option", func() {
 		fiber.RegisterType("bad", func(context.Context, int) (int, error) { return 0, nil }, nil)
-	}, []string{"fiber.RegisterType", "an option is nil"}},
+	}, []string{"fiber.RegisterType", "option 1 of 1 is nil; leave it out"}},
 	{"sentinel", func() { fiber.RegisterError(errors.New(fibertest.ErrDiverged.Error())) }, []string{`"diverged"`, "another error"}},
 }
 
@@ -198,7 +198,9 @@ func TestBadArguments(t *testing.T) {
 	_, err = fiber.Apply(fibertest.Soon(t), pool, fibertest.Square, 1, fiber.Timeout(0))
 	refuses(t, err, "Timeout(0s)")
 	_, err = fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(3), fiber.ChunkSize(-1))
-	refuses(t, err, "ChunkSize(-1)", "0 to adapt")
+	refuses(t, err, "ChunkSize(-1)", "at least 1")
+	_, err = fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(3), fiber.ChunkSize(0))
+	refuses(t, err, "ChunkSize(0)", "leave the option out")
 	_, err = fiber.MapAsync(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(3), fiber.ChunkSize(-1)).Get(fibertest.Soon(t))
 	refuses(t, err, "ChunkSize(-1)")
 	for _, err = range fiber.IMap(fibertest.Soon(t), pool, fibertest.Square, func(yield func(int) bool) { yield(1) }, fiber.ChunkSize(-1)) {
@@ -221,11 +223,11 @@ func TestBadArguments(t *testing.T) {
 		words []string
 	}{
 		{fiber.NewProcess(nobody, 1), []string{"uninitialised Func", "Register"}},
-		{fiber.NewProcess(fibertest.Square, 1, fiber.ProcessName("")), []string{"ProcessName", "empty"}},
-		{fiber.NewProcess(fibertest.Square, 1, fiber.ProcessMeta(meta.CPU(-1))), []string{"ProcessMeta", "CPU(-1)"}},
-		{fiber.NewProcess(fibertest.Square, 1, fiber.ProcessMeta(meta.Memory(0))), []string{"ProcessMeta", "Memory(0)"}},
-		{fiber.NewProcess(fibertest.Square, 1, fiber.ProcessMeta(meta.GPU(-1))), []string{"ProcessMeta", "GPU(-1)"}},
-		{fiber.NewProcess(fibertest.Square, 1, fiber.ProcessMeta(meta.GPU(1000))), []string{"more GPUs than the machine has", "meta.GPU(1000)", "CUDA_VISIBLE_DEVICES"}},
+		{fiber.NewProcess(fibertest.Square, 1, fiber.WithName("")), []string{"WithName", "empty"}},
+		{fiber.NewProcess(fibertest.Square, 1, fiber.WithMeta(meta.CPU(-1))), []string{"WithMeta", "CPU(-1)"}},
+		{fiber.NewProcess(fibertest.Square, 1, fiber.WithMeta(meta.Memory(0))), []string{"WithMeta", "Memory(0)"}},
+		{fiber.NewProcess(fibertest.Square, 1, fiber.WithMeta(meta.GPU(-1))), []string{"WithMeta", "GPU(-1)"}},
+		{fiber.NewProcess(fibertest.Square, 1, fiber.WithMeta(meta.GPU(1000))), []string{"more GPUs than the machine has", "meta.GPU(1000)", "CUDA_VISIBLE_DEVICES"}},
 	} {
 		refuses(t, test.p.Start(fibertest.Soon(t)), test.words...)
 		require.False(t, test.p.Alive())

@@ -174,12 +174,12 @@ func TestMethodsThatDoNotReturnElsewhere(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, willful{How: "fine"}, got)
 
-		_, err = fiber.New(fibertest.Soon(t), m, keepers, bad("encode here"))
+		_, err = fiber.NewObject(fibertest.Soon(t), m, keepers, bad("encode here"))
 		fails(err)
-		_, err = fiber.New(fibertest.Soon(t), m, keepers, bad("decode there"))
+		_, err = fiber.NewObject(fibertest.Soon(t), m, keepers, bad("decode there"))
 		fails(err)
 		for _, in := range []string{"encode there", "decode here"} {
-			k, err := fiber.New(fibertest.Soon(t), m, keepers, bad(in))
+			k, err := fiber.NewObject(fibertest.Soon(t), m, keepers, bad(in))
 			require.NoError(t, err)
 			_, err = fiber.Call(fibertest.Soon(t), k, swap, willful{How: "fine"})
 			fails(err)

@@ -23,7 +23,7 @@ var nilNode = fiber.RegisterRing("nilNode", nil, func(ctx context.Context, n *fi
 	for name, err := range map[string]error{
 		"Send":      n.Right().Send(none, 1),
 		"Recv":      n.Left().Recv(none, new(int)),
-		"Barrier":   fiber.Barrier(none, n),
+		"Barrier":   n.Barrier(none),
 		"Broadcast": fiber.Broadcast(none, n, 0, []float64{1}),
 		"AllReduce": fiber.AllReduce(none, n, []float64{1}),
 	} {
@@ -61,7 +61,7 @@ func TestNilContext(t *testing.T) {
 	require.NoError(t, err)
 	barrier, err := fiber.NewBarrier(ctx, m, 1)
 	require.NoError(t, err)
-	object, err := fiber.New(ctx, m, nilNew, 1)
+	object, err := fiber.NewObject(ctx, m, nilNew, 1)
 	require.NoError(t, err)
 	queue, err := fiber.NewSimpleQueue[int]()
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestNilContext(t *testing.T) {
 		"Join":               func() error { return p.Join(none) },
 		"Logs":               func() error { _, err := p.Logs(none); return err },
 		"NewManager":         func() error { _, err := fiber.NewManager(none); return err },
-		"New":                func() error { _, err := fiber.New(none, m, nilNew, 1); return err },
+		"New":                func() error { _, err := fiber.NewObject(none, m, nilNew, 1); return err },
 		"Call":               func() error { _, err := fiber.Call(none, object, nilMethod, 1); return err },
 		"CallAsync":          func() error { _, err := fiber.CallAsync(none, object, nilMethod, 1).Get(ctx); return err },
 		"NewDict":            func() error { _, err := fiber.NewDict[string, int](none, m); return err },
@@ -108,7 +108,7 @@ func TestNilContext(t *testing.T) {
 		"Func.Call":          func() error { _, err := fibertest.Square.Call(none, 1); return err },
 		"MapAsync":           func() error { _, err := fiber.MapAsync(none, pool, fibertest.Square, []int{1}).Get(ctx); return err },
 		"IMapUnordered":      func() error { return only(fiber.IMapUnordered(none, pool, fibertest.Square, slices.Values([]int{1}))) },
-		"New, bad":           func() error { _, err := fiber.New(none, m, nilAny, any(bad)); return err },
+		"New, bad":           func() error { _, err := fiber.NewObject(none, m, nilAny, any(bad)); return err },
 		"Dict.Set, bad":      func() error { return anything.Set(none, "x", bad) },
 		"Dict.Delete":        func() error { _, err := dict.Delete(none, "x"); return err },
 		"Dict.CompareAndSet": func() error { _, err := dict.CompareAndSet(none, "x", 1, 2); return err },
@@ -197,11 +197,12 @@ func TestNilFunction(t *testing.T) {
 		{"fiber: With: the function is nil", func() error { return lock.With(ctx, nil) }},
 		{"fiber: WaitFor: the function is nil", func() error { return condition.WaitFor(ctx, nil) }},
 		{"fiber: IMap: the input is nil", func() error { return only(fiber.IMap(ctx, pool, fibertest.Square, nil)) }},
-		{"fiber: an option is nil; leave it out", func() error { _, err := fiber.NewPool(1, nil); return err }},
-		{"fiber: an option is nil; leave it out", func() error { _, err := fiber.NewManager(ctx, nil); return err }},
-		{"fiber: an option is nil; leave it out", func() error { return fiber.NewProcess(fibertest.Square, 1, nil).Start(ctx) }},
-		{"fiber: an option is nil; leave it out", func() error { _, err := fiber.NewSimpleQueue[int](nil); return err }},
-		{"fiber: an option is nil; leave it out", func() error { _, err := fiber.Apply(ctx, pool, fibertest.Square, 1, nil); return err }},
+		{"fiber: NewPool: option 1 of 1 is nil; leave it out", func() error { _, err := fiber.NewPool(1, nil); return err }},
+		{"fiber: NewManager: option 1 of 1 is nil; leave it out", func() error { _, err := fiber.NewManager(ctx, nil); return err }},
+		{"fiber: NewProcess: option 1 of 1 is nil; leave it out", func() error { return fiber.NewProcess(fibertest.Square, 1, nil).Start(ctx) }},
+		{"fiber: NewRing: option 2 of 2 is nil; leave it out", func() error { return fiber.NewRing(1, nilNode, fiber.WithName("x"), nil).Run(ctx, fibertest.None{}) }},
+		{"fiber: NewSimpleQueue: option 1 of 1 is nil; leave it out", func() error { _, err := fiber.NewSimpleQueue[int](nil); return err }},
+		{"fiber: the call of square: option 1 of 1 is nil; leave it out", func() error { _, err := fiber.Apply(ctx, pool, fibertest.Square, 1, nil); return err }},
 	} {
 		require.EqualError(t, test.call(), test.want)
 	}

@@ -34,7 +34,7 @@ func TestBarrier(t *testing.T) {
 }
 
 // waitingAt has so many goroutines wait at a barrier, and gives what they get.
-func waitingAt(t testing.TB, ctx context.Context, b *fiber.CyclicBarrier, n int) chan error {
+func waitingAt(t testing.TB, ctx context.Context, b *fiber.Barrier, n int) chan error {
 	t.Helper()
 	ended := make(chan error, n)
 	for range n {
@@ -91,7 +91,7 @@ func TestBrokenBarrier(t *testing.T) {
 	later("the context of a Wait in MainProcess has ended")
 
 	in := fibertest.Meeting{Barrier: b, File: fibertest.TempFile(t), Stay: true}
-	p := fiber.NewProcess(fibertest.Meet, in, fiber.ProcessName("Victim"))
+	p := fiber.NewProcess(fibertest.Meet, in, fiber.WithName("Victim"))
 	require.NoError(t, p.Start(ctx))
 	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(fibertest.Lines(t, in.File)) == 1 }, "it has the barrier")
 	ended = waitingAt(t, ctx, b, 2)

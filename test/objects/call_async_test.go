@@ -53,7 +53,7 @@ type phrase struct {
 }
 
 var (
-	parrots = fiber.RegisterType("parrot", func(context.Context, fibertest.None) (parrot, error) { return parrot{}, nil }, fiber.ConcurrentCalls())
+	parrots = fiber.RegisterType("parrot", func(context.Context, fibertest.None) (parrot, error) { return parrot{}, nil }, fiber.WithConcurrentCalls())
 	// repeatLate answers when a bell rings for the text.
 	repeatLate = fiber.RegisterMethod("RepeatLate", func(_ parrot, ctx context.Context, in phrase) (string, error) {
 		_, err := fiber.Call(ctx, in.Bell, awaitBell, in.Text)

@@ -69,7 +69,7 @@ func operations(t *testing.T, m *fiber.Manager) (waiting, later map[string]func(
 			return err
 		},
 		"concurrent Call": func(ctx context.Context) error { _, err := fiber.Call(ctx, rings, awaitBell, "never"); return err },
-		"New":             func(ctx context.Context) error { _, err := fiber.New(ctx, m, slowJournals, rings); return err },
+		"New":             func(ctx context.Context) error { _, err := fiber.NewObject(ctx, m, slowJournals, rings); return err },
 		"Queue.Get":       func(ctx context.Context) error { _, err := empty.Get(ctx); return err },
 		"Queue.GetMany":   func(ctx context.Context) error { _, err := empty.GetMany(ctx, 2); return err },
 		"Queue.Put":       func(ctx context.Context) error { return full.Put(ctx, 2) },
@@ -190,11 +190,11 @@ var _ = fibertest.MainProgram("shutdown while waiting", func(ctx context.Context
 	if err != nil {
 		return err
 	}
-	b, err := fiber.New(ctx, m, bells, fibertest.None{})
+	b, err := fiber.NewObject(ctx, m, bells, fibertest.None{})
 	if err != nil {
 		return err
 	}
-	j, err := fiber.New(ctx, m, journals, "")
+	j, err := fiber.NewObject(ctx, m, journals, "")
 	if err != nil {
 		return err
 	}

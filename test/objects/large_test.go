@@ -89,7 +89,7 @@ var _ = fibertest.MainProgram("too large", func(ctx context.Context) error {
 		return err
 	}
 	defer m.Close()
-	k, err := fiber.New(ctx, m, noteKeepers, 1<<20)
+	k, err := fiber.NewObject(ctx, m, noteKeepers, 1<<20)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ var _ = fibertest.MainProgram("too large", func(ctx context.Context) error {
 	fmt.Println(errors.As(err, &remote), errors.As(err, &large), err)
 	_, err = fiber.Call(ctx, k, keepNotes, make([]float64, 1<<20))
 	fmt.Println(errors.As(err, &remote), errors.As(err, &large), err)
-	_, err = fiber.New(ctx, m, nils, nil)
+	_, err = fiber.NewObject(ctx, m, nils, nil)
 	if err != nil {
 		return err
 	}

@@ -21,15 +21,15 @@ import (
 )
 
 // manage makes an object in a manager.
-func manage[T, In any](t testing.TB, m *fiber.Manager, typ *fiber.Type[T, In], in In) *fiber.Proxy[T] {
+func manage[T, In any](t testing.TB, m *fiber.Manager, typ *fiber.ObjectType[T, In], in In) *fiber.Proxy[T] {
 	t.Helper()
-	p, err := fiber.New(fibertest.Soon(t), m, typ, in)
+	p, err := fiber.NewObject(fibertest.Soon(t), m, typ, in)
 	require.NoError(t, err)
 	return p
 }
 
 // must calls a method that does not fail.
-func must[T, In, Out any](t testing.TB, p *fiber.Proxy[T], method *fiber.Method[T, In, Out], in In) Out {
+func must[T, In, Out any](t testing.TB, p *fiber.Proxy[T], method *fiber.ObjectMethod[T, In, Out], in In) Out {
 	t.Helper()
 	out, err := fiber.Call(fibertest.Soon(t), p, method, in)
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func (b *bell) Wait(ctx context.Context, name string) (fibertest.None, error) {
 var (
 	bells = fiber.RegisterType("bell", func(context.Context, fibertest.None) (*bell, error) {
 		return &bell{rings: map[string]chan struct{}{}}, nil
-	}, fiber.ConcurrentCalls())
+	}, fiber.WithConcurrentCalls())
 	ringBell  = fiber.RegisterMethod("Ring", (*bell).Ring)
 	awaitBell = fiber.RegisterMethod("Wait", (*bell).Wait)
 )
@@ -330,7 +330,7 @@ func TestContextOfNew(t *testing.T) {
 	ctx, cancel := context.WithCancel(fibertest.Soon(t))
 	made := make(chan error, 1)
 	go func() {
-		_, err := fiber.New(ctx, m, slowJournals, b)
+		_, err := fiber.NewObject(ctx, m, slowJournals, b)
 		made <- err
 	}()
 	must(t, b, awaitBell, "begun")
@@ -339,7 +339,7 @@ func TestContextOfNew(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, fiber.ErrUnknownOutcome)
 	must(t, b, awaitBell, "ended")
-	_, err = fiber.New(ctx, m, journals, "")
+	_, err = fiber.NewObject(ctx, m, journals, "")
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, fiber.ErrUnknownOutcome)
 }
@@ -407,7 +407,7 @@ func TestErrorsOfManagedObjects(t *testing.T) {
 		call func(how string) error
 	}{
 		"New": {"naughty", func(how string) error {
-			_, err := fiber.New(fibertest.Soon(t), m, naughties, how)
+			_, err := fiber.NewObject(fibertest.Soon(t), m, naughties, how)
 			return err
 		}},
 		"Call": {misbehave.Name(), func(how string) error {

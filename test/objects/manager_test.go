@@ -26,14 +26,14 @@ var processors = fiber.RegisterType("processors", func(context.Context, fibertes
 
 func TestManagerOptions(t *testing.T) {
 	t.Parallel()
-	m := fibertest.NewManager(t, fiber.ManagerName("Library"), fiber.ManagerMeta(meta.CPU(3)))
+	m := fibertest.NewManager(t, fiber.WithName("Library"), fiber.WithMeta(meta.CPU(3)))
 	require.Equal(t, "Library", m.Name())
 	require.Equal(t, 3, must(t, manage(t, m, processors, fibertest.None{}), number, fibertest.None{}))
 	_, err := fiber.Call(fibertest.Soon(t), manage(t, m, naughties, ""), misbehave, "error")
 	require.ErrorContains(t, err, "in Library")
 	for text, opt := range map[string]fiber.ManagerOption{
-		"ManagerName": fiber.ManagerName(" "),
-		"ManagerMeta": fiber.ManagerMeta(meta.CPU(-1)),
+		"WithName": fiber.WithName(" "),
+		"WithMeta": fiber.WithMeta(meta.CPU(-1)),
 	} {
 		_, err := fiber.NewManager(fibertest.Soon(t), opt)
 		require.ErrorContains(t, err, text)
@@ -96,7 +96,7 @@ func TestManagerClosed(t *testing.T) {
 	require.ErrorIs(t, err, fiber.ErrClosed)
 	_, err = fiber.CallAsync(fibertest.Soon(t), j, writeEntry, entry{}).Get(fibertest.Soon(t))
 	require.ErrorIs(t, err, fiber.ErrClosed)
-	_, err = fiber.New(fibertest.Soon(t), m, journals, "")
+	_, err = fiber.NewObject(fibertest.Soon(t), m, journals, "")
 	require.ErrorIs(t, err, fiber.ErrClosed)
 	require.NoError(t, m.Close(), "a second time")
 	require.Equal(t, []string{"closed", "closed"}, fibertest.Lines(t, file), "objects are closed, once")
@@ -108,7 +108,7 @@ var makeAndClose = fiber.Register("makeAndClose", func(ctx context.Context, m *f
 	if m.PID() != 0 || m.ID() != "" {
 		return nil, errors.New("it was not started here")
 	}
-	j, err := fiber.New(ctx, m, journals, "")
+	j, err := fiber.NewObject(ctx, m, journals, "")
 	return j, errors.Join(err, m.Close())
 })
 
@@ -161,7 +161,7 @@ func TestManagerKilled(t *testing.T) {
 		check(err, true)
 		_, err = fiber.CallAsync(fibertest.Soon(t), j, writeEntry, entry{}).Get(fibertest.Soon(t))
 		check(err, true)
-		_, err = fiber.New(fibertest.Soon(t), m, journals, "")
+		_, err = fiber.NewObject(fibertest.Soon(t), m, journals, "")
 		check(err, true)
 		_, err = fiber.Apply(fibertest.Soon(t), pool, writeHere, writing{Journal: j})
 		check(err, false)
@@ -188,7 +188,7 @@ func TestMethodEndsTheManager(t *testing.T) {
 
 func TestManagerThatCannotStart(t *testing.T) {
 	t.Parallel()
-	_, err := fiber.NewManager(fibertest.Soon(t), fiber.ManagerMeta(meta.GPU(1000)))
+	_, err := fiber.NewManager(fibertest.Soon(t), fiber.WithMeta(meta.GPU(1000)))
 	var launch *fiber.LaunchError
 	require.ErrorAs(t, err, &launch)
 	require.ErrorContains(t, err, "GPU")
@@ -238,7 +238,7 @@ func TestLateRegistration(t *testing.T) {
 	lateRing := fiber.RegisterRing("late ring", nil, func(context.Context, *fiber.RingNode, fibertest.None) error { return nil })
 	for name, use := range map[string]func(ctx context.Context) error{
 		"late type": func(ctx context.Context) error {
-			_, err := fiber.New(ctx, m, lateType, fibertest.None{})
+			_, err := fiber.NewObject(ctx, m, lateType, fibertest.None{})
 			return err
 		},
 		"journal.Late": func(ctx context.Context) error {
@@ -291,16 +291,19 @@ func TestNothingToManage(t *testing.T) {
 	m := fibertest.NewManager(t)
 	j := manage(t, m, journals, "")
 	for name, call := range map[string]func() error{
-		"no manager":   func() error { _, err := fiber.New(fibertest.Soon(t), nil, journals, ""); return err },
-		"zero manager": func() error { _, err := fiber.New(fibertest.Soon(t), new(fiber.Manager), journals, ""); return err },
-		"close none":   func() error { return (*fiber.Manager)(nil).Close() },
-		"close zero":   func() error { return new(fiber.Manager).Close() },
+		"no manager": func() error { _, err := fiber.NewObject(fibertest.Soon(t), nil, journals, ""); return err },
+		"zero manager": func() error {
+			_, err := fiber.NewObject(fibertest.Soon(t), new(fiber.Manager), journals, "")
+			return err
+		},
+		"close none": func() error { return (*fiber.Manager)(nil).Close() },
+		"close zero": func() error { return new(fiber.Manager).Close() },
 		"no type": func() error {
-			_, err := fiber.New(fibertest.Soon(t), m, (*fiber.Type[*journal, string])(nil), "")
+			_, err := fiber.NewObject(fibertest.Soon(t), m, (*fiber.ObjectType[*journal, string])(nil), "")
 			return err
 		},
 		"zero type": func() error {
-			_, err := fiber.New(fibertest.Soon(t), m, new(fiber.Type[*journal, string]), "")
+			_, err := fiber.NewObject(fibertest.Soon(t), m, new(fiber.ObjectType[*journal, string]), "")
 			return err
 		},
 		"no proxy": func() error { _, err := fiber.Call(fibertest.Soon(t), nil, writeEntry, entry{}); return err },
@@ -309,11 +312,11 @@ func TestNothingToManage(t *testing.T) {
 			return err
 		},
 		"no method": func() error {
-			_, err := fiber.Call(fibertest.Soon(t), j, (*fiber.Method[*journal, entry, int])(nil), entry{})
+			_, err := fiber.Call(fibertest.Soon(t), j, (*fiber.ObjectMethod[*journal, entry, int])(nil), entry{})
 			return err
 		},
 		"zero method": func() error {
-			_, err := fiber.Call(fibertest.Soon(t), j, new(fiber.Method[*journal, entry, int]), entry{})
+			_, err := fiber.Call(fibertest.Soon(t), j, new(fiber.ObjectMethod[*journal, entry, int]), entry{})
 			return err
 		},
 		"async": func() error {

@@ -206,7 +206,7 @@ func TestStartThatFailsBringsTheEndBack(t *testing.T) {
 	t.Parallel()
 	a, b := fibertest.NewPipe[[]byte](t)
 	require.NoError(t, a.Send(fibertest.Soon(t), []byte("before")))
-	p := fiber.NewProcess(echo, echoing{b, 1}, fiber.ProcessMeta(meta.GPU(1000)))
+	p := fiber.NewProcess(echo, echoing{b, 1}, fiber.WithMeta(meta.GPU(1000)))
 	require.Error(t, p.Start(fibertest.Within(t, 2*time.Second))) // a cluster may yet get them
 	ctx, cancel := context.WithCancel(fibertest.Soon(t))
 	cancel()

@@ -56,7 +56,7 @@ var (
 	})
 	// publish makes a journal in another manager and gives it away.
 	publish = fiber.RegisterMethod("Publish", func(_ *bookcase, ctx context.Context, p publishing) (*fiber.Proxy[*journal], error) {
-		return fiber.New(ctx, p.Manager, journals, p.File)
+		return fiber.NewObject(ctx, p.Manager, journals, p.File)
 	})
 	// collect has the garbage of an object's process collected.
 	collect = fiber.RegisterMethod("Collect", func(*bookcase, context.Context, fibertest.None) (fibertest.None, error) {
@@ -120,7 +120,7 @@ var manageBelow = fiber.Register("manageBelow", func(ctx context.Context, b *fib
 		return nil, err
 	}
 	defer m.Close()
-	s, err := fiber.New(ctx, m, bookcases, fibertest.None{})
+	s, err := fiber.NewObject(ctx, m, bookcases, fibertest.None{})
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ var exchange = fiber.RegisterMethod("Exchange", func(_ *bookcase, ctx context.Co
 		sum += x
 	}
 	over, cancel := context.WithCancel(ctx)
-	b, err2 := fiber.New(ctx, p.Manager(), bells, fibertest.None{})
+	b, err2 := fiber.NewObject(ctx, p.Manager(), bells, fibertest.None{})
 	if err2 != nil {
 		cancel()
 		return 0, err2
@@ -270,7 +270,7 @@ func TestProxyOfAnotherType(t *testing.T) {
 	_, err = fiber.Call(fibertest.Soon(t), (*fiber.Proxy[*bell])(j), ringBell, "x")
 	require.ErrorAs(t, err, &mismatch)
 	require.ErrorContains(t, err, "bell.Ring belongs to ")
-	_, err = fiber.CallAsync(fibertest.Soon(t), j, (*fiber.Method[*journal, string, fibertest.None])(ringBell), "x").Get(fibertest.Soon(t))
+	_, err = fiber.CallAsync(fibertest.Soon(t), j, (*fiber.ObjectMethod[*journal, string, fibertest.None])(ringBell), "x").Get(fibertest.Soon(t))
 	require.ErrorAs(t, err, &mismatch)
 	_, err = fiber.Apply(fibertest.Soon(t), fibertest.NewPool(t, 1), waitHere, waiting{Bell: (*fiber.Proxy[*bell])(j)})
 	require.ErrorAs(t, err, &mismatch)
@@ -382,7 +382,7 @@ func TestObjectsLiveWhileTheyAreHeld(t *testing.T) {
 
 // makeFor makes a journal and keeps it.
 var makeFor = fiber.RegisterMethod("MakeFor", func(s *bookcase, ctx context.Context, p publishing) (fibertest.None, error) {
-	j, err := fiber.New(ctx, p.Manager, journals, p.File)
+	j, err := fiber.NewObject(ctx, p.Manager, journals, p.File)
 	s.journals["it"] = j
 	return fibertest.None{}, err
 })
@@ -391,7 +391,7 @@ var heldHere atomic.Pointer[fiber.Proxy[*journal]]
 
 // holdHere makes a journal that lives as long as its process.
 var holdHere = fiber.Register("holdHere", func(ctx context.Context, p publishing) (int, error) {
-	j, err := fiber.New(ctx, p.Manager, journals, p.File)
+	j, err := fiber.NewObject(ctx, p.Manager, journals, p.File)
 	heldHere.Store(j)
 	return os.Getpid(), err
 })
@@ -444,7 +444,7 @@ var _ = fibertest.MainProgram("managers come and go", func(ctx context.Context) 
 					return
 				}
 				for i := range proxies {
-					j, err := fiber.New(ctx, m, journals, "")
+					j, err := fiber.NewObject(ctx, m, journals, "")
 					if err == nil {
 						_, err = fiber.Call(ctx, j, writeEntry, entry{Line: i})
 					}
@@ -492,7 +492,7 @@ var _ = fibertest.MainProgram("proxies come and go", func(ctx context.Context) e
 		held := make([]*fiber.Proxy[*noteKeeper], n)
 		for i := range held {
 			var err error
-			if held[i], err = fiber.New(ctx, m, noteKeepers, 100); err != nil {
+			if held[i], err = fiber.NewObject(ctx, m, noteKeepers, 100); err != nil {
 				return err
 			}
 		}
@@ -503,7 +503,7 @@ var _ = fibertest.MainProgram("proxies come and go", func(ctx context.Context) e
 		}
 		return nil
 	}
-	r, err := fiber.New(ctx, m, reporters, fibertest.None{})
+	r, err := fiber.NewObject(ctx, m, reporters, fibertest.None{})
 	if err != nil {
 		return err
 	}

@@ -164,7 +164,7 @@ type everything struct {
 	Bounded   *fiber.BoundedSemaphore
 	Event     *fiber.Event
 	Condition *fiber.Condition
-	Barrier   *fiber.CyclicBarrier
+	Barrier   *fiber.Barrier
 	Deep      int // processes below the one that gets it
 }
 
@@ -468,7 +468,7 @@ func TestCopiesInTheManagersProcess(t *testing.T) {
 			v[i] = 1
 		}
 		require.NoError(t, d.Set(ctx, "v", v))
-		p := fibertest.Sure(fiber.New(ctx, m, insiders, d))(t)
+		p := fibertest.Sure(fiber.NewObject(ctx, m, insiders, d))(t)
 		require.Equal(t, float64(n), fibertest.Sure(fiber.Call(ctx, p, spoil, "v"))(t))
 		require.Equal(t, v, got(d.Get(ctx, "v"))(t))
 	}

@@ -66,7 +66,7 @@ var useMade = fiber.Register("useMade", func(ctx context.Context, r returning) (
 		return "", err
 	}
 	defer m.Close()
-	o, err := fiber.New(ctx, m, makers, fibertest.None{})
+	o, err := fiber.NewObject(ctx, m, makers, fibertest.None{})
 	if err != nil {
 		return "", err
 	}

@@ -64,7 +64,7 @@ func TestFailuresWithinAChunk(t *testing.T) {
 	for _, chunk := range []int{0, 1, 50} {
 		var futures []*fiber.Future[string]
 		for i := range 300 {
-			futures = append(futures, fiber.ApplyAsync(fibertest.Soon(t), pool, fibertest.Fail, hows[i%len(hows)], fiber.ChunkSize(chunk)))
+			futures = append(futures, fiber.ApplyAsync(fibertest.Soon(t), pool, fibertest.Fail, hows[i%len(hows)], fibertest.Chunks(chunk)...))
 		}
 		i := 0
 		for out, err := range fiber.IMap(fibertest.Soon(t), pool, fibertest.Fail, func(yield func(string) bool) {
@@ -73,7 +73,7 @@ func TestFailuresWithinAChunk(t *testing.T) {
 					return
 				}
 			}
-		}, fiber.ChunkSize(chunk)) {
+		}, fibertest.Chunks(chunk)...) {
 			out2, err2 := futures[i].Get(fibertest.Soon(t))
 			require.Equal(t, out, out2)
 			if how := hows[i%len(hows)]; how == "fine" {
@@ -131,7 +131,7 @@ func TestMapReturnsTheLowestError(t *testing.T) {
 		ins[30].Fail, ins[30].Nap = true, 0
 		ins[20].Fail, ins[20].Nap = true, 0
 		ins[3].Panic, ins[3].Nap = true, 300*time.Millisecond
-		_, err := fiber.Map(fibertest.Soon(t), pool, walk, ins, fiber.ChunkSize(chunk))
+		_, err := fiber.Map(fibertest.Soon(t), pool, walk, ins, fibertest.Chunks(chunk)...)
 		require.ErrorContains(t, err, "stumbled")
 		require.ErrorContains(t, err, "task 3")
 	}

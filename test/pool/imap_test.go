@@ -51,7 +51,7 @@ func TestIMap(t *testing.T) {
 		for _, n := range []int{0, 1, 5, 63, 64, 65, 5000} {
 			for _, chunk := range []int{0, 1, 7} {
 				var got []int
-				for out, err := range imap(fibertest.Soon(t), pool, fibertest.Square, slices.Values(fibertest.Numbers(n)), fiber.ChunkSize(chunk)) {
+				for out, err := range imap(fibertest.Soon(t), pool, fibertest.Square, slices.Values(fibertest.Numbers(n)), fibertest.Chunks(chunk)...) {
 					require.NoError(t, err)
 					got = append(got, out)
 				}
@@ -73,7 +73,7 @@ func TestIMapGoesOnAfterAFailure(t *testing.T) {
 	pool := fibertest.NewPool(t, 3)
 	for _, chunk := range []int{0, 1, 10} {
 		i := 0
-		for out, err := range fiber.IMap(fibertest.Soon(t), pool, oddFails, slices.Values(fibertest.Numbers(501)), fiber.ChunkSize(chunk)) {
+		for out, err := range fiber.IMap(fibertest.Soon(t), pool, oddFails, slices.Values(fibertest.Numbers(501)), fibertest.Chunks(chunk)...) {
 			if i%2 == 1 {
 				require.ErrorIs(t, err, errOdd)
 			} else {

@@ -36,7 +36,7 @@ func TestMapKeepsOrder(t *testing.T) {
 	pool := fibertest.NewPool(t, 4)
 	for _, n := range []int{1, 2, 3, 7, 100, 10_000} {
 		for _, chunk := range []int{0, 1, 3, 1000} {
-			outs, err := fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(n), fiber.ChunkSize(chunk))
+			outs, err := fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(n), fibertest.Chunks(chunk)...)
 			require.NoError(t, err)
 			require.Len(t, outs, n)
 			for i, out := range outs {
@@ -149,7 +149,7 @@ func TestSpread(t *testing.T) {
 			pool := fibertest.NewPool(t, 4)
 			fibertest.Warm(t, pool)
 			for range 3 {
-				spread(t, pool, fiber.ChunkSize(chunk))
+				spread(t, pool, fibertest.Chunks(chunk)...)
 			}
 		})
 		t.Run(fmt.Sprintf("known as short, chunk size %d", chunk), func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestSpread(t *testing.T) {
 			for range 3 {
 				_, err := fiber.Map(fibertest.Soon(t), pool, gather, make([]gathering, 5000))
 				require.NoError(t, err)
-				spread(t, pool, fiber.ChunkSize(chunk))
+				spread(t, pool, fibertest.Chunks(chunk)...)
 			}
 		})
 		t.Run(fmt.Sprintf("known as short, many, chunk size %d", chunk), func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestSpread(t *testing.T) {
 			_, err := fiber.Map(fibertest.Soon(t), pool, gather, make([]gathering, 5000))
 			require.NoError(t, err)
 			// Those that wait where it is hardest: at the end, in one chunk.
-			_, err = fiber.Map(fibertest.Soon(t), pool, gather, append(make([]gathering, 996), four(t)...), fiber.ChunkSize(chunk))
+			_, err = fiber.Map(fibertest.Soon(t), pool, gather, append(make([]gathering, 996), four(t)...), fibertest.Chunks(chunk)...)
 			require.NoError(t, err)
 		})
 	}

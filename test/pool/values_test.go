@@ -103,19 +103,19 @@ func TestAValueFailsAlone(t *testing.T) {
 					there[i], back[i] = value(i, how), errand{In: value(i, ""), Out: value(i, how).Own.How}
 				}
 				i := 0
-				for got, err := range fiber.IMap(fibertest.Soon(t), pool, goThere, slices.Values(there), fiber.ChunkSize(chunk)) {
+				for got, err := range fiber.IMap(fibertest.Soon(t), pool, goThere, slices.Values(there), fibertest.Chunks(chunk)...) {
 					check(t, i, got, err)
 					i++
 				}
 				require.Equal(t, n, i)
 				i = 0
-				for got, err := range fiber.IMap(fibertest.Soon(t), pool, comeBack, slices.Values(back), fiber.ChunkSize(chunk)) {
+				for got, err := range fiber.IMap(fibertest.Soon(t), pool, comeBack, slices.Values(back), fibertest.Chunks(chunk)...) {
 					check(t, i, got.Own.N, err)
 					i++
 				}
 				require.Equal(t, n, i)
 				failed := 0
-				for got, err := range fiber.IMapUnordered(fibertest.Soon(t), pool, comeBack, slices.Values(back), fiber.ChunkSize(chunk)) {
+				for got, err := range fiber.IMapUnordered(fibertest.Soon(t), pool, comeBack, slices.Values(back), fibertest.Chunks(chunk)...) {
 					i := got.Own.N
 					if encode := (*fiber.EncodeError)(nil); errors.As(err, &encode) {
 						i = encode.Index
@@ -175,12 +175,12 @@ func TestALargeValueFailsAlone(t *testing.T) {
 		require.ErrorContains(t, err, "set max_message")
 	}
 	for _, chunk := range []int{1, n} {
-		_, err := fiber.Map(fibertest.Soon(t), pool, measure, values, fiber.ChunkSize(chunk))
+		_, err := fiber.Map(fibertest.Soon(t), pool, measure, values, fibertest.Chunks(chunk)...)
 		check(err)
-		_, err = fiber.Map(fibertest.Soon(t), pool, grow, sizes, fiber.ChunkSize(chunk))
+		_, err = fiber.Map(fibertest.Soon(t), pool, grow, sizes, fibertest.Chunks(chunk)...)
 		check(err)
 		i := 0
-		for got, err := range fiber.IMap(fibertest.Soon(t), pool, measure, slices.Values(values), fiber.ChunkSize(chunk)) {
+		for got, err := range fiber.IMap(fibertest.Soon(t), pool, measure, slices.Values(values), fibertest.Chunks(chunk)...) {
 			if i == bad {
 				check(err)
 			} else {
@@ -191,7 +191,7 @@ func TestALargeValueFailsAlone(t *testing.T) {
 		}
 		require.Equal(t, n, i)
 		i = 0
-		for _, err := range fiber.IMap(fibertest.Soon(t), pool, grow, slices.Values(sizes), fiber.ChunkSize(chunk)) {
+		for _, err := range fiber.IMap(fibertest.Soon(t), pool, grow, slices.Values(sizes), fibertest.Chunks(chunk)...) {
 			if i == bad {
 				check(err)
 			} else {

@@ -58,6 +58,19 @@ func TestLimitsOfWorkers(t *testing.T) {
 	require.Equal(t, limits{runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1), os.Getenv("CUDA_VISIBLE_DEVICES")}, got)
 }
 
+// announced says what a rank is called and how many CPUs it has.
+var announced = fiber.RegisterRing("announced", nil, func(context.Context, *fiber.RingNode, fibertest.None) error {
+	return fmt.Errorf("%s of %d", fiber.CurrentProcess().Name(), runtime.GOMAXPROCS(0))
+}, meta.CPU(5))
+
+func TestOptionsOfARing(t *testing.T) {
+	t.Parallel()
+	ring := fiber.NewRing(1, announced, fiber.WithName("a/b"), fiber.WithMeta(meta.CPU(3)))
+	require.Equal(t, "a/b", ring.Name())
+	require.EqualError(t, ring.Run(fibertest.Soon(t), fibertest.None{}), "fiber: a/b failed at rank 0: announced in a/b/rank-0: a/b/rank-0 of 3")
+	require.ErrorContains(t, fiber.NewRing(1, announced, fiber.WithName(" ")).Run(fibertest.Soon(t), fibertest.None{}), "WithName: the name is empty")
+}
+
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	used := regexp.MustCompile(`used (\d+ MiB of|more than its) 150 MiB`)
@@ -198,7 +211,7 @@ var gpuPrograms = map[string]func(ctx context.Context, file string){
 		expect(slices.Equal(last, []string{"0", "1"}), "both: %v", last)
 	},
 	"too many": func(ctx context.Context, _ string) {
-		for _, p := range []*fiber.Process{fiber.NewProcess(holdOne, holding{}, fiber.ProcessMeta(meta.GPU(3)))} {
+		for _, p := range []*fiber.Process{fiber.NewProcess(holdOne, holding{}, fiber.WithMeta(meta.GPU(3)))} {
 			err := p.Start(ctx)
 			expect(err != nil && strings.Contains(err.Error(), "meta.GPU(3), and this machine has 2"), "%v", err)
 		}
@@ -318,7 +331,7 @@ func TestGPUs(t *testing.T) {
 // paired notes which GPU each rank has.
 var paired = fiber.RegisterRing("paired", nil, func(ctx context.Context, node *fiber.RingNode, file string) error {
 	line := os.Getenv("CUDA_VISIBLE_DEVICES")
-	return errors.Join(fibertest.Marking{File: file, Line: line}.Append(), fiber.Barrier(ctx, node))
+	return errors.Join(fibertest.Marking{File: file, Line: line}.Append(), node.Barrier(ctx))
 }, meta.GPU(1))
 
 // below is what a process of a limited process sees.

@@ -80,7 +80,7 @@ func TestActiveChildren(t *testing.T) {
 		}
 		return nil
 	}
-	p := started(t, fibertest.Nap, time.Hour, fiber.ProcessName("Active"))
+	p := started(t, fibertest.Nap, time.Hour, fiber.WithName("Active"))
 	found := find(p.PID())
 	require.NotNil(t, found)
 	require.Equal(t, "Active", found.Name())
@@ -120,7 +120,7 @@ func init() {
 		if d.Depth == 0 {
 			return fibertest.None{}, say("bottom")
 		}
-		p := fiber.NewProcess(descend, descent{d.Depth - 1, d.File}, fiber.ProcessName(fmt.Sprint("level", d.Depth-1)))
+		p := fiber.NewProcess(descend, descent{d.Depth - 1, d.File}, fiber.WithName(fmt.Sprint("level", d.Depth-1)))
 		if p.Alive() {
 			return fibertest.None{}, say("alive before start")
 		}

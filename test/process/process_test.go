@@ -35,7 +35,7 @@ func started[In, Out any](t testing.TB, fn *fiber.Func[In, Out], arg In, opts ..
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	file := fibertest.TempFile(t)
-	p := fiber.NewProcess(fibertest.Mark, fibertest.Marking{File: file, Line: "here"}, fiber.ProcessName("Marker"))
+	p := fiber.NewProcess(fibertest.Mark, fibertest.Marking{File: file, Line: "here"}, fiber.WithName("Marker"))
 	require.Equal(t, "Marker", p.Name())
 	require.False(t, p.Alive())
 	require.Empty(t, p.ID())
@@ -139,7 +139,7 @@ func TestProcessEnds(t *testing.T) {
 	} {
 		t.Run(test.how, func(t *testing.T) {
 			t.Parallel()
-			p := fiber.NewProcess(ending, test.how, fiber.ProcessName("Ending"))
+			p := fiber.NewProcess(ending, test.how, fiber.WithName("Ending"))
 			require.NoError(t, p.Start(fibertest.Soon(t)))
 			err := p.Join(fibertest.Soon(t))
 			code, exited := p.ExitCode()
@@ -373,7 +373,7 @@ func TestProcessMeta(t *testing.T) {
 	t.Parallel()
 	file := fibertest.TempFile(t)
 	require.NoError(t, started(t, writeProcs, file).Join(fibertest.Soon(t)))
-	require.NoError(t, started(t, writeProcs, file, fiber.ProcessMeta(meta.CPU(3))).Join(fibertest.Soon(t)))
+	require.NoError(t, started(t, writeProcs, file, fiber.WithMeta(meta.CPU(3))).Join(fibertest.Soon(t)))
 	require.Equal(t, []string{"2", "3"}, fibertest.Lines(t, file))
 }
 

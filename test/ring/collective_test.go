@@ -126,7 +126,7 @@ func checkCollectives[T fiber.Float](ctx context.Context, node *fiber.RingNode, 
 				return err
 			}
 		}
-		if err := fiber.Barrier(ctx, node); err != nil {
+		if err := node.Barrier(ctx); err != nil {
 			return err
 		}
 	}
@@ -189,7 +189,7 @@ var disagreeing = fiber.RegisterRing("disagreeing", nil, func(ctx context.Contex
 		case "order":
 			err := fiber.AllReduce(ctx, node, xs)
 			if me%2 == 0 {
-				err = errors.Join(err, fiber.Barrier(ctx, node))
+				err = errors.Join(err, node.Barrier(ctx))
 			}
 			return errors.Join(err, fiber.AllReduce(ctx, node, xs))
 		case "returns early":
@@ -211,7 +211,7 @@ var disagreeing = fiber.RegisterRing("disagreeing", nil, func(ctx context.Contex
 		}
 		return errors.New("how?")
 	}
-	err := fiber.Barrier(ctx, node) // or some may not have begun
+	err := node.Barrier(ctx) // or some may not have begun
 	if err == nil {
 		err = do()
 	}
@@ -307,7 +307,7 @@ var refused = fiber.RegisterRing("refused", nil, func(ctx context.Context, node 
 	if node.Rank() == 0 {
 		results := make(chan error, 2)
 		for range 2 {
-			go func() { results <- fiber.Barrier(ctx, node) }()
+			go func() { results <- node.Barrier(ctx) }()
 		}
 		if err := <-results; err == nil || !strings.Contains(err.Error(), "another collective runs on this rank") {
 			return fmt.Errorf("two collectives at a time: %v", err)
@@ -323,7 +323,7 @@ var refused = fiber.RegisterRing("refused", nil, func(ctx context.Context, node 
 		if err := node.Left().Recv(ctx, &word); err != nil {
 			return err
 		}
-		if err := fiber.Barrier(ctx, node); err != nil {
+		if err := node.Barrier(ctx); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ var fails = fiber.RegisterRing("fails",
 		return nil
 	},
 	func(ctx context.Context, node *fiber.RingNode, f failing) error {
-		err := fiber.Barrier(ctx, node) // or the others may not have begun
+		err := node.Barrier(ctx) // or the others may not have begun
 		if node.Rank() == f.Rank {
 			switch f.How {
 			case "error":
@@ -83,7 +83,7 @@ var fails = fiber.RegisterRing("fails",
 			said = err.Error()
 		}
 		<-ctx.Done()
-		if again := fiber.Barrier(context.Background(), node); fmt.Sprint(again) != fmt.Sprint(err) {
+		if again := node.Barrier(context.Background()); fmt.Sprint(again) != fmt.Sprint(err) {
 			said += ", then " + fmt.Sprint(again)
 		}
 		if cause := context.Cause(ctx); fmt.Sprint(cause) != fmt.Sprint(err) {

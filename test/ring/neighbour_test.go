@@ -39,7 +39,7 @@ var talking = fiber.RegisterRing("talking", nil, func(ctx context.Context, node 
 		}
 	}
 	clear(numbers) // it is ours again
-	if err := fiber.Barrier(ctx, node); err != nil {
+	if err := node.Barrier(ctx); err != nil {
 		return err
 	}
 	for _, from := range []*fiber.Neighbour{left, right} {
@@ -79,7 +79,7 @@ var talking = fiber.RegisterRing("talking", nil, func(ctx context.Context, node 
 			}
 		}
 	}
-	return errors.Join(<-sent, <-sent, fiber.Barrier(ctx, node))
+	return errors.Join(<-sent, <-sent, node.Barrier(ctx))
 })
 
 func TestNeighbours(t *testing.T) {
@@ -103,7 +103,7 @@ var mistaken = fiber.RegisterRing("mistaken", nil, func(ctx context.Context, nod
 	if err := right.Send(short, 1); err != context.DeadlineExceeded {
 		return fmt.Errorf("Send with a context that has ended: %v", err)
 	}
-	if err := fiber.Barrier(ctx, node); err != nil {
+	if err := node.Barrier(ctx); err != nil {
 		return err
 	}
 	if err := right.Send(ctx, make(chan int)); !errors.As(err, new(*fiber.EncodeError)) {
@@ -118,7 +118,7 @@ var mistaken = fiber.RegisterRing("mistaken", nil, func(ctx context.Context, nod
 	if err := left.Recv(ctx, number); !errors.As(err, new(*fiber.EncodeError)) {
 		return fmt.Errorf("Recv into no pointer: %v", err)
 	}
-	if err := fiber.Barrier(ctx, node); err != nil {
+	if err := node.Barrier(ctx); err != nil {
 		return err
 	}
 	if node.Rank() == 1 {
@@ -142,7 +142,7 @@ func TestMistakenNeighbours(t *testing.T) {
 
 // quiet is a ring that ends with a Barrier.
 var quiet = fiber.RegisterRing("quiet", nil, func(ctx context.Context, node *fiber.RingNode, _ int) error {
-	return fiber.Barrier(ctx, node)
+	return node.Barrier(ctx)
 })
 
 // passing has each rank send its rank to the right, and what comes from the left

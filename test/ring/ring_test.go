@@ -141,7 +141,7 @@ var listening = fiber.RegisterRing("listening", nil, func(ctx context.Context, n
 		}
 		taken = append(taken, l)
 	}
-	if err := fiber.Barrier(ctx, node); err != nil {
+	if err := node.Barrier(ctx); err != nil {
 		return err
 	}
 	m := node.Members()[node.Rank()]
@@ -150,7 +150,7 @@ var listening = fiber.RegisterRing("listening", nil, func(ctx context.Context, n
 		return err
 	}
 	defer l.Close()
-	if err := fiber.Barrier(ctx, node); err != nil {
+	if err := node.Barrier(ctx); err != nil {
 		return err
 	}
 	right := node.Members()[node.Right().Rank()]
@@ -158,7 +158,7 @@ var listening = fiber.RegisterRing("listening", nil, func(ctx context.Context, n
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.Close(), fiber.Barrier(ctx, node))
+	return errors.Join(c.Close(), node.Barrier(ctx))
 })
 
 func TestRingPorts(t *testing.T) {
@@ -237,7 +237,7 @@ func TestRingsBadInput(t *testing.T) {
 	}
 	ctx = context.Background()
 	for _, err := range []error{
-		fiber.AllReduce(ctx, nil, []float32{1}), fiber.Broadcast(ctx, nil, 0, []float32{1}), fiber.Barrier(ctx, nil),
+		fiber.AllReduce(ctx, nil, []float32{1}), fiber.Broadcast(ctx, nil, 0, []float32{1}), (*fiber.RingNode)(nil).Barrier(ctx),
 		second(fiber.AllGather(ctx, nil, []float32{1})), second(fiber.ReduceScatter(ctx, nil, []float32{1})),
 	} {
 		require.ErrorContains(t, err, "uninitialised RingNode")

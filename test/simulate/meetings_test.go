@@ -15,7 +15,7 @@ import (
 // meeting is where processes wait without a deadline, for one that ends or for what the root does.
 type meeting struct {
 	Lock    *fiber.Lock // one of these
-	Barrier *fiber.CyclicBarrier
+	Barrier *fiber.Barrier
 	Event   *fiber.Event
 	Cond    *fiber.Condition
 	Book    int

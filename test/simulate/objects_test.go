@@ -27,7 +27,7 @@ type objects struct {
 	Permits *fiber.Semaphore
 	Event   *fiber.Event
 	Cond    *fiber.Condition
-	Barrier *fiber.CyclicBarrier
+	Barrier *fiber.Barrier
 	Queue   *fiber.Queue[int]
 	Latch   *fiber.Lock      // which a process tries to get, and nobody waits for
 	Signals *fiber.Semaphore // which begins with no permits
@@ -60,7 +60,7 @@ func newObjects(ctx context.Context, m *fiber.Manager) (o objects, err error) {
 	o.Dict, errs[0] = fiber.NewDict[int, int](ctx, m)
 	o.Value, errs[1] = fiber.NewValue(ctx, m, 0)
 	o.List, errs[2] = fiber.NewList[int](ctx, m)
-	o.Counter, errs[3] = fiber.New(ctx, m, counters, 0)
+	o.Counter, errs[3] = fiber.NewObject(ctx, m, counters, 0)
 	o.Lock, errs[4] = fiber.NewLock(ctx, m)
 	o.RLock, errs[5] = fiber.NewRLock(ctx, m)
 	o.Permits, errs[6] = fiber.NewSemaphore(ctx, m, permits)

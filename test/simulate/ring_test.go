@@ -67,7 +67,7 @@ var ranks = fiber.RegisterRing("ranks", nil, func(ctx context.Context, node *fib
 			err = fiber.Broadcast(ctx, node, root, xs)
 			check(xs, func(i int) float64 { return float64(root + i) })
 		case 4:
-			err = fiber.Barrier(ctx, node)
+			err = node.Barrier(ctx)
 		}
 		if err != nil {
 			var failed *fiber.RingError

@@ -166,7 +166,7 @@ func homeRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	defer houses.Close()
 	defer rooted.Close()
 	defer doors.Close()
-	p := fiber.NewProcess(homeFunc, build{houses, 20 * r.IntN(2), bye}, fiber.ProcessName(homeKind))
+	p := fiber.NewProcess(homeFunc, build{houses, 20 * r.IntN(2), bye}, fiber.WithName(homeKind))
 	if err := p.Start(ctx); err != nil {
 		return errors.Join(h.excuse(err), bye.Close())
 	}

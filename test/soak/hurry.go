@@ -101,7 +101,7 @@ func (h *hurry) run(ctx context.Context, w *watch, e errand, there errand, r *ra
 	}
 	defer reports.Close()
 	there.Who, there.Bound, there.For, there.Seed, there.Reports = 1, h.s.bound, long, r.Uint64(), reports
-	user := fiber.NewProcess(userFunc, there, fiber.ProcessName(userKind))
+	user := fiber.NewProcess(userFunc, there, fiber.WithName(userKind))
 	if h.lost = user.Start(ctx); h.lost != nil {
 		h.home()
 		return false

@@ -22,7 +22,7 @@ type shelf struct {
 	Semaphore *fiber.Semaphore
 	Condition *fiber.Condition
 	Event     *fiber.Event
-	Barrier   *fiber.CyclicBarrier
+	Barrier   *fiber.Barrier
 	Counter   *fiber.Proxy[*counter]
 	Noise     *fiber.Queue[int64]
 	Empty     *fiber.Queue[int64]
@@ -44,7 +44,7 @@ func (*sleeper) Nap(ctx context.Context, long time.Duration) (int, error) {
 }
 
 var (
-	sleepers = fiber.RegisterType("sleeper", func(context.Context, int) (*sleeper, error) { return &sleeper{}, nil }, fiber.ConcurrentCalls())
+	sleepers = fiber.RegisterType("sleeper", func(context.Context, int) (*sleeper, error) { return &sleeper{}, nil }, fiber.WithConcurrentCalls())
 	nap      = fiber.RegisterMethod("nap", (*sleeper).Nap)
 )
 
@@ -72,12 +72,12 @@ func newShelf(ctx context.Context, m *fiber.Manager, capacity int) (o shelf, err
 	o.Condition, errs[8] = fiber.NewCondition(ctx, m, nil)
 	o.Event, errs[9] = fiber.NewEvent(ctx, m)
 	o.Barrier, errs[10] = fiber.NewBarrier(ctx, m, 3)
-	o.Counter, errs[11] = fiber.New(ctx, m, counters, 0)
+	o.Counter, errs[11] = fiber.NewObject(ctx, m, counters, 0)
 	o.Noise, errs[12] = fiber.NewQueue[int64](ctx, m)
 	o.Clutter, errs[13] = fiber.NewDict[int64, int64](ctx, m)
-	o.Ticker, errs[14] = fiber.New(ctx, m, counters, 0)
+	o.Ticker, errs[14] = fiber.NewObject(ctx, m, counters, 0)
 	o.Empty, errs[15] = fiber.NewQueue[int64](ctx, m)
-	o.Slow, errs[16] = fiber.New(ctx, m, sleepers, 0)
+	o.Slow, errs[16] = fiber.NewObject(ctx, m, sleepers, 0)
 	return o, errors.Join(errs[:]...)
 }
 
@@ -180,7 +180,7 @@ func (o shelf) hands(w *watch) []hand {
 		}),
 		hurried("who comes to the barrier", func(ctx context.Context, r *rand.Rand) error {
 			broken := false
-			err := w.try(ctx, "CyclicBarrier.Wait", func(ctx context.Context) error {
+			err := w.try(ctx, "Barrier.Wait", func(ctx context.Context) error {
 				_, err := o.Barrier.Wait(ctx)
 				if broken = errors.Is(err, fiber.ErrBrokenBarrier); broken {
 					return nil
@@ -188,7 +188,7 @@ func (o shelf) hands(w *watch) []hand {
 				return err
 			})
 			if err == nil && broken {
-				err = w.try(ctx, "CyclicBarrier.Reset", func(ctx context.Context) error { return o.Barrier.Reset(ctx) })
+				err = w.try(ctx, "Barrier.Reset", func(ctx context.Context) error { return o.Barrier.Reset(ctx) })
 			}
 			return err
 		}),
@@ -349,7 +349,7 @@ func onlyContext(err error) bool {
 // keeperRound lets two processes use the objects of a manager in a hurry.
 func keeperRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	h := s.hurry("keeper", keeperKind, userKind)
-	m, err := fiber.NewManager(ctx, fiber.ManagerName(keeperKind))
+	m, err := fiber.NewManager(ctx, fiber.WithName(keeperKind))
 	if err != nil {
 		return h.excuse(err)
 	}

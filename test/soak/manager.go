@@ -127,7 +127,7 @@ func managerRound(s *soak, ctx context.Context, _ *rand.Rand) error {
 	m := s.manager
 	if m == nil {
 		since := s.killer.mark(managerKind)
-		manager, err := fiber.NewManager(ctx, fiber.ManagerName(managerKind))
+		manager, err := fiber.NewManager(ctx, fiber.WithName(managerKind))
 		if err != nil {
 			return s.excuse("manager", managerKind, since, err)
 		}
@@ -170,7 +170,7 @@ func (m *managed) round(ctx context.Context, s *soak) error {
 	o.Dict, errs[0] = fiber.NewDict[int, int](ctx, m.Manager)
 	o.Value, errs[1] = fiber.NewValue(ctx, m.Manager, 0)
 	o.Lock, errs[2] = fiber.NewLock(ctx, m.Manager)
-	o.Counter, errs[3] = fiber.New(ctx, m.Manager, counters, 0)
+	o.Counter, errs[3] = fiber.NewObject(ctx, m.Manager, counters, 0)
 	o.Queue, errs[4] = fiber.NewJoinableQueue[int](ctx, m.Manager)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err

@@ -25,7 +25,7 @@ var (
 
 	// nestFunc returns the error with which the process has ended.
 	nestFunc = fiber.Register("nest", func(ctx context.Context, n nest) (string, error) {
-		if err := begun(ctx, fiber.NewProcess(nestedFunc, n, fiber.ProcessName(nestedKind))); err != nil {
+		if err := begun(ctx, fiber.NewProcess(nestedFunc, n, fiber.WithName(nestedKind))); err != nil {
 			return err.Error(), nil
 		}
 		return "", nil
@@ -119,7 +119,7 @@ func pipeRound(s *soak, ctx context.Context, _ *rand.Rand) error {
 	var chain []*fiber.Process
 	err := error(nil)
 	for _, l := range []link{{in1, out2}, {in2, out3}} {
-		p := fiber.NewProcess(linkFunc, l, fiber.ProcessName(pipeKind))
+		p := fiber.NewProcess(linkFunc, l, fiber.WithName(pipeKind))
 		if err = p.Start(ctx); err != nil {
 			break
 		}

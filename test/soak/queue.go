@@ -119,7 +119,7 @@ func (a *account) produce(ctx context.Context, s *soak) error {
 		if err != nil {
 			return err
 		}
-		p := fiber.NewProcess(produceFunc, part{Queue: a.queue, From: item{producer, next}, Acks: w}, fiber.ProcessName(queueKind))
+		p := fiber.NewProcess(produceFunc, part{Queue: a.queue, From: item{producer, next}, Acks: w}, fiber.WithName(queueKind))
 		if err = p.Start(ctx); err == nil {
 			for n, lost := acks.Recv(ctx); lost == nil; n, lost = acks.Recv(ctx) {
 				for ; next < n; next++ {
@@ -147,7 +147,7 @@ func (a *account) consume(ctx context.Context, s *soak) error {
 		p := part{Queue: a.queue, Got: a.got, Consumer: a.consumers}
 		a.lock.Unlock()
 		since := s.killer.mark(queueKind)
-		err := begun(ctx, fiber.NewProcess(consumeFunc, p, fiber.ProcessName(queueKind)))
+		err := begun(ctx, fiber.NewProcess(consumeFunc, p, fiber.WithName(queueKind)))
 		if err == nil {
 			return nil
 		}

@@ -249,7 +249,7 @@ var rankCalls = map[string]rankCall{
 		return only(fiber.AllGather(ctx, n, xs))
 	}),
 	"AllReduce": ofCollective(func(ctx context.Context, n *fiber.RingNode, xs []float64) error { return fiber.AllReduce(ctx, n, xs) }),
-	"Barrier":   ofCollective(func(ctx context.Context, n *fiber.RingNode, _ []float64) error { return fiber.Barrier(ctx, n) }),
+	"Barrier":   ofCollective(func(ctx context.Context, n *fiber.RingNode, _ []float64) error { return n.Barrier(ctx) }),
 	"BroadcastFrom": ofCollective(func(ctx context.Context, n *fiber.RingNode, xs []float64) error {
 		return fiber.Broadcast(ctx, n, 1, xs)
 	}),
@@ -265,7 +265,7 @@ var rankCalls = map[string]rankCall{
 	}, others: sendRight},
 	"SendFull": {fill: 17 << 20, call: func(ctx context.Context, n *fiber.RingNode, _ []byte) error {
 		return n.Right().Send(ctx, make([]byte, big)) // what is smaller has room in the socket
-	}, others: fiber.Barrier},
+	}, others: func(ctx context.Context, n *fiber.RingNode) error { return n.Barrier(ctx) }},
 	"Send": {call: func(ctx context.Context, n *fiber.RingNode, v []byte) error { return n.Right().Send(ctx, v) }},
 }
 
@@ -283,7 +283,7 @@ var ranks = fiber.RegisterRing("waits", nil, func(ctx context.Context, n *fiber.
 		for p.Beside {
 			var err error
 			if is.fill > 0 {
-				err = fiber.Barrier(ctx, n)
+				err = n.Barrier(ctx)
 			} else {
 				err = n.Left().Recv(ctx, new(int))
 			}
@@ -404,7 +404,7 @@ var programs = []row{
 		beside: never("nobody else waits on a connection for it"), ended: never("Shutdown tells it to end")}, "FIBER_SHUTDOWN_GRACE=1h"),
 	ofRank("AllGather", "", waitsWith, "AllGather", nil),
 	ofRank("AllReduce", "", waitsWith, "AllReduce", nil),
-	ofRank("Barrier", "", waits, "Barrier", nil),
+	ofRank("RingNode.Barrier", "", waits, "Barrier", nil),
 	ofRank("Broadcast", "from the peer", waits, "BroadcastFrom", nil),
 	ofRank("Broadcast", "to the peer", carries, "BroadcastTo", nothingBut(large, "it returns when the numbers have left")),
 	ofRank("ReduceScatter", "", waitsWith, "ReduceScatter", nil),

@@ -280,16 +280,16 @@ var events = []row{
 	ofEvent("Wait", waits, (*fiber.Event).Wait),
 }
 
-func ofBarrier(method string, k kind, call func(*fiber.CyclicBarrier, context.Context) error) row {
-	return object("CyclicBarrier."+method, k, func(ctx context.Context, m *fiber.Manager) (*fiber.CyclicBarrier, error) {
+func ofBarrier(method string, k kind, call func(*fiber.Barrier, context.Context) error) row {
+	return object("Barrier."+method, k, func(ctx context.Context, m *fiber.Manager) (*fiber.Barrier, error) {
 		b, err := fiber.NewBarrier(ctx, m, 2)
 		if err == nil && method == "Reset" {
 			err = b.Abort(ctx)
 		}
 		return b, err
-	}, func(b *fiber.CyclicBarrier, _ *stage) func(context.Context) error {
+	}, func(b *fiber.Barrier, _ *stage) func(context.Context) error {
 		return func(ctx context.Context) error { return call(b, ctx) }
-	}, func(b *fiber.CyclicBarrier) func(context.Context) (any, error) {
+	}, func(b *fiber.Barrier) func(context.Context) (any, error) {
 		if method == "Wait" {
 			return nil // it breaks
 		}
@@ -298,12 +298,12 @@ func ofBarrier(method string, k kind, call func(*fiber.CyclicBarrier, context.Co
 }
 
 var barriers = []row{
-	ofBarrier("Abort", asks, (*fiber.CyclicBarrier).Abort),
-	ofBarrier("Broken", asks, func(b *fiber.CyclicBarrier, ctx context.Context) error { return only(b.Broken(ctx)) }),
-	ofBarrier("Parties", asks, func(b *fiber.CyclicBarrier, ctx context.Context) error { return only(b.Parties(ctx)) }),
-	ofBarrier("Reset", asks, (*fiber.CyclicBarrier).Reset),
-	ofBarrier("Wait", waits, func(b *fiber.CyclicBarrier, ctx context.Context) error { return only(b.Wait(ctx)) }),
-	ofBarrier("Waiting", asks, func(b *fiber.CyclicBarrier, ctx context.Context) error { return only(b.Waiting(ctx)) }),
+	ofBarrier("Abort", asks, (*fiber.Barrier).Abort),
+	ofBarrier("Broken", asks, func(b *fiber.Barrier, ctx context.Context) error { return only(b.Broken(ctx)) }),
+	ofBarrier("Parties", asks, func(b *fiber.Barrier, ctx context.Context) error { return only(b.Parties(ctx)) }),
+	ofBarrier("Reset", asks, (*fiber.Barrier).Reset),
+	ofBarrier("Wait", waits, func(b *fiber.Barrier, ctx context.Context) error { return only(b.Wait(ctx)) }),
+	ofBarrier("Waiting", asks, func(b *fiber.Barrier, ctx context.Context) error { return only(b.Waiting(ctx)) }),
 }
 
 // permits is what locks and semaphores have in common.
@@ -439,11 +439,11 @@ var (
 )
 
 func newPatient(ctx context.Context, m *fiber.Manager) (*fiber.Proxy[*patient], error) {
-	return fiber.New(ctx, m, patients, nil)
+	return fiber.NewObject(ctx, m, patients, nil)
 }
 
 var managed = []row{
-	constructor("New", waitsWith, func(ctx context.Context, s *stage) error { return only(fiber.New(ctx, s.m, endless, s.value())) }),
+	constructor("New", waitsWith, func(ctx context.Context, s *stage) error { return only(fiber.NewObject(ctx, s.m, endless, s.value())) }),
 	object("Call", waitsWith, newPatient, func(p *fiber.Proxy[*patient], s *stage) func(context.Context) error {
 		return func(ctx context.Context) error { return only(fiber.Call(ctx, p, stand, s.value())) }
 	}, nil),
