@@ -23,6 +23,7 @@ const (
 	Max
 )
 
+// String returns the operation's name.
 func (o Op) String() string {
 	names := [...]string{"Sum", "Mean", "Min", "Max"}
 	if int(o) < len(names) {

@@ -5,39 +5,50 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/self"
 )
 
-// Config holds every setting of Fiber. A zero field takes its value from the
-// environment (FIBER_BACKEND and so on), else from the file .fiberconfig in the
-// working directory, else from the defaults. docs/config.md lists all keys.
-// Pass a Config to Main or Init.
-type Config config.Config
-
 // Switch is a setting that is on, off, or, when zero, left to the next source.
-type Switch = config.Switch
+type Switch int8
 
 // The values of a Switch.
 const (
-	On  = config.On
-	Off = config.Off
+	Off Switch = -1
+	On  Switch = 1
 )
 
-// ByteSize is a number of bytes, written as "512MiB" in text.
-type ByteSize = config.ByteSize
+// String returns "on", "off" or "unset".
+func (s Switch) String() string { return config.Switch(s).String() }
+
+// ByteSize is a number of bytes: 512 * MiB in code, "512MiB" in text.
+type ByteSize int64
 
 // Units of ByteSize.
 const (
-	KiB = config.KiB
-	MiB = config.MiB
-	GiB = config.GiB
+	KiB ByteSize = 1 << (10 * (iota + 1))
+	MiB
+	GiB
 )
+
+// String returns the number in the largest unit that leaves a whole number.
+func (s ByteSize) String() string { return config.ByteSize(s).String() }
+
+// internal returns the configuration as the type that internal packages know, which
+// has the same fields.
+func (c Config) internal() (cfg config.Config) {
+	from, to := reflect.ValueOf(c), reflect.ValueOf(&cfg).Elem()
+	for i := range from.NumField() {
+		to.Field(i).Set(from.Field(i).Convert(to.Field(i).Type()))
+	}
+	return cfg
+}
 
 // configure makes the configuration of the root and opens its log.
 func configure(code Config) (config.Config, *slog.Logger, error) {
-	cfg, warnings, err := config.Load(config.Config(code), config.Sources{})
+	cfg, warnings, err := config.Load(code.internal(), config.Sources{})
 	if err != nil {
 		return cfg, nil, fmt.Errorf("fiber: %w", err)
 	}

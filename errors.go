@@ -66,16 +66,82 @@ var ErrUnknownOutcome = RegisterError(transport.ErrUnknownOutcome)
 var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
 
 // LaunchError says that a process could not be started, with the backend's own
-// reason.
-type LaunchError = backend.LaunchError
+// reason. With %+v, fmt prints Stderr as well.
+type LaunchError struct {
+	Backend string   // local, docker or kubernetes
+	Job     string   // the process's name, "" if no process could be started
+	Reason  string   // "" if Err says it
+	Err     error    // what the start failed with, or nil
+	Stderr  []string // the last lines of what was started and then ended
+	// Permanent: trying again would fail in the same way.
+	Permanent bool
+}
+
+// Error returns one line.
+func (e *LaunchError) Error() string { return (*backend.LaunchError)(e).Error() }
+
+// Unwrap returns Err.
+func (e *LaunchError) Unwrap() error { return e.Err }
+
+// Format prints the error; %+v prints all that it says.
+func (e *LaunchError) Format(s fmt.State, verb rune) { (*backend.LaunchError)(e).Format(s, verb) }
 
 // MismatchError says that two processes do not fit: another build of the
 // program, other functions, or a value of another type.
-type MismatchError = tree.MismatchError
+type MismatchError struct {
+	Reason string // what does not fit, and what to do
+}
+
+// Error returns one line.
+func (e *MismatchError) Error() string { return (*tree.MismatchError)(e).Error() }
 
 // EncodeError says which part of a value cannot travel, and why. A value that is
 // too large for a message (max_message) is an EncodeError, too.
-type EncodeError = codec.Error
+type EncodeError struct {
+	Path   string // fields, elements and keys, such as "Layers[3].Hook"; "" for the value itself
+	Type   string // the Go type at Path
+	Reason string // why it cannot travel
+	Index  int    // of the input, or of the element of the outermost slice, which Path leaves out; -1 for a single value
+	Err    error  // what a type's own method returned, or nil
+}
+
+// Error returns one line.
+func (e *EncodeError) Error() string { return (*codec.Error)(e).Error() }
+
+// Unwrap returns Err.
+func (e *EncodeError) Unwrap() error { return e.Err }
+
+// public returns an error of an internal package as the type of this package that
+// has the same fields, and other errors as they are.
+func public(err error) error {
+	switch e := err.(type) {
+	case *codec.Error:
+		return (*EncodeError)(e)
+	case *tree.MismatchError:
+		return (*MismatchError)(e)
+	case *backend.LaunchError:
+		return (*LaunchError)(e)
+	}
+	return err
+}
+
+// exported returns an error whose text is err's, and in which errors.As finds the
+// types of this package.
+func exported(err error) (e error) {
+	walk(err, func(inner error) bool {
+		if own := public(inner); e == nil && own != inner {
+			e = own
+		}
+		return e == nil
+	})
+	switch {
+	case e == nil:
+		return err
+	case public(err) == e:
+		return e
+	}
+	return &prefixed{err.Error(), errors.Join(e, err)}
+}
 
 // RemoteError says that a function failed in another process: it returned an
 // error or panicked. errors.Is finds context.Canceled, context.DeadlineExceeded
@@ -93,6 +159,7 @@ type RemoteError struct {
 	causes []error
 }
 
+// Error returns one line.
 func (e *RemoteError) Error() string {
 	text := "fiber: " + e.Func
 	if e.Worker != "" {
@@ -120,19 +187,20 @@ func (e *RemoteError) Unwrap() []error { return e.causes }
 // or the one that ran a task, as often as the pool tries. Error returns one line.
 // With %+v, fmt prints Stderr as well.
 type WorkerLostError struct {
-	Func     string // the function, "" if the process was not running one
-	Worker   string // the process's name
-	ID       string // its OS pid, container or pod
-	Host     string
+	Func     string   // the function, "" if the process was not running one
+	Worker   string   // the process's name
+	ID       string   // its OS pid, container or pod
+	Host     string   // where it ran, "" if not known
 	ExitCode int      // -1 if not known: only the process that started it learns it
 	Signal   string   // "" if it exited by itself
 	OOM      bool     // it was killed for the memory it used
 	Reason   string   // more on why it ended, "" if nothing is known
 	Stderr   []string // its last 20 lines
 	Attempt  int      // this was the task's attempt number Attempt of Attempts
-	Attempts int
+	Attempts int      // how often the pool tries
 }
 
+// Error returns one line.
 func (e *WorkerLostError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "fiber: %s", e.Worker)
@@ -170,15 +238,16 @@ func (e *WorkerLostError) Format(s fmt.State, verb rune) { format(e, s, verb) }
 // ExitError says that a process ended without its function returning. Like
 // WorkerLostError, it is one line, or with %+v all that it says.
 type ExitError struct {
-	Name   string
-	ID     string
-	Code   int    // 128+n when signal n ended it
-	Signal string // "" if it exited by itself
-	OOM    bool
-	Reason string
+	Name   string   // the process's name
+	ID     string   // its OS pid, container or pod
+	Code   int      // 128+n when signal n ended it
+	Signal string   // "" if it exited by itself
+	OOM    bool     // it was killed for the memory it used
+	Reason string   // more on why it ended, "" if nothing is known
 	Stderr []string // its last 20 lines
 }
 
+// Error returns one line.
 func (e *ExitError) Error() string {
 	text := fmt.Sprintf("fiber: %s (process %s) ended with exit code %d", e.Name, e.ID, e.Code)
 	switch {
@@ -296,7 +365,7 @@ func RegisterError(err error) error {
 // errorf is fmt.Errorf, but its text has one "fiber:", at the front: that of a
 // wrapped error is left out. %+v prints all that the wrapped error says.
 func errorf(format string, args ...any) error {
-	err := fmt.Errorf(format, args...)
+	err := exported(fmt.Errorf(format, args...))
 	return &prefixed{withoutPrefixes(err.Error()), err}
 }
 
@@ -327,7 +396,7 @@ func (e *prefixed) Unwrap() error { return e.err }
 
 // oneValue removes the index from the error of encoding a single value.
 func oneValue(err error) error {
-	if e := (*EncodeError)(nil); errors.As(err, &e) {
+	if e := (*codec.Error)(nil); errors.As(err, &e) {
 		e.Index = -1
 	}
 	return err
@@ -376,8 +445,8 @@ func workerLost(child *tree.Child, fn string, attempt, attempts int) error {
 func notReady(child *tree.Child, reason string) *LaunchError {
 	e := tree.EndedEarly(child.Exit().ExitStatus, child.Exit().Stderr)
 	if failure := child.Exit().Err; failure != nil {
-		e = &LaunchError{Reason: reason, Err: unflatten(failure)}
+		e = &backend.LaunchError{Reason: reason, Err: unflatten(failure)}
 	}
 	e.Backend, e.Job = child.Backend(), child.Name()
-	return e
+	return (*LaunchError)(e)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -117,7 +118,7 @@ func fromEngine(err error) error {
 	if e, ok := err.(*wire.Error); ok {
 		return unflatten(e)
 	}
-	return err
+	return exported(err)
 }
 
 // detail is one of Fiber's own errors on its way inside another error: one field
@@ -151,6 +152,7 @@ func (d *detail) errors() []error {
 // detailsOf encodes the errors of Fiber's own in err, in the order in which
 // errors.As finds them, as many as fit.
 func detailsOf(err error, bound int) (all []string) {
+	err = exported(err)
 	if large := tooLarge(err); large != nil {
 		err = errors.Join(err, large)
 	}
@@ -172,7 +174,7 @@ func detailsOf(err error, bound int) (all []string) {
 // detailOf returns the detail of an error, nil unless it is one of Fiber's own, and
 // whether there are more in what it wraps. bound limits each text in it.
 func detailOf(err error, bound int) (d *detail, wraps bool) {
-	switch e := err.(type) {
+	switch e := public(err).(type) {
 	case *RingError:
 		if bound < minError {
 			return nil, false
@@ -192,7 +194,7 @@ func detailOf(err error, bound int) (d *detail, wraps bool) {
 		return &detail{Mismatch: &MismatchError{Reason: shortened(e.Reason, bound)}}, false
 	case *LaunchError:
 		flat := *e
-		flat.Reason, flat.Err, flat.Stderr = shortened(e.Why(), bound), nil, within(e.Stderr, bound)
+		flat.Reason, flat.Err, flat.Stderr = shortened((*backend.LaunchError)(e).Why(), bound), nil, within(e.Stderr, bound)
 		return &detail{Launch: &flat}, true
 	case *EncodeError:
 		flat := *e

@@ -48,7 +48,7 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 		code = Config{}
 	} else if elsewhere != nil && !tree.Started() {
 		// Init reports what is wrong with the configuration.
-		if cfg, warnings, err := config.Load(config.Config(code), config.Sources{}); err == nil {
+		if cfg, warnings, err := config.Load(code.internal(), config.Sources{}); err == nil {
 			if code, gone := elsewhere(cfg, warnings); gone {
 				return code
 			}

@@ -58,7 +58,7 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 	}
 	child, err := proc.node.Start(ctx, spec)
 	if err != nil {
-		return nil, err
+		return nil, exported(err)
 	}
 	select {
 	case ref := <-ready:

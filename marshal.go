@@ -3,7 +3,6 @@ package fiber
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"runtime"
 	"time"
@@ -270,7 +269,7 @@ func decodeArgument(ctx context.Context, frames [][]byte, arg any) error {
 // travels checks that values of a type can travel.
 func travels[T any](constructor, what string) error {
 	if _, err := codec.Signature(reflect.TypeFor[T]()); err != nil {
-		return fmt.Errorf("fiber: %s: %s: %w", constructor, what, err)
+		return errorf("fiber: %s: %s: %w", constructor, what, err)
 	}
 	return nil
 }

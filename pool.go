@@ -233,7 +233,7 @@ func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, []
 	}
 	child, err := p.proc.node.Start(ctx, spec)
 	if err != nil {
-		return nil, startError(err)
+		return nil, startError(exported(err))
 	}
 	return poolWorker{child}, nil
 }
@@ -350,8 +350,8 @@ func (p *Pool) made() bool { return p != nil && p.engine != nil }
 // PoolStats says what a pool is doing and has done.
 type PoolStats struct {
 	Workers  int // wanted
-	Starting int
-	Ready    int
+	Starting int // those on their way
+	Ready    int // those that are up
 	Idle     int // of the ready ones
 	Queued   int // tasks that no worker holds
 	Running  int // tasks that workers hold
@@ -363,15 +363,15 @@ type PoolStats struct {
 	WorkersLost    int // those that ended without being told to
 	WorkersKilled  int // those whose function went on for cancel_grace after its context had ended
 
-	Avoided        []string // nodes of a cluster that new processes avoid for a while, since workers were lost or did not start there
-	Pending        []string // why starting workers have to wait, each reason once: no node has room, for example
-	LastStartError error    // why the last start failed; nil if it succeeded
-	Processes      []WorkerStats
+	Avoided        []string      // nodes of a cluster that new processes avoid for a while, since workers were lost or did not start there
+	Pending        []string      // why starting workers have to wait, each reason once: no node has room, for example
+	LastStartError error         // why the last start failed; nil if it succeeded
+	Processes      []WorkerStats // the workers, one by one
 }
 
 // WorkerStats describes one worker of a pool.
 type WorkerStats struct {
-	Name     string
+	Name     string // the process's name
 	ID       string // OS pid, container or pod
 	State    string // ready, draining …
 	Tasks    int    // that it holds

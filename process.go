@@ -107,7 +107,7 @@ func (p *Process) Start(ctx context.Context) error {
 	p.abandon = nil
 	if err != nil {
 		p.started = false
-		return err
+		return exported(err)
 	}
 	p.ends.gone(child.Done())
 	p.child, p.done = child, child.Done()

@@ -185,11 +185,12 @@ func (r *Ring[In]) Run(ctx context.Context, in In) error {
 
 // RingError says that a ring has failed: which rank failed first, and why.
 type RingError struct {
-	Ring string
-	Rank int   // -1 if no rank failed, but the ring was ended by the process that ran it
-	Err  error // a *RemoteError, *WorkerLostError, *LaunchError, *MismatchError or a context's error
+	Ring string // the ring's name
+	Rank int    // -1 if no rank failed, but the ring was ended by the process that ran it
+	Err  error  // a *RemoteError, *WorkerLostError, *LaunchError, *MismatchError or a context's error
 }
 
+// Error returns one line.
 func (e *RingError) Error() string {
 	why := strings.TrimPrefix(fmt.Sprint(e.Err), "fiber: ")
 	if e.Rank < 0 {
@@ -229,10 +230,10 @@ func (n *RingNode) empty() bool { return n == nil || n.node == nil }
 
 // Member says where a rank is.
 type Member struct {
-	Rank int
+	Rank int    // its number in the ring
 	Name string // of its process
 	PID  int    // in its own operating system
-	Host string
+	Host string // where its process runs
 
 	IP        string // where other ranks reach its process
 	Interface string // of the network with this address

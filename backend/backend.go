@@ -45,21 +45,21 @@ type Network struct {
 	// Without Inherit, children dial Host, and this process listens on Bind;
 	// "" listens on all addresses of this machine.
 	Host string
-	Bind string
+	Bind string // an address, without a port
 }
 
 // JobSpec is a job to start.
 type JobSpec struct {
-	Name       string
-	Run        string   // the run's id
-	Parent     string   // the name of the process that starts it
-	Executable string   // "" for the running one
-	Args       []string // without the program's name
-	Env        []string // KEY=value; may contain secrets
-	Public     []string // further variables, for this job only, without secrets
-	Resources  meta.Resources
-	Devices    []string // the job's GPUs; nil leaves the environment's as they are
-	Avoid      []string // machines that a Cluster uses only if no other has room
+	Name       string         // the process's name
+	Run        string         // the run's id
+	Parent     string         // the name of the process that starts it
+	Executable string         // "" for the running one
+	Args       []string       // without the program's name
+	Env        []string       // KEY=value; may contain secrets
+	Public     []string       // further variables, for this job only, without secrets
+	Resources  meta.Resources // what the job needs
+	Devices    []string       // the job's GPUs; nil leaves the environment's as they are
+	Avoid      []string       // machines that a Cluster uses only if no other has room
 	// Socket is the child's end of its connection, if Network says Inherit.
 	// Launch does not close it.
 	Socket *os.File
@@ -130,6 +130,7 @@ type ExitStatus struct {
 	Reason    string         // the backend's own words, "" for none
 }
 
+// String returns how the job ended, in a few words.
 func (s ExitStatus) String() string {
 	text := fmt.Sprintf("exit code %d", s.Code)
 	if s.Signal != 0 {
@@ -146,15 +147,16 @@ func (s ExitStatus) String() string {
 
 // LaunchError is a job that could not be started, in the backend's own words.
 type LaunchError struct {
-	Backend string
-	Job     string
-	Reason  string
-	Err     error
+	Backend string   // its name
+	Job     string   // its name, "" if no job could be started
+	Reason  string   // "" if Err says it
+	Err     error    // what the start failed with, or nil
 	Stderr  []string // the last lines of what was started and then ended
 	// Permanent: trying again would fail in the same way.
 	Permanent bool
 }
 
+// Error returns one line.
 func (e *LaunchError) Error() string {
 	job := e.Job
 	if job == "" { // no job could be started
@@ -184,4 +186,5 @@ func (e *LaunchError) Why() string {
 	return strings.TrimPrefix(e.Reason+": "+strings.TrimPrefix(e.Err.Error(), "fiber: "), ": ")
 }
 
+// Unwrap returns Err.
 func (e *LaunchError) Unwrap() error { return e.Err }

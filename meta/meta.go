@@ -45,7 +45,7 @@ func Collect(opts ...Option) (Resources, error) {
 		if o == nil {
 			return Resources{}, fmt.Errorf("meta: option %d of %d is nil; leave it out", i+1, len(opts))
 		}
-		if err := o(&c); err != nil {
+		if err := o.collect(&c); err != nil {
 			return Resources{}, err
 		}
 	}
@@ -69,37 +69,41 @@ func (c *collection) once(option string, value any) error {
 }
 
 // Option asks for a resource. Create it with [CPU], [Memory] or [GPU].
-type Option func(*collection) error
+type Option interface{ collect(*collection) error }
+
+type option func(*collection) error
+
+func (o option) collect(c *collection) error { return o(c) }
 
 // CPU asks for a number of cores, more than 0. Fractions are allowed.
 func CPU(n float64) Option {
-	return func(c *collection) error {
+	return option(func(c *collection) error {
 		if !(n > 0) || math.IsInf(n, 0) {
 			return fmt.Errorf("meta: CPU(%v): cores must be a number above 0", n)
 		}
 		c.CPU = n
 		return c.once("CPU", n)
-	}
+	})
 }
 
 // Memory limits the job to a number of MiB, more than 0.
 func Memory(mib int) Option {
-	return func(c *collection) error {
+	return option(func(c *collection) error {
 		if mib <= 0 {
 			return fmt.Errorf("meta: Memory(%d): MiB must be above 0", mib)
 		}
 		c.Memory = mib
 		return c.once("Memory", mib)
-	}
+	})
 }
 
 // GPU asks for a number of devices. 0 asks for none explicitly.
 func GPU(n int) Option {
-	return func(c *collection) error {
+	return option(func(c *collection) error {
 		if n < 0 {
 			return fmt.Errorf("meta: GPU(%d): devices must be 0 or more", n)
 		}
 		c.GPU = n
 		return c.once("GPU", n)
-	}
+	})
 }

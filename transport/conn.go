@@ -83,7 +83,7 @@ func (c *Conn) handshake(server bool, deadline time.Time) (err error) {
 	if err := c.nc.SetDeadline(deadline); err != nil {
 		return err
 	}
-	z, err := zmq4.Open(&wire{Conn: c.nc, c: c}, null.Security(), c.opts.SocketType, nil, server, nil)
+	z, err := zmq4.Open(&wire{Conn: c.nc, c: c}, null.Security(), zmq4.SocketType(c.opts.SocketType), nil, server, nil)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ type SizeError struct {
 	Frames bool  // Size and Limit count frames, not bytes
 }
 
+// Error returns one line.
 func (e *SizeError) Error() string {
 	unit := "bytes"
 	if e.Frames {

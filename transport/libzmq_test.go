@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zeromq/zmq4"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -75,7 +74,7 @@ func libzmq(t *testing.T, kind, how, endpoint string) string {
 func TestLibzmq(t *testing.T) {
 	t.Parallel()
 	needZMQ(t)
-	for kind, own := range map[string]zmq4.SocketType{"DEALER": zmq4.Dealer, "ROUTER": zmq4.Dealer, "PAIR": zmq4.Pair} {
+	for kind, own := range map[string]string{"DEALER": "", "ROUTER": "DEALER", "PAIR": "PAIR"} {
 		for _, how := range []string{"bind", "connect"} {
 			for _, network := range []string{"tcp", "unix"} {
 				t.Run(kind+"/"+how+"/"+network, func(t *testing.T) {

@@ -27,9 +27,9 @@ type Options struct {
 	// HeartbeatTimeout is how long a peer may be silent. Defaults to 10 s. If
 	// negative, it may be silent for ever.
 	HeartbeatTimeout time.Duration
-	// SocketType is the ZeroMQ socket type that this end announces. Defaults to
-	// DEALER, which talks to DEALER and ROUTER alike.
-	SocketType zmq4.SocketType
+	// SocketType is the ZeroMQ socket type that this end announces, such as "PAIR".
+	// Defaults to DEALER, which talks to DEALER and ROUTER alike.
+	SocketType string
 }
 
 func (o Options) withDefaults() Options {
@@ -39,6 +39,6 @@ func (o Options) withDefaults() Options {
 	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 10*time.Second)
 	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, time.Second)
 	o.HeartbeatTimeout = cmp.Or(o.HeartbeatTimeout, 10*time.Second)
-	o.SocketType = cmp.Or(o.SocketType, zmq4.Dealer)
+	o.SocketType = cmp.Or(o.SocketType, string(zmq4.Dealer))
 	return o
 }

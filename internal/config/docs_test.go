@@ -3,6 +3,7 @@ package config_test
 import (
 	"flag"
 	"fmt"
+	"go/format"
 	"os"
 	"regexp"
 	"strings"
@@ -14,10 +15,12 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 )
 
-const docs = "../../docs/config.md"
+const docs, fields = "../../docs/config.md", "../../config_fields.go"
 
 var (
-	update  = flag.Bool("update", false, "write the table of keys into docs/config.md")
+	update  = flag.Bool("update", false, "write the table of keys into docs/config.md, and fiber.Config into config_fields.go")
+	body    = regexp.MustCompile(`(?s)type Config struct {\n.*?\n}\n`)
+	tag     = regexp.MustCompile(" `.*`")
 	keyRows = regexp.MustCompile(`(?s)(<!-- keys[^>]*-->\n).*(<!-- /keys -->)`)
 )
 
@@ -30,10 +33,37 @@ func TestDocsListEveryKey(t *testing.T) {
 		marks := keyRows.FindStringSubmatch(block)
 		return marks[1] + keyTable() + marks[2]
 	})
+	written(t, docs, want)
+}
+
+// The root package has the same fields, without tags, for its documentation to show.
+func TestRootHasTheFields(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("config.go")
+	require.NoError(t, err)
+	want, err := format.Source([]byte(`// Code generated from internal/config by go test ./internal/config -update; DO NOT EDIT.
+
+package fiber
+
+import "time"
+
+// Config holds every setting of Fiber. A zero field takes its value from the
+// environment (FIBER_BACKEND and so on), else from the file .fiberconfig in the
+// working directory, else from the defaults. docs/config.md lists all keys.
+// Pass a Config to Main or Init.
+` + tag.ReplaceAllString(body.FindString(string(source)), "")))
+	require.NoError(t, err)
+	written(t, fields, string(want))
+}
+
+// written requires that a file has a text, or writes it with -update.
+func written(t *testing.T, file, want string) {
 	if *update {
-		require.NoError(t, os.WriteFile(docs, []byte(want), 0o644)) //nolint:gosec // documentation is public
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644)) //nolint:gosec // documentation is public
 		return
 	}
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
 	assert.Equal(t, want, string(have), "run: go test ./internal/config -update")
 }
 
