@@ -15,8 +15,8 @@ import (
 // another managed object; all copies are the same list. Any goroutine may use
 // it.
 //
-// Indices begin at 0. An index out of range is an error that names the list's
-// length. As with a Dict, what goes in and comes out is a copy, and each method
+// Indices begin at 0; negative ones count from the end, so that -1 is the last value's.
+// An index out of range is an error that names the list's length. As with a Dict, what goes in and comes out is a copy, and each method
 // is one step. The errors are a Dict's, too.
 type List[T any] struct{ p proxy }
 
@@ -33,8 +33,8 @@ func (l *List[T]) Extend(ctx context.Context, vs []T) error {
 	return sequence[T]{l}.write(ctx, builtin.End, builtin.End, vs...)
 }
 
-// Insert inserts a value before the one at an index. If the index is the list's
-// length, the value goes to the end.
+// Insert inserts a value before the one at an index, which for -1 is the last one. If
+// the index is the list's length, the value goes to the end.
 func (l *List[T]) Insert(ctx context.Context, index int, v T) error {
 	return sequence[T]{l}.write(ctx, index, index, v)
 }
@@ -44,7 +44,7 @@ func (l *List[T]) Pop(ctx context.Context, index int) (v T, err error) {
 	if err := isIndex(index); err != nil {
 		return v, err
 	}
-	values, err := settle(ctx, l, builtin.ListSplice, builtin.ListPart{Lo: index, Hi: index + 1})
+	values, err := settle(ctx, l, builtin.ListSplice, builtin.ListPart{Lo: index, Hi: builtin.Behind(index, 1)})
 	vs, err := decodeAll[T]("a value", values, err)
 	if err != nil {
 		return v, err
@@ -54,7 +54,7 @@ func (l *List[T]) Pop(ctx context.Context, index int) (v T, err error) {
 
 // Delete removes the value at an index.
 func (l *List[T]) Delete(ctx context.Context, index int) error {
-	return sequence[T]{l}.write(ctx, index, index+1)
+	return sequence[T]{l}.write(ctx, index, builtin.Behind(index, 1))
 }
 
 // Remove removes the first value with the same encoding as v, and reports
@@ -147,7 +147,7 @@ func (s sequence[T]) get(ctx context.Context, index int) (v T, err error) {
 }
 
 func (s sequence[T]) set(ctx context.Context, index int, v T) error {
-	return s.write(ctx, index, index+1, v)
+	return s.write(ctx, index, builtin.Behind(index, 1), v)
 }
 
 func (s sequence[T]) len(ctx context.Context) (int, error) {
@@ -189,8 +189,8 @@ func (s sequence[T]) update(ctx context.Context, index int, fn func(old T) (T, e
 }
 
 func isIndex(i int) error {
-	if i < 0 || i > builtin.End {
-		return fmt.Errorf("fiber: there is no index %d; indices begin at 0", i)
+	if i > builtin.End || i < -builtin.End {
+		return fmt.Errorf("fiber: there is no index %d", i)
 	}
 	return nil
 }
@@ -244,7 +244,10 @@ func NewArray[T any](ctx context.Context, m *Manager, values []T) (*Array[T], er
 
 // SetSlice replaces len(vs) values, from index lo on, in one step.
 func (a *Array[T]) SetSlice(ctx context.Context, lo int, vs []T) error {
-	return sequence[T]{a}.write(ctx, lo, lo+len(vs), vs...)
+	if lo < 0 && lo+len(vs) > 0 {
+		return fmt.Errorf("fiber: %d values from index %d on do not fit any array", len(vs), lo)
+	}
+	return sequence[T]{a}.write(ctx, lo, builtin.Behind(lo, len(vs)), vs...)
 }
 
 // Get returns the value at an index.

@@ -5,6 +5,7 @@ package objects_test
 import (
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -69,11 +70,23 @@ func TestListIndices(t *testing.T) {
 	l, a := newList(t, m, 1, 2, 3), fibertest.Sure(fiber.NewArray(ctx, m, []int{1, 2, 3}))(t)
 	same := func(n int) (int, error) { return n, nil }
 	second := func(_ any, err error) error { return err }
-	for _, i := range []int{-1, 3, 1 << 40} {
+	beyond := func(i int) int { // where Insert can't
+		if i == 3 {
+			return 4
+		}
+		return i
+	}
+	before := func(i int) int { // so that two values don't fit
+		if i > 0 {
+			return i - 1
+		}
+		return i
+	}
+	for _, i := range []int{-4, 3, 1 << 40, math.MinInt} {
 		for name, err := range map[string]error{
 			"Get":           second(l.Get(ctx, i)),
 			"Set":           l.Set(ctx, i, 1),
-			"Insert":        l.Insert(ctx, max(i+1, i), 1),
+			"Insert":        l.Insert(ctx, beyond(i), 1),
 			"Pop":           second(l.Pop(ctx, i)),
 			"Delete":        l.Delete(ctx, i),
 			"CompareAndSet": second(l.CompareAndSet(ctx, i, 1, 2)),
@@ -83,21 +96,18 @@ func TestListIndices(t *testing.T) {
 			"Array.Get":     second(a.Get(ctx, i)),
 			"Array.Set":     a.Set(ctx, i, 1),
 			"Array.Update":  second(a.Update(ctx, i, same)),
-			"SetSlice":      a.SetSlice(ctx, i-1, []int{1, 2}),
+			"SetSlice":      a.SetSlice(ctx, before(i), []int{1, 2}),
 		} {
 			switch {
-			case i < 0 && name == "Insert", i == 3 && (name == "Slice from" || name == "Slice to"):
+			case i == 3 && (name == "Slice from" || name == "Slice to"):
 				require.NoError(t, err, "%s %d", name, i)
-			case i < 0:
-				require.ErrorContains(t, err, "indices begin at 0", "%s %d", name, i)
+			case i == math.MinInt:
+				require.ErrorContains(t, err, "there is no index", "%s %d", name, i)
 			default:
 				require.ErrorContains(t, err, "length", "%s %d", name, i)
 			}
 			var mismatch *fiber.MismatchError
 			require.False(t, err != nil && errors.As(err, &mismatch), "%s %d: %v", name, i, err)
-		}
-		if i < 0 { // Insert
-			require.NoError(t, l.Delete(ctx, 0))
 		}
 		require.Equal(t, []int{1, 2, 3}, elements(t, l))
 	}
@@ -106,6 +116,30 @@ func TestListIndices(t *testing.T) {
 	_, err = newList[int](t, m).Pop(ctx, 0)
 	require.EqualError(t, err, "fiber: the list: there is no index 0; the length is 0")
 	require.EqualError(t, a.SetSlice(ctx, 2, []int{1, 2}), "fiber: the array: 2 values from index 2 on do not fit a length of 3")
+}
+
+func TestListIndicesFromTheEnd(t *testing.T) {
+	t.Parallel()
+	m, ctx := fibertest.NewManager(t), fibertest.Soon(t)
+	l, a := newList(t, m, 1, 2, 3, 4), fibertest.Sure(fiber.NewArray(ctx, m, []int{1, 2, 3, 4}))(t)
+	require.Equal(t, 4, fibertest.Sure(l.Get(ctx, -1))(t))
+	require.Equal(t, 1, fibertest.Sure(l.Get(ctx, -4))(t))
+	require.Equal(t, []int{2, 3}, fibertest.Sure(l.Slice(ctx, -3, -1))(t))
+	require.Equal(t, []int{3, 4}, fibertest.Sure(l.Slice(ctx, -2, 4))(t))
+	require.NoError(t, l.Set(ctx, -2, 30))
+	require.True(t, fibertest.Sure(l.CompareAndSet(ctx, -2, 30, 31))(t))
+	require.Equal(t, 32, fibertest.Sure(l.Update(ctx, -2, func(n int) (int, error) { return n + 1, nil }))(t))
+	require.NoError(t, l.Insert(ctx, -1, 9))
+	require.Equal(t, []int{1, 2, 32, 9, 4}, elements(t, l))
+	require.Equal(t, 4, fibertest.Sure(l.Pop(ctx, -1))(t))
+	require.NoError(t, l.Delete(ctx, -2))
+	require.Equal(t, []int{1, 2, 9}, elements(t, l))
+	require.NoError(t, a.SetSlice(ctx, -3, []int{7, 8}))
+	require.NoError(t, a.SetSlice(ctx, -1, []int{6}))
+	require.Equal(t, []int{1, 7, 8, 6}, fibertest.Sure(a.Slice(ctx, 0, 4))(t))
+	require.ErrorContains(t, a.SetSlice(ctx, -1, []int{1, 2}), "2 values from index -1 on")
+	_, err := l.Pop(ctx, -4)
+	require.EqualError(t, err, "fiber: the list: there is no index -4; the length is 3")
 }
 
 // An element is the same one wherever it has moved to.

@@ -110,6 +110,14 @@ var methods = []method{
 	{"list", "append", func(ctx context.Context, o *objects, in word) (out word, err error) {
 		return out, o.List.Append(ctx, in.B)
 	}},
+	{"list", "last", func(ctx context.Context, o *objects, _ word) (out word, err error) {
+		out.B, err = o.List.Get(ctx, -1)
+		if err != nil && !expected(err) {
+			return word{}, nil // it is empty: Ok is false
+		}
+		out.Ok = true
+		return
+	}},
 	{"list", "pop", func(ctx context.Context, o *objects, in word) (out word, err error) {
 		n, err := o.List.Len(ctx)
 		if err != nil || n == 0 {
@@ -230,6 +238,8 @@ var models = map[string]porcupine.Model{
 			switch {
 			case in.Op == "append":
 				return true, s + string(rune('0'+in.B))
+			case in.Op == "last":
+				return out.Ok == (s != "") && (s == "" || s[len(s)-1] == byte('0'+out.B)), s
 			case out.Unknown:
 				return true, s[min(1, len(s)):]
 			case !out.Ok:

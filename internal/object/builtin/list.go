@@ -21,7 +21,7 @@ const (
 // End stands for the length of a list in a ListPart.
 const End = math.MaxInt / 2
 
-// ListPart is the indices Lo to Hi-1, and for ListSplice the values that replace
+// ListPart is the indices Lo to Hi-1, of which negative ones count from the end, and for ListSplice the values that replace
 // theirs, as many or not.
 type ListPart struct {
 	Lo, Hi int
@@ -38,19 +38,20 @@ type ListWrite struct {
 
 var listTable = object.Ops(
 	object.On(ListGet, func(l *list, r object.Asked[Cell], i int) {
-		if _, _, ok := l.part(r.Request, ListPart{Lo: i, Hi: i + 1}); ok {
+		if i, ok := l.at(r.Request, i); ok {
 			reply(r, true, &l.cells[i])
 		}
 	}),
 	object.On(ListSetIf, func(l *list, r object.Asked[Cell], w ListWrite) {
-		if _, _, ok := l.part(r.Request, ListPart{Lo: w.Index, Hi: w.Index + 1}); !ok {
+		i, ok := l.at(r.Request, w.Index)
+		if !ok {
 			return
 		}
-		if c := &l.cells[w.Index]; c.version != w.Version {
+		if c := &l.cells[i]; c.version != w.Version {
 			reply(r, false, c)
 			return
 		}
-		l.splice(w.Index, w.Index+1, w.Value)
+		l.splice(i, i+1, w.Value)
 		reply(r, true, nil)
 	}),
 	object.On(ListSlice, func(l *list, r object.Asked[[]object.Value], p ListPart) {
@@ -95,26 +96,44 @@ func newList(s *object.Server, values []object.Value) *list {
 // Serve takes a request.
 func (l *list) Serve(r *object.Request) { serve(&l.base, l, listTable, r) }
 
+// Behind returns the index behind n values from lo on.
+func Behind(lo, n int) int {
+	if lo < 0 && lo+n == 0 {
+		return End
+	}
+	return lo + n
+}
+
+// at returns where an index is. If the list has no such index, at refuses the
+// request.
+func (l *list) at(r *object.Request, i int) (int, bool) {
+	lo, _, ok := l.part(r, ListPart{Lo: i, Hi: Behind(i, 1)})
+	return lo, ok
+}
+
 // part returns where a part begins and ends. If the list has no such part, part
 // refuses the request.
 func (l *list) part(r *object.Request, p ListPart) (lo, hi int, ok bool) {
 	n := len(l.cells)
-	lo, hi = p.Lo, p.Hi
-	if lo == End {
-		lo = n
+	place := func(i int) int {
+		switch {
+		case i == End:
+			return n
+		case i < 0:
+			return i + n
+		}
+		return i
 	}
-	if hi == End {
-		hi = n
-	}
+	lo, hi = place(p.Lo), place(p.Hi)
 	switch {
 	case 0 <= lo && lo <= hi && hi <= n:
 		return lo, hi, true
-	case len(p.Values) > 1:
-		r.Fail(OutOfRange, fmt.Sprintf("%d values from index %d on do not fit a length of %d", len(p.Values), lo, n))
+	case len(p.Values) > 1 && p.Lo != End:
+		r.Fail(OutOfRange, fmt.Sprintf("%d values from index %d on do not fit a length of %d", len(p.Values), p.Lo, n))
 	case lo < 0 || lo > n || hi == lo+1:
-		r.Fail(OutOfRange, fmt.Sprintf("there is no index %d; the length is %d", lo, n))
+		r.Fail(OutOfRange, fmt.Sprintf("there is no index %d; the length is %d", p.Lo, n))
 	default:
-		r.Fail(OutOfRange, fmt.Sprintf("%d to %d is out of range; the length is %d", lo, hi, n))
+		r.Fail(OutOfRange, fmt.Sprintf("%d to %d is out of range; the length is %d", p.Lo, p.Hi, n))
 	}
 	return 0, 0, false
 }
