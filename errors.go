@@ -235,7 +235,8 @@ func (e *WorkerLostError) Error() string {
 // Format prints the error; %+v prints all that it says.
 func (e *WorkerLostError) Format(s fmt.State, verb rune) { format(e, s, verb) }
 
-// ExitError says that a process ended without its function returning. Like
+// ExitError says that a process ended without its function returning, or was told to
+// end before that. Like
 // WorkerLostError, it is one line, or with %+v all that it says.
 type ExitError struct {
 	Name   string   // the process's name

@@ -150,7 +150,8 @@ func (p *Process) running() *tree.Child {
 
 // Join waits until the process has ended, or ctx ends. It returns nil when the
 // function returned nil, a *RemoteError when the function failed, and an
-// *ExitError when the process ended otherwise, be it by os.Exit(0). It may be
+// *ExitError when the process ended otherwise, be it by os.Exit(0), or was told to
+// end by Terminate, Kill or a signal, whatever its function returned then. It may be
 // called any number of times.
 //
 // Join on the parent returns nil when the parent has ended. A process cannot
@@ -186,7 +187,8 @@ func (p *Process) Join(ctx context.Context) error {
 }
 
 // Terminate asks the process to end and does not wait: its function's context
-// is cancelled, and after half of shutdown_grace (1 s) the process ends anyway.
+// is cancelled, and after half of shutdown_grace (1 s) the process ends anyway. Join
+// then returns an *ExitError.
 // While the process is being started, Terminate ends the start, and Start
 // returns context.Canceled. On a process that was not started, or has ended,
 // Terminate is a no-op.

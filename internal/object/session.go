@@ -33,6 +33,7 @@ type Session struct {
 	requests map[uint64]*Request // not answered yet
 	untaken  map[uint64][]func() // answered, not yet taken: what to do once they are
 	bytes    int64               // in the requests
+	left     bool                // the process has gone
 }
 
 // What a home keeps of another process's requests is bounded. Each goroutine that
@@ -299,6 +300,13 @@ func (s *Server) mayWarn() bool {
 	return due
 }
 
+// Gone says whether the process has gone, and whether it died or became unreachable.
+func (p *Session) Gone() (gone, died bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.left, p.left && !p.goodbye
+}
+
 // gone gives up the process's requests and ends its holds.
 func (p *Session) gone(why error) {
 	s := p.home
@@ -312,6 +320,7 @@ func (p *Session) gone(why error) {
 	s.lastUser.CompareAndSwap(p, nil)
 	p.conn.Close()
 	p.mu.Lock()
+	p.left = true
 	open := slices.Collect(maps.Values(p.requests))
 	untaken := p.untaken
 	p.untaken = map[uint64][]func(){}

@@ -231,6 +231,7 @@ func TestMaxAttemptsOneNeverRunsATaskAgain(t *testing.T) {
 	require.Equal(t, len(ran), fibertest.Distinct(ran), "a task ran twice")
 	require.LessOrEqual(t, lost, kills, "tasks that were not started were given up")
 	require.GreaterOrEqual(t, len(ran), n-lost)
+	require.Zero(t, pool.Stats().Retried, "what a lost worker had not started was counted")
 }
 
 // tiring says what it thinks of the end of its context.

@@ -90,7 +90,14 @@ func (b *barrier) GiveUp(r *object.Request) {
 }
 
 func (b *barrier) stopped(r *object.Request) {
-	b.fail("the context of a Wait in " + r.Peer.Name + " has ended")
+	switch gone, died := r.Peer.Gone(); {
+	case died:
+		b.fail(r.Peer.Name + " died")
+	case gone:
+		b.fail(r.Peer.Name + " has ended")
+	default:
+		b.fail("the context of a Wait in " + r.Peer.Name + " has ended")
+	}
 }
 
 // Left breaks the barrier when a process that holds it dies.

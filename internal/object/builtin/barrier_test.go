@@ -44,6 +44,17 @@ func TestBarrierOrder(t *testing.T) {
 	require.Contains(t, u.end(first), "Visitor died")
 }
 
+// A barrier says of a party that died while it waited that it died.
+func TestWaitingPartyThatDies(t *testing.T) {
+	b := newBed(t, builtin.KindBarrier, 2)
+	u, v := b.user(), b.user()
+	v.Ask(b.id, builtin.BarrierWait.Number(), nil)
+	eventually(t, func() bool { return u.ask(builtin.BarrierState) == "2 1 0" })
+	v.Die()
+	eventually(t, func() bool { return u.ask(builtin.BarrierState) == "2 0 1" })
+	require.Contains(t, u.ask(builtin.BarrierWait), "Visitor died")
+}
+
 // A party whose deadline is over is missing, also before it says so.
 func TestOverdueParty(t *testing.T) {
 	b := newBed(t, builtin.KindBarrier, 2)

@@ -214,7 +214,7 @@ func TestOnlyALossIsReported(t *testing.T) {
 		lost int
 		says string
 	}{
-		"it dies":            {func(_ *engine.Engine, w *worker) { w.ending = "signal: killed"; w.end() }, 1, `worker=w-1 reason="signal: killed" tasks="1 run again"`},
+		"it dies":            {func(_ *engine.Engine, w *worker) { w.ending = "signal: killed"; w.end() }, 1, `worker=w-1 reason="signal: killed" tasks="1 run elsewhere"`},
 		"this process ends":  {func(_ *engine.Engine, w *worker) { w.told = true; w.end() }, 0, ""},
 		"the pool is closed": {func(e *engine.Engine, w *worker) { w.ending = "signal: killed"; e.Terminate() }, 0, ""},
 	} {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func (e *Engine) lost(w *worker) {
 	}
 	var suspects []suspect
 	alone := w.abandoned == 0 // else an abandoned task may have ended the worker, too
-	again := 0                // tasks that run again elsewhere
+	var again, moved int      // tasks that may have run and run again, and others, which run elsewhere
 	ran := w.ran()
 	for _, b := range slices.Backward(w.batches) {
 		b.call.held = without(b.call.held, b)
@@ -38,8 +39,9 @@ func (e *Engine) lost(w *worker) {
 		if b.dead || left.len() == 0 {
 			continue
 		}
-		again += left.len()
 		may := b.mayRun().below(b.call.limit)
+		again += may.len()
+		moved += left.len() - may.len()
 		if !lost && e.opts.MaxAttempts > 1 {
 			may.hi = may.lo
 		}
@@ -66,7 +68,7 @@ func (e *Engine) lost(w *worker) {
 	switch {
 	case lost:
 		e.opts.Log.Warn("fiber: a worker was lost", slices.Concat(w.proc.Describe(), []any{"reason", w.proc.Ending(),
-			"tasks", fate(again-len(failing), len(failing), e.opts.MaxAttempts)}, ran)...)
+			"tasks", fate(again-len(failing), moved, len(failing), e.opts.MaxAttempts)}, ran)...)
 	case w.leaving && !w.proc.Told():
 		e.opts.Log.Info("fiber: a worker was told to end from outside; its tasks run elsewhere", w.proc.Describe()...)
 	}
@@ -96,18 +98,18 @@ func (e *Engine) attempted(suspects []suspect, alone bool) []suspect {
 }
 
 // fate describes what becomes of a lost worker's tasks, for the log.
-func fate(again, failed, attempts int) string {
-	switch {
-	case failed == 0 && again == 0:
-		return "none"
-	case failed == 0:
-		return fmt.Sprintf("%d run again", again)
+func fate(again, moved, failed, attempts int) string {
+	var parts []string
+	if failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed at attempt %d of %d", failed, attempts, attempts))
 	}
-	text := fmt.Sprintf("%d failed at attempt %d of %d", failed, attempts, attempts)
 	if again > 0 {
-		text += fmt.Sprintf(", %d run again", again)
+		parts = append(parts, fmt.Sprintf("%d run again", again))
 	}
-	return text
+	if moved > 0 {
+		parts = append(parts, fmt.Sprintf("%d run elsewhere", moved))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 // mayRun returns the tasks of which one may be running now: none, or one if
