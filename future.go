@@ -2,6 +2,9 @@ package fiber
 
 import (
 	"context"
+	"fmt"
+	"iter"
+	"slices"
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/self"
@@ -15,7 +18,8 @@ type Future[T any] struct {
 	err   error
 
 	mu      sync.Mutex
-	after   []func()
+	after   []*func() // what to call when the result is there
+	cancel  func()    // gives the work up, and resolves the future
 	reading func(ctx context.Context) // lets a waiting goroutine read the result itself; nil once it is there
 }
 
@@ -44,6 +48,23 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 		return f.value, f.err
 	case <-ctx.Done():
 		return zero, ctx.Err()
+	}
+}
+
+// Cancel gives the work up: the future resolves to an error that is context.Canceled,
+// at once, unless an input is being encoded, which it waits for, for a second at most.
+// Tasks that have not started do not run, and the contexts of running ones end. The
+// error of a CallAsync is ErrUnknownOutcome, too. When the result is there, Cancel is
+// a no-op.
+func (f *Future[T]) Cancel() {
+	if f.empty() {
+		return
+	}
+	f.mu.Lock()
+	cancel := f.cancel
+	f.mu.Unlock()
+	if cancel != nil {
+		cancel()
 	}
 }
 
@@ -89,22 +110,37 @@ func (f *Future[T]) OnDone(fn func(T, error)) {
 }
 
 // then calls fn once when the result is there, in the goroutine that brings it.
-// fn must not block.
-func (f *Future[T]) then(fn func()) {
+// fn must not block. forget withdraws it.
+func (f *Future[T]) then(fn func()) (forget func()) {
+	if f.empty() {
+		fn()
+		return func() {}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.Ready() {
 		fn()
-		return
+		return func() {}
 	}
-	f.after = append(f.after, fn)
+	f.after = append(f.after, &fn)
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.after = slices.DeleteFunc(f.after, func(a *func()) bool { return a == &fn })
+	}
 }
 
-// until calls fn, on a goroutine of its own, if ctx ends before the result is
-// there.
-func (f *Future[T]) until(ctx context.Context, fn func()) {
+// cancels sets how the work is given up: abort is called with the error of ctx, on a
+// goroutine of its own, if ctx ends before the result is there, and with
+// context.Canceled by Cancel.
+func (f *Future[T]) cancels(ctx context.Context, abort func(error)) {
+	f.mu.Lock()
+	if !f.Ready() {
+		f.cancel = func() { abort(context.Canceled) }
+	}
+	f.mu.Unlock()
 	if ctx.Done() != nil {
-		stop := self.AfterEnd(ctx, fn)
+		stop := self.AfterEnd(ctx, func() { abort(ctx.Err()) })
 		f.then(func() { stop() })
 	}
 }
@@ -134,7 +170,60 @@ func (f *Future[T]) resolve(value T, err error) {
 	f.value, f.err = value, err
 	close(f.done)
 	for _, fn := range f.after {
-		fn()
+		(*fn)()
 	}
-	f.after, f.reading = nil, nil
+	f.after, f.reading, f.cancel = nil, nil, nil
+}
+
+// Wait waits until n of the futures are done, and returns the positions of all that
+// are, in ascending order. When ctx ends first, it returns those that are done by
+// then, and ctx.Err(). A nil or zero future is done.
+func Wait[T any](ctx context.Context, n int, fs ...*Future[T]) (done []int, err error) {
+	if n > len(fs) {
+		return nil, fmt.Errorf("fiber: Wait: %d of %d futures cannot be done", n, len(fs))
+	}
+	if n > 0 {
+		left := n
+		for _, err = range AsCompleted(ctx, fs...) {
+			if left--; left == 0 {
+				break
+			}
+		}
+	}
+	for i, f := range fs {
+		if f.Ready() {
+			done = append(done, i)
+		}
+	}
+	if len(done) >= n && err != errNilContext {
+		err = nil
+	}
+	return done, err
+}
+
+// AsCompleted yields the positions of the futures, each as soon as it is done. When
+// ctx ends first, -1 and ctx.Err() come last. A future that is given twice is
+// yielded twice. A nil or zero future is done.
+func AsCompleted[T any](ctx context.Context, fs ...*Future[T]) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		if ctx == nil {
+			yield(-1, errNilContext)
+			return
+		}
+		done := make(chan int, len(fs))
+		for i, f := range fs {
+			defer f.then(func() { done <- i })()
+		}
+		for range fs {
+			select {
+			case i := <-done:
+				if !yield(i, nil) {
+					return
+				}
+			case <-ctx.Done():
+				yield(-1, ctx.Err())
+				return
+			}
+		}
+	}
 }

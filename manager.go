@@ -390,9 +390,9 @@ func CallAsync[T, In, Out any](ctx context.Context, p *Proxy[T], method *ObjectM
 		return f
 	}
 	f.read(w.Help)
-	f.until(ctx, func() {
+	f.cancels(ctx, func(err error) {
 		w.GiveUp() // before the future is resolved
-		f.reject(object.UnknownOutcome(ctx))
+		f.reject(object.UnknownOutcome(err))
 	})
 	return f
 }

@@ -151,7 +151,7 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 	case err != nil:
 		m.reject(err)
 	case !o.Awaited:
-		m.until(ctx, func() { m.abort(ctx.Err()) })
+		m.cancels(ctx, m.abort)
 	}
 }
 

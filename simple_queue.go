@@ -378,14 +378,14 @@ func (c *queueClient) put(ctx context.Context, item object.Value, alone bool) er
 	case <-g.done:
 		switch err := g.outcome(i); {
 		case errors.Is(err, ErrUnknownOutcome):
-			return object.UnknownOutcome(ctx)
+			return object.UnknownOutcome(ctx.Err())
 		case errors.Is(err, context.Canceled): // g's
 			return ctx.Err()
 		default:
 			return err
 		}
 	case <-time.After(object.SettleTime):
-		return object.UnknownOutcome(ctx)
+		return object.UnknownOutcome(ctx.Err())
 	}
 }
 

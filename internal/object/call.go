@@ -233,7 +233,7 @@ func settled[A any](ctx context.Context, p *Pending) (none A, err error) {
 		a.err = Settled(ctx, a.err)
 		return unpacked[A](a)
 	case <-time.After(SettleTime):
-		return none, UnknownOutcome(ctx)
+		return none, UnknownOutcome(ctx.Err())
 	}
 }
 
@@ -266,16 +266,16 @@ func Settled(ctx context.Context, err error) error {
 		case GivenUp:
 			return ctx.Err()
 		case LetGo:
-			return UnknownOutcome(ctx)
+			return UnknownOutcome(ctx.Err())
 		}
 	}
 	return err
 }
 
-// UnknownOutcome is the error of a caller whose ctx has ended before it was known
-// what became of its request.
-func UnknownOutcome(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", ctx.Err(), transport.ErrUnknownOutcome)
+// UnknownOutcome is the error of a caller that has stopped waiting, with the error of
+// its context, before it was known what became of its request.
+func UnknownOutcome(why error) error {
+	return fmt.Errorf("%w: %w", why, transport.ErrUnknownOutcome)
 }
 
 // SettleTime is how long a caller whose ctx has ended waits for the outcome.

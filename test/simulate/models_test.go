@@ -239,7 +239,7 @@ var models = map[string]porcupine.Model{
 			case in.Op == "append":
 				return true, s + string(rune('0'+in.B))
 			case in.Op == "last":
-				return out.Ok == (s != "") && (s == "" || s[len(s)-1] == byte('0'+out.B)), s
+				return out.Unknown || out.Ok == (s != "") && (s == "" || s[len(s)-1] == byte('0'+out.B)), s
 			case out.Unknown:
 				return true, s[min(1, len(s)):]
 			case !out.Ok:

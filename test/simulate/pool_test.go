@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -275,14 +276,37 @@ func (p *poolWork) mapCall(ctx context.Context, call int, r *rand.Rand) {
 	var outs []done
 	var late error
 	err := p.within(ctx, r, encoding(ins), "Map", func(ctx context.Context) (err error) {
-		outs, err = fiber.Map(ctx, p.pool, work, ins, p.options(r, len(ins))...)
-		late = ctx.Err()
+		if opts := p.options(r, len(ins)); call%2 == 0 {
+			outs, err = fiber.Map(ctx, p.pool, work, ins, opts...)
+			late = ctx.Err()
+		} else {
+			outs, err, late = p.future(ctx, fiber.MapAsync(ctx, p.pool, work, ins, opts...), len(ins)%5 == 0)
+		}
 		return err
 	})
 	if err == nil {
 		p.right(outs, len(ins), call)
 	}
 	p.outcome("Map", ins, bad, err, late)
+}
+
+// future waits for a future, or cancels it. late is why it may have failed.
+func (p *poolWork) future(ctx context.Context, f *fiber.Future[[]done], cancel bool) (outs []done, err, late error) {
+	if cancel {
+		time.Sleep(time.Millisecond)
+		f.Cancel()
+		late = context.Canceled
+	}
+	if at, err := fiber.Wait(ctx, 1, f); err != nil && err != ctx.Err() || (err == nil) != (len(at) == 1) {
+		p.breach(ruleRight, "Wait has returned %v, %v", at, err)
+	}
+	for i, err := range fiber.AsCompleted(ctx, f, f) {
+		if i < 0 && err != ctx.Err() || i >= 0 && (err != nil || !f.Ready()) {
+			p.breach(ruleRight, "AsCompleted has yielded %d, %v", i, err)
+		}
+	}
+	outs, err = f.Get(context.Background())
+	return outs, err, cmp.Or(late, ctx.Err())
 }
 
 func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {

@@ -43,9 +43,9 @@ func (s *soak) look(ctx context.Context, stop <-chan struct{}) {
 		if err := s.profile(); err != nil {
 			s.fail(err)
 		}
-		warm := time.Since(s.begun) < s.duration // figures grow until each workload has done a round, and fall when they end
+		warm := time.Since(s.begun) < s.duration // figures grow until each workload has done two rounds, and fall when they end
 		for _, w := range s.work {
-			warm = warm && w.rounds.Load() > 0
+			warm = warm && w.rounds.Load() > 1
 		}
 		for name, x := range now {
 			if warm {

@@ -136,8 +136,10 @@ func ofReceiving[R interface {
 	return []row{
 		of("Recv", "the peer's pipe", "EOF", waits, there, recv),
 		of("Recv", "this process's pipe", "EOF", waits, here, recv),
-		// An end that has just come is claimed of its home first.
-		of("TryRecv", "the peer's pipe", "EOF", asks, there, func(ctx context.Context, r R) error { return two(r.TryRecv(ctx)) }),
+		{name: typ + ".TryRecv", kind: asks, at: onHost, make: func(t *testing.T, s *stage) trial {
+			r := here(t, s)
+			return trial{call: func(ctx context.Context) error { return two(r.TryRecv(ctx)) }}
+		}, but: nothingBut(before, "it does not wait, unless its end has just come")},
 		of("Items", "the peer's pipe", "nil", waits, there, func(ctx context.Context, r R) error { return next(r.Items(ctx)) }),
 	}
 }

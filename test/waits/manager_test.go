@@ -443,7 +443,7 @@ func newPatient(ctx context.Context, m *fiber.Manager) (*fiber.Proxy[*patient], 
 }
 
 var managed = []row{
-	constructor("New", waitsWith, func(ctx context.Context, s *stage) error { return only(fiber.NewObject(ctx, s.m, endless, s.value())) }),
+	constructor("NewObject", waitsWith, func(ctx context.Context, s *stage) error { return only(fiber.NewObject(ctx, s.m, endless, s.value())) }),
 	object("Call", waitsWith, newPatient, func(p *fiber.Proxy[*patient], s *stage) func(context.Context) error {
 		return func(ctx context.Context) error { return only(fiber.Call(ctx, p, stand, s.value())) }
 	}, nil),

@@ -46,6 +46,21 @@ func last(all iter.Seq2[int, error]) (err error) {
 	return err
 }
 
+// ofFuture is a row about waiting until the future of a task is done, however it ends.
+func ofFuture(name string, call func(context.Context, *fiber.Future[int]) error) row {
+	return row{name: name, kind: waits, at: onWorker, make: ofTask(call), once: true, but: map[situation]outcome{killed: is("nil"), ended: is("nil")}}
+}
+
+// ofTask makes the future of a task that does not end by itself.
+func ofTask(call func(context.Context, *fiber.Future[int]) error) func(*testing.T, *stage) trial {
+	return func(t *testing.T, s *stage) trial {
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(cancel)
+		f := fiber.ApplyAsync(ctx, s.pool, linger, nil)
+		return trial{call: func(ctx context.Context) error { return call(ctx, f) }}
+	}
+}
+
 var pools = []row{
 	ofPool("Apply", func(ctx context.Context, p *fiber.Pool, v []byte) error { return only(fiber.Apply(ctx, p, linger, v)) }),
 	ofPool("ApplyAsync", func(ctx context.Context, p *fiber.Pool, v []byte) error {
@@ -63,12 +78,16 @@ var pools = []row{
 	ofPool("IMapUnordered", func(ctx context.Context, p *fiber.Pool, v []byte) error {
 		return last(fiber.IMapUnordered(ctx, p, linger, slices.Values([][]byte{v})))
 	}),
-	{name: "Future.Get", how: "of a task", kind: waits, at: onWorker, make: func(t *testing.T, s *stage) trial {
-		ctx, cancel := context.WithCancel(context.Background())
-		t.Cleanup(cancel)
-		f := fiber.ApplyAsync(ctx, s.pool, linger, nil)
-		return trial{call: func(ctx context.Context) error { return only(f.Get(ctx)) }}
-	}},
+	{name: "Future.Get", how: "of a task", kind: waits, at: onWorker, make: ofTask(func(ctx context.Context, f *fiber.Future[int]) error {
+		return only(f.Get(ctx))
+	})},
+	ofFuture("Wait", func(ctx context.Context, f *fiber.Future[int]) error { return only(fiber.Wait(ctx, 1, f)) }),
+	ofFuture("AsCompleted", func(ctx context.Context, f *fiber.Future[int]) error {
+		for _, err := range fiber.AsCompleted(ctx, f) {
+			return err
+		}
+		return nil
+	}),
 	{name: "Pool.WaitUntilWorkersUp", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
 		file := fibertest.TempFile(t)
 		pool := fibertest.NewPool(t, 1, fiber.WithInitializer(settle, file))
