@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
@@ -14,7 +15,7 @@ import (
 
 type callOptions struct {
 	engine.CallOptions
-	progress func(done, total int)
+	progress func(Progress)
 }
 
 // ChunkSize hands a worker n tasks at a time. By default the size adapts: chunks
@@ -44,12 +45,20 @@ func Timeout(d time.Duration) CallOption {
 	})
 }
 
-// OnProgress calls fn with the number of tasks that have ended and the number
-// of all tasks, which is -1 while an IMap's input goes on. fn is called after
-// each batch of results, and when that input ends; what happens while fn runs is
-// counted together in its next call. The last call of a loop that comes to its
-// end has the true total. The calls of fn come one after another on a goroutine of
-// their own, so fn may take its time and may use the pool.
+// Progress says how far a call has come.
+type Progress struct {
+	Done    int // tasks that have ended
+	Failed  int // those of them that have failed
+	Retried int // tasks that ran, or may have run, more than once, since their workers were lost
+	Total   int // all tasks; -1 while an IMap's input goes on
+	Began   time.Time
+}
+
+// OnProgress calls fn with the progress of the call: after each batch of results, and
+// when an IMap's input ends; what happens while fn runs is counted together in its
+// next call. The last call of a loop that comes to its end has the true total. The
+// calls of fn come one after another on a goroutine of their own, so fn may take its
+// time and may use the pool.
 //
 // Map's and Apply's results, and the end of an IMap's loop, wait for the last
 // call of fn. If the call fails, its context ends, or the loop is left, a call
@@ -57,7 +66,7 @@ func Timeout(d time.Duration) CallOption {
 //
 // If fn panics or calls runtime.Goexit, the call fails with an error that says
 // so, and its other tasks are cancelled.
-func OnProgress(fn func(done, total int)) CallOption {
+func OnProgress(fn func(Progress)) CallOption {
 	return callOption(func(o *callOptions) error {
 		o.progress = fn
 		return nil
@@ -151,24 +160,34 @@ func decodeOutputs[Out any](value [][]byte, lo, n int, single bool, failures []e
 // news: a slow function delays no results. A panic of the function ends its calls,
 // and the whole call fails.
 type progress struct {
-	fn   func(done, total int)
-	fail func(error) // called when fn has panicked
+	fn      func(Progress)
+	fail    func(error) // called when fn has panicked
+	retried atomic.Int64
 
-	mu          sync.Mutex
-	done, total int
-	told        [2]int // the done and total that fn was last called with
-	telling     bool   // for good when fn has panicked
-	then        func() // called when fn knows of all tasks
+	mu      sync.Mutex
+	now     Progress // but Retried
+	told    Progress // what fn was last called with
+	telling bool     // for good when fn has panicked
+	then    func()   // called when fn knows of all tasks
 }
 
-// add counts n more tasks.
-func (p *progress) add(n int) {
+// of begins to count for a call, whose total is -1 while it is not known.
+func (p *progress) of(o *callOptions, total int) {
+	if o.progress != nil {
+		p.fn, p.now = o.progress, Progress{Total: total, Began: time.Now()}
+		o.Retried = &p.retried
+	}
+}
+
+// add counts n more tasks, of which some have failed.
+func (p *progress) add(n, failed int) {
 	if p.fn == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done += n
+	p.now.Done += n
+	p.now.Failed += failed
 	p.news()
 }
 
@@ -179,7 +198,7 @@ func (p *progress) all(n int) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.total = n; p.done > 0 {
+	if p.now.Total = n; p.now.Done > 0 {
 		p.news()
 	}
 }
@@ -198,7 +217,8 @@ func (p *progress) tell() {
 	guard.Here(func() error {
 		for {
 			p.mu.Lock()
-			now := [2]int{p.done, p.total}
+			p.now.Retried = int(p.retried.Load())
+			now := p.now
 			if p.told == now {
 				p.telling, then = false, p.then
 				p.mu.Unlock()
@@ -206,7 +226,7 @@ func (p *progress) tell() {
 			}
 			p.told = now
 			p.mu.Unlock()
-			p.fn(now[0], now[1])
+			p.fn(now)
 		}
 	}, func(err error) {
 		switch {

@@ -122,8 +122,8 @@ func ExampleOnProgress() {
 	defer pool.Close()
 
 	var last string
-	_, err = fiber.Map(ctx, pool, negate, make([]int, 500), fiber.OnProgress(func(done, total int) {
-		last = fmt.Sprintf("%d of %d", done, total)
+	_, err = fiber.Map(ctx, pool, negate, make([]int, 500), fiber.OnProgress(func(p fiber.Progress) {
+		last = fmt.Sprintf("%d of %d", p.Done, p.Total)
 	}))
 	fmt.Println(last, err)
 	// Output: 500 of 500 <nil>

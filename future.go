@@ -18,8 +18,8 @@ type Future[T any] struct {
 	err   error
 
 	mu      sync.Mutex
-	after   []*func() // what to call when the result is there
-	cancel  func()    // gives the work up, and resolves the future
+	after   []*func()                 // what to call when the result is there
+	cancel  func()                    // gives the work up, and resolves the future
 	reading func(ctx context.Context) // lets a waiting goroutine read the result itself; nil once it is there
 }
 

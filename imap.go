@@ -46,7 +46,8 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 		}
 		s := &stream[In, Out]{ctx: ctx, in: readAhead[In]{ins: map[int]In{}}, out: arrivals[Out]{ordered: ordered, early: map[int]outcome[Out]{}}}
 		s.in.room.L, s.in.more.L, s.out.news.L = &s.in.mu, &s.in.mu, &s.out.mu
-		s.count.fn, s.count.total, s.count.fail = o.progress, -1, s.abort
+		s.count.of(&o, -1)
+		s.count.fail = s.abort
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
 			yield(zero, err)
 			return
@@ -124,7 +125,13 @@ func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.F
 			some[i].out = out
 		}
 	}
-	s.count.add(n) // before the loop may end
+	failed := 0
+	for _, x := range some {
+		if x.err != nil {
+			failed++
+		}
+	}
+	s.count.add(n, failed) // before the loop may end
 	s.in.forget(lo, n)
 	s.out.add(lo, some)
 	return unread

@@ -91,7 +91,7 @@ const encodingWait = time.Second
 func (m *mapping[In, Out, Result]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
 	outs, unread := decodeOutputs[Out](value, lo, n, m.single, failures, m.fail)
 	copy(m.outs[lo:], outs)
-	m.count.add(n)
+	m.count.add(n, len(failures)+len(unread))
 	return unread
 }
 
@@ -135,7 +135,7 @@ func (m *mapping[In, Out, Result]) abort(err error) {
 // aborted; if it is awaited, by the caller.
 func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o callOptions) {
 	m.ctx = ctx
-	m.count.fn, m.count.total = o.progress, len(m.outs)
+	m.count.of(&o, len(m.outs))
 	o.Encoded, o.Single = m.frames != nil, m.single
 	if o.progress != nil {
 		submitted := make(chan struct{})

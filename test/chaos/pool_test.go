@@ -136,7 +136,7 @@ func chaos(work func(ctx context.Context, pool *fiber.Pool, seed uint64) error) 
 var _ = fibertest.MainProgram("chaos map", chaos(func(ctx context.Context, pool *fiber.Pool, seed uint64) error {
 	ins := fibertest.ChoresFrom(seed, chaosTasks)
 	last := 0
-	outs, err := fiber.Map(ctx, pool, fibertest.Chores, ins, fiber.OnProgress(func(done, total int) { last = done }))
+	outs, err := fiber.Map(ctx, pool, fibertest.Chores, ins, fiber.OnProgress(func(p fiber.Progress) { last = p.Done }))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,8 @@ var _ = fibertest.MainProgram("steady", func(ctx context.Context) error {
 		ins[i] = 100 * time.Millisecond
 	}
 	done := 0
-	_, err = fiber.Map(ctx, pool, fibertest.Nap, ins, fiber.ChunkSize(1), fiber.OnProgress(func(n, _ int) {
+	_, err = fiber.Map(ctx, pool, fibertest.Nap, ins, fiber.ChunkSize(1), fiber.OnProgress(func(p fiber.Progress) {
+		n := p.Done
 		for ; done+50 <= n; done += 50 {
 			fmt.Println("done", done+50)
 		}

@@ -267,7 +267,8 @@ func TestIMapProgress(t *testing.T) {
 	t.Parallel()
 	pool := fibertest.NewPool(t, 2)
 	var done, total int
-	for _, err := range fiber.IMap(fibertest.Soon(t), pool, fibertest.Square, slices.Values(fibertest.Numbers(300)), fiber.OnProgress(func(d, n int) {
+	for _, err := range fiber.IMap(fibertest.Soon(t), pool, fibertest.Square, slices.Values(fibertest.Numbers(300)), fiber.OnProgress(func(p fiber.Progress) {
+		d, n := p.Done, p.Total
 		require.GreaterOrEqual(t, d, done)
 		require.True(t, n == -1 || n == 300)
 		done, total = d, n
@@ -294,8 +295,8 @@ func TestOnProgressOfAnInputThatEndsLate(t *testing.T) {
 			}
 			<-all
 		}
-		for _, err := range imap(fibertest.Soon(t), pool, fibertest.Square, ins, fiber.OnProgress(func(done, total int) {
-			if last = [2]int{done, total}; last == [2]int{n, -1} {
+		for _, err := range imap(fibertest.Soon(t), pool, fibertest.Square, ins, fiber.OnProgress(func(p fiber.Progress) {
+			if last = [2]int{p.Done, p.Total}; last == [2]int{n, -1} {
 				close(all)
 			}
 		})) {

@@ -143,7 +143,7 @@ func TestOnProgressThatBlocks(t *testing.T) {
 	pool := fibertest.NewPool(t, 1)
 	ctx, cancel := context.WithCancel(fibertest.Soon(t))
 	gate, inside := make(chan fibertest.None), make(chan fibertest.None, 10)
-	stuck := fiber.MapAsync(ctx, pool, fibertest.Square, fibertest.Numbers(10), fiber.OnProgress(func(int, int) {
+	stuck := fiber.MapAsync(ctx, pool, fibertest.Square, fibertest.Numbers(10), fiber.OnProgress(func(fiber.Progress) {
 		inside <- fibertest.None{}
 		<-gate
 	}))
@@ -156,7 +156,8 @@ func TestOnProgressThatBlocks(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 
 	again := make(chan int, 10) // it may use the pool
-	_, err = fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(10), fiber.OnProgress(func(done, _ int) {
+	_, err = fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(10), fiber.OnProgress(func(p fiber.Progress) {
+		done := p.Done
 		out, _ := fiber.Apply(fibertest.Soon(t), pool, fibertest.Square, done)
 		again <- out
 	}))
@@ -210,13 +211,13 @@ func TestOnProgressThatPanics(t *testing.T) {
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
-			err := way(fiber.OnProgress(func(int, int) { panic("no bar") }))
+			err := way(fiber.OnProgress(func(fiber.Progress) { panic("no bar") }))
 			require.ErrorContains(t, err, "OnProgress: panic: no bar")
 			require.NotContains(t, err.Error(), "\n")
 			require.Regexp(t, `^fiber: OnProgress: panic: no bar\n\t.*TestOnProgressThatPanics.*\n\t\t.*lifetime_test.go:`, fmt.Sprintf("%+v", err), "it does not say where")
-			err = way(fiber.OnProgress(func(int, int) { panic(fibertest.ErrDiverged) }))
+			err = way(fiber.OnProgress(func(fiber.Progress) { panic(fibertest.ErrDiverged) }))
 			require.ErrorIs(t, err, fibertest.ErrDiverged)
-			err = way(fiber.OnProgress(func(int, int) { runtime.Goexit() }))
+			err = way(fiber.OnProgress(func(fiber.Progress) { runtime.Goexit() }))
 			require.ErrorContains(t, err, "OnProgress: the function called runtime.Goexit")
 		})
 	}

@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,19 +213,40 @@ func TestOnProgress(t *testing.T) {
 	t.Parallel()
 	pool := fibertest.NewPool(t, 3)
 	var last atomic.Int64
-	outs, err := fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(5000), fiber.OnProgress(func(done, total int) {
-		if int64(done) <= last.Load() || total != 5000 {
-			t.Errorf("progress %d of %d after %d", done, total, last.Load())
+	began := time.Now()
+	outs, err := fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(5000), fiber.OnProgress(func(p fiber.Progress) {
+		if int64(p.Done) <= last.Load() || p.Total != 5000 || p.Began.Before(began) {
+			t.Errorf("%+v after %d", p, last.Load())
 		}
-		last.Store(int64(done))
+		last.Store(int64(p.Done))
 	}))
 	require.NoError(t, err)
 	require.Len(t, outs, 5000)
 	require.EqualValues(t, 5000, last.Load())
-	var seen [][2]int
-	_, err = fiber.Apply(fibertest.Soon(t), pool, fibertest.Square, 3, fiber.OnProgress(func(done, total int) { seen = append(seen, [2]int{done, total}) }))
+	var seen []fiber.Progress
+	see := fiber.OnProgress(func(p fiber.Progress) {
+		p.Began = time.Time{}
+		seen = append(seen, p)
+	})
+	_, err = fiber.Apply(fibertest.Soon(t), pool, fibertest.Square, 3, see)
 	require.NoError(t, err)
-	require.Equal(t, [][2]int{{1, 1}}, seen)
+	require.Equal(t, []fiber.Progress{{Done: 1, Total: 1}}, seen)
+	for range fiber.IMap(fibertest.Soon(t), pool, fibertest.Fail, slices.Values([]string{"error", ""}), see) {
+	}
+	require.Equal(t, fiber.Progress{Done: 2, Failed: 1, Total: 2}, seen[len(seen)-1])
+	gate := fibertest.TempFile(t)
+	f := fiber.ApplyAsync(fibertest.Soon(t), pool, fibertest.Mark, fibertest.Marking{File: gate + ".begun", Line: "x", Gate: gate}, see)
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(fibertest.Lines(t, gate+".begun")) == 1 }, "it begins")
+	for _, w := range pool.Stats().Processes {
+		if w.Tasks > 0 {
+			require.NoError(t, syscall.Kill(atoi(t, w.ID), syscall.SIGKILL))
+		}
+	}
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return pool.Stats().WorkersLost == 1 }, "it is lost")
+	fibertest.OpenGate(t, gate)
+	_, err = f.Get(fibertest.Soon(t))
+	require.NoError(t, err)
+	require.Equal(t, fiber.Progress{Done: 1, Retried: 1, Total: 1}, seen[len(seen)-1])
 }
 
 func TestClose(t *testing.T) {

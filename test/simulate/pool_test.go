@@ -257,8 +257,9 @@ func encoding(ins []job) time.Duration {
 func (p *poolWork) options(r *rand.Rand, n int) (opts []fiber.CallOption) {
 	if r.IntN(3) == 0 {
 		before := 0
-		opts = append(opts, fiber.OnProgress(func(done, total int) {
-			if done < before || total > n || total >= 0 && done > total || done > n {
+		opts = append(opts, fiber.OnProgress(func(now fiber.Progress) {
+			done, total := now.Done, now.Total
+			if done < before || total > n || total >= 0 && done > total || done > n || now.Failed > done || now.Began.After(time.Now()) {
 				p.breach(ruleProgress, "%d of %d are done after %d, of %d", done, total, before, n)
 			}
 			before = done

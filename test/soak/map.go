@@ -50,7 +50,7 @@ func mapRound(s *soak, ctx context.Context, r *rand.Rand) error {
 		s.planted = append(s.planted, plant(s, ctx))
 	}
 	ins, answers := someChores(r)
-	outs, err := fiber.Map(ctx, s.pool, choreFunc, ins, fiber.OnProgress(func(int, int) { s.did("map", 1) }))
+	outs, err := fiber.Map(ctx, s.pool, choreFunc, ins, fiber.OnProgress(func(fiber.Progress) { s.did("map", 1) }))
 	if err != nil || !slices.Equal(outs, answers) {
 		return fmt.Errorf("the results are %v, not %v; %w", outs, answers, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -51,6 +52,7 @@ type CallOptions struct {
 	Encoded     bool          // the inputs are encoded: Encode returns at once
 	Single      bool          // one task, whose input is no element of a list
 	Plain       bool          // Encode calls no code of the user's, which may take any time
+	Retried     *atomic.Int64 // counts its tasks as Stats does; nil if nobody asks
 }
 
 // Call is one Apply, Map or IMap: its tasks and their state. The engine's lock

@@ -41,6 +41,7 @@ func (e *Engine) lost(w *worker) {
 		}
 		may := b.mayRun().below(b.call.limit)
 		again += may.len()
+		b.call.retried(may.len())
 		moved += left.len() - may.len()
 		if !lost && e.opts.MaxAttempts > 1 {
 			may.hi = may.lo
@@ -58,6 +59,7 @@ func (e *Engine) lost(w *worker) {
 	}
 	e.stats.TasksRetried -= len(failing)
 	for _, f := range failing {
+		f.call.retried(-1)
 		e.claim(f.call, f.span, f.lo)
 	}
 	e.release()
@@ -74,6 +76,13 @@ func (e *Engine) lost(w *worker) {
 	}
 	for _, f := range failing {
 		e.deliver(f.call, f.span, nil, []Failure{{f.lo, w.proc.Lost(f.call.opts.Func, e.opts.MaxAttempts)}})
+	}
+}
+
+// retried counts n more tasks that run again.
+func (c *Call) retried(n int) {
+	if c.opts.Retried != nil {
+		c.opts.Retried.Add(int64(n))
 	}
 }
 
