@@ -51,7 +51,7 @@ type Progress struct {
 	Failed  int // those of them that have failed
 	Retried int // tasks that ran, or may have run, more than once, since their workers were lost
 	Total   int // all tasks; -1 while an IMap's input goes on
-	Began   time.Time
+	Began   time.Time // when the call was made
 }
 
 // OnProgress calls fn with the progress of the call: after each batch of results, and

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/codec"
@@ -144,9 +146,10 @@ func exported(err error) (e error) {
 }
 
 // RemoteError says that a function failed in another process: it returned an
-// error or panicked. errors.Is finds context.Canceled, context.DeadlineExceeded
-// and the sentinels of RegisterError in it. errors.As finds the first 64 KiB of
-// Fiber's own errors in it. A longer text is shortened on its way.
+// error or panicked. errors.Is finds the sentinels of RegisterError in it, and those of
+// context, io, io/fs, os, net and os/exec that a program asks for: context.Canceled,
+// io.EOF, fs.ErrNotExist and so on. errors.As finds the types of RegisterErrorType and
+// Fiber's own errors, the first 64 KiB of them. A longer text is shortened on its way.
 //
 // Error returns one line. With %+v, fmt prints the stack as well, and likewise
 // the last lines of a lost process's stderr.
@@ -157,9 +160,12 @@ type RemoteError struct {
 	Stack   string // where it panicked, in the function's own code; "" for an error
 
 	causes []error
+	types  []string               // of the errors that it was
+	missed atomic.Pointer[string] // what to do for errors.Is and errors.As to find what was looked for
 }
 
-// Error returns one line.
+// Error returns one line. When errors.Is or errors.As has looked for an error in vain
+// that it may have been, the line says how to register that.
 func (e *RemoteError) Error() string {
 	text := "fiber: " + e.Func
 	if e.Worker != "" {
@@ -174,7 +180,32 @@ func (e *RemoteError) Error() string {
 			lines = append(lines, strings.TrimPrefix(line, "fiber: "))
 		}
 	}
-	return text + ": " + withoutPrefixes(strings.Join(lines, "; "))
+	text += ": " + withoutPrefixes(strings.Join(lines, "; "))
+	if missed := e.missed.Load(); missed != nil {
+		text += *missed
+	}
+	return text
+}
+
+// Is returns false: what the error is follows from Unwrap.
+func (e *RemoteError) Is(target error) bool {
+	if text := fmt.Sprint(target); text != "" && strings.Contains(e.Message, text) && !registered(target) {
+		e.miss("errors.Is finds %q", text, "RegisterError")
+	}
+	return false
+}
+
+// As returns false: what the error is follows from Unwrap.
+func (e *RemoteError) As(target any) bool {
+	if t := reflect.TypeOf(target).Elem(); slices.Contains(e.types, typeName(t)) && !registeredType(t) {
+		e.miss("errors.As finds a %s", t.String(), fmt.Sprintf("RegisterErrorType[%v]", t))
+	}
+	return false
+}
+
+func (e *RemoteError) miss(what, name, register string) {
+	hint := fmt.Sprintf(" ("+what+" in it only if that is registered with fiber.%s)", name, register)
+	e.missed.Store(&hint)
 }
 
 // Format prints the error; %+v prints all that it says.
@@ -339,30 +370,6 @@ func walk(err error, visit func(error) bool) {
 	}
 }
 
-var sentinels = struct {
-	sync.RWMutex
-	byText map[string]error
-}{byText: map[string]error{}}
-
-// RegisterError makes a sentinel error known to all processes, so that
-// errors.Is still finds it in a RemoteError. Like Register, call it while
-// package variables are initialised. It returns err, and panics when err is nil,
-// or another sentinel has the same text.
-//
-//	var ErrDiverged = fiber.RegisterError(errors.New("diverged"))
-func RegisterError(err error) error {
-	if err == nil {
-		panic(callerLine() + ": fiber.RegisterError: the error is nil")
-	}
-	sentinels.Lock()
-	defer sentinels.Unlock()
-	if old, ok := sentinels.byText[err.Error()]; ok && old != err {
-		panic(fmt.Sprintf("%s: fiber.RegisterError: another error with the text %q is registered", callerLine(), err.Error()))
-	}
-	sentinels.byText[err.Error()] = err
-	return err
-}
-
 // errorf is fmt.Errorf, but its text has one "fiber:", at the front: that of a
 // wrapped error is left out. %+v prints all that the wrapped error says.
 func errorf(format string, args ...any) error {
@@ -414,6 +421,15 @@ func tooLarge(err error) *EncodeError {
 }
 
 const whatToDo = "; set max_message (FIBER_MAX_MESSAGE) higher, or send it in parts"
+
+// callerPackage returns the path of the package whose code calls an exported function.
+func callerPackage() string {
+	pc, _, _, _ := runtime.Caller(2)
+	name := runtime.FuncForPC(pc).Name() // of a function: its package, a dot, its name
+	slash := strings.LastIndexByte(name, '/') + 1
+	pkg, _, _ := strings.Cut(name[slash:], ".")
+	return name[:slash] + pkg
+}
 
 // callerLine returns the file:line of the user's call of an exported function.
 func callerLine() string {

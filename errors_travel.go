@@ -63,21 +63,46 @@ func flattenWithin(bound int, fn string, err error) (e *wire.Error) {
 	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(e.Message, "max_message") {
 		e.Message += whatToDo
 	}
-	e.Matches = sentinelsIn(err)
+	e.Matches, e.Types = sentinelsIn(err), typesIn(err)
 	e.Details = detailsOf(err, bound)
 	return e
 }
 
-// sentinelsIn lists the texts of the registered errors that err is.
-func sentinelsIn(err error) (texts []string) {
-	sentinels.RLock()
-	defer sentinels.RUnlock()
-	for text, sentinel := range sentinels.byText {
+// sentinelsIn lists the names of the registered errors that err is.
+func sentinelsIn(err error) (names []string) {
+	errorsKnown.RLock()
+	defer errorsKnown.RUnlock()
+	for name, sentinel := range errorsKnown.sentinels {
 		if errors.Is(err, sentinel) {
-			texts = append(texts, text)
+			names = append(names, name)
 		}
 	}
-	return texts
+	return names
+}
+
+// maxTypes bounds the types of an error that travel.
+const maxTypes = 8
+
+// typesIn lists the types of the program's own errors that err is.
+func typesIn(err error) (names []string) {
+	walk(err, func(err error) bool {
+		if r, ok := err.(*RemoteError); ok {
+			names = append(names, r.types...)
+		} else if own := ownType(reflect.TypeOf(err)); own {
+			names = append(names, typeName(reflect.TypeOf(err)))
+		}
+		return len(names) < maxTypes
+	})
+	return names[:min(len(names), maxTypes)]
+}
+
+// ownType says whether a type of errors is the program's own.
+func ownType(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	path := t.PkgPath()
+	return path != "errors" && path != "fmt" && path != reflect.TypeFor[Op]().PkgPath()
 }
 
 // shortened cuts a text that is longer than n bytes.
@@ -91,14 +116,14 @@ func shortened(text string, n int) string {
 // unflatten turns an error of another process into one of this process: a
 // *RemoteError, or one of Fiber's own that no function has returned.
 func unflatten(e *wire.Error) error {
-	r := &RemoteError{Func: e.Func, Worker: e.Worker, Message: e.Message, Stack: e.Stack}
-	sentinels.RLock()
-	for _, text := range e.Matches {
-		if s := sentinels.byText[text]; s != nil {
+	r := &RemoteError{Func: e.Func, Worker: e.Worker, Message: e.Message, Stack: e.Stack, types: e.Types}
+	errorsKnown.RLock()
+	for _, name := range e.Matches {
+		if s := errorsKnown.sentinels[name]; s != nil {
 			r.causes = append(r.causes, s)
 		}
 	}
-	sentinels.RUnlock()
+	errorsKnown.RUnlock()
 	for _, fields := range e.Details {
 		var d detail
 		if msgpack.Unmarshal([]byte(fields), &d) == nil {
@@ -131,6 +156,7 @@ type detail struct {
 	Mismatch *MismatchError
 	Launch   *LaunchError
 	Encode   *EncodeError
+	Own      *errorDetail // of a registered type
 }
 
 // ringDetail is an encoded RingError.
@@ -144,6 +170,12 @@ type ringDetail struct {
 func (d *detail) errors() []error {
 	if d.Ring != nil {
 		return []error{&RingError{Ring: d.Ring.Ring, Rank: d.Ring.Rank, Err: unflatten(&d.Ring.Cause)}}
+	}
+	if d.Own != nil {
+		if err := d.Own.error(); err != nil {
+			return []error{err}
+		}
+		return nil
 	}
 	own := []error{d.Remote, d.Lost, d.Exit, d.Mismatch, d.Launch, d.Encode}
 	return slices.DeleteFunc(own, func(err error) bool { return reflect.ValueOf(err).IsNil() })
@@ -201,6 +233,14 @@ func detailOf(err error, bound int) (d *detail, wraps bool) {
 		flat.Reason, flat.Err = shortened(e.Reason, bound), nil
 		return &detail{Encode: &flat}, true
 	}
+	errorsKnown.RLock()
+	own := errorsKnown.types[typeName(reflect.TypeOf(err))]
+	errorsKnown.RUnlock()
+	if own != nil && bound >= minError {
+		if e := own.encode(err, bound); e != nil {
+			return &detail{Own: e}, true
+		}
+	}
 	return nil, true
 }
 
@@ -216,9 +256,3 @@ func within(lines []string, n int) []string {
 	}
 	return lines
 }
-
-// The errors of others that errors.Is finds in a RemoteError.
-var (
-	_ = RegisterError(context.Canceled)
-	_ = RegisterError(context.DeadlineExceeded)
-)

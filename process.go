@@ -325,5 +325,6 @@ func ParentProcess() *Process {
 	return &Process{spec: tree.Spec{Name: parent.Assign.ParentName}, started: true, pid: parent.Assign.ParentPID, done: parent.Done()}
 }
 
-// CPUCount returns the number of CPUs that this process may use.
-func CPUCount() int { return runtime.NumCPU() }
+// CPUCount returns the number of CPUs that this process may use, which is
+// runtime.GOMAXPROCS: it heeds the variable of this name, affinity and CPU quotas.
+func CPUCount() int { return runtime.GOMAXPROCS(0) }

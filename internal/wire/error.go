@@ -9,6 +9,7 @@ type Error struct {
 	Stack    string   // of a panic
 	Panic    bool     //
 	Matches  []string // names of the registered sentinel errors that it is
+	Types    []string // names of the types of errors that it is
 	Canceled bool     // is context.Canceled
 	Details  []string // the fields of the errors of Fiber's own that it wraps, msgpack
 }

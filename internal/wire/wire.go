@@ -16,7 +16,7 @@ import (
 )
 
 // Version is the protocol's version. Two processes talk only if theirs are equal.
-const Version = 9
+const Version = 10
 
 // Kind says what a message is. It is the first byte of the first frame.
 type Kind byte

@@ -122,8 +122,18 @@ var wrong = []struct {
 	{"nil option", func() {
 		fiber.RegisterType("bad", func(context.Context, int) (int, error) { return 0, nil }, nil)
 	}, []string{"fiber.RegisterType", "option 1 of 1 is nil; leave it out"}},
-	{"sentinel", func() { fiber.RegisterError(errors.New(fibertest.ErrDiverged.Error())) }, []string{`"diverged"`, "another error"}},
+	{"sentinel", func() {
+		fiber.RegisterError(errors.New("twice"))
+		fiber.RegisterError(errors.New("twice"))
+	}, []string{`"twice"`, "another error"}},
+	{"error type", func() { fiber.RegisterErrorType[chanError]() }, []string{"fiber.RegisterErrorType[misuse_test.chanError]", "a chan cannot leave"}},
+	{"error interface", func() { fiber.RegisterErrorType[error]() }, []string{"fiber.RegisterErrorType[error]", "it is an interface"}},
 }
+
+// chanError has a field that cannot travel.
+type chanError struct{ C chan int }
+
+func (chanError) Error() string { return "" }
 
 var _ = fibertest.Program("wrong registrations", func() {
 	for _, w := range wrong {

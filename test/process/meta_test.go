@@ -32,7 +32,7 @@ type limits struct {
 
 var (
 	seeLimits = fiber.Register("seeLimits", func(context.Context, fibertest.None) (limits, error) {
-		return limits{runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1), os.Getenv("CUDA_VISIBLE_DEVICES")}, nil
+		return limits{fiber.CPUCount(), debug.SetMemoryLimit(-1), os.Getenv("CUDA_VISIBLE_DEVICES")}, nil
 	})
 
 	limited = fiber.Register("limited", func(ctx context.Context, _ fibertest.None) (limits, error) {

@@ -1,0 +1,108 @@
+//go:build unix
+
+package process_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/test/fibertest"
+	"github.com/fiber-go/fiber/test/process/testdata/notfound"
+)
+
+// quotaError is a registered type of errors.
+type quotaError struct {
+	Limit int
+	By    map[string]int
+	Cause error
+	Other error
+	note  string
+}
+
+func (e *quotaError) Error() string { return fmt.Sprintf("more than %d", e.Limit) }
+
+// codeError is another one, without fields.
+type codeError int
+
+func (c codeError) Error() string { return fmt.Sprintf("code %d", int(c)) }
+
+// strangeError is not registered.
+type strangeError struct{ N int }
+
+func (strangeError) Error() string { return "strange" }
+
+var (
+	_ = fiber.RegisterErrorType[*quotaError]()
+	_ = fiber.RegisterErrorType[codeError]()
+
+	errNotFound = fiber.RegisterError(errors.New("not found"))
+	errUnknown  = errors.New("nobody knows it")
+
+	failRegistered = fiber.Register("failRegistered", func(_ context.Context, how string) (fibertest.None, error) {
+		return fibertest.None{}, map[string]func() error{
+			"quota": func() error {
+				return fmt.Errorf("today: %w", &quotaError{5, map[string]int{"x": 1}, fmt.Errorf("below: %w", errNotFound), errNotFound, "note"})
+			},
+			"code":       func() error { return codeError(7) },
+			"nil quota":  func() error { return errors.Join((*quotaError)(nil), errNotFound) },
+			"not found":  func() error { return errNotFound },
+			"not there":  func() error { return notfound.Err },
+			"unknown":    func() error { return fmt.Errorf("well: %w", errUnknown) },
+			"strange":    func() error { return strangeError{1} },
+			"EOF":        func() error { return fmt.Errorf("read: %w", io.ErrUnexpectedEOF) },
+			"open":       func() error { _, err := os.Open("/no/such/file"); return err },
+			"no program": func() error { _, err := exec.LookPath("no-such-program"); return err },
+		}[how]()
+	})
+)
+
+func TestRegisteredErrors(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 1)
+	fails := func(how string) error {
+		_, err := fiber.Apply(fibertest.Soon(t), pool, failRegistered, how)
+		require.Error(t, err, how)
+		return err
+	}
+	var quota *quotaError
+	err := fails("quota")
+	require.ErrorAs(t, err, &quota)
+	require.Equal(t, 5, quota.Limit)
+	require.Equal(t, map[string]int{"x": 1}, quota.By)
+	require.ErrorIs(t, quota.Cause, errNotFound)
+	require.ErrorContains(t, quota.Cause, "below: not found")
+	require.Equal(t, errNotFound, quota.Other)
+	require.Empty(t, quota.note)
+	var code codeError
+	require.ErrorAs(t, fails("code"), &code)
+	require.EqualValues(t, 7, code)
+	require.ErrorIs(t, fails("nil quota"), errNotFound)
+
+	require.ErrorIs(t, fails("not found"), errNotFound)
+	require.NotErrorIs(t, fails("not found"), notfound.Err, "another package's with the same text")
+	require.ErrorIs(t, fails("not there"), notfound.Err)
+	require.NotErrorIs(t, fails("not there"), errNotFound)
+	require.ErrorIs(t, fails("EOF"), io.ErrUnexpectedEOF)
+	require.ErrorIs(t, fails("open"), fs.ErrNotExist)
+	require.ErrorIs(t, fails("no program"), exec.ErrNotFound)
+
+	// Who has looked for an error in vain reads what to do.
+	err = fails("unknown")
+	require.NotContains(t, err.Error(), "RegisterError")
+	require.False(t, errors.Is(err, errUnknown))
+	require.ErrorContains(t, err, `(errors.Is finds "nobody knows it" in it only if that is registered with fiber.RegisterError)`)
+	err = fails("strange")
+	require.False(t, errors.As(err, new(*quotaError)))
+	require.NotContains(t, err.Error(), "RegisterError")
+	require.False(t, errors.As(err, new(strangeError)))
+	require.ErrorContains(t, err, `registered with fiber.RegisterErrorType[process_test.strangeError])`)
+}
