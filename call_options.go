@@ -47,10 +47,10 @@ func Timeout(d time.Duration) CallOption {
 
 // Progress says how far a call has come.
 type Progress struct {
-	Done    int // tasks that have ended
-	Failed  int // those of them that have failed
-	Retried int // tasks that ran, or may have run, more than once, since their workers were lost
-	Total   int // all tasks; -1 while an IMap's input goes on
+	Done    int       // tasks that have ended
+	Failed  int       // those of them that have failed
+	Retried int       // tasks that ran, or may have run, more than once, since their workers were lost
+	Total   int       // all tasks; -1 while an IMap's input goes on
 	Began   time.Time // when the call was made
 }
 
