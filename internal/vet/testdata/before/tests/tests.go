@@ -1,0 +1,2 @@
+// Package tests is tested.
+package tests
