@@ -2,7 +2,8 @@
 //
 // Fiber run runs a Go package, or a command in an image, as a pod on the cluster, and exits with its exit code. The other
 // commands list what runs, show its output, end it, copy files to and from volumes, and find out what is missing if nothing
-// works. Besides its flags, fiber reads the FIBER_ variables and the .fiberconfig of the working directory.
+// works. Fiber vet, which needs no cluster, finds mistakes in Go packages before they run. Besides its flags, fiber reads the
+// FIBER_ variables and the .fiberconfig of the working directory.
 package main
 
 import (
@@ -28,6 +29,7 @@ type commands struct {
 	Stop       stopCommand       `cmd:"" help:"End programs."`
 	Cp         copyCommand       `cmd:"" help:"Copy files to and from a claim (PersistentVolumeClaim)."`
 	Clean      cleanCommand      `cmd:"" help:"Remove what ended programs have left on the cluster."`
+	Vet        vetCommand        `cmd:"" help:"Find mistakes in Go packages before they run."`
 	Doctor     doctorCommand     `cmd:"" help:"Check what works here, what does not, and what to do."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this command."`
 	Help       helpCommand       `cmd:"" help:"Show what a command does, and its flags."`
@@ -55,6 +57,7 @@ func main() {
 
 // execute runs one command line and returns its exit code.
 func execute(args []string) int {
+	vetTool(args)
 	parser, err := newParser()
 	if err != nil {
 		panic(err) // the tags above are wrong

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+
+	"golang.org/x/tools/go/analysis/unitchecker"
+
+	"github.com/fiber-go/fiber/internal/kube/submit"
+	"github.com/fiber-go/fiber/internal/vet"
+)
+
+type vetCommand struct {
+	Args []string `arg:"" optional:"" passthrough:"" name:"package" help:"Go packages, such as ./...; go vet's flags, such as --json, may precede them."`
+}
+
+// Run has go vet call this executable, which then is a vet tool.
+func (c *vetCommand) Run() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return before(submit.Signals(), func(ctx context.Context) error {
+		cmd := exec.CommandContext(ctx, "go", append([]string{"vet", "-vettool=" + self}, c.Args...)...)
+		cmd.Stdout = os.Stdout
+		err := runTool(ctx, cmd)
+		if err != nil && ctx.Err() == nil && cmd.ProcessState != nil {
+			return status(cmd.ProcessState.ExitCode()) // go vet has said why
+		}
+		return err
+	})
+}
+
+// asked matches the arguments, one a line, with which go vet starts a vet tool.
+var asked = regexp.MustCompile(`^(-V=full|-flags|(-.*\n)*.*\.cfg)$`)
+
+// vetTool does what go vet asks for, and exits, if it is go vet that has started this process.
+func vetTool(args []string) {
+	if asked.MatchString(strings.Join(args, "\n")) {
+		unitchecker.Main(vet.Analyzers...)
+	}
+}
