@@ -82,12 +82,15 @@ type partly struct {
 	b int
 }
 
+//fiber:ignore travels that is what is tested
 type hook struct {
 	Name  string
 	Inner struct{ Hook func() }
 }
 
 // What is registered wrongly.
+//
+//fiber:ignore travels that is what is tested
 var wrong = []struct {
 	what     string
 	register func()

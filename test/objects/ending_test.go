@@ -185,6 +185,8 @@ func TestOneErrorForAnEndedManager(t *testing.T) {
 }
 
 // What waits in the program that shuts down learns the same.
+//
+//fiber:ignore unclosed that is what is tested
 var _ = fibertest.MainProgram("shutdown while waiting", func(ctx context.Context) error {
 	m, err := fiber.NewManager(ctx)
 	if err != nil {

@@ -223,6 +223,8 @@ func TestManagerThatCannotListen(t *testing.T) {
 
 // What is registered too late is unknown in other processes: using it says so.
 // All else works, before and after.
+//
+//fiber:ignore register that is what is tested
 func TestLateRegistration(t *testing.T) {
 	t.Parallel()
 	if fibertest.Alone(t) { // a second run would register the same again
@@ -335,6 +337,8 @@ func TestNothingToManage(t *testing.T) {
 	require.ErrorContains(t, err, "uninitialised Proxy", "nil arrives as nil")
 }
 
+//fiber:ignore register that is what is tested
+//fiber:ignore travels that is what is tested
 func TestBadTypesAndMethods(t *testing.T) {
 	t.Parallel()
 	for text, register := range map[string]func(){

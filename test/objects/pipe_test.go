@@ -368,6 +368,7 @@ func TestContextEndsARecv(t *testing.T) {
 	receives(t, a, 2)
 }
 
+//fiber:ignore travels that is what is tested
 func TestPipeMistakes(t *testing.T) {
 	t.Parallel()
 	var encode *fiber.EncodeError

@@ -381,6 +381,7 @@ var takeLock = fiber.Register("takeLock", func(ctx context.Context, locks *fiber
 
 type secret struct{ hidden int }
 
+//fiber:ignore travels that is what is tested
 func TestTypesThatCannotBeShared(t *testing.T) {
 	t.Parallel()
 	m, ctx := fibertest.NewManager(t), fibertest.Soon(t)

@@ -111,6 +111,7 @@ func TestWhatIsSaidOfALostWorker(t *testing.T) {
 	require.Regexp(t, `msg="fiber: a worker is killed" worker=Pool1Worker-4 id=\d+ host=\S+ reason=".*cancel_grace.*"`, x.Err.String())
 }
 
+//fiber:ignore unclosed that is what is tested
 var leaveAPool = fiber.Register("leaveAPool", func(ctx context.Context, _ fibertest.None) (fibertest.None, error) {
 	pool, err := fiber.NewPool(4)
 	if err != nil {

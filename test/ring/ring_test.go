@@ -191,6 +191,8 @@ func TestInitBeforeRun(t *testing.T) {
 
 var greedy = fiber.RegisterRing("greedy", nil, func(context.Context, *fiber.RingNode, fibertest.None) error { return nil }, meta.GPU(1000))
 
+//fiber:ignore register that is what is tested
+//fiber:ignore travels that is what is tested
 func TestRingsBadInput(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, -1} {
