@@ -16,7 +16,7 @@
 #              something fails, REPLAY=file for the plan that a failure has printed, TIMES=n to see how often SEED or REPLAY fails,
 #              FIRST=1 to end with the first failure
 # make mutants  how many of those runs it takes to find each of the defects in internal/sim/mutants
-# make check   gofmt, go vet, staticcheck, and go vet for the systems other than Linux
+# make check   gofmt, go vet, fiber vet, staticcheck, and go vet for the systems other than Linux
 # make fuzz    each fuzz target for FUZZTIME, 10s
 # make bench   Fiber beside bare sockets, goroutines and Python's multiprocessing
 # make bench-kubernetes  Fiber on the cluster of make test-kubernetes beside bare pods, and what having that backend costs
@@ -89,6 +89,8 @@ format:
 vet:
 	$(GO) vet ./...
 	$(GO) -C bench vet ./...
+	@dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && $(GO) build -o "$$dir/fiber" ./cmd/fiber && \
+		echo "fiber vet ./..." && "$$dir/fiber" vet ./... && cd bench && echo "fiber vet ./... in bench" && "$$dir/fiber" vet ./...
 
 staticcheck:
 	$(GO) run $(STATICCHECK) ./...
