@@ -24,9 +24,9 @@ var calls = map[string]call{
 	"RegisterType":   {registers: true, sends: []string{"", argument}},
 	"RegisterMethod": {registers: true, sends: []string{"", argument, "its result"}},
 	"RegisterRing":   {registers: true, sends: []string{argument}},
-	"RegisterError":  {registers: true},
-	"Share":          {sends: []string{"the value"}},
-	"Pipe":           items, "PipeOneWay": items, "NewSimpleQueue": items, "NewQueue": items, "NewJoinableQueue": items,
+	"RegisterError":  {registers: true}, "RegisterErrorType": {registers: true},
+	"Share": {sends: []string{"the value"}},
+	"Pipe":  items, "PipeOneWay": items, "NewSimpleQueue": items, "NewQueue": items, "NewJoinableQueue": items,
 	"NewList": values, "NewArray": values, "NewValue": values,
 	"NewDict": {sends: []string{"its keys", "its values"}},
 }
