@@ -5,10 +5,10 @@ import "context"
 // Apply runs a function once in a worker and waits for the result. When ctx
 // ends, the task is cancelled and Apply returns at once.
 //
-// The error is a *RemoteError when the function failed, a *WorkerLostError when
-// its workers died, a *LaunchError when no worker can start, an *EncodeError
-// when the argument or the result cannot travel, ErrClosed when the pool is
-// closed, or ctx.Err(). Do not change the argument until Apply returns. Apply
+// When the task fails, the error is a *TaskError around a *RemoteError if the function
+// failed, a *WorkerLostError if its workers died, or an *EncodeError if the argument or
+// the result cannot travel. Otherwise it is a *LaunchError when no worker can start,
+// ErrClosed when the pool is closed, or ctx.Err(). Do not change the argument until Apply returns. Apply
 // encodes the argument first, and looks at ctx when that is done.
 func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) (Out, error) {
 	m := apply(ctx, pool, fn, in, true, opts)
@@ -40,7 +40,7 @@ func apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in I
 		err = pool.proc.fits(m.frames)
 	}
 	if err != nil {
-		m.reject(errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err)))
+		m.reject(taskError(fn.Name(), 0, 0, true, errorf("fiber: the argument of %s: %w", fn.Name(), oneValue(err))))
 		return m
 	}
 	if err := ctx.Err(); err != nil { // the encoding took its time

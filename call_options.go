@@ -106,11 +106,11 @@ func encodeInputs[In any](ctx context.Context, ins []In, lo int) ([][]byte, erro
 	return nil, errorf("fiber: the argument: %w", err)
 }
 
-// decodeOutputs decodes the outputs of tasks lo to lo+n-1, whose frames are nil
-// when all have failed. It calls fail for each task that has, and returns the
+// decodeOutputs decodes the outputs of tasks lo to lo+n-1 of a function, whose frames
+// are nil when all have failed. It calls fail for each task that has, and returns the
 // indices of those whose output cannot be decoded. The errors of a single value
 // name no element.
-func decodeOutputs[Out any](value [][]byte, lo, n int, single bool, failures []engine.Failure, fail func(i int, err error)) (outs []Out, unread []int) {
+func decodeOutputs[Out any](fn string, value [][]byte, lo, n int, single bool, failures []engine.Failure, fail func(*TaskError)) (outs []Out, unread []int) {
 	var failed map[int]bool
 	for _, f := range failures {
 		if failed == nil {
@@ -124,7 +124,7 @@ func decodeOutputs[Out any](value [][]byte, lo, n int, single bool, failures []e
 			}
 			err = errorf("fiber: the argument: %w", large)
 		}
-		fail(f.Index, err)
+		fail(taskError(fn, f.Index, f.Attempt, single, err))
 	}
 	if value == nil {
 		return nil, nil
@@ -136,7 +136,7 @@ func decodeOutputs[Out any](value [][]byte, lo, n int, single bool, failures []e
 	refuse := func(i int, err error) {
 		if !failed[i] { // else its output is the zero value, which may have no encoding
 			unread = append(unread, i)
-			fail(i, errorf("fiber: the result: %w", err))
+			fail(taskError(fn, i, 0, single, errorf("fiber: the result: %w", err)))
 		}
 	}
 	for _, e := range bad {

@@ -209,9 +209,13 @@
 // Errors are told apart by [errors.As]:
 //
 //	func explain(err error) string {
+//		var task *fiber.TaskError
 //		var remote *fiber.RemoteError
 //		var lost *fiber.WorkerLostError
 //		var launch *fiber.LaunchError
+//		if errors.As(err, &task) {
+//			fmt.Println("input", task.Index, "at attempt", task.Attempt)
+//		}
 //		switch {
 //		case errors.As(err, &remote):
 //			return "the function failed: " + remote.Message
@@ -226,14 +230,15 @@
 // An error that a function returns comes back as a [RemoteError], and so does a
 // panic, which does not end its worker. Neither is ever retried. [RegisterError]
 // makes a sentinel known to all processes, so that [errors.Is] finds it in a
-// RemoteError; context.Canceled and context.DeadlineExceeded are found anyway.
+// RemoteError, and [RegisterErrorType] a type, for errors.As; io.EOF,
+// context.Canceled and the like are found anyway.
 // An error's text is one line. With %+v, fmt prints the stack of a panic and the
 // last lines of a lost process as well, and so does [Main].
 //
 //	var errNegative = fiber.RegisterError(errors.New("negative"))
 //
 // When tasks of a Map fail, it returns the error of the failed task with the
-// lowest index. Tasks behind that one are cancelled, and those before it are
+// lowest index, a [TaskError], and the results of the tasks before it. Tasks behind that one are cancelled, and those before it are
 // waited for, so that the same failures lead to the same error every time.
 //
 // A worker that dies, for whatever reason, is replaced, and its tasks go to

@@ -145,6 +145,43 @@ func exported(err error) (e error) {
 	return &prefixed{err.Error(), errors.Join(e, err)}
 }
 
+// TaskError says which task of a pool's call failed, and why.
+type TaskError struct {
+	Func    string // the function's name
+	Index   int    // of the input in its call, from 0
+	Worker  string // the process that ran it last, "" if none is to blame
+	Attempt int    // how often it was started, or may have been; 0 if its argument or its result could not travel
+	Err     error  // a *RemoteError, *WorkerLostError or *EncodeError; one that is context.DeadlineExceeded after a Timeout
+
+	single bool // there is no need to say which it is
+}
+
+// Error returns one line.
+func (e *TaskError) Error() string {
+	if e.single {
+		return fmt.Sprint(e.Err)
+	}
+	return fmt.Sprintf("fiber: task %d: %s", e.Index, strings.TrimPrefix(fmt.Sprint(e.Err), "fiber: "))
+}
+
+// Unwrap returns Err.
+func (e *TaskError) Unwrap() error { return e.Err }
+
+// Format prints the error; %+v prints all that it says.
+func (e *TaskError) Format(s fmt.State, verb rune) { format(e, s, verb) }
+
+// taskError makes the error of a task.
+func taskError(fn string, index, attempt int, single bool, err error) *TaskError {
+	e := &TaskError{Func: fn, Index: index, Attempt: attempt, Err: err, single: single}
+	switch err := err.(type) {
+	case *RemoteError:
+		e.Worker = err.Worker
+	case *WorkerLostError:
+		e.Worker = err.Worker
+	}
+	return e
+}
+
 // RemoteError says that a function failed in another process: it returned an
 // error or panicked. errors.Is finds the sentinels of RegisterError in it, and those of
 // context, io, io/fs, os, net and os/exec that a program asks for: context.Canceled,

@@ -150,6 +150,7 @@ func fromEngine(err error) error {
 // is set. The errors that it wraps follow, each as a detail of its own.
 type detail struct {
 	Ring     *ringDetail
+	Task     *taskDetail
 	Remote   *RemoteError
 	Lost     *WorkerLostError
 	Exit     *ExitError
@@ -166,10 +167,21 @@ type ringDetail struct {
 	Cause wire.Error
 }
 
+// taskDetail is an encoded TaskError.
+type taskDetail struct {
+	Func, Worker   string
+	Index, Attempt int
+	Single         bool
+	Cause          wire.Error
+}
+
 // errors returns the field that is set, as it was.
 func (d *detail) errors() []error {
 	if d.Ring != nil {
 		return []error{&RingError{Ring: d.Ring.Ring, Rank: d.Ring.Rank, Err: unflatten(&d.Ring.Cause)}}
+	}
+	if t := d.Task; t != nil {
+		return []error{&TaskError{Func: t.Func, Index: t.Index, Worker: t.Worker, Attempt: t.Attempt, Err: unflatten(&t.Cause), single: t.Single}}
 	}
 	if d.Own != nil {
 		if err := d.Own.error(); err != nil {
@@ -212,6 +224,11 @@ func detailOf(err error, bound int) (d *detail, wraps bool) {
 			return nil, false
 		}
 		return &detail{Ring: &ringDetail{Ring: e.Ring, Rank: e.Rank, Cause: *flattenWithin(bound, "", e.Err)}}, false
+	case *TaskError:
+		if bound < minError {
+			return nil, false
+		}
+		return &detail{Task: &taskDetail{e.Func, e.Worker, e.Index, e.Attempt, e.single, *flattenWithin(bound, "", e.Err)}}, false
 	case *RemoteError:
 		return &detail{Remote: &RemoteError{Func: e.Func, Worker: e.Worker, Message: shortened(e.Message, bound), Stack: shortened(e.Stack, bound)}}, true
 	case *WorkerLostError:

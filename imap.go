@@ -20,7 +20,8 @@ import (
 // loop to keep the workers busy, so that endless input runs in bounded memory,
 // and it sends each input out at once.
 //
-// When a task fails, its error is yielded in its place, and the loop goes on.
+// When a task fails, its error, a *TaskError, is yielded in its place, and the loop
+// goes on.
 // When ctx ends or the pool closes, that error is yielded last. Leaving the
 // loop cancels the remaining tasks. ins runs in a goroutine of its own, which
 // ends when ins next yields; a panic in ins is a panic in the loop.
@@ -44,7 +45,7 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 			yield(zero, err)
 			return
 		}
-		s := &stream[In, Out]{ctx: ctx, in: readAhead[In]{ins: map[int]In{}}, out: arrivals[Out]{ordered: ordered, early: map[int]outcome[Out]{}}}
+		s := &stream[In, Out]{ctx: ctx, fn: fn.Name(), in: readAhead[In]{ins: map[int]In{}}, out: arrivals[Out]{ordered: ordered, early: map[int]outcome[Out]{}}}
 		s.in.room.L, s.in.more.L, s.out.news.L = &s.in.mu, &s.in.mu, &s.out.mu
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
@@ -83,6 +84,7 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 // stream is the source of an IMap.
 type stream[In, Out any] struct {
 	ctx   context.Context
+	fn    string
 	call  *engine.Call
 	count progress
 	in    readAhead[In]
@@ -119,7 +121,7 @@ func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 
 func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
 	some := make([]outcome[Out], n)
-	outs, unread := decodeOutputs[Out](value, lo, n, false, failures, func(i int, err error) { some[i-lo].err = err })
+	outs, unread := decodeOutputs[Out](s.fn, value, lo, n, false, failures, func(e *TaskError) { some[e.Index-lo].err = e })
 	for i, out := range outs {
 		if some[i].err == nil {
 			some[i].out = out

@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -19,6 +18,7 @@ type mapping[In, Out, Result any] struct {
 	outs   []Out
 	result func(outs []Out) Result
 	single bool // an Apply: there is no need to say which task has failed
+	fn     string
 
 	reading sync.Mutex
 	ins     []In     // nil once the caller may change them
@@ -27,8 +27,7 @@ type mapping[In, Out, Result any] struct {
 	then    []func() // called when readers is 0
 
 	failing sync.Mutex
-	index   int // the lowest of a failed task
-	failed  error
+	failed  *TaskError // the one with the lowest index
 }
 
 func (m *mapping[In, Out, Result]) Encode(lo, hi int) ([][]byte, error) {
@@ -79,8 +78,14 @@ func (m *mapping[In, Out, Result]) whenRead(f func()) bool {
 
 // fails ends the call with an error, after encodingWait at the latest.
 func (m *mapping[In, Out, Result]) fails(err error) {
-	if !m.whenRead(func() { m.reject(err) }) {
-		self.AfterFunc(encodingWait, func() { m.reject(err) })
+	var none Result
+	m.failsAfter(none, err)
+}
+
+// failsAfter is fails, with the results before the error.
+func (m *mapping[In, Out, Result]) failsAfter(before Result, err error) {
+	if !m.whenRead(func() { m.resolve(before, err) }) {
+		self.AfterFunc(encodingWait, func() { m.resolve(before, err) })
 	}
 }
 
@@ -89,17 +94,17 @@ func (m *mapping[In, Out, Result]) fails(err error) {
 const encodingWait = time.Second
 
 func (m *mapping[In, Out, Result]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
-	outs, unread := decodeOutputs[Out](value, lo, n, m.single, failures, m.fail)
+	outs, unread := decodeOutputs[Out](m.fn, value, lo, n, m.single, failures, m.fail)
 	copy(m.outs[lo:], outs)
 	m.count.add(n, len(failures)+len(unread))
 	return unread
 }
 
-func (m *mapping[In, Out, Result]) fail(i int, err error) {
+func (m *mapping[In, Out, Result]) fail(e *TaskError) {
 	m.failing.Lock()
 	defer m.failing.Unlock()
-	if m.failed == nil || i < m.index {
-		m.index, m.failed = i, err
+	if m.failed == nil || e.Index < m.failed.Index {
+		m.failed = e
 	}
 }
 
@@ -107,13 +112,16 @@ func (m *mapping[In, Out, Result]) fail(i int, err error) {
 // have to wait for the engine's lock.
 func (m *mapping[In, Out, Result]) Finish(err error) {
 	m.failing.Lock()
-	if m.failed != nil {
-		if err = m.failed; !m.single {
-			err = fmt.Errorf("task %d: %w", m.index, m.failed)
-		}
-	}
+	failed := m.failed
 	m.failing.Unlock()
-	if err != nil {
+	switch {
+	case failed != nil && m.single:
+		m.fails(failed)
+		return
+	case failed != nil:
+		m.failsAfter(m.result(m.outs[:failed.Index]), failed)
+		return
+	case err != nil:
 		m.fails(fromEngine(err))
 		return
 	}
@@ -134,7 +142,7 @@ func (m *mapping[In, Out, Result]) abort(err error) {
 // submit starts the call. If ctx ends before the result is there, the call is
 // aborted; if it is awaited, by the caller.
 func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o callOptions) {
-	m.ctx = ctx
+	m.ctx, m.fn = ctx, o.Func
 	m.count.of(&o, len(m.outs))
 	o.Encoded, o.Single = m.frames != nil, m.single
 	if o.progress != nil {
@@ -160,9 +168,10 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 // ends.
 //
 // When tasks fail, Map returns the error of the failed task with the lowest
-// index: it cancels the tasks behind a failed one and waits for those before
-// it. The errors are those of Apply; an input that cannot be encoded is an
-// *EncodeError with its index.
+// index, a *TaskError, and the results of the tasks before it: it cancels the tasks
+// behind a failed one and waits for those before it. When ctx ends or the pool is
+// closed, there are no results. The errors are those of Apply; an input that cannot be
+// encoded is an *EncodeError with its index.
 //
 // Inputs are encoded on their way, in several goroutines at a time. An input is
 // encoded more than once if its task runs again, or if its encoding takes long and

@@ -24,7 +24,7 @@ var unmade = []any{
 }
 
 // plain are the exported types with methods that anybody may make.
-var plain = []string{"ByteSize", "EncodeError", "ExitError", "LaunchError", "MismatchError", "Op", "RemoteError", "RingError", "Switch", "WorkerLostError"}
+var plain = []string{"ByteSize", "EncodeError", "ExitError", "LaunchError", "MismatchError", "Op", "RemoteError", "RingError", "Switch", "TaskError", "WorkerLostError"}
 
 // Each method of a nil pointer, or of a zero value, returns at once, with an error that says how to make one if it returns an error.
 func TestUnmade(t *testing.T) {

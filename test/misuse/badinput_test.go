@@ -577,7 +577,7 @@ func TestMessagesOverTheLimit(t *testing.T) {
 	said := strings.Split(x.Out.String(), "\n")
 	require.Len(t, said, 14, x.Out.String())
 	require.Equal(t, []string{"small ones: <nil>", "33", "small results: <nil>", "33"}, said[:4])
-	for i, begin := range []string{"apply: ", "map: task 33: ", "imap 33: ", "result: fiber: grow in Pool1Worker-", "map's result: task 33: ", "process: ", "share: ", "initializer: "} {
+	for i, begin := range []string{"apply: ", "map: fiber: task 33: ", "imap 33: fiber: task 33: ", "result: fiber: grow in Pool1Worker-", "map's result: fiber: task 33: ", "process: ", "share: ", "initializer: "} {
 		line := said[4+i]
 		require.True(t, strings.HasPrefix(line, begin), line)
 		require.Contains(t, line, "exceeds the limit of 65536")

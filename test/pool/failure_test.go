@@ -250,10 +250,12 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	pool := fibertest.NewPool(t, 2)
 	fibertest.Warm(t, pool)
-	for _, fn := range []*fiber.Func[time.Duration, int]{fibertest.Rest, fibertest.Nap, tiring, overrunning} {
+	for fn, heeds := range map[*fiber.Func[time.Duration, int]]string{fibertest.Rest: "and its function returned: ", fibertest.Nap: "and its function goes on: ",
+		tiring: "and its function returned: ", overrunning: "before its function returned: "} {
 		_, err := fiber.Apply(fibertest.Soon(t), pool, fn, time.Hour, fiber.Timeout(200*time.Millisecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "timed out after 200ms: ")
+		require.ErrorContains(t, err, "timed out after 200ms, "+heeds)
+		require.ErrorAs(t, err, new(*fiber.TaskError))
 	}
 
 	// Each task has its own time, which is long enough for one that takes none:

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"regexp"
+
 	"slices"
-	"strconv"
+
 	"strings"
 	"sync"
 	"time"
@@ -410,6 +410,8 @@ func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 	var encode *fiber.EncodeError
 	var mismatch *fiber.MismatchError
 	var launch *fiber.LaunchError
+	var task *fiber.TaskError
+	errors.As(err, &task)
 	switch {
 	case err == nil:
 		if bad >= 0 && bad < len(ins) && what != "IMap" {
@@ -422,8 +424,8 @@ func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 		}
 	case errors.As(err, &lost):
 		kills := slices.ContainsFunc(ins, func(j job) bool { return j.Do == "exit" })
-		if i := taskOf(err); i >= 0 {
-			kills = ins[i].Do == "exit"
+		if kills = kills && task != nil; kills {
+			kills = ins[task.Index].Do == "exit"
 		}
 		if p.harmed() < p.attempts && !kills && !beside && !p.nests(ins) {
 			p.breach(ruleInnocent, "%s: %v, though only %d faults may have lost a worker", what, err, p.harmed())
@@ -432,9 +434,16 @@ func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 		p.checkName(err)
 	case errors.As(err, &remote), errors.As(err, &encode), errors.As(err, &mismatch):
 		p.bit(ruleLowest)
+		if task == nil || task.Index >= len(ins) || task.Func != work.Name() {
+			p.breach(ruleErrors, "%s: %v, which names no task of the call", what, err)
+			break
+		}
 		of := func(j job) bool { return expectedText(j) != "" && strings.Contains(err.Error(), expectedText(j)) }
 		if hopeless := p.harmed() >= startTries && slices.ContainsFunc(ins, of); hopeless {
 			break // no worker may be left to run those before it
+		}
+		if !p.nests(ins) && !of(ins[task.Index]) {
+			p.breach(ruleErrors, "%s: %v, which is not of task %d, %+v", what, err, task.Index, ins[task.Index])
 		}
 		if bad >= 0 && bad < len(ins) && !closing && ins[bad].Do != "exit" && !p.nests(ins) && !of(ins[bad]) {
 			p.breach(ruleLowest, "%s: %v, and not that of task %d, %+v", what, err, bad, ins[bad])
@@ -449,17 +458,6 @@ func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 
 // startTries is how many starts in a row fail until a pool without workers gives up.
 const startTries = 3
-
-var taskIndex = regexp.MustCompile(`\btask (\d+): `)
-
-// taskOf is the index of the task that a call's error is of, -1 if it names none.
-func taskOf(err error) int {
-	if found := taskIndex.FindStringSubmatch(err.Error()); found != nil {
-		i, _ := strconv.Atoi(found[1])
-		return i
-	}
-	return -1
-}
 
 func (p *poolWork) nests(ins []job) bool {
 	return slices.ContainsFunc(ins, func(j job) bool { return j.Do == "nest" })

@@ -29,8 +29,9 @@ type Source interface {
 // Failure is the outcome of a task that failed. Err is a *wire.Error when its
 // function returned an error or panicked.
 type Failure struct {
-	Index int
-	Err   error
+	Index   int
+	Attempt int // how often it was started, or may have been; 0 if it was not
+	Err     error
 }
 
 // InputError says which input cannot be encoded.
@@ -74,6 +75,7 @@ type Call struct {
 	held       []*batch    // wanted, and held by workers
 	delivering []span      // on the way from their worker to the source
 	attempts   map[int]int // workers lost by tasks that ran alone
+	reruns     map[int]int // how often tasks were lost that may have run
 	largest    int         // tasks in the largest batch so far
 	cap        int         // the most tasks whose encoded inputs fit a message, 0 if unknown
 	perTask    float64     // encoded bytes of one input

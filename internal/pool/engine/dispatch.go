@@ -347,7 +347,7 @@ func (e *Engine) unsendable(b *batch, cause error) {
 	if bad >= 0 {
 		b.giveBack(span{bad + 1, left.hi})
 		b.giveBack(span{left.lo, bad})
-		e.delivering(c, span{bad, bad + 1}, nil, []Failure{{bad, cause}})
+		e.delivering(c, span{bad, bad + 1}, nil, []Failure{{Index: bad, Err: cause}})
 	}
 	e.freed(w)
 	e.release()

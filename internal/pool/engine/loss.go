@@ -41,7 +41,7 @@ func (e *Engine) lost(w *worker) {
 		}
 		may := b.mayRun().below(b.call.limit)
 		again += may.len()
-		b.call.retried(may.len())
+		b.call.retried(may)
 		moved += left.len() - may.len()
 		if !lost && e.opts.MaxAttempts > 1 {
 			may.hi = may.lo
@@ -58,9 +58,13 @@ func (e *Engine) lost(w *worker) {
 		e.suspects = append(suspects, e.suspects...)
 	}
 	e.stats.TasksRetried -= len(failing)
+	var attempts []int // of the failing
 	for _, f := range failing {
-		f.call.retried(-1)
+		if n := f.call.opts.Retried; n != nil {
+			n.Add(-1)
+		}
 		e.claim(f.call, f.span, f.lo)
+		attempts = append(attempts, f.call.reruns[f.lo])
 	}
 	e.release()
 	// The worker's tasks run elsewhere by now. A container engine may take its
@@ -74,15 +78,21 @@ func (e *Engine) lost(w *worker) {
 	case w.leaving && !w.proc.Told():
 		e.opts.Log.Info("fiber: a worker was told to end from outside; its tasks run elsewhere", w.proc.Describe()...)
 	}
-	for _, f := range failing {
-		e.deliver(f.call, f.span, nil, []Failure{{f.lo, w.proc.Lost(f.call.opts.Func, e.opts.MaxAttempts)}})
+	for i, f := range failing {
+		e.deliver(f.call, f.span, nil, []Failure{{f.lo, attempts[i], w.proc.Lost(f.call.opts.Func, e.opts.MaxAttempts)}})
 	}
 }
 
-// retried counts n more tasks that run again.
-func (c *Call) retried(n int) {
+// retried notes tasks that run again.
+func (c *Call) retried(s span) {
 	if c.opts.Retried != nil {
-		c.opts.Retried.Add(int64(n))
+		c.opts.Retried.Add(int64(s.len()))
+	}
+	if c.reruns == nil {
+		c.reruns = map[int]int{}
+	}
+	for task := s.lo; task < s.hi; task++ {
+		c.reruns[task]++
 	}
 }
 

@@ -69,7 +69,8 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	if !b.dead && r.Count > 0 {
 		var failures []Failure
 		for i := range r.Errors {
-			failures = append(failures, Failure{b.lo + r.Errors[i].Index, &r.Errors[i].Err})
+			failed := b.lo + r.Errors[i].Index
+			failures = append(failures, Failure{failed, 1 + c.reruns[failed], &r.Errors[i].Err})
 		}
 		var value [][]byte
 		if len(failures) < r.Count {
@@ -123,6 +124,9 @@ func (e *Engine) deliver(c *Call, s span, value [][]byte, failures []Failure) {
 	}
 	i := slices.Index(c.delivering, s)
 	c.delivering = slices.Delete(c.delivering, i, i+1)
+	for task := s.lo; task < s.hi && len(c.reruns) > 0; task++ {
+		delete(c.reruns, task)
+	}
 	e.stats.TasksDone += s.len() - failed
 	e.stats.TasksFailed += failed
 	e.settle(c)

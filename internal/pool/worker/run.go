@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,17 +232,23 @@ func (b *batch) timed(i int) error {
 	defer late.Stop()
 	err := b.tasks.Run(ctx, i)
 	if deadline, _ := ctx.Deadline(); b.ctx.Err() == nil && !time.Now().Before(deadline) {
-		err = timedOut(timeout, cmp.Or(err, context.DeadlineExceeded))
+		err = timedOut(timeout, false, err)
 	}
 	return err
 }
 
-// timedOut is the error of a task whose time was up, and that has returned err.
-func timedOut(timeout time.Duration, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("timed out after %v: %w", timeout, err)
+// timedOut is the error of a task whose time was up, and whose function has returned
+// err, or goes on.
+func timedOut(timeout time.Duration, goesOn bool, err error) error {
+	switch {
+	case goesOn:
+		return fmt.Errorf("timed out after %v, and its function goes on: %w", timeout, err)
+	case err == nil:
+		return fmt.Errorf("timed out after %v, before its function returned: %w", timeout, context.DeadlineExceeded)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("timed out after %v, and its function returned: %w", timeout, err)
 	}
-	return fmt.Errorf("timed out after %v: %w (%w)", timeout, err, context.DeadlineExceeded)
+	return fmt.Errorf("timed out after %v, and its function returned: %w (%w)", timeout, err, context.DeadlineExceeded)
 }
 
 // overdue gives up task i, which still runs.
@@ -274,7 +279,7 @@ func (b *batch) overdue(i int, timeout time.Duration) {
 		b.worker.link.Post(wire.MustPack(wire.KindReturned, wire.Returned{Batches: []wire.Remainder{{Batch: b.ID, From: from}}})...)
 	}
 	b.stuck = true
-	e := b.worker.opts.Error(string(b.Func), timedOut(timeout, context.DeadlineExceeded))
+	e := b.worker.opts.Error(string(b.Func), timedOut(timeout, true, context.DeadlineExceeded))
 	b.errors = append(b.errors, wire.TaskError{Index: i, Err: *e})
 	b.send(wire.Results{Started: -1, Stuck: true}, i+1)
 }
