@@ -34,7 +34,8 @@ func ChunkSize(n int) CallOption {
 
 // Timeout limits the running time of each task, from its start in a worker. At
 // the limit the function's context ends and the task fails with an error that
-// is context.DeadlineExceeded, whether or not the function returns.
+// is context.DeadlineExceeded, whether or not the function returns. The deadline of
+// that context is this limit, or the caller's deadline if that is earlier.
 func Timeout(d time.Duration) CallOption {
 	return callOption(func(o *callOptions) error {
 		if d <= 0 {
@@ -88,6 +89,7 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 		return o, err
 	}
 	o.Func, o.Plain = fn.Name(), fn.plain
+	o.Deadline, _ = ctx.Deadline()
 	return o, pool.admit(fn.entry)
 }
 

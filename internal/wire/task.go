@@ -11,6 +11,8 @@ type Batch struct {
 	Count   int
 	Func    []byte
 	Timeout int64 // nanoseconds for one task, 0 for none
+	Left    int64 // nanoseconds until the caller's deadline, 0 for none
+	Attempt int   // which one of the first task this is, from 1
 	Flags   Flags
 }
 
@@ -32,7 +34,7 @@ const (
 
 // Pack makes the message; value is the encoded inputs.
 func (g *Batch) Pack(value [][]byte) [][]byte {
-	numbers := []uint64{g.ID, g.Call, uint64(g.Lo), uint64(g.Count), uint64(g.Timeout)}
+	numbers := []uint64{g.ID, g.Call, uint64(g.Lo), uint64(g.Count), uint64(g.Timeout), uint64(g.Left), uint64(g.Attempt)}
 	return behind(KindBatch, byte(g.Flags), numbers, slices.Concat([][]byte{g.Func}, value))
 }
 
@@ -42,7 +44,8 @@ func (g *Batch) Unpack(frames [][]byte) error {
 	g.Flags = Flags(flags)
 	g.ID, g.Call = r.Uvarint(), r.Uvarint()
 	g.Lo, g.Count = r.Int(), r.Int()
-	g.Timeout = int64(r.Int())
+	g.Timeout, g.Left = int64(r.Int()), int64(r.Int())
+	g.Attempt = r.Int()
 	g.Func = r.B
 	return r.Err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 var batches = []wire.Batch{
-	{ID: 1, Call: 2, Lo: 3, Count: 4, Func: []byte("square"), Timeout: 5, Flags: wire.Announce | wire.Inline},
+	{ID: 1, Call: 2, Lo: 3, Count: 4, Func: []byte("square"), Timeout: 5, Left: 6, Attempt: 7, Flags: wire.Announce | wire.Inline},
 	{ID: math.MaxUint64, Call: math.MaxUint64, Lo: 1 << 40, Count: 1 << 30, Func: []byte("日本"), Timeout: 1 << 60, Flags: wire.StopOnError},
 	{Func: []byte{}},
 }
@@ -76,7 +76,7 @@ func TestMalformed(t *testing.T) {
 	require.ErrorIs(t, wire.Unpack(nil, new(wire.Cancel)), wire.ErrMalformed)
 	require.ErrorIs(t, wire.Unpack([][]byte{{byte(wire.KindCancel), 0xc1}}, new(wire.Cancel)), wire.ErrMalformed)
 
-	frames := (&wire.Batch{ID: 1 << 20, Call: 1 << 20, Lo: 1 << 20, Count: 1 << 20, Timeout: 1 << 20}).Pack(nil)
+	frames := (&wire.Batch{ID: 1 << 20, Call: 1 << 20, Lo: 1 << 20, Count: 1 << 20, Timeout: 1 << 20, Left: 1 << 20, Attempt: 3}).Pack(nil)
 	for n := range len(frames[0]) {
 		require.ErrorIs(t, new(wire.Batch).Unpack([][]byte{frames[0][:n]}), wire.ErrMalformed, "%d bytes", n)
 	}

@@ -48,6 +48,7 @@ type CallOptions struct {
 	Func        string
 	Chunk       int           // tasks in a batch; 0 adapts
 	Timeout     time.Duration // for one task; 0 for none
+	Deadline    time.Time     // of the caller, for the tasks to know; zero for none
 	StopOnError bool          // tasks after the first failed one are unwanted
 	Awaited     bool          // one task, whose caller will call Wait
 	Encoded     bool          // the inputs are encoded: Encode returns at once

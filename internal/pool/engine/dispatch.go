@@ -170,7 +170,7 @@ func (e *Engine) piece(s *suspect) int {
 func (e *Engine) batch(w *worker, c *Call, s span, solo bool) {
 	e.lastID++
 	seconds, now := c.seconds(), time.Now()
-	b := &batch{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, solo: solo, cost: max(0, seconds),
+	b := &batch{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, try: 1 + c.reruns[s.lo], solo: solo, cost: max(0, seconds),
 		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds,
 		size: int(c.perTask * float64(s.len())), at: now, heard: now}
 	c.largest = max(c.largest, s.len())
@@ -285,7 +285,10 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 		flags |= wire.Single
 	}
 	msg := wire.Batch{ID: b.id, Call: b.call.id, Lo: b.lo, Count: b.n, Func: []byte(b.call.opts.Func),
-		Timeout: int64(b.call.opts.Timeout), Flags: flags}
+		Timeout: int64(b.call.opts.Timeout), Attempt: b.try, Flags: flags}
+	if until := b.call.opts.Deadline; !until.IsZero() {
+		msg.Left = int64(max(1, time.Until(until)))
+	}
 	frames := msg.Pack(value)
 	e.mu.Lock()
 	b.sent = b.w.sending == b

@@ -103,6 +103,7 @@ type batch struct {
 	next  int       // the first task not reported
 	hi    int       // one past the last task still to be done
 	run   int       // the task announced as started, or -1
+	try   int       // which attempt of its first task it is
 	tell  bool      // starts are announced
 	sent  bool      // it was posted
 	solo  bool      // it runs alone, as a suspect

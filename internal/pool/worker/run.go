@@ -24,6 +24,7 @@ type batch struct {
 	worker *Worker
 	value  [][]byte
 	ctx    context.Context
+	task   taskContext // what its functions get
 	cancel context.CancelFunc
 
 	returned bool // the rest was given back; under the worker's lock
@@ -168,7 +169,7 @@ func (b *batch) some(i int) {
 		for ok := true; ok; {
 			var err error
 			if b.Timeout == 0 {
-				err = b.tasks.Run(b.ctx, i)
+				err = b.tasks.Run(&b.task, i)
 			} else {
 				err = b.timed(i)
 			}
@@ -226,12 +227,13 @@ func (b *batch) announce(i int) bool {
 // fails, and if it does not return, the rest of the batch is given back, too.
 func (b *batch) timed(i int) error {
 	timeout := time.Duration(b.Timeout)
-	ctx, cancel := context.WithTimeout(b.ctx, timeout)
+	deadline := time.Now().Add(timeout)
+	ctx, cancel := context.WithDeadline(&b.task, deadline)
 	defer cancel()
 	late := self.AfterFunc(timeout+timeoutGrace, func() { b.overdue(i, timeout) })
 	defer late.Stop()
 	err := b.tasks.Run(ctx, i)
-	if deadline, _ := ctx.Deadline(); b.ctx.Err() == nil && !time.Now().Before(deadline) {
+	if b.ctx.Err() == nil && !time.Now().Before(deadline) {
 		err = timedOut(timeout, false, err)
 	}
 	return err

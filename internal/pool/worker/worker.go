@@ -182,6 +182,10 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*batch, error) {
 			return nil, err
 		}
 		b.ctx, b.cancel = context.WithCancel(w.ctx)
+		b.task.Context, b.task.batch = b.ctx, b
+		if b.Left > 0 {
+			b.task.deadline = time.Now().Add(time.Duration(b.Left))
+		}
 		b.counts.Store(uint64(b.Count) << 32)
 		w.mu.Lock()
 		defer w.mu.Unlock()
