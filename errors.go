@@ -63,6 +63,10 @@ var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended wi
 // tasks may have run.
 var ErrUnknownOutcome = RegisterError(transport.ErrUnknownOutcome)
 
+// ErrShutdown is returned when a process starts another one, or a pool has to, after
+// it was told to end itself, by Shutdown or a signal.
+var ErrShutdown = RegisterError(tree.ErrShutdown)
+
 // ErrBrokenBarrier is returned by Barrier.Wait when the barrier is or
 // becomes broken.
 var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/object"
@@ -84,21 +83,37 @@ func (m *Manager) Close() error {
 	if used(m) == nil {
 		return errEmpty("Manager")
 	}
-	if m.child == nil {
+	grace, cancel := context.WithTimeout(context.Background(), m.p.h.proc.node.Config.ShutdownGrace)
+	defer cancel()
+	_ = m.Shutdown(grace)
+	return nil
+}
+
+// Shutdown is Close, but kills the process when ctx ends, not after shutdown_grace. The
+// error is then ctx.Err(), and Close methods may not have returned.
+func (m *Manager) Shutdown(ctx context.Context) error {
+	switch {
+	case used(m) == nil:
+		return errEmpty("Manager")
+	case ctx == nil:
+		return errNilContext
+	case m.child == nil:
 		return nil
 	}
 	if !m.closed.Swap(true) {
 		m.p.h.proc.objects.Closed(m.p.h.ref)
 		m.child.Stop()
 	}
+	var err error
 	select {
 	case <-m.child.Done():
-	case <-time.After(m.p.h.proc.node.Config.ShutdownGrace):
+	case <-ctx.Done():
+		err = ctx.Err()
 		m.child.Kill("")
 		<-m.child.Done()
 	}
 	m.p.h.proc.homes.Delete(m.p.h.ref.Endpoint)
-	return nil
+	return err
 }
 
 // Name returns the name of the manager's process.

@@ -336,6 +336,24 @@ func (p *Pool) Close() {
 	}
 }
 
+// Shutdown is Close until ctx ends. Then it fails the calls that are left with
+// ErrClosed, kills the workers, and returns when they have gone, with an error that
+// says how many tasks were given up and is ctx.Err(). It returns nil when all work was
+// finished.
+func (p *Pool) Shutdown(ctx context.Context) error {
+	switch {
+	case !p.made():
+		return errEmpty("Pool")
+	case ctx == nil:
+		return errNilContext
+	}
+	tasks, err := p.engine.Shutdown(ctx)
+	if err != nil {
+		return fmt.Errorf("fiber: the pool's work was not finished, and %d tasks were given up: %w", tasks, err)
+	}
+	return nil
+}
+
 // Terminate fails all calls with ErrClosed, asks the workers to end, kills those
 // that are left after shutdown_grace, and returns when they have gone.
 func (p *Pool) Terminate() {

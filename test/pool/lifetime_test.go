@@ -223,3 +223,29 @@ func TestOnProgressThatPanics(t *testing.T) {
 	}
 	fibertest.StillWorks(t, pool)
 }
+
+func TestPoolShutdown(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 2)
+	f := fiber.MapAsync(fibertest.Soon(t), pool, fibertest.Nap, fibertest.SlicesOf(20*time.Millisecond, 10))
+	require.NoError(t, pool.Shutdown(fibertest.Soon(t)))
+	require.Len(t, fibertest.Sure(f.Get(fibertest.Soon(t)))(t), 10, "it finishes its work")
+	require.NoError(t, pool.Shutdown(fibertest.Soon(t)))
+
+	pool = fibertest.NewPool(t, 1)
+	fibertest.Warm(t, pool)
+	file := fibertest.TempFile(t)
+	running := fiber.ApplyAsync(fibertest.Soon(t), pool, fibertest.Mark, fibertest.Marking{File: file, Line: "x", Nap: time.Hour})
+	behind := fiber.MapAsync(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(7))
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(fibertest.Lines(t, file)) == 1 }, "it begins")
+	ctx, cancel := context.WithCancel(fibertest.Soon(t))
+	time.AfterFunc(10*time.Millisecond, cancel)
+	err := pool.Shutdown(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "8 tasks were given up")
+	_, err = running.Get(fibertest.Soon(t))
+	require.ErrorIs(t, err, fiber.ErrClosed)
+	_, err = behind.Get(fibertest.Soon(t))
+	require.ErrorIs(t, err, fiber.ErrClosed)
+	require.Empty(t, pool.Stats().Processes, "workers are left")
+}

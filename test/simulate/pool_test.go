@@ -171,7 +171,7 @@ func init() {
 			p.mu.Lock()
 			p.closing = true
 			p.mu.Unlock()
-			pool.Terminate()
+			p.shutdown(ctx)
 		}
 		group.Wait()
 		if end == 1 {
@@ -181,6 +181,22 @@ func init() {
 		}
 		p.check()
 		return nil
+	}
+}
+
+// shutdown ends the pool in the middle of its work.
+func (p *poolWork) shutdown(ctx context.Context) {
+	if p.number%2 == 0 {
+		p.pool.Terminate()
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if err := p.pool.Shutdown(ctx); err != nil && !errors.Is(err, ctx.Err()) {
+		p.breach(ruleErrors, "Shutdown: %v", err)
+	}
+	if left := p.pool.Stats().Processes; len(left) > 0 {
+		p.breach(ruleErrors, "Shutdown has left %v", left)
 	}
 }
 

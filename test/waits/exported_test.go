@@ -38,7 +38,7 @@ func TestTableIsWhole(t *testing.T) {
 		}
 		switch o := o.(type) {
 		case *types.Func:
-			if takesContext(o) {
+			if takesContext(o) && name != "TaskFromContext" { // which only looks at it
 				exported = append(exported, name)
 			}
 		case *types.TypeName:

@@ -95,6 +95,17 @@ var pools = []row{
 		t.Cleanup(pool.Terminate)
 		return trial{call: pool.WaitUntilWorkersUp}
 	}, but: starting},
+	{name: "Pool.Shutdown", kind: waits, at: onHere, once: true, make: func(t *testing.T, s *stage) trial {
+		pool := fibertest.NewPool(t, 1)
+		s.pid = fibertest.Sure(fiber.Apply(fibertest.Soon(t), pool, fibertest.Getpid, fibertest.None{}))(t)
+		fiber.ApplyAsync(context.Background(), pool, linger, nil)
+		return trial{call: pool.Shutdown}
+	}, but: starting},
+	{name: "Manager.Shutdown", kind: asks, at: onHere, once: true, make: func(t *testing.T, s *stage) trial {
+		m := fibertest.NewManager(t)
+		s.pid = m.PID()
+		return trial{call: m.Shutdown}
+	}, but: map[situation]outcome{killed: is("nil"), ended: is("nil")}},
 	{name: "Pool.Resize", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
 		file := fibertest.TempFile(t)
 		require.NoError(t, os.WriteFile(file, nil, 0o644))

@@ -1,12 +1,23 @@
 package engine
 
-import "github.com/fiber-go/fiber/internal/self"
+import (
+	"context"
+
+	"github.com/fiber-go/fiber/internal/self"
+)
 
 // Close refuses new calls, waits for complete calls to finish and for the
 // running tasks of open ones, and ends the workers. Tasks of open calls that
 // have not begun are given up. When this process is told to end, Close becomes
 // Terminate.
-func (e *Engine) Close() {
+func (e *Engine) Close() { _, _ = e.Shutdown(context.Background()) }
+
+// Shutdown is Close until ctx ends. Then it fails the calls that are left, kills the
+// workers, and returns the number of tasks that it gave up, and why.
+func (e *Engine) Shutdown(ctx context.Context) (tasks int, err error) {
+	until, cancel := context.WithCancel(e.opts.Ending)
+	defer cancel()
+	defer self.AfterEnd(ctx, cancel)()
 	e.mu.Lock()
 	e.closing = true
 	for c := range e.calls {
@@ -14,26 +25,39 @@ func (e *Engine) Close() {
 			e.cut(c)
 		}
 	}
-	if e.wait(e.opts.Ending, func() (bool, error) { return len(e.calls) == 0 || e.ended, nil }) != nil {
-		e.Terminate()
-		return
+	if e.wait(until, func() (bool, error) { return len(e.calls) == 0 || e.ended, nil }) != nil {
+		left := e.Stats()
+		if err = ctx.Err(); err == nil { // this process ends
+			e.Terminate()
+		} else {
+			e.abort(ctx, (*worker).kill)
+		}
+		return left.Queued + left.Held, err
 	}
-	e.end(func(w *worker) { w.proc.Stop() })
+	e.end(ctx, func(w *worker) { w.proc.Stop() })
+	return 0, nil
 }
 
 // Terminate fails all calls with ErrClosed, ends the workers, busy or not, and
 // blocks until they have gone.
 func (e *Engine) Terminate() {
+	e.abort(context.Background(), func(w *worker) { w.proc.Terminate() })
+}
+
+// abort fails all calls, and ends the workers.
+func (e *Engine) abort(ctx context.Context, how func(*worker)) {
 	e.mu.Lock()
 	e.closing = true
 	e.fail(e.opts.Closed)
 	e.releaseFor(hurried)
-	e.end(func(w *worker) { w.proc.Terminate() })
+	e.end(ctx, how)
 }
 
-// end asks every worker to end, kills those left after the grace, and returns
-// when all have gone.
-func (e *Engine) end(gently func(*worker)) {
+func (w *worker) kill() { w.proc.Kill("its pool is closed") }
+
+// end asks every worker to end, kills those left after the grace or when ctx ends,
+// and returns when all have gone.
+func (e *Engine) end(ctx context.Context, gently func(*worker)) {
 	e.mu.Lock()
 	e.ended = true
 	if e.timer != nil {
@@ -51,11 +75,13 @@ func (e *Engine) end(gently func(*worker)) {
 	for _, w := range up {
 		gently(w)
 	}
-	late := self.AfterFunc(e.opts.ShutdownGrace, func() {
+	kill := func() {
 		for _, w := range up {
-			w.proc.Kill("its pool is closed")
+			w.kill()
 		}
-	})
+	}
+	late := self.AfterFunc(e.opts.ShutdownGrace, kill)
 	defer late.Stop()
+	defer self.AfterEnd(ctx, kill)()
 	e.running.Wait()
 }
