@@ -1,6 +1,11 @@
 package fiber
 
-import "context"
+import (
+	"context"
+	"iter"
+
+	"github.com/fiber-go/fiber/internal/object/builtin"
+)
 
 // Value is a single value that lives in a manager and that processes share.
 // Create it with NewValue. It travels as (part of) an argument, a result, or a
@@ -31,6 +36,23 @@ func (v *Value[T]) CompareAndSet(ctx context.Context, old, to T) (bool, error) {
 // see List.Update.
 func (v *Value[T]) Update(ctx context.Context, fn func(old T) (T, error)) (T, error) {
 	return sequence[T]{v}.update(ctx, 0, fn)
+}
+
+// Watch yields the value, and then each newer one as soon as it is set. Of those that
+// are set while the loop is at work it yields only the latest, so that a slow reader
+// is never behind. A value that is set to what it was is a newer one. When ctx ends, or
+// the manager, the error comes last.
+func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for version := uint64(0); ; {
+			c, err := read(ctx, v, builtin.ListNewer, builtin.ListWrite{Version: version})
+			version = c.Version
+			x, _, err := decodeCell[T](c, err)
+			if !yield(x, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // MarshalBinary encodes a reference to the value.

@@ -3,6 +3,8 @@
 package objects_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,4 +68,72 @@ func TestNamespace(t *testing.T) {
 	}
 	var encode *fiber.EncodeError
 	require.ErrorAs(t, n.Set(ctx, "f", func() {}), &encode)
+}
+
+// countsUp sets a value to 1, 2 and so on.
+var countsUp = fiber.Register("countsUp", func(ctx context.Context, v *fiber.Value[int]) (fibertest.None, error) {
+	for i := 1; i <= counted; i++ {
+		if err := v.Set(ctx, i); err != nil {
+			return fibertest.None{}, err
+		}
+	}
+	return fibertest.None{}, nil
+})
+
+const counted = 2000
+
+// watches returns what it has seen of a value until it was counted up.
+var watches = fiber.Register("watches", func(ctx context.Context, v *fiber.Value[int]) (seen []int, err error) {
+	for n, err := range v.Watch(ctx) {
+		if err != nil {
+			return seen, err
+		}
+		if seen = append(seen, n); n == counted {
+			break
+		}
+	}
+	return seen, nil
+})
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	m, ctx := fibertest.NewManager(t), fibertest.Soon(t)
+	v := fibertest.Sure(fiber.NewValue(ctx, m, 0))(t)
+	pool := fibertest.NewPool(t, 3)
+	watching := fiber.MapAsync(ctx, pool, watches, []*fiber.Value[int]{v, v}, fiber.ChunkSize(1))
+	counting := fiber.ApplyAsync(ctx, pool, countsUp, v)
+	for _, seen := range fibertest.Sure(watching.Get(ctx))(t) {
+		require.True(t, slices.IsSorted(seen), seen)
+		require.Len(t, slices.Compact(slices.Clone(seen)), len(seen), "a value is seen twice")
+	}
+	fibertest.Sure(counting.Get(ctx))(t)
+
+	// Nothing that is set while the loop is at work is seen but the latest.
+	var seen []int
+	for n, err := range v.Watch(ctx) {
+		require.NoError(t, err)
+		if seen = append(seen, n); n == counted {
+			require.NoError(t, v.Set(ctx, -1))
+			require.NoError(t, v.Set(ctx, -2))
+			continue
+		}
+		break
+	}
+	require.Equal(t, []int{counted, -2}, seen)
+
+	// Its context ends it, and so does the manager.
+	over, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var last error
+	for _, err := range v.Watch(over) {
+		last = err
+		cancel()
+	}
+	require.Equal(t, context.Canceled, last)
+	for _, err := range v.Watch(ctx) {
+		if last = err; err == nil {
+			go m.Close()
+		}
+	}
+	require.ErrorIs(t, last, fiber.ErrClosed)
 }

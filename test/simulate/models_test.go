@@ -64,6 +64,12 @@ var methods = []method{
 		out.B, err = o.Value.Get(ctx)
 		return
 	}},
+	{"value", "watch", func(ctx context.Context, o *objects, _ word) (out word, err error) {
+		for out.B, err = range o.Value.Watch(ctx) {
+			break
+		}
+		return
+	}},
 	{"value", "set", func(ctx context.Context, o *objects, in word) (out word, err error) {
 		return out, o.Value.Set(ctx, in.B)
 	}},
@@ -257,7 +263,7 @@ func cells(initial cell) porcupine.Model {
 			s, in, out := state.(cell), input.(word), output.(word)
 			next, want := s, word{B: s.value, Ok: s.there}
 			switch in.Op {
-			case "get":
+			case "get", "watch":
 				if initial.there {
 					want.Ok = false
 				}

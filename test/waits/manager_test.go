@@ -246,6 +246,11 @@ var values = []row{
 		return only(o.CompareAndSet(ctx, []byte("old"), v))
 	}),
 	ofValue("Get", asks, func(ctx context.Context, o *fiber.Value[[]byte], _ []byte) error { return only(o.Get(ctx)) }),
+	ofValue("Watch", waits, func(ctx context.Context, o *fiber.Value[[]byte], _ []byte) (err error) {
+		for _, err = range o.Watch(ctx) {
+		}
+		return err
+	}),
 	ofValue("Set", carries, func(ctx context.Context, o *fiber.Value[[]byte], v []byte) error { return o.Set(ctx, v) }),
 	ofValue("Update", asks, func(ctx context.Context, o *fiber.Value[[]byte], v []byte) error {
 		return only(o.Update(ctx, func([]byte) ([]byte, error) { return v, nil }))

@@ -16,6 +16,7 @@ const (
 	ListSplice object.Op[ListPart, []object.Value] = listOps + iota // replace a part by other values; what was there
 	ListRemove object.Op[object.Value, bool]       = listOps + iota // remove the first such value; whether there was one
 	ListLen    object.Op[object.None, int]         = listOps + iota // the number of values
+	ListNewer  object.Op[ListWrite, Cell]          = listOps + iota // an index's cell, once it has another version
 )
 
 // End stands for the length of a list in a ListPart.
@@ -29,7 +30,7 @@ type ListPart struct {
 	Values []object.Value
 }
 
-// ListWrite is a new value for an index whose cell has the version.
+// ListWrite is a new value for an index whose cell has the version; for ListNewer, none.
 type ListWrite struct {
 	Index   int
 	Version uint64
@@ -77,6 +78,14 @@ var listTable = object.Ops(
 			l.splice(i, i+1)
 		}
 		r.Reply(i >= 0)
+	}),
+	object.On(ListNewer, func(l *list, r object.Asked[Cell], w ListWrite) {
+		i, ok := l.at(r.Request, w.Index)
+		if ok && l.cells[i].version == w.Version {
+			l.waiting = append(l.waiting, waiter{r: r.Request, index: i, version: w.Version})
+		} else if ok {
+			reply(r, true, &l.cells[i])
+		}
 	}),
 	object.On(ListLen, func(l *list, r object.Asked[int], _ object.None) { r.Reply(len(l.cells)) }),
 )
@@ -157,6 +166,15 @@ func (l *list) splice(lo, hi int, values ...object.Value) {
 		l.home.ReleaseRefs(c.value)
 	}
 	l.cells = slices.Replace(l.cells, lo, hi, cells...)
+	l.waiting = slices.DeleteFunc(l.waiting, func(w waiter) bool {
+		if w.index < len(l.cells) && l.cells[w.index].version == w.version {
+			return false
+		}
+		if i, ok := l.at(w.r, w.index); ok {
+			reply(object.Asked[Cell]{Request: w.r}, true, &l.cells[i])
+		}
+		return true
+	})
 }
 
 // Drop refuses all waiting requests and releases all values.

@@ -134,6 +134,10 @@ type waiter struct {
 	condition uint64 // that it sleeps or has slept for, 0 for none
 	wait      uint64 // the number that its process gave the sleep
 	ended     bool   // the sleep ended without a notice
+
+	// Of one that waits for another version of a value.
+	index   int
+	version uint64
 }
 
 // line is the waiters, the longest waiting first.

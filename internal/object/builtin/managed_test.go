@@ -190,7 +190,7 @@ func TestMalformedRequests(t *testing.T) {
 			}
 			require.Equal(t, 240, refused)
 			if kind == builtin.KindDict || kind == builtin.KindList {
-				for op := own; op < own+6; op++ {
+				for op := own; op < own+7; op++ {
 					for _, q := range []any{nil, 1 << 62, -1, []int{3, 0}, []object.Value{{}}, object.Value{}, builtin.ListPart{Lo: -2, Hi: -1}, builtin.ListPart{Hi: 1 << 40},
 						builtin.ListWrite{Index: -1}, objecttest.Raw{}, objecttest.Raw{0x80, 1}, objecttest.Raw(strings.Repeat("\xff", 40))} {
 						u.Reply(u.Ask(b.id, op, q)) // whatever the answer, the object lives
