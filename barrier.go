@@ -75,7 +75,8 @@ func (b *Barrier) state(ctx context.Context) (builtin.BarrierSays, error) {
 	return read(ctx, b, builtin.BarrierState, object.None{})
 }
 
-// MarshalBinary encodes a reference to the barrier.
+// MarshalBinary encodes a reference to the barrier, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (b *Barrier) MarshalBinary() ([]byte, error) { return marshalProxy(b) }
 
 // UnmarshalBinary attaches to the barrier that a reference names.

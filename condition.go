@@ -168,7 +168,8 @@ func (c *Condition) With(ctx context.Context, fn func(context.Context) error) er
 	return with(ctx, c, fn)
 }
 
-// MarshalBinary encodes a reference to the condition.
+// MarshalBinary encodes a reference to the condition, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (c *Condition) MarshalBinary() ([]byte, error) {
 	if used(c) == nil {
 		return nil, errEmpty("Condition")

@@ -180,7 +180,8 @@ func (d *Dict[K, V]) place(ctx context.Context, k K) (place, error) {
 	}, err
 }
 
-// MarshalBinary encodes a reference to the dict.
+// MarshalBinary encodes a reference to the dict, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (d *Dict[K, V]) MarshalBinary() ([]byte, error) { return marshalProxy(d) }
 
 // UnmarshalBinary attaches to the dict that a reference names.
@@ -278,7 +279,8 @@ func (n *Namespace) Names(ctx context.Context) ([]string, error) {
 	return decodeAll[string]("a name", names, err)
 }
 
-// MarshalBinary encodes a reference to the namespace.
+// MarshalBinary encodes a reference to the namespace, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (n *Namespace) MarshalBinary() ([]byte, error) { return marshalProxy(n) }
 
 // UnmarshalBinary attaches to the namespace that a reference names.

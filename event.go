@@ -40,7 +40,8 @@ func (e *Event) Wait(ctx context.Context) error {
 	return err
 }
 
-// MarshalBinary encodes a reference to the event.
+// MarshalBinary encodes a reference to the event, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (e *Event) MarshalBinary() ([]byte, error) { return marshalProxy(e) }
 
 // UnmarshalBinary attaches to the event that a reference names.

@@ -111,7 +111,8 @@ func (l *List[T]) Update(ctx context.Context, index int, fn func(old T) (T, erro
 	return sequence[T]{l}.update(ctx, index, fn)
 }
 
-// MarshalBinary encodes a reference to the list.
+// MarshalBinary encodes a reference to the list, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (l *List[T]) MarshalBinary() ([]byte, error) { return marshalProxy(l) }
 
 // UnmarshalBinary attaches to the list that a reference names.
@@ -289,7 +290,8 @@ func (a *Array[T]) Update(ctx context.Context, index int, fn func(old T) (T, err
 	return sequence[T]{a}.update(ctx, index, fn)
 }
 
-// MarshalBinary encodes a reference to the array.
+// MarshalBinary encodes a reference to the array, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (a *Array[T]) MarshalBinary() ([]byte, error) { return marshalProxy(a) }
 
 // UnmarshalBinary attaches to the array that a reference names.

@@ -60,7 +60,8 @@ func (l *Lock) With(ctx context.Context, fn func(context.Context) error) error {
 	return with(ctx, l, fn)
 }
 
-// MarshalBinary encodes a reference to the lock.
+// MarshalBinary encodes a reference to the lock, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (l *Lock) MarshalBinary() ([]byte, error) { return marshalProxy(l) }
 
 // UnmarshalBinary attaches to the lock that a reference names.
@@ -100,7 +101,8 @@ func (l *RLock) With(ctx context.Context, fn func(context.Context) error) error 
 	return with(ctx, l, fn)
 }
 
-// MarshalBinary encodes a reference to the lock.
+// MarshalBinary encodes a reference to the lock, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (l *RLock) MarshalBinary() ([]byte, error) { return marshalProxy(l) }
 
 // UnmarshalBinary attaches to the lock that a reference names.

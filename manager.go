@@ -142,7 +142,8 @@ func (m *Manager) PID() int {
 	return m.child.PID()
 }
 
-// MarshalBinary encodes a reference to the manager.
+// MarshalBinary encodes a reference to the manager, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (m *Manager) MarshalBinary() ([]byte, error) { return marshalProxy(m) }
 
 // UnmarshalBinary attaches to the manager that a reference names.
@@ -438,7 +439,10 @@ func resultOf(method string, result object.Value, out any) error {
 	return nil
 }
 
-// MarshalBinary encodes a reference to the object.
+// MarshalBinary encodes a reference to the object. Fiber calls it for proxies inside
+// arguments, results and values, and keeps their objects alive until the receiver has
+// them. If you call it yourself, in the encoding of a type of your own say, the bytes
+// keep nothing alive: keep the proxy until the receiver has decoded them.
 func (p *Proxy[T]) MarshalBinary() ([]byte, error) {
 	return marshalProxy(p, []byte(typeName(reflect.TypeFor[T]()))...)
 }

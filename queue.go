@@ -61,7 +61,8 @@ func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.simple().Len
 // Close ends the queue for all processes; see SimpleQueue.Close.
 func (q *Queue[T]) Close() error { return q.simple().Close() }
 
-// MarshalBinary encodes a reference to the queue.
+// MarshalBinary encodes a reference to the queue, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (q *Queue[T]) MarshalBinary() ([]byte, error) { return q.simple().marshalAs("Queue") }
 
 // UnmarshalBinary attaches to the queue that a reference names.
@@ -148,7 +149,8 @@ func (q *JoinableQueue[T]) Len(ctx context.Context) (int, error) { return q.queu
 // Close ends the queue for all processes; see SimpleQueue.Close.
 func (q *JoinableQueue[T]) Close() error { return q.queue().Close() }
 
-// MarshalBinary encodes a reference to the queue.
+// MarshalBinary encodes a reference to the queue, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (q *JoinableQueue[T]) MarshalBinary() ([]byte, error) {
 	return q.queue().simple().marshalAs("JoinableQueue")
 }

@@ -56,7 +56,8 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 	return read(ctx, s, builtin.LockFree, object.None{})
 }
 
-// MarshalBinary encodes a reference to the semaphore.
+// MarshalBinary encodes a reference to the semaphore, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (s *Semaphore) MarshalBinary() ([]byte, error) { return marshalProxy(s) }
 
 // UnmarshalBinary attaches to the semaphore that a reference names.
@@ -106,7 +107,8 @@ func (s *BoundedSemaphore) Permits(ctx context.Context) (int, error) {
 	return read(ctx, s, builtin.LockFree, object.None{})
 }
 
-// MarshalBinary encodes a reference to the semaphore.
+// MarshalBinary encodes a reference to the semaphore, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (s *BoundedSemaphore) MarshalBinary() ([]byte, error) { return marshalProxy(s) }
 
 // UnmarshalBinary attaches to the semaphore that a reference names.

@@ -133,7 +133,8 @@ func (s *Shared[T]) Close() {
 	}
 }
 
-// MarshalBinary encodes a reference to the value.
+// MarshalBinary encodes a reference to the value, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (s *Shared[T]) MarshalBinary() ([]byte, error) { return marshalProxy(s) }
 
 // UnmarshalBinary attaches to the value that a reference names.

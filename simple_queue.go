@@ -281,7 +281,8 @@ func (q *SimpleQueue[T]) held() (*proxy, string) {
 	return &q.p, "queue"
 }
 
-// MarshalBinary encodes a reference to the queue.
+// MarshalBinary encodes a reference to the queue, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (q *SimpleQueue[T]) MarshalBinary() ([]byte, error) { return q.marshalAs("SimpleQueue") }
 
 func (q *SimpleQueue[T]) marshalAs(typ string) ([]byte, error) {

@@ -55,7 +55,8 @@ func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[T, error] {
 	}
 }
 
-// MarshalBinary encodes a reference to the value.
+// MarshalBinary encodes a reference to the value, which does not keep it alive; see
+// Proxy.MarshalBinary.
 func (v *Value[T]) MarshalBinary() ([]byte, error) { return marshalProxy(v) }
 
 // UnmarshalBinary attaches to the value that a reference names.
