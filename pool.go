@@ -41,6 +41,7 @@ type Pool struct {
 	proc   *process
 	opts   poolOptions
 	serial *atomic.Int64 // number of the last worker, shared by all pools of the name
+	sole   string        // the name of the only process, of Go's, which has the resources that it was given
 
 	mu        sync.Mutex
 	resources *meta.Resources   // nil until a function with resources comes
@@ -137,7 +138,10 @@ func WithConcurrency(n int) PoolOption {
 
 // NewPool makes a pool with a number of workers; 0 means CPUCount of them. No
 // worker starts yet. Close the pool when it is no longer needed.
-func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
+func NewPool(workers int, opts ...PoolOption) (*Pool, error) { return newPool("", workers, opts) }
+
+// newPool makes a pool, or for Go one of a single process with a name.
+func newPool(sole string, workers int, opts []PoolOption) (*Pool, error) {
 	proc, err := running()
 	if err != nil {
 		return nil, err
@@ -148,7 +152,7 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	if workers == 0 {
 		workers = CPUCount()
 	}
-	p := &Pool{proc: proc, pending: map[string]string{}}
+	p := &Pool{proc: proc, sole: sole, pending: map[string]string{}}
 	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.objects.WhenHeld, Ending: proc.node.Ending(), Log: proc.node.Log, Name: p.workerName,
 		Workers: workers, Concurrency: 1, MaxAttempts: defaultAttempts, IdleTimeout: defaultIdle,
 		CancelGrace: proc.node.Config.CancelGrace, ShutdownGrace: proc.node.Config.ShutdownGrace}
@@ -160,6 +164,9 @@ func NewPool(workers int, opts ...PoolOption) (*Pool, error) {
 	}
 	if p.opts.Max > 0 {
 		p.opts.Workers = p.opts.Min
+	}
+	if sole != "" {
+		p.opts.ShutdownGrace = p.opts.CancelGrace
 	}
 	if !p.opts.resources.IsZero() {
 		p.resources = &p.opts.resources
@@ -213,6 +220,9 @@ func (s *serialNumbers) of(name string) *atomic.Int64 {
 // workerName returns the next worker's name. In a process that has a parent,
 // this process's place in the tree precedes the number.
 func (p *Pool) workerName() string {
+	if p.sole != "" {
+		return p.sole
+	}
 	place := strings.ReplaceAll(strings.TrimPrefix(p.proc.node.Place+"/", "/"), "/", ".")
 	return fmt.Sprintf("%s-%s%d", p.opts.name, place, p.serial.Add(1))
 }
@@ -276,7 +286,7 @@ func (w poolWorker) Lost(fn string, attempts int) error {
 // admit checks that the pool can run a function. It adopts the resources of the
 // first one that has any; workers without them are then replaced.
 func (p *Pool) admit(f *registry.Func) error {
-	if f.Resources.IsZero() {
+	if f.Resources.IsZero() || p.sole != "" {
 		return nil
 	}
 	p.mu.Lock()

@@ -179,6 +179,9 @@ func init() {
 		} else {
 			pool.Close()
 		}
+		if p.number%3 == 0 {
+			p.alone(ctx)
+		}
 		p.check()
 		return nil
 	}
@@ -197,6 +200,21 @@ func (p *poolWork) shutdown(ctx context.Context) {
 	}
 	if left := p.pool.Stats().Processes; len(left) > 0 {
 		p.breach(ruleErrors, "Shutdown has left %v", left)
+	}
+}
+
+// alone runs a task in a process of its own.
+func (p *poolWork) alone(ctx context.Context) {
+	const call = 99_000
+	err := p.ends(ctx, "Go", func(ctx context.Context) error {
+		out, err := fiber.Go(ctx, work, job{Book: p.number, Call: call, Sleep: time.Millisecond}).Get(ctx)
+		if err == nil {
+			p.right([]done{out}, 1, call)
+		}
+		return err
+	})
+	if err != nil && p.harmed() == 0 && ctx.Err() == nil {
+		p.breach(ruleInnocent, "Go: %v", err)
 	}
 }
 

@@ -66,6 +66,11 @@ var pools = []row{
 	ofPool("ApplyAsync", func(ctx context.Context, p *fiber.Pool, v []byte) error {
 		return only(fiber.ApplyAsync(ctx, p, linger, v).Get(context.Background()))
 	}),
+	{name: "Go", kind: waitsWith, at: onHere, make: func(t *testing.T, s *stage) trial {
+		return trial{call: func(ctx context.Context) error {
+			return only(fiber.Go(ctx, linger, s.value()).Get(context.Background()))
+		}}
+	}, but: nothingBut(meanwhile, "its process begins with it")},
 	ofPool("Map", func(ctx context.Context, p *fiber.Pool, v []byte) error {
 		return only(fiber.Map(ctx, p, linger, [][]byte{v}))
 	}),

@@ -1,0 +1,77 @@
+//go:build unix
+
+package process_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/meta"
+	"github.com/fiber-go/fiber/test/fibertest"
+)
+
+// whoIs says which process it is, and how many CPUs it has.
+var whoIs = fiber.Register("whoIs", func(context.Context, fibertest.None) (string, error) {
+	return fmt.Sprint(fiber.CurrentProcess().Name(), " ", runtime.GOMAXPROCS(0)), nil
+}, meta.CPU(5))
+
+// children are the names of the processes that a name begins.
+func children(name string) (all []string) {
+	for _, c := range fiber.ActiveChildren() {
+		if c.Name() == name {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func TestGo(t *testing.T) {
+	t.Parallel()
+	ctx := fibertest.Soon(t)
+	require.Equal(t, "going 3", fibertest.Sure(fiber.Go(ctx, whoIs, fibertest.None{}, fiber.WithName("going"), fiber.WithMeta(meta.CPU(3))).Get(ctx))(t))
+	require.Regexp(t, `^Process-\d+ 5$`, fibertest.Sure(fiber.Go(ctx, whoIs, fibertest.None{}).Get(ctx))(t))
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(children("going")) == 0 }, "its process is left")
+	_, err := fiber.Go(ctx, fibertest.Fail, "sentinel").Get(ctx)
+	require.ErrorIs(t, err, fibertest.ErrDiverged)
+	require.ErrorAs(t, err, new(*fiber.RemoteError))
+	_, err = fiber.Go(ctx, fibertest.Exit, 3).Get(ctx)
+	var lost *fiber.WorkerLostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, 3, lost.ExitCode)
+	_, err = fiber.Go(ctx, fibertest.Square, 1, fiber.WithName(" ")).Get(ctx)
+	require.ErrorContains(t, err, "the name is empty")
+	_, err = fiber.Go(ctx, fibertest.Square, 1, nil).Get(ctx)
+	require.ErrorContains(t, err, "fiber: Go: option 1 of 1 is nil")
+	_, err = fiber.Go(ctx, (*fiber.Func[int, int])(nil), 1).Get(ctx)
+	require.ErrorContains(t, err, "uninitialised Func")
+}
+
+// A function that heeds its context, or not, is gone after Cancel and after the end of ctx.
+func TestGoCancel(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for i, fn := range []*fiber.Func[time.Duration, int]{fibertest.Rest, fibertest.Nap, fibertest.Rest, fibertest.Nap} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		name := fmt.Sprint("gone-", i)
+		f := fiber.Go(ctx, fn, time.Hour, fiber.WithName(name))
+		fibertest.Eventually(t, fibertest.Patience, func() bool { return len(children(name)) == 1 }, "it is up")
+		if all = append(all, name); i < 2 {
+			f.Cancel()
+		} else {
+			cancel()
+		}
+		_, err := f.Get(fibertest.Soon(t))
+		require.Equal(t, context.Canceled, err)
+	}
+	fibertest.Eventually(t, fibertest.Patience, func() bool {
+		return !slices.ContainsFunc(all, func(name string) bool { return len(children(name)) > 0 })
+	}, "a process is left")
+}
