@@ -124,7 +124,8 @@
 //		return err
 //	}
 //
-// [Apply] runs a function once and waits. [ApplyAsync] returns a [Future] at once.
+// [Apply] runs a function once and waits. [ApplyAsync] returns a [Future] at once,
+// which can be cancelled; [Wait] and [AsCompleted] wait for many of them.
 // [Map] runs a function on each element of a slice and returns the results in the
 // order of the slice; [MapAsync] does so with a future. [WithInitializer] names a
 // function that each worker runs once, before its first task.
@@ -139,7 +140,8 @@
 // show it, and the names of containers and pods contain it.
 //
 // [Pool.Close] finishes the work that the pool has and ends the workers; every
-// NewPool needs one. [Pool.Terminate] does not wait for the work.
+// NewPool needs one. [Pool.Shutdown] is a Close that ends with its context.
+// [Pool.Terminate] does not wait for the work.
 //
 // # Chunks
 //
@@ -238,8 +240,9 @@
 //	var errNegative = fiber.RegisterError(errors.New("negative"))
 //
 // When tasks of a Map fail, it returns the error of the failed task with the
-// lowest index, a [TaskError], and the results of the tasks before it. Tasks behind that one are cancelled, and those before it are
-// waited for, so that the same failures lead to the same error every time.
+// lowest index, a [TaskError], and the results of the tasks before it. Tasks behind
+// that one are cancelled, and those before it are waited for, so that the same
+// failures lead to the same error every time.
 //
 // A worker that dies, for whatever reason, is replaced, and its tasks go to
 // others. Those that had started may be to blame, so each of them runs again in a
@@ -253,7 +256,8 @@
 //
 // # Processes
 //
-// A [Process] runs one function and ends.
+// A [Process] runs one function and ends. [Go] does the same and returns a future of
+// the function's result.
 //
 //	func supervise(ctx context.Context) error {
 //		p := fiber.NewProcess(square, 12, fiber.WithName("squarer"))
