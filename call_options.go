@@ -108,15 +108,14 @@ func encodeInputs[In any](ctx context.Context, ins []In, lo int) ([][]byte, erro
 	return nil, errorf("fiber: the argument: %w", err)
 }
 
-// decodeOutputs decodes the outputs of tasks lo to lo+n-1 of a function, whose frames
-// are nil when all have failed. It calls fail for each task that has, and returns the
-// indices of those whose output cannot be decoded. The errors of a single value
-// name no element.
-func decodeOutputs[Out any](fn string, value [][]byte, lo, n int, single bool, failures []engine.Failure, fail func(*TaskError)) (outs []Out, unread []int) {
+// decodeOutputs decodes the outputs of a function's tasks. It calls fail for each task
+// that has failed, and returns the indices of those whose output cannot be decoded.
+// The errors of a single value name no element.
+func decodeOutputs[Out any](fn string, o engine.Outcome, single bool, fail func(*TaskError)) (outs []Out, unread []int) {
 	var failed map[int]bool
-	for _, f := range failures {
+	for _, f := range o.Failures {
 		if failed == nil {
-			failed = make(map[int]bool, len(failures))
+			failed = make(map[int]bool, len(o.Failures))
 		}
 		failed[f.Index] = true
 		err := fromEngine(f.Err)
@@ -128,12 +127,12 @@ func decodeOutputs[Out any](fn string, value [][]byte, lo, n int, single bool, f
 		}
 		fail(taskError(fn, f.Index, f.Attempt, single, err))
 	}
-	if value == nil {
+	if o.Outputs == nil {
 		return nil, nil
 	}
-	_, bad, err := codec.UnmarshalEach(value, &outs, nil)
-	if err == nil && len(outs) != n {
-		err = fmt.Errorf("%d results for %d tasks", len(outs), n)
+	_, bad, err := codec.UnmarshalEach(o.Outputs, &outs, nil)
+	if err == nil && len(outs) != o.N {
+		err = fmt.Errorf("%d results for %d tasks", len(outs), o.N)
 	}
 	refuse := func(i int, err error) {
 		if !failed[i] { // else its output is the zero value, which may have no encoding
@@ -142,7 +141,7 @@ func decodeOutputs[Out any](fn string, value [][]byte, lo, n int, single bool, f
 		}
 	}
 	for _, e := range bad {
-		i := lo + e.Index
+		i := o.Lo + e.Index
 		if e.Index = i; single {
 			e.Index = -1
 		}
@@ -151,8 +150,8 @@ func decodeOutputs[Out any](fn string, value [][]byte, lo, n int, single bool, f
 	if err == nil {
 		return outs, unread
 	}
-	for i := range n {
-		refuse(lo+i, err)
+	for i := range o.N {
+		refuse(o.Lo+i, err)
 	}
 	return nil, unread
 }

@@ -180,7 +180,8 @@
 //	}
 //
 // Results come in the order of the inputs; [IMapUnordered] yields each as soon as
-// it is there. A task that fails yields its error in its place.
+// it is there. A task that fails yields its error in its place. [Results] yields each
+// task's input, worker, time and attempts as well.
 //
 // # Cancellation
 //

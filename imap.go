@@ -3,11 +3,11 @@ package fiber
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/pool/engine"
@@ -26,26 +26,65 @@ import (
 // loop cancels the remaining tasks. ins runs in a goroutine of its own, which
 // ends when ins next yields; a panic in ins is a panic in the loop.
 func IMap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], opts ...CallOption) iter.Seq2[Out, error] {
-	return imap(ctx, pool, fn, ins, true, opts)
+	return outputs(results(ctx, pool, fn, ins, streaming{name: "IMap", ordered: true}, opts))
 }
 
 // IMapUnordered is IMap, but yields results in the order in which they arrive.
 func IMapUnordered[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], opts ...CallOption) iter.Seq2[Out, error] {
-	return imap(ctx, pool, fn, ins, false, opts)
+	return outputs(results(ctx, pool, fn, ins, streaming{name: "IMapUnordered"}, opts))
 }
 
-func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], ordered bool, opts []CallOption) iter.Seq2[Out, error] {
+// Result is the outcome of one task.
+type Result[In, Out any] struct {
+	Index    int           // of the input, from 0
+	In       In            // as it was before it travelled
+	Out      Out           // what the function returned, also beside an error
+	Err      error         // a *TaskError; nil if the task succeeded
+	Worker   string        // the process that ran it last, "" if none did
+	Took     time.Duration // of its last run; the mean of tasks that were so short that they were reported together
+	Attempts int           // how often it was started, or may have been; 0 if its input could not travel
+}
+
+// Results is IMapUnordered, but yields all that is known of each task: a failed one
+// has its error in its Result. The second value is nil, but for the error of the call
+// itself, which comes last: that ctx has ended, the pool was closed, or an argument of
+// Results is wrong.
+func Results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], opts ...CallOption) iter.Seq2[Result[In, Out], error] {
+	return results(ctx, pool, fn, ins, streaming{name: "Results", whole: true}, opts)
+}
+
+// outputs are what an IMap yields of results.
+func outputs[In, Out any](all iter.Seq2[Result[In, Out], error]) iter.Seq2[Out, error] {
 	return func(yield func(Out, error) bool) {
-		var zero Out
+		for r, err := range all {
+			if !yield(r.Out, cmp.Or(err, r.Err)) {
+				return
+			}
+		}
+	}
+}
+
+// streaming says in what IMap, IMapUnordered and Results differ.
+type streaming struct {
+	name    string
+	ordered bool
+	whole   bool // inputs, and what is returned beside errors, are wanted
+}
+
+func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins iter.Seq[In], how streaming, opts []CallOption) iter.Seq2[Result[In, Out], error] {
+	return func(yield func(Result[In, Out], error) bool) {
+		var zero Result[In, Out]
 		o, err := prepare(ctx, pool, fn, opts)
 		if err == nil && ins == nil {
-			err = errors.New("fiber: IMap: the input is nil")
+			err = fmt.Errorf("fiber: %s: the input is nil", how.name)
 		}
 		if err != nil {
 			yield(zero, err)
 			return
 		}
-		s := &stream[In, Out]{ctx: ctx, fn: fn.Name(), in: readAhead[In]{ins: map[int]In{}}, out: arrivals[Out]{ordered: ordered, early: map[int]outcome[Out]{}}}
+		s := &stream[In, Out]{ctx: ctx, fn: fn.Name(), how: how, in: readAhead[In]{ins: map[int]In{}},
+			out: arrivals[Result[In, Out]]{ordered: how.ordered, early: map[int]Result[In, Out]{}}}
+		o.KeepFailed = how.whole
 		s.in.room.L, s.in.more.L, s.out.news.L = &s.in.mu, &s.in.mu, &s.out.mu
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
@@ -62,7 +101,7 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 		for {
 			some, err := s.out.wait()
 			for _, x := range some {
-				if !yield(x.out, x.err) {
+				if !yield(x, nil) {
 					return
 				}
 				s.in.took()
@@ -81,14 +120,15 @@ func imap[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], ins i
 	}
 }
 
-// stream is the source of an IMap.
+// stream is the source of an IMap or Results.
 type stream[In, Out any] struct {
 	ctx   context.Context
 	fn    string
+	how   streaming
 	call  *engine.Call
 	count progress
 	in    readAhead[In]
-	out   arrivals[Out]
+	out   arrivals[Result[In, Out]]
 }
 
 // abort ends the loop and the call with an error.
@@ -109,7 +149,7 @@ func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 	}, func(err error) {
 		s.count.all(s.in.read) // which only this goroutine changes
 		if err != nil {
-			s.out.end(inputPanic(fmt.Sprintf("fiber: the input of IMap: %v", err)))
+			s.out.end(inputPanic(fmt.Sprintf("fiber: the input of %s: %v", s.how.name, err)))
 		}
 		s.in.stop()
 	})
@@ -119,23 +159,32 @@ func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 	return encodeInputs(s.ctx, s.in.slice(lo, hi), lo)
 }
 
-func (s *stream[In, Out]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
-	some := make([]outcome[Out], n)
-	outs, unread := decodeOutputs[Out](s.fn, value, lo, n, false, failures, func(e *TaskError) { some[e.Index-lo].err = e })
-	for i, out := range outs {
-		if some[i].err == nil {
-			some[i].out = out
-		}
-	}
+func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
+	some := make([]Result[In, Out], o.N)
 	failed := 0
-	for _, x := range some {
-		if x.err != nil {
-			failed++
+	outs, unread := decodeOutputs[Out](s.fn, o, false, func(e *TaskError) {
+		x := &some[e.Index-o.Lo]
+		x.Err, x.Attempts = e, e.Attempt
+		failed++
+	})
+	for i := range some {
+		x := &some[i]
+		x.Index = o.Lo + i
+		if i < len(outs) && (x.Err == nil || s.how.whole) {
+			x.Out = outs[i]
+		}
+		if o.Worker != "" {
+			x.Worker, x.Took, x.Attempts = o.Worker, o.Each, 1+o.Reruns[x.Index]
 		}
 	}
-	s.count.add(n, failed) // before the loop may end
-	s.in.forget(lo, n)
-	s.out.add(lo, some)
+	if s.how.whole {
+		for i, in := range s.in.slice(o.Lo, o.Lo+o.N) {
+			some[i].In = in
+		}
+	}
+	s.count.add(o.N, failed) // before the loop may end
+	s.in.forget(o.Lo, o.N)
+	s.out.add(o.Lo, some)
 	return unread
 }
 
@@ -147,7 +196,7 @@ func (s *stream[In, Out]) Finish(err error) {
 	s.count.whenTold(func() { s.out.end(io.EOF) }) // an end of ctx since then is no error
 }
 
-// readAhead is the inputs of an IMap, which are read some way ahead of its loop.
+// readAhead is the inputs of a stream, which are read some way ahead of its loop.
 type readAhead[In any] struct {
 	mu      sync.Mutex
 	room    sync.Cond  // wakes push
@@ -230,30 +279,24 @@ func (a *readAhead[In]) forget(lo, n int) {
 	}
 }
 
-// outcome says how a task has ended.
-type outcome[Out any] struct {
-	out Out
-	err error
-}
-
 // inputPanic is a panic in the input, which becomes one in the loop.
 type inputPanic string
 
 func (p inputPanic) Error() string { return string(p) }
 
 // arrivals is the outcomes on their way to the loop.
-type arrivals[Out any] struct {
+type arrivals[R any] struct {
 	ordered bool
 	mu      sync.Mutex
-	news    sync.Cond            // wakes the loop
-	early   map[int]outcome[Out] // that wait for those before them
-	next    int                  // the outcomes before this one have been in ready
-	ready   []outcome[Out]       // to be yielded
-	ended   error                // what follows them: io.EOF, or the loop's last error; nil while more may come
+	news    sync.Cond // wakes the loop
+	early   map[int]R // that wait for those before them
+	next    int       // the outcomes before this one have been in ready
+	ready   []R       // to be yielded
+	ended   error     // what follows them: io.EOF, or the loop's last error; nil while more may come
 }
 
 // add adds the outcomes of the tasks from lo on.
-func (a *arrivals[Out]) add(lo int, some []outcome[Out]) {
+func (a *arrivals[R]) add(lo int, some []R) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.news.Signal()
@@ -272,7 +315,7 @@ func (a *arrivals[Out]) add(lo int, some []outcome[Out]) {
 }
 
 // end ends the loop behind what is ready. Only the first call counts.
-func (a *arrivals[Out]) end(why error) {
+func (a *arrivals[R]) end(why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = cmp.Or(a.ended, why)
@@ -280,7 +323,7 @@ func (a *arrivals[Out]) end(why error) {
 }
 
 // wait waits for outcomes, and returns those that are next, or else why none are.
-func (a *arrivals[Out]) wait() (some []outcome[Out], why error) {
+func (a *arrivals[R]) wait() (some []R, why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(a.ready) == 0 && a.ended == nil {

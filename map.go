@@ -93,10 +93,10 @@ func (m *mapping[In, Out, Result]) failsAfter(before Result, err error) {
 // inputs.
 const encodingWait = time.Second
 
-func (m *mapping[In, Out, Result]) Deliver(lo, n int, value [][]byte, failures []engine.Failure) []int {
-	outs, unread := decodeOutputs[Out](m.fn, value, lo, n, m.single, failures, m.fail)
-	copy(m.outs[lo:], outs)
-	m.count.add(n, len(failures)+len(unread))
+func (m *mapping[In, Out, Result]) Deliver(o engine.Outcome) []int {
+	outs, unread := decodeOutputs[Out](m.fn, o, m.single, m.fail)
+	copy(m.outs[o.Lo:], outs)
+	m.count.add(o.N, len(o.Failures)+len(unread))
 	return unread
 }
 

@@ -30,6 +30,8 @@ const (
 	StopOnError
 	// Single: there is one task; errors name no element.
 	Single
+	// KeepFailed: what a function returns beside its error is sent as well.
+	KeepFailed
 )
 
 // Pack makes the message; value is the encoded inputs.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 
@@ -380,6 +381,20 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 	p.outcome("Apply", ins, bad, err, late)
 }
 
+// results is an IMapUnordered by Results.
+func (p *poolWork) results(ctx context.Context, pool *fiber.Pool, fn *fiber.Func[job, done], ins iter.Seq[job], opts ...fiber.CallOption) iter.Seq2[done, error] {
+	return func(yield func(done, error) bool) {
+		for r, err := range fiber.Results(ctx, pool, fn, ins, opts...) {
+			if err == nil && (r.In.Index != r.Index || r.Attempts < 0 || r.Attempts > p.attempts+1 && p.attempts > 1 || r.Err == nil && r.Worker == "") {
+				p.breach(ruleRight, "Results has yielded %+v", r)
+			}
+			if !yield(r.Out, cmp.Or(err, r.Err)) {
+				return
+			}
+		}
+	}
+}
+
 func (p *poolWork) stream(ctx context.Context, call int, r *rand.Rand) {
 	ins, bad := p.jobs(call, 1+r.IntN(100), r)
 	leave := len(ins)
@@ -388,8 +403,11 @@ func (p *poolWork) stream(ctx context.Context, call int, r *rand.Rand) {
 	}
 	ordered := r.IntN(2) == 0
 	over := fiber.IMapUnordered[job, done]
-	if ordered {
+	switch {
+	case ordered:
 		over = fiber.IMap[job, done]
+	case call%2 == 1:
+		over = p.results
 	}
 	seen := map[int]bool{}
 	next := 0

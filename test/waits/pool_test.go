@@ -83,6 +83,15 @@ var pools = []row{
 	ofPool("IMapUnordered", func(ctx context.Context, p *fiber.Pool, v []byte) error {
 		return last(fiber.IMapUnordered(ctx, p, linger, slices.Values([][]byte{v})))
 	}),
+	ofPool("Results", func(ctx context.Context, p *fiber.Pool, v []byte) error {
+		for r, err := range fiber.Results(ctx, p, linger, slices.Values([][]byte{v})) {
+			if err != nil {
+				return err
+			}
+			return r.Err
+		}
+		return nil
+	}),
 	{name: "Future.Get", how: "of a task", kind: waits, at: onWorker, make: ofTask(func(ctx context.Context, f *fiber.Future[int]) error {
 		return only(f.Get(ctx))
 	})},

@@ -15,15 +15,24 @@ type Source interface {
 	// that concerns a single input is an *InputError. It is called from several
 	// goroutines at a time.
 	Encode(lo, hi int) ([][]byte, error)
-	// Deliver takes the outcomes of tasks lo to lo+n-1: the frames of a slice
-	// of n outputs, nil when all failed, and the failures. It returns the
-	// indices of those whose outputs it could not decode, which have failed as
-	// well. Each task is delivered once, from any goroutine.
-	Deliver(lo, n int, outputs [][]byte, failures []Failure) (unread []int)
+	// Deliver takes the outcome of tasks. It returns the indices of those whose
+	// outputs it could not decode, which have failed as well. Each task is
+	// delivered once, from any goroutine.
+	Deliver(o Outcome) (unread []int)
 	// Finish is called once: with nil after the last Deliver of a wanted task,
 	// or with the reason why the call as a whole failed, possibly during a
 	// Deliver.
 	Finish(err error)
+}
+
+// Outcome is how the tasks Lo to Lo+N-1 of a call have ended together.
+type Outcome struct {
+	Lo, N    int
+	Outputs  [][]byte // the frames of a slice of N outputs; nil when all failed, unless KeepFailed
+	Failures []Failure
+	Worker   string        // that ran them, "" for none
+	Each     time.Duration // the mean running time of one
+	Reruns   map[int]int   // how often some of them were started before, by their indices
 }
 
 // Failure is the outcome of a task that failed. Err is a *wire.Error when its
@@ -52,6 +61,7 @@ type CallOptions struct {
 	StopOnError bool          // tasks after the first failed one are unwanted
 	Awaited     bool          // one task, whose caller will call Wait
 	Encoded     bool          // the inputs are encoded: Encode returns at once
+	KeepFailed  bool          // what a function returned beside its error is an output, too
 	Single      bool          // one task, whose input is no element of a list
 	Plain       bool          // Encode calls no code of the user's, which may take any time
 	Retried     *atomic.Int64 // counts its tasks as Stats does; nil if nobody asks

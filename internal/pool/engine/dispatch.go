@@ -284,6 +284,9 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 	if b.call.opts.Single {
 		flags |= wire.Single
 	}
+	if b.call.opts.KeepFailed {
+		flags |= wire.KeepFailed
+	}
 	msg := wire.Batch{ID: b.id, Call: b.call.id, Lo: b.lo, Count: b.n, Func: []byte(b.call.opts.Func),
 		Timeout: int64(b.call.opts.Timeout), Attempt: b.try, Flags: flags}
 	if until := b.call.opts.Deadline; !until.IsZero() {
@@ -350,7 +353,7 @@ func (e *Engine) unsendable(b *batch, cause error) {
 	if bad >= 0 {
 		b.giveBack(span{bad + 1, left.hi})
 		b.giveBack(span{left.lo, bad})
-		e.delivering(c, span{bad, bad + 1}, nil, []Failure{{Index: bad, Err: cause}})
+		e.delivering(c, Outcome{Lo: bad, N: 1, Failures: []Failure{{Index: bad, Err: cause}}})
 	}
 	e.freed(w)
 	e.release()

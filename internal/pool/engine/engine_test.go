@@ -103,8 +103,8 @@ func (s *source) Encode(lo, hi int) ([][]byte, error) {
 	return [][]byte{{0}}, nil
 }
 
-func (s *source) Deliver(lo, n int, _ [][]byte, _ []engine.Failure) []int {
-	for i := lo; i < lo+n; i++ {
+func (s *source) Deliver(o engine.Outcome) []int {
+	for i := o.Lo; i < o.Lo+o.N; i++ {
 		s.got[i]++
 	}
 	return nil

@@ -79,7 +79,8 @@ func (e *Engine) lost(w *worker) {
 		e.opts.Log.Info("fiber: a worker was told to end from outside; its tasks run elsewhere", w.proc.Describe()...)
 	}
 	for i, f := range failing {
-		e.deliver(f.call, f.span, nil, []Failure{{f.lo, attempts[i], w.proc.Lost(f.call.opts.Func, e.opts.MaxAttempts)}})
+		e.deliver(f.call, Outcome{Lo: f.lo, N: 1, Worker: w.name, Reruns: map[int]int{f.lo: attempts[i] - 1},
+			Failures: []Failure{{f.lo, attempts[i], w.proc.Lost(f.call.opts.Func, e.opts.MaxAttempts)}}})
 	}
 }
 

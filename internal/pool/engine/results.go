@@ -72,11 +72,11 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 			failed := b.lo + r.Errors[i].Index
 			failures = append(failures, Failure{failed, 1 + c.reruns[failed], &r.Errors[i].Err})
 		}
-		var value [][]byte
-		if len(failures) < r.Count {
-			value = frames[1:]
+		o := Outcome{Lo: lo, N: r.Count, Failures: failures, Worker: w.name, Each: time.Duration(r.Nanos / int64(r.Count)), Reruns: c.rerunsOf(lo, hi)}
+		if len(failures) < r.Count || c.opts.KeepFailed && len(frames) > 1 {
+			o.Outputs = frames[1:]
 		}
-		e.delivering(c, span{lo, hi}, value, failures)
+		e.delivering(c, o)
 	}
 	if (r.Stuck || r.Ended) && !b.dead {
 		// The batch may have stopped before its end: at an error, or for a
@@ -96,13 +96,28 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 }
 
 // delivering has an outcome handed to the source when the lock is released.
-func (e *Engine) delivering(c *Call, s span, value [][]byte, failures []Failure) {
+func (e *Engine) delivering(c *Call, o Outcome) {
 	failed := -1
-	if len(failures) > 0 {
-		failed = failures[0].Index
+	if len(o.Failures) > 0 {
+		failed = o.Failures[0].Index
 	}
-	e.claim(c, s, failed)
-	e.after = append(e.after, func() { e.deliver(c, s, value, failures) })
+	e.claim(c, o.span(), failed)
+	e.after = append(e.after, func() { e.deliver(c, o) })
+}
+
+func (o Outcome) span() span { return span{o.Lo, o.Lo + o.N} }
+
+// rerunsOf returns how often the tasks lo to hi-1 were lost, nil if none was.
+func (c *Call) rerunsOf(lo, hi int) (some map[int]int) {
+	for task := lo; task < hi && len(c.reruns) > 0; task++ {
+		if n := c.reruns[task]; n > 0 {
+			if some == nil {
+				some = map[int]int{}
+			}
+			some[task] = n
+		}
+	}
+	return some
 }
 
 // claim notes that an outcome is on its way to the source. If the call stops at
@@ -115,9 +130,9 @@ func (e *Engine) claim(c *Call, s span, failed int) {
 }
 
 // deliver hands an outcome to the source. The last outcome ends the call.
-func (e *Engine) deliver(c *Call, s span, value [][]byte, failures []Failure) {
-	unread := c.source.Deliver(s.lo, s.len(), value, failures)
-	failed := len(failures) + len(unread)
+func (e *Engine) deliver(c *Call, o Outcome) {
+	unread := c.source.Deliver(o)
+	s, failed := o.span(), len(o.Failures)+len(unread)
 	e.mu.Lock()
 	if len(unread) > 0 && c.opts.StopOnError {
 		e.giveUp(c, unread[0]+1)

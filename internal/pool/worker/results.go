@@ -73,7 +73,7 @@ func (b *batch) withFailed(errors []wire.TaskError, failed []*codec.Error) []wir
 func (b *batch) transmit(r wire.Results) (cause, err error) {
 	var value [][]byte
 	var named any
-	if len(r.Errors) < r.Count && b.tasks != nil {
+	if (len(r.Errors) < r.Count || b.Flags&wire.KeepFailed != 0 && !r.Stuck) && b.tasks != nil {
 		var failed []*codec.Error
 		if value, named, failed, err = b.tasks.Results(b.ctx, r.From, r.From+r.Count); err != nil {
 			return err, nil

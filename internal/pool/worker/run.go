@@ -209,7 +209,7 @@ func (b *batch) fail(i int, err error) {
 		return
 	}
 	b.errors = append(b.errors, wire.TaskError{Index: i, Err: *e})
-	if b.tasks != nil {
+	if b.tasks != nil && b.Flags&wire.KeepFailed == 0 {
 		b.tasks.Clear(i)
 	}
 }
