@@ -50,7 +50,7 @@ func Timeout(d time.Duration) CallOption {
 type Progress struct {
 	Done    int       // tasks that have ended
 	Failed  int       // those of them that have failed
-	Retried int       // tasks that ran, or may have run, more than once, since their workers were lost
+	Retried int       // how often tasks that ran, or may have run, were started again, since their workers were lost
 	Total   int       // all tasks; -1 while an IMap's input goes on
 	Began   time.Time // when the call was made
 }

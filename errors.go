@@ -118,35 +118,36 @@ func (e *EncodeError) Error() string { return (*codec.Error)(e).Error() }
 func (e *EncodeError) Unwrap() error { return e.Err }
 
 // public returns an error of an internal package as the type of this package that
-// has the same fields, and other errors as they are.
-func public(err error) error {
+// has the same fields, and other errors as they are. internal says which it was.
+func public(err error) (_ error, internal bool) {
 	switch e := err.(type) {
 	case *codec.Error:
-		return (*EncodeError)(e)
+		return (*EncodeError)(e), true
 	case *tree.MismatchError:
-		return (*MismatchError)(e)
+		return (*MismatchError)(e), true
 	case *backend.LaunchError:
-		return (*LaunchError)(e)
+		return (*LaunchError)(e), true
 	}
-	return err
+	return err, false
 }
 
 // exported returns an error whose text is err's, and in which errors.As finds the
 // types of this package.
-func exported(err error) (e error) {
-	walk(err, func(inner error) bool {
-		if own := public(inner); e == nil && own != inner {
-			e = own
-		}
-		return e == nil
-	})
-	switch {
-	case e == nil:
-		return err
-	case public(err) == e:
+func exported(err error) error {
+	if e, internal := public(err); internal {
 		return e
 	}
-	return &prefixed{err.Error(), errors.Join(e, err)}
+	var found error
+	walk(err, func(inner error) bool {
+		if e, internal := public(inner); internal && found == nil {
+			found = e
+		}
+		return found == nil
+	})
+	if found == nil {
+		return err
+	}
+	return &prefixed{err.Error(), errors.Join(found, err)}
 }
 
 // TaskError says which task of a pool's call failed, and why.
@@ -154,8 +155,8 @@ type TaskError struct {
 	Func    string // the function's name
 	Index   int    // of the input in its call, from 0
 	Worker  string // the process that ran it last, "" if none is to blame
-	Attempt int    // how often it was started, or may have been; 0 if its argument or its result could not travel
-	Err     error  // a *RemoteError, *WorkerLostError or *EncodeError; one that is context.DeadlineExceeded after a Timeout
+	Attempt int    // how often it was started, or may have been; 0 if its argument could not be sent or its result not be decoded
+	Err     error  // for errors.As a *RemoteError, *WorkerLostError or *EncodeError; after a Timeout it is context.DeadlineExceeded
 
 	single bool // there is no need to say which it is
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -40,6 +42,7 @@ func RegisterError(err error) error {
 	if old, ok := errorsKnown.sentinels[name]; ok && old != err {
 		panic(fmt.Sprintf("%s: fiber.RegisterError: another error with the text %q is registered", callerLine(), err.Error()))
 	}
+	errorsKnown.sentinels = maps.Clone(errorsKnown.sentinels)
 	errorsKnown.sentinels[name] = err
 	return err
 }
@@ -111,6 +114,9 @@ func newErrorType(t reflect.Type) (*errorType, error) {
 	if t.Kind() == reflect.Interface {
 		return nil, errors.New("it is an interface; register the types that implement it")
 	}
+	if t.Kind() == reflect.Pointer && t.Elem().Kind() != reflect.Struct {
+		return nil, errors.New("it is a pointer, but not to a struct; use a type without a pointer")
+	}
 	if s := e.structure(); s.Kind() == reflect.Struct {
 		var fields []reflect.StructField
 		for f := range s.Fields() {
@@ -140,7 +146,7 @@ func (e *errorType) structure() reflect.Type {
 type errorDetail struct {
 	Type   string
 	Frames [][]byte
-	Errs   []*wire.Error // of the fields that are errors; nil for nil
+	Errs   map[string]*wire.Error // the fields that are errors, by their names
 }
 
 // encode returns an error's detail, nil if it cannot travel.
@@ -158,11 +164,12 @@ func (e *errorType) encode(err error, bound int) *errorDetail {
 		}
 	}
 	for _, field := range e.errs {
-		var flat *wire.Error
 		if inner, ok := v.Field(field).Interface().(error); ok {
-			flat = flattenWithin(bound/2, "", inner)
+			if d.Errs == nil {
+				d.Errs = map[string]*wire.Error{}
+			}
+			d.Errs[v.Type().Field(field).Name] = flattenWithin(bound/2, "", inner)
 		}
-		d.Errs = append(d.Errs, flat)
 	}
 	var failed error
 	if d.Frames, failed = codec.Marshal(same.Interface()); failed != nil {
@@ -180,7 +187,7 @@ func (d *errorDetail) error() error {
 		return nil
 	}
 	same := reflect.New(e.same)
-	if codec.Unmarshal(d.Frames, same.Interface()) != nil || len(d.Errs) != len(e.errs) {
+	if codec.Unmarshal(d.Frames, same.Interface()) != nil {
 		return nil
 	}
 	v := same
@@ -189,8 +196,8 @@ func (d *errorDetail) error() error {
 		for i, field := range e.fields {
 			v.Elem().Field(field).Set(same.Elem().Field(i))
 		}
-		for i, field := range e.errs {
-			if flat := d.Errs[i]; flat != nil {
+		for _, field := range e.errs {
+			if flat := d.Errs[v.Elem().Type().Field(field).Name]; flat != nil {
 				v.Elem().Field(field).Set(reflect.ValueOf(unflatten(flat)))
 			}
 		}
@@ -198,5 +205,17 @@ func (d *errorDetail) error() error {
 	if e.typ.Kind() != reflect.Pointer {
 		v = v.Elem()
 	}
-	return v.Interface().(error)
+	err := v.Interface().(error)
+	if guard.Call(func() error { usable(err); return nil }) != nil {
+		return nil
+	}
+	return err
+}
+
+// usable calls the methods of an error that everybody calls, whom a panic in them
+// would surprise: what is not exported did not travel.
+func usable(err error) {
+	_ = err.Error()
+	_ = errors.Is(err, io.EOF)
+	_ = errors.As(err, new(*RemoteError))
 }

@@ -71,8 +71,9 @@ func flattenWithin(bound int, fn string, err error) (e *wire.Error) {
 // sentinelsIn lists the names of the registered errors that err is.
 func sentinelsIn(err error) (names []string) {
 	errorsKnown.RLock()
-	defer errorsKnown.RUnlock()
-	for name, sentinel := range errorsKnown.sentinels {
+	sentinels := errorsKnown.sentinels // which is never changed: the errors' methods are the user's
+	errorsKnown.RUnlock()
+	for name, sentinel := range sentinels {
 		if errors.Is(err, sentinel) {
 			names = append(names, name)
 		}
@@ -218,7 +219,8 @@ func detailsOf(err error, bound int) (all []string) {
 // detailOf returns the detail of an error, nil unless it is one of Fiber's own, and
 // whether there are more in what it wraps. bound limits each text in it.
 func detailOf(err error, bound int) (d *detail, wraps bool) {
-	switch e := public(err).(type) {
+	own, _ := public(err)
+	switch e := own.(type) {
 	case *RingError:
 		if bound < minError {
 			return nil, false
@@ -251,10 +253,10 @@ func detailOf(err error, bound int) (d *detail, wraps bool) {
 		return &detail{Encode: &flat}, true
 	}
 	errorsKnown.RLock()
-	own := errorsKnown.types[typeName(reflect.TypeOf(err))]
+	known := errorsKnown.types[typeName(reflect.TypeOf(err))]
 	errorsKnown.RUnlock()
-	if own != nil && bound >= minError {
-		if e := own.encode(err, bound); e != nil {
+	if known != nil && bound >= minError {
+		if e := known.encode(err, bound); e != nil {
 			return &detail{Own: e}, true
 		}
 	}

@@ -215,13 +215,18 @@ func AsCompleted[T any](ctx context.Context, fs ...*Future[T]) iter.Seq2[int, er
 			defer f.then(func() { done <- i })()
 		}
 		for range fs {
+			var i int
 			select {
-			case i := <-done:
-				if !yield(i, nil) {
+			case i = <-done:
+			case <-ctx.Done():
+				select {
+				case i = <-done: // what is done is not lost
+				default:
+					yield(-1, ctx.Err())
 					return
 				}
-			case <-ctx.Done():
-				yield(-1, ctx.Err())
+			}
+			if !yield(i, nil) {
 				return
 			}
 		}

@@ -108,9 +108,13 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 	select {
 	case <-m.child.Done():
 	case <-ctx.Done():
-		err = ctx.Err()
-		m.child.Kill("")
-		<-m.child.Done()
+		select {
+		case <-m.child.Done(): // at the same time, or before
+		default:
+			err = ctx.Err()
+			m.child.Kill("")
+			<-m.child.Done()
+		}
 	}
 	m.p.h.proc.homes.Delete(m.p.h.ref.Endpoint)
 	return err

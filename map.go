@@ -2,6 +2,7 @@ package fiber
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -115,11 +116,14 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 	failed := m.failed
 	m.failing.Unlock()
 	switch {
-	case failed != nil && m.single:
+	case failed != nil && m.ctx.Err() != nil && errors.Is(failed, m.ctx.Err()):
+		m.fails(m.ctx.Err()) // the worker was faster
+		return
+	case failed != nil && (m.single || err != nil):
 		m.fails(failed)
 		return
 	case failed != nil:
-		m.failsAfter(m.result(m.outs[:failed.Index]), failed)
+		m.failsAfter(m.result(m.outs[:failed.Index:failed.Index]), failed)
 		return
 	case err != nil:
 		m.fails(fromEngine(err))

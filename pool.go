@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ type Pool struct {
 	proc   *process
 	opts   poolOptions
 	serial *atomic.Int64 // number of the last worker, shared by all pools of the name
+	label  string        // its name: WithName's, or Pool1 and so on
 	sole   string        // the name of the only process, of Go's, which has the resources that it was given
 
 	mu        sync.Mutex
@@ -171,13 +173,14 @@ func newPool(sole string, workers int, opts []PoolOption) (*Pool, error) {
 	if !p.opts.resources.IsZero() {
 		p.resources = &p.opts.resources
 	}
-	label := p.opts.name
+	label := cmp.Or(sole, p.opts.name)
 	if label == "" {
 		label = fmt.Sprintf("Pool%d", pools.Add(1))
 		p.opts.name, p.serial = label+"Worker", new(atomic.Int64)
 	} else {
 		p.serial = serials.of(p.opts.name)
 	}
+	p.label = label
 	p.opts.Closed = closedError("the pool %s was closed", label)
 	p.engine = engine.New(p.opts.Options)
 	return p, nil
@@ -236,7 +239,7 @@ func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, []
 	}
 	p.mu.Unlock()
 	spec := tree.Spec{Name: name, Resources: resources, Handle: handle, Idle: idle,
-		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.Concurrency},
+		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.Concurrency, Pool: p.label},
 		Pending: func(reason string) { p.waits(name, reason) }}
 	if p.opts.initializer != nil {
 		spec.Assign.Func, spec.Value = p.opts.initializer.Name, p.opts.initArg
@@ -348,8 +351,8 @@ func (p *Pool) Close() {
 
 // Shutdown is Close until ctx ends. Then it fails the calls that are left with
 // ErrClosed, kills the workers, and returns when they have gone, with an error that
-// says how many tasks were given up and is ctx.Err(). It returns nil when all work was
-// finished.
+// says how many tasks were given up and is ctx.Err(), or ErrShutdown if this process
+// ends before that. It returns nil when all work was finished.
 func (p *Pool) Shutdown(ctx context.Context) error {
 	switch {
 	case !p.made():
@@ -358,6 +361,9 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 		return errNilContext
 	}
 	tasks, err := p.engine.Shutdown(ctx)
+	if err == engine.ErrEnding {
+		err = ErrShutdown
+	}
 	if err != nil {
 		return fmt.Errorf("fiber: the pool's work was not finished, and %d tasks were given up: %w", tasks, err)
 	}
@@ -386,7 +392,7 @@ type PoolStats struct {
 
 	Done           int // tasks that returned
 	Failed         int // tasks that ended with an error
-	Retried        int // tasks that ran, or may have run, more than once
+	Retried        int // how often tasks that ran, or may have run, were started again, since their workers were lost
 	WorkersStarted int // those that became ready
 	WorkersLost    int // those that ended without being told to
 	WorkersKilled  int // those whose function went on for cancel_grace after its context had ended

@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"strings"
 
 	"github.com/fiber-go/fiber/internal/pool/worker"
 )
@@ -13,7 +12,7 @@ type TaskInfo struct {
 	Index   int    // of the input in its call, from 0
 	Attempt int    // from 1; more when workers were lost that may have run the task
 	Worker  string // this process's name
-	Pool    string // the name of WithName, or that of the pool's workers without their numbers
+	Pool    string // the name of WithName, or Pool1 and so on; the process's for Go
 }
 
 // TaskFromContext returns the task whose function has received ctx, or a context that
@@ -27,6 +26,9 @@ func TaskFromContext(ctx context.Context) (info TaskInfo, ok bool) {
 	if !ok {
 		return info, false
 	}
-	name := processName()
-	return TaskInfo{t.Func, t.Index, t.Attempt, name, name[:max(0, strings.LastIndexByte(name, '-'))]}, true
+	info = TaskInfo{Func: t.Func, Index: t.Index, Attempt: t.Attempt, Worker: processName()}
+	if proc := here(); proc != nil && proc.node.Parent != nil {
+		info.Pool = proc.node.Parent.Assign.Pool
+	}
+	return info, true
 }

@@ -67,6 +67,7 @@ type Assign struct {
 	Name        string // of the process
 	Func        string // the function, or the initializer ("" for none)
 	Concurrency int    // tasks at a time in a worker
+	Pool        string // the name of a worker's pool
 	Run         string // the run's id
 	Credentials []byte // the run's
 	Config      config.Config

@@ -130,8 +130,14 @@ var wrong = []struct {
 		fiber.RegisterError(errors.New("twice"))
 	}, []string{`"twice"`, "another error"}},
 	{"error type", func() { fiber.RegisterErrorType[chanError]() }, []string{"fiber.RegisterErrorType[misuse_test.chanError]", "a chan cannot leave"}},
+	{"error pointer", func() { fiber.RegisterErrorType[*codeError]() }, []string{"fiber.RegisterErrorType[*misuse_test.codeError]", "not to a struct"}},
 	{"error interface", func() { fiber.RegisterErrorType[error]() }, []string{"fiber.RegisterErrorType[error]", "it is an interface"}},
 }
+
+// codeError is no struct.
+type codeError int
+
+func (*codeError) Error() string { return "" }
 
 // chanError has a field that cannot travel.
 type chanError struct{ C chan int }

@@ -79,6 +79,15 @@ func TestWaitAndAsCompleted(t *testing.T) {
 		require.Equal(t, -1, i)
 		require.Equal(t, context.Canceled, err)
 	}
+	for range 20 {
+		i := 0
+		for at, err := range fiber.AsCompleted(over, fs[1], fs[2], fs[3]) {
+			require.NoError(t, err, "a result that is there is lost")
+			require.Equal(t, i, at)
+			i++
+		}
+		require.Equal(t, 3, i)
+	}
 	for range fiber.AsCompleted[int](ctx) {
 		t.Error("there is none")
 	}

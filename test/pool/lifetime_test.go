@@ -231,6 +231,11 @@ func TestPoolShutdown(t *testing.T) {
 	require.NoError(t, pool.Shutdown(fibertest.Soon(t)))
 	require.Len(t, fibertest.Sure(f.Get(fibertest.Soon(t)))(t), 10, "it finishes its work")
 	require.NoError(t, pool.Shutdown(fibertest.Soon(t)))
+	over, cancel := context.WithCancel(fibertest.Soon(t))
+	cancel()
+	for range 50 {
+		require.NoError(t, fibertest.NewPool(t, 1).Shutdown(over), "it has no work")
+	}
 
 	pool = fibertest.NewPool(t, 1)
 	fibertest.Warm(t, pool)
@@ -239,6 +244,7 @@ func TestPoolShutdown(t *testing.T) {
 	behind := fiber.MapAsync(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(7))
 	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(fibertest.Lines(t, file)) == 1 }, "it begins")
 	ctx, cancel := context.WithCancel(fibertest.Soon(t))
+	defer cancel()
 	time.AfterFunc(10*time.Millisecond, cancel)
 	err := pool.Shutdown(ctx)
 	require.ErrorIs(t, err, context.Canceled)

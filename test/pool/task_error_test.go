@@ -51,6 +51,15 @@ var innerPick = fiber.Register("innerPick", func(_ context.Context, n int) (int,
 	return n, nil
 })
 
+// waitsOrFails fails if it has a line, and else waits for its end.
+var waitsOrFails = fiber.Register("waitsOrFails", func(ctx context.Context, m fibertest.Marking) (int, error) {
+	if m.Line != "" {
+		return 0, errors.New("it fails")
+	}
+	<-ctx.Done()
+	return 1, nil
+})
+
 type pick struct {
 	N    int
 	File string // made by the first attempt
@@ -120,6 +129,16 @@ func TestTaskError(t *testing.T) {
 			require.Equal(t, 1, failed, all)
 		}
 	}
+	// If the call fails as a whole meanwhile, a task before the failed one may not have returned.
+	file := fibertest.TempFile(t)
+	short := fibertest.NewPool(t, 2)
+	f := fiber.MapAsync(fibertest.Soon(t), short, waitsOrFails, []fibertest.Marking{{File: file}, {File: file, Line: "failed"}}, fiber.ChunkSize(1))
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return short.Stats().Failed == 1 }, "it fails")
+	short.Terminate()
+	none, err := f.Get(fibertest.Soon(t))
+	require.ErrorContains(t, err, "task 1: ")
+	require.Nil(t, none)
+
 	ctx, cancel := context.WithCancel(fibertest.Soon(t))
 	cancel()
 	outs, err := fiber.Map(ctx, pool, choosy, ins)

@@ -4,6 +4,8 @@ package pool_test
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -40,6 +42,12 @@ var seesTask = fiber.Register("seesTask", func(ctx context.Context, file string)
 	return s, nil
 })
 
+// saysWhy notes why its context has ended.
+var saysWhy = fiber.Register("saysWhy", func(ctx context.Context, file string) (int, error) {
+	<-ctx.Done()
+	return 0, fibertest.Marking{File: file, Line: fmt.Sprintf("%t", ctx.Err() == context.DeadlineExceeded)}.Append()
+})
+
 func TestTaskFromContext(t *testing.T) {
 	t.Parallel()
 	pool := fibertest.NewPool(t, 2, fiber.WithName("seeing"))
@@ -67,6 +75,18 @@ func TestTaskFromContext(t *testing.T) {
 	require.InDelta(t, time.Hour, s.Left, float64(10*time.Minute))
 	s = fibertest.Sure(fiber.Apply(hour, pool, seesTask, "", fiber.Timeout(30*time.Minute)))(t)
 	require.InDelta(t, 30*time.Minute, s.Left, float64(10*time.Minute))
+
+	far, cancel := context.WithTimeout(ctx, math.MaxInt64)
+	defer cancel()
+	require.True(t, fibertest.Sure(fiber.Apply(far, pool, seesTask, "", fiber.Timeout(math.MaxInt64)))(t).OK)
+
+	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	why := fibertest.TempFile(t)
+	_, err := fiber.Apply(soon, pool, saysWhy, why)
+	require.Equal(t, context.DeadlineExceeded, err)
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(fibertest.Lines(t, why)) == 1 }, "the function returns")
+	require.Equal(t, []string{"true"}, fibertest.Lines(t, why))
 
 	file := fibertest.TempFile(t)
 	f := fiber.ApplyAsync(ctx, pool, seesTask, file)

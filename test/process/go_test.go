@@ -22,6 +22,12 @@ var whoIs = fiber.Register("whoIs", func(context.Context, fibertest.None) (strin
 	return fmt.Sprint(fiber.CurrentProcess().Name(), " ", runtime.GOMAXPROCS(0)), nil
 }, meta.CPU(5))
 
+// ownTask is the task that it is.
+var ownTask = fiber.Register("ownTask", func(ctx context.Context, _ fibertest.None) (fiber.TaskInfo, error) {
+	info, _ := fiber.TaskFromContext(ctx)
+	return info, nil
+})
+
 // children are the names of the processes that a name begins.
 func children(name string) (all []string) {
 	for _, c := range fiber.ActiveChildren() {
@@ -38,6 +44,8 @@ func TestGo(t *testing.T) {
 	require.Equal(t, "going 3", fibertest.Sure(fiber.Go(ctx, whoIs, fibertest.None{}, fiber.WithName("going"), fiber.WithMeta(meta.CPU(3))).Get(ctx))(t))
 	require.Regexp(t, `^Process-\d+ 5$`, fibertest.Sure(fiber.Go(ctx, whoIs, fibertest.None{}).Get(ctx))(t))
 	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(children("going")) == 0 }, "its process is left")
+	info := fibertest.Sure(fiber.Go(ctx, ownTask, fibertest.None{}, fiber.WithName("a-job")).Get(ctx))(t)
+	require.Equal(t, fiber.TaskInfo{Func: "ownTask", Attempt: 1, Worker: "a-job", Pool: "a-job"}, info)
 	_, err := fiber.Go(ctx, fibertest.Fail, "sentinel").Get(ctx)
 	require.ErrorIs(t, err, fibertest.ErrDiverged)
 	require.ErrorAs(t, err, new(*fiber.RemoteError))

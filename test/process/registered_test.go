@@ -40,7 +40,28 @@ type strangeError struct{ N int }
 
 func (strangeError) Error() string { return "strange" }
 
+// listError and valueError are types whose values cannot be compared.
+type listError []string
+
+func (l listError) Error() string { return fmt.Sprint("list ", len(l)) }
+
+type valueError struct{ Limits []int }
+
+func (v valueError) Error() string { return fmt.Sprint("limits ", v.Limits) }
+
+// frailError panics where it arrives: what it needs is not exported.
+type frailError struct {
+	N     int
+	inner *valueError
+}
+
+func (f *frailError) Error() string { return fmt.Sprint("frail ", f.inner.Limits) }
+func (f *frailError) Unwrap() error { return f.inner }
+
 var (
+	_ = fiber.RegisterErrorType[listError]()
+	_ = fiber.RegisterErrorType[valueError]()
+	_ = fiber.RegisterErrorType[*frailError]()
 	_ = fiber.RegisterErrorType[*quotaError]()
 	_ = fiber.RegisterErrorType[codeError]()
 
@@ -57,6 +78,10 @@ var (
 			"not found":  func() error { return errNotFound },
 			"not there":  func() error { return notfound.Err },
 			"unknown":    func() error { return fmt.Errorf("well: %w", errUnknown) },
+			"list":       func() error { return errors.Join(listError{"a", "b"}, &fiber.MismatchError{Reason: "it does not fit"}) },
+			"value":      func() error { return fmt.Errorf("no: %w", valueError{[]int{1, 2}}) },
+			"frail":      func() error { return &quotaError{Limit: 1, Cause: &frailError{1, &valueError{[]int{3}}}} },
+			"frail too":  func() error { return errors.Join(errNotFound, &frailError{1, &valueError{[]int{3}}}) },
 			"strange":    func() error { return strangeError{1} },
 			"EOF":        func() error { return fmt.Errorf("read: %w", io.ErrUnexpectedEOF) },
 			"open":       func() error { _, err := os.Open("/no/such/file"); return err },
@@ -86,6 +111,20 @@ func TestRegisteredErrors(t *testing.T) {
 	require.ErrorAs(t, fails("code"), &code)
 	require.EqualValues(t, 7, code)
 	require.ErrorIs(t, fails("nil quota"), errNotFound)
+
+	var list listError
+	err = fails("list")
+	require.ErrorAs(t, err, &list)
+	require.Equal(t, listError{"a", "b"}, list)
+	require.ErrorAs(t, err, new(*fiber.MismatchError))
+	var value valueError
+	require.ErrorAs(t, fails("value"), &value)
+	require.Equal(t, valueError{[]int{1, 2}}, value)
+	require.ErrorAs(t, fails("frail"), &quota)
+	require.ErrorContains(t, quota.Cause, "frail [3]", "its text has arrived")
+	err = fails("frail too")
+	require.ErrorIs(t, err, errNotFound)
+	require.False(t, errors.As(err, new(*frailError)), "it cannot be used here")
 
 	require.ErrorIs(t, fails("not found"), errNotFound)
 	require.NotErrorIs(t, fails("not found"), notfound.Err, "another package's with the same text")

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fiber-go/fiber/internal/self"
 )
@@ -11,6 +12,9 @@ import (
 // have not begun are given up. When this process is told to end, Close becomes
 // Terminate.
 func (e *Engine) Close() { _, _ = e.Shutdown(context.Background()) }
+
+// ErrEnding is the error of a Shutdown while this process is told to end.
+var ErrEnding = errors.New("this process is ending")
 
 // Shutdown is Close until ctx ends. Then it fails the calls that are left, kills the
 // workers, and returns the number of tasks that it gave up, and why.
@@ -27,7 +31,8 @@ func (e *Engine) Shutdown(ctx context.Context) (tasks int, err error) {
 	}
 	if e.wait(until, func() (bool, error) { return len(e.calls) == 0 || e.ended, nil }) != nil {
 		left := e.Stats()
-		if err = ctx.Err(); err == nil { // this process ends
+		if err = ctx.Err(); err == nil {
+			err = ErrEnding
 			e.Terminate()
 		} else {
 			e.abort(ctx, (*worker).kill)

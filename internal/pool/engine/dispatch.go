@@ -288,9 +288,9 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 		flags |= wire.KeepFailed
 	}
 	msg := wire.Batch{ID: b.id, Call: b.call.id, Lo: b.lo, Count: b.n, Func: []byte(b.call.opts.Func),
-		Timeout: int64(b.call.opts.Timeout), Attempt: b.try, Flags: flags}
+		Timeout: int64(min(b.call.opts.Timeout, longest)), Attempt: b.try, Flags: flags}
 	if until := b.call.opts.Deadline; !until.IsZero() {
-		msg.Left = int64(max(1, time.Until(until)))
+		msg.Left = int64(min(max(1, time.Until(until)), longest))
 	}
 	frames := msg.Pack(value)
 	e.mu.Lock()
@@ -313,6 +313,9 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 	}
 	return slow
 }
+
+// longest is the longest time that a message can name.
+const longest = math.MaxInt64 / 4
 
 // average updates the average size of one value with the size of n more.
 func average(each float64, value [][]byte, n int) float64 {

@@ -93,6 +93,11 @@ func (e *Engine) wait(ctx context.Context, met func() (bool, error)) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	select {
+	case err := <-w.over: // it came first, or at the same time
+		return err
+	default:
+	}
 	e.waiters = slices.DeleteFunc(e.waiters, func(other *waiter) bool { return other == w })
 	return ctx.Err()
 }

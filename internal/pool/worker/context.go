@@ -9,11 +9,25 @@ import (
 type taskContext struct {
 	context.Context
 	batch    *batch
-	deadline time.Time // of the caller, zero for none: the pool cancels the batch then
+	deadline time.Time // of the caller; zero for none
 }
+
+// deadlineGrace is how long after the caller's deadline a batch ends by itself, should
+// the pool not have cancelled it. The caller is to be the first to know.
+const deadlineGrace = time.Second
 
 // Deadline returns the caller's deadline.
 func (c *taskContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+// Err returns DeadlineExceeded if the caller's deadline is why the batch was cancelled:
+// that news takes as long as the batch did, more or less.
+func (c *taskContext) Err() error {
+	err := c.Context.Err()
+	if err != nil && !c.deadline.IsZero() && time.Until(c.deadline) < 10*time.Millisecond {
+		err = context.DeadlineExceeded
+	}
+	return err
+}
 
 // Value returns the task that runs, for Current.
 func (c *taskContext) Value(key any) any {

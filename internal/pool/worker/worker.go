@@ -181,11 +181,13 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*batch, error) {
 		if err := b.Unpack(frames); err != nil {
 			return nil, err
 		}
-		b.ctx, b.cancel = context.WithCancel(w.ctx)
-		b.task.Context, b.task.batch = b.ctx, b
 		if b.Left > 0 {
+			b.ctx, b.cancel = context.WithTimeout(w.ctx, time.Duration(b.Left)+deadlineGrace)
 			b.task.deadline = time.Now().Add(time.Duration(b.Left))
+		} else {
+			b.ctx, b.cancel = context.WithCancel(w.ctx)
 		}
+		b.task.Context, b.task.batch = b.ctx, b
 		b.counts.Store(uint64(b.Count) << 32)
 		w.mu.Lock()
 		defer w.mu.Unlock()
