@@ -29,7 +29,7 @@ var onThisMachine = map[string][]string{
 	},
 	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
 	"they are about this machine's resources": {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestRingWithTooManyGPUs", "TestBadArguments",
-		"TestRingThatCannotStart", "TestManagerThatCannotStart"},
+		"TestRingThatCannotStart", "TestManagerThatCannotStart", "TestOptionsOfARing", "TestOptionsOfGo"},
 	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies", "TestTableIsWhole", "TestTableHasAllSettings"},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
 	"their output has the processes' names in front there": {"ExampleProcess", "ExampleProcess_nested", "ExampleProcess_Logs", "ExampleRing", "ExampleAllReduce"},

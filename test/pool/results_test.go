@@ -38,7 +38,7 @@ func TestResults(t *testing.T) {
 	t.Parallel()
 	pool := fibertest.NewPool(t, 2, fiber.WithName("partly"))
 	seen := map[int]bool{}
-	for r, err := range fiber.Results(fibertest.Soon(t), pool, partly, slices.Values(fibertest.Numbers(40))) {
+	for r, err := range fiber.Results(fibertest.Soon(t), pool, partly, slices.Values(fibertest.Numbers(40)), fiber.ChunkSize(1)) { // so that each has a time of its own
 		require.NoError(t, err)
 		require.False(t, seen[r.Index])
 		seen[r.Index] = true

@@ -38,12 +38,27 @@ func children(name string) (all []string) {
 	return all
 }
 
-func TestGo(t *testing.T) {
+func TestOptionsOfGo(t *testing.T) {
 	t.Parallel()
 	ctx := fibertest.Soon(t)
 	require.Equal(t, "going 3", fibertest.Sure(fiber.Go(ctx, whoIs, fibertest.None{}, fiber.WithName("going"), fiber.WithMeta(meta.CPU(3))).Get(ctx))(t))
 	require.Regexp(t, `^Process-\d+ 5$`, fibertest.Sure(fiber.Go(ctx, whoIs, fibertest.None{}).Get(ctx))(t))
 	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(children("going")) == 0 }, "its process is left")
+}
+
+// cleansUp takes some time after the end of its context.
+var cleansUp = fiber.Register("cleansUp", func(ctx context.Context, file string) (fibertest.None, error) {
+	if err := (fibertest.Marking{File: file, Line: "begun"}).Append(); err != nil {
+		return fibertest.None{}, err
+	}
+	<-ctx.Done()
+	time.Sleep(300 * time.Millisecond)
+	return fibertest.None{}, fibertest.Marking{File: file, Line: "clean"}.Append()
+})
+
+func TestGo(t *testing.T) {
+	t.Parallel()
+	ctx := fibertest.Soon(t)
 	info := fibertest.Sure(fiber.Go(ctx, ownTask, fibertest.None{}, fiber.WithName("a-job")).Get(ctx))(t)
 	require.Equal(t, fiber.TaskInfo{Func: "ownTask", Attempt: 1, Worker: "a-job", Pool: "a-job"}, info)
 	_, err := fiber.Go(ctx, fibertest.Fail, "sentinel").Get(ctx)
@@ -59,6 +74,17 @@ func TestGo(t *testing.T) {
 	require.ErrorContains(t, err, "fiber: Go: option 1 of 1 is nil")
 	_, err = fiber.Go(ctx, (*fiber.Func[int, int])(nil), 1).Get(ctx)
 	require.ErrorContains(t, err, "uninitialised Func")
+}
+
+func TestGoCleansUp(t *testing.T) {
+	t.Parallel()
+	file := fibertest.TempFile(t)
+	f := fiber.Go(t.Context(), cleansUp, file)
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(fibertest.Lines(t, file)) == 1 }, "it begins")
+	f.Cancel()
+	_, err := f.Get(fibertest.Soon(t))
+	require.Equal(t, context.Canceled, err)
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(fibertest.Lines(t, file)) == 2 }, "it may clean up")
 }
 
 // A function that heeds its context, or not, is gone after Cancel and after the end of ctx.
