@@ -38,7 +38,7 @@ func TestExportedAPI(t *testing.T) {
 			return os.Open(strings.TrimSpace(string(file)))
 		}).Import(path)
 		require.NoError(t, err)
-		a := api{T: t, public: public, seen: map[types.Type]bool{}}
+		a := api{T: t, public: public}
 		for _, name := range pkg.Scope().Names() {
 			if o := pkg.Scope().Lookup(name); o.Exported() {
 				a.object(pkg.Name()+"."+name, o)
@@ -52,7 +52,6 @@ func TestExportedAPI(t *testing.T) {
 type api struct {
 	*testing.T
 	public map[string]bool
-	seen   map[types.Type]bool
 }
 
 func (a api) object(where string, o types.Object) {

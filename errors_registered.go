@@ -126,7 +126,7 @@ func newErrorType(t reflect.Type) (*errorType, error) {
 				e.errs = append(e.errs, f.Index[0])
 			default:
 				e.fields = append(e.fields, f.Index[0])
-				fields = append(fields, reflect.StructField{Name: f.Name, Type: f.Type})
+				fields = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag})
 			}
 		}
 		e.same = reflect.StructOf(fields)

@@ -25,6 +25,7 @@ type quotaError struct {
 	By    map[string]int
 	Cause error
 	Other error
+	Hook  func() `msgpack:"-"` // which could not travel
 	note  string
 }
 
@@ -71,7 +72,7 @@ var (
 	failRegistered = fiber.Register("failRegistered", func(_ context.Context, how string) (fibertest.None, error) {
 		return fibertest.None{}, map[string]func() error{
 			"quota": func() error {
-				return fmt.Errorf("today: %w", &quotaError{5, map[string]int{"x": 1}, fmt.Errorf("below: %w", errNotFound), errNotFound, "note"})
+				return fmt.Errorf("today: %w", &quotaError{5, map[string]int{"x": 1}, fmt.Errorf("below: %w", errNotFound), errNotFound, func() {}, "note"})
 			},
 			"code":       func() error { return codeError(7) },
 			"nil quota":  func() error { return errors.Join((*quotaError)(nil), errNotFound) },
