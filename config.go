@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/logger"
 	"github.com/fiber-go/fiber/internal/self"
 )
 
@@ -46,17 +48,24 @@ func (c Config) internal() (cfg config.Config) {
 	return cfg
 }
 
-// configure makes the configuration of the root and opens its log.
-func configure(code Config) (config.Config, *slog.Logger, error) {
+// configure makes the configuration of the root and opens its log. The last result closes the log, unless there is an error.
+func configure(code Config) (config.Config, *slog.Logger, func(patience time.Duration), error) {
 	cfg, warnings, err := config.Load(code.internal(), config.Sources{})
 	if err != nil {
-		return cfg, nil, fmt.Errorf("fiber: %w", err)
+		return cfg, nil, nil, fmt.Errorf("fiber: %w", err)
 	}
-	log, err := openLog(cfg, "MainProcess")
+	end := func(time.Duration) {}
+	var log *slog.Logger
+	if cfg.Logger != nil {
+		root := logger.NewRoot(cfg.Logger, config.Level(cfg.LogLevel))
+		log, end = root.Logger, root.Close
+	} else {
+		log, err = openLog(cfg, "MainProcess")
+	}
 	for _, w := range warnings {
 		log.Warn("fiber: " + w)
 	}
-	return cfg, log, err
+	return cfg, log, end, err
 }
 
 // openLog opens a process's log, as the configuration says.

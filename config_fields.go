@@ -2,7 +2,10 @@
 
 package fiber
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
 // Config holds every setting of Fiber. A zero field takes its value from the
 // environment (FIBER_BACKEND and so on), else from the file .fiberconfig in the
@@ -67,6 +70,11 @@ type Config struct {
 	// LogFile is where Fiber's own log messages go. Every process appends to the file; "%p" in its name stands for the
 	// name of the process. Containers and pods do not have the file, and log to stderr.
 	LogFile string
+	// Logger gets those messages in the place of the file, in the root. It gets those of all other processes, too: the
+	// attribute "from" is then the process's name. It may be slow, and may use Fiber, since nothing waits for it; of more
+	// than 1000 messages that it has yet to take, the newest are dropped, and it is told how many. The end of the run waits
+	// for it 2 s at most.
+	Logger *slog.Logger
 	// ForwardLogs makes each parent pass on what its children write to stdout and stderr, line by line. A line of more than
 	// 64 KiB comes in pieces, each a line of its own.
 	ForwardLogs Switch

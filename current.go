@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/local"
@@ -28,6 +29,8 @@ type process struct {
 	handles live[object.Ref, handle]
 	ends    live[endName, pipeEnd] // in values that are being decoded
 	shared  sharedCache
+
+	closeLog func(patience time.Duration) // hands over what is left of the log
 }
 
 // here returns the state of the process that the calling goroutine is in, nil unless it is initialised.
@@ -47,12 +50,15 @@ func running() (*process, error) {
 	return p, nil
 }
 
-func enter(node *tree.Node) {
+func enter(node *tree.Node, closeLog func(patience time.Duration)) {
 	h := object.New(object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
 		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown, Log: node.Log})
-	var state any = &process{node: node, objects: h}
+	var state any = &process{node: node, objects: h, closeLog: closeLog}
 	self.Of().State.Store(&state)
 }
+
+// logPatience bounds how long the end of a run waits for Config.Logger.
+const logPatience = 2 * time.Second
 
 // newBackend makes the configured backend; "" means local, or kubernetes in a
 // pod.
@@ -112,6 +118,7 @@ func leave(ctx context.Context) error {
 	warden.Close()
 	p.objects.Close()
 	p.node.RemoveDirectory()
+	p.closeLog(logPatience)
 	me.State.Store(nil)
 	return err
 }

@@ -551,6 +551,10 @@
 // A wrong value is an error before anything starts, whatever its source. All
 // processes have the root's configuration.
 //
+// Config.Logger, a [log/slog.Logger], gets Fiber's own messages: that a worker was
+// lost, or waits for a machine. Those of other processes arrive in the root, too,
+// with the process's name as the attribute "from".
+//
 // # Elsewhere
 //
 // With FIBER_BACKEND set to docker, the same program runs its processes as

@@ -45,7 +45,7 @@ var elsewhere func(cfg config.Config, warnings []string) (code int, gone bool)
 
 func runMain(run func(ctx context.Context) error, code Config) int {
 	if config.Moved() {
-		code = Config{}
+		code = Config{Logger: code.Logger} // the rest comes from where the program was
 	} else if elsewhere != nil && !tree.Started() {
 		// Init reports what is wrong with the configuration.
 		if cfg, warnings, err := config.Load(code.internal(), config.Sources{}); err == nil {
@@ -79,6 +79,7 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 			case s = <-signals:
 				p.node.Abandon()
 				p.node.RemoveDirectory()
+				p.closeLog(abandonedLog)
 				os.Exit(128 + int(s.(syscall.Signal)))
 			}
 		}
@@ -99,6 +100,9 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 	}
 	return 0
 }
+
+// abandonedLog is logPatience after a second signal.
+const abandonedLog = 200 * time.Millisecond
 
 // explainAfter is how long after the first signal the program says why it has not
 // ended yet.
@@ -137,19 +141,21 @@ func Init(cfg ...Config) error {
 	if here() != nil {
 		return errors.New("fiber: Init was called before; call it once, or call Shutdown in between")
 	}
-	settings, log, err := configure(last(cfg))
+	settings, log, closeLog, err := configure(last(cfg))
 	if err != nil {
 		return err
 	}
 	b, err := newBackend(settings, log)
 	if err != nil {
+		closeLog(logPatience)
 		return err
 	}
 	node, err := tree.NewRoot(settings, b, log)
 	if err != nil {
+		closeLog(logPatience)
 		return err
 	}
-	enter(node)
+	enter(node, closeLog)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/logger"
 	"github.com/fiber-go/fiber/internal/pool/worker"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/self"
@@ -34,7 +35,7 @@ func runChild() int {
 		return 1
 	}
 	parent := node.Parent
-	enter(node)
+	enter(node, func(time.Duration) {})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stop := &stopping{node: node, parent: parent, cancel: cancel}
@@ -76,6 +77,9 @@ func comeUp() (*tree.Node, error) {
 	log, err := openLog(parent.Assign.Config, parent.Assign.Name)
 	if err != nil {
 		return nil, err
+	}
+	if parent.Assign.Logs {
+		log = logger.Up(parent.Assign.Name, config.Level(parent.Assign.Config.LogLevel), parent.Post, log)
 	}
 	if b == nil {
 		if b, err = newBackend(parent.Assign.Config, log); err != nil {

@@ -27,8 +27,11 @@ const (
 	// engineTimeout bounds what the engine does for one container, except for
 	// pulling its image.
 	engineTimeout = time.Minute
-	// answerTimeout bounds the wait for an engine that may not exist.
-	answerTimeout = 5 * time.Second
+	// answerTimeout bounds the wait for an engine that may not exist. On a busy
+	// machine one that does exist has needed more than 5 s.
+	answerTimeout = 30 * time.Second
+	// sweepTimeout bounds the search for what killed runs have left.
+	sweepTimeout = 5 * time.Second
 	// removalPause is the pause before Close looks again whether all containers have been removed.
 	removalPause = 20 * time.Millisecond
 	// maxTries is how often a container is made whose image is removed meanwhile.

@@ -183,7 +183,7 @@ func (e *engine) removeAll(ctx context.Context, which func(labels map[string]str
 // gone, or one on this machine before its last reboot, cannot be told: its
 // containers stay until a user removes them, and only take space.
 func (e *engine) sweep(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	e.removeAll(ctx, func(labels map[string]string) bool { return owner.Gone(labels[labelRoot]) })
 }

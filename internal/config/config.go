@@ -6,12 +6,15 @@
 // where the value was given and what is allowed; no value is ever silently replaced.
 package config
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
 // Config has all the settings of Fiber. A zero field means "not set here": the environment, then .fiberconfig, then
 // the default decide. A Config is plain data; the one that [Load] returns travels to the children as it is.
 //
-// The tags of a field: key is its name in the file. kind names a row of the table of kinds, unless the type itself
+// The tags of a field: key is its name in the file; without one, only code sets it. kind names a row of the table of kinds, unless the type itself
 // does, and words lists the possible values of a word. default is the default as text, and unset describes what
 // happens without one. The comment becomes the setting's description in docs/config.md, with words in double quotes as
 // code: after a change, run go test ./internal/config -update.
@@ -74,6 +77,11 @@ type Config struct {
 	// LogFile is where Fiber's own log messages go. Every process appends to the file; "%p" in its name stands for the
 	// name of the process. Containers and pods do not have the file, and log to stderr.
 	LogFile string `key:"log_file" kind:"log" default:"stderr"`
+	// Logger gets those messages in the place of the file, in the root. It gets those of all other processes, too: the
+	// attribute "from" is then the process's name. It may be slow, and may use Fiber, since nothing waits for it; of more
+	// than 1000 messages that it has yet to take, the newest are dropped, and it is told how many. The end of the run waits
+	// for it 2 s at most.
+	Logger *slog.Logger `msgpack:"-"`
 	// ForwardLogs makes each parent pass on what its children write to stdout and stderr, line by line. A line of more than
 	// 64 KiB comes in pieces, each a line of its own.
 	ForwardLogs Switch `key:"forward_logs" default:"on"`

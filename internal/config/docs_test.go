@@ -45,7 +45,10 @@ func TestRootHasTheFields(t *testing.T) {
 
 package fiber
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
 // Config holds every setting of Fiber. A zero field takes its value from the
 // environment (FIBER_BACKEND and so on), else from the file .fiberconfig in the

@@ -32,7 +32,7 @@ func Load(code Config, from Sources) (Config, []string, error) {
 	}
 	environ := variables(from.Environ)
 	lines, faults := readFile(dir, filepath.Join(from.Dir, FileName))
-	var c Config
+	c := Config{Logger: code.Logger}
 	sources := map[string]string{} // of the values, by key
 	for _, s := range settings() {
 		value := s.of(&c)

@@ -24,6 +24,9 @@ var settings = sync.OnceValue(func() []setting {
 	var all []setting
 	for f := range reflect.TypeFor[Config]().Fields() {
 		s := setting{field: f, key: f.Tag.Get("key"), initial: f.Tag.Get("default")}
+		if s.key == "" { // only code can set it
+			continue
+		}
 		s.env = envPrefix + strings.ToUpper(s.key)
 		if words := f.Tag.Get("words"); words != "" {
 			s.kind = oneOf(strings.Fields(words))

@@ -151,6 +151,12 @@ func (c *Child) handle(frames [][]byte) error {
 			return err
 		}
 		c.resident.Store(status.Resident)
+	case wire.KindLog:
+		var message wire.Log
+		if err := wire.Unpack(frames, &message); err != nil {
+			return err
+		}
+		c.node.logged(message)
 	default:
 		if c.spec.Handle == nil {
 			return fmt.Errorf("%w: an unexpected %v", wire.ErrMalformed, kind)

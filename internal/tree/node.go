@@ -20,6 +20,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/logger"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -122,6 +123,15 @@ func (n *Node) TransportOptions(patient bool) transport.Options {
 		o.HeartbeatTimeout = -1
 	}
 	return o
+}
+
+// logged takes a log message of a process below this one: to the root, or there into its log.
+func (n *Node) logged(m wire.Log) {
+	if n.Parent != nil {
+		n.Parent.Post(wire.MustPack(wire.KindLog, m)...)
+		return
+	}
+	n.Log.Handler().Handle(context.Background(), logger.Record(m))
 }
 
 // Children lists the processes that this one has started and that have not

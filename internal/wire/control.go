@@ -79,6 +79,7 @@ type Assign struct {
 	Rank, Size  int      // of a ring
 	Backend     string   // the backend on which the root starts the child's jobs, "" if the child starts them itself
 	Cluster     bool     // that backend finds a machine for each job
+	Logs        bool     // log messages go to the root, see Log
 }
 
 // Done reports how the assigned function, an initializer, a manager's start or an

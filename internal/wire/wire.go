@@ -16,7 +16,7 @@ import (
 )
 
 // Version is the protocol's version. Two processes talk only if theirs are equal.
-const Version = 10
+const Version = 11
 
 // Kind says what a message is. It is the first byte of the first frame.
 type Kind byte
@@ -55,6 +55,7 @@ const (
 	KindTaken                      // receiver of results or of an answer: the objects named in them are held here
 	KindOutput                     // init: a piece of its program's output
 	KindReading                    // reader of such an output: how far it has come
+	KindLog                        // child: a log message for the root
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
@@ -64,7 +65,7 @@ var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "a
 	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindStream: "stream",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
 	KindCollective: "collective", KindKill: "kill",
-	KindTerminate: "terminate", KindTaken: "taken", KindOutput: "output", KindReading: "reading"}
+	KindTerminate: "terminate", KindTaken: "taken", KindOutput: "output", KindReading: "reading", KindLog: "log"}
 
 func (k Kind) String() string {
 	if int(k) < len(names) && names[k] != "" {
