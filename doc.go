@@ -180,8 +180,20 @@
 //	}
 //
 // Results come in the order of the inputs; [IMapUnordered] yields each as soon as
-// it is there. A task that fails yields its error in its place. [Results] yields each
-// task's input, worker, time and attempts as well.
+// it is there. A task that fails yields its error in its place. [Results] yields more
+// of each task: its input, its output and its error, its worker, time and attempts.
+//
+//	func failures(ctx context.Context, pool *fiber.Pool, windows iter.Seq[window]) (bad []window, err error) {
+//		for r, err := range fiber.Results(ctx, pool, density, windows) {
+//			if err != nil {
+//				return bad, err // the call's own error, such as ctx's
+//			}
+//			if r.Err != nil {
+//				bad = append(bad, r.In)
+//			}
+//		}
+//		return bad, nil
+//	}
 //
 // # Cancellation
 //
@@ -327,19 +339,17 @@
 //
 //	type stage struct{ In, Out *fiber.SimpleQueue[int] }
 //
-//	var double = fiber.Register("double", func(ctx context.Context, s stage) (int, error) {
-//		for n := 0; ; n++ {
-//			x, err := s.In.Get(ctx)
-//			if errors.Is(err, fiber.ErrClosed) {
-//				return n, nil // there is no more to do
-//			}
+//	var double = fiber.Register("double", func(ctx context.Context, s stage) (n int, err error) {
+//		for x, err := range s.In.Items(ctx) { // until the queue is closed and empty
 //			if err != nil {
 //				return n, err
 //			}
 //			if err := s.Out.Put(ctx, 2*x); err != nil {
 //				return n, err
 //			}
+//			n++
 //		}
+//		return n, nil
 //	})
 //
 //	func pipeline(ctx context.Context) error {
@@ -351,10 +361,9 @@
 //		if err != nil {
 //			return err
 //		}
+//		var workers []*fiber.Future[int]
 //		for range 4 {
-//			if err := fiber.NewProcess(double, stage{in, out}).Start(ctx); err != nil {
-//				return err
-//			}
+//			workers = append(workers, fiber.Go(ctx, double, stage{in, out}))
 //		}
 //		if err := in.PutMany(ctx, []int{1, 2, 3}); err != nil {
 //			return err
@@ -366,13 +375,16 @@
 //			}
 //			fmt.Println(x)
 //		}
-//		return in.Close()
+//		in.Close()
+//		_, err = fiber.Wait(ctx, len(workers), workers...)
+//		return err
 //	}
 //
 // When Put has returned, the item is safe in the queue. Each item goes to one
 // consumer, which asks for it by Get: none holds items that others could work on.
 // If the consumer dies before Get has returned, the item goes back to the front of
-// the queue. Once the queue is closed and empty, Get returns [ErrClosed]. Many
+// the queue. Once the queue is closed and empty, Get returns [ErrClosed], which is
+// where a loop over [SimpleQueue.Items] ends. [SimpleQueue.TryGet] does not wait. Many
 // items go faster together: [SimpleQueue.PutMany], [SimpleQueue.GetMany].
 //
 // # Pipes
@@ -380,19 +392,17 @@
 // A [Pipe] has two ends, for two processes to talk. An end that is sent to a
 // process belongs to that process from then on.
 //
-//	var answer = fiber.Register("answer", func(ctx context.Context, c *fiber.Conn[string]) (int, error) {
-//		for n := 0; ; n++ {
-//			question, err := c.Recv(ctx)
-//			if errors.Is(err, io.EOF) {
-//				return n, nil // the other end is closed, or its process has died
-//			}
+//	var answer = fiber.Register("answer", func(ctx context.Context, c *fiber.Conn[string]) (n int, err error) {
+//		for question, err := range c.Items(ctx) { // until the other end is closed, or its process has died
 //			if err != nil {
 //				return n, err
 //			}
 //			if err := c.Send(ctx, question+"!"); err != nil {
 //				return n, err
 //			}
+//			n++
 //		}
+//		return n, nil
 //	})
 //
 //	func talk(ctx context.Context) error {
@@ -401,19 +411,22 @@
 //			return err
 //		}
 //		defer here.Close()
-//		p := fiber.NewProcess(answer, there)
-//		if err := p.Start(ctx); err != nil {
-//			return err
-//		}
+//		answered := fiber.Go(ctx, answer, there)
 //		if err := here.Send(ctx, "hello"); err != nil {
 //			return err
 //		}
 //		reply, err := here.Recv(ctx)
-//		fmt.Println(reply)
+//		if err != nil {
+//			return err
+//		}
+//		here.Close()
+//		n, err := answered.Get(ctx)
+//		fmt.Println(reply, n)
 //		return err
 //	}
 //
-// [PipeOneWay] makes one end that sends and one that receives.
+// [PipeOneWay] makes one end that sends and one that receives. Recv returns io.EOF
+// where the loop over [Conn.Items] ends.
 //
 // # Managers
 //
@@ -486,7 +499,8 @@
 //
 // Get returns a copy: to change the value in the manager, set it. Update needs no
 // lock: it runs its function in the calling process, and runs it again if another
-// process has changed the value meanwhile. A lock whose holder dies goes to the
+// process has changed the value meanwhile. [Value.Watch] yields a value and then each
+// newer one: a learner sets its weights there, for all actors to see. A lock whose holder dies goes to the
 // next process that asks, with [ErrAbandoned].
 //
 // # Rings

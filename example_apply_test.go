@@ -98,6 +98,31 @@ func ExampleFuture() {
 	// 17 <nil>
 }
 
+// Whichever is done first comes first.
+func ExampleAsCompleted() {
+	ctx := context.Background()
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Terminate()
+
+	futures := []*fiber.Future[string]{fiber.ApplyAsync(ctx, pool, dawdle, struct{}{}), fiber.ApplyAsync(ctx, pool, shout, "hello")}
+	for i, err := range fiber.AsCompleted(ctx, futures...) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(i)
+		fmt.Println(futures[i].Get(ctx))
+		break
+	}
+	// Output:
+	// 1
+	// HELLO! <nil>
+}
+
 // dawdle sleeps for an hour, or until its context ends.
 var dawdle = fiber.Register("dawdle", func(ctx context.Context, _ struct{}) (string, error) {
 	select {
@@ -107,6 +132,22 @@ var dawdle = fiber.Register("dawdle", func(ctx context.Context, _ struct{}) (str
 		return "", ctx.Err()
 	}
 })
+
+// Go runs a function in a process of its own, and returns its result.
+func ExampleGo() {
+	ctx := context.Background()
+	slow := fiber.Go(ctx, dawdle, struct{}{})
+	first, second := fiber.Go(ctx, runes, "π"), fiber.Go(ctx, runes, "pi")
+	fmt.Println(first.Get(ctx))
+	fmt.Println(second.Get(ctx))
+	slow.Cancel() // the function's context ends
+	_, err := slow.Get(ctx)
+	fmt.Println(err)
+	// Output:
+	// 1 <nil>
+	// 2 <nil>
+	// context canceled
+}
 
 // The time limit ends the call, and the context of its task.
 func ExampleTimeout() {

@@ -196,6 +196,40 @@ func ExampleValue() {
 	// Output: 0.75 <nil>
 }
 
+// act follows a learner's weights until they are good enough. It misses those that are replaced while it works.
+var act = fiber.Register("act", func(ctx context.Context, weights *fiber.Value[int]) (int, error) {
+	for w, err := range weights.Watch(ctx) {
+		if err != nil || w >= 10 {
+			return w, err
+		}
+	}
+	return 0, nil
+})
+
+func ExampleValue_Watch() {
+	ctx := context.Background()
+	m, err := fiber.NewManager(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	weights, err := fiber.NewValue(ctx, m, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	actor := fiber.Go(ctx, act, weights)
+	for w := range 10 {
+		if err := weights.Set(ctx, w+1); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	fmt.Println(actor.Get(ctx))
+	// Output: 10 <nil>
+}
+
 func ExampleNamespace() {
 	ctx := context.Background()
 	m, err := fiber.NewManager(ctx)

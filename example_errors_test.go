@@ -67,6 +67,45 @@ func ExampleRegisterError() {
 	// true
 }
 
+// quotaError arrives as what it is, with its exported fields.
+type quotaError struct{ Limit int }
+
+func (e *quotaError) Error() string { return fmt.Sprintf("more than %d tickets", e.Limit) }
+
+var _ = fiber.RegisterErrorType[*quotaError]()
+
+var reserve = fiber.Register("reserve", func(ctx context.Context, tickets int) (string, error) {
+	if tickets > 6 {
+		return "", &quotaError{Limit: 6}
+	}
+	task, _ := fiber.TaskFromContext(ctx)
+	return fmt.Sprintf("order %d of %d tickets", task.Index, tickets), nil
+})
+
+// A TaskError says which input failed. Map returns the results of the inputs before it.
+func ExampleRegisterErrorType() {
+	ctx := context.Background()
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+
+	orders, err := fiber.Map(ctx, pool, reserve, []int{2, 6, 7})
+	fmt.Printf("%q\n", orders)
+	if task := (*fiber.TaskError)(nil); errors.As(err, &task) {
+		fmt.Println("input", task.Index, "failed")
+	}
+	if quota := (*quotaError)(nil); errors.As(err, &quota) {
+		fmt.Println("the limit is", quota.Limit)
+	}
+	// Output:
+	// ["order 0 of 2 tickets" "order 1 of 6 tickets"]
+	// input 2 failed
+	// the limit is 6
+}
+
 // fragile ends its process when n is 13.
 var fragile = fiber.Register("fragile", func(ctx context.Context, n int) (int, error) {
 	if n == 13 {

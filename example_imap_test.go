@@ -63,6 +63,28 @@ var reciprocal = fiber.Register("reciprocal", func(ctx context.Context, x float6
 	return 1 / x, nil
 })
 
+// Each result comes with its input, as soon as it is there.
+func ExampleResults() {
+	ctx := context.Background()
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+
+	for r, err := range fiber.Results(ctx, pool, reciprocal, slices.Values([]float64{2, 0})) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(r.In, r.Out, r.Err != nil, r.Attempts)
+	}
+	// Unordered output:
+	// 2 0.5 false 1
+	// 0 0 true 1
+}
+
 // A task that fails yields its error, and the loop goes on with the other tasks.
 func ExampleIMapUnordered() {
 	ctx := context.Background()

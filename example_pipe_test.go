@@ -11,11 +11,7 @@ import (
 
 // answerLoudly answers until the other end is closed.
 var answerLoudly = fiber.Register("answerLoudly", func(ctx context.Context, conn *fiber.Conn[string]) (struct{}, error) {
-	for {
-		words, err := conn.Recv(ctx)
-		if err == io.EOF {
-			return struct{}{}, nil
-		}
+	for words, err := range conn.Items(ctx) {
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -23,6 +19,7 @@ var answerLoudly = fiber.Register("answerLoudly", func(ctx context.Context, conn
 			return struct{}{}, err
 		}
 	}
+	return struct{}{}, nil
 })
 
 func ExamplePipe() {

@@ -2,7 +2,6 @@ package fiber_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fiber-go/fiber"
@@ -16,11 +15,7 @@ type wordLengths struct {
 
 // measure answers each word with its length, until the queue of words is closed.
 var measure = fiber.Register("measure", func(ctx context.Context, l wordLengths) (struct{}, error) {
-	for {
-		word, err := l.Words.Get(ctx)
-		if errors.Is(err, fiber.ErrClosed) {
-			return struct{}{}, nil
-		}
+	for word, err := range l.Words.Items(ctx) {
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -28,6 +23,7 @@ var measure = fiber.Register("measure", func(ctx context.Context, l wordLengths)
 			return struct{}{}, err
 		}
 	}
+	return struct{}{}, nil
 })
 
 func ExampleSimpleQueue() {
@@ -54,7 +50,7 @@ func ExampleSimpleQueue() {
 		}
 		fmt.Println(lengths.Get(ctx))
 	}
-	words.Close() // the Get that waits for one more word returns ErrClosed
+	words.Close() // the loop in the other process ends
 	fmt.Println(p.Join(ctx))
 	// Output:
 	// 3 <nil>

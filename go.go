@@ -10,8 +10,8 @@ import (
 
 // Go runs a function in a process of its own and returns a future of its result. The
 // process has the name and the resources of opts, or else those of the function. It
-// ends when the function has returned. The errors are ApplyAsync's; the function is
-// started once, and never again.
+// ends when the function has returned; its last output may come after the result.
+// The errors are ApplyAsync's; the function is started once, and never again.
 //
 // Future.Cancel, and the end of ctx, end the function's context and resolve the
 // future at once. If the function goes on for cancel_grace, its process is killed.

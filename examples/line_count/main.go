@@ -15,18 +15,10 @@ import (
 	"github.com/fiber-go/fiber"
 )
 
-// count is the result for one file. A file that cannot be read is a result,
-// too, and not an error of the function: at an error Map would give up the
-// files after it.
-type count struct {
-	Lines int
-	Err   string // why the file could not be read, with its name; "" if it could
-}
-
-var countLines = fiber.Register("countLines", func(ctx context.Context, path string) (count, error) {
+var countLines = fiber.Register("countLines", func(ctx context.Context, path string) (int, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return count{Err: err.Error()}, nil
+		return 0, err
 	}
 	defer file.Close()
 	lines, buf := 0, make([]byte, 64<<10)
@@ -34,13 +26,13 @@ var countLines = fiber.Register("countLines", func(ctx context.Context, path str
 		n, err := file.Read(buf)
 		lines += bytes.Count(buf[:n], []byte("\n"))
 		if err == io.EOF {
-			return count{Lines: lines}, nil
+			return lines, nil
 		}
 		if err != nil {
-			return count{Err: err.Error()}, nil
+			return 0, err
 		}
 	}
-	return count{}, ctx.Err()
+	return 0, ctx.Err()
 })
 
 var workers = flag.Int("workers", 4, "how many processes count; 0 for one per CPU")
@@ -61,44 +53,64 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return show(paths, counts)
+	return show(counts)
 }
 
+// count is the result for one file: its lines, or why it could not be counted.
+type count = fiber.Result[string, int]
+
 // countAll counts the lines of each file on a pool and returns the counts in
-// the order of the paths.
+// the order of the paths. Other than Map, Results goes on when a file cannot be
+// read.
 func countAll(ctx context.Context, paths []string, workers int) ([]count, error) {
 	pool, err := fiber.NewPool(workers)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	return fiber.Map(ctx, pool, countLines, paths)
+	counts := make([]count, len(paths))
+	for c, err := range fiber.Results(ctx, pool, countLines, slices.Values(paths)) {
+		if err != nil {
+			return nil, err
+		}
+		counts[c.Index] = c
+	}
+	return counts, nil
 }
 
 // show prints a line for each file that was read and, if there are several
 // files, the total. The errors of the others go to stderr.
-func show(paths []string, counts []count) error {
+func show(counts []count) error {
 	total, failed := 0, 0
 	for _, c := range counts {
-		total += c.Lines
-		if c.Err != "" {
+		total += c.Out
+		if c.Err != nil {
 			failed++
-			fmt.Fprintln(os.Stderr, "line_count:", c.Err)
+			fmt.Fprintln(os.Stderr, "line_count:", reason(c.Err))
 		}
 	}
 	width := len(fmt.Sprint(total))
-	for i, c := range counts {
-		if c.Err == "" {
-			fmt.Printf("%*d %s\n", width, c.Lines, paths[i])
+	for _, c := range counts {
+		if c.Err == nil {
+			fmt.Printf("%*d %s\n", width, c.Out, c.In)
 		}
 	}
-	if len(paths) > 1 {
+	if len(counts) > 1 {
 		fmt.Printf("%*d total\n", width, total)
 	}
 	if failed > 0 {
-		return fmt.Errorf("line_count: not counted: %d of %d", failed, len(paths))
+		return fmt.Errorf("line_count: not counted: %d of %d", failed, len(counts))
 	}
 	return nil
+}
+
+// reason returns the error of the function, which names the file, without the
+// worker and the input that failed.
+func reason(err error) string {
+	if remote := (*fiber.RemoteError)(nil); errors.As(err, &remote) {
+		return remote.Message
+	}
+	return err.Error()
 }
 
 func usage() {

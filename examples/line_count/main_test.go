@@ -53,12 +53,17 @@ func TestCountAll(t *testing.T) {
 	missing := filepath.Join(dir, "missing")
 	counts, err := countAll(t.Context(), append(paths, missing, dir, paths[0]), 3)
 	require.NoError(t, err)
-	require.Equal(t, []count{
-		{Lines: 2}, {}, {Lines: 1}, {Lines: 300_000}, {Lines: 1},
-		{Err: "open " + missing + ": no such file or directory"},
-		{Err: "read " + dir + ": is a directory"},
-		{Lines: 2},
-	}, counts)
+	var lines []int
+	var reasons []string
+	for i, c := range counts {
+		require.Equal(t, i, c.Index)
+		lines = append(lines, c.Out)
+		if c.Err != nil {
+			reasons = append(reasons, reason(c.Err))
+		}
+	}
+	require.Equal(t, []int{2, 0, 1, 300_000, 1, 0, 0, 2}, lines)
+	require.Equal(t, []string{"open " + missing + ": no such file or directory", "read " + dir + ": is a directory"}, reasons)
 }
 
 func TestCommand(t *testing.T) {

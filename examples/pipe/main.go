@@ -6,18 +6,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 
 	"github.com/fiber-go/fiber"
 )
 
 // answer answers every message until the other end is closed.
 var answer = fiber.Register("answer", func(ctx context.Context, conn *fiber.Conn[string]) (struct{}, error) {
-	for {
-		words, err := conn.Recv(ctx)
-		if err == io.EOF {
-			return struct{}{}, nil
-		}
+	for words, err := range conn.Items(ctx) {
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -25,6 +20,7 @@ var answer = fiber.Register("answer", func(ctx context.Context, conn *fiber.Conn
 			return struct{}{}, err
 		}
 	}
+	return struct{}{}, nil
 })
 
 // source is where a producer sends numbers, and how many.
@@ -44,25 +40,15 @@ var produce = fiber.Register("produce", func(ctx context.Context, s source) (str
 	return struct{}{}, nil
 })
 
-// sink is where a consumer receives numbers, and where it sends their sum.
-type sink struct {
-	From *fiber.Receiver[int]
-	Sum  *fiber.Sender[int]
-}
-
 // consume adds up what comes.
-var consume = fiber.Register("consume", func(ctx context.Context, s sink) (struct{}, error) {
-	sum := 0
-	for {
-		n, err := s.From.Recv(ctx)
-		if err == io.EOF {
-			return struct{}{}, s.Sum.Send(ctx, sum)
-		}
+var consume = fiber.Register("consume", func(ctx context.Context, from *fiber.Receiver[int]) (sum int, err error) {
+	for n, err := range from.Items(ctx) {
 		if err != nil {
-			return struct{}{}, err
+			return 0, err
 		}
 		sum += n
 	}
+	return sum, nil
 })
 
 var n = flag.Int("n", 1000, "how many numbers go from one child to the other")
@@ -113,7 +99,7 @@ func talk(ctx context.Context, words ...string) ([]string, error) {
 			return nil, err
 		}
 	}
-	ours.Close() // the child's Recv then returns io.EOF
+	ours.Close() // the child's loop then ends
 	return answers, child.Join(ctx)
 }
 
@@ -124,23 +110,11 @@ func connect(ctx context.Context, n int) (sum int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	result, sums, err := fiber.PipeOneWay[int]()
-	if err != nil {
+	sent, added := fiber.Go(ctx, produce, source{to, n}), fiber.Go(ctx, consume, from)
+	if _, err := sent.Get(ctx); err != nil {
 		return 0, err
 	}
-	producer, consumer := fiber.NewProcess(produce, source{to, n}), fiber.NewProcess(consume, sink{from, sums})
-	for _, p := range []*fiber.Process{producer, consumer} {
-		if err := p.Start(ctx); err != nil {
-			return 0, err
-		}
-	}
-	if sum, err = result.Recv(ctx); err != nil {
-		return 0, err
-	}
-	if err := producer.Join(ctx); err != nil {
-		return 0, err
-	}
-	return sum, consumer.Join(ctx)
+	return added.Get(ctx)
 }
 
 func usage() {

@@ -1,5 +1,5 @@
-// Command process_gpu starts a process with a GPU of its own, sends it two
-// matrices through a queue, and gets their product back through another.
+// Command process_gpu multiplies two matrices in a process with a GPU of its
+// own.
 package main
 
 import (
@@ -19,31 +19,16 @@ import (
 // matrix is a matrix as its rows.
 type matrix [][]float64
 
-// bench is the process's argument: the queues between it and the root.
-type bench struct {
-	Factors  *fiber.SimpleQueue[matrix]
-	Products *fiber.SimpleQueue[matrix]
-}
+// factors are the process's argument.
+type factors struct{ X, Y matrix }
 
-// multiply gets two matrices and puts their product. Fiber lends devices to a
-// process by setting CUDA_VISIBLE_DEVICES: CUDA libraries in it, and programs
-// that it starts, see only these. The multiplication itself is plain Go here,
-// so that it runs anywhere.
-var multiply = fiber.Register("multiply", func(ctx context.Context, b bench) (struct{}, error) {
+// multiply returns the product. Fiber lends devices to a process by setting
+// CUDA_VISIBLE_DEVICES: CUDA libraries in it, and programs that it starts, see
+// only these. The multiplication itself is plain Go here, so that it runs
+// anywhere.
+var multiply = fiber.Register("multiply", func(ctx context.Context, f factors) (matrix, error) {
 	fmt.Printf("%s has devices %q\n", fiber.CurrentProcess().Name(), os.Getenv("CUDA_VISIBLE_DEVICES"))
-	x, err := b.Factors.Get(ctx)
-	if err != nil {
-		return struct{}{}, err
-	}
-	y, err := b.Factors.Get(ctx)
-	if err != nil {
-		return struct{}{}, err
-	}
-	z, err := product(x, y)
-	if err != nil {
-		return struct{}{}, err
-	}
-	return struct{}{}, b.Products.Put(ctx, z)
+	return product(f.X, f.Y)
 })
 
 // product returns x times y.
@@ -81,32 +66,6 @@ func devices() []string {
 	return cards
 }
 
-// multiplyElsewhere multiplies in another process. It returns the product and
-// the process.
-func multiplyElsewhere(ctx context.Context, x, y matrix, opts ...fiber.ProcessOption) (matrix, *fiber.Process, error) {
-	b := bench{}
-	for _, q := range []**fiber.SimpleQueue[matrix]{&b.Factors, &b.Products} {
-		var err error
-		if *q, err = fiber.NewSimpleQueue[matrix](); err != nil {
-			return nil, nil, err
-		}
-		defer (*q).Close()
-	}
-	p := fiber.NewProcess(multiply, b, opts...)
-	if err := p.Start(ctx); err != nil {
-		return nil, nil, err
-	}
-	if err := b.Factors.PutMany(ctx, []matrix{x, y}); err != nil {
-		return nil, nil, err
-	}
-	// The process ends when it has put the product, or with an error and no product.
-	if err := p.Join(ctx); err != nil {
-		return nil, nil, err
-	}
-	z, err := b.Products.Get(ctx)
-	return z, p, err
-}
-
 func main() { fiber.Main(run) }
 
 func run(ctx context.Context) error {
@@ -122,7 +81,7 @@ func run(ctx context.Context) error {
 	} else {
 		fmt.Println("There is no GPU; the process gets none.")
 	}
-	z, _, err := multiplyElsewhere(ctx, matrix{{1, 2}, {3, 4}}, matrix{{5, 6}, {7, 8}}, opts...)
+	z, err := fiber.Go(ctx, multiply, factors{matrix{{1, 2}, {3, 4}}, matrix{{5, 6}, {7, 8}}}, opts...).Get(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,8 +90,8 @@ func run(ctx context.Context) error {
 }
 
 func usage() {
-	fmt.Fprint(flag.CommandLine.Output(), `Process_gpu starts a process with a GPU of its own, if there is one, which
-takes two matrices from a queue and puts back their product.
+	fmt.Fprint(flag.CommandLine.Output(), `Process_gpu multiplies two matrices in a process with a GPU of its own, if
+there is one.
 
 	go run ./examples/process_gpu
 `)

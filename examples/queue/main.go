@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 
@@ -28,11 +27,7 @@ type queues struct {
 
 // work squares numbers until the queue of jobs is closed.
 var work = fiber.Register("work", func(ctx context.Context, q queues) (struct{}, error) {
-	for {
-		j, err := q.Jobs.Get(ctx)
-		if errors.Is(err, fiber.ErrClosed) {
-			return struct{}{}, nil
-		}
+	for j, err := range q.Jobs.Items(ctx) {
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -40,6 +35,7 @@ var work = fiber.Register("work", func(ctx context.Context, q queues) (struct{},
 			return struct{}{}, err
 		}
 	}
+	return struct{}{}, nil
 })
 
 var (
@@ -84,12 +80,9 @@ func squareAll(ctx context.Context, workers, n int) ([]square, error) {
 	if err != nil {
 		return nil, err
 	}
-	processes := make([]*fiber.Process, workers)
-	for i := range processes {
-		processes[i] = fiber.NewProcess(work, queues{jobs, results}, fiber.WithName(fmt.Sprintf("Worker-%d", i+1)))
-		if err := processes[i].Start(ctx); err != nil {
-			return nil, err
-		}
+	ends := make([]*fiber.Future[struct{}], workers)
+	for i := range ends {
+		ends[i] = fiber.Go(ctx, work, queues{jobs, results}, fiber.WithName(fmt.Sprintf("Worker-%d", i+1)))
 	}
 	for i := range n {
 		if err := jobs.Put(ctx, job{i}); err != nil {
@@ -103,8 +96,8 @@ func squareAll(ctx context.Context, workers, n int) ([]square, error) {
 		}
 	}
 	jobs.Close() // this ends the workers
-	for _, p := range processes {
-		if err := p.Join(ctx); err != nil {
+	for _, end := range ends {
+		if _, err := end.Get(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -219,11 +219,7 @@ func shareData(ctx context.Context, m *fiber.Manager) error {
 	if err != nil {
 		return err
 	}
-	p := fiber.NewProcess(change, s)
-	if err := p.Start(ctx); err != nil {
-		return err
-	}
-	if err := p.Join(ctx); err != nil {
+	if _, err := fiber.Go(ctx, change, s).Get(ctx); err != nil {
 		return err
 	}
 	after, err := s.text(ctx)
