@@ -107,9 +107,9 @@ func start() error {
 	if path, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
 		env = append(env, "LD_LIBRARY_PATH="+path)
 	}
-	// The terminal's signals go to the root's group, not to the guard's own.
+	// The terminal's signals go to the root's group, not to the guard's own. A guard that was stopped goes on at the root's end.
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"fiber-guard"}, Dir: "/", Env: env,
-		ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+		ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGCONT}}
 	if err := cmd.Start(); err != nil {
 		ours.Close()
 		return fmt.Errorf("starting the guard: %w", err)

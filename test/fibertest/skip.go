@@ -11,7 +11,7 @@ var onThisMachine = map[string][]string{
 		"TestInterrupt", "TestChildrenAreToldEvenIfRunGoesOn", "TestSecondSignalEndsAtOnce", "TestSuspended",
 		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
 		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
-		"TestWhatIsSaidOfALostWorker", "TestWhatAProcessStartsEndsWithIt", "TestWhatProcessesStartEndsWithTheRoot",
+		"TestWhatIsSaidOfALostWorker", "TestWhatAProcessStartsEndsWithIt", "TestWhatProcessesStartEndsWithTheRoot", "TestStoppedGuardEndsWithTheRoot",
 		"TestNestedProcesses", "TestActiveChildren", "TestSharedValueOfAWorker", "TestCancel", "TestCloseEndsAfterASignal", "ExampleWithMaxTasksPerChild",
 	},
 	"they look at process ids, or signal them, of homes, managers and ranks": {

@@ -153,16 +153,38 @@ func TestWhatAProcessStartsEndsWithIt(t *testing.T) {
 func TestWhatProcessesStartEndsWithTheRoot(t *testing.T) {
 	t.Parallel()
 	x, _, root, _, _, _ := littered(t)
-	var guard int
+	guard := guardOf(t, root)
+	x.SignalRoot(syscall.SIGKILL)
+	x.NobodyLeft()
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return !fibertest.Running(guard) }, "the guard lives on")
+}
+
+// guardOf returns the guard of a root's run.
+func guardOf(t *testing.T, root int) (guard int) {
 	for _, pid := range fibertest.ChildrenOf(root) {
 		if strings.TrimSpace(fibertest.CommandOf(pid)) == "fiber-guard" {
 			guard = pid
 		}
 	}
 	require.NotZero(t, guard, "there is no guard")
-	x.SignalRoot(syscall.SIGKILL)
-	x.NobodyLeft()
-	fibertest.Eventually(t, fibertest.Patience, func() bool { return !fibertest.Running(guard) }, "the guard lives on")
+	return guard
+}
+
+// A guard that is stopped goes on when the root dies, even if the root dies while not all of the guard's threads have stopped.
+func TestStoppedGuardEndsWithTheRoot(t *testing.T) {
+	t.Parallel()
+	for i := range 20 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			x := fibertest.Start(t, "stubborn")
+			x.Says("started")
+			guard := guardOf(t, x.Cmd.Process.Pid)
+			require.NoError(t, syscall.Kill(guard, syscall.SIGSTOP))
+			x.SignalRoot(syscall.SIGKILL)
+			x.NobodyLeft()
+			fibertest.Eventually(t, fibertest.Patience, func() bool { return !fibertest.Running(guard) }, "the guard lives on")
+		})
+	}
 }
 
 // A command does not end with the thread that started it.
