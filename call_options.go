@@ -199,9 +199,8 @@ func (p *progress) all(n int) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.now.Total = n; p.now.Done > 0 {
-		p.news()
-	}
+	p.now.Total = n
+	p.news()
 }
 
 // news has fn told; mu is held.

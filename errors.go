@@ -229,8 +229,11 @@ func (e *RemoteError) Error() string {
 	return text
 }
 
-// Is returns false: what the error is follows from Unwrap.
+// Is says whether errors.Is finds the target in what the error was.
 func (e *RemoteError) Is(target error) bool {
+	if errors.Is(errors.Join(e.causes...), target) {
+		return true
+	}
 	if text := fmt.Sprint(target); text != "" && strings.Contains(e.Message, text) && !registered(target) {
 		e.miss("errors.Is finds %q", text, "RegisterError")
 	}
@@ -455,11 +458,20 @@ func oneValue(err error) error {
 // tooLarge makes an *EncodeError, which says what to do, of a *transport.SizeError
 // in err. It returns nil if there is none, or already an *EncodeError around it.
 func tooLarge(err error) *EncodeError {
-	size := (*transport.SizeError)(nil)
-	if !errors.As(err, &size) || errors.As(err, new(*EncodeError)) {
+	size := sizeError(err)
+	if size == nil || errors.As(err, new(*EncodeError)) {
 		return nil
 	}
 	return &EncodeError{Index: -1, Reason: size.Error() + whatToDo, Err: size}
+}
+
+// sizeError returns the *transport.SizeError in err, or nil. Nobody else has looked for one: a RemoteError does not mention it.
+func sizeError(err error) (size *transport.SizeError) {
+	walk(err, func(err error) bool {
+		size, _ = err.(*transport.SizeError)
+		return size == nil
+	})
+	return size
 }
 
 const whatToDo = "; set max_message (FIBER_MAX_MESSAGE) higher, or send it in parts"

@@ -74,7 +74,8 @@ func registered(err error) bool {
 // RegisterErrorType makes errors of a type arrive as that type, so that errors.As
 // finds them in a RemoteError, with what their exported fields hold. E is a struct or
 // a pointer to one, or a type without fields. Fields of type error travel as errors
-// do; unexported ones arrive as zeros. Like Register, call it while package variables
+// do; unexported ones arrive as zeros. The text of an error that cannot travel as its
+// type, since a field holds a cycle, for example, says so. Like Register, call it while package variables
 // are initialised:
 //
 //	var _ = fiber.RegisterErrorType[*QuotaError]()
@@ -149,11 +150,11 @@ type errorDetail struct {
 	Errs   map[string]*wire.Error // the fields that are errors, by their names
 }
 
-// encode returns an error's detail, nil if it cannot travel.
-func (e *errorType) encode(err error, bound int) *errorDetail {
+// encode returns an error's detail, nil if it cannot travel, and then why.
+func (e *errorType) encode(err error, bound int) (*errorDetail, error) {
 	v := reflect.Indirect(reflect.ValueOf(err))
-	if !v.IsValid() { // a nil pointer
-		return nil
+	if !v.IsValid() {
+		return nil, fmt.Errorf("it does not arrive as a %v, since it is nil", e.typ)
 	}
 	d := &errorDetail{Type: typeName(e.typ)}
 	same := v
@@ -173,9 +174,9 @@ func (e *errorType) encode(err error, bound int) *errorDetail {
 	}
 	var failed error
 	if d.Frames, failed = codec.Marshal(same.Interface()); failed != nil {
-		return nil
+		return nil, fmt.Errorf("it does not arrive as a %v: %w", e.typ, failed)
 	}
-	return d
+	return d, nil
 }
 
 // error returns the error that encode has encoded, nil if its type is not known here.
@@ -198,7 +199,7 @@ func (d *errorDetail) error() error {
 		}
 		for _, field := range e.errs {
 			if flat := d.Errs[v.Elem().Type().Field(field).Name]; flat != nil {
-				v.Elem().Field(field).Set(reflect.ValueOf(unflatten(flat)))
+				v.Elem().Field(field).Set(reflect.ValueOf(asItWas(flat)))
 			}
 		}
 	}
@@ -208,6 +209,15 @@ func (d *errorDetail) error() error {
 	err := v.Interface().(error)
 	if guard.Call(func() error { usable(err); return nil }) != nil {
 		return nil
+	}
+	return err
+}
+
+// asItWas returns an error that no function has returned, with the text that it had.
+func asItWas(flat *wire.Error) error {
+	err := unflatten(flat)
+	if r, ok := err.(*RemoteError); ok && r.Func == "" {
+		return &prefixed{r.Message, errors.Join(r.causes...)}
 	}
 	return err
 }

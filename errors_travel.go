@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/wire"
-	"github.com/fiber-go/fiber/transport"
 )
 
 // maxError bounds each part of an error on its way, in bytes: its text, its
@@ -60,11 +60,14 @@ func flattenWithin(bound int, fn string, err error) (e *wire.Error) {
 	}
 	defer func() { recover() }() // its Is, As and Unwrap methods may panic, too: then the text travels
 	e.Canceled = errors.Is(err, context.Canceled)
-	if size := (*transport.SizeError)(nil); errors.As(err, &size) && !strings.Contains(e.Message, "max_message") {
+	if sizeError(err) != nil && !strings.Contains(e.Message, "max_message") {
 		e.Message += whatToDo
 	}
 	e.Matches, e.Types = sentinelsIn(err), typesIn(err)
-	e.Details = detailsOf(err, bound)
+	var left error
+	if e.Details, left = detailsOf(err, bound); left != nil {
+		e.Message += "; " + left.Error()
+	}
 	return e
 }
 
@@ -103,7 +106,8 @@ func ownType(t reflect.Type) bool {
 		t = t.Elem()
 	}
 	path := t.PkgPath()
-	return path != "errors" && path != "fmt" && path != reflect.TypeFor[Op]().PkgPath()
+	root := reflect.TypeFor[Op]().PkgPath()
+	return !slices.Contains([]string{"errors", "fmt", root, root + "/transport", root + "/backend"}, path) && !strings.HasPrefix(path, root+"/internal/")
 }
 
 // shortened cuts a text that is longer than n bytes.
@@ -194,15 +198,17 @@ func (d *detail) errors() []error {
 	return slices.DeleteFunc(own, func(err error) bool { return reflect.ValueOf(err).IsNil() })
 }
 
-// detailsOf encodes the errors of Fiber's own in err, in the order in which
-// errors.As finds them, as many as fit.
-func detailsOf(err error, bound int) (all []string) {
+// detailsOf encodes the errors of Fiber's own, and those of registered types, in err,
+// in the order in which errors.As finds them, as many as fit. left says which one
+// cannot travel.
+func detailsOf(err error, bound int) (all []string, left error) {
 	err = exported(err)
 	if large := tooLarge(err); large != nil {
 		err = errors.Join(err, large)
 	}
 	walk(err, func(err error) bool {
-		d, wraps := detailOf(err, bound/4)
+		d, wraps, failed := detailOf(err, bound/4)
+		left = cmp.Or(left, failed)
 		if d == nil {
 			return wraps
 		}
@@ -213,54 +219,57 @@ func detailsOf(err error, bound int) (all []string) {
 		}
 		return wraps
 	})
-	return all
+	return all, left
 }
 
-// detailOf returns the detail of an error, nil unless it is one of Fiber's own, and
-// whether there are more in what it wraps. bound limits each text in it.
-func detailOf(err error, bound int) (d *detail, wraps bool) {
-	own, _ := public(err)
-	switch e := own.(type) {
+// detailOf returns the detail of an error, nil unless it is one of Fiber's own or of
+// a registered type, and whether there are more in what it wraps. bound limits each
+// text in it. failed says why the value of a registered type cannot travel.
+func detailOf(err error, bound int) (d *detail, wraps bool, failed error) {
+	its, _ := public(err)
+	switch e := its.(type) {
 	case *RingError:
 		if bound < minError {
-			return nil, false
+			return nil, false, nil
 		}
-		return &detail{Ring: &ringDetail{Ring: e.Ring, Rank: e.Rank, Cause: *flattenWithin(bound, "", e.Err)}}, false
+		return &detail{Ring: &ringDetail{Ring: e.Ring, Rank: e.Rank, Cause: *flattenWithin(bound, "", e.Err)}}, false, nil
 	case *TaskError:
 		if bound < minError {
-			return nil, false
+			return nil, false, nil
 		}
-		return &detail{Task: &taskDetail{e.Func, e.Worker, e.Index, e.Attempt, e.single, *flattenWithin(bound, "", e.Err)}}, false
+		return &detail{Task: &taskDetail{e.Func, e.Worker, e.Index, e.Attempt, e.single, *flattenWithin(bound, "", e.Err)}}, false, nil
 	case *RemoteError:
-		return &detail{Remote: &RemoteError{Func: e.Func, Worker: e.Worker, Message: shortened(e.Message, bound), Stack: shortened(e.Stack, bound)}}, true
+		return &detail{Remote: &RemoteError{Func: e.Func, Worker: e.Worker, Message: shortened(e.Message, bound), Stack: shortened(e.Stack, bound)}}, true, nil
 	case *WorkerLostError:
 		flat := *e
 		flat.Reason, flat.Stderr = shortened(e.Reason, bound), within(e.Stderr, bound)
-		return &detail{Lost: &flat}, false
+		return &detail{Lost: &flat}, false, nil
 	case *ExitError:
 		flat := *e
 		flat.Reason, flat.Stderr = shortened(e.Reason, bound), within(e.Stderr, bound)
-		return &detail{Exit: &flat}, false
+		return &detail{Exit: &flat}, false, nil
 	case *MismatchError:
-		return &detail{Mismatch: &MismatchError{Reason: shortened(e.Reason, bound)}}, false
+		return &detail{Mismatch: &MismatchError{Reason: shortened(e.Reason, bound)}}, false, nil
 	case *LaunchError:
 		flat := *e
 		flat.Reason, flat.Err, flat.Stderr = shortened((*backend.LaunchError)(e).Why(), bound), nil, within(e.Stderr, bound)
-		return &detail{Launch: &flat}, true
+		return &detail{Launch: &flat}, true, nil
 	case *EncodeError:
 		flat := *e
 		flat.Reason, flat.Err = shortened(e.Reason, bound), nil
-		return &detail{Encode: &flat}, true
+		return &detail{Encode: &flat}, true, nil
 	}
 	errorsKnown.RLock()
 	known := errorsKnown.types[typeName(reflect.TypeOf(err))]
 	errorsKnown.RUnlock()
-	if known != nil && bound >= minError {
-		if e := known.encode(err, bound); e != nil {
-			return &detail{Own: e}, true
-		}
+	if known == nil || bound < minError {
+		return nil, true, nil
 	}
-	return nil, true
+	own, failed := known.encode(err, bound)
+	if own == nil {
+		return nil, true, failed
+	}
+	return &detail{Own: own}, true, nil
 }
 
 // minError is the bound below which an error's cause does not travel any more.

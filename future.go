@@ -32,10 +32,10 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 	switch {
 	case f.empty():
 		return zero, errEmpty("Future")
-	case f.Ready():
-		return f.value, f.err
 	case ctx == nil:
 		return zero, errNilContext
+	case f.Ready():
+		return f.value, f.err
 	}
 	f.mu.Lock()
 	read := f.reading
@@ -179,6 +179,9 @@ func (f *Future[T]) resolve(value T, err error) {
 // are, in ascending order. When ctx ends first, it returns those that are done by
 // then, and ctx.Err(). A nil or zero future is done.
 func Wait[T any](ctx context.Context, n int, fs ...*Future[T]) (done []int, err error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	if n > len(fs) {
 		return nil, fmt.Errorf("fiber: Wait: %d of %d futures cannot be done", n, len(fs))
 	}
@@ -195,7 +198,7 @@ func Wait[T any](ctx context.Context, n int, fs ...*Future[T]) (done []int, err 
 			done = append(done, i)
 		}
 	}
-	if len(done) >= n && err != errNilContext {
+	if len(done) >= n {
 		err = nil
 	}
 	return done, err

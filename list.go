@@ -191,7 +191,7 @@ func (s sequence[T]) update(ctx context.Context, index int, fn func(old T) (T, e
 
 func isIndex(i int) error {
 	if i > builtin.End || i < -builtin.End {
-		return fmt.Errorf("fiber: there is no index %d", i)
+		return fmt.Errorf("fiber: there is no index %d; no list is longer than %d", i, builtin.End)
 	}
 	return nil
 }

@@ -63,6 +63,9 @@ func WithName(name string) Option {
 		if strings.TrimSpace(name) == "" {
 			return errors.New("fiber: WithName: the name is empty")
 		}
+		if strings.Contains(name, "\x00") {
+			return fmt.Errorf("fiber: WithName: the name %q has a zero byte", name)
+		}
 		*n = name
 		return nil
 	})

@@ -352,7 +352,8 @@ func (p *Pool) Close() {
 // Shutdown is Close until ctx ends. Then it fails the calls that are left with
 // ErrClosed, kills the workers, and returns when they have gone, with an error that
 // says how many tasks were given up and is ctx.Err(), or ErrShutdown if this process
-// ends before that. It returns nil when all work was finished.
+// ends before that, or ErrClosed if Terminate or another Shutdown gave them up. It
+// returns nil when all work was finished.
 func (p *Pool) Shutdown(ctx context.Context) error {
 	switch {
 	case !p.made():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"go/ast"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,14 @@ var plain = []string{"ByteSize", "EncodeError", "ExitError", "LaunchError", "Mis
 // Each method of a nil pointer, or of a zero value, returns at once, with an error that says how to make one if it returns an error.
 func TestUnmade(t *testing.T) {
 	t.Parallel()
+	functions := map[string]bool{}
+	for _, f := range packages(t)["."] {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				functions[fn.Name.Name] = true
+			}
+		}
+	}
 	var names []string
 	for _, v := range unmade {
 		typ := reflect.TypeOf(v)
@@ -47,6 +56,10 @@ func TestUnmade(t *testing.T) {
 				err, _ := outs[len(outs)-1].Interface().(error)
 				require.Error(t, err, "%s of a %s %s", m.Name, state, name)
 				require.Regexp(t, `^fiber: use of an uninitialised [\w ]+; create it with [\w. ,]+$`, err.Error(), "%s of a %s %s", m.Name, state, name)
+				_, how, _ := strings.Cut(err.Error(), "create it with ")
+				for _, constructor := range regexp.MustCompile(`[A-Z][\w.]+`).FindAllString(how, -1) {
+					require.True(t, functions[constructor[strings.LastIndexByte(constructor, '.')+1:]], err)
+				}
 			}
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
 	"golang.org/x/tools/go/analysis/unitchecker"
 
 	"github.com/fiber-go/fiber/internal/kube/submit"
@@ -17,14 +19,15 @@ type vetCommand struct {
 	Args []string `arg:"" optional:"" passthrough:"" name:"package" help:"Go packages, such as ./...; go vet's flags, such as --json, may precede them."`
 }
 
-// Run has go vet call this executable, which then is a vet tool.
-func (c *vetCommand) Run() error {
+// Run has go vet call this executable, which then is a vet tool. go vet gets the arguments as they were: the parser has split
+// those with an "=".
+func (c *vetCommand) Run(line *kong.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	return before(submit.Signals(), func(ctx context.Context) error {
-		cmd := exec.CommandContext(ctx, "go", append([]string{"vet", "-vettool=" + self}, c.Args...)...)
+		cmd := exec.CommandContext(ctx, "go", append([]string{"vet", "-vettool=" + self}, line.Args[slices.Index(line.Args, "vet")+1:]...)...)
 		cmd.Stdout = os.Stdout
 		err := runTool(ctx, cmd)
 		if err != nil && ctx.Err() == nil && cmd.ProcessState != nil {

@@ -36,7 +36,7 @@ const argument = "its argument"
 var items, values = call{sends: []string{"its items"}}, call{sends: []string{"its values"}}
 
 // closers are the methods that end what was opened.
-var closers = []string{"Close", "Terminate"}
+var closers = []string{"Close", "Shutdown", "Terminate"}
 
 // ofFiber says whether a package is the library; go vet puts what it is a variant of behind its path.
 func ofFiber(pkg *types.Package) bool {

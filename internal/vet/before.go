@@ -20,12 +20,12 @@ var Before = analyzer("before", "report effects before fiber.Main or fiber.Init"
 
 // These match the full names of functions that have an effect, and of those that have one if they write to stdout or stderr.
 var (
-	effect = regexp.MustCompile(`^(fmt\.Print(f|ln)?|log\.Print(f|ln)?|log/slog\.(Info|Warn|Error)(Context)?|` +
+	effect = regexp.MustCompile(`^(print(ln)?|fmt\.Print(f|ln)?|log\.Print(f|ln)?|log/slog\.(Info|Warn|Error)(Context)?|` +
 		`os\.(Create|CreateTemp|Link|Mkdir|MkdirAll|MkdirTemp|Open|OpenFile|Remove|RemoveAll|Rename|Symlink|Truncate|WriteFile)|` +
 		`net\.(Dial|Listen)\w*|net/http\.(Get|Head|ListenAndServe|ListenAndServeTLS|Post|PostForm|Serve|ServeTLS)|` +
 		`\(\*net/http\.Client\)\.(Do|Get|Head|Post|PostForm)|\(\*net/http\.Server\)\.(ListenAndServe|Serve)(TLS)?|` +
 		`\(\*os/exec\.Cmd\)\.(CombinedOutput|Output|Run|Start))$`)
-	prints = regexp.MustCompile(`^fmt\.Fprint(f|ln)? os\.Std(out|err)$`)
+	prints = regexp.MustCompile(`^(fmt\.Fprint(f|ln)?|\(\*os\.File\)\.Write(String)?) os\.Std(out|err)$`)
 )
 
 type effects struct {
@@ -52,7 +52,16 @@ func (e *effects) of(n ast.Node) {
 			return false
 		case *ast.CallExpr:
 			f, name := e.callee(n)
-			if effect.MatchString(name) || len(n.Args) > 0 && prints.MatchString(name+" "+types.ExprString(n.Args[0])) {
+			to := ""
+			if method, ok := n.Fun.(*ast.SelectorExpr); ok && f != nil && f.Signature().Recv() != nil {
+				to = types.ExprString(method.X)
+			} else if len(n.Args) > 0 {
+				to = types.ExprString(n.Args[0])
+			}
+			if f == nil && e.TypesInfo.Types[n.Fun].IsBuiltin() {
+				name = types.ExprString(n.Fun)
+			}
+			if effect.MatchString(name) || prints.MatchString(name+" "+to) {
 				e.report(n.Pos(), "%s before %s: every process of the program does it", name, e.with)
 			}
 			returns := func(n ast.Node) bool { _, ok := n.(*ast.ReturnStmt); return ok }

@@ -18,12 +18,17 @@ var Unclosed = analyzer("unclosed", "report pools and managers that nobody close
 			if p.known(n.Rhs[0]).opens != "" {
 				opened = append(opened, n)
 			}
+		case *ast.ExprStmt:
+			p.dropped(n.X)
 		case *ast.Ident:
 			handed[p.TypesInfo.Uses[n]] = handed[p.TypesInfo.Uses[n]] || !p.keeps(n, stack[len(stack)-1])
 		}
 		return true
 	})
 	for _, a := range opened {
+		if types.ExprString(a.Lhs[0])+types.ExprString(a.Lhs[len(a.Lhs)-1]) == "__" {
+			p.dropped(a.Rhs[0])
+		}
 		id, _ := a.Lhs[0].(*ast.Ident)
 		v, _ := p.TypesInfo.ObjectOf(id).(*types.Var)
 		if v != nil && v.Kind() == types.LocalVar && v.Name() != "_" && !handed[v] {
@@ -31,6 +36,13 @@ var Unclosed = analyzer("unclosed", "report pools and managers that nobody close
 		}
 	}
 })
+
+// dropped reports what is made and kept nowhere. Who keeps the error may only want that.
+func (p *pass) dropped(made ast.Expr) {
+	if what := p.known(made).opens; what != "" {
+		p.report(made.Pos(), "the %s is never closed: nothing holds it", what)
+	}
+}
 
 // keeps says whether a mention of a variable neither closes what it holds nor gives it to anyone else.
 func (p *pass) keeps(id *ast.Ident, parent ast.Node) bool {

@@ -276,7 +276,14 @@ func TestIMapProgress(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, 300, done)
-	_ = total
+	require.Equal(t, 300, total)
+
+	var none []fiber.Progress
+	for range fiber.Results(fibertest.Soon(t), pool, fibertest.Square, slices.Values([]int{}), fiber.OnProgress(func(p fiber.Progress) { none = append(none, p) })) {
+		t.Fatal("there is no input")
+	}
+	require.Len(t, none, 1, "the end of the input")
+	require.Zero(t, none[0].Total)
 }
 
 // An input may end long after its last task: OnProgress is told the true total

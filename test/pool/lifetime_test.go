@@ -4,6 +4,7 @@ package pool_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -254,4 +255,28 @@ func TestPoolShutdown(t *testing.T) {
 	_, err = behind.Get(fibertest.Soon(t))
 	require.ErrorIs(t, err, fiber.ErrClosed)
 	require.Empty(t, pool.Stats().Processes, "workers are left")
+
+	// Another one ends it before it can finish.
+	for _, end := range []func(*fiber.Pool){(*fiber.Pool).Terminate, func(p *fiber.Pool) {
+		require.ErrorIs(t, p.Shutdown(over), context.Canceled)
+	}} {
+		pool := fibertest.NewPool(t, 1)
+		running := fiber.MapAsync(fibertest.Soon(t), pool, fibertest.Nap, fibertest.SlicesOf(time.Hour, 3))
+		fibertest.Eventually(t, fibertest.Patience, func() bool { return pool.Stats().Running > 0 }, "it begins")
+		shut := make(chan error, 1)
+		go func() { shut <- pool.Shutdown(fibertest.Soon(t)) }()
+		fibertest.Eventually(t, fibertest.Patience, func() bool {
+			brief, cancel := context.WithTimeout(fibertest.Soon(t), time.Millisecond)
+			defer cancel()
+			_, err := fiber.Apply(brief, pool, fibertest.Square, 1)
+			return errors.Is(err, fiber.ErrClosed)
+		}, "it closes")
+		end(pool)
+		for _, err := range []error{<-shut, pool.Shutdown(fibertest.Soon(t))} {
+			require.ErrorIs(t, err, fiber.ErrClosed)
+			require.ErrorContains(t, err, "3 tasks were given up")
+		}
+		_, err = running.Get(fibertest.Soon(t))
+		require.ErrorIs(t, err, fiber.ErrClosed)
+	}
 }

@@ -59,7 +59,15 @@ type frailError struct {
 func (f *frailError) Error() string { return fmt.Sprint("frail ", f.inner.Limits) }
 func (f *frailError) Unwrap() error { return f.inner }
 
+// nestedError has a part that cannot always travel.
+type nestedError struct{ Part part }
+
+type part struct{ A, b int }
+
+func (*nestedError) Error() string { return "nested" }
+
 var (
+	_ = fiber.RegisterErrorType[*nestedError]()
 	_ = fiber.RegisterErrorType[listError]()
 	_ = fiber.RegisterErrorType[valueError]()
 	_ = fiber.RegisterErrorType[*frailError]()
@@ -74,16 +82,21 @@ var (
 			"quota": func() error {
 				return fmt.Errorf("today: %w", &quotaError{5, map[string]int{"x": 1}, fmt.Errorf("below: %w", errNotFound), errNotFound, func() {}, "note"})
 			},
-			"code":       func() error { return codeError(7) },
-			"nil quota":  func() error { return errors.Join((*quotaError)(nil), errNotFound) },
-			"not found":  func() error { return errNotFound },
-			"not there":  func() error { return notfound.Err },
-			"unknown":    func() error { return fmt.Errorf("well: %w", errUnknown) },
-			"list":       func() error { return errors.Join(listError{"a", "b"}, &fiber.MismatchError{Reason: "it does not fit"}) },
-			"value":      func() error { return fmt.Errorf("no: %w", valueError{[]int{1, 2}}) },
-			"frail":      func() error { return &quotaError{Limit: 1, Cause: &frailError{1, &valueError{[]int{3}}}} },
-			"frail too":  func() error { return errors.Join(errNotFound, &frailError{1, &valueError{[]int{3}}}) },
-			"strange":    func() error { return strangeError{1} },
+			"code":      func() error { return codeError(7) },
+			"nil quota": func() error { return errors.Join((*quotaError)(nil), errNotFound) },
+			"not found": func() error { return errNotFound },
+			"not there": func() error { return notfound.Err },
+			"unknown":   func() error { return fmt.Errorf("well: %w", errUnknown) },
+			"list":      func() error { return errors.Join(listError{"a", "b"}, &fiber.MismatchError{Reason: "it does not fit"}) },
+			"value":     func() error { return fmt.Errorf("no: %w", valueError{[]int{1, 2}}) },
+			"frail":     func() error { return &quotaError{Limit: 1, Cause: &frailError{1, &valueError{[]int{3}}}} },
+			"frail too": func() error { return errors.Join(errNotFound, &frailError{1, &valueError{[]int{3}}}) },
+			"strange":   func() error { return strangeError{1} },
+			"hidden":    func() error { return &quotaError{Limit: 1, Other: &nestedError{Part: part{1, 2}}} },
+			"nested":    func() error { return &nestedError{Part: part{1, 2}} },
+			"plain": func() error {
+				return &quotaError{Limit: 1, Other: errors.New("plain"), Cause: fmt.Errorf("in: %w", io.EOF)}
+			},
 			"EOF":        func() error { return fmt.Errorf("read: %w", io.ErrUnexpectedEOF) },
 			"open":       func() error { _, err := os.Open("/no/such/file"); return err },
 			"no program": func() error { _, err := exec.LookPath("no-such-program"); return err },
@@ -127,6 +140,17 @@ func TestRegisteredErrors(t *testing.T) {
 	require.ErrorIs(t, err, errNotFound)
 	require.False(t, errors.As(err, new(*frailError)), "it cannot be used here")
 
+	require.ErrorAs(t, fails("plain"), &quota)
+	require.EqualError(t, quota.Other, "plain")
+	require.EqualError(t, quota.Cause, "in: EOF")
+	require.ErrorIs(t, quota.Cause, io.EOF)
+	err = fails("nested")
+	require.False(t, errors.As(err, new(*nestedError)))
+	require.ErrorContains(t, err, ": nested; it does not arrive as a *process_test.nestedError: ")
+	require.ErrorContains(t, err, "Part")
+	require.ErrorAs(t, fails("hidden"), &quota)
+	require.ErrorContains(t, quota.Other, "nested; it does not arrive as a *process_test.nestedError: ")
+
 	require.ErrorIs(t, fails("not found"), errNotFound)
 	require.NotErrorIs(t, fails("not found"), notfound.Err, "another package's with the same text")
 	require.ErrorIs(t, fails("not there"), notfound.Err)
@@ -140,6 +164,9 @@ func TestRegisteredErrors(t *testing.T) {
 	require.NotContains(t, err.Error(), "RegisterError")
 	require.False(t, errors.Is(err, errUnknown))
 	require.ErrorContains(t, err, `(errors.Is finds "nobody knows it" in it only if that is registered with fiber.RegisterError)`)
+	err = fails("code")
+	require.ErrorIs(t, err, codeError(7))
+	require.NotContains(t, err.Error(), "RegisterError", "it was found")
 	err = fails("strange")
 	require.False(t, errors.As(err, new(*quotaError)))
 	require.NotContains(t, err.Error(), "RegisterError")

@@ -17,7 +17,7 @@ func (e *Engine) Close() { _, _ = e.Shutdown(context.Background()) }
 var ErrEnding = errors.New("this process is ending")
 
 // Shutdown is Close until ctx ends. Then it fails the calls that are left, kills the
-// workers, and returns the number of tasks that it gave up, and why.
+// workers, and returns the number of tasks that were given up, and why.
 func (e *Engine) Shutdown(ctx context.Context) (tasks int, err error) {
 	until, cancel := context.WithCancel(e.opts.Ending)
 	defer cancel()
@@ -29,18 +29,34 @@ func (e *Engine) Shutdown(ctx context.Context) (tasks int, err error) {
 			e.cut(c)
 		}
 	}
-	if e.wait(until, func() (bool, error) { return len(e.calls) == 0 || e.ended, nil }) != nil {
-		left := e.Stats()
-		if err = ctx.Err(); err == nil {
-			err = ErrEnding
-			e.Terminate()
-		} else {
-			e.abort(ctx, (*worker).kill)
-		}
-		return left.Queued + left.Held, err
+	if e.wait(until, func() (bool, error) { return len(e.calls) == 0 || e.ended, nil }) == nil {
+		e.end(ctx, func(w *worker) { w.proc.Stop() })
+	} else if err = ctx.Err(); err != nil {
+		e.abort(ctx, (*worker).kill)
+	} else {
+		err = ErrEnding
+		e.Terminate()
 	}
-	e.end(ctx, func(w *worker) { w.proc.Stop() })
-	return 0, nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err == nil && e.givenUp > 0 { // by somebody else
+		err = e.opts.Closed
+	}
+	return e.givenUp, err
+}
+
+// unfinished returns how many tasks calls wait for.
+func (e *Engine) unfinished() (n int) {
+	for c := range e.calls {
+		n += c.waiting()
+		for _, b := range c.held {
+			n += b.left().len()
+		}
+	}
+	for _, x := range e.suspects {
+		n += x.len()
+	}
+	return n
 }
 
 // Terminate fails all calls with ErrClosed, ends the workers, busy or not, and
@@ -53,6 +69,7 @@ func (e *Engine) Terminate() {
 func (e *Engine) abort(ctx context.Context, how func(*worker)) {
 	e.mu.Lock()
 	e.closing = true
+	e.givenUp += e.unfinished()
 	e.fail(e.opts.Closed)
 	e.releaseFor(hurried)
 	e.end(ctx, how)

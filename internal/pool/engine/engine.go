@@ -104,6 +104,7 @@ type Engine struct {
 	started  bool
 	closing  bool // no more calls
 	ended    bool // no more workers
+	givenUp  int  // tasks that nobody finishes, since the pool was ended
 	target   int  // workers wanted
 	workers  []*worker
 	calls    map[*Call]struct{}

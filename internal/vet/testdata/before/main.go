@@ -34,8 +34,12 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Fprintln(os.Stderr, "starting") // want `^fmt.Fprintln before`
-	net.Listen("tcp", ":80")            // want `^net.Listen before`
-	exec.Command("true").Run()          // want `^\(\*os/exec.Cmd\).Run before`
+	println("starting")                 // want `^println before`
+	os.Stdout.WriteString("starting")   // want `^\(\*os.File\).WriteString before`
+	os.Stderr.Write(nil)                // want `^\(\*os.File\).Write before`
+	file.WriteString("starting")
+	net.Listen("tcp", ":80")   // want `^net.Listen before`
+	exec.Command("true").Run() // want `^\(\*os/exec.Cmd\).Run before`
 	if flag.NArg() > 0 {
 		fmt.Println("no arguments, please")
 		os.Exit(2)

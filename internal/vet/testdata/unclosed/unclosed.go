@@ -20,6 +20,9 @@ func left(ctx context.Context) error {
 	_, err = fiber.Map(ctx, pool, double, []int{1})
 	m, err := fiber.NewManager(ctx) // want `^the manager is never closed: defer m.Close\(\)$`
 	fiber.NewValue(ctx, m, 1)
+	fiber.NewPool(3)        // want `^the pool is never closed: nothing holds it$`
+	_, _ = fiber.NewPool(3) // want `^the pool is never closed: nothing holds it$`
+	fiber.NewManager(ctx)   // want `^the manager is never closed: nothing holds it$`
 	return err
 }
 
@@ -32,6 +35,10 @@ func closed(ctx context.Context, each func(func())) {
 	each(func() { c.Close() })
 	d, _ := fiber.NewPool(1)
 	each(d.Close)
+	e, _ := fiber.NewPool(1)
+	defer e.Shutdown(ctx)
+	f, _ := fiber.NewManager(ctx)
+	f.Shutdown(ctx)
 	_, err := fiber.NewPool(-1)
 	_ = err
 }
