@@ -2,7 +2,8 @@
 //
 // A setting is one field of [Config]: its tags and its type say everything that the file, the environment, the checks
 // and docs/config.md need to know. A value in code wins over a FIBER_ environment variable, which wins over
-// .fiberconfig in the working directory, which wins over the default. A wrong value is an error that names the key,
+// .fiberconfig in the working directory, which wins over the default. A file that a stranger may have written is an error,
+// unless FIBER_CONFIG names it. A wrong value is an error that names the key,
 // where the value was given and what is allowed; no value is ever silently replaced.
 package config
 

@@ -28,7 +28,7 @@ func unknownVariables(environ map[string]string) []string {
 		key, ours := strings.CutPrefix(name, envPrefix)
 		known := isKey(strings.ToLower(key)) && key == strings.ToUpper(key)
 		// Fiber itself puts these into the environment of its children and its tests.
-		known = known || key == "BOOTSTRAP" || strings.HasPrefix(key, "TEST_")
+		known = known || name == FileKey || key == "BOOTSTRAP" || strings.HasPrefix(key, "TEST_")
 		if known || !ours || environ[name] == "" {
 			continue
 		}

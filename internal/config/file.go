@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,16 +18,35 @@ const FileName = ".fiberconfig"
 // Line is one "key = value" line of a file.
 type Line struct{ Value, Source string } // the source is "file:number", counted from 1
 
-// readFile reads the file in dir, which need not exist; name is its name in errors.
-func readFile(dir, name string) (map[string]Line, []error) {
-	text, err := os.ReadFile(filepath.Join(dir, FileName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// FileKey is the variable that names another file. Who sets it trusts the file.
+const FileKey = envPrefix + "CONFIG"
+
+// readFile reads the file that is named or, without one, that in dir, which need not exist; name is that one's name in errors.
+// The warning says who else may have written it.
+func readFile(named, dir, name string) (lines map[string]Line, warning string, faults []error) {
+	path := filepath.Join(dir, FileName)
+	if named != "" {
+		name, path = named, under(dir, named)
+	}
+	f, err := os.Open(path)
+	if named == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, "", nil
+	}
+	var text []byte
+	if err == nil {
+		defer f.Close()
+		if named == "" {
+			if warning, err = trusted(f, dir); err != nil {
+				return nil, "", []error{fmt.Errorf("%s: %w; if you trust it, set %s=%s", name, err, FileKey, name)}
+			}
+		}
+		text, err = io.ReadAll(f)
 	}
 	if err != nil {
-		return nil, []error{fmt.Errorf("%s: can't be read: %w", name, err)}
+		return nil, "", []error{fmt.Errorf("%s: can't be read: %w", name, err)}
 	}
-	return ParseFile(name, text)
+	lines, faults = ParseFile(name, text)
+	return lines, warning, faults
 }
 
 // ParseFile reads "key = value" lines, by key. Blank lines, lines that start with # or ; and a [default] header are

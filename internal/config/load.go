@@ -31,7 +31,11 @@ func Load(code Config, from Sources) (Config, []string, error) {
 		return Config{}, nil, fmt.Errorf("find the working directory: %w", err)
 	}
 	environ := variables(from.Environ)
-	lines, faults := readFile(dir, filepath.Join(from.Dir, FileName))
+	lines, warning, faults := readFile(environ[FileKey], dir, filepath.Join(from.Dir, FileName))
+	warnings := unknownVariables(environ)
+	if warning != "" {
+		warnings = append(warnings, warning)
+	}
 	c := Config{Logger: code.Logger}
 	sources := map[string]string{} // of the values, by key
 	for _, s := range settings() {
@@ -47,9 +51,9 @@ func Load(code Config, from Sources) (Config, []string, error) {
 			sources["heartbeat_timeout"], c.HeartbeatTimeout, c.HeartbeatInterval, sources["heartbeat_interval"]))
 	}
 	if err := errors.Join(faults...); err != nil {
-		return Config{}, unknownVariables(environ), err
+		return Config{}, warnings, err
 	}
-	return c, unknownVariables(environ), nil
+	return c, warnings, nil
 }
 
 // find sets value to that of s from the strongest source that has one, and returns the source and the text there.
