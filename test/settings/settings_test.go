@@ -22,10 +22,12 @@ import (
 	"github.com/fiber-go/fiber/test/fibertest"
 )
 
-// keys are the settings, in the order of config.Config.
+// keys are the settings, in the order of config.Config. A field without a key is for code alone.
 func keys() (all []string) {
 	for f := range reflect.TypeFor[config.Config]().Fields() {
-		all = append(all, f.Tag.Get("key"))
+		if key := f.Tag.Get("key"); key != "" {
+			all = append(all, key)
+		}
 	}
 	return all
 }
@@ -62,9 +64,9 @@ var sources = map[string]func(t *testing.T, given map[string]string) (env []stri
 		code, _, err := config.Load(config.Config{}, config.Sources{Environ: environ, Dir: t.TempDir()})
 		require.NoError(t, err)
 		fields := reflect.ValueOf(&code).Elem()
-		for i, key := range keys() {
-			if given[key] == "" { // it has a default
-				fields.Field(i).SetZero()
+		for f := range fields.Type().Fields() {
+			if given[f.Tag.Get("key")] == "" { // it has a default
+				fields.FieldByIndex(f.Index).SetZero()
 			}
 		}
 		text, err := json.Marshal(code)
