@@ -102,6 +102,7 @@ func StartFile(t testing.TB, exe, name string, env ...string) *Execution {
 	for _, kv := range env {
 		if file, ok := strings.CutPrefix(kv, "fiberconfig="); ok {
 			require.NoError(t, os.WriteFile(x.Cmd.Dir+"/.fiberconfig", []byte(file), 0o644))
+			require.NoError(t, os.Chmod(x.Cmd.Dir, 0o777|os.ModeSticky)) // all processes may write there, and nobody replace the file
 		}
 	}
 	require.NoError(t, x.Cmd.Start())
