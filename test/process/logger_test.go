@@ -55,6 +55,7 @@ func TestLogger(t *testing.T) {
 	require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
 	require.Equal(t, lastWords, x.Err.String())
 	var from []string
+	unknown := 0
 	for lines := bufio.NewScanner(strings.NewReader(x.Out.String())); lines.Scan(); {
 		var m struct {
 			Level, Msg, Worker, Reason, From string
@@ -62,17 +63,21 @@ func TestLogger(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &m), lines.Text())
 		require.Equal(t, 7, m.Run)
-		require.Equal(t, "WARN", m.Level)
-		if m.From == "" {
-			require.Contains(t, m.Msg, "FIBER_NOTHING")
+		switch {
+		case strings.Contains(m.Msg, "FIBER_NOTHING"):
+			require.Empty(t, m.From)
+			unknown++
+			continue
+		case m.Msg != "fiber: a worker was lost": // such as what a pod waits for
 			continue
 		}
-		require.Equal(t, "fiber: a worker was lost", m.Msg)
+		require.Equal(t, "WARN", m.Level)
 		require.Regexp(t, "^unlucky", m.Worker)
-		require.Equal(t, "signal: killed", m.Reason)
+		require.NotEmpty(t, m.Reason)
 		from = append(from, m.From)
 	}
 	require.Equal(t, []string{"top", "below"}, from, x.Out.String())
+	require.Equal(t, 1, unknown)
 }
 
 // heedless is a logger's handler that never returns.
