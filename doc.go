@@ -376,8 +376,12 @@
 //			fmt.Println(x)
 //		}
 //		in.Close()
-//		_, err = fiber.Wait(ctx, len(workers), workers...)
-//		return err
+//		for _, w := range workers {
+//			if _, err := w.Get(ctx); err != nil {
+//				return err
+//			}
+//		}
+//		return nil
 //	}
 //
 // When Put has returned, the item is safe in the queue. Each item goes to one
@@ -499,9 +503,9 @@
 //
 // Get returns a copy: to change the value in the manager, set it. Update needs no
 // lock: it runs its function in the calling process, and runs it again if another
-// process has changed the value meanwhile. [Value.Watch] yields a value and then each
-// newer one: a learner sets its weights there, for all actors to see. A lock whose holder dies goes to the
-// next process that asks, with [ErrAbandoned].
+// process has changed the value meanwhile. [Value.Watch] yields a value and then
+// each newer one: a learner sets its weights there, for all actors to see. A lock
+// whose holder dies goes to the next process that asks, with [ErrAbandoned].
 //
 // # Rings
 //

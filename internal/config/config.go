@@ -2,9 +2,9 @@
 //
 // A setting is one field of [Config]: its tags and its type say everything that the file, the environment, the checks
 // and docs/config.md need to know. A value in code wins over a FIBER_ environment variable, which wins over
-// .fiberconfig in the working directory, which wins over the default. A file that a stranger may have written is an error,
-// unless FIBER_CONFIG names it. A wrong value is an error that names the key,
-// where the value was given and what is allowed; no value is ever silently replaced.
+// .fiberconfig in the working directory, which wins over the default. A file that a stranger may have written is an
+// error, unless FIBER_CONFIG names it. A wrong value is an error that names the key, where the value was given and what
+// is allowed; no value is ever silently replaced.
 package config
 
 import (
@@ -15,8 +15,8 @@ import (
 // Config has all the settings of Fiber. A zero field means "not set here": the environment, then .fiberconfig, then
 // the default decide. A Config is plain data; the one that [Load] returns travels to the children as it is.
 //
-// The tags of a field: key is its name in the file; without one, only code sets it. kind names a row of the table of kinds, unless the type itself
-// does, and words lists the possible values of a word. default is the default as text, and unset describes what
+// The tags of a field: key is its name in the file; without one, only code sets it. kind names a row of the table of
+// kinds, unless the type itself does, and words lists the possible values of a word. default is the default as text, and unset describes what
 // happens without one. The comment becomes the setting's description in docs/config.md, with words in double quotes as
 // code: after a change, run go test ./internal/config -update.
 type Config struct {

@@ -27,7 +27,7 @@ func unknownVariables(environ map[string]string) []string {
 	for _, name := range slices.Sorted(maps.Keys(environ)) {
 		key, ours := strings.CutPrefix(name, envPrefix)
 		known := isKey(strings.ToLower(key)) && key == strings.ToUpper(key)
-		// Fiber itself puts these into the environment of its children and its tests.
+		// One names the file. The others Fiber itself puts into the environment of its children and its tests.
 		known = known || name == FileKey || key == "BOOTSTRAP" || strings.HasPrefix(key, "TEST_")
 		if known || !ours || environ[name] == "" {
 			continue

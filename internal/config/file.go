@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 )
 
 // FileName is the name of the configuration file, which is read from the working directory only.
@@ -24,11 +25,11 @@ const FileKey = envPrefix + "CONFIG"
 // readFile reads the file that is named or, without one, that in dir, which need not exist; name is that one's name in errors.
 // The warning says who else may have written it.
 func readFile(named, dir, name string) (lines map[string]Line, warning string, faults []error) {
-	path := filepath.Join(dir, FileName)
+	path, flag := filepath.Join(dir, FileName), os.O_RDONLY|syscall.O_NONBLOCK // a stranger's pipe may have no writer
 	if named != "" {
-		name, path = named, under(dir, named)
+		name, path, flag = named, under(dir, named), os.O_RDONLY
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, flag, 0)
 	if named == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/fiber-go/fiber/internal/config"
 )
@@ -57,6 +58,14 @@ func TestWhoMayHaveWrittenTheFile(t *testing.T) {
 			assert.Equal(t, config.MiB, read.MaxMessage)
 		})
 	}
+}
+
+// Nobody waits for a writer of a pipe that lies where the file is looked for.
+func TestPipeInThePlaceOfTheFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, config.FileName), 0o600))
+	load(t, config.Config{}, config.Sources{Environ: []string{}, Dir: dir})
 }
 
 // FIBER_CONFIG takes the place of the file in the working directory, and has to be there.
