@@ -100,7 +100,7 @@ func TestASignalThatHasToWaitSaysForWhom(t *testing.T) {
 		`waits_for="the function that Main runs, Process-1 \(nap\)"\n$`, x.Err.String())
 	x.SignalRoot(syscall.SIGINT)
 	require.Equal(t, 130, x.Wait(fibertest.Patience))
-	require.Empty(t, x.Processes())
+	x.NobodyLeft()
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
@@ -111,7 +111,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	x.Says("told")
 	x.SignalRoot(syscall.SIGTERM) // it would sleep for an hour
 	require.Equal(t, 143, x.Wait(fibertest.Patience))
-	require.Empty(t, x.Processes())
+	x.NobodyLeft()
 }
 
 var _ = fibertest.MainProgram("failing", func(context.Context) error { return errors.New("it did not work") })
