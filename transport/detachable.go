@@ -22,12 +22,14 @@ import (
 const lingerTime = 10 * time.Millisecond
 
 // A reader spins for at most spinTime before it waits, and only when recent
-// waits were shorter than that. Waking a thread takes about as long.
-const spinTime = 50 * time.Microsecond
+// waits were shorter than that: a few times what waking a thread takes. Once a
+// wait has had to wake one, the next ones would otherwise be too long to spin.
+const spinTime = 200 * time.Microsecond
 
 // A reader does not spin for spinRest after another thread has taken the
-// processor.
-const spinRest = 100 * time.Millisecond
+// processor. On a busy machine that costs a time slice, which is 3 ms or so, and
+// a quiet one has such threads, too.
+const spinRest = 30 * time.Millisecond
 
 // lingering counts the readers that wait in the kernel: each has a thread, and
 // may keep its share of the scheduler for up to 10 ms (runtime.sysmon).
@@ -248,7 +250,7 @@ func (c *detachable) Linger() bool {
 
 // waited records how long a wait took. A long wait counts for a while: after an
 // idle time it takes a short message or two before the reader lingers, and about
-// 40 before it spins.
+// 30 before it spins.
 func (c *detachable) waited(d time.Duration) { c.wait = max(min(d, lingerTime), c.wait-c.wait/8) }
 
 // spin looks for something to read again and again, and yields the processor in
