@@ -28,6 +28,10 @@ type Config struct {
 
 	// Host is the address at which children on other machines and in containers reach this process.
 	Host string
+	// Env are the variables of this process's environment that containers and pods get, besides Fiber's settings and
+	// those that mean the same everywhere: "NAME", "PREFIX_*" or "NAME=value"; "*" is all that do not describe this
+	// machine.
+	Env []string
 	// DockerNetwork is the network of the containers. It must exist.
 	DockerNetwork string
 	// DockerVolumes are the directories, files and volumes of the host that containers get. A path must exist on the
@@ -51,9 +55,6 @@ type Config struct {
 	RootMemory ByteSize
 	// RootGPU is how many GPUs such a root has.
 	RootGPU int
-	// RootEnv are the variables that such a root gets from this process's environment, besides Fiber's settings:
-	// "NAME", "PREFIX_*" or "NAME=value".
-	RootEnv []string
 
 	// KubernetesNamespace is the namespace of the pods. It must exist.
 	KubernetesNamespace string

@@ -36,25 +36,3 @@ func With(env []string, set map[string]string) []string {
 	}
 	return all
 }
-
-// hostVariables describe the machine and the session that a program was
-// started in. A container keeps its own.
-var hostVariables = []string{"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "SHLVL", "USER", "LOGNAME", "USERNAME", "MAIL",
-	"HOSTNAME", "HOST", "TMPDIR", "TEMP", "TMP", "_", "DISPLAY", "WAYLAND_DISPLAY", "TERM_PROGRAM", "INVOCATION_ID",
-	"JOURNAL_STREAM", "NOTIFY_SOCKET", "MANAGERPID", "SYSTEMD_EXEC_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
-	"LD_PRELOAD", "LD_LIBRARY_PATH", "GOROOT", "GOPATH", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "GOENV", "GOBIN",
-	"GOCOVERDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}
-
-// hostPrefixes are prefixes of such variables.
-var hostPrefixes = []string{"XDG_", "SSH_", "DOCKER_", "DBUS_", "SUDO_", "GPG_", "TMUX", "VSCODE_", "KUBERNETES_"}
-
-// Portable returns a job's environment without the variables that describe
-// this machine.
-func Portable(spec JobSpec) []string {
-	env := slices.DeleteFunc(slices.Clone(spec.Env), func(kv string) bool {
-		key, _, _ := strings.Cut(kv, "=")
-		return key == "" || slices.Contains(hostVariables, key) ||
-			slices.ContainsFunc(hostPrefixes, func(p string) bool { return strings.HasPrefix(key, p) })
-	})
-	return append(env, spec.Public...)
-}

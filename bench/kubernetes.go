@@ -470,7 +470,7 @@ func openSubmission(ctx context.Context, m *match, name, dir, command string, ar
 	if err != nil {
 		return err
 	}
-	env := append(space.env(), "FIBER_ROOT_ENV="+floorVariable+"=say")
+	env := append(space.env(), "FIBER_ENV="+floorVariable+"=say")
 	uploads := func() int64 { return 0 }
 	if host, path, _ := strings.Cut(testRegistry(), "/"); loopback(host) { // else the registry's name must stay
 		c, err := newTeller(&url.URL{Scheme: "http", Host: host}, nil, func(r *http.Request) bool {

@@ -28,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/meta"
 )
 
@@ -61,7 +62,8 @@ type bench struct {
 
 // spec returns the job that does what says; see job.
 func spec(what string, env ...string) backend.JobSpec {
-	return backend.JobSpec{Name: "Job", Env: append(append(os.Environ(), jobKey+"="+what), env...)}
+	portable, _ := config.Portable(os.Environ(), []string{"*", config.Own})
+	return backend.JobSpec{Name: "Job", Env: append(append(portable, jobKey+"="+what), env...)}
 }
 
 func beginsWith(prefix string) func(string) bool {

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -29,7 +30,7 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 		Image:      img.name,
 		Entrypoint: img.entrypoint,
 		Cmd:        spec.Args,
-		Env:        backend.With(backend.Portable(spec), set),
+		Env:        backend.With(slices.Concat(spec.Env, spec.Public), set),
 		// The program ends on the first SIGTERM.
 		StopSignal: "SIGTERM",
 		Labels: map[string]string{labelRun: spec.Run, labelName: spec.Name, labelParent: spec.Parent,

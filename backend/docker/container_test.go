@@ -35,7 +35,8 @@ import (
 
 // spec is a job of backendtest's.
 func spec(what string) backend.JobSpec {
-	return backend.JobSpec{Name: "Job", Run: "run", Parent: "MainProcess", Env: append(os.Environ(), "BACKENDTEST_JOB="+what)}
+	env, _ := config.Portable(os.Environ(), []string{"*", config.Own})
+	return backend.JobSpec{Name: "Job", Run: "run", Parent: "MainProcess", Env: append(env, "BACKENDTEST_JOB="+what)}
 }
 
 func soon(t testing.TB) context.Context {
@@ -380,11 +381,10 @@ func TestSweep(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", "/of/the/host")
 	t.Setenv("OF_THE_PROGRAM", "yes")
 	needEngine(t)
 	b := newBackend(t, config.Config{})
-	for key, want := range map[string]string{"XDG_CACHE_HOME": "", "OF_THE_PROGRAM": "yes", "DOCKER_HOST": "", "PWD": "", "FIBER_INIT": ""} {
+	for key, want := range map[string]string{"OF_THE_PROGRAM": "yes", "PWD": "", "FIBER_INIT": ""} {
 		var out bytes.Buffer
 		s := spec("environment " + key)
 		s.Stdout = &out

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/meta"
 	"github.com/fiber-go/fiber/test/fibertest"
@@ -42,7 +43,8 @@ func namespace(t testing.TB) string {
 }
 
 func job(what string) backend.JobSpec {
-	return backend.JobSpec{Name: "Job", Run: "run", Env: append(os.Environ(), "BACKENDTEST_JOB="+what)}
+	env, _ := config.Portable(os.Environ(), []string{"*", config.Own})
+	return backend.JobSpec{Name: "Job", Run: "run", Env: append(env, "BACKENDTEST_JOB="+what)}
 }
 
 func launch(t testing.TB, b backend.Backend, spec backend.JobSpec) backend.Job {

@@ -30,10 +30,10 @@ type secrets struct {
 // if necessary.
 func (b *Backend) secret(ctx context.Context, c *cluster, spec backend.JobSpec) (string, error) {
 	data := map[string][]byte{}
-	env := backend.Portable(backend.JobSpec{Env: spec.Env})
+	env := slices.Clone(spec.Env)
 	for _, kv := range env {
 		key, value, _ := strings.Cut(kv, "=")
-		if len(validation.IsConfigMapKey(key)) == 0 && key != "KUBECONFIG" {
+		if len(validation.IsConfigMapKey(key)) == 0 {
 			data[key] = []byte(value)
 		}
 	}

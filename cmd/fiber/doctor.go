@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -56,6 +57,7 @@ func (c *doctorCommand) Run() error {
 	d.docker()
 	d.cluster(c.Namespace)
 	d.registry()
+	d.environment()
 	if d.failed > 0 {
 		return fmt.Errorf("%d of these do not work", d.failed)
 	}
@@ -222,4 +224,15 @@ func (d *doctor) registry() {
 	default:
 		d.bad("registry", "%s: %v", d.cfg.Registry, err)
 	}
+}
+
+// environment lists the variables that stay on this machine.
+func (d *doctor) environment() {
+	_, stays := config.Portable(os.Environ(), d.cfg.Env)
+	if len(stays) == 0 {
+		d.good("environment", "containers and pods get all variables that do not describe this machine")
+		return
+	}
+	d.note("environment", "to containers and pods go only Fiber's variables, those that mean the same everywhere and those that FIBER_ENV names; here stay %s",
+		strings.Join(stays, ", "))
 }

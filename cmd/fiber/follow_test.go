@@ -188,7 +188,7 @@ func restart(t *testing.T, pid int) {
 func TestTheEnvironmentIsInNoPodSpec(t *testing.T) {
 	c := newOnCluster(t)
 	c.as(c.token("fiber"))
-	c.env = append(c.env, "A=very-secret $(B)", "FIBER_ROOT_ENV=A")
+	c.env = append(c.env, "A=very-secret $(B)", "FIBER_ENV=A")
 	run := c.follow("run", "-a", "main.go", "wait")
 	run.says("out [wait] very-secret $(B)\n")
 	assert.NotContains(t, c.kubectl("get", "pods", "-n", c.namespace, "-o", "yaml"), "very-secret")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/meta"
@@ -65,7 +67,11 @@ func (p *plan) docker() error {
 	for _, c := range claims {
 		args = append(args, "-v", c.String())
 	}
-	for _, kv := range p.env {
+	along, _ := config.Portable(os.Environ(), p.settings.Env)
+	for _, kv := range append(along, p.env...) {
+		if slices.Contains(os.Environ(), kv) {
+			kv, _, _ = strings.Cut(kv, "=") // docker reads the value itself: others may look at its arguments
+		}
 		args = append(args, "-e", kv)
 	}
 	if len(p.args) > 0 {
@@ -119,6 +125,7 @@ func (p *plan) start(cmd *exec.Cmd, on string) error {
 		cmd.Env = backend.With(append(cmd.Env, p.env...),
 			backend.Limits(meta.Resources{CPU: p.settings.RootCPU, Memory: int(p.settings.RootMemory >> 20)}))
 		cmd.Env = append(cmd.Env, "FIBER_BACKEND="+on)
+		cmd.Env = append(cmd.Env, config.Environ(config.Config{Env: p.settings.Env}.WithDefaults())...)
 	}
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {

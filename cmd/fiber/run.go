@@ -75,7 +75,7 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 		return nil, errors.New("--cpu and --gpu can't be negative")
 	}
 	if cfg.Backend == "local" || cfg.Backend == "docker" { // these settings are for programs on a cluster
-		cfg.RootCPU, cfg.RootMemory, cfg.RootGPU, cfg.RootEnv, cfg.KubernetesVolumes = 0, 0, 0, nil, nil
+		cfg.RootCPU, cfg.RootMemory, cfg.RootGPU, cfg.KubernetesVolumes = 0, 0, 0, nil
 	}
 	size, err := memory(c.Memory)
 	if err != nil {
@@ -103,6 +103,7 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 			kv = key + "=" + value
 		}
 		p.env = append(p.env, kv)
+		p.settings.Env = append(p.settings.Env, key) // for the processes that it starts
 	}
 	if p.source, p.args, err = c.find(cfg.Backend); err != nil {
 		return nil, err

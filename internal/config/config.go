@@ -36,6 +36,10 @@ type Config struct {
 
 	// Host is the address at which children on other machines and in containers reach this process.
 	Host string `key:"host" kind:"address" unset:"depends on the backend"`
+	// Env are the variables of this process's environment that containers and pods get, besides Fiber's settings and
+	// those that mean the same everywhere: "NAME", "PREFIX_*" or "NAME=value"; "*" is all that do not describe this
+	// machine.
+	Env []string `key:"env" kind:"variables" unset:"none"`
 	// DockerNetwork is the network of the containers. It must exist.
 	DockerNetwork string `key:"docker_network" kind:"network" unset:"the engine's own, bridge"`
 	// DockerVolumes are the directories, files and volumes of the host that containers get. A path must exist on the
@@ -59,9 +63,6 @@ type Config struct {
 	RootMemory ByteSize `key:"root_memory" unset:"no limit"`
 	// RootGPU is how many GPUs such a root has.
 	RootGPU int `key:"root_gpu" kind:"gpus" unset:"none"`
-	// RootEnv are the variables that such a root gets from this process's environment, besides Fiber's settings:
-	// "NAME", "PREFIX_*" or "NAME=value".
-	RootEnv []string `key:"root_env" kind:"variables" unset:"none"`
 
 	// KubernetesNamespace is the namespace of the pods. It must exist.
 	KubernetesNamespace string `key:"kubernetes_namespace" kind:"namespace" unset:"that of the kubeconfig, or, in a pod, its own"`

@@ -42,7 +42,7 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 		"docker_pids_limit":    {"a whole number of processes and threads, at least 1", []string{"many", "0", "-1", "1.5"}},
 		"root_cpu":             {"a number of CPUs, such as 2 or 0.5", []string{"NaN", "-1", "0", "two"}},
 		"root_gpu":             {"a whole number of GPUs, such as 1", []string{"-1", "0.5"}},
-		"root_env":             {"a list of NAME, PREFIX_* or NAME=value, separated by commas", []string{"A,", "=x", "1A", "A B", "A*B"}},
+		"env":                  {"a list of NAME, PREFIX_*, NAME=value or *, separated by commas", []string{"A,", "=x", "1A", "A B", "A*B"}},
 		"kubernetes_namespace": {"the name of a namespace: small letters, digits and -, at most 63", []string{"My-Team", "a.b"}},
 		"kubernetes_volumes": {"a list of claim, claim:path or claim:path:ro, separated by commas; claim is the name of a " +
 			"PersistentVolumeClaim, path an absolute one, not the same twice, /persistent unless it is given",

@@ -40,7 +40,7 @@ var kinds = map[string]kind{
 	"resource": {"name", "the name of a resource that nodes have, such as nvidia.com/gpu or amd.com/gpu",
 		each(names(validation.IsQualifiedName))},
 	"capabilities": {"list", "a list of Linux capabilities, such as DAC_OVERRIDE, separated by commas; or ALL", each(capability)},
-	"variables":    {"variables", "a list of NAME, PREFIX_* or NAME=value, separated by commas", each(matching(variable))},
+	"variables":    {"variables", "a list of NAME, PREFIX_*, NAME=value or *, separated by commas", each(matching(variable))},
 
 	"volumes": {"list", "a list of host:container or host:container:ro, separated by commas; host is a path, which starts " +
 		"with / or ., or the name of a volume, container an absolute path, not the same twice", volumes(dockerVolume)},

@@ -119,7 +119,7 @@ func samples(t *testing.T) map[string]sample {
 		"root_cpu":                {0.5, 2.0, 1.5},
 		"root_memory":             {config.GiB, 512 * config.MiB, 300 * config.MiB},
 		"root_gpu":                {1, 2, 3},
-		"root_env":                {[]string{"RATE=0.1"}, []string{"HF_*", "TOKEN"}, []string{"SEED"}},
+		"env":                     {[]string{"RATE=0.1"}, []string{"HF_*", "TOKEN"}, []string{"SEED"}},
 	}
 }
 
@@ -318,12 +318,12 @@ func TestAProgramIsMovedOnce(t *testing.T) {
 
 func TestEnvironIsWhatIsNotTheDefault(t *testing.T) {
 	t.Parallel()
-	resolved := load(t, config.Config{RootCPU: 1.5, RootEnv: []string{"RATE=0.1", "HF_*"}},
+	resolved := load(t, config.Config{RootCPU: 1.5, Env: []string{"RATE=0.1", "HF_*"}},
 		sources(t, "log_level = debug\nhost = 10.0.0.1\n", "FIBER_FORWARD_LOGS=no"))
 	environ := config.Environ(resolved, "host", "runtime_dir")
-	assert.Equal(t, []string{"FIBER_ROOT_CPU=1.5", "FIBER_ROOT_ENV=RATE=0.1,HF_*", "FIBER_LOG_LEVEL=debug", "FIBER_FORWARD_LOGS=off"}, environ)
+	assert.Equal(t, []string{"FIBER_ROOT_CPU=1.5", "FIBER_ENV=RATE=0.1,HF_*", "FIBER_LOG_LEVEL=debug", "FIBER_FORWARD_LOGS=off"}, environ)
 	again, warnings, err := config.Load(config.Config{}, config.Sources{Environ: environ, Dir: t.TempDir()})
 	require.NoError(t, err)
 	assert.Empty(t, warnings)
-	assert.Equal(t, resolved.RootEnv, again.RootEnv)
+	assert.Equal(t, resolved.Env, again.Env)
 }

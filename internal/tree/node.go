@@ -62,6 +62,7 @@ type Node struct {
 	Place  string // in the tree; see routes
 	routes routes
 	swept  sync.Once
+	told   sync.Once // which variables stay here
 
 	mu       sync.Mutex
 	closed   bool

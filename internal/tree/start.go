@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/meta"
@@ -71,6 +74,7 @@ type start struct {
 	giveUp  context.CancelCauseFunc
 	way     *dialback
 	pending atomic.Value // string: what the job waits for
+	stays   []string     // the variables that the process did not get
 }
 
 // start is one try. After errAvoided, Start tries again.
@@ -136,6 +140,14 @@ func (s *start) launch(ctx context.Context, id string) (err error) {
 	s.way.bootstrap(n, &bootstrap)
 	boot, _ := json.Marshal(bootstrap) // never fails
 	env := os.Environ()
+	if s.onEngine {
+		env, s.stays = config.Portable(env, append(slices.Clone(n.Config.Env), config.Own))
+		n.told.Do(func() {
+			if len(s.stays) > 0 {
+				n.Log.Debug("fiber: variables that stay here; the setting env names those that go along", "names", strings.Join(s.stays, " "))
+			}
+		})
+	}
 	if bootstrap.Credentials != nil {
 		env = append(env, wire.CredentialsKey+"="+base64.StdEncoding.EncodeToString(bootstrap.Credentials))
 	}
@@ -262,7 +274,13 @@ func (s *start) lastWords() (err error, blame bool) {
 	if s.failure != nil {
 		return s.failure, false
 	}
-	launch := EndedEarly(s.status, s.job.lastLines())
+	lines := s.job.lastLines()
+	launch := EndedEarly(s.status, lines)
+	for _, name := range s.stays {
+		if len(name) > 3 && regexp.MustCompile(`\b`+regexp.QuoteMeta(name)+`\b`).MatchString(strings.Join(lines, "\n")) {
+			launch.Reason += fmt.Sprintf("; %s is set here: FIBER_ENV=%[1]s takes it along", name)
+		}
+	}
 	launch.Permanent = s.onEngine && s.status.Code == unreachableCode
 	return launch, launch.Permanent
 }

@@ -27,7 +27,7 @@ func elsewhere(backend, dir string) {
 		panic(err)
 	}
 	for key, value := range map[string]string{
-		"FIBER_BACKEND": backend, "TMPDIR": files, "FIBER_DOCKER_VOLUMES": files + ":" + files,
+		"FIBER_BACKEND": backend, "FIBER_ENV": "*", "TMPDIR": files, "FIBER_DOCKER_VOLUMES": files + ":" + files,
 	} {
 		os.Setenv(key, value)
 	}

@@ -94,7 +94,7 @@ func Start(t testing.TB, name string, env ...string) *Execution {
 func StartFile(t testing.TB, exe, name string, env ...string) *Execution {
 	t.Helper()
 	x := &Execution{t: t, Cmd: exec.Command(exe), id: rand.Text(), Done: make(chan struct{})}
-	x.Cmd.Env = append(os.Environ(), ProgramKey+"="+name, runKey+"="+x.id)
+	x.Cmd.Env = append(os.Environ(), ProgramKey+"="+name, runKey+"="+x.id, "FIBER_ENV=*")
 	x.Cmd.Env = append(x.Cmd.Env, env...)
 	x.Cmd.Dir = t.TempDir()
 	x.Cmd.Stdout, x.Cmd.Stderr = &x.Out, &x.Err

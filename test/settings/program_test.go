@@ -181,7 +181,7 @@ func own() seen {
 		s["executable"] = strconv.FormatInt(info.Size(), 10)
 		s["allow_other_build"] = s["executable"]
 	}
-	for key, variable := range map[string]string{"image": "SETTINGS_IMAGE", "base_image": "SETTINGS_BASE", "root_env": "SETTINGS_ENV"} {
+	for key, variable := range map[string]string{"image": "SETTINGS_IMAGE", "base_image": "SETTINGS_BASE", "env": "SETTINGS_ENV"} {
 		s[key] = os.Getenv(variable)
 	}
 	if environ, err := os.ReadFile("/proc/self/environ"); err == nil { // with what Fiber has taken out of it

@@ -54,7 +54,7 @@ var sources = map[string]func(t *testing.T, given map[string]string) (env []stri
 		for key, value := range given {
 			file += key + " = " + value + "\n"
 		}
-		return []string{"fiberconfig=" + file}
+		return []string{"fiberconfig=" + file, "FIBER_ENV="}
 	},
 	"code": func(t *testing.T, given map[string]string) []string {
 		var environ []string

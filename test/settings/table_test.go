@@ -131,12 +131,15 @@ var table = []row{
 	{"root_cpu", full, word("0.5"), rootOnly(`^50000( 100000)?$`)},
 	{"root_memory", full, word("300MiB"), rootOnly("^314572800$")},
 	{"root_gpu", full, word("1"), rootOnly("^1 ")},
-	{"root_env", full | brief, word(fmt.Sprintf("TEST_PROGRAM,%s,%s,%s,SETTINGS_ENV=arrived", codeKey, gpuKey, briefKey)),
+	{"env", full | brief, word(fmt.Sprintf("TEST_PROGRAM,%s,%s,%s,SETTINGS_ENV=arrived", codeKey, gpuKey, briefKey)),
 		func(g *ground) effects {
-			if g.place == moved {
+			switch g.place {
+			case local:
+				return nowhere("processes here have the program's environment")
+			case moved:
 				return everywhere("^arrived$")
 			}
-			return nowhere("the root is not moved")
+			return belowRoot("^arrived$")
 		}},
 
 	{"kubernetes_namespace", full | brief, func(g *ground) string { return g.namespace },

@@ -101,7 +101,7 @@ func Before(signals chan os.Signal, do func(context.Context) error) (code int, e
 // here lists the settings of this machine or of the submission, which do not go along. The root's pod embodies what they
 // say, and its children inherit that from it.
 var here = []string{"executable", "base_image", "registry", "registry_insecure", "runtime_dir", "host",
-	"docker_network", "docker_volumes", "docker_capabilities", "docker_new_privileges", "docker_pids_limit", "root_cpu", "root_memory", "root_gpu", "root_env",
+	"docker_network", "docker_volumes", "docker_capabilities", "docker_new_privileges", "docker_pids_limit", "root_cpu", "root_memory", "root_gpu",
 	"kubernetes_namespace", "kubernetes_volumes", "pod_template"}
 
 // Settings returns the settings that go along with a program, as variables.
@@ -111,24 +111,6 @@ func Settings(cfg config.Config) []string {
 		except = append(slices.Clone(here), "log_file")
 	}
 	return config.Environ(cfg, except...)
-}
-
-// Chosen returns the variables that patterns choose from an environment, or set: NAME, PREFIX_*, NAME=value.
-func Chosen(patterns, environ []string) []string {
-	var chosen []string
-	for _, p := range patterns {
-		if strings.Contains(p, "=") {
-			chosen = append(chosen, p)
-			continue
-		}
-		start, many := strings.CutSuffix(p, "*")
-		for _, kv := range environ {
-			if key, _, _ := strings.Cut(kv, "="); key == p || many && strings.HasPrefix(key, start) {
-				chosen = append(chosen, kv)
-			}
-		}
-	}
-	return chosen
 }
 
 // programName returns the name of the program at path; "" is the running one.

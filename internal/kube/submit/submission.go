@@ -51,12 +51,13 @@ type Job struct {
 	Group       int64       // the group that its claims belong to; 0 leaves them as they are
 }
 
-// NewJob returns the job that the settings describe for a program, with the chosen part of this process's environment.
+// NewJob returns the job that the settings describe for a program, with the portable part of this process's environment.
 func NewJob(c *kube.Client, cfg config.Config, program string) (Job, error) {
 	claims, _ := kube.ParseClaims(cfg.KubernetesVolumes) // already checked
 	template, err := c.Template(cfg.PodTemplate)
+	env, _ := config.Portable(os.Environ(), cfg.Env)
 	return Job{
-		Program: program, Env: Chosen(cfg.RootEnv, os.Environ()), Claims: claims, Template: template,
+		Program: program, Env: env, Claims: claims, Template: template,
 		CPU: cfg.RootCPU, Memory: int64(cfg.RootMemory), GPU: cfg.RootGPU, GPUResource: cfg.KubernetesGPUResource,
 	}, err
 }

@@ -100,11 +100,6 @@ func TestJobsThatCanNotBe(t *testing.T) {
 
 func TestWhatGoesAlongOfTheEnvironment(t *testing.T) {
 	t.Parallel()
-	environ := []string{"HF_HOME=/x", "HF_TOKEN=t", "SEED=1", "AWS_SECRET=s"}
-	assert.Equal(t, []string{"SEED=1", "HF_HOME=/x", "HF_TOKEN=t", "RATE=0.1"},
-		submit.Chosen([]string{"SEED", "HF_*", "RATE=0.1", "NOT_SET"}, environ))
-	assert.Empty(t, submit.Chosen(nil, environ))
-
 	cfg := config.Config{}.WithDefaults()
 	cfg.Backend, cfg.LogLevel, cfg.Registry, cfg.Executable = "kubernetes", "debug", "localhost:5000", "/x"
 	cfg.LogFile, cfg.KubernetesVolumes, cfg.RootCPU = "/var/log/x", []string{"data"}, 2
