@@ -321,7 +321,7 @@ func TestEnvironIsWhatIsNotTheDefault(t *testing.T) {
 	resolved := load(t, config.Config{RootCPU: 1.5, Env: []string{"RATE=0.1", "HF_*"}},
 		sources(t, "log_level = debug\nhost = 10.0.0.1\n", "FIBER_FORWARD_LOGS=no"))
 	environ := config.Environ(resolved, "host", "runtime_dir")
-	assert.Equal(t, []string{"FIBER_ROOT_CPU=1.5", "FIBER_ENV=RATE=0.1,HF_*", "FIBER_LOG_LEVEL=debug", "FIBER_FORWARD_LOGS=off"}, environ)
+	assert.Equal(t, []string{"FIBER_ENV=RATE=0.1,HF_*", "FIBER_ROOT_CPU=1.5", "FIBER_LOG_LEVEL=debug", "FIBER_FORWARD_LOGS=off"}, environ)
 	again, warnings, err := config.Load(config.Config{}, config.Sources{Environ: environ, Dir: t.TempDir()})
 	require.NoError(t, err)
 	assert.Empty(t, warnings)

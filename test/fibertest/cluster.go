@@ -88,6 +88,6 @@ func ClusterEnv() []string {
 	if host == "" {
 		host = "10.244.0.1"
 	}
-	return []string{"FIBER_BACKEND=kubernetes", "KUBECONFIG=" + os.Getenv(KubeconfigKey), "FIBER_HOST=" + host,
+	return []string{"FIBER_BACKEND=kubernetes", "FIBER_ENV=*", "KUBECONFIG=" + os.Getenv(KubeconfigKey), "FIBER_HOST=" + host,
 		"FIBER_REGISTRY=" + Registry()}
 }

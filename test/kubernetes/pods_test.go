@@ -196,7 +196,7 @@ func runPod(t *testing.T, namespace, name, program string, spec map[string]any, 
 	text, err := json.Marshal(map[string]any{"spec": spec})
 	require.NoError(t, err)
 	args := []string{"run", name, "-n", namespace, "--image=" + pushed(t), "--restart=Never", "--overrides=" + string(text)}
-	for _, kv := range append(env, fibertest.ProgramKey+"="+program) {
+	for _, kv := range append(env, "FIBER_ENV=*", fibertest.ProgramKey+"="+program) {
 		args = append(args, "--env="+kv)
 	}
 	kubectl(t, args...)

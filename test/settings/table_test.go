@@ -118,6 +118,16 @@ var table = []row{
 			}
 			return effects{"- it reports to nobody", exactly(g.host), "- it dials the worker"}
 		}},
+	{"env", full | brief, word(fmt.Sprintf("TEST_PROGRAM,%s,%s,%s,SETTINGS_ENV=arrived", codeKey, gpuKey, briefKey)),
+		func(g *ground) effects {
+			switch g.place {
+			case local:
+				return nowhere("processes here have the program's environment")
+			case moved:
+				return everywhere("^arrived$")
+			}
+			return belowRoot("^arrived$")
+		}},
 	{"docker_network", full, func(g *ground) string { return g.network },
 		func(g *ground) effects { return containers(`(^| )` + regexp.QuoteMeta(g.subnet))(g) }},
 	{"docker_volumes", full, func(g *ground) string { return filepath.Dir(g.executable) + ":" + volumePath }, containers("^true$")},
@@ -131,16 +141,6 @@ var table = []row{
 	{"root_cpu", full, word("0.5"), rootOnly(`^50000( 100000)?$`)},
 	{"root_memory", full, word("300MiB"), rootOnly("^314572800$")},
 	{"root_gpu", full, word("1"), rootOnly("^1 ")},
-	{"env", full | brief, word(fmt.Sprintf("TEST_PROGRAM,%s,%s,%s,SETTINGS_ENV=arrived", codeKey, gpuKey, briefKey)),
-		func(g *ground) effects {
-			switch g.place {
-			case local:
-				return nowhere("processes here have the program's environment")
-			case moved:
-				return everywhere("^arrived$")
-			}
-			return belowRoot("^arrived$")
-		}},
 
 	{"kubernetes_namespace", full | brief, func(g *ground) string { return g.namespace },
 		func(g *ground) effects { return pods(exactly(g.namespace))(g) }},

@@ -40,7 +40,7 @@ func (s *soak) away(parent context.Context) error {
 		"-patience", s.patience.String(), "-bound", s.bound.String(), "-only", s.only, "-workers", strconv.Itoa(s.workers), "-plant", s.plant,
 		"-print", strconv.FormatFloat(s.print, 'g', -1, 64))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // as a user does
-	cmd.Env = append(os.Environ(), awayKey+"=yes", "FIBER_HOST=", "FIBER_POD_TEMPLATE="+template)
+	cmd.Env = append(os.Environ(), awayKey+"=yes", "FIBER_ENV=", "FIBER_HOST=", "FIBER_POD_TEMPLATE="+template)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err

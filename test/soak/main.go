@@ -41,6 +41,7 @@ func main() {
 	var err error
 	if os.Getenv(markKey) == "" { // the root
 		os.Setenv(markKey, rand.Text())
+		os.Setenv("FIBER_ENV", markKey)
 		if g, err = newGround(); err == nil && !inPod() { // what a pod prints is read outside
 			printed, err = readPrinted()
 		}
