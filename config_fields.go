@@ -66,6 +66,9 @@ type Config struct {
 	// runs the program.
 	PodTemplate string
 
+	// Settings are the settings of further backends, by their keys: see backend.Register.
+	Settings map[string]string
+
 	// LogLevel is the least severe level of Fiber's own log messages that are written.
 	LogLevel string
 	// LogFile is where Fiber's own log messages go. Every process appends to the file; "%p" in its name stands for the

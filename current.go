@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
-	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/object"
@@ -60,22 +59,16 @@ func enter(node *tree.Node, closeLog func(patience time.Duration)) {
 // logPatience bounds how long the end of a run waits for Config.Logger.
 const logPatience = 2 * time.Second
 
-// newBackend makes the configured backend; "" means local, or kubernetes in a
-// pod.
+// newBackend makes the configured backend.
 func newBackend(cfg config.Config, log *slog.Logger) (backend.Backend, error) {
 	if b := self.Of().Backend; b != nil {
 		return b, nil
 	}
-	if cfg.Backend == "" && inPod() {
-		cfg.Backend = "kubernetes"
+	p, found := backend.Named(cfg.Backend)
+	if !found {
+		return nil, fmt.Errorf("fiber: backend %q is not in this build", cfg.Backend)
 	}
-	if cfg.Backend == "" || cfg.Backend == "local" {
-		return local.New(), local.Supported()
-	}
-	if make := backends[cfg.Backend]; make != nil {
-		return make(cfg, log), nil
-	}
-	return nil, fmt.Errorf("fiber: backend %q is not in this build", cfg.Backend)
+	return p.Make(backend.Options{Setting: cfg.Text, Log: log})
 }
 
 func processName() string {
@@ -97,13 +90,6 @@ func (p *process) fitsSize(size int) error {
 
 // messageOverhead is the room that a message needs besides its value.
 const messageOverhead = 1 << 10
-
-// backends makes the backends that a build may leave out, by name.
-var backends = map[string]func(config.Config, *slog.Logger) backend.Backend{}
-
-// inPod reports whether this process is in a pod that may start others. In
-// builds without Kubernetes it returns false.
-var inPod = func() bool { return false }
 
 // leave is Shutdown.
 func leave(ctx context.Context) error {

@@ -74,7 +74,7 @@ var ErrBrokenBarrier = RegisterError(errors.New("the barrier is broken"))
 // LaunchError says that a process could not be started, with the backend's own
 // reason. With %+v, fmt prints Stderr as well.
 type LaunchError struct {
-	Backend string   // local, docker or kubernetes
+	Backend string   // its name: local, docker, kubernetes or another
 	Job     string   // the process's name, "" if no process could be started
 	Reason  string   // "" if Err says it
 	Err     error    // what the start failed with, or nil

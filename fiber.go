@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/self"
@@ -39,20 +41,11 @@ func Main(run func(ctx context.Context) error, cfg ...Config) {
 	os.Exit(runMain(run, last(cfg)))
 }
 
-// elsewhere runs this program somewhere else if the configuration asks for it.
-// It is nil in builds that cannot.
-var elsewhere func(cfg config.Config, warnings []string) (code int, gone bool)
-
 func runMain(run func(ctx context.Context) error, code Config) int {
 	if config.Moved() {
 		code = Config{Logger: code.Logger} // the rest comes from where the program was
-	} else if elsewhere != nil && !tree.Started() {
-		// Init reports what is wrong with the configuration.
-		if cfg, warnings, err := config.Load(code.internal(), config.Sources{}); err == nil {
-			if code, gone := elsewhere(cfg, warnings); gone {
-				return code
-			}
-		}
+	} else if code, gone := submit(code); gone {
+		return code
 	}
 	if err := Init(code); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -99,6 +92,22 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 		return 1
 	}
 	return 0
+}
+
+// submit has the configured backend run this program elsewhere, if it does that.
+func submit(code Config) (exit int, gone bool) {
+	if tree.Started() {
+		return 0, false
+	}
+	cfg, warnings, err := config.Load(code.internal(), config.Sources{})
+	if err != nil { // Init says what is wrong
+		return 0, false
+	}
+	b, err := newBackend(cfg, slog.New(slog.DiscardHandler))
+	if s, can := b.(backend.Submitter); can && err == nil {
+		return s.Submit(warnings)
+	}
+	return 0, false
 }
 
 // abandonedLog is logPatience after a second signal.

@@ -34,10 +34,6 @@ type Closer interface {
 	Close(ctx context.Context) error
 }
 
-// Cluster is a backend that places its jobs by itself: it assigns its own
-// GPUs, and accepts jobs that may have to wait for room.
-type Cluster interface{ Cluster() }
-
 // Network is how a child reaches the process that launched it.
 type Network struct {
 	// Inherit: the child inherits a connected socket.
@@ -59,7 +55,7 @@ type JobSpec struct {
 	Public     []string       // further variables, for this job only, without secrets
 	Resources  meta.Resources // what the job needs
 	Devices    []string       // the job's GPUs; nil leaves the environment's as they are
-	Avoid      []string       // machines that a Cluster uses only if no other has room
+	Avoid      []string       // machines that an Avoider uses only if no other has room
 	// Socket is the child's end of its connection, if Network says Inherit.
 	// Launch does not close it.
 	Socket *os.File
@@ -100,9 +96,6 @@ type Job interface {
 	// error is that of ctx, or a *LaunchError if the job was accepted but
 	// could not be started.
 	Wait(ctx context.Context) (ExitStatus, error)
-	// Pending reports whether the job has yet to start, and what it waits for,
-	// "" if there is nothing to tell. It does not block.
-	Pending() (reason string, pending bool)
 	// Signal asks the job to end, or ends it. Signalling a job that has ended
 	// is no error.
 	Signal(ctx context.Context, sig Signal) error

@@ -234,14 +234,20 @@ func (b *bench) TestWait(t *testing.T) {
 // A job is pending until it has started, which it has at once unless a cluster has to place it.
 func (b *bench) TestPending(t *testing.T) {
 	j := b.launch(t, spec("wait"))
-	_, pending := j.Pending()
-	_, cluster := b.Backend.(backend.Cluster)
-	require.Equal(t, cluster, pending)
-	require.Eventually(t, func() bool { _, pending := j.Pending(); return !pending }, patience, time.Millisecond)
+	waits := func() (reason string, pending bool) {
+		if w, can := j.(backend.Waiter); can {
+			reason, pending = w.Pending()
+		}
+		return reason, pending
+	}
+	_, pending := waits()
+	_, places := b.Backend.(backend.Placer)
+	require.Equal(t, places, pending)
+	require.Eventually(t, func() bool { _, pending := waits(); return !pending }, patience, time.Millisecond)
 	require.NotEmpty(t, j.Host())
 	require.NoError(t, j.Signal(b.ctx, backend.Kill))
 	b.wait(t, j)
-	reason, pending := j.Pending()
+	reason, pending := waits()
 	require.Empty(t, reason)
 	require.False(t, pending)
 }

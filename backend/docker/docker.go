@@ -55,6 +55,11 @@ func New(cfg config.Config) *Backend {
 	return &Backend{cfg: cfg.WithDefaults(), session: rand.Text()}
 }
 
+func init() {
+	backend.Register(backend.Plugin{Name: "docker",
+		Make: func(o backend.Options) (backend.Backend, error) { return New(config.Of(o.Setting)), nil }})
+}
+
 // Name is "docker".
 func (*Backend) Name() string { return "docker" }
 

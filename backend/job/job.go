@@ -56,9 +56,7 @@ func (l *Life) Finish(ctx context.Context, kill func() error) error {
 	}
 }
 
-// Pending, Wait and Logs implement [backend.Job]. A job is never pending unless its backend says otherwise.
-func (l *Life) Pending() (reason string, pending bool) { return "", false }
-
+// Wait and Logs implement [backend.Job].
 func (l *Life) Wait(ctx context.Context) (backend.ExitStatus, error) {
 	select {
 	case <-l.done:

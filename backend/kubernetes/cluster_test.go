@@ -66,7 +66,7 @@ func soon(t testing.TB) context.Context {
 func pending(t testing.TB, j backend.Job) string {
 	t.Helper()
 	reason := ""
-	require.Eventually(t, func() bool { reason, _ = j.Pending(); return reason != "" }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { reason, _ = j.(backend.Waiter).Pending(); return reason != "" }, patience, 10*time.Millisecond)
 	return reason
 }
 
@@ -300,7 +300,7 @@ func TestSomebodyElseDeletesAPod(t *testing.T) {
 
 func running(t testing.TB, j backend.Job) {
 	t.Helper()
-	require.Eventually(t, func() bool { _, pending := j.Pending(); return !pending }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, pending := j.(backend.Waiter).Pending(); return !pending }, patience, 10*time.Millisecond)
 	ended, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	_, err := j.Wait(ended)
@@ -331,7 +331,7 @@ func TestGPUs(t *testing.T) {
 		go func() {
 			for pending := true; pending; time.Sleep(10 * time.Millisecond) {
 				var reason string
-				if reason, pending = j.Pending(); strings.Contains(reason, "Insufficient example.com/gpu") {
+				if reason, pending = j.(backend.Waiter).Pending(); strings.Contains(reason, "Insufficient example.com/gpu") {
 					waiting <- j
 					return
 				}

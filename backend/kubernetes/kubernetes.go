@@ -22,6 +22,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/kube/submit"
 	"github.com/fiber-go/fiber/internal/lock"
 )
 
@@ -65,8 +66,26 @@ func New(cfg config.Config, log *slog.Logger) *Backend {
 // Name is "kubernetes".
 func (*Backend) Name() string { return kube.Name }
 
-// Cluster marks a backend that places its jobs and assigns GPUs itself.
-func (*Backend) Cluster() {}
+// PlacesJobs says that the cluster does.
+func (*Backend) PlacesJobs() {}
+
+// AvoidsMachines says that nodes can be avoided.
+func (*Backend) AvoidsMachines() {}
+
+// Submit runs this program in the cluster that its processes are to run in: pods
+// cannot dial a machine outside of their cluster, unless the setting host says where
+// they can.
+func (b *Backend) Submit(warnings []string) (code int, gone bool) {
+	if b.cfg.Host != "" || kube.InPod() {
+		return 0, false
+	}
+	return submit.Main(b.cfg, warnings), true
+}
+
+func init() {
+	backend.Register(backend.Plugin{Name: kube.Name, Here: kube.InPod,
+		Make: func(o backend.Options) (backend.Backend, error) { return New(config.Of(o.Setting), o.Log), nil }})
+}
 
 // failure returns the error of a launch.
 func (b *Backend) failure(job string, err error) error {

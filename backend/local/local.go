@@ -27,6 +27,10 @@ type Backend struct{}
 // New returns the backend, which has no settings.
 func New() *Backend { return &Backend{} }
 
+func init() {
+	backend.Register(backend.Plugin{Name: "local", Make: func(backend.Options) (backend.Backend, error) { return New(), Supported() }})
+}
+
 // Name is "local".
 func (*Backend) Name() string { return "local" }
 

@@ -21,7 +21,7 @@ import (
 // code: after a change, run go test ./internal/config -update.
 type Config struct {
 	// Backend is what the children run on.
-	Backend string `key:"backend" words:"local docker kubernetes" unset:"chosen by where the program runs"`
+	Backend string `key:"backend" unset:"chosen by where the program runs"`
 	// Executable is another build of this program for the children to run. "PATH" is not searched.
 	Executable string `key:"executable" kind:"executable" unset:"this program's own executable"`
 	// Image is an existing image for the children's containers.
@@ -73,6 +73,9 @@ type Config struct {
 	// PodTemplate is a pod in YAML with everything that no other setting covers. Its first container is the one that
 	// runs the program.
 	PodTemplate string `key:"pod_template" kind:"template" unset:"none"`
+
+	// Settings are the settings of further backends, by their keys: see backend.Register.
+	Settings map[string]string
 
 	// LogLevel is the least severe level of Fiber's own log messages that are written.
 	LogLevel string `key:"log_level" words:"debug info warn error" default:"info"`

@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	_ "github.com/fiber-go/fiber/backend/docker"
+	_ "github.com/fiber-go/fiber/backend/kubernetes"
+	_ "github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
 )
 

@@ -60,5 +60,10 @@ func Environ(c Config, except ...string) []string {
 			environ = append(environ, s.env+"="+text)
 		}
 	}
+	for _, s := range plugged() {
+		if text := c.Settings[s.Key]; text != "" && text != s.Default {
+			environ = append(environ, envPrefix+strings.ToUpper(s.Key)+"="+text)
+		}
+	}
 	return environ
 }

@@ -62,8 +62,10 @@ var kinds = map[string]kind{
 
 // oneOf returns the kind for one of the given words, in any case.
 func oneOf(words []string) kind {
-	last := len(words) - 1
-	allowed := strings.Join(words[:last], ", ") + " or " + words[last]
+	allowed := strings.Join(words, ", ")
+	if last := strings.LastIndex(allowed, ", "); last >= 0 {
+		allowed = allowed[:last] + " or" + allowed[last+1:]
+	}
 	return kind{"word", allowed, each(func(s, _ string) (string, bool) {
 		s = strings.ToLower(s)
 		return s, slices.Contains(words, s)

@@ -46,6 +46,9 @@ func Load(code Config, from Sources) (Config, []string, error) {
 		}
 		sources[s.key] = source
 	}
+	if err := c.loadPlugged(code, environ, lines); err != nil {
+		faults = append(faults, err)
+	}
 	if len(faults) == 0 && c.HeartbeatTimeout <= c.HeartbeatInterval {
 		faults = append(faults, fmt.Errorf("%s: heartbeat_timeout = %q is not longer than the %s of heartbeat_interval (%s)",
 			sources["heartbeat_timeout"], c.HeartbeatTimeout, c.HeartbeatInterval, sources["heartbeat_interval"]))
@@ -63,11 +66,7 @@ func (s setting) find(code Config, environ map[string]string, lines map[string]L
 		value.Set(given)
 		return "code, Config." + s.field.Name, format(given), nil
 	}
-	if text = environ[s.env]; text != "" {
-		source = "environment variable " + s.env
-	} else if line, found := lines[s.key]; found {
-		source, text = line.Source, line.Value
-	} else if source, text = "default", s.initial; s.key == "runtime_dir" {
+	if source, text = lookup(s.key, s.initial, environ, lines); text == "" && s.key == "runtime_dir" {
 		text = runtimeDir(environ)
 	}
 	if text != "" {

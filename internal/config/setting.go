@@ -28,7 +28,9 @@ var settings = sync.OnceValue(func() []setting {
 			continue
 		}
 		s.env = envPrefix + strings.ToUpper(s.key)
-		if words := f.Tag.Get("words"); words != "" {
+		if words := f.Tag.Get("words"); s.key == "backend" {
+			s.kind = backends()
+		} else if words != "" {
 			s.kind = oneOf(strings.Fields(words))
 		} else {
 			s.kind = kinds[cmp.Or(f.Tag.Get("kind"), f.Type.Name())]
@@ -44,7 +46,18 @@ func (s setting) of(c *Config) reflect.Value {
 }
 
 func isKey(name string) bool {
-	return slices.ContainsFunc(settings(), func(s setting) bool { return s.key == name })
+	return slices.Contains(keys(), name)
+}
+
+// keys returns the keys of all settings, Fiber's own and those of plugins.
+func keys() (all []string) {
+	for _, s := range settings() {
+		all = append(all, s.key)
+	}
+	for _, s := range plugged() {
+		all = append(all, s.Key)
+	}
+	return all
 }
 
 // suggestion returns the question whether name, an unknown key, is misspelt, or "" if no key is similar.
@@ -52,9 +65,9 @@ func suggestion(name, prefix string) string {
 	// With half of its letters changed, any short name is similar to any other:
 	// port is not a misspelt host.
 	best, least := "", min(max(2, len(name)/3), (len(name)-1)/2)+1
-	for _, s := range settings() {
-		if d := levenshtein.ComputeDistance(name, s.key); d < least {
-			best, least = s.key, d
+	for _, key := range keys() {
+		if d := levenshtein.ComputeDistance(name, key); d < least {
+			best, least = key, d
 		}
 	}
 	switch {

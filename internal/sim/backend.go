@@ -26,8 +26,8 @@ type simulated struct{ run *Run }
 
 func (*simulated) Name() string { return "simulated" }
 
-// Cluster: it places its jobs.
-func (*simulated) Cluster() {}
+func (*simulated) PlacesJobs()     {}
+func (*simulated) AvoidsMachines() {}
 
 func (b *simulated) Network(context.Context) (backend.Network, error) {
 	return backend.Network{Host: Here().machine.name}, nil

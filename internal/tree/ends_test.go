@@ -198,14 +198,14 @@ func (j mute) Remove(ctx context.Context) error {
 func TestStartWhoseJobIsNotRemoved(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.2")    // where nothing listens
-	n.gpus = newGPUs([]string{"0"}) // the job has it until it is removed
+	n.has("0") // the job has it until it is removed
 	removing, free := make(chan struct{}, 1), make(chan struct{})
 	b.wrap = func(j backend.Job) backend.Job { return mute{j, removing, free} }
 	_, err := n.Start(t.Context(), Spec{Name: "exit", Resources: meta.Resources{GPU: 1}})
 	require.ErrorContains(t, err, "FIBER_HOST")
 	<-removing
 	require.Equal(t, "the removal of exit", n.Waits())
-	require.Empty(t, n.gpus.idle())
+	require.Empty(t, n.gpus.Made().idle())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Shutdown(context.Background()) }()
 	<-n.starts.Done()
@@ -213,7 +213,7 @@ func TestStartWhoseJobIsNotRemoved(t *testing.T) {
 	close(free)
 	soon(t, "Shutdown", func() { require.NoError(t, <-ended) })
 	require.Empty(t, n.Waits())
-	require.Equal(t, []string{"0"}, n.gpus.idle())
+	require.Equal(t, []string{"0"}, n.gpus.Made().idle())
 }
 
 // unclosed is a backend whose Close does not return before it is free.

@@ -94,7 +94,7 @@ func forge(parent *Parent) error {
 func TestForgedRequests(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.1")
-	n.gpus = newGPUs([]string{"0", "1"})
+	n.has("0", "1")
 	up := make(chan struct{})
 	_, err := n.Start(t.Context(), Spec{Name: "keep", Handle: func(wire.Kind, [][]byte) { close(up) }})
 	require.NoError(t, err)

@@ -17,8 +17,9 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// gpus hands out this machine's devices, so that no two processes of a run share
-// one. Only the root has one; other processes ask it along the tree.
+// gpus hands out this machine's devices, or the backend's own, so that no two
+// processes of a run share one. Only the root has one; other processes ask it along
+// the tree.
 type gpus struct {
 	all  []string
 	room *semaphore.Weighted // what free has room for; first come, first served
@@ -102,21 +103,41 @@ func (n *Node) AcquireGPUs(ctx context.Context, job string, count int) (devices 
 
 // acquireGPUs is AcquireGPUs that heeds only ctx, and returns errors as they are.
 func (n *Node) acquireGPUs(ctx context.Context, count int) (devices []string, release func(), err error) {
-	if n.gpus == nil && n.Parent == nil { // the backend manages the devices
-		return nil, func() {}, nil
-	}
-	if n.gpus != nil {
-		if network, err := n.Network(ctx); len(n.gpus.all) == 0 && err == nil && !network.Inherit {
-			return nil, func() {}, nil // the engine manages the devices
+	if n.Parent == nil {
+		g, err := n.devices(ctx)
+		if g == nil {
+			return nil, func() {}, err
 		}
-		devices, err = n.gpus.acquire(ctx, count)
-		return devices, func() { n.gpus.release(devices) }, err
+		devices, err = g.acquire(ctx, count)
+		return devices, func() { g.release(devices) }, err
 	}
 	answer, s, err := n.Parent.ask(ctx, &request{Do: doLend, GPUs: count})
 	if err != nil {
 		return nil, nil, err
 	}
 	return answer.Devices, func() { s.Close() }, nil
+}
+
+// devices returns the root's devices, nil if the backend assigns them itself.
+func (n *Node) devices(ctx context.Context) (*gpus, error) {
+	if n.places {
+		return nil, nil
+	}
+	g, err := n.gpus.Make(ctx, func() (*gpus, error) {
+		own, equipped := n.Backend.(backend.Equipped)
+		if !equipped {
+			return newGPUs(localDevices()), nil
+		}
+		all, err := own.Accelerators(ctx)
+		return newGPUs(all), err
+	})
+	if _, equipped := n.Backend.(backend.Equipped); err != nil || equipped || len(g.all) > 0 {
+		return g, err
+	}
+	if network, err := n.Network(ctx); err == nil && !network.Inherit {
+		return nil, nil // the engine manages them
+	}
+	return g, nil
 }
 
 // loans are the GPUs on loan to a child, and to the processes below it.

@@ -39,7 +39,7 @@ func (b *badHost) avoided() bool { return time.Now().Before(b.until) }
 // strike notes that a start has failed on a host, or that a process was lost there; acquit takes the strike back. The host
 // is "" for a process that has no machine yet.
 func (n *Node) strike(host string) (acquit func()) {
-	if host == "" || !n.cluster {
+	if host == "" || !n.avoids {
 		return func() {}
 	}
 	h := &n.hosts

@@ -14,7 +14,7 @@ import (
 // onHosts makes a node of a cluster, and returns it with its log.
 func onHosts() (*Node, *bytes.Buffer) {
 	log := new(bytes.Buffer)
-	return &Node{cluster: true, Log: slog.New(slog.NewTextHandler(log, nil))}, log
+	return &Node{avoids: true, Log: slog.New(slog.NewTextHandler(log, nil))}, log
 }
 
 func TestAHostIsAvoidedForAWhile(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAHostIsNotToBlame(t *testing.T) {
 // A backend of a single machine avoids none.
 func TestAnOnlyHostIsNotAvoided(t *testing.T) {
 	n, _ := onHosts()
-	n.cluster = false
+	n.avoids = false
 	n.strike("a")
 	n.strike("a")
 	require.Empty(t, n.Avoided())

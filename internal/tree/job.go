@@ -75,7 +75,7 @@ func (j *job) follow(ctx context.Context, tell func(progress)) error {
 	again := time.Tick(lookAgain)
 	for last := (*progress)(nil); ctx.Err() == nil; {
 		now := progress{Host: j.Host()}
-		now.Reason, now.Pending = j.Pending()
+		now.Reason, now.Pending = j.waits()
 		if j.node.fails(now.Host) && !slices.Contains(j.avoid, now.Host) {
 			return errAvoided
 		}
@@ -89,6 +89,14 @@ func (j *job) follow(ctx context.Context, tell func(progress)) error {
 		}
 	}
 	return nil
+}
+
+// waits returns what the job waits for, and whether it has yet to start.
+func (j *job) waits() (reason string, pending bool) {
+	if w, can := j.Job.(backend.Waiter); can {
+		return w.Pending()
+	}
+	return "", false
 }
 
 // signal signals the job and returns when that is done.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/logger"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -46,13 +47,14 @@ type Node struct {
 	Log         *slog.Logger
 	Parent      *Parent // nil in the root process
 
-	gpus     *gpus
+	gpus     lock.Once[gpus]
 	slots    chan struct{} // starts under way
 	listener listener
 	warned   recent // reasons to wait
 	hosts    hosts  // machines that are avoided
 
-	cluster bool // the backend finds a machine for each job
+	places bool // the backend finds a machine for each job
+	avoids bool // it can be told which ones to avoid
 
 	starts     context.Context // of all starts; ends when they are given up and the children are told to end
 	stopStarts context.CancelFunc
@@ -82,10 +84,8 @@ func NewRoot(cfg config.Config, b backend.Backend, log *slog.Logger) (*Node, err
 	rand.Read(id[:])
 	n := &Node{Config: cfg, Backend: b, Name: "MainProcess", Run: hex.EncodeToString(id[:]), Credentials: credentials,
 		Log: log}
-	_, n.cluster = b.(backend.Cluster)
-	if !n.cluster {
-		n.gpus = newGPUs(localDevices())
-	}
+	_, n.places = b.(backend.Placer)
+	_, n.avoids = b.(backend.Avoider)
 	n.prepare()
 	return n, nil
 }
@@ -97,7 +97,7 @@ func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error
 		return nil, fmt.Errorf("fiber: the run's credentials: %w", err)
 	}
 	n := &Node{Config: parent.Assign.Config, Backend: b, Name: parent.Assign.Name, Run: parent.Assign.Run,
-		Credentials: credentials, Log: log, Parent: parent, Place: parent.Assign.Place, cluster: parent.Assign.Cluster}
+		Credentials: credentials, Log: log, Parent: parent, Place: parent.Assign.Place, places: parent.Assign.Places, avoids: parent.Assign.Avoids}
 	n.prepare()
 	parent.node = n
 	return n, nil
@@ -106,7 +106,7 @@ func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error
 // prepare makes the node ready to start processes.
 func (n *Node) prepare() {
 	n.slots = make(chan struct{}, parallelStarts)
-	if n.cluster {
+	if n.places {
 		n.slots = make(chan struct{}, clusterStarts)
 	}
 	n.starts, n.stopStarts = context.WithCancel(context.Background())

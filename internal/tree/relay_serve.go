@@ -90,7 +90,7 @@ func (n *Node) runJob(s net.Conn, r *request) {
 // launchLower starts a job for the process that asks.
 func (n *Node) launchLower(ctx context.Context, r *request) (*job, error) {
 	s := r.Spec
-	if err := n.allows(s); err != nil {
+	if err := n.allows(ctx, s); err != nil {
 		return nil, err
 	}
 	return n.launch(ctx, backend.JobSpec{Name: printable(s.Name), Parent: printable(r.Name),
@@ -99,15 +99,16 @@ func (n *Node) launchLower(ctx context.Context, r *request) (*job, error) {
 }
 
 // allows returns an error if a process below may not have such a job.
-func (n *Node) allows(s jobSpec) error {
+func (n *Node) allows(ctx context.Context, s jobSpec) error {
 	r := s.Resources
 	if !(r.CPU >= 0) || math.IsInf(r.CPU, 1) || r.Memory < 0 || r.GPU < 0 {
 		return fmt.Errorf("%w: a job that needs %v", wire.ErrMalformed, r)
 	}
-	if n.gpus != nil && len(n.gpus.all) > 0 && len(s.Devices) != r.GPU {
-		return fmt.Errorf("%w: a job that needs %d GPUs, with %d that are lent to it", wire.ErrMalformed, r.GPU, len(s.Devices))
+	g, err := n.devices(ctx)
+	if err == nil && g != nil && len(g.all) > 0 && len(s.Devices) != r.GPU {
+		err = fmt.Errorf("%w: a job that needs %d GPUs, with %d that are lent to it", wire.ErrMalformed, r.GPU, len(s.Devices))
 	}
-	return nil
+	return err
 }
 
 // outputChunk is how much of a job's output goes into one reply.

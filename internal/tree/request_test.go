@@ -17,6 +17,11 @@ import (
 )
 
 // idle lists the GPUs that are not lent.
+// has gives the root GPUs.
+func (n *Node) has(devices ...string) {
+	n.gpus.Make(context.Background(), func() (*gpus, error) { return newGPUs(devices), nil })
+}
+
 func (g *gpus) idle() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -28,7 +33,7 @@ func (g *gpus) idle() []string {
 func TestGPUsAlongTheTree(t *testing.T) {
 	t.Parallel()
 	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
-	back := func() { t.Helper(); waitFor(t, func() bool { return slices.Equal(m[0].gpus.idle(), devices) }) }
+	back := func() { t.Helper(); waitFor(t, func() bool { return slices.Equal(m[0].gpus.Made().idle(), devices) }) }
 
 	lent, release, err := m[3].acquireGPUs(t.Context(), 2)
 	require.NoError(t, err)
@@ -125,7 +130,7 @@ func TestALowerStartOnAMachineThatFails(t *testing.T) {
 	m := tree(t, [4]string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"})
 	j := waitingJob{removed: make(chan struct{})}
 	m[0].hosts.mu.Lock() // which a launch takes, too
-	m[0].Backend, m[0].cluster = waitingBackend{job: j}, true
+	m[0].Backend, m[0].avoids = waitingBackend{job: j}, true
 	m[0].hosts.mu.Unlock()
 	launched, s, err := m[3].Parent.ask(t.Context(), &request{Do: doLaunch})
 	require.NoError(t, err)

@@ -48,7 +48,7 @@ func tree(t *testing.T, hosts [4]string) (members [4]*member) {
 		})
 		members[i] = &member{Node: n, accepted: make(chan *transport.Conn, 1)}
 	}
-	members[0].gpus = newGPUs(devices)
+	members[0].has(devices...)
 	for _, edge := range [][2]int{{0, 1}, {0, 2}, {2, 3}} {
 		attach(t, members[edge[0]].Node, members[edge[1]].Node)
 	}

@@ -194,7 +194,7 @@ func (s *start) introduce(ctx context.Context) (err error) {
 	assign.Name, assign.Run, assign.Config = s.spec.Name, n.Run, n.Config
 	assign.Credentials, _ = n.Credentials.MarshalBinary() // never fails
 	assign.ParentName, assign.ParentPID, assign.Host = n.Name, self.Of().PID, s.job.Host()
-	assign.Devices, assign.Place, assign.Cluster = s.lent, s.place, n.cluster
+	assign.Devices, assign.Place, assign.Places, assign.Avoids = s.lent, s.place, n.places, n.avoids
 	assign.Logs = n.Config.Logger != nil || n.Parent != nil && n.Parent.Assign.Logs
 	if s.onEngine {
 		assign.Backend = n.Backend.Name()

@@ -78,7 +78,8 @@ type Assign struct {
 	Place       string   // in the tree of processes
 	Rank, Size  int      // of a ring
 	Backend     string   // the backend on which the root starts the child's jobs, "" if the child starts them itself
-	Cluster     bool     // that backend finds a machine for each job
+	Places      bool     // that backend finds a machine for each job
+	Avoids      bool     // it can be told which ones to avoid
 	Logs        bool     // log messages go to the root, see Log
 }
 
