@@ -53,6 +53,28 @@ func TestPluginsSettings(t *testing.T) {
 	}
 }
 
+// A command that runs other programs does not know their plugins.
+func TestPluginsOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ environ, file, err string }{
+		{file: "backend = slurm\nslurm_partition = batch\n", environ: "FIBER_SLURM_QOS=high"},
+		{file: "log_levle = debug\n", err: "did you mean log_level?"},
+		{file: "nosuch = x\n", err: "nosuch is not a known key"},
+		{file: "backend = Slurm!\n", err: "is not"},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, config.FileName), []byte(test.file), 0o600))
+		c, warnings, err := config.Load(config.Config{}, config.Sources{Environ: []string{test.environ}, Dir: dir, Others: true})
+		if test.err != "" {
+			require.ErrorContains(t, err, test.err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Empty(t, warnings)
+		require.Equal(t, "slurm", c.Backend)
+	}
+}
+
 func TestPluginsThatCanNotBe(t *testing.T) {
 	t.Parallel()
 	make := func(backend.Options) (backend.Backend, error) { return nil, nil }

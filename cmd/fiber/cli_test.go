@@ -79,7 +79,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"there is no Dockerfile nope":             {"run", "--build", "nope", "z"},
 		"choose one of one.docker, two.docker":    {"run", "python", "x.py"},
 		"no cluster is configured":                {"ps"},
-		"backend":                                 {"run", "--backend", "moon", "./lib"},
+		"backend":                                 {"run", "--backend", "moon", "--image", "x:y", "sh"},
 		"./lib is package lib, not a program":     {"run", "--backend", "local", "./lib"},
 		"there is no package ./gone":              {"run", "./gone"},
 		"there is no package gone.go":             {"run", "gone.go"},

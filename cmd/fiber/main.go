@@ -16,6 +16,8 @@ import (
 	"github.com/alecthomas/kong"
 	"k8s.io/apimachinery/pkg/util/runtime"
 
+	_ "github.com/fiber-go/fiber/backend/kubernetes"
+	_ "github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/kube/submit"
@@ -97,7 +99,7 @@ func newParser() (*kong.Kong, error) {
 
 // settings loads the configuration; the flags take the place of settings in code.
 func settings(flags config.Config) (config.Config, error) {
-	cfg, warnings, err := config.Load(flags, config.Sources{})
+	cfg, warnings, err := config.Load(flags, config.Sources{Others: true})
 	for _, w := range warnings {
 		fmt.Fprintln(os.Stderr, "fiber: "+w)
 	}

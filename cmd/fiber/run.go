@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/container/image"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -28,7 +29,7 @@ type runCommand struct {
 	Volume    []string `short:"v" sep:"none" placeholder:"CLAIM[:PATH]" help:"Mount a PersistentVolumeClaim, at /persistent unless a path is given."`
 	Env       []string `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone takes its value from this shell."`
 	Namespace string   `short:"n" placeholder:"NAME" help:"The namespace."`
-	Backend   string   `placeholder:"NAME" enum:"kubernetes,local,docker," default:"" help:"Where to run it: kubernetes, local or docker."`
+	Backend   string   `placeholder:"NAME" help:"Where to run it: kubernetes, local, docker, or a backend that the package imports."`
 	Name      string   `placeholder:"NAME" help:"The pod's name."`
 	Keep      bool     `help:"Keep the pod after the program has ended."`
 	Args      []string `arg:"" optional:"" passthrough:"partial" name:"package|command" help:"A Go package or file, or a command; all that follows are its arguments."`
@@ -66,15 +67,17 @@ func (c *runCommand) Run() error {
 		return p.local()
 	case "docker":
 		return p.docker()
+	case kube.Name, "":
+		return p.cluster()
 	}
-	return p.cluster()
+	return p.packageHere(p.settings.Backend)
 }
 
 func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 	if c.CPU < 0 || c.GPU < 0 {
 		return nil, errors.New("--cpu and --gpu can't be negative")
 	}
-	if cfg.Backend == "local" || cfg.Backend == "docker" { // these settings are for programs on a cluster
+	if !away(cfg) { // these settings are for programs on a cluster
 		cfg.RootCPU, cfg.RootMemory, cfg.RootGPU, cfg.KubernetesVolumes = 0, 0, 0, nil
 	}
 	size, err := memory(c.Memory)
@@ -111,10 +114,15 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 	return p, p.check()
 }
 
+// away reports whether programs run on a cluster.
+func away(cfg config.Config) bool { return cmp.Or(cfg.Backend, kube.Name) == kube.Name }
+
 // check rejects flags that only apply to a pod or a container.
 func (p *plan) check() error {
-	here := p.settings.Backend == "local" || p.settings.Backend == "docker" && p.source.kind == goPackage
-	switch {
+	here := p.settings.Backend == "local" || !away(p.settings) && p.source.kind == goPackage
+	switch _, known := backend.Named(p.settings.Backend); {
+	case !known && p.source.kind != goPackage:
+		return fmt.Errorf("--backend %s: only a Go package can have that one; a command runs on kubernetes, local or docker", p.settings.Backend)
 	case here && len(p.Volume) > 0:
 		return errors.New("--volume is for a pod, or a command in a container: a program on this machine has its files, and FIBER_DOCKER_VOLUMES mounts them in its containers")
 	case here && p.GPU > 0:

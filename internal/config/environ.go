@@ -22,14 +22,14 @@ func variables(environ []string) map[string]string {
 
 // unknownVariables returns a warning for each FIBER_ variable that is set and belongs to no key. Such a variable is not
 // an error: a Kubernetes service called fiber puts FIBER_PORT and the like into every pod.
-func unknownVariables(environ map[string]string) []string {
+func unknownVariables(environ map[string]string, others bool) []string {
 	var warnings []string
 	for _, name := range slices.Sorted(maps.Keys(environ)) {
 		key, ours := strings.CutPrefix(name, envPrefix)
 		known := isKey(strings.ToLower(key)) && key == strings.ToUpper(key)
 		// One names the file. The others Fiber itself puts into the environment of its children and its tests.
 		known = known || name == FileKey || key == "BOOTSTRAP" || strings.HasPrefix(key, "TEST_")
-		if known || !ours || environ[name] == "" {
+		if known || !ours || environ[name] == "" || others && ofAnother(strings.ToLower(key)) {
 			continue
 		}
 		warnings = append(warnings, "environment variable "+name+" is not a setting of Fiber and is ignored"+

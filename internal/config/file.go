@@ -24,7 +24,7 @@ const FileKey = envPrefix + "CONFIG"
 
 // readFile reads the file that is named or, without one, that in dir, which need not exist; name is that one's name in errors.
 // The warning says who else may have written it.
-func readFile(named, dir, name string) (lines map[string]Line, warning string, faults []error) {
+func readFile(named, dir, name string, others bool) (lines map[string]Line, warning string, faults []error) {
 	path, flag := filepath.Join(dir, FileName), os.O_RDONLY|syscall.O_NONBLOCK // a stranger's pipe may have no writer
 	if named != "" {
 		name, path, flag = named, under(dir, named), os.O_RDONLY
@@ -46,14 +46,15 @@ func readFile(named, dir, name string) (lines map[string]Line, warning string, f
 	if err != nil {
 		return nil, "", []error{fmt.Errorf("%s: can't be read: %w", name, err)}
 	}
-	lines, faults = ParseFile(name, text)
+	lines, faults = ParseFile(name, text, others)
 	return lines, warning, faults
 }
 
 // ParseFile reads "key = value" lines, by key. Blank lines, lines that start with # or ; and a [default] header are
 // skipped; a # or ; after a space starts a comment. Keys are not case-sensitive. There is one error for each line that
-// cannot be read or whose key does not exist; all other lines are returned even then.
-func ParseFile(name string, text []byte) (map[string]Line, []error) {
+// cannot be read or whose key does not exist, nor with others might be that of another program's backend; all other lines
+// are returned even then.
+func ParseFile(name string, text []byte, others bool) (map[string]Line, []error) {
 	comment := regexp.MustCompile(`(^|[ \t])[#;].*`)
 	lines := map[string]Line{}
 	var faults []error
@@ -76,7 +77,7 @@ func ParseFile(name string, text []byte) (map[string]Line, []error) {
 			faults = append(faults, fmt.Errorf("%s: %s = %s is in quotes; write it without", source, key, value))
 		case lines[key].Value != "":
 			faults = append(faults, fmt.Errorf("%s: %s is set a second time, first at %s", source, key, lines[key].Source))
-		case !isKey(key):
+		case !isKey(key) && !(others && ofAnother(key)):
 			faults = append(faults, fmt.Errorf("%s: %s is not a known key%s", source, key, suggestion(key, "")))
 		default:
 			lines[key] = Line{value, source}

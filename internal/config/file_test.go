@@ -16,7 +16,7 @@ import (
 func TestParseFile(t *testing.T) {
 	t.Parallel()
 	lines, faults := config.ParseFile("f", []byte("\ufeff# a comment\r\n; another\r\n\r\n  [Default]\r\n"+
-		"Log_Level=debug\r\n\tlog_file = /a b/#1;x.log   # the rest\nmax_message = 1 GiB ; so\nbackend==x"))
+		"Log_Level=debug\r\n\tlog_file = /a b/#1;x.log   # the rest\nmax_message = 1 GiB ; so\nbackend==x"), false)
 	require.Empty(t, faults)
 	assert.Equal(t, map[string]config.Line{
 		"log_level":   {"debug", "f:5"},
@@ -40,7 +40,7 @@ func TestParseFileFaults(t *testing.T) {
 		"\xff\xfeb\x00":                       `f:1: "\xff\xfeb\x00" is not a "key = value" line`,
 		"what\nbackend = local\nbackend = no": "f:1: \"what\" is not a \"key = value\" line\nf:3: backend is set a second time, first at f:2",
 	} {
-		_, faults := config.ParseFile("f", []byte(text))
+		_, faults := config.ParseFile("f", []byte(text), false)
 		assert.EqualError(t, errors.Join(faults...), want, text)
 	}
 }
@@ -75,9 +75,9 @@ func FuzzParseFile(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		lines, _ := config.ParseFile("f", text)
+		lines, _ := config.ParseFile("f", text, false)
 		for key, line := range lines {
-			again, faults := config.ParseFile("g", []byte("\n"+key+"="+line.Value))
+			again, faults := config.ParseFile("g", []byte("\n"+key+"="+line.Value), false)
 			require.Empty(t, faults)
 			require.Equal(t, map[string]config.Line{key: {line.Value, "g:2"}}, again)
 		}

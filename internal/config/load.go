@@ -13,6 +13,8 @@ import (
 type Sources struct {
 	Environ []string // "key=value"; nil means os.Environ()
 	Dir     string   // where .fiberconfig is, and where relative paths start; "" means the working directory
+	// Others: backends that only other programs have, and their settings, are no mistakes.
+	Others bool
 }
 
 // Load finds the value of every key: code wins over the environment, the environment over the file, and the file over
@@ -31,8 +33,8 @@ func Load(code Config, from Sources) (Config, []string, error) {
 		return Config{}, nil, fmt.Errorf("find the working directory: %w", err)
 	}
 	environ := variables(from.Environ)
-	lines, warning, faults := readFile(environ[FileKey], dir, filepath.Join(from.Dir, FileName))
-	warnings := unknownVariables(environ)
+	lines, warning, faults := readFile(environ[FileKey], dir, filepath.Join(from.Dir, FileName), from.Others)
+	warnings := unknownVariables(environ, from.Others)
 	if warning != "" {
 		warnings = append(warnings, warning)
 	}
@@ -41,7 +43,7 @@ func Load(code Config, from Sources) (Config, []string, error) {
 	for _, s := range settings() {
 		value := s.of(&c)
 		source, text, err := s.find(code, environ, lines, value)
-		if text != "" && (err != nil || !s.fits(value, dir)) {
+		if text != "" && (err != nil || !s.fits(value, dir)) && !(from.Others && s.key == "backend" && ofAnother(text+"_")) {
 			faults = append(faults, fmt.Errorf("%s: %s = %q is not %s%s", source, s.key, text, s.allowed, s.hint(value)))
 		}
 		sources[s.key] = source

@@ -52,6 +52,13 @@ func (c *Config) plug(key, text string) {
 	c.Settings[key] = text
 }
 
+// ofAnother reports whether a key may be that of a backend which this program does not have.
+func ofAnother(key string) bool {
+	name, _, found := strings.Cut(key, "_")
+	_, is := matching("[a-z][a-z0-9]*")(name, "")
+	return found && is && !slices.ContainsFunc(keys(), func(own string) bool { return own == name || strings.HasPrefix(own, name+"_") })
+}
+
 // lookup returns the text of a setting that code does not set, and its source.
 func lookup(key, initial string, environ map[string]string, lines map[string]Line) (source, text string) {
 	name := envPrefix + strings.ToUpper(key)
