@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,6 +67,15 @@ type Avoider interface{ AvoidsMachines() }
 // as JobSpec.Devices. For other backends, those are the GPUs of the root's machine.
 type Equipped interface {
 	Accelerators(ctx context.Context) (devices []string, err error)
+}
+
+// Forwarder is a backend whose jobs can't dial this process by themselves; other
+// connections of the run then go along the tree of its processes.
+type Forwarder interface {
+	// Forward opens a way to the address at which this process listens, for all jobs,
+	// and returns the host and port that they dial. It is called once before the first
+	// Launch, and again after it failed. The way stays open until Close.
+	Forward(ctx context.Context, to net.Addr) (address string, err error)
 }
 
 // Waiter is a job that can say that it has yet to start.

@@ -348,7 +348,12 @@ func (b *bench) TestDialBack(t *testing.T) {
 		require.NotEmpty(t, network.Host)
 		_, port, err := net.SplitHostPort(l.Addr().String())
 		require.NoError(t, err)
-		j = b.launch(t, spec("dial "+net.JoinHostPort(network.Host, port)))
+		to := net.JoinHostPort(network.Host, port)
+		if f, forwards := b.Backend.(backend.Forwarder); forwards {
+			to, err = f.Forward(b.ctx, l.Addr())
+			require.NoError(t, err)
+		}
+		j = b.launch(t, spec("dial "+to))
 	}
 	nc, err := l.Accept()
 	require.NoError(t, err, "%s", b.logs(t, j))

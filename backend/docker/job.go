@@ -117,7 +117,7 @@ func (j *job) forget() {
 // run passes the output on and reports the container's end.
 func (j *job) run(stdout, stderr io.Writer) {
 	defer j.stop()
-	out := j.Pass(stdout, stderr, func(apart *logmux.Reader, errs io.Writer) {
+	out := j.Pass(stdout, stderr, func(apart *lives.Apart, errs io.Writer) {
 		stdcopy.StdCopy(apart, errs, j.output.Reader) // the init writes its own errors to stderr
 		j.output.Close()
 	})

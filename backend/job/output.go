@@ -16,10 +16,14 @@ type Passing struct {
 	read    chan struct{}
 }
 
+// Apart takes what a job writes as its init joins it, in one stream, and takes the two
+// outputs apart.
+type Apart = logmux.Reader
+
 // Pass passes on what a job writes: to its log, and to stdout and stderr unless they are nil. A slow stdout or stderr slows
 // the reading down. If they are io.Closers, they are closed after the end of the output. The function read reads the output
 // to its end: it writes the joined stream to apart, and what is known to be stderr's to errs.
-func (l *Life) Pass(stdout, stderr io.Writer, read func(apart *logmux.Reader, errs io.Writer)) *Passing {
+func (l *Life) Pass(stdout, stderr io.Writer, read func(apart *Apart, errs io.Writer)) *Passing {
 	p := &Passing{read: make(chan struct{})}
 	out, errs := stream{l.Output, stdout, &p.writing}, stream{l.Output, stderr, &p.writing}
 	p.apart = logmux.Reader{Stdout: out, Stderr: errs}

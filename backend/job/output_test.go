@@ -42,7 +42,7 @@ func TestOutputComesApart(t *testing.T) {
 	t.Parallel()
 	life := job.New()
 	var stdout, stderr closing
-	out := life.Pass(&stdout, &stderr, func(apart *logmux.Reader, errs io.Writer) {
+	out := life.Pass(&stdout, &stderr, func(apart *job.Apart, errs io.Writer) {
 		apart.Write(written(t))
 		errs.Write([]byte("init\n"))
 	})
@@ -67,14 +67,14 @@ func TestOutputThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		begun := time.Now()
-		out := job.New().Pass(nil, nil, func(*logmux.Reader, io.Writer) { <-ctx.Done() })
+		out := job.New().Pass(nil, nil, func(*job.Apart, io.Writer) { <-ctx.Done() })
 		_, said := out.End(time.Second, stop)
 		require.False(t, said)
 		require.Equal(t, time.Second, time.Since(begun))
 
 		from, to := io.Pipe()
 		text := written(t)
-		out = job.New().Pass(to, nil, func(apart *logmux.Reader, _ io.Writer) { apart.Write(text) })
+		out = job.New().Pass(to, nil, func(apart *job.Apart, _ io.Writer) { apart.Write(text) })
 		_, said = out.End(time.Second, func() { t.Error("it has been read") })
 		require.False(t, said)
 		taken, err := io.ReadAll(from)
@@ -85,7 +85,7 @@ func TestOutputThatDoesNotEnd(t *testing.T) {
 		// While output comes, it goes on.
 		ctx, stop = context.WithCancel(t.Context())
 		begun = time.Now()
-		out = job.New().Pass(nil, nil, func(apart *logmux.Reader, _ io.Writer) {
+		out = job.New().Pass(nil, nil, func(apart *job.Apart, _ io.Writer) {
 			for range 8 {
 				time.Sleep(time.Second - time.Millisecond)
 				apart.Write([]byte("x\n"))
@@ -99,7 +99,7 @@ func TestOutputThatDoesNotEnd(t *testing.T) {
 		// The rest of a line comes when the output is closed.
 		from, to = io.Pipe()
 		ctx, stop = context.WithCancel(t.Context())
-		out = job.New().Pass(&untilClosed{to}, nil, func(*logmux.Reader, io.Writer) { <-ctx.Done() })
+		out = job.New().Pass(&untilClosed{to}, nil, func(*job.Apart, io.Writer) { <-ctx.Done() })
 		_, said = out.End(time.Second, stop)
 		require.False(t, said)
 		taken, err = io.ReadAll(from)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
-	"github.com/fiber-go/fiber/internal/logmux"
 	"github.com/fiber-go/fiber/internal/output"
 )
 
@@ -55,7 +54,7 @@ func (j *job) run(cmd *exec.Cmd, spec backend.JobSpec, started chan<- error) {
 		return
 	}
 	j.process = cmd.Process
-	out := j.Pass(spec.Stdout, spec.Stderr, func(apart *logmux.Reader, errs io.Writer) {
+	out := j.Pass(spec.Stdout, spec.Stderr, func(apart *lives.Apart, errs io.Writer) {
 		var reading sync.WaitGroup
 		reading.Go(func() { j.pass(j.stdout, apart.Stdout, spec.Stdout) })
 		reading.Go(func() { j.pass(j.stderr, errs, spec.Stderr) })

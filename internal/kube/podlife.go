@@ -176,7 +176,7 @@ func (j *Job) noRoom(reason string) {
 // Run passes on the job's output and reports its end. It returns early when ctx ends.
 func (j *Job) Run(ctx context.Context) {
 	reading, cancel := context.WithCancel(ctx)
-	out := j.Pass(j.Stdout, j.Stderr, func(apart *logmux.Reader, _ io.Writer) {
+	out := j.Pass(j.Stdout, j.Stderr, func(apart *lives.Apart, _ io.Writer) {
 		defer cancel()
 		if j.Delivery != nil && j.Delivery.Read(reading, j.Started, j.Stopped, apart) {
 			return
@@ -239,7 +239,7 @@ func lastWords(pod *corev1.Pod) string {
 // untilEnd calls stop once the init has reported how its program ended.
 type untilEnd struct {
 	io.Writer
-	apart *logmux.Reader
+	apart *lives.Apart
 	stop  func()
 }
 

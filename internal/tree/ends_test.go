@@ -197,8 +197,8 @@ func (j mute) Remove(ctx context.Context) error {
 // A start ends with its context, even if its job is not removed for long. Shutdown waits for that, and says so.
 func TestStartWhoseJobIsNotRemoved(t *testing.T) {
 	t.Parallel()
-	n, b := root(t, "127.0.0.2")    // where nothing listens
-	n.has("0") // the job has it until it is removed
+	n, b := root(t, "127.0.0.2") // where nothing listens
+	n.has("0")                   // the job has it until it is removed
 	removing, free := make(chan struct{}, 1), make(chan struct{})
 	b.wrap = func(j backend.Job) backend.Job { return mute{j, removing, free} }
 	_, err := n.Start(t.Context(), Spec{Name: "exit", Resources: meta.Resources{GPU: 1}})

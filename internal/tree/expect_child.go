@@ -25,8 +25,16 @@ func (n *Node) newDialback(ctx context.Context, id string) (*dialback, error) {
 		return nil, err
 	}
 	if !network.Inherit {
-		endpoint, visits, err := n.expect(network, id)
-		return &dialback{endpoint: endpoint, visits: visits, stop: func() { n.listener.forget(id) }}, err
+		l, visits, err := n.expect(network, id)
+		if err != nil {
+			return nil, err
+		}
+		w := &dialback{visits: visits, stop: func() { n.listener.forget(id) }}
+		if w.endpoint, err = n.endpoint(ctx, l); err != nil {
+			w.stop()
+			return nil, err
+		}
+		return w, nil
 	}
 	ours, theirs, err := socketPair()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 const (
 	// helloTimeout bounds the wait for the hello of a process that has dialled.
 	helloTimeout = 10 * time.Second
-	// networkTimeout bounds asking the backend where this process is reached.
+	// networkTimeout bounds asking the backend where this process is reached, and for a way to it.
 	networkTimeout = 10 * time.Second
 )
 
@@ -27,6 +27,7 @@ const (
 // backend has named it, and the listener at which children report.
 type listener struct {
 	network lock.Once[backend.Network]
+	forward lock.Once[string] // the endpoint that children dial
 
 	mu       sync.Mutex
 	listener *transport.Listener
@@ -127,19 +128,19 @@ func (n *Node) listenTLS(network backend.Network, opts transport.Options) (*tran
 }
 
 // expect opens the listener for children, if necessary, and lets in the process
-// of that id. It returns the endpoint to dial, and a channel that receives the
-// process's visit.
-func (n *Node) expect(network backend.Network, id string) (endpoint string, visits <-chan visit, err error) {
+// of that id. It returns the listener, and a channel that receives the process's
+// visit.
+func (n *Node) expect(network backend.Network, id string) (l *transport.Listener, visits <-chan visit, err error) {
 	r := &n.listener
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return "", nil, ErrShutdown
+		return nil, nil, ErrShutdown
 	}
 	if r.listener == nil {
 		l, err := n.listenTLS(network, n.TransportOptions(false))
 		if err != nil {
-			return "", nil, err
+			return nil, nil, err
 		}
 		open, closing := context.WithCancel(context.Background())
 		r.listener, r.waiting, r.closing = l, map[string]chan visit{}, closing
@@ -147,7 +148,26 @@ func (n *Node) expect(network backend.Network, id string) (endpoint string, visi
 	}
 	came := make(chan visit, 1)
 	r.waiting[id] = came
-	return r.listener.Endpoint(), came, nil
+	return r.listener, came, nil
+}
+
+// endpoint returns where children dial the listener for them.
+func (n *Node) endpoint(ctx context.Context, l *transport.Listener) (string, error) {
+	b, forwards := n.Backend.(backend.Forwarder)
+	if !forwards {
+		return l.Endpoint(), nil
+	}
+	endpoint, err := n.listener.forward.Make(ctx, func() (*string, error) {
+		ctx, cancel := context.WithTimeout(ctx, networkTimeout)
+		defer cancel()
+		address, err := b.Forward(ctx, l.Addr())
+		address = "tls:" + address
+		return &address, err
+	})
+	if err != nil {
+		return "", err
+	}
+	return *endpoint, nil
 }
 
 // forget stops expecting a process.

@@ -7,12 +7,13 @@
 package machines
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,9 +21,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
-	"time"
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/job"
@@ -41,16 +39,17 @@ func init() {
 	})
 }
 
-// Backend runs jobs on its machines.
+// Backend runs jobs on its machines: each is a job of the local backend, with
+// commands in front that put it on its machine.
 type Backend struct {
-	executable string
-	gpus       []string
-	log        *slog.Logger
-	id         [3]byte // in the names and addresses of the machines
+	*local.Backend
+	gpus []string
+	id   [3]byte // in the names and addresses of the machines
 
 	mu       sync.Mutex
 	dir      string // of the machines' directories
 	machines []*machine
+	ways     []net.Listener // to this process
 }
 
 type machine struct {
@@ -63,11 +62,9 @@ type machine struct {
 // New returns the backend. Its machines are made when the first one is needed.
 func New(o backend.Options) *Backend {
 	n, _ := strconv.Atoi(o.Setting("machines_count")) // it was checked
-	b := &Backend{executable: o.Setting("executable"), log: o.Log, machines: make([]*machine, n)}
+	gpus := strings.FieldsFunc(o.Setting("machines_gpus"), func(r rune) bool { return r == ',' })
+	b := &Backend{Backend: local.New(), gpus: gpus, machines: make([]*machine, n)}
 	rand.Read(b.id[:])
-	if gpus := o.Setting("machines_gpus"); gpus != "" {
-		b.gpus = strings.Split(gpus, ",")
-	}
 	return b
 }
 
@@ -80,76 +77,91 @@ func (*Backend) AvoidsMachines() {}
 // Accelerators returns the GPUs of the settings.
 func (b *Backend) Accelerators(context.Context) ([]string, error) { return b.gpus, nil }
 
-// Network says where jobs reach this process: at an address that all machines can
-// dial, or else at this machine's own.
+// Network says where this process is: at an address of this machine that all others
+// can dial.
 func (b *Backend) Network(context.Context) (backend.Network, error) {
-	if os.Geteuid() == 0 {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return backend.Network{Host: b.address(0, 1)}, b.make()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return backend.Network{Host: b.address(0, 1), Bind: "127.0.0.1"}, b.make()
+}
+
+// Forward lets the machines reach this process, which listens on the loopback interface.
+func (b *Backend) Forward(_ context.Context, to net.Addr) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l, err := net.Listen("tcp", b.address(0, 1)+":0")
+	if err != nil {
+		return "", err
 	}
-	return backend.Network{Host: "127.0.0.1", Bind: "127.0.0.1"}, nil
+	b.ways = append(b.ways, l)
+	go func() {
+		for in, err := l.Accept(); err == nil; in, err = l.Accept() {
+			go pass(in.(*net.TCPConn), to)
+		}
+	}()
+	return l.Addr().String(), nil
+}
+
+// pass passes on what comes from either end, until both have ended.
+func pass(in *net.TCPConn, to net.Addr) {
+	defer in.Close()
+	out, err := net.DialTCP("tcp", nil, to.(*net.TCPAddr))
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	var both sync.WaitGroup
+	for _, ends := range [][2]*net.TCPConn{{in, out}, {out, in}} {
+		both.Go(func() {
+			io.Copy(ends[0], ends[1])
+			ends[0].CloseWrite()
+		})
+	}
+	both.Wait()
 }
 
 // Launch starts a job on the machine with the fewest, if possible on none that it
 // is to avoid.
 func (b *Backend) Launch(ctx context.Context, spec backend.JobSpec) (backend.Job, error) {
-	j, err := b.launch(ctx, spec)
-	if err != nil {
-		return nil, job.Failure(b, spec.Name, err, false)
-	}
-	return j, nil
-}
-
-func (b *Backend) launch(ctx context.Context, spec backend.JobSpec) (*process, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.make(); err != nil {
-		return nil, err
+		return nil, job.Failure(b, spec.Name, err, false)
 	}
 	m := slices.MinFunc(b.machines, func(x, y *machine) int {
 		return load(x, spec.Avoid) - load(y, spec.Avoid)
 	})
-	path := spec.Executable
-	if path == "" {
-		path, _ = os.Executable() // if this fails, so does starting it
+	own, _ := os.Executable()                                // if this fails, so does the next line
+	path, err := exec.LookPath(cmp.Or(spec.Executable, own)) // the commands in front of it would start, and fail
+	if err != nil {
+		return nil, job.Failure(b, spec.Name, job.Refuse(err), true)
 	}
-	if _, err := exec.LookPath(path); err != nil { // "ip netns exec" would start, and fail
-		return nil, job.Refuse(err)
-	}
-	args := append([]string{path}, spec.Args...)
+	front := []string{"-C", m.dir, "MACHINE=" + m.name}
 	if m.space != "" {
-		args = append([]string{"ip", "netns", "exec", m.space}, args...)
+		front = append(front, "ip", "netns", "exec", m.space)
 	}
-	limits := backend.Limits(spec.Resources)
-	if spec.Devices != nil {
-		limits["CUDA_VISIBLE_DEVICES"] = strings.Join(spec.Devices, ",")
-	}
-	p := &process{Life: job.New(), backend: b, on: m, cmd: exec.Command(args[0], args[1:]...)}
-	p.cmd.Dir, p.cmd.Env = m.dir, backend.With(slices.Concat(spec.Env, spec.Public), limits)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.Stdout, p.cmd.Stderr = both(p.Output, spec.Stdout), both(p.Output, spec.Stderr)
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
+	spec.Executable, spec.Args = "/usr/bin/env", slices.Concat(front, []string{path}, spec.Args)
+	j, err := b.Backend.Launch(ctx, spec)
+	if err != nil {
+		return nil, job.Failure(b, spec.Name, errors.Unwrap(err), false)
 	}
 	m.jobs++
-	go p.reap(spec)
-	if spec.Resources.Memory > 0 {
-		go p.watch(spec.Resources.Memory)
-	}
-	return p, nil
+	go func() {
+		j.Wait(context.Background())
+		b.mu.Lock()
+		m.jobs--
+		b.mu.Unlock()
+	}()
+	return process{j, m.name}, nil
 }
 
-// both returns a writer to the log, and to what else takes the output.
-func both(log, other io.Writer) io.Writer {
-	if other == nil {
-		return log
-	}
-	return io.MultiWriter(log, other)
+// process is a job: a process of this machine that takes itself for one of another.
+type process struct {
+	backend.Job
+	machine string
 }
+
+func (p process) Host() string { return p.machine }
 
 func load(m *machine, avoid []string) int {
 	if slices.Contains(avoid, m.name) {
@@ -161,6 +173,9 @@ func load(m *machine, avoid []string) int {
 // address returns an address in the network that machine i shares with this one
 // alone: 1 is this machine's, which all others can reach, too, and 2 is the other's.
 func (b *Backend) address(i, end int) string {
+	if os.Geteuid() != 0 {
+		return "127.0.0.1"
+	}
 	return fmt.Sprintf("10.%d.%d.%d", 64+b.id[0]%64, b.id[1], 4*i+end)
 }
 
@@ -221,7 +236,11 @@ func (b *Backend) remove() error {
 			errs = append(errs, ip("netns", "del", m.space)) // and its network
 		}
 	}
+	for _, l := range b.ways {
+		errs = append(errs, l.Close())
+	}
 	clear(b.machines)
+	b.ways = nil
 	errs = append(errs, os.RemoveAll(b.dir))
 	b.dir = ""
 	return errors.Join(errs...)
@@ -232,71 +251,4 @@ func ip(args ...string) error {
 		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
 	}
 	return nil
-}
-
-// process is a job.
-type process struct {
-	*job.Life
-	backend *Backend
-	on      *machine
-	cmd     *exec.Cmd
-	over    atomic.Int64 // the limit in MiB, once more is used
-}
-
-// watch kills the process when it uses more than so many MiB.
-func (p *process) watch(limit int) {
-	for tick := time.Tick(100 * time.Millisecond); ; {
-		select {
-		case <-p.Done():
-			return
-		case <-tick:
-		}
-		if local.Resident(p.cmd.Process.Pid) > int64(limit)<<20 {
-			p.over.Store(int64(limit))
-			p.cmd.Process.Kill()
-			return
-		}
-	}
-}
-
-// reap waits for the process's end.
-func (p *process) reap(spec backend.JobSpec) {
-	err := p.cmd.Wait() // also for its output
-	for _, w := range []io.Writer{spec.Stdout, spec.Stderr} {
-		if c, ok := w.(io.Closer); ok {
-			c.Close()
-		}
-	}
-	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // what it has started
-	p.backend.mu.Lock()
-	p.on.jobs--
-	p.backend.mu.Unlock()
-	status := backend.ExitStatus{Code: p.cmd.ProcessState.ExitCode()}
-	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		status = job.Exited(128 + int(ws.Signal()))
-	} else if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		status.Reason = err.Error()
-	}
-	if limit := p.over.Load(); limit > 0 {
-		status = job.OutOfMemory(int(limit))
-	}
-	p.End(status, nil)
-}
-
-func (p *process) ID() string   { return strconv.Itoa(p.cmd.Process.Pid) }
-func (p *process) Host() string { return p.on.name }
-
-func (p *process) Signal(_ context.Context, sig backend.Signal) error {
-	s := syscall.SIGTERM
-	if sig == backend.Kill {
-		s = syscall.SIGKILL
-	}
-	if err := p.cmd.Process.Signal(s); !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return nil
-}
-
-func (p *process) Remove(ctx context.Context) error {
-	return p.Finish(ctx, func() error { return p.Signal(ctx, backend.Kill) })
 }

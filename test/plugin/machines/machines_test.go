@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,15 +65,13 @@ func TestMachines(t *testing.T) {
 	require.NoError(t, err)
 	defer pool.Terminate()
 	dirs, devices := map[string]bool{}, map[string]bool{}
-	results, err := fiber.Map(t.Context(), pool, where, make([]time.Duration, 100), fiber.ChunkSize(1))
-	require.NoError(t, err)
 	for len(dirs) < 2 || len(devices) < 2 {
+		results, err := fiber.Map(t.Context(), pool, where, slowly(2), fiber.ChunkSize(1))
+		require.NoError(t, err)
 		for _, p := range results {
 			dirs[p.Dir], devices[p.Devices] = true, true
 			require.Empty(t, p.Seen)
 		}
-		results, err = fiber.Map(t.Context(), pool, where, []time.Duration{time.Millisecond, time.Millisecond}, fiber.ChunkSize(1))
-		require.NoError(t, err)
 	}
 	require.Equal(t, map[string]bool{"red": true, "green": true}, devices)
 }
@@ -104,13 +103,8 @@ func TestDeadMachine(t *testing.T) {
 	require.Len(t, results, 1000)
 }
 
-func slowly(n int) []time.Duration {
-	pauses := make([]time.Duration, n)
-	for i := range pauses {
-		pauses[i] = 10 * time.Millisecond
-	}
-	return pauses
-}
+// slowly returns the pauses of n tasks of 10 ms.
+func slowly(n int) []time.Duration { return slices.Repeat([]time.Duration{10 * time.Millisecond}, n) }
 
 // silence takes a machine's network away or, without one, stops its processes.
 func silence(t *testing.T, on place) {
