@@ -72,6 +72,7 @@ func TestPluginsOfOthers(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, warnings)
 		require.Equal(t, "slurm", c.Backend)
+		require.Equal(t, map[string]string{"slurm_partition": "batch", "slurm_qos": "high", "toy_color": "red"}, c.Settings)
 	}
 }
 

@@ -63,8 +63,9 @@ func TestDoctorAndANamespaceThatDoesNotAnswer(t *testing.T) {
 		w.WriteHeader(http.StatusBadRequest) // others are tried again for a while
 		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "the store is down", "code": 400}`)
 	})
-	stdout, _, code := fiber(t, t.TempDir(), []string{cluster, "FIBER_REGISTRY="}, "doctor")
+	stdout, _, code := fiber(t, t.TempDir(), []string{cluster, "FIBER_REGISTRY=", "FIBER_BACKEND=slurm", "FIBER_SLURM_PARTITION=batch"}, "doctor")
 	assert.Equal(t, 1, code)
+	assert.Contains(t, stdout, "note  settings     slurm_partition = batch, which")
 	assert.Contains(t, stdout, "Kubernetes v1.99\n")
 	assert.Regexp(t, `(?m)^BAD +namespace +.*the store is down`, stdout)
 }

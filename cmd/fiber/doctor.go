@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -53,6 +54,9 @@ func (c *doctorCommand) Run() error {
 		d.bad("settings", "%v", err)
 	}
 	d.cfg = cfg.WithDefaults()
+	for _, key := range slices.Sorted(maps.Keys(cfg.Settings)) {
+		d.note("settings", "%s = %s, which a backend in your program checks", key, cfg.Settings[key])
+	}
 	d.compiler()
 	d.docker()
 	d.cluster(c.Namespace)

@@ -13,7 +13,7 @@ import (
 type Sources struct {
 	Environ []string // "key=value"; nil means os.Environ()
 	Dir     string   // where .fiberconfig is, and where relative paths start; "" means the working directory
-	// Others: backends that only other programs have, and their settings, are no mistakes.
+	// Others: backends that only other programs have, and their settings, are no mistakes; Config.Settings has these.
 	Others bool
 }
 
@@ -50,6 +50,9 @@ func Load(code Config, from Sources) (Config, []string, error) {
 	}
 	if err := c.loadPlugged(code, environ, lines); err != nil {
 		faults = append(faults, err)
+	}
+	if from.Others {
+		c.others(environ, lines)
 	}
 	if len(faults) == 0 && c.HeartbeatTimeout <= c.HeartbeatInterval {
 		faults = append(faults, fmt.Errorf("%s: heartbeat_timeout = %q is not longer than the %s of heartbeat_interval (%s)",

@@ -52,6 +52,19 @@ func (c *Config) plug(key, text string) {
 	c.Settings[key] = text
 }
 
+// others sets in c what is set for its backend, if this program does not have that one.
+func (c *Config) others(environ map[string]string, lines map[string]Line) {
+	given := slices.Collect(maps.Keys(lines))
+	for name := range environ {
+		given = append(given, strings.ToLower(strings.TrimPrefix(name, envPrefix)))
+	}
+	for _, key := range given {
+		if _, text := lookup(key, "", environ, lines); text != "" && strings.HasPrefix(key, c.Backend+"_") && ofAnother(key) {
+			c.plug(key, text)
+		}
+	}
+}
+
 // ofAnother reports whether a key may be that of a backend which this program does not have.
 func ofAnother(key string) bool {
 	name, _, found := strings.Cut(key, "_")
