@@ -36,8 +36,8 @@ const (
 	firstTimeout = 10 * time.Second
 	// retryPause is the longest pause between two tries.
 	retryPause = 2 * time.Second
-	// closeTime bounds how long Close waits for requests that were given up.
-	closeTime = 2 * time.Second
+	// closeTime bounds how long Close waits for requests that were given up, and for one that nobody gives up.
+	closeTime = nodesTimeout + time.Second
 )
 
 // Client talks to a cluster. All methods may be called from many goroutines.
