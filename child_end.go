@@ -23,6 +23,7 @@ type stopping struct {
 	node   *tree.Node
 	parent *tree.Parent
 	cancel func()
+	over   chan struct{} // closed by conclude
 
 	mu     sync.Mutex
 	told   bool
@@ -50,6 +51,7 @@ func (s *stopping) obey(signals <-chan os.Signal) {
 				leave()
 				select {
 				case <-s.parent.Terminated():
+				case <-s.over:
 				case <-time.After(s.node.Config.ShutdownGrace / 4):
 				}
 			}
@@ -59,8 +61,11 @@ func (s *stopping) obey(signals <-chan os.Signal) {
 		}
 		s.cancel()
 		s.node.Terminate()
-		time.Sleep(s.node.Config.ShutdownGrace / 2)
-		self.Of().Die(syscall.SIGTERM)
+		select {
+		case <-time.After(s.node.Config.ShutdownGrace / 2):
+			self.Of().Die(syscall.SIGTERM)
+		case <-s.over:
+		}
 	}
 }
 
@@ -83,6 +88,7 @@ func (s *stopping) wasTold() bool {
 
 // conclude ends the process by a SIGTERM if the process was told to end.
 func (s *stopping) conclude() {
+	close(s.over)
 	if s.wasTold() {
 		self.Of().Die(syscall.SIGTERM)
 	}
@@ -107,7 +113,7 @@ func finish(parent *tree.Parent, failure *wire.Error) (code int) {
 	defer cancel()
 	err := parent.Send(ctx, wire.MustPack(wire.KindDone, wire.Done{Err: failure})...)
 	if err != nil {
-		fmt.Fprintf(self.Of().Stderr, "fiber: %s has ended, but its parent cannot be told: %v\n", processName(), err)
+		fmt.Fprintf(self.Of().Stderr, "fiber: %s has ended, but its parent cannot be told: %v\n", parent.Assign.Name, err)
 		if failure != nil {
 			fmt.Fprintf(self.Of().Stderr, "%+v\n", unflatten(failure))
 		}

@@ -154,6 +154,7 @@ func Init(cfg ...Config) error {
 	if err != nil {
 		return err
 	}
+	unhurried(&settings)
 	b, err := newBackend(settings, log)
 	if err != nil {
 		closeLog(logPatience)

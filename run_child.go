@@ -38,7 +38,7 @@ func runChild() int {
 	enter(node, func(time.Duration) {})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stop := &stopping{node: node, parent: parent, cancel: cancel}
+	stop := &stopping{node: node, parent: parent, cancel: cancel, over: make(chan struct{})}
 	signals := make(chan os.Signal, 4)
 	self.Of().Notify(signals, syscall.SIGINT, syscall.SIGTERM) // before the function begins
 	go stop.obey(signals)

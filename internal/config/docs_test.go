@@ -12,9 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	_ "github.com/fiber-go/fiber/backend/docker"
-	_ "github.com/fiber-go/fiber/backend/kubernetes"
-	_ "github.com/fiber-go/fiber/backend/local"
+	_ "github.com/fiber-go/fiber" // and its backends
 	"github.com/fiber-go/fiber/internal/config"
 )
 

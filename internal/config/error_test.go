@@ -18,7 +18,7 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 		allowed string
 		values  []string
 	}{
-		"backend":      {"docker, kubernetes or local", []string{"slurm"}},
+		"backend":      {"docker, inline, kubernetes or local", []string{"slurm"}},
 		"log_level":    {"debug, info, warn or error", []string{"loud", "10"}},
 		"forward_logs": {"on, true, yes or 1; off, false, no or 0 (in code: On or Off)", []string{"maybe", "2", "unset"}},
 		"heartbeat_timeout": {"a duration of at least 1ms, such as 500ms, 10s or 1m30s",
@@ -85,7 +85,7 @@ func TestWrongInCode(t *testing.T) {
 		`code, Config.MaxMessage: max_message = "1B" is not a whole number of B, KiB`:                    {MaxMessage: 1},
 		`code, Config.MaxMessage: max_message = "-1KiB" is not a whole number of B, KiB`:                 {MaxMessage: -config.KiB},
 		`code, Config.ForwardLogs: forward_logs = "invalid" is not on, true, yes or 1`:                   {ForwardLogs: 2},
-		`code, Config.Backend: backend = "cloud" is not docker, kubernetes or local`:                     {Backend: "cloud"},
+		`code, Config.Backend: backend = "cloud" is not docker, inline, kubernetes or local`:             {Backend: "cloud"},
 		`code, Config.Executable: executable = "/a\x00b" is not the path of an executable file`:          {Executable: "/a\x00b"},
 		`code, Config.RuntimeDir: runtime_dir = "/does/not/exist" is not the path of a directory`:        {RuntimeDir: "/does/not/exist"},
 		`code, Config.RuntimeDir: runtime_dir = "/dev/null" is not the path of a directory`:              {RuntimeDir: "/dev/null"},

@@ -16,7 +16,7 @@ import (
 // to a goroutine that it starts. Neither arg nor what f captures may refer to what
 // ptr points to, also not by way of other values: it would stay reachable for ever.
 func Then[T, A any](ptr *T, f func(arg A), arg A) {
-	if self.Simulated == nil {
+	if self.Simulated() == nil {
 		runtime.AddCleanup(ptr, f, arg)
 	} else {
 		runtime.AddCleanup(ptr, func(f func()) { f() }, self.BindGarbage(func() { f(arg) }))

@@ -1,5 +1,5 @@
 // Package self says which process the calling goroutine is in, what that process is made of, and how it ends itself. A
-// program is one process, except in a simulated run, where each process is a group of goroutines.
+// program is one process, except on the backend inline and in a simulated run, where each process is a group of goroutines.
 package self
 
 import (
@@ -52,6 +52,20 @@ type sockets struct {
 	net.ListenConfig
 }
 
+func (s *sockets) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if by := Simulated(); by != nil && by.Net(address) != nil {
+		return by.Net(address).DialContext(ctx, network, address)
+	}
+	return s.Dialer.DialContext(ctx, network, address)
+}
+
+func (s *sockets) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	if by := Simulated(); by != nil && by.Net(address) != nil {
+		return by.Net(address).Listen(ctx, network, address)
+	}
+	return s.ListenConfig.Listen(ctx, network, address)
+}
+
 // Simulation finds simulated processes.
 type Simulation interface {
 	// Of returns the process of the calling goroutine, nil if that is in none.
@@ -59,15 +73,27 @@ type Simulation interface {
 	// Bind binds f to the process of the calling goroutine, whoever calls it: a timer, or, if garbage is set, the runtime once
 	// something is garbage. Then f runs later.
 	Bind(f func(), garbage bool) func()
+	// Net returns what makes sockets of that address, nil for real ones.
+	Net(address string) Net
 }
 
-// Simulated is nil unless this program simulates processes. It is set before they start.
-var Simulated Simulation
+var simulation atomic.Pointer[Simulation]
+
+// Simulate is called before a simulated process starts.
+func Simulate(by Simulation) { simulation.Store(&by) }
+
+// Simulated returns what finds simulated processes, nil if this program has none.
+func Simulated() Simulation {
+	if by := simulation.Load(); by != nil {
+		return *by
+	}
+	return nil
+}
 
 // Of returns the process that the calling goroutine is in.
 func Of() *Self {
-	if Simulated != nil {
-		if s := Simulated.Of(); s != nil {
+	if by := Simulated(); by != nil {
+		if s := by.Of(); s != nil {
 			return s
 		}
 	}
@@ -86,8 +112,8 @@ func AfterEnd(ctx context.Context, f func()) (stop func() bool) {
 func BindGarbage(f func()) func() { return bind(f, true) }
 
 func bind(f func(), garbage bool) func() {
-	if Simulated != nil {
-		f = Simulated.Bind(f, garbage)
+	if by := Simulated(); by != nil {
+		f = by.Bind(f, garbage)
 	}
 	return f
 }

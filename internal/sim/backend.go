@@ -7,29 +7,48 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
 	lives "github.com/fiber-go/fiber/backend/job"
 	"github.com/fiber-go/fiber/internal/output"
+	"github.com/fiber-go/fiber/internal/self"
 )
 
-// NewBackend makes a backend whose processes call child, outside of a run: in real time, and without faults.
-func NewBackend(child func()) backend.Backend {
-	plan := Plan{Machines: 3}
-	return &simulated{&Run{Plan: plan, Program: Program{Child: child, End: func() {}}, begun: time.Now(), net: newNetwork(plan), ended: map[string]bool{}}}
+// Inline is the name of the backend whose processes are parts of this program, and of the machine that they are on.
+const Inline = "inline"
+
+// root is the process that uses the backend inline.
+var root atomic.Pointer[Process]
+
+// NewInline makes the backend inline. Its processes call child; end ends what they leave running.
+func NewInline(child, end func()) backend.Backend {
+	r := &Run{Program: Program{Child: child, End: end}, inline: true, begun: time.Now(), net: newNetwork(Plan{})}
+	r.net.machines = []*machine{{name: Inline}}
+	root.Store(&Process{run: r, machine: r.net.machines[0]})
+	self.Simulate(simulation{})
+	return &simulated{r}
 }
 
 // simulated is the backend that starts simulated processes, each on a machine that it chooses.
 type simulated struct{ run *Run }
 
-func (*simulated) Name() string { return "simulated" }
+func (b *simulated) Name() string {
+	if b.run.inline {
+		return Inline
+	}
+	return "simulated"
+}
 
 func (*simulated) PlacesJobs()     {}
 func (*simulated) AvoidsMachines() {}
 
 func (b *simulated) Network(context.Context) (backend.Network, error) {
+	if b.run.inline {
+		return backend.Network{Host: Inline, Bind: Inline}, nil
+	}
 	return backend.Network{Host: Here().machine.name}, nil
 }
 
@@ -45,6 +64,9 @@ func (b *simulated) Launch(ctx context.Context, spec backend.JobSpec) (backend.J
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, lives.Failure(b, spec.Name, err, false)
+	}
+	if b.run.inline && spec.Executable != "" {
+		return nil, lives.Failure(b, spec.Name, errors.New("processes are parts of this program: the setting executable can't name another one"), true)
 	}
 	env := map[string]string{}
 	for _, v := range backend.With(append(spec.Env, spec.Public...), backend.Limits(spec.Resources)) {

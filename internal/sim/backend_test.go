@@ -10,8 +10,8 @@ import (
 	"github.com/fiber-go/fiber/internal/sim"
 )
 
-// The simulated backend does what others do, but for what only a process of an operating system has.
+// The backend inline does what others do, but for what only a process of an operating system has.
 func TestBackend(t *testing.T) {
-	backendtest.Run(t, func(*testing.T) backend.Backend { return sim.NewBackend(backendtest.Main) },
+	backendtest.Run(t, func(*testing.T) backend.Backend { return sim.NewInline(backendtest.Main, func() {}) },
 		"MemoryLimit", "hog", "LaunchFailure", "DialBack", "arguments", "stdin", "orphan")
 }

@@ -286,6 +286,9 @@ func (c *conn) AwaitRoom() error {
 // Linger waits until there is something to read, for a moment at most.
 func (c *conn) Linger() bool {
 	came := c.linger()
+	if c.owner.run.inline {
+		return came
+	}
 	helper := helps()
 	switch {
 	case helper == 0:

@@ -73,6 +73,9 @@ func (n *network) between(from, to string) *link {
 
 // arrival returns when bytes arrive that are written now, not before those written last.
 func (l *link) arrival(last time.Time, bytes int) time.Time {
+	if l.from == Inline {
+		return last // at once
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, takes := time.Now(), time.Duration(float64(bytes)*l.rate*float64(time.Second))
@@ -113,7 +116,11 @@ func (n *network) place(most time.Duration) (*machine, time.Duration) {
 			up = append(up, m)
 		}
 	}
-	return up[n.rand.IntN(len(up))], time.Duration(n.rand.Int64N(int64(most)))
+	m := up[n.rand.IntN(len(up))]
+	if m.name == Inline {
+		return m, 0
+	}
+	return m, time.Duration(n.rand.Int64N(int64(most)))
 }
 
 // setDown sets whether a machine is down, and returns false if it is so already. When it comes up, connections of before are reset.

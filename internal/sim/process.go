@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,8 +33,9 @@ type Process struct {
 	dead      bool        // under the network's lock, as the next
 	listeners []*listener // that it has open
 
-	killed  atomic.Bool
-	stopped atomic.Pointer[chan struct{}] // closed when the process goes on; nil while it runs
+	returned chan struct{} // closed when its main function has
+	killed   atomic.Bool
+	stopped  atomic.Pointer[chan struct{}] // closed when the process goes on; nil while it runs
 
 	mu      sync.Mutex
 	signals []notified
@@ -55,8 +58,6 @@ var processes sync.Map
 // simulation finds processes by the labels of goroutines.
 type simulation struct{}
 
-func init() { self.Simulated = simulation{} }
-
 // Here returns the process of the calling goroutine, nil if that is in none.
 func Here() *Process {
 	p, _ := processes.Load(labels())
@@ -71,6 +72,13 @@ func (simulation) Of() *self.Self {
 		return p.self
 	case running.Load():
 		panic("a goroutine of no process: bind the timer that started it, with self.AfterFunc")
+	}
+	return nil
+}
+
+func (simulation) Net(address string) self.Net {
+	if p := root.Load(); p != nil && strings.HasPrefix(address, Inline+":") {
+		return sockets{p}
 	}
 	return nil
 }
@@ -94,6 +102,9 @@ func (simulation) Bind(f func(), garbage bool) func() {
 	if !garbage {
 		return bound
 	}
+	if p.run.inline {
+		return func() { go bound() }
+	}
 	return func() { // called outside of the bubble
 		p.run.mu.Lock()
 		defer p.run.mu.Unlock()
@@ -109,9 +120,9 @@ func labels() unsafe.Pointer
 
 // start starts a process, which calls main, and over when it has ended.
 func (r *Run) start(m *machine, name string, env map[string]string, stdout, stderr io.Writer, main func(), over func(backend.ExitStatus)) *Process {
-	p := &Process{Name: name, run: r, machine: m, fired: map[string]int{}, over: over}
+	p := &Process{Name: name, run: r, machine: m, fired: map[string]int{}, over: over, returned: make(chan struct{})}
 	r.mu.Lock()
-	p.self = &self.Self{PID: firstPID + r.serial, Env: env, Backend: &simulated{r}, Net: sockets{p}, Stdout: stdout, Stderr: stderr,
+	p.self = &self.Self{PID: firstPID + r.serial, Env: env, Backend: &simulated{r}, Net: sockets{p}, Stdout: said{p, stdout}, Stderr: said{p, stderr},
 		Notify: p.notify, Die: p.die, Exit: p.exit}
 	r.serial++
 	r.live = append(r.live, p)
@@ -124,10 +135,14 @@ func (r *Run) start(m *machine, name string, env map[string]string, stdout, stde
 		p.labels = labels()
 		processes.Store(p.labels, p)
 		defer func() { // also after Goexit
+			close(p.returned)
 			go func() {
 				defer r.all.Done()
 				p.end(backend.ExitStatus{Code: 2})
 				r.End()
+				if r.inline { // its labels are kept: goroutines of its function may go on
+					p.self.State.Store(nil)
+				}
 			}()
 		}()
 		main()
@@ -136,13 +151,30 @@ func (r *Run) start(m *machine, name string, env map[string]string, stdout, stde
 	return p
 }
 
+// said is an output of a process, which says nothing once it has ended.
+type said struct {
+	by *Process
+	to io.Writer
+}
+
+func (s said) Write(b []byte) (int, error) {
+	if !s.by.Alive() {
+		return len(b), nil
+	}
+	return s.to.Write(b)
+}
+
 // end makes the process one that has ended. Its goroutines may not know yet, and reach nobody any more.
 func (p *Process) end(how backend.ExitStatus) {
 	p.mu.Lock()
 	first := !p.ended
 	p.ended = true
 	for _, n := range p.signals {
-		n.last()
+		if p.run.inline && !p.killed.Load() {
+			close(n.to) // its main function has returned
+		} else {
+			n.last()
+		}
 	}
 	p.signals = nil
 	p.mu.Unlock()
@@ -151,7 +183,9 @@ func (p *Process) end(how backend.ExitStatus) {
 	}
 	r := p.run
 	r.mu.Lock()
-	r.ended[p.Name] = true
+	if !r.inline {
+		r.ended[p.Name] = true
+	}
 	r.live = slices.DeleteFunc(r.live, func(q *Process) bool { return q == p })
 	r.log("%s has ended: %v", p.Name, how)
 	r.mu.Unlock()
@@ -212,9 +246,27 @@ func (p *Process) signal(s syscall.Signal) {
 func (p *Process) kill(s syscall.Signal) {
 	if p.Alive() {
 		p.killed.Store(true)
+		if p.run.inline {
+			go p.mustEnd()
+		}
 	}
 	p.end(lives.Exited(128 + int(s)))
 }
+
+// mustEnd ends the program if a process that was killed goes on: its function is a part of the program, and only its context
+// has ended.
+func (p *Process) mustEnd() {
+	select {
+	case <-p.returned:
+	case <-time.After(killedTime):
+		fmt.Fprintf(os.Stderr, "fiber: %s was killed, and its function goes on although its context has ended: that ends the program, "+
+			"which it is a part of with FIBER_BACKEND=inline\n", p.Name)
+		os.Exit(128 + int(syscall.SIGKILL))
+	}
+}
+
+// killedTime is how long the function of a process that was killed may take to return.
+const killedTime = 2 * time.Second
 
 func (p *Process) die(s syscall.Signal) {
 	p.kill(s)

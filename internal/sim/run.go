@@ -1,5 +1,6 @@
-// Package sim simulates a whole run in one program, for tests: machines, their network, and processes, which are groups of
-// goroutines in a synctest bubble. Everything above the sockets and below the user's functions is the real code.
+// Package sim has the processes of a run in one program, as groups of goroutines: for debuggers, on the backend inline, and for
+// tests, in whole simulated runs with machines, their network and what goes wrong. Everything above the sockets and below the
+// user's functions is the real code.
 package sim
 
 import (
@@ -11,9 +12,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // Plan says what happens in a run, apart from the choices of Go's scheduler. It is drawn from a seed, and can be written
@@ -42,11 +43,12 @@ type Program struct {
 	End   func()               // ends what a process that has ended leaves running
 }
 
-// Run is a simulated run.
+// Run is a run in this program.
 type Run struct {
 	Plan
 	Program
-	State any // of the test that simulates
+	inline bool // on the backend inline: in real time, on one machine, and nothing goes wrong or is noted
+	State  any  // of the test that simulates
 
 	net   *network
 	begun time.Time
@@ -91,11 +93,12 @@ const (
 	firstPID = 5_000_000
 )
 
-// Simulate makes a run of a plan.
-func Simulate(t *testing.T, plan Plan, program Program) (result Result) {
+// Simulate makes a run of a plan, in a bubble of virtual time.
+func Simulate(bubble func(run func()), plan Plan, program Program) (result Result) {
+	self.Simulate(simulation{})
 	running.Store(true)
 	defer running.Store(false)
-	synctest.Test(t, func(t *testing.T) {
+	bubble(func() {
 		r := &Run{Plan: plan, Program: program, begun: time.Now(), over: make(chan struct{}), ended: map[string]bool{}, counts: map[string]int{}}
 		r.net = newNetwork(plan)
 		hang := time.AfterFunc(patience, func() { panic(r.hang()) })
@@ -133,6 +136,9 @@ func (r *Run) Log(format string, args ...any) {
 }
 
 func (r *Run) log(format string, args ...any) {
+	if r.inline {
+		return
+	}
 	r.timeline = append(r.timeline, fmt.Sprintf("%12s %s", time.Since(r.begun), fmt.Sprintf(format, args...)))
 }
 
@@ -148,7 +154,9 @@ func (r *Run) Breach(rule, format string, args ...any) {
 func (r *Run) Count(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.counts[what]++
+	if !r.inline {
+		r.counts[what]++
+	}
 }
 
 // collect does what the collection of garbage brings, until the end.

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // backendKey names the backend that the tests run on; local when it is not
@@ -58,7 +60,7 @@ func elsewhere(backend, dir string) {
 // pace is how much longer a test's work is for workers that take longer to
 // come up.
 func pace() int {
-	if b := os.Getenv(backendKey); b != "" && b != "local" {
+	if b := os.Getenv(backendKey); b != "" && b != "local" && b != "inline" {
 		return 5
 	}
 	return 1
@@ -69,7 +71,7 @@ func Paced(d time.Duration) time.Duration { return time.Duration(pace()) * d }
 
 // Self tells this process from all others of a run.
 func Self() int {
-	if b := os.Getenv(backendKey); b != "" && b != "local" {
+	if b := os.Getenv(backendKey); b != "" && b != "local" && b != "inline" {
 		// Each has process ids of its own there, and a host name.
 		host, _ := os.Hostname()
 		if id, err := strconv.ParseInt(host, 16, 63); err == nil {
@@ -79,5 +81,5 @@ func Self() int {
 		sum.Write([]byte(host))
 		return int(sum.Sum32())
 	}
-	return os.Getpid()
+	return self.Of().PID // also on the backend inline
 }

@@ -25,7 +25,7 @@ var heeds = fiber.Register("heeds", func(ctx context.Context, file string) (int,
 
 func TestFutureCancel(t *testing.T) {
 	t.Parallel()
-	pool, file := fibertest.NewPool(t, 1), fibertest.TempFile(t)
+	file, pool := fibertest.TempFile(t), fibertest.NewPool(t, 1) // which ends before its directory
 	ctx := fibertest.Soon(t)
 	f := fiber.ApplyAsync(ctx, pool, heeds, file)
 	behind := fiber.MapAsync(ctx, pool, fibertest.Mark, []fibertest.Marking{{File: file, Line: "map"}})
@@ -50,7 +50,7 @@ func TestFutureCancel(t *testing.T) {
 
 func TestWaitAndAsCompleted(t *testing.T) {
 	t.Parallel()
-	pool, file := fibertest.NewPool(t, 2), fibertest.TempFile(t)
+	file, pool := fibertest.TempFile(t), fibertest.NewPool(t, 2) // which ends before its directory
 	ctx := fibertest.Soon(t)
 	slow := fiber.ApplyAsync(ctx, pool, heeds, file)
 	fs := []*fiber.Future[int]{slow, fiber.ApplyAsync(ctx, pool, fibertest.Square, 1), new(fiber.Future[int]), fiber.ApplyAsync(ctx, pool, fibertest.Square, 2)}
@@ -96,7 +96,7 @@ func TestWaitAndAsCompleted(t *testing.T) {
 // Waiting for futures takes no goroutine for each.
 func TestWaitingForManyFutures(t *testing.T) {
 	t.Parallel()
-	pool, file := fibertest.NewPool(t, 1), fibertest.TempFile(t)
+	file, pool := fibertest.TempFile(t), fibertest.NewPool(t, 1) // which ends before its directory
 	ctx, cancel := context.WithCancel(fibertest.Soon(t))
 	before := runtime.NumGoroutine()
 	const n = 5000

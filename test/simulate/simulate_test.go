@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -245,7 +246,7 @@ func obey(t *testing.T, text string) {
 	debug.SetMemoryLimit(2 << 30)
 	var plan sim.Plan
 	require.NoError(t, json.Unmarshal([]byte(text), &plan))
-	result := sim.Simulate(t, plan, program)
+	result := sim.Simulate(func(run func()) { synctest.Test(t, func(*testing.T) { run() }) }, plan, program)
 	if len(result.Breaches) == 0 {
 		result.Timeline = nil
 	}
