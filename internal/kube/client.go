@@ -113,7 +113,7 @@ func Connect(namespace string) (*Client, error) {
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	c.Config = config
 	counted := rest.CopyConfig(config)
-	counted.Dial = c.dialer.dial
+	counted.Dial, c.dialer.late = c.dialer.dial, c.Close
 	if c.REST, err = rest.RESTClientFor(counted); err != nil {
 		return nil, fmt.Errorf("the configuration of the cluster: %w", err)
 	}
@@ -139,6 +139,7 @@ func (c *Client) call(ctx context.Context, verb, resource string, request func(c
 
 // try repeats a request until it is answered or ctx ends. It soon gives up on a cluster that has never answered.
 func (c *Client) try(ctx context.Context, request func(context.Context) error) error {
+	c.dialer.closed.Store(false)
 	begun := time.Now()
 	for again := (retry.Pauses{Longest: retryPause}); ; {
 		once, cancel := context.WithTimeout(ctx, tryTimeout)
@@ -188,6 +189,7 @@ func Final(err error) bool {
 func (c *Client) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
+	c.dialer.closed.Store(true) // the goroutine that makes a connection may have yet to begin
 	for again := (retry.Pauses{Longest: closeTime}); ; {
 		utilnet.CloseIdleConnectionsFor(c.REST.Client.Transport)
 		if c.dialer.open.Load() == 0 || !again.Wait(ctx) {

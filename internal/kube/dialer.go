@@ -10,7 +10,9 @@ import (
 
 // dialer makes connections to the API server, and knows how many are there.
 type dialer struct {
-	open atomic.Int32 // those that are being made included
+	open   atomic.Int32 // those that are being made included
+	closed atomic.Bool  // the client is, and has made no request since
+	late   func()       // is called when one is made for a request of before
 }
 
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -19,6 +21,9 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		d.open.Add(-1)
 		return nil, err
+	}
+	if d.closed.Load() {
+		go d.late()
 	}
 	return &dialled{nc, sync.OnceFunc(func() { d.open.Add(-1) })}, nil
 }
