@@ -54,8 +54,12 @@ func (j *job) Signal(ctx context.Context, sig backend.Signal) error {
 // forceDelete makes the cluster forget a pod whose node does not answer.
 func (j *job) forceDelete() {
 	defer j.forcing.Store(false) // if it fails, the next Kill tries again
-	if j.HasStopped() {
+	select {
+	case <-j.Stopped:
 		return
+	case <-j.Done(): // it has said its end before the cluster did, and is no longer watched
+		return
+	default:
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
 	defer cancel()

@@ -84,6 +84,21 @@ func TestKillsForceOneDeletion(t *testing.T) {
 	})
 }
 
+// A job that has said its end before the cluster did needs no forced deletion.
+func TestNoForcedDeletionAfterTheEnd(t *testing.T) {
+	client := connect(t)
+	api := new(refusing)
+	client.REST.Client = &http.Client{Transport: api}
+	synctest.Test(t, func(t *testing.T) {
+		_, jobs := kubernetes.BackendWith(client, slog.New(slog.DiscardHandler))
+		require.Error(t, jobs[0].Signal(t.Context(), backend.Kill))
+		jobs[0].End(backend.ExitStatus{}, nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.EqualValues(t, 1, api.requests.Load())
+	})
+}
+
 // Pods whose deletion was refused are deleted together with the next.
 func TestPodsThatWereNotDeletedAreTriedAgain(t *testing.T) {
 	client := connect(t)
