@@ -97,9 +97,6 @@ func (j *Job) Host() string { return j.Pod().Spec.NodeName }
 // HasStarted reports whether Started is closed.
 func (j *Job) HasStarted() bool { return isClosed(j.Started) }
 
-// HasStopped reports whether Stopped is closed.
-func (j *Job) HasStopped() bool { return isClosed(j.Stopped) }
-
 // Pending returns what the program waits for before it starts.
 func (j *Job) Pending() (reason string, pending bool) {
 	j.mu.Lock()

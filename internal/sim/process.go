@@ -140,8 +140,8 @@ func (r *Run) start(m *machine, name string, env map[string]string, stdout, stde
 				defer r.all.Done()
 				p.end(backend.ExitStatus{Code: 2})
 				r.End()
-				if r.inline { // its labels are kept: goroutines of its function may go on
-					p.self.State.Store(nil)
+				if r.inline { // goroutines of its function may go on, and are not the root's
+					processes.Store(p.labels, r.left(p.labels))
 				}
 			}()
 		}()
@@ -149,6 +149,19 @@ func (r *Run) start(m *machine, name string, env map[string]string, stdout, stde
 		p.end(backend.ExitStatus{})
 	}()
 	return p
+}
+
+// left returns the process of all goroutines that processes of the backend inline have left behind: one that has ended.
+func (r *Run) left(labels unsafe.Pointer) *Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.behind == nil {
+		p := &Process{run: r, machine: r.net.machines[0], labels: labels, dead: true, ended: true, fired: map[string]int{}}
+		p.self = &self.Self{Env: map[string]string{}, Backend: &simulated{r}, Net: sockets{p}, Stdout: io.Discard, Stderr: io.Discard,
+			Notify: p.notify, Die: p.die, Exit: p.exit}
+		r.behind = p
+	}
+	return r.behind
 }
 
 // said is an output of a process, which says nothing once it has ended.

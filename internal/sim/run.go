@@ -66,6 +66,7 @@ type Run struct {
 	breaches []string
 	counts   map[string]int // how often faults and checks bit
 	starts   []Fault        // what befalls the next starts
+	behind   *Process       // see left
 }
 
 // machine is a simulated machine.
