@@ -225,7 +225,9 @@ func TestPingIsAnsweredWithItsContext(t *testing.T) {
 	// Large messages leave while the pings come in, between the frames of a message.
 	const messages = 20
 	large := bytes.Repeat([]byte("large"), 1<<18)
+	sent := make(chan struct{})
 	go func() {
+		defer close(sent)
 		for range messages {
 			assert.NoError(t, c.Send(context.Background(), []byte("head"), large))
 		}
@@ -252,6 +254,7 @@ func TestPingIsAnsweredWithItsContext(t *testing.T) {
 	}
 	assert.Equal(t, []string{"context", "", "0123456789abcdef"}, pongs)
 	assert.Equal(t, [][]byte{[]byte("one"), []byte("two")}, <-received)
+	<-sent // whose last Send may still be on its way back from the socket
 	_ = p.Close()
 	_, ok := <-received
 	assert.False(t, ok)
