@@ -16,6 +16,11 @@ import (
 type callOptions struct {
 	engine.CallOptions
 	progress func(Progress)
+	retries  int
+	retryIf  func(error) bool
+	paused   bool             // by Backoff
+	pauses   [2]time.Duration // its first, and its longest
+	seeded   bool
 }
 
 // ChunkSize hands a worker n tasks at a time. By default the size adapts: chunks
@@ -46,11 +51,21 @@ func Timeout(d time.Duration) CallOption {
 	})
 }
 
+// Priority has the tasks of a call run before those of calls with a lower one, on
+// every worker that becomes free; a running task is not interrupted. Calls of the same
+// priority, which is 0 without this option, take turns. It may be negative.
+func Priority(n int) CallOption {
+	return callOption(func(o *callOptions) error {
+		o.Priority = n
+		return nil
+	})
+}
+
 // Progress says how far a call has come.
 type Progress struct {
 	Done    int       // tasks that have ended
 	Failed  int       // those of them that have failed
-	Retried int       // how often tasks that ran, or may have run, were started again, since their workers were lost
+	Retried int       // how often tasks that ran, or may have run, were started again: their workers were lost, or see Retries
 	Total   int       // all tasks; -1 while an IMap's input goes on
 	Began   time.Time // when the call was made
 }
@@ -87,6 +102,12 @@ func prepare[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], op
 	}
 	if err := ended(ctx); err != nil {
 		return o, err
+	}
+	if err := o.checkRetries(); err != nil {
+		return o, err
+	}
+	if !o.seeded {
+		o.Seed = callSeed(ctx)
 	}
 	o.Func, o.Plain = fn.Name(), fn.plain
 	o.Deadline, _ = ctx.Deadline()
@@ -129,6 +150,12 @@ func decodeOutputs[Out any](fn string, o engine.Outcome, single bool, fail func(
 	}
 	if o.Outputs == nil {
 		return nil, nil
+	}
+	for _, i := range o.Again {
+		if failed == nil {
+			failed = make(map[int]bool, len(o.Again))
+		}
+		failed[i] = true
 	}
 	_, bad, err := codec.UnmarshalEach(o.Outputs, &outs, nil)
 	if err == nil && len(outs) != o.N {

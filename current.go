@@ -28,6 +28,7 @@ type process struct {
 	handles live[object.Ref, handle]
 	ends    live[endName, pipeEnd] // in values that are being decoded
 	shared  sharedCache
+	states  states
 
 	closeLog func(patience time.Duration) // hands over what is left of the log
 }

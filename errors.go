@@ -63,6 +63,12 @@ var ErrAbandoned = RegisterError(errors.New("abandoned: the last holder ended wi
 // tasks may have run.
 var ErrUnknownOutcome = RegisterError(transport.ErrUnknownOutcome)
 
+// ErrReplaceWorker has a worker replaced: a task returns it, or an error that wraps it,
+// when something in its process is broken. The worker begins no other task, and ends
+// when the tasks beside this one have finished. The task has failed; it runs again if
+// Retries says so.
+var ErrReplaceWorker = RegisterError(errors.New("fiber: the worker is to be replaced"))
+
 // ErrShutdown is returned when a process starts another one, or a pool has to, after
 // it was told to end itself, by Shutdown or a signal.
 var ErrShutdown = RegisterError(tree.ErrShutdown)

@@ -59,7 +59,7 @@ func flattenWithin(bound int, fn string, err error) (e *wire.Error) {
 		e.Panic, e.Stack = true, shortened(string(panicked.Stack), bound)
 	}
 	defer func() { recover() }() // its Is, As and Unwrap methods may panic, too: then the text travels
-	e.Canceled = errors.Is(err, context.Canceled)
+	e.Canceled, e.Replace = errors.Is(err, context.Canceled), errors.Is(err, ErrReplaceWorker)
 	if sizeError(err) != nil && !strings.Contains(e.Message, "max_message") {
 		e.Message += whatToDo
 	}

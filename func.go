@@ -49,15 +49,7 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 	f := &Func[In, Out]{fn: fn, plain: codec.Plain(reflect.TypeFor[In]())}
 	f.entry = &registry.Func{
 		Name: name, Resources: resources,
-		Decode: func(frames [][]byte, lo int) (registry.Tasks, error) {
-			b := &batch[In, Out]{fn: fn, lo: lo}
-			var err error
-			if b.came, b.failed, err = unmarshalEach(frames, &b.ins, lo); err != nil {
-				return nil, err
-			}
-			b.outs = make([]Out, len(b.ins))
-			return b, nil
-		},
+		Decode: func(frames [][]byte, lo int) (registry.Tasks, error) { return decodeTasks(fn, frames, lo) },
 	}
 	f.late = register(registry.Function, name, "("+in+") "+out, where, f.entry)
 	return f
@@ -125,6 +117,17 @@ type batch[In, Out any] struct {
 	outs   []Out
 	came   parcel         // what ins refer to
 	failed []*codec.Error // of ins, each with its index in the call
+}
+
+// decodeTasks decodes the inputs of a function's tasks; see registry.Func.
+func decodeTasks[In, Out any](fn func(context.Context, In) (Out, error), frames [][]byte, lo int) (registry.Tasks, error) {
+	b := &batch[In, Out]{fn: fn, lo: lo}
+	var err error
+	if b.came, b.failed, err = unmarshalEach(frames, &b.ins, lo); err != nil {
+		return nil, err
+	}
+	b.outs = make([]Out, len(b.ins))
+	return b, nil
 }
 
 func (b *batch[In, Out]) Len() int { return len(b.ins) }

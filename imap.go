@@ -86,6 +86,7 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 			out: arrivals[Result[In, Out]]{ordered: how.ordered, early: map[int]Result[In, Out]{}}}
 		o.KeepFailed = how.whole
 		s.in.room.L, s.in.more.L, s.out.news.L = &s.in.mu, &s.in.mu, &s.out.mu
+		o.retry()
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
@@ -182,9 +183,11 @@ func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 			some[i].In = in
 		}
 	}
-	s.count.add(o.N, failed) // before the loop may end
-	s.in.forget(o.Lo, o.N)
-	s.out.add(o.Lo, some)
+	s.count.add(o.N-len(o.Again), failed) // before the loop may end
+	for lo, hi := range o.Delivered() {
+		s.in.forget(lo, hi-lo)
+		s.out.add(lo, some[lo-o.Lo:hi-o.Lo])
+	}
 	return unread
 }
 

@@ -97,7 +97,7 @@ const encodingWait = time.Second
 func (m *mapping[In, Out, Result]) Deliver(o engine.Outcome) []int {
 	outs, unread := decodeOutputs[Out](m.fn, o, m.single, m.fail)
 	copy(m.outs[o.Lo:], outs)
-	m.count.add(o.N, len(o.Failures)+len(unread))
+	m.count.add(o.N-len(o.Again), len(o.Failures)+len(unread))
 	return unread
 }
 
@@ -149,6 +149,7 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 	m.ctx, m.fn = ctx, o.Func
 	m.count.of(&o, len(m.outs))
 	o.Encoded, o.Single = m.frames != nil, m.single
+	o.retry()
 	if o.progress != nil {
 		submitted := make(chan struct{})
 		defer close(submitted)

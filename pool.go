@@ -53,11 +53,9 @@ type Pool struct {
 
 type poolOptions struct {
 	engine.Options
-	name        string
-	initializer *registry.Func
-	initArg     [][]byte
-	initNames   any // what initArg refers to
-	resources   meta.Resources
+	name      string
+	setups    []setup
+	resources meta.Resources
 }
 
 func atLeastOne(option string, n int, field func(*poolOptions) *int) PoolOption {
@@ -78,15 +76,7 @@ func WithInitializer[In, Out any](fn *Func[In, Out], arg In) PoolOption {
 		if err := fn.usable(); err != nil {
 			return errorf("fiber: WithInitializer: %w", err)
 		}
-		value, p, err := marshalNow([]In{arg})
-		if err == nil {
-			err = p.ends.depart()
-		}
-		if err != nil {
-			return errorf("fiber: the argument of the initializer %s: %w", fn.Name(), oneValue(err))
-		}
-		o.initializer, o.initArg, o.initNames = fn.entry, value, p
-		return nil
+		return o.setUp(registry.Function, fn.entry, "the initializer", func() ([][]byte, parcel, error) { return marshalNow([]In{arg}) })
 	})
 }
 
@@ -161,8 +151,10 @@ func newPool(sole string, workers int, opts []PoolOption) (*Pool, error) {
 	if err := configured("NewPool", &p.opts, opts, PoolOption.pool); err != nil {
 		return nil, err
 	}
-	if err := proc.fits(p.opts.initArg); err != nil {
-		return nil, errorf("fiber: the argument of the initializer %s: %w", p.opts.initializer.Name, err)
+	for _, s := range p.opts.setups {
+		if err := proc.fits(s.arg); err != nil {
+			return nil, errorf("fiber: the argument of %s: %w", s.what, err)
+		}
 	}
 	if p.opts.Max > 0 {
 		p.opts.Workers = p.opts.Min
@@ -241,8 +233,9 @@ func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, []
 	spec := tree.Spec{Name: name, Resources: resources, Handle: handle, Idle: idle,
 		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.Concurrency, Pool: p.label},
 		Pending: func(reason string) { p.waits(name, reason) }}
-	if p.opts.initializer != nil {
-		spec.Assign.Func, spec.Value = p.opts.initializer.Name, p.opts.initArg
+	for _, s := range p.opts.setups {
+		spec.Assign.Setups = append(spec.Assign.Setups, wire.Setup{Kind: string(s.kind), Func: s.entry.Name, Frames: len(s.arg)})
+		spec.Value = append(spec.Value, s.arg...)
 	}
 	child, err := p.proc.node.Start(ctx, spec)
 	if err != nil {
@@ -393,7 +386,7 @@ type PoolStats struct {
 
 	Done           int // tasks that returned
 	Failed         int // tasks that ended with an error
-	Retried        int // how often tasks that ran, or may have run, were started again, since their workers were lost
+	Retried        int // how often tasks that ran, or may have run, were started again: their workers were lost, or see Retries
 	WorkersStarted int // those that became ready
 	WorkersLost    int // those that ended without being told to
 	WorkersKilled  int // those whose function went on for cancel_grace after its context had ended
@@ -412,6 +405,18 @@ type WorkerStats struct {
 	Tasks    int    // that it holds
 	Done     int    // that it has finished
 	Resident int64  // bytes in memory, as last reported
+
+	Running []RunningTask // that it runs now
+}
+
+// RunningTask is a task that a worker runs. Tasks of less than a millisecond or so are
+// reported together: the worker runs one of them after another.
+type RunningTask struct {
+	Func     string    // the function's name
+	Index    int       // of the input in its call, from 0; of the first of several
+	Tasks    int       // 1, or how many are left that are reported together
+	Since    time.Time // when it began, or the last of those before it ended, as heard of here
+	Unwanted bool      // it was cancelled, or its time is up
 }
 
 // Stats describes the pool at this moment. It does not block.
@@ -428,7 +433,11 @@ func (p *Pool) Stats() PoolStats {
 	stats.Pending = slices.Compact(slices.Sorted(maps.Values(p.pending)))
 	p.mu.Unlock()
 	for _, w := range s.Workers {
-		stats.Processes = append(stats.Processes, WorkerStats(w))
+		stats.Processes = append(stats.Processes, WorkerStats{Name: w.Name, ID: w.ID, State: w.State, Tasks: w.Tasks, Done: w.Done, Resident: w.Resident})
+		for _, task := range w.Running {
+			last := &stats.Processes[len(stats.Processes)-1]
+			last.Running = append(last.Running, RunningTask(task))
+		}
 	}
 	return stats
 }

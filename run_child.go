@@ -112,16 +112,16 @@ func reportStatus(parent *tree.Parent) {
 // runFunction runs the assigned function.
 func runFunction(ctx context.Context, parent *tree.Parent) int {
 	go obeyParent(parent, func(wire.Kind, [][]byte) {})
-	failure := call(ctx, parent.Assign.Func, parent.Value)
+	failure := call(ctx, registry.Function, parent.Assign.Func, parent.Value)
 	leave(context.Background())
 	return finish(parent, failure)
 }
 
-// call runs a registered function with one encoded argument.
-func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error) {
-	f, ok := registry.Find(registry.Function, name).(*registry.Func)
+// call runs what is registered with one encoded argument.
+func call(ctx context.Context, kind registry.Kind, name string, value [][]byte) (failure *wire.Error) {
+	f, ok := registry.Find(kind, name).(*registry.Func)
 	if !ok {
-		return flatten(name, fmt.Errorf("function %q is not registered in this process", name))
+		return flatten(name, fmt.Errorf("%s %q is not registered in this process", kind, name))
 	}
 	batch, err := f.Decode(value, -1)
 	if err != nil {
@@ -134,24 +134,13 @@ func call(ctx context.Context, name string, value [][]byte) (failure *wire.Error
 }
 
 // runWorker serves a pool until it is told to stop. It also listens while its
-// initializer runs, since that may send requests to the parent.
+// setups run, since they may send requests to the parent.
 func runWorker(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	w := worker.Serve(ctx, parent, worker.Options{Concurrency: parent.Assign.Concurrency, Error: flatten})
 	stop.at(w.Leave, w.Abort)
-	if name := parent.Assign.Func; name != "" {
-		initialized := make(chan struct{})
-		go func() {
-			select {
-			case <-parent.Done():
-				self.Of().Exit(1) // the parent is gone
-			case <-initialized:
-			}
-		}()
-		failure := call(ctx, name, parent.Value)
-		close(initialized)
-		if failure != nil {
-			return finish(parent, failure)
-		}
+	if failure := setUp(ctx, parent); failure != nil {
+		here().closeStates()
+		return finish(parent, failure)
 	}
 	if err := parent.Post(wire.MustPack(wire.KindReady, nil)...); err != nil {
 		return 1
@@ -159,6 +148,31 @@ func runWorker(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 	if err := w.Wait(); err != nil {
 		return 1 // the parent is gone
 	}
+	here().closeStates()
 	leave(context.Background())
 	return 0
+}
+
+// setUp runs a worker's setups, until one fails.
+func setUp(ctx context.Context, parent *tree.Parent) *wire.Error {
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-parent.Done():
+			self.Of().Exit(1) // the parent is gone
+		case <-done:
+		}
+	}()
+	value := parent.Value
+	for _, s := range parent.Assign.Setups {
+		if s.Frames > len(value) {
+			return flatten(s.Func, wire.ErrMalformed)
+		}
+		if failure := call(ctx, registry.Kind(s.Kind), s.Func, value[:s.Frames]); failure != nil {
+			return failure
+		}
+		value = value[s.Frames:]
+	}
+	return nil
 }

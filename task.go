@@ -10,7 +10,7 @@ import (
 type TaskInfo struct {
 	Func    string // the function's name
 	Index   int    // of the input in its call, from 0
-	Attempt int    // from 1; more when workers were lost that may have run the task
+	Attempt int    // from 1; more when workers were lost that may have run the task, or Retries had it tried again
 	Worker  string // this process's name
 	Pool    string // the name of WithName, or Pool1 and so on; the process's for Go
 }

@@ -21,7 +21,7 @@ var unmade = []any{
 	new(fiber.List[int]), new(fiber.Lock), new(fiber.Manager), new(fiber.ObjectMethod[int, int, int]), new(fiber.Namespace),
 	new(fiber.Neighbour), new(fiber.Pool), new(fiber.Process), new(fiber.Proxy[int]), new(fiber.Queue[int]), new(fiber.RLock),
 	new(fiber.Receiver[int]), new(fiber.Ring[int]), new(fiber.RingFunc[int]), new(fiber.RingNode), new(fiber.Semaphore),
-	new(fiber.Sender[int]), new(fiber.Shared[int]), new(fiber.SimpleQueue[int]), new(fiber.ObjectType[int, int]), new(fiber.Value[int]),
+	new(fiber.Sender[int]), new(fiber.Shared[int]), new(fiber.SimpleQueue[int]), new(fiber.State[int, int]), new(fiber.ObjectType[int, int]), new(fiber.Value[int]),
 }
 
 // plain are the exported types with methods that anybody may make.

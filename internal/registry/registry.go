@@ -52,6 +52,7 @@ const (
 	Type     Kind = "type"     // a type of managed objects
 	Method   Kind = "method"   // a method of such a type
 	Ring     Kind = "ring"     // the function that the ranks of a ring run
+	State    Kind = "state"    // a *Func that opens the state of a worker
 )
 
 type key struct {

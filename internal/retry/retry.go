@@ -2,7 +2,6 @@
 package retry
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -11,18 +10,26 @@ import (
 // first is how long the first pause is at most.
 const first = 40 * time.Millisecond
 
-// Pauses are the pauses between tries. Each is about twice as long as the one before, up to Longest. Up to half of it is left
-// out at random: many processes may try again at the same time.
+// Pause returns the pause after n failed tries: first, doubled with each further one, up to longest. Up to half of it is left
+// out at random: many may try again at the same time.
+func Pause(first, longest time.Duration, n int) time.Duration {
+	now := longest
+	if n -= 1; n < 63 && first <= longest>>n {
+		now = first << n
+	}
+	return now - rand.N(now/2+1)
+}
+
+// Pauses are the pauses between tries; see Pause.
 type Pauses struct {
 	Longest time.Duration // at least some milliseconds
-	next    time.Duration
+	tries   int
 }
 
 // Next returns a channel that receives after the next pause.
 func (p *Pauses) Next() <-chan time.Time {
-	now := min(cmp.Or(p.next, first), p.Longest)
-	p.next = 2 * now
-	return time.After(now - rand.N(now/2))
+	p.tries++
+	return time.After(Pause(first, p.Longest, p.tries))
 }
 
 // Wait waits for the next pause and returns true, or returns false when ctx ends first.
@@ -36,4 +43,4 @@ func (p *Pauses) Wait(ctx context.Context) bool {
 }
 
 // Reset makes the next pause the first again, after a success.
-func (p *Pauses) Reset() { p.next = 0 }
+func (p *Pauses) Reset() { p.tries = 0 }

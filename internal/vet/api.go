@@ -24,6 +24,7 @@ var calls = map[string]call{
 	"RegisterType":   {registers: true, sends: []string{"", argument}},
 	"RegisterMethod": {registers: true, sends: []string{"", argument, "its result"}},
 	"RegisterRing":   {registers: true, sends: []string{argument}},
+	"RegisterState":  {registers: true, sends: []string{argument, ""}},
 	"RegisterError":  {registers: true}, "RegisterErrorType": {registers: true},
 	"Share": {sends: []string{"the value"}},
 	"Pipe":  items, "PipeOneWay": items, "NewSimpleQueue": items, "NewQueue": items, "NewJoinableQueue": items,

@@ -60,16 +60,17 @@ const (
 	RoleRing     Role = "ring"     // is a rank of a ring
 )
 
-// Assign tells a child its work. Its value is the argument of the function, or of
-// the initializer, as a slice of one.
+// Assign tells a child its work. Its value is the argument of the function, or those
+// of the setups, each as a slice of one.
 type Assign struct {
 	Role        Role
-	Name        string // of the process
-	Func        string // the function, or the initializer ("" for none)
-	Concurrency int    // tasks at a time in a worker
-	Pool        string // the name of a worker's pool
-	Run         string // the run's id
-	Credentials []byte // the run's
+	Name        string  // of the process
+	Func        string  // the function
+	Setups      []Setup // of a worker, before its first task
+	Concurrency int     // tasks at a time in a worker
+	Pool        string  // the name of a worker's pool
+	Run         string  // the run's id
+	Credentials []byte  // the run's
 	Config      config.Config
 	ParentName  string
 	ParentPID   int
@@ -81,6 +82,14 @@ type Assign struct {
 	Places      bool     // that backend finds a machine for each job
 	Avoids      bool     // it can be told which ones to avoid
 	Logs        bool     // log messages go to the root, see Log
+}
+
+// Setup is a function that a worker runs before its first task: an initializer, or what opens a state. Of the value of
+// its Assign, the next Frames are its argument.
+type Setup struct {
+	Kind   string // in the registry
+	Func   string
+	Frames int
 }
 
 // Done reports how the assigned function, an initializer, a manager's start or an

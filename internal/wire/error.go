@@ -11,6 +11,7 @@ type Error struct {
 	Matches  []string // names of the registered sentinel errors that it is
 	Types    []string // names of the types of errors that it is
 	Canceled bool     // is context.Canceled
+	Replace  bool     // a task says with it that its worker is to be replaced
 	Details  []string // the fields of the errors of Fiber's own that it wraps, msgpack
 }
 

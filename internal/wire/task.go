@@ -10,9 +10,10 @@ type Batch struct {
 	Lo      int
 	Count   int
 	Func    []byte
-	Timeout int64 // nanoseconds for one task, 0 for none
-	Left    int64 // nanoseconds until the caller's deadline, 0 for none
-	Attempt int   // which one of the first task this is, from 1
+	Timeout int64  // nanoseconds for one task, 0 for none
+	Left    int64  // nanoseconds until the caller's deadline, 0 for none
+	Attempt int    // which one of the first task this is, from 1
+	Seed    uint64 // of the call
 	Flags   Flags
 }
 
@@ -36,7 +37,7 @@ const (
 
 // Pack makes the message; value is the encoded inputs.
 func (g *Batch) Pack(value [][]byte) [][]byte {
-	numbers := []uint64{g.ID, g.Call, uint64(g.Lo), uint64(g.Count), uint64(g.Timeout), uint64(g.Left), uint64(g.Attempt)}
+	numbers := []uint64{g.ID, g.Call, uint64(g.Lo), uint64(g.Count), uint64(g.Timeout), uint64(g.Left), uint64(g.Attempt), g.Seed}
 	return behind(KindBatch, byte(g.Flags), numbers, slices.Concat([][]byte{g.Func}, value))
 }
 
@@ -48,6 +49,7 @@ func (g *Batch) Unpack(frames [][]byte) error {
 	g.Lo, g.Count = r.Int(), r.Int()
 	g.Timeout, g.Left = int64(r.Int()), int64(r.Int())
 	g.Attempt = r.Int()
+	g.Seed = r.Uvarint()
 	g.Func = r.B
 	return r.Err
 }
@@ -121,6 +123,7 @@ func (r *Results) Unpack(frames [][]byte) error {
 type Returned struct {
 	Batches []Remainder
 	Leaving bool // the worker takes no more tasks, and ends when those that run have finished
+	Broken  bool // since a task has said that it is to be replaced
 }
 
 // Remainder is the part of one batch that is given back: the tasks from From on,

@@ -33,6 +33,8 @@ type Outcome struct {
 	Worker   string        // that ran them, "" for none
 	Each     time.Duration // the mean running time of one
 	Reruns   map[int]int   // how often some of them were started before, by their indices
+	Again    []int         // those that have failed and run again: they are not delivered, and not among the failures
+	from     *worker
 }
 
 // Failure is the outcome of a task that failed. Err is a *wire.Error when its
@@ -41,6 +43,7 @@ type Failure struct {
 	Index   int
 	Attempt int // how often it was started, or may have been; 0 if it was not
 	Err     error
+	may     bool // it may run again; see Retry
 }
 
 // InputError says which input cannot be encoded.
@@ -64,6 +67,9 @@ type CallOptions struct {
 	KeepFailed  bool          // what a function returned beside its error is an output, too
 	Single      bool          // one task, whose input is no element of a list
 	Plain       bool          // Encode calls no code of the user's, which may take any time
+	Priority    int           // calls of a higher one come first
+	Seed        uint64        // for the tasks to know
+	Retry       *Retry        // of tasks that have failed; nil for none
 	Retried     *atomic.Int64 // counts its tasks as Stats does; nil if nobody asks
 }
 
@@ -77,22 +83,25 @@ type Call struct {
 	own    funcStats  // in this call
 	source Source
 
-	total int    // inputs so far
-	open  bool   // more may come
-	fresh int    // the first input that was never handed out
-	back  []span // given back, all below fresh; the last runs next
-	limit int    // tasks from here on are unwanted
+	total int      // inputs so far
+	open  bool     // more may come
+	fresh int      // the first input that was never handed out
+	back  []span   // given back, all below fresh; the last runs next
+	again []failed // run again, in this order
+	limit int      // tasks from here on are unwanted
 
-	held       []*batch    // wanted, and held by workers
-	delivering []span      // on the way from their worker to the source
-	attempts   map[int]int // workers lost by tasks that ran alone
-	reruns     map[int]int // how often tasks were lost that may have run
-	largest    int         // tasks in the largest batch so far
-	cap        int         // the most tasks whose encoded inputs fit a message, 0 if unknown
-	perTask    float64     // encoded bytes of one input
-	perResult  float64     // of one output
-	ending     error       // goes to Finish after the last delivery
-	cut        bool        // the pool was closed while it was open
+	held       []*batch     // wanted, and held by workers
+	delivering []span       // on the way from their worker to the source
+	attempts   map[int]int  // workers lost by tasks that ran alone
+	failures   map[int]int  // how often tasks have failed that run again
+	paused     map[int]bool // tasks that have failed and will be in again
+	reruns     map[int]int  // how often tasks were lost that may have run
+	largest    int          // tasks in the largest batch so far
+	cap        int          // the most tasks whose encoded inputs fit a message, 0 if unknown
+	perTask    float64      // encoded bytes of one input
+	perResult  float64      // of one output
+	ending     error        // goes to Finish after the last delivery
+	cut        bool         // the pool was closed while it was open
 	finished   bool
 	slow       bool    // encoding a batch may take long
 	waitsFor   *worker // whose very short task the caller waits for; the caller's, not under the lock
@@ -150,18 +159,19 @@ func (c *Call) waiting() int {
 	for _, s := range c.back {
 		n += s.len()
 	}
-	return n
+	return n + len(c.again)
 }
 
 // hasWork reports whether a task could be handed out now.
-func (c *Call) hasWork() bool {
-	return len(c.back) > 0 || c.fresh < min(c.total, c.limit)
-}
+func (c *Call) hasWork() bool { return len(c.again) > 0 || c.hasOthers() }
+
+// hasOthers reports whether a task could be handed out now that has not failed.
+func (c *Call) hasOthers() bool { return len(c.back) > 0 || c.fresh < min(c.total, c.limit) }
 
 // unresolved reports whether a wanted task is not delivered yet.
 func (c *Call) unresolved() bool {
 	wanted := func(s span) bool { return s.lo < min(s.hi, c.limit) }
-	return c.hasWork() || slices.ContainsFunc(c.delivering, wanted) ||
+	return c.hasWork() || len(c.paused) > 0 || slices.ContainsFunc(c.delivering, wanted) ||
 		slices.ContainsFunc(c.held, func(b *batch) bool { return wanted(b.left()) }) ||
 		slices.ContainsFunc(c.engine.suspects, func(s suspect) bool { return s.call == c })
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -72,6 +73,8 @@ func (e *Engine) giveUp(c *Call, from int) {
 		c.back[i] = c.back[i].below(from)
 	}
 	c.back = slices.DeleteFunc(c.back, func(s span) bool { return s.len() == 0 })
+	c.again = slices.DeleteFunc(c.again, func(f failed) bool { return f.task >= from })
+	maps.DeleteFunc(c.paused, func(task int, _ bool) bool { return task >= from })
 	for i, s := range e.suspects {
 		if s.call == c {
 			e.suspects[i].span = s.below(from)
@@ -97,7 +100,7 @@ func (e *Engine) giveUp(c *Call, from int) {
 // has the call end with ErrClosed.
 func (e *Engine) cut(c *Call) {
 	c.open, c.cut, c.ending = false, true, e.opts.Closed
-	c.back, c.total = nil, c.fresh
+	c.back, c.again, c.paused, c.total = nil, nil, nil, c.fresh
 	e.cuts = append(e.cuts, c)
 	for _, b := range c.held {
 		if !b.w.recalling {

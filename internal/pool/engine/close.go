@@ -48,7 +48,7 @@ func (e *Engine) Shutdown(ctx context.Context) (tasks int, err error) {
 // unfinished returns how many tasks calls wait for.
 func (e *Engine) unfinished() (n int) {
 	for c := range e.calls {
-		n += c.waiting()
+		n += c.waiting() + len(c.paused)
 		for _, b := range c.held {
 			n += b.left().len()
 		}

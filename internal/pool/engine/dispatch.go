@@ -18,35 +18,45 @@ func (e *Engine) slots() int {
 // dispatch hands out all the tasks that workers have room for. The batches are
 // sent when the lock is released. It returns what it leaves behind.
 func (e *Engine) dispatch() survey {
+	e.resume()
 	if len(e.suspects) > 0 {
 		e.reserve()
 	}
 	s := e.survey()
 	for held := 0; ; {
-		c := e.next()
+		c := e.next(held)
 		w := s.best[idle]
+		i := e.suspected(c)
 		switch {
-		case w != nil && len(e.suspects) > 0:
-			x := &e.suspects[0]
+		case w != nil && i >= 0:
+			x := &e.suspects[i]
 			n := min(e.piece(x), e.remaining(w))
 			e.batch(w, x.call, span{x.lo, x.lo + n}, true)
 			if x.lo += n; x.len() == 0 {
-				e.suspects = slices.Delete(e.suspects, 0, 1)
+				e.suspects = slices.Delete(e.suspects, i, i+1)
 			}
-		case c == nil || held >= len(e.queue):
+		case c == nil:
 			return s
 		case s.enough(c) && time.Now().Before(c.due()):
 			e.wake(c.due())
 			held++
-			e.requeue()
+			continue
+		case len(c.again) > 0 && s.free() > 0 && e.tryAgain(c):
+			e.requeue(held)
+			held = 0
+		case !c.hasOthers():
+			if s.free() == 0 {
+				return s
+			}
+			held++
 			continue
 		default:
 			if w = s.pick(c); w == nil {
 				return s
 			}
 			e.batch(w, c, c.take(e.size(c, e.remaining(w))), false)
+			e.requeue(held)
 			held = 0
-			e.requeue()
 		}
 		s = e.survey()
 	}
@@ -61,6 +71,9 @@ type survey struct {
 	count     [classes]int     // workers in each class
 	best      [classes]*worker // whose turn it is in each class
 }
+
+// free returns how many workers could begin a task at once.
+func (s *survey) free() int { return s.count[idle] + s.count[slot] }
 
 // survey looks at all workers. Of the idle ones, the last to become idle is
 // best, so that surplus ones stay idle; of others, the one that holds the least.
@@ -152,6 +165,20 @@ func (e *Engine) size(c *Call, most int) int {
 		n = min(n, int(batchBytes/c.perTask))
 	}
 	return max(1, min(n, most))
+}
+
+// suspected returns which suspect runs next, -1 if none does before the tasks of c, nil for none.
+func (e *Engine) suspected(c *Call) int {
+	first := -1
+	for i, s := range e.suspects {
+		if first < 0 || s.call.opts.Priority > e.suspects[first].call.opts.Priority {
+			first = i
+		}
+	}
+	if first >= 0 && c != nil && c.opts.Priority > e.suspects[first].call.opts.Priority {
+		return -1
+	}
+	return first
 }
 
 // piece returns how many tasks of a suspect run together: one, or several if
@@ -278,7 +305,7 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 	if b.inline() {
 		flags |= wire.Inline
 	}
-	if b.call.opts.StopOnError {
+	if b.call.opts.StopOnError && b.call.opts.Retry == nil {
 		flags |= wire.StopOnError
 	}
 	if b.call.opts.Single {
@@ -288,7 +315,7 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 		flags |= wire.KeepFailed
 	}
 	msg := wire.Batch{ID: b.id, Call: b.call.id, Lo: b.lo, Count: b.n, Func: []byte(b.call.opts.Func),
-		Timeout: int64(min(b.call.opts.Timeout, longest)), Attempt: b.try, Flags: flags}
+		Timeout: int64(min(b.call.opts.Timeout, longest)), Attempt: b.try, Seed: b.call.opts.Seed, Flags: flags}
 	if until := b.call.opts.Deadline; !until.IsZero() {
 		msg.Left = int64(min(max(1, time.Until(until)), longest))
 	}
@@ -356,7 +383,7 @@ func (e *Engine) unsendable(b *batch, cause error) {
 	if bad >= 0 {
 		b.giveBack(span{bad + 1, left.hi})
 		b.giveBack(span{left.lo, bad})
-		e.delivering(c, Outcome{Lo: bad, N: 1, Failures: []Failure{{Index: bad, Err: cause}}})
+		e.delivering(c, Outcome{Lo: bad, N: 1, Failures: []Failure{{Index: bad, Err: cause}}}, func() {})
 	}
 	e.freed(w)
 	e.release()

@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -109,9 +110,10 @@ type Engine struct {
 	workers  []*worker
 	calls    map[*Call]struct{}
 	cuts     []*Call // those that were open when the pool was closed
-	queue    []*Call // takes turns: calls with tasks to give, and some that had
+	queue    []*Call // takes turns: calls with tasks to give, and some that had; the highest priority first
 	dropped  int     // calls dropped while in it, since drop last looked through it
 	suspects []suspect
+	paused   pauses // of tasks that have failed and run again
 	waiters  []*waiter
 	funcs    map[string]*funcStats
 	lastID   uint64
@@ -213,8 +215,8 @@ func (e *Engine) decide() {
 		e.settle(c) // its last task may have been given up
 	}
 	s := e.dispatch()
-	free := s.count[idle] + s.count[slot]
-	waits := len(e.suspects) > 0 || e.next() != nil && free == 0 // else a call holds its tasks back
+	free := s.free()
+	waits := len(e.suspects) > 0 || e.next(0) != nil && free == 0 // else a call holds its tasks back
 	switch {
 	case !waits:
 		e.starved = time.Time{}
@@ -235,32 +237,37 @@ func (e *Engine) decide() {
 func (e *Engine) enqueue(c *Call) {
 	if !c.queued && c.hasWork() {
 		c.queued = true
-		e.queue = append(e.queue, c)
+		i := sort.Search(len(e.queue), func(i int) bool { return e.queue[i].opts.Priority < c.opts.Priority })
+		e.queue = slices.Insert(e.queue, i, c)
 	}
 }
 
-// next returns the call whose turn it is, nil if no task is waiting.
-func (e *Engine) next() *Call {
-	for len(e.queue) > 0 {
-		c := e.queue[0]
+// next returns the call whose turn it is after that of i others, nil if no other has a task to give.
+func (e *Engine) next(i int) *Call {
+	for len(e.queue) > i {
+		c := e.queue[i]
 		if c.hasWork() {
 			return c
 		}
-		e.dequeue()
+		e.dequeue(i)
 	}
 	return nil
 }
 
-// requeue has the first call in the queue wait for its next turn.
-func (e *Engine) requeue() {
-	c := e.queue[0]
-	e.dequeue()
+// requeue has a call in the queue wait for its next turn.
+func (e *Engine) requeue(i int) {
+	c := e.queue[i]
+	e.dequeue(i)
 	e.enqueue(c)
 }
 
-// dequeue removes the first call from the queue.
-func (e *Engine) dequeue() {
-	e.queue[0].queued = false
+// dequeue removes a call from the queue.
+func (e *Engine) dequeue(i int) {
+	e.queue[i].queued = false
+	if i > 0 {
+		e.queue = slices.Delete(e.queue, i, i+1)
+		return
+	}
 	e.queue[0] = nil // else the call stays reachable
 	e.queue = e.queue[1:]
 }

@@ -75,12 +75,14 @@ func (e *Engine) lost(w *worker) {
 	case lost:
 		e.opts.Log.Warn("fiber: a worker was lost", slices.Concat(w.proc.Describe(), []any{"reason", w.proc.Ending(),
 			"tasks", fate(again-len(failing), moved, len(failing), e.opts.MaxAttempts)}, ran)...)
+	case w.broken:
+		e.opts.Log.Info("fiber: a worker was replaced, as the error of a task demanded", w.proc.Describe()...)
 	case w.leaving && !w.proc.Told():
 		e.opts.Log.Info("fiber: a worker was told to end from outside; its tasks run elsewhere", w.proc.Describe()...)
 	}
 	for i, f := range failing {
 		e.deliver(f.call, Outcome{Lo: f.lo, N: 1, Worker: w.name, Reruns: map[int]int{f.lo: attempts[i] - 1},
-			Failures: []Failure{{f.lo, attempts[i], w.proc.Lost(f.call.opts.Func, e.opts.MaxAttempts)}}})
+			Failures: []Failure{{Index: f.lo, Attempt: attempts[i], Err: w.proc.Lost(f.call.opts.Func, e.opts.MaxAttempts)}}})
 	}
 }
 

@@ -36,13 +36,17 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	if err := r.Unpack(frames); err != nil {
 		return err
 	}
-	if r.Parcel > 0 { // wanted or not
-		defer e.opts.WhenHeld(func() { w.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: r.Parcel})...) })
+	held := func() {} // called after the delivery, wanted or not
+	if r.Parcel > 0 {
+		held = func() {
+			e.opts.WhenHeld(func() { w.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: r.Parcel})...) })
+		}
 	}
 	e.mu.Lock()
 	defer e.release()
 	b := w.find(r.Batch)
 	if b == nil {
+		e.after = append(e.after, held)
 		return nil // no longer this worker's
 	}
 	lo, hi := b.lo+r.From, b.lo+r.From+r.Count
@@ -70,13 +74,15 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		var failures []Failure
 		for i := range r.Errors {
 			failed := b.lo + r.Errors[i].Index
-			failures = append(failures, Failure{failed, 1 + c.reruns[failed], &r.Errors[i].Err})
+			failures = append(failures, Failure{failed, 1 + c.reruns[failed], &r.Errors[i].Err, c.mayFail(failed)})
 		}
-		o := Outcome{Lo: lo, N: r.Count, Failures: failures, Worker: w.name, Each: time.Duration(r.Nanos / int64(r.Count)), Reruns: c.rerunsOf(lo, hi)}
+		o := Outcome{from: w, Lo: lo, N: r.Count, Failures: failures, Worker: w.name, Each: time.Duration(r.Nanos / int64(r.Count)), Reruns: c.rerunsOf(lo, hi)}
 		if len(failures) < r.Count || c.opts.KeepFailed && len(frames) > 1 {
 			o.Outputs = frames[1:]
 		}
-		e.delivering(c, o)
+		e.delivering(c, o, held)
+	} else {
+		e.after = append(e.after, held)
 	}
 	if (r.Stuck || r.Ended) && !b.dead {
 		// The batch may have stopped before its end: at an error, or for a
@@ -95,14 +101,23 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	return nil
 }
 
-// delivering has an outcome handed to the source when the lock is released.
-func (e *Engine) delivering(c *Call, o Outcome) {
-	failed := -1
-	if len(o.Failures) > 0 {
+// delivering has an outcome handed to the source when the lock is released, and then calls then. If the caller is to say
+// which of its failures are final, that has another goroutine: it may take its time.
+func (e *Engine) delivering(c *Call, o Outcome, then func()) {
+	failed, may := -1, slices.ContainsFunc(o.Failures, func(f Failure) bool { return f.may })
+	if len(o.Failures) > 0 && !may {
 		failed = o.Failures[0].Index
 	}
 	e.claim(c, o.span(), failed)
-	e.after = append(e.after, func() { e.deliver(c, o) })
+	deliver := func() {
+		e.deliver(c, o)
+		then()
+	}
+	if may {
+		e.after = append(e.after, func() { go deliver() })
+		return
+	}
+	e.after = append(e.after, deliver)
 }
 
 func (o Outcome) span() span { return span{o.Lo, o.Lo + o.N} }
@@ -131,18 +146,31 @@ func (e *Engine) claim(c *Call, s span, failed int) {
 
 // deliver hands an outcome to the source. The last outcome ends the call.
 func (e *Engine) deliver(c *Call, o Outcome) {
-	unread := c.source.Deliver(o)
+	c.judge(&o)
+	var unread []int
+	if len(o.Again) < o.N {
+		unread = c.source.Deliver(o)
+	}
 	s, failed := o.span(), len(o.Failures)+len(unread)
 	e.mu.Lock()
 	if len(unread) > 0 && c.opts.StopOnError {
 		e.giveUp(c, unread[0]+1)
 	}
+	if len(o.Failures) > 0 && c.opts.StopOnError {
+		e.giveUp(c, o.Failures[0].Index+1)
+	}
 	i := slices.Index(c.delivering, s)
 	c.delivering = slices.Delete(c.delivering, i, i+1)
-	for task := s.lo; task < s.hi && len(c.reruns) > 0; task++ {
-		delete(c.reruns, task)
+	for lo, hi := range o.Delivered() {
+		for task := lo; task < hi && len(c.reruns) > 0; task++ {
+			delete(c.reruns, task)
+			delete(c.failures, task)
+		}
 	}
-	e.stats.TasksDone += s.len() - failed
+	for _, task := range o.Again {
+		e.pause(c, task, o.from)
+	}
+	e.stats.TasksDone += s.len() - failed - len(o.Again)
 	e.stats.TasksFailed += failed
 	e.settle(c)
 	e.release()
@@ -176,7 +204,7 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 		}
 	}
 	if r.Leaving && !w.ours { // else the engine has ended it meanwhile
-		w.leaving = true
+		w.leaving, w.broken = true, w.broken || r.Broken
 		e.drain(w)
 	}
 	e.freed(w)
@@ -187,9 +215,9 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 // tasks that wait behind an unwanted one that does not end.
 func (e *Engine) rebalance(now time.Time) {
 	free := 0
-	if e.next() == nil {
+	if e.next(0) == nil {
 		s := e.survey()
-		free = s.count[idle] + s.count[slot]
+		free = s.free()
 	}
 	for _, w := range e.workers {
 		if w.recalling || w.alone || w.spare() == 0 {

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // WorkerStats describes one worker in Stats.
@@ -13,6 +14,37 @@ type WorkerStats struct {
 	Tasks    int   // tasks it holds
 	Done     int   // tasks it has finished
 	Resident int64 // bytes in memory, as last reported
+	Running  []RunningTask
+}
+
+// RunningTask is a task that a worker runs, or short ones that it runs one after another.
+type RunningTask struct {
+	Func     string
+	Index    int
+	Tasks    int
+	Since    time.Time
+	Unwanted bool
+}
+
+// running returns what the worker runs, as far as it has said so.
+func (w *worker) running() (all []RunningTask) {
+	for _, b := range w.batches[:min(len(w.batches), w.engine.opts.Concurrency)] {
+		s := b.left()
+		switch {
+		case !b.sent:
+			continue
+		case b.run >= 0:
+			s = span{b.run, b.run + 1}
+		case b.tell && b.next == b.lo: // it has not begun
+			continue
+		case b.tell || b.dead:
+			s.hi = min(s.hi, s.lo+1)
+		}
+		if s.len() > 0 {
+			all = append(all, RunningTask{b.call.opts.Func, s.lo, s.len(), b.heard, b.dead})
+		}
+	}
+	return all
 }
 
 // Stats is a snapshot of an engine.
@@ -30,7 +62,7 @@ func (e *Engine) Stats() Stats {
 	defer e.mu.Unlock()
 	s := Stats{Counters: e.stats, Target: e.target, Starting: e.in(starting), Ready: e.in(ready), Idle: e.survey().count[idle], Failure: e.failure}
 	for c := range e.calls {
-		s.Queued += c.waiting()
+		s.Queued += c.waiting() + len(c.paused)
 	}
 	for _, x := range e.suspects {
 		s.Queued += x.len()
@@ -38,7 +70,7 @@ func (e *Engine) Stats() Stats {
 	for _, w := range e.workers {
 		s.Held += w.held
 		if w.proc != nil {
-			s.Workers = append(s.Workers, WorkerStats{w.name, w.proc.ID(), w.state.String(), w.held, w.done, w.proc.Resident()})
+			s.Workers = append(s.Workers, WorkerStats{w.name, w.proc.ID(), w.state.String(), w.held, w.done, w.proc.Resident(), w.running()})
 		}
 	}
 	slices.SortFunc(s.Workers, func(a, b WorkerStats) int {

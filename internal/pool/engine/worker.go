@@ -80,7 +80,8 @@ type worker struct {
 	recalling bool     // it was asked to give back what it has not started
 	late      bool     // it has reported no results since it was recalled from
 	ours      bool     // the engine ends it
-	leaving   bool     // it was told to end from outside
+	leaving   bool     // it was told to end from outside, or is broken
+	broken    bool     // a task has said that it is to be replaced
 
 	since time.Time // when it was started, became ready or last became idle
 

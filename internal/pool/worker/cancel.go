@@ -41,8 +41,8 @@ func (w *Worker) cancel(c wire.Cancel) {
 
 // giveBack gives back all tasks that have not been started. A leaving worker
 // also gives back all that come later.
-func (w *Worker) giveBack(leaving bool) {
-	back := wire.Returned{Leaving: leaving}
+func (w *Worker) giveBack(back wire.Returned) {
+	leaving := back.Leaving
 	w.mu.Lock()
 	w.leaving = w.leaving || leaving
 	for b := range w.running {
@@ -82,4 +82,7 @@ func (w *Worker) Abort() {
 
 // Leave gives back to the pool what has not been started, and makes the worker
 // end when what runs has finished.
-func (w *Worker) Leave() { w.giveBack(true) }
+func (w *Worker) Leave() { w.giveBack(wire.Returned{Leaving: true}) }
+
+// replace is Leave for a worker of which a task has said that it is to be replaced.
+func (w *Worker) replace() { w.giveBack(wire.Returned{Leaving: true, Broken: true}) }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -33,7 +34,7 @@ func (c *taskContext) Err() error {
 func (c *taskContext) Value(key any) any {
 	if key == (taskKey{}) {
 		i := max(0, c.batch.started()-1)
-		task := Task{Func: string(c.batch.Func), Index: c.batch.Lo + i, Attempt: c.batch.Attempt}
+		task := Task{Func: string(c.batch.Func), Index: c.batch.Lo + i, Attempt: c.batch.Attempt, Seed: c.batch.Seed, batch: c.batch}
 		return task
 	}
 	return c.Context.Value(key)
@@ -44,8 +45,25 @@ type taskKey struct{}
 // Task says which task of a call runs.
 type Task struct {
 	Func    string
-	Index   int // in its call
-	Attempt int // from 1
+	Index   int    // in its call
+	Attempt int    // from 1
+	Seed    uint64 // of the call
+	batch   *batch
+}
+
+// Call counts the calls that the task makes, from 1.
+func (t Task) Call() uint64 {
+	calls := &t.batch.calls
+	for own := uint64(t.Index-t.batch.Lo) << 32; ; {
+		old := calls.Load()
+		n := old + 1
+		if old>>32 != own>>32 {
+			n = own + 1
+		}
+		if calls.CompareAndSwap(old, n) {
+			return n & math.MaxUint32
+		}
+	}
 }
 
 // Current returns the task whose function has been given ctx, or a context derived

@@ -32,6 +32,7 @@ type batch struct {
 	// The upper half is how many tasks may be started, the lower half how many
 	// were. A lock would cost as much as a short task.
 	counts atomic.Uint64
+	calls  atomic.Uint64 // the same for the calls that the task in the upper half has made; see Task.Call
 
 	mu     lock.Lock // guards what follows, and the order of this batch's messages: it is held over a send
 	tasks  registry.Tasks
@@ -200,7 +201,9 @@ func (b *batch) some(i int) {
 // tasks are started.
 func (b *batch) fail(i int, err error) {
 	e := b.worker.opts.Error(string(b.Func), err)
-	if b.Flags&wire.StopOnError != 0 {
+	if e.Replace {
+		b.worker.replace()
+	} else if b.Flags&wire.StopOnError != 0 {
 		b.stopAt(0)
 	}
 	b.lock()

@@ -206,7 +206,7 @@ func (w *Worker) take(kind wire.Kind, frames [][]byte) (*batch, error) {
 		w.start(b)
 		return b, nil
 	case wire.KindRecall:
-		w.giveBack(false)
+		w.giveBack(wire.Returned{})
 	case wire.KindCancel:
 		var c wire.Cancel
 		if err := wire.Unpack(frames, &c); err != nil {
