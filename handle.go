@@ -52,6 +52,7 @@ var inErrors = map[string]struct{ noun, constructor string }{
 	"RingFunc":         {constructor: "RegisterRing, in a package variable"},
 	"RingNode":         {constructor: "NewRing, whose function receives one"},
 	"Shared":           {noun: "shared value", constructor: "Share"},
+	"State":            {constructor: "RegisterState, in a package variable"},
 	"ObjectType":       {constructor: "RegisterType, in a package variable"},
 	"pipe end":         {constructor: "Pipe or PipeOneWay"},
 	"queue":            {constructor: "NewSimpleQueue, NewQueue or NewJoinableQueue"},

@@ -38,7 +38,7 @@ func TestTableIsWhole(t *testing.T) {
 		}
 		switch o := o.(type) {
 		case *types.Func:
-			if takesContext(o) && name != "TaskFromContext" { // which only looks at it
+			if takesContext(o) {
 				exported = append(exported, name)
 			}
 		case *types.TypeName:
@@ -53,6 +53,9 @@ func TestTableIsWhole(t *testing.T) {
 			}
 		}
 	}
+	exported = slices.DeleteFunc(exported, func(name string) bool { // which only look at it
+		return slices.Contains([]string{"TaskFromContext", "TaskSeed", "State.Get"}, name)
+	})
 	for _, r := range table {
 		rows = append(rows, r.name)
 	}
