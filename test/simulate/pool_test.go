@@ -26,6 +26,9 @@ type job struct {
 	Index int
 	Sleep time.Duration
 	Do    string // besides: see work
+	Fails int    // attempts after which it does that no more, 0 for never
+	Seed  uint64 // of its call, 0 for none
+	State bool   // its pool has one
 	Value unruly
 }
 
@@ -58,8 +61,51 @@ type done struct {
 
 // poolBook notes what was run.
 type poolBook struct {
-	mu   sync.Mutex
-	runs map[[2]int]int // how often a task was begun, by call and index
+	mu       sync.Mutex
+	runs     map[[2]int]int             // how often a task was begun, by call and index
+	failures map[[2]int]int             // how often it has failed
+	seeds    map[[2]int]uint64          // what it was given
+	broken   map[*sim.Process]time.Time // since when a process is to be replaced
+	opened   int                        // states
+	closed   int
+}
+
+// kept is the state of a worker.
+type kept struct {
+	of     *sim.Process
+	book   *poolBook
+	ctx    context.Context
+	mu     sync.Mutex
+	closed bool
+}
+
+var state = fiber.RegisterState("state", func(ctx context.Context, book int) (*kept, error) {
+	b := bookOf[*poolBook](book)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.opened++
+	return &kept{of: sim.Here(), book: b, ctx: ctx}, nil
+}, func(_ context.Context, k *kept) error {
+	w := here()
+	if k.mu.Lock(); k.closed || k.ctx.Err() != nil || k.of != sim.Here() {
+		w.breach(ruleState, "a state of %s is closed: closed %t, its context: %v", k.of.Name, k.closed, k.ctx.Err())
+	}
+	k.closed = true
+	k.mu.Unlock()
+	k.book.mu.Lock()
+	k.book.closed++
+	k.book.mu.Unlock()
+	w.bit(ruleState)
+	return nil
+})
+
+// use says that a state is in use.
+func (k *kept) use(w *world) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || k.of != sim.Here() {
+		w.breach(ruleState, "a task in %s has a state of %s, closed: %t", sim.Here().Name, k.of.Name, k.closed)
+	}
 }
 
 var work *fiber.Func[job, done]
@@ -68,11 +114,32 @@ func init() { work = fiber.Register("work", run) } // it refers to itself
 
 func run(ctx context.Context, j job) (done, error) {
 	w, b := here(), bookOf[*poolBook](j.Book)
+	task, process := [2]int{j.Call, j.Index}, sim.Here()
 	b.mu.Lock()
-	if sim.Here().Alive() {
-		b.runs[[2]int{j.Call, j.Index}]++
+	if process.Alive() {
+		b.runs[task]++
+	}
+	if since, broken := b.broken[process]; broken && time.Now().After(since) {
+		w.breach(ruleReplaced, "task %d of call %d begins in %s, which is to be replaced", j.Index, j.Call, process.Name)
+	}
+	if seed, _ := fiber.TaskSeed(ctx); j.Seed != 0 {
+		if before, again := b.seeds[task]; again && seed != before {
+			w.breach(ruleSeed, "task %d of call %d has the seed %d, after %d", j.Index, j.Call, seed, before)
+		} else if again {
+			w.bit(ruleSeed)
+		}
+		b.seeds[task] = seed
 	}
 	b.mu.Unlock()
+	if j.State {
+		k, err := state.Get(ctx)
+		if err != nil {
+			w.breach(ruleState, "%v", err)
+			return done{}, err
+		}
+		k.use(w)
+		defer k.use(w)
+	}
 	select {
 	case <-time.After(j.Sleep):
 	case <-ctx.Done():
@@ -83,9 +150,23 @@ func run(ctx context.Context, j job) (done, error) {
 			time.Sleep(min(10*time.Second, time.Until(end)))
 		}
 	}
+	if task, _ := fiber.TaskFromContext(ctx); j.Fails > 0 && task.Attempt > j.Fails {
+		j.Do = ""
+	}
+	if slices.Contains(mayFail, j.Do) && process.Alive() {
+		b.mu.Lock()
+		b.failures[task]++
+		if j.Do == "replace" {
+			b.broken[process] = time.Now()
+			w.bit(ruleReplaced)
+		}
+		b.mu.Unlock()
+	}
 	switch j.Do {
 	case "fail":
 		return done{}, fmt.Errorf("failed at %d of %d", j.Index, j.Call)
+	case "replace":
+		return done{}, fmt.Errorf("failed at %d of %d: %w", j.Index, j.Call, fiber.ErrReplaceWorker)
 	case "panic":
 		panic(fmt.Sprintf("failed at %d of %d", j.Index, j.Call))
 	case "exit":
@@ -128,6 +209,10 @@ var (
 	ruleInnocent = rule("innocent")
 	ruleTimeout  = rule("timeout")
 	ruleProgress = rule("progress")
+	ruleRetries  = rule("retries")
+	ruleReplaced = rule("replaced")
+	ruleState    = rule("state")
+	ruleSeed     = rule("seed")
 )
 
 func init() {
@@ -148,12 +233,16 @@ func init() {
 			opts = append(opts, fiber.WithAutoscale(r.IntN(workers), workers), fiber.WithIdleTimeout(time.Duration(1+r.IntN(300))*time.Millisecond))
 		}
 		w.load.Add(int64(workers))
+		b := &poolBook{runs: map[[2]int]int{}, failures: map[[2]int]int{}, seeds: map[[2]int]uint64{}, broken: map[*sim.Process]time.Time{}}
+		number := w.book(b)
+		if number%2 == 1 {
+			opts = append(opts, fiber.WithState(state, number))
+		}
 		pool, err := fiber.NewPool(workers, opts...)
 		if err != nil {
 			return err
 		}
-		b := &poolBook{runs: map[[2]int]int{}}
-		p := &poolWork{world: w, pool: pool, book: b, number: w.book(b), attempts: attempts}
+		p := &poolWork{world: w, pool: pool, book: b, number: number, attempts: attempts}
 		var group sync.WaitGroup
 		for c := range 1 + r.IntN(4) {
 			seed := r.Uint64()
@@ -184,6 +273,11 @@ func init() {
 			p.alone(ctx)
 		}
 		p.check()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if stats := pool.Stats(); end > 1 && p.harmed() == 0 && stats.WorkersLost+stats.WorkersKilled == 0 && !p.stuck && b.opened != b.closed {
+			p.breach(ruleState, "%d states are closed, of %d", b.closed, b.opened)
+		}
 		return nil
 	}
 }
@@ -230,6 +324,7 @@ type poolWork struct {
 	mu      sync.Mutex
 	closing bool
 	killers bool // one of its calls has a task that ends its worker
+	stuck   bool // or one that does not end
 }
 
 // calls makes calls, one after the other.
@@ -278,8 +373,38 @@ func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
 			ins[i].Do = "nest"
 		}
 	}
+	for i := range ins {
+		j := &ins[i]
+		j.State, j.Seed = p.number%2 == 1, p.seed(call)
+		if j.Do == "fail" && (i+call)%5 == 3 {
+			j.Do = "replace"
+		}
+		switch again := p.retries(call) > 0; {
+		case again && j.Do == "" && (i+call)%9 == 4:
+			j.Do, j.Fails = mayFail[i%3], 1+i%2
+		case again && slices.Contains(mayFail, j.Do) && (i+call)%2 == 1:
+			j.Fails = 1 + (i+call)%4/2
+		}
+	}
+	if bad = slices.IndexFunc(ins, func(j job) bool { return j.Do == "exit" || expectedText(j) != "" }); bad < 0 {
+		bad = n
+	}
 	return ins, bad
 }
+
+// mayFail are the ways in which a function fails.
+var mayFail = []string{"fail", "panic", "replace"}
+
+// retries is how often the tasks of a call run again that have failed.
+func (p *poolWork) retries(call int) int {
+	if (call+p.number)%3 == 0 {
+		return 2
+	}
+	return 0
+}
+
+// seed is a call's, 0 for none.
+func (p *poolWork) seed(call int) uint64 { return uint64(call % 2 * (1 + call)) }
 
 // encoding is how long a call that is over waits for the encoders of its inputs.
 func encoding(ins []job) time.Duration {
@@ -289,7 +414,8 @@ func encoding(ins []job) time.Duration {
 	return 0
 }
 
-func (p *poolWork) options(r *rand.Rand, n int) (opts []fiber.CallOption) {
+func (p *poolWork) options(r *rand.Rand, n, call int) (opts []fiber.CallOption) {
+	opts = p.further(call)
 	if r.IntN(3) == 0 {
 		before := 0
 		opts = append(opts, fiber.OnProgress(func(now fiber.Progress) {
@@ -307,12 +433,26 @@ func (p *poolWork) options(r *rand.Rand, n int) (opts []fiber.CallOption) {
 	return opts
 }
 
+// further are the options that follow from a call's number.
+func (p *poolWork) further(call int) (opts []fiber.CallOption) {
+	if n := p.retries(call); n > 0 {
+		opts = append(opts, fiber.Retries(n))
+		if call%2 == 0 {
+			opts = append(opts, fiber.Backoff(time.Duration(call%5)*time.Millisecond, 20*time.Millisecond))
+		}
+	}
+	if seed := p.seed(call); seed != 0 {
+		opts = append(opts, fiber.Seed(seed), fiber.Priority(call%4-1))
+	}
+	return opts
+}
+
 func (p *poolWork) mapCall(ctx context.Context, call int, r *rand.Rand) {
 	ins, bad := p.jobs(call, p.amount(r, 120, 12_000), r)
 	var outs []done
 	var late error
 	err := p.within(ctx, r, encoding(ins), "Map", func(ctx context.Context) (err error) {
-		if opts := p.options(r, len(ins)); call%2 == 0 {
+		if opts := p.options(r, len(ins), call); call%2 == 0 {
 			outs, err = fiber.Map(ctx, p.pool, work, ins, opts...)
 			late = ctx.Err()
 		} else {
@@ -349,7 +489,7 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 	ins, bad := p.jobs(call, 1, r)
 	var out done
 	var late error
-	var opts []fiber.CallOption
+	opts := p.further(call)
 	limit := time.Duration(0)
 	if ins[0].Do == "" && r.IntN(3) == 0 {
 		limit = time.Duration(1 + r.Int64N(int64(60*time.Millisecond)))
@@ -358,6 +498,9 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 		if r.IntN(2) == 0 {
 			if ins[0].Do = "heedless"; r.IntN(2) == 0 {
 				ins[0].Sleep = time.Hour // its worker is killed, if it is needed
+				p.mu.Lock()
+				p.stuck = true
+				p.mu.Unlock()
 			}
 		}
 	}
@@ -385,7 +528,7 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 func (p *poolWork) results(ctx context.Context, pool *fiber.Pool, fn *fiber.Func[job, done], ins iter.Seq[job], opts ...fiber.CallOption) iter.Seq2[done, error] {
 	return func(yield func(done, error) bool) {
 		for r, err := range fiber.Results(ctx, pool, fn, ins, opts...) {
-			if err == nil && (r.In.Index != r.Index || r.Attempts < 0 || r.Attempts > p.attempts+1 && p.attempts > 1 || r.Err == nil && r.Worker == "") {
+			if err == nil && (r.In.Index != r.Index || r.Attempts < 0 || r.Attempts > p.attempts+1+2 && p.attempts > 1 || r.Err == nil && r.Worker == "") {
 				p.breach(ruleRight, "Results has yielded %+v", r)
 			}
 			if !yield(r.Out, cmp.Or(err, r.Err)) {
@@ -413,7 +556,7 @@ func (p *poolWork) stream(ctx context.Context, call int, r *rand.Rand) {
 	next := 0
 	var late error
 	err := p.within(ctx, r, encoding(ins), "IMap", func(ctx context.Context) (failure error) {
-		for out, err := range over(ctx, p.pool, work, slices.Values(ins), p.options(r, len(ins))...) {
+		for out, err := range over(ctx, p.pool, work, slices.Values(ins), p.options(r, len(ins), call)...) {
 			late = ctx.Err()
 			if err != nil {
 				return err
@@ -497,6 +640,17 @@ func (p *poolWork) outcome(what string, ins []job, bad int, err, late error) {
 		if !p.nests(ins) && !of(ins[task.Index]) {
 			p.breach(ruleErrors, "%s: %v, which is not of task %d, %+v", what, err, task.Index, ins[task.Index])
 		}
+		if j := ins[task.Index]; errors.As(err, &remote) && slices.Contains(mayFail, j.Do) && j.Fails == 0 && !p.nests(ins) {
+			p.book.mu.Lock()
+			n, least := p.book.failures[[2]int{j.Call, j.Index}], 1+p.retries(j.Call)
+			p.book.mu.Unlock()
+			if n < least || n > least+p.harmed() {
+				p.breach(ruleRetries, "%s: %v, after %d failures, of which there are %d", what, err, n, least)
+			}
+			if least > 1 {
+				p.bit(ruleRetries)
+			}
+		}
 		if bad >= 0 && bad < len(ins) && !closing && ins[bad].Do != "exit" && !p.nests(ins) && !of(ins[bad]) {
 			p.breach(ruleLowest, "%s: %v, and not that of task %d, %+v", what, err, bad, ins[bad])
 		}
@@ -517,8 +671,11 @@ func (p *poolWork) nests(ins []job) bool {
 
 // expectedText is what the error of a task that fails says.
 func expectedText(j job) string {
+	if j.Fails > 0 {
+		return ""
+	}
 	switch j.Do {
-	case "fail", "panic":
+	case "fail", "panic", "replace":
 		return fmt.Sprintf("failed at %d of %d", j.Index, j.Call)
 	case "encode":
 		return "refused to be encoded"
@@ -539,9 +696,13 @@ func (p *poolWork) check() {
 			continue
 		}
 		// The first loss may have been beside others, which does not count.
-		if most := p.attempts + p.harmed() + 1; p.attempts == 1 && n > 1 || n > most {
+		retries := p.retries(task[0])
+		if most := p.attempts + p.harmed() + 1 + retries; p.attempts == 1 && n > 1+retries || n > most {
 			p.breach(ruleAttempts, "task %d of call %d was begun %d times, %d attempts are allowed", task[1], task[0], n, p.attempts)
 		}
 		p.bit(ruleAttempts)
+		if p.book.failures[task] > 0 && retries > 0 {
+			p.bit(ruleRetries)
+		}
 	}
 }
