@@ -128,7 +128,8 @@
 // which can be cancelled; [Wait] and [AsCompleted] wait for many of them.
 // [Map] runs a function on each element of a slice and returns the results in the
 // order of the slice; [MapAsync] does so with a future. [WithInitializer] names a
-// function that each worker runs once, before its first task.
+// function that each worker runs once, before its first task; [WithState] opens what a
+// worker keeps, an environment say, and closes it at the worker's end.
 //
 // A worker runs one task at a time, unless [WithConcurrency] says otherwise. It
 // serves until the pool is closed, or until [WithMaxTasksPerChild] replaces it.
@@ -156,6 +157,9 @@
 // little: several chunks of very short tasks still travel together. Tasks of a
 // chunk that have not started may move to an idle worker, so four tasks of a
 // second never share a worker while another has none, whatever their chunk.
+//
+// Calls share the workers; [Priority] puts one before others. [Seed] and [TaskSeed] are
+// for random numbers that do not depend on which worker runs what, and when.
 //
 // # Streams
 //
@@ -243,7 +247,9 @@
 //	}
 //
 // An error that a function returns comes back as a [RemoteError], and so does a
-// panic, which does not end its worker. Neither is ever retried. [RegisterError]
+// panic, which does not end its worker. [Retries] has such a task tried again, after a
+// pause and on another worker; without it, no failure is. A task that returns
+// [ErrReplaceWorker] has its worker replaced. [RegisterError]
 // makes a sentinel known to all processes, so that [errors.Is] finds it in a
 // RemoteError, and [RegisterErrorType] a type, for errors.As; io.EOF,
 // context.Canceled and the like are found anyway.
