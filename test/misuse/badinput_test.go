@@ -99,6 +99,10 @@ var wrong = []struct {
 	{"twice", func() {
 		fiber.Register("square", func(context.Context, int) (int, error) { return 0, nil })
 	}, []string{`"square"`, "already registered", "functions.go"}},
+	{"a state that nothing opens", func() { fiber.RegisterState[int, int]("bad", nil, nil) }, []string{`RegisterState("bad")`, "the function that opens it is nil"}},
+	{"a state whose argument cannot travel", func() {
+		fiber.RegisterState("bad", func(context.Context, chan int) (int, error) { return 0, nil }, nil)
+	}, []string{`RegisterState("bad")`, "chan"}},
 	{"no name", func() { fiber.Register(" ", func(context.Context, int) (int, error) { return 0, nil }) }, []string{"without a name"}},
 	{"nil", func() { fiber.Register[int, int]("bad", nil) }, []string{`"bad"`, "the function is nil"}},
 	{"cpu", func() {
@@ -201,6 +205,8 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"WithMeta", "GPU(-1)"}, 1, fiber.WithMeta(meta.GPU(-1))},
 		{[]string{"WithInitializer", "uninitialised Func"}, 1, fiber.WithInitializer((*fiber.Func[int, int])(nil), 1)},
 		{[]string{"swallow", "a chan cannot leave"}, 1, fiber.WithInitializer(swallow, any(make(chan int)))},
+		{[]string{"WithState", "uninitialised State"}, 1, fiber.WithState((*fiber.State[int, int])(nil), 1)},
+		{[]string{"the state stateless", "a chan cannot leave"}, 1, fiber.WithState(stateless, any(make(chan int)))},
 	} {
 		var opts []fiber.PoolOption
 		if test.opt != nil {
@@ -212,6 +218,20 @@ func TestBadArguments(t *testing.T) {
 	}
 
 	pool := fibertest.NewPool(t, 1)
+	for _, test := range []struct {
+		words []string
+		opts  []fiber.CallOption
+	}{
+		{[]string{"Retries(-1)", "at least 0"}, []fiber.CallOption{fiber.Retries(-1)}},
+		{[]string{"RetryIf", "nil"}, []fiber.CallOption{fiber.Retries(1), fiber.RetryIf(nil)}},
+		{[]string{"RetryIf without Retries"}, []fiber.CallOption{fiber.RetryIf(func(error) bool { return true })}},
+		{[]string{"Backoff without Retries"}, []fiber.CallOption{fiber.Retries(0), fiber.Backoff(0, 0)}},
+		{[]string{"Backoff(2s, 1s)", "first <= longest"}, []fiber.CallOption{fiber.Retries(1), fiber.Backoff(2*time.Second, time.Second)}},
+		{[]string{"Backoff(-1s, 1s)"}, []fiber.CallOption{fiber.Retries(1), fiber.Backoff(-time.Second, time.Second)}},
+	} {
+		_, err := fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(3), test.opts...)
+		refuses(t, err, test.words...)
+	}
 	_, err := fiber.Apply(fibertest.Soon(t), pool, fibertest.Square, 1, fiber.Timeout(-time.Second))
 	refuses(t, err, "Timeout(-1s)", "more than 0")
 	_, err = fiber.Apply(fibertest.Soon(t), pool, fibertest.Square, 1, fiber.Timeout(0))
@@ -278,6 +298,8 @@ func TestMoreGPUsThanTheMachineHas(t *testing.T) {
 }
 
 var (
+	stateless = fiber.RegisterState("stateless", func(context.Context, any) (int, error) { return 0, nil }, nil)
+
 	oneCore  = fiber.Register("oneCore", func(context.Context, fibertest.None) (int, error) { return runtime.GOMAXPROCS(0), nil }, meta.CPU(1))
 	twoCores = fiber.Register("twoCores", func(context.Context, fibertest.None) (int, error) { return runtime.GOMAXPROCS(0), nil }, meta.CPU(2))
 )

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber"
@@ -14,9 +15,11 @@ import (
 
 // chore is a task of up to a few milliseconds.
 type chore struct {
-	N    int
-	Nap  time.Duration
-	Fail bool
+	N     int
+	Nap   time.Duration
+	Fail  bool
+	Tries int  // attempts that fail
+	Break bool // they say that the worker is to be replaced
 }
 
 const chores = 200
@@ -27,10 +30,28 @@ var choreFunc = fiber.Register("chore", func(ctx context.Context, c chore) (int,
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if c.Fail {
+	if open, err := desk.Get(ctx); err != nil || !open.Load() {
+		return 0, fmt.Errorf("the worker's state is open: %v; %w", open != nil, err)
+	}
+	switch task, _ := fiber.TaskFromContext(ctx); {
+	case c.Fail:
 		return 0, fmt.Errorf("chore %d fails", c.N)
+	case task.Attempt <= c.Tries && c.Break:
+		return 0, fiber.ErrReplaceWorker
+	case task.Attempt <= c.Tries:
+		return 0, fmt.Errorf("chore %d fails at attempt %d", c.N, task.Attempt)
 	}
 	return answer(c.N), nil
+})
+
+// desk is a state: whether it is open.
+var desk = fiber.RegisterState("desk", func(context.Context, int) (*atomic.Bool, error) {
+	var open atomic.Bool
+	open.Store(true)
+	return &open, nil
+}, func(_ context.Context, open *atomic.Bool) error {
+	open.Store(false)
+	return nil
 })
 
 func answer(n int) int { return n*7 + 1 }
@@ -62,6 +83,19 @@ func mapRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	if want := fmt.Sprintf("chore %d fails", ins[first].N); !errors.As(err, &remote) || !strings.Contains(remote.Message, want) {
 		return fmt.Errorf("the error is not %q: %w", want, err)
 	}
+
+	ins, answers = someChores(r)
+	for i := range 3 {
+		ins[r.IntN(chores)].Tries = 1 + i%2
+	}
+	ins[r.IntN(chores)] = chore{N: ins[first].N, Tries: 1, Break: r.IntN(10) == 0}
+	for i := range ins {
+		answers[i] = answer(ins[i].N)
+	}
+	if outs, err = fiber.Map(ctx, s.pool, choreFunc, ins, fiber.Retries(2), fiber.Backoff(0, 100*time.Millisecond)); err != nil || !slices.Equal(outs, answers) {
+		return fmt.Errorf("after retries, the results are %v, not %v; %w", outs, answers, err)
+	}
+	s.did("map", chores)
 
 	gone, cancel := context.WithCancel(ctx)
 	cancelled := fiber.ApplyAsync(gone, s.pool, choreFunc, chore{Nap: time.Minute})

@@ -101,7 +101,7 @@ func (s *soak) run(parent context.Context) (err error) {
 	if plants[s.plant] == nil && s.plant != "" {
 		return fmt.Errorf("-plant %s: there is no such fault", s.plant)
 	}
-	if s.pool, err = fiber.NewPool(s.workers, fiber.WithName(workerKind), fiber.WithMaxAttempts(20)); err != nil {
+	if s.pool, err = fiber.NewPool(s.workers, fiber.WithName(workerKind), fiber.WithMaxAttempts(20), fiber.WithState(desk, 0)); err != nil {
 		return err
 	}
 	if s.printers, err = fiber.NewPool(printers, fiber.WithName(printerKind), fiber.WithMaxAttempts(20)); err != nil {
