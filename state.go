@@ -33,7 +33,8 @@ type State[In, S any] struct {
 //
 // close, unless it is nil, runs when the worker ends in order: its pool is closed, or it
 // is replaced. Its context ends after shutdown_grace, and the worker then ends although
-// close goes on. An error of close is logged. What a worker that was killed has left
+// close goes on; a worker that was told to end by a signal has three quarters of it for
+// its tasks and close together. An error of close is logged. What a worker that was killed has left
 // is closed by nobody.
 //
 // In travels, S does not: each worker has its own. RegisterState panics as Register does.

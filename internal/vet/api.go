@@ -26,8 +26,8 @@ var calls = map[string]call{
 	"RegisterRing":   {registers: true, sends: []string{argument}},
 	"RegisterState":  {registers: true, sends: []string{argument, ""}},
 	"RegisterError":  {registers: true}, "RegisterErrorType": {registers: true},
-	"Share": {sends: []string{"the value"}},
-	"Pipe":  items, "PipeOneWay": items, "NewSimpleQueue": items, "NewQueue": items, "NewJoinableQueue": items,
+	"Share": {sends: []string{"the value"}}, "SaveState": {sends: []string{"the state"}}, "LoadState": {sends: []string{"the state"}},
+	"Pipe": items, "PipeOneWay": items, "NewSimpleQueue": items, "NewQueue": items, "NewJoinableQueue": items,
 	"NewList": values, "NewArray": values, "NewValue": values,
 	"NewDict": {sends: []string{"its keys", "its values"}},
 }

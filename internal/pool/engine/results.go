@@ -161,10 +161,12 @@ func (e *Engine) deliver(c *Call, o Outcome) {
 	}
 	i := slices.Index(c.delivering, s)
 	c.delivering = slices.Delete(c.delivering, i, i+1)
-	for lo, hi := range o.Delivered() {
-		for task := lo; task < hi && len(c.reruns) > 0; task++ {
-			delete(c.reruns, task)
-			delete(c.failures, task)
+	if len(c.reruns) > 0 {
+		for lo, hi := range o.Delivered() {
+			for task := lo; task < hi; task++ {
+				delete(c.reruns, task)
+				delete(c.failures, task)
+			}
 		}
 	}
 	for _, task := range o.Again {

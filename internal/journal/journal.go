@@ -1,0 +1,144 @@
+// Package journal reads and writes records that outlive the program, in files. Each record says how long it is and has
+// a checksum, so that what a crash has left behind is told from what was written.
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A record is its mark, the number of its frames, their lengths, and they, and the checksum of all that and of the
+// record's place in the file: a record in a record is not taken for one.
+const mark = 0xf1b3_0001
+
+// maxFrames bounds the frames of a record.
+const maxFrames = 1 << 20
+
+var table = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrDamaged is the error of reading what is no record, or not all of one.
+var ErrDamaged = errors.New("it is damaged")
+
+// Append appends a record to the part of a file that begins at an offset.
+func Append(file []byte, offset int64, frames ...[]byte) []byte {
+	begin := len(file)
+	file = binary.BigEndian.AppendUint32(file, mark)
+	file = binary.BigEndian.AppendUint32(file, uint32(len(frames)))
+	for _, f := range frames {
+		file = binary.BigEndian.AppendUint64(file, uint64(len(f)))
+	}
+	for _, f := range frames {
+		file = append(file, f...)
+	}
+	return binary.BigEndian.AppendUint32(file, sum(offset+int64(begin), file[begin:]))
+}
+
+func sum(offset int64, record []byte) uint32 {
+	return crc32.Update(crc32.Checksum(binary.BigEndian.AppendUint64(nil, uint64(offset)), table), table, record)
+}
+
+// Next reads the record at the beginning of the part of a file that begins at an offset, and returns what follows
+// it. The frames share the memory of file. The error is io.EOF at the end, or ErrDamaged.
+func Next(file []byte, offset int64) (frames [][]byte, rest []byte, err error) {
+	if len(file) == 0 {
+		return nil, nil, io.EOF
+	}
+	if len(file) < 8 || binary.BigEndian.Uint32(file) != mark {
+		return nil, nil, ErrDamaged
+	}
+	n, left := binary.BigEndian.Uint32(file[4:]), file[8:]
+	if n > maxFrames || uint64(len(left)) < 8*uint64(n) {
+		return nil, nil, ErrDamaged
+	}
+	lengths, left := left[:8*n], left[8*n:]
+	frames = make([][]byte, n)
+	for i := range frames {
+		size := binary.BigEndian.Uint64(lengths[8*i:])
+		if size > uint64(len(left)) {
+			return nil, nil, ErrDamaged
+		}
+		frames[i], left = left[:size:size], left[size:]
+	}
+	record := file[:len(file)-len(left)]
+	if len(left) < 4 || binary.BigEndian.Uint32(left) != sum(offset, record) {
+		return nil, nil, ErrDamaged
+	}
+	return frames, left[4:], nil
+}
+
+// before is what the version before the last is called.
+const before = ".before"
+
+// Replace writes a file of records, each of some frames, in the place of the one that is there, which it keeps as the
+// version before. Whenever the program or the machine ends, one of the two is whole: see Load.
+func Replace(path string, records ...[][]byte) (err error) {
+	var file []byte
+	for _, frames := range records {
+		file = Append(file, 0, frames...)
+	}
+	next := path + ".new"
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(file); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(next)
+		return err
+	}
+	if _, damaged := read(path); damaged == nil { // else the version before is the better one
+		if err := os.Rename(path, path+before); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(next, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// Load reads a file that Replace has written. If it is damaged or missing, Load returns the version before, and why. The
+// error is fs.ErrNotExist if there is neither.
+func Load(path string) (records [][][]byte, instead, err error) {
+	if records, err = read(path); err == nil {
+		return records, nil, nil
+	}
+	instead = err
+	if records, err = read(path + before); err == nil {
+		return records, instead, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, instead
+	}
+	return nil, nil, errors.Join(instead, err)
+}
+
+func read(path string) (records [][][]byte, err error) {
+	file, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for rest := file; ; {
+		var frames [][]byte
+		at := len(file) - len(rest)
+		if frames, rest, err = Next(rest, int64(at)); err == io.EOF && len(records) > 0 {
+			return records, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: at byte %d %w", path, at, ErrDamaged)
+		}
+		records = append(records, frames)
+	}
+}
