@@ -36,7 +36,7 @@ func runChild() int {
 	}
 	parent := node.Parent
 	enter(node, func(time.Duration) {})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(self.Of().Context())
 	defer cancel()
 	stop := &stopping{node: node, parent: parent, cancel: cancel, over: make(chan struct{})}
 	signals := make(chan os.Signal, 4)

@@ -23,6 +23,7 @@ type Self struct {
 
 	Net Net
 
+	Base    context.Context   // of simulated processes: what the contexts of their functions are derived from
 	Env     map[string]string // of simulated processes: how they were started, empty in a root
 	Backend backend.Backend   // of simulated processes: in the place of the configured one
 
@@ -32,6 +33,14 @@ type Self struct {
 
 	State atomic.Pointer[any] // the root package's; nil until it is initialised
 	Init  lock.Lock           // held while State changes
+}
+
+// Context returns what the contexts of the process's functions are derived from.
+func (s *Self) Context() context.Context {
+	if s.Base != nil {
+		return s.Base
+	}
+	return context.Background()
 }
 
 // Net makes sockets.

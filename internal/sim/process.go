@@ -131,7 +131,8 @@ func (r *Run) start(m *machine, name string, env map[string]string, stdout, stde
 	r.all.Add(2)
 	go func() {
 		defer r.all.Done()
-		pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("process", name)))
+		p.self.Base = pprof.WithLabels(context.Background(), pprof.Labels("process", name))
+		pprof.SetGoroutineLabels(p.self.Base) // and so does pprof.Do at its end, with a context that is derived from it
 		p.labels = labels()
 		processes.Store(p.labels, p)
 		defer func() { // also after Goexit

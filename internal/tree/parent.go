@@ -45,6 +45,7 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 		kind := wire.KindOf(frames)
 		switch kind {
 		case wire.KindKill:
+			p.streams.close() // for what goes on of a process that is a part of the program
 			self.Of().Die(syscall.SIGKILL)
 		case wire.KindTerminate:
 			p.onTold.Do(func() { close(p.told) })

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -183,6 +184,62 @@ func TestHeedlessFunctionIsKilled(t *testing.T) {
 	x := fibertest.Start(t, "heedless")
 	require.Equal(t, 137, x.Wait(fibertest.Patience))
 	require.Contains(t, x.Err.String(), "Process-1 was killed, and its function goes on")
+}
+
+// parents start processes of their own.
+var parents = fiber.Register("inlineParents", func(ctx context.Context, begun string) (fibertest.None, error) {
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		return fibertest.None{}, err
+	}
+	defer pool.Close()
+	_, err = fiber.Map(ctx, pool, heeds, []string{begun, begun})
+	return fibertest.None{}, err
+})
+
+var _ = fibertest.MainProgram("killed parents", func(ctx context.Context) error {
+	for i := range 12 {
+		begun := fmt.Sprint("begun", i)
+		p := fiber.NewProcess(parents, begun)
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+		if err := fibertest.Await(ctx, begun); err != nil {
+			return err
+		}
+		if err := p.Kill(); err != nil {
+			return err
+		}
+		<-p.Done()
+	}
+	time.Sleep(3 * time.Second) // which is longer than a function may go on
+	return nil
+})
+
+// A process that is killed, and its function heeds that, leaves nothing behind of
+// its own processes, either.
+func TestParentIsKilled(t *testing.T) {
+	t.Parallel()
+	require.Zero(t, fibertest.Start(t, "killed parents").Wait(fibertest.Patience))
+}
+
+var profiled = fiber.Register("inlineProfiled", func(ctx context.Context, profile bool) (string, error) {
+	if profile {
+		pprof.Do(ctx, pprof.Labels("a", "b"), func(context.Context) {})
+	}
+	return fiber.CurrentProcess().Name(), nil
+})
+
+// What a function does behind a pprof.Do belongs to its process again.
+func TestLabels(t *testing.T) {
+	pool, err := fiber.NewPool(1)
+	require.NoError(t, err)
+	defer pool.Terminate()
+	for _, profile := range []bool{false, true, false} {
+		name, err := fiber.Apply(t.Context(), pool, profiled, profile)
+		require.NoError(t, err)
+		require.Contains(t, name, "Worker-")
+	}
 }
 
 var _ = fibertest.MainProgram("exits", func(ctx context.Context) error {
