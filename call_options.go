@@ -17,6 +17,7 @@ type callOptions struct {
 	engine.CallOptions
 	progress func(Progress)
 	retries  int
+	retrying bool // Retries was given
 	retryIf  func(error) bool
 	paused   bool             // by Backoff
 	pauses   [2]time.Duration // its first, and its longest

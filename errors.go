@@ -66,7 +66,7 @@ var ErrUnknownOutcome = RegisterError(transport.ErrUnknownOutcome)
 // ErrReplaceWorker has a worker replaced: a task returns it, or an error that wraps it,
 // when something in its process is broken. The worker begins no other task, and ends
 // when the tasks beside this one have finished. The task has failed; it runs again if
-// Retries says so.
+// Retries says so. An error that a task has from a call of its own and returns counts as well.
 var ErrReplaceWorker = RegisterError(errors.New("fiber: the worker is to be replaced"))
 
 // ErrShutdown is returned when a process starts another one, or a pool has to, after

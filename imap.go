@@ -142,7 +142,7 @@ func (s *stream[In, Out]) abort(err error) {
 func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 	guard.Here(func() error {
 		for in := range ins {
-			if !s.in.push(in, s.call.Window()) {
+			if window, most := s.call.Window(); !s.in.push(in, window, most) {
 				break
 			}
 		}
@@ -184,6 +184,9 @@ func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 		}
 	}
 	s.count.add(o.N-len(o.Again), failed) // before the loop may end
+	if len(o.Again) > 0 {
+		s.in.again(o.Again)
+	}
 	for lo, hi := range o.Delivered() {
 		s.in.forget(lo, hi-lo)
 		s.out.add(lo, some[lo-o.Lo:hi-o.Lo])
@@ -202,21 +205,22 @@ func (s *stream[In, Out]) Finish(err error) {
 // readAhead is the inputs of a stream, which are read some way ahead of its loop.
 type readAhead[In any] struct {
 	mu      sync.Mutex
-	room    sync.Cond  // wakes push
-	more    sync.Cond  // wakes offer
-	ins     map[int]In // whose results have not been delivered
-	read    int        // how many were read
-	taken   int        // how many results the loop has taken
-	window  int        // how far read may be ahead of taken
-	stopped bool       // no more inputs are read
+	room    sync.Cond    // wakes push
+	more    sync.Cond    // wakes offer
+	ins     map[int]In   // whose results have not been delivered
+	read    int          // how many were read
+	taken   int          // how many results the loop has taken
+	window  int          // how far read may be ahead of taken
+	late    map[int]bool // inputs of tasks that have failed and run again: they do not count for the window
+	stopped bool         // no more inputs are read
 }
 
 // push keeps an input, waiting for room. It returns false when no more are wanted.
-func (a *readAhead[In]) push(in In, window int) bool {
+func (a *readAhead[In]) push(in In, window, most int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.window = window
-	for a.read-a.taken >= window && !a.stopped {
+	for (a.ahead() >= window || a.read-a.taken >= most) && !a.stopped {
 		a.room.Wait()
 	}
 	a.ins[a.read] = in
@@ -225,13 +229,29 @@ func (a *readAhead[In]) push(in In, window int) bool {
 	return !a.stopped
 }
 
+// ahead returns how far the reading is ahead of the loop, but for tasks that run again.
+func (a *readAhead[In]) ahead() int { return a.read - a.taken - len(a.late) }
+
+// again notes that tasks have failed and run again. Others take their place meanwhile.
+func (a *readAhead[In]) again(tasks []int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, i := range tasks {
+		if a.late == nil {
+			a.late = map[int]bool{}
+		}
+		a.late[i] = true
+	}
+	a.room.Signal()
+}
+
 // took notes that the loop has taken another result. push goes on when there is
 // room for half a window.
 func (a *readAhead[In]) took() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.taken++
-	if a.read-a.taken <= a.window/2 {
+	if a.ahead() <= a.window/2 {
 		a.room.Signal()
 	}
 }
@@ -279,6 +299,7 @@ func (a *readAhead[In]) forget(lo, n int) {
 	defer a.mu.Unlock()
 	for i := range n {
 		delete(a.ins, lo+i)
+		delete(a.late, lo+i)
 	}
 }
 

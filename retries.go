@@ -31,14 +31,14 @@ func Retries(n int) CallOption {
 		if n < 0 {
 			return fmt.Errorf("fiber: Retries(%d): the number must be at least 0", n)
 		}
-		o.retries = n
+		o.retries, o.retrying = n, true
 		return nil
 	})
 }
 
 // RetryIf restricts Retries to errors for which again returns true. They are those
 // that the call would fail with, a *TaskError each. again is called on goroutines of
-// Fiber's, several at a time; if it panics, its panic becomes the task's error.
+// Fiber's, for any number of tasks at a time; if it panics, its panic becomes the task's error.
 func RetryIf(again func(error) bool) CallOption {
 	return callOption(func(o *callOptions) error {
 		if again == nil {
@@ -65,9 +65,9 @@ func Backoff(first, longest time.Duration) CallOption {
 // checkRetries checks what options say about retries together.
 func (o *callOptions) checkRetries() error {
 	switch {
-	case o.retries == 0 && o.retryIf != nil:
+	case !o.retrying && o.retryIf != nil:
 		return errors.New("fiber: RetryIf without Retries: no task runs again; say how often with Retries")
-	case o.retries == 0 && o.paused:
+	case !o.retrying && o.paused:
 		return errors.New("fiber: Backoff without Retries: no task runs again; say how often with Retries")
 	}
 	return nil

@@ -55,11 +55,15 @@ func RegisterState[In, S any](name string, open func(ctx context.Context, in In)
 
 // WithState has each worker of the pool open a state before its first task. A pool may
 // have several: they are opened in the order of the options, among which WithInitializer
-// counts, and closed in the reverse order.
+// counts, and closed in the reverse order; State.Get still finds those that were opened
+// before. No state is given twice.
 func WithState[In, S any](state *State[In, S], in In) PoolOption {
 	return poolOption(func(o *poolOptions) error {
 		if err := state.usable(); err != nil {
 			return errorf("fiber: WithState: %w", err)
+		}
+		if slices.ContainsFunc(o.setups, func(s setup) bool { return s.entry == state.entry }) {
+			return fmt.Errorf("fiber: WithState: the state %s is given twice; register another one", state.entry.Name)
 		}
 		return o.setUp(registry.State, state.entry, "the state", func() ([][]byte, parcel, error) { return marshalNow([]In{in}) })
 	})
@@ -143,13 +147,15 @@ func (s *states) get(of any) (value any, ok bool) {
 
 // closeStates closes what this worker has opened, within shutdown_grace.
 func (p *process) closeStates() {
-	p.states.mu.Lock()
+	p.states.mu.RLock()
 	all := p.states.all
-	p.states.all = nil
-	p.states.mu.Unlock()
+	p.states.mu.RUnlock()
 	ctx, cancel := context.WithTimeout(context.Background(), p.node.Config.ShutdownGrace)
 	defer cancel()
-	for _, o := range slices.Backward(all) {
+	for i, o := range slices.Backward(all) {
+		p.states.mu.Lock()
+		p.states.all = all[:i]
+		p.states.mu.Unlock()
 		closed := make(chan error, 1)
 		go func() { closed <- guard.Call(func() error { return o.close(ctx) }) }()
 		var err error

@@ -225,7 +225,7 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"Retries(-1)", "at least 0"}, []fiber.CallOption{fiber.Retries(-1)}},
 		{[]string{"RetryIf", "nil"}, []fiber.CallOption{fiber.Retries(1), fiber.RetryIf(nil)}},
 		{[]string{"RetryIf without Retries"}, []fiber.CallOption{fiber.RetryIf(func(error) bool { return true })}},
-		{[]string{"Backoff without Retries"}, []fiber.CallOption{fiber.Retries(0), fiber.Backoff(0, 0)}},
+		{[]string{"Backoff without Retries"}, []fiber.CallOption{fiber.Backoff(0, 0)}},
 		{[]string{"Backoff(2s, 1s)", "first <= longest"}, []fiber.CallOption{fiber.Retries(1), fiber.Backoff(2*time.Second, time.Second)}},
 		{[]string{"Backoff(-1s, 1s)"}, []fiber.CallOption{fiber.Retries(1), fiber.Backoff(-time.Second, time.Second)}},
 	} {

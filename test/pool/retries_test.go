@@ -178,7 +178,7 @@ func TestRetriesThatPause(t *testing.T) {
 	t.Parallel()
 	pool := fibertest.NewPool(t, 1)
 	long := []fiber.CallOption{fiber.Retries(1), fiber.Backoff(time.Hour, time.Hour)}
-	pausing := func() bool { s := pool.Stats(); return s.Retried > 0 && s.Queued == 1 && s.Running == 0 }
+	pausing := func() bool { s := pool.Stats(); return s.Queued == 1 && s.Idle == 1 }
 	ctx, cancel := context.WithCancel(t.Context())
 	f := fiber.ApplyAsync(ctx, pool, tries, try{Fails: 1}, long...)
 	fibertest.Eventually(t, fibertest.Patience, pausing, "no task pauses")
@@ -186,10 +186,11 @@ func TestRetriesThatPause(t *testing.T) {
 	_, err := f.Get(fibertest.Soon(t))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, pool.Stats().Queued)
+	require.Zero(t, pool.Stats().Retried, "it did not run again")
 
 	soon := fiber.ApplyAsync(t.Context(), pool, tries, try{Fails: 1}, fiber.Retries(1), fiber.Backoff(time.Second, time.Second))
 	f = fiber.ApplyAsync(t.Context(), pool, tries, try{Fails: 1}, long...)
-	fibertest.Eventually(t, fibertest.Patience, func() bool { return pool.Stats().Retried == 3 }, "the tasks have not failed")
+	fibertest.Eventually(t, fibertest.Patience, func() bool { s := pool.Stats(); return s.Queued == 2 && s.Idle == 1 }, "the tasks have not failed")
 	ctx, cancel = context.WithCancel(t.Context())
 	go func() {
 		_, _ = soon.Get(fibertest.Soon(t))
@@ -199,6 +200,43 @@ func TestRetriesThatPause(t *testing.T) {
 	require.Equal(t, 2, fibertest.Sure(soon.Get(t.Context()))(t))
 	_, err = f.Get(fibertest.Soon(t))
 	require.ErrorIs(t, err, fiber.ErrClosed)
+}
+
+// What was on its way to a worker that is replaced was not begun there.
+func TestAttemptsAreExact(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 2, fiber.WithConcurrency(2))
+	ins := make([]try, 500)
+	for i := range ins {
+		if i%50 == 7 {
+			ins[i] = try{Fails: 1, How: "replace"}
+		}
+	}
+	for r, err := range fiber.Results(fibertest.Soon(t), pool, tries, slices.Values(ins), fiber.Retries(1), fiber.Backoff(0, 0)) {
+		require.NoError(t, errors.Join(err, r.Err))
+		require.Equal(t, 1+ins[r.Index].Fails, r.Attempts)
+		require.Equal(t, r.Attempts, r.Out)
+	}
+	require.Equal(t, 10, pool.Stats().Retried)
+}
+
+// Tasks that pause keep no others of a stream from running.
+func TestStreamGoesOnWhileTasksPause(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 2)
+	ins := make([]try, 300)
+	for i := range 20 {
+		ins[i].Fails = 1
+	}
+	ctx, cancel := context.WithCancel(fibertest.Soon(t))
+	defer cancel()
+	n := 0
+	for _, err := range fiber.IMapUnordered(ctx, pool, tries, slices.Values(ins), fiber.Retries(1), fiber.Backoff(time.Hour, time.Hour)) {
+		require.NoError(t, err)
+		if n++; n == 280 {
+			break
+		}
+	}
 }
 
 func TestErrReplaceWorker(t *testing.T) {

@@ -31,6 +31,10 @@ func keep(ctx context.Context, in keeping) (*kept, error) {
 	k := &kept{ctx: ctx, name: in.Name, over: make(chan struct{})}
 	k.note = func(what string) error { return fibertest.Marking{File: in.File, Line: what + in.Name}.Append() }
 	switch in.How {
+	case "waits":
+		err := k.note("open:")
+		<-ctx.Done()
+		return nil, errors.Join(err, k.note("told:"), ctx.Err())
 	case "fail":
 		return nil, errors.New("it cannot be opened")
 	case "panic":
@@ -117,6 +121,21 @@ func TestStateThatFails(t *testing.T) {
 		slices.Sort(lines)
 		require.Equal(t, slices.Concat(fibertest.SlicesOf("close:b", len(lines)/2), fibertest.SlicesOf("open:b", len(lines)/2)), lines)
 	}
+}
+
+// Whoever opens a state is told that the pool is closed.
+func TestStateIsOpeningAtClose(t *testing.T) {
+	t.Parallel()
+	file := fibertest.TempFile(t)
+	pool := fibertest.NewPool(t, 1, fiber.WithState(first, keeping{"a", file, "waits"}))
+	f := fiber.ApplyAsync(fibertest.Soon(t), pool, usesStates, false)
+	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(fibertest.Lines(t, file)) == 1 }, "it is not opened")
+	f.Cancel()
+	pool.Close()
+	require.Equal(t, []string{"open:a", "told:a"}, fibertest.Lines(t, file))
+
+	_, err := fiber.NewPool(1, fiber.WithState(first, keeping{}), fiber.WithState(first, keeping{}))
+	require.ErrorContains(t, err, "the state first is given twice")
 }
 
 // A state that does not close holds up no worker for longer than shutdown_grace.

@@ -68,6 +68,7 @@ type poolBook struct {
 	broken   map[*sim.Process]time.Time // since when a process is to be replaced
 	opened   int                        // states
 	closed   int
+	harmed   bool // workers end by themselves, or are killed
 }
 
 // kept is the state of a worker.
@@ -150,7 +151,13 @@ func run(ctx context.Context, j job) (done, error) {
 			time.Sleep(min(10*time.Second, time.Until(end)))
 		}
 	}
-	if task, _ := fiber.TaskFromContext(ctx); j.Fails > 0 && task.Attempt > j.Fails {
+	info, _ := fiber.TaskFromContext(ctx)
+	b.mu.Lock()
+	if sure := w.harmed() == 0 && !b.harmed; process.Alive() && sure && info.Attempt > b.runs[task] {
+		w.breach(ruleAttempts, "task %d of call %d is at attempt %d, and has begun %d times", j.Index, j.Call, info.Attempt, b.runs[task])
+	}
+	b.mu.Unlock()
+	if j.Fails > 0 && info.Attempt > j.Fails {
 		j.Do = ""
 	}
 	if slices.Contains(mayFail, j.Do) && process.Alive() {
@@ -363,9 +370,7 @@ func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
 				bad = i
 			}
 			if ins[i].Do == "exit" {
-				p.mu.Lock()
-				p.killers = true
-				p.mu.Unlock()
+				p.spoil(&p.killers)
 			}
 		} else if r.IntN(50) == 0 {
 			ins[i].Value.Do = "encoder sleeps"
@@ -390,6 +395,16 @@ func (p *poolWork) jobs(call, n int, r *rand.Rand) (ins []job, bad int) {
 		bad = n
 	}
 	return ins, bad
+}
+
+// spoil notes that a call has a task for which workers end.
+func (p *poolWork) spoil(how *bool) {
+	p.mu.Lock()
+	*how = true
+	p.mu.Unlock()
+	p.book.mu.Lock()
+	p.book.harmed = true
+	p.book.mu.Unlock()
 }
 
 // mayFail are the ways in which a function fails.
@@ -498,9 +513,7 @@ func (p *poolWork) apply(ctx context.Context, call int, r *rand.Rand) {
 		if r.IntN(2) == 0 {
 			if ins[0].Do = "heedless"; r.IntN(2) == 0 {
 				ins[0].Sleep = time.Hour // its worker is killed, if it is needed
-				p.mu.Lock()
-				p.stuck = true
-				p.mu.Unlock()
+				p.spoil(&p.stuck)
 			}
 		}
 	}

@@ -83,12 +83,12 @@ type Call struct {
 	own    funcStats  // in this call
 	source Source
 
-	total int      // inputs so far
-	open  bool     // more may come
-	fresh int      // the first input that was never handed out
-	back  []span   // given back, all below fresh; the last runs next
-	again []failed // run again, in this order
-	limit int      // tasks from here on are unwanted
+	total int          // inputs so far
+	open  bool         // more may come
+	fresh int          // the first input that was never handed out
+	back  []span       // given back, all below fresh; the last runs next
+	again tasks[again] // run again
+	limit int          // tasks from here on are unwanted
 
 	held       []*batch     // wanted, and held by workers
 	delivering []span       // on the way from their worker to the source
@@ -249,9 +249,9 @@ func (c *Call) Wait(ctx context.Context, done <-chan struct{}) error {
 }
 
 // Window returns how many inputs of an open call should be between read and
-// delivered: enough to keep every worker busy while one result is late, and
-// bounded.
-func (c *Call) Window() int {
+// delivered: enough to keep every worker busy while one result is late. Those of tasks
+// that have failed and run again may come in addition, up to most in all.
+func (c *Call) Window() (window, most int) {
 	e := c.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -260,9 +260,10 @@ func (c *Call) Window() int {
 		each = max(each, int(windowSeconds/seconds))
 	}
 	slots := e.slots()
-	window := slots * min(each, windowTasks)
+	window, most = slots*min(each, windowTasks), windowTasks
 	if bytes := c.perTask + c.perResult; bytes > 0 {
-		window = min(window, int(windowBytes/bytes))
+		most = min(most, int(windowBytes/bytes))
 	}
-	return min(max(window, slots+1), windowTasks)
+	most = max(most, min(slots+1, windowTasks))
+	return min(max(window, slots+1), most), most
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/heap"
 	"maps"
 	"math"
 	"slices"
@@ -73,7 +74,8 @@ func (e *Engine) giveUp(c *Call, from int) {
 		c.back[i] = c.back[i].below(from)
 	}
 	c.back = slices.DeleteFunc(c.back, func(s span) bool { return s.len() == 0 })
-	c.again = slices.DeleteFunc(c.again, func(f failed) bool { return f.task >= from })
+	c.again = slices.DeleteFunc(c.again, func(a again) bool { return a.task >= from })
+	heap.Init(&c.again)
 	maps.DeleteFunc(c.paused, func(task int, _ bool) bool { return task >= from })
 	for i, s := range e.suspects {
 		if s.call == c {

@@ -49,6 +49,9 @@ func (e *Engine) Shutdown(ctx context.Context) (tasks int, err error) {
 func (e *Engine) unfinished() (n int) {
 	for c := range e.calls {
 		n += c.waiting() + len(c.paused)
+		for _, s := range c.delivering {
+			n += s.len()
+		}
 		for _, b := range c.held {
 			n += b.left().len()
 		}
@@ -86,16 +89,22 @@ func (e *Engine) end(ctx context.Context, gently func(*worker)) {
 		e.timer.Stop()
 	}
 	var up []*worker
+	young := map[*worker]bool{}
 	for _, w := range e.workers {
 		w.ours = true
 		w.stop()
 		if w.proc != nil {
 			up = append(up, w)
+			young[w] = w.state == starting
 		}
 	}
 	e.releaseFor(hurried)
 	for _, w := range up {
-		gently(w)
+		if young[w] { // the context of what it does before its first task is to end
+			w.proc.Terminate()
+		} else {
+			gently(w)
+		}
 	}
 	kill := func() {
 		for _, w := range up {

@@ -147,10 +147,7 @@ func (e *Engine) claim(c *Call, s span, failed int) {
 // deliver hands an outcome to the source. The last outcome ends the call.
 func (e *Engine) deliver(c *Call, o Outcome) {
 	c.judge(&o)
-	var unread []int
-	if len(o.Again) < o.N {
-		unread = c.source.Deliver(o)
-	}
+	unread := c.source.Deliver(o)
 	s, failed := o.span(), len(o.Failures)+len(unread)
 	e.mu.Lock()
 	if len(unread) > 0 && c.opts.StopOnError {
@@ -161,7 +158,7 @@ func (e *Engine) deliver(c *Call, o Outcome) {
 	}
 	i := slices.Index(c.delivering, s)
 	c.delivering = slices.Delete(c.delivering, i, i+1)
-	if len(c.reruns) > 0 {
+	if len(c.reruns)+len(c.failures) > 0 {
 		for lo, hi := range o.Delivered() {
 			for task := lo; task < hi; task++ {
 				delete(c.reruns, task)
@@ -170,7 +167,7 @@ func (e *Engine) deliver(c *Call, o Outcome) {
 		}
 	}
 	for _, task := range o.Again {
-		e.pause(c, task, o.from)
+		e.postpone(c, task, o.from)
 	}
 	e.stats.TasksDone += s.len() - failed - len(o.Again)
 	e.stats.TasksFailed += failed

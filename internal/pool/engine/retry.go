@@ -62,8 +62,8 @@ func (o Outcome) Delivered() iter.Seq2[int, int] {
 	}
 }
 
-// pause has a task that has failed run again after a pause, unless it is unwanted by now.
-func (e *Engine) pause(c *Call, task int, on *worker) {
+// postpone has a task that has failed run again after a pause, unless it is unwanted by now.
+func (e *Engine) postpone(c *Call, task int, on *worker) {
 	if c.finished || c.cut || task >= c.limit {
 		return
 	}
@@ -71,59 +71,80 @@ func (e *Engine) pause(c *Call, task int, on *worker) {
 		c.failures, c.paused = map[int]int{}, map[int]bool{}
 	}
 	c.failures[task]++
-	c.retried(span{task, task + 1})
-	e.stats.TasksRetried++
-	pause := retry.Pause(c.opts.Retry.First, c.opts.Retry.Longest, c.failures[task])
-	at := time.Now().Add(pause)
+	wait := retry.Pause(c.opts.Retry.First, c.opts.Retry.Longest, c.failures[task])
+	at := time.Now().Add(wait)
 	c.paused[task] = true
-	heap.Push(&e.paused, failed{c, task, at, at.Add(max(pause, elsewhere)), on})
+	heap.Push(&e.paused, pause{failed{c, task, at, at.Add(max(wait, elsewhere)), on}})
 }
 
 // resume ends the pauses that are over.
 func (e *Engine) resume() {
 	for len(e.paused) > 0 {
-		f := e.paused[0]
+		f := e.paused[0].failed
 		if wanted := f.call.paused[f.task]; wanted && time.Now().Before(f.at) {
 			e.wake(f.at)
 			return
 		} else if wanted {
 			delete(f.call.paused, f.task)
-			f.call.again = append(f.call.again, f)
+			heap.Push(&f.call.again, again{f})
 			e.enqueue(f.call)
 		}
 		heap.Pop(&e.paused)
 	}
 }
 
-// tryAgain hands out the first of a call's failed tasks, if a worker is free on which it has not failed. It may run on
-// the same one if there is no other, or if the others have been busy for long.
+// tryAgain hands out the first of a call's failed tasks, with those behind it if they are short, if a worker is free on
+// which they have not failed. They may run on the same one if there is no other, or if the others have been busy for long.
 func (e *Engine) tryAgain(c *Call) bool {
-	f := c.again[0]
-	same := !time.Now().Before(f.late) || !slices.ContainsFunc(e.workers, func(w *worker) bool { return w != f.on && w.state <= ready })
-	for _, w := range e.workers {
-		if class := w.class(); class >= slot && (w != f.on || same) {
-			c.again[0] = failed{}
-			c.again = c.again[1:]
-			e.batch(w, c, span{f.task, f.task + 1}, false)
-			return true
-		}
+	first := c.again[0].failed
+	now := time.Now()
+	others := func(on *worker) bool {
+		return slices.ContainsFunc(e.workers, func(w *worker) bool { return w != on && w.state <= ready })
 	}
-	e.wake(f.late)
+	fits := func(f failed, w *worker) bool { return w != f.on || !now.Before(f.late) || !others(f.on) }
+	for _, w := range e.workers {
+		if w.class() < slot || !fits(first, w) {
+			continue
+		}
+		heap.Pop(&c.again)
+		s := span{first.task, first.task + 1}
+		for most := e.size(c, e.remaining(w)); s.len() < most && len(c.again) > 0; s.hi++ {
+			if next := c.again[0].failed; next.task != s.hi || c.reruns[next.task] != c.reruns[s.lo] || !fits(next, w) {
+				break
+			}
+			heap.Pop(&c.again)
+		}
+		c.retried(s)
+		e.stats.TasksRetried += s.len()
+		e.batch(w, c, s, false)
+		return true
+	}
+	e.wake(first.late)
 	return false
 }
 
-// pauses is a heap of failed tasks: the one whose pause ends first is the first.
-type pauses []failed
+// pause is a task in the order in which pauses end, and again one in the order of the call.
+type (
+	pause struct{ failed }
+	again struct{ failed }
+)
 
-func (p pauses) Len() int           { return len(p) }
-func (p pauses) Less(i, j int) bool { return p[i].at.Before(p[j].at) }
-func (p pauses) Swap(i, j int)      { p[i], p[j] = p[j], p[i] }
-func (p *pauses) Push(f any)        { *p = append(*p, f.(failed)) }
+func (p pause) before(q pause) bool { return p.at.Before(q.at) }
+func (a again) before(b again) bool { return a.task < b.task }
 
-func (p *pauses) Pop() any {
-	last := len(*p) - 1
-	f := (*p)[last]
-	(*p)[last] = failed{}
-	*p = (*p)[:last]
-	return f
+// tasks is a heap.
+type tasks[T interface{ before(T) bool }] []T
+
+func (t tasks[T]) Len() int           { return len(t) }
+func (t tasks[T]) Less(i, j int) bool { return t[i].before(t[j]) }
+func (t tasks[T]) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *tasks[T]) Push(x any)        { *t = append(*t, x.(T)) }
+
+func (t *tasks[T]) Pop() any {
+	last := len(*t) - 1
+	x := (*t)[last]
+	if *t = slices.Delete(*t, last, last+1); last == 0 {
+		*t = nil // not to keep the room that a million took
+	}
+	return x
 }

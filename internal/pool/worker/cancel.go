@@ -59,10 +59,6 @@ func (w *Worker) giveBack(back wire.Returned) {
 	w.queue = w.queue[:0]
 	w.mu.Unlock()
 	w.link.Post(wire.MustPack(wire.KindReturned, back)...)
-	w.mu.Lock()
-	w.stopping = w.stopping || leaving
-	w.rest()
-	w.mu.Unlock()
 }
 
 // Abort makes the worker end as soon as nothing runs any more. The worker sends
@@ -80,8 +76,8 @@ func (w *Worker) Abort() {
 	w.mu.Unlock()
 }
 
-// Leave gives back to the pool what has not been started, and makes the worker
-// end when what runs has finished.
+// Leave gives back to the pool what has not been started, and what comes later. The
+// pool stops the worker when what runs has finished.
 func (w *Worker) Leave() { w.giveBack(wire.Returned{Leaving: true}) }
 
 // replace is Leave for a worker of which a task has said that it is to be replaced.

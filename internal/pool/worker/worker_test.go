@@ -373,7 +373,7 @@ func TestFailures(t *testing.T) {
 }
 
 // A leaving worker gives back what it has not started, takes nothing more, and
-// ends when what runs has finished.
+// ends when the pool stops it.
 func TestLeave(t *testing.T) {
 	tested(t, 1, sleep(time.Second), func(t *testing.T, l *link) {
 		l.batch(1, 0, 2, 0, 0)
@@ -384,6 +384,9 @@ func TestLeave(t *testing.T) {
 		require.Equal(t, []wire.Remainder{{Batch: 2}}, l.returned().Batches)
 		r, _ := l.results()
 		require.Equal(t, wire.Results{Batch: 1, Count: 1, Started: -1, Ended: true}, r)
+		l.batch(3, 3, 1, 0, 0) // was on its way
+		require.Equal(t, []wire.Remainder{{Batch: 3}}, l.returned().Batches)
+		l.stop()
 		require.NoError(t, l.Wait())
 	})
 }
