@@ -69,7 +69,11 @@ func newBackend(cfg config.Config, log *slog.Logger) (backend.Backend, error) {
 	if !found {
 		return nil, fmt.Errorf("fiber: backend %q is not in this build", cfg.Backend)
 	}
-	return p.Make(backend.Options{Setting: cfg.Text, Log: log})
+	b, err := p.Make(backend.Options{Setting: cfg.Text, Log: log})
+	if err == nil && b == nil {
+		err = fmt.Errorf("fiber: backend %s: its Make has returned nil and no error", cfg.Backend)
+	}
+	return b, err
 }
 
 func processName() string {

@@ -14,7 +14,8 @@ import (
 	"github.com/fiber-go/fiber/meta"
 )
 
-// Backend runs jobs. All methods may be called from many goroutines.
+// Backend runs jobs. All methods may be called from many goroutines, and return soon
+// after the end of a context that they are given.
 type Backend interface {
 	// Name is the backend's name in the configuration.
 	Name() string
@@ -27,10 +28,11 @@ type Backend interface {
 	Launch(ctx context.Context, spec JobSpec) (Job, error)
 }
 
-// Closer is a backend that cleans up at the end of a run.
+// Closer is a backend that cleans up at the end of a process.
 type Closer interface {
-	// Close removes what is left of this run's jobs. The backend may be used
-	// again afterwards.
+	// Close removes what is left of the jobs that this backend has launched, and of no
+	// others: each process has a backend of its own, and closes it at its end, in
+	// the middle of the run for most. The backend may be used again afterwards.
 	Close(ctx context.Context) error
 }
 

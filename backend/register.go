@@ -18,8 +18,8 @@ import (
 type Plugin struct {
 	Name     string    // small letters and digits
 	Settings []Setting // of its own
-	// Make makes the backend, in the root and in each process that starts others by
-	// itself. It must not wait for an engine or a network.
+	// Make makes the backend, in the root, possibly twice, and in each process that may
+	// start others by itself. It must not wait for an engine or a network.
 	Make func(Options) (Backend, error)
 	// Here reports whether this process is in a place that the backend made, and is
 	// to use it unless told otherwise. nil is never.

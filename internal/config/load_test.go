@@ -327,3 +327,12 @@ func TestEnvironIsWhatIsNotTheDefault(t *testing.T) {
 	assert.Empty(t, warnings)
 	assert.Equal(t, resolved.Env, again.Env)
 }
+
+// Fiber's own settings are fields of Config.
+func TestOwnSettingAmongThoseOfPlugins(t *testing.T) {
+	t.Parallel()
+	for key, text := range map[string]string{"log_level": "log_level is a setting of Fiber's own: set its field of Config", "no_such": "no_such is not a setting of a plugin"} {
+		_, _, err := config.Load(config.Config{Settings: map[string]string{key: "debug"}}, sources(t, ""))
+		require.ErrorContains(t, err, text)
+	}
+}

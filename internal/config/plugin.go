@@ -40,6 +40,10 @@ func (c *Config) loadPlugged(code Config, environ map[string]string, lines map[s
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(unknown)) {
+		if slices.ContainsFunc(settings(), func(own setting) bool { return own.key == key }) {
+			faults = append(faults, fmt.Errorf("code, Config.Settings: %s is a setting of Fiber's own: set its field of Config", key))
+			continue
+		}
 		faults = append(faults, fmt.Errorf("code, Config.Settings: %s is not a setting of a plugin that this program has%s", key, suggestion(key, "")))
 	}
 	return errors.Join(faults...)

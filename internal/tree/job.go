@@ -48,7 +48,10 @@ func (n *Node) launch(ctx context.Context, spec backend.JobSpec) (_ *job, err er
 	}
 	spec.Run, spec.Executable, spec.Args = n.Run, n.Config.Executable, os.Args[1:]
 	spec.Stdout, spec.Stderr = stdout, stderr
-	if j.Job, err = n.Backend.Launch(ctx, spec); err != nil {
+	if j.Job, err = n.Backend.Launch(ctx, spec); err == nil && j.Job == nil {
+		err = &backend.LaunchError{Backend: n.Backend.Name(), Reason: "its Launch has returned nil and no error", Permanent: true}
+	}
+	if err != nil {
 		output.close()
 		stdout.Close()
 		stderr.Close()
