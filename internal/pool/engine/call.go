@@ -83,12 +83,12 @@ type Call struct {
 	own    funcStats  // in this call
 	source Source
 
-	total int          // inputs so far
-	open  bool         // more may come
-	fresh int          // the first input that was never handed out
-	back  []span       // given back, all below fresh; the last runs next
-	again tasks[again] // run again
-	limit int          // tasks from here on are unwanted
+	total int     // inputs so far
+	open  bool    // more may come
+	fresh int     // the first input that was never handed out
+	back  []span  // given back, all below fresh; the last runs next
+	again byIndex // run again
+	limit int     // tasks from here on are unwanted
 
 	held       []*batch     // wanted, and held by workers
 	delivering []span       // on the way from their worker to the source
@@ -159,11 +159,11 @@ func (c *Call) waiting() int {
 	for _, s := range c.back {
 		n += s.len()
 	}
-	return n + len(c.again)
+	return n + c.again.Len()
 }
 
 // hasWork reports whether a task could be handed out now.
-func (c *Call) hasWork() bool { return len(c.again) > 0 || c.hasOthers() }
+func (c *Call) hasWork() bool { return c.again.Len() > 0 || c.hasOthers() }
 
 // hasOthers reports whether a task could be handed out now that has not failed.
 func (c *Call) hasOthers() bool { return len(c.back) > 0 || c.fresh < min(c.total, c.limit) }

@@ -41,7 +41,7 @@ func (e *Engine) dispatch() survey {
 			e.wake(c.due())
 			held++
 			continue
-		case len(c.again) > 0 && s.free() > 0 && e.tryAgain(c):
+		case c.again.Len() > 0 && s.free() > 0 && e.tryAgain(c):
 			e.requeue(held)
 			held = 0
 		case !c.hasOthers():

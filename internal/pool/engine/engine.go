@@ -113,7 +113,7 @@ type Engine struct {
 	queue    []*Call // takes turns: calls with tasks to give, and some that had; the highest priority first
 	dropped  int     // calls dropped while in it, since drop last looked through it
 	suspects []suspect
-	paused   tasks[pause] // of tasks that have failed and run again
+	paused   byTime // of tasks that have failed and run again
 	waiters  []*waiter
 	funcs    map[string]*funcStats
 	lastID   uint64

@@ -74,19 +74,19 @@ func (e *Engine) postpone(c *Call, task int, on *worker) {
 	wait := retry.Pause(c.opts.Retry.First, c.opts.Retry.Longest, c.failures[task])
 	at := time.Now().Add(wait)
 	c.paused[task] = true
-	heap.Push(&e.paused, pause{failed{c, task, at, at.Add(max(wait, elsewhere)), on}})
+	heap.Push(&e.paused, failed{c, task, at, at.Add(max(wait, elsewhere)), on})
 }
 
 // resume ends the pauses that are over.
 func (e *Engine) resume() {
-	for len(e.paused) > 0 {
-		f := e.paused[0].failed
+	for e.paused.Len() > 0 {
+		f := e.paused.heaped[0]
 		if wanted := f.call.paused[f.task]; wanted && time.Now().Before(f.at) {
 			e.wake(f.at)
 			return
 		} else if wanted {
 			delete(f.call.paused, f.task)
-			heap.Push(&f.call.again, again{f})
+			heap.Push(&f.call.again, f)
 			e.enqueue(f.call)
 		}
 		heap.Pop(&e.paused)
@@ -96,7 +96,7 @@ func (e *Engine) resume() {
 // tryAgain hands out the first of a call's failed tasks, with those behind it if they are short, if a worker is free on
 // which they have not failed. They may run on the same one if there is no other, or if the others have been busy for long.
 func (e *Engine) tryAgain(c *Call) bool {
-	first := c.again[0].failed
+	first := c.again.heaped[0]
 	now := time.Now()
 	others := func(on *worker) bool {
 		return slices.ContainsFunc(e.workers, func(w *worker) bool { return w != on && w.state <= ready })
@@ -108,8 +108,8 @@ func (e *Engine) tryAgain(c *Call) bool {
 		}
 		heap.Pop(&c.again)
 		s := span{first.task, first.task + 1}
-		for most := e.size(c, e.remaining(w)); s.len() < most && len(c.again) > 0; s.hi++ {
-			if next := c.again[0].failed; next.task != s.hi || c.reruns[next.task] != c.reruns[s.lo] || !fits(next, w) {
+		for most := e.size(c, e.remaining(w)); s.len() < most && c.again.Len() > 0; s.hi++ {
+			if next := c.again.heaped[0]; next.task != s.hi || c.reruns[next.task] != c.reruns[s.lo] || !fits(next, w) {
 				break
 			}
 			heap.Pop(&c.again)
@@ -123,28 +123,27 @@ func (e *Engine) tryAgain(c *Call) bool {
 	return false
 }
 
-// pause is a task in the order in which pauses end, and again one in the order of the call.
+// heaped are tasks in a heap.
+type heaped []failed
+
+func (h heaped) Len() int      { return len(h) }
+func (h heaped) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *heaped) Push(x any)   { *h = append(*h, x.(failed)) }
+
+func (h *heaped) Pop() any {
+	last := len(*h) - 1
+	f := (*h)[last]
+	if *h = slices.Delete(*h, last, last+1); last == 0 {
+		*h = nil // not to keep the room that a million took
+	}
+	return f
+}
+
+// byTime has the task first whose pause ends first, and byIndex the first of its call.
 type (
-	pause struct{ failed }
-	again struct{ failed }
+	byTime  struct{ heaped }
+	byIndex struct{ heaped }
 )
 
-func (p pause) before(q pause) bool { return p.at.Before(q.at) }
-func (a again) before(b again) bool { return a.task < b.task }
-
-// tasks is a heap.
-type tasks[T interface{ before(T) bool }] []T
-
-func (t tasks[T]) Len() int           { return len(t) }
-func (t tasks[T]) Less(i, j int) bool { return t[i].before(t[j]) }
-func (t tasks[T]) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
-func (t *tasks[T]) Push(x any)        { *t = append(*t, x.(T)) }
-
-func (t *tasks[T]) Pop() any {
-	last := len(*t) - 1
-	x := (*t)[last]
-	if *t = slices.Delete(*t, last, last+1); last == 0 {
-		*t = nil // not to keep the room that a million took
-	}
-	return x
-}
+func (t byTime) Less(i, j int) bool  { return t.heaped[i].at.Before(t.heaped[j].at) }
+func (t byIndex) Less(i, j int) bool { return t.heaped[i].task < t.heaped[j].task }
