@@ -83,7 +83,11 @@ func Replace(path string, records ...[][]byte) (err error) {
 		file = Append(file, 0, frames...)
 	}
 	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	mode := fs.FileMode(0o644)
+	if old, err := os.Stat(path); err == nil {
+		mode = old.Mode().Perm()
+	}
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
@@ -123,7 +127,7 @@ func Load(path string) (records [][][]byte, instead, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, instead
 	}
-	return nil, nil, errors.Join(instead, err)
+	return nil, nil, fmt.Errorf("%w; and %v", err, instead) // not as if there were none
 }
 
 func read(path string) (records [][][]byte, err error) {

@@ -94,6 +94,19 @@ func TestReplace(t *testing.T) {
 	require.ErrorContains(t, err, path+": at byte 0")
 	require.ErrorContains(t, err, path+".before: at byte 0")
 
+	// One that is missing is not as if there had been none.
+	require.NoError(t, os.Remove(path))
+	_, _, err = journal.Load(path)
+	require.ErrorIs(t, err, journal.ErrDamaged)
+	require.NotErrorIs(t, err, fs.ErrNotExist)
+
+	// Who may read it stays as it was.
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, journal.Replace(path, version(8)))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+
 	// What cannot be written leaves what was there.
 	require.Error(t, journal.Replace(filepath.Join(path, "file"), version(1)))
 }
