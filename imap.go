@@ -268,7 +268,7 @@ func (a *readAhead[In]) offer(call *engine.Call) {
 		stopped = a.stopped
 		a.mu.Unlock()
 		offered += n
-		call.Extend(n)
+		call.Extend(0, n)
 	}
 	call.CloseInput()
 }

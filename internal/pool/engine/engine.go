@@ -165,8 +165,9 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 		c.stats = &funcStats{seconds: -1}
 		e.funcs[opts.Func] = c.stats
 	}
+	c.leaveOut(opts.Finished)
 	e.calls[c] = struct{}{}
-	e.started = true
+	e.started = e.started || c.hasWork()
 	e.enqueue(c)
 	e.dispatch()
 	for _, b := range e.outgoing {
