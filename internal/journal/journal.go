@@ -94,7 +94,7 @@ func Replace(path string, records ...[][]byte) (err error) {
 		_ = os.Remove(next)
 		return err
 	}
-	if _, damaged := read(path); damaged == nil { // else the version before is the better one
+	if _, damaged := readAll(path); damaged == nil { // else the version before is the better one
 		if err := os.Rename(path, path+before); err != nil {
 			return err
 		}
@@ -113,11 +113,11 @@ func Replace(path string, records ...[][]byte) (err error) {
 // Load reads a file that Replace has written. If it is damaged or missing, Load returns the version before, and why. The
 // error is fs.ErrNotExist if there is neither.
 func Load(path string) (records [][][]byte, instead, err error) {
-	if records, err = read(path); err == nil {
+	if records, err = readAll(path); err == nil {
 		return records, nil, nil
 	}
 	instead = err
-	if records, err = read(path + before); err == nil {
+	if records, err = readAll(path + before); err == nil {
 		return records, instead, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +126,7 @@ func Load(path string) (records [][][]byte, instead, err error) {
 	return nil, nil, errors.Join(instead, err)
 }
 
-func read(path string) (records [][][]byte, err error) {
+func readAll(path string) (records [][][]byte, err error) {
 	file, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,272 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/self"
+)
+
+// File is a file that records are appended to, while it may be read. One process at a time has it open.
+type File struct {
+	f     *os.File
+	every time.Duration
+
+	mu      sync.Mutex
+	size    int64 // of the whole records
+	synced  int64 // what the disk has for sure
+	buf     []byte
+	err     error // the first one; it lasts
+	timer   *time.Timer
+	syncing sync.WaitGroup
+}
+
+// ErrOpen is the error of opening a file that another process, or this one, has open.
+var ErrOpen = errors.New("another program has it open")
+
+// Open opens a file, or makes one, for records that are on the disk after a time; 0 means before Append returns.
+func Open(path string, every time.Duration) (*File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &File{f: f, every: every}, nil
+}
+
+// Scan calls each with all records and where they are, in their order. What the end of a program has cut off, or the
+// machine's end before the disk had it, is dropped, with everything behind it. What the disk had and is damaged is an
+// ErrDamaged with its place. Call it once, before Append.
+func (j *File) Scan(each func(offset int64, frames [][]byte) error) error {
+	info, err := j.f.Stat()
+	if err != nil {
+		return err
+	}
+	end := info.Size()
+	in := bufio.NewReaderSize(io.NewSectionReader(j.f, 0, end), 1<<20)
+	for j.size < end {
+		frames, next, err := read(in, j.size, end)
+		if errors.Is(err, ErrDamaged) {
+			if upto, err := j.lastSynced(j.size, end); err != nil {
+				return err
+			} else if upto > j.size {
+				return fmt.Errorf("%s: at byte %d %w", j.f.Name(), j.size, ErrDamaged)
+			}
+			if err := j.f.Truncate(j.size); err != nil {
+				return err
+			}
+			break
+		}
+		if err != nil {
+			return err
+		}
+		offset := j.size
+		if j.size = next; frames == nil {
+			continue
+		}
+		if err := each(offset, frames); err != nil {
+			return err
+		}
+	}
+	j.synced = j.size
+	return nil
+}
+
+// Read reads the record at a place that Scan or Append has named.
+func (j *File) Read(offset int64) ([][]byte, error) {
+	j.mu.Lock()
+	size := j.size
+	j.mu.Unlock()
+	frames, _, err := read(io.NewSectionReader(j.f, offset, size-offset), offset, size)
+	if err == nil && frames == nil {
+		err = ErrDamaged
+	}
+	return frames, err
+}
+
+// Append appends a record. The error is that of the disk, or of one before: a file whose disk has failed takes nothing more.
+func (j *File) Append(frames ...[]byte) (offset int64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err != nil {
+		return 0, j.err
+	}
+	offset = j.size
+	if err := j.write(Append(j.buf[:0], offset, frames...)); err != nil {
+		return 0, err
+	}
+	if j.every == 0 {
+		return offset, j.sync()
+	}
+	if j.timer == nil {
+		j.syncing.Add(1)
+		j.timer = self.AfterFunc(j.every, func() {
+			defer j.syncing.Done()
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.timer = nil
+			_ = j.sync() // Append and Close return the error
+		})
+	}
+	return offset, nil
+}
+
+// write writes at the end; mu is held. What could not be written whole is taken back.
+func (j *File) write(record []byte) error {
+	if _, err := j.f.WriteAt(record, j.size); err != nil {
+		j.err = err
+		_ = j.f.Truncate(j.size)
+		return err
+	}
+	j.size += int64(len(record))
+	if j.buf = record; cap(record) > 1<<20 {
+		j.buf = nil
+	}
+	return nil
+}
+
+// sync waits until the disk has what was written, and notes that; mu is held, but for the wait.
+func (j *File) sync() error {
+	upto := j.size
+	if j.err != nil || upto == j.synced {
+		return j.err
+	}
+	j.mu.Unlock()
+	err := j.f.Sync()
+	j.mu.Lock()
+	if j.err = errors.Join(j.err, err); j.err != nil {
+		return j.err
+	}
+	if err := j.write(appendSynced(j.buf[:0], j.size, upto)); err != nil {
+		return err
+	}
+	j.synced = max(j.synced, upto)
+	return nil
+}
+
+// Close waits until the disk has all records, and closes the file. The error is that of the disk.
+func (j *File) Close() error {
+	j.mu.Lock()
+	if j.timer != nil && j.timer.Stop() {
+		j.timer = nil
+		j.syncing.Done()
+	}
+	j.mu.Unlock()
+	j.syncing.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := j.sync()
+	return errors.Join(err, j.f.Close())
+}
+
+// read reads the record, or the note, that begins at an offset, of a file that ends at end, and returns where the next
+// one begins. Of a note there are no frames. The error is ErrDamaged, or that of the disk.
+func read(in io.Reader, offset, end int64) (frames [][]byte, next int64, err error) {
+	damaged := func(err error) error {
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return ErrDamaged
+		}
+		return err
+	}
+	head := make([]byte, 8, 64)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return nil, 0, damaged(err)
+	}
+	size := int64(notedSize)
+	switch binary.BigEndian.Uint32(head) {
+	case noted:
+	case mark:
+		n := int64(binary.BigEndian.Uint32(head[4:]))
+		if n > maxFrames || offset+8+8*n > end {
+			return nil, 0, ErrDamaged
+		}
+		head = append(head, make([]byte, 8*n)...)
+		if _, err := io.ReadFull(in, head[8:]); err != nil {
+			return nil, 0, damaged(err)
+		}
+		size = 8 + 8*n + 4
+		for i := range n {
+			length := binary.BigEndian.Uint64(head[8+8*i:])
+			if length > uint64(end) {
+				return nil, 0, ErrDamaged
+			}
+			size += int64(length)
+		}
+	default:
+		return nil, 0, ErrDamaged
+	}
+	if offset+size > end {
+		return nil, 0, ErrDamaged
+	}
+	record := make([]byte, size)
+	copy(record, head)
+	if _, err := io.ReadFull(in, record[len(head):]); err != nil {
+		return nil, 0, damaged(err)
+	}
+	if len(head) == 8 && size == notedSize && binary.BigEndian.Uint32(head) == noted {
+		_, err = syncedIn(record, offset)
+	} else {
+		frames, _, err = Next(record, offset)
+	}
+	return frames, offset + size, err
+}
+
+// A note says up to where the disk has the file for sure: its mark, that place, and the checksum of both and of the note's own.
+const (
+	noted     = 0xf1b3_0002
+	notedSize = 16
+)
+
+func appendSynced(file []byte, offset, upto int64) []byte {
+	begin := len(file)
+	file = binary.BigEndian.AppendUint32(file, noted)
+	file = binary.BigEndian.AppendUint64(file, uint64(upto))
+	return binary.BigEndian.AppendUint32(file, sum(offset+int64(begin), file[begin:]))
+}
+
+func syncedIn(note []byte, offset int64) (upto int64, err error) {
+	if len(note) < notedSize || binary.BigEndian.Uint32(note) != noted || binary.BigEndian.Uint32(note[12:]) != sum(offset, note[:12]) {
+		return 0, ErrDamaged
+	}
+	return int64(binary.BigEndian.Uint64(note[4:])), nil
+}
+
+// lastSynced returns up to where the notes behind a place say that the disk has the file.
+func (j *File) lastSynced(from, end int64) (upto int64, err error) {
+	prefix := binary.BigEndian.AppendUint32(nil, noted)
+	chunk := make([]byte, 1<<20)
+	for from < end {
+		n, err := j.f.ReadAt(chunk[:min(int64(len(chunk)), end-from)], from)
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		for at := 0; ; at++ {
+			i := bytes.Index(chunk[at:n], prefix)
+			if i < 0 {
+				break
+			}
+			at += i
+			if found, err := syncedIn(chunk[at:n], from+int64(at)); err == nil {
+				upto = max(upto, found)
+			}
+		}
+		if n < notedSize {
+			break
+		}
+		from += int64(n - notedSize + 1)
+		if from+notedSize > end {
+			break
+		}
+	}
+	return upto, nil
+}
