@@ -163,7 +163,7 @@ func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 	some := make([]Result[In, Out], o.N)
 	failed := 0
-	outs, unread := decodeOutputs[Out](s.fn, o, false, func(e *TaskError) {
+	outs, _, unread := decodeOutputs[Out](s.fn, o, false, nil, func(e *TaskError) {
 		x := &some[e.Index-o.Lo]
 		x.Err, x.Attempts = e, e.Attempt
 		failed++

@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -20,6 +21,9 @@ type mapping[In, Out, Result any] struct {
 	result func(outs []Out) Result
 	single bool // an Apply: there is no need to say which task has failed
 	fn     string
+	kept   *checkpoint[In, Out] // nil for none
+
+	submitted chan struct{} // closed when call is set, if Deliver, or OnProgress, may need it
 
 	reading sync.Mutex
 	ins     []In     // nil once the caller may change them
@@ -95,10 +99,36 @@ func (m *mapping[In, Out, Result]) failsAfter(before Result, err error) {
 const encodingWait = time.Second
 
 func (m *mapping[In, Out, Result]) Deliver(o engine.Outcome) []int {
-	outs, unread := decodeOutputs[Out](m.fn, o, m.single, m.fail)
+	var listed func(any) bool
+	if m.kept != nil {
+		listed = names
+	}
+	outs, named, unread := decodeOutputs[Out](m.fn, o, m.single, listed, m.fail)
+	if m.kept != nil {
+		if err := m.keep(o, named, unread); err != nil {
+			<-m.submitted
+			m.abort(err)
+			return unread
+		}
+	}
 	copy(m.outs[o.Lo:], outs)
 	m.count.add(o.N-len(o.Again), len(o.Failures)+len(unread))
 	return unread
+}
+
+// keep writes the results of an outcome to the checkpoint.
+func (m *mapping[In, Out, Result]) keep(o engine.Outcome, named bool, unread []int) error {
+	m.reading.Lock()
+	ins := m.ins
+	if ins != nil {
+		m.readers++
+	}
+	m.reading.Unlock()
+	if ins == nil {
+		return nil // the call has failed
+	}
+	defer m.read()
+	return m.kept.add(o, ins[o.Lo:o.Lo+o.N], named, unread)
 }
 
 func (m *mapping[In, Out, Result]) fail(e *TaskError) {
@@ -115,6 +145,15 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 	m.failing.Lock()
 	failed := m.failed
 	m.failing.Unlock()
+	if m.kept != nil { // the disk may take its time
+		go func() { m.conclude(failed, cmp.Or(err, m.kept.close())) }()
+		return
+	}
+	m.conclude(failed, err)
+}
+
+// conclude ends the call for the reason that the engine has given, or for the task that has failed.
+func (m *mapping[In, Out, Result]) conclude(failed *TaskError, err error) {
 	switch {
 	case failed != nil && m.ctx.Err() != nil && errors.Is(failed, m.ctx.Err()):
 		m.fails(m.ctx.Err()) // the worker was faster
@@ -147,14 +186,16 @@ func (m *mapping[In, Out, Result]) abort(err error) {
 // aborted; if it is awaited, by the caller.
 func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o callOptions) {
 	m.ctx, m.fn = ctx, o.Func
-	m.count.of(&o, len(m.outs))
+	if m.kept == nil {
+		m.count.of(&o, len(m.outs))
+	}
 	o.Encoded, o.Single = m.frames != nil, m.single
 	o.retry()
-	if o.progress != nil {
-		submitted := make(chan struct{})
-		defer close(submitted)
+	if o.progress != nil || m.kept != nil {
+		m.submitted = make(chan struct{})
+		defer close(m.submitted)
 		m.count.fail = func(err error) {
-			<-submitted
+			<-m.submitted
 			m.abort(err)
 		}
 	}
@@ -201,7 +242,44 @@ func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], i
 		m.resolve(m.outs, nil)
 	default:
 		o.StopOnError = true
-		m.submit(ctx, pool, o)
+		m.resume(ctx, pool, o)
 	}
 	return &m.Future
+}
+
+// resume is submit for what the call's checkpoint does not have.
+func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o callOptions) {
+	done := make([]bool, len(m.ins))
+	n := 0
+	keys, err := keysOf(&o, m.ins)
+	if err != nil {
+		m.reject(err)
+		return
+	}
+	m.kept, err = openCheckpoint(pool.proc, &o, func(c *checkpoint[In, Out], k *kept, _ int64, frames [][]byte) error {
+		return c.each(k, frames, m.ins, keys, func(i int, out Out) {
+			if !done[i] {
+				m.outs[i], done[i] = out, true
+				n++
+			}
+		})
+	})
+	if err != nil {
+		m.reject(err)
+		return
+	}
+	if m.kept == nil {
+		m.submit(ctx, pool, o)
+		return
+	}
+	m.kept.keys = keys
+	o.Finished = spansOf(done)
+	m.count.of(&o, len(m.outs))
+	m.count.add(n, 0)
+	if n == len(m.outs) {
+		m.ctx = ctx
+		m.Finish(nil)
+		return
+	}
+	m.submit(ctx, pool, o)
 }

@@ -1,0 +1,418 @@
+package fiber
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/journal"
+	"github.com/fiber-go/fiber/internal/pool/engine"
+)
+
+// checkpointSync is how long a result may be only in the system's memory.
+const checkpointSync = time.Second
+
+// checkpointOptions are what options say about a call's checkpoint.
+type checkpointOptions struct {
+	path    string
+	key     any // a func(In) string, nil for none
+	version string
+	sync    time.Duration // 0 for at once
+	inputs  bool
+	given   []string // the options that make no sense without Checkpoint
+}
+
+// Checkpoint keeps the results of a call in a file, as they come. A program that ends,
+// however it does, and is started again makes the same call with the same file, and runs
+// only the tasks whose results are not in it: the others are delivered from there. A call
+// whose results are all there starts no worker. Failures are not kept: failed
+// tasks run again. The promise: a task may run again, its result is delivered once.
+//
+// A result belongs to the index of its input and to what the input holds. An input that
+// is another one by now is an error that names it; see CheckpointKey for lists that grow
+// or are in another order. So is a file of another function, or of another type or
+// CheckpointVersion. Results that refer to objects of this run, such as queues, are
+// refused, and inputs that do so need a CheckpointKey.
+//
+// The disk has a result after a second at the latest, or see CheckpointSync. A disk that
+// is full fails the call. What a crash has cut off at the end of the file is dropped; what
+// is damaged before it is an error with its place. A file is of one call: it is
+// locked while that runs, and a second call of the same run with it is an error. For
+// an experiment's own state, use SaveState.
+//
+// A Result that comes from the file has no Worker, Took or Attempts.
+func Checkpoint(path string) CallOption {
+	return callOption(func(o *callOptions) error {
+		if path == "" {
+			return errors.New("fiber: Checkpoint: the path is empty")
+		}
+		o.checkpoint.path = path
+		return nil
+	})
+}
+
+// CheckpointKey has a result of the call's Checkpoint belong to the key of its input,
+// wherever in the list that is: lists may grow, shrink, and be in another order. Two
+// inputs must not have the same key. TaskSeed depends on the key, then, and not on the
+// index. key is called once for each input, and In must be the function's.
+func CheckpointKey[In any](key func(In) string) CallOption {
+	return checkpointOption("CheckpointKey", func(c *checkpointOptions) error {
+		if key == nil {
+			return errors.New("fiber: CheckpointKey: the function is nil; leave the option out for the index and what the input holds")
+		}
+		c.key = key
+		return nil
+	})
+}
+
+// CheckpointVersion names the version of what the function computes. A Checkpoint with
+// results of another version is an error, and so is one without any.
+func CheckpointVersion(version string) CallOption {
+	return checkpointOption("CheckpointVersion", func(c *checkpointOptions) error {
+		c.version = version
+		return nil
+	})
+}
+
+// CheckpointSync sets how long a result of the call's Checkpoint may be only in the
+// system's memory, which a program that is killed does not lose, but a machine does. The
+// default is a second; with 0 the disk has each result before it is delivered.
+func CheckpointSync(d time.Duration) CallOption {
+	return checkpointOption("CheckpointSync", func(c *checkpointOptions) error {
+		if d < 0 {
+			return fmt.Errorf("fiber: CheckpointSync(%v): the time must be at least 0", d)
+		}
+		c.sync = d
+		return nil
+	})
+}
+
+// CheckpointInputs also keeps the inputs in the call's Checkpoint, for the command
+// "fiber checkpoint".
+func CheckpointInputs() CallOption {
+	return checkpointOption("CheckpointInputs", func(c *checkpointOptions) error {
+		c.inputs = true
+		return nil
+	})
+}
+
+func checkpointOption(name string, set func(*checkpointOptions) error) CallOption {
+	return callOption(func(o *callOptions) error {
+		o.checkpoint.given = append(o.checkpoint.given, name)
+		return set(&o.checkpoint)
+	})
+}
+
+// checkpoint is a call's results in a file.
+type checkpoint[In, Out any] struct {
+	fn     string
+	path   string
+	file   *journal.File
+	key    func(In) string
+	inputs bool
+	seed   uint64
+
+	mu   sync.Mutex
+	keys map[string]int // the inputs by their keys; nil without keys
+}
+
+// The header is the first record of a file.
+type header struct {
+	Func, In, Out string
+	Version       string
+	Keyed, Inputs bool
+	Seed          uint64
+	Began         time.Time
+}
+
+// kept says which results a record has. Their encoded slice follows, and then that of the inputs.
+type kept struct {
+	Run     string // the record says only that a run has begun
+	Exe     string // its executable
+	Lo, N   int    // the tasks
+	Without []int  // those of them, by their indices, that have no result
+	Digests []byte // of the inputs
+	Keys    []string
+	Inputs  int // frames
+}
+
+// magic begins the header, and says how the rest is written.
+const magic = "fiber checkpoint 1\n"
+
+var errCheckpointUsed = errors.New("this run has made another call with it: a checkpoint is of one call; for an experiment's own state, use SaveState")
+
+// openCheckpoint opens the file of a call, nil for none. each is called with what it keeps.
+func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *checkpoint[In, Out], k *kept, offset int64, frames [][]byte) error) (c *checkpoint[In, Out], err error) {
+	how := &o.checkpoint
+	if how.path == "" {
+		if len(how.given) > 0 {
+			return nil, fmt.Errorf("fiber: %s without Checkpoint: name the file with Checkpoint", how.given[0])
+		}
+		return nil, nil
+	}
+	c = &checkpoint[In, Out]{fn: o.Func, inputs: how.inputs}
+	if how.key != nil {
+		var ok bool
+		if c.key, ok = how.key.(func(In) string); !ok {
+			return nil, fmt.Errorf("fiber: CheckpointKey of a %s: %s takes a %v", reflect.TypeOf(how.key).In(0), o.Func, reflect.TypeFor[In]())
+		}
+	}
+	if c.path, err = filepath.Abs(how.path); err != nil {
+		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
+	}
+	in, err := savable[In]()
+	if err != nil {
+		return nil, err
+	}
+	out, err := savable[Out]()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(how.given, "CheckpointSync") {
+		how.sync = checkpointSync
+	}
+	if c.file, err = journal.Open(c.path, how.sync); err != nil {
+		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = c.file.Close()
+			c, err = nil, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, err)
+		}
+	}()
+	want := header{Func: o.Func, In: in, Out: out, Version: how.version, Keyed: c.key != nil, Inputs: how.inputs, Seed: o.Seed, Began: time.Now()}
+	exe := executableHash()
+	var found *header
+	var last kept // run
+	err = c.file.Scan(func(offset int64, frames [][]byte) error {
+		if found == nil {
+			found = new(header)
+			if len(frames) != 2 || string(frames[0]) != magic || msgpack.Unmarshal(frames[1], found) != nil {
+				return errors.New("Checkpoint has not written it")
+			}
+			if !o.seeded {
+				want.Seed = found.Seed
+			}
+			return found.differs(want)
+		}
+		var k kept
+		if len(frames) == 0 || msgpack.Unmarshal(frames[0], &k) != nil || k.Inputs < 0 || k.Inputs > len(frames)-1 ||
+			k.Run == "" && len(k.Digests) != 8*k.N && len(k.Keys) != k.N {
+			return fmt.Errorf("at byte %d is something that Checkpoint has not written", offset)
+		}
+		if k.Run != "" {
+			last = k
+			return nil
+		}
+		return each(c, &k, offset, frames[1:])
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case found == nil:
+		text, _ := msgpack.Marshal(want)
+		if _, err := c.file.Append([]byte(magic), text); err != nil {
+			return nil, err
+		}
+	case last.Run == p.node.Run:
+		return nil, errCheckpointUsed
+	case last.Exe != exe:
+		p.node.Log.Warn("fiber: the program has changed since its checkpoint was written: give CheckpointVersion another name if its results have, too", "path", c.path)
+	}
+	o.Seed, c.seed = want.Seed, want.Seed
+	text, _ := msgpack.Marshal(kept{Run: p.node.Run, Exe: exe})
+	_, err = c.file.Append(text)
+	return c, err
+}
+
+// differs says in what the header of a file does not fit a call.
+func (h *header) differs(want header) error {
+	for _, x := range []struct{ what, found, want, hint string }{
+		{"function", h.Func, want.Func, "another call needs a file of its own"},
+		{"type of input", h.In, want.In, "start with another file"},
+		{"type of result", h.Out, want.Out, "start with another file"},
+		{"version", fmt.Sprintf("%q", h.Version), fmt.Sprintf("%q", want.Version), "start with another file, or give CheckpointVersion the old name"},
+		{"way to know inputs", way(h.Keyed), way(want.Keyed), "start with another file"},
+		{"seed", fmt.Sprint(h.Seed), fmt.Sprint(want.Seed), "start with another file, or leave Seed out to go on with the old one"},
+	} {
+		if x.found != x.want {
+			return fmt.Errorf("its %s is %s, not %s; %s", x.what, x.found, x.want, x.hint)
+		}
+	}
+	return nil
+}
+
+func way(keyed bool) string {
+	if keyed {
+		return "CheckpointKey"
+	}
+	return "the index and what the input holds"
+}
+
+// executableHash returns a text that differs for different executables.
+var executableHash = sync.OnceValue(func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", xxhash.Sum64(file))
+})
+
+// digests returns those of inputs, the first of which has index lo, or the error of one that refers to objects of this run.
+func (c *checkpoint[In, Out]) digests(ins []In, lo int) ([]uint64, error) {
+	digests, list, failed := codec.Digests(reflect.ValueOf(ins), names)
+	if len(failed) > 0 {
+		return nil, fmt.Errorf("fiber: the argument: %w", from(lo, failed)[0])
+	}
+	if p := parcelOf(list); len(p.handles)+len(p.ends) > 0 {
+		return nil, errors.New("fiber: Checkpoint: an input refers to a queue, a pipe, a shared value or another object of this run; give CheckpointKey")
+	}
+	return digests, nil
+}
+
+// each calls take with the results of a record that are those of ins, each with the index of its input. keys has these by
+// their keys, nil without keys.
+func (c *checkpoint[In, Out]) each(k *kept, frames [][]byte, ins []In, keys map[string]int, take func(i int, out Out)) error {
+	outs, err := c.results(k, frames)
+	if err != nil {
+		return err
+	}
+	var digests []uint64
+	if lo, hi := min(k.Lo, len(ins)), min(k.Lo+k.N, len(ins)); keys == nil {
+		if digests, err = c.digests(ins[lo:hi], lo); err != nil {
+			return err
+		}
+	}
+	without := k.Without
+	for i, out := range outs {
+		task := k.Lo + i
+		if len(without) > 0 && without[0] == task {
+			without = without[1:]
+			continue
+		}
+		if keys != nil {
+			if at, found := keys[k.Keys[i]]; found {
+				take(at, out)
+			}
+			continue
+		}
+		if i >= len(digests) {
+			break // the list is shorter by now
+		}
+		if digests[i] != binary.LittleEndian.Uint64(k.Digests[8*i:]) {
+			return fmt.Errorf("it has the result of another input at index %d; start with another file, or see CheckpointKey", task)
+		}
+		take(task, out)
+	}
+	return nil
+}
+
+// close returns when the disk has all that was kept.
+func (c *checkpoint[In, Out]) close() error {
+	if err := c.file.Close(); err != nil {
+		return fmt.Errorf("fiber: the checkpoint: %w", err)
+	}
+	return nil
+}
+
+// keysOf returns the inputs by their keys, nil without CheckpointKey.
+func keysOf[In any](o *callOptions, ins []In) (map[string]int, error) {
+	key, ok := o.checkpoint.key.(func(In) string)
+	if !ok {
+		return nil, nil // which openCheckpoint complains about, if there is another one
+	}
+	keys := make(map[string]int, len(ins))
+	for i, in := range ins {
+		k := key(in)
+		if other, double := keys[k]; double {
+			return nil, fmt.Errorf("fiber: CheckpointKey: the inputs %d and %d have the same key %q", other, i, k)
+		}
+		keys[k] = i
+	}
+	return keys, nil
+}
+
+// add keeps the results of an outcome whose inputs are ins. named says that they refer to objects of this run.
+func (c *checkpoint[In, Out]) add(o engine.Outcome, ins []In, named bool, unread []int) error {
+	if named {
+		return errors.New("fiber: Checkpoint: a result refers to a queue, a pipe, a shared value or another object, which ends with this run")
+	}
+	k := kept{Lo: o.Lo, N: o.N, Without: append(slices.Clone(o.Again), unread...)}
+	for _, f := range o.Failures {
+		k.Without = append(k.Without, f.Index)
+	}
+	if len(k.Without) >= o.N || o.Outputs == nil {
+		return nil
+	}
+	slices.Sort(k.Without)
+	if c.key != nil {
+		for _, in := range ins {
+			k.Keys = append(k.Keys, c.key(in))
+		}
+	} else {
+		digests, err := c.digests(ins, o.Lo)
+		if err != nil {
+			return err
+		}
+		for _, d := range digests {
+			k.Digests = binary.LittleEndian.AppendUint64(k.Digests, d)
+		}
+	}
+	frames := append([][]byte{nil}, o.Outputs...)
+	if c.inputs {
+		value, err := marshalDetached(ins)
+		if err != nil {
+			return errorf("fiber: CheckpointInputs: %w", err)
+		}
+		k.Inputs = len(value)
+		frames = append(frames, value...)
+	}
+	frames[0], _ = msgpack.Marshal(k)
+	if _, err := c.file.Append(frames...); err != nil {
+		return fmt.Errorf("fiber: the checkpoint: %w", err)
+	}
+	return nil
+}
+
+// results decodes those of a record.
+func (c *checkpoint[In, Out]) results(k *kept, frames [][]byte) (outs []Out, err error) {
+	if err = codec.Unmarshal(frames[:len(frames)-k.Inputs], &outs); err == nil && len(outs) != k.N {
+		err = fmt.Errorf("%d results for %d tasks", len(outs), k.N)
+	}
+	return outs, err
+}
+
+// spansOf yields the tasks that are marked, from one index to below another.
+func spansOf(done []bool) iter.Seq2[int, int] {
+	return func(yield func(lo, hi int) bool) {
+		for lo := 0; lo < len(done); lo++ {
+			if !done[lo] {
+				continue
+			}
+			hi := lo
+			for hi < len(done) && done[hi] {
+				hi++
+			}
+			if !yield(lo, hi) {
+				return
+			}
+			lo = hi
+		}
+	}
+}
