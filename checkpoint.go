@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func Checkpoint(path string) CallOption {
 // CheckpointKey has a result of the call's Checkpoint belong to the key of its input,
 // wherever in the list that is: lists may grow, shrink, and be in another order. Two
 // inputs must not have the same key. TaskSeed depends on the key, then, and not on the
-// index. key is called once for each input, and In must be the function's.
+// index. key may be called several times for an input, on any goroutine; In must be the function's.
 func CheckpointKey[In any](key func(In) string) CallOption {
 	return checkpointOption("CheckpointKey", func(c *checkpointOptions) error {
 		if key == nil {
@@ -123,8 +124,8 @@ type checkpoint[In, Out any] struct {
 	inputs bool
 	seed   uint64
 
-	mu   sync.Mutex
-	keys map[string]int // the inputs by their keys; nil without keys
+	closing sync.Once
+	closed  error
 }
 
 // The header is the first record of a file.
@@ -315,8 +316,8 @@ func (c *checkpoint[In, Out]) each(k *kept, frames [][]byte, ins []In, keys map[
 		if i >= len(digests) {
 			break // the list is shorter by now
 		}
-		if digests[i] != binary.LittleEndian.Uint64(k.Digests[8*i:]) {
-			return fmt.Errorf("it has the result of another input at index %d; start with another file, or see CheckpointKey", task)
+		if digests[i] != k.digest(i) {
+			return anotherInput(task)
 		}
 		take(task, out)
 	}
@@ -325,10 +326,121 @@ func (c *checkpoint[In, Out]) each(k *kept, frames [][]byte, ins []In, keys map[
 
 // close returns when the disk has all that was kept.
 func (c *checkpoint[In, Out]) close() error {
-	if err := c.file.Close(); err != nil {
-		return fmt.Errorf("fiber: the checkpoint: %w", err)
+	c.closing.Do(func() {
+		if err := c.file.Close(); err != nil {
+			c.closed = fmt.Errorf("fiber: the checkpoint: %w", err)
+		}
+	})
+	return c.closed
+}
+
+// keysFor has the engine know tasks by their keys, of inputs that slice returns.
+func (c *checkpoint[In, Out]) keysFor(o *callOptions, slice func(lo, hi int) []In) {
+	if c.key == nil {
+		return
 	}
-	return nil
+	o.Keys = func(lo, hi int) (keys []uint64) {
+		for _, in := range slice(lo, hi) {
+			keys = append(keys, xxhash.Sum64String(c.key(in)))
+		}
+		return keys
+	}
+}
+
+// found is what a file has for the inputs of a stream, which come one by one.
+type found[In, Out any] struct {
+	ranges []rangeOf              // in the order of their tasks
+	keys   map[string]recordPlace // in the place of ranges, with CheckpointKey
+	seen   map[string]int         // the inputs so far, by their keys
+
+	at   int64 // the record whose results these are
+	kept kept
+	outs []Out
+}
+
+// rangeOf is where the results of tasks are.
+type rangeOf struct {
+	lo, n  int
+	offset int64
+}
+
+// recordPlace is where a result is.
+type recordPlace struct {
+	offset int64
+	i      int // in its record
+}
+
+// note notes what a record has.
+func (f *found[In, Out]) note(c *checkpoint[In, Out], k *kept, offset int64) {
+	if c.key == nil {
+		f.ranges = append(f.ranges, rangeOf{k.Lo, k.N, offset})
+		return
+	}
+	for i, key := range k.Keys {
+		if _, double := f.keys[key]; !double && !slices.Contains(k.Without, k.Lo+i) {
+			f.keys[key] = recordPlace{offset, i}
+		}
+	}
+}
+
+// of returns the result of input i, if the file has it.
+func (f *found[In, Out]) of(c *checkpoint[In, Out], i int, in In) (out Out, ok bool, err error) {
+	var at recordPlace
+	if c.key != nil {
+		key := c.key(in)
+		if other, double := f.seen[key]; double {
+			return out, false, fmt.Errorf("fiber: CheckpointKey: the inputs %d and %d have the same key %q", other, i, key)
+		}
+		f.seen[key] = i
+		if at, ok = f.keys[key]; !ok {
+			return out, false, nil
+		}
+	} else {
+		n, _ := slices.BinarySearchFunc(f.ranges, i+1, func(r rangeOf, i int) int { return cmp.Compare(r.lo, i) })
+		if n == 0 || i >= f.ranges[n-1].lo+f.ranges[n-1].n {
+			return out, false, nil
+		}
+		at = recordPlace{f.ranges[n-1].offset, i - f.ranges[n-1].lo}
+	}
+	if err := f.load(c, at.offset); err != nil {
+		return out, false, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, err)
+	}
+	if slices.Contains(f.kept.Without, f.kept.Lo+at.i) {
+		return out, false, nil
+	}
+	if c.key == nil {
+		digests, err := c.digests([]In{in}, i)
+		if err != nil {
+			return out, false, err
+		}
+		if digests[0] != f.kept.digest(at.i) {
+			return out, false, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, anotherInput(i))
+		}
+	}
+	return f.outs[at.i], true, nil
+}
+
+// load reads a record, unless it was the last one.
+func (f *found[In, Out]) load(c *checkpoint[In, Out], offset int64) error {
+	if f.outs != nil && f.at == offset {
+		return nil
+	}
+	frames, err := c.file.Read(offset)
+	if err != nil {
+		return err
+	}
+	f.at, f.kept = offset, kept{}
+	if err := msgpack.Unmarshal(frames[0], &f.kept); err != nil {
+		return err
+	}
+	f.outs, err = c.results(&f.kept, frames[1:])
+	return err
+}
+
+func (k *kept) digest(i int) uint64 { return binary.LittleEndian.Uint64(k.Digests[8*i:]) }
+
+func anotherInput(i int) error {
+	return fmt.Errorf("it has the result of another input at index %d; start with another file, or see CheckpointKey", i)
 }
 
 // keysOf returns the inputs by their keys, nil without CheckpointKey.

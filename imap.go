@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,6 +90,20 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		o.retry()
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
+		s.found = found[In, Out]{keys: map[string]recordPlace{}, seen: map[string]int{}}
+		s.kept, err = openCheckpoint(pool.proc, &o, func(c *checkpoint[In, Out], k *kept, offset int64, _ [][]byte) error {
+			s.found.note(c, k, offset)
+			return nil
+		})
+		if err != nil {
+			yield(zero, err)
+			return
+		}
+		if s.kept != nil {
+			slices.SortFunc(s.found.ranges, func(a, b rangeOf) int { return cmp.Compare(a.lo, b.lo) })
+			s.kept.keysFor(&o, s.in.slice)
+			defer s.kept.close()
+		}
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
 			yield(zero, err)
 			return
@@ -128,6 +143,8 @@ type stream[In, Out any] struct {
 	how   streaming
 	call  *engine.Call
 	count progress
+	kept  *checkpoint[In, Out] // nil for none
+	found found[In, Out]       // what it has
 	in    readAhead[In]
 	out   arrivals[Result[In, Out]]
 }
@@ -142,8 +159,26 @@ func (s *stream[In, Out]) abort(err error) {
 func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 	guard.Here(func() error {
 		for in := range ins {
-			if window, most := s.call.Window(); !s.in.push(in, window, most) {
+			var out Out
+			finished := false
+			if s.kept != nil {
+				var err error
+				if out, finished, err = s.found.of(s.kept, s.in.read, in); err != nil {
+					s.abort(err)
+					break
+				}
+			}
+			i := s.in.read // which only this goroutine changes
+			if window, most := s.call.Window(); !s.in.push(in, finished, window, most) {
 				break
+			}
+			if finished {
+				x := Result[In, Out]{Index: i, Out: out}
+				if s.how.whole {
+					x.In = in
+				}
+				s.count.add(1, 0)
+				s.out.add(i, []Result[In, Out]{x})
 			}
 		}
 		return nil
@@ -163,11 +198,21 @@ func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 	some := make([]Result[In, Out], o.N)
 	failed := 0
-	outs, _, unread := decodeOutputs[Out](s.fn, o, false, nil, func(e *TaskError) {
+	var listed func(any) bool
+	if s.kept != nil {
+		listed = names
+	}
+	outs, named, unread := decodeOutputs[Out](s.fn, o, false, listed, func(e *TaskError) {
 		x := &some[e.Index-o.Lo]
 		x.Err, x.Attempts = e, e.Attempt
 		failed++
 	})
+	if s.kept != nil {
+		if err := s.kept.add(o, s.in.slice(o.Lo, o.Lo+o.N), named, unread); err != nil {
+			s.abort(err)
+			return unread
+		}
+	}
 	for i := range some {
 		x := &some[i]
 		x.Index = o.Lo + i
@@ -199,7 +244,18 @@ func (s *stream[In, Out]) Finish(err error) {
 		s.out.end(fromEngine(err))
 		return
 	}
-	s.count.whenTold(func() { s.out.end(io.EOF) }) // an end of ctx since then is no error
+	end := func() { s.count.whenTold(func() { s.out.end(io.EOF) }) } // an end of ctx since then is no error
+	if s.kept == nil {
+		end()
+		return
+	}
+	go func() { // the disk may take its time
+		if err := s.kept.close(); err != nil {
+			s.out.end(err)
+			return
+		}
+		end()
+	}()
 }
 
 // readAhead is the inputs of a stream, which are read some way ahead of its loop.
@@ -213,17 +269,28 @@ type readAhead[In any] struct {
 	window  int          // how far read may be ahead of taken
 	late    map[int]bool // inputs of tasks that have failed and run again: they do not count for the window
 	stopped bool         // no more inputs are read
+	offers  []offer      // inputs that the engine does not know yet
 }
 
 // push keeps an input, waiting for room. It returns false when no more are wanted.
-func (a *readAhead[In]) push(in In, window, most int) bool {
+func (a *readAhead[In]) push(in In, finished bool, window, most int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.window = window
-	for (a.ahead() >= window || a.read-a.taken >= most) && !a.stopped {
+	for (a.ahead() >= window && !finished || a.read-a.taken >= most) && !a.stopped {
 		a.room.Wait()
 	}
-	a.ins[a.read] = in
+	last := len(a.offers) - 1
+	if last < 0 || finished && a.offers[last].fresh > 0 {
+		a.offers = append(a.offers, offer{})
+		last++
+	}
+	if finished {
+		a.offers[last].finished++
+	} else {
+		a.offers[last].fresh++
+		a.ins[a.read] = in
+	}
 	a.read++
 	a.more.Signal()
 	return !a.stopped
@@ -259,16 +326,17 @@ func (a *readAhead[In]) took() {
 // offer offers inputs to the engine at once; those that were read while it was
 // doing so go together.
 func (a *readAhead[In]) offer(call *engine.Call) {
-	for offered, stopped := 0, false; !stopped; {
+	for stopped := false; !stopped; {
 		a.mu.Lock()
-		for a.read == offered && !a.stopped {
+		for len(a.offers) == 0 && !a.stopped {
 			a.more.Wait()
 		}
-		n := a.read - offered
-		stopped = a.stopped
+		offers := a.offers
+		a.offers, stopped = nil, a.stopped
 		a.mu.Unlock()
-		offered += n
-		call.Extend(0, n)
+		for _, o := range offers {
+			call.Extend(o.finished, o.fresh)
+		}
 	}
 	call.CloseInput()
 }
@@ -302,6 +370,9 @@ func (a *readAhead[In]) forget(lo, n int) {
 		delete(a.late, lo+i)
 	}
 }
+
+// offer is inputs for the engine: some that are finished, and some behind them that are not.
+type offer struct{ finished, fresh int }
 
 // inputPanic is a panic in the input, which becomes one in the loop.
 type inputPanic string

@@ -179,6 +179,9 @@ func (m *mapping[In, Out, Result]) conclude(failed *TaskError, err error) {
 // abort cancels the call, which fails with err.
 func (m *mapping[In, Out, Result]) abort(err error) {
 	m.call.Cancel()
+	if m.kept != nil {
+		go m.kept.close()
+	}
 	m.fails(err)
 }
 
@@ -272,7 +275,8 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 		m.submit(ctx, pool, o)
 		return
 	}
-	m.kept.keys = keys
+	ins := m.ins
+	m.kept.keysFor(&o, func(lo, hi int) []In { return ins[lo:hi] })
 	o.Finished = spansOf(done)
 	m.count.of(&o, len(m.outs))
 	m.count.add(n, 0)

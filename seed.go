@@ -30,7 +30,7 @@ func Seed(seed uint64) CallOption {
 func TaskSeed(ctx context.Context) (uint64, uint64) {
 	if ctx != nil {
 		if t, ok := worker.Current(ctx); ok {
-			return derived(t.Seed, uint64(t.Index))
+			return derived(t.Seed, t.Key)
 		}
 	}
 	return rand.Uint64(), rand.Uint64()
@@ -39,7 +39,7 @@ func TaskSeed(ctx context.Context) (uint64, uint64) {
 // callSeed returns the seed of a call that is made with ctx and has none of its own.
 func callSeed(ctx context.Context) uint64 {
 	if t, ok := worker.Current(ctx); ok {
-		seed, _ := derived(t.Seed, uint64(t.Index), t.Call())
+		seed, _ := derived(t.Seed, t.Key, t.Call())
 		return seed
 	}
 	return rand.Uint64()

@@ -133,3 +133,61 @@ func TestCheckpointOfTheKilled(t *testing.T) {
 	require.Equal(t, tasks, fibertest.Distinct(lines))
 	t.Logf("%d kills, %d tasks ran more than once: %s", kills, len(lines)-tasks, strings.Join(lines[:min(3, len(lines))], " "))
 }
+
+// streams is a program that does so with a stream, whose inputs have keys where KEYS is set: it then reads them backwards.
+var _ = fibertest.MainProgram("stream", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	n, _ := strconv.Atoi(os.Getenv("TASKS"))
+	most, _ := strconv.Atoi(os.Getenv("MOST"))
+	ins, _ := notedTasks(n, os.Getenv("NOTES"))
+	opts := []fiber.CallOption{fiber.Checkpoint(os.Getenv("FILE"))}
+	if os.Getenv("KEYS") != "" {
+		opts = append(opts, fiber.CheckpointKey(func(in noted) string { return strconv.Itoa(in.N) }))
+		if most == 0 {
+			slices.Reverse(ins)
+		}
+	}
+	seen := map[int]bool{}
+	for r, err := range fiber.Results(ctx, pool, note, slices.Values(ins), opts...) {
+		if err != nil {
+			return err
+		}
+		if seen[r.Index] || r.Err != nil || r.In != ins[r.Index] || r.Out != fmt.Sprint("result of ", r.In.N) {
+			return fmt.Errorf("%+v", r)
+		}
+		seen[r.Index] = true
+		if len(seen) == most {
+			break
+		}
+	}
+	fmt.Println(len(seen), "results, started", pool.Stats().WorkersStarted)
+	return nil
+})
+
+func TestCheckpointOfAStream(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []string{"", "keys"} {
+		dir := t.TempDir()
+		notes := filepath.Join(dir, "notes")
+		env := []string{"FILE=" + filepath.Join(dir, "checkpoint"), "NOTES=" + notes, "TASKS=500", "KEYS=" + keys}
+		x := fibertest.Start(t, "stream", append(env, "MOST=100")...)
+		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
+		before := len(fibertest.Lines(t, notes))
+		require.GreaterOrEqual(t, before, 100)
+
+		x = fibertest.Start(t, "stream", env...)
+		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
+		lines := fibertest.Lines(t, notes)
+		require.Equal(t, 500, fibertest.Distinct(lines))
+		require.LessOrEqual(t, len(lines), 500+before-100, "what was delivered does not run again")
+
+		x = fibertest.Start(t, "stream", env...)
+		require.Zero(t, x.Wait(fibertest.Patience))
+		require.Equal(t, "500 results, started 0\n", x.Out.String())
+		require.Equal(t, lines, fibertest.Lines(t, notes))
+	}
+}

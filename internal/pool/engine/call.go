@@ -59,20 +59,21 @@ func (e *InputError) Unwrap() error { return e.Err }
 // CallOptions say how a call's tasks are to run.
 type CallOptions struct {
 	Func        string
-	Chunk       int                 // tasks in a batch; 0 adapts
-	Timeout     time.Duration       // for one task; 0 for none
-	Deadline    time.Time           // of the caller, for the tasks to know; zero for none
-	StopOnError bool                // tasks after the first failed one are unwanted
-	Awaited     bool                // one task, whose caller will call Wait
-	Encoded     bool                // the inputs are encoded: Encode returns at once
-	KeepFailed  bool                // what a function returned beside its error is an output, too
-	Single      bool                // one task, whose input is no element of a list
-	Plain       bool                // Encode calls no code of the user's, which may take any time
-	Priority    int                 // calls of a higher one come first
-	Seed        uint64              // for the tasks to know
-	Retry       *Retry              // of tasks that have failed; nil for none
-	Finished    iter.Seq2[int, int] // tasks that are not to run, from an index to below another, in order; nil for none
-	Retried     *atomic.Int64       // counts its tasks as Stats does; nil if nobody asks
+	Chunk       int                       // tasks in a batch; 0 adapts
+	Timeout     time.Duration             // for one task; 0 for none
+	Deadline    time.Time                 // of the caller, for the tasks to know; zero for none
+	StopOnError bool                      // tasks after the first failed one are unwanted
+	Awaited     bool                      // one task, whose caller will call Wait
+	Encoded     bool                      // the inputs are encoded: Encode returns at once
+	KeepFailed  bool                      // what a function returned beside its error is an output, too
+	Single      bool                      // one task, whose input is no element of a list
+	Plain       bool                      // Encode calls no code of the user's, which may take any time
+	Priority    int                       // calls of a higher one come first
+	Seed        uint64                    // for the tasks to know
+	Retry       *Retry                    // of tasks that have failed; nil for none
+	Finished    iter.Seq2[int, int]       // tasks that are not to run, from an index to below another, in order; nil for none
+	Keys        func(lo, hi int) []uint64 // that tasks have in the place of their indices, for seeds; nil for none
+	Retried     *atomic.Int64             // counts its tasks as Stats does; nil if nobody asks
 }
 
 // Call is one Apply, Map or IMap: its tasks and their state. The engine's lock

@@ -319,6 +319,9 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 	if until := b.call.opts.Deadline; !until.IsZero() {
 		msg.Left = int64(min(max(1, time.Until(until)), longest))
 	}
+	if b.call.opts.Keys != nil {
+		msg.Keys = b.call.opts.Keys(b.lo, b.lo+b.n)
+	}
 	frames := msg.Pack(value)
 	e.mu.Lock()
 	b.sent = b.w.sending == b
