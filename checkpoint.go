@@ -122,7 +122,6 @@ type checkpoint[In, Out any] struct {
 	file   *journal.File
 	key    func(In) string
 	inputs bool
-	seed   uint64
 
 	closing sync.Once
 	closed  error
@@ -172,26 +171,30 @@ func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *checkp
 	if c.path, err = filepath.Abs(how.path); err != nil {
 		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
 	}
-	in, err := savable[In]()
-	if err != nil {
-		return nil, err
-	}
-	out, err := savable[Out]()
-	if err != nil {
-		return nil, err
-	}
 	if !slices.Contains(how.given, "CheckpointSync") {
 		how.sync = checkpointSync
 	}
 	if c.file, err = journal.Open(c.path, how.sync); err != nil {
 		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = c.file.Close()
-			c, err = nil, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, err)
-		}
-	}()
+	if err := c.begin(p, o, each); err != nil {
+		_ = c.file.Close()
+		return nil, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, err)
+	}
+	return c, nil
+}
+
+// begin reads the file, and notes that this run uses it.
+func (c *checkpoint[In, Out]) begin(p *process, o *callOptions, each func(c *checkpoint[In, Out], k *kept, offset int64, frames [][]byte) error) error {
+	how := &o.checkpoint
+	in, err := savable[In]()
+	if err != nil {
+		return err
+	}
+	out, err := savable[Out]()
+	if err != nil {
+		return err
+	}
 	want := header{Func: o.Func, In: in, Out: out, Version: how.version, Keyed: c.key != nil, Inputs: how.inputs, Seed: o.Seed, Began: time.Now()}
 	exe := executableHash()
 	var found *header
@@ -219,23 +222,23 @@ func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *checkp
 		return each(c, &k, offset, frames[1:])
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch {
 	case found == nil:
 		text, _ := msgpack.Marshal(want)
 		if _, err := c.file.Append([]byte(magic), text); err != nil {
-			return nil, err
+			return err
 		}
 	case last.Run == p.node.Run:
-		return nil, errCheckpointUsed
+		return errCheckpointUsed
 	case last.Exe != exe:
 		p.node.Log.Warn("fiber: the program has changed since its checkpoint was written: give CheckpointVersion another name if its results have, too", "path", c.path)
 	}
-	o.Seed, c.seed = want.Seed, want.Seed
+	o.Seed = want.Seed
 	text, _ := msgpack.Marshal(kept{Run: p.node.Run, Exe: exe})
 	_, err = c.file.Append(text)
-	return c, err
+	return err
 }
 
 // differs says in what the header of a file does not fit a call.

@@ -23,7 +23,7 @@ type File struct {
 	size    int64 // of the whole records
 	synced  int64 // what the disk has for sure
 	buf     []byte
-	err     error // the first one; it lasts
+	err     error // the first one, or errUnread; it lasts
 	timer   *time.Timer
 	syncing sync.WaitGroup
 }
@@ -41,7 +41,20 @@ func Open(path string, every time.Duration) (*File, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &File{f: f, every: every}, nil
+	return &File{f: f, every: every, err: errUnread}, nil
+}
+
+// errUnread keeps a file as it is that was not read to its end.
+var errUnread = errors.New("Scan has not read the file")
+
+// ErrForeign is the error of a file that holds something else. It stays as it is.
+var ErrForeign = errors.New("it holds something else")
+
+// ours reports whether a file without a whole record begins like one.
+func (j *File) ours(end int64) bool {
+	begin := make([]byte, min(4, end))
+	_, err := j.f.ReadAt(begin, 0)
+	return err == nil && bytes.HasPrefix(binary.BigEndian.AppendUint32(nil, mark), begin)
 }
 
 // Scan calls each with all records and where they are, in their order. What the end of a program has cut off, or the
@@ -61,6 +74,8 @@ func (j *File) Scan(each func(offset int64, frames [][]byte) error) error {
 				return err
 			} else if upto > j.size {
 				return fmt.Errorf("%s: at byte %d %w", j.f.Name(), j.size, ErrDamaged)
+			} else if j.size == 0 && !j.ours(end) {
+				return ErrForeign
 			}
 			if err := j.f.Truncate(j.size); err != nil {
 				return err
@@ -78,7 +93,7 @@ func (j *File) Scan(each func(offset int64, frames [][]byte) error) error {
 			return err
 		}
 	}
-	j.synced = j.size
+	j.synced, j.err = j.size, nil
 	return nil
 }
 
@@ -166,6 +181,9 @@ func (j *File) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	err := j.sync()
+	if err == errUnread {
+		err = nil
+	}
 	return errors.Join(err, j.f.Close())
 }
 

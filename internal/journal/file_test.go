@@ -147,5 +147,12 @@ func TestScanEndsWithAnError(t *testing.T) {
 	defer f.Close()
 	enough := errors.New("enough")
 	require.Equal(t, enough, f.Scan(func(int64, [][]byte) error { return enough }))
+	_, err = f.Append([]byte("more"))
+	require.Error(t, err)
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
 }
-

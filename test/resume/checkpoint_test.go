@@ -191,3 +191,126 @@ func TestCheckpointOfAStream(t *testing.T) {
 		require.Equal(t, lines, fibertest.Lines(t, notes))
 	}
 }
+
+// refuses is a program that makes one call after another, and says how each has ended.
+var _ = fibertest.MainProgram("calls", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	ins, _ := notedTasks(5, os.Getenv("NOTES"))
+	file := fiber.Checkpoint(os.Getenv("FILE"))
+	for _, how := range strings.Fields(os.Getenv("CALLS")) {
+		var err error
+		switch how {
+		case "plain":
+			_, err = fiber.Map(ctx, pool, note, ins, file)
+		case "other-input":
+			ins[3].N = 33
+			_, err = fiber.Map(ctx, pool, note, ins, file)
+		case "other-input-of-a-stream":
+			ins[3].N = 33
+			for _, err = range fiber.IMap(ctx, pool, note, slices.Values(ins), file) {
+				if err != nil {
+					break
+				}
+			}
+		case "other-function":
+			_, err = fiber.Map(ctx, pool, otherNote, ins, file)
+		case "other-type":
+			_, err = fiber.Map(ctx, pool, otherOut, ins, file)
+		case "version":
+			_, err = fiber.Map(ctx, pool, note, ins, file, fiber.CheckpointVersion("v2"))
+		case "seed":
+			_, err = fiber.Map(ctx, pool, note, ins, file, fiber.Seed(1))
+		case "keys":
+			_, err = fiber.Map(ctx, pool, note, ins, file, fiber.CheckpointKey(func(in noted) string { return fmt.Sprint(in.N) }))
+		case "shorter":
+			_, err = fiber.Map(ctx, pool, note, ins[:2], file)
+		}
+		fmt.Printf("%s: %v\n", how, err)
+	}
+	return nil
+})
+
+var otherNote = fiber.Register("other note", func(_ context.Context, in noted) (string, error) { return "", nil })
+var otherOut = fiber.Register("note as a number", func(_ context.Context, in noted) (int, error) { return in.N, nil })
+
+// What does not fit a file is an error that says so, before any task runs.
+func TestCheckpointThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, notes := filepath.Join(dir, "checkpoint"), filepath.Join(dir, "notes")
+	calls := func(t *testing.T, how string) string {
+		x := fibertest.Start(t, "calls", "FILE="+path, "NOTES="+notes, "CALLS="+how)
+		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
+		return x.Out.String()
+	}
+	require.Contains(t, calls(t, "plain plain"), "plain: <nil>\nplain: fiber: the checkpoint "+path+": this run has made another call with it")
+	for how, text := range map[string]string{
+		"other-input":             "another input at index 3",
+		"other-input-of-a-stream": "another input at index 3",
+		"other-function":          "its function is note, not other note",
+		"other-type":              "its function is note",
+		"version":                 `its version is "", not "v2"`,
+		"seed":                    "not 1; start with another file, or leave Seed out",
+		"keys":                    "its way to know inputs is the index",
+		"shorter":                 "<nil>",
+	} {
+		require.Contains(t, calls(t, how), text)
+	}
+	require.Len(t, fibertest.Lines(t, notes), 5)
+
+	require.NoError(t, os.WriteFile(path, []byte("something else"), 0o600))
+	require.Contains(t, calls(t, "plain"), "it holds something else")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "something else", string(text))
+}
+
+var counts = fiber.Register("counts", func(ctx context.Context, q *fiber.SimpleQueue[int]) (int, error) { return 1, nil })
+var queues = fiber.Register("queues", func(ctx context.Context, _ int) (*fiber.SimpleQueue[int], error) {
+	return fiber.NewSimpleQueue[int]()
+})
+
+func TestCheckpointIsMisused(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 1)
+	ctx := fibertest.Soon(t)
+	file := func() fiber.CallOption { return fiber.Checkpoint(filepath.Join(t.TempDir(), "checkpoint")) }
+	key := func(int) string { return "same" }
+	square := func(opts ...fiber.CallOption) error {
+		_, err := fiber.Map(ctx, pool, fibertest.Square, fibertest.Numbers(3), opts...)
+		return err
+	}
+	for text, err := range map[string]error{
+		"Checkpoint: the path is empty":                 square(fiber.Checkpoint("")),
+		"CheckpointVersion without Checkpoint":          square(fiber.CheckpointVersion("v")),
+		"CheckpointSync(-1s)":                           square(file(), fiber.CheckpointSync(-time.Second)),
+		"CheckpointKey: the function is nil":            square(file(), fiber.CheckpointKey[int](nil)),
+		"CheckpointKey of a string: square takes a int": square(file(), fiber.CheckpointKey(func(s string) string { return s })),
+		"the inputs 0 and 1 have the same key \"same\"": square(file(), fiber.CheckpointKey(key)),
+		"no such file or directory":                     square(fiber.Checkpoint(filepath.Join(t.TempDir(), "none", "file"))),
+		"is for Map, IMap, IMapUnordered and Results":   func() error { _, err := fiber.Apply(ctx, pool, fibertest.Square, 1, file()); return err }(),
+		"an input refers to a queue": func() error {
+			_, err := fiber.Map(ctx, pool, counts, []*fiber.SimpleQueue[int]{fibertest.NewQueue[int](t)}, file())
+			return err
+		}(),
+		"a result refers to a queue": func() error { _, err := fiber.Map(ctx, pool, queues, []int{1}, file()); return err }(),
+	} {
+		require.ErrorContains(t, err, text)
+	}
+	for _, err := range fiber.IMap(ctx, pool, fibertest.Square, slices.Values(fibertest.Numbers(3)), file(), fiber.CheckpointKey(key)) {
+		if err != nil {
+			require.ErrorContains(t, err, "the inputs 0 and 1 have the same key")
+		}
+	}
+	for _, err := range fiber.IMap(ctx, pool, queues, slices.Values([]int{1}), file()) {
+		require.ErrorContains(t, err, "a result refers to a queue")
+	}
+
+	// Keys are for inputs that refer to something.
+	q := fibertest.NewQueue[int](t)
+	require.Equal(t, []int{1}, fibertest.Sure(fiber.Map(ctx, pool, counts, []*fiber.SimpleQueue[int]{q}, file(), fiber.CheckpointKey(func(*fiber.SimpleQueue[int]) string { return "q" })))(t))
+}
