@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/fiber-go/fiber/internal/checkpoint"
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/journal"
 	"github.com/fiber-go/fiber/internal/pool/engine"
@@ -115,8 +115,8 @@ func checkpointOption(name string, set func(*checkpointOptions) error) CallOptio
 	})
 }
 
-// checkpoint is a call's results in a file.
-type checkpoint[In, Out any] struct {
+// kept is a call's results in a file.
+type kept[In, Out any] struct {
 	fn     string
 	path   string
 	file   *journal.File
@@ -127,33 +127,10 @@ type checkpoint[In, Out any] struct {
 	closed  error
 }
 
-// The header is the first record of a file.
-type header struct {
-	Func, In, Out string
-	Version       string
-	Keyed, Inputs bool
-	Seed          uint64
-	Began         time.Time
-}
-
-// kept says which results a record has. Their encoded slice follows, and then that of the inputs.
-type kept struct {
-	Run     string // the record says only that a run has begun
-	Exe     string // its executable
-	Lo, N   int    // the tasks
-	Without []int  // those of them, by their indices, that have no result
-	Digests []byte // of the inputs
-	Keys    []string
-	Inputs  int // frames
-}
-
-// magic begins the header, and says how the rest is written.
-const magic = "fiber checkpoint 1\n"
-
 var errCheckpointUsed = errors.New("this run has made another call with it: a checkpoint is of one call; for an experiment's own state, use SaveState")
 
 // openCheckpoint opens the file of a call, nil for none. each is called with what it keeps.
-func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *checkpoint[In, Out], k *kept, offset int64, frames [][]byte) error) (c *checkpoint[In, Out], err error) {
+func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) (c *kept[In, Out], err error) {
 	how := &o.checkpoint
 	if how.path == "" {
 		if len(how.given) > 0 {
@@ -161,7 +138,7 @@ func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *checkp
 		}
 		return nil, nil
 	}
-	c = &checkpoint[In, Out]{fn: o.Func, inputs: how.inputs}
+	c = &kept[In, Out]{fn: o.Func, inputs: how.inputs}
 	if how.key != nil {
 		var ok bool
 		if c.key, ok = how.key.(func(In) string); !ok {
@@ -185,7 +162,7 @@ func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *checkp
 }
 
 // begin reads the file, and notes that this run uses it.
-func (c *checkpoint[In, Out]) begin(p *process, o *callOptions, each func(c *checkpoint[In, Out], k *kept, offset int64, frames [][]byte) error) error {
+func (c *kept[In, Out]) begin(p *process, o *callOptions, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) error {
 	how := &o.checkpoint
 	in, err := savable[In]()
 	if err != nil {
@@ -195,74 +172,23 @@ func (c *checkpoint[In, Out]) begin(p *process, o *callOptions, each func(c *che
 	if err != nil {
 		return err
 	}
-	want := header{Func: o.Func, In: in, Out: out, Version: how.version, Keyed: c.key != nil, Inputs: how.inputs, Seed: o.Seed, Began: time.Now()}
-	exe := executableHash()
-	var found *header
-	var last kept // run
-	err = c.file.Scan(func(offset int64, frames [][]byte) error {
-		if found == nil {
-			found = new(header)
-			if len(frames) != 2 || string(frames[0]) != magic || msgpack.Unmarshal(frames[1], found) != nil {
-				return errors.New("Checkpoint has not written it")
-			}
-			if !o.seeded {
-				want.Seed = found.Seed
-			}
-			return found.differs(want)
-		}
-		var k kept
-		if len(frames) == 0 || msgpack.Unmarshal(frames[0], &k) != nil || k.Inputs < 0 || k.Inputs > len(frames)-1 ||
-			k.Run == "" && len(k.Digests) != 8*k.N && len(k.Keys) != k.N {
-			return fmt.Errorf("at byte %d is something that Checkpoint has not written", offset)
-		}
-		if k.Run != "" {
-			last = k
-			return nil
-		}
-		return each(c, &k, offset, frames[1:])
+	want := checkpoint.Header{Func: o.Func, In: in, Out: out, Version: how.version, Keyed: c.key != nil, Inputs: how.inputs, Seed: o.Seed, Began: time.Now()}
+	last, err := checkpoint.Begin(c.file, &want, !o.seeded, func(k *checkpoint.Record, offset int64, frames [][]byte) error {
+		return each(c, k, offset, frames)
 	})
 	if err != nil {
 		return err
 	}
+	exe := executableHash()
 	switch {
-	case found == nil:
-		text, _ := msgpack.Marshal(want)
-		if _, err := c.file.Append([]byte(magic), text); err != nil {
-			return err
-		}
 	case last.Run == p.node.Run:
 		return errCheckpointUsed
-	case last.Exe != exe:
+	case last.Run != "" && last.Exe != exe:
 		p.node.Log.Warn("fiber: the program has changed since its checkpoint was written: give CheckpointVersion another name if its results have, too", "path", c.path)
 	}
 	o.Seed = want.Seed
-	text, _ := msgpack.Marshal(kept{Run: p.node.Run, Exe: exe})
-	_, err = c.file.Append(text)
+	_, err = checkpoint.Append(c.file, &checkpoint.Record{Run: p.node.Run, Exe: exe})
 	return err
-}
-
-// differs says in what the header of a file does not fit a call.
-func (h *header) differs(want header) error {
-	for _, x := range []struct{ what, found, want, hint string }{
-		{"function", h.Func, want.Func, "another call needs a file of its own"},
-		{"type of input", h.In, want.In, "start with another file"},
-		{"type of result", h.Out, want.Out, "start with another file"},
-		{"version", fmt.Sprintf("%q", h.Version), fmt.Sprintf("%q", want.Version), "start with another file, or give CheckpointVersion the old name"},
-		{"way to know inputs", way(h.Keyed), way(want.Keyed), "start with another file"},
-		{"seed", fmt.Sprint(h.Seed), fmt.Sprint(want.Seed), "start with another file, or leave Seed out to go on with the old one"},
-	} {
-		if x.found != x.want {
-			return fmt.Errorf("its %s is %s, not %s; %s", x.what, x.found, x.want, x.hint)
-		}
-	}
-	return nil
-}
-
-func way(keyed bool) string {
-	if keyed {
-		return "CheckpointKey"
-	}
-	return "the index and what the input holds"
 }
 
 // executableHash returns a text that differs for different executables.
@@ -279,7 +205,7 @@ var executableHash = sync.OnceValue(func() string {
 })
 
 // digests returns those of inputs, the first of which has index lo, or the error of one that refers to objects of this run.
-func (c *checkpoint[In, Out]) digests(ins []In, lo int) ([]uint64, error) {
+func (c *kept[In, Out]) digests(ins []In, lo int) ([]uint64, error) {
 	digests, list, failed := codec.Digests(reflect.ValueOf(ins), names)
 	if len(failed) > 0 {
 		return nil, fmt.Errorf("fiber: the argument: %w", from(lo, failed)[0])
@@ -292,7 +218,7 @@ func (c *checkpoint[In, Out]) digests(ins []In, lo int) ([]uint64, error) {
 
 // each calls take with the results of a record that are those of ins, each with the index of its input. keys has these by
 // their keys, nil without keys.
-func (c *checkpoint[In, Out]) each(k *kept, frames [][]byte, ins []In, keys map[string]int, take func(i int, out Out)) error {
+func (c *kept[In, Out]) each(k *checkpoint.Record, frames [][]byte, ins []In, keys map[string]int, take func(i int, out Out)) error {
 	outs, err := c.results(k, frames)
 	if err != nil {
 		return err
@@ -319,7 +245,7 @@ func (c *checkpoint[In, Out]) each(k *kept, frames [][]byte, ins []In, keys map[
 		if i >= len(digests) {
 			break // the list is shorter by now
 		}
-		if digests[i] != k.digest(i) {
+		if digests[i] != k.Digest(i) {
 			return anotherInput(task)
 		}
 		take(task, out)
@@ -328,7 +254,7 @@ func (c *checkpoint[In, Out]) each(k *kept, frames [][]byte, ins []In, keys map[
 }
 
 // close returns when the disk has all that was kept.
-func (c *checkpoint[In, Out]) close() error {
+func (c *kept[In, Out]) close() error {
 	c.closing.Do(func() {
 		if err := c.file.Close(); err != nil {
 			c.closed = fmt.Errorf("fiber: the checkpoint: %w", err)
@@ -338,7 +264,7 @@ func (c *checkpoint[In, Out]) close() error {
 }
 
 // keysFor has the engine know tasks by their keys, of inputs that slice returns.
-func (c *checkpoint[In, Out]) keysFor(o *callOptions, slice func(lo, hi int) []In) {
+func (c *kept[In, Out]) keysFor(o *callOptions, slice func(lo, hi int) []In) {
 	if c.key == nil {
 		return
 	}
@@ -357,7 +283,7 @@ type found[In, Out any] struct {
 	seen   map[string]int         // the inputs so far, by their keys
 
 	at   int64 // the record whose results these are
-	kept kept
+	kept *checkpoint.Record
 	outs []Out
 }
 
@@ -374,7 +300,7 @@ type recordPlace struct {
 }
 
 // note notes what a record has.
-func (f *found[In, Out]) note(c *checkpoint[In, Out], k *kept, offset int64) {
+func (f *found[In, Out]) note(c *kept[In, Out], k *checkpoint.Record, offset int64) {
 	if c.key == nil {
 		f.ranges = append(f.ranges, rangeOf{k.Lo, k.N, offset})
 		return
@@ -387,7 +313,7 @@ func (f *found[In, Out]) note(c *checkpoint[In, Out], k *kept, offset int64) {
 }
 
 // of returns the result of input i, if the file has it.
-func (f *found[In, Out]) of(c *checkpoint[In, Out], i int, in In) (out Out, ok bool, err error) {
+func (f *found[In, Out]) of(c *kept[In, Out], i int, in In) (out Out, ok bool, err error) {
 	var at recordPlace
 	if c.key != nil {
 		key := c.key(in)
@@ -416,7 +342,7 @@ func (f *found[In, Out]) of(c *checkpoint[In, Out], i int, in In) (out Out, ok b
 		if err != nil {
 			return out, false, err
 		}
-		if digests[0] != f.kept.digest(at.i) {
+		if digests[0] != f.kept.Digest(at.i) {
 			return out, false, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, anotherInput(i))
 		}
 	}
@@ -424,23 +350,18 @@ func (f *found[In, Out]) of(c *checkpoint[In, Out], i int, in In) (out Out, ok b
 }
 
 // load reads a record, unless it was the last one.
-func (f *found[In, Out]) load(c *checkpoint[In, Out], offset int64) error {
+func (f *found[In, Out]) load(c *kept[In, Out], offset int64) error {
 	if f.outs != nil && f.at == offset {
 		return nil
 	}
-	frames, err := c.file.Read(offset)
+	record, frames, err := checkpoint.Read(c.file, offset)
 	if err != nil {
 		return err
 	}
-	f.at, f.kept = offset, kept{}
-	if err := msgpack.Unmarshal(frames[0], &f.kept); err != nil {
-		return err
-	}
-	f.outs, err = c.results(&f.kept, frames[1:])
+	f.at, f.kept = offset, record
+	f.outs, err = c.results(record, frames)
 	return err
 }
-
-func (k *kept) digest(i int) uint64 { return binary.LittleEndian.Uint64(k.Digests[8*i:]) }
 
 func anotherInput(i int) error {
 	return fmt.Errorf("it has the result of another input at index %d; start with another file, or see CheckpointKey", i)
@@ -464,11 +385,11 @@ func keysOf[In any](o *callOptions, ins []In) (map[string]int, error) {
 }
 
 // add keeps the results of an outcome whose inputs are ins. named says that they refer to objects of this run.
-func (c *checkpoint[In, Out]) add(o engine.Outcome, ins []In, named bool, unread []int) error {
+func (c *kept[In, Out]) add(o engine.Outcome, ins []In, named bool, unread []int) error {
 	if named {
 		return errors.New("fiber: Checkpoint: a result refers to a queue, a pipe, a shared value or another object, which ends with this run")
 	}
-	k := kept{Lo: o.Lo, N: o.N, Without: append(slices.Clone(o.Again), unread...)}
+	k := checkpoint.Record{Lo: o.Lo, N: o.N, Without: append(slices.Clone(o.Again), unread...)}
 	for _, f := range o.Failures {
 		k.Without = append(k.Without, f.Index)
 	}
@@ -489,7 +410,7 @@ func (c *checkpoint[In, Out]) add(o engine.Outcome, ins []In, named bool, unread
 			k.Digests = binary.LittleEndian.AppendUint64(k.Digests, d)
 		}
 	}
-	frames := append([][]byte{nil}, o.Outputs...)
+	frames := slices.Clip(o.Outputs)
 	if c.inputs {
 		value, err := marshalDetached(ins)
 		if err != nil {
@@ -498,15 +419,14 @@ func (c *checkpoint[In, Out]) add(o engine.Outcome, ins []In, named bool, unread
 		k.Inputs = len(value)
 		frames = append(frames, value...)
 	}
-	frames[0], _ = msgpack.Marshal(k)
-	if _, err := c.file.Append(frames...); err != nil {
+	if _, err := checkpoint.Append(c.file, &k, frames...); err != nil {
 		return fmt.Errorf("fiber: the checkpoint: %w", err)
 	}
 	return nil
 }
 
 // results decodes those of a record.
-func (c *checkpoint[In, Out]) results(k *kept, frames [][]byte) (outs []Out, err error) {
+func (c *kept[In, Out]) results(k *checkpoint.Record, frames [][]byte) (outs []Out, err error) {
 	if err = codec.Unmarshal(frames[:len(frames)-k.Inputs], &outs); err == nil && len(outs) != k.N {
 		err = fmt.Errorf("%d results for %d tasks", len(outs), k.N)
 	}

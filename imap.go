@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/checkpoint"
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/self"
@@ -91,7 +92,7 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
 		s.found = found[In, Out]{keys: map[string]recordPlace{}, seen: map[string]int{}}
-		s.kept, err = openCheckpoint(pool.proc, &o, func(c *checkpoint[In, Out], k *kept, offset int64, _ [][]byte) error {
+		s.kept, err = openCheckpoint(pool.proc, &o, func(c *kept[In, Out], k *checkpoint.Record, offset int64, _ [][]byte) error {
 			s.found.note(c, k, offset)
 			return nil
 		})
@@ -143,8 +144,8 @@ type stream[In, Out any] struct {
 	how   streaming
 	call  *engine.Call
 	count progress
-	kept  *checkpoint[In, Out] // nil for none
-	found found[In, Out]       // what it has
+	kept  *kept[In, Out] // nil for none
+	found found[In, Out] // what it has
 	in    readAhead[In]
 	out   arrivals[Result[In, Out]]
 }

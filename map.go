@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/checkpoint"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/self"
 )
@@ -21,7 +22,7 @@ type mapping[In, Out, Result any] struct {
 	result func(outs []Out) Result
 	single bool // an Apply: there is no need to say which task has failed
 	fn     string
-	kept   *checkpoint[In, Out] // nil for none
+	kept   *kept[In, Out] // nil for none
 
 	submitted chan struct{} // closed when call is set, if Deliver, or OnProgress, may need it
 
@@ -259,7 +260,7 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 		m.reject(err)
 		return
 	}
-	m.kept, err = openCheckpoint(pool.proc, &o, func(c *checkpoint[In, Out], k *kept, _ int64, frames [][]byte) error {
+	m.kept, err = openCheckpoint(pool.proc, &o, func(c *kept[In, Out], k *checkpoint.Record, _ int64, frames [][]byte) error {
 		return c.each(k, frames, m.ins, keys, func(i int, out Out) {
 			if !done[i] {
 				m.outs[i], done[i] = out, true

@@ -1,0 +1,130 @@
+// Package checkpoint is the file in which a call keeps its results: what its records are, and who reads and writes them.
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/fiber-go/fiber/internal/journal"
+)
+
+// Header is the first record of a file.
+type Header struct {
+	Func, In, Out string
+	Version       string
+	Keyed, Inputs bool
+	Seed          uint64
+	Began         time.Time
+}
+
+// Record says which results a record has. Their encoded slice follows, and then that of the inputs.
+type Record struct {
+	Run     string // the record says only that a run has begun
+	Exe     string // its executable
+	Lo, N   int    // the tasks
+	Without []int  // those of them, by their indices, that have no result
+	Digests []byte // of the inputs, eight bytes each
+	Keys    []string
+	Inputs  int // frames
+}
+
+// Digest returns that of an input of the record.
+func (r *Record) Digest(i int) uint64 { return binary.LittleEndian.Uint64(r.Digests[8*i:]) }
+
+// magic begins the header, and says how the rest is written.
+const magic = "fiber checkpoint 1\n"
+
+// Begin calls each with the records of a file that has the results of a call, with where they are and what follows them,
+// and returns the one that says what run had it last. A new file gets the header. A header that is not the wanted one is an
+// error; with anySeed, the header's seed becomes the wanted one.
+func Begin(file *journal.File, want *Header, anySeed bool, each func(r *Record, offset int64, frames [][]byte) error) (last Record, err error) {
+	var found *Header
+	err = file.Scan(func(offset int64, frames [][]byte) error {
+		if found == nil {
+			if found, err = headerOf(frames); err != nil {
+				return err
+			}
+			if anySeed {
+				want.Seed = found.Seed
+			}
+			return found.differs(want)
+		}
+		r, frames, err := recordOf(frames, offset)
+		if err != nil {
+			return err
+		}
+		if r.Run != "" {
+			last = *r
+			return nil
+		}
+		return each(r, offset, frames)
+	})
+	if err == nil && found == nil {
+		text, _ := msgpack.Marshal(want)
+		_, err = file.Append([]byte(magic), text)
+	}
+	return last, err
+}
+
+func headerOf(frames [][]byte) (*Header, error) {
+	h := new(Header)
+	if len(frames) != 2 || string(frames[0]) != magic || msgpack.Unmarshal(frames[1], h) != nil {
+		return nil, errors.New("Checkpoint has not written it")
+	}
+	return h, nil
+}
+
+func recordOf(frames [][]byte, offset int64) (*Record, [][]byte, error) {
+	r := new(Record)
+	if len(frames) == 0 || msgpack.Unmarshal(frames[0], r) != nil || r.Inputs < 0 || r.Inputs > len(frames)-1 ||
+		r.Run == "" && len(r.Digests) != 8*r.N && len(r.Keys) != r.N {
+		return nil, nil, fmt.Errorf("at byte %d is something that Checkpoint has not written", offset)
+	}
+	return r, frames[1:], nil
+}
+
+// Append appends a record, and what follows it.
+func Append(file *journal.File, r *Record, frames ...[]byte) (offset int64, err error) {
+	text, err := msgpack.Marshal(r)
+	if err != nil {
+		return 0, err
+	}
+	return file.Append(append([][]byte{text}, frames...)...)
+}
+
+// Read reads a record, and what follows it.
+func Read(file *journal.File, offset int64) (*Record, [][]byte, error) {
+	frames, err := file.Read(offset)
+	if err != nil {
+		return nil, nil, err
+	}
+	return recordOf(frames, offset)
+}
+
+// differs says in what the header of a file does not fit a call.
+func (h *Header) differs(want *Header) error {
+	for _, x := range []struct{ what, found, want, hint string }{
+		{"function", h.Func, want.Func, "another call needs a file of its own"},
+		{"type of input", h.In, want.In, "start with another file"},
+		{"type of result", h.Out, want.Out, "start with another file"},
+		{"version", fmt.Sprintf("%q", h.Version), fmt.Sprintf("%q", want.Version), "start with another file, or give CheckpointVersion the old name"},
+		{"way to know inputs", way(h.Keyed), way(want.Keyed), "start with another file"},
+		{"seed", fmt.Sprint(h.Seed), fmt.Sprint(want.Seed), "start with another file, or leave Seed out to go on with the old one"},
+	} {
+		if x.found != x.want {
+			return fmt.Errorf("its %s is %s, not %s; %s", x.what, x.found, x.want, x.hint)
+		}
+	}
+	return nil
+}
+
+func way(keyed bool) string {
+	if keyed {
+		return "CheckpointKey"
+	}
+	return "the index and what the input holds"
+}
