@@ -129,8 +129,8 @@ type kept[In, Out any] struct {
 
 var errCheckpointUsed = errors.New("this run has made another call with it: a checkpoint is of one call; for an experiment's own state, use SaveState")
 
-// openCheckpoint opens the file of a call, nil for none. each is called with what it keeps.
-func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) (c *kept[In, Out], err error) {
+// openCheckpoint opens the file of a call of so many tasks, 0 if that is not known, nil for none. each is called with what it keeps.
+func openCheckpoint[In, Out any](p *process, o *callOptions, total int, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) (c *kept[In, Out], err error) {
 	how := &o.checkpoint
 	if how.path == "" {
 		if len(how.given) > 0 {
@@ -154,7 +154,7 @@ func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *kept[I
 	if c.file, err = journal.Open(c.path, how.sync); err != nil {
 		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
 	}
-	if err := c.begin(p, o, each); err != nil {
+	if err := c.begin(p, o, total, each); err != nil {
 		_ = c.file.Close()
 		return nil, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, err)
 	}
@@ -162,7 +162,7 @@ func openCheckpoint[In, Out any](p *process, o *callOptions, each func(c *kept[I
 }
 
 // begin reads the file, and notes that this run uses it.
-func (c *kept[In, Out]) begin(p *process, o *callOptions, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) error {
+func (c *kept[In, Out]) begin(p *process, o *callOptions, total int, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) error {
 	how := &o.checkpoint
 	in, err := savable[In]()
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *kept[In, Out]) begin(p *process, o *callOptions, each func(c *kept[In, 
 		p.node.Log.Warn("fiber: the program has changed since its checkpoint was written: give CheckpointVersion another name if its results have, too", "path", c.path)
 	}
 	o.Seed = want.Seed
-	_, err = checkpoint.Append(c.file, &checkpoint.Record{Run: p.node.Run, Exe: exe})
+	_, err = checkpoint.Append(c.file, &checkpoint.Record{Run: p.node.Run, Exe: exe, Total: total})
 	return err
 }
 
@@ -427,7 +427,7 @@ func (c *kept[In, Out]) add(o engine.Outcome, ins []In, named bool, unread []int
 
 // results decodes those of a record.
 func (c *kept[In, Out]) results(k *checkpoint.Record, frames [][]byte) (outs []Out, err error) {
-	if err = codec.Unmarshal(frames[:len(frames)-k.Inputs], &outs); err == nil && len(outs) != k.N {
+	if err = k.Results(frames, &outs, nil); err == nil && len(outs) != k.N {
 		err = fmt.Errorf("%d results for %d tasks", len(outs), k.N)
 	}
 	return outs, err

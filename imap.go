@@ -92,7 +92,7 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
 		s.found = found[In, Out]{keys: map[string]recordPlace{}, seen: map[string]int{}}
-		s.kept, err = openCheckpoint(pool.proc, &o, func(c *kept[In, Out], k *checkpoint.Record, offset int64, _ [][]byte) error {
+		s.kept, err = openCheckpoint(pool.proc, &o, 0, func(c *kept[In, Out], k *checkpoint.Record, offset int64, _ [][]byte) error {
 			s.found.note(c, k, offset)
 			return nil
 		})

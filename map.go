@@ -260,7 +260,7 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 		m.reject(err)
 		return
 	}
-	m.kept, err = openCheckpoint(pool.proc, &o, func(c *kept[In, Out], k *checkpoint.Record, _ int64, frames [][]byte) error {
+	m.kept, err = openCheckpoint(pool.proc, &o, len(m.ins), func(c *kept[In, Out], k *checkpoint.Record, _ int64, frames [][]byte) error {
 		return c.each(k, frames, m.ins, keys, func(i int, out Out) {
 			if !done[i] {
 				m.outs[i], done[i] = out, true

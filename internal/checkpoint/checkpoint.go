@@ -9,6 +9,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/journal"
 )
 
@@ -25,6 +26,7 @@ type Header struct {
 type Record struct {
 	Run     string // the record says only that a run has begun
 	Exe     string // its executable
+	Total   int    // how many tasks its call has; 0 if it does not know
 	Lo, N   int    // the tasks
 	Without []int  // those of them, by their indices, that have no result
 	Digests []byte // of the inputs, eight bytes each
@@ -68,6 +70,34 @@ func Begin(file *journal.File, want *Header, anySeed bool, each func(r *Record, 
 		_, err = file.Append([]byte(magic), text)
 	}
 	return last, err
+}
+
+// Look calls each with the records of a file that a run may be writing to, those that say what runs had it included.
+func Look(path string, each func(r *Record, frames [][]byte) error) (h *Header, err error) {
+	err = journal.Look(path, func(offset int64, frames [][]byte) error {
+		if h == nil {
+			h, err = headerOf(frames)
+			return err
+		}
+		r, frames, err := recordOf(frames, offset)
+		if err != nil {
+			return err
+		}
+		return each(r, frames)
+	})
+	if err == nil && h == nil {
+		err = errors.New("it is empty")
+	}
+	return h, err
+}
+
+// Results decodes the results of a record, and its inputs, nil if it has none.
+func (r *Record) Results(frames [][]byte, outs, ins any) error {
+	n := len(frames) - r.Inputs
+	if err := codec.Unmarshal(frames[:n], outs); err != nil || r.Inputs == 0 || ins == nil {
+		return err
+	}
+	return codec.Unmarshal(frames[n:], ins)
 }
 
 func headerOf(frames [][]byte) (*Header, error) {

@@ -47,54 +47,74 @@ func Open(path string, every time.Duration) (*File, error) {
 // errUnread keeps a file as it is that was not read to its end.
 var errUnread = errors.New("Scan has not read the file")
 
-// ErrForeign is the error of a file that holds something else. It stays as it is.
-var ErrForeign = errors.New("it holds something else")
-
-// ours reports whether a file without a whole record begins like one.
-func (j *File) ours(end int64) bool {
-	begin := make([]byte, min(4, end))
-	_, err := j.f.ReadAt(begin, 0)
-	return err == nil && bytes.HasPrefix(binary.BigEndian.AppendUint32(nil, mark), begin)
-}
-
 // Scan calls each with all records and where they are, in their order. What the end of a program has cut off, or the
 // machine's end before the disk had it, is dropped, with everything behind it. What the disk had and is damaged is an
 // ErrDamaged with its place. Call it once, before Append.
 func (j *File) Scan(each func(offset int64, frames [][]byte) error) error {
-	info, err := j.f.Stat()
+	if err := scan(j.f, each, func(whole int64) { j.size = whole }); err != nil {
+		return err
+	}
+	if err := j.f.Truncate(j.size); err != nil {
+		return err
+	}
+	j.synced, j.err = j.size, nil
+	return nil
+}
+
+// Look calls each as Scan does, for a file that others may have open. It changes nothing.
+func Look(path string, each func(offset int64, frames [][]byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return scan(f, each, func(int64) {})
+}
+
+// scan calls whole with the end of each whole record, before it calls each.
+func scan(f *os.File, each func(offset int64, frames [][]byte) error, whole func(end int64)) error {
+	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	end := info.Size()
-	in := bufio.NewReaderSize(io.NewSectionReader(j.f, 0, end), 1<<20)
-	for j.size < end {
-		frames, next, err := read(in, j.size, end)
+	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, end), 1<<20)
+	for offset := int64(0); offset < end; {
+		frames, next, err := read(in, offset, end)
 		if errors.Is(err, ErrDamaged) {
-			if upto, err := j.lastSynced(j.size, end); err != nil {
+			upto, err := lastSynced(f, offset, end)
+			switch {
+			case err != nil:
 				return err
-			} else if upto > j.size {
-				return fmt.Errorf("%s: at byte %d %w", j.f.Name(), j.size, ErrDamaged)
-			} else if j.size == 0 && !j.ours(end) {
+			case upto > offset:
+				return fmt.Errorf("%s: at byte %d %w", f.Name(), offset, ErrDamaged)
+			case offset == 0 && !ours(f, end):
 				return ErrForeign
 			}
-			if err := j.f.Truncate(j.size); err != nil {
-				return err
-			}
-			break
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		offset := j.size
-		if j.size = next; frames == nil {
-			continue
+		whole(next)
+		if frames != nil {
+			if err := each(offset, frames); err != nil {
+				return err
+			}
 		}
-		if err := each(offset, frames); err != nil {
-			return err
-		}
+		offset = next
 	}
-	j.synced, j.err = j.size, nil
 	return nil
+}
+
+// ErrForeign is the error of a file that holds something else. It stays as it is.
+var ErrForeign = errors.New("it holds something else")
+
+// ours reports whether a file without a whole record begins like one.
+func ours(f *os.File, end int64) bool {
+	begin := make([]byte, min(4, end))
+	_, err := f.ReadAt(begin, 0)
+	return err == nil && bytes.HasPrefix(binary.BigEndian.AppendUint32(nil, mark), begin)
 }
 
 // Read reads the record at a place that Scan or Append has named.
@@ -260,11 +280,11 @@ func syncedIn(note []byte, offset int64) (upto int64, err error) {
 }
 
 // lastSynced returns up to where the notes behind a place say that the disk has the file.
-func (j *File) lastSynced(from, end int64) (upto int64, err error) {
+func lastSynced(f *os.File, from, end int64) (upto int64, err error) {
 	prefix := binary.BigEndian.AppendUint32(nil, noted)
 	chunk := make([]byte, 1<<20)
 	for from < end {
-		n, err := j.f.ReadAt(chunk[:min(int64(len(chunk)), end-from)], from)
+		n, err := f.ReadAt(chunk[:min(int64(len(chunk)), end-from)], from)
 		if err != nil && err != io.EOF {
 			return 0, err
 		}
