@@ -50,7 +50,7 @@ type checkpointOptions struct {
 // is full fails the call. What a crash has cut off at the end of the file is dropped; what
 // is damaged before it is an error with its place. A file is of one call: it is
 // locked while that runs, and a second call of the same run with it is an error. For
-// an experiment's own state, use SaveState.
+// an experiment's own state, use SaveState. In a container the path must be on a volume.
 //
 // A Result that comes from the file has no Worker, Took or Attempts.
 func Checkpoint(path string) CallOption {
@@ -146,6 +146,9 @@ func openCheckpoint[In, Out any](p *process, o *callOptions, total int, each fun
 		}
 	}
 	if c.path, err = filepath.Abs(how.path); err != nil {
+		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
+	}
+	if err := outlives(c.path); err != nil {
 		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
 	}
 	if !slices.Contains(how.given, "CheckpointSync") {
