@@ -2,9 +2,10 @@ package fiber
 
 import (
 	"cmp"
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -66,7 +67,8 @@ func Checkpoint(path string) CallOption {
 // CheckpointKey has a result of the call's Checkpoint belong to the key of its input,
 // wherever in the list that is: lists may grow, shrink, and be in another order. Two
 // inputs must not have the same key. TaskSeed depends on the key, then, and not on the
-// index. key may be called several times for an input, on any goroutine; In must be the function's.
+// index. key is called once for each input, on one goroutine; In must be the function's.
+// An endless stream of inputs has as many keys, which are kept in memory.
 func CheckpointKey[In any](key func(In) string) CallOption {
 	return checkpointOption("CheckpointKey", func(c *checkpointOptions) error {
 		if key == nil {
@@ -117,11 +119,10 @@ func checkpointOption(name string, set func(*checkpointOptions) error) CallOptio
 
 // kept is a call's results in a file.
 type kept[In, Out any] struct {
-	fn     string
 	path   string
 	file   *journal.File
+	header *checkpoint.Header
 	key    func(In) string
-	inputs bool
 
 	closing sync.Once
 	closed  error
@@ -129,8 +130,8 @@ type kept[In, Out any] struct {
 
 var errCheckpointUsed = errors.New("this run has made another call with it: a checkpoint is of one call; for an experiment's own state, use SaveState")
 
-// openCheckpoint opens the file of a call of so many tasks, 0 if that is not known, nil for none. each is called with what it keeps.
-func openCheckpoint[In, Out any](p *process, o *callOptions, total int, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) (c *kept[In, Out], err error) {
+// openCheckpoint opens the file of a call of so many tasks, 0 if that is not known, nil for none. before is called first, and each with what it keeps.
+func openCheckpoint[In, Out any](ctx context.Context, p *process, o *callOptions, total int, before func(c *kept[In, Out]) error, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) (c *kept[In, Out], err error) {
 	how := &o.checkpoint
 	if how.path == "" {
 		if len(how.given) > 0 {
@@ -138,7 +139,7 @@ func openCheckpoint[In, Out any](p *process, o *callOptions, total int, each fun
 		}
 		return nil, nil
 	}
-	c = &kept[In, Out]{fn: o.Func, inputs: how.inputs}
+	c = &kept[In, Out]{}
 	if how.key != nil {
 		var ok bool
 		if c.key, ok = how.key.(func(In) string); !ok {
@@ -154,29 +155,34 @@ func openCheckpoint[In, Out any](p *process, o *callOptions, total int, each fun
 	if !slices.Contains(how.given, "CheckpointSync") {
 		how.sync = checkpointSync
 	}
-	if c.file, err = journal.Open(c.path, how.sync); err != nil {
-		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
+	in, err := savable[In]()
+	if err != nil {
+		return nil, c.error(err)
 	}
-	if err := c.begin(p, o, total, each); err != nil {
+	out, err := savable[Out]()
+	if err != nil {
+		return nil, c.error(err)
+	}
+	c.header = &checkpoint.Header{Func: o.Func, In: in, Out: out, Version: how.version, Keyed: c.key != nil, Inputs: how.inputs, Seed: o.Seed, Began: time.Now()}
+	if err := before(c); err != nil {
+		return nil, c.error(err)
+	}
+	if c.file, err = journal.Open(c.path, how.sync); err != nil {
+		return nil, c.error(err)
+	}
+	if err := c.begin(ctx, p, o, total, each); err != nil {
 		_ = c.file.Close()
-		return nil, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, err)
+		return nil, cmp.Or(ctx.Err(), c.error(err))
 	}
 	return c, nil
 }
 
 // begin reads the file, and notes that this run uses it.
-func (c *kept[In, Out]) begin(p *process, o *callOptions, total int, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) error {
-	how := &o.checkpoint
-	in, err := savable[In]()
-	if err != nil {
-		return err
-	}
-	out, err := savable[Out]()
-	if err != nil {
-		return err
-	}
-	want := checkpoint.Header{Func: o.Func, In: in, Out: out, Version: how.version, Keyed: c.key != nil, Inputs: how.inputs, Seed: o.Seed, Began: time.Now()}
-	last, err := checkpoint.Begin(c.file, &want, !o.seeded, func(k *checkpoint.Record, offset int64, frames [][]byte) error {
+func (c *kept[In, Out]) begin(ctx context.Context, p *process, o *callOptions, total int, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) error {
+	last, err := checkpoint.Begin(c.file, c.header, !o.seeded, func(k *checkpoint.Record, offset int64, frames [][]byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		return each(c, k, offset, frames)
 	})
 	if err != nil {
@@ -189,7 +195,7 @@ func (c *kept[In, Out]) begin(p *process, o *callOptions, total int, each func(c
 	case last.Run != "" && last.Exe != exe:
 		p.node.Log.Warn("fiber: the program has changed since its checkpoint was written: give CheckpointVersion another name if its results have, too", "path", c.path)
 	}
-	o.Seed = want.Seed
+	o.Seed = c.header.Seed
 	_, err = checkpoint.Append(c.file, &checkpoint.Record{Run: p.node.Run, Exe: exe, Total: total})
 	return err
 }
@@ -200,58 +206,90 @@ var executableHash = sync.OnceValue(func() string {
 	if err != nil {
 		return ""
 	}
-	file, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("%x", xxhash.Sum64(file))
+	defer file.Close()
+	sum := xxhash.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sum.Sum64())
 })
 
-// digests returns those of inputs, the first of which has index lo, or the error of one that refers to objects of this run.
-func (c *kept[In, Out]) digests(ins []In, lo int) ([]uint64, error) {
-	digests, list, failed := codec.Digests(reflect.ValueOf(ins), names)
-	if len(failed) > 0 {
-		return nil, fmt.Errorf("fiber: the argument: %w", from(lo, failed)[0])
-	}
-	if p := parcelOf(list); len(p.handles)+len(p.ends) > 0 {
-		return nil, errors.New("fiber: Checkpoint: an input refers to a queue, a pipe, a shared value or another object of this run; give CheckpointKey")
-	}
-	return digests, nil
+// identities are what the results of inputs belong to.
+type identities struct {
+	sums []uint64 // digests of the inputs, or of their keys
+	keys []string // nil without CheckpointKey
 }
 
-// each calls take with the results of a record that are those of ins, each with the index of its input. keys has these by
-// their keys, nil without keys.
-func (c *kept[In, Out]) each(k *checkpoint.Record, frames [][]byte, ins []In, keys map[string]int, take func(i int, out Out)) error {
+// of returns the identities of the inputs lo to hi-1.
+func (id identities) of(lo, hi int) identities {
+	id.sums = id.sums[lo:hi]
+	if id.keys != nil {
+		id.keys = id.keys[lo:hi]
+	}
+	return id
+}
+
+// identify returns what the results of inputs belong to. An input that cannot be encoded, and fails its own task, has 0.
+func (c *kept[In, Out]) identify(ins []In) (id identities, err error) {
+	if c.key != nil {
+		id.sums, id.keys = make([]uint64, len(ins)), make([]string, len(ins))
+		for i, in := range ins {
+			id.keys[i] = c.key(in)
+			id.sums[i] = xxhash.Sum64String(id.keys[i])
+		}
+		return id, nil
+	}
+	var list []any
+	id.sums, list, _ = codec.Digests(reflect.ValueOf(ins), names)
+	if p := parcelOf(list); len(p.handles)+len(p.ends) > 0 {
+		err = errors.New("an input refers to a queue, a pipe, a shared value or another object of this run; give CheckpointKey")
+	}
+	return id, err
+}
+
+// byKey returns the inputs by their keys, nil without keys.
+func (id identities) byKey() (map[string]int, error) {
+	if id.keys == nil {
+		return nil, nil
+	}
+	by := make(map[string]int, len(id.keys))
+	for i, key := range id.keys {
+		if other, double := by[key]; double {
+			return nil, sameKey(other, i, key)
+		}
+		by[key] = i
+	}
+	return by, nil
+}
+
+func sameKey(i, j int, key string) error {
+	return fmt.Errorf("the inputs %d and %d have the same key %q: see CheckpointKey", i, j, key)
+}
+
+// each calls take with the results of a record that are those of inputs, each with its input's index. by is the inputs by
+// their keys.
+func (c *kept[In, Out]) each(k *checkpoint.Record, frames [][]byte, id identities, by map[string]int, take func(i int, out Out)) error {
 	outs, err := c.results(k, frames)
 	if err != nil {
 		return err
 	}
-	var digests []uint64
-	if lo, hi := min(k.Lo, len(ins)), min(k.Lo+k.N, len(ins)); keys == nil {
-		if digests, err = c.digests(ins[lo:hi], lo); err != nil {
-			return err
-		}
-	}
-	without := k.Without
-	for i, out := range outs {
-		task := k.Lo + i
-		if len(without) > 0 && without[0] == task {
-			without = without[1:]
-			continue
-		}
-		if keys != nil {
-			if at, found := keys[k.Keys[i]]; found {
-				take(at, out)
+	for lo, hi := range k.Stretches() {
+		for i := lo; i < hi; i++ {
+			task := k.Lo + i
+			switch at, found := by[k.Key(i)]; {
+			case id.keys != nil && found:
+				take(at, outs[i])
+			case id.keys != nil || task >= len(id.sums): // the list has changed
+			case id.sums[task] != k.Digest(i):
+				return anotherInput(task)
+			default:
+				take(task, outs[i])
 			}
-			continue
 		}
-		if i >= len(digests) {
-			break // the list is shorter by now
-		}
-		if digests[i] != k.Digest(i) {
-			return anotherInput(task)
-		}
-		take(task, out)
 	}
 	return nil
 }
@@ -260,68 +298,67 @@ func (c *kept[In, Out]) each(k *checkpoint.Record, frames [][]byte, ins []In, ke
 func (c *kept[In, Out]) close() error {
 	c.closing.Do(func() {
 		if err := c.file.Close(); err != nil {
-			c.closed = fmt.Errorf("fiber: the checkpoint: %w", err)
+			c.closed = c.error(err)
 		}
 	})
 	return c.closed
 }
 
-// keysFor has the engine know tasks by their keys, of inputs that slice returns.
-func (c *kept[In, Out]) keysFor(o *callOptions, slice func(lo, hi int) []In) {
-	if c.key == nil {
-		return
-	}
-	o.Keys = func(lo, hi int) (keys []uint64) {
-		for _, in := range slice(lo, hi) {
-			keys = append(keys, xxhash.Sum64String(c.key(in)))
-		}
-		return keys
-	}
-}
-
 // found is what a file has for the inputs of a stream, which come one by one.
 type found[In, Out any] struct {
-	ranges []rangeOf              // in the order of their tasks
-	keys   map[string]recordPlace // in the place of ranges, with CheckpointKey
+	ranges []rangeOf              // in the order of their tasks, of which each is in one at most
+	keys   map[string]recordPlace // in their stead, with CheckpointKey
 	seen   map[string]int         // the inputs so far, by their keys
 
-	at   int64 // the record whose results these are
-	kept *checkpoint.Record
-	outs []Out
+	loaded map[int64]*loaded[Out] // records, by where they are
+	order  []int64                // in which they were loaded
+	size   int                    // bytes of the results in them
 }
 
-// rangeOf is where the results of tasks are.
+// rangeOf is where the results of tasks lo to lo+n-1 are.
 type rangeOf struct {
-	lo, n  int
-	offset int64
+	lo, n int
+	recordPlace
 }
 
-// recordPlace is where a result is.
+// recordPlace is where a result is: in which record, at which index.
 type recordPlace struct {
 	offset int64
-	i      int // in its record
+	i      int
 }
+
+// loaded is the results of a record.
+type loaded[Out any] struct {
+	record *checkpoint.Record
+	outs   []Out
+	size   int
+}
+
+// maxLoaded bounds the encoded results of the records that are kept: with keys, inputs may come in any order.
+const maxLoaded = 64 << 20
 
 // note notes what a record has.
 func (f *found[In, Out]) note(c *kept[In, Out], k *checkpoint.Record, offset int64) {
-	if c.key == nil {
-		f.ranges = append(f.ranges, rangeOf{k.Lo, k.N, offset})
-		return
-	}
-	for i, key := range k.Keys {
-		if _, double := f.keys[key]; !double && !slices.Contains(k.Without, k.Lo+i) {
-			f.keys[key] = recordPlace{offset, i}
+	for lo, hi := range k.Stretches() {
+		if c.key == nil {
+			f.ranges = append(f.ranges, rangeOf{k.Lo + lo, hi - lo, recordPlace{offset, lo}})
+			continue
+		}
+		for i := lo; i < hi; i++ {
+			if _, double := f.keys[k.Key(i)]; !double {
+				f.keys[k.Key(i)] = recordPlace{offset, i}
+			}
 		}
 	}
 }
 
 // of returns the result of input i, if the file has it.
-func (f *found[In, Out]) of(c *kept[In, Out], i int, in In) (out Out, ok bool, err error) {
+func (f *found[In, Out]) of(c *kept[In, Out], i int, id identities) (out Out, ok bool, err error) {
 	var at recordPlace
-	if c.key != nil {
-		key := c.key(in)
+	if id.keys != nil {
+		key := id.keys[0]
 		if other, double := f.seen[key]; double {
-			return out, false, fmt.Errorf("fiber: CheckpointKey: the inputs %d and %d have the same key %q", other, i, key)
+			return out, false, sameKey(other, i, key)
 		}
 		f.seen[key] = i
 		if at, ok = f.keys[key]; !ok {
@@ -332,38 +369,39 @@ func (f *found[In, Out]) of(c *kept[In, Out], i int, in In) (out Out, ok bool, e
 		if n == 0 || i >= f.ranges[n-1].lo+f.ranges[n-1].n {
 			return out, false, nil
 		}
-		at = recordPlace{f.ranges[n-1].offset, i - f.ranges[n-1].lo}
+		r := f.ranges[n-1]
+		at = recordPlace{r.offset, r.i + i - r.lo}
 	}
-	if err := f.load(c, at.offset); err != nil {
-		return out, false, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, err)
+	l, err := f.load(c, at.offset)
+	switch {
+	case err != nil:
+		return out, false, err
+	case id.keys == nil && id.sums[0] != l.record.Digest(at.i):
+		return out, false, anotherInput(i)
 	}
-	if slices.Contains(f.kept.Without, f.kept.Lo+at.i) {
-		return out, false, nil
-	}
-	if c.key == nil {
-		digests, err := c.digests([]In{in}, i)
-		if err != nil {
-			return out, false, err
-		}
-		if digests[0] != f.kept.Digest(at.i) {
-			return out, false, fmt.Errorf("fiber: the checkpoint %s: %w", c.path, anotherInput(i))
-		}
-	}
-	return f.outs[at.i], true, nil
+	return l.outs[at.i], true, nil
 }
 
-// load reads a record, unless it was the last one.
-func (f *found[In, Out]) load(c *kept[In, Out], offset int64) error {
-	if f.outs != nil && f.at == offset {
-		return nil
+// load reads a record, unless it was read a short while ago.
+func (f *found[In, Out]) load(c *kept[In, Out], offset int64) (*loaded[Out], error) {
+	if l := f.loaded[offset]; l != nil {
+		return l, nil
 	}
-	record, frames, err := checkpoint.Read(c.file, offset)
+	record, frames, err := checkpoint.Read(c.file, c.header, offset)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f.at, f.kept = offset, record
-	f.outs, err = c.results(record, frames)
-	return err
+	l := &loaded[Out]{record: record, size: codec.Size(frames)}
+	if l.outs, err = c.results(record, frames); err != nil {
+		return nil, err
+	}
+	f.loaded[offset] = l
+	f.order = append(f.order, offset)
+	for f.size += l.size; f.size > maxLoaded && len(f.order) > 1; f.order = f.order[1:] {
+		f.size -= f.loaded[f.order[0]].size
+		delete(f.loaded, f.order[0])
+	}
+	return l, nil
 }
 
 func anotherInput(i int) error {
@@ -387,45 +425,46 @@ func keysOf[In any](o *callOptions, ins []In) (map[string]int, error) {
 	return keys, nil
 }
 
-// add keeps the results of an outcome whose inputs are ins. named says that they refer to objects of this run.
-func (c *kept[In, Out]) add(o engine.Outcome, ins []In, named bool, unread []int) error {
+// add keeps the results of an outcome. id are the identities of its inputs ins; named says that results refer to objects
+// of this run. After close nothing is kept: the call is over.
+func (c *kept[In, Out]) add(o engine.Outcome, ins []In, id identities, named bool, unread []int) error {
 	if named {
-		return errors.New("fiber: Checkpoint: a result refers to a queue, a pipe, a shared value or another object, which ends with this run")
+		return c.error(errors.New("a result refers to a queue, a pipe, a shared value or another object, which ends with this run"))
 	}
-	k := checkpoint.Record{Lo: o.Lo, N: o.N, Without: append(slices.Clone(o.Again), unread...)}
+	k := checkpoint.Record{Lo: o.Lo, N: o.N, Keys: id.keys}
+	for _, failed := range [][]int{o.Again, unread} {
+		for _, task := range failed {
+			k.Without = append(k.Without, task-o.Lo)
+		}
+	}
 	for _, f := range o.Failures {
-		k.Without = append(k.Without, f.Index)
+		k.Without = append(k.Without, f.Index-o.Lo)
 	}
 	if len(k.Without) >= o.N || o.Outputs == nil {
 		return nil
 	}
 	slices.Sort(k.Without)
-	if c.key != nil {
-		for _, in := range ins {
-			k.Keys = append(k.Keys, c.key(in))
-		}
-	} else {
-		digests, err := c.digests(ins, o.Lo)
-		if err != nil {
-			return err
-		}
-		for _, d := range digests {
-			k.Digests = binary.LittleEndian.AppendUint64(k.Digests, d)
-		}
+	if id.keys == nil {
+		k.SetDigests(id.sums)
 	}
 	frames := slices.Clip(o.Outputs)
-	if c.inputs {
+	if c.header.Inputs {
 		value, err := marshalDetached(ins)
 		if err != nil {
-			return errorf("fiber: CheckpointInputs: %w", err)
+			return c.error(fmt.Errorf("CheckpointInputs: %w", err))
 		}
 		k.Inputs = len(value)
 		frames = append(frames, value...)
 	}
-	if _, err := checkpoint.Append(c.file, &k, frames...); err != nil {
-		return fmt.Errorf("fiber: the checkpoint: %w", err)
+	if _, err := checkpoint.Append(c.file, &k, frames...); err != nil && err != journal.ErrClosed {
+		return c.error(err)
 	}
 	return nil
+}
+
+// error says which checkpoint an error is of.
+func (c *kept[In, Out]) error(err error) error {
+	return errorf("fiber: the checkpoint %s: %w", c.path, err)
 }
 
 // results decodes those of a record.

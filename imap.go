@@ -91,8 +91,9 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		o.retry()
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
-		s.found = found[In, Out]{keys: map[string]recordPlace{}, seen: map[string]int{}}
-		s.kept, err = openCheckpoint(pool.proc, &o, 0, func(c *kept[In, Out], k *checkpoint.Record, offset int64, _ [][]byte) error {
+		s.found = found[In, Out]{keys: map[string]recordPlace{}, seen: map[string]int{}, loaded: map[int64]*loaded[Out]{}}
+		nothing := func(*kept[In, Out]) error { return nil }
+		s.kept, err = openCheckpoint(ctx, pool.proc, &o, 0, nothing, func(c *kept[In, Out], k *checkpoint.Record, offset int64, _ [][]byte) error {
 			s.found.note(c, k, offset)
 			return nil
 		})
@@ -102,7 +103,10 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		}
 		if s.kept != nil {
 			slices.SortFunc(s.found.ranges, func(a, b rangeOf) int { return cmp.Compare(a.lo, b.lo) })
-			s.kept.keysFor(&o, s.in.slice)
+			s.in.ids = map[int]identities{}
+			if s.kept.key != nil {
+				o.Keys = func(lo, hi int) []uint64 { return s.in.identities(lo, hi).sums }
+			}
 			defer s.kept.close()
 		}
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
@@ -161,16 +165,20 @@ func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 	guard.Here(func() error {
 		for in := range ins {
 			var out Out
+			var id identities
 			finished := false
+			i := s.in.read // which only this goroutine changes
 			if s.kept != nil {
 				var err error
-				if out, finished, err = s.found.of(s.kept, s.in.read, in); err != nil {
-					s.abort(err)
+				if id, err = s.kept.identify([]In{in}); err == nil {
+					out, finished, err = s.found.of(s.kept, i, id)
+				}
+				if err != nil {
+					s.abort(s.kept.error(err))
 					break
 				}
 			}
-			i := s.in.read // which only this goroutine changes
-			if window, most := s.call.Window(); !s.in.push(in, finished, window, most) {
+			if window, most := s.call.Window(); !s.in.push(in, id, finished, window, most) {
 				break
 			}
 			if finished {
@@ -209,7 +217,7 @@ func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 		failed++
 	})
 	if s.kept != nil {
-		if err := s.kept.add(o, s.in.slice(o.Lo, o.Lo+o.N), named, unread); err != nil {
+		if err := s.kept.add(o, s.in.slice(o.Lo, o.Lo+o.N), s.in.identities(o.Lo, o.Lo+o.N), named, unread); err != nil {
 			s.abort(err)
 			return unread
 		}
@@ -262,23 +270,27 @@ func (s *stream[In, Out]) Finish(err error) {
 // readAhead is the inputs of a stream, which are read some way ahead of its loop.
 type readAhead[In any] struct {
 	mu      sync.Mutex
-	room    sync.Cond    // wakes push
-	more    sync.Cond    // wakes offer
-	ins     map[int]In   // whose results have not been delivered
-	read    int          // how many were read
-	taken   int          // how many results the loop has taken
-	window  int          // how far read may be ahead of taken
-	late    map[int]bool // inputs of tasks that have failed and run again: they do not count for the window
-	stopped bool         // no more inputs are read
-	offers  []offer      // inputs that the engine does not know yet
+	room    sync.Cond          // wakes push
+	more    sync.Cond          // wakes offer
+	ids     map[int]identities // of ins, for a checkpoint
+	ins     map[int]In         // whose results have not been delivered
+	read    int                // how many were read
+	taken   int                // how many results the loop has taken
+	window  int                // how far read may be ahead of taken
+	late    map[int]bool       // inputs of tasks that have failed and run again: they do not count for the window
+	stopped bool               // no more inputs are read
+	offers  []offer            // inputs that the engine does not know yet
 }
 
 // push keeps an input, waiting for room. It returns false when no more are wanted.
-func (a *readAhead[In]) push(in In, finished bool, window, most int) bool {
+func (a *readAhead[In]) push(in In, id identities, finished bool, window, most int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.window = window
-	for (a.ahead() >= window && !finished || a.read-a.taken >= most) && !a.stopped {
+	if finished { // it keeps no worker busy, but takes memory
+		window += finishedAhead
+	}
+	for (a.ahead() >= window || a.read-a.taken >= most) && !a.stopped {
 		a.room.Wait()
 	}
 	last := len(a.offers) - 1
@@ -290,7 +302,9 @@ func (a *readAhead[In]) push(in In, finished bool, window, most int) bool {
 		a.offers[last].finished++
 	} else {
 		a.offers[last].fresh++
-		a.ins[a.read] = in
+		if a.ins[a.read] = in; a.ids != nil {
+			a.ids[a.read] = id
+		}
 	}
 	a.read++
 	a.more.Signal()
@@ -362,6 +376,23 @@ func (a *readAhead[In]) slice(lo, hi int) []In {
 	return ins
 }
 
+// identities returns those of the inputs lo to hi-1.
+func (a *readAhead[In]) identities(lo, hi int) (all identities) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := lo; i < hi; i++ {
+		one := a.ids[i]
+		if one.sums == nil { // it has run elsewhere meanwhile, and nobody wants to know
+			one.sums = []uint64{0}
+		}
+		all.sums, all.keys = append(all.sums, one.sums...), append(all.keys, one.keys...)
+	}
+	return all
+}
+
+// finishedAhead is how many results of a checkpoint may wait for the loop.
+const finishedAhead = 64
+
 // forget drops n inputs from lo on.
 func (a *readAhead[In]) forget(lo, n int) {
 	a.mu.Lock()
@@ -369,6 +400,7 @@ func (a *readAhead[In]) forget(lo, n int) {
 	for i := range n {
 		delete(a.ins, lo+i)
 		delete(a.late, lo+i)
+		delete(a.ids, lo+i)
 	}
 }
 

@@ -23,6 +23,7 @@ type mapping[In, Out, Result any] struct {
 	single bool // an Apply: there is no need to say which task has failed
 	fn     string
 	kept   *kept[In, Out] // nil for none
+	id     identities     // of ins, for kept
 
 	submitted chan struct{} // closed when call is set, if Deliver, or OnProgress, may need it
 
@@ -107,8 +108,7 @@ func (m *mapping[In, Out, Result]) Deliver(o engine.Outcome) []int {
 	outs, named, unread := decodeOutputs[Out](m.fn, o, m.single, listed, m.fail)
 	if m.kept != nil {
 		if err := m.keep(o, named, unread); err != nil {
-			<-m.submitted
-			m.abort(err)
+			m.abortSoon(err)
 			return unread
 		}
 	}
@@ -129,7 +129,7 @@ func (m *mapping[In, Out, Result]) keep(o engine.Outcome, named bool, unread []i
 		return nil // the call has failed
 	}
 	defer m.read()
-	return m.kept.add(o, ins[o.Lo:o.Lo+o.N], named, unread)
+	return m.kept.add(o, ins[o.Lo:o.Lo+o.N], m.id.of(o.Lo, o.Lo+o.N), named, unread)
 }
 
 func (m *mapping[In, Out, Result]) fail(e *TaskError) {
@@ -147,7 +147,13 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 	failed := m.failed
 	m.failing.Unlock()
 	if m.kept != nil { // the disk may take its time
-		go func() { m.conclude(failed, cmp.Or(err, m.kept.close())) }()
+		go func() {
+			if failed == nil && err == nil {
+				err = m.kept.close()
+			}
+			m.conclude(failed, err)
+			_ = m.kept.close()
+		}()
 		return
 	}
 	m.conclude(failed, err)
@@ -180,10 +186,10 @@ func (m *mapping[In, Out, Result]) conclude(failed *TaskError, err error) {
 // abort cancels the call, which fails with err.
 func (m *mapping[In, Out, Result]) abort(err error) {
 	m.call.Cancel()
+	m.fails(err)
 	if m.kept != nil {
 		go m.kept.close()
 	}
-	m.fails(err)
 }
 
 // submit starts the call. If ctx ends before the result is there, the call is
@@ -195,17 +201,18 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 	}
 	o.Encoded, o.Single = m.frames != nil, m.single
 	o.retry()
-	if o.progress != nil || m.kept != nil {
+	if o.progress != nil && m.submitted == nil {
 		m.submitted = make(chan struct{})
+		m.count.fail = m.abortSoon
+	}
+	if m.submitted != nil {
 		defer close(m.submitted)
-		m.count.fail = func(err error) {
-			<-m.submitted
-			m.abort(err)
-		}
 	}
 	call, err := pool.engine.Submit(m, len(m.outs), false, o.CallOptions)
 	m.call = call
 	switch {
+	case err != nil && m.kept != nil:
+		m.reject(cmp.Or(err, m.kept.close()))
 	case err != nil:
 		m.reject(err)
 	case !o.Awaited:
@@ -255,13 +262,15 @@ func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], i
 func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o callOptions) {
 	done := make([]bool, len(m.ins))
 	n := 0
-	keys, err := keysOf(&o, m.ins)
-	if err != nil {
-		m.reject(err)
-		return
-	}
-	m.kept, err = openCheckpoint(pool.proc, &o, len(m.ins), func(c *kept[In, Out], k *checkpoint.Record, _ int64, frames [][]byte) error {
-		return c.each(k, frames, m.ins, keys, func(i int, out Out) {
+	var by map[string]int
+	var err error
+	m.kept, err = openCheckpoint(ctx, pool.proc, &o, len(m.ins), func(c *kept[In, Out]) (err error) {
+		if m.id, err = c.identify(m.ins); err == nil {
+			by, err = m.id.byKey()
+		}
+		return err
+	}, func(c *kept[In, Out], k *checkpoint.Record, _ int64, frames [][]byte) error {
+		return c.each(k, frames, m.id, by, func(i int, out Out) {
 			if !done[i] {
 				m.outs[i], done[i] = out, true
 				n++
@@ -276,15 +285,28 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 		m.submit(ctx, pool, o)
 		return
 	}
-	ins := m.ins
-	m.kept.keysFor(&o, func(lo, hi int) []In { return ins[lo:hi] })
+	if m.id.keys != nil {
+		o.Keys = func(lo, hi int) []uint64 { return m.id.sums[lo:hi] }
+	}
 	o.Finished = spansOf(done)
+	m.ctx, m.fn = ctx, o.Func
 	m.count.of(&o, len(m.outs))
-	m.count.add(n, 0)
 	if n == len(m.outs) {
-		m.ctx = ctx
+		m.count.fail = m.fails
+		m.count.add(n, 0)
 		m.Finish(nil)
 		return
 	}
+	m.submitted = make(chan struct{})
+	m.count.fail = m.abortSoon
+	if n > 0 {
+		m.count.add(n, 0)
+	}
 	m.submit(ctx, pool, o)
+}
+
+// abortSoon is abort, once the call is submitted.
+func (m *mapping[In, Out, Result]) abortSoon(err error) {
+	<-m.submitted
+	m.abort(err)
 }

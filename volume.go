@@ -39,7 +39,9 @@ func outlives(path string) error {
 	if err != nil {
 		return err
 	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
+	if target, err := filepath.EvalSymlinks(full); err == nil {
+		full = target
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
 		full = filepath.Join(dir, filepath.Base(full))
 	}
 	if at, typ := mountOf(mounts, full); at == "/" || slices.Contains(passing, typ) {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -57,23 +58,24 @@ func (c *checkpointCommand) Run() error {
 		}
 		return each(r, frames, write)
 	})
+	err = errors.Join(err, end()) // what comes before an error is written out, too
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Path, err)
 	}
 	if c.CSV || c.JSON {
-		return end()
+		return nil
 	}
 	info, err := os.Stat(c.Path)
 	if err != nil {
 		return err
 	}
-	done := strconv.Itoa(results)
+	call := "" // inputs may have left its list
 	if last.Total > 0 {
-		done = fmt.Sprintf("%d of %d", results, last.Total)
+		call = strconv.Itoa(last.Total)
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	for _, line := range [][2]string{{"function", header.Func}, {"input", header.In}, {"result", header.Out}, {"version", header.Version}, {"seed", strconv.FormatUint(header.Seed, 10)},
-		{"done", done}, {"runs", strconv.Itoa(runs)}, {"began", header.Began.Format(time.RFC3339)}, {"written", info.ModTime().Format(time.RFC3339)}} {
+	for _, line := range [][2]string{{"function", header.Func}, {"its input", header.In}, {"its result", header.Out}, {"version", header.Version}, {"seed", strconv.FormatUint(header.Seed, 10)},
+		{"tasks", call}, {"results", strconv.Itoa(results)}, {"runs", strconv.Itoa(runs)}, {"began", header.Began.Format(time.RFC3339)}, {"written", info.ModTime().Format(time.RFC3339)}} {
 		if line[1] != "" {
 			fmt.Fprintf(out, "%s\t%s\n", line[0], line[1])
 		}
@@ -91,21 +93,15 @@ func each(r *checkpoint.Record, frames [][]byte, write func(result) error) error
 	if values.Kind() != reflect.Slice || values.Len() != r.N || ins != nil && (inputs.Kind() != reflect.Slice || inputs.Len() != r.N) {
 		return fmt.Errorf("the results of tasks %d to %d are not a list of %d", r.Lo, r.Lo+r.N-1, r.N)
 	}
-	without := r.Without
-	for i := range r.N {
-		if len(without) > 0 && without[0] == r.Lo+i {
-			without = without[1:]
-			continue
-		}
-		x := result{Index: r.Lo + i, Result: plain(values.Index(i).Interface())}
-		if r.Keys != nil {
-			x.Key = r.Keys[i]
-		}
-		if ins != nil {
-			x.Input = plain(inputs.Index(i).Interface())
-		}
-		if err := write(x); err != nil {
-			return err
+	for lo, hi := range r.Stretches() {
+		for i := lo; i < hi; i++ {
+			x := result{Index: r.Lo + i, Key: r.Key(i), Result: plain(values.Index(i).Interface())}
+			if ins != nil {
+				x.Input = plain(inputs.Index(i).Interface())
+			}
+			if err := write(x); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

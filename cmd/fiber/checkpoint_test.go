@@ -19,7 +19,7 @@ func TestCheckpointCommand(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	file, err := journal.Open(path, time.Hour)
 	require.NoError(t, err)
-	_, err = checkpoint.Begin(file, &checkpoint.Header{Func: "evaluate", In: "string", Out: "main.Score", Seed: 7, Began: time.Unix(0, 0)}, false, nil)
+	_, err = checkpoint.Begin(file, &checkpoint.Header{Func: "evaluate", In: "string", Out: "main.Score", Keyed: true, Seed: 7, Began: time.Unix(0, 0)}, false, nil)
 	require.NoError(t, err)
 	type score struct {
 		Mean float64
@@ -45,7 +45,7 @@ func TestCheckpointCommand(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, append(whole, whole[:20]...), 0o644))
 	out, stderr, code := fiber(t, ".", nil, "checkpoint", path)
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `function  evaluate\ninput     string\nresult    main.Score\nseed      7\ndone      3 of 9\nruns      1\nbegan     1970-.*\nwritten   2`, out)
+	require.Regexp(t, `function    evaluate\nits input   string\nits result  main.Score\nseed        7\ntasks       9\nresults     3\nruns        1\nbegan       1970-.*\nwritten     2`, out)
 	out, _, code = fiber(t, ".", nil, "checkpoint", "--csv", path)
 	require.Zero(t, code)
 	require.Equal(t, `index,key,input,result

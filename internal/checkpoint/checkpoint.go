@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -28,7 +30,7 @@ type Record struct {
 	Exe     string // its executable
 	Total   int    // how many tasks its call has; 0 if it does not know
 	Lo, N   int    // the tasks
-	Without []int  // those of them, by their indices, that have no result
+	Without []int  // those of them, counted from Lo and in order, that have no result
 	Digests []byte // of the inputs, eight bytes each
 	Keys    []string
 	Inputs  int // frames
@@ -36,6 +38,35 @@ type Record struct {
 
 // Digest returns that of an input of the record.
 func (r *Record) Digest(i int) uint64 { return binary.LittleEndian.Uint64(r.Digests[8*i:]) }
+
+// SetDigests sets those of all inputs of the record.
+func (r *Record) SetDigests(digests []uint64) {
+	r.Digests = make([]byte, 0, 8*len(digests))
+	for _, d := range digests {
+		r.Digests = binary.LittleEndian.AppendUint64(r.Digests, d)
+	}
+}
+
+// Key returns that of an input of the record, "" where there are none.
+func (r *Record) Key(i int) string {
+	if r.Keys == nil {
+		return ""
+	}
+	return r.Keys[i]
+}
+
+// Stretches yields the tasks that have results, from one index to below another, counted from Lo.
+func (r *Record) Stretches() iter.Seq2[int, int] {
+	return func(yield func(lo, hi int) bool) {
+		lo := 0
+		for _, i := range append(slices.Clip(r.Without), r.N) {
+			if lo < i && !yield(lo, i) {
+				return
+			}
+			lo = i + 1
+		}
+	}
+}
 
 // magic begins the header, and says how the rest is written.
 const magic = "fiber checkpoint 1\n"
@@ -55,7 +86,7 @@ func Begin(file *journal.File, want *Header, anySeed bool, each func(r *Record, 
 			}
 			return found.differs(want)
 		}
-		r, frames, err := recordOf(frames, offset)
+		r, frames, err := recordOf(frames, found, offset)
 		if err != nil {
 			return err
 		}
@@ -79,7 +110,7 @@ func Look(path string, each func(r *Record, frames [][]byte) error) (h *Header, 
 			h, err = headerOf(frames)
 			return err
 		}
-		r, frames, err := recordOf(frames, offset)
+		r, frames, err := recordOf(frames, h, offset)
 		if err != nil {
 			return err
 		}
@@ -108,13 +139,22 @@ func headerOf(frames [][]byte) (*Header, error) {
 	return h, nil
 }
 
-func recordOf(frames [][]byte, offset int64) (*Record, [][]byte, error) {
+func recordOf(frames [][]byte, h *Header, offset int64) (*Record, [][]byte, error) {
 	r := new(Record)
-	if len(frames) == 0 || msgpack.Unmarshal(frames[0], r) != nil || r.Inputs < 0 || r.Inputs > len(frames)-1 ||
-		r.Run == "" && len(r.Digests) != 8*r.N && len(r.Keys) != r.N {
+	if len(frames) == 0 || msgpack.Unmarshal(frames[0], r) != nil || r.Run == "" && !r.fits(h, len(frames)-1) {
 		return nil, nil, fmt.Errorf("at byte %d is something that Checkpoint has not written", offset)
 	}
 	return r, frames[1:], nil
+}
+
+// fits reports whether a record with so many frames behind it is one of a file with that header.
+func (r *Record) fits(h *Header, frames int) bool {
+	known := len(r.Digests) == 8*r.N && r.Keys == nil
+	if h.Keyed {
+		known = len(r.Keys) == r.N && r.Digests == nil
+	}
+	inside := len(r.Without) == 0 || r.Without[0] >= 0 && r.Without[len(r.Without)-1] < r.N
+	return known && inside && slices.IsSorted(r.Without) && r.Lo >= 0 && r.N > 0 && r.Inputs >= 0 && r.Inputs < frames
 }
 
 // Append appends a record, and what follows it.
@@ -127,12 +167,12 @@ func Append(file *journal.File, r *Record, frames ...[]byte) (offset int64, err 
 }
 
 // Read reads a record, and what follows it.
-func Read(file *journal.File, offset int64) (*Record, [][]byte, error) {
+func Read(file *journal.File, h *Header, offset int64) (*Record, [][]byte, error) {
 	frames, err := file.Read(offset)
 	if err != nil {
 		return nil, nil, err
 	}
-	return recordOf(frames, offset)
+	return recordOf(frames, h, offset)
 }
 
 // differs says in what the header of a file does not fit a call.

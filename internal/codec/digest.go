@@ -40,8 +40,8 @@ func Digests(v reflect.Value, listed func(x any) bool) (digests []uint64, list [
 // inOrder encodes the entries of a map in the order of their encoded keys.
 func (e *encoder) inOrder(v reflect.Value, key *plan, entry func(e *encoder, k, x reflect.Value) error) error {
 	type keyed struct {
-		text []byte
-		key  reflect.Value
+		text    []byte
+		key, of reflect.Value
 	}
 	var keys []keyed
 	for it := v.MapRange(); it.Next(); {
@@ -49,12 +49,12 @@ func (e *encoder) inOrder(v reflect.Value, key *plan, entry func(e *encoder, k, 
 		if err := key.encode(e, it.Key()); err != nil {
 			return within(err, keyText(it.Key()))
 		}
-		keys = append(keys, keyed{bytes.Clone(e.buf.Bytes()[from:]), it.Key()})
+		keys = append(keys, keyed{bytes.Clone(e.buf.Bytes()[from:]), it.Key(), it.Value()})
 		e.buf.Truncate(from)
 	}
 	slices.SortFunc(keys, func(a, b keyed) int { return bytes.Compare(a.text, b.text) })
 	for _, k := range keys {
-		if err := entry(e, k.key, v.MapIndex(k.key)); err != nil {
+		if err := entry(e, k.key, k.of); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -24,12 +25,17 @@ type File struct {
 	synced  int64 // what the disk has for sure
 	buf     []byte
 	err     error // the first one, or errUnread; it lasts
+	noted   int64 // where the last note of that ends
+	closed  bool
 	timer   *time.Timer
 	syncing sync.WaitGroup
 }
 
 // ErrOpen is the error of opening a file that another process, or this one, has open.
-var ErrOpen = errors.New("another program has it open")
+var ErrOpen = errors.New("another program, or another call, has it open")
+
+// ErrClosed is the error of Append after Close.
+var ErrClosed = errors.New("it is closed")
 
 // Open opens a file, or makes one, for records that are on the disk after a time; 0 means before Append returns.
 func Open(path string, every time.Duration) (*File, error) {
@@ -40,6 +46,12 @@ func Open(path string, every time.Duration) (*File, error) {
 	if err := lock(f); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if info, err := f.Stat(); err == nil && info.Size() == 0 { // the directory, too, is to outlive the machine
+		if err := syncDir(filepath.Dir(path)); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
 	}
 	return &File{f: f, every: every, err: errUnread}, nil
 }
@@ -110,11 +122,12 @@ func scan(f *os.File, each func(offset int64, frames [][]byte) error, whole func
 // ErrForeign is the error of a file that holds something else. It stays as it is.
 var ErrForeign = errors.New("it holds something else")
 
-// ours reports whether a file without a whole record begins like one.
+// ours reports whether a file without a whole record begins like one, or has nothing but the zeros that a machine's end may leave.
 func ours(f *os.File, end int64) bool {
-	begin := make([]byte, min(4, end))
+	begin := make([]byte, min(64<<10, end))
 	_, err := f.ReadAt(begin, 0)
-	return err == nil && bytes.HasPrefix(binary.BigEndian.AppendUint32(nil, mark), begin)
+	zeros := len(bytes.Trim(begin, "\x00")) == 0
+	return err == nil && (zeros || bytes.HasPrefix(binary.BigEndian.AppendUint32(nil, mark), begin[:min(4, len(begin))]))
 }
 
 // Read reads the record at a place that Scan or Append has named.
@@ -133,6 +146,9 @@ func (j *File) Read(offset int64) ([][]byte, error) {
 func (j *File) Append(frames ...[]byte) (offset int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.closed {
+		return 0, ErrClosed
+	}
 	if j.err != nil {
 		return 0, j.err
 	}
@@ -173,7 +189,7 @@ func (j *File) write(record []byte) error {
 // sync waits until the disk has what was written, and notes that; mu is held, but for the wait.
 func (j *File) sync() error {
 	upto := j.size
-	if j.err != nil || upto == j.synced {
+	if j.err != nil || upto == j.synced || upto == j.noted {
 		return j.err
 	}
 	j.mu.Unlock()
@@ -185,13 +201,14 @@ func (j *File) sync() error {
 	if err := j.write(appendSynced(j.buf[:0], j.size, upto)); err != nil {
 		return err
 	}
-	j.synced = max(j.synced, upto)
+	j.synced, j.noted = max(j.synced, upto), j.size
 	return nil
 }
 
 // Close waits until the disk has all records, and closes the file. The error is that of the disk.
 func (j *File) Close() error {
 	j.mu.Lock()
+	j.closed = true
 	if j.timer != nil && j.timer.Stop() {
 		j.timer = nil
 		j.syncing.Done()

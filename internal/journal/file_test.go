@@ -84,7 +84,7 @@ func TestFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, append(all, "last"), got)
 	_, err = f.Append([]byte("more"))
-	require.ErrorIs(t, err, os.ErrClosed)
+	require.ErrorIs(t, err, journal.ErrClosed)
 }
 
 // Wherever the program ends, what was whole is there, and the file goes on behind it.

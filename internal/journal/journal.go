@@ -82,8 +82,15 @@ func Replace(path string, records ...[][]byte) (err error) {
 	for _, frames := range records {
 		file = Append(file, 0, frames...)
 	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	mode := fs.FileMode(0o644)
+	if old, err := os.Stat(path); err == nil {
+		mode = old.Mode().Perm()
+	}
 	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
@@ -102,7 +109,12 @@ func Replace(path string, records ...[][]byte) (err error) {
 	if err := os.Rename(next, path); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir waits until the disk has what files a directory has.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}
@@ -123,7 +135,7 @@ func Load(path string) (records [][][]byte, instead, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, instead
 	}
-	return nil, nil, errors.Join(instead, err)
+	return nil, nil, fmt.Errorf("%w; and %v", err, instead) // it is not as if there were none
 }
 
 func readAll(path string) (records [][][]byte, err error) {

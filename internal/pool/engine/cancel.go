@@ -73,7 +73,9 @@ func (e *Engine) giveUp(c *Call, from int) {
 	c.back.giveUp(from)
 	c.again.heaped = slices.DeleteFunc(c.again.heaped, func(f failed) bool { return f.task >= from })
 	heap.Init(&c.again)
+	paused := len(c.paused)
 	maps.DeleteFunc(c.paused, func(task int, _ bool) bool { return task >= from })
+	e.forget(paused - len(c.paused))
 	for i, s := range e.suspects {
 		if s.call == c {
 			e.suspects[i].span = s.below(from)
@@ -99,7 +101,9 @@ func (e *Engine) giveUp(c *Call, from int) {
 // has the call end with ErrClosed.
 func (e *Engine) cut(c *Call) {
 	c.open, c.cut, c.ending = false, true, e.opts.Closed
+	paused := len(c.paused)
 	c.back, c.again, c.paused, c.total = spans{}, byIndex{}, nil, c.fresh
+	e.forget(paused)
 	e.cuts = append(e.cuts, c)
 	for _, b := range c.held {
 		if !b.w.recalling {

@@ -50,7 +50,7 @@ func (e *Engine) unfinished() (n int) {
 	for c := range e.calls {
 		n += c.waiting() + len(c.paused)
 		for _, s := range c.delivering {
-			n += s.len()
+			n += s.below(c.limit).len()
 		}
 		for _, b := range c.held {
 			n += b.left().len()

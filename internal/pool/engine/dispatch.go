@@ -45,7 +45,7 @@ func (e *Engine) dispatch() survey {
 			e.requeue(held)
 			held = 0
 		case !c.hasOthers():
-			if s.free() == 0 {
+			if s.free() == 0 && s.best[room] == nil {
 				return s
 			}
 			held++

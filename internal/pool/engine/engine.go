@@ -114,6 +114,7 @@ type Engine struct {
 	dropped  int     // calls dropped while in it, since drop last looked through it
 	suspects []suspect
 	paused   byTime // of tasks that have failed and run again
+	stale    int    // of these, the unwanted ones
 	waiters  []*waiter
 	funcs    map[string]*funcStats
 	lastID   uint64
@@ -166,6 +167,7 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 		e.funcs[opts.Func] = c.stats
 	}
 	c.leaveOut(opts.Finished)
+	c.opts.Finished = nil
 	e.calls[c] = struct{}{}
 	e.started = e.started || c.hasWork()
 	e.enqueue(c)

@@ -214,7 +214,7 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 // tasks that wait behind an unwanted one that does not end.
 func (e *Engine) rebalance(now time.Time) {
 	free := 0
-	if e.next(0) == nil {
+	if !slices.ContainsFunc(e.queue, (*Call).hasOthers) { // tasks that have failed may wait for another worker
 		s := e.survey()
 		free = s.free()
 	}
