@@ -20,8 +20,8 @@ func Seed(seed uint64) CallOption {
 }
 
 // TaskSeed returns the seed of a task whose function has received ctx, or a context
-// derived from it. The two numbers depend on the call's Seed and the index of the input
-// alone: an experiment has the same numbers with however many workers, in whatever order
+// derived from it. The two numbers depend on the call's Seed and the index of the input,
+// or its CheckpointKey, alone: an experiment has the same numbers with however many workers, in whatever order
 // its tasks run, and after any number of attempts.
 //
 //	random := rand.New(rand.NewPCG(fiber.TaskSeed(ctx))) // math/rand/v2
