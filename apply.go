@@ -1,6 +1,9 @@
 package fiber
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Apply runs a function once in a worker and waits for the result. When ctx
 // ends, the task is cancelled and Apply returns at once.
@@ -34,6 +37,10 @@ func apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in I
 	o, err := prepare(ctx, pool, fn, opts)
 	if err != nil {
 		m.reject(err)
+		return m
+	}
+	if o.checkpoint.path != "" || len(o.checkpoint.given) > 0 {
+		m.reject(errors.New("fiber: Checkpoint is for Map, IMap, IMapUnordered and Results; keep a single result with SaveState"))
 		return m
 	}
 	if m.frames, err = marshalLingering(ctx, m.ins); err == nil {

@@ -22,6 +22,8 @@ type callOptions struct {
 	paused   bool             // by Backoff
 	pauses   [2]time.Duration // its first, and its longest
 	seeded   bool
+
+	checkpoint checkpointOptions
 }
 
 // ChunkSize hands a worker n tasks at a time. By default the size adapts: chunks
@@ -132,8 +134,9 @@ func encodeInputs[In any](ctx context.Context, ins []In, lo int) ([][]byte, erro
 
 // decodeOutputs decodes the outputs of a function's tasks. It calls fail for each task
 // that has failed, and returns the indices of those whose output cannot be decoded.
-// The errors of a single value name no element.
-func decodeOutputs[Out any](fn string, o engine.Outcome, single bool, fail func(*TaskError)) (outs []Out, unread []int) {
+// The errors of a single value name no element. named says that outputs hold something for which listed, unless it is nil,
+// returned true.
+func decodeOutputs[Out any](fn string, o engine.Outcome, single bool, listed func(any) bool, fail func(*TaskError)) (outs []Out, named bool, unread []int) {
 	var failed map[int]bool
 	for _, f := range o.Failures {
 		if failed == nil {
@@ -150,7 +153,7 @@ func decodeOutputs[Out any](fn string, o engine.Outcome, single bool, fail func(
 		fail(taskError(fn, f.Index, f.Attempt, single, err))
 	}
 	if o.Outputs == nil {
-		return nil, nil
+		return nil, false, nil
 	}
 	for _, i := range o.Again {
 		if failed == nil {
@@ -158,7 +161,8 @@ func decodeOutputs[Out any](fn string, o engine.Outcome, single bool, fail func(
 		}
 		failed[i] = true
 	}
-	_, bad, err := codec.UnmarshalEach(o.Outputs, &outs, nil)
+	list, bad, err := codec.UnmarshalEach(o.Outputs, &outs, listed)
+	named = len(list) > 0
 	if err == nil && len(outs) != o.N {
 		err = fmt.Errorf("%d results for %d tasks", len(outs), o.N)
 	}
@@ -176,12 +180,12 @@ func decodeOutputs[Out any](fn string, o engine.Outcome, single bool, fail func(
 		refuse(i, e)
 	}
 	if err == nil {
-		return outs, unread
+		return outs, named, unread
 	}
 	for i := range o.N {
 		refuse(o.Lo+i, err)
 	}
-	return nil, unread
+	return nil, named, unread
 }
 
 // progress counts the tasks that have ended, for OnProgress. The user's

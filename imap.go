@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/checkpoint"
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/self"
@@ -89,6 +91,24 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		o.retry()
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
+		s.found = found[In, Out]{keys: map[string]recordPlace{}, seen: map[string]int{}, loaded: map[int64]*loaded[Out]{}}
+		nothing := func(*kept[In, Out]) error { return nil }
+		s.kept, err = openCheckpoint(ctx, pool.proc, &o, 0, nothing, func(c *kept[In, Out], k *checkpoint.Record, offset int64, _ [][]byte) error {
+			s.found.note(c, k, offset)
+			return nil
+		})
+		if err != nil {
+			yield(zero, err)
+			return
+		}
+		if s.kept != nil {
+			slices.SortFunc(s.found.ranges, func(a, b rangeOf) int { return cmp.Compare(a.lo, b.lo) })
+			s.in.ids = map[int]identities{}
+			if s.kept.key != nil {
+				o.Keys = func(lo, hi int) []uint64 { return s.in.identities(lo, hi).sums }
+			}
+			defer s.kept.close()
+		}
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
 			yield(zero, err)
 			return
@@ -128,6 +148,8 @@ type stream[In, Out any] struct {
 	how   streaming
 	call  *engine.Call
 	count progress
+	kept  *kept[In, Out] // nil for none
+	found found[In, Out] // what it has
 	in    readAhead[In]
 	out   arrivals[Result[In, Out]]
 }
@@ -142,8 +164,30 @@ func (s *stream[In, Out]) abort(err error) {
 func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 	guard.Here(func() error {
 		for in := range ins {
-			if window, most := s.call.Window(); !s.in.push(in, window, most) {
+			var out Out
+			var id identities
+			finished := false
+			i := s.in.read // which only this goroutine changes
+			if s.kept != nil {
+				var err error
+				if id, err = s.kept.identify([]In{in}); err == nil {
+					out, finished, err = s.found.of(s.kept, i, id)
+				}
+				if err != nil {
+					s.abort(s.kept.error(err))
+					break
+				}
+			}
+			if window, most := s.call.Window(); !s.in.push(in, id, finished, window, most) {
 				break
+			}
+			if finished {
+				x := Result[In, Out]{Index: i, Out: out}
+				if s.how.whole {
+					x.In = in
+				}
+				s.count.add(1, 0)
+				s.out.add(i, []Result[In, Out]{x})
 			}
 		}
 		return nil
@@ -163,11 +207,21 @@ func (s *stream[In, Out]) Encode(lo, hi int) ([][]byte, error) {
 func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 	some := make([]Result[In, Out], o.N)
 	failed := 0
-	outs, unread := decodeOutputs[Out](s.fn, o, false, func(e *TaskError) {
+	var listed func(any) bool
+	if s.kept != nil {
+		listed = names
+	}
+	outs, named, unread := decodeOutputs[Out](s.fn, o, false, listed, func(e *TaskError) {
 		x := &some[e.Index-o.Lo]
 		x.Err, x.Attempts = e, e.Attempt
 		failed++
 	})
+	if s.kept != nil {
+		if err := s.kept.add(o, s.in.slice(o.Lo, o.Lo+o.N), s.in.identities(o.Lo, o.Lo+o.N), named, unread); err != nil {
+			s.abort(err)
+			return unread
+		}
+	}
 	for i := range some {
 		x := &some[i]
 		x.Index = o.Lo + i
@@ -199,31 +253,59 @@ func (s *stream[In, Out]) Finish(err error) {
 		s.out.end(fromEngine(err))
 		return
 	}
-	s.count.whenTold(func() { s.out.end(io.EOF) }) // an end of ctx since then is no error
+	end := func() { s.count.whenTold(func() { s.out.end(io.EOF) }) } // an end of ctx since then is no error
+	if s.kept == nil {
+		end()
+		return
+	}
+	go func() { // the disk may take its time
+		if err := s.kept.close(); err != nil {
+			s.out.end(err)
+			return
+		}
+		end()
+	}()
 }
 
 // readAhead is the inputs of a stream, which are read some way ahead of its loop.
 type readAhead[In any] struct {
 	mu      sync.Mutex
-	room    sync.Cond    // wakes push
-	more    sync.Cond    // wakes offer
-	ins     map[int]In   // whose results have not been delivered
-	read    int          // how many were read
-	taken   int          // how many results the loop has taken
-	window  int          // how far read may be ahead of taken
-	late    map[int]bool // inputs of tasks that have failed and run again: they do not count for the window
-	stopped bool         // no more inputs are read
+	room    sync.Cond          // wakes push
+	more    sync.Cond          // wakes offer
+	ids     map[int]identities // of ins, for a checkpoint
+	ins     map[int]In         // whose results have not been delivered
+	read    int                // how many were read
+	taken   int                // how many results the loop has taken
+	window  int                // how far read may be ahead of taken
+	late    map[int]bool       // inputs of tasks that have failed and run again: they do not count for the window
+	stopped bool               // no more inputs are read
+	offers  []offer            // inputs that the engine does not know yet
 }
 
 // push keeps an input, waiting for room. It returns false when no more are wanted.
-func (a *readAhead[In]) push(in In, window, most int) bool {
+func (a *readAhead[In]) push(in In, id identities, finished bool, window, most int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.window = window
+	if finished { // it keeps no worker busy, but takes memory
+		window += finishedAhead
+	}
 	for (a.ahead() >= window || a.read-a.taken >= most) && !a.stopped {
 		a.room.Wait()
 	}
-	a.ins[a.read] = in
+	last := len(a.offers) - 1
+	if last < 0 || finished && a.offers[last].fresh > 0 {
+		a.offers = append(a.offers, offer{})
+		last++
+	}
+	if finished {
+		a.offers[last].finished++
+	} else {
+		a.offers[last].fresh++
+		if a.ins[a.read] = in; a.ids != nil {
+			a.ids[a.read] = id
+		}
+	}
 	a.read++
 	a.more.Signal()
 	return !a.stopped
@@ -259,16 +341,17 @@ func (a *readAhead[In]) took() {
 // offer offers inputs to the engine at once; those that were read while it was
 // doing so go together.
 func (a *readAhead[In]) offer(call *engine.Call) {
-	for offered, stopped := 0, false; !stopped; {
+	for stopped := false; !stopped; {
 		a.mu.Lock()
-		for a.read == offered && !a.stopped {
+		for len(a.offers) == 0 && !a.stopped {
 			a.more.Wait()
 		}
-		n := a.read - offered
-		stopped = a.stopped
+		offers := a.offers
+		a.offers, stopped = nil, a.stopped
 		a.mu.Unlock()
-		offered += n
-		call.Extend(n)
+		for _, o := range offers {
+			call.Extend(o.finished, o.fresh)
+		}
 	}
 	call.CloseInput()
 }
@@ -293,6 +376,23 @@ func (a *readAhead[In]) slice(lo, hi int) []In {
 	return ins
 }
 
+// identities returns those of the inputs lo to hi-1.
+func (a *readAhead[In]) identities(lo, hi int) (all identities) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := lo; i < hi; i++ {
+		one := a.ids[i]
+		if one.sums == nil { // it has run elsewhere meanwhile, and nobody wants to know
+			one.sums = []uint64{0}
+		}
+		all.sums, all.keys = append(all.sums, one.sums...), append(all.keys, one.keys...)
+	}
+	return all
+}
+
+// finishedAhead is how many results of a checkpoint may wait for the loop.
+const finishedAhead = 64
+
 // forget drops n inputs from lo on.
 func (a *readAhead[In]) forget(lo, n int) {
 	a.mu.Lock()
@@ -300,8 +400,12 @@ func (a *readAhead[In]) forget(lo, n int) {
 	for i := range n {
 		delete(a.ins, lo+i)
 		delete(a.late, lo+i)
+		delete(a.ids, lo+i)
 	}
 }
+
+// offer is inputs for the engine: some that are finished, and some behind them that are not.
+type offer struct{ finished, fresh int }
 
 // inputPanic is a panic in the input, which becomes one in the loop.
 type inputPanic string

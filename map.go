@@ -1,11 +1,13 @@
 package fiber
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/checkpoint"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/self"
 )
@@ -20,6 +22,10 @@ type mapping[In, Out, Result any] struct {
 	result func(outs []Out) Result
 	single bool // an Apply: there is no need to say which task has failed
 	fn     string
+	kept   *kept[In, Out] // nil for none
+	id     identities     // of ins, for kept
+
+	submitted chan struct{} // closed when call is set, if Deliver, or OnProgress, may need it
 
 	reading sync.Mutex
 	ins     []In     // nil once the caller may change them
@@ -95,10 +101,35 @@ func (m *mapping[In, Out, Result]) failsAfter(before Result, err error) {
 const encodingWait = time.Second
 
 func (m *mapping[In, Out, Result]) Deliver(o engine.Outcome) []int {
-	outs, unread := decodeOutputs[Out](m.fn, o, m.single, m.fail)
+	var listed func(any) bool
+	if m.kept != nil {
+		listed = names
+	}
+	outs, named, unread := decodeOutputs[Out](m.fn, o, m.single, listed, m.fail)
+	if m.kept != nil {
+		if err := m.keep(o, named, unread); err != nil {
+			m.abortSoon(err)
+			return unread
+		}
+	}
 	copy(m.outs[o.Lo:], outs)
 	m.count.add(o.N-len(o.Again), len(o.Failures)+len(unread))
 	return unread
+}
+
+// keep writes the results of an outcome to the checkpoint.
+func (m *mapping[In, Out, Result]) keep(o engine.Outcome, named bool, unread []int) error {
+	m.reading.Lock()
+	ins := m.ins
+	if ins != nil {
+		m.readers++
+	}
+	m.reading.Unlock()
+	if ins == nil {
+		return nil // the call has failed
+	}
+	defer m.read()
+	return m.kept.add(o, ins[o.Lo:o.Lo+o.N], m.id.of(o.Lo, o.Lo+o.N), named, unread)
 }
 
 func (m *mapping[In, Out, Result]) fail(e *TaskError) {
@@ -115,6 +146,21 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 	m.failing.Lock()
 	failed := m.failed
 	m.failing.Unlock()
+	if m.kept != nil { // the disk may take its time
+		go func() {
+			if failed == nil && err == nil {
+				err = m.kept.close()
+			}
+			m.conclude(failed, err)
+			_ = m.kept.close()
+		}()
+		return
+	}
+	m.conclude(failed, err)
+}
+
+// conclude ends the call for the reason that the engine has given, or for the task that has failed.
+func (m *mapping[In, Out, Result]) conclude(failed *TaskError, err error) {
 	switch {
 	case failed != nil && m.ctx.Err() != nil && errors.Is(failed, m.ctx.Err()):
 		m.fails(m.ctx.Err()) // the worker was faster
@@ -141,26 +187,32 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 func (m *mapping[In, Out, Result]) abort(err error) {
 	m.call.Cancel()
 	m.fails(err)
+	if m.kept != nil {
+		go m.kept.close()
+	}
 }
 
 // submit starts the call. If ctx ends before the result is there, the call is
 // aborted; if it is awaited, by the caller.
 func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o callOptions) {
 	m.ctx, m.fn = ctx, o.Func
-	m.count.of(&o, len(m.outs))
+	if m.kept == nil {
+		m.count.of(&o, len(m.outs))
+	}
 	o.Encoded, o.Single = m.frames != nil, m.single
 	o.retry()
-	if o.progress != nil {
-		submitted := make(chan struct{})
-		defer close(submitted)
-		m.count.fail = func(err error) {
-			<-submitted
-			m.abort(err)
-		}
+	if o.progress != nil && m.submitted == nil {
+		m.submitted = make(chan struct{})
+		m.count.fail = m.abortSoon
+	}
+	if m.submitted != nil {
+		defer close(m.submitted)
 	}
 	call, err := pool.engine.Submit(m, len(m.outs), false, o.CallOptions)
 	m.call = call
 	switch {
+	case err != nil && m.kept != nil:
+		m.reject(cmp.Or(err, m.kept.close()))
 	case err != nil:
 		m.reject(err)
 	case !o.Awaited:
@@ -201,7 +253,60 @@ func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], i
 		m.resolve(m.outs, nil)
 	default:
 		o.StopOnError = true
-		m.submit(ctx, pool, o)
+		m.resume(ctx, pool, o)
 	}
 	return &m.Future
+}
+
+// resume is submit for what the call's checkpoint does not have.
+func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o callOptions) {
+	done := make([]bool, len(m.ins))
+	n := 0
+	var by map[string]int
+	var err error
+	m.kept, err = openCheckpoint(ctx, pool.proc, &o, len(m.ins), func(c *kept[In, Out]) (err error) {
+		if m.id, err = c.identify(m.ins); err == nil {
+			by, err = m.id.byKey()
+		}
+		return err
+	}, func(c *kept[In, Out], k *checkpoint.Record, _ int64, frames [][]byte) error {
+		return c.each(k, frames, m.id, by, func(i int, out Out) {
+			if !done[i] {
+				m.outs[i], done[i] = out, true
+				n++
+			}
+		})
+	})
+	if err != nil {
+		m.reject(err)
+		return
+	}
+	if m.kept == nil {
+		m.submit(ctx, pool, o)
+		return
+	}
+	if m.id.keys != nil {
+		o.Keys = func(lo, hi int) []uint64 { return m.id.sums[lo:hi] }
+	}
+	o.Finished = spansOf(done)
+	m.ctx, m.fn = ctx, o.Func
+	m.count.of(&o, len(m.outs))
+	if n == len(m.outs) {
+		m.count.fail = m.fails
+		m.count.add(n, 0)
+		m.Finish(nil)
+		return
+	}
+	m.submitted = make(chan struct{})
+	m.count.fail = m.abortSoon
+	if n > 0 {
+		m.count.add(n, 0)
+	}
+	m.submit(ctx, pool, o)
+}
+
+// abortSoon is abort, once the call is submitted.
+func (m *mapping[In, Out, Result]) abortSoon(err error) {
+	<-m.submitted
+	m.abort(err)
 }

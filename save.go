@@ -17,7 +17,8 @@ import (
 // may write to a path.
 //
 // The value may be anything that can travel, but nothing in it may belong to this run,
-// such as a queue or a shared value. The error is an *EncodeError, or that of the disk.
+// such as a queue or a shared value. In a container the path must be on a volume. The
+// error is an *EncodeError, or that of the disk.
 func SaveState[T any](path string, v T) error {
 	signature, err := savable[T]()
 	if err != nil {
@@ -26,6 +27,9 @@ func SaveState[T any](path string, v T) error {
 	frames, err := marshalDetached(v)
 	if err != nil {
 		return errorf("fiber: SaveState: %w", err)
+	}
+	if err := outlives(path); err != nil {
+		return fmt.Errorf("fiber: SaveState: %w", err)
 	}
 	if err := journal.Replace(path, [][]byte{[]byte(signature)}, frames); err != nil {
 		return fmt.Errorf("fiber: SaveState: %w", err)

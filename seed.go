@@ -20,8 +20,8 @@ func Seed(seed uint64) CallOption {
 }
 
 // TaskSeed returns the seed of a task whose function has received ctx, or a context
-// derived from it. The two numbers depend on the call's Seed and the index of the input
-// alone: an experiment has the same numbers with however many workers, in whatever order
+// derived from it. The two numbers depend on the call's Seed and the index of the input,
+// or its CheckpointKey, alone: an experiment has the same numbers with however many workers, in whatever order
 // its tasks run, and after any number of attempts.
 //
 //	random := rand.New(rand.NewPCG(fiber.TaskSeed(ctx))) // math/rand/v2
@@ -30,7 +30,7 @@ func Seed(seed uint64) CallOption {
 func TaskSeed(ctx context.Context) (uint64, uint64) {
 	if ctx != nil {
 		if t, ok := worker.Current(ctx); ok {
-			return derived(t.Seed, uint64(t.Index))
+			return derived(t.Seed, t.Key)
 		}
 	}
 	return rand.Uint64(), rand.Uint64()
@@ -39,7 +39,7 @@ func TaskSeed(ctx context.Context) (uint64, uint64) {
 // callSeed returns the seed of a call that is made with ctx and has none of its own.
 func callSeed(ctx context.Context) uint64 {
 	if t, ok := worker.Current(ctx); ok {
-		seed, _ := derived(t.Seed, uint64(t.Index), t.Call())
+		seed, _ := derived(t.Seed, t.Key, t.Call())
 		return seed
 	}
 	return rand.Uint64()

@@ -32,6 +32,7 @@ type encoder struct {
 
 	listed  func(x any) bool // nil for nothing
 	listing []any
+	sorted  bool     // for a digest: maps in the order of their keys, and no frames but the first
 	each    bool     // an element of the outermost slice fails alone
 	failed  []*Error // the errors of those that have
 	at      mark     // where the last of these elements begins
@@ -51,7 +52,7 @@ func (e *encoder) put() {
 	}
 	e.buf.Reset()
 	clear(e.frames)
-	e.frames, e.depth, e.listed, e.listing, e.methods, e.each, e.failed = e.frames[:0], 0, nil, nil, methods{}, false, nil
+	e.frames, e.depth, e.listed, e.listing, e.methods, e.sorted, e.each, e.failed = e.frames[:0], 0, nil, nil, methods{}, false, false, nil
 	encoders.Put(e)
 }
 

@@ -41,6 +41,9 @@ func (ps planner) mapping(t reflect.Type) plan {
 			if err := e.EncodeMapLen(v.Len()); err != nil {
 				return err
 			}
+			if e.sorted {
+				return e.inOrder(v, key, encode)
+			}
 			most := e.alone + few
 			for it := v.MapRange(); it.Next(); {
 				if e.alone >= most {

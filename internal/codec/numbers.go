@@ -66,7 +66,7 @@ var bytesRun = run{reflect.Uint8, 1}
 
 // numbers writes runs, of which b has the bytes; large ones get a frame of their own.
 func (e *encoder) numbers(t reflect.Type, r run, b []byte) error {
-	large := len(b) >= FrameMin && len(e.frames) < FrameCount
+	large := len(b) >= FrameMin && len(e.frames) < FrameCount && !e.sorted
 	if r == bytesRun && !large {
 		if err := cmp.Or(fits(t, len(b)), e.EncodeBytesLen(len(b))); err != nil {
 			return err

@@ -82,11 +82,14 @@ func Replace(path string, records ...[][]byte) (err error) {
 	for _, frames := range records {
 		file = Append(file, 0, frames...)
 	}
-	next := path + ".new"
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
 	mode := fs.FileMode(0o644)
 	if old, err := os.Stat(path); err == nil {
 		mode = old.Mode().Perm()
 	}
+	next := path + ".new"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
@@ -98,7 +101,7 @@ func Replace(path string, records ...[][]byte) (err error) {
 		_ = os.Remove(next)
 		return err
 	}
-	if _, damaged := read(path); damaged == nil { // else the version before is the better one
+	if _, damaged := readAll(path); damaged == nil { // else the version before is the better one
 		if err := os.Rename(path, path+before); err != nil {
 			return err
 		}
@@ -106,7 +109,12 @@ func Replace(path string, records ...[][]byte) (err error) {
 	if err := os.Rename(next, path); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir waits until the disk has what files a directory has.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}
@@ -117,11 +125,11 @@ func Replace(path string, records ...[][]byte) (err error) {
 // Load reads a file that Replace has written. If it is damaged or missing, Load returns the version before, and why. The
 // error is fs.ErrNotExist if there is neither.
 func Load(path string) (records [][][]byte, instead, err error) {
-	if records, err = read(path); err == nil {
+	if records, err = readAll(path); err == nil {
 		return records, nil, nil
 	}
 	instead = err
-	if records, err = read(path + before); err == nil {
+	if records, err = readAll(path + before); err == nil {
 		return records, instead, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +138,7 @@ func Load(path string) (records [][][]byte, instead, err error) {
 	return nil, nil, fmt.Errorf("%w; and %v", err, instead) // not as if there were none
 }
 
-func read(path string) (records [][][]byte, err error) {
+func readAll(path string) (records [][][]byte, err error) {
 	file, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -10,10 +10,11 @@ type Batch struct {
 	Lo      int
 	Count   int
 	Func    []byte
-	Timeout int64  // nanoseconds for one task, 0 for none
-	Left    int64  // nanoseconds until the caller's deadline, 0 for none
-	Attempt int    // which one of the first task this is, from 1
-	Seed    uint64 // of the call
+	Timeout int64    // nanoseconds for one task, 0 for none
+	Left    int64    // nanoseconds until the caller's deadline, 0 for none
+	Attempt int      // which one of the first task this is, from 1
+	Seed    uint64   // of the call
+	Keys    []uint64 // of the tasks; nil where their indices are
 	Flags   Flags
 }
 
@@ -38,6 +39,7 @@ const (
 // Pack makes the message; value is the encoded inputs.
 func (g *Batch) Pack(value [][]byte) [][]byte {
 	numbers := []uint64{g.ID, g.Call, uint64(g.Lo), uint64(g.Count), uint64(g.Timeout), uint64(g.Left), uint64(g.Attempt), g.Seed}
+	numbers = append(append(numbers, uint64(len(g.Keys))), g.Keys...)
 	return behind(KindBatch, byte(g.Flags), numbers, slices.Concat([][]byte{g.Func}, value))
 }
 
@@ -50,6 +52,13 @@ func (g *Batch) Unpack(frames [][]byte) error {
 	g.Timeout, g.Left = int64(r.Int()), int64(r.Int())
 	g.Attempt = r.Int()
 	g.Seed = r.Uvarint()
+	g.Keys = nil
+	for n := r.Int(); n > 0 && r.Err == nil; n-- {
+		g.Keys = append(g.Keys, r.Uvarint())
+	}
+	if r.Err == nil && len(g.Keys) > 0 && len(g.Keys) != g.Count {
+		return ErrMalformed
+	}
 	g.Func = r.B
 	return r.Err
 }

@@ -70,6 +70,30 @@ func TestSaveState(t *testing.T) {
 	require.Equal(t, 1, e.Generation)
 }
 
+var saves = fiber.Register("saves", func(_ context.Context, path string) (string, error) {
+	if err := fiber.SaveState(path, 1); err != nil {
+		return err.Error(), nil
+	}
+	return "", nil
+})
+
+// What would end with a container is refused there.
+func TestStateInAContainer(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 1)
+	for path, contained := range map[string]bool{filepath.Join(fibertest.OpenDir(t), "state"): false, "/tmp/state" + strconv.FormatUint(rand.Uint64(), 36): true, "/dev/shm/state" + strconv.FormatUint(rand.Uint64(), 36): true} {
+		if contained {
+			t.Cleanup(func() { os.Remove(path) })
+		}
+		said := fibertest.Sure(fiber.Apply(fibertest.Soon(t), pool, saves, path))(t)
+		if contained && os.Getenv("FIBER_TEST_BACKEND") != "" {
+			require.Contains(t, said, path+" is a file of this container, and ends with it; use a volume")
+		} else {
+			require.Empty(t, said)
+		}
+	}
+}
+
 // generations is a program that goes on where the last one was killed.
 var _ = fibertest.MainProgram("generations", func(context.Context) error {
 	path := os.Getenv("STATE")

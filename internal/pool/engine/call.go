@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"iter"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -58,19 +59,21 @@ func (e *InputError) Unwrap() error { return e.Err }
 // CallOptions say how a call's tasks are to run.
 type CallOptions struct {
 	Func        string
-	Chunk       int           // tasks in a batch; 0 adapts
-	Timeout     time.Duration // for one task; 0 for none
-	Deadline    time.Time     // of the caller, for the tasks to know; zero for none
-	StopOnError bool          // tasks after the first failed one are unwanted
-	Awaited     bool          // one task, whose caller will call Wait
-	Encoded     bool          // the inputs are encoded: Encode returns at once
-	KeepFailed  bool          // what a function returned beside its error is an output, too
-	Single      bool          // one task, whose input is no element of a list
-	Plain       bool          // Encode calls no code of the user's, which may take any time
-	Priority    int           // calls of a higher one come first
-	Seed        uint64        // for the tasks to know
-	Retry       *Retry        // of tasks that have failed; nil for none
-	Retried     *atomic.Int64 // counts its tasks as Stats does; nil if nobody asks
+	Chunk       int                       // tasks in a batch; 0 adapts
+	Timeout     time.Duration             // for one task; 0 for none
+	Deadline    time.Time                 // of the caller, for the tasks to know; zero for none
+	StopOnError bool                      // tasks after the first failed one are unwanted
+	Awaited     bool                      // one task, whose caller will call Wait
+	Encoded     bool                      // the inputs are encoded: Encode returns at once
+	KeepFailed  bool                      // what a function returned beside its error is an output, too
+	Single      bool                      // one task, whose input is no element of a list
+	Plain       bool                      // Encode calls no code of the user's, which may take any time
+	Priority    int                       // calls of a higher one come first
+	Seed        uint64                    // for the tasks to know
+	Retry       *Retry                    // of tasks that have failed; nil for none
+	Finished    iter.Seq2[int, int]       // tasks that are not to run, from an index to below another, in order; nil for none
+	Keys        func(lo, hi int) []uint64 // that tasks have in the place of their indices, for seeds; nil for none
+	Retried     *atomic.Int64             // counts its tasks as Stats does; nil if nobody asks
 }
 
 // Call is one Apply, Map or IMap: its tasks and their state. The engine's lock
@@ -86,7 +89,7 @@ type Call struct {
 	total int     // inputs so far
 	open  bool    // more may come
 	fresh int     // the first input that was never handed out
-	back  []span  // given back, all below fresh; the last runs next
+	back  spans   // given back, or left over between finished ones; all below fresh
 	again byIndex // run again
 	limit int     // tasks from here on are unwanted
 
@@ -115,6 +118,47 @@ func (s span) len() int { return s.hi - s.lo }
 
 // below returns the part of s below limit.
 func (s span) below(limit int) span { return span{min(s.lo, limit), min(s.hi, limit)} }
+
+// spans are tasks that wait; the last span is the next.
+type spans struct {
+	all   []span
+	tasks int // in all of them
+}
+
+func (s *spans) push(x span) {
+	s.all = append(s.all, x)
+	s.tasks += x.len()
+}
+
+// putUnder adds a span that is the last to be taken.
+func (s *spans) putUnder(x span) {
+	s.all = slices.Insert(s.all, 0, x)
+	s.tasks += x.len()
+}
+
+// take takes up to n tasks of the last span.
+func (s *spans) take(n int) span {
+	last := &s.all[len(s.all)-1]
+	x := span{last.lo, min(last.lo+n, last.hi)}
+	if last.lo = x.hi; last.len() == 0 {
+		s.all = s.all[:len(s.all)-1]
+	}
+	s.tasks -= x.len()
+	return x
+}
+
+// giveUp leaves out the tasks from a limit on.
+func (s *spans) giveUp(limit int) {
+	left := s.all[:0]
+	s.tasks = 0
+	for _, x := range s.all {
+		if x = x.below(limit); x.len() > 0 {
+			left = append(left, x)
+			s.tasks += x.len()
+		}
+	}
+	s.all = left
+}
 
 // suspect is a span of tasks that may have taken their worker down.
 type suspect struct {
@@ -155,18 +199,14 @@ func (c *Call) seconds() float64 {
 
 // waiting returns how many tasks could be handed out now.
 func (c *Call) waiting() int {
-	n := max(0, min(c.total, c.limit)-c.fresh)
-	for _, s := range c.back {
-		n += s.len()
-	}
-	return n + c.again.Len()
+	return max(0, min(c.total, c.limit)-c.fresh) + c.back.tasks + c.again.Len()
 }
 
 // hasWork reports whether a task could be handed out now.
 func (c *Call) hasWork() bool { return c.again.Len() > 0 || c.hasOthers() }
 
 // hasOthers reports whether a task could be handed out now that has not failed.
-func (c *Call) hasOthers() bool { return len(c.back) > 0 || c.fresh < min(c.total, c.limit) }
+func (c *Call) hasOthers() bool { return c.back.tasks > 0 || c.fresh < min(c.total, c.limit) }
 
 // unresolved reports whether a wanted task is not delivered yet.
 func (c *Call) unresolved() bool {
@@ -178,14 +218,8 @@ func (c *Call) unresolved() bool {
 
 // take removes up to n tasks, those that are to run next, and returns them.
 func (c *Call) take(n int) span {
-	if last := len(c.back) - 1; last >= 0 {
-		s := c.back[last]
-		if s.len() <= n {
-			c.back = c.back[:last]
-			return s
-		}
-		c.back[last].lo += n
-		return span{s.lo, s.lo + n}
+	if c.back.tasks > 0 {
+		return c.back.take(n)
 	}
 	s := span{c.fresh, min(c.fresh+n, c.total, c.limit)}
 	c.fresh = s.hi
@@ -196,7 +230,7 @@ func (c *Call) take(n int) span {
 // they are given up instead.
 func (c *Call) giveBack(s span) {
 	if s = s.below(c.limit); s.len() > 0 && !c.cut {
-		c.back = append(c.back, s)
+		c.back.push(s)
 		c.engine.enqueue(c)
 	}
 }
@@ -213,16 +247,51 @@ func (b *batch) giveBack(s span) {
 	}
 }
 
-// Extend adds n more inputs to an open call. Once the pool is closed they are
-// refused, and the call ends with ErrClosed.
-func (c *Call) Extend(n int) {
+// Extend adds inputs to an open call: some that are finished, and n behind them that are
+// not. Once the pool is closed they are refused, and the call ends with ErrClosed.
+func (c *Call) Extend(finished, n int) {
 	e := c.engine
 	e.mu.Lock()
 	if c.open {
+		c.skip(finished)
 		c.total += n
+		e.started = e.started || n > 0
 		e.enqueue(c)
 	}
 	e.release()
+}
+
+// leaveOut leaves out finished tasks of a call that is not open.
+func (c *Call) leaveOut(finished iter.Seq2[int, int]) {
+	if finished == nil {
+		return
+	}
+	next := 0
+	for lo, hi := range finished {
+		c.back.push(span{next, lo})
+		next = hi
+	}
+	c.back.all = slices.DeleteFunc(c.back.all, func(s span) bool { return s.len() == 0 })
+	slices.Reverse(c.back.all) // what comes first is the last
+	if next == 0 {
+		return
+	}
+	if rest := (span{next, c.total}); rest.len() > 0 {
+		c.back.putUnder(rest)
+	}
+	c.fresh = c.total
+}
+
+// skip adds finished inputs. What waits in front of them is the last to run of what was given back.
+func (c *Call) skip(n int) {
+	if n == 0 {
+		return
+	}
+	if waits := (span{c.fresh, c.total}).below(c.limit); waits.len() > 0 {
+		c.back.putUnder(waits)
+	}
+	c.total += n
+	c.fresh = c.total
 }
 
 // CloseInput says that an open call has all its inputs.

@@ -70,13 +70,12 @@ func (e *Engine) giveUp(c *Call, from int) {
 		return
 	}
 	c.limit = from
-	for i := range c.back {
-		c.back[i] = c.back[i].below(from)
-	}
-	c.back = slices.DeleteFunc(c.back, func(s span) bool { return s.len() == 0 })
+	c.back.giveUp(from)
 	c.again.heaped = slices.DeleteFunc(c.again.heaped, func(f failed) bool { return f.task >= from })
 	heap.Init(&c.again)
+	paused := len(c.paused)
 	maps.DeleteFunc(c.paused, func(task int, _ bool) bool { return task >= from })
+	e.forget(paused - len(c.paused))
 	for i, s := range e.suspects {
 		if s.call == c {
 			e.suspects[i].span = s.below(from)
@@ -102,7 +101,9 @@ func (e *Engine) giveUp(c *Call, from int) {
 // has the call end with ErrClosed.
 func (e *Engine) cut(c *Call) {
 	c.open, c.cut, c.ending = false, true, e.opts.Closed
-	c.back, c.again, c.paused, c.total = nil, byIndex{}, nil, c.fresh
+	paused := len(c.paused)
+	c.back, c.again, c.paused, c.total = spans{}, byIndex{}, nil, c.fresh
+	e.forget(paused)
 	e.cuts = append(e.cuts, c)
 	for _, b := range c.held {
 		if !b.w.recalling {

@@ -45,7 +45,7 @@ func (e *Engine) dispatch() survey {
 			e.requeue(held)
 			held = 0
 		case !c.hasOthers():
-			if s.free() == 0 {
+			if s.free() == 0 && s.best[room] == nil {
 				return s
 			}
 			held++
@@ -318,6 +318,9 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 		Timeout: int64(min(b.call.opts.Timeout, longest)), Attempt: b.try, Seed: b.call.opts.Seed, Flags: flags}
 	if until := b.call.opts.Deadline; !until.IsZero() {
 		msg.Left = int64(min(max(1, time.Until(until)), longest))
+	}
+	if b.call.opts.Keys != nil {
+		msg.Keys = b.call.opts.Keys(b.lo, b.lo+b.n)
 	}
 	frames := msg.Pack(value)
 	e.mu.Lock()

@@ -156,9 +156,9 @@ func TestCloseEndsOpenCalls(t *testing.T) {
 			sources = append(sources, s)
 			c, err := e.Submit(s, 0, true, engine.CallOptions{Func: "f", Chunk: chunk})
 			require.NoError(t, err)
-			c.Extend(1000)
+			c.Extend(0, 1000)
 			if len(sources) == 1 {
-				c.Extend(1)
+				c.Extend(0, 1)
 			}
 		}
 		whole := newSource() // its input has ended: it runs to its end

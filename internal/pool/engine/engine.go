@@ -114,6 +114,7 @@ type Engine struct {
 	dropped  int     // calls dropped while in it, since drop last looked through it
 	suspects []suspect
 	paused   byTime // of tasks that have failed and run again
+	stale    int    // of these, the unwanted ones
 	waiters  []*waiter
 	funcs    map[string]*funcStats
 	lastID   uint64
@@ -165,8 +166,10 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 		c.stats = &funcStats{seconds: -1}
 		e.funcs[opts.Func] = c.stats
 	}
+	c.leaveOut(opts.Finished)
+	c.opts.Finished = nil
 	e.calls[c] = struct{}{}
-	e.started = true
+	e.started = e.started || c.hasWork()
 	e.enqueue(c)
 	e.dispatch()
 	for _, b := range e.outgoing {

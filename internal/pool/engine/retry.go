@@ -81,32 +81,57 @@ func (e *Engine) postpone(c *Call, task int, on *worker) {
 func (e *Engine) resume() {
 	for e.paused.Len() > 0 {
 		f := e.paused.heaped[0]
-		if wanted := f.call.paused[f.task]; wanted && time.Now().Before(f.at) {
+		wanted := f.call.paused[f.task]
+		if wanted && time.Now().Before(f.at) {
 			e.wake(f.at)
 			return
-		} else if wanted {
-			delete(f.call.paused, f.task)
-			heap.Push(&f.call.again, f)
-			e.enqueue(f.call)
 		}
 		heap.Pop(&e.paused)
+		if !wanted {
+			e.stale--
+			continue
+		}
+		delete(f.call.paused, f.task)
+		heap.Push(&f.call.again, f)
+		e.enqueue(f.call)
 	}
 }
 
-// tryAgain hands out the first of a call's failed tasks, with those behind it if they are short, if a worker is free on
+// forget notes that so many tasks that pause have become unwanted. They leave when there are more of them than others.
+func (e *Engine) forget(n int) {
+	if e.stale += n; 2*e.stale > e.paused.Len() {
+		e.paused.heaped = slices.DeleteFunc(e.paused.heaped, func(f failed) bool { return !f.call.paused[f.task] })
+		heap.Init(&e.paused)
+		e.stale = 0
+	}
+}
+
+// tryAgain hands out one of the first of a call's failed tasks, with those behind it if they are short, if a worker is free on
 // which they have not failed. They may run on the same one if there is no other, or if the others have been busy for long.
 func (e *Engine) tryAgain(c *Call) bool {
-	first := c.again.heaped[0]
 	now := time.Now()
 	others := func(on *worker) bool {
 		return slices.ContainsFunc(e.workers, func(w *worker) bool { return w != on && w.state <= ready })
 	}
 	fits := func(f failed, w *worker) bool { return w != f.on || !now.Before(f.late) || !others(f.on) }
+	due := c.again.heaped[0].late
 	for _, w := range e.workers {
-		if w.class() < slot || !fits(first, w) {
+		if w.class() < slot {
 			continue
 		}
-		heap.Pop(&c.again)
+		at := -1
+		for i, f := range c.again.heaped[:min(c.again.Len(), lookedAt)] {
+			if f.late.Before(due) {
+				due = f.late
+			}
+			if fits(f, w) && (at < 0 || f.task < c.again.heaped[at].task) {
+				at = i
+			}
+		}
+		if at < 0 {
+			continue
+		}
+		first := heap.Remove(&c.again, at).(failed)
 		s := span{first.task, first.task + 1}
 		for most := e.size(c, e.remaining(w)); s.len() < most && c.again.Len() > 0; s.hi++ {
 			if next := c.again.heaped[0]; next.task != s.hi || c.reruns[next.task] != c.reruns[s.lo] || !fits(next, w) {
@@ -119,9 +144,12 @@ func (e *Engine) tryAgain(c *Call) bool {
 		e.batch(w, c, s, false)
 		return true
 	}
-	e.wake(first.late)
+	e.wake(due)
 	return false
 }
+
+// lookedAt is how many failed tasks are looked through for one that a free worker may run.
+const lookedAt = 64
 
 // heaped are tasks in a heap.
 type heaped []failed

@@ -169,7 +169,7 @@ func TestASuddenlySlowEncoderHoldsUpNobody(t *testing.T) {
 			w.say(t, wire.Results{Batch: w.batch(t).ID, Started: -1, Count: 1, Nanos: int64(time.Minute), Ended: true})
 		}
 		begun := time.Now()
-		go call.Extend(n)
+		go call.Extend(0, n)
 		for _, w := range workers {
 			require.Equal(t, 1, w.batch(t).Count)
 			require.Less(t, time.Since(begun), long+time.Second, "others were encoded first")

@@ -34,7 +34,10 @@ func (c *taskContext) Err() error {
 func (c *taskContext) Value(key any) any {
 	if key == (taskKey{}) {
 		i := max(0, c.batch.started()-1)
-		task := Task{Func: string(c.batch.Func), Index: c.batch.Lo + i, Attempt: c.batch.Attempt, Seed: c.batch.Seed, batch: c.batch}
+		task := Task{Func: string(c.batch.Func), Index: c.batch.Lo + i, Attempt: c.batch.Attempt, Seed: c.batch.Seed, Key: uint64(c.batch.Lo + i), batch: c.batch}
+		if c.batch.Keys != nil {
+			task.Key = c.batch.Keys[i]
+		}
 		return task
 	}
 	return c.Context.Value(key)
@@ -48,6 +51,7 @@ type Task struct {
 	Index   int    // in its call
 	Attempt int    // from 1
 	Seed    uint64 // of the call
+	Key     uint64 // of the task in its call: the index, or what the call has in its place
 	batch   *batch
 }
 

@@ -1,0 +1,478 @@
+package fiber
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/fiber-go/fiber/internal/checkpoint"
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/journal"
+	"github.com/fiber-go/fiber/internal/pool/engine"
+)
+
+// checkpointSync is how long a result may be only in the system's memory.
+const checkpointSync = time.Second
+
+// checkpointOptions are what options say about a call's checkpoint.
+type checkpointOptions struct {
+	path    string
+	key     any // a func(In) string, nil for none
+	version string
+	sync    time.Duration // 0 for at once
+	inputs  bool
+	given   []string // the options that make no sense without Checkpoint
+}
+
+// Checkpoint keeps the results of a call in a file, as they come. A program that ends,
+// however it does, and is started again makes the same call with the same file, and runs
+// only the tasks whose results are not in it: the others are delivered from there. A call
+// whose results are all there starts no worker. Failures are not kept: failed
+// tasks run again. The promise: a task may run again, its result is delivered once.
+//
+// A result belongs to the index of its input and to what the input holds. An input that
+// is another one by now is an error that names it; see CheckpointKey for lists that grow
+// or are in another order. So is a file of another function, or of another type or
+// CheckpointVersion. Results that refer to objects of this run, such as queues, are
+// refused, and inputs that do so need a CheckpointKey.
+//
+// The disk has a result after a second at the latest, or see CheckpointSync. A disk that
+// is full fails the call. What a crash has cut off at the end of the file is dropped; what
+// is damaged before it is an error with its place. A file is of one call: it is
+// locked while that runs, and a second call of the same run with it is an error. For
+// an experiment's own state, use SaveState. In a container the path must be on a volume.
+//
+// A Result that comes from the file has no Worker, Took or Attempts.
+func Checkpoint(path string) CallOption {
+	return callOption(func(o *callOptions) error {
+		if path == "" {
+			return errors.New("fiber: Checkpoint: the path is empty")
+		}
+		o.checkpoint.path = path
+		return nil
+	})
+}
+
+// CheckpointKey has a result of the call's Checkpoint belong to the key of its input,
+// wherever in the list that is: lists may grow, shrink, and be in another order. Two
+// inputs must not have the same key. TaskSeed depends on the key, then, and not on the
+// index. key is called once for each input, on one goroutine; In must be the function's.
+// An endless stream of inputs has as many keys, which are kept in memory.
+func CheckpointKey[In any](key func(In) string) CallOption {
+	return checkpointOption("CheckpointKey", func(c *checkpointOptions) error {
+		if key == nil {
+			return errors.New("fiber: CheckpointKey: the function is nil; leave the option out for the index and what the input holds")
+		}
+		c.key = key
+		return nil
+	})
+}
+
+// CheckpointVersion names the version of what the function computes. A Checkpoint with
+// results of another version is an error, and so is one without any.
+func CheckpointVersion(version string) CallOption {
+	return checkpointOption("CheckpointVersion", func(c *checkpointOptions) error {
+		c.version = version
+		return nil
+	})
+}
+
+// CheckpointSync sets how long a result of the call's Checkpoint may be only in the
+// system's memory, which a program that is killed does not lose, but a machine does. The
+// default is a second; with 0 the disk has each result before it is delivered.
+func CheckpointSync(d time.Duration) CallOption {
+	return checkpointOption("CheckpointSync", func(c *checkpointOptions) error {
+		if d < 0 {
+			return fmt.Errorf("fiber: CheckpointSync(%v): the time must be at least 0", d)
+		}
+		c.sync = d
+		return nil
+	})
+}
+
+// CheckpointInputs also keeps the inputs in the call's Checkpoint, for the command
+// "fiber checkpoint".
+func CheckpointInputs() CallOption {
+	return checkpointOption("CheckpointInputs", func(c *checkpointOptions) error {
+		c.inputs = true
+		return nil
+	})
+}
+
+func checkpointOption(name string, set func(*checkpointOptions) error) CallOption {
+	return callOption(func(o *callOptions) error {
+		o.checkpoint.given = append(o.checkpoint.given, name)
+		return set(&o.checkpoint)
+	})
+}
+
+// kept is a call's results in a file.
+type kept[In, Out any] struct {
+	path   string
+	file   *journal.File
+	header *checkpoint.Header
+	key    func(In) string
+
+	closing sync.Once
+	closed  error
+}
+
+var errCheckpointUsed = errors.New("this run has made another call with it: a checkpoint is of one call; for an experiment's own state, use SaveState")
+
+// openCheckpoint opens the file of a call of so many tasks, 0 if that is not known, nil for none. before is called first, and each with what it keeps.
+func openCheckpoint[In, Out any](ctx context.Context, p *process, o *callOptions, total int, before func(c *kept[In, Out]) error, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) (c *kept[In, Out], err error) {
+	how := &o.checkpoint
+	if how.path == "" {
+		if len(how.given) > 0 {
+			return nil, fmt.Errorf("fiber: %s without Checkpoint: name the file with Checkpoint", how.given[0])
+		}
+		return nil, nil
+	}
+	c = &kept[In, Out]{}
+	if how.key != nil {
+		var ok bool
+		if c.key, ok = how.key.(func(In) string); !ok {
+			return nil, fmt.Errorf("fiber: CheckpointKey of a %s: %s takes a %v", reflect.TypeOf(how.key).In(0), o.Func, reflect.TypeFor[In]())
+		}
+	}
+	if c.path, err = filepath.Abs(how.path); err != nil {
+		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
+	}
+	if err := outlives(c.path); err != nil {
+		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
+	}
+	if !slices.Contains(how.given, "CheckpointSync") {
+		how.sync = checkpointSync
+	}
+	in, err := savable[In]()
+	if err != nil {
+		return nil, c.error(err)
+	}
+	out, err := savable[Out]()
+	if err != nil {
+		return nil, c.error(err)
+	}
+	c.header = &checkpoint.Header{Func: o.Func, In: in, Out: out, Version: how.version, Keyed: c.key != nil, Inputs: how.inputs, Seed: o.Seed, Began: time.Now()}
+	if err := before(c); err != nil {
+		return nil, c.error(err)
+	}
+	if c.file, err = journal.Open(c.path, how.sync); err != nil {
+		return nil, c.error(err)
+	}
+	if err := c.begin(ctx, p, o, total, each); err != nil {
+		_ = c.file.Close()
+		return nil, cmp.Or(ctx.Err(), c.error(err))
+	}
+	return c, nil
+}
+
+// begin reads the file, and notes that this run uses it.
+func (c *kept[In, Out]) begin(ctx context.Context, p *process, o *callOptions, total int, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) error {
+	last, err := checkpoint.Begin(c.file, c.header, !o.seeded, func(k *checkpoint.Record, offset int64, frames [][]byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return each(c, k, offset, frames)
+	})
+	if err != nil {
+		return err
+	}
+	exe := executableHash()
+	switch {
+	case last.Run == p.node.Run:
+		return errCheckpointUsed
+	case last.Run != "" && last.Exe != exe:
+		p.node.Log.Warn("fiber: the program has changed since its checkpoint was written: give CheckpointVersion another name if its results have, too", "path", c.path)
+	}
+	o.Seed = c.header.Seed
+	_, err = checkpoint.Append(c.file, &checkpoint.Record{Run: p.node.Run, Exe: exe, Total: total})
+	return err
+}
+
+// executableHash returns a text that differs for different executables.
+var executableHash = sync.OnceValue(func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	sum := xxhash.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sum.Sum64())
+})
+
+// identities are what the results of inputs belong to.
+type identities struct {
+	sums []uint64 // digests of the inputs, or of their keys
+	keys []string // nil without CheckpointKey
+}
+
+// of returns the identities of the inputs lo to hi-1.
+func (id identities) of(lo, hi int) identities {
+	id.sums = id.sums[lo:hi]
+	if id.keys != nil {
+		id.keys = id.keys[lo:hi]
+	}
+	return id
+}
+
+// identify returns what the results of inputs belong to. An input that cannot be encoded, and fails its own task, has 0.
+func (c *kept[In, Out]) identify(ins []In) (id identities, err error) {
+	if c.key != nil {
+		id.sums, id.keys = make([]uint64, len(ins)), make([]string, len(ins))
+		for i, in := range ins {
+			id.keys[i] = c.key(in)
+			id.sums[i] = xxhash.Sum64String(id.keys[i])
+		}
+		return id, nil
+	}
+	var list []any
+	id.sums, list, _ = codec.Digests(reflect.ValueOf(ins), names)
+	if p := parcelOf(list); len(p.handles)+len(p.ends) > 0 {
+		err = errors.New("an input refers to a queue, a pipe, a shared value or another object of this run; give CheckpointKey")
+	}
+	return id, err
+}
+
+// byKey returns the inputs by their keys, nil without keys.
+func (id identities) byKey() (map[string]int, error) {
+	if id.keys == nil {
+		return nil, nil
+	}
+	by := make(map[string]int, len(id.keys))
+	for i, key := range id.keys {
+		if other, double := by[key]; double {
+			return nil, sameKey(other, i, key)
+		}
+		by[key] = i
+	}
+	return by, nil
+}
+
+func sameKey(i, j int, key string) error {
+	return fmt.Errorf("the inputs %d and %d have the same key %q: see CheckpointKey", i, j, key)
+}
+
+// each calls take with the results of a record that are those of inputs, each with its input's index. by is the inputs by
+// their keys.
+func (c *kept[In, Out]) each(k *checkpoint.Record, frames [][]byte, id identities, by map[string]int, take func(i int, out Out)) error {
+	outs, err := c.results(k, frames)
+	if err != nil {
+		return err
+	}
+	for lo, hi := range k.Stretches() {
+		for i := lo; i < hi; i++ {
+			task := k.Lo + i
+			switch at, found := by[k.Key(i)]; {
+			case id.keys != nil && found:
+				take(at, outs[i])
+			case id.keys != nil || task >= len(id.sums): // the list has changed
+			case id.sums[task] != k.Digest(i):
+				return anotherInput(task)
+			default:
+				take(task, outs[i])
+			}
+		}
+	}
+	return nil
+}
+
+// close returns when the disk has all that was kept.
+func (c *kept[In, Out]) close() error {
+	c.closing.Do(func() {
+		if err := c.file.Close(); err != nil {
+			c.closed = c.error(err)
+		}
+	})
+	return c.closed
+}
+
+// found is what a file has for the inputs of a stream, which come one by one.
+type found[In, Out any] struct {
+	ranges []rangeOf              // in the order of their tasks, of which each is in one at most
+	keys   map[string]recordPlace // in their stead, with CheckpointKey
+	seen   map[string]int         // the inputs so far, by their keys
+
+	loaded map[int64]*loaded[Out] // records, by where they are
+	order  []int64                // in which they were loaded
+	size   int                    // bytes of the results in them
+}
+
+// rangeOf is where the results of tasks lo to lo+n-1 are.
+type rangeOf struct {
+	lo, n int
+	recordPlace
+}
+
+// recordPlace is where a result is: in which record, at which index.
+type recordPlace struct {
+	offset int64
+	i      int
+}
+
+// loaded is the results of a record.
+type loaded[Out any] struct {
+	record *checkpoint.Record
+	outs   []Out
+	size   int
+}
+
+// maxLoaded bounds the encoded results of the records that are kept: with keys, inputs may come in any order.
+const maxLoaded = 64 << 20
+
+// note notes what a record has.
+func (f *found[In, Out]) note(c *kept[In, Out], k *checkpoint.Record, offset int64) {
+	for lo, hi := range k.Stretches() {
+		if c.key == nil {
+			f.ranges = append(f.ranges, rangeOf{k.Lo + lo, hi - lo, recordPlace{offset, lo}})
+			continue
+		}
+		for i := lo; i < hi; i++ {
+			if _, double := f.keys[k.Key(i)]; !double {
+				f.keys[k.Key(i)] = recordPlace{offset, i}
+			}
+		}
+	}
+}
+
+// of returns the result of input i, if the file has it.
+func (f *found[In, Out]) of(c *kept[In, Out], i int, id identities) (out Out, ok bool, err error) {
+	var at recordPlace
+	if id.keys != nil {
+		key := id.keys[0]
+		if other, double := f.seen[key]; double {
+			return out, false, sameKey(other, i, key)
+		}
+		f.seen[key] = i
+		if at, ok = f.keys[key]; !ok {
+			return out, false, nil
+		}
+	} else {
+		n, _ := slices.BinarySearchFunc(f.ranges, i+1, func(r rangeOf, i int) int { return cmp.Compare(r.lo, i) })
+		if n == 0 || i >= f.ranges[n-1].lo+f.ranges[n-1].n {
+			return out, false, nil
+		}
+		r := f.ranges[n-1]
+		at = recordPlace{r.offset, r.i + i - r.lo}
+	}
+	l, err := f.load(c, at.offset)
+	switch {
+	case err != nil:
+		return out, false, err
+	case id.keys == nil && id.sums[0] != l.record.Digest(at.i):
+		return out, false, anotherInput(i)
+	}
+	return l.outs[at.i], true, nil
+}
+
+// load reads a record, unless it was read a short while ago.
+func (f *found[In, Out]) load(c *kept[In, Out], offset int64) (*loaded[Out], error) {
+	if l := f.loaded[offset]; l != nil {
+		return l, nil
+	}
+	record, frames, err := checkpoint.Read(c.file, c.header, offset)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded[Out]{record: record, size: codec.Size(frames)}
+	if l.outs, err = c.results(record, frames); err != nil {
+		return nil, err
+	}
+	f.loaded[offset] = l
+	f.order = append(f.order, offset)
+	for f.size += l.size; f.size > maxLoaded && len(f.order) > 1; f.order = f.order[1:] {
+		f.size -= f.loaded[f.order[0]].size
+		delete(f.loaded, f.order[0])
+	}
+	return l, nil
+}
+
+func anotherInput(i int) error {
+	return fmt.Errorf("it has the result of another input at index %d; start with another file, or see CheckpointKey", i)
+}
+
+// add keeps the results of an outcome. id are the identities of its inputs ins; named says that results refer to objects
+// of this run. After close nothing is kept: the call is over.
+func (c *kept[In, Out]) add(o engine.Outcome, ins []In, id identities, named bool, unread []int) error {
+	if named {
+		return c.error(errors.New("a result refers to a queue, a pipe, a shared value or another object, which ends with this run"))
+	}
+	k := checkpoint.Record{Lo: o.Lo, N: o.N, Keys: id.keys}
+	for _, failed := range [][]int{o.Again, unread} {
+		for _, task := range failed {
+			k.Without = append(k.Without, task-o.Lo)
+		}
+	}
+	for _, f := range o.Failures {
+		k.Without = append(k.Without, f.Index-o.Lo)
+	}
+	if len(k.Without) >= o.N || o.Outputs == nil {
+		return nil
+	}
+	slices.Sort(k.Without)
+	if id.keys == nil {
+		k.SetDigests(id.sums)
+	}
+	frames := slices.Clip(o.Outputs)
+	if c.header.Inputs {
+		value, err := marshalDetached(ins)
+		if err != nil {
+			return c.error(fmt.Errorf("CheckpointInputs: %w", err))
+		}
+		k.Inputs = len(value)
+		frames = append(frames, value...)
+	}
+	if _, err := checkpoint.Append(c.file, &k, frames...); err != nil && err != journal.ErrClosed {
+		return c.error(err)
+	}
+	return nil
+}
+
+// error says which checkpoint an error is of.
+func (c *kept[In, Out]) error(err error) error {
+	return errorf("fiber: the checkpoint %s: %w", c.path, err)
+}
+
+// results decodes those of a record.
+func (c *kept[In, Out]) results(k *checkpoint.Record, frames [][]byte) (outs []Out, err error) {
+	if err = k.Results(frames, &outs, nil); err == nil && len(outs) != k.N {
+		err = fmt.Errorf("%d results for %d tasks", len(outs), k.N)
+	}
+	return outs, err
+}
+
+// spansOf yields the tasks that are marked, from one index to below another.
+func spansOf(done []bool) iter.Seq2[int, int] {
+	return func(yield func(lo, hi int) bool) {
+		for lo := 0; lo < len(done); lo++ {
+			if !done[lo] {
+				continue
+			}
+			hi := lo
+			for hi < len(done) && done[hi] {
+				hi++
+			}
+			if !yield(lo, hi) {
+				return
+			}
+			lo = hi
+		}
+	}
+}

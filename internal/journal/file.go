@@ -1,0 +1,327 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/internal/self"
+)
+
+// File is a file that records are appended to, while it may be read. One process at a time has it open.
+type File struct {
+	f     *os.File
+	every time.Duration
+
+	mu      sync.Mutex
+	size    int64 // of the whole records
+	synced  int64 // what the disk has for sure
+	buf     []byte
+	err     error // the first one, or errUnread; it lasts
+	noted   int64 // where the last note of that ends
+	closed  bool
+	timer   *time.Timer
+	syncing sync.WaitGroup
+}
+
+// ErrOpen is the error of opening a file that another process, or this one, has open.
+var ErrOpen = errors.New("another program, or another call, has it open")
+
+// ErrClosed is the error of Append after Close.
+var ErrClosed = errors.New("it is closed")
+
+// Open opens a file, or makes one, for records that are on the disk after a time; 0 means before Append returns.
+func Open(path string, every time.Duration) (*File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if info, err := f.Stat(); err == nil && info.Size() == 0 { // the directory, too, is to outlive the machine
+		if err := syncDir(filepath.Dir(path)); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+	}
+	return &File{f: f, every: every, err: errUnread}, nil
+}
+
+// errUnread keeps a file as it is that was not read to its end.
+var errUnread = errors.New("Scan has not read the file")
+
+// Scan calls each with all records and where they are, in their order. What the end of a program has cut off, or the
+// machine's end before the disk had it, is dropped, with everything behind it. What the disk had and is damaged is an
+// ErrDamaged with its place. Call it once, before Append.
+func (j *File) Scan(each func(offset int64, frames [][]byte) error) error {
+	if err := scan(j.f, each, func(whole int64) { j.size = whole }); err != nil {
+		return err
+	}
+	if err := j.f.Truncate(j.size); err != nil {
+		return err
+	}
+	j.synced, j.err = j.size, nil
+	return nil
+}
+
+// Look calls each as Scan does, for a file that others may have open. It changes nothing.
+func Look(path string, each func(offset int64, frames [][]byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return scan(f, each, func(int64) {})
+}
+
+// scan calls whole with the end of each whole record, before it calls each.
+func scan(f *os.File, each func(offset int64, frames [][]byte) error, whole func(end int64)) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	end := info.Size()
+	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, end), 1<<20)
+	for offset := int64(0); offset < end; {
+		frames, next, err := read(in, offset, end)
+		if errors.Is(err, ErrDamaged) {
+			upto, err := lastSynced(f, offset, end)
+			switch {
+			case err != nil:
+				return err
+			case upto > offset:
+				return fmt.Errorf("%s: at byte %d %w", f.Name(), offset, ErrDamaged)
+			case offset == 0 && !ours(f, end):
+				return ErrForeign
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		whole(next)
+		if frames != nil {
+			if err := each(offset, frames); err != nil {
+				return err
+			}
+		}
+		offset = next
+	}
+	return nil
+}
+
+// ErrForeign is the error of a file that holds something else. It stays as it is.
+var ErrForeign = errors.New("it holds something else")
+
+// ours reports whether a file without a whole record begins like one, or has nothing but the zeros that a machine's end may leave.
+func ours(f *os.File, end int64) bool {
+	begin := make([]byte, min(64<<10, end))
+	_, err := f.ReadAt(begin, 0)
+	zeros := len(bytes.Trim(begin, "\x00")) == 0
+	return err == nil && (zeros || bytes.HasPrefix(binary.BigEndian.AppendUint32(nil, mark), begin[:min(4, len(begin))]))
+}
+
+// Read reads the record at a place that Scan or Append has named.
+func (j *File) Read(offset int64) ([][]byte, error) {
+	j.mu.Lock()
+	size := j.size
+	j.mu.Unlock()
+	frames, _, err := read(io.NewSectionReader(j.f, offset, size-offset), offset, size)
+	if err == nil && frames == nil {
+		err = ErrDamaged
+	}
+	return frames, err
+}
+
+// Append appends a record. The error is that of the disk, or of one before: a file whose disk has failed takes nothing more.
+func (j *File) Append(frames ...[]byte) (offset int64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return 0, ErrClosed
+	}
+	if j.err != nil {
+		return 0, j.err
+	}
+	offset = j.size
+	if err := j.write(Append(j.buf[:0], offset, frames...)); err != nil {
+		return 0, err
+	}
+	if j.every == 0 {
+		return offset, j.sync()
+	}
+	if j.timer == nil {
+		j.syncing.Add(1)
+		j.timer = self.AfterFunc(j.every, func() {
+			defer j.syncing.Done()
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.timer = nil
+			_ = j.sync() // Append and Close return the error
+		})
+	}
+	return offset, nil
+}
+
+// write writes at the end; mu is held. What could not be written whole is taken back.
+func (j *File) write(record []byte) error {
+	if _, err := j.f.WriteAt(record, j.size); err != nil {
+		j.err = err
+		_ = j.f.Truncate(j.size)
+		return err
+	}
+	j.size += int64(len(record))
+	if j.buf = record; cap(record) > 1<<20 {
+		j.buf = nil
+	}
+	return nil
+}
+
+// sync waits until the disk has what was written, and notes that; mu is held, but for the wait.
+func (j *File) sync() error {
+	upto := j.size
+	if j.err != nil || upto == j.synced || upto == j.noted {
+		return j.err
+	}
+	j.mu.Unlock()
+	err := j.f.Sync()
+	j.mu.Lock()
+	if j.err = errors.Join(j.err, err); j.err != nil {
+		return j.err
+	}
+	if err := j.write(appendSynced(j.buf[:0], j.size, upto)); err != nil {
+		return err
+	}
+	j.synced, j.noted = max(j.synced, upto), j.size
+	return nil
+}
+
+// Close waits until the disk has all records, and closes the file. The error is that of the disk.
+func (j *File) Close() error {
+	j.mu.Lock()
+	j.closed = true
+	if j.timer != nil && j.timer.Stop() {
+		j.timer = nil
+		j.syncing.Done()
+	}
+	j.mu.Unlock()
+	j.syncing.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := j.sync()
+	if err == errUnread {
+		err = nil
+	}
+	return errors.Join(err, j.f.Close())
+}
+
+// read reads the record, or the note, that begins at an offset, of a file that ends at end, and returns where the next
+// one begins. Of a note there are no frames. The error is ErrDamaged, or that of the disk.
+func read(in io.Reader, offset, end int64) (frames [][]byte, next int64, err error) {
+	damaged := func(err error) error {
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return ErrDamaged
+		}
+		return err
+	}
+	head := make([]byte, 8, 64)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return nil, 0, damaged(err)
+	}
+	size := int64(notedSize)
+	switch binary.BigEndian.Uint32(head) {
+	case noted:
+	case mark:
+		n := int64(binary.BigEndian.Uint32(head[4:]))
+		if n > maxFrames || offset+8+8*n > end {
+			return nil, 0, ErrDamaged
+		}
+		head = append(head, make([]byte, 8*n)...)
+		if _, err := io.ReadFull(in, head[8:]); err != nil {
+			return nil, 0, damaged(err)
+		}
+		size = 8 + 8*n + 4
+		for i := range n {
+			length := binary.BigEndian.Uint64(head[8+8*i:])
+			if length > uint64(end) {
+				return nil, 0, ErrDamaged
+			}
+			size += int64(length)
+		}
+	default:
+		return nil, 0, ErrDamaged
+	}
+	if offset+size > end {
+		return nil, 0, ErrDamaged
+	}
+	record := make([]byte, size)
+	copy(record, head)
+	if _, err := io.ReadFull(in, record[len(head):]); err != nil {
+		return nil, 0, damaged(err)
+	}
+	if len(head) == 8 && size == notedSize && binary.BigEndian.Uint32(head) == noted {
+		_, err = syncedIn(record, offset)
+	} else {
+		frames, _, err = Next(record, offset)
+	}
+	return frames, offset + size, err
+}
+
+// A note says up to where the disk has the file for sure: its mark, that place, and the checksum of both and of the note's own.
+const (
+	noted     = 0xf1b3_0002
+	notedSize = 16
+)
+
+func appendSynced(file []byte, offset, upto int64) []byte {
+	begin := len(file)
+	file = binary.BigEndian.AppendUint32(file, noted)
+	file = binary.BigEndian.AppendUint64(file, uint64(upto))
+	return binary.BigEndian.AppendUint32(file, sum(offset+int64(begin), file[begin:]))
+}
+
+func syncedIn(note []byte, offset int64) (upto int64, err error) {
+	if len(note) < notedSize || binary.BigEndian.Uint32(note) != noted || binary.BigEndian.Uint32(note[12:]) != sum(offset, note[:12]) {
+		return 0, ErrDamaged
+	}
+	return int64(binary.BigEndian.Uint64(note[4:])), nil
+}
+
+// lastSynced returns up to where the notes behind a place say that the disk has the file.
+func lastSynced(f *os.File, from, end int64) (upto int64, err error) {
+	prefix := binary.BigEndian.AppendUint32(nil, noted)
+	chunk := make([]byte, 1<<20)
+	for from < end {
+		n, err := f.ReadAt(chunk[:min(int64(len(chunk)), end-from)], from)
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		for at := 0; ; at++ {
+			i := bytes.Index(chunk[at:n], prefix)
+			if i < 0 {
+				break
+			}
+			at += i
+			if found, err := syncedIn(chunk[at:n], from+int64(at)); err == nil {
+				upto = max(upto, found)
+			}
+		}
+		if n < notedSize {
+			break
+		}
+		from += int64(n - notedSize + 1)
+		if from+notedSize > end {
+			break
+		}
+	}
+	return upto, nil
+}

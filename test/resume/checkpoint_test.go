@@ -1,0 +1,327 @@
+//go:build unix
+
+package resume_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/test/fibertest"
+)
+
+// A noted task notes that it runs, and fails if it is told to.
+type noted struct {
+	N    int
+	File string
+	Nap  time.Duration
+	Fail bool
+	Try  bool // the first attempt fails
+}
+
+var note = fiber.Register("note", func(ctx context.Context, in noted) (string, error) {
+	if err := (fibertest.Marking{File: in.File, Line: strconv.Itoa(in.N), Nap: in.Nap}).Append(); err != nil {
+		return "", err
+	}
+	if task, _ := fiber.TaskFromContext(ctx); in.Fail || in.Try && task.Attempt == 1 {
+		return "", errors.New("failed")
+	}
+	return fmt.Sprint("result of ", in.N), nil
+})
+
+func notedTasks(n int, file string) (ins []noted, outs []string) {
+	for i := range n {
+		ins = append(ins, noted{N: i, File: file})
+		outs = append(outs, fmt.Sprint("result of ", i))
+	}
+	return ins, outs
+}
+
+// elsewhere is a program that maps with a checkpoint, in a run of its own.
+var _ = fibertest.MainProgram("map", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	n, _ := strconv.Atoi(os.Getenv("TASKS"))
+	ins, outs := notedTasks(n, os.Getenv("NOTES"))
+	for i := range ins {
+		ins[i].Nap = time.Duration(i%5) * time.Millisecond
+	}
+	if at, err := strconv.Atoi(os.Getenv("FAIL")); err == nil {
+		ins[at].Fail = true
+	}
+	var first fiber.Progress
+	got, err := fiber.Map(ctx, pool, note, ins, fiber.Checkpoint(os.Getenv("FILE")), fiber.OnProgress(func(p fiber.Progress) {
+		if first.Total == 0 {
+			first = p
+		}
+	}))
+	fmt.Println("began with", first.Done, "started", pool.Stats().WorkersStarted)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(got, outs) {
+		return fmt.Errorf("the results are %v", got)
+	}
+	return nil
+})
+
+// A run goes on where the last one has failed, and a file that is complete starts no worker.
+func TestCheckpoint(t *testing.T) {
+	t.Parallel()
+	dir := fibertest.OpenDir(t)
+	notes := filepath.Join(dir, "notes")
+	env := []string{"FILE=" + filepath.Join(dir, "checkpoint"), "NOTES=" + notes, "TASKS=40"}
+	x := fibertest.Start(t, "map", append(env, "FAIL=30")...)
+	require.Equal(t, 1, x.Wait(fibertest.Patience))
+	require.Contains(t, x.Err.String(), "failed")
+	before := len(fibertest.Lines(t, notes))
+	require.GreaterOrEqual(t, before, 31)
+
+	x = fibertest.Start(t, "map", env...)
+	require.Zero(t, x.Wait(fibertest.Patience))
+	var began, started int
+	_, err := fmt.Sscanf(x.Out.String(), "began with %d started %d", &began, &started)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, began, 30)
+	lines := fibertest.Lines(t, notes)
+	require.Equal(t, 40-began, len(lines)-before)
+
+	x = fibertest.Start(t, "map", env...)
+	require.Zero(t, x.Wait(fibertest.Patience))
+	require.Equal(t, "began with 40 started 0\n", x.Out.String())
+	require.Equal(t, lines, fibertest.Lines(t, notes))
+}
+
+// However often a program is killed, each of its tasks' results is delivered once, and few run twice.
+func TestCheckpointOfTheKilled(t *testing.T) {
+	t.Parallel()
+	dir := fibertest.OpenDir(t)
+	notes := filepath.Join(dir, "notes")
+	const tasks = 600
+	env := []string{"FILE=" + filepath.Join(dir, "checkpoint"), "NOTES=" + notes, fmt.Sprint("TASKS=", tasks)}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	over := func(x *fibertest.Execution) bool {
+		select {
+		case <-x.Done:
+			return true
+		default:
+			return false
+		}
+	}
+	kills := 0
+	for ; kills < 10; kills++ {
+		x, before := fibertest.Start(t, "map", env...), len(fibertest.Lines(t, notes))
+		fibertest.Eventually(t, fibertest.Patience, func() bool { return over(x) || len(fibertest.Lines(t, notes)) > before }, "no task runs")
+		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
+		if over(x) {
+			break
+		}
+		x.SignalRoot(syscall.SIGKILL)
+		<-x.Done
+	}
+	require.Zero(t, fibertest.Start(t, "map", env...).Wait(fibertest.Patience))
+	lines := fibertest.Lines(t, notes)
+	require.Equal(t, tasks, fibertest.Distinct(lines))
+	t.Logf("%d kills, %d tasks ran more than once", kills, len(lines)-tasks)
+}
+
+// streams is a program that does so with a stream, whose inputs have keys where KEYS is set: it then reads them backwards.
+var _ = fibertest.MainProgram("stream", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	n, _ := strconv.Atoi(os.Getenv("TASKS"))
+	most, _ := strconv.Atoi(os.Getenv("MOST"))
+	ins, _ := notedTasks(n, os.Getenv("NOTES"))
+	for i := range ins {
+		ins[i].Try = i%7 == 3
+	}
+	opts := []fiber.CallOption{fiber.Checkpoint(os.Getenv("FILE")), fiber.Retries(1), fiber.Backoff(0, 0)}
+	if os.Getenv("KEYS") != "" {
+		opts = append(opts, fiber.CheckpointKey(func(in noted) string { return strconv.Itoa(in.N) }))
+		if most == 0 {
+			slices.Reverse(ins)
+		}
+	}
+	seen := map[int]bool{}
+	for r, err := range fiber.Results(ctx, pool, note, slices.Values(ins), opts...) {
+		if err != nil {
+			return err
+		}
+		if seen[r.Index] || r.Err != nil || r.In != ins[r.Index] || r.Out != fmt.Sprint("result of ", r.In.N) {
+			return fmt.Errorf("%+v", r)
+		}
+		seen[r.Index] = true
+		if len(seen) == most {
+			break
+		}
+	}
+	fmt.Println(len(seen), "results, started", pool.Stats().WorkersStarted)
+	return nil
+})
+
+func TestCheckpointOfAStream(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []string{"", "keys"} {
+		dir := fibertest.OpenDir(t)
+		notes := filepath.Join(dir, "notes")
+		env := []string{"FILE=" + filepath.Join(dir, "checkpoint"), "NOTES=" + notes, "TASKS=500", "KEYS=" + keys}
+		x := fibertest.Start(t, "stream", append(env, "MOST=100")...)
+		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
+		before := len(fibertest.Lines(t, notes))
+		require.GreaterOrEqual(t, before, 100)
+
+		x = fibertest.Start(t, "stream", env...)
+		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
+		lines := fibertest.Lines(t, notes)
+		require.Equal(t, 500, fibertest.Distinct(lines))
+		require.LessOrEqual(t, len(lines), 500+500/7+1+before-100, "what was delivered does not run again")
+
+		x = fibertest.Start(t, "stream", env...)
+		require.Zero(t, x.Wait(fibertest.Patience))
+		require.Equal(t, "500 results, started 0\n", x.Out.String())
+		require.Equal(t, lines, fibertest.Lines(t, notes))
+	}
+}
+
+// refuses is a program that makes one call after another, and says how each has ended.
+var _ = fibertest.MainProgram("calls", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	ins, _ := notedTasks(5, os.Getenv("NOTES"))
+	file := fiber.Checkpoint(os.Getenv("FILE"))
+	for _, how := range strings.Fields(os.Getenv("CALLS")) {
+		var err error
+		switch how {
+		case "plain":
+			_, err = fiber.Map(ctx, pool, note, ins, file)
+		case "other-input":
+			ins[3].N = 33
+			_, err = fiber.Map(ctx, pool, note, ins, file)
+		case "other-input-of-a-stream":
+			ins[3].N = 33
+			for _, err = range fiber.IMap(ctx, pool, note, slices.Values(ins), file) {
+				if err != nil {
+					break
+				}
+			}
+		case "other-function":
+			_, err = fiber.Map(ctx, pool, otherNote, ins, file)
+		case "other-type":
+			_, err = fiber.Map(ctx, pool, otherOut, ins, file)
+		case "version":
+			_, err = fiber.Map(ctx, pool, note, ins, file, fiber.CheckpointVersion("v2"))
+		case "seed":
+			_, err = fiber.Map(ctx, pool, note, ins, file, fiber.Seed(1))
+		case "keys":
+			_, err = fiber.Map(ctx, pool, note, ins, file, fiber.CheckpointKey(func(in noted) string { return fmt.Sprint(in.N) }))
+		case "shorter":
+			_, err = fiber.Map(ctx, pool, note, ins[:2], file)
+		}
+		fmt.Printf("%s: %v\n", how, err)
+	}
+	return nil
+})
+
+var otherNote = fiber.Register("other note", func(_ context.Context, in noted) (string, error) { return "", nil })
+var otherOut = fiber.Register("note as a number", func(_ context.Context, in noted) (int, error) { return in.N, nil })
+
+// What does not fit a file is an error that says so, before any task runs.
+func TestCheckpointThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	dir := fibertest.OpenDir(t)
+	path, notes := filepath.Join(dir, "checkpoint"), filepath.Join(dir, "notes")
+	calls := func(t *testing.T, how string) string {
+		x := fibertest.Start(t, "calls", "FILE="+path, "NOTES="+notes, "CALLS="+how)
+		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
+		return x.Out.String()
+	}
+	require.Contains(t, calls(t, "plain plain"), "plain: <nil>\nplain: fiber: the checkpoint "+path+": this run has made another call with it")
+	for how, text := range map[string]string{
+		"other-input":             "another input at index 3",
+		"other-input-of-a-stream": "another input at index 3",
+		"other-function":          "its function is note, not other note",
+		"other-type":              "its function is note",
+		"version":                 `its version is "", not "v2"`,
+		"seed":                    "not 1; start with another file, or leave Seed out",
+		"keys":                    "its way to know inputs is the index",
+		"shorter":                 "<nil>",
+	} {
+		require.Contains(t, calls(t, how), text)
+	}
+	require.Len(t, fibertest.Lines(t, notes), 5)
+
+	require.NoError(t, os.WriteFile(path, []byte("something else"), 0o600))
+	require.Contains(t, calls(t, "plain"), "it holds something else")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "something else", string(text))
+}
+
+var counts = fiber.Register("counts", func(ctx context.Context, q *fiber.SimpleQueue[int]) (int, error) { return 1, nil })
+var queues = fiber.Register("queues", func(ctx context.Context, _ int) (*fiber.SimpleQueue[int], error) {
+	return fiber.NewSimpleQueue[int]()
+})
+
+func TestCheckpointIsMisused(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 1)
+	ctx := fibertest.Soon(t)
+	file := func() fiber.CallOption { return fiber.Checkpoint(filepath.Join(t.TempDir(), "checkpoint")) }
+	key := func(int) string { return "same" }
+	square := func(opts ...fiber.CallOption) error {
+		_, err := fiber.Map(ctx, pool, fibertest.Square, fibertest.Numbers(3), opts...)
+		return err
+	}
+	for text, err := range map[string]error{
+		"Checkpoint: the path is empty":                 square(fiber.Checkpoint("")),
+		"CheckpointVersion without Checkpoint":          square(fiber.CheckpointVersion("v")),
+		"CheckpointSync(-1s)":                           square(file(), fiber.CheckpointSync(-time.Second)),
+		"CheckpointKey: the function is nil":            square(file(), fiber.CheckpointKey[int](nil)),
+		"CheckpointKey of a string: square takes a int": square(file(), fiber.CheckpointKey(func(s string) string { return s })),
+		"the inputs 0 and 1 have the same key \"same\"": square(file(), fiber.CheckpointKey(key)),
+		"no such file or directory":                     square(fiber.Checkpoint(filepath.Join(t.TempDir(), "none", "file"))),
+		"is for Map, IMap, IMapUnordered and Results":   func() error { _, err := fiber.Apply(ctx, pool, fibertest.Square, 1, file()); return err }(),
+		"an input refers to a queue": func() error {
+			_, err := fiber.Map(ctx, pool, counts, []*fiber.SimpleQueue[int]{fibertest.NewQueue[int](t)}, file())
+			return err
+		}(),
+		"a result refers to a queue": func() error { _, err := fiber.Map(ctx, pool, queues, []int{1}, file()); return err }(),
+	} {
+		require.ErrorContains(t, err, text)
+	}
+	for _, err := range fiber.IMap(ctx, pool, fibertest.Square, slices.Values(fibertest.Numbers(3)), file(), fiber.CheckpointKey(key)) {
+		if err != nil {
+			require.ErrorContains(t, err, "the inputs 0 and 1 have the same key")
+		}
+	}
+	for _, err := range fiber.IMap(ctx, pool, queues, slices.Values([]int{1}), file()) {
+		require.ErrorContains(t, err, "a result refers to a queue")
+	}
+
+	// Keys are for inputs that refer to something.
+	q := fibertest.NewQueue[int](t)
+	require.Equal(t, []int{1}, fibertest.Sure(fiber.Map(ctx, pool, counts, []*fiber.SimpleQueue[int]{q}, file(), fiber.CheckpointKey(func(*fiber.SimpleQueue[int]) string { return "q" })))(t))
+}
