@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -122,7 +123,10 @@ type kept[In, Out any] struct {
 	path   string
 	file   *journal.File
 	header *checkpoint.Header
-	key    func(In) string
+	key    func(In) string // nil for none
+	plain  bool            // see codec.Plain, of In
+
+	digested []byte // the memory of same
 
 	closing sync.Once
 	closed  error
@@ -139,7 +143,7 @@ func openCheckpoint[In, Out any](ctx context.Context, p *process, o *callOptions
 		}
 		return nil, nil
 	}
-	c = &kept[In, Out]{}
+	c = &kept[In, Out]{plain: o.Plain}
 	if how.key != nil {
 		var ok bool
 		if c.key, ok = how.key.(func(In) string); !ok {
@@ -218,46 +222,48 @@ var executableHash = sync.OnceValue(func() string {
 	return fmt.Sprintf("%x", sum.Sum64())
 })
 
-// identities are what the results of inputs belong to.
-type identities struct {
-	sums []uint64 // digests of the inputs, or of their keys
-	keys []string // nil without CheckpointKey
+// keys returns the keys of inputs, nil if they have none.
+func (c *kept[In, Out]) keys(ins []In) (keys []string) {
+	if c.key == nil {
+		return nil
+	}
+	for _, in := range ins {
+		keys = append(keys, c.key(in))
+	}
+	return keys
 }
 
-// of returns the identities of the inputs lo to hi-1.
-func (id identities) of(lo, hi int) identities {
-	id.sums = id.sums[lo:hi]
-	if id.keys != nil {
-		id.keys = id.keys[lo:hi]
+// seedsOf returns what stands in TaskSeed for the indices of inputs with keys.
+func seedsOf(keys []string) []uint64 {
+	seeds := make([]uint64, len(keys))
+	for i, key := range keys {
+		seeds[i] = xxhash.Sum64String(key)
 	}
-	return id
+	return seeds
 }
 
-// identify returns what the results of inputs belong to. An input that cannot be encoded, and fails its own task, has 0.
-func (c *kept[In, Out]) identify(ins []In) (id identities, err error) {
-	if c.key != nil {
-		id.sums, id.keys = make([]uint64, len(ins)), make([]string, len(ins))
-		for i, in := range ins {
-			id.keys[i] = c.key(in)
-			id.sums[i] = xxhash.Sum64String(id.keys[i])
-		}
-		return id, nil
-	}
-	var list []any
-	id.sums, list, _ = codec.Digests(reflect.ValueOf(ins), names)
+// digests appends those of inputs; see codec.AppendDigests. The error is that of inputs that refer to objects of this run.
+func (c *kept[In, Out]) digests(digests []byte, ins []In) ([]byte, error) {
+	digests, list := codec.AppendDigests(digests, reflect.ValueOf(ins), names)
 	if p := parcelOf(list); len(p.handles)+len(p.ends) > 0 {
-		err = errors.New("an input refers to a queue, a pipe, a shared value or another object of this run; give CheckpointKey")
+		return nil, errors.New("an input refers to a queue, a pipe, a shared value or another object of this run; give CheckpointKey")
 	}
-	return id, err
+	return digests, nil
 }
 
-// byKey returns the inputs by their keys, nil without keys.
-func (id identities) byKey() (map[string]int, error) {
-	if id.keys == nil {
-		return nil, nil
+// check is digests for its error alone, before any input is sent.
+func (c *kept[In, Out]) check(ins []In) error {
+	if c.key != nil || c.plain {
+		return nil
 	}
-	by := make(map[string]int, len(id.keys))
-	for i, key := range id.keys {
+	_, err := c.digests(nil, ins)
+	return err
+}
+
+// byKey returns inputs by their keys.
+func byKey(keys []string) (map[string]int, error) {
+	by := make(map[string]int, len(keys))
+	for i, key := range keys {
 		if other, double := by[key]; double {
 			return nil, sameKey(other, i, key)
 		}
@@ -270,26 +276,49 @@ func sameKey(i, j int, key string) error {
 	return fmt.Errorf("the inputs %d and %d have the same key %q: see CheckpointKey", i, j, key)
 }
 
-// each calls take with the results of a record that are those of inputs, each with its input's index. by is the inputs by
-// their keys.
-func (c *kept[In, Out]) each(k *checkpoint.Record, frames [][]byte, id identities, by map[string]int, take func(i int, out Out)) error {
-	outs, err := c.results(k, frames)
+// fill fills in the results of a record that are those of inputs. by is the inputs by their keys.
+func (c *kept[In, Out]) fill(k *checkpoint.Record, frames [][]byte, ins []In, by map[string]int, outs []Out, done []bool) error {
+	some, err := c.results(k, frames)
 	if err != nil {
 		return err
 	}
 	for lo, hi := range k.Stretches() {
-		for i := lo; i < hi; i++ {
-			task := k.Lo + i
-			switch at, found := by[k.Key(i)]; {
-			case id.keys != nil && found:
-				take(at, outs[i])
-			case id.keys != nil || task >= len(id.sums): // the list has changed
-			case id.sums[task] != k.Digest(i):
-				return anotherInput(task)
-			default:
-				take(task, outs[i])
+		if c.key != nil {
+			for i := lo; i < hi; i++ {
+				if at, found := by[k.Keys[i]]; found {
+					outs[at], done[at] = some[i], true
+				}
 			}
+			continue
 		}
+		if hi = min(hi, len(ins)-k.Lo); lo >= hi { // the list has changed
+			continue
+		}
+		if err := c.same(k, lo, ins[k.Lo+lo:k.Lo+hi], k.Lo+lo); err != nil {
+			return err
+		}
+		copy(outs[k.Lo+lo:], some[lo:hi])
+		for i := lo; i < hi; i++ {
+			done[k.Lo+i] = true
+		}
+	}
+	return nil
+}
+
+// same returns an error unless the results of a record, from lo on, are those of inputs. The first input is the task first.
+func (c *kept[In, Out]) same(k *checkpoint.Record, lo int, ins []In, first int) error {
+	digests, err := c.digests(c.digested[:0], ins)
+	if err != nil {
+		return err
+	}
+	c.digested = digests
+	const size = codec.DigestSize
+	if then := k.Digests[size*lo:]; !bytes.Equal(digests, then[:len(digests)]) {
+		i := 0
+		for bytes.Equal(digests[:size*(i+1)], then[:size*(i+1)]) {
+			i++
+		}
+		return fmt.Errorf("it has the result of another input at index %d; start with another file, or see CheckpointKey", first+i)
 	}
 	return nil
 }
@@ -345,18 +374,18 @@ func (f *found[In, Out]) note(c *kept[In, Out], k *checkpoint.Record, offset int
 			continue
 		}
 		for i := lo; i < hi; i++ {
-			if _, double := f.keys[k.Key(i)]; !double {
-				f.keys[k.Key(i)] = recordPlace{offset, i}
+			if _, double := f.keys[k.Keys[i]]; !double {
+				f.keys[k.Keys[i]] = recordPlace{offset, i}
 			}
 		}
 	}
 }
 
-// of returns the result of input i, if the file has it.
-func (f *found[In, Out]) of(c *kept[In, Out], i int, id identities) (out Out, ok bool, err error) {
+// of returns the result of input i, if the file has it. keys is its key, if it has one.
+func (f *found[In, Out]) of(c *kept[In, Out], i int, in []In, keys []string) (out Out, ok bool, err error) {
 	var at recordPlace
-	if id.keys != nil {
-		key := id.keys[0]
+	if c.key != nil {
+		key := keys[0]
 		if other, double := f.seen[key]; double {
 			return out, false, sameKey(other, i, key)
 		}
@@ -367,17 +396,17 @@ func (f *found[In, Out]) of(c *kept[In, Out], i int, id identities) (out Out, ok
 	} else {
 		n, _ := slices.BinarySearchFunc(f.ranges, i+1, func(r rangeOf, i int) int { return cmp.Compare(r.lo, i) })
 		if n == 0 || i >= f.ranges[n-1].lo+f.ranges[n-1].n {
-			return out, false, nil
+			return out, false, c.check(in)
 		}
 		r := f.ranges[n-1]
 		at = recordPlace{r.offset, r.i + i - r.lo}
 	}
 	l, err := f.load(c, at.offset)
-	switch {
-	case err != nil:
+	if err == nil && c.key == nil {
+		err = c.same(l.record, at.i, in, i)
+	}
+	if err != nil {
 		return out, false, err
-	case id.keys == nil && id.sums[0] != l.record.Digest(at.i):
-		return out, false, anotherInput(i)
 	}
 	return l.outs[at.i], true, nil
 }
@@ -404,17 +433,13 @@ func (f *found[In, Out]) load(c *kept[In, Out], offset int64) (*loaded[Out], err
 	return l, nil
 }
 
-func anotherInput(i int) error {
-	return fmt.Errorf("it has the result of another input at index %d; start with another file, or see CheckpointKey", i)
-}
-
-// add keeps the results of an outcome. id are the identities of its inputs ins; named says that results refer to objects
-// of this run. After close nothing is kept: the call is over.
-func (c *kept[In, Out]) add(o engine.Outcome, ins []In, id identities, named bool, unread []int) error {
+// add keeps the results of an outcome. ins are its inputs, with their keys, if they have any; named says that results refer to
+// objects of this run. After close nothing is kept: the call is over.
+func (c *kept[In, Out]) add(o engine.Outcome, ins []In, keys []string, named bool, unread []int) (err error) {
 	if named {
 		return c.error(errors.New("a result refers to a queue, a pipe, a shared value or another object, which ends with this run"))
 	}
-	k := checkpoint.Record{Lo: o.Lo, N: o.N, Keys: id.keys}
+	k := checkpoint.Record{Lo: o.Lo, N: o.N, Keys: keys}
 	for _, failed := range [][]int{o.Again, unread} {
 		for _, task := range failed {
 			k.Without = append(k.Without, task-o.Lo)
@@ -427,8 +452,10 @@ func (c *kept[In, Out]) add(o engine.Outcome, ins []In, id identities, named boo
 		return nil
 	}
 	slices.Sort(k.Without)
-	if id.keys == nil {
-		k.SetDigests(id.sums)
+	if c.key == nil {
+		if k.Digests, err = c.digests(nil, ins); err != nil {
+			return c.error(err)
+		}
 	}
 	frames := slices.Clip(o.Outputs)
 	if c.header.Inputs {
@@ -452,7 +479,8 @@ func (c *kept[In, Out]) error(err error) error {
 
 // results decodes those of a record.
 func (c *kept[In, Out]) results(k *checkpoint.Record, frames [][]byte) (outs []Out, err error) {
-	if err = k.Results(frames, &outs, nil); err == nil && len(outs) != k.N {
+	err = k.Results(frames, &outs, nil)
+	if err == nil && len(outs) != k.N {
 		err = fmt.Errorf("%d results for %d tasks", len(outs), k.N)
 	}
 	return outs, err

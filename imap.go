@@ -103,9 +103,9 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		}
 		if s.kept != nil {
 			slices.SortFunc(s.found.ranges, func(a, b rangeOf) int { return cmp.Compare(a.lo, b.lo) })
-			s.in.ids = map[int]identities{}
 			if s.kept.key != nil {
-				o.Keys = func(lo, hi int) []uint64 { return s.in.identities(lo, hi).sums }
+				s.in.keys = map[int]string{}
+				o.Keys = func(lo, hi int) []uint64 { return seedsOf(s.in.keysOf(lo, hi)) }
 			}
 			defer s.kept.close()
 		}
@@ -165,20 +165,18 @@ func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 	guard.Here(func() error {
 		for in := range ins {
 			var out Out
-			var id identities
+			var keys []string
 			finished := false
 			i := s.in.read // which only this goroutine changes
 			if s.kept != nil {
 				var err error
-				if id, err = s.kept.identify([]In{in}); err == nil {
-					out, finished, err = s.found.of(s.kept, i, id)
-				}
-				if err != nil {
+				keys = s.kept.keys([]In{in})
+				if out, finished, err = s.found.of(s.kept, i, []In{in}, keys); err != nil {
 					s.abort(s.kept.error(err))
 					break
 				}
 			}
-			if window, most := s.call.Window(); !s.in.push(in, id, finished, window, most) {
+			if window, most := s.call.Window(); !s.in.push(in, keys, finished, window, most) {
 				break
 			}
 			if finished {
@@ -217,7 +215,7 @@ func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 		failed++
 	})
 	if s.kept != nil {
-		if err := s.kept.add(o, s.in.slice(o.Lo, o.Lo+o.N), s.in.identities(o.Lo, o.Lo+o.N), named, unread); err != nil {
+		if err := s.kept.add(o, s.in.slice(o.Lo, o.Lo+o.N), s.in.keysOf(o.Lo, o.Lo+o.N), named, unread); err != nil {
 			s.abort(err)
 			return unread
 		}
@@ -270,20 +268,20 @@ func (s *stream[In, Out]) Finish(err error) {
 // readAhead is the inputs of a stream, which are read some way ahead of its loop.
 type readAhead[In any] struct {
 	mu      sync.Mutex
-	room    sync.Cond          // wakes push
-	more    sync.Cond          // wakes offer
-	ids     map[int]identities // of ins, for a checkpoint
-	ins     map[int]In         // whose results have not been delivered
-	read    int                // how many were read
-	taken   int                // how many results the loop has taken
-	window  int                // how far read may be ahead of taken
-	late    map[int]bool       // inputs of tasks that have failed and run again: they do not count for the window
-	stopped bool               // no more inputs are read
-	offers  []offer            // inputs that the engine does not know yet
+	room    sync.Cond      // wakes push
+	more    sync.Cond      // wakes offer
+	keys    map[int]string // of ins, for a checkpoint; nil if they have none
+	ins     map[int]In     // whose results have not been delivered
+	read    int            // how many were read
+	taken   int            // how many results the loop has taken
+	window  int            // how far read may be ahead of taken
+	late    map[int]bool   // inputs of tasks that have failed and run again: they do not count for the window
+	stopped bool           // no more inputs are read
+	offers  []offer        // inputs that the engine does not know yet
 }
 
 // push keeps an input, waiting for room. It returns false when no more are wanted.
-func (a *readAhead[In]) push(in In, id identities, finished bool, window, most int) bool {
+func (a *readAhead[In]) push(in In, keys []string, finished bool, window, most int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.window = window
@@ -302,8 +300,8 @@ func (a *readAhead[In]) push(in In, id identities, finished bool, window, most i
 		a.offers[last].finished++
 	} else {
 		a.offers[last].fresh++
-		if a.ins[a.read] = in; a.ids != nil {
-			a.ids[a.read] = id
+		if a.ins[a.read] = in; a.keys != nil {
+			a.keys[a.read] = keys[0]
 		}
 	}
 	a.read++
@@ -376,18 +374,14 @@ func (a *readAhead[In]) slice(lo, hi int) []In {
 	return ins
 }
 
-// identities returns those of the inputs lo to hi-1.
-func (a *readAhead[In]) identities(lo, hi int) (all identities) {
+// keysOf returns the keys of the inputs lo to hi-1, nil if they have none. Those of what has run elsewhere meanwhile are gone.
+func (a *readAhead[In]) keysOf(lo, hi int) (keys []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := lo; i < hi; i++ {
-		one := a.ids[i]
-		if one.sums == nil { // it has run elsewhere meanwhile, and nobody wants to know
-			one.sums = []uint64{0}
-		}
-		all.sums, all.keys = append(all.sums, one.sums...), append(all.keys, one.keys...)
+	for i := lo; i < hi && a.keys != nil; i++ {
+		keys = append(keys, a.keys[i])
 	}
-	return all
+	return keys
 }
 
 // finishedAhead is how many results of a checkpoint may wait for the loop.
@@ -400,7 +394,7 @@ func (a *readAhead[In]) forget(lo, n int) {
 	for i := range n {
 		delete(a.ins, lo+i)
 		delete(a.late, lo+i)
-		delete(a.ids, lo+i)
+		delete(a.keys, lo+i)
 	}
 }
 

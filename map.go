@@ -23,7 +23,7 @@ type mapping[In, Out, Result any] struct {
 	single bool // an Apply: there is no need to say which task has failed
 	fn     string
 	kept   *kept[In, Out] // nil for none
-	id     identities     // of ins, for kept
+	keys   []string       // of ins, for kept; nil if they have none
 
 	submitted chan struct{} // closed when call is set, if Deliver, or OnProgress, may need it
 
@@ -129,7 +129,11 @@ func (m *mapping[In, Out, Result]) keep(o engine.Outcome, named bool, unread []i
 		return nil // the call has failed
 	}
 	defer m.read()
-	return m.kept.add(o, ins[o.Lo:o.Lo+o.N], m.id.of(o.Lo, o.Lo+o.N), named, unread)
+	var keys []string
+	if m.keys != nil {
+		keys = m.keys[o.Lo : o.Lo+o.N]
+	}
+	return m.kept.add(o, ins[o.Lo:o.Lo+o.N], keys, named, unread)
 }
 
 func (m *mapping[In, Out, Result]) fail(e *TaskError) {
@@ -261,21 +265,16 @@ func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], i
 // resume is submit for what the call's checkpoint does not have.
 func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o callOptions) {
 	done := make([]bool, len(m.ins))
-	n := 0
 	var by map[string]int
 	var err error
 	m.kept, err = openCheckpoint(ctx, pool.proc, &o, len(m.ins), func(c *kept[In, Out]) (err error) {
-		if m.id, err = c.identify(m.ins); err == nil {
-			by, err = m.id.byKey()
+		m.keys = c.keys(m.ins)
+		if by, err = byKey(m.keys); err == nil {
+			err = c.check(m.ins)
 		}
 		return err
 	}, func(c *kept[In, Out], k *checkpoint.Record, _ int64, frames [][]byte) error {
-		return c.each(k, frames, m.id, by, func(i int, out Out) {
-			if !done[i] {
-				m.outs[i], done[i] = out, true
-				n++
-			}
-		})
+		return c.fill(k, frames, m.ins, by, m.outs, done)
 	})
 	if err != nil {
 		m.reject(err)
@@ -285,8 +284,12 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 		m.submit(ctx, pool, o)
 		return
 	}
-	if m.id.keys != nil {
-		o.Keys = func(lo, hi int) []uint64 { return m.id.sums[lo:hi] }
+	if m.keys != nil {
+		o.Keys = func(lo, hi int) []uint64 { return seedsOf(m.keys[lo:hi]) }
+	}
+	n := 0
+	for lo, hi := range spansOf(done) {
+		n += hi - lo
 	}
 	o.Finished = spansOf(done)
 	m.ctx, m.fn = ctx, o.Func

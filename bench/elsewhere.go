@@ -113,6 +113,12 @@ func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, er
 			_, err = fiber.Apply(ctx, e.pool, sameBytes, e.body)
 		}
 		took = time.Since(begun)
+	case "checkpoint":
+		if err = e.warm(ctx, 0); err == nil {
+			begun = time.Now()
+			_, err = fiber.Map(ctx, e.pool, same, make([]int, checkpointTasks), fiber.Checkpoint(completeCheckpoint))
+			took = time.Since(begun)
+		}
 	default:
 		err = fmt.Errorf("unknown command %q", what)
 	}
@@ -163,9 +169,9 @@ type elsewhereProcess struct {
 	answers *json.Decoder
 }
 
-func startElsewhere(env ...string) (*elsewhereProcess, error) {
+func startElsewhere(dir string, env ...string) (*elsewhereProcess, error) {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -205,7 +211,7 @@ func (e *elsewhereProcess) close() error {
 // openElsewhere starts that process, for as long as the match, and returns a
 // contender's run, which runs a command there n times.
 func openElsewhere(m *match, what string, env ...string) (func(context.Context, int) (float64, error), error) {
-	e, err := startElsewhere(env...)
+	e, err := startElsewhere("", env...)
 	if err != nil {
 		return nil, err
 	}

@@ -408,7 +408,7 @@ func openRequests(ctx context.Context, m *match) error {
 			return 0, err
 		}
 		before := c.counted.Load()
-		e, err := startElsewhere(append(space.onPods(), "KUBECONFIG="+config)...)
+		e, err := startElsewhere("", append(space.onPods(), "KUBECONFIG="+config)...)
 		if err != nil {
 			return 0, err
 		}
@@ -513,7 +513,7 @@ func loopback(host string) bool {
 func submission(ctx context.Context, env []string, dir, command string, args ...string) (took float64, said string, err error) {
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	errs, err := cmd.StderrPipe()
 	if err != nil {
 		return 0, "", err

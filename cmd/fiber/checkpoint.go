@@ -95,7 +95,10 @@ func each(r *checkpoint.Record, frames [][]byte, write func(result) error) error
 	}
 	for lo, hi := range r.Stretches() {
 		for i := lo; i < hi; i++ {
-			x := result{Index: r.Lo + i, Key: r.Key(i), Result: plain(values.Index(i).Interface())}
+			x := result{Index: r.Lo + i, Result: plain(values.Index(i).Interface())}
+			if r.Keys != nil {
+				x.Key = r.Keys[i]
+			}
 			if ins != nil {
 				x.Input = plain(inputs.Index(i).Interface())
 			}

@@ -65,6 +65,8 @@ var interruptions = []interruption{
 	{args: "clean -n NAMESPACE", before: "run -a --keep --name there --image busybox:1.37 sh -c :"},
 	{args: "clean --dry-run", before: "run -a --keep --name there --image busybox:1.37 sh -c :"},
 	{args: "doctor -n NAMESPACE"},
+	{args: "checkpoint --csv file", code: 1},
+	{args: "checkpoint --json file", code: 1},
 	{args: "vet main.go"},
 	{args: "version"},
 	{args: "--version"},

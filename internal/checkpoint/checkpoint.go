@@ -2,7 +2,6 @@
 package checkpoint
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -24,35 +23,17 @@ type Header struct {
 	Began         time.Time
 }
 
-// Record says which results a record has. Their encoded slice follows, and then that of the inputs.
+// Record says which results a record has. Digests of the inputs follow it, if they have no keys, then the encoded slice of
+// results, and then that of the inputs.
 type Record struct {
 	Run     string // the record says only that a run has begun
 	Exe     string // its executable
 	Total   int    // how many tasks its call has; 0 if it does not know
 	Lo, N   int    // the tasks
 	Without []int  // those of them, counted from Lo and in order, that have no result
-	Digests []byte // of the inputs, eight bytes each
 	Keys    []string
-	Inputs  int // frames
-}
-
-// Digest returns that of an input of the record.
-func (r *Record) Digest(i int) uint64 { return binary.LittleEndian.Uint64(r.Digests[8*i:]) }
-
-// SetDigests sets those of all inputs of the record.
-func (r *Record) SetDigests(digests []uint64) {
-	r.Digests = make([]byte, 0, 8*len(digests))
-	for _, d := range digests {
-		r.Digests = binary.LittleEndian.AppendUint64(r.Digests, d)
-	}
-}
-
-// Key returns that of an input of the record, "" where there are none.
-func (r *Record) Key(i int) string {
-	if r.Keys == nil {
-		return ""
-	}
-	return r.Keys[i]
+	Inputs  int    // frames
+	Digests []byte `msgpack:"-"`
 }
 
 // Stretches yields the tasks that have results, from one index to below another, counted from Lo.
@@ -141,7 +122,14 @@ func headerOf(frames [][]byte) (*Header, error) {
 
 func recordOf(frames [][]byte, h *Header, offset int64) (*Record, [][]byte, error) {
 	r := new(Record)
-	if len(frames) == 0 || msgpack.Unmarshal(frames[0], r) != nil || r.Run == "" && !r.fits(h, len(frames)-1) {
+	ok := len(frames) > 0 && msgpack.Unmarshal(frames[0], r) == nil
+	if ok && r.Run == "" {
+		if !h.Keyed && len(frames) > 1 {
+			r.Digests, frames = frames[1], frames[1:]
+		}
+		ok = r.fits(h, len(frames)-1)
+	}
+	if !ok {
 		return nil, nil, fmt.Errorf("at byte %d it has something that Checkpoint has not written", offset)
 	}
 	return r, frames[1:], nil
@@ -149,7 +137,7 @@ func recordOf(frames [][]byte, h *Header, offset int64) (*Record, [][]byte, erro
 
 // fits reports whether a record with so many frames behind it is one of a file with that header.
 func (r *Record) fits(h *Header, frames int) bool {
-	known := len(r.Digests) == 8*r.N && r.Keys == nil
+	known := len(r.Digests) == codec.DigestSize*r.N && r.Keys == nil
 	if h.Keyed {
 		known = len(r.Keys) == r.N && r.Digests == nil
 	}
@@ -163,7 +151,11 @@ func Append(file *journal.File, r *Record, frames ...[]byte) (offset int64, err 
 	if err != nil {
 		return 0, err
 	}
-	return file.Append(append([][]byte{text}, frames...)...)
+	head := [][]byte{text}
+	if r.Digests != nil {
+		head = append(head, r.Digests)
+	}
+	return file.Append(append(head, frames...)...)
 }
 
 // Read reads a record, and what follows it.

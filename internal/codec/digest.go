@@ -2,39 +2,58 @@ package codec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"reflect"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
 )
 
-// Digests returns a digest of each element of a slice. Elements that encode alike have the same digest, on any
-// machine and in any order of their maps' entries; others have another one, but for one in 2^64. Of an element that
-// cannot be encoded the digest is 0, and failed has its error, in the order of the elements. For list, see
-// MarshalListing.
-func Digests(v reflect.Value, listed func(x any) bool) (digests []uint64, list []any, failed []*Error) {
-	digests = make([]uint64, v.Len())
+// DigestSize is the length of a digest.
+const DigestSize = 8
+
+// AppendDigests appends the digests of the elements of a slice, one behind the other. Elements that encode alike have the same
+// digest, on any machine and in any order of their maps' entries; others have another one, but for one in 2^64. An element
+// that cannot be encoded has a digest of zeros. For what listed does, and
+// the list that is returned, see MarshalListing.
+func AppendDigests(digests []byte, v reflect.Value, listed func(x any) bool) ([]byte, []any) {
+	digests = slices.Grow(digests, v.Len()*DigestSize)
 	if r, ok := runOf(v.Type().Elem()); ok {
 		b, size := toWire(r, v), r.size()
-		for i := range digests {
-			digests[i] = xxhash.Sum64(b[i*size : (i+1)*size])
+		if size == 8 {
+			n := len(digests)
+			digests = digests[:n+len(b)]
+			for i := 0; i < len(b); i += 8 {
+				binary.LittleEndian.PutUint64(digests[n+i:], mixed(binary.LittleEndian.Uint64(b[i:])))
+			}
+			return digests, nil
 		}
-		return digests, nil, nil
+		for ; len(b) > 0; b = b[size:] {
+			digests = binary.LittleEndian.AppendUint64(digests, xxhash.Sum64(b[:size]))
+		}
+		return digests, nil
 	}
 	e := getEncoder()
 	defer e.put()
 	e.listed, e.sorted = listed, true
 	elem := planOf(v.Type().Elem())
-	for i := range digests {
+	for i := range v.Len() {
 		e.buf.Reset()
 		e.depth = 0
-		if err := elem.encode(e, v.Index(i)); err != nil {
-			failed = append(failed, inElement(err, i, true).(*Error))
-			continue
+		if elem.encode(e, v.Index(i)) == nil {
+			digests = binary.LittleEndian.AppendUint64(digests, xxhash.Sum64(e.buf.Bytes()))
+		} else {
+			digests = append(digests, make([]byte, DigestSize)...)
 		}
-		digests[i] = xxhash.Sum64(e.buf.Bytes())
 	}
-	return digests, e.listing, failed
+	return digests, e.listing
+}
+
+// mixed is the finalizer of MurmurHash3, which has another result for each number.
+func mixed(x uint64) uint64 {
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
 }
 
 // inOrder encodes the entries of a map in the order of their encoded keys.

@@ -23,7 +23,7 @@ type File struct {
 	mu      sync.Mutex
 	size    int64 // of the whole records
 	synced  int64 // what the disk has for sure
-	buf     []byte
+	out     bufio.Writer
 	err     error // the first one, or errUnread; it lasts
 	noted   int64 // where the last note of that ends
 	closed  bool
@@ -153,7 +153,7 @@ func (j *File) Append(frames ...[]byte) (offset int64, err error) {
 		return 0, j.err
 	}
 	offset = j.size
-	if err := j.write(Append(j.buf[:0], offset, frames...)); err != nil {
+	if err := j.write(func(w io.Writer) (int64, error) { return Write(w, offset, frames...) }); err != nil {
 		return 0, err
 	}
 	if j.every == 0 {
@@ -173,16 +173,15 @@ func (j *File) Append(frames ...[]byte) (offset int64, err error) {
 }
 
 // write writes at the end; mu is held. What could not be written whole is taken back.
-func (j *File) write(record []byte) error {
-	if _, err := j.f.WriteAt(record, j.size); err != nil {
+func (j *File) write(put func(w io.Writer) (size int64, err error)) error {
+	j.out.Reset(io.NewOffsetWriter(j.f, j.size))
+	size, _ := put(&j.out)
+	if err := j.out.Flush(); err != nil { // also that of put
 		j.err = err
 		_ = j.f.Truncate(j.size)
 		return err
 	}
-	j.size += int64(len(record))
-	if j.buf = record; cap(record) > 1<<20 {
-		j.buf = nil
-	}
+	j.size += size
 	return nil
 }
 
@@ -198,7 +197,8 @@ func (j *File) sync() error {
 	if j.err = errors.Join(j.err, err); j.err != nil {
 		return j.err
 	}
-	if err := j.write(appendSynced(j.buf[:0], j.size, upto)); err != nil {
+	note := synced(j.size, upto)
+	if err := j.write(func(w io.Writer) (int64, error) { n, err := w.Write(note); return int64(n), err }); err != nil {
 		return err
 	}
 	j.synced, j.noted = max(j.synced, upto), j.size
@@ -282,11 +282,10 @@ const (
 	notedSize = 16
 )
 
-func appendSynced(file []byte, offset, upto int64) []byte {
-	begin := len(file)
-	file = binary.BigEndian.AppendUint32(file, noted)
-	file = binary.BigEndian.AppendUint64(file, uint64(upto))
-	return binary.BigEndian.AppendUint32(file, sum(offset+int64(begin), file[begin:]))
+func synced(offset, upto int64) []byte {
+	note := binary.BigEndian.AppendUint32(nil, noted)
+	note = binary.BigEndian.AppendUint64(note, uint64(upto))
+	return binary.BigEndian.AppendUint32(note, sum(offset, note))
 }
 
 func syncedIn(note []byte, offset int64) (upto int64, err error) {

@@ -3,6 +3,7 @@
 package journal
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // A record is its mark, the number of its frames, their lengths, and they, and the checksum of all that and of the
@@ -25,20 +27,27 @@ var table = crc32.MakeTable(crc32.Castagnoli)
 // ErrDamaged is the error of reading what is no record, or not all of one.
 var ErrDamaged = errors.New("it is damaged")
 
-// Append appends a record to the part of a file that begins at an offset.
-func Append(file []byte, offset int64, frames ...[]byte) []byte {
-	begin := len(file)
-	file = binary.BigEndian.AppendUint32(file, mark)
-	file = binary.BigEndian.AppendUint32(file, uint32(len(frames)))
+// Write writes a record that begins at an offset of its file, and returns its size.
+func Write(w io.Writer, offset int64, frames ...[]byte) (size int64, err error) {
+	head := binary.BigEndian.AppendUint32(make([]byte, 0, 8+8*len(frames)), mark)
+	head = binary.BigEndian.AppendUint32(head, uint32(len(frames)))
 	for _, f := range frames {
-		file = binary.BigEndian.AppendUint64(file, uint64(len(f)))
+		head = binary.BigEndian.AppendUint64(head, uint64(len(f)))
 	}
+	crc := sum(offset, head)
 	for _, f := range frames {
-		file = append(file, f...)
+		crc = crc32.Update(crc, table, f)
 	}
-	return binary.BigEndian.AppendUint32(file, sum(offset+int64(begin), file[begin:]))
+	for _, part := range slices.Concat([][]byte{head}, frames, [][]byte{binary.BigEndian.AppendUint32(nil, crc)}) {
+		if _, err := w.Write(part); err != nil {
+			return 0, err
+		}
+		size += int64(len(part))
+	}
+	return size, nil
 }
 
+// sum returns the checksum of a record, or of its beginning.
 func sum(offset int64, record []byte) uint32 {
 	return crc32.Update(crc32.Checksum(binary.BigEndian.AppendUint64(nil, uint64(offset)), table), table, record)
 }
@@ -78,10 +87,6 @@ const before = ".before"
 // Replace writes a file of records, each of some frames, in the place of the one that is there, which it keeps as the
 // version before. Whenever the program or the machine ends, one of the two is whole: see Load.
 func Replace(path string, records ...[][]byte) (err error) {
-	var file []byte
-	for _, frames := range records {
-		file = Append(file, 0, frames...)
-	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
@@ -94,7 +99,12 @@ func Replace(path string, records ...[][]byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(file); err == nil {
+	out, size := bufio.NewWriter(f), int64(0)
+	for _, frames := range records {
+		n, _ := Write(out, size, frames...) // Flush returns the error
+		size += n
+	}
+	if err = out.Flush(); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {

@@ -17,7 +17,7 @@ func TestRecords(t *testing.T) {
 	records := [][][]byte{{[]byte("one"), nil, bytes.Repeat([]byte("large"), 1000)}, {}, {[]byte("two")}}
 	var file []byte
 	for _, r := range records {
-		file = journal.Append(file, 0, r...)
+		file = append(file, record(int64(len(file)), r...)...)
 	}
 	rest := file
 	for _, want := range records {
@@ -33,7 +33,7 @@ func TestRecords(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 
 	// A part of a record, a changed byte, or a record elsewhere is none.
-	one := journal.Append(nil, 7, []byte("value"))
+	one := record(7, []byte("value"))
 	for n := 1; n < len(one); n++ {
 		_, _, err := journal.Next(one[:n], 7)
 		require.ErrorIs(t, err, journal.ErrDamaged, n)
@@ -111,12 +111,19 @@ func TestReplace(t *testing.T) {
 	require.Error(t, journal.Replace(filepath.Join(path, "file"), version(1)))
 }
 
+// record returns a record.
+func record(offset int64, frames ...[]byte) []byte {
+	var b bytes.Buffer
+	_, _ = journal.Write(&b, offset, frames...) // into memory
+	return b.Bytes()
+}
+
 func FuzzNext(f *testing.F) {
-	f.Add(journal.Append(nil, 0, []byte("a"), []byte("b")), 3)
+	f.Add(record(0, []byte("a"), []byte("b")), 3)
 	f.Fuzz(func(t *testing.T, file []byte, offset int) {
 		frames, rest, err := journal.Next(file, int64(offset))
 		if err == nil {
-			require.True(t, bytes.Equal(file, append(journal.Append(nil, int64(offset), frames...), rest...)))
+			require.True(t, bytes.Equal(file, append(record(int64(offset), frames...), rest...)))
 		}
 	})
 }
