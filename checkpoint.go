@@ -20,6 +20,7 @@ import (
 	"github.com/fiber-go/fiber/internal/checkpoint"
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/journal"
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 )
 
@@ -51,7 +52,7 @@ type checkpointOptions struct {
 // The disk has a result after a second at the latest, or see CheckpointSync. A disk that
 // is full fails the call. What a crash has cut off at the end of the file is dropped; what
 // is damaged before it is an error with its place. A file is of one call: it is
-// locked while that runs, and a second call of the same run with it is an error. For
+// locked while that runs, and a second call of the same process with it is an error. For
 // an experiment's own state, use SaveState. In a container the path must be on a volume.
 //
 // A Result that comes from the file has no Worker, Took or Attempts.
@@ -128,11 +129,10 @@ type kept[In, Out any] struct {
 
 	digested []byte // the memory of same
 
-	closing sync.Once
-	closed  error
+	closed lock.Once[error]
 }
 
-var errCheckpointUsed = errors.New("this run has made another call with it: a checkpoint is of one call; for an experiment's own state, use SaveState")
+var errCheckpointUsed = errors.New("this process has made another call with it: a checkpoint is of one call; for an experiment's own state, use SaveState")
 
 // openCheckpoint opens the file of a call of so many tasks, 0 if that is not known, nil for none. before is called first, and each with what it keeps.
 func openCheckpoint[In, Out any](ctx context.Context, p *process, o *callOptions, total int, before func(c *kept[In, Out]) error, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) (c *kept[In, Out], err error) {
@@ -192,15 +192,15 @@ func (c *kept[In, Out]) begin(ctx context.Context, p *process, o *callOptions, t
 	if err != nil {
 		return err
 	}
-	exe := executableHash()
+	exe, run := executableHash(), p.node.Run+p.node.Place
 	switch {
-	case last.Run == p.node.Run:
+	case last.Run == run:
 		return errCheckpointUsed
 	case last.Run != "" && last.Exe != exe:
 		p.node.Log.Warn("fiber: the program has changed since its checkpoint was written: give CheckpointVersion another name if its results have, too", "path", c.path)
 	}
 	o.Seed = c.header.Seed
-	_, err = checkpoint.Append(c.file, &checkpoint.Record{Run: p.node.Run, Exe: exe, Total: total})
+	_, err = checkpoint.Append(c.file, &checkpoint.Record{Run: run, Exe: exe, Total: total})
 	return err
 }
 
@@ -325,12 +325,14 @@ func (c *kept[In, Out]) same(k *checkpoint.Record, lo int, ins []In, first int) 
 
 // close returns when the disk has all that was kept.
 func (c *kept[In, Out]) close() error {
-	c.closing.Do(func() {
-		if err := c.file.Close(); err != nil {
-			c.closed = c.error(err)
+	ended, _ := c.closed.Make(context.Background(), func() (*error, error) {
+		err := c.file.Close()
+		if err != nil {
+			err = c.error(err)
 		}
+		return &err, nil
 	})
-	return c.closed
+	return *ended
 }
 
 // found is what a file has for the inputs of a stream, which come one by one.

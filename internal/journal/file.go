@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/self"
@@ -17,7 +18,7 @@ import (
 
 // File is a file that records are appended to, while it may be read. One process at a time has it open.
 type File struct {
-	f     *os.File
+	f     self.File
 	every time.Duration
 
 	mu      sync.Mutex
@@ -39,19 +40,23 @@ var ErrClosed = errors.New("it is closed")
 
 // Open opens a file, or makes one, for records that are on the disk after a time; 0 means before Append returns.
 func Open(path string, every time.Duration) (*File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	d := disk()
+	f, err := d.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	if err := lock(f); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+	info, err := f.Stat()
+	switch locked := f.Lock(); {
+	case errors.Is(locked, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("%s: %w", path, ErrOpen)
+	case locked != nil:
+		err = fmt.Errorf("%s: its file system has no locks, which keep two programs apart; use another one: %w", path, locked)
+	case err == nil && info.Size() == 0: // its name, too, is to outlive the machine
+		err = d.SyncDir(filepath.Dir(path))
 	}
-	if info, err := f.Stat(); err == nil && info.Size() == 0 { // the directory, too, is to outlive the machine
-		if err := syncDir(filepath.Dir(path)); err != nil {
-			_ = f.Close()
-			return nil, err
-		}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
 	}
 	return &File{f: f, every: every, err: errUnread}, nil
 }
@@ -63,28 +68,28 @@ var errUnread = errors.New("Scan has not read the file")
 // machine's end before the disk had it, is dropped, with everything behind it. What the disk had and is damaged is an
 // ErrDamaged with its place. Call it once, before Append.
 func (j *File) Scan(each func(offset int64, frames [][]byte) error) error {
-	if err := scan(j.f, each, func(whole int64) { j.size = whole }); err != nil {
+	if err := scan(j.f, each, func(whole, synced int64) { j.size, j.synced = whole, max(j.synced, synced) }); err != nil {
 		return err
 	}
 	if err := j.f.Truncate(j.size); err != nil {
 		return err
 	}
-	j.synced, j.err = j.size, nil
+	j.err = nil
 	return nil
 }
 
 // Look calls each as Scan does, for a file that others may have open. It changes nothing.
 func Look(path string, each func(offset int64, frames [][]byte) error) error {
-	f, err := os.Open(path)
+	f, err := disk().OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return scan(f, each, func(int64) {})
+	return scan(f, each, func(int64, int64) {})
 }
 
-// scan calls whole with the end of each whole record, before it calls each.
-func scan(f *os.File, each func(offset int64, frames [][]byte) error, whole func(end int64)) error {
+// scan calls whole with the end of each whole record, before it calls each, and with what notes say of the disk.
+func scan(f self.File, each func(offset int64, frames [][]byte) error, whole func(end, synced int64)) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -92,7 +97,7 @@ func scan(f *os.File, each func(offset int64, frames [][]byte) error, whole func
 	end := info.Size()
 	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, end), 1<<20)
 	for offset := int64(0); offset < end; {
-		frames, next, err := read(in, offset, end)
+		frames, synced, next, err := read(in, offset, end)
 		if errors.Is(err, ErrDamaged) {
 			upto, err := lastSynced(f, offset, end)
 			switch {
@@ -108,7 +113,7 @@ func scan(f *os.File, each func(offset int64, frames [][]byte) error, whole func
 		if err != nil {
 			return err
 		}
-		whole(next)
+		whole(next, synced)
 		if frames != nil {
 			if err := each(offset, frames); err != nil {
 				return err
@@ -123,7 +128,7 @@ func scan(f *os.File, each func(offset int64, frames [][]byte) error, whole func
 var ErrForeign = errors.New("it holds something else")
 
 // ours reports whether a file without a whole record begins like one, or has nothing but the zeros that a machine's end may leave.
-func ours(f *os.File, end int64) bool {
+func ours(f self.File, end int64) bool {
 	begin := make([]byte, min(64<<10, end))
 	_, err := f.ReadAt(begin, 0)
 	zeros := len(bytes.Trim(begin, "\x00")) == 0
@@ -135,7 +140,7 @@ func (j *File) Read(offset int64) ([][]byte, error) {
 	j.mu.Lock()
 	size := j.size
 	j.mu.Unlock()
-	frames, _, err := read(io.NewSectionReader(j.f, offset, size-offset), offset, size)
+	frames, _, _, err := read(io.NewSectionReader(j.f, offset, size-offset), offset, size)
 	if err == nil && frames == nil {
 		err = ErrDamaged
 	}
@@ -156,7 +161,7 @@ func (j *File) Append(frames ...[]byte) (offset int64, err error) {
 	if err := j.write(func(w io.Writer) (int64, error) { return Write(w, offset, frames...) }); err != nil {
 		return 0, err
 	}
-	if j.every == 0 {
+	if j.every == 0 || offset == 0 { // the beginning says whose file it is, whatever a crash leaves of the rest
 		return offset, j.sync()
 	}
 	if j.timer == nil {
@@ -194,7 +199,12 @@ func (j *File) sync() error {
 	j.mu.Unlock()
 	err := j.f.Sync()
 	j.mu.Lock()
-	if j.err = errors.Join(j.err, err); j.err != nil {
+	if err != nil && j.err == nil { // the system may take for written what the disk does not have
+		j.err = err
+		j.size = j.synced
+		_ = j.f.Truncate(j.size)
+	}
+	if j.err != nil {
 		return j.err
 	}
 	note := synced(j.size, upto)
@@ -225,8 +235,8 @@ func (j *File) Close() error {
 }
 
 // read reads the record, or the note, that begins at an offset, of a file that ends at end, and returns where the next
-// one begins. Of a note there are no frames. The error is ErrDamaged, or that of the disk.
-func read(in io.Reader, offset, end int64) (frames [][]byte, next int64, err error) {
+// one begins. A note has no frames, and says up to where the disk has the file. The error is ErrDamaged, or that of the disk.
+func read(in io.Reader, offset, end int64) (frames [][]byte, synced, next int64, err error) {
 	damaged := func(err error) error {
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			return ErrDamaged
@@ -235,7 +245,7 @@ func read(in io.Reader, offset, end int64) (frames [][]byte, next int64, err err
 	}
 	head := make([]byte, 8, 64)
 	if _, err := io.ReadFull(in, head); err != nil {
-		return nil, 0, damaged(err)
+		return nil, 0, 0, damaged(err)
 	}
 	size := int64(notedSize)
 	switch binary.BigEndian.Uint32(head) {
@@ -243,37 +253,37 @@ func read(in io.Reader, offset, end int64) (frames [][]byte, next int64, err err
 	case mark:
 		n := int64(binary.BigEndian.Uint32(head[4:]))
 		if n > maxFrames || offset+8+8*n > end {
-			return nil, 0, ErrDamaged
+			return nil, 0, 0, ErrDamaged
 		}
 		head = append(head, make([]byte, 8*n)...)
 		if _, err := io.ReadFull(in, head[8:]); err != nil {
-			return nil, 0, damaged(err)
+			return nil, 0, 0, damaged(err)
 		}
 		size = 8 + 8*n + 4
 		for i := range n {
 			length := binary.BigEndian.Uint64(head[8+8*i:])
 			if length > uint64(end) {
-				return nil, 0, ErrDamaged
+				return nil, 0, 0, ErrDamaged
 			}
 			size += int64(length)
 		}
 	default:
-		return nil, 0, ErrDamaged
+		return nil, 0, 0, ErrDamaged
 	}
 	if offset+size > end {
-		return nil, 0, ErrDamaged
+		return nil, 0, 0, ErrDamaged
 	}
 	record := make([]byte, size)
 	copy(record, head)
 	if _, err := io.ReadFull(in, record[len(head):]); err != nil {
-		return nil, 0, damaged(err)
+		return nil, 0, 0, damaged(err)
 	}
 	if len(head) == 8 && size == notedSize && binary.BigEndian.Uint32(head) == noted {
-		_, err = syncedIn(record, offset)
+		synced, err = syncedIn(record, offset)
 	} else {
 		frames, _, err = Next(record, offset)
 	}
-	return frames, offset + size, err
+	return frames, synced, offset + size, err
 }
 
 // A note says up to where the disk has the file for sure: its mark, that place, and the checksum of both and of the note's own.
@@ -296,7 +306,7 @@ func syncedIn(note []byte, offset int64) (upto int64, err error) {
 }
 
 // lastSynced returns up to where the notes behind a place say that the disk has the file.
-func lastSynced(f *os.File, from, end int64) (upto int64, err error) {
+func lastSynced(f self.File, from, end int64) (upto int64, err error) {
 	prefix := binary.BigEndian.AppendUint32(nil, noted)
 	chunk := make([]byte, 1<<20)
 	for from < end {

@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,11 +96,12 @@ func Replace(path string, records ...[][]byte) (err error) {
 		mode = old.Mode().Perm()
 	}
 	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	d := disk()
+	f, err := d.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
-	out, size := bufio.NewWriter(f), int64(0)
+	out, size := bufio.NewWriter(io.NewOffsetWriter(f, 0)), int64(0)
 	for _, frames := range records {
 		n, _ := Write(out, size, frames...) // Flush returns the error
 		size += n
@@ -108,28 +110,18 @@ func Replace(path string, records ...[][]byte) (err error) {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(next)
+		_ = d.Remove(next)
 		return err
 	}
 	if _, damaged := readAll(path); damaged == nil { // else the version before is the better one
-		if err := os.Rename(path, path+before); err != nil {
+		if err := d.Rename(path, path+before); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(next, path); err != nil {
+	if err := d.Rename(next, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir waits until the disk has what files a directory has.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return d.SyncDir(filepath.Dir(path))
 }
 
 // Load reads a file that Replace has written. If it is damaged or missing, Load returns the version before, and why. The
@@ -149,7 +141,12 @@ func Load(path string) (records [][][]byte, instead, err error) {
 }
 
 func readAll(path string) (records [][][]byte, err error) {
-	file, err := os.ReadFile(path)
+	f, err := disk().OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	file, err := io.ReadAll(io.NewSectionReader(f, 0, math.MaxInt64))
 	if err != nil {
 		return nil, err
 	}

@@ -278,7 +278,7 @@ func TestCheckpointThatDoesNotFit(t *testing.T) {
 		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
 		return x.Out.String()
 	}
-	require.Contains(t, calls(t, "plain plain"), "plain: <nil>\nplain: fiber: the checkpoint "+path+": this run has made another call with it")
+	require.Contains(t, calls(t, "plain plain"), "plain: <nil>\nplain: fiber: the checkpoint "+path+": this process has made another call with it")
 	for how, text := range map[string]string{
 		"other-input":             "another input at index 3",
 		"other-input-of-a-stream": "another input at index 3",
