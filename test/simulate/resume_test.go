@@ -60,6 +60,9 @@ type step struct {
 // starts tells tasks which of the experiment's processes their worker belongs to.
 var starts = fiber.RegisterState("start", func(_ context.Context, start int) (int, error) { return start, nil }, nil)
 
+// onPurpose is the error of steps that fail in the first process.
+const onPurpose = "fails on purpose"
+
 var steps = fiber.Register("step", func(ctx context.Context, s step) (string, error) {
 	w, b := here(), bookOf[*experimentBook](s.Book)
 	start, err := starts.Get(ctx)
@@ -74,6 +77,9 @@ var steps = fiber.Register("step", func(ctx context.Context, s step) (string, er
 	select {
 	case <-time.After(s.Sleep):
 	case <-ctx.Done():
+	}
+	if start == 0 && s.Index%17 == 5 {
+		return "", errors.New(onPurpose)
 	}
 	return fmt.Sprint("step ", s.Index), ctx.Err()
 })
@@ -105,7 +111,7 @@ func init() {
 			b.mu.Lock()
 			crashed := b.process == nil || b.process.Killed()
 			b.mu.Unlock()
-			if w.harmed() == 0 && !crashed && !slices.ContainsFunc([]string{"no space left", "input/output error"}, func(text string) bool { return strings.Contains(err.Error(), text) }) {
+			if w.harmed() == 0 && !crashed && !slices.ContainsFunc([]string{onPurpose, "no space left", "input/output error"}, func(text string) bool { return strings.Contains(err.Error(), text) }) {
 				w.breach(ruleErrors, "process %d of an experiment: %v", e.Start, err)
 			}
 			time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
@@ -203,9 +209,14 @@ func (e experiment) run(ctx context.Context) (int, error) {
 		}
 		return len(outs), err
 	}
+	var failed error
 	for x, err := range fiber.Results(ctx, pool, steps, slices.Values(ins), opts...) {
-		if err != nil || x.Err != nil {
-			return 0, errors.Join(err, x.Err)
+		if err != nil {
+			return 0, err
+		}
+		if x.Err != nil {
+			failed = x.Err
+			continue
 		}
 		if take(x.In, x.Out, x.Worker) {
 			return 0, ctx.Err()
@@ -223,5 +234,5 @@ func (e experiment) run(ctx context.Context) (int, error) {
 			b.mu.Unlock()
 		}
 	}
-	return len(done), nil
+	return len(done), failed
 }
