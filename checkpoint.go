@@ -55,7 +55,8 @@ type checkpointOptions struct {
 // locked while that runs, and a second call of the same process with it is an error. For
 // an experiment's own state, use SaveState. In a container the path must be on a volume.
 //
-// A Result that comes from the file has no Worker, Took or Attempts.
+// A Result that comes from the file has no Worker, Took or Attempts. MapAsync reads the
+// file before it returns.
 func Checkpoint(path string) CallOption {
 	return callOption(func(o *callOptions) error {
 		if path == "" {
@@ -338,8 +339,7 @@ func (c *kept[In, Out]) close() error {
 // found is what a file has for the inputs of a stream, which come one by one.
 type found[In, Out any] struct {
 	ranges []rangeOf              // in the order of their tasks, of which each is in one at most
-	keys   map[string]recordPlace // in their stead, with CheckpointKey
-	seen   map[string]int         // the inputs so far, by their keys
+	keys   map[string]recordPlace // in their stead, with CheckpointKey; also those of all inputs so far
 
 	loaded map[int64]*loaded[Out] // records, by where they are
 	order  []int64                // in which they were loaded
@@ -352,10 +352,11 @@ type rangeOf struct {
 	recordPlace
 }
 
-// recordPlace is where a result is: in which record, at which index.
+// recordPlace is where a result is: in which record, at which index. There may be millions.
 type recordPlace struct {
-	offset int64
-	i      int
+	offset int64 // 0 for none: the header is there
+	i      uint32
+	input  uint32 // with a key: how many inputs there were when it came, 0 if it has not
 }
 
 // loaded is the results of a record.
@@ -372,12 +373,12 @@ const maxLoaded = 64 << 20
 func (f *found[In, Out]) note(c *kept[In, Out], k *checkpoint.Record, offset int64) {
 	for lo, hi := range k.Stretches() {
 		if c.key == nil {
-			f.ranges = append(f.ranges, rangeOf{k.Lo + lo, hi - lo, recordPlace{offset, lo}})
+			f.ranges = append(f.ranges, rangeOf{k.Lo + lo, hi - lo, recordPlace{offset: offset, i: uint32(lo)}})
 			continue
 		}
 		for i := lo; i < hi; i++ {
 			if _, double := f.keys[k.Keys[i]]; !double {
-				f.keys[k.Keys[i]] = recordPlace{offset, i}
+				f.keys[k.Keys[i]] = recordPlace{offset: offset, i: uint32(i)}
 			}
 		}
 	}
@@ -388,11 +389,11 @@ func (f *found[In, Out]) of(c *kept[In, Out], i int, in []In, keys []string) (ou
 	var at recordPlace
 	if c.key != nil {
 		key := keys[0]
-		if other, double := f.seen[key]; double {
-			return out, false, sameKey(other, i, key)
+		if at = f.keys[key]; at.input > 0 {
+			return out, false, sameKey(int(at.input)-1, i, key)
 		}
-		f.seen[key] = i
-		if at, ok = f.keys[key]; !ok {
+		at.input = uint32(i + 1)
+		if f.keys[key] = at; at.offset == 0 {
 			return out, false, nil
 		}
 	} else {
@@ -401,11 +402,11 @@ func (f *found[In, Out]) of(c *kept[In, Out], i int, in []In, keys []string) (ou
 			return out, false, c.check(in)
 		}
 		r := f.ranges[n-1]
-		at = recordPlace{r.offset, r.i + i - r.lo}
+		at = recordPlace{offset: r.offset, i: r.i + uint32(i-r.lo)}
 	}
 	l, err := f.load(c, at.offset)
 	if err == nil && c.key == nil {
-		err = c.same(l.record, at.i, in, i)
+		err = c.same(l.record, int(at.i), in, i)
 	}
 	if err != nil {
 		return out, false, err

@@ -91,7 +91,7 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		o.retry()
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
-		s.found = found[In, Out]{keys: map[string]recordPlace{}, seen: map[string]int{}, loaded: map[int64]*loaded[Out]{}}
+		s.found = found[In, Out]{keys: map[string]recordPlace{}, loaded: map[int64]*loaded[Out]{}}
 		nothing := func(*kept[In, Out]) error { return nil }
 		s.kept, err = openCheckpoint(ctx, pool.proc, &o, 0, nothing, func(c *kept[In, Out], k *checkpoint.Record, offset int64, _ [][]byte) error {
 			s.found.note(c, k, offset)
