@@ -16,8 +16,11 @@ import (
 
 // contained reports whether this process is in a container, whose files end with it.
 func (p *process) contained() bool {
-	if parent := p.node.Parent; parent != nil && parent.Assign.Backend != "" {
-		return true
+	if parent := p.node.Parent; parent != nil {
+		switch parent.Assign.Backend {
+		case "docker", "kubernetes":
+			return true
+		}
 	}
 	b, _ := backend.Named(p.node.Config.Backend)
 	return b.Here != nil && b.Here()

@@ -26,7 +26,8 @@ type Header struct {
 // Record says which results a record has. Digests of the inputs follow it, if they have no keys, then the encoded slice of
 // results, and then that of the inputs.
 type Record struct {
-	Run     string // the record says only that a process of a run has begun
+	Run     string // the record says only that a process, or a task in it, has begun
+	Over    bool   // or that its call has succeeded
 	Exe     string // its executable
 	Total   int    // how many tasks its call has; 0 if it does not know
 	Lo, N   int    // the tasks
@@ -98,7 +99,7 @@ func Look(path string, each func(r *Record, frames [][]byte) error) (h *Header, 
 		return each(r, frames)
 	})
 	if err == nil && h == nil {
-		err = errors.New("it is empty")
+		err = errors.New("it has nothing yet")
 	}
 	return h, err
 }

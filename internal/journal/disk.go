@@ -27,6 +27,7 @@ func (system) OpenFile(path string, flag int, mode fs.FileMode) (self.File, erro
 }
 
 func (system) Rename(from, to string) error { return os.Rename(from, to) }
+func (system) Link(from, to string) error   { return os.Link(from, to) }
 func (system) Remove(path string) error     { return os.Remove(path) }
 
 func (system) SyncDir(path string) error {

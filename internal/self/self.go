@@ -55,6 +55,7 @@ type Net interface {
 type Disk interface {
 	OpenFile(path string, flag int, mode fs.FileMode) (File, error)
 	Rename(from, to string) error
+	Link(from, to string) error
 	Remove(path string) error
 	SyncDir(path string) error // returns when the disk has the names of a directory's files
 }

@@ -175,6 +175,23 @@ func (d mounted) Rename(from, to string) error {
 	return nil
 }
 
+func (d mounted) Link(from, to string) error {
+	if err := d.dead("link", from); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names[from] == nil || d.names[to] != nil {
+		return &fs.PathError{Op: "link", Path: to, Err: fs.ErrExist}
+	}
+	d.name(func(names map[string]*file) {
+		if f := names[from]; f != nil {
+			names[to] = f
+		}
+	})
+	return nil
+}
+
 func (d mounted) Remove(path string) error {
 	if err := d.dead("remove", path); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -278,7 +279,7 @@ func TestCheckpointThatDoesNotFit(t *testing.T) {
 		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
 		return x.Out.String()
 	}
-	require.Contains(t, calls(t, "plain plain"), "plain: <nil>\nplain: fiber: the checkpoint "+path+": this process has made another call with it")
+	require.Contains(t, calls(t, "plain plain"), "plain: <nil>\nplain: fiber: the checkpoint "+path+": this process has made a call with it, which has succeeded")
 	for how, text := range map[string]string{
 		"other-input":             "another input at index 3",
 		"other-input-of-a-stream": "another input at index 3",
@@ -294,10 +295,71 @@ func TestCheckpointThatDoesNotFit(t *testing.T) {
 	require.Len(t, fibertest.Lines(t, notes), 5)
 
 	require.NoError(t, os.WriteFile(path, []byte("something else"), 0o600))
-	require.Contains(t, calls(t, "plain"), "it holds something else")
+	require.Contains(t, calls(t, "plain"), "it is another kind of file")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "something else", string(text))
+}
+
+// once fails the first time.
+var once = fiber.Register("once", func(_ context.Context, file string) (string, error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		_ = f.Close()
+		return "", errors.New("failed")
+	}
+	return "result", nil
+})
+
+// nests makes a call with a checkpoint of its own, and fails after the first one that has succeeded.
+var nests = fiber.Register("nests", func(ctx context.Context, dir string) (string, error) {
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return "", err
+	}
+	defer pool.Close()
+	outs, err := fiber.Map(ctx, pool, once, []string{filepath.Join(dir, "one"), filepath.Join(dir, "other")}, fiber.Checkpoint(filepath.Join(dir, "nested")))
+	if err != nil {
+		return "", err
+	}
+	generation := 0
+	if err := fiber.LoadState(filepath.Join(dir, "state"), &generation); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := fiber.SaveState(filepath.Join(dir, "state"), generation+1); err != nil || generation == 0 {
+		return "", errors.Join(err, errors.New("failed after the call"))
+	}
+	return strings.Join(outs, " "), nil
+})
+
+var _ = fibertest.MainProgram("nested", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	dir := os.Getenv("DIR")
+	_, err = fiber.Map(ctx, pool, once, []string{filepath.Join(dir, "first")}, fiber.Checkpoint(filepath.Join(dir, "file")))
+	fmt.Println(err)
+	outs, err := fiber.Map(ctx, pool, once, []string{filepath.Join(dir, "first")}, fiber.Checkpoint(filepath.Join(dir, "file")))
+	fmt.Println(outs, err)
+	out, err := fiber.Apply(ctx, pool, nests, dir, fiber.Retries(5), fiber.Backoff(0, 0))
+	fmt.Println(out, err)
+	return nil
+})
+
+// A call that has failed may be made again by the same process, and a task that runs again makes its own calls again.
+func TestCheckpointAgain(t *testing.T) {
+	t.Parallel()
+	for _, backend := range []string{"", "inline"} {
+		env := []string{"DIR=" + fibertest.OpenDir(t)}
+		if backend != "" {
+			env = append(env, "FIBER_BACKEND="+backend)
+		}
+		x := fibertest.Start(t, "nested", env...)
+		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
+		require.Regexp(t, `failed\n\[result\] <nil>\nresult result <nil>\n$`, x.Out.String())
+	}
 }
 
 var counts = fiber.Register("counts", func(ctx context.Context, q *fiber.SimpleQueue[int]) (int, error) { return 1, nil })
