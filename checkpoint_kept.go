@@ -23,6 +23,7 @@ import (
 	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/pool/worker"
+	"github.com/fiber-go/fiber/internal/retry"
 )
 
 // kept is a call's results in a file.
@@ -85,14 +86,29 @@ func openCheckpoint[In, Out any](ctx context.Context, p *process, o *callOptions
 	if err := before(c); err != nil {
 		return nil, c.error(err)
 	}
-	if c.file, err = journal.Open(c.path, how.sync); err != nil {
-		return nil, c.error(err)
+	if err := c.open(ctx, how.sync); err != nil {
+		return nil, cmp.Or(ctx.Err(), c.error(err))
 	}
 	if err := c.begin(ctx, p, o, total, each); err != nil {
 		_ = c.file.Close()
 		return nil, cmp.Or(ctx.Err(), c.error(err))
 	}
 	return c, nil
+}
+
+// lockWait is how long the lock of a process that was killed is waited for: a child that it had forked, and that has not begun its
+// own program yet, has the file open as well.
+const lockWait = time.Second
+
+// open opens the file.
+func (c *kept[In, Out]) open(ctx context.Context, sync time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	for pauses := (retry.Pauses{Longest: lockWait / 10}); ; {
+		if c.file, err = journal.Open(c.path, sync); !errors.Is(err, journal.ErrOpen) || !pauses.Wait(ctx) {
+			return err
+		}
+	}
 }
 
 // begin reads the file, and notes that this run uses it.
