@@ -212,8 +212,8 @@ func sameKey(i, j int, key string) error {
 	return fmt.Errorf("the inputs %d and %d have the same key %q: see CheckpointKey", i, j, key)
 }
 
-// fill fills in the results of a record that are those of inputs. by is the inputs by their keys.
-func (c *kept[In, Out]) fill(k *checkpoint.Record, frames [][]byte, ins []In, by map[string]int, outs []Out, done []bool) error {
+// fill fills in the results of a record that are those of inputs, and marks them with a 1. by is the inputs by their keys.
+func (c *kept[In, Out]) fill(k *checkpoint.Record, frames [][]byte, ins []In, by map[string]int, outs []Out, done []byte) error {
 	some, err := c.results(k, frames)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (c *kept[In, Out]) fill(k *checkpoint.Record, frames [][]byte, ins []In, by
 		if c.key != nil {
 			for i := lo; i < hi; i++ {
 				if at, found := by[k.Keys[i]]; found {
-					outs[at], done[at] = some[i], true
+					outs[at], done[at] = some[i], 1
 				}
 			}
 			continue
@@ -235,7 +235,7 @@ func (c *kept[In, Out]) fill(k *checkpoint.Record, frames [][]byte, ins []In, by
 		}
 		copy(outs[k.Lo+lo:], some[lo:hi])
 		for i := lo; i < hi; i++ {
-			done[k.Lo+i] = true
+			done[k.Lo+i] = 1
 		}
 	}
 	return nil
@@ -355,21 +355,22 @@ func (c *kept[In, Out]) results(k *checkpoint.Record, frames [][]byte) (outs []O
 	return outs, err
 }
 
-// spansOf yields the tasks that are marked, from one index to below another.
-func spansOf(done []bool) iter.Seq2[int, int] {
+// spansOf yields the tasks that are marked with a 1, from one index to below another.
+func spansOf(done []byte) iter.Seq2[int, int] {
 	return func(yield func(lo, hi int) bool) {
-		for lo := 0; lo < len(done); lo++ {
-			if !done[lo] {
-				continue
-			}
-			hi := lo
-			for hi < len(done) && done[hi] {
-				hi++
-			}
-			if !yield(lo, hi) {
+		for at := 0; at < len(done); {
+			first := bytes.IndexByte(done[at:], 1)
+			if first < 0 {
 				return
 			}
-			lo = hi
+			lo := at + first
+			at = len(done)
+			if n := bytes.IndexByte(done[lo:], 0); n >= 0 {
+				at = lo + n
+			}
+			if !yield(lo, at) {
+				return
+			}
 		}
 	}
 }
