@@ -9,7 +9,7 @@ import (
 // checkpointSync is how long a result may be only in the system's memory.
 const checkpointSync = time.Second
 
-// checkpointOptions are what options say about a call's checkpoint.
+// checkpointOptions has a call's options for its checkpoint.
 type checkpointOptions struct {
 	path    string
 	key     any // a func(In) string, nil for none

@@ -409,6 +409,15 @@ func TestCheckpointIsMisused(t *testing.T) {
 		require.ErrorContains(t, err, "a result refers to a queue")
 	}
 
+	// Inputs that refer to something can't be kept, whatever their keys.
+	byKey := fiber.CheckpointKey(func(*fiber.SimpleQueue[int]) string { return "q" })
+	list := []*fiber.SimpleQueue[int]{fibertest.NewQueue[int](t)}
+	_, err := fiber.Map(ctx, pool, counts, list, file(), byKey, fiber.CheckpointInputs())
+	require.ErrorContains(t, err, "an input refers to a queue")
+	for _, err := range fiber.IMap(ctx, pool, counts, slices.Values(list), file(), byKey, fiber.CheckpointInputs()) {
+		require.ErrorContains(t, err, "an input refers to a queue")
+	}
+
 	// Keys are for inputs that refer to something.
 	q := fibertest.NewQueue[int](t)
 	require.Equal(t, []int{1}, fibertest.Sure(fiber.Map(ctx, pool, counts, []*fiber.SimpleQueue[int]{q}, file(), fiber.CheckpointKey(func(*fiber.SimpleQueue[int]) string { return "q" })))(t))
