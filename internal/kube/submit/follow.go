@@ -23,8 +23,20 @@ var harmless = []string{"FailedScheduling", "MissingClusterDNS", "DNSConfigFormi
 var errUnread = errors.New("nobody reads the output")
 
 // Follow waits for the job's start and, without Detach, for its end, and returns its exit code. The first signal asks the
-// job to end, a second one kills it and does not wait. If the job cannot start, nothing is left of it.
+// job to end, a second one kills it and does not wait. If the job cannot start, nothing is left of it. If another pod takes the
+// place of one that has died, Follow goes on with that.
 func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, err error) {
+	for again := false; ; again = true {
+		next, code, err := r.follow(ctx, signals, again)
+		if next == nil {
+			return code, err
+		}
+		r.pod = next
+	}
+}
+
+// follow follows one pod, and returns the one that has taken its place, or else how it has ended.
+func (r *Run) follow(ctx context.Context, signals <-chan os.Signal, again bool) (next *corev1.Pod, code int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer r.Report.Clear()
@@ -34,7 +46,7 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 		opts.Lost, opts.Stdout, opts.Stderr = r.Report.lost, r.Report.above(r.Stdout, unread), r.Report.above(r.Stderr, func() {})
 	}
 	job := kube.NewJob(r.pod, opts)
-	f := follower{Run: r, job: job, begun: time.Now()}
+	f := follower{Run: r, job: job, begun: time.Now(), again: again}
 	go job.Run(ctx)
 	go func() {
 		cancel(fmt.Errorf("the pod %s keeps running, but can't be watched: %w", r.pod.Name, job.Watch(ctx)))
@@ -46,29 +58,42 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 	f.tell("")
 	var slow <-chan time.Time      // of the end that a signal asks for
 	removed := make(chan error, 1) // receives that of such a pod, and why it failed
-	for started := job.Started; ; {
+	var succeeded <-chan succession
+	if r.batch != nil && !r.Detach {
+		succeeded = succeed(ctx, job)
+	}
+	for started, done := job.Started, job.Done(); ; {
 		select {
 		case <-started:
 			if started, f.started = nil, true; r.Detach {
-				return 0, nil
+				return nil, 0, nil
 			}
 			r.Report.Clear()
-		case <-job.Done():
-			return f.conclude()
+		case <-done:
+			if done = nil; succeeded == nil || f.by != 0 || f.never() {
+				return f.finish(next)
+			}
+		case s := <-succeeded:
+			if succeeded, next = nil, s.pod; s.err != nil {
+				return nil, 1, s.err
+			}
+			if done == nil || next != nil && !over(job) {
+				return f.finish(next)
+			}
 		case <-look.C:
 			if !f.started && f.by == 0 && f.hopeless(ctx) {
-				return 1, f.fail(f.why)
+				return nil, 1, f.fail(f.why)
 			}
 		case <-late.C:
-			if !f.started && f.by == 0 {
+			if !f.started && f.by == 0 && !again {
 				f.look()
-				return 1, f.fail(fmt.Sprintf("it did not start within %v (FIBER_START_TIMEOUT): %s", r.StartTimeout, f.why))
+				return nil, 1, f.fail(fmt.Sprintf("it did not start within %v (FIBER_START_TIMEOUT): %s", r.StartTimeout, f.why))
 			}
 		case s := <-signals:
 			if f.by != 0 { // a second one
 				f.by = s.(syscall.Signal)
 				f.asked(r.remove(atOnce, 0))
-				return 128 + int(f.by), nil
+				return nil, 128 + int(f.by), nil
 			}
 			f.by, slow = s.(syscall.Signal), time.After(slowEnd)
 			r.Report.Passing("%s is told to end", r.pod.Name)
@@ -80,15 +105,15 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 		case <-slow:
 			r.Report.Status("%s is told to end; a second Ctrl-C kills it", r.pod.Name)
 		case err := <-removed:
-			if f.asked(err); !f.started {
-				return 128 + int(f.by), nil
+			if f.asked(err); !f.started || done == nil {
+				return nil, 128 + int(f.by), nil
 			}
 		case <-ctx.Done():
 			if context.Cause(ctx) != errUnread {
-				return 1, context.Cause(ctx)
+				return nil, 1, context.Cause(ctx)
 			}
-			_ = r.Remove(-1)                       // an error could not be reported
-			return 128 + int(syscall.SIGPIPE), nil // the program ends, as one on this machine would
+			_ = r.Remove(-1)                            // an error could not be reported
+			return nil, 128 + int(syscall.SIGPIPE), nil // the program ends, as one on this machine would
 		}
 	}
 }
@@ -98,6 +123,7 @@ type follower struct {
 	*Run
 	job     *kube.Job
 	begun   time.Time
+	again   bool // the pod has taken another's place: the cluster goes on trying to start it
 	started bool
 	why     string         // the job waits
 	by      syscall.Signal // that the user sent
@@ -135,7 +161,7 @@ func (f *follower) hopeless(ctx context.Context) bool {
 			f.tell(e.Reason + ": " + e.Message)
 		}
 	}
-	return state.Unplaced() && f.job.TooLarge.Load() && time.Since(f.begun) > noHope && !announced
+	return !f.again && state.Unplaced() && f.job.TooLarge.Load() && time.Since(f.begun) > noHope && !announced
 }
 
 // fail removes the pod and returns the error of a job that was not started.
@@ -186,6 +212,42 @@ func (f *follower) conclude() (int, error) {
 		}
 	}
 	return status.Code, nil
+}
+
+// never reports whether the job will never start, although its pod is still there.
+func (f *follower) never() bool {
+	_, err := f.job.Wait(context.Background())
+	_, never := errors.AsType[*backend.LaunchError](err)
+	return never && !died(f.job)
+}
+
+// finish returns the pod that has taken the place of the job's, or else how the job has ended.
+func (f *follower) finish(next *corev1.Pod) (*corev1.Pod, int, error) {
+	if next == nil {
+		code, err := f.conclude()
+		return nil, code, err
+	}
+	f.Report.Say("%s takes the place of %s, %s", next.Name, f.pod.Name, f.end())
+	return next, 0, nil
+}
+
+// end says how the pod has ended, in words.
+func (f *follower) end() string {
+	select {
+	case <-f.job.Done():
+	default:
+		return "whose node does not answer"
+	}
+	switch status, err := f.job.Wait(context.Background()); {
+	case err != nil:
+		return "which has not started"
+	case status.Reason != "":
+		return "which has ended: " + status.Reason
+	case f.job.Pod().DeletionTimestamp != nil:
+		return "which was deleted"
+	default:
+		return fmt.Sprintf("which has ended with the exit code %d", status.Code)
+	}
 }
 
 // startCode returns the exit code of a program that could not be started, as in a shell.
