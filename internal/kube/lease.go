@@ -113,21 +113,20 @@ func (l *lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithDeadline(ctx, l.until)
 	defer cancel()
 	err := l.write(ctx, l.is, l.holder)
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	is, err := get(ctx, l.client, "leases", l.name, new(coordinationv1.Lease))
 	switch {
-	case apierrors.IsNotFound(err): // the program is being removed: nobody can take it
+	case apierrors.IsNotFound(err): // the program is being removed: no pod can take the Lease
 		l.until = time.Now().Add(heldTime)
 		return nil
-	case apierrors.IsConflict(err): // the answer to an earlier try was lost, or somebody has edited it
-		is, err := get(ctx, l.client, "leases", l.name, new(coordinationv1.Lease))
-		if err == nil && holder(is) != l.holder {
-			return errTaken
-		}
-		if err == nil {
-			l.is = is
-			return l.write(ctx, is, l.holder)
-		}
+	case err != nil:
+		return err
+	case holder(is) != l.holder:
+		return errTaken
 	}
-	return err
+	return l.write(ctx, is, l.holder) // the answer to an earlier try was lost, or somebody has edited it
 }
 
 // release lets another pod take the Lease at once.
@@ -135,7 +134,11 @@ func (l *lease) release(ctx context.Context) error {
 	if l.is == nil {
 		return nil
 	}
-	return l.write(ctx, l.is, "")
+	err := l.write(ctx, l.is, "")
+	if apierrors.IsConflict(err) { // it is gone, or another pod's
+		return nil
+	}
+	return err
 }
 
 // write writes who holds the Lease, if it is as it was.
