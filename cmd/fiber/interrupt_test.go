@@ -262,7 +262,7 @@ func (c *onCluster) inClaim() map[string]string {
 
 // made lists the pods and secrets that the command has made.
 func (c *onCluster) made() []string {
-	return strings.Fields(c.kubectl("get", "pods,secrets", "-n", c.namespace, "-l", "app.kubernetes.io/managed-by=fiber", "-o", "name"))
+	return strings.Fields(c.kubectl("get", "pods,secrets,jobs,leases", "-n", c.namespace, "-l", "app.kubernetes.io/managed-by=fiber", "-o", "name"))
 }
 
 // interrupt runs a command, and interrupts it unless whole is nil: then it says how all should be in the end. A signal goes to

@@ -303,10 +303,13 @@ func TestRestartAfterANodeDied(t *testing.T) {
 	if node == "" {
 		t.Skip("no second node")
 	}
-	c := newRestarts(t)
+	out, err := exec.Command("kubectl", "cordon", "node2").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	c := newRestarts(t) // its viewer is on the other node
+	c.kubectl("uncordon", "node2")
 	c.kubectl("cordon", "node1")
 	uncordon := func() { c.kubectl("uncordon", "node1") }
-	defer func() { uncordon() }()
+	defer uncordon()
 	run := c.restarting("120", "5")
 	run.says("\n3\n")
 	logs := c.follow("logs", "-f", "mine")

@@ -77,6 +77,9 @@ func (r *Run) follow(ctx context.Context, signals <-chan os.Signal, again bool) 
 			if succeeded, next = nil, s.pod; s.err != nil {
 				return nil, 1, s.err
 			}
+			if f.by != 0 {
+				next = nil // it is being removed as well
+			}
 			if done == nil || next != nil && !over(job) {
 				return f.finish(next)
 			}
