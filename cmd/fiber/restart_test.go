@@ -297,43 +297,47 @@ func TestARootThatIsCutOffEnds(t *testing.T) {
 	c.nothingLeft()
 }
 
-// A run survives the death of its root's node.
+// A run survives the death of its root's node, and one that is cut off, whose root can still write to the claim.
 func TestRestartAfterANodeDied(t *testing.T) {
 	node := os.Getenv("FIBER_TEST_NODE")
 	if node == "" {
 		t.Skip("no second node")
 	}
-	out, err := exec.Command("kubectl", "cordon", "node2").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	c := newRestarts(t) // its viewer is on the other node
-	c.kubectl("uncordon", "node2")
-	c.kubectl("cordon", "node1")
-	uncordon := func() { c.kubectl("uncordon", "node1") }
-	defer uncordon()
-	run := c.restarting("120", "5")
-	run.says("\n3\n")
-	logs := c.follow("logs", "-f", "mine")
-	logs.says("\n3\n")
-	uncordon()
-	pod := c.roots()[0]
-	require.Equal(t, "node2", c.kubectl("get", "pod", pod, "-n", c.namespace, "-o", "jsonpath={.spec.nodeName}"))
-	do := func(verb string) {
-		out, err := exec.Command(node, verb).CombinedOutput()
-		require.NoError(t, err, "%s: %s", verb, out)
+	for deed, undo := range map[string]string{"kill": "up", "cut": "join"} {
+		t.Run(deed, func(t *testing.T) {
+			out, err := exec.Command("kubectl", "cordon", "node2").CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			c := newRestarts(t) // its viewer is on the other node
+			c.kubectl("uncordon", "node2")
+			c.kubectl("cordon", "node1")
+			uncordon := func() { c.kubectl("uncordon", "node1") }
+			defer uncordon()
+			run := c.restarting("120", "5")
+			run.says("\n3\n")
+			logs := c.follow("logs", "-f", "mine")
+			logs.says("\n3\n")
+			uncordon()
+			pod := c.roots()[0]
+			require.Equal(t, "node2", c.kubectl("get", "pod", pod, "-n", c.namespace, "-o", "jsonpath={.spec.nodeName}"))
+			do := func(verb string) {
+				out, err := exec.Command(node, verb).CombinedOutput()
+				require.NoError(t, err, "%s: %s", verb, out)
+			}
+			do(deed)
+			died := time.Now()
+			defer do(undo)
+			require.Eventually(t, func() bool { return strings.Count(string(c.look(nil, "cut -d' ' -f1 counts | uniq")), "\n") == 2 }, 4*time.Minute, 100*time.Millisecond)
+			took := time.Since(died)
+			t.Logf("it goes on %v after its node's death", took)
+			assert.Less(t, took, 2*time.Minute)
+			assert.Equal(t, 5, run.code(), run.stderr())
+			assert.Zero(t, logs.code(), logs.stderr())
+			for _, f := range []*following{run, logs} {
+				c.whole(f.stdout(), 120)
+				assert.Contains(t, f.stderr(), " takes the place of "+pod)
+			}
+			do(undo)
+			c.nothingLeft()
+		})
 	}
-	do("kill")
-	died := time.Now()
-	defer do("up")
-	require.Eventually(t, func() bool { return strings.Count(string(c.look(nil, "cut -d' ' -f1 counts | uniq")), "\n") == 2 }, 4*time.Minute, 100*time.Millisecond)
-	took := time.Since(died)
-	t.Logf("it goes on %v after its node's death", took)
-	assert.Less(t, took, 2*time.Minute)
-	assert.Equal(t, 5, run.code(), run.stderr())
-	assert.Zero(t, logs.code(), logs.stderr())
-	for _, f := range []*following{run, logs} {
-		c.whole(f.stdout(), 120)
-		assert.Contains(t, f.stderr(), " takes the place of "+pod)
-	}
-	do("up")
-	c.nothingLeft()
 }
