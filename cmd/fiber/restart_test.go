@@ -171,6 +171,22 @@ func TestRestartAfterAPodWasDeleted(t *testing.T) {
 	c.nothingLeft()
 }
 
+// The cluster starts a program again no more often than it was told to.
+func TestRestartsAreCounted(t *testing.T) {
+	c := newRestarts(t)
+	file := filepath.Join(c.dir, "count.go")
+	c.dir = "../.."
+	run := c.follow("run", "-a", "--restart", "1", "-v", "data", file, "1000", "0")
+	for n := 1; n <= 2; n++ {
+		require.Eventually(t, func() bool { return strings.Count(run.stdout(), "begins with") == n }, 2*time.Minute, 100*time.Millisecond)
+		c.kubectl(append([]string{"delete", "pod", "-n", c.namespace, "--wait=false"}, c.roots()...)...)
+	}
+	assert.Equal(t, 143, run.code(), run.stderr())
+	assert.Equal(t, 2, strings.Count(run.stdout(), "begins with"))
+	assert.Equal(t, 1, strings.Count(run.stderr(), "takes the place"))
+	c.nothingLeft()
+}
+
 // A program that fails by itself, or for its memory, is not started again, whether somebody follows it or not.
 func TestNoRestartAfterAFailure(t *testing.T) {
 	c := newRestarts(t)

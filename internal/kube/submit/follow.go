@@ -40,7 +40,10 @@ func (r *Run) follow(ctx context.Context, signals <-chan os.Signal, again bool) 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer r.Report.Clear()
-	opts := kube.Options{Client: r.Client, Name: r.pod.Name, OutputGrace: lastOutput, Secret: r.secret, Delivery: r.delivery}
+	opts := kube.Options{Client: r.Client, Name: r.pod.Name, OutputGrace: lastOutput, Secret: r.secret}
+	if d := r.delivery; d != nil {
+		opts.Delivery = &delivered{r, r.pod, d.port, d.credentials}
+	}
 	if !r.Detach {
 		unread := func() { cancel(errUnread) }
 		opts.Lost, opts.Stdout, opts.Stderr = r.Report.lost, r.Report.above(r.Stdout, unread), r.Report.above(r.Stderr, func() {})

@@ -272,16 +272,13 @@ func Stop(ctx context.Context, c *kube.Client, pod *corev1.Pod, now bool) error 
 		grace = kube.KillGrace
 	}
 	begun := time.Now()
-	of := []corev1.Pod{*pod}
+	of, err := []corev1.Pod{*pod}, error(nil)
 	if by := kube.JobOf(pod); by != nil {
-		pods, err := c.Pods(ctx, kube.JobSelector(by.Name), false)
-		if err == nil {
-			err = removeJob(ctx, c, by, grace)
-		}
-		if of = pods.Items; err != nil {
-			return err
-		}
-	} else if err := c.Delete(ctx, "pods", pod, grace); err != nil {
+		of, err = removeJob(ctx, c, by, grace)
+	} else {
+		err = c.Delete(ctx, "pods", pod, grace)
+	}
+	if err != nil {
 		return err
 	}
 	return wait.PollUntilContextCancel(ctx, goneAgain, true, func(ctx context.Context) (gone bool, err error) {

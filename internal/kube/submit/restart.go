@@ -130,13 +130,22 @@ func (r *Run) first(ctx context.Context) (*corev1.Pod, error) {
 
 // newest returns the last pod that a Job has made, nil for none.
 func newest(ctx context.Context, c *kube.Client, job metav1.Object) (last *corev1.Pod, err error) {
-	pods, err := c.Pods(ctx, kube.JobSelector(job.GetName()), false)
-	for _, p := range pods.Items {
-		if by := kube.JobOf(&p); by != nil && by.UID == job.GetUID() && (last == nil || newer(&p, last)) {
-			last = p.DeepCopy()
+	pods, err := podsOf(ctx, c, job)
+	for _, p := range pods {
+		if last == nil || newer(&p, last) {
+			last = &p
 		}
 	}
 	return last, err
+}
+
+// podsOf lists the pods that a Job has made.
+func podsOf(ctx context.Context, c *kube.Client, job metav1.Object) ([]corev1.Pod, error) {
+	pods, err := c.Pods(ctx, kube.JobSelector(job.GetName()), false)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, job) }), nil
 }
 
 // newer reports whether a Job has made p after q: it makes the next only when the last one is being deleted, or over.
@@ -154,18 +163,16 @@ func absent(j *batchv1.Job) corev1.Pod {
 		Spec: j.Spec.Template.Spec}
 }
 
-// removeJob deletes a Job first, and then its pods: no other takes their place.
-func removeJob(ctx context.Context, c *kube.Client, job metav1.Object, grace int64) error {
+// removeJob deletes a Job, so that it makes no more pods, and then those that it has made, which removeJob returns.
+func removeJob(ctx context.Context, c *kube.Client, job metav1.Object, grace int64) ([]corev1.Pod, error) {
 	if err := c.Delete(ctx, "jobs", job, -1); err != nil {
-		return err
+		return nil, err
 	}
-	pods, err := c.Pods(ctx, kube.JobSelector(job.GetName()), false)
-	for _, p := range pods.Items {
-		if by := kube.JobOf(&p); by != nil && by.UID == job.GetUID() {
-			err = errors.Join(err, c.Delete(ctx, "pods", &p, grace))
-		}
+	pods, err := podsOf(ctx, c, job)
+	for _, p := range pods {
+		err = errors.Join(err, c.Delete(ctx, "pods", &p, grace))
 	}
-	return err
+	return pods, err
 }
 
 // stillThere is for how many seconds the end of a pod is waited for when another one has taken its place: the last of its output

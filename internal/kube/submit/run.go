@@ -42,7 +42,7 @@ type Run struct {
 	pod      *corev1.Pod
 	batch    *metav1.ObjectMeta // the Job that replaces the pod when it dies, nil for none
 	secret   string             // with the pod's environment, "" for none
-	delivery kube.Reading       // of the output; nil if it is in the pod's log alone
+	delivery *delivered         // of the output; nil if it is in the pod's log alone
 }
 
 // Do calls prepare, which completes the job, starts it, and returns its exit code, or 0 with Detach.
@@ -136,7 +136,8 @@ func (r *Run) remove(within time.Duration, grace int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if r.batch != nil {
-		return removeJob(ctx, r.Client, r.batch, grace)
+		_, err := removeJob(ctx, r.Client, r.batch, grace)
+		return err
 	}
 	return r.Client.Delete(ctx, "pods", r.pod, grace)
 }
