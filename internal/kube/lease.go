@@ -36,11 +36,6 @@ type lease struct {
 	until        time.Time             // held until then
 }
 
-// NewLease returns a Lease that nobody holds yet.
-func NewLease(of metav1.ObjectMeta) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: of}
-}
-
 // Holder returns the name of the pod that holds a Lease, "" if none does.
 func (c *Client) Holder(ctx context.Context, name string) (string, error) {
 	is, err := get(ctx, c, "leases", name, new(coordinationv1.Lease))

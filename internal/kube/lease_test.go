@@ -105,7 +105,7 @@ func TestALeaseHasOneHolder(t *testing.T) {
 		go func() {
 			time.Sleep(time.Minute)
 			l.mu.Lock()
-			l.set(NewLease(metav1.ObjectMeta{Name: "mine"}))
+			l.set(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "mine"}})
 			l.mu.Unlock()
 		}()
 		begun := time.Now()
@@ -138,7 +138,7 @@ func TestALeaseIsLostBeforeAnotherHasIt(t *testing.T) {
 		l := &leases{away: map[string]bool{}}
 		a, b := l.pods(t)
 		synctest.Test(t, func(t *testing.T) {
-			l.set(NewLease(metav1.ObjectMeta{Name: "mine"}))
+			l.set(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "mine"}})
 			require.NoError(t, a.take(t.Context()))
 			var lost, begins time.Time
 			done := make(chan error, 2)
@@ -171,7 +171,7 @@ func TestALeaseThatIsGoneIsKept(t *testing.T) {
 	l := &leases{}
 	a, _ := l.pods(t)
 	synctest.Test(t, func(t *testing.T) {
-		l.set(NewLease(metav1.ObjectMeta{Name: "mine"}))
+		l.set(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "mine"}})
 		require.NoError(t, a.take(t.Context()))
 		l.is = nil
 		within, cancel := context.WithTimeout(t.Context(), time.Hour)

@@ -87,11 +87,7 @@ func (c *Client) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 
 // Pods lists the pods that a label selector selects, in the client's namespace or in all.
 func (c *Client) Pods(ctx context.Context, selector string, all bool) (*corev1.PodList, error) {
-	namespace := c.Namespace
-	if all {
-		namespace = ""
-	}
-	return list(ctx, c, namespace, "pods", metav1.ListOptions{LabelSelector: selector}, new(corev1.PodList))
+	return list(ctx, c, c.scope(all), "pods", metav1.ListOptions{LabelSelector: selector}, new(corev1.PodList))
 }
 
 // PodEvents lists the cluster's events about a pod.
@@ -119,11 +115,7 @@ func (c *Client) Job(ctx context.Context, name string) (*batchv1.Job, error) {
 
 // Jobs lists the Jobs that a label selector selects, in the client's namespace or in all.
 func (c *Client) Jobs(ctx context.Context, selector string, all bool) ([]batchv1.Job, error) {
-	namespace := c.Namespace
-	if all {
-		namespace = ""
-	}
-	jobs, err := list(ctx, c, namespace, "jobs", metav1.ListOptions{LabelSelector: selector}, new(batchv1.JobList))
+	jobs, err := list(ctx, c, c.scope(all), "jobs", metav1.ListOptions{LabelSelector: selector}, new(batchv1.JobList))
 	return jobs.Items, err
 }
 
@@ -198,6 +190,14 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 
 // groups are the API groups of the resources that are not in the core group.
 var groups = map[string]schema.GroupVersion{"jobs": batchv1.SchemeGroupVersion, "leases": coordinationv1.SchemeGroupVersion}
+
+// scope returns the client's namespace, or that of a request for all.
+func (c *Client) scope(all bool) string {
+	if all {
+		return ""
+	}
+	return c.Namespace
+}
 
 // of returns a request for a resource of a namespace, or of the cluster if that is "".
 func of(r *rest.Request, namespace, resource string) *rest.Request {

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (r *Run) follow(ctx context.Context, signals <-chan os.Signal, again bool) 
 	var slow <-chan time.Time      // of the end that a signal asks for
 	removed := make(chan error, 1) // receives that of such a pod, and why it failed
 	var succeeded <-chan succession
-	if r.batch != nil && !r.Detach {
+	if r.batch != nil {
 		succeeded = succeed(ctx, job)
 	}
 	for started, done := job.Started, job.Done(); ; {
@@ -73,7 +74,7 @@ func (r *Run) follow(ctx context.Context, signals <-chan os.Signal, again bool) 
 			}
 			r.Report.Clear()
 		case <-done:
-			if done = nil; succeeded == nil || f.by != 0 || f.never() {
+			if done = nil; succeeded == nil || f.by != 0 || !job.HasStarted() && !died(job) {
 				return f.finish(next)
 			}
 		case s := <-succeeded:
@@ -220,40 +221,19 @@ func (f *follower) conclude() (int, error) {
 	return status.Code, nil
 }
 
-// never reports whether the job will never start, although its pod is still there.
-func (f *follower) never() bool {
-	_, err := f.job.Wait(context.Background())
-	_, never := errors.AsType[*backend.LaunchError](err)
-	return never && !died(f.job)
-}
-
 // finish returns the pod that has taken the place of the job's, or else how the job has ended.
 func (f *follower) finish(next *corev1.Pod) (*corev1.Pod, int, error) {
 	if next == nil {
 		code, err := f.conclude()
 		return nil, code, err
 	}
-	f.Report.Say("%s takes the place of %s, %s", next.Name, f.pod.Name, f.end())
+	how := "whose node does not answer"
+	if over(f.job) {
+		status, _ := f.job.Wait(context.Background())
+		how = "which has ended: " + cmp.Or(status.Reason, fmt.Sprintf("exit code %d", status.Code))
+	}
+	f.Report.Say("%s takes the place of %s, %s", next.Name, f.pod.Name, how)
 	return next, 0, nil
-}
-
-// end says how the pod has ended, in words.
-func (f *follower) end() string {
-	select {
-	case <-f.job.Done():
-	default:
-		return "whose node does not answer"
-	}
-	switch status, err := f.job.Wait(context.Background()); {
-	case err != nil:
-		return "which has not started"
-	case status.Reason != "":
-		return "which has ended: " + status.Reason
-	case f.job.Pod().DeletionTimestamp != nil:
-		return "which was deleted"
-	default:
-		return fmt.Sprintf("which has ended with the exit code %d", status.Code)
-	}
 }
 
 // startCode returns the exit code of a program that could not be started, as in a shell.

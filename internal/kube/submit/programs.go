@@ -1,7 +1,6 @@
 package submit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +25,8 @@ type RootPod struct {
 	Pod      corev1.Pod // of several that a Job has made, the last
 	Children []corev1.Pod
 
-	job     *batchv1.Job // that replaces the pod when it dies, nil for none
-	earlier []corev1.Pod // whose place the pod has taken
+	job  *batchv1.Job // that replaces the pod when it dies, nil for none
+	pods []corev1.Pod // that the Job has made
 }
 
 // Name returns what the program is called: its Job's name, or else its pod's.
@@ -129,25 +128,19 @@ func Find(ctx context.Context, c *kube.Client, all bool) (Found, error) {
 
 // root adds the root's pod of a program.
 func (f *Found) root(p corev1.Pod) {
-	by := kube.JobOf(&p)
-	n := slices.IndexFunc(f.Roots, func(r RootPod) bool { return by != nil && r.job != nil && r.job.UID == by.UID })
+	n := slices.IndexFunc(f.Roots, func(r RootPod) bool { return r.job != nil && metav1.IsControlledBy(&p, r.job) })
 	if n < 0 {
 		f.Roots = append(f.Roots, RootPod{Pod: p})
 		return
 	}
 	r := &f.Roots[n]
-	switch {
-	case r.Pod.UID == "":
+	if r.pods = append(r.pods, p); newer(&p, &r.Pod) {
 		r.Pod = p
-	case newer(&p, &r.Pod):
-		r.Pod, r.earlier = p, append(r.earlier, r.Pod)
-	default:
-		r.earlier = append(r.earlier, p)
 	}
 }
 
 func (m RootPod) owns(p *corev1.Pod) bool {
-	return ownedBy(p, m.Pod.UID) || slices.ContainsFunc(m.earlier, func(e corev1.Pod) bool { return ownedBy(p, e.UID) })
+	return ownedBy(p, m.Pod.UID) || slices.ContainsFunc(m.pods, func(of corev1.Pod) bool { return ownedBy(p, of.UID) })
 }
 
 func ownedBy(p *corev1.Pod, owner types.UID) bool {
@@ -218,30 +211,21 @@ func logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, std
 	if follow {
 		job := kube.NewJob(pod, kube.Options{Client: c})
 		go func() { cancel(job.Watch(ctx)) }()
-		read = func(ctx context.Context) error { return out.Follow(ctx, job.Stopped) }
-		if kube.JobOf(pod) != nil {
-			read = func(ctx context.Context) error {
-				reading, stop := context.WithCancel(ctx)
-				defer stop()
-				succeeded := succeed(ctx, job)
-				read := make(chan error, 1)
-				go func() { read <- out.Follow(reading, job.Stopped) }()
-				select {
-				case next = <-succeeded:
-					if !over(job) {
-						stop()
-						<-read
-						return next.err
-					}
-					return cmp.Or(<-read, next.err)
-				case err := <-read:
-					if err == nil {
-						next = <-succeeded
-						err = next.err
-					}
-					return err
+		read = func(ctx context.Context) error {
+			reading, stop := context.WithCancel(ctx)
+			known := make(chan struct{})
+			go func() {
+				if next = <-succeed(ctx, job); next.pod != nil && !over(job) {
+					stop() // a dead node sends no more
 				}
+				close(known)
+			}()
+			err := out.Follow(reading, job.Stopped)
+			if <-known; reading.Err() != nil || err == nil {
+				err = next.err
 			}
+			stop()
+			return err
 		}
 	}
 	err := read(ctx)

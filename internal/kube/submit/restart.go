@@ -10,9 +10,11 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/fiber-go/fiber/internal/container/pid1"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -86,13 +88,13 @@ func (r *Run) startJob(ctx, engaged context.Context, pod *corev1.Pod, env *corev
 		return r.taken(err, "job", pod.Name)
 	}
 	r.batch = &metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: job.UID}
-	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	if err = ctx.Err(); err == nil && env != nil {
-		r.secret, env.OwnerReferences = env.Name, owner
+		r.secret, env.OwnerReferences = env.Name, owned(job)
 		_, err = kube.Make(ctx, r.Client, "secrets", env.Name, env)
 	}
 	if err == nil {
-		_, err = kube.Make(ctx, r.Client, "leases", job.Name, kube.NewLease(metav1.ObjectMeta{Name: job.Name, Labels: job.Labels, OwnerReferences: owner}))
+		_, err = kube.Make(ctx, r.Client, "leases", job.Name,
+			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: job.Name, Labels: job.Labels, OwnerReferences: owned(job)}})
 	}
 	if err == nil {
 		r.pod, err = r.first(ctx)
@@ -104,28 +106,24 @@ func (r *Run) startJob(ctx, engaged context.Context, pod *corev1.Pod, env *corev
 }
 
 // first waits for the first pod of the Job.
-func (r *Run) first(ctx context.Context) (*corev1.Pod, error) {
-	for begun := time.Now(); ; {
-		pod, err := newest(ctx, r.Client, r.batch)
-		if pod != nil || err != nil {
-			return pod, err
+func (r *Run) first(ctx context.Context) (pod *corev1.Pod, err error) {
+	why := "no pod was made for it"
+	err = wait.PollUntilContextTimeout(ctx, goneAgain, r.StartTimeout, true, func(ctx context.Context) (made bool, err error) {
+		if pod, err = newest(ctx, r.Client, r.batch); pod != nil || err != nil {
+			return true, err
 		}
-		if events, err := r.Client.PodEvents(ctx, r.batch.Name); err == nil {
-			for _, e := range events {
-				if e.Reason == "FailedCreate" {
-					return nil, fmt.Errorf("%s was not started: %s", r.batch.Name, e.Message)
-				}
+		events, _ := r.Client.PodEvents(ctx, r.batch.Name) // they only add details
+		for _, e := range events {
+			if e.Type == corev1.EventTypeWarning {
+				why = e.Message
 			}
 		}
-		if time.Since(begun) > r.StartTimeout {
-			return nil, fmt.Errorf("%s was not started: the cluster has made no pod for its Job within %v (FIBER_START_TIMEOUT)", r.batch.Name, r.StartTimeout)
-		}
-		select {
-		case <-time.After(goneAgain):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return false, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		err = fmt.Errorf("%s was not started within %v (FIBER_START_TIMEOUT): %s", r.batch.Name, r.StartTimeout, why)
 	}
+	return pod, err
 }
 
 // newest returns the last pod that a Job has made, nil for none.
@@ -153,14 +151,18 @@ func newer(p, q *corev1.Pod) bool {
 	if !p.CreationTimestamp.Equal(&q.CreationTimestamp) {
 		return q.CreationTimestamp.Before(&p.CreationTimestamp)
 	}
-	return q.DeletionTimestamp != nil || Ended(q)
+	return q.UID == "" || q.DeletionTimestamp != nil || Ended(q)
 }
 
-// absent returns what stands for the pod of a Job between two.
+// absent returns what stands for the pod of a Job before the first, and between two.
 func absent(j *batchv1.Job) corev1.Pod {
 	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name, Labels: j.Labels, CreationTimestamp: j.CreationTimestamp,
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}},
-		Spec: j.Spec.Template.Spec}
+		OwnerReferences: owned(j)}, Spec: j.Spec.Template.Spec}
+}
+
+// owned returns references that make a Job an object's owner.
+func owned(j *batchv1.Job) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
 }
 
 // removeJob deletes a Job, so that it makes no more pods, and then those that it has made, which removeJob returns.
@@ -185,9 +187,13 @@ type succession struct {
 	err error
 }
 
-// succeed looks, until ctx ends, for the pod that takes the place of a job's.
+// succeed looks, until ctx ends, for the pod that takes the place of a job's when that has ended, or does not answer.
 func succeed(ctx context.Context, job *kube.Job) <-chan succession {
 	found := make(chan succession, 1)
+	if kube.JobOf(job.Pod()) == nil { // no pod takes its place
+		found <- succession{}
+		return found
+	}
 	go func() {
 		for seen := 0; ; {
 			if died(job) {
@@ -229,8 +235,8 @@ func wasLast(pod *corev1.Pod) bool {
 // successor returns the pod that has taken the place of a job's, nil for none, and whether none will. A pod that is being
 // deleted works on to its end, or is on a node that does not answer: then another one holds the Lease.
 func successor(ctx context.Context, job *kube.Job) (next *corev1.Pod, last bool, err error) {
-	pod := job.Pod()
-	by, over := kube.JobOf(pod), over(job)
+	pod, over := job.Pod(), over(job)
+	by := kube.JobOf(pod)
 	batch, err := job.Client.Job(ctx, by.Name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && batch.UID != by.UID:
