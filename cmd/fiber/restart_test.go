@@ -118,29 +118,32 @@ func (c *onCluster) nothingLeft() {
 	}, 4*time.Minute, 200*time.Millisecond, "left: %s", &left)
 }
 
-// whole checks that each number has been printed, in order, and that no two pods have counted at a time.
-func (c *onCluster) whole(stdout string, most int) {
+// whole checks that all numbers have been printed, in order, but for so many that may be lost with a node, and that no two pods have
+// counted at a time. It returns when each pod has counted last.
+func (c *onCluster) whole(stdout string, most, lost int) (ends []time.Time) {
 	c.Helper()
-	var got []string
-	for _, line := range strings.Fields(strings.ReplaceAll(stdout, "begins with", "")) {
-		got = append(got, line)
-	}
 	last := 0
-	for _, text := range got {
+	for _, text := range strings.Fields(strings.ReplaceAll(stdout, "begins with", "")) {
 		n := 0
 		_, err := fmt.Sscan(text, &n)
 		require.NoError(c, err, stdout)
-		assert.True(c, n == last || n == last+1 || n == last+2, "%d after %d:\n%s", n, last, stdout) // a last line may have been lost with a node
+		assert.True(c, last <= n && n <= last+1+lost, "%d after %d:\n%s", n, last, stdout)
 		last = n
 	}
 	assert.Equal(c, most, last, stdout)
 	var pods []string
 	for line := range strings.Lines(string(c.look(nil, "cat counts"))) {
-		if pod := strings.Fields(line)[0]; len(pods) == 0 || pods[len(pods)-1] != pod {
+		var pod string
+		var at int64
+		_, err := fmt.Sscan(line, &pod, &at)
+		require.NoError(c, err)
+		if len(pods) == 0 || pods[len(pods)-1] != pod {
 			assert.NotContains(c, pods, pod, "two have counted at a time")
-			pods = append(pods, pod)
+			pods, ends = append(pods, pod), append(ends, time.Time{})
 		}
+		ends[len(ends)-1] = time.UnixMilli(at)
 	}
+	return ends
 }
 
 func TestRestartAfterAPodWasDeleted(t *testing.T) {
@@ -164,7 +167,7 @@ func TestRestartAfterAPodWasDeleted(t *testing.T) {
 	assert.Equal(t, 5, run.code(), run.stderr())
 	assert.Zero(t, logs.code(), logs.stderr())
 	for _, f := range []*following{run, logs} {
-		c.whole(f.stdout(), 60)
+		c.whole(f.stdout(), 60, 1)
 		assert.Equal(t, 3, strings.Count(f.stdout(), "begins with"), f.stdout())
 		assert.Contains(t, f.stderr(), " takes the place of "+first[0])
 	}
@@ -308,7 +311,7 @@ func TestARootThatIsCutOffEnds(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(run.stderr(), "the lease mine could not be renewed for 12s") }, time.Minute, 100*time.Millisecond)
 	assert.Less(t, time.Since(cut), 18*time.Second)
 	assert.Zero(t, run.code(), run.stderr())
-	c.whole(run.stdout(), 60)
+	c.whole(run.stdout(), 60, 0)
 	assert.Contains(t, run.stderr(), " takes the place of "+pod+", which has ended with the exit code 137")
 	c.nothingLeft()
 }
@@ -349,7 +352,8 @@ func TestRestartAfterANodeDied(t *testing.T) {
 			assert.Equal(t, 5, run.code(), run.stderr())
 			assert.Zero(t, logs.code(), logs.stderr())
 			for _, f := range []*following{run, logs} {
-				c.whole(f.stdout(), 120)
+				ends := c.whole(f.stdout(), 120, 30)
+				assert.Less(t, ends[0].Sub(died), 13*time.Second, "it has lost its lease")
 				assert.Contains(t, f.stderr(), " takes the place of "+pod)
 			}
 			do(undo)

@@ -71,9 +71,9 @@ func (l *lease) take(ctx context.Context) error {
 
 // persist tries something until it is done, ctx ends, or the permission for it is missing.
 func persist(ctx context.Context, try func() (done bool, err error)) error {
-	for {
+	for refusals := (refusals{}); ; {
 		done, err := try()
-		if done || apierrors.IsForbidden(err) {
+		if done || refusals.final(err, true) {
 			return err
 		}
 		select {
