@@ -312,7 +312,7 @@ func TestARootThatIsCutOffEnds(t *testing.T) {
 	assert.Less(t, time.Since(cut), 18*time.Second)
 	assert.Zero(t, run.code(), run.stderr())
 	c.whole(run.stdout(), 60, 0)
-	assert.Contains(t, run.stderr(), " takes the place of "+pod+", which has ended with the exit code 137")
+	assert.Contains(t, run.stderr(), " takes the place of "+pod+", which has ended: exit code 137")
 	c.nothingLeft()
 }
 

@@ -68,8 +68,8 @@ func (r *Run) Do(signals chan os.Signal, job *Job, prepare func(context.Context)
 	return r.Follow(context.Background(), signals)
 }
 
-// Start creates the job's pod, and the secret with its environment. If its template names no service account, the job has
-// the one that deploy/rbac.yaml creates or, if that does not exist, the namespace's default.
+// Start creates the job's pod, or a Job that makes it, and the secret with its environment. If its template names no service
+// account, the job has the one that deploy/rbac.yaml creates or, if that does not exist and no Job is made, the namespace's default.
 func (r *Run) Start(ctx context.Context, job Job) error {
 	if err := job.Check(); err != nil {
 		return err
