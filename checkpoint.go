@@ -20,7 +20,9 @@ import (
 	"github.com/fiber-go/fiber/internal/checkpoint"
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/journal"
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/pool/engine"
+	"github.com/fiber-go/fiber/internal/pool/worker"
 )
 
 // checkpointSync is how long a result may be only in the system's memory.
@@ -43,7 +45,7 @@ type checkpointOptions struct {
 // tasks run again. The promise: a task may run again, its result is delivered once.
 //
 // A result belongs to the index of its input and to what the input holds. An input that
-// is another one by now is an error that names it; see CheckpointKey for lists that grow
+// is another one by now is an error that names its index; see CheckpointKey for lists that grow
 // or are in another order. So is a file of another function, or of another type or
 // CheckpointVersion. Results that refer to objects of this run, such as queues, are
 // refused, and inputs that do so need a CheckpointKey.
@@ -51,10 +53,12 @@ type checkpointOptions struct {
 // The disk has a result after a second at the latest, or see CheckpointSync. A disk that
 // is full fails the call. What a crash has cut off at the end of the file is dropped; what
 // is damaged before it is an error with its place. A file is of one call: it is
-// locked while that runs, and a second call of the same run with it is an error. For
-// an experiment's own state, use SaveState. In a container the path must be on a volume.
+// locked while that runs, and once it has succeeded, a second one of the same process, or
+// of the same attempt of a task, is an error. For an experiment's own state, use
+// SaveState. In a container the path must be on a volume.
 //
-// A Result that comes from the file has no Worker, Took or Attempts.
+// A Result that comes from the file has no Worker, Took or Attempts. MapAsync reads the
+// file before it returns.
 func Checkpoint(path string) CallOption {
 	return callOption(func(o *callOptions) error {
 		if path == "" {
@@ -123,16 +127,18 @@ type kept[In, Out any] struct {
 	path   string
 	file   *journal.File
 	header *checkpoint.Header
+	run    string          // who uses it
+	total  int             // tasks, 0 if that is not known
 	key    func(In) string // nil for none
 	plain  bool            // see codec.Plain, of In
 
 	digested []byte // the memory of same
 
-	closing sync.Once
-	closed  error
+	closed lock.Once[error]
 }
 
-var errCheckpointUsed = errors.New("this run has made another call with it: a checkpoint is of one call; for an experiment's own state, use SaveState")
+var errCheckpointUsed = errors.New("this process has made a call with it, which has succeeded: a checkpoint is of one call, so give the next one another file; " +
+	"for an experiment's own state, use SaveState")
 
 // openCheckpoint opens the file of a call of so many tasks, 0 if that is not known, nil for none. before is called first, and each with what it keeps.
 func openCheckpoint[In, Out any](ctx context.Context, p *process, o *callOptions, total int, before func(c *kept[In, Out]) error, each func(c *kept[In, Out], k *checkpoint.Record, offset int64, frames [][]byte) error) (c *kept[In, Out], err error) {
@@ -192,15 +198,21 @@ func (c *kept[In, Out]) begin(ctx context.Context, p *process, o *callOptions, t
 	if err != nil {
 		return err
 	}
-	exe := executableHash()
+	c.run, c.total = p.node.Run+p.node.Place, total
+	if t, ok := worker.Current(ctx); ok {
+		c.run += fmt.Sprintf(" %s %d %d", t.Func, t.Index, t.Attempt)
+	}
+	if n := c.file.Dropped(); n > 0 {
+		p.node.Log.Warn("fiber: the end of a checkpoint, which a crash has cut off, is dropped", "path", c.path, "bytes", n)
+	}
 	switch {
-	case last.Run == p.node.Run:
+	case last.Run == c.run && last.Over:
 		return errCheckpointUsed
-	case last.Run != "" && last.Exe != exe:
+	case last.Run != "" && last.Exe != executableHash():
 		p.node.Log.Warn("fiber: the program has changed since its checkpoint was written: give CheckpointVersion another name if its results have, too", "path", c.path)
 	}
 	o.Seed = c.header.Seed
-	_, err = checkpoint.Append(c.file, &checkpoint.Record{Run: p.node.Run, Exe: exe, Total: total})
+	_, err = checkpoint.Append(c.file, &checkpoint.Record{Run: c.run, Exe: executableHash(), Total: total})
 	return err
 }
 
@@ -246,14 +258,14 @@ func seedsOf(keys []string) []uint64 {
 func (c *kept[In, Out]) digests(digests []byte, ins []In) ([]byte, error) {
 	digests, list := codec.AppendDigests(digests, reflect.ValueOf(ins), names)
 	if p := parcelOf(list); len(p.handles)+len(p.ends) > 0 {
-		return nil, errors.New("an input refers to a queue, a pipe, a shared value or another object of this run; give CheckpointKey")
+		return nil, errors.New("an input refers to a queue, a pipe, a shared value or another object of this run; give CheckpointKey, and leave CheckpointInputs out")
 	}
 	return digests, nil
 }
 
 // check is digests for its error alone, before any input is sent.
 func (c *kept[In, Out]) check(ins []In) error {
-	if c.key != nil || c.plain {
+	if c.plain || c.key != nil && !c.header.Inputs {
 		return nil
 	}
 	_, err := c.digests(nil, ins)
@@ -323,21 +335,53 @@ func (c *kept[In, Out]) same(k *checkpoint.Record, lo int, ins []In, first int) 
 	return nil
 }
 
+// succeeded notes that the call has all its results, and closes the file, unless ctx ends first.
+func (c *kept[In, Out]) succeeded(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := checkpoint.Append(c.file, &checkpoint.Record{Run: c.run, Exe: executableHash(), Total: c.total, Over: true})
+		if err != nil {
+			err = c.error(err)
+		}
+		ended <- cmp.Or(err, c.close())
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// release closes the file of a call that fails, and waits for that, for a second at most: the disk may take its time.
+func (c *kept[In, Out]) release() {
+	closed := make(chan struct{})
+	go func() {
+		_ = c.close() // the call has failed for another reason
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Second):
+	}
+}
+
 // close returns when the disk has all that was kept.
 func (c *kept[In, Out]) close() error {
-	c.closing.Do(func() {
-		if err := c.file.Close(); err != nil {
-			c.closed = c.error(err)
+	ended, _ := c.closed.Make(context.Background(), func() (*error, error) {
+		err := c.file.Close()
+		if err != nil {
+			err = c.error(err)
 		}
+		return &err, nil
 	})
-	return c.closed
+	return *ended
 }
 
 // found is what a file has for the inputs of a stream, which come one by one.
 type found[In, Out any] struct {
 	ranges []rangeOf              // in the order of their tasks, of which each is in one at most
-	keys   map[string]recordPlace // in their stead, with CheckpointKey
-	seen   map[string]int         // the inputs so far, by their keys
+	keys   map[string]recordPlace // in their stead, with CheckpointKey; also those of all inputs so far
 
 	loaded map[int64]*loaded[Out] // records, by where they are
 	order  []int64                // in which they were loaded
@@ -350,10 +394,11 @@ type rangeOf struct {
 	recordPlace
 }
 
-// recordPlace is where a result is: in which record, at which index.
+// recordPlace is where a result is: in which record, at which index. There may be millions.
 type recordPlace struct {
-	offset int64
-	i      int
+	offset int64 // 0 for none: the header is there
+	i      uint32
+	input  uint32 // with a key: how many inputs there were when it came, 0 if it has not
 }
 
 // loaded is the results of a record.
@@ -370,12 +415,12 @@ const maxLoaded = 64 << 20
 func (f *found[In, Out]) note(c *kept[In, Out], k *checkpoint.Record, offset int64) {
 	for lo, hi := range k.Stretches() {
 		if c.key == nil {
-			f.ranges = append(f.ranges, rangeOf{k.Lo + lo, hi - lo, recordPlace{offset, lo}})
+			f.ranges = append(f.ranges, rangeOf{k.Lo + lo, hi - lo, recordPlace{offset: offset, i: uint32(lo)}})
 			continue
 		}
 		for i := lo; i < hi; i++ {
 			if _, double := f.keys[k.Keys[i]]; !double {
-				f.keys[k.Keys[i]] = recordPlace{offset, i}
+				f.keys[k.Keys[i]] = recordPlace{offset: offset, i: uint32(i)}
 			}
 		}
 	}
@@ -386,11 +431,11 @@ func (f *found[In, Out]) of(c *kept[In, Out], i int, in []In, keys []string) (ou
 	var at recordPlace
 	if c.key != nil {
 		key := keys[0]
-		if other, double := f.seen[key]; double {
-			return out, false, sameKey(other, i, key)
+		if at = f.keys[key]; at.input > 0 {
+			return out, false, sameKey(int(at.input)-1, i, key)
 		}
-		f.seen[key] = i
-		if at, ok = f.keys[key]; !ok {
+		at.input = uint32(i + 1)
+		if f.keys[key] = at; at.offset == 0 {
 			return out, false, nil
 		}
 	} else {
@@ -399,11 +444,11 @@ func (f *found[In, Out]) of(c *kept[In, Out], i int, in []In, keys []string) (ou
 			return out, false, c.check(in)
 		}
 		r := f.ranges[n-1]
-		at = recordPlace{r.offset, r.i + i - r.lo}
+		at = recordPlace{offset: r.offset, i: r.i + uint32(i-r.lo)}
 	}
 	l, err := f.load(c, at.offset)
 	if err == nil && c.key == nil {
-		err = c.same(l.record, at.i, in, i)
+		err = c.same(l.record, int(at.i), in, i)
 	}
 	if err != nil {
 		return out, false, err

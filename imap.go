@@ -91,7 +91,7 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		o.retry()
 		s.count.of(&o, -1)
 		s.count.fail = s.abort
-		s.found = found[In, Out]{keys: map[string]recordPlace{}, seen: map[string]int{}, loaded: map[int64]*loaded[Out]{}}
+		s.found = found[In, Out]{keys: map[string]recordPlace{}, loaded: map[int64]*loaded[Out]{}}
 		nothing := func(*kept[In, Out]) error { return nil }
 		s.kept, err = openCheckpoint(ctx, pool.proc, &o, 0, nothing, func(c *kept[In, Out], k *checkpoint.Record, offset int64, _ [][]byte) error {
 			s.found.note(c, k, offset)
@@ -107,7 +107,7 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 				s.in.keys = map[int]string{}
 				o.Keys = func(lo, hi int) []uint64 { return seedsOf(s.in.keysOf(lo, hi)) }
 			}
-			defer s.kept.close()
+			defer s.kept.release()
 		}
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
 			yield(zero, err)
@@ -133,7 +133,10 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 			case inputPanic:
 				panic(string(reason))
 			}
-			if err != io.EOF {
+			if err == io.EOF && s.kept != nil {
+				err = s.kept.succeeded(ctx)
+			}
+			if err != nil && err != io.EOF {
 				yield(zero, err)
 			}
 			return
@@ -251,18 +254,7 @@ func (s *stream[In, Out]) Finish(err error) {
 		s.out.end(fromEngine(err))
 		return
 	}
-	end := func() { s.count.whenTold(func() { s.out.end(io.EOF) }) } // an end of ctx since then is no error
-	if s.kept == nil {
-		end()
-		return
-	}
-	go func() { // the disk may take its time
-		if err := s.kept.close(); err != nil {
-			s.out.end(err)
-			return
-		}
-		end()
-	}()
+	s.count.whenTold(func() { s.out.end(io.EOF) }) // an end of ctx since then is no error
 }
 
 // readAhead is the inputs of a stream, which are read some way ahead of its loop.

@@ -153,10 +153,10 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 	if m.kept != nil { // the disk may take its time
 		go func() {
 			if failed == nil && err == nil {
-				err = m.kept.close()
+				err = m.kept.succeeded(m.ctx)
 			}
+			m.kept.release()
 			m.conclude(failed, err)
-			_ = m.kept.close()
 		}()
 		return
 	}
@@ -190,10 +190,14 @@ func (m *mapping[In, Out, Result]) conclude(failed *TaskError, err error) {
 // abort cancels the call, which fails with err.
 func (m *mapping[In, Out, Result]) abort(err error) {
 	m.call.Cancel()
-	m.fails(err)
-	if m.kept != nil {
-		go m.kept.close()
+	if m.kept == nil {
+		m.fails(err)
+		return
 	}
+	go func() {
+		m.kept.release()
+		m.fails(err)
+	}()
 }
 
 // submit starts the call. If ctx ends before the result is there, the call is

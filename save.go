@@ -14,7 +14,8 @@ import (
 // to a file, for LoadState in a later run. It replaces the file's value at once, and keeps
 // the version before as path.before: whenever the program or the machine ends, one of
 // them is whole. SaveState returns when the disk has the value; one SaveState at a time
-// may write to a path.
+// may write to a path. A file that SaveState has not written stays as it is: that is an
+// error.
 //
 // The value may be anything that can travel, but nothing in it may belong to this run,
 // such as a queue or a shared value. In a container the path must be on a volume. The
@@ -31,15 +32,18 @@ func SaveState[T any](path string, v T) error {
 	if err := outlives(path); err != nil {
 		return fmt.Errorf("fiber: SaveState: %w", err)
 	}
-	if err := journal.Replace(path, [][]byte{[]byte(signature)}, frames); err != nil {
+	if err := journal.Replace(path, stateFile, [][]byte{[]byte(signature)}, frames); err != nil {
 		return fmt.Errorf("fiber: SaveState: %w", err)
 	}
 	return nil
 }
 
-// LoadState reads into v what SaveState has written last. If that is damaged, LoadState
-// reads the version before, and logs a warning that says why. The error is
-// fs.ErrNotExist if there is no file, says what is damaged if both versions are, or
+// stateFile is the kind of file, and says how it is written.
+const stateFile = "fiber state 1\n"
+
+// LoadState reads into v what SaveState has written last. If that is damaged or missing,
+// LoadState reads the version before, and logs a warning that says why: to begin anew,
+// remove both. The error is fs.ErrNotExist if there is neither, says what is damaged if both versions are, or
 // says what the file holds if that is not a T. After an error v is as before.
 func LoadState[T any](path string, v *T) error {
 	if v == nil {
@@ -49,7 +53,7 @@ func LoadState[T any](path string, v *T) error {
 	if err != nil {
 		return fmt.Errorf("fiber: LoadState: %w", err)
 	}
-	records, instead, err := journal.Load(path)
+	records, instead, err := journal.Load(path, stateFile)
 	if err != nil {
 		return fmt.Errorf("fiber: LoadState: %w", err)
 	}

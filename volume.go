@@ -11,12 +11,16 @@ import (
 	"strings"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // contained reports whether this process is in a container, whose files end with it.
 func (p *process) contained() bool {
-	if parent := p.node.Parent; parent != nil && parent.Assign.Backend != "" {
-		return true
+	if parent := p.node.Parent; parent != nil {
+		switch parent.Assign.Backend {
+		case "docker", "kubernetes":
+			return true
+		}
 	}
 	b, _ := backend.Named(p.node.Config.Backend)
 	return b.Here != nil && b.Here()
@@ -28,7 +32,7 @@ var passing = []string{"overlay", "tmpfs", "ramfs", "devtmpfs", "proc", "sysfs"}
 // outlives returns an error if a file for later runs would end with this process's container.
 func outlives(path string) error {
 	p := here()
-	if p == nil || !p.contained() {
+	if p == nil || self.Of().Disk != nil || !p.contained() {
 		return nil
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

@@ -16,7 +16,7 @@ import (
 
 type checkpointCommand struct {
 	Path string `arg:"" help:"The file."`
-	CSV  bool   `name:"csv" xor:"format" help:"Write out the results, one a line: index, key, input, result; inputs if CheckpointInputs has kept them."`
+	CSV  bool   `name:"csv" xor:"format" help:"Write out the results, one a line: index (in the run that has computed it), key, input, result; inputs if CheckpointInputs has kept them."`
 	JSON bool   `name:"json" xor:"format" help:"The same as a line of JSON for each result."`
 }
 
@@ -48,8 +48,9 @@ func (c *checkpointCommand) Run() error {
 	results, runs := 0, 0
 	header, err := checkpoint.Look(c.Path, func(r *checkpoint.Record, frames [][]byte) error {
 		if r.Run != "" {
-			last = *r
-			runs++
+			if last = *r; !r.Over {
+				runs++
+			}
 			return nil
 		}
 		results += r.N - len(r.Without)
@@ -121,6 +122,9 @@ func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
+	}
+	if s := ""; json.Unmarshal(b, &s) == nil { // as a time
+		return s
 	}
 	return string(b)
 }

@@ -65,5 +65,5 @@ func TestCheckpointCommand(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("something else"), 0o644))
 	_, stderr, code = fiber(t, ".", nil, "checkpoint", path)
 	require.NotZero(t, code)
-	require.Contains(t, stderr, path+": it holds something else")
+	require.Contains(t, stderr, path+": it is another kind of file")
 }

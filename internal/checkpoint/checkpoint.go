@@ -26,7 +26,8 @@ type Header struct {
 // Record says which results a record has. Digests of the inputs follow it, if they have no keys, then the encoded slice of
 // results, and then that of the inputs.
 type Record struct {
-	Run     string // the record says only that a run has begun
+	Run     string // the record says only that a process, or a task in it, has begun
+	Over    bool   // or that its call has succeeded
 	Exe     string // its executable
 	Total   int    // how many tasks its call has; 0 if it does not know
 	Lo, N   int    // the tasks
@@ -53,7 +54,7 @@ func (r *Record) Stretches() iter.Seq2[int, int] {
 const magic = "fiber checkpoint 1\n"
 
 // Begin calls each with the records of a file that has the results of a call, with where they are and what follows them,
-// and returns the one that says what run had it last. A new file gets the header. A header that is not the wanted one is an
+// and returns the one that says what process had it last. A new file gets the header. A header that is not the wanted one is an
 // error; with anySeed, the header's seed becomes the wanted one.
 func Begin(file *journal.File, want *Header, anySeed bool, each func(r *Record, offset int64, frames [][]byte) error) (last Record, err error) {
 	var found *Header
@@ -84,7 +85,7 @@ func Begin(file *journal.File, want *Header, anySeed bool, each func(r *Record, 
 	return last, err
 }
 
-// Look calls each with the records of a file that a run may be writing to, those that say what runs had it included.
+// Look calls each with the records of a file that a run may be writing to, those that say what processes had it included.
 func Look(path string, each func(r *Record, frames [][]byte) error) (h *Header, err error) {
 	err = journal.Look(path, func(offset int64, frames [][]byte) error {
 		if h == nil {
@@ -98,7 +99,7 @@ func Look(path string, each func(r *Record, frames [][]byte) error) (h *Header, 
 		return each(r, frames)
 	})
 	if err == nil && h == nil {
-		err = errors.New("it is empty")
+		err = errors.New("it has nothing yet")
 	}
 	return h, err
 }

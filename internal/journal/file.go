@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/self"
@@ -17,11 +18,13 @@ import (
 
 // File is a file that records are appended to, while it may be read. One process at a time has it open.
 type File struct {
-	f     *os.File
+	f     self.File
 	every time.Duration
 
 	mu      sync.Mutex
 	size    int64 // of the whole records
+	first   int64 // where the first of them ends
+	dropped int64 // bytes behind them, by Scan
 	synced  int64 // what the disk has for sure
 	out     bufio.Writer
 	err     error // the first one, or errUnread; it lasts
@@ -34,26 +37,48 @@ type File struct {
 // ErrOpen is the error of opening a file that another process, or this one, has open.
 var ErrOpen = errors.New("another program, or another call, has it open")
 
+// lockWait is how long Open waits for the lock of a process that was killed: a child that it had forked, and that has not begun
+// its own program yet, has the file open as well.
+const lockWait = time.Second
+
 // ErrClosed is the error of Append after Close.
 var ErrClosed = errors.New("it is closed")
 
 // Open opens a file, or makes one, for records that are on the disk after a time; 0 means before Append returns.
 func Open(path string, every time.Duration) (*File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	d := disk()
+	f, err := d.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	if err := lock(f); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
 	}
-	if info, err := f.Stat(); err == nil && info.Size() == 0 { // the directory, too, is to outlive the machine
-		if err := syncDir(filepath.Dir(path)); err != nil {
-			_ = f.Close()
-			return nil, err
-		}
+	if err == nil {
+		err = lock(f)
+	}
+	if err == nil && info.Size() == 0 { // its name, too, is to outlive the machine
+		err = d.SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
 	}
 	return &File{f: f, every: every, err: errUnread}, nil
+}
+
+func lock(f self.File) error {
+	for begun := time.Now(); ; time.Sleep(lockWait / 50) {
+		switch err := f.Lock(); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("its file system has no locks, which keep two programs apart; use another one: %w", err)
+		case time.Since(begun) > lockWait:
+			return ErrOpen
+		}
+	}
 }
 
 // errUnread keeps a file as it is that was not read to its end.
@@ -63,71 +88,80 @@ var errUnread = errors.New("Scan has not read the file")
 // machine's end before the disk had it, is dropped, with everything behind it. What the disk had and is damaged is an
 // ErrDamaged with its place. Call it once, before Append.
 func (j *File) Scan(each func(offset int64, frames [][]byte) error) error {
-	if err := scan(j.f, each, func(whole int64) { j.size = whole }); err != nil {
+	end, err := scan(j.f, each, func(whole, synced int64) {
+		if j.size == 0 {
+			j.first = whole
+		}
+		j.size, j.synced = whole, max(j.synced, synced)
+	})
+	if err != nil {
 		return err
 	}
+	j.dropped = end - j.size
 	if err := j.f.Truncate(j.size); err != nil {
 		return err
 	}
-	j.synced, j.err = j.size, nil
+	j.err = nil
 	return nil
 }
 
+// Dropped is how many bytes Scan has dropped.
+func (j *File) Dropped() int64 { return j.dropped }
+
 // Look calls each as Scan does, for a file that others may have open. It changes nothing.
 func Look(path string, each func(offset int64, frames [][]byte) error) error {
-	f, err := os.Open(path)
+	f, err := disk().OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return scan(f, each, func(int64) {})
+	_, err = scan(f, each, func(int64, int64) {})
+	return err
 }
 
-// scan calls whole with the end of each whole record, before it calls each.
-func scan(f *os.File, each func(offset int64, frames [][]byte) error, whole func(end int64)) error {
+// scan calls whole with the end of each whole record, before it calls each, and with what notes say of the disk. It returns the
+// end of the file.
+func scan(f self.File, each func(offset int64, frames [][]byte) error, whole func(end, synced int64)) (end int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	end := info.Size()
+	end = info.Size()
 	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, end), 1<<20)
+	first := int64(0) // where the first record ends
 	for offset := int64(0); offset < end; {
-		frames, next, err := read(in, offset, end)
+		frames, synced, next, err := read(in, offset, end)
 		if errors.Is(err, ErrDamaged) {
-			upto, err := lastSynced(f, offset, end)
+			upto, err := lastSynced(f, first, offset, end)
+			begin := make([]byte, min(64<<10, end))
+			if _, failed := f.ReadAt(begin, 0); err == nil {
+				err = failed
+			}
 			switch {
 			case err != nil:
-				return err
+				return 0, err
 			case upto > offset:
-				return fmt.Errorf("%s: at byte %d %w", f.Name(), offset, ErrDamaged)
-			case offset == 0 && !ours(f, end):
-				return ErrForeign
+				return 0, fmt.Errorf("at byte %d %w", offset, ErrDamaged)
+			case offset == 0 && !ours(begin):
+				return 0, ErrForeign
 			}
-			return nil
+			return end, nil
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
-		whole(next)
+		if offset == 0 {
+			first = next
+		}
+		whole(next, synced)
 		if frames != nil {
 			if err := each(offset, frames); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		offset = next
 	}
-	return nil
-}
-
-// ErrForeign is the error of a file that holds something else. It stays as it is.
-var ErrForeign = errors.New("it holds something else")
-
-// ours reports whether a file without a whole record begins like one, or has nothing but the zeros that a machine's end may leave.
-func ours(f *os.File, end int64) bool {
-	begin := make([]byte, min(64<<10, end))
-	_, err := f.ReadAt(begin, 0)
-	zeros := len(bytes.Trim(begin, "\x00")) == 0
-	return err == nil && (zeros || bytes.HasPrefix(binary.BigEndian.AppendUint32(nil, mark), begin[:min(4, len(begin))]))
+	return end, nil
 }
 
 // Read reads the record at a place that Scan or Append has named.
@@ -135,7 +169,7 @@ func (j *File) Read(offset int64) ([][]byte, error) {
 	j.mu.Lock()
 	size := j.size
 	j.mu.Unlock()
-	frames, _, err := read(io.NewSectionReader(j.f, offset, size-offset), offset, size)
+	frames, _, _, err := read(io.NewSectionReader(j.f, offset, size-offset), offset, size)
 	if err == nil && frames == nil {
 		err = ErrDamaged
 	}
@@ -156,7 +190,10 @@ func (j *File) Append(frames ...[]byte) (offset int64, err error) {
 	if err := j.write(func(w io.Writer) (int64, error) { return Write(w, offset, frames...) }); err != nil {
 		return 0, err
 	}
-	if j.every == 0 {
+	if offset == 0 {
+		j.first = j.size
+	}
+	if j.every == 0 || offset == 0 { // the beginning says whose file it is, whatever a crash leaves of the rest
 		return offset, j.sync()
 	}
 	if j.timer == nil {
@@ -194,11 +231,20 @@ func (j *File) sync() error {
 	j.mu.Unlock()
 	err := j.f.Sync()
 	j.mu.Lock()
-	if j.err = errors.Join(j.err, err); j.err != nil {
+	if err != nil && j.err == nil { // the system may take for written what the disk does not have
+		j.err = err
+		j.size = j.synced
+		_ = j.f.Truncate(j.size)
+	}
+	if j.err != nil {
 		return j.err
 	}
-	note := synced(j.size, upto)
-	if err := j.write(func(w io.Writer) (int64, error) { n, err := w.Write(note); return int64(n), err }); err != nil {
+	var id uint32
+	if id, j.err = fileID(j.f, j.first); j.err != nil {
+		return j.err
+	}
+	text := note{Upto: upto, At: j.size, File: id}.encode()
+	if err := j.write(func(w io.Writer) (int64, error) { n, err := w.Write(text); return int64(n), err }); err != nil {
 		return err
 	}
 	j.synced, j.noted = max(j.synced, upto), j.size
@@ -225,8 +271,8 @@ func (j *File) Close() error {
 }
 
 // read reads the record, or the note, that begins at an offset, of a file that ends at end, and returns where the next
-// one begins. Of a note there are no frames. The error is ErrDamaged, or that of the disk.
-func read(in io.Reader, offset, end int64) (frames [][]byte, next int64, err error) {
+// one begins. A note has no frames, and says up to where the disk has the file. The error is ErrDamaged, or that of the disk.
+func read(in io.Reader, offset, end int64) (frames [][]byte, synced, next int64, err error) {
 	damaged := func(err error) error {
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			return ErrDamaged
@@ -235,7 +281,7 @@ func read(in io.Reader, offset, end int64) (frames [][]byte, next int64, err err
 	}
 	head := make([]byte, 8, 64)
 	if _, err := io.ReadFull(in, head); err != nil {
-		return nil, 0, damaged(err)
+		return nil, 0, 0, damaged(err)
 	}
 	size := int64(notedSize)
 	switch binary.BigEndian.Uint32(head) {
@@ -243,60 +289,90 @@ func read(in io.Reader, offset, end int64) (frames [][]byte, next int64, err err
 	case mark:
 		n := int64(binary.BigEndian.Uint32(head[4:]))
 		if n > maxFrames || offset+8+8*n > end {
-			return nil, 0, ErrDamaged
+			return nil, 0, 0, ErrDamaged
 		}
 		head = append(head, make([]byte, 8*n)...)
 		if _, err := io.ReadFull(in, head[8:]); err != nil {
-			return nil, 0, damaged(err)
+			return nil, 0, 0, damaged(err)
 		}
 		size = 8 + 8*n + 4
 		for i := range n {
 			length := binary.BigEndian.Uint64(head[8+8*i:])
 			if length > uint64(end) {
-				return nil, 0, ErrDamaged
+				return nil, 0, 0, ErrDamaged
 			}
 			size += int64(length)
 		}
 	default:
-		return nil, 0, ErrDamaged
+		return nil, 0, 0, ErrDamaged
 	}
 	if offset+size > end {
-		return nil, 0, ErrDamaged
+		return nil, 0, 0, ErrDamaged
 	}
 	record := make([]byte, size)
 	copy(record, head)
 	if _, err := io.ReadFull(in, record[len(head):]); err != nil {
-		return nil, 0, damaged(err)
+		return nil, 0, 0, damaged(err)
 	}
 	if len(head) == 8 && size == notedSize && binary.BigEndian.Uint32(head) == noted {
-		_, err = syncedIn(record, offset)
+		var n note
+		if n, err = noteIn(record); err == nil && n.At != offset {
+			err = ErrDamaged
+		}
+		synced = n.Upto
 	} else {
 		frames, _, err = Next(record, offset)
 	}
-	return frames, offset + size, err
+	return frames, synced, offset + size, err
 }
 
-// A note says up to where the disk has the file for sure: its mark, that place, and the checksum of both and of the note's own.
+// note says up to where the disk has the file for sure, where it is itself, and of which file it is: the checksum of the first
+// record. A note that is elsewhere says that something is missing before it, or too much. Another file's may be in a record.
+type note struct {
+	Mark     uint32
+	Upto, At int64
+	File     uint32
+	Sum      uint32 // of all that
+}
+
 const (
 	noted     = 0xf1b3_0002
-	notedSize = 16
+	notedSize = 28
 )
 
-func synced(offset, upto int64) []byte {
-	note := binary.BigEndian.AppendUint32(nil, noted)
-	note = binary.BigEndian.AppendUint64(note, uint64(upto))
-	return binary.BigEndian.AppendUint32(note, sum(offset, note))
+// fileID returns the checksum of a file's first record, which ends at first.
+func fileID(f self.File, first int64) (uint32, error) {
+	id := make([]byte, 4)
+	_, err := f.ReadAt(id, first-4)
+	return binary.BigEndian.Uint32(id), err
 }
 
-func syncedIn(note []byte, offset int64) (upto int64, err error) {
-	if len(note) < notedSize || binary.BigEndian.Uint32(note) != noted || binary.BigEndian.Uint32(note[12:]) != sum(offset, note[:12]) {
-		return 0, ErrDamaged
+func (n note) encode() []byte {
+	n.Mark = noted
+	b, _ := binary.Append(nil, binary.BigEndian, n) // of a fixed size: no error
+	return binary.BigEndian.AppendUint32(b[:notedSize-4], sum(n.At, b[:notedSize-4]))
+}
+
+func noteIn(b []byte) (n note, err error) {
+	if len(b) < notedSize {
+		return n, ErrDamaged
 	}
-	return int64(binary.BigEndian.Uint64(note[4:])), nil
+	_, err = binary.Decode(b, binary.BigEndian, &n)
+	if err != nil || n.Mark != noted || n.Sum != sum(n.At, b[:notedSize-4]) {
+		err = ErrDamaged
+	}
+	return n, err
 }
 
-// lastSynced returns up to where the notes behind a place say that the disk has the file.
-func lastSynced(f *os.File, from, end int64) (upto int64, err error) {
+// lastSynced returns up to where the notes behind a place say that the disk has the file. Its first record, which says which
+// file's notes count, ends at first; if it is 0, all do.
+func lastSynced(f self.File, first, from, end int64) (upto int64, err error) {
+	id := uint32(0)
+	if first > 0 {
+		if id, err = fileID(f, first); err != nil {
+			return 0, err
+		}
+	}
 	prefix := binary.BigEndian.AppendUint32(nil, noted)
 	chunk := make([]byte, 1<<20)
 	for from < end {
@@ -310,8 +386,8 @@ func lastSynced(f *os.File, from, end int64) (upto int64, err error) {
 				break
 			}
 			at += i
-			if found, err := syncedIn(chunk[at:n], from+int64(at)); err == nil {
-				upto = max(upto, found)
+			if found, err := noteIn(chunk[at:n]); err == nil && (first == 0 || found.File == id) {
+				upto = max(upto, found.Upto)
 			}
 		}
 		if n < notedSize {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,9 +48,7 @@ func written(t *testing.T, path string, n, synced int) (file []byte, all []strin
 		require.NoError(t, err)
 		require.Equal(t, bytes.Join(frames, nil), bytes.Join(again, nil))
 		all = append(all, string(bytes.Join(frames, []byte("|"))))
-		info, err := os.Stat(path)
-		require.NoError(t, err)
-		ends = append(ends, int(info.Size()))
+		ends = append(ends, int(offset)+len(record(offset, frames...)))
 		if i == synced {
 			require.NoError(t, f.Close())
 			f, err = journal.Open(path, time.Hour)
@@ -117,8 +116,9 @@ func TestFileThatIsDamaged(t *testing.T) {
 	file, all, ends := written(t, filepath.Join(dir, "whole"), 12, 5)
 	path := filepath.Join(dir, "file")
 	for i := range file {
-		damaged := bytes.Clone(file)
-		damaged[i] ^= 0x10
+		flipped := bytes.Clone(file)
+		flipped[i] ^= 0x10
+		damaged := [][]byte{flipped, slices.Delete(bytes.Clone(file), i, i+1), slices.Insert(bytes.Clone(file), i, file[i]^1)}[i%3]
 		require.NoError(t, os.WriteFile(path, damaged, 0o600))
 		record := 0
 		for record < len(ends) && ends[record] <= i {
@@ -127,16 +127,36 @@ func TestFileThatIsDamaged(t *testing.T) {
 		f, got, err := scanned(t, path)
 		if record <= 5 {
 			require.ErrorIs(t, err, journal.ErrDamaged, i)
-			require.Regexp(t, `file: at byte \d+ it is damaged`, err)
+			require.Regexp(t, `^at byte \d+ it is damaged`, err)
 			after, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.Equal(t, damaged, after)
 		} else {
 			require.NoError(t, err)
 			require.Equal(t, all[:min(record, len(all))], got, i)
+			require.NotZero(t, f.Dropped())
 		}
 		require.NoError(t, f.Close())
 	}
+}
+
+// A record may hold such a file.
+func TestFileInAFile(t *testing.T) {
+	dir := t.TempDir()
+	inner, _, _ := written(t, filepath.Join(dir, "inner"), 12, 5)
+	path := filepath.Join(dir, "file")
+	_, all, _ := written(t, path, 3, 1)
+	f, _, err := scanned(t, path)
+	require.NoError(t, err)
+	offset, err := f.Append(inner, inner)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, file[:int(offset)+len(inner)+100], 0o600))
+	_, got, err := scanned(t, path)
+	require.NoError(t, err)
+	require.Equal(t, all, got)
 }
 
 func TestScanEndsWithAnError(t *testing.T) {

@@ -4,12 +4,14 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,22 +87,34 @@ func Next(file []byte, offset int64) (frames [][]byte, rest []byte, err error) {
 const before = ".before"
 
 // Replace writes a file of records, each of some frames, in the place of the one that is there, which it keeps as the
-// version before. Whenever the program or the machine ends, one of the two is whole: see Load.
-func Replace(path string, records ...[][]byte) (err error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
+// version before. Whenever the program or the machine ends, one of the two is whole: see Load. The first frame is the kind of
+// file; a file of another kind stays as it is, and is an ErrForeign.
+func Replace(path, kind string, records ...[][]byte) (err error) {
+	path = target(path)
+	_, damaged := readAll(path, kind)
+	if errors.Is(damaged, ErrForeign) {
+		return damaged
 	}
 	mode := fs.FileMode(0o644)
 	if old, err := os.Stat(path); err == nil {
 		mode = old.Mode().Perm()
 	}
 	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	d := disk()
+	f, err := d.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
-	out, size := bufio.NewWriter(f), int64(0)
-	for _, frames := range records {
+	defer func() {
+		if err != nil {
+			_ = d.Remove(next)
+		}
+	}()
+	out, size := bufio.NewWriter(io.NewOffsetWriter(f, 0)), int64(0)
+	for i, frames := range records {
+		if i == 0 {
+			frames = slices.Insert(slices.Clip(frames), 0, []byte(kind))
+		}
 		n, _ := Write(out, size, frames...) // Flush returns the error
 		size += n
 	}
@@ -108,59 +122,80 @@ func Replace(path string, records ...[][]byte) (err error) {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(next)
 		return err
 	}
-	if _, damaged := readAll(path); damaged == nil { // else the version before is the better one
-		if err := os.Rename(path, path+before); err != nil {
-			return err
+	if damaged == nil { // else the version before is the better one
+		_ = d.Remove(path + before)
+		if d.Link(path, path+before) != nil { // some file systems have no links
+			if err = d.Rename(path, path+before); err != nil {
+				return err
+			}
 		}
 	}
-	if err := os.Rename(next, path); err != nil {
+	if err = d.Rename(next, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return d.SyncDir(filepath.Dir(path))
 }
 
-// syncDir waits until the disk has what files a directory has.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
+// target returns the file that a path leads to.
+func target(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
 	}
-	defer dir.Close()
-	return dir.Sync()
+	return path
 }
 
 // Load reads a file that Replace has written. If it is damaged or missing, Load returns the version before, and why. The
 // error is fs.ErrNotExist if there is neither.
-func Load(path string) (records [][][]byte, instead, err error) {
-	if records, err = readAll(path); err == nil {
+func Load(path, kind string) (records [][][]byte, instead, err error) {
+	path = target(path)
+	if records, err = readAll(path, kind); err == nil {
 		return records, nil, nil
 	}
 	instead = err
-	if records, err = readAll(path + before); err == nil {
+	if records, err = readAll(path+before, kind); err == nil {
 		return records, instead, nil
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(instead, ErrForeign) {
 		return nil, nil, instead
 	}
 	return nil, nil, fmt.Errorf("%w; and %v", err, instead) // not as if there were none
 }
 
-func readAll(path string) (records [][][]byte, err error) {
-	file, err := os.ReadFile(path)
+func readAll(path, kind string) (records [][][]byte, err error) {
+	f, err := disk().OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	file, err := io.ReadAll(io.NewSectionReader(f, 0, math.MaxInt64))
 	if err != nil {
 		return nil, err
 	}
 	for rest := file; ; {
 		var frames [][]byte
 		at := len(file) - len(rest)
-		if frames, rest, err = Next(rest, int64(at)); err == io.EOF && len(records) > 0 {
+		frames, rest, err = Next(rest, int64(at))
+		switch first := len(records) == 0; {
+		case err == io.EOF && !first:
 			return records, nil
-		} else if err != nil {
+		case first && (err == nil && (len(frames) == 0 || string(frames[0]) != kind) || err == ErrDamaged && !ours(file)):
+			return nil, fmt.Errorf("%s: %w", path, ErrForeign)
+		case err != nil:
 			return nil, fmt.Errorf("%s: at byte %d %w", path, at, ErrDamaged)
+		case first:
+			frames = frames[1:]
 		}
 		records = append(records, frames)
 	}
+}
+
+// ErrForeign is the error of a file that holds something else. It stays as it is.
+var ErrForeign = errors.New("it is another kind of file")
+
+// ours reports whether a file without a whole record begins like one, or has nothing but the zeros that a machine's end may leave.
+func ours(file []byte) bool {
+	zeros := len(bytes.Trim(file, "\x00")) == 0
+	return zeros || bytes.HasPrefix(binary.BigEndian.AppendUint32(nil, mark), file[:min(4, len(file))])
 }

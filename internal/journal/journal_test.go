@@ -53,15 +53,15 @@ func TestReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	version := func(n byte) [][]byte { return [][]byte{{n}, bytes.Repeat([]byte{n}, 100)} }
 	load := func() (byte, error) {
-		records, instead, err := journal.Load(path)
+		records, instead, err := journal.Load(path, "kind")
 		require.NoError(t, err)
 		require.Len(t, records, 2)
 		return records[0][0][0], instead
 	}
-	_, _, err := journal.Load(path)
+	_, _, err := journal.Load(path, "kind")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	for n := range byte(3) {
-		require.NoError(t, journal.Replace(path, version(n), version(n)))
+		require.NoError(t, journal.Replace(path, "kind", version(n), version(n)))
 		got, instead := load()
 		require.NoError(t, instead)
 		require.Equal(t, n, got)
@@ -70,7 +70,7 @@ func TestReplace(t *testing.T) {
 	require.NoError(t, err)
 	for n := range whole {
 		require.NoError(t, os.WriteFile(path, whole[:n], 0o600))
-		if n == len(whole)/2 {
+		if n == len(record(0, append([][]byte{[]byte("kind")}, version(2)...)...)) {
 			continue // a record and no other is a file, too
 		}
 		got, instead := load()
@@ -84,31 +84,57 @@ func TestReplace(t *testing.T) {
 
 	// A damaged version does not take the place of the one before.
 	require.NoError(t, os.WriteFile(path, whole[:5], 0o600))
-	require.NoError(t, journal.Replace(path, version(7), version(7)))
+	require.NoError(t, journal.Replace(path, "kind", version(7), version(7)))
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	got, _ = load()
 	require.EqualValues(t, 1, got)
-	require.NoError(t, os.WriteFile(path+".before", []byte("x"), 0o600))
-	_, _, err = journal.Load(path)
+	require.NoError(t, os.WriteFile(path+".before", whole[:3], 0o600))
+	_, _, err = journal.Load(path, "kind")
 	require.ErrorIs(t, err, journal.ErrDamaged)
 	require.ErrorContains(t, err, path+": at byte 0")
 	require.ErrorContains(t, err, path+".before: at byte 0")
 
 	// One that is missing is not as if there had been none.
 	require.NoError(t, os.Remove(path))
-	_, _, err = journal.Load(path)
+	_, _, err = journal.Load(path, "kind")
 	require.ErrorIs(t, err, journal.ErrDamaged)
 	require.NotErrorIs(t, err, fs.ErrNotExist)
 
 	// Who may read it stays as it was.
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	require.NoError(t, journal.Replace(path, version(8)))
+	require.NoError(t, journal.Replace(path, "kind", version(8), version(8)))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
 
-	// What cannot be written leaves what was there.
-	require.Error(t, journal.Replace(filepath.Join(path, "file"), version(1)))
+	// What is something else stays.
+	_, _, err = journal.Load(path, "other")
+	require.ErrorIs(t, err, journal.ErrForeign)
+	require.ErrorIs(t, journal.Replace(path, "other", version(9)), journal.ErrForeign)
+	got, _ = load()
+	require.EqualValues(t, 8, got)
+	foreign := filepath.Join(t.TempDir(), "foreign")
+	require.NoError(t, os.WriteFile(foreign, []byte("something else"), 0o600))
+	require.ErrorIs(t, journal.Replace(foreign, "kind", version(9)), journal.ErrForeign)
+	text, err := os.ReadFile(foreign)
+	require.NoError(t, err)
+	require.Equal(t, "something else", string(text))
+
+	// A link leads to both.
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(path, link))
+	require.NoError(t, journal.Replace(link, "kind", version(10), version(10)))
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	records, _, err := journal.Load(link, "kind")
+	require.NoError(t, err)
+	require.EqualValues(t, 8, records[0][0][0])
+
+	// What cannot be written leaves what was there, and nothing else.
+	dir := filepath.Join(t.TempDir(), "dir")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.Error(t, journal.Replace(dir, "kind", version(1)))
+	require.NoFileExists(t, dir+".new")
+	require.Error(t, journal.Replace(filepath.Join(path, "file"), "kind", version(1)))
 }
 
 // record returns a record.

@@ -2,22 +2,7 @@
 
 package journal
 
-import (
-	"errors"
-	"fmt"
-	"os"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// lock has no other process open the file until this one closes it, or ends.
-func lock(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		return ErrOpen
-	case err != nil:
-		return fmt.Errorf("its file system has no locks, which keep two programs apart; use another one: %w", err)
-	}
-	return nil
-}
+// Lock has no other process lock the file until this one closes it, or ends.
+func (f file) Lock() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }

@@ -5,6 +5,7 @@ package self
 import (
 	"context"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
@@ -21,7 +22,8 @@ type Self struct {
 	PID            int
 	Stdout, Stderr io.Writer
 
-	Net Net
+	Net  Net
+	Disk Disk // of simulated processes: where their records are
 
 	Base    context.Context   // of simulated processes: what the contexts of their functions are derived from
 	Env     map[string]string // of simulated processes: how they were started, empty in a root
@@ -47,6 +49,27 @@ func (s *Self) Context() context.Context {
 type Net interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 	Listen(ctx context.Context, network, address string) (net.Listener, error)
+}
+
+// Disk has files, which outlive processes.
+type Disk interface {
+	OpenFile(path string, flag int, mode fs.FileMode) (File, error)
+	Rename(from, to string) error
+	Link(from, to string) error
+	Remove(path string) error
+	SyncDir(path string) error // returns when the disk has the names of a directory's files
+}
+
+// File is a file that is open, as os.File is.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Name() string
+	Stat() (fs.FileInfo, error)
+	Truncate(size int64) error
+	Sync() error
+	Lock() error // until Close; EWOULDBLOCK if another File of it has it locked
 }
 
 // Trusted says of a socket whether it leads to a process of the run for sure. It then needs no TLS.

@@ -58,6 +58,16 @@ var faults = map[string]func(r *Run, f Fault) string{
 		return l.name
 	},
 	"reset": func(r *Run, f Fault) string { return r.net.reset(f.A) },
+	"full": func(r *Run, f Fault) string {
+		r.disk.fullFor(f.For, r.over)
+		return "the disk"
+	},
+	"unsynced": func(r *Run, f Fault) string {
+		r.disk.mu.Lock()
+		defer r.disk.mu.Unlock()
+		r.disk.fails++
+		return "the next Sync"
+	},
 	// What befalls the next start.
 	"refused":   (*Run).nextStart,
 	"delayed":   (*Run).nextStart,
@@ -142,6 +152,7 @@ func (r *Run) fail(m *machine, d time.Duration) string {
 			p.kill(syscall.SIGKILL)
 		}
 	}
+	r.disk.lose(func(by *Process) bool { return by.machine == m })
 	go func() {
 		select {
 		case <-time.After(d):

@@ -41,6 +41,7 @@ type Process struct {
 	signals []notified
 	fired   map[string]int // see Fired
 	ended   bool
+	endedAt time.Time
 	over    func(backend.ExitStatus)
 }
 
@@ -124,6 +125,9 @@ func (r *Run) start(m *machine, name string, env map[string]string, stdout, stde
 	r.mu.Lock()
 	p.self = &self.Self{PID: firstPID + r.serial, Env: env, Backend: &simulated{r}, Net: sockets{p}, Stdout: said{p, stdout}, Stderr: said{p, stderr},
 		Notify: p.notify, Die: p.die, Exit: p.exit}
+	if r.disk != nil {
+		p.self.Disk = mounted{r.disk, p}
+	}
 	r.serial++
 	r.live = append(r.live, p)
 	r.log("%s starts on %s", name, m.name)
@@ -182,7 +186,9 @@ func (s said) Write(b []byte) (int, error) {
 func (p *Process) end(how backend.ExitStatus) {
 	p.mu.Lock()
 	first := !p.ended
-	p.ended = true
+	if p.ended = true; first {
+		p.endedAt = time.Now()
+	}
 	for _, n := range p.signals {
 		if p.run.inline && !p.killed.Load() {
 			close(n.to) // its main function has returned
@@ -323,6 +329,19 @@ func (p *Process) Alive() bool {
 
 // Kill ends the process of the calling goroutine, which may go on: it has no effect any more.
 func (p *Process) Kill() { p.kill(syscall.SIGKILL) }
+
+// Crash is Kill, and loses some of what the process has not synced, as if its machine had failed.
+func (p *Process) Crash() {
+	p.Kill()
+	p.run.disk.lose(func(by *Process) bool { return by == p })
+}
+
+// Ended is when the process has ended.
+func (p *Process) Ended() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.endedAt
+}
 
 // Fired says how often functions were called that self.AfterFunc and its like had set, by their names.
 func (p *Process) Fired() map[string]int {

@@ -51,6 +51,7 @@ type Run struct {
 	State  any  // of the test that simulates
 
 	net   *network
+	disk  *disk // nil on the backend inline
 	begun time.Time
 	all   sync.WaitGroup // goroutines that processes began with
 	over  chan struct{}  // closed at the end
@@ -101,7 +102,7 @@ func Simulate(bubble func(run func()), plan Plan, program Program) (result Resul
 	defer running.Store(false)
 	bubble(func() {
 		r := &Run{Plan: plan, Program: program, begun: time.Now(), over: make(chan struct{}), ended: map[string]bool{}, counts: map[string]int{}}
-		r.net = newNetwork(plan)
+		r.net, r.disk = newNetwork(plan), newDisk(plan)
 		hang := time.AfterFunc(patience, func() { panic(r.hang()) })
 		r.start(r.net.machines[0], "MainProcess", map[string]string{}, io.Discard, io.Discard, func() {
 			if err := r.Root(r); err != nil {

@@ -4,6 +4,8 @@ package fibertest
 
 import (
 	"errors"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +36,17 @@ func Numbers(n int) []int {
 		ns[i] = i
 	}
 	return ns
+}
+
+// Setting returns the number in a variable of the environment, if it is set.
+func Setting(t testing.TB, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	if text := os.Getenv(variable); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, variable)
+		return n
+	}
+	return otherwise
 }
 
 // SlicesOf returns n times the same.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/internal/checkpoint"
 	"github.com/fiber-go/fiber/test/fibertest"
 )
 
@@ -58,14 +60,15 @@ var _ = fibertest.MainProgram("map", func(ctx context.Context) error {
 	defer pool.Close()
 	n, _ := strconv.Atoi(os.Getenv("TASKS"))
 	ins, outs := notedTasks(n, os.Getenv("NOTES"))
+	nap, _ := time.ParseDuration(os.Getenv("NAP"))
 	for i := range ins {
-		ins[i].Nap = time.Duration(i%5) * time.Millisecond
+		ins[i].Nap = nap
 	}
 	if at, err := strconv.Atoi(os.Getenv("FAIL")); err == nil {
 		ins[at].Fail = true
 	}
 	var first fiber.Progress
-	got, err := fiber.Map(ctx, pool, note, ins, fiber.Checkpoint(os.Getenv("FILE")), fiber.OnProgress(func(p fiber.Progress) {
+	got, err := fiber.Map(ctx, pool, note, ins, fiber.Checkpoint(os.Getenv("FILE")), fiber.ChunkSize(1), fiber.OnProgress(func(p fiber.Progress) {
 		if first.Total == 0 {
 			first = p
 		}
@@ -107,39 +110,57 @@ func TestCheckpoint(t *testing.T) {
 	require.Equal(t, lines, fibertest.Lines(t, notes))
 }
 
-// However often a program is killed, each of its tasks' results is delivered once, and few run twice.
+// However often a program is killed, each of its tasks' results is delivered once, and no task runs again but those that
+// were under way. FIBER_TEST_KILLS is how often, and FIBER_TEST_SEED repeats the moments.
 func TestCheckpointOfTheKilled(t *testing.T) {
 	t.Parallel()
-	dir := fibertest.OpenDir(t)
-	notes := filepath.Join(dir, "notes")
-	const tasks = 600
-	env := []string{"FILE=" + filepath.Join(dir, "checkpoint"), "NOTES=" + notes, fmt.Sprint("TASKS=", tasks)}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	kills, seed := fibertest.Setting(t, "FIBER_TEST_KILLS", 10), fibertest.Setting(t, fibertest.SeedKey, rand.Uint64())
+	t.Logf("%s=%d", fibertest.SeedKey, seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	over := func(x *fibertest.Execution) bool {
-		select {
-		case <-x.Done:
-			return true
-		default:
-			return false
+	const tasks, workers = 60, 2
+	for killed := uint64(0); killed < kills; {
+		dir := fibertest.OpenDir(t)
+		file, notes := filepath.Join(dir, "checkpoint"), filepath.Join(dir, "notes")
+		env := []string{"FILE=" + file, "NOTES=" + notes, fmt.Sprint("TASKS=", tasks), "NAP=12ms"}
+		again := 0
+		for over := false; !over; {
+			before := len(fibertest.Lines(t, notes))
+			x := fibertest.Start(t, "map", env...)
+			fibertest.Eventually(t, fibertest.Patience, func() bool {
+				return ended(x) || len(fibertest.Lines(t, notes)) > before
+			}, "no task runs")
+			if killed < kills {
+				time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
+				killed++
+				_ = x.Cmd.Process.Kill() // it may have ended
+			}
+			code := x.Wait(fibertest.Patience)
+			over = code == 0
+			require.True(t, over || killed > 0 && x.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled(), "%d: %s", code, &x.Err)
+			kept := 0
+			_, err := checkpoint.Look(file, func(r *checkpoint.Record, _ [][]byte) error {
+				if r.Run == "" {
+					kept += r.N - len(r.Without)
+				}
+				return nil
+			})
+			require.NoError(t, err)
+			lines := fibertest.Lines(t, notes)
+			require.LessOrEqual(t, fibertest.Distinct(lines)-kept, 2*workers, "results that are lost, of %d", kept)
+			again = len(lines) - fibertest.Distinct(lines)
 		}
+		require.Equal(t, tasks, fibertest.Distinct(fibertest.Lines(t, notes)))
+		t.Logf("%d kills so far, %d tasks of %d ran more than once", killed, again, tasks)
 	}
-	kills := 0
-	for ; kills < 10; kills++ {
-		x, before := fibertest.Start(t, "map", env...), len(fibertest.Lines(t, notes))
-		fibertest.Eventually(t, fibertest.Patience, func() bool { return over(x) || len(fibertest.Lines(t, notes)) > before }, "no task runs")
-		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
-		if over(x) {
-			break
-		}
-		x.SignalRoot(syscall.SIGKILL)
-		<-x.Done
+}
+
+func ended(x *fibertest.Execution) bool {
+	select {
+	case <-x.Done:
+		return true
+	default:
+		return false
 	}
-	require.Zero(t, fibertest.Start(t, "map", env...).Wait(fibertest.Patience))
-	lines := fibertest.Lines(t, notes)
-	require.Equal(t, tasks, fibertest.Distinct(lines))
-	t.Logf("%d kills, %d tasks ran more than once", kills, len(lines)-tasks)
 }
 
 // streams is a program that does so with a stream, whose inputs have keys where KEYS is set: it then reads them backwards.
@@ -258,7 +279,7 @@ func TestCheckpointThatDoesNotFit(t *testing.T) {
 		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
 		return x.Out.String()
 	}
-	require.Contains(t, calls(t, "plain plain"), "plain: <nil>\nplain: fiber: the checkpoint "+path+": this run has made another call with it")
+	require.Contains(t, calls(t, "plain plain"), "plain: <nil>\nplain: fiber: the checkpoint "+path+": this process has made a call with it, which has succeeded")
 	for how, text := range map[string]string{
 		"other-input":             "another input at index 3",
 		"other-input-of-a-stream": "another input at index 3",
@@ -274,10 +295,71 @@ func TestCheckpointThatDoesNotFit(t *testing.T) {
 	require.Len(t, fibertest.Lines(t, notes), 5)
 
 	require.NoError(t, os.WriteFile(path, []byte("something else"), 0o600))
-	require.Contains(t, calls(t, "plain"), "it holds something else")
+	require.Contains(t, calls(t, "plain"), "it is another kind of file")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "something else", string(text))
+}
+
+// once fails the first time.
+var once = fiber.Register("once", func(_ context.Context, file string) (string, error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		_ = f.Close()
+		return "", errors.New("failed")
+	}
+	return "result", nil
+})
+
+// nests makes a call with a checkpoint of its own, and fails after the first one that has succeeded.
+var nests = fiber.Register("nests", func(ctx context.Context, dir string) (string, error) {
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return "", err
+	}
+	defer pool.Close()
+	outs, err := fiber.Map(ctx, pool, once, []string{filepath.Join(dir, "one"), filepath.Join(dir, "other")}, fiber.Checkpoint(filepath.Join(dir, "nested")))
+	if err != nil {
+		return "", err
+	}
+	generation := 0
+	if err := fiber.LoadState(filepath.Join(dir, "state"), &generation); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := fiber.SaveState(filepath.Join(dir, "state"), generation+1); err != nil || generation == 0 {
+		return "", errors.Join(err, errors.New("failed after the call"))
+	}
+	return strings.Join(outs, " "), nil
+})
+
+var _ = fibertest.MainProgram("nested", func(ctx context.Context) error {
+	pool, err := fiber.NewPool(1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	dir := os.Getenv("DIR")
+	_, err = fiber.Map(ctx, pool, once, []string{filepath.Join(dir, "first")}, fiber.Checkpoint(filepath.Join(dir, "file")))
+	fmt.Println(err)
+	outs, err := fiber.Map(ctx, pool, once, []string{filepath.Join(dir, "first")}, fiber.Checkpoint(filepath.Join(dir, "file")))
+	fmt.Println(outs, err)
+	out, err := fiber.Apply(ctx, pool, nests, dir, fiber.Retries(5), fiber.Backoff(0, 0))
+	fmt.Println(out, err)
+	return nil
+})
+
+// A call that has failed may be made again by the same process, and a task that runs again makes its own calls again.
+func TestCheckpointAgain(t *testing.T) {
+	t.Parallel()
+	for _, backend := range []string{"", "inline"} {
+		env := []string{"DIR=" + fibertest.OpenDir(t)}
+		if backend != "" {
+			env = append(env, "FIBER_BACKEND="+backend)
+		}
+		x := fibertest.Start(t, "nested", env...)
+		require.Zero(t, x.Wait(fibertest.Patience), x.Err.String())
+		require.Regexp(t, `failed\n\[result\] <nil>\nresult result <nil>\n$`, x.Out.String())
+	}
 }
 
 var counts = fiber.Register("counts", func(ctx context.Context, q *fiber.SimpleQueue[int]) (int, error) { return 1, nil })

@@ -66,7 +66,8 @@ func TestSaveState(t *testing.T) {
 	require.NoError(t, fiber.LoadState(path, &e))
 	require.Equal(t, 1, e.Generation)
 	require.NoError(t, os.WriteFile(path+".before", nil, 0o644))
-	require.ErrorContains(t, fiber.LoadState(path, &e), "damaged")
+	require.ErrorContains(t, fiber.LoadState(path, &e), path+": it is another kind of file")
+	require.ErrorContains(t, fiber.SaveState(path, e), "it is another kind of file")
 	require.Equal(t, 1, e.Generation)
 }
 

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ var program = sim.Program{
 var works = map[string]func(ctx context.Context, w *world, r *rand.Rand) error{}
 
 // extras are kinds of work that are done besides others, by the seed's rest.
-var extras = map[uint64]string{1: carrying, 3: givingBack, 5: meetings, 6: balancing}
+var extras = map[uint64]string{1: carrying, 2: resuming, 3: givingBack, 5: meetings, 6: balancing}
 
 // kinds are the kinds of faults that are drawn. Stops and cuts are shorter than the heartbeat's timeout.
 var kinds = []string{"kill", "kill", "kill", "term", "freeze", "stop", "stop", "machine", "machine", "machine", "cut", "cut", "cut", "split", "slow", "reset", "refused", "delayed", "stillborn"}
@@ -53,7 +54,7 @@ const (
 // counted lists all that must happen in a whole campaign.
 func counted() (all []string) {
 	all = append(all, sim.CallerReads, sim.CallerReadsForOthers, sim.CallerHandsOver, shutDown, managerClosed)
-	for _, kind := range kinds {
+	for _, kind := range slices.Concat(kinds, diskFaults) {
 		all = append(all, "fault "+kind)
 	}
 	for kind := range works {
@@ -119,6 +120,11 @@ func draw(seed uint64) sim.Plan {
 		some, n, while = []string{"slow", "cut"}, 10, 300*time.Millisecond
 	}
 	plan.Faults = sim.Draw(r, n, while, heartbeat-time.Second, some...)
+	if extras[seed%8] == resuming {
+		disk := rand.New(rand.NewPCG(seed, 1))
+		plan.Faults = append(plan.Faults, sim.Draw(disk, disk.IntN(4), 3*time.Second, time.Second, diskFaults...)...)
+		slices.SortFunc(plan.Faults, func(a, b sim.Fault) int { return cmp.Compare(a.At, b.At) })
+	}
 	return plan
 }
 
@@ -327,7 +333,9 @@ func (w *world) bit(rule string) { w.run.Count("check " + rule) }
 
 // harmed says whether faults may have befallen a process, or a connection: so many times at most.
 func (w *world) harmed() int {
-	return len(slices.DeleteFunc(slices.Clone(w.run.Faults), func(f sim.Fault) bool { return strings.HasPrefix(f.Kind, "slow") }))
+	return len(slices.DeleteFunc(slices.Clone(w.run.Faults), func(f sim.Fault) bool {
+		return strings.HasPrefix(f.Kind, "slow") || slices.Contains(diskFaults, f.Kind)
+	}))
 }
 
 const (
@@ -387,7 +395,7 @@ func (w *world) ends(ctx context.Context, what string, op func(ctx context.Conte
 // onlyDeaths says whether nothing goes wrong but that processes and machines die, and what may go wrong besides.
 func (w *world) onlyDeaths(and ...string) bool {
 	return !slices.ContainsFunc(w.run.Faults, func(f sim.Fault) bool {
-		return f.Kind != "kill" && f.Kind != "machine" && !slices.Contains(and, f.Kind)
+		return f.Kind != "kill" && f.Kind != "machine" && !slices.Contains(and, f.Kind) && !slices.Contains(diskFaults, f.Kind)
 	})
 }
 
