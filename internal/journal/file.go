@@ -37,10 +37,6 @@ type File struct {
 // ErrOpen is the error of opening a file that another process, or this one, has open.
 var ErrOpen = errors.New("another program, or another call, has it open")
 
-// lockWait is how long Open waits for the lock of a process that was killed: a child that it had forked, and that has not begun
-// its own program yet, has the file open as well.
-const lockWait = time.Second
-
 // ErrClosed is the error of Append after Close.
 var ErrClosed = errors.New("it is closed")
 
@@ -69,16 +65,14 @@ func Open(path string, every time.Duration) (*File, error) {
 }
 
 func lock(f self.File) error {
-	for begun := time.Now(); ; time.Sleep(lockWait / 50) {
-		switch err := f.Lock(); {
-		case err == nil:
-			return nil
-		case !errors.Is(err, syscall.EWOULDBLOCK):
-			return fmt.Errorf("its file system has no locks, which keep two programs apart; use another one: %w", err)
-		case time.Since(begun) > lockWait:
-			return ErrOpen
-		}
+	err := f.Lock()
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return ErrOpen
+	case err != nil:
+		return fmt.Errorf("its file system has no locks, which keep two programs apart; use another one: %w", err)
 	}
+	return nil
 }
 
 // errUnread keeps a file as it is that was not read to its end.

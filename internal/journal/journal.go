@@ -11,7 +11,6 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,26 +168,24 @@ func readAll(path, kind string) (records [][][]byte, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	file, err := io.ReadAll(io.NewSectionReader(f, 0, math.MaxInt64))
-	if err != nil {
-		return nil, err
-	}
-	for rest := file; ; {
-		var frames [][]byte
-		at := len(file) - len(rest)
-		frames, rest, err = Next(rest, int64(at))
-		switch first := len(records) == 0; {
-		case err == io.EOF && !first:
-			return records, nil
-		case first && (err == nil && (len(frames) == 0 || string(frames[0]) != kind) || err == ErrDamaged && !ours(file)):
-			return nil, fmt.Errorf("%s: %w", path, ErrForeign)
-		case err != nil:
-			return nil, fmt.Errorf("%s: at byte %d %w", path, at, ErrDamaged)
-		case first:
+	var whole int64
+	end, err := scan(f, func(offset int64, frames [][]byte) error {
+		if offset == 0 {
+			if len(frames) == 0 || string(frames[0]) != kind {
+				return ErrForeign
+			}
 			frames = frames[1:]
 		}
 		records = append(records, frames)
+		return nil
+	}, func(end, _ int64) { whole = end })
+	if err == nil && (whole < end || end == 0) {
+		err = fmt.Errorf("at byte %d %w", whole, ErrDamaged)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return records, nil
 }
 
 // ErrForeign is the error of a file that holds something else. It stays as it is.

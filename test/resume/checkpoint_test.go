@@ -21,6 +21,7 @@ import (
 
 	"github.com/fiber-go/fiber"
 	"github.com/fiber-go/fiber/internal/checkpoint"
+	"github.com/fiber-go/fiber/internal/journal"
 	"github.com/fiber-go/fiber/test/fibertest"
 )
 
@@ -377,7 +378,12 @@ func TestCheckpointIsMisused(t *testing.T) {
 		_, err := fiber.Map(ctx, pool, fibertest.Square, fibertest.Numbers(3), opts...)
 		return err
 	}
+	taken := filepath.Join(t.TempDir(), "taken")
+	lock := fibertest.Sure(journal.Open(taken, 0))(t)
+	defer lock.Close()
 	for text, err := range map[string]error{
+		"another program, or another call, has it open": square(fiber.Checkpoint(taken)),
+		"it is no regular file":                         square(fiber.Checkpoint("/dev/null")),
 		"Checkpoint: the path is empty":                 square(fiber.Checkpoint("")),
 		"CheckpointVersion without Checkpoint":          square(fiber.CheckpointVersion("v")),
 		"CheckpointSync(-1s)":                           square(file(), fiber.CheckpointSync(-time.Second)),
