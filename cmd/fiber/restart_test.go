@@ -84,12 +84,11 @@ func run(ctx context.Context) error {
 `
 
 // newRestarts has a claim that several nodes may mount, which the program can write to.
-func newRestarts(t *testing.T) *onCluster {
-	c := newOnCluster(t)
+func newRestarts(c *onCluster) *onCluster {
 	c.claim()
 	c.viewer()
 	c.look(nil, "chmod 777 .")
-	write(t, filepath.Join(c.dir, "count.go"), counting)
+	write(c.T, filepath.Join(c.dir, "count.go"), counting)
 	return c
 }
 
@@ -147,7 +146,7 @@ func (c *onCluster) whole(stdout string, most, lost int) (ends []time.Time) {
 }
 
 func TestRestartAfterAPodWasDeleted(t *testing.T) {
-	c := newRestarts(t)
+	c := newRestarts(newOnCluster(t))
 	c.as(c.token("fiber")) // deploy/rbac.yaml is enough
 	run := c.restarting("60", "5")
 	run.says("\n3\n")
@@ -176,7 +175,7 @@ func TestRestartAfterAPodWasDeleted(t *testing.T) {
 
 // The cluster starts a program again no more often than it was told to.
 func TestRestartsAreCounted(t *testing.T) {
-	c := newRestarts(t)
+	c := newRestarts(newOnCluster(t))
 	file := filepath.Join(c.dir, "count.go")
 	c.dir = "../.."
 	run := c.follow("run", "-a", "--restart", "1", "-v", "data", file, "1000", "0")
@@ -192,7 +191,7 @@ func TestRestartsAreCounted(t *testing.T) {
 
 // A program that fails by itself, or for its memory, is not started again, whether somebody follows it or not.
 func TestNoRestartAfterAFailure(t *testing.T) {
-	c := newRestarts(t)
+	c := newRestarts(newOnCluster(t))
 	run := c.restarting("2", "3")
 	assert.Equal(t, 3, run.code(), run.stderr())
 	assert.Equal(t, "begins with 0\n1\n2\n", run.stdout())
@@ -231,7 +230,7 @@ func TestNoRestartAfterAFailure(t *testing.T) {
 }
 
 func TestWhoEndsAProgramThatIsStartedAgain(t *testing.T) {
-	c := newRestarts(t)
+	c := newRestarts(newOnCluster(t))
 	main := filepath.Join(t.TempDir(), "count.go")
 	write(t, main, counting)
 	c.dir = "../.."
@@ -294,7 +293,7 @@ func TestWhatCanNotBeStartedAgain(t *testing.T) {
 
 // A root that is cut off from the API server ends before another one may begin.
 func TestARootThatIsCutOffEnds(t *testing.T) {
-	c := newRestarts(t)
+	c := newRestarts(newOnCluster(t))
 	apiServer(t) // the pods' network is this machine's
 	run := c.restarting("60", "0")
 	run.says("\n2\n")
@@ -324,7 +323,7 @@ func TestRestartAfterANodeDied(t *testing.T) {
 		t.Run(deed, func(t *testing.T) {
 			out, err := exec.Command("kubectl", "cordon", "node2").CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			c := newRestarts(t) // its viewer is on the other node
+			c := newRestarts(newAlone(t)) // its viewer is on the other node
 			c.kubectl("uncordon", "node2")
 			c.kubectl("cordon", "node1")
 			uncordon := func() { c.kubectl("uncordon", "node1") }
