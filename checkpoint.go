@@ -34,8 +34,8 @@ type checkpointOptions struct {
 // The disk has a result after a second at the latest, or see CheckpointSync. A disk that
 // is full fails the call. What a crash has cut off at the end of the file is dropped; what
 // is damaged before it is an error with its place. A file is of one call: it is
-// locked while that runs, and once it has succeeded, a second one of the same process, or
-// of the same attempt of a task, is an error. For an experiment's own state, use
+// locked while that runs, and once all its tasks have succeeded, a second one of the same
+// process, or of the same attempt of a task, is an error. For an experiment's own state, use
 // SaveState. In a container the path must be on a volume.
 //
 // A Result that comes from the file has no Worker, Took or Attempts. MapAsync reads the

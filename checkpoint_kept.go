@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -38,7 +39,8 @@ type kept[In, Out any] struct {
 
 	digested []byte // the memory of same
 
-	closed lock.Once[error]
+	failures atomic.Bool // tasks have failed
+	closed   lock.Once[error]
 }
 
 // eachKept is called with a record, where it is, and what follows it.
@@ -259,10 +261,14 @@ func (c *kept[In, Out]) same(k *checkpoint.Record, lo int, ins []In, first int) 
 	return nil
 }
 
-// succeeded notes that the call has all its results, and closes the file, unless ctx ends first.
-func (c *kept[In, Out]) succeeded(ctx context.Context) error {
+// over notes that the call has all its results, unless tasks have failed, and closes the file. It returns before that if ctx ends.
+func (c *kept[In, Out]) over(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
+		if c.failures.Load() {
+			ended <- c.close()
+			return
+		}
 		_, err := checkpoint.Append(c.file, &checkpoint.Record{Run: c.run, Exe: executableHash(), Total: c.total, Over: true})
 		if err != nil {
 			err = c.error(err)
@@ -316,6 +322,9 @@ func (c *kept[In, Out]) add(o engine.Outcome, ins []In, keys []string, named boo
 	}
 	for _, f := range o.Failures {
 		k.Without = append(k.Without, f.Index-o.Lo)
+	}
+	if len(o.Failures)+len(unread) > 0 {
+		c.failures.Store(true)
 	}
 	if len(k.Without) >= o.N || o.Outputs == nil {
 		return nil

@@ -154,7 +154,7 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 	if m.kept != nil { // the disk may take its time
 		go func() {
 			if failed == nil && err == nil {
-				err = m.kept.succeeded(m.ctx)
+				err = m.kept.over(m.ctx)
 			}
 			m.kept.release()
 			m.conclude(failed, err)
