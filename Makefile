@@ -54,7 +54,7 @@ cluster-down:
 # One package after the other: they count what is left on the cluster. Tests wait for pods more than they work.
 test-kubernetes:
 	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./backend/kubernetes
-	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./cmd/fiber
+	$(on_two_nodes) $(GO) test -parallel 4 -count 1 -timeout 20m $(TESTFLAGS) ./cmd/fiber
 	$(on_two_nodes) $(GO) test -count 1 -timeout 20m $(TESTFLAGS) ./test/kubernetes
 	FIBER_TEST_BACKEND=kubernetes test/cluster/with.sh $(GO) test -p 1 -parallel 6 -count 1 -timeout 40m $(TESTFLAGS) . ./test/...
 

@@ -9,7 +9,7 @@ import (
 // checkpointSync is how long a result may be only in the system's memory.
 const checkpointSync = time.Second
 
-// checkpointOptions are what options say about a call's checkpoint.
+// checkpointOptions has a call's options for its checkpoint.
 type checkpointOptions struct {
 	path    string
 	key     any // a func(In) string, nil for none
@@ -34,8 +34,8 @@ type checkpointOptions struct {
 // The disk has a result after a second at the latest, or see CheckpointSync. A disk that
 // is full fails the call. What a crash has cut off at the end of the file is dropped; what
 // is damaged before it is an error with its place. A file is of one call: it is
-// locked while that runs, and once it has succeeded, a second one of the same process, or
-// of the same attempt of a task, is an error. For an experiment's own state, use
+// locked while that runs, and once all its tasks have succeeded, a second one of the same
+// process, or of the same attempt of a task, is an error. For an experiment's own state, use
 // SaveState. In a container the path must be on a volume.
 //
 // A Result that comes from the file has no Worker, Took or Attempts. MapAsync reads the

@@ -8,7 +8,7 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 )
 
-// found is what a file has for the inputs of a stream, which come one by one.
+// found finds the results that a file has for the inputs of a stream, which come one by one.
 type found[In, Out any] struct {
 	ranges []rangeOf              // in the order of their tasks, of which each is in one at most
 	keys   map[string]recordPlace // in their stead, with CheckpointKey; also those of all inputs so far
@@ -66,7 +66,7 @@ func (f *found[In, Out]) of(c *kept[In, Out], i int, in []In, keys []string) (ou
 		}
 		at.input = uint32(i + 1)
 		if f.keys[key] = at; at.offset == 0 {
-			return out, false, nil
+			return out, false, c.check(in)
 		}
 	} else {
 		n, _ := slices.BinarySearchFunc(f.ranges, i+1, func(r rangeOf, i int) int { return cmp.Compare(r.lo, i) })

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -38,7 +39,8 @@ type kept[In, Out any] struct {
 
 	digested []byte // the memory of same
 
-	closed lock.Once[error]
+	failures atomic.Bool // tasks have failed
+	closed   lock.Once[error]
 }
 
 // eachKept is called with a record, where it is, and what follows it.
@@ -212,8 +214,8 @@ func sameKey(i, j int, key string) error {
 	return fmt.Errorf("the inputs %d and %d have the same key %q: see CheckpointKey", i, j, key)
 }
 
-// fill fills in the results of a record that are those of inputs. by is the inputs by their keys.
-func (c *kept[In, Out]) fill(k *checkpoint.Record, frames [][]byte, ins []In, by map[string]int, outs []Out, done []bool) error {
+// fill fills in the results of a record that are those of inputs, and marks them with a 1. by is the inputs by their keys.
+func (c *kept[In, Out]) fill(k *checkpoint.Record, frames [][]byte, ins []In, by map[string]int, outs []Out, done []byte) error {
 	some, err := c.results(k, frames)
 	if err != nil {
 		return err
@@ -222,7 +224,7 @@ func (c *kept[In, Out]) fill(k *checkpoint.Record, frames [][]byte, ins []In, by
 		if c.key != nil {
 			for i := lo; i < hi; i++ {
 				if at, found := by[k.Keys[i]]; found {
-					outs[at], done[at] = some[i], true
+					outs[at], done[at] = some[i], 1
 				}
 			}
 			continue
@@ -235,7 +237,7 @@ func (c *kept[In, Out]) fill(k *checkpoint.Record, frames [][]byte, ins []In, by
 		}
 		copy(outs[k.Lo+lo:], some[lo:hi])
 		for i := lo; i < hi; i++ {
-			done[k.Lo+i] = true
+			done[k.Lo+i] = 1
 		}
 	}
 	return nil
@@ -259,10 +261,14 @@ func (c *kept[In, Out]) same(k *checkpoint.Record, lo int, ins []In, first int) 
 	return nil
 }
 
-// succeeded notes that the call has all its results, and closes the file, unless ctx ends first.
-func (c *kept[In, Out]) succeeded(ctx context.Context) error {
+// over notes that the call has all its results, unless tasks have failed, and closes the file. It returns before that if ctx ends.
+func (c *kept[In, Out]) over(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
+		if c.failures.Load() {
+			ended <- c.close()
+			return
+		}
 		_, err := checkpoint.Append(c.file, &checkpoint.Record{Run: c.run, Exe: executableHash(), Total: c.total, Over: true})
 		if err != nil {
 			err = c.error(err)
@@ -317,6 +323,9 @@ func (c *kept[In, Out]) add(o engine.Outcome, ins []In, keys []string, named boo
 	for _, f := range o.Failures {
 		k.Without = append(k.Without, f.Index-o.Lo)
 	}
+	if len(o.Failures)+len(unread) > 0 {
+		c.failures.Store(true)
+	}
 	if len(k.Without) >= o.N || o.Outputs == nil {
 		return nil
 	}
@@ -355,21 +364,22 @@ func (c *kept[In, Out]) results(k *checkpoint.Record, frames [][]byte) (outs []O
 	return outs, err
 }
 
-// spansOf yields the tasks that are marked, from one index to below another.
-func spansOf(done []bool) iter.Seq2[int, int] {
+// spansOf yields the tasks that are marked with a 1, from one index to below another.
+func spansOf(done []byte) iter.Seq2[int, int] {
 	return func(yield func(lo, hi int) bool) {
-		for lo := 0; lo < len(done); lo++ {
-			if !done[lo] {
-				continue
-			}
-			hi := lo
-			for hi < len(done) && done[hi] {
-				hi++
-			}
-			if !yield(lo, hi) {
+		for at := 0; at < len(done); {
+			first := bytes.IndexByte(done[at:], 1)
+			if first < 0 {
 				return
 			}
-			lo = hi
+			lo := at + first
+			at = len(done)
+			if n := bytes.IndexByte(done[lo:], 0); n >= 0 {
+				at = lo + n
+			}
+			if !yield(lo, at) {
+				return
+			}
 		}
 	}
 }

@@ -31,14 +31,24 @@ type stopping struct {
 	before func() // called before contexts end
 }
 
-// obey waits for a SIGTERM. It then ends the function's context, and half of
-// the grace later the process. If the parent did not send the signal, a worker
-// first has a quarter of the grace to finish its tasks. The root handles the
-// terminal's Ctrl-C.
+// obey waits for the parent's word to end, or for a SIGTERM: an engine's takes its
+// time, and a process that does not read hears nothing else. It then ends the
+// function's context, and half of the grace later the process. If the parent did
+// not send the signal, a worker first has a quarter of the grace to finish its
+// tasks. The root handles the terminal's Ctrl-C.
 func (s *stopping) obey(signals <-chan os.Signal) {
-	for sig := range signals {
-		if sig != syscall.SIGTERM {
-			continue
+	word := s.parent.Terminated()
+	for {
+		select {
+		case sig, ok := <-signals:
+			if !ok {
+				return
+			}
+			if sig != syscall.SIGTERM {
+				continue
+			}
+		case <-word:
+			word = nil
 		}
 		s.mu.Lock()
 		s.told = true

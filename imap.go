@@ -134,7 +134,7 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 				panic(string(reason))
 			}
 			if err == io.EOF && s.kept != nil {
-				err = s.kept.succeeded(ctx)
+				err = s.kept.over(ctx)
 			}
 			if err != nil && err != io.EOF {
 				yield(zero, err)

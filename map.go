@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -153,7 +154,7 @@ func (m *mapping[In, Out, Result]) Finish(err error) {
 	if m.kept != nil { // the disk may take its time
 		go func() {
 			if failed == nil && err == nil {
-				err = m.kept.succeeded(m.ctx)
+				err = m.kept.over(m.ctx)
 			}
 			m.kept.release()
 			m.conclude(failed, err)
@@ -268,7 +269,7 @@ func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], i
 
 // resume is submit for what the call's checkpoint does not have.
 func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o callOptions) {
-	done := make([]bool, len(m.ins))
+	done := make([]byte, len(m.ins))
 	var by map[string]int
 	var err error
 	m.kept, err = openCheckpoint(ctx, pool.proc, &o, len(m.ins), func(c *kept[In, Out]) (err error) {
@@ -291,10 +292,7 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 	if m.keys != nil {
 		o.Keys = func(lo, hi int) []uint64 { return seedsOf(m.keys[lo:hi]) }
 	}
-	n := 0
-	for lo, hi := range spansOf(done) {
-		n += hi - lo
-	}
+	n := bytes.Count(done, []byte{1})
 	o.Finished = spansOf(done)
 	m.ctx, m.fn = ctx, o.Func
 	m.count.of(&o, len(m.outs))

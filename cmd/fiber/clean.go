@@ -28,9 +28,14 @@ func (c *cleanCommand) clean(ctx context.Context, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
+	var jobs []metav1.Object // with their pods
 	var pods []corev1.Pod
 	for _, m := range found.Roots {
-		if submit.Ended(&m.Pod) {
+		switch job := m.Job(); {
+		case !m.Ended():
+		case job != nil:
+			jobs = append(jobs, job)
+		default:
 			pods = append(append(pods, m.Pod), m.Children...)
 		}
 	}
@@ -54,13 +59,16 @@ func (c *cleanCommand) clean(ctx context.Context, client *kube.Client) error {
 			fmt.Println(kind + " " + o.GetName())
 		}
 	}
+	for _, j := range jobs {
+		remove("job", j)
+	}
 	for _, p := range pods {
 		remove("pod", &p)
 	}
 	for _, s := range secrets {
 		remove("secret", &s)
 	}
-	if len(pods)+len(secrets) == 0 {
+	if len(jobs)+len(pods)+len(secrets) == 0 {
 		if err = client.Missing(ctx); err == nil {
 			fmt.Println("nothing is left in " + scope(client, false))
 		}

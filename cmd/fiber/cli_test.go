@@ -63,6 +63,7 @@ func TestWrongCommandLines(t *testing.T) {
 	write(t, filepath.Join(dir, "two.docker"), "")
 	write(t, filepath.Join(dir, "three.docker", "in a folder"), "")
 	write(t, filepath.Join(dir, "lib", "lib.go"), "package lib\n")
+	write(t, filepath.Join(dir, "p", "main.go"), "package main\n")
 	write(t, filepath.Join(dir, "go.mod"), "module x\n\ngo 1.26\n")
 	none := []string{"KUBECONFIG=" + filepath.Join(dir, "none"), "FIBER_REGISTRY="}
 	failures := []string{"no cluster is configured", "./lib is package lib, not a program", "no such file"} // errors that are no misuse
@@ -86,6 +87,10 @@ func TestWrongCommandLines(t *testing.T) {
 		"a program on this machine has its files": {"run", "--backend", "docker", "-v", "data", "./lib"},
 		"a program on this machine has its GPUs":  {"run", "--backend", "local", "--gpu", "1", "sh"},
 		"on this machine a command needs none":    {"run", "--backend", "local", "--image", "x", "sh"},
+		"--restart 0: it must be at least 1":      {"run", "--restart", "0", "./p"},
+		"--restart is for a cluster":              {"run", "--restart", "1", "--backend", "local", "./p"},
+		"with --backend docker, nothing does":     {"run", "--restart", "1", "--backend", "docker", "./p"},
+		"for a Go package that uses Fiber":        {"run", "--restart", "1", "--image", "x", "x"},
 		"neither a nor b is in a claim":           {"cp", "a", "b"},
 		"are both in claims":                      {"cp", "a:b", "c:d"},
 		"no such file":                            {"cp", "nope", "c:d"},
@@ -218,6 +223,7 @@ func TestCompletion(t *testing.T) {
 		"fiber st":          "stop\n",
 		"fiber ":            "run\nps\nlogs\nstop\ncp\nclean\ncheckpoint\nvet\ndoctor\nversion\nhelp\ncompletion\n--help\n",
 		"fiber run --no-at": "--no-attach\n",
+		"fiber run --res":   "--restart\n",
 		"fiber run ":        "",
 		"fiber run exam":    "",
 	} {

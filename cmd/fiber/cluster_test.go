@@ -43,6 +43,13 @@ var installed = sync.OnceValues(func() (string, error) {
 
 func newOnCluster(t *testing.T) *onCluster {
 	t.Helper()
+	t.Parallel()
+	return newAlone(t)
+}
+
+// newAlone is newOnCluster for a test that others would notice.
+func newAlone(t *testing.T) *onCluster {
+	t.Helper()
 	if os.Getenv("FIBER_TEST_KUBECONFIG") == "" {
 		t.Skip("needs a cluster: make test-kubernetes")
 	}

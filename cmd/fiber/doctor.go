@@ -140,6 +140,8 @@ type permission struct {
 	why            string // what needs it; "" if everything does
 }
 
+const restarts = "for fiber run --restart"
+
 var permissions = []permission{
 	{"create", "pods", ""}, {"get", "pods", ""}, {"list", "pods", ""}, {"watch", "pods", ""}, {"delete", "pods", ""},
 	{"deletecollection", "pods", "with FIBER_HOST, when the root stays on this machine"},
@@ -148,7 +150,9 @@ var permissions = []permission{
 	{"delete", "secrets", "with FIBER_HOST, and for fiber clean"},
 	{"create", "pods/portforward", "to follow a program that writes faster than its pod's log is read"},
 	{"create", "pods/exec", "for fiber cp"},
-	{"get", "persistentvolumeclaims", "to report at once that a claim is missing"},
+	{"get", "persistentvolumeclaims", "to report at once that a claim is missing, and for fiber run --restart"},
+	{"create", "jobs", restarts}, {"get", "jobs", restarts}, {"list", "jobs", restarts}, {"delete", "jobs", restarts},
+	{"create", "leases", restarts}, {"get", "leases", restarts},
 	{"list", "events", "to report why a pod waits"},
 	{"list", "nodes", "to build for the nodes' architecture, and to report the largest node"},
 }

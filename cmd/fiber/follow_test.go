@@ -73,7 +73,7 @@ func run(ctx context.Context) error {
 
 // A run is followed for minutes. An API server that is killed and comes back causes no more than a pause.
 func TestFollowingForMinutes(t *testing.T) {
-	c := newOnCluster(t)
+	c := newAlone(t)
 	pid := apiServer(t)
 	c.as(c.token("fiber")) // what deploy/rbac.yaml allows, and no more
 	file := filepath.Join(c.dir, "long.go")

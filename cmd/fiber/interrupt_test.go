@@ -41,6 +41,7 @@ var interruptions = []interruption{
 	{args: "run -a main.go exit", code: 7},
 	{args: "run -a PI -samples 2000000 -workers 2"},
 	{args: "run --no-attach -n NAMESPACE --name left main.go exit", leaves: "left"},
+	{args: "run -a --restart 1 -v data PI -samples 2000000 -workers 2"},
 	{args: "run -a -v data -e A=b --cpu 0.1 --memory 64MiB --image busybox:1.37 sh -c exit\u00a05", code: 5},
 	{args: "run -a --keep --name left --image busybox:1.37 sh -c exit\u00a05", code: 5, leaves: "left"},
 	{args: "run -a --gpu 1 --image busybox:1.37 sh", code: 1, env: "FIBER_START_TIMEOUT=5s"},
@@ -261,7 +262,7 @@ func (c *onCluster) inClaim() map[string]string {
 
 // made lists the pods and secrets that the command has made.
 func (c *onCluster) made() []string {
-	return strings.Fields(c.kubectl("get", "pods,secrets", "-n", c.namespace, "-l", "app.kubernetes.io/managed-by=fiber", "-o", "name"))
+	return strings.Fields(c.kubectl("get", "pods,secrets,jobs,leases", "-n", c.namespace, "-l", "app.kubernetes.io/managed-by=fiber", "-o", "name"))
 }
 
 // interrupt runs a command, and interrupts it unless whole is nil: then it says how all should be in the end. A signal goes to

@@ -44,7 +44,7 @@ func (c *psCommand) list(ctx context.Context, client *kube.Client) error {
 			fmt.Fprint(table, m.Pod.Namespace+"\t")
 		}
 		age := duration.HumanDuration(time.Since(m.Pod.CreationTimestamp.Time))
-		fmt.Fprintf(table, row, m.Pod.Name, m.Program(), m.Status(), len(m.Children), age, cmp.Or(m.Pod.Spec.NodeName, "-"))
+		fmt.Fprintf(table, row, m.Name(), m.Program(), m.Status(), len(m.Children), age, cmp.Or(m.Pod.Spec.NodeName, "-"))
 	}
 	return table.Flush()
 }

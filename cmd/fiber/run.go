@@ -31,6 +31,7 @@ type runCommand struct {
 	Namespace string   `short:"n" placeholder:"NAME" help:"The namespace."`
 	Backend   string   `placeholder:"NAME" help:"Where to run it: kubernetes, local, docker, or a backend that the package imports."`
 	Name      string   `placeholder:"NAME" help:"The pod's name."`
+	Restart   *int     `placeholder:"N" help:"Have the cluster start the program again, up to N times, when its pod or node dies. Needs a claim that several nodes may mount."`
 	Keep      bool     `help:"Keep the pod after the program has ended."`
 	Args      []string `arg:"" optional:"" passthrough:"partial" name:"package|command" help:"A Go package or file, or a command; all that follows are its arguments."`
 }
@@ -130,6 +131,21 @@ func (p *plan) check() error {
 	case p.settings.Backend == "local" && p.source.kind != goPackage && p.source.what != "":
 		return errors.New("--image and --build are for a cluster or for docker: on this machine a command needs none")
 	}
+	return p.checkRestart()
+}
+
+// checkRestart rejects a --restart of what the cluster can't start again, or what could not be kept from running twice.
+func (p *plan) checkRestart() error {
+	switch {
+	case p.Restart == nil:
+		return nil
+	case *p.Restart < 1:
+		return fmt.Errorf("--restart %d: it must be at least 1", *p.Restart)
+	case !away(p.settings):
+		return fmt.Errorf("--restart is for a cluster, which starts the program again: on this machine, with --backend %s, nothing does", p.settings.Backend)
+	case p.source.kind != goPackage:
+		return errors.New("--restart is for a Go package that uses Fiber: of other programs, two could run at a time when a node is cut off")
+	}
 	return nil
 }
 
@@ -159,6 +175,9 @@ func (p *plan) cluster() error {
 		return err
 	}
 	job.Name, job.Env = p.Name, append(job.Env, p.env...)
+	if p.Restart != nil {
+		job.Restarts = *p.Restart
+	}
 	if err := job.Check(); err != nil {
 		return misuse{err}
 	}
@@ -182,6 +201,11 @@ const slowBuild = 5 * time.Second
 
 // prepare makes the job's image, or finds it.
 func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job) error {
+	if job.Restarts > 0 {
+		if err := job.CheckRestarts(ctx, client); err != nil {
+			return err
+		}
+	}
 	if p.source.kind == inImage {
 		job.Command, job.Image = p.args, p.source.what
 		return nil
@@ -211,6 +235,9 @@ func (p *plan) prepare(ctx context.Context, client *kube.Client, job *submit.Job
 	cfg.Executable, err = p.compile(ctx, []string{"GOOS=linux", "GOARCH=" + on.Arch, "CGO_ENABLED=0"})
 	slow.Stop()
 	p.report.Clear()
+	if err == nil && job.Restarts > 0 && !usesFiber(cfg.Executable) {
+		err = fmt.Errorf("--restart: %s does not use Fiber with its backend kubernetes: two of it could run at a time when a node is cut off", p.source.what)
+	}
 	if err != nil {
 		return err
 	}

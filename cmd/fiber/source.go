@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -125,6 +127,19 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 	}
 	program = filepath.Join(p.dir, p.source.name)
 	return program, run(os.Stderr, "build", "-o", program, target)
+}
+
+// usesFiber reports whether a program has Fiber with the backend kubernetes in it, which alone needs a client of clusters.
+func usesFiber(program string) bool {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return false
+	}
+	const fiber, client = "github.com/fiber-go/fiber", "k8s.io/client-go"
+	has := func(module string) bool {
+		return info.Main.Path == module || slices.ContainsFunc(info.Deps, func(m *debug.Module) bool { return m.Path == module })
+	}
+	return has(fiber) && has(client)
 }
 
 // toolGrace is how long a command that was interrupted may take to end.

@@ -27,7 +27,11 @@ func (c *stopCommand) Run() error {
 					err = submit.Stop(ctx, client, pod, c.Now)
 				}
 				if errs[i] = err; err == nil {
-					fmt.Println("Stopped " + pod.Name)
+					stopped := pod.Name
+					if job := kube.JobOf(pod); job != nil {
+						stopped = job.Name
+					}
+					fmt.Println("Stopped " + stopped)
 				}
 			})
 		}

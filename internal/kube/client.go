@@ -1,5 +1,5 @@
-// Package kube talks to a Kubernetes cluster: about pods, their status and logs, secrets and nodes, which is all that Fiber
-// uses.
+// Package kube talks to a Kubernetes cluster: about pods, their status and logs, secrets, nodes, and the Jobs that start
+// pods again, which is all that Fiber uses.
 //
 // It uses client-go's REST client with a scheme of its own, which is made when a cluster is first used. The generated
 // clients would cost every process of a program memory and time at its start, whatever its backend.
@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,8 +60,10 @@ type Client struct {
 // codecs returns what reads and writes the API's objects, and what writes the options of requests.
 var codecs = sync.OnceValues(func() (runtime.NegotiatedSerializer, runtime.ParameterCodec) {
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		panic(err) // cannot happen: the types are compiled in
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, coordinationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err) // cannot happen: the types are compiled in
+		}
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	return serializer.NewCodecFactory(scheme).WithoutConversion(), runtime.NewParameterCodec(scheme)

@@ -9,11 +9,15 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 )
 
 // Make creates an object, which must have a name, and returns it as the cluster has made it. Make only reads the object, so
@@ -24,16 +28,23 @@ func Make[T runtime.Object](ctx context.Context, c *Client, resource, name strin
 	err = c.call(ctx, "create", resource, func(ctx context.Context) error {
 		tries++
 		made = object.DeepCopyObject().(T) // the client writes to what it sends, and to what it reads
-		err := c.REST.Post().Namespace(c.Namespace).Resource(resource).Body(made).Do(ctx).Into(made)
+		err := of(c.REST.Post(), c.Namespace, resource).Body(made).Do(ctx).Into(made)
 		if tries > 1 && apierrors.IsAlreadyExists(err) {
 			if resource == "secrets" { // reading them takes a permission that Fiber does not need
 				return nil
 			}
-			return c.REST.Get().Namespace(c.Namespace).Resource(resource).Name(name).Do(ctx).Into(made)
+			return of(c.REST.Get(), c.Namespace, resource).Name(name).Do(ctx).Into(made)
 		}
 		return err
 	})
 	return made, err
+}
+
+// Acceptable returns the error with which the cluster would refuse to make a pod now.
+func (c *Client) Acceptable(ctx context.Context, pod *corev1.Pod) error {
+	return c.call(ctx, "create", "pods", func(ctx context.Context) error {
+		return c.REST.Post().Namespace(c.Namespace).Resource("pods").Param("dryRun", metav1.DryRunAll).Body(pod.DeepCopy()).Do(ctx).Error()
+	})
 }
 
 // KillGrace is, in seconds, the shortest grace after which the node itself reports that the process has ended; the node makes
@@ -41,9 +52,10 @@ func Make[T runtime.Object](ctx context.Context, c *Client, resource, name strin
 const KillGrace = 1
 
 // Delete deletes an object: with a UID, this one and no other with its name. The grace is how many seconds the processes of a
-// pod have to end after a SIGTERM; a negative one stands for the pod's own. Delete succeeds if the object is gone.
+// pod have to end after a SIGTERM; a negative one stands for the pod's own. What the object owns, the cluster deletes later.
+// Delete succeeds if the object is gone.
 func (c *Client) Delete(ctx context.Context, resource string, object metav1.Object, grace int64) error {
-	opts, uid := new(metav1.DeleteOptions), object.GetUID()
+	opts, uid := &metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}, object.GetUID() // otherwise a Job leaves its pods
 	if uid != "" {
 		opts.Preconditions = &metav1.Preconditions{UID: &uid}
 	}
@@ -51,8 +63,7 @@ func (c *Client) Delete(ctx context.Context, resource string, object metav1.Obje
 		opts.GracePeriodSeconds = &grace
 	}
 	return c.call(ctx, "delete", resource, func(ctx context.Context) error {
-		err := c.REST.Delete().Namespace(cmp.Or(object.GetNamespace(), c.Namespace)).Resource(resource).Name(object.GetName()).
-			Body(opts).Do(ctx).Error()
+		err := of(c.REST.Delete(), cmp.Or(object.GetNamespace(), c.Namespace), resource).Name(object.GetName()).Body(opts).Do(ctx).Error()
 		if apierrors.IsNotFound(err) || uid != "" && apierrors.IsConflict(err) {
 			return nil
 		}
@@ -76,11 +87,7 @@ func (c *Client) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 
 // Pods lists the pods that a label selector selects, in the client's namespace or in all.
 func (c *Client) Pods(ctx context.Context, selector string, all bool) (*corev1.PodList, error) {
-	namespace := c.Namespace
-	if all {
-		namespace = ""
-	}
-	return list(ctx, c, namespace, "pods", metav1.ListOptions{LabelSelector: selector}, new(corev1.PodList))
+	return list(ctx, c, c.scope(all), "pods", metav1.ListOptions{LabelSelector: selector}, new(corev1.PodList))
 }
 
 // PodEvents lists the cluster's events about a pod.
@@ -99,6 +106,17 @@ func (c *Client) Secrets(ctx context.Context, selector string) ([]corev1.Secret,
 // Claim gets a PersistentVolumeClaim.
 func (c *Client) Claim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
 	return get(ctx, c, "persistentvolumeclaims", name, new(corev1.PersistentVolumeClaim))
+}
+
+// Job gets a Job.
+func (c *Client) Job(ctx context.Context, name string) (*batchv1.Job, error) {
+	return get(ctx, c, "jobs", name, new(batchv1.Job))
+}
+
+// Jobs lists the Jobs that a label selector selects, in the client's namespace or in all.
+func (c *Client) Jobs(ctx context.Context, selector string, all bool) ([]batchv1.Job, error) {
+	jobs, err := list(ctx, c, c.scope(all), "jobs", metav1.ListOptions{LabelSelector: selector}, new(batchv1.JobList))
+	return jobs.Items, err
 }
 
 // Missing returns an error if the namespace does not exist. In such a namespace, lists of objects are empty.
@@ -139,7 +157,7 @@ func (c *Client) Now(ctx context.Context) (time.Time, error) {
 // Allowed reports whether this user has a permission in the client's namespace, or in the cluster for nodes.
 func (c *Client) Allowed(ctx context.Context, verb, resource string) (yes bool, err error) {
 	name, sub, _ := strings.Cut(resource, "/")
-	attributes := map[string]string{"namespace": c.Namespace, "verb": verb, "resource": name, "subresource": sub}
+	attributes := map[string]string{"namespace": c.Namespace, "verb": verb, "group": groups[name].Group, "resource": name, "subresource": sub}
 	if name == "nodes" {
 		delete(attributes, "namespace")
 	}
@@ -170,16 +188,35 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	return nodes.Items, err
 }
 
+// groups are the API groups of the resources that are not in the core group.
+var groups = map[string]schema.GroupVersion{"jobs": batchv1.SchemeGroupVersion, "leases": coordinationv1.SchemeGroupVersion}
+
+// scope returns the client's namespace, or that of a request for all.
+func (c *Client) scope(all bool) string {
+	if all {
+		return ""
+	}
+	return c.Namespace
+}
+
+// of returns a request for a resource of a namespace, or of the cluster if that is "".
+func of(r *rest.Request, namespace, resource string) *rest.Request {
+	if group, ok := groups[resource]; ok {
+		r = r.AbsPath("/apis", group.Group, group.Version)
+	}
+	return r.NamespaceIfScoped(namespace, namespace != "").Resource(resource)
+}
+
 func get[T runtime.Object](ctx context.Context, c *Client, resource, name string, into T) (T, error) {
 	err := c.call(ctx, "get", resource, func(ctx context.Context) error {
-		return c.REST.Get().Namespace(c.Namespace).Resource(resource).Name(name).Do(ctx).Into(into)
+		return of(c.REST.Get(), c.Namespace, resource).Name(name).Do(ctx).Into(into)
 	})
 	return into, err
 }
 
 func list[T runtime.Object](ctx context.Context, c *Client, namespace, resource string, opts metav1.ListOptions, into T) (T, error) {
 	err := c.call(ctx, "list", resource, func(ctx context.Context) error {
-		return c.REST.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&opts, Parameters()).Do(ctx).Into(into)
+		return of(c.REST.Get(), namespace, resource).VersionedParams(&opts, Parameters()).Do(ctx).Into(into)
 	})
 	return into, err
 }

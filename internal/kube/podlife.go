@@ -288,7 +288,7 @@ func statusOf(st State) backend.ExitStatus {
 			code = 128 + int(t.Signal)
 		}
 		status = lives.Exited(code)
-		status.OOMKilled = t.Reason == "OOMKilled"
+		status.OOMKilled = t.Reason == OutOfMemory
 	}
 	status.Reason = st.Note
 	return status

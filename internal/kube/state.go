@@ -24,6 +24,9 @@ type State struct {
 // Unplaced reports whether no node has room for the pod.
 func (s *State) Unplaced() bool { return s.Reason == corev1.PodReasonUnschedulable }
 
+// OutOfMemory is the reason of a container that has used more memory than it may.
+const OutOfMemory = "OOMKilled"
+
 // The reasons of a pod whose image could not be pulled, just now or a while ago. The node tries again.
 const (
 	pullFailed = "ErrImagePull"

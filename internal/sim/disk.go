@@ -313,7 +313,7 @@ func (o *opened) Close() error {
 	return nil
 }
 
-// stat is what Stat returns.
+// stat describes a file.
 type stat struct {
 	name string
 	size int64

@@ -70,6 +70,37 @@ func TestStartOfAProcessThatReadsNothing(t *testing.T) {
 	soon(t, "Start", func() { require.ErrorIs(t, <-failed, context.Canceled) })
 }
 
+// waited is a job that has had to wait for its start.
+type waited struct{ backend.Job }
+
+func (waited) Pending() (string, bool) { return "no room", false }
+
+// A process that has been sent its work has started, whatever becomes of the start's context: it may be at work. If its
+// parent is about to end, it is told so.
+func TestStartThatIsGivenUpTooLate(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"its ctx", "the parent"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			n, b := root(t, "127.0.0.1")
+			b.wrap = func(j backend.Job) backend.Job { return waited{j} }
+			ctx, cancel := context.WithCancel(t.Context())
+			c, err := n.Start(ctx, Spec{Name: "wait", Pending: func(reason string) {
+				if reason == "" { // it has been sent its work
+					if cancel(); what == "the parent" {
+						n.Terminate()
+					}
+				}
+			}})
+			require.NoError(t, err)
+			if what == "its ctx" {
+				require.NoError(t, c.Terminate())
+			}
+			require.Equal(t, 143, awaited(t, c).Code)
+		})
+	}
+}
+
 // unruly is a job whose engine does not do as it is told.
 type unruly struct {
 	backend.Job

@@ -124,6 +124,9 @@ func (n *Node) start(ctx context.Context, spec Spec) (_ *Child, err error) {
 	n.add(s.Child)
 	n.Log.Debug("fiber: started", "process", spec.Name, "id", s.job.ID())
 	s.watch()
+	if n.starts.Err() != nil { // since its introduction
+		s.Terminate()
+	}
 	return s.Child, nil
 }
 
@@ -164,28 +167,28 @@ func (s *start) launch(ctx context.Context, id string) (err error) {
 
 // introduce shakes hands with the new process and sends it its work.
 func (s *start) introduce(ctx context.Context) (err error) {
-	stop := context.AfterFunc(ctx, s.way.close)
-	defer func() {
-		if !stop() && err == nil { // its connection may be closing
-			err = ctx.Err()
-		}
-		if err != nil && s.conn != nil {
-			s.conn.Close()
-		}
-	}()
 	n := s.node
 	within, cancel := context.WithCancel(ctx)
 	var hearing sync.WaitGroup
 	hearing.Go(func() { s.heed(within) })
-	defer hearing.Wait()
-	defer cancel() // which ends heed
+	defer hearing.Wait() // after what follows: the process is at work, whatever becomes of ctx meanwhile
+	defer cancel()       // which ends heed
+	defer context.AfterFunc(ctx, s.way.close)()
 	conn, hello, err := s.way.meet(ctx, s.ended)
 	if err != nil {
 		return err
 	}
 	s.conn, s.pid = conn, hello.PID
 	// Send finishes a message that has begun to leave, even after the end of ctx.
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer func() {
+		if !stop() && err == nil { // it is being closed
+			err = ctx.Err()
+		}
+		if err != nil {
+			conn.Close()
+		}
+	}()
 	if err := n.fits(hello); err != nil {
 		conn.Send(ctx, wire.MustPack(wire.KindRefuse, wire.Refuse{Reason: err.Error()})...)
 		return err

@@ -38,9 +38,8 @@ const (
 
 // Pack makes the message; value is the encoded inputs.
 func (g *Batch) Pack(value [][]byte) [][]byte {
-	numbers := []uint64{g.ID, g.Call, uint64(g.Lo), uint64(g.Count), uint64(g.Timeout), uint64(g.Left), uint64(g.Attempt), g.Seed}
-	numbers = append(append(numbers, uint64(len(g.Keys))), g.Keys...)
-	return behind(KindBatch, byte(g.Flags), numbers, slices.Concat([][]byte{g.Func}, value))
+	numbers := []uint64{g.ID, g.Call, uint64(g.Lo), uint64(g.Count), uint64(g.Timeout), uint64(g.Left), uint64(g.Attempt), g.Seed, uint64(len(g.Keys))}
+	return behind(KindBatch, byte(g.Flags), append(numbers, g.Keys...), slices.Concat([][]byte{g.Func}, value))
 }
 
 // Unpack decodes the message; the value is frames[1:].

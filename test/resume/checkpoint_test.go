@@ -312,6 +312,27 @@ var once = fiber.Register("once", func(_ context.Context, file string) (string, 
 	return "result", nil
 })
 
+// Tasks of a stream that have failed run again in the next call, of the same process, too.
+func TestFailuresOfAStreamRunAgain(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 1)
+	dir := fibertest.OpenDir(t)
+	path, ins := filepath.Join(dir, "checkpoint"), []string{filepath.Join(dir, "one"), filepath.Join(dir, "other")}
+	require.NoError(t, os.WriteFile(ins[0], nil, 0o600)) // it does not fail
+	for call, attempts := range [][]int{{1, 1}, {0, 1}} {
+		ran := make([]int, 2)
+		for r, err := range fiber.Results(fibertest.Soon(t), pool, once, slices.Values(ins), fiber.Checkpoint(path)) {
+			require.NoError(t, err)
+			require.Equal(t, call == 0 && r.Index == 1, r.Err != nil)
+			ran[r.Index] = r.Attempts
+		}
+		require.Equal(t, attempts, ran)
+	}
+	for _, err := range fiber.Results(fibertest.Soon(t), pool, once, slices.Values(ins), fiber.Checkpoint(path)) {
+		require.ErrorContains(t, err, "this process has made a call with it")
+	}
+}
+
 // nests makes a call with a checkpoint of its own, and fails after the first one that has succeeded.
 var nests = fiber.Register("nests", func(ctx context.Context, dir string) (string, error) {
 	pool, err := fiber.NewPool(1)
@@ -407,6 +428,15 @@ func TestCheckpointIsMisused(t *testing.T) {
 	}
 	for _, err := range fiber.IMap(ctx, pool, queues, slices.Values([]int{1}), file()) {
 		require.ErrorContains(t, err, "a result refers to a queue")
+	}
+
+	// Inputs that refer to something can't be kept, whatever their keys.
+	byKey := fiber.CheckpointKey(func(*fiber.SimpleQueue[int]) string { return "q" })
+	list := []*fiber.SimpleQueue[int]{fibertest.NewQueue[int](t)}
+	_, err := fiber.Map(ctx, pool, counts, list, file(), byKey, fiber.CheckpointInputs())
+	require.ErrorContains(t, err, "an input refers to a queue")
+	for _, err := range fiber.IMap(ctx, pool, counts, slices.Values(list), file(), byKey, fiber.CheckpointInputs()) {
+		require.ErrorContains(t, err, "an input refers to a queue")
 	}
 
 	// Keys are for inputs that refer to something.

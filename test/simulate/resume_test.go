@@ -28,7 +28,7 @@ var diskFaults = []string{"full", "unsynced"}
 // resuming is the work of some runs, besides others: an experiment that is started again until it is through.
 const resuming = "resume"
 
-// experiment is what each of its processes is told.
+// experiment tells each of its processes what to do.
 type experiment struct {
 	Book  int
 	Tasks int

@@ -1,6 +1,6 @@
-// Command soak runs maps, queues, managers, pipes and rings on one backend for a given time, has workers print, and keeps killing their
-// processes, and stopping them for a while. Many operations have short deadlines. It fails on a wrong result, a loss, a hang,
-// an operation that outlasts its context, a figure that grows, and on anything left behind.
+// Command soak runs maps, also with a checkpoint, queues, managers, pipes and rings on one backend for a given time, has workers
+// print, and keeps killing their processes, and stopping them for a while. Many operations have short deadlines. It fails on a
+// wrong result, a loss, a hang, an operation that outlasts its context, a figure that grows, and on anything left behind.
 package main
 
 import (

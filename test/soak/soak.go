@@ -44,6 +44,8 @@ type soak struct {
 	planted  []any
 	faults   faults
 
+	experiment experiment
+
 	stop     chan struct{} // closed when the time is up
 	failed   context.Context
 	failWith context.CancelCauseFunc
@@ -56,6 +58,7 @@ func newSoak(o options, g *ground, r *reader) *soak {
 	s.work = []*workload{
 		{name: "map", pace: time.Second, round: mapRound},
 		{name: "imap", pace: time.Second, round: imapRound},
+		{name: "resume", pace: time.Second, round: resumeRound},
 		{name: "share", pace: 2 * time.Second, round: shareRound},
 		{name: "nested", pace: 3 * time.Second, round: nestedRound},
 		{name: "queue", pace: time.Second, round: queueRound},
@@ -71,6 +74,9 @@ func newSoak(o options, g *ground, r *reader) *soak {
 	if o.only != "" {
 		only := strings.Split(o.only, ",")
 		s.work = slices.DeleteFunc(s.work, func(w *workload) bool { return !slices.Contains(only, w.name) })
+	}
+	if inPod() { // its files end with it
+		s.work = slices.DeleteFunc(s.work, func(w *workload) bool { return w.name == "resume" })
 	}
 	s.failed, s.failWith = context.WithCancelCause(context.Background())
 	return s
@@ -109,6 +115,7 @@ func (s *soak) run(parent context.Context) (err error) {
 	}
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
+	defer func() { os.RemoveAll(s.experiment.dir) }()
 	var working, others, looking sync.WaitGroup
 	for i, w := range s.work {
 		working.Go(func() { s.repeat(ctx, w, rand.New(rand.NewPCG(s.seed, uint64(i)))) })

@@ -16,3 +16,7 @@ const (
 	Key   = "FIBER_INIT"
 	Value = "joined"
 )
+
+// FenceKey is the variable of a program that has a guard, which some other package
+// is: that one calls Run, before the program's own packages, too.
+const FenceKey = "FIBER_RESTART"

@@ -28,19 +28,21 @@ const (
 )
 
 func init() {
-	if os.Getenv(Key) == Value {
-		os.Exit(run())
+	if os.Getenv(Key) == Value && os.Getenv(FenceKey) == "" {
+		os.Exit(Run(nil))
 	}
 }
 
-// run runs the program as a child, joins its outputs on this process's stdout,
-// and returns its exit code, 128+n if signal n ended it.
+// Run runs the program as a child while its guard, which may be nil, lets it. It
+// joins the program's outputs on this process's stdout, and returns its exit code,
+// 128+n if signal n ended it. A program with a guard that ends because of a
+// SIGTERM has not succeeded.
 //
 // The program must not know the mark of the stream's end, although it may run as
 // the same user. So this process is made not dumpable: then reading its memory
 // or its files in /proc takes CAP_SYS_PTRACE. If that fails, the stream has no
 // end.
-func run() int {
+func Run(g Guard) int {
 	output := outputs{deliver()}
 	to := logmux.NewWriter(output)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err == nil {
@@ -62,7 +64,13 @@ func run() int {
 	}
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
-	end, told := child(signals, output.ending, ends[0], ends[1])
+	say := func(err error) { fmt.Fprintln(to.Stderr(), "fiber:", err) }
+	end, told := guarded(g, signals, say, func(lost <-chan struct{}) (logmux.End, bool) {
+		return child(signals, lost, output.ending, ends[0], ends[1])
+	})
+	for _, f := range ends { // the program may not have been started
+		f.Close()
+	}
 	output.ending()
 	read := make(chan struct{})
 	go func() { reading.Wait(); close(read) }()
@@ -77,6 +85,9 @@ func run() int {
 	}
 	if output.reader != nil {
 		awaitReader(output.reader, signals, told)
+	}
+	if g != nil && told && end.Code == 0 {
+		return 128 + int(syscall.SIGTERM)
 	}
 	return end.Code
 }
@@ -131,9 +142,10 @@ func awaitReader(s *delivery.Sender, signals <-chan os.Signal, told bool) {
 	s.End(ctx)
 }
 
-// child runs the program with these outputs, which child closes. It reports how
-// the program ended, and whether a SIGTERM came before, at which ending is called.
-func child(signals <-chan os.Signal, ending func(), stdout, stderr *os.File) (end logmux.End, told bool) {
+// child runs the program with these outputs, which child closes, and kills it when
+// lost is closed. It reports how the program ended, and whether a SIGTERM came
+// before, at which ending is called.
+func child(signals <-chan os.Signal, lost <-chan struct{}, ending func(), stdout, stderr *os.File) (end logmux.End, told bool) {
 	defer stdout.Close()
 	defer stderr.Close()
 	os.Unsetenv(Key) // the child is the program
@@ -144,7 +156,13 @@ func child(signals <-chan os.Signal, ending func(), stdout, stderr *os.File) (en
 		return logmux.End{Code: 127}, false
 	}
 	for {
-		switch s := <-signals; s {
+		var s os.Signal
+		select {
+		case s = <-signals:
+		case <-lost:
+			s, lost = syscall.SIGKILL, nil
+		}
+		switch s {
 		case syscall.SIGCHLD:
 			if end, ended := reap(pid); ended {
 				return end, told

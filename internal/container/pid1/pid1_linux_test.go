@@ -3,6 +3,7 @@ package pid1_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +30,10 @@ const programKey = "PID1_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	what := os.Getenv(programKey)
+	if guard := os.Getenv(pid1.FenceKey); guard != "" && os.Getenv(pid1.Key) == pid1.Value {
+		os.Unsetenv(pid1.FenceKey)
+		os.Exit(pid1.Run(guarding(guard)))
+	}
 	switch what {
 	case "":
 		os.Exit(m.Run())
@@ -43,6 +48,12 @@ func TestMain(m *testing.M) {
 		panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 	case "forge":
 		forge()
+	case "wait":
+		told := make(chan os.Signal, 1)
+		signal.Notify(told, syscall.SIGTERM)
+		fmt.Println("waits")
+		<-told
+		os.Exit(0)
 	case "much":
 		for i := range muchLines {
 			fmt.Println("line", i)
@@ -199,6 +210,81 @@ func TestTheInitEndsWithoutAReader(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()
 	require.Equal(t, 7, cmd.ProcessState.ExitCode())
+}
+
+// guarding is a guard that does what its name says, and notes on the init's stderr what it is told.
+type guarding string
+
+func (g guarding) Hold(ctx context.Context) error {
+	switch g {
+	case "refuses":
+		return errors.New("refused")
+	case "waits":
+		fmt.Fprintln(os.Stderr, "holding")
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (g guarding) Lost(ctx context.Context) error {
+	if g == "loses" {
+		return errors.New("lost")
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (g guarding) Ended(end logmux.End, told bool) error {
+	fmt.Fprintln(os.Stderr, "ended", end.Code, told)
+	return nil
+}
+
+// A guard decides whether the program runs, and for how long; the init tells it how the program has ended.
+func TestAGuard(t *testing.T) {
+	t.Parallel()
+	for guard, want := range map[string]struct {
+		program, says string
+		code          int
+		told          string // the line after which a SIGTERM comes
+		notes         string
+	}{
+		"lets":    {"end", "", 7, "", "ended 7 false\n"},
+		"refuses": {"end", "fiber: refused\n", 1, "", "ended 1 false\n"},
+		"loses":   {"wait", "fiber: lost\n", 137, "", ""},
+		"keeps":   {"wait", "waits\n", 143, "waits\n", "ended 0 true\n"}, // it has not succeeded
+		"waits":   {"end", "", 143, "holding\n", "holding\nended 143 true\n"},
+	} {
+		t.Run(guard, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = append(os.Environ(), programKey+"="+want.program, pid1.Key+"="+pid1.Value, pid1.FenceKey+"="+guard)
+			tell := func(so string) {
+				if want.told != "" && strings.HasSuffix(so, want.told) {
+					_ = cmd.Process.Signal(syscall.SIGTERM)
+				}
+			}
+			said, notes := telling{tell: tell}, telling{tell: tell}
+			cmd.Stdout, cmd.Stderr = &logmux.Reader{Stdout: &said, Stderr: &said}, &notes
+			require.NoError(t, cmd.Start())
+			_ = cmd.Wait()
+			require.Equal(t, want.code, cmd.ProcessState.ExitCode())
+			require.Equal(t, want.notes, notes.so.String())
+			require.Contains(t, said.so.String(), want.says)
+		})
+	}
+}
+
+// telling calls tell with what was written so far.
+type telling struct {
+	so   strings.Builder
+	tell func(so string)
+}
+
+func (w *telling) Write(p []byte) (int, error) {
+	n, err := w.so.Write(p)
+	w.tell(w.so.String())
+	return n, err
 }
 
 // reachable returns the path of the test binary where other users can run it.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fiber-go/fiber/backend"
@@ -33,6 +34,7 @@ const (
 // delivered is the output of a root's pod whose init listens in the pod: pods can't dial this machine.
 type delivered struct {
 	*Run
+	pod         *corev1.Pod // its own: another may take its place in the Run
 	port        int
 	credentials *transport.Credentials
 }
@@ -54,7 +56,7 @@ func (r *Run) deliver(ctx context.Context, job *Job) error {
 	if err != nil {
 		return err
 	}
-	d := &delivered{r, firstPort + rand.IntN(ports), cred}
+	d := &delivered{r, nil, firstPort + rand.IntN(ports), cred}
 	target := delivery.Target{Port: d.port}
 	target.Credentials, _ = cred.MarshalBinary() // never fails
 	r.delivery, job.Env = d, append(job.Env[:len(job.Env):len(job.Env)], delivery.Key+"="+target.String())

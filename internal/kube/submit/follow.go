@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,18 +24,33 @@ var harmless = []string{"FailedScheduling", "MissingClusterDNS", "DNSConfigFormi
 var errUnread = errors.New("nobody reads the output")
 
 // Follow waits for the job's start and, without Detach, for its end, and returns its exit code. The first signal asks the
-// job to end, a second one kills it and does not wait. If the job cannot start, nothing is left of it.
+// job to end, a second one kills it and does not wait. If the job cannot start, nothing is left of it. If another pod takes the
+// place of one that has died, Follow goes on with that.
 func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, err error) {
+	for again := false; ; again = true {
+		next, code, err := r.follow(ctx, signals, again)
+		if next == nil {
+			return code, err
+		}
+		r.pod = next
+	}
+}
+
+// follow follows one pod, and returns the one that has taken its place, or else how it has ended.
+func (r *Run) follow(ctx context.Context, signals <-chan os.Signal, again bool) (next *corev1.Pod, code int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer r.Report.Clear()
-	opts := kube.Options{Client: r.Client, Name: r.pod.Name, OutputGrace: lastOutput, Secret: r.secret, Delivery: r.delivery}
+	opts := kube.Options{Client: r.Client, Name: r.pod.Name, OutputGrace: lastOutput, Secret: r.secret}
+	if d := r.delivery; d != nil {
+		opts.Delivery = &delivered{r, r.pod, d.port, d.credentials}
+	}
 	if !r.Detach {
 		unread := func() { cancel(errUnread) }
 		opts.Lost, opts.Stdout, opts.Stderr = r.Report.lost, r.Report.above(r.Stdout, unread), r.Report.above(r.Stderr, func() {})
 	}
 	job := kube.NewJob(r.pod, opts)
-	f := follower{Run: r, job: job, begun: time.Now()}
+	f := follower{Run: r, job: job, begun: time.Now(), again: again}
 	go job.Run(ctx)
 	go func() {
 		cancel(fmt.Errorf("the pod %s keeps running, but can't be watched: %w", r.pod.Name, job.Watch(ctx)))
@@ -46,29 +62,45 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 	f.tell("")
 	var slow <-chan time.Time      // of the end that a signal asks for
 	removed := make(chan error, 1) // receives that of such a pod, and why it failed
-	for started := job.Started; ; {
+	var succeeded <-chan succession
+	if r.batch != nil {
+		succeeded = succeed(ctx, job)
+	}
+	for started, done := job.Started, job.Done(); ; {
 		select {
 		case <-started:
 			if started, f.started = nil, true; r.Detach {
-				return 0, nil
+				return nil, 0, nil
 			}
 			r.Report.Clear()
-		case <-job.Done():
-			return f.conclude()
+		case <-done:
+			if done = nil; succeeded == nil || f.by != 0 || !job.HasStarted() && !died(job) {
+				return f.finish(next)
+			}
+		case s := <-succeeded:
+			if succeeded, next = nil, s.pod; s.err != nil {
+				return nil, 1, s.err
+			}
+			if f.by != 0 {
+				next = nil // it is being removed as well
+			}
+			if done == nil || next != nil && !over(job) {
+				return f.finish(next)
+			}
 		case <-look.C:
 			if !f.started && f.by == 0 && f.hopeless(ctx) {
-				return 1, f.fail(f.why)
+				return nil, 1, f.fail(f.why)
 			}
 		case <-late.C:
-			if !f.started && f.by == 0 {
+			if !f.started && f.by == 0 && !again {
 				f.look()
-				return 1, f.fail(fmt.Sprintf("it did not start within %v (FIBER_START_TIMEOUT): %s", r.StartTimeout, f.why))
+				return nil, 1, f.fail(fmt.Sprintf("it did not start within %v (FIBER_START_TIMEOUT): %s", r.StartTimeout, f.why))
 			}
 		case s := <-signals:
 			if f.by != 0 { // a second one
 				f.by = s.(syscall.Signal)
 				f.asked(r.remove(atOnce, 0))
-				return 128 + int(f.by), nil
+				return nil, 128 + int(f.by), nil
 			}
 			f.by, slow = s.(syscall.Signal), time.After(slowEnd)
 			r.Report.Passing("%s is told to end", r.pod.Name)
@@ -80,15 +112,15 @@ func (r *Run) Follow(ctx context.Context, signals <-chan os.Signal) (code int, e
 		case <-slow:
 			r.Report.Status("%s is told to end; a second Ctrl-C kills it", r.pod.Name)
 		case err := <-removed:
-			if f.asked(err); !f.started {
-				return 128 + int(f.by), nil
+			if f.asked(err); !f.started || done == nil {
+				return nil, 128 + int(f.by), nil
 			}
 		case <-ctx.Done():
 			if context.Cause(ctx) != errUnread {
-				return 1, context.Cause(ctx)
+				return nil, 1, context.Cause(ctx)
 			}
-			_ = r.Remove(-1)                       // an error could not be reported
-			return 128 + int(syscall.SIGPIPE), nil // the program ends, as one on this machine would
+			_ = r.Remove(-1)                            // an error could not be reported
+			return nil, 128 + int(syscall.SIGPIPE), nil // the program ends, as one on this machine would
 		}
 	}
 }
@@ -98,6 +130,7 @@ type follower struct {
 	*Run
 	job     *kube.Job
 	begun   time.Time
+	again   bool // the pod has taken another's place: the cluster goes on trying to start it
 	started bool
 	why     string         // the job waits
 	by      syscall.Signal // that the user sent
@@ -135,7 +168,7 @@ func (f *follower) hopeless(ctx context.Context) bool {
 			f.tell(e.Reason + ": " + e.Message)
 		}
 	}
-	return state.Unplaced() && f.job.TooLarge.Load() && time.Since(f.begun) > noHope && !announced
+	return !f.again && state.Unplaced() && f.job.TooLarge.Load() && time.Since(f.begun) > noHope && !announced
 }
 
 // fail removes the pod and returns the error of a job that was not started.
@@ -186,6 +219,21 @@ func (f *follower) conclude() (int, error) {
 		}
 	}
 	return status.Code, nil
+}
+
+// finish returns the pod that has taken the place of the job's, or else how the job has ended.
+func (f *follower) finish(next *corev1.Pod) (*corev1.Pod, int, error) {
+	if next == nil {
+		code, err := f.conclude()
+		return nil, code, err
+	}
+	how := "whose node does not answer"
+	if over(f.job) {
+		status, _ := f.job.Wait(context.Background())
+		how = "which has ended: " + cmp.Or(status.Reason, fmt.Sprintf("exit code %d", status.Code))
+	}
+	f.Report.Say("%s takes the place of %s, %s", next.Name, f.pod.Name, how)
+	return next, 0, nil
 }
 
 // startCode returns the exit code of a program that could not be started, as in a shell.

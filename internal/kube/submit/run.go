@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fiber-go/fiber/internal/kube"
 )
@@ -39,8 +40,9 @@ type Run struct {
 	Keep         bool // the pod stays after its end
 
 	pod      *corev1.Pod
-	secret   string       // with the pod's environment, "" for none
-	delivery kube.Reading // of the output; nil if it is in the pod's log alone
+	batch    *metav1.ObjectMeta // the Job that replaces the pod when it dies, nil for none
+	secret   string             // with the pod's environment, "" for none
+	delivery *delivered         // of the output; nil if it is in the pod's log alone
 }
 
 // Do calls prepare, which completes the job, starts it, and returns its exit code, or 0 with Detach.
@@ -54,16 +56,20 @@ func (r *Run) Do(signals chan os.Signal, job *Job, prepare func(context.Context)
 	if err != nil || code != 0 {
 		return code, err
 	}
+	created := "Created pod: " + r.Pod()
+	if r.batch != nil {
+		created = "Created job: " + r.batch.Name
+	}
 	if r.Detach {
-		fmt.Fprintln(r.Stdout, "Created pod: "+r.Pod())
+		fmt.Fprintln(r.Stdout, created)
 	} else {
-		r.Report.Say("Created pod: %s", r.Pod())
+		r.Report.Say("%s", created)
 	}
 	return r.Follow(context.Background(), signals)
 }
 
-// Start creates the job's pod, and the secret with its environment. If its template names no service account, the job has
-// the one that deploy/rbac.yaml creates or, if that does not exist, the namespace's default.
+// Start creates the job's pod, or a Job that makes it, and the secret with its environment. If its template names no service
+// account, the job has the one that deploy/rbac.yaml creates or, if that does not exist and no Job is made, the namespace's default.
 func (r *Run) Start(ctx context.Context, job Job) error {
 	if err := job.Check(); err != nil {
 		return err
@@ -79,16 +85,16 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	// A cancelled request may still create the pod. So its end is waited for, for a while, and the pod removed.
 	engaged, cancel := Linger(ctx)
 	defer cancel()
+	if job.Restarts > 0 {
+		return r.startJob(ctx, engaged, spec, env, job.Restarts)
+	}
 	pod, err := kube.Make(engaged, r.Client, "pods", spec.Name, spec)
 	if err != nil && own && apierrors.IsForbidden(err) && strings.Contains(errors.Unwrap(err).Error(), "looking up service account") {
 		spec.Spec.ServiceAccountName = ""
 		pod, err = kube.Make(engaged, r.Client, "pods", spec.Name, spec)
 	}
-	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("there is a pod %s in the namespace %s already: fiber stop %[1]s removes it", spec.Name, r.Client.Namespace)
-	}
 	if err != nil {
-		return err
+		return r.taken(err, "pod", spec.Name)
 	}
 	r.pod = pod
 	err = ctx.Err()
@@ -98,6 +104,14 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	}
 	if err != nil {
 		_ = r.Remove(0) // the first error is returned
+	}
+	return err
+}
+
+// taken explains that an object of that name exists.
+func (r *Run) taken(err error, kind, name string) error {
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("there is a %s %s in the namespace %s already: fiber stop %[2]s removes it", kind, name, r.Client.Namespace)
 	}
 	return err
 }
@@ -115,11 +129,15 @@ func Linger(ctx context.Context) (context.Context, context.CancelFunc) {
 // Pod returns the name of the job's pod.
 func (r *Run) Pod() string { return r.pod.Name }
 
-// Remove deletes the pod, even if the user cancels the run meanwhile; see [kube.Client.Delete] for the grace.
+// Remove deletes the pod, for good, even if the user cancels the run meanwhile; see [kube.Client.Delete] for the grace.
 func (r *Run) Remove(grace int64) error { return r.remove(undo, grace) }
 
 func (r *Run) remove(within time.Duration, grace int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
+	if r.batch != nil {
+		_, err := removeJob(ctx, r.Client, r.batch, grace)
+		return err
+	}
 	return r.Client.Delete(ctx, "pods", r.pod, grace)
 }

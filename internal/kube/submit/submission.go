@@ -49,6 +49,7 @@ type Job struct {
 	Role        string      // "" is RoleRoot
 	User        string      // uid:gid that it runs as; "" is the image's
 	Group       int64       // the group that its claims belong to; 0 leaves them as they are
+	Restarts    int         // how often the cluster starts it again when its pod dies
 }
 
 // NewJob returns the job that the settings describe for a program, with the portable part of this process's environment.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/fiber-go/fiber/internal/self"
 )
@@ -88,26 +89,31 @@ func (e *Engine) end(ctx context.Context, gently func(*worker)) {
 	if e.timer != nil {
 		e.timer.Stop()
 	}
-	var up []*worker
-	young := map[*worker]bool{}
+	var up, young []*worker
 	for _, w := range e.workers {
 		w.ours = true
 		w.stop()
-		if w.proc != nil {
+		switch {
+		case w.proc == nil: // run sees to it if it comes up all the same
+		case w.state == starting:
+			young = append(young, w)
+		default:
 			up = append(up, w)
-			young[w] = w.state == starting
 		}
 	}
 	e.releaseFor(hurried)
+	for _, w := range young {
+		w.proc.Terminate() // the context of what it does before its first task is to end
+	}
 	for _, w := range up {
-		if young[w] { // the context of what it does before its first task is to end
-			w.proc.Terminate()
-		} else {
-			gently(w)
-		}
+		gently(w)
 	}
 	kill := func() {
-		for _, w := range up {
+		e.mu.Lock()
+		e.over = true
+		left := slices.DeleteFunc(slices.Clone(e.workers), func(w *worker) bool { return w.proc == nil })
+		e.mu.Unlock()
+		for _, w := range left {
 			w.kill()
 		}
 	}

@@ -311,3 +311,47 @@ func TestCloseEndsWithTheProcess(t *testing.T) {
 		require.ErrorIs(t, <-s.finished, engine.ErrClosed)
 	})
 }
+
+// A worker that has been introduced when its pool is closed is told to end, and has the grace for that.
+func TestCloseMeetsAnIntroduction(t *testing.T) {
+	t.Parallel()
+	for _, deaf := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			opts, _ := options(1)
+			starts, introduced, told := make(chan *worker, 1), make(chan struct{}), make(chan struct{}, 1)
+			opts.Start = func(ctx context.Context, name string, handle func(wire.Kind, [][]byte), _ func() bool) (engine.Process, error) {
+				p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 10), gone: make(chan struct{}), done: make(chan struct{})}
+				starts <- p
+				<-introduced
+				return terminated{p, func() {
+					told <- struct{}{}
+					if !deaf {
+						p.end()
+					}
+				}}, nil
+			}
+			e := engine.New(opts)
+			go e.Up(t.Context())
+			p := <-starts
+			begun, closed := time.Now(), make(chan struct{})
+			go func() { e.Close(); close(closed) }()
+			synctest.Wait()
+			close(introduced)
+			<-closed
+			<-told
+			if deaf {
+				require.Equal(t, begun.Add(opts.ShutdownGrace), p.killed)
+			} else {
+				require.Zero(t, p.killed)
+			}
+		})
+	}
+}
+
+// terminated is a worker that does something of its own when it is told to end.
+type terminated struct {
+	*worker
+	obey func()
+}
+
+func (w terminated) Terminate() error { w.obey(); return nil }

@@ -105,6 +105,7 @@ type Engine struct {
 	started  bool
 	closing  bool // no more calls
 	ended    bool // no more workers
+	over     bool // those that are left are killed
 	givenUp  int  // tasks that nobody finishes, since the pool was ended
 	target   int  // workers wanted
 	workers  []*worker

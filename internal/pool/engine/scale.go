@@ -115,12 +115,15 @@ func (e *Engine) run(ctx context.Context, w *worker) {
 	}
 	e.mu.Lock()
 	w.proc = proc
-	ended, draining := e.ended, w.state == draining
+	ended, over, draining := e.ended, e.over, w.state == draining
 	e.mu.Unlock()
 	close(w.up)
-	if ended {
-		proc.Kill("its pool is closed")
-	} else if draining {
+	switch {
+	case over:
+		w.kill()
+	case ended:
+		proc.Terminate()
+	case draining:
 		proc.Stop()
 	}
 	<-proc.Gone()

@@ -1,0 +1,73 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fiber-go/fiber/internal/container/pid1"
+	"github.com/fiber-go/fiber/internal/logmux"
+)
+
+func init() {
+	if name := os.Getenv(pid1.FenceKey); name != "" && os.Getenv(pid1.Key) == pid1.Value {
+		os.Unsetenv(pid1.FenceKey) // the program is as any other
+		os.Exit(pid1.Run(&fence{job: name}))
+	}
+}
+
+// fence lets a program run while its pod holds the Lease, so that never two of a Job's pods run it.
+type fence struct {
+	job   string
+	lease *lease
+}
+
+// Hold waits for the Lease. The end of a pod before this one may be known to the cluster alone: with its memory, the init of
+// the pod may have been killed as well.
+func (f *fence) Hold(ctx context.Context) error {
+	client, err := Connect("")
+	if err != nil {
+		return err
+	}
+	host, _ := os.Hostname()
+	f.lease = &lease{client: client, name: f.job, holder: cmp.Or(os.Getenv(PodNameKey), host)}
+	pods := new(corev1.PodList)
+	err = persist(ctx, func() (done bool, err error) {
+		pods, err = client.Pods(ctx, JobSelector(f.job), false)
+		return err == nil, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range pods.Items {
+		if t := Judge(&p).Ended; t != nil && t.Reason == OutOfMemory {
+			return fmt.Errorf("%s is not started again: its pod %s has used more memory than it may (OOMKilled)", f.job, p.Name)
+		}
+	}
+	return f.lease.take(ctx)
+}
+
+// Lost returns why the program has to end.
+func (f *fence) Lost(ctx context.Context) error { return f.lease.keep(ctx) }
+
+// Ended lets another pod go on if this one was told to end. If the program has failed by itself, its Job is to start no other.
+func (f *fence) Ended(end logmux.End, told bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	defer cancel()
+	switch {
+	case f.lease == nil:
+		return nil
+	case told:
+		return f.lease.release(ctx)
+	case end.Code == 0:
+		return nil
+	}
+	c := f.lease.client
+	return c.call(ctx, "patch", "jobs", func(ctx context.Context) error {
+		return of(c.REST.Patch(types.MergePatchType), c.Namespace, "jobs").Name(f.job).Body([]byte(`{"spec": {"backoffLimit": 0}}`)).Do(ctx).Error()
+	})
+}
