@@ -47,7 +47,7 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	if err != nil {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}
-	ref, err := proc.objects.Keep(object.Encoded(frames).Private()) // some frames are parts of v itself
+	ref, err := proc.objects.Keep(ctx, frames)
 	if err != nil {
 		return nil, err
 	}
@@ -105,13 +105,13 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		}
 		return v, nil
 	}
-	kept, err := object.Ask(ctx, h.proc.objects, h.ref, object.Fetch, object.None{}, func(object.Value) {})
+	frames, err := h.proc.objects.Fetch(ctx, h.ref)
 	if err != nil {
 		h.proc.shared.forget(h.ref)
 		return zero, err
 	}
 	var v T
-	if err := codec.Unmarshal(kept.Frames(), &v); err != nil {
+	if err := codec.Unmarshal(frames, &v); err != nil {
 		return zero, errorf("fiber: the shared value: %w", err)
 	}
 	c.value, c.set = v, true

@@ -1,27 +1,127 @@
 package object
 
-// Fetch is the operation of a kept value.
-const Fetch Op[None, Value] = iota
+import (
+	"context"
+
+	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/shm"
+	"github.com/fiber-go/fiber/internal/wire"
+)
+
+// fetch is the operation of a kept value.
+const fetch Op[fetching, fetched] = iota
 
 // NoticeDropped tells the processes that keep a copy of an object that it
 // exists no longer.
 const NoticeDropped = 0xfe
 
-// kept is an object that only holds a value.
-type kept Value
+// fetching asks for a value.
+type fetching struct {
+	near bool // a segment of the home's machine will do
+}
 
-// Keep makes an object of a value, which Fetch returns. Whoever has fetched it
-// gets NoticeDropped when it goes, whether it holds the object or not.
-func (s *Server) Keep(v Value) (Ref, error) { return s.Make(kept(v), false) }
+// Append appends the packed request to b.
+func (q *fetching) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
+	if q.near {
+		return append(b, 1), frames
+	}
+	return append(b, 0), frames
+}
 
-// Serve replies with the value.
-func (v kept) Serve(r *Request) {
-	if r.copied() {
-		Asked[Value]{r}.Reply(Value(v))
-	} else {
-		r.Fail(Gone, "")
+// Read takes a packed request.
+func (q *fetching) Read(in *wire.Reader) { q.near = in.Uvarint() == 1 }
+
+// fetched is a value, or where it is.
+type fetched struct {
+	value   Value
+	segment *shm.Segment
+}
+
+// Append appends the packed answer to b and frames.
+func (a *fetched) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
+	if a.segment == nil {
+		return a.value.Append(wire.AppendString(b, ""), frames)
+	}
+	b = wire.AppendString(wire.AppendString(b, a.segment.Socket), a.segment.Key)
+	b = wire.AppendUvarint(b, uint64(len(a.segment.Sizes)))
+	for _, n := range a.segment.Sizes {
+		b = wire.AppendUvarint(b, uint64(n))
+	}
+	return b, frames
+}
+
+// Read takes a packed answer.
+func (a *fetched) Read(in *wire.Reader) {
+	socket := in.String()
+	if socket == "" {
+		a.value.Read(in)
+		return
+	}
+	a.segment = &shm.Segment{Socket: socket, Key: in.String()}
+	for n := in.Count(); len(a.segment.Sizes) < n && in.Err == nil; {
+		a.segment.Sizes = append(a.segment.Sizes, in.Int())
 	}
 }
+
+// kept is an object that only holds a value.
+type kept struct {
+	value    Value
+	segments *shm.Store
+	segment  *shm.Segment // where it lies, too, for processes of this machine; or nil
+}
+
+// segmentMin is how many bytes of a value are shared by the processes of a machine.
+const segmentMin = 64 << 10
+
+// Keep makes an object of a value of these frames, which it copies. Whoever has fetched
+// it gets NoticeDropped when it goes, whether it holds the object or not.
+func (s *Server) Keep(ctx context.Context, frames [][]byte) (Ref, error) {
+	v := kept{segments: s.opts.Segments}
+	if codec.Size(frames) >= segmentMin {
+		if segment, err := v.segments.Add(ctx, frames); err == nil {
+			if own, err := v.segments.Open(ctx, segment); err == nil {
+				v.value, v.segment = Encoded(own), segment
+			} else {
+				v.segments.Remove(segment)
+			}
+		}
+	}
+	if v.segment == nil {
+		v.value = Encoded(frames).Private()
+	}
+	ref, err := s.Make(v, false)
+	if err != nil {
+		v.Drop()
+	}
+	return ref, err
+}
+
+// Fetch returns the frames of a kept value. Those of a large one are this machine's
+// memory if its home is here: a write to them is seen by nobody else.
+func (s *Server) Fetch(ctx context.Context, ref Ref) ([][]byte, error) {
+	a, err := Ask(ctx, s, ref, fetch, fetching{near: s.opts.Segments != nil}, func(fetched) {})
+	if err == nil && a.segment != nil {
+		if frames, err := s.opts.Segments.Open(ctx, a.segment); err == nil {
+			return frames, nil
+		}
+		a, err = Ask(ctx, s, ref, fetch, fetching{}, func(fetched) {}) // it is another machine, or has no more room for mappings
+	}
+	return a.value.Frames(), err
+}
+
+// Serve replies with the value.
+func (v kept) Serve(r *Request) { keptOps.Serve(v, r) }
+
+var keptOps = Ops(On(fetch, func(v kept, r Asked[fetched], q fetching) {
+	switch {
+	case !r.copied():
+		r.Fail(Gone, "")
+	case q.near && v.segment != nil:
+		r.Reply(fetched{segment: v.segment})
+	default:
+		r.Reply(fetched{value: v.value})
+	}
+}))
 
 // copied says that the requester gets a copy of the object, unless that is gone.
 func (r *Request) copied() bool {
@@ -44,5 +144,9 @@ func (v kept) GiveUp(r *Request) { r.Fail(GivenUp, "") }
 // Left does nothing.
 func (v kept) Left(*Session, bool) {}
 
-// Drop does nothing.
-func (v kept) Drop() {}
+// Drop lets the memory go.
+func (v kept) Drop() {
+	if v.segment != nil {
+		v.segments.Remove(v.segment)
+	}
+}

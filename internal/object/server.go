@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/self"
+	"github.com/fiber-go/fiber/internal/shm"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -71,6 +72,8 @@ type Options struct {
 	Dial   func(ctx context.Context, endpoint string) (*transport.Conn, error)
 	Ended  error // of every call after Close
 	Log    *slog.Logger
+
+	Segments *shm.Store // for large values; nil for none
 }
 
 // Server holds this process's objects, the sessions of the processes that use
@@ -363,6 +366,7 @@ func (s *Server) Close() {
 	for _, e := range entries {
 		e.Drop()
 	}
+	s.opts.Segments.Close()
 	s.dismiss(conns...)
 	if listener != nil {
 		listener.Close()

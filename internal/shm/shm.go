@@ -1,12 +1,19 @@
-// Package shm has memory that processes of one machine share: a Segment is written once, sealed, and mapped by each process that has
-// its descriptor. What is mapped are Go's own bytes to whoever has them: a slice stays valid as long as anything points into it,
-// and a write to it copies the page for this process alone.
+// Package shm has memory that processes of one machine share: a Store holds what this process shares, each written once and sealed,
+// and hands it to processes that know its key. What they map is Go's own memory to whoever has it: a slice stays valid as long as
+// anything points into it, and a write to it copies the page for this process alone.
 package shm
 
 import "errors"
 
-// Align is what the frames of a Segment are aligned to.
-const Align = 64
+// align is what frames are aligned to.
+const align = 64
 
-// ErrNone is the error on systems that do not have such memory.
-var ErrNone = errors.New("this system has no memory that processes share in that way")
+// ErrNone is the error where there is no such memory.
+var ErrNone = errors.New("there is no memory that processes share in that way")
+
+// Segment says where frames are that lie in a process's Store.
+type Segment struct {
+	Socket string // of the Store
+	Key    string // which processes know that may have the frames
+	Sizes  []int  // of the frames
+}

@@ -2,6 +2,8 @@ package shm_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,18 +24,32 @@ const childKey = "SHM_CHILD"
 
 // TestMain is also another process, which changes what it has mapped.
 func TestMain(m *testing.M) {
-	if os.Getenv(childKey) == "" {
+	text := os.Getenv(childKey)
+	if text == "" {
 		os.Exit(m.Run())
 	}
-	frames, err := shm.Map(os.NewFile(3, "segment"), []int{100_000})
+	var segment shm.Segment
+	err := json.Unmarshal([]byte(text), &segment)
 	if err == nil {
-		clear(frames[0])
-	}
-	if _, err := os.NewFile(3, "segment").WriteAt([]byte("x"), 0); err == nil {
-		fmt.Println("it can be written")
+		var frames [][]byte
+		if frames, err = shm.New("child", nil).Open(context.Background(), &segment); err == nil {
+			clear(frames[0])
+		}
 	}
 	fmt.Print(err)
 	os.Exit(0)
+}
+
+func newStore(t *testing.T, name string) *shm.Store {
+	dir := t.TempDir()
+	s := shm.New(name, func(context.Context) (string, error) { return dir, nil })
+	t.Cleanup(func() {
+		s.Close()
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	})
+	return s
 }
 
 func random(r *rand.Rand, sizes ...int) (frames [][]byte) {
@@ -47,13 +63,6 @@ func random(r *rand.Rand, sizes ...int) (frames [][]byte) {
 	return frames
 }
 
-func lengths(frames [][]byte) (ns []int) {
-	for _, f := range frames {
-		ns = append(ns, len(f))
-	}
-	return ns
-}
-
 // mappings counts those of files named so.
 func mappings(t *testing.T, name string) int {
 	text, err := os.ReadFile("/proc/self/maps")
@@ -61,63 +70,82 @@ func mappings(t *testing.T, name string) int {
 	return strings.Count(string(text), "memfd:"+name)
 }
 
+// Each process finds the same bytes, aligned, and slices that end where they do.
 func TestSegment(t *testing.T) {
+	s, other := newStore(t, "segment"), newStore(t, "other")
 	for _, frames := range [][][]byte{nil, {nil}, random(rand.New(rand.NewPCG(1, 0)), 1, 0, 63, 64, 65, 100_000, 4096)} {
-		f, err := shm.Write("segment", frames)
+		segment, err := s.Add(t.Context(), frames)
 		require.NoError(t, err)
-		defer f.Close()
-		got, err := shm.Map(f, lengths(frames))
-		require.NoError(t, err)
-		require.Len(t, got, len(frames))
-		for i, want := range frames {
-			require.True(t, bytes.Equal(want, got[i]), i)
-			if len(want) > 0 {
-				require.Zero(t, uintptr(unsafe.Pointer(&got[i][0]))%shm.Align)
+		for _, opener := range []*shm.Store{s, other} {
+			got, err := opener.Open(t.Context(), segment)
+			require.NoError(t, err)
+			require.Len(t, got, len(frames))
+			for i, want := range frames {
+				require.True(t, bytes.Equal(want, got[i]), i)
+				if len(want) > 0 {
+					require.Zero(t, uintptr(unsafe.Pointer(&got[i][0]))%64)
+				}
+				require.Equal(t, len(got[i]), cap(got[i]))
 			}
-			require.Equal(t, len(got[i]), cap(got[i]))
 		}
 	}
-	f, err := shm.Write("segment", [][]byte{make([]byte, 10)})
+	segment, err := s.Add(t.Context(), [][]byte{make([]byte, 10)})
 	require.NoError(t, err)
-	defer f.Close()
 	for _, wrong := range [][]int{{200}, {10, 10}, nil, {-1}} {
-		_, err = shm.Map(f, wrong)
+		_, err = other.Open(t.Context(), &shm.Segment{Socket: segment.Socket, Key: segment.Key, Sizes: wrong})
 		require.Error(t, err, wrong)
 	}
+	_, err = other.Open(t.Context(), &shm.Segment{Socket: segment.Socket, Key: "a key that nobody has told us", Sizes: segment.Sizes})
+	require.Error(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, err = other.Open(ended, segment)
+	require.Error(t, err)
+	got, err := other.Open(t.Context(), segment)
+	require.NoError(t, err)
+	s.Remove(segment)
+	_, err = other.Open(t.Context(), segment)
+	require.Error(t, err)
+	require.Equal(t, make([]byte, 10), got[0], "it stays where it was mapped")
 }
 
 // What another process does to its memory changes nothing here.
 func TestAnotherProcess(t *testing.T) {
+	s := newStore(t, "segment")
 	frames := random(rand.New(rand.NewPCG(2, 0)), 100_000)
-	f, err := shm.Write("segment", frames)
+	segment, err := s.Add(t.Context(), frames)
 	require.NoError(t, err)
-	defer f.Close()
-	got, err := shm.Map(f, []int{100_000})
+	got, err := s.Open(t.Context(), segment)
 	require.NoError(t, err)
 	got[0][0]++
 	child := exec.Command(os.Args[0])
-	child.Env, child.ExtraFiles = append(os.Environ(), childKey+"=yes"), []*os.File{f}
+	text, err := json.Marshal(segment)
+	require.NoError(t, err)
+	child.Env = append(os.Environ(), childKey+"="+string(text))
 	out, err := child.CombinedOutput()
 	require.NoError(t, err)
 	require.Equal(t, "<nil>", string(out))
 	got[0][0]--
+	require.True(t, bytes.Equal(frames[0], got[0]))
+	got, err = s.Open(t.Context(), segment)
+	require.NoError(t, err)
 	require.True(t, bytes.Equal(frames[0], got[0]))
 }
 
 // Slices of slices keep the memory. When nothing does, it goes, and is as any other.
 func TestCollector(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
-	limit := debug.SetMemoryLimit(-1)
+	limit, s := debug.SetMemoryLimit(-1), newStore(t, "collected")
 	r := rand.New(rand.NewPCG(3, 0))
 	type part struct{ got, want []byte }
 	var parts []part
-	for round := range 300 {
+	for round := range 100 {
 		frames := random(r, 10_000+r.IntN(200_000), r.IntN(100_000))
-		f, err := shm.Write("collected", frames)
+		segment, err := s.Add(t.Context(), frames)
 		require.NoError(t, err)
-		got, err := shm.Map(f, lengths(frames))
+		got, err := s.Open(t.Context(), segment)
 		require.NoError(t, err)
-		require.NoError(t, f.Close())
+		s.Remove(segment)
 		i := r.IntN(2)
 		if n := len(frames[i]); n > 10 {
 			lo := r.IntN(n - 10)
@@ -148,10 +176,10 @@ func TestCollector(t *testing.T) {
 // A limit for memory is not for what is shared.
 func TestMemoryLimit(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
-	f, err := shm.Write("limit", [][]byte{make([]byte, 256<<20)})
+	s := newStore(t, "limit")
+	segment, err := s.Add(t.Context(), [][]byte{make([]byte, 256<<20)})
 	require.NoError(t, err)
-	defer f.Close()
-	got, err := shm.Map(f, []int{256 << 20})
+	got, err := s.Open(t.Context(), segment)
 	require.NoError(t, err)
 	require.Greater(t, debug.SetMemoryLimit(-1), int64(300<<20))
 	var before, after runtime.MemStats

@@ -12,6 +12,8 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/lock"
+	"github.com/fiber-go/fiber/internal/self"
+	"github.com/fiber-go/fiber/internal/shm"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -103,11 +105,11 @@ func (n *Node) Listen(ctx context.Context) (*transport.Listener, error) {
 		}
 		return n.keep(l), nil
 	}
-	for dir := n.Directory(); ; {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	for {
+		if err := n.makeDirectory(); err != nil {
 			return nil, err
 		}
-		l, err := transport.ListenUnix(dir, n.Credentials, opts)
+		l, err := transport.ListenUnix(n.Directory(), n.Credentials, opts)
 		if !errors.Is(err, os.ErrNotExist) { // else another run has swept the empty directory away
 			return l, err
 		}
@@ -117,6 +119,31 @@ func (n *Node) Listen(ctx context.Context) (*transport.Listener, error) {
 // Directory is the run's directory, which holds the unix sockets of all its
 // processes. The root removes it at the end.
 func (n *Node) Directory() string { return filepath.Join(n.Config.RuntimeDir, "fiber-"+n.Run) }
+
+func (n *Node) makeDirectory() error {
+	if err := os.Mkdir(n.Directory(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// Segments returns a store for values that this process shares with others of its machine, which can enter the run's
+// directory, or nil if there are none.
+func (n *Node) Segments() *shm.Store {
+	if self.Of().Disk != nil { // a simulated process
+		return nil
+	}
+	return shm.New("fiber-"+n.Run, func(ctx context.Context) (string, error) {
+		network, err := n.Network(ctx)
+		if err == nil && !network.Inherit {
+			err = shm.ErrNone
+		}
+		if err != nil {
+			return "", err
+		}
+		return n.Directory(), n.makeDirectory()
+	})
+}
 
 func (n *Node) listenTLS(network backend.Network, opts transport.Options) (*transport.Listener, error) {
 	l, err := transport.ListenTLS(net.JoinHostPort(network.Bind, "0"), n.Credentials, opts)

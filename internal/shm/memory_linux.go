@@ -5,14 +5,15 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Write returns a file of this machine's memory that holds frames, each aligned, and that nobody can change any more.
-func Write(name string, frames [][]byte) (f *os.File, err error) {
+// write returns a file of this machine's memory that holds frames, each aligned, and that nobody can change any more.
+func write(name string, frames [][]byte) (f *os.File, err error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
@@ -20,31 +21,32 @@ func Write(name string, frames [][]byte) (f *os.File, err error) {
 	f = os.NewFile(uintptr(fd), name)
 	defer func() {
 		if err != nil {
-			f.Close()
-			f = nil
+			_ = f.Close()
 		}
 	}()
 	at := int64(0)
 	for _, frame := range frames {
 		if _, err := f.WriteAt(frame, at); err != nil {
-			return f, err
+			return nil, err
 		}
 		at = aligned(at + int64(len(frame)))
 	}
 	if err := f.Truncate(at); err != nil {
-		return f, err
+		return nil, err
 	}
-	_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE|unix.F_SEAL_SEAL)
-	return f, os.NewSyscallError("fcntl", err)
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sealed); err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return f, nil
 }
 
-func aligned(n int64) int64 { return (n + Align - 1) / Align * Align }
+// sealed has every seal: a file that became shorter would end the processes that have mapped it.
+const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE | unix.F_SEAL_SEAL
 
-// Map returns the frames of such a file, which have these lengths. The file may be closed then.
-//
-// Go's collector looks after the memory: it is allocated as any other, and the file is mapped over it. Its finalizer maps memory of
-// this process over it again, before it becomes something else.
-func Map(f *os.File, lengths []int) (frames [][]byte, err error) {
+func aligned(n int64) int64 { return (n + align - 1) / align * align }
+
+// mapFrames returns the frames of such a file, which have these lengths. The file may be closed then.
+func mapFrames(f *os.File, lengths []int) (frames [][]byte, err error) {
 	size := int64(0)
 	for _, n := range lengths {
 		if n < 0 {
@@ -59,7 +61,14 @@ func Map(f *os.File, lengths []int) (frames [][]byte, err error) {
 	}
 	all := []byte{}
 	if size > 0 {
-		if all, err = mapped(int(f.Fd()), int(size)); err != nil {
+		err = control(f, func(fd int) (err error) {
+			if seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || seals&sealed != sealed {
+				return fmt.Errorf("it is not sealed: %w", err)
+			}
+			all, err = mapped(fd, int(size))
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -70,25 +79,34 @@ func Map(f *os.File, lengths []int) (frames [][]byte, err error) {
 	return frames, nil
 }
 
-// mapped maps the first bytes of a file over memory of Go's.
+// mapped maps the first bytes of a file over memory of Go's: Go's collector looks after it. Its finalizer maps memory of this
+// process over it again, before it becomes something else.
 func mapped(fd, size int) ([]byte, error) {
 	page := os.Getpagesize()
 	pages := (size + page - 1) / page * page
 	limited.add(int64(pages))
-	block := make([]byte, pages+page) // of its own, since it is large: the first byte begins it
-	skip := -int(uintptr(unsafe.Pointer(&block[0]))) & (page - 1)
-	over := unsafe.Pointer(&block[skip])
+	first := unwritten(pages + page)
+	skip := -int(uintptr(unsafe.Pointer(first))) & (page - 1)
+	over := unsafe.Add(unsafe.Pointer(first), skip)
 	if err := place(over, pages, unix.MAP_PRIVATE, fd); err != nil {
 		limited.add(-int64(pages))
 		return nil, err
 	}
-	runtime.SetFinalizer(&block[0], func(first *byte) {
+	runtime.SetFinalizer(first, func(first *byte) {
 		if err := place(unsafe.Add(unsafe.Pointer(first), skip), pages, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, -1); err != nil {
 			panic(fmt.Sprintf("fiber: %d bytes of shared memory can't be taken back: %v", pages, err)) // they would be something else's
 		}
 		limited.add(-int64(pages))
 	})
-	return block[skip : skip+size : skip+size], nil
+	return unsafe.Slice((*byte)(over), size), nil
+}
+
+// unwritten allocates so many bytes, and returns the first. Nothing is written to them, as make would: they are to be replaced.
+func unwritten(n int) *byte {
+	var b strings.Builder
+	b.Grow(n)
+	b.WriteByte(0) // else it has no first byte
+	return unsafe.StringData(b.String())
 }
 
 // place maps pages of a file, or of this process, in the place of what is there.
