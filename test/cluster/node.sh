@@ -99,7 +99,7 @@ clientConnection: {kubeconfig: $CLUSTER_STATE/proxy.kubeconfig}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 K
 	start kube-proxy "${enter[@]}" kube-proxy --config="$state/proxy.yaml"
-	await kubelet 90 ready
+	await kubelet 180 ready
 }
 
 ready() { [ "$(kubectl get node "$node" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]; }

@@ -68,7 +68,7 @@ up() {
 	mirror
 	[ -s "$CLUSTER_STATE/$node-kubelet.kubeconfig" ] || "$here/certs.sh" $node-kubelet $node $node_ip
 	start_containerd $gateway false "$state/mirrors"
-	await containerd 20 ctr version
+	await containerd 180 ctr version
 	start_kubelet $node-kubelet 10.244.0.0/16
 }
 

@@ -35,9 +35,9 @@ start kube-apiserver kube-apiserver --etcd-servers=$etcd --secure-port=6443 --bi
 	--kubelet-certificate-authority="$pki/ca.crt" --kubelet-preferred-address-types=InternalIP \
 	--service-account-issuer=https://kubernetes.default.svc.cluster.local \
 	--service-account-key-file="$pki/sa.pub" --service-account-signing-key-file="$pki/sa.key"
-await containerd 20 ctr version
-await registry 20 curl -fs "http://$registry/v2/"
-await kube-apiserver 60 kubectl get --raw /readyz
+await containerd 180 ctr version
+await registry 180 curl -fs "http://$registry/v2/"
+await kube-apiserver 180 kubectl get --raw /readyz
 
 as() { echo "--kubeconfig=$state/$1.kubeconfig --authentication-kubeconfig=$state/$1.kubeconfig --bind-address=127.0.0.1"; }
 # A claim is bound within one second instead of fifteen.
@@ -47,4 +47,4 @@ start kube-controller-manager kube-controller-manager $(as controller-manager) -
 	--cluster-signing-cert-file="$pki/ca.crt" --cluster-signing-key-file="$pki/ca.key" --pvclaimbinder-sync-period=1s
 start kube-scheduler kube-scheduler $(as scheduler) --authorization-kubeconfig="$state/scheduler.kubeconfig" --leader-elect=false
 start_kubelet kubelet $pod_cidr
-await kube-controller-manager 30 kubectl get serviceaccount default
+await kube-controller-manager 180 kubectl get serviceaccount default

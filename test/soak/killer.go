@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -193,8 +194,8 @@ func (k *killer) trouble(ctx context.Context) {
 		k.pause(share(3, 22))
 		_, back := lines(context.WithoutCancel(ctx), []string{k.s.node, deed[1]})
 		k.note("node", "nodes "+deed[1], settles)
-		if err != nil || back != nil {
-			k.s.fail(fmt.Errorf("the node: %w %w", err, back))
+		if err := errors.Join(err, back); err != nil {
+			k.s.fail(fmt.Errorf("the node: %w", err))
 			return
 		}
 	}
