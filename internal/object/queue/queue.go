@@ -135,6 +135,7 @@ type Queue struct {
 
 	mu        sync.Mutex
 	closed    byte // the code that refuses Puts, and Gets once the queue is empty; 0 while it is open
+	dropped   bool // all requests are refused
 	items     line[object.Value]
 	taken     uint64     // how many items were ever taken from items
 	back      line[span] // what was given back: it is in front of items, in the order in which it was taken from them
@@ -198,6 +199,10 @@ func New(s *object.Server, capacity int) *Queue {
 func (q *Queue) Serve(r *object.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.dropped { // since the server has found it
+		r.Fail(object.Gone, "")
+		return
+	}
 	table.Serve(q, r)
 }
 
@@ -432,6 +437,7 @@ func (q *Queue) Left(p *object.Session, _ bool) {
 func (q *Queue) Drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.dropped = true
 	q.close(cmp.Or(q.closed, object.Gone))
 	for _, g := range q.getters.all() {
 		g.r.Fail(q.closed, "")

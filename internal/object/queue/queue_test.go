@@ -297,6 +297,30 @@ func TestDropWithAllSortsOfWaiters(t *testing.T) {
 	require.Equal(t, byte(object.Gone), joiner.Reply(join).Code)
 }
 
+// A request that has found the queue, and comes to it when it has been dropped, is refused: nothing is known of the items.
+func TestRequestsAfterTheDrop(t *testing.T) {
+	t.Parallel()
+	run := objecttest.NewRun(t)
+	h := run.Home("Home")
+	q := queue.New(h, 0)
+	ref, err := h.Make(q, true)
+	require.NoError(t, err)
+	u := user{run.Visit(h), &bed{t, run, h, ref.Object}}
+	u.puts("a")
+	delivery, _ := u.gets(1)
+	u.settle(queue.Taken, delivery)
+	q.Drop()
+	for _, ask := range []func() uint64{
+		func() uint64 { return u.Ask(ref.Object, queue.Done, 1) },
+		func() uint64 { return u.Ask(ref.Object, queue.Join, object.None{}) },
+		func() uint64 { return u.Ask(ref.Object, queue.Len, object.None{}) },
+		func() uint64 { return u.get(1) },
+		func() uint64 { return u.put("b") },
+	} {
+		require.Equal(t, byte(object.Gone), u.Reply(ask()).Code)
+	}
+}
+
 // Messages that no Fiber sends are refused, and the connection lives on.
 func TestMalformedRequests(t *testing.T) {
 	b := newBed(t, 0)
