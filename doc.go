@@ -331,7 +331,8 @@
 //		return fiber.Map(ctx, pool, look, []query{{shared, 0}, {shared, 1}})
 //	}
 //
-// All tasks of a worker get the same value, so it must not be changed. A Shared may
+// All tasks of a worker get the same value, so it must not be changed. The workers of
+// a machine read large slices of numbers in place, in memory that they share. A Shared may
 // also be returned, or put into a queue: the value stays in the process that shared
 // it, until it is closed there or no process has it any more.
 //

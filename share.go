@@ -18,6 +18,11 @@ import (
 // use it. Create it with Share. It lives in the process that made it. It travels
 // as (part of) an argument, a result, or an item of a queue, as a reference; Get
 // fetches the value.
+//
+// On Linux, the processes of this machine have one copy of a value of 64 KiB or more:
+// slices of numbers in it are read in place, from memory that no process's meta.Memory
+// counts, and everything else is decoded by each process. The processes in a container
+// have a copy each.
 type Shared[T any] struct{ p proxy }
 
 // Share makes a value available to all processes of the run. It encodes v
@@ -58,7 +63,9 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 
 // Get returns the value. The first call in a process fetches it from the
 // process that shared it, and blocks until it is here or ctx ends. Later calls
-// return the same value, so it must not be changed. The error is ErrClosed when
+// return the same value, so it must not be changed; no other process sees what is
+// written to it. A part of it may be kept for as long as it is needed, also after
+// Close. The error is ErrClosed when
 // the value was closed, a *WorkerLostError when the process that shared it has
 // ended, a *MismatchError when the value is not a T, or ctx.Err().
 //

@@ -144,17 +144,18 @@ func (j *job) watchMemory() {
 	}
 }
 
-// Resident returns how many bytes of a process are in memory, 0 if that is not
-// known.
+// Resident returns how many bytes that a process has alone are in memory, 0 if that
+// is not known: not its executable, nor what it shares with other processes.
 func Resident(pid int) int64 {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {
 		return 0
 	}
 	fields := bytes.Fields(stat)
-	if len(fields) < 2 {
+	if len(fields) < 3 {
 		return 0
 	}
-	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-	return pages * int64(os.Getpagesize())
+	all, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	shared, _ := strconv.ParseInt(string(fields[2]), 10, 64)
+	return (all - shared) * int64(os.Getpagesize())
 }

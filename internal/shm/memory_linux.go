@@ -111,11 +111,8 @@ func unwritten(n int) *byte {
 
 // place maps pages of a file, or of this process, in the place of what is there.
 func place(over unsafe.Pointer, size, flags, fd int) error {
-	_, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(over), uintptr(size), unix.PROT_READ|unix.PROT_WRITE, uintptr(flags|unix.MAP_FIXED), uintptr(fd), 0)
-	if errno != 0 {
-		return os.NewSyscallError("mmap", errno)
-	}
-	return nil
+	_, err := unix.MmapPtr(fd, 0, over, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_FIXED)
+	return os.NewSyscallError("mmap", err)
 }
 
 // limit is this process's limit for memory, which what is mapped does not count against: the collector takes it for its own.

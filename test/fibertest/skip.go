@@ -12,7 +12,7 @@ var onThisMachine = map[string][]string{
 		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
 		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
 		"TestWhatIsSaidOfALostWorker", "TestWhatAProcessStartsEndsWithIt", "TestWhatProcessesStartEndsWithTheRoot", "TestStoppedGuardEndsWithTheRoot",
-		"TestNestedProcesses", "TestActiveChildren", "TestSharedValueOfAWorker", "TestCancel", "TestCloseEndsAfterASignal", "ExampleWithMaxTasksPerChild",
+		"TestNestedProcesses", "TestActiveChildren", "TestSharedValueOfAWorker", "TestSharedMemoryOfAKilledProcess", "TestCancel", "TestCloseEndsAfterASignal", "ExampleWithMaxTasksPerChild",
 	},
 	"they look at process ids, or signal them, of homes, managers and ranks": {
 		"TestQueueOfAKilledProcess", "TestChaosOfAQueue", "TestEndOfThePipesHome", "TestManagerThatCannotListen",
@@ -28,7 +28,7 @@ var onThisMachine = map[string][]string{
 		"TestGarbageAtEverySocket", "TestLimitsAreNotInherited", "TestForwardLogs", "TestSharedValueThroughAGap",
 	},
 	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
-	"they are about this machine's resources": {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestRingWithTooManyGPUs", "TestBadArguments",
+	"they are about this machine's resources": {"TestSharedMemoryIsNobodys", "TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestRingWithTooManyGPUs", "TestBadArguments",
 		"TestRingThatCannotStart", "TestManagerThatCannotStart", "TestOptionsOfARing", "TestOptionsOfGo"},
 	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies", "TestTableIsWhole", "TestTableHasAllSettings"},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
