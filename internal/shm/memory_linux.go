@@ -119,16 +119,24 @@ func place(over unsafe.Pointer, size, flags, fd int) error {
 type limit struct {
 	mu     sync.Mutex
 	mapped int64
+	own    int64 // the limit without what is mapped
+	set    int64 // with it; another limit is one that the program has set since
 }
 
 var limited limit
 
+// none is the least limit that is as good as none.
+const none = 1 << 62
+
 func (l *limit) add(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := debug.SetMemoryLimit(-1) - l.mapped
 	l.mapped += n
-	if now > 0 && now < 1<<62 { // else there is none
-		debug.SetMemoryLimit(now + l.mapped)
+	if now := debug.SetMemoryLimit(-1); now != l.set {
+		l.own = now
+	}
+	if l.own < none {
+		l.set = l.own + l.mapped
+		debug.SetMemoryLimit(l.set)
 	}
 }

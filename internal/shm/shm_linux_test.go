@@ -189,4 +189,14 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.NumGC-before.NumGC, uint32(20))
+
+	debug.SetMemoryLimit(512 << 20) // the program's own word
+	runtime.KeepAlive(got)
+	got = nil
+	s.Remove(segment)
+	for begun := time.Now(); mappings(t, "limit") > 0; {
+		require.Less(t, time.Since(begun), time.Minute)
+		runtime.GC()
+	}
+	require.Equal(t, int64(512<<20), debug.SetMemoryLimit(-1))
 }
