@@ -86,6 +86,10 @@ func (s *Server) Keep(ctx context.Context, frames [][]byte) (Ref, error) {
 			}
 		}
 	}
+	if err := ctx.Err(); err != nil { // the copy may have taken long
+		v.Drop()
+		return Ref{}, err
+	}
 	if v.segment == nil {
 		v.value = Encoded(frames).Private()
 	}

@@ -1,10 +1,12 @@
 package shm
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -12,8 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// piece is how much is copied between two looks at a context.
+const piece = 64 << 20
+
 // write returns a file of this machine's memory that holds frames, each aligned, and that nobody can change any more.
-func write(name string, frames [][]byte) (f *os.File, err error) {
+func write(ctx context.Context, name string, frames [][]byte) (f *os.File, err error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
@@ -26,10 +31,16 @@ func write(name string, frames [][]byte) (f *os.File, err error) {
 	}()
 	at := int64(0)
 	for _, frame := range frames {
-		if _, err := f.WriteAt(frame, at); err != nil {
-			return nil, err
+		for part := range slices.Chunk(frame, piece) {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if _, err := f.WriteAt(part, at); err != nil {
+				return nil, err
+			}
+			at += int64(len(part))
 		}
-		at = aligned(at + int64(len(frame)))
+		at = aligned(at)
 	}
 	if err := f.Truncate(at); err != nil {
 		return nil, err

@@ -101,6 +101,8 @@ func TestSegment(t *testing.T) {
 	end()
 	_, err = other.Open(ended, segment)
 	require.Error(t, err)
+	_, err = s.Add(ended, [][]byte{make([]byte, 10)})
+	require.ErrorIs(t, err, context.Canceled)
 	got, err := other.Open(t.Context(), segment)
 	require.NoError(t, err)
 	s.Remove(segment)

@@ -42,7 +42,7 @@ func (s *Store) Add(ctx context.Context, frames [][]byte) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := write(s.name, frames)
+	f, err := write(ctx, s.name, frames)
 	if err != nil {
 		return nil, err
 	}
