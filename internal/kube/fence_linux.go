@@ -7,6 +7,7 @@ import (
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fiber-go/fiber/internal/container/pid1"
@@ -43,9 +44,16 @@ func (f *fence) Hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var own *metav1.ObjectMeta // the Job, which may have had others of its name before
 	for _, p := range pods.Items {
-		if t := Judge(&p).Ended; t != nil && t.Reason == OutOfMemory {
-			return fmt.Errorf("%s is not started again: its pod %s has used more memory than it may (OOMKilled)", f.job, p.Name)
+		if p.Name == f.lease.holder {
+			own = JobOf(&p)
+		}
+	}
+	for _, p := range pods.Items {
+		by := JobOf(&p)
+		if t := Judge(&p).Ended; t != nil && t.Reason == OutOfMemory && own != nil && by != nil && by.UID == own.UID {
+			return fmt.Errorf("%s is not started again: its pod %s has used more memory than it may (OOMKilled); give it more with --memory", f.job, p.Name)
 		}
 	}
 	return f.lease.take(ctx)
@@ -66,8 +74,19 @@ func (f *fence) Ended(end logmux.End, told bool) error {
 	case end.Code == 0:
 		return nil
 	}
+	// The Job bears as many failures as it has seen, and not this one. With fewer it would delete this pod, whose output and end may
+	// not have been read.
 	c := f.lease.client
+	job, err := c.Job(ctx, f.job)
+	if err != nil {
+		return err
+	}
+	failed := int(job.Status.Failed)
+	if u := job.Status.UncountedTerminatedPods; u != nil {
+		failed += len(u.Failed)
+	}
+	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: %q}}, "spec": {"backoffLimit": %d}}`, FailedKey, f.lease.holder, failed)
 	return c.call(ctx, "patch", "jobs", func(ctx context.Context) error {
-		return of(c.REST.Patch(types.MergePatchType), c.Namespace, "jobs").Name(f.job).Body([]byte(`{"spec": {"backoffLimit": 0}}`)).Do(ctx).Error()
+		return of(c.REST.Patch(types.MergePatchType), c.Namespace, "jobs").Name(f.job).Body(patch).Do(ctx).Error()
 	})
 }

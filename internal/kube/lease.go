@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,17 @@ const (
 	renewEvery = 3 * time.Second
 	// renewTry bounds one try, and releaseTime all of what is done at the end.
 	renewTry, releaseTime = 4 * time.Second, 10 * time.Second
+	// missingTime is how long it may take until it is made.
+	missingTime = 2 * time.Minute
 	// takeEvery is how often it is looked at by who waits for it.
 	takeEvery = time.Second
 )
 
 // errTaken is the error of a Lease that another pod holds.
 var errTaken = errors.New("another pod has taken its place")
+
+// errLate is the error of a renewal that came when it was too late.
+var errLate = errors.New("this process was stopped for a while")
 
 // lease is a Lease, of which a pod is the only holder. It needs no clocks that agree: who waits takes it when it has not
 // changed for leaseTime, and who holds it counts from before the request that has renewed it.
@@ -53,8 +59,12 @@ func holder(is *coordinationv1.Lease) string {
 func (l *lease) take(ctx context.Context) error {
 	var version string
 	var since time.Time // it has been that version
+	begun := time.Now()
 	return persist(ctx, func() (taken bool, err error) {
 		is, err := get(ctx, l.client, "leases", l.name, new(coordinationv1.Lease))
+		if apierrors.IsNotFound(err) && time.Since(begun) > missingTime {
+			return true, fmt.Errorf("there is no lease %s: fiber run has ended before it had made one; fiber stop %[1]s removes the rest", l.name)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -71,9 +81,9 @@ func (l *lease) take(ctx context.Context) error {
 
 // persist tries something until it is done, ctx ends, or the permission for it is missing.
 func persist(ctx context.Context, try func() (done bool, err error)) error {
-	for refusals := (refusals{}); ; {
+	for refusals := (Refusals{}); ; {
 		done, err := try()
-		if done || refusals.final(err, true) {
+		if done || refusals.Final(err, true) {
 			return err
 		}
 		select {
@@ -99,7 +109,7 @@ func (l *lease) keep(ctx context.Context) error {
 		case errors.Is(err, errTaken):
 			return err
 		case !time.Now().Before(l.until):
-			return fmt.Errorf("the lease %s could not be renewed for %v: %w", l.name, heldTime, err)
+			return fmt.Errorf("the lease %s could not be renewed for %v: %w", l.name, heldTime, cmp.Or(err, errLate))
 		}
 	}
 }

@@ -46,7 +46,7 @@ const followGrace = 500 * time.Millisecond
 
 // Follow writes the output until ended is closed, which tells that the program has ended, and all of the output is written.
 func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
-	var refusals refusals
+	var refusals Refusals
 	told := false
 	for again := (retry.Pauses{Longest: LongestPause}); ; {
 		over := isClosed(ended)
@@ -57,7 +57,7 @@ func (o *Output) Follow(ctx context.Context, ended <-chan struct{}) error {
 			return ctx.Err()
 		case over && (err == nil || noLogsYet(err)), apierrors.IsNotFound(err):
 			return nil
-		case refusals.final(err, o.opened):
+		case refusals.Final(err, o.opened):
 			return err
 		case !over && isClosed(ended):
 			continue

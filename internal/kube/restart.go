@@ -18,6 +18,9 @@ func JobOf(pod *corev1.Pod) *metav1.ObjectMeta {
 // JobSelector selects the pods that a Job has made.
 func JobSelector(job string) string { return Managed + "," + batchv1.JobNameLabel + "=" + job }
 
+// FailedKey is the annotation of a Job whose program has failed by itself: the name of the pod in which it did.
+const FailedKey = "fiber.failed"
+
 // Finished reports whether a Job starts no other pod when the last one has ended: it is over, is being removed, or its program
 // has failed by itself.
 func Finished(j *batchv1.Job) bool {
@@ -26,5 +29,5 @@ func Finished(j *batchv1.Job) bool {
 			return true
 		}
 	}
-	return j.DeletionTimestamp != nil || j.Spec.BackoffLimit != nil && *j.Spec.BackoffLimit == 0
+	return j.DeletionTimestamp != nil || j.Annotations[FailedKey] != ""
 }

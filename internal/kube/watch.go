@@ -51,11 +51,11 @@ func (c *Client) WatchPods(ctx context.Context, w PodWatch) error {
 	ctx, stop := context.WithCancelCause(logr.NewContext(ctx, logr.Discard())) // otherwise the reflector logs to stderr
 	defer stop(nil)
 	told, standing := &teller{tell: w.Tell}, false
-	var refusals refusals
+	var refusals Refusals
 	// check stops the watch if the error of a request is final.
 	check := func(err error) {
 		known, ok := errors.AsType[*Error](err)
-		switch final := refusals.final(err, standing); {
+		switch final := refusals.Final(err, standing); {
 		case ok && (final || !c.answered.Load()):
 			stop(known)
 		case err != nil && !c.answered.Load():
@@ -147,11 +147,11 @@ func (t *teller) Replace(pods []any, _ string) error {
 
 func (*teller) Resync() error { return nil }
 
-// refusals tells a permanent refusal of a request from that of an API server that has just started.
-type refusals struct{ since time.Time }
+// Refusals tells a permanent refusal of a request from that of an API server that has just started.
+type Refusals struct{ since time.Time }
 
-// final reports whether err, the last answer, is a permanent refusal. The request may have been granted before.
-func (r *refusals) final(err error, granted bool) bool {
+// Final reports whether err, the last answer, is a permanent refusal. The request may have been granted before.
+func (r *Refusals) Final(err error, granted bool) bool {
 	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
 		r.since = time.Time{}
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/logmux"
 )
@@ -43,24 +44,39 @@ func guarded(g Guard, signals <-chan os.Signal, say func(error), run func(lost <
 	case told:
 		end.Code = 128 + int(syscall.SIGTERM)
 	case err != nil:
-		say(err)
+		trySay(say, err)
 		end.Code = 1
 	default:
 		lost, why := make(chan struct{}), error(nil)
 		go func() {
-			if why = g.Lost(ctx); why != nil {
-				say(why)
-			}
+			why = g.Lost(ctx)
 			close(lost)
 		}()
 		end, told = run(lost)
+		if os.Getpid() == 1 {
+			_ = syscall.Kill(-1, syscall.SIGKILL) // what it has left running must not go on beside the next pod's program
+		}
 		cancel()
 		if <-lost; why != nil {
+			trySay(say, why)
 			return logmux.End{Code: end.Code}, true // the kernel has not killed it for its memory
 		}
 	}
 	if err := g.Ended(end, told); err != nil {
-		say(err)
+		trySay(say, err)
 	}
 	return end, told
+}
+
+// trySay says an error. It does not wait for long: what the program has printed may be in the way, and be read by nobody.
+func trySay(say func(error), err error) {
+	said := make(chan struct{})
+	go func() {
+		say(err)
+		close(said)
+	}()
+	select {
+	case <-said:
+	case <-time.After(outputGrace):
+	}
 }

@@ -68,6 +68,9 @@ func Run(g Guard) int {
 	end, told := guarded(g, signals, say, func(lost <-chan struct{}) (logmux.End, bool) {
 		return child(signals, lost, output.ending, ends[0], ends[1])
 	})
+	if g != nil && told && end.Code == 0 {
+		end.Code = 128 + int(syscall.SIGTERM)
+	}
 	for _, f := range ends { // the program may not have been started
 		f.Close()
 	}
@@ -85,9 +88,6 @@ func Run(g Guard) int {
 	}
 	if output.reader != nil {
 		awaitReader(output.reader, signals, told)
-	}
-	if g != nil && told && end.Code == 0 {
-		return 128 + int(syscall.SIGTERM)
 	}
 	return end.Code
 }

@@ -13,8 +13,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -27,6 +29,9 @@ import (
 
 // programKey makes the test binary a program.
 const programKey = "PID1_TEST_PROGRAM"
+
+// fileKey names a file for programs that need one.
+const fileKey = "PID1_TEST_FILE"
 
 func TestMain(m *testing.M) {
 	what := os.Getenv(programKey)
@@ -54,6 +59,18 @@ func TestMain(m *testing.M) {
 		fmt.Println("waits")
 		<-told
 		os.Exit(0)
+	case "loud": // prints, and says in a file who it is when nobody reads that
+		var lines atomic.Int64
+		go func() {
+			for last := int64(-1); last != lines.Load(); time.Sleep(200 * time.Millisecond) {
+				last = lines.Load()
+			}
+			_ = os.WriteFile(os.Getenv(fileKey)+".new", []byte(strconv.Itoa(os.Getpid())), 0o600)
+			_ = os.Rename(os.Getenv(fileKey)+".new", os.Getenv(fileKey))
+		}()
+		for {
+			fmt.Println("line", lines.Add(1))
+		}
 	case "much":
 		for i := range muchLines {
 			fmt.Println("line", i)
@@ -228,8 +245,16 @@ func (g guarding) Hold(ctx context.Context) error {
 }
 
 func (g guarding) Lost(ctx context.Context) error {
-	if g == "loses" {
+	switch g {
+	case "loses":
 		return errors.New("lost")
+	case "loses in the end":
+		for {
+			if _, err := os.Stat(os.Getenv(fileKey)); err == nil {
+				return errors.New("lost")
+			}
+			time.Sleep(time.Millisecond)
+		}
 	}
 	<-ctx.Done()
 	return nil
@@ -273,6 +298,28 @@ func TestAGuard(t *testing.T) {
 			require.Contains(t, said.so.String(), want.says)
 		})
 	}
+}
+
+// A program that has lost its guard ends although nobody reads what it prints.
+func TestAGuardThatIsLostByALoudProgram(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "program")
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), programKey+"=loud", fileKey+"="+file, pid1.Key+"="+pid1.Value, pid1.FenceKey+"=loses in the end")
+	cmd.Stdout, cmd.Stderr = w, w
+	require.NoError(t, cmd.Start())
+	w.Close()
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	pid := 0
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(file)
+		pid, _ = strconv.Atoi(string(text))
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, time.Minute, time.Millisecond)
 }
 
 // telling calls tell with what was written so far.

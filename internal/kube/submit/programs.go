@@ -195,8 +195,15 @@ func Logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, std
 
 // logs does that for one pod, and returns the next.
 func logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, stdout, stderr io.Writer, report *Report) (*corev1.Pod, error) {
-	if pod.UID == "" && !follow {
-		return nil, fmt.Errorf("no pod of %s is there now, but another one will take its place: fiber logs -f %[1]s waits for it", pod.Name)
+	if pod.UID == "" {
+		switch job, err := c.Job(ctx, pod.Name); {
+		case err != nil:
+			return nil, err
+		case kube.Finished(job):
+			return nil, fmt.Errorf("%s has ended, and the cluster has removed its last pod, with the output", pod.Name)
+		case !follow:
+			return nil, fmt.Errorf("no pod of %s is there now, but another one will take its place: fiber logs -f %[1]s waits for it", pod.Name)
+		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

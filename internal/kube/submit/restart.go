@@ -93,8 +93,7 @@ func (r *Run) startJob(ctx, engaged context.Context, pod *corev1.Pod, env *corev
 		_, err = kube.Make(ctx, r.Client, "secrets", env.Name, env)
 	}
 	if err == nil {
-		_, err = kube.Make(ctx, r.Client, "leases", job.Name,
-			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: job.Name, Labels: job.Labels, OwnerReferences: owned(job)}})
+		err = r.makeLease(ctx, job)
 	}
 	if err == nil {
 		r.pod, err = r.first(ctx)
@@ -105,12 +104,36 @@ func (r *Run) startJob(ctx, engaged context.Context, pod *corev1.Pod, env *corev
 	return err
 }
 
+// formerLease is how long the Lease of a former Job of that name may stay: the cluster removes it after the Job.
+const formerLease = time.Minute
+
+// makeLease makes the Lease of a Job's pods.
+func (r *Run) makeLease(ctx context.Context, job *batchv1.Job) error {
+	last := error(nil)
+	err := wait.PollUntilContextTimeout(ctx, goneAgain, formerLease, true, func(ctx context.Context) (bool, error) {
+		_, last = kube.Make(ctx, r.Client, "leases", job.Name,
+			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: job.Name, Labels: job.Labels, OwnerReferences: owned(job)}})
+		if apierrors.IsAlreadyExists(last) {
+			return false, nil
+		}
+		return true, last
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		err = fmt.Errorf("a lease of another program has the name %s: %w; use another --name", job.Name, last)
+	}
+	return err
+}
+
 // first waits for the first pod of the Job.
 func (r *Run) first(ctx context.Context) (pod *corev1.Pod, err error) {
-	why := "no pod was made for it"
+	why, refusals := "no pod was made for it", kube.Refusals{}
 	err = wait.PollUntilContextTimeout(ctx, goneAgain, r.StartTimeout, true, func(ctx context.Context) (made bool, err error) {
-		if pod, err = newest(ctx, r.Client, r.batch); pod != nil || err != nil {
+		if pod, err = newest(ctx, r.Client, r.batch); pod != nil || refusals.Final(err, true) {
 			return true, err
+		}
+		if err != nil {
+			why = err.Error()
+			return false, nil
 		}
 		events, _ := r.Client.PodEvents(ctx, r.batch.Name) // they only add details
 		for _, e := range events {
@@ -195,13 +218,14 @@ func succeed(ctx context.Context, job *kube.Job) <-chan succession {
 		return found
 	}
 	go func() {
+		var refusals kube.Refusals
 		for seen := 0; ; {
 			if died(job) {
 				next, last, err := successor(ctx, job)
 				if next != nil {
 					seen++
 				}
-				if seen > 0 && over(job) || seen > stillThere || last || err != nil {
+				if seen > 0 && over(job) || seen > stillThere || last || refusals.Final(err, true) {
 					found <- succession{next, err}
 					return
 				}
