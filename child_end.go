@@ -18,7 +18,7 @@ import (
 // does not read.
 const lastWords = 5 * time.Second
 
-// stopping ends this process at a SIGTERM.
+// stopping ends this process at a SIGTERM, or when its parent says so.
 type stopping struct {
 	node   *tree.Node
 	parent *tree.Parent
@@ -31,8 +31,8 @@ type stopping struct {
 	before func() // called before contexts end
 }
 
-// obey waits for the parent's word to end, or for a SIGTERM: an engine's takes its
-// time, and a process that does not read hears nothing else. It then ends the
+// obey waits until the parent says that this process is to end, or for a SIGTERM: an engine's
+// takes its time, and a process that does not read hears nothing else. It then ends the
 // function's context, and half of the grace later the process. If the parent did
 // not send the signal, a worker first has a quarter of the grace to finish its
 // tasks. The root handles the terminal's Ctrl-C.

@@ -549,8 +549,8 @@
 //	}, meta.CPU(2), meta.Memory(4000), meta.GPU(1))
 //
 // On this machine CPU becomes GOMAXPROCS. Memory is in MiB: nine tenths of it
-// become GOMEMLIMIT, and a process with more than all of it resident is killed,
-// with a reason that says so. The root hands out GPU devices through
+// become GOMEMLIMIT, and a process that has more than all of it in memory is killed,
+// with a reason that says so; what it shares with other processes does not count. The root hands out GPU devices through
 // CUDA_VISIBLE_DEVICES, so that no two processes share one. A start waits until
 // enough are free; asking for more than there are is an error.
 //

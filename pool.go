@@ -404,7 +404,7 @@ type WorkerStats struct {
 	State    string // ready, draining …
 	Tasks    int    // that it holds
 	Done     int    // that it has finished
-	Resident int64  // bytes in memory, as last reported
+	Resident int64  // bytes in memory that it does not share, as last reported
 
 	Running []RunningTask // that it runs now
 }

@@ -20,9 +20,9 @@ import (
 // fetches the value.
 //
 // On Linux, the processes of this machine have one copy of a value of 64 KiB or more:
-// slices of numbers in it are read in place, from memory that no process's meta.Memory
-// counts, and everything else is decoded by each process. The processes in a container
-// have a copy each.
+// slices of numbers of 32 KiB or more are read in place, from memory that no process's
+// meta.Memory counts, and everything else is decoded by each process. The processes in a
+// container have a copy each, and so has a process for values beyond the first thousands.
 type Shared[T any] struct{ p proxy }
 
 // Share makes a value available to all processes of the run. It encodes v

@@ -67,7 +67,7 @@ func (a *fetched) Read(in *wire.Reader) {
 type kept struct {
 	value    Value
 	segments *shm.Store
-	segment  *shm.Segment // where it lies, too, for processes of this machine; or nil
+	segment  *shm.Segment // where processes of this machine find it; nil if they do not
 }
 
 // segmentMin is how many bytes of a value are shared by the processes of a machine.
@@ -109,6 +109,9 @@ func (s *Server) Fetch(ctx context.Context, ref Ref) ([][]byte, error) {
 			return frames, nil
 		}
 		a, err = Ask(ctx, s, ref, fetch, fetching{}, func(fetched) {}) // it is another machine, or has no more room for mappings
+	}
+	if err == nil && s.Local(ref) != nil { // it is the home's own, for all others
+		a.value = a.value.Private()
 	}
 	return a.value.Frames(), err
 }

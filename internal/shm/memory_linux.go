@@ -2,6 +2,7 @@ package shm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -74,7 +76,7 @@ func mapFrames(f *os.File, lengths []int) (frames [][]byte, err error) {
 	if size > 0 {
 		err = control(f, func(fd int) (err error) {
 			if seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || seals&sealed != sealed {
-				return fmt.Errorf("it is not sealed: %w", err)
+				return errors.Join(errors.New("it is not sealed"), err)
 			}
 			all, err = mapped(fd, int(size))
 			return err
@@ -95,22 +97,28 @@ func mapFrames(f *os.File, lengths []int) (frames [][]byte, err error) {
 func mapped(fd, size int) ([]byte, error) {
 	page := os.Getpagesize()
 	pages := (size + page - 1) / page * page
-	limited.add(int64(pages))
+	counted := int64(pages+page+runtimePage-1) / runtimePage * runtimePage // as the allocator does
+	if !live.add(counted) {
+		return nil, ErrNone
+	}
 	first := unwritten(pages + page)
 	skip := -int(uintptr(unsafe.Pointer(first))) & (page - 1)
 	over := unsafe.Add(unsafe.Pointer(first), skip)
 	if err := place(over, pages, unix.MAP_PRIVATE, fd); err != nil {
-		limited.add(-int64(pages))
+		live.remove(counted)
 		return nil, err
 	}
 	runtime.SetFinalizer(first, func(first *byte) {
 		if err := place(unsafe.Add(unsafe.Pointer(first), skip), pages, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, -1); err != nil {
 			panic(fmt.Sprintf("fiber: %d bytes of shared memory can't be taken back: %v", pages, err)) // they would be something else's
 		}
-		limited.add(-int64(pages))
+		live.remove(counted)
 	})
 	return unsafe.Slice((*byte)(over), size), nil
 }
+
+// runtimePage is what Go's allocator rounds large sizes up to.
+const runtimePage = 8 << 10
 
 // unwritten allocates so many bytes, and returns the first. Nothing is written to them, as make would: they are to be replaced.
 func unwritten(n int) *byte {
@@ -126,28 +134,92 @@ func place(over unsafe.Pointer, size, flags, fd int) error {
 	return os.NewSyscallError("mmap", err)
 }
 
-// limit is this process's limit for memory, which what is mapped does not count against: the collector takes it for its own.
-type limit struct {
-	mu     sync.Mutex
-	mapped int64
-	own    int64 // the limit without what is mapped
-	set    int64 // with it; another limit is one that the program has set since
+// mappings are those that there are.
+type mappings struct {
+	mu         sync.Mutex
+	n          int
+	bytes      int64
+	due        int64 // when there are more bytes, garbage is collected
+	collecting bool
+	last       time.Time // when it was collected last
+
+	own int64 // this process's limit for memory, without what is mapped
+	set int64 // with it; another limit is one that the program has set since
 }
 
-var limited limit
+var live mappings
 
-// none is the least limit that is as good as none.
-const none = 1 << 62
+const (
+	// most is how many mappings there are at most. Each splits two others off, and a process has 65,530 of them, unless
+	// vm.max_map_count says otherwise; without any, Go's runtime gets no memory.
+	most = 8192
+	// collected is how many bytes never make garbage be collected.
+	collected = 256 << 20
+	// fullPause is the least time between two collections because there are too many.
+	fullPause = 10 * time.Second
+	// none is the least limit for memory that is as good as none.
+	none = 1 << 62
+)
 
-func (l *limit) add(n int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mapped += n
-	if now := debug.SetMemoryLimit(-1); now != l.set {
-		l.own = now
+// add counts a mapping, if there may be one more. Where Go's collector runs for the limit alone, mappings that nothing refers
+// to would stay, since they count as memory that the limit does not mean.
+func (m *mappings) add(n int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.n == most {
+		if time.Since(m.last) > fullPause {
+			m.collect()
+		}
+		return false
 	}
-	if l.own < none {
-		l.set = l.own + l.mapped
-		debug.SetMemoryLimit(l.set)
+	m.n++
+	m.count(n)
+	if m.bytes > max(m.due, collected) {
+		m.collect()
+	}
+	return true
+}
+
+func (m *mappings) remove(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.n--
+	m.count(-n)
+}
+
+// count changes how much is mapped, and this process's limit for memory, which that does not count against; mu is held.
+func (m *mappings) count(n int64) {
+	m.bytes += n
+	for now := debug.SetMemoryLimit(-1); ; {
+		if now != m.set {
+			m.own = now
+		}
+		if m.own >= none {
+			return
+		}
+		m.set = m.own + m.bytes
+		was := debug.SetMemoryLimit(m.set)
+		if was == now {
+			return
+		}
+		now, m.own = was, was // the program has set it just now
 	}
 }
+
+// collect has garbage collected in the background; mu is held.
+func (m *mappings) collect() {
+	if m.collecting {
+		return
+	}
+	m.collecting = true
+	go func() {
+		runtime.GC()
+		time.Sleep(settled)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.due, m.collecting, m.last = 2*m.bytes, false, time.Now()
+	}()
+}
+
+// settled is how long finalizers have until what is left counts.
+const settled = 50 * time.Millisecond

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -16,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/fiber-go/fiber/internal/shm"
 )
@@ -173,6 +176,79 @@ func TestCollector(t *testing.T) {
 		runtime.GC()
 	}
 	require.Equal(t, limit, debug.SetMemoryLimit(-1))
+}
+
+// Where the collector runs for the limit alone, what nothing refers to goes all the same.
+func TestDeadMappingsWithoutCollections(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
+	s := newStore(t, "dead")
+	frames := [][]byte{make([]byte, 16<<20)}
+	for range 100 {
+		segment, err := s.Add(t.Context(), frames)
+		require.NoError(t, err)
+		got, err := s.Open(t.Context(), segment)
+		require.NoError(t, err)
+		require.Zero(t, got[0][1])
+		s.Remove(segment)
+	}
+	for begun := time.Now(); mappings(t, "dead") > 40; time.Sleep(time.Millisecond) {
+		require.Less(t, time.Since(begun), time.Minute)
+	}
+}
+
+// There are only so many mappings, and descriptors, since a process needs others; the rest is refused.
+func TestManySegments(t *testing.T) {
+	var files unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
+	less := files
+	less.Cur = 1000
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &less))
+	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &files)) }()
+	s := newStore(t, "many")
+	var segment *shm.Segment
+	for i := 0; ; i++ {
+		next, err := s.Add(t.Context(), [][]byte{make([]byte, 4096)})
+		if err != nil {
+			require.ErrorIs(t, err, shm.ErrNone)
+			require.Equal(t, 250, i)
+			break
+		}
+		segment = next
+	}
+	var held [][][]byte
+	for {
+		got, err := s.Open(t.Context(), segment)
+		if err != nil {
+			require.ErrorIs(t, err, shm.ErrNone)
+			break
+		}
+		held = append(held, got)
+		require.LessOrEqual(t, len(held), 8192)
+	}
+	require.Greater(t, len(held), 8000)
+	require.NoError(t, exec.Command("/bin/true").Run())
+	runtime.KeepAlive(held)
+}
+
+// The end of a Store waits for nobody who asks.
+func TestCloseWhileSomebodyAsks(t *testing.T) {
+	s := newStore(t, "asked")
+	segment, err := s.Add(t.Context(), [][]byte{make([]byte, 10)})
+	require.NoError(t, err)
+	c, err := net.Dial("unix", segment.Socket)
+	require.NoError(t, err)
+	defer c.Close()
+	other, err := net.Dial("unix", segment.Socket)
+	require.NoError(t, err)
+	defer other.Close()
+	_, err = other.Write(make([]byte, 26)) // a key that there is not
+	require.NoError(t, err)
+	_, err = other.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF) // so c was accepted before
+	begun := time.Now()
+	s.Close()
+	require.Less(t, time.Since(begun), 5*time.Second) // of 10 s
 }
 
 // A limit for memory is not for what is shared.

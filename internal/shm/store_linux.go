@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiber-go/fiber/internal/lock"
 )
 
 // Store has what this process shares; nil has nothing.
@@ -20,25 +21,28 @@ type Store struct {
 	name string // of its memory, in the lists of the system
 	dir  func(context.Context) (string, error)
 
+	opened lock.Once[string] // the path of the socket
+
 	mu       sync.Mutex
 	closed   bool
-	private  string // the directory of its socket
 	listener *net.UnixListener
+	conns    map[*net.UnixConn]bool
 	files    map[string]*os.File // by key
 	asked    sync.WaitGroup
 }
 
 // New returns a Store. dir returns the directory for its socket, which only this user can enter; it is asked when that is needed.
+// Somebody may remove the directory while it is empty.
 func New(name string, dir func(context.Context) (string, error)) *Store {
-	return &Store{name: name, dir: dir, files: map[string]*os.File{}}
+	return &Store{name: name, dir: dir, files: map[string]*os.File{}, conns: map[*net.UnixConn]bool{}}
 }
 
 // Add copies frames into memory that is shared until Remove or Close. The error is ErrNone, the ctx's, or the system's.
 func (s *Store) Add(ctx context.Context, frames [][]byte) (*Segment, error) {
-	if s == nil {
+	if s == nil || s.full() {
 		return nil, ErrNone
 	}
-	dir, err := s.dir(ctx)
+	socket, err := s.opened.Make(ctx, func() (*string, error) { return s.open(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -46,41 +50,66 @@ func (s *Store) Add(ctx context.Context, frames [][]byte) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	segment := &Segment{Key: rand.Text()}
+	segment := &Segment{Socket: *socket, Key: rand.Text()}
 	for _, frame := range frames {
 		segment.Sizes = append(segment.Sizes, len(frame))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.listen(dir); err != nil {
+	if s.closed {
 		_ = f.Close()
-		return nil, err
+		return nil, net.ErrClosed
 	}
-	segment.Socket = s.listener.Addr().String()
 	s.files[segment.Key] = f
 	return segment, nil
 }
 
-// listen opens the socket, once; mu is held.
-func (s *Store) listen(dir string) error {
-	if s.closed {
-		return net.ErrClosed
+// full reports whether the Store has a quarter of the files that this process may open: the rest is for others.
+func (s *Store) full() bool {
+	var most unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &most)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err != nil || uint64(len(s.files)) >= most.Cur/4
+}
+
+// open opens the socket and returns its path.
+func (s *Store) open(ctx context.Context) (*string, error) {
+	for {
+		dir, err := s.dir(ctx)
+		if err != nil {
+			return nil, err
+		}
+		path, l, err := listen(dir)
+		if errors.Is(err, os.ErrNotExist) { // the directory was removed
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.closed {
+			_ = l.Close()
+			return nil, errors.Join(net.ErrClosed, os.RemoveAll(filepath.Dir(path)))
+		}
+		s.listener = l
+		s.asked.Go(func() { s.accept(l) })
+		return &path, nil
 	}
-	if s.listener != nil {
-		return nil
-	}
+}
+
+// listen listens on a socket in a new directory.
+func listen(dir string) (path string, l *net.UnixListener, err error) {
 	private, err := os.MkdirTemp(dir, "shared-")
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(private, "socket")})
-	if err != nil {
+	path = filepath.Join(private, "socket")
+	if l, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path}); err != nil {
 		_ = os.RemoveAll(private)
-		return err
 	}
-	s.private, s.listener = private, l
-	s.asked.Go(func() { s.accept(l) })
-	return nil
+	return path, l, err
 }
 
 // askTime is how long the exchange with a process may take.
@@ -96,10 +125,19 @@ func (s *Store) accept(l *net.UnixListener) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
+		s.mu.Lock()
+		s.conns[c] = true
 		s.asked.Go(func() {
-			defer c.Close()
 			_ = s.answer(c) // who asked sees that nothing comes
+			_ = c.Close()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.conns, c)
 		})
+		if s.closed {
+			_ = c.Close()
+		}
+		s.mu.Unlock()
 	}
 }
 
@@ -164,14 +202,16 @@ func fetch(ctx context.Context, segment *Segment) (*os.File, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:n])
 	if err != nil || len(messages) != 1 {
-		return nil, fmt.Errorf("no descriptor has come: %w", err)
+		return nil, errors.Join(errNoDescriptor, err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return nil, fmt.Errorf("no descriptor has come: %w", err)
+		return nil, errors.Join(errNoDescriptor, err)
 	}
 	return os.NewFile(uintptr(fds[0]), segment.Key), nil
 }
+
+var errNoDescriptor = errors.New("no descriptor has come")
 
 // Remove shares a segment of this Store no longer. Who has mapped it keeps it.
 func (s *Store) Remove(segment *Segment) {
@@ -193,13 +233,17 @@ func (s *Store) Close() {
 	s.closed = true
 	files, l := s.files, s.listener
 	s.files = nil
+	for c := range s.conns {
+		_ = c.Close()
+	}
 	s.mu.Unlock()
 	for _, f := range files {
 		_ = f.Close()
 	}
 	if l != nil {
+		path := l.Addr().String()
 		_ = l.Close()
-		_ = os.RemoveAll(s.private)
+		_ = os.RemoveAll(filepath.Dir(path))
 		s.asked.Wait()
 	}
 }

@@ -42,5 +42,5 @@ func (l *link) Gone() <-chan struct{} { return l.gone }
 // PID is the process id in the process's own namespace.
 func (l *link) PID() int { return l.pid }
 
-// Resident is the process's resident memory in bytes, as it last reported it.
+// Resident is how many bytes of the process are in memory, as it last reported it; see local.Resident.
 func (l *link) Resident() int64 { return l.resident.Load() }

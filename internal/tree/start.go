@@ -171,9 +171,10 @@ func (s *start) introduce(ctx context.Context) (err error) {
 	within, cancel := context.WithCancel(ctx)
 	var hearing sync.WaitGroup
 	hearing.Go(func() { s.heed(within) })
-	defer hearing.Wait() // after what follows: the process is at work, whatever becomes of ctx meanwhile
-	defer cancel()       // which ends heed
-	defer context.AfterFunc(ctx, s.way.close)()
+	defer hearing.Wait()                         // after what follows: the process is at work, whatever becomes of ctx meanwhile
+	defer cancel()                               // which ends heed
+	leave := context.AfterFunc(ctx, s.way.close) // which may close conn, too
+	defer leave()
 	conn, hello, err := s.way.meet(ctx, s.ended)
 	if err != nil {
 		return err
@@ -182,7 +183,7 @@ func (s *start) introduce(ctx context.Context) (err error) {
 	// Send finishes a message that has begun to leave, even after the end of ctx.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer func() {
-		if !stop() && err == nil { // it is being closed
+		if goes, stays := leave(), stop(); !(goes && stays) && err == nil { // it is being closed
 			err = ctx.Err()
 		}
 		if err != nil {

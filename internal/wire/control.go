@@ -96,5 +96,5 @@ type Setup struct {
 // object's method ended.
 type Done struct{ Err *Error }
 
-// Status reports a child's resident memory.
+// Status reports how much a child has in memory; see local.Resident.
 type Status struct{ Resident int64 } // bytes

@@ -121,10 +121,8 @@ func (e *Engine) run(ctx context.Context, w *worker) {
 	switch {
 	case over:
 		w.kill()
-	case ended:
+	case ended, draining: // it is running its initializer
 		proc.Terminate()
-	case draining:
-		proc.Stop()
 	}
 	<-proc.Gone()
 	e.mu.Lock()
