@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ import (
 // slices of numbers of 32 KiB or more are read in place, from memory that no process's
 // meta.Memory counts, and everything else is decoded by each process. The processes in a
 // container have a copy each, and so has a process for values beyond the first thousands.
+// To Go's collector such memory is a part of the heap: a memory limit that was set before
+// Get grows by it. A page that is written to becomes the process's own.
 type Shared[T any] struct{ p proxy }
 
 // Share makes a value available to all processes of the run. It encodes v
@@ -119,7 +122,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 	}
 	var v T
 	if err := codec.Unmarshal(frames, &v); err != nil {
-		return zero, errorf("fiber: the shared value: %w", err)
+		return zero, mismatch("the shared value cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
 	}
 	c.value, c.set = v, true
 	return v, nil

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64 || loong64 || mips64 || mips64le || ppc64 || ppc64le || riscv64
+
 package shm
 
 import (
@@ -130,8 +132,12 @@ func unwritten(n int) *byte {
 
 // place maps pages of a file, or of this process, in the place of what is there.
 func place(over unsafe.Pointer, size, flags, fd int) error {
-	_, err := unix.MmapPtr(fd, 0, over, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_FIXED)
-	return os.NewSyscallError("mmap", err)
+	// unix.MmapPtr makes a pointer of its answer again, which the race detector's checks refuse. Other processors' systems take other arguments.
+	_, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(over), uintptr(size), unix.PROT_READ|unix.PROT_WRITE, uintptr(flags|unix.MAP_FIXED), uintptr(fd), 0)
+	if errno != 0 {
+		return os.NewSyscallError("mmap", errno)
+	}
+	return nil
 }
 
 // mappings are those that there are.

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64 || loong64 || mips64 || mips64le || ppc64 || ppc64le || riscv64
+
 package shm_test
 
 import (

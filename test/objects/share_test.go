@@ -201,13 +201,12 @@ func TestSharedValueOfAnotherType(t *testing.T) {
 	require.NoError(t, text.UnmarshalBinary(name))
 	_, err = text.Get(fibertest.Soon(t))
 	require.ErrorContains(t, err, "shared value")
-	var encode *fiber.EncodeError
-	require.ErrorAs(t, err, &encode)
+	var mismatch *fiber.MismatchError
+	require.ErrorAs(t, err, &mismatch)
 	n, err := number.Get(fibertest.Soon(t))
 	require.NoError(t, err, "after somebody asked for another type")
 	require.Equal(t, 42, n)
 	_, err = text.Get(fibertest.Soon(t))
-	var mismatch *fiber.MismatchError
 	require.ErrorAs(t, err, &mismatch)
 	require.ErrorContains(t, err, "is a int, not a string")
 	require.Error(t, text.UnmarshalBinary([]byte("nonsense")))
