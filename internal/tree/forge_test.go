@@ -124,13 +124,16 @@ func TestASignalTooSoon(t *testing.T) {
 	t.Parallel()
 	n, b := root(t, "127.0.0.1")
 	here, there := net.Pipe()
-	blocked := make(chan struct{})
-	n.Backend = slowBackend{b, blocked}
-	go n.runJob(there, &request{Do: doLaunch})
+	n.Backend = slowBackend{b}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		n.runJob(there, &request{Do: doLaunch})
+	}()
 	require.NoError(t, wire.Write(here, backend.Kill))
 	_, err := answered(t.Context(), here)
 	require.ErrorIs(t, err, errGone)
-	soon(t, "the launch", func() { <-blocked })
+	soon(t, "the launch", func() { <-over })
 }
 
 // However often a process signals its job, the engine is asked once at a time.
@@ -188,14 +191,10 @@ func (j *busy) Signal(context.Context, backend.Signal) error {
 }
 
 // slowBackend launches nothing.
-type slowBackend struct {
-	*networked
-	ended chan struct{}
-}
+type slowBackend struct{ *networked }
 
-func (b slowBackend) Launch(ctx context.Context, _ backend.JobSpec) (backend.Job, error) {
+func (slowBackend) Launch(ctx context.Context, _ backend.JobSpec) (backend.Job, error) {
 	<-ctx.Done()
-	close(b.ended)
 	return nil, ctx.Err()
 }
 

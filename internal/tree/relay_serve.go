@@ -31,8 +31,8 @@ func (n *Node) runJob(s net.Conn, r *request) {
 	launched := make(chan struct{})
 	ctx, closed := context.WithCancel(context.Background())
 	go func() {
-		defer s.Close() // which wakes who writes to it
 		defer closed()
+		defer s.Close() // first, so that nothing answers any more; it wakes who writes
 		// One of each at a time, however many the process sends.
 		underWay := map[backend.Signal]chan struct{}{backend.Terminate: make(chan struct{}, 1), backend.Kill: make(chan struct{}, 1)}
 		for sig := backend.Kill; wire.Read(s, &sig) == nil; {
