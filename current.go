@@ -52,7 +52,7 @@ func running() (*process, error) {
 
 func enter(node *tree.Node, closeLog func(patience time.Duration)) {
 	h := object.New(object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
-		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown, Log: node.Log, Segments: node.Segments()})
+		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown, Log: node.Log, Segments: node.Segments})
 	var state any = &process{node: node, objects: h, closeLog: closeLog}
 	self.Of().State.Store(&state)
 }

@@ -405,6 +405,7 @@ type WorkerStats struct {
 	Tasks    int    // that it holds
 	Done     int    // that it has finished
 	Resident int64  // bytes in memory that it does not share, as last reported
+	Shared   int64  // bytes of shared values that it has, as last reported: those of its machine that it sees, and its own copies
 
 	Running []RunningTask // that it runs now
 }
@@ -433,7 +434,7 @@ func (p *Pool) Stats() PoolStats {
 	stats.Pending = slices.Compact(slices.Sorted(maps.Values(p.pending)))
 	p.mu.Unlock()
 	for _, w := range s.Workers {
-		stats.Processes = append(stats.Processes, WorkerStats{Name: w.Name, ID: w.ID, State: w.State, Tasks: w.Tasks, Done: w.Done, Resident: w.Resident})
+		stats.Processes = append(stats.Processes, WorkerStats{Name: w.Name, ID: w.ID, State: w.State, Tasks: w.Tasks, Done: w.Done, Resident: w.Memory.Resident, Shared: w.Memory.Shared})
 		for _, task := range w.Running {
 			last := &stats.Processes[len(stats.Processes)-1]
 			last.Running = append(last.Running, RunningTask(task))

@@ -92,14 +92,14 @@ func comeUp() (*tree.Node, error) {
 // reportStatus reports to the parent how much memory is in use, when that
 // changes.
 func reportStatus(parent *tree.Parent) {
-	var told int64
+	var told wire.Status
 	tick := time.NewTicker(statusInterval)
 	defer tick.Stop()
 	for {
-		now := local.Resident(self.Of().PID)
-		if diff := now - told; diff > 1<<20 || diff < -1<<20 {
+		now := wire.Status{Resident: local.Resident(self.Of().PID), Shared: here().shared.size()}
+		if apart(now.Resident, told.Resident) || apart(now.Shared, told.Shared) {
 			told = now
-			parent.Post(wire.MustPack(wire.KindStatus, wire.Status{Resident: now})...)
+			parent.Post(wire.MustPack(wire.KindStatus, now)...)
 		}
 		select {
 		case <-parent.Done():
@@ -108,6 +108,9 @@ func reportStatus(parent *tree.Parent) {
 		}
 	}
 }
+
+// apart reports whether two sizes differ by more than a mebibyte.
+func apart(a, b int64) bool { return max(a-b, b-a) > 1<<20 }
 
 // runFunction runs the assigned function.
 func runFunction(ctx context.Context, parent *tree.Parent) int {

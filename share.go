@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/retry"
+	"github.com/fiber-go/fiber/internal/shm"
 )
 
 // Shared is a value that is sent only once to each process, however many tasks
@@ -22,10 +24,18 @@ import (
 //
 // On Linux, the processes of this machine have one copy of a value of 64 KiB or more:
 // slices of numbers of 32 KiB or more are read in place, from memory that no process's
-// meta.Memory counts, and everything else is decoded by each process. The processes in a
-// container have a copy each, and so has a process for values beyond the first thousands.
-// To Go's collector such memory is a part of the heap: a memory limit that was set before
-// Get grows by it. A page that is written to becomes the process's own.
+// meta.Memory counts, and everything else is decoded by each process. That includes the
+// containers of an engine on this machine, for the values that the program itself has
+// shared. All other processes have a copy each, and so has a process for values beyond
+// the first thousands. To Go's collector such memory is a part of the heap: a memory
+// limit that was set before Get grows by it. A page that is written to becomes the
+// process's own.
+//
+// Config.ShareMemory limits the memory of such values in the process that shares them.
+// The rest lies in files without names in the directory for temporary files; if it has
+// no room there, Share returns an error that says how much there is. As many bytes of
+// other values are kept by a process that has got them; what it used longest ago goes
+// first, and the next Get fetches it again.
 type Shared[T any] struct{ p proxy }
 
 // Share makes a value available to all processes of the run. It encodes v
@@ -56,6 +66,9 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}
 	ref, err := proc.objects.Keep(ctx, frames)
+	if full := (*shm.FullError)(nil); errors.As(err, &full) {
+		return nil, errorf("fiber: the shared value: %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +128,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		}
 		return v, nil
 	}
-	frames, err := h.proc.objects.Fetch(ctx, h.ref)
+	frames, size, err := h.proc.objects.Fetch(ctx, h.ref)
 	if err != nil {
 		h.proc.shared.forget(h.ref)
 		return zero, err
@@ -125,6 +138,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		return zero, mismatch("the shared value cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
 	}
 	c.value, c.set = v, true
+	h.proc.shared.grow(h.ref, size, h.proc.node.ShareMemory())
 	return v, nil
 }
 
@@ -161,10 +175,14 @@ func (s *Shared[T]) held() (*proxy, string) {
 type sharedCache struct {
 	mu     sync.Mutex
 	values map[object.Ref]*sharedValue
+	uses   list.List // of references; the one that was used last is in front
+	bytes  int64     // that have come as messages
 }
 
 type sharedValue struct {
 	drop func() // ends the watch
+	use  *list.Element
+	size int64 // that has come as a message
 
 	fetching lock.Lock // guards what follows
 	set      bool
@@ -172,28 +190,66 @@ type sharedValue struct {
 }
 
 // at returns the cache's entry for a value. It is forgotten when the
-// value is dropped, or its home is out of reach. It does not keep the value alive,
-// and outlives the references here: the next task may bring another one.
+// value is dropped, its home is out of reach, or others need the room. It does not
+// keep the value alive, and outlives the references here: the next task may bring
+// another one.
 func (s *sharedCache) at(h *object.Server, ref object.Ref) *sharedValue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.values[ref]
 	if c == nil {
 		stop := h.Watch(ref, func(*object.Request) { s.forget(ref) })
-		c = &sharedValue{drop: stop}
+		c = &sharedValue{drop: stop, use: s.uses.PushFront(ref)}
 		if s.values == nil {
 			s.values = map[object.Ref]*sharedValue{}
 		}
 		s.values[ref] = c
 	}
+	s.uses.MoveToFront(c.use)
 	return c
+}
+
+// grow counts what a value takes up. If the values then have more than limit, those that were used longest ago are forgotten; 0 is
+// no limit.
+func (s *sharedCache) grow(ref object.Ref, size, limit int64) {
+	s.mu.Lock()
+	c := s.values[ref]
+	if c == nil { // it was forgotten meanwhile
+		s.mu.Unlock()
+		return
+	}
+	c.size += size
+	s.bytes += size
+	var old []object.Ref
+	left := s.bytes
+	for e := s.uses.Back(); limit > 0 && left > limit && e != nil; e = e.Prev() {
+		if other := e.Value.(object.Ref); other != ref && s.values[other].size > 0 {
+			old = append(old, other)
+			left -= s.values[other].size
+		}
+	}
+	s.mu.Unlock()
+	for _, ref := range old {
+		s.forget(ref)
+	}
+}
+
+// size returns how many bytes of shared values this process has.
+func (s *sharedCache) size() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes + shm.Mapped()
 }
 
 // forget takes a value out of the cache.
 func (s *sharedCache) forget(ref object.Ref) {
 	s.mu.Lock()
 	c := s.values[ref]
-	delete(s.values, ref)
+	if c != nil {
+		delete(s.values, ref)
+		s.uses.Remove(c.use)
+		s.bytes -= c.size
+	}
 	s.mu.Unlock()
 	if c != nil {
 		c.drop()

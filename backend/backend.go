@@ -44,6 +44,8 @@ type Network struct {
 	// "" listens on all addresses of this machine.
 	Host string
 	Bind string // an address, without a port
+	// Shares: children that do not inherit a socket see JobSpec.Directory, and so have one copy of a large shared value.
+	Shares bool
 }
 
 // JobSpec is a job to start.
@@ -61,6 +63,9 @@ type JobSpec struct {
 	// Socket is the child's end of its connection, if Network says Inherit.
 	// Launch does not close it.
 	Socket *os.File
+	// Directory is a directory of this machine that the job sees at the same path, if Network says Shares, and may only
+	// read; "" for none.
+	Directory string
 	// Stdout and Stderr receive the job's output as it comes. If they are
 	// io.Closers, they are closed after its end.
 	Stdout, Stderr io.Writer

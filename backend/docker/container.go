@@ -43,6 +43,9 @@ func (b *Backend) container(e *engine, img prepared, spec backend.JobSpec) (*con
 		CapAdd:     b.cfg.DockerCapabilities,
 		Resources:  resources(spec),
 	}
+	if dir := spec.Directory; dir != "" {
+		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: dir, Target: dir, ReadOnly: true})
+	}
 	limit := int64(b.cfg.DockerPidsLimit)
 	host.PidsLimit = &limit
 	if !b.cfg.DockerNewPrivileges.Enabled() {

@@ -417,6 +417,27 @@ func TestVolumeThatIsNotThere(t *testing.T) {
 	require.NoDirExists(t, missing)
 }
 
+// A container sees the directory that it shares with this process, if its engine does, and cannot change it.
+func TestDirectory(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	dir := t.TempDir()
+	s := spec("wait")
+	s.Directory = dir
+	b := newBackend(t, config.Config{})
+	details, err := engine.ContainerInspect(soon(t), launched(t, b, s).ID())
+	require.NoError(t, err)
+	require.Len(t, details.Mounts, 1)
+	require.Equal(t, []string{dir, dir}, []string{details.Mounts[0].Source, details.Mounts[0].Destination})
+	require.False(t, details.Mounts[0].RW)
+
+	s.Directory = dir + "/missing"
+	details, err = engine.ContainerInspect(soon(t), launched(t, b, s).ID())
+	require.NoError(t, err)
+	require.Empty(t, details.Mounts)
+	require.NoDirExists(t, s.Directory)
+}
+
 // A missing volume of the engine is created, and keeps what is written to it.
 func TestNamedVolume(t *testing.T) {
 	t.Parallel()

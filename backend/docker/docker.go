@@ -72,12 +72,10 @@ func (b *Backend) failure(job string, err error) error {
 // noDevice reports whether the engine says that it has no GPUs.
 func noDevice(err error) bool { return strings.Contains(err.Error(), "could not select device driver") }
 
-// noPath explains the engine's error that a path does not exist on its host.
-func noPath(err error) error {
-	if _, path, missing := strings.Cut(err.Error(), "bind source path does not exist: "); missing {
-		return lives.Refuse(fmt.Errorf("FIBER_DOCKER_VOLUMES names %s, which the engine's machine does not have: make it there first", path))
-	}
-	return err
+// missingPath returns the path that does not exist on the engine's machine, if that is its error, or else "".
+func missingPath(err error) string {
+	_, path, _ := strings.Cut(fmt.Sprint(err), "bind source path does not exist: ")
+	return path
 }
 
 // Launch starts a container. It blocks while the image is made or pulled.
@@ -133,8 +131,15 @@ func (b *Backend) start(ctx context.Context, e *engine, img prepared, spec backe
 		defer cancel()
 		program, host := b.container(e, img, spec)
 		made, err := e.ContainerCreate(within, program, host, nil, nil, names.Unique(spec.Name, 10))
+		if dir := spec.Directory; dir != "" && missingPath(err) == dir { // the engine sees other directories
+			host.Mounts = host.Mounts[:len(host.Mounts)-1]
+			made, err = e.ContainerCreate(within, program, host, nil, nil, names.Unique(spec.Name, 10))
+		}
+		if path := missingPath(err); path != "" {
+			return lives.Refuse(fmt.Errorf("FIBER_DOCKER_VOLUMES names %s, which the engine's machine does not have: make it there first", path))
+		}
 		if err != nil {
-			return noPath(err)
+			return err
 		}
 		if j.id = made.ID; ctx.Err() != nil {
 			return ctx.Err()

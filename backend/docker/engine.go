@@ -122,6 +122,12 @@ func Engine(ctx context.Context) (string, error) {
 	return e.info.ServerVersion + ", " + e.platform.String(), nil
 }
 
+// here reports whether the engine's paths are this process's, too: it is on this machine, and this process is not in a container.
+func (e *engine) here() bool {
+	name, err := os.Hostname()
+	return err == nil && e.local && name == e.info.Name && exists(e.info.DockerRootDir)
+}
+
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -43,7 +43,7 @@ func (b *Backend) Network(ctx context.Context) (backend.Network, error) {
 	if err != nil {
 		return backend.Network{}, b.failure("", err)
 	}
-	return backend.Network{Host: host, Bind: host}, nil
+	return backend.Network{Host: host, Bind: host, Shares: e.here()}, nil
 }
 
 // address returns this process's address on the network of the containers.

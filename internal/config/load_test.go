@@ -100,6 +100,7 @@ func samples(t *testing.T) map[string]sample {
 		"shutdown_grace":          {time.Millisecond, time.Hour, time.Minute},
 		"cancel_grace":            {time.Millisecond, time.Hour, time.Minute},
 		"max_message":             {512 * config.MiB, 64 * config.KiB, 3 * config.GiB},
+		"share_memory":            {32 * config.MiB, 64 * config.KiB, 3 * config.GiB},
 		"runtime_dir":             {folder("d1"), folder("d2"), folder("d3")},
 		"backend":                 {"docker", "local", "docker"},
 		"image":                   {"app:v1", "registry.example.com:5000/team/app", "app@sha256:" + strings.Repeat("0", 64)},

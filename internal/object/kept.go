@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/shm"
@@ -74,11 +75,16 @@ type kept struct {
 const segmentMin = 64 << 10
 
 // Keep makes an object of a value of these frames, which it copies. Whoever has fetched
-// it gets NoticeDropped when it goes, whether it holds the object or not.
+// it gets NoticeDropped when it goes, whether it holds the object or not. The error is a
+// *shm.FullError if there is no room for it.
 func (s *Server) Keep(ctx context.Context, frames [][]byte) (Ref, error) {
 	v := kept{segments: s.opts.Segments}
 	if codec.Size(frames) >= segmentMin {
-		if segment, err := v.segments.Add(ctx, frames); err == nil {
+		segment, err := v.segments.Add(ctx, frames)
+		if full := (*shm.FullError)(nil); errors.As(err, &full) {
+			return Ref{}, err
+		}
+		if err == nil {
 			if own, err := v.segments.Open(ctx, segment); err == nil {
 				v.value, v.segment = Encoded(own), segment
 			} else {
@@ -100,20 +106,22 @@ func (s *Server) Keep(ctx context.Context, frames [][]byte) (Ref, error) {
 	return ref, err
 }
 
-// Fetch returns the frames of a kept value. Those of a large one are this machine's
-// memory if its home is here: a write to them is seen by nobody else.
-func (s *Server) Fetch(ctx context.Context, ref Ref) ([][]byte, error) {
+// Fetch returns the frames of a kept value, and how many bytes of memory they take up.
+// Those of a large one are this machine's memory if its home is here, and take up
+// none: a write to them is seen by nobody else.
+func (s *Server) Fetch(ctx context.Context, ref Ref) ([][]byte, int64, error) {
 	a, err := Ask(ctx, s, ref, fetch, fetching{near: s.opts.Segments != nil}, func(fetched) {})
 	if err == nil && a.segment != nil {
 		if frames, err := s.opts.Segments.Open(ctx, a.segment); err == nil {
-			return frames, nil
+			return frames, 0, nil
 		}
 		a, err = Ask(ctx, s, ref, fetch, fetching{}, func(fetched) {}) // it is another machine, or has no more room for mappings
 	}
 	if err == nil && s.Local(ref) != nil { // it is the home's own, for all others
 		a.value = a.value.Private()
 	}
-	return a.value.Frames(), err
+	frames := a.value.Frames()
+	return frames, int64(codec.Size(frames)), err
 }
 
 // Serve replies with the value.
@@ -123,12 +131,17 @@ var keptOps = Ops(On(fetch, func(v kept, r Asked[fetched], q fetching) {
 	switch {
 	case !r.copied():
 		r.Fail(Gone, "")
-	case q.near && v.segment != nil:
+	case q.near && v.near(r.Request):
 		r.Reply(fetched{segment: v.segment})
 	default:
 		r.Reply(fetched{value: v.value})
 	}
 }))
+
+// near reports whether the requester can open the value's segment.
+func (v kept) near(r *Request) bool {
+	return v.segment != nil && (v.segment.Socket != "" || r.Peer == r.Peer.home.self)
+}
 
 // copied says that the requester gets a copy of the object, unless that is gone.
 func (r *Request) copied() bool {

@@ -21,42 +21,60 @@ import (
 // piece is how much is copied between two looks at a context.
 const piece = 64 << 20
 
-// write returns a file of this machine's memory that holds frames, each aligned, and that nobody can change any more.
-func write(ctx context.Context, name string, frames [][]byte) (f *os.File, err error) {
+// inMemory returns a file of this machine's memory that holds frames, and that nobody can change any more.
+func inMemory(ctx context.Context, name string, frames [][]byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	f = os.NewFile(uintptr(fd), name)
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-		}
-	}()
+	f := os.NewFile(uintptr(fd), name)
+	if err = write(ctx, f, frames); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sealed)
+		err = os.NewSyscallError("fcntl", err)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// write writes frames, each aligned.
+func write(ctx context.Context, f *os.File, frames [][]byte) error {
 	at := int64(0)
 	for _, frame := range frames {
 		for part := range slices.Chunk(frame, piece) {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return err
 			}
 			if _, err := f.WriteAt(part, at); err != nil {
-				return nil, err
+				return err
 			}
 			at += int64(len(part))
 		}
 		at = aligned(at)
 	}
-	if err := f.Truncate(at); err != nil {
-		return nil, err
-	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sealed); err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	return f, nil
+	return f.Truncate(at)
 }
 
 // sealed has every seal: a file that became shorter would end the processes that have mapped it.
 const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE | unix.F_SEAL_SEAL
+
+// lasting returns an error unless a file stays as it is: it is sealed, or has no name by which it could be opened for writing.
+func lasting(fd int) error {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if errors.Is(err, unix.EINVAL) { // it is no memory
+		var info unix.Stat_t
+		if err := unix.Fstat(fd, &info); err != nil || info.Nlink > 0 {
+			return errors.Join(errors.New("it has a name"), err)
+		}
+		return nil
+	}
+	if err != nil || seals&sealed != sealed {
+		return errors.Join(errors.New("it is not sealed"), err)
+	}
+	return nil
+}
 
 func aligned(n int64) int64 { return (n + align - 1) / align * align }
 
@@ -77,8 +95,8 @@ func mapFrames(f *os.File, lengths []int) (frames [][]byte, err error) {
 	all := []byte{}
 	if size > 0 {
 		err = control(f, func(fd int) (err error) {
-			if seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || seals&sealed != sealed {
-				return errors.Join(errors.New("it is not sealed"), err)
+			if err := lasting(fd); err != nil {
+				return err
 			}
 			all, err = mapped(fd, int(size))
 			return err
@@ -154,6 +172,13 @@ type mappings struct {
 }
 
 var live mappings
+
+// Mapped returns how many bytes this process has mapped.
+func Mapped() int64 {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	return live.bytes
+}
 
 const (
 	// most is how many mappings there are at most. Each splits two others off, and a process has 65,530 of them, unless

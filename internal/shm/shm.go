@@ -3,7 +3,11 @@
 // anything points into it, and a write to it copies the page for this process alone.
 package shm
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // align is what frames are aligned to.
 const align = 64
@@ -11,9 +15,32 @@ const align = 64
 // ErrNone is the error where there is no such memory.
 var ErrNone = errors.New("there is no memory that processes share in that way")
 
+// Options are what a Store is made with.
+type Options struct {
+	Name string // of its memory, in the lists of the system
+	// Dir returns the directory for its socket, which only this user can enter, or "" if nobody could connect. It is asked when
+	// that is needed. Somebody may remove the directory while it is empty.
+	Dir func(context.Context) (string, error)
+	// Limit returns how many bytes may be in memory, 0 for any number. The rest lies in files in Temp.
+	Limit func() int64
+	Temp  string
+}
+
 // Segment says where frames are that lie in a process's Store.
 type Segment struct {
-	Socket string // of the Store
+	Socket string // of the Store, "" if only its own process can Open it
 	Key    string // which processes know that may have the frames
 	Sizes  []int  // of the frames
+}
+
+// FullError is a value for which there is no room.
+type FullError struct {
+	Size, Used, Limit int64  // of the value, of all that is in memory, and of what may be
+	Why               string // it can't lie on disk
+}
+
+// Error returns one line, which names the setting.
+func (e *FullError) Error() string {
+	return fmt.Sprintf("its %d bytes do not fit into memory, where shared values have %d of %d bytes (share_memory), nor on disk: %s",
+		e.Size, e.Used, e.Limit, e.Why)
 }

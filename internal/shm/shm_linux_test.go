@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	err := json.Unmarshal([]byte(text), &segment)
 	if err == nil {
 		var frames [][]byte
-		if frames, err = shm.New("child", nil).Open(context.Background(), &segment); err == nil {
+		if frames, err = shm.New(shm.Options{Name: "child"}).Open(context.Background(), &segment); err == nil {
 			clear(frames[0])
 		}
 	}
@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 
 func newStore(t *testing.T, name string) *shm.Store {
 	dir := t.TempDir()
-	s := shm.New(name, func(context.Context) (string, error) { return dir, nil })
+	s := shm.New(shm.Options{Name: name, Dir: func(context.Context) (string, error) { return dir, nil },
+		Limit: func() int64 { return 0 }})
 	t.Cleanup(func() {
 		s.Close()
 		left, err := os.ReadDir(dir)

@@ -8,7 +8,10 @@ import "context"
 type Store struct{}
 
 // New returns a Store.
-func New(string, func(context.Context) (string, error)) *Store { return nil }
+func New(Options) *Store { return nil }
+
+// Directory returns ErrNone.
+func (*Store) Directory(context.Context) (string, error) { return "", ErrNone }
 
 // Add returns ErrNone.
 func (*Store) Add(context.Context, [][]byte) (*Segment, error) { return nil, ErrNone }
@@ -21,3 +24,9 @@ func (*Store) Remove(*Segment) {}
 
 // Close does nothing.
 func (*Store) Close() {}
+
+// Mapped returns 0.
+func Mapped() int64 { return 0 }
+
+// Memory returns 0.
+func Memory() int64 { return 0 }

@@ -20,26 +20,45 @@ import (
 
 // Store has what this process shares; nil has nothing.
 type Store struct {
-	name string // of its memory, in the lists of the system
-	dir  func(context.Context) (string, error)
+	opts Options
 
-	opened lock.Once[string] // the path of the socket
+	opened lock.Once[string] // the path of the socket, "" for none
 
 	mu       sync.Mutex
 	closed   bool
 	listener *net.UnixListener
 	conns    map[*net.UnixConn]bool
-	files    map[string]*os.File // by key
+	files    map[string]file // by key
+	used     int64           // bytes of the files that are in memory
 	asked    sync.WaitGroup
 }
 
-// New returns a Store. dir returns the directory for its socket, which only this user can enter; it is asked when that is needed.
-// Somebody may remove the directory while it is empty.
-func New(name string, dir func(context.Context) (string, error)) *Store {
-	return &Store{name: name, dir: dir, files: map[string]*os.File{}, conns: map[*net.UnixConn]bool{}}
+// file holds the frames of a segment.
+type file struct {
+	*os.File
+	size int64 // in memory
 }
 
-// Add copies frames into memory that is shared until Remove or Close. The error is ErrNone, the ctx's, or the system's.
+// New returns a Store.
+func New(opts Options) *Store {
+	return &Store{opts: opts, files: map[string]file{}, conns: map[*net.UnixConn]bool{}}
+}
+
+// Directory returns the directory with the socket, which a process in a container needs to see at the same path, in order to Open
+// what is in the Store.
+func (s *Store) Directory(ctx context.Context) (string, error) {
+	if s == nil {
+		return "", ErrNone
+	}
+	socket, err := s.opened.Make(ctx, func() (*string, error) { return s.open(ctx) })
+	if err != nil || *socket == "" {
+		return "", err
+	}
+	return filepath.Dir(*socket), nil
+}
+
+// Add copies frames into memory that is shared until Remove or Close, or, if the Store has too much already, into a file without
+// a name. The error is ErrNone, a *FullError, the ctx's, or the system's.
 func (s *Store) Add(ctx context.Context, frames [][]byte) (*Segment, error) {
 	if s == nil || s.full() {
 		return nil, ErrNone
@@ -48,22 +67,42 @@ func (s *Store) Add(ctx context.Context, frames [][]byte) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := write(ctx, s.name, frames)
-	if err != nil {
-		return nil, err
-	}
 	segment := &Segment{Socket: *socket, Key: rand.Text()}
+	size := int64(0)
 	for _, frame := range frames {
 		segment.Sizes = append(segment.Sizes, len(frame))
+		size = aligned(size + int64(len(frame)))
+	}
+	var f file
+	if s.reserve(size) {
+		f.size = size
+		f.File, err = inMemory(ctx, s.opts.Name, frames)
+	} else {
+		f.File, err = s.onDisk(ctx, size, frames)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if err == nil && s.closed {
 		_ = f.Close()
-		return nil, net.ErrClosed
+		err = net.ErrClosed
+	}
+	if err != nil {
+		s.used -= f.size
+		return nil, err
 	}
 	s.files[segment.Key] = f
 	return segment, nil
+}
+
+// reserve says that there is room in memory for so many bytes, which are then counted.
+func (s *Store) reserve(size int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if limit := s.opts.Limit(); limit > 0 && size > limit-s.used {
+		return false
+	}
+	s.used += size
+	return true
 }
 
 // full reports whether the Store has a quarter of the files that this process may open: the rest is for others.
@@ -78,9 +117,9 @@ func (s *Store) full() bool {
 // open opens the socket and returns its path.
 func (s *Store) open(ctx context.Context) (*string, error) {
 	for {
-		dir, err := s.dir(ctx)
-		if err != nil {
-			return nil, err
+		dir, err := s.opts.Dir(ctx)
+		if err != nil || dir == "" {
+			return &dir, err
 		}
 		path, l, err := listen(dir)
 		if errors.Is(err, os.ErrNotExist) { // the directory was removed
@@ -101,15 +140,21 @@ func (s *Store) open(ctx context.Context) (*string, error) {
 	}
 }
 
-// listen listens on a socket in a new directory.
+// listen listens on a socket in a new directory. Whoever gets as far as that may connect: a container's user may be another one.
 func listen(dir string) (path string, l *net.UnixListener, err error) {
-	private, err := os.MkdirTemp(dir, "shared-")
+	own, err := os.MkdirTemp(dir, "shared-")
 	if err != nil {
 		return "", nil, err
 	}
-	path = filepath.Join(private, "socket")
-	if l, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path}); err != nil {
-		_ = os.RemoveAll(private)
+	path = filepath.Join(own, "socket")
+	l, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err == nil {
+		if err = errors.Join(os.Chmod(own, 0o711), os.Chmod(path, 0o666)); err != nil {
+			_ = l.Close()
+		}
+	}
+	if err != nil {
+		_ = os.RemoveAll(own)
 	}
 	return path, l, err
 }
@@ -155,10 +200,10 @@ func (s *Store) answer(c *net.UnixConn) error {
 	s.mu.Lock()
 	f := s.files[string(key)]
 	s.mu.Unlock()
-	if f == nil {
+	if f.File == nil {
 		return os.ErrNotExist
 	}
-	return control(f, func(fd int) error {
+	return control(f.File, func(fd int) error {
 		_, _, err := c.WriteMsgUnix([]byte{1}, unix.UnixRights(fd), nil)
 		return err
 	})
@@ -170,7 +215,7 @@ func (s *Store) Open(ctx context.Context, segment *Segment) ([][]byte, error) {
 		return nil, ErrNone
 	}
 	s.mu.Lock()
-	f := s.files[segment.Key]
+	f := s.files[segment.Key].File
 	s.mu.Unlock()
 	if f == nil {
 		var err error
@@ -220,8 +265,9 @@ func (s *Store) Remove(segment *Segment) {
 	s.mu.Lock()
 	f := s.files[segment.Key]
 	delete(s.files, segment.Key)
+	s.used -= f.size
 	s.mu.Unlock()
-	if f != nil {
+	if f.File != nil {
 		_ = f.Close()
 	}
 }

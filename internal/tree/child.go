@@ -150,7 +150,7 @@ func (c *Child) handle(frames [][]byte) error {
 		if err := wire.Unpack(frames, &status); err != nil {
 			return err
 		}
-		c.resident.Store(status.Resident)
+		c.memory.Store(&status)
 	case wire.KindLog:
 		var message wire.Log
 		if err := wire.Unpack(frames, &message); err != nil {

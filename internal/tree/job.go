@@ -45,6 +45,11 @@ func (n *Node) launch(ctx context.Context, spec backend.JobSpec) (_ *job, err er
 	output := &delivered{node: n, name: spec.Name}
 	if network, err := n.Network(ctx); err == nil && !network.Inherit {
 		spec.Delivery = output
+		if network.Shares {
+			if spec.Directory, err = n.Segments.Directory(ctx); err != nil {
+				spec.Directory = "" // its values are sent as bytes
+			}
+		}
 	}
 	spec.Run, spec.Executable, spec.Args = n.Run, n.Config.Executable, os.Args[1:]
 	spec.Stdout, spec.Stderr = stdout, stderr

@@ -5,17 +5,18 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/turn"
+	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
 
 // link is the connection to a child, and what has come over it.
 type link struct {
-	conn     *transport.Conn
-	reader   *turn.Reader
-	streams  streams
-	bye      bool // the child has said goodbye; only for whoever reads
-	pid      int
-	resident atomic.Int64
+	conn    *transport.Conn
+	reader  *turn.Reader
+	streams streams
+	bye     bool // the child has said goodbye; only for whoever reads
+	pid     int
+	memory  atomic.Pointer[wire.Status]
 
 	gone chan struct{} // closed when all has been read
 }
@@ -42,5 +43,10 @@ func (l *link) Gone() <-chan struct{} { return l.gone }
 // PID is the process id in the process's own namespace.
 func (l *link) PID() int { return l.pid }
 
-// Resident is how many bytes of the process are in memory, as it last reported it; see local.Resident.
-func (l *link) Resident() int64 { return l.resident.Load() }
+// Memory returns what the process has in memory, as it last reported it.
+func (l *link) Memory() wire.Status {
+	if s := l.memory.Load(); s != nil {
+		return *s
+	}
+	return wire.Status{}
+}

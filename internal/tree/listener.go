@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,23 +128,29 @@ func (n *Node) makeDirectory() error {
 	return nil
 }
 
-// Segments returns a store for values that this process shares with others of its machine, which can enter the run's
+// newSegments returns a store for values that this process shares with others of its machine, which can enter the run's
 // directory, or nil if there are none.
-func (n *Node) Segments() *shm.Store {
+func (n *Node) newSegments() *shm.Store {
 	if self.Of().Disk != nil { // a simulated process
 		return nil
 	}
-	return shm.New("fiber-"+n.Run, func(ctx context.Context) (string, error) {
-		network, err := n.Network(ctx)
-		if err == nil && !network.Inherit {
-			err = shm.ErrNone
-		}
-		if err != nil {
-			return "", err
-		}
-		return n.Directory(), n.makeDirectory()
-	})
+	return shm.New(shm.Options{Name: "fiber-" + n.Run, Limit: n.ShareMemory, Temp: os.TempDir(),
+		Dir: func(ctx context.Context) (string, error) {
+			network, err := n.Network(ctx)
+			if err != nil || !network.Inherit && !network.Shares {
+				return "", err
+			}
+			return n.Directory(), n.makeDirectory()
+		}})
 }
+
+// ShareMemory returns how many bytes of memory the shared values in this process may have, 0 for any number.
+func (n *Node) ShareMemory() int64 {
+	return cmp.Or(int64(n.Config.ShareMemory), n.machineMemory()/sharedPart)
+}
+
+// sharedPart is the part of a machine's memory that shared values may have unless Config.ShareMemory says otherwise.
+const sharedPart = 3
 
 func (n *Node) listenTLS(network backend.Network, opts transport.Options) (*transport.Listener, error) {
 	l, err := transport.ListenTLS(net.JoinHostPort(network.Bind, "0"), n.Credentials, opts)

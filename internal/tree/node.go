@@ -22,6 +22,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/logger"
+	"github.com/fiber-go/fiber/internal/shm"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
 )
@@ -45,7 +46,10 @@ type Node struct {
 	Run         string
 	Credentials *transport.Credentials
 	Log         *slog.Logger
-	Parent      *Parent // nil in the root process
+	Parent      *Parent    // nil in the root process
+	Segments    *shm.Store // what this process shares with others of its machine; nil if there are none
+
+	machineMemory func() int64 // bytes
 
 	gpus     lock.Once[gpus]
 	slots    chan struct{} // starts under way
@@ -105,6 +109,8 @@ func NewChild(parent *Parent, b backend.Backend, log *slog.Logger) (*Node, error
 
 // prepare makes the node ready to start processes.
 func (n *Node) prepare() {
+	n.machineMemory = sync.OnceValue(shm.Memory)
+	n.Segments = n.newSegments()
 	n.slots = make(chan struct{}, parallelStarts)
 	if n.places {
 		n.slots = make(chan struct{}, clusterStarts)

@@ -96,5 +96,8 @@ type Setup struct {
 // object's method ended.
 type Done struct{ Err *Error }
 
-// Status reports how much a child has in memory; see local.Resident.
-type Status struct{ Resident int64 } // bytes
+// Status reports how many bytes a child has in memory.
+type Status struct {
+	Resident int64 // see local.Resident
+	Shared   int64 // of shared values: those of its machine that it sees, and its own copies of others
+}

@@ -28,7 +28,7 @@ var onThisMachine = map[string][]string{
 		"TestGarbageAtEverySocket", "TestLimitsAreNotInherited", "TestForwardLogs", "TestSharedValueThroughAGap",
 	},
 	"they start other executables, or scripts": {"TestStartThatHangs", "TestExecutableGoesFromDisk", "TestAnotherBuild"},
-	"they are about this machine's resources": {"TestSharedMemoryIsNobodys", "TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestRingWithTooManyGPUs", "TestBadArguments",
+	"they are about this machine's resources": {"TestLimitsOfWorkers", "TestProcessMeta", "TestGPUs", "TestMoreGPUsThanTheMachineHas", "TestRingWithTooManyGPUs", "TestBadArguments",
 		"TestRingThatCannotStart", "TestManagerThatCannotStart", "TestOptionsOfARing", "TestOptionsOfGo"},
 	"they run no process":                                  {"TestReadmeProgram", "TestTutorial", "TestPackagesAreDocumented", "TestDependencies", "TestTableIsWhole", "TestTableHasAllSettings"},
 	"they expect workers to be up within milliseconds":     {"TestSpread/cold"},
@@ -41,6 +41,7 @@ var notOnACluster = map[string][]string{
 	"they expect workers to be up within a second or two": {"TestWorkersThatDieYoung"},
 	"they want more CPUs than a small cluster has":        {"TestPoolWithOtherResources"},
 	"they measure fractions of a second":                  {"TestSpread"},
+	"each pod has a copy of its own":                      {"TestSharedMemoryIsNobodys"},
 	"they are about containers, or have been run":         {"TestContainer", "TestPod", "TestOutputOf", "TestChaosOf", "TestARootInAPod", ".*APIServer"},
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"strconv"
@@ -159,6 +160,7 @@ func look(ctx context.Context, level int) ([]seen, error) {
 		way(3, "cancel_grace", func() (string, error) { return patience(ctx, level) })
 		way(4, "start_timeout", func() (string, error) { return deadline(ctx) })
 		way(5, "shutdown_grace", func() (string, error) { return ending(ctx) })
+		way(6, "share_memory", func() (string, error) { return place(ctx) })
 	}
 	if err := ways.Wait(); err != nil {
 		return nil, err
@@ -235,6 +237,20 @@ func kind(id string, process seen) string {
 		return "pod"
 	}
 	return "container"
+}
+
+// place is where a shared value lies, or why there is no room for it.
+func place(ctx context.Context) (string, error) {
+	s, err := fiber.Share(ctx, make([]byte, 512<<10))
+	if err != nil {
+		return err.Error(), nil
+	}
+	defer s.Close()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if bytes.Contains(maps, []byte(filepath.Join(os.TempDir(), "fiber-"))) {
+		return "on disk", err
+	}
+	return "in memory", err
 }
 
 // refusal is what is said of a message that is too large.

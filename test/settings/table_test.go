@@ -172,12 +172,17 @@ var table = []row{
 	{"cancel_grace", full, word("300ms"), processes(`^1 killed after 300ms$`)},
 
 	{"max_message", full, word("1MiB"), processes("exceeds the limit of 1048576;")},
+	{"share_memory", full, word("64KiB"), processes(`^on disk$|\(share_memory\), nor on disk`)},
 	{"runtime_dir", full, func(g *ground) string { return g.runtime },
 		func(g *ground) effects {
-			if g.place == local {
-				return everywhere("(^| )" + regexp.QuoteMeta(g.runtime) + "/fiber-")
+			socket, none := "(^| )"+regexp.QuoteMeta(g.runtime)+"/fiber-", "- there are no sockets of this machine alone"
+			switch g.place {
+			case local:
+				return everywhere(socket)
+			case docker: // at which the containers get shared memory
+				return effects{socket, none, none}
 			}
-			return nowhere("there are no sockets of this machine alone")
+			return everywhere(none)
 		}},
 }
 

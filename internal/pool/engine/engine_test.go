@@ -49,7 +49,7 @@ func (p *worker) Wait(context.Context, <-chan struct{}) error { panic("this test
 func (p *worker) Told() bool                                  { return p.told }
 func (p *worker) Ending() string                              { return p.ending }
 func (p *worker) ID() string                                  { return p.name }
-func (p *worker) Resident() int64                             { return 0 }
+func (p *worker) Memory() wire.Status                         { return wire.Status{} }
 func (p *worker) Describe() []any                             { return []any{"worker", p.name} }
 func (p *worker) Stop()                                       { p.end() }
 func (p *worker) Terminate() error                            { p.end(); return nil }

@@ -4,17 +4,19 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // WorkerStats describes one worker in Stats.
 type WorkerStats struct {
-	Name     string
-	ID       string // in its backend
-	State    string
-	Tasks    int   // tasks it holds
-	Done     int   // tasks it has finished
-	Resident int64 // bytes in memory, as last reported
-	Running  []RunningTask
+	Name    string
+	ID      string // in its backend
+	State   string
+	Tasks   int         // tasks it holds
+	Done    int         // tasks it has finished
+	Memory  wire.Status // as last reported
+	Running []RunningTask
 }
 
 // RunningTask is a task that a worker runs, or short ones that it runs one after another.
@@ -70,7 +72,7 @@ func (e *Engine) Stats() Stats {
 	for _, w := range e.workers {
 		s.Held += w.held
 		if w.proc != nil {
-			s.Workers = append(s.Workers, WorkerStats{w.name, w.proc.ID(), w.state.String(), w.held, w.done, w.proc.Resident(), w.running()})
+			s.Workers = append(s.Workers, WorkerStats{w.name, w.proc.ID(), w.state.String(), w.held, w.done, w.proc.Memory(), w.running()})
 		}
 	}
 	slices.SortFunc(s.Workers, func(a, b WorkerStats) int {

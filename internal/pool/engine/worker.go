@@ -4,13 +4,15 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // Process is a worker's process, as the engine sees it.
 type Process interface {
 	ID() string // in its backend
-	// Resident returns how many of its bytes were in memory at its last report.
-	Resident() int64
+	// Memory returns what it had in memory at its last report.
+	Memory() wire.Status
 	// Post queues a message; it does not block.
 	Post(frames ...[]byte) error
 	// Expect follows each batch whose results no caller waits for in Wait.
