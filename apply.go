@@ -39,7 +39,7 @@ func apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in I
 		m.reject(err)
 		return m
 	}
-	if o.checkpoint.path != "" || len(o.checkpoint.given) > 0 {
+	if o.checkpoint.given() {
 		m.reject(errors.New("fiber: Checkpoint is for Map, IMap, IMapUnordered and Results; keep a single result with SaveState"))
 		return m
 	}

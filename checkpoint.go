@@ -16,8 +16,11 @@ type checkpointOptions struct {
 	version string
 	sync    time.Duration // 0 for at once
 	inputs  bool
-	given   []string // the options that make no sense without Checkpoint
+	others  []string // the options that make no sense without Checkpoint
 }
+
+// given reports whether there is any such option.
+func (o *checkpointOptions) given() bool { return o.path != "" || len(o.others) > 0 }
 
 // Checkpoint keeps the results of a call in a file, as they come. A program that ends,
 // however it does, and is started again makes the same call with the same file, and runs
@@ -98,7 +101,7 @@ func CheckpointInputs() CallOption {
 
 func checkpointOption(name string, set func(*checkpointOptions) error) CallOption {
 	return callOption(func(o *callOptions) error {
-		o.checkpoint.given = append(o.checkpoint.given, name)
+		o.checkpoint.others = append(o.checkpoint.others, name)
 		return set(&o.checkpoint)
 	})
 }

@@ -55,8 +55,8 @@ func openCheckpoint[In, Out any](ctx context.Context, p *process, o *callOptions
 	each eachKept[In, Out]) (c *kept[In, Out], err error) {
 	how := &o.checkpoint
 	if how.path == "" {
-		if len(how.given) > 0 {
-			return nil, fmt.Errorf("fiber: %s without Checkpoint: name the file with Checkpoint", how.given[0])
+		if len(how.others) > 0 {
+			return nil, fmt.Errorf("fiber: %s without Checkpoint: name the file with Checkpoint", how.others[0])
 		}
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func openCheckpoint[In, Out any](ctx context.Context, p *process, o *callOptions
 	if err := outlives(c.path); err != nil {
 		return nil, fmt.Errorf("fiber: Checkpoint: %w", err)
 	}
-	if !slices.Contains(how.given, "CheckpointSync") {
+	if !slices.Contains(how.others, "CheckpointSync") {
 		how.sync = checkpointSync
 	}
 	in, err := savable[In]()

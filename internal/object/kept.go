@@ -9,8 +9,12 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// fetch is the operation of a kept value.
-const fetch Op[fetching, fetched] = iota
+// The operations of a kept value.
+const (
+	fetch   Op[fetching, fetched] = iota
+	Look    Op[None, None]        = iota // whether it is still there
+	Discard Op[None, None]        = iota // by another process than its home
+)
 
 // NoticeDropped tells the processes that keep a copy of an object that it
 // exists no longer.
@@ -127,16 +131,19 @@ func (s *Server) Fetch(ctx context.Context, ref Ref) ([][]byte, int64, error) {
 // Serve replies with the value.
 func (v kept) Serve(r *Request) { keptOps.Serve(v, r) }
 
-var keptOps = Ops(On(fetch, func(v kept, r Asked[fetched], q fetching) {
-	switch {
-	case !r.copied():
-		r.Fail(Gone, "")
-	case q.near && v.near(r.Request):
-		r.Reply(fetched{segment: v.segment})
-	default:
-		r.Reply(fetched{value: v.value})
-	}
-}))
+var keptOps = Ops(
+	On(Look, func(_ kept, r Asked[None], _ None) { r.Reply(None{}) }),
+	On(Discard, func(_ kept, r Asked[None], _ None) { r.Peer.home.Remove(r.object.id) }),
+	On(fetch, func(v kept, r Asked[fetched], q fetching) {
+		switch {
+		case !r.copied():
+			r.Fail(Gone, "")
+		case q.near && v.near(r.Request):
+			r.Reply(fetched{segment: v.segment})
+		default:
+			r.Reply(fetched{value: v.value})
+		}
+	}))
 
 // near reports whether the requester can open the value's segment.
 func (v kept) near(r *Request) bool {

@@ -12,7 +12,7 @@ var onThisMachine = map[string][]string{
 		"TestWhatAProcessLeavesRunningIsEnded", "TestStuckTasksLeaveNoProcesses", "TestUnsendableTasksLeaveNoProcesses",
 		"TestProgramsOfAProcessAreNoChildrenOfFibers", "TestChaos",
 		"TestWhatIsSaidOfALostWorker", "TestWhatAProcessStartsEndsWithIt", "TestWhatProcessesStartEndsWithTheRoot", "TestStoppedGuardEndsWithTheRoot",
-		"TestNestedProcesses", "TestActiveChildren", "TestSharedValueOfAWorker", "TestSharedMemoryOfAKilledProcess", "TestCancel", "TestCloseEndsAfterASignal", "ExampleWithMaxTasksPerChild",
+		"TestNestedProcesses", "TestActiveChildren", "TestSharedValueOfAWorker", "TestSharedMemoryOfAKilledProcess", "TestReduceThroughALoss", "TestCancel", "TestCloseEndsAfterASignal", "ExampleWithMaxTasksPerChild",
 	},
 	"they look at process ids, or signal them, of homes, managers and ranks": {
 		"TestQueueOfAKilledProcess", "TestChaosOfAQueue", "TestEndOfThePipesHome", "TestManagerThatCannotListen",

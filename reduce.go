@@ -1,0 +1,182 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fiber-go/fiber/internal/object"
+)
+
+// Reduce combines shared values until one is left: in the pool's workers, fn gets two neighbours, that of the lower
+// index first, and returns what becomes of them. Which values are combined depends on their number alone, so that
+// the result is always the same if fn's is. Reduce blocks until the last value is there or ctx ends. The values do not pass through this process: a
+// worker gets them from where they lie, and what it returns stays with it. A single value is returned as it is.
+//
+// fn returns one of its two arguments, which it must not change, or a value that it has shared for this call (see
+// Share): Reduce closes what fn has shared, but for the last one, when it has been used. Close xs when they are not needed
+// any more. The last value lives in the worker that made it, as long as that lives: Get it before the pool is
+// closed.
+//
+// When a task fails, Reduce cancels the others and returns a *TaskError with the index of the first input that went
+// into that task. A value of fn's that is lost with its worker is made again from what it was made of. An input that is lost,
+// or was closed, is a *TaskError with its index, around the error of its Get. The other errors, and the options, are those
+// of Map, without Checkpoint; Progress counts the combinations.
+func Reduce[T any](ctx context.Context, pool *Pool, fn *Func[[2]*Shared[T], *Shared[T]], xs []*Shared[T], opts ...CallOption) (*Shared[T], error) {
+	o, err := prepare(ctx, pool, fn, opts)
+	if err == nil && len(xs) == 0 {
+		err = errors.New("fiber: Reduce needs one value at least")
+	}
+	if err == nil && o.checkpoint.given() {
+		err = errors.New("fiber: Checkpoint is for Map, IMap, IMapUnordered and Results; a shared value ends with its process")
+	}
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &reduction[T]{ctx: running, fail: cancel, pool: pool, fn: fn, xs: xs, opts: opts, seed: o.Seed, inputs: map[object.Ref]int{}}
+	for i, x := range xs {
+		h := used(x)
+		if h == nil {
+			return nil, taskError(fn.Name(), i, 0, false, errEmpty("Shared"))
+		}
+		r.inputs[h.ref] = i
+	}
+	r.again.Store(int64(pool.opts.MaxAttempts-1) * int64(len(xs)))
+	r.count.fail = cancel
+	r.count.of(&o, len(xs)-1)
+	if out := r.whole(); out != nil {
+		told := make(chan struct{})
+		r.count.whenTold(func() { close(told) })
+		select {
+		case <-told:
+			return out, nil
+		case <-running.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, context.Cause(running)
+}
+
+// reduction is a call of Reduce.
+type reduction[T any] struct {
+	ctx    context.Context // ends when the call has failed
+	fail   func(error)
+	pool   *Pool
+	fn     *Func[[2]*Shared[T], *Shared[T]]
+	xs     []*Shared[T]
+	opts   []CallOption
+	seed   uint64
+	inputs map[object.Ref]int
+	count  progress
+	again  atomic.Int64 // how many values may still be made again
+}
+
+// whole returns the value of all inputs, which was there a moment ago, or nil when the call has failed.
+func (r *reduction[T]) whole() *Shared[T] {
+	for {
+		out := r.value(0, len(r.xs))
+		switch lost := r.lost(out, 0); {
+		case r.ctx.Err() != nil:
+			return nil
+		case !lost:
+			return out
+		}
+	}
+}
+
+// value returns the value of some neighbours, or nil when the call has failed.
+func (r *reduction[T]) value(lo, hi int) *Shared[T] {
+	if hi-lo == 1 {
+		return r.xs[lo]
+	}
+	bounds := [3]int{lo, lo + 1<<(bits.Len(uint(hi-lo-1))-1), hi} // a power of two, and the rest
+	var pair [2]*Shared[T]
+	defer func() {
+		for _, x := range pair {
+			r.discard(x)
+		}
+	}()
+	for {
+		var right sync.WaitGroup
+		if pair[1] == nil {
+			right.Go(func() { pair[1] = r.value(bounds[1], hi) })
+		}
+		if pair[0] == nil {
+			pair[0] = r.value(lo, bounds[1])
+		}
+		right.Wait()
+		if pair[0] == nil || pair[1] == nil {
+			return nil
+		}
+		out, err := r.combine(pair, lo, hi)
+		if err == nil {
+			for i, x := range pair {
+				if used(x).ref == used(out).ref {
+					pair[i] = nil // it is still needed
+				}
+			}
+			r.count.add(1, 0)
+			return out
+		}
+		for i, x := range pair {
+			if r.lost(x, bounds[i]) {
+				pair[i], err = nil, nil
+			}
+		}
+		if err != nil {
+			r.fail(err)
+		}
+		if r.ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// combine runs the task of a pair.
+func (r *reduction[T]) combine(pair [2]*Shared[T], lo, hi int) (*Shared[T], error) {
+	node := callOption(func(o *callOptions) error {
+		o.Seed, _ = derived(r.seed, uint64(lo), uint64(hi))
+		o.seeded, o.progress, o.Retried = true, nil, &r.count.retried
+		return nil
+	})
+	out, err := ApplyAsync(r.ctx, r.pool, r.fn, pair, append(slices.Clip(r.opts), node)...).Get(context.Background())
+	if err == nil && used(out) == nil {
+		err = taskError(r.fn.Name(), lo, 0, false, errors.New("fiber: it has returned no shared value"))
+	}
+	if e, ok := err.(*TaskError); ok {
+		e.Index, e.single = lo, false
+	}
+	return out, err
+}
+
+// lost reports whether a value is gone, unless the call has failed. The first of its inputs has index lo. If it cannot be made again, the call fails.
+func (r *reduction[T]) lost(x *Shared[T], lo int) bool {
+	_, err := read(r.ctx, x, object.Look, object.None{})
+	if err == nil || r.ctx.Err() != nil {
+		return false
+	}
+	i, input := r.inputs[used(x).ref]
+	if input {
+		lo = i
+	}
+	if input || r.again.Add(-1) < 0 {
+		r.fail(taskError(r.fn.Name(), lo, 0, false, err))
+	}
+	return true
+}
+
+// discard has a value closed that fn has shared, if there is one.
+func (r *reduction[T]) discard(x *Shared[T]) {
+	if h := used(x); h != nil {
+		if _, input := r.inputs[h.ref]; !input {
+			post(x, object.Discard, object.None{})
+		}
+	}
+}
