@@ -42,7 +42,7 @@ func runChild() int {
 	signals := make(chan os.Signal, 4)
 	self.Of().Notify(signals, syscall.SIGINT, syscall.SIGTERM) // before the function begins
 	go stop.obey(signals)
-	go reportStatus(parent)
+	go reportStatus(here(), parent)
 	code := 1
 	switch parent.Assign.Role {
 	case wire.RoleFunction:
@@ -91,12 +91,12 @@ func comeUp() (*tree.Node, error) {
 
 // reportStatus reports to the parent how much memory is in use, when that
 // changes.
-func reportStatus(parent *tree.Parent) {
+func reportStatus(p *process, parent *tree.Parent) {
 	var told wire.Status
 	tick := time.NewTicker(statusInterval)
 	defer tick.Stop()
 	for {
-		now := wire.Status{Resident: local.Resident(self.Of().PID), Shared: here().shared.size()}
+		now := wire.Status{Resident: local.Resident(self.Of().PID), Shared: p.shared.size()}
 		if apart(now.Resident, told.Resident) || apart(now.Shared, told.Shared) {
 			told = now
 			parent.Post(wire.MustPack(wire.KindStatus, now)...)

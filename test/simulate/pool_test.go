@@ -217,6 +217,9 @@ func init() {
 			seed := r.Uint64()
 			group.Go(func() { p.calls(ctx, c, rand.New(rand.NewPCG(seed, 0))) })
 		}
+		if number%3 == 1 { // not drawn, as all else would be another
+			group.Go(func() { p.reduce(ctx, rand.New(rand.NewPCG(uint64(number), 7))) })
+		}
 		end := r.IntN(6)
 		if end > 0 {
 			for range r.IntN(3) {

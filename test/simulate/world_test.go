@@ -421,11 +421,17 @@ func (w *world) checkError(what string, err error) {
 	w.checkName(err)
 }
 
+// ending is how long a process goes on at most when it has let its objects go.
+const ending = 5 * time.Second
+
 // ruleNames: an error names the process that was lost.
 var ruleNames = rule("names")
 
 func (w *world) checkName(err error) {
 	if lost := (*fiber.WorkerLostError)(nil); errors.As(err, &lost) && w.onlyDeaths("slow") {
+		if !w.run.Ended(lost.Worker) {
+			time.Sleep(ending)
+		}
 		if !w.run.Ended(lost.Worker) {
 			w.breach(ruleNames, "%s in %s, which goes on", lost.Worker, sim.Here().Name)
 		}

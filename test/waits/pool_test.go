@@ -24,6 +24,19 @@ var linger = fiber.Register("linger", func(ctx context.Context, b []byte) (int, 
 	return len(b), ctx.Err()
 })
 
+// lingerBoth is linger for two.
+var lingerBoth = fiber.Register("lingerBoth", func(ctx context.Context, _ [2]*fiber.Shared[int]) (*fiber.Shared[int], error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+})
+
+func shareSoon(t *testing.T, v int) *fiber.Shared[int] {
+	s, err := fiber.Share(fibertest.Soon(t), v)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
 // onWorker is a stage whose peer is the worker of a pool, and the others have
 // it run very short tasks.
 func onWorker(t *testing.T) *stage {
@@ -77,6 +90,10 @@ var pools = []row{
 	ofPool("MapAsync", func(ctx context.Context, p *fiber.Pool, v []byte) error {
 		return only(fiber.MapAsync(ctx, p, linger, [][]byte{v}).Get(context.Background()))
 	}),
+	{name: "Reduce", kind: waits, at: onWorker, once: true, make: func(t *testing.T, s *stage) trial {
+		pair := []*fiber.Shared[int]{shareSoon(t, 1), shareSoon(t, 2)}
+		return trial{call: func(ctx context.Context) error { return only(fiber.Reduce(ctx, s.pool, lingerBoth, pair)) }}
+	}},
 	ofPool("IMap", func(ctx context.Context, p *fiber.Pool, v []byte) error {
 		return last(fiber.IMap(ctx, p, linger, slices.Values([][]byte{v})))
 	}),
