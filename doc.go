@@ -303,7 +303,7 @@
 // Config.ForwardLogs the output. A process has the program's arguments,
 // environment and working directory; its stdin is empty.
 //
-// # Sharing large values
+// # Large values
 //
 // An argument is sent with each task. A large value that many tasks need is better
 // shared: [Share] keeps the value where it is, its name travels with the tasks,
@@ -335,6 +335,38 @@
 // a machine read large slices of numbers in place, in memory that they share. A Shared may
 // also be returned, or put into a queue: the value stays in the process that shared
 // it, until it is closed there or no process has it any more.
+//
+// So tasks can return results that are too large to bring them all here, and [Reduce]
+// combines them where they are, two at a time, until one is left:
+//
+//	type histogram = []int
+//
+//	var add = fiber.Register("add", func(ctx context.Context, pair [2]*fiber.Shared[histogram]) (*fiber.Shared[histogram], error) {
+//		a, err := pair[0].Get(ctx)
+//		if err != nil {
+//			return nil, err
+//		}
+//		b, err := pair[1].Get(ctx)
+//		if err != nil {
+//			return nil, err
+//		}
+//		sum := slices.Clone(a)
+//		for i, n := range b {
+//			sum[i] += n
+//		}
+//		return fiber.Share(ctx, sum)
+//	})
+//
+//	func sum(ctx context.Context, pool *fiber.Pool, parts []*fiber.Shared[histogram]) (histogram, error) {
+//		total, err := fiber.Reduce(ctx, pool, add, parts)
+//		if err != nil {
+//			return nil, err
+//		}
+//		return total.Get(ctx) // before the pool is closed: it lives in a worker
+//	}
+//
+// The whole program is examples/word_count. Values of more memory than
+// Config.ShareMemory allows lie on disk.
 //
 // # Queues
 //

@@ -26,6 +26,48 @@ var sumRow = fiber.Register("sumRow", func(ctx context.Context, r row) (float64,
 	return sum, nil
 })
 
+// concatenated returns two texts as one.
+var concatenated = fiber.Register("concatenated", func(ctx context.Context, pair [2]*fiber.Shared[string]) (*fiber.Shared[string], error) {
+	a, err := pair[0].Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := pair[1].Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fiber.Share(ctx, a+b)
+})
+
+func ExampleReduce() {
+	ctx := context.Background()
+	pool, err := fiber.NewPool(2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+
+	var parts []*fiber.Shared[string]
+	for _, text := range []string{"a ", "tree ", "of ", "tasks"} {
+		part, err := fiber.Share(ctx, text)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer part.Close()
+		parts = append(parts, part)
+	}
+	all, err := fiber.Reduce(ctx, pool, concatenated, parts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := all.Get(ctx)
+	fmt.Println(text, err)
+	// Output: a tree of tasks <nil>
+}
+
 func ExampleShare() {
 	ctx := context.Background()
 	pool, err := fiber.NewPool(2)

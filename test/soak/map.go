@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -193,5 +194,51 @@ func shareRound(s *soak, ctx context.Context, r *rand.Rand) error {
 		return fmt.Errorf("the numbers are %v, not %v; %w", outs, want, err)
 	}
 	s.did("share", len(outs))
-	return nil
+	return reduceRound(s, ctx, shared, 1+r.IntN(8))
+}
+
+// addTables adds the numbers of two tables up, one by one.
+var addTables = fiber.Register("addTables", func(ctx context.Context, pair [2]*fiber.Shared[[]float64]) (*fiber.Shared[[]float64], error) {
+	a, err := pair[0].Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := pair[1].Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sum := slices.Clone(a)
+	for i, x := range b {
+		sum[i] += x
+	}
+	return fiber.Share(ctx, sum)
+})
+
+// reduceRound adds a table to itself, so often that it becomes n of it. The workers that hold a sum may be killed, also when there
+// is only one left.
+func reduceRound(s *soak, ctx context.Context, table *fiber.Shared[[]float64], n int) error {
+	want, err := table.Get(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		out, err := fiber.Reduce(ctx, s.pool, addTables, slices.Repeat([]*fiber.Shared[[]float64]{table}, n))
+		if err != nil {
+			return err
+		}
+		sum, err := out.Get(ctx)
+		if lost := (*fiber.WorkerLostError)(nil); errors.As(err, &lost) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i, x := range sum {
+			if math.Abs(x-float64(n)*want[i]) > 1e-9 {
+				return fmt.Errorf("%d times %v is %v", n, want[i], x)
+			}
+		}
+		s.did("reduce", n-1)
+		return nil
+	}
 }
