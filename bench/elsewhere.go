@@ -116,11 +116,11 @@ func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, er
 		}
 		took = time.Since(begun)
 	case "share", "copy":
-		if err = e.warm(ctx, shareContainers); err != nil {
-			return 0, err
-		}
 		if e.sharing == nil {
-			e.sharing = newSharing(e.pool, shareContainers, perPage)
+			if e.sharing, err = openSharing(ctx, new(match), shareContainers, countUp(sharedNumbers), perPage); err != nil {
+				return 0, err
+			}
+			e.pool = e.sharing.pool
 		}
 		work := e.sharing.run
 		if what == "copy" {

@@ -60,8 +60,8 @@ func read(ctx context.Context, r reading) (readSum, error) {
 	if err != nil {
 		return readSum{}, err
 	}
-	host, err := os.Hostname() // the container
-	return readSum{fmt.Sprint(host, " ", os.Getpid()), addUp(numbers, r.Step)}, err
+	task, _ := fiber.TaskFromContext(ctx) // none in the root
+	return readSum{task.Worker, addUp(numbers, r.Step)}, nil
 }
 
 var (
@@ -92,15 +92,10 @@ type sharing struct {
 	sum     float64
 }
 
-func newSharing(pool *fiber.Pool, workers, step int) *sharing {
-	numbers := countUp(sharedNumbers)
-	return &sharing{pool, workers, numbers, step, addUp(numbers, step)}
-}
-
 // openSharing makes a sharing, with a pool that lives as long as the match.
-func openSharing(ctx context.Context, m *match, step int) (*sharing, error) {
-	pool, err := warmPool(ctx, m, shareWorkers, applySame)
-	return newSharing(pool, shareWorkers, step), err
+func openSharing(ctx context.Context, m *match, workers int, numbers []float64, step int) (*sharing, error) {
+	pool, err := warmPool(ctx, m, workers, applySame)
+	return &sharing{pool, workers, numbers, step, addUp(numbers, step)}, err
 }
 
 // countUp returns the numbers from 0 to n-1.
@@ -180,7 +175,7 @@ func mapNumbers(fd, n, flags int) (numbers []float64, unmap func(), err error) {
 
 // openShare measures numbers that are shared and of which each of 64 workers reads one in each page.
 func openShare(ctx context.Context, m *match) error {
-	s, err := openSharing(ctx, m, perPage)
+	s, err := openSharing(ctx, m, shareWorkers, countUp(sharedNumbers), perPage)
 	m.subject = contender{name: "Share and Get", ops: 1, run: s.run}
 	m.references = []reference{{bound: atMost(2), contender: contender{name: "copy, 64 trips", ops: 1, run: s.copyAndTrips}}}
 	return err
@@ -189,7 +184,7 @@ func openShare(ctx context.Context, m *match) error {
 // openShareSum measures numbers that are shared and that each of 64 workers adds up against 64 bare processes that have inherited
 // them.
 func openShareSum(ctx context.Context, m *match) error {
-	s, err := openSharing(ctx, m, 1)
+	s, err := openSharing(ctx, m, shareWorkers, countUp(sharedNumbers), 1)
 	if err != nil {
 		return err
 	}
@@ -228,16 +223,19 @@ func sumInherited(answer []byte) error {
 
 // openShareMemory measures by how much the memory of the root and of 64 workers grows when all have read shared numbers.
 func openShareMemory(_ context.Context, m *match) error {
-	m.subject = contender{name: "root, 64 workers", ops: 1, run: shareMemory}
+	numbers := countUp(sharedNumbers)
+	m.subject = contender{name: "root, 64 workers", ops: 1, run: func(ctx context.Context, _ int) (float64, error) {
+		return shareMemory(ctx, numbers)
+	}}
 	m.references = []reference{{bound: atMost(1.1), contender: constant("one copy", sharedNumbers*8>>20)}}
 	return nil
 }
 
 // shareMemory does so with workers of its own, which have nothing that was shared before.
-func shareMemory(ctx context.Context, _ int) (float64, error) {
+func shareMemory(ctx context.Context, numbers []float64) (float64, error) {
 	m := new(match)
 	defer m.close()
-	s, err := openSharing(ctx, m, perPage)
+	s, err := openSharing(ctx, m, shareWorkers, numbers, perPage)
 	if err != nil {
 		return 0, err
 	}
