@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime/debug"
 	"syscall"
 	"time"
 	"unsafe"
@@ -55,18 +56,13 @@ type readSum struct {
 	Sum    float64
 }
 
-func read(ctx context.Context, r reading) (readSum, error) {
-	numbers, err := r.Numbers.Get(ctx)
-	if err != nil {
-		return readSum{}, err
-	}
-	task, _ := fiber.TaskFromContext(ctx) // none in the root
-	return readSum{task.Worker, addUp(numbers, r.Step)}, nil
-}
-
 var (
-	readShared = fiber.Register("bench.readShared", read, meta.CPU(1))
-	shareInt   = fiber.Register("bench.shareInt", func(ctx context.Context, i int) (*fiber.Shared[int], error) {
+	readShared = fiber.Register("bench.readShared", func(ctx context.Context, r reading) (readSum, error) {
+		numbers, err := r.Numbers.Get(ctx)
+		task, _ := fiber.TaskFromContext(ctx)
+		return readSum{task.Worker, addUp(numbers, r.Step)}, err
+	}, meta.CPU(1))
+	shareInt = fiber.Register("bench.shareInt", func(ctx context.Context, i int) (*fiber.Shared[int], error) {
 		return fiber.Share(ctx, i)
 	}, meta.CPU(1))
 	countShared = fiber.Register("bench.countShared", func(_ context.Context, refs []*fiber.Shared[int]) (int, error) {
@@ -177,51 +173,66 @@ func mapNumbers(fd, n, flags int) (numbers []float64, unmap func(), err error) {
 func openShare(ctx context.Context, m *match) error {
 	s, err := openSharing(ctx, m, shareWorkers, countUp(sharedNumbers), perPage)
 	m.subject = contender{name: "Share and Get", ops: 1, run: s.run}
-	m.references = []reference{{bound: atMost(2), contender: contender{name: "copy, 64 trips", ops: 1, run: s.copyAndTrips}}}
+	if err != nil {
+		return err
+	}
+	bare, err := bareReaders(m, s)
+	m.references = []reference{
+		{bound: atMost(2), contender: contender{name: "copy, 64 trips", ops: 1, run: s.copyAndTrips}},
+		{contender: bare},
+	}
 	return err
 }
 
-// openShareSum measures numbers that are shared and that each of 64 workers adds up against 64 bare processes that have inherited
-// them.
+// openShareSum measures numbers that are shared and that each of 64 workers adds up.
 func openShareSum(ctx context.Context, m *match) error {
 	s, err := openSharing(ctx, m, shareWorkers, countUp(sharedNumbers), 1)
 	if err != nil {
 		return err
 	}
-	file, err := memoryFile()
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if err := file.Truncate(8 * sharedNumbers); err != nil {
-		return err
-	}
-	to, unmap, err := mapNumbers(int(file.Fd()), sharedNumbers, syscall.MAP_SHARED)
-	if err != nil {
-		return err
-	}
-	copy(to, s.numbers)
-	unmap()
-	floors, err := openFloors(m, shareWorkers, "sum", polled, file)
-	answer := binary.LittleEndian.AppendUint64(nil, math.Float64bits(s.sum))
 	m.subject = contender{name: "Share and Get", ops: 1, run: s.run}
-	m.references = []reference{{bound: atMost(1.3), contender: contender{name: "bare processes", ops: 1,
-		run: timed(func(context.Context, int) error { return askAll(floors, make([]byte, len(answer)), answer) })}}}
+	bare, err := bareReaders(m, s)
+	m.references = []reference{{bound: atMost(1.3), contender: bare}}
 	return err
 }
 
-// sumInherited maps the numbers that a bare process has inherited, and answers with their sum.
-func sumInherited(answer []byte) error {
+// bareReaders does the same with bare processes that have inherited the numbers: each maps and reads them.
+func bareReaders(m *match, s *sharing) (contender, error) {
+	file, err := memoryFile()
+	if err != nil {
+		return contender{}, err
+	}
+	defer file.Close()
+	if err := file.Truncate(8 * sharedNumbers); err != nil {
+		return contender{}, err
+	}
+	to, unmap, err := mapNumbers(int(file.Fd()), sharedNumbers, syscall.MAP_SHARED)
+	if err != nil {
+		return contender{}, err
+	}
+	copy(to, s.numbers)
+	unmap()
+	floors, err := openFloors(m, s.workers, "sum", polled, file)
+	step := binary.LittleEndian.AppendUint64(nil, uint64(s.step))
+	sum := binary.LittleEndian.AppendUint64(nil, math.Float64bits(s.sum))
+	return contender{name: "bare processes", ops: 1, run: timed(func(context.Context, int) error {
+		return askAll(floors, step, sum)
+	})}, err
+}
+
+// sumInherited maps the numbers that a bare process has inherited, and turns a step into their sum.
+func sumInherited(b []byte) error {
 	numbers, unmap, err := mapNumbers(4, sharedNumbers, syscall.MAP_PRIVATE)
 	if err != nil {
 		return err
 	}
 	defer unmap()
-	binary.LittleEndian.PutUint64(answer, math.Float64bits(addUp(numbers, 1)))
+	sum := addUp(numbers, int(binary.LittleEndian.Uint64(b)))
+	binary.LittleEndian.PutUint64(b, math.Float64bits(sum))
 	return nil
 }
 
-// openShareMemory measures by how much the memory of the root and of 64 workers grows when all have read shared numbers.
+// openShareMemory measures by how much the memory of the root and of 64 workers grows when all workers have read shared numbers.
 func openShareMemory(_ context.Context, m *match) error {
 	numbers := countUp(sharedNumbers)
 	m.subject = contender{name: "root, 64 workers", ops: 1, run: func(ctx context.Context, _ int) (float64, error) {
@@ -244,6 +255,7 @@ func shareMemory(ctx context.Context, numbers []float64) (float64, error) {
 		return 0, err
 	}
 	pids = append(pids, os.Getpid())
+	debug.FreeOSMemory() // what the last row has left
 	before, err := proportional(pids)
 	if err != nil {
 		return 0, err
@@ -254,9 +266,6 @@ func shareMemory(ctx context.Context, numbers []float64) (float64, error) {
 	}
 	defer shared.Close()
 	if err := s.read(ctx, shared); err != nil {
-		return 0, err
-	}
-	if _, err := read(ctx, reading{shared, s.step}); err != nil {
 		return 0, err
 	}
 	after, err := proportional(pids)
