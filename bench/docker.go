@@ -46,6 +46,7 @@ var dockerRows = []row{
 	{name: "docker/pi", unit: duration, pairs: 7, open: openDockerPi},
 	{name: "docker/image", unit: duration, pairs: 5, open: openImageStep},
 	{name: "docker/10MB", unit: duration, pairs: 9, open: openDockerEcho},
+	{name: "docker/share-80MiB-16", unit: duration, pairs: 7, open: openDockerShare},
 }
 
 // engineAnswers reports whether a docker engine answers.
@@ -159,8 +160,7 @@ func openImageStep(ctx context.Context, m *match) error {
 		}
 		return err
 	})}
-	m.references = []reference{{bound: atMost(1), contender: contender{name: "limit", ops: 1,
-		run: func(context.Context, int) (float64, error) { return stepLimit.Seconds(), nil }}}}
+	m.references = []reference{{bound: atMost(1), contender: constant("limit", stepLimit.Seconds())}}
 	return nil
 }
 
@@ -217,6 +217,17 @@ func openDockerEcho(ctx context.Context, m *match) error {
 			}
 			return nil
 		})}}}
+	return nil
+}
+
+// openDockerShare measures numbers that are shared and of which each of 16 containers reads one in each page.
+func openDockerShare(_ context.Context, m *match) error {
+	e, err := elsewhereFor(m, onDocker...)
+	if err != nil {
+		return err
+	}
+	m.subject = contender{name: "Share and Get", ops: 1, run: e.runs("share")}
+	m.references = []reference{{bound: atMost(3), contender: contender{name: "copy, 16 trips", ops: 1, run: e.runs("copy")}}}
 	return nil
 }
 

@@ -63,6 +63,8 @@ type elsewhere struct {
 	pool *fiber.Pool // warm
 	ins  []int
 	body []byte
+
+	sharing *sharing
 }
 
 func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, err error) {
@@ -113,6 +115,20 @@ func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, er
 			_, err = fiber.Apply(ctx, e.pool, sameBytes, e.body)
 		}
 		took = time.Since(begun)
+	case "share", "copy":
+		if e.sharing == nil {
+			if e.sharing, err = openSharing(ctx, new(match), shareContainers, countUp(sharedNumbers), perPage); err != nil {
+				return 0, err
+			}
+			e.pool = e.sharing.pool
+		}
+		work := e.sharing.run
+		if what == "copy" {
+			work = e.sharing.copyAndTrips
+		}
+		var seconds float64
+		seconds, err = work(ctx, 1)
+		took = time.Duration(seconds * float64(time.Second))
 	case "checkpoint":
 		if err = e.warm(ctx, 0); err == nil {
 			begun = time.Now()
@@ -208,14 +224,24 @@ func (e *elsewhereProcess) close() error {
 	return e.cmd.Wait()
 }
 
+// elsewhereFor starts that process, for as long as the match.
+func elsewhereFor(m *match, env ...string) (*elsewhereProcess, error) {
+	e, err := startElsewhere("", env...)
+	if err == nil {
+		m.closing(func() { e.close() })
+	}
+	return e, err
+}
+
 // openElsewhere starts that process, for as long as the match, and returns a
 // contender's run, which runs a command there n times.
 func openElsewhere(m *match, what string, env ...string) (func(context.Context, int) (float64, error), error) {
-	e, err := startElsewhere("", env...)
-	if err != nil {
-		return nil, err
-	}
-	m.closing(func() { e.close() })
+	e, err := elsewhereFor(m, env...)
+	return e.runs(what), err
+}
+
+// runs returns a contender's run, which runs a command in the process n times.
+func (e *elsewhereProcess) runs(what string) func(context.Context, int) (float64, error) {
 	return func(_ context.Context, n int) (total float64, err error) {
 		for range n {
 			seconds, err := e.do(what)
@@ -225,5 +251,5 @@ func openElsewhere(m *match, what string, env ...string) (func(context.Context, 
 			total += seconds
 		}
 		return total, nil
-	}, nil
+	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -51,7 +52,12 @@ func serveFloor(role string) {
 	case "block":
 		err = serve(file, blocking, size, nil)
 	case "sleep":
-		err = serve(file, polled, 8, func(b []byte) { time.Sleep(time.Duration(binary.LittleEndian.Uint64(b))) })
+		err = serve(file, polled, 8, func(b []byte) error {
+			time.Sleep(time.Duration(binary.LittleEndian.Uint64(b)))
+			return nil
+		})
+	case "sum":
+		err = serve(file, polled, 8, sumInherited)
 	case "ring":
 		err = serveRing(size, file)
 	case "exit":
@@ -64,8 +70,8 @@ func serveFloor(role string) {
 	os.Exit(0)
 }
 
-// serve answers each message of size bytes with the same bytes, after work.
-func serve(file *os.File, open opener, size int, work func([]byte)) error {
+// serve answers each message of size bytes with the same bytes, after work, which may change them.
+func serve(file *os.File, open opener, size int, work func([]byte) error) error {
 	c, err := open(file)
 	if err != nil {
 		return err
@@ -76,7 +82,9 @@ func serve(file *os.File, open opener, size int, work func([]byte)) error {
 			return err
 		}
 		if work != nil {
-			work(buf)
+			if err := work(buf); err != nil {
+				return err
+			}
 		}
 		if _, err := c.Write(buf); err != nil {
 			return err
@@ -103,7 +111,8 @@ type floor struct {
 	cmd  *exec.Cmd
 }
 
-func startFloor(role string, open opener) (*floor, error) {
+// startFloor starts a floor, which inherits files as its descriptors from 4 on.
+func startFloor(role string, open opener, files ...*os.File) (*floor, error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	syscall.CloseOnExec(fds[0])
@@ -120,7 +129,7 @@ func startFloor(role string, open opener) (*floor, error) {
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), floorVariable+"="+role)
-	cmd.ExtraFiles = []*os.File{far}
+	cmd.ExtraFiles = append([]*os.File{far}, files...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		conn.Close()
@@ -130,12 +139,25 @@ func startFloor(role string, open opener) (*floor, error) {
 }
 
 // openFloor starts a floor that lives as long as the match.
-func openFloor(m *match, role string, open opener) (*floor, error) {
-	f, err := startFloor(role, open)
+func openFloor(m *match, role string, open opener, files ...*os.File) (*floor, error) {
+	f, err := startFloor(role, open, files...)
 	if err == nil {
 		m.closing(func() { f.close() })
 	}
 	return f, err
+}
+
+// openFloors starts n of them.
+func openFloors(m *match, n int, role string, open opener, files ...*os.File) ([]*floor, error) {
+	floors := make([]*floor, n)
+	for i := range floors {
+		f, err := openFloor(m, role, open, files...)
+		if err != nil {
+			return nil, err
+		}
+		floors[i] = f
+	}
+	return floors, nil
 }
 
 // close lets the far side see end-of-file, and waits for it to end.
@@ -153,6 +175,25 @@ func (f *floor) send(b []byte) error {
 func (f *floor) receive(b []byte) error {
 	_, err := io.ReadFull(f.r, b)
 	return err
+}
+
+// askAll sends b to all floors before it waits for the first answer, which is the same for all.
+func askAll(floors []*floor, b, answer []byte) error {
+	for _, f := range floors {
+		if err := f.send(b); err != nil {
+			return err
+		}
+	}
+	got := make([]byte, len(answer))
+	for _, f := range floors {
+		if err := f.receive(got); err != nil {
+			return err
+		}
+		if !bytes.Equal(got, answer) {
+			return fmt.Errorf("the answer is %x instead of %x", got, answer)
+		}
+	}
+	return nil
 }
 
 // rawEcho is the floor under Apply: a message of size bytes there and back over a bare unix socket. Both

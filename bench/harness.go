@@ -57,6 +57,11 @@ func timed(work func(ctx context.Context, n int) error) func(context.Context, in
 	}
 }
 
+// constant returns a contender whose operation always costs the same.
+func constant(name string, cost float64) contender {
+	return contender{name: name, ops: 1, run: func(context.Context, int) (float64, error) { return cost, nil }}
+}
+
 // A harness runs rows.
 type harness struct {
 	pairs int           // overrides the rows' own number unless 0

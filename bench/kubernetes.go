@@ -416,8 +416,7 @@ func openRequests(ctx context.Context, m *match) error {
 		err = errors.Join(err, e.close(), space.empty(ctx))
 		return float64(c.counted.Load() - before), err
 	}}
-	m.references = []reference{{bound: atMost(1), contender: contender{name: fmt.Sprintf("%d a pod + watch", perPod), ops: 1,
-		run: func(context.Context, int) (float64, error) { return perPod*lingerers + 1, nil }}}}
+	m.references = []reference{{bound: atMost(1), contender: constant(fmt.Sprintf("%d a pod + watch", perPod), perPod*lingerers+1)}}
 	return nil
 }
 
@@ -497,8 +496,7 @@ func openSubmission(ctx context.Context, m *match, name, dir, command string, ar
 		first = false
 		return took, err
 	}}
-	m.references = []reference{{bound: atMost(1), contender: contender{name: "limit", ops: 1,
-		run: func(context.Context, int) (float64, error) { return createLimit.Seconds(), nil }}}}
+	m.references = []reference{{bound: atMost(1), contender: constant("limit", createLimit.Seconds())}}
 	return nil
 }
 

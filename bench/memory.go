@@ -3,13 +3,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fiber-go/fiber"
@@ -41,18 +38,26 @@ func workerPIDs(ctx context.Context, pool *fiber.Pool, n int) ([]int, error) {
 }
 
 // resident returns the resident memory of a process, in MiB.
-func resident(pid int) (float64, error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if value, ok := strings.CutPrefix(s.Text(), "VmRSS:"); ok {
-			var kib float64
-			_, err := fmt.Sscan(value, &kib)
-			return kib / 1024, err
+func resident(pid int) (float64, error) { return memory(pid, "status", "VmRSS") }
+
+// proportional returns the resident memory of processes, in MiB, in which what n of them share counts once.
+func proportional(pids []int) (total float64, err error) {
+	for _, pid := range pids {
+		mib, err := memory(pid, "smaps_rollup", "Pss")
+		if err != nil {
+			return 0, err
 		}
+		total += mib
 	}
-	return 0, errors.New("no VmRSS in its status")
+	return total, nil
+}
+
+// memory returns a figure from a process's directory, in MiB.
+func memory(pid int, file, key string) (float64, error) {
+	var kib float64
+	_, err := fmt.Sscan(field(fmt.Sprintf("/proc/%d/%s", pid, file), key), &kib)
+	if err != nil {
+		err = fmt.Errorf("the %s of process %d: %w", key, pid, err)
+	}
+	return kib / 1024, err
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/fiber-go/fiber"
@@ -87,9 +86,7 @@ func openIdle(ctx context.Context, m *match) error {
 		return err
 	}
 	m.references = []reference{
-		{contender: contender{name: "limit", ops: 1, run: func(context.Context, int) (float64, error) {
-			return idleLimit, nil
-		}}, bound: atMost(1)},
+		{contender: constant("limit", idleLimit), bound: atMost(1)},
 		{contender: contender{name: "bare re-exec", ops: 1, run: func(context.Context, int) (float64, error) {
 			return largest([]int{f.cmd.Process.Pid})
 		}}},
@@ -103,7 +100,7 @@ func largest(pids []int) (float64, error) {
 	for _, pid := range pids {
 		mib, err := resident(pid)
 		if err != nil {
-			return 0, fmt.Errorf("process %d: %w", pid, err)
+			return 0, err
 		}
 		most = max(most, mib)
 	}

@@ -52,7 +52,7 @@ type report struct {
 	Results []result  `json:"results"`
 }
 
-const line = "%-20s %12s   %-16s %12s   %7s  %-16s  %-12s %s\n"
+const line = "%-23s %12s   %-16s %12s   %7s  %-16s  %-12s %s\n"
 
 func printHeader(w io.Writer) {
 	fmt.Fprintf(w, line, "row", "fiber", "against", "median", "ratio", "least..most", "bound", "")
@@ -64,7 +64,7 @@ func (r *result) print(w io.Writer) {
 	name, median := r.Row, r.unit.show(r.Median)
 	switch {
 	case r.Error != "":
-		fmt.Fprintf(w, "%-20s FAILED: %s\n", name, r.Error)
+		fmt.Fprintf(w, "%-23s FAILED: %s\n", name, r.Error)
 		return
 	case len(r.Comparisons) == 0:
 		fmt.Fprintf(w, line, name, median, "-", "", "", "", "", "done")

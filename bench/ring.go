@@ -3,13 +3,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -109,11 +107,6 @@ func openAllReduce(ctx context.Context, m *match) error {
 	return err
 }
 
-// A bareRing is four processes and the sockets by which they are told to begin.
-type bareRing struct {
-	control []*floor
-}
-
 // openBareRing starts the processes of a ring without Fiber, each with a socket
 // to the next one.
 func openBareRing(m *match) (contender, error) {
@@ -127,49 +120,18 @@ func openBareRing(m *match) (contender, error) {
 		defer near.Close()
 		defer far.Close()
 	}
-	r := &bareRing{}
-	m.closing(func() {
-		for _, f := range r.control {
-			f.close()
-		}
-	})
-	for i := range ringSize {
-		near, far, err := socketFiles()
+	control := make([]*floor, ringSize) // they are told by it to begin
+	for i := range control {
+		f, err := openFloor(m, "ring:"+strconv.Itoa(i), polled, in[i], out[i])
 		if err != nil {
 			return contender{}, err
 		}
-		conn, err := polled(near)
-		if err != nil {
-			far.Close()
-			return contender{}, err
-		}
-		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = append(os.Environ(), floorVariable+"=ring:"+strconv.Itoa(i))
-		cmd.ExtraFiles = []*os.File{far, in[i], out[i]}
-		cmd.Stderr = os.Stderr
-		err = cmd.Start()
-		far.Close()
-		if err != nil {
-			conn.Close()
-			return contender{}, err
-		}
-		r.control = append(r.control, &floor{conn: conn, r: bufio.NewReader(conn), cmd: cmd})
+		control[i] = f
 	}
 	return contender{name: "bare ring", ops: 1, run: timed(func(_ context.Context, n int) error {
 		for range n {
-			for _, f := range r.control {
-				if err := f.send([]byte{1}); err != nil {
-					return err
-				}
-			}
-			for _, f := range r.control {
-				sum := make([]byte, 1)
-				if err := f.receive(sum); err != nil {
-					return err
-				}
-				if sum[0] != ringSum {
-					return fmt.Errorf("the bare sum is %d", sum[0])
-				}
+			if err := askAll(control, []byte{1}, []byte{ringSum}); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -85,28 +85,14 @@ func mapRound(ctx context.Context, pool *fiber.Pool, d time.Duration) error {
 // rawSleep does the rounds over bare sockets: it tells all five processes to
 // sleep before it waits for the first.
 func rawSleep(m *match, d time.Duration) (contender, error) {
-	var floors [sleepWorkers]*floor
-	for i := range floors {
-		f, err := openFloor(m, "sleep", polled)
-		if err != nil {
-			return contender{}, err
-		}
-		floors[i] = f
-	}
-	out, in := binary.LittleEndian.AppendUint64(nil, uint64(d)), make([]byte, 8)
+	floors, err := openFloors(m, sleepWorkers, "sleep", polled)
+	b := binary.LittleEndian.AppendUint64(nil, uint64(d))
 	return contender{name: "raw sockets", run: timed(func(_ context.Context, n int) error {
 		for range n {
-			for _, f := range floors {
-				if err := f.send(out); err != nil {
-					return err
-				}
-			}
-			for _, f := range floors {
-				if err := f.receive(in); err != nil {
-					return err
-				}
+			if err := askAll(floors, b, b); err != nil {
+				return err
 			}
 		}
 		return nil
-	})}, nil
+	})}, err
 }
