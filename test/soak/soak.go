@@ -60,6 +60,7 @@ func newSoak(o options, g *ground, r *reader) *soak {
 		{name: "imap", pace: time.Second, round: imapRound},
 		{name: "resume", pace: time.Second, round: resumeRound},
 		{name: "share", pace: 2 * time.Second, round: shareRound},
+		{name: "reduce", pace: 2 * time.Second, round: reduceRound},
 		{name: "nested", pace: 3 * time.Second, round: nestedRound},
 		{name: "queue", pace: time.Second, round: queueRound},
 		{name: "manager", pace: time.Second, round: managerRound},
