@@ -22,7 +22,8 @@ import (
 // closed.
 //
 // When a task fails, Reduce cancels the others and returns a *TaskError with the index of the first input that went
-// into that task. A value of fn's that is lost with its worker is made again from what it was made of. An input that is lost,
+// into that task. A value of fn's that is lost with its worker is made again from what it was made of; where each worker ends
+// after one task, it is always lost, and Reduce returns an error. An input that is lost,
 // or was closed, is a *TaskError with its index, around the error of its Get. The other errors, and the options, are those
 // of Map, without Checkpoint; Progress counts the combinations.
 func Reduce[T any](ctx context.Context, pool *Pool, fn *Func[[2]*Shared[T], *Shared[T]], xs []*Shared[T], opts ...CallOption) (*Shared[T], error) {
