@@ -83,7 +83,7 @@ type reduction[T any] struct {
 func (r *reduction[T]) whole() *Shared[T] {
 	for {
 		out := r.value(0, len(r.xs))
-		switch lost := r.lost(out, 0); {
+		switch lost := out != nil && r.lost(out, 0); {
 		case r.ctx.Err() != nil:
 			return nil
 		case !lost:
@@ -157,9 +157,13 @@ func (r *reduction[T]) combine(pair [2]*Shared[T], lo, hi int) (*Shared[T], erro
 	return out, err
 }
 
-// lost reports whether a value is gone, unless the call has failed. The first of its inputs has index lo. If it cannot be made again, the call fails.
+// lost reports whether a value is gone, unless the call has failed. The first of its inputs has index lo. If it cannot be made
+// again, the call fails.
 func (r *reduction[T]) lost(x *Shared[T], lo int) bool {
-	_, err := read(r.ctx, x, object.Look, object.None{})
+	err := x.patiently(r.ctx, func() error {
+		_, err := object.Ask(r.ctx, r.pool.proc.objects, used(x).ref, object.Look, object.None{}, func(object.None) {})
+		return err
+	})
 	if err == nil || r.ctx.Err() != nil {
 		return false
 	}

@@ -34,8 +34,8 @@ import (
 // Config.ShareMemory limits the memory of such values in the process that shares them.
 // The rest lies in files without names in the directory for temporary files; if it has
 // no room there, Share returns an error that says how much there is. As many bytes of
-// other values are kept by a process that has got them; what it used longest ago goes
-// first, and the next Get fetches it again.
+// other values are kept by a process that has got them, or a single larger one; what it
+// used longest ago goes first, and the next Get fetches it again.
 type Shared[T any] struct{ p proxy }
 
 // Share makes a value available to all processes of the run. It encodes v
@@ -96,16 +96,27 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 	if ctx == nil {
 		return zero, errNilContext
 	}
+	var v T
+	err := s.patiently(ctx, func() (err error) {
+		v, err = fetched[T](ctx, h)
+		return err
+	})
+	return v, err
+}
+
+// patiently calls ask until it has reached the value's home, or that has ended or was out of reach for too long. It returns the
+// user's error.
+func (s *Shared[T]) patiently(ctx context.Context, ask func() error) error {
 	again := retry.Pauses{Longest: fetchPause}
 	for begun := time.Now(); ; {
-		v, err := fetched[T](ctx, h)
+		err := ask()
 		runtime.KeepAlive(s)
 		var lost *object.LostError
-		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > h.proc.node.Config.HeartbeatTimeout {
-			return v, objectError(ctx, s, err)
+		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > s.p.h.proc.node.Config.HeartbeatTimeout {
+			return objectError(ctx, s, err)
 		}
 		if !again.Wait(ctx) {
-			return zero, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
