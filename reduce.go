@@ -3,6 +3,7 @@ package fiber
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
@@ -13,19 +14,22 @@ import (
 
 // Reduce combines shared values until one is left: in the pool's workers, fn gets two neighbours, that of the lower
 // index first, and returns what becomes of them. Which values are combined depends on their number alone, so that
-// the result is always the same if fn's is. Reduce blocks until the last value is there or ctx ends. The values do not pass through this process: a
-// worker gets them from where they lie, and what it returns stays with it. A single value is returned as it is.
+// the result is always the same if fn's is. Reduce blocks until the last value is there or ctx ends. The values do
+// not pass through this process: a worker gets them from where they lie, and what it returns stays with it. A single
+// value is returned as it is.
 //
 // fn returns one of its two arguments, which it must not change, or a value that it has shared for this call (see
-// Share): Reduce closes what fn has shared, but for the last one, when it has been used. Close xs when they are not needed
-// any more. The last value lives in the worker that made it, as long as that lives: Get it before the pool is
-// closed.
+// Share): Reduce closes what fn has shared, but for the last one, when it has been used. Close xs when they are not
+// needed any more. The last value lives in the worker that made it, as long as that lives: Get it before the pool is
+// closed. A pool that is closed meanwhile ends Reduce with ErrClosed.
 //
 // When a task fails, Reduce cancels the others and returns a *TaskError with the index of the first input that went
-// into that task. A value of fn's that is lost with its worker is made again from what it was made of; where each worker ends
-// after one task, it is always lost, and Reduce returns an error. An input that is lost,
-// or was closed, is a *TaskError with its index, around the error of its Get. The other errors, and the options, are those
-// of Map, without Checkpoint; Progress counts the combinations.
+// into that task. A value of fn's that is lost with its worker is made again from what it was made of, down to the
+// inputs, until there have been WithMaxAttempts losses for each of these. A worker that WithMaxTasksPerChild
+// replaces takes what it has made along, so that option makes Reduce slow, and impossible if the number is small. An
+// input that is lost, or was closed, is a *TaskError with its index, around the error of its Get. The other errors,
+// and the options, are those of Map, without Checkpoint; Progress counts the combinations, and as Retried those that
+// were made again.
 func Reduce[T any](ctx context.Context, pool *Pool, fn *Func[[2]*Shared[T], *Shared[T]], xs []*Shared[T], opts ...CallOption) (*Shared[T], error) {
 	o, err := prepare(ctx, pool, fn, opts)
 	if err == nil && len(xs) == 0 {
@@ -39,7 +43,8 @@ func Reduce[T any](ctx context.Context, pool *Pool, fn *Func[[2]*Shared[T], *Sha
 	}
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &reduction[T]{ctx: running, fail: cancel, pool: pool, fn: fn, xs: xs, opts: opts, seed: o.Seed, inputs: map[object.Ref]int{}}
+	r := &reduction[T]{ctx: running, fail: cancel, pool: pool, fn: fn, xs: xs, opts: opts, seed: o.Seed,
+		inputs: map[object.Ref]int{}, made: map[int]bool{}}
 	for i, x := range xs {
 		h := used(x)
 		if h == nil {
@@ -48,6 +53,7 @@ func Reduce[T any](ctx context.Context, pool *Pool, fn *Func[[2]*Shared[T], *Sha
 		r.inputs[h.ref] = i
 	}
 	r.again.Store(int64(pool.opts.MaxAttempts-1) * int64(len(xs)))
+	r.beside.Store(int64(besidePerTask * max(pool.opts.Workers, pool.opts.Max, 1) * pool.opts.Concurrency))
 	r.count.fail = cancel
 	r.count.of(&o, len(xs)-1)
 	if out := r.whole(); out != nil {
@@ -77,7 +83,15 @@ type reduction[T any] struct {
 	inputs map[object.Ref]int
 	count  progress
 	again  atomic.Int64 // how many values may still be made again
+	beside atomic.Int64 // how many more may be made beside others
+
+	mu   sync.Mutex
+	made map[int]bool // by where its second half begins, whether a value has been made
 }
+
+// besidePerTask is how many values are made at a time for each task that the pool can run. What is made by the same goroutine is
+// made one after the other, so that few values wait for their neighbours.
+const besidePerTask = 4
 
 // whole returns the value of all inputs, which was there a moment ago, or nil when the call has failed.
 func (r *reduction[T]) whole() *Shared[T] {
@@ -94,7 +108,10 @@ func (r *reduction[T]) whole() *Shared[T] {
 
 // value returns the value of some neighbours, or nil when the call has failed.
 func (r *reduction[T]) value(lo, hi int) *Shared[T] {
-	if hi-lo == 1 {
+	switch {
+	case r.ctx.Err() != nil:
+		return nil
+	case hi-lo == 1:
 		return r.xs[lo]
 	}
 	bounds := [3]int{lo, lo + 1<<(bits.Len(uint(hi-lo-1))-1), hi} // a power of two, and the rest
@@ -105,14 +122,20 @@ func (r *reduction[T]) value(lo, hi int) *Shared[T] {
 		}
 	}()
 	for {
-		var right sync.WaitGroup
-		if pair[1] == nil {
-			right.Go(func() { pair[1] = r.value(bounds[1], hi) })
-		}
-		if pair[0] == nil {
+		var left sync.WaitGroup
+		switch {
+		case pair[0] == nil && pair[1] == nil && hi-bounds[1] > 1 && r.fork():
+			left.Go(func() {
+				defer r.beside.Add(1)
+				pair[0] = r.value(lo, bounds[1])
+			})
+		case pair[0] == nil:
 			pair[0] = r.value(lo, bounds[1])
 		}
-		right.Wait()
+		if pair[1] == nil {
+			pair[1] = r.value(bounds[1], hi)
+		}
+		left.Wait()
 		if pair[0] == nil || pair[1] == nil {
 			return nil
 		}
@@ -123,7 +146,7 @@ func (r *reduction[T]) value(lo, hi int) *Shared[T] {
 					pair[i] = nil // it is still needed
 				}
 			}
-			r.count.add(1, 0)
+			r.counted(bounds[1])
 			return out
 		}
 		for i, x := range pair {
@@ -140,6 +163,28 @@ func (r *reduction[T]) value(lo, hi int) *Shared[T] {
 	}
 }
 
+// fork reports whether one more value may be made beside others.
+func (r *reduction[T]) fork() bool {
+	if r.beside.Add(-1) >= 0 {
+		return true
+	}
+	r.beside.Add(1)
+	return false
+}
+
+// counted counts a value that has been made, once.
+func (r *reduction[T]) counted(half int) {
+	r.mu.Lock()
+	again := r.made[half]
+	r.made[half] = true
+	r.mu.Unlock()
+	if again {
+		r.count.retried.Add(1)
+	} else {
+		r.count.add(1, 0)
+	}
+}
+
 // combine runs the task of a pair.
 func (r *reduction[T]) combine(pair [2]*Shared[T], lo, hi int) (*Shared[T], error) {
 	node := callOption(func(o *callOptions) error {
@@ -149,7 +194,7 @@ func (r *reduction[T]) combine(pair [2]*Shared[T], lo, hi int) (*Shared[T], erro
 	})
 	out, err := ApplyAsync(r.ctx, r.pool, r.fn, pair, append(slices.Clip(r.opts), node)...).Get(context.Background())
 	if err == nil && used(out) == nil {
-		err = taskError(r.fn.Name(), lo, 0, false, errors.New("fiber: it has returned no shared value"))
+		err = taskError(r.fn.Name(), lo, 0, false, fmt.Errorf("fiber: %s has returned no shared value", r.fn.Name()))
 	}
 	if e, ok := err.(*TaskError); ok {
 		e.Index, e.single = lo, false
@@ -171,7 +216,11 @@ func (r *reduction[T]) lost(x *Shared[T], lo int) bool {
 	if input {
 		lo = i
 	}
-	if input || r.again.Add(-1) < 0 {
+	if !input && r.again.Add(-1) < 0 {
+		err = errorf("fiber: too many of the values that %s has made were lost: %w", r.fn.Name(), err)
+		input = true
+	}
+	if input {
 		r.fail(taskError(r.fn.Name(), lo, 0, false, err))
 	}
 	return true

@@ -139,7 +139,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		}
 		return v, nil
 	}
-	frames, size, err := h.proc.objects.Fetch(ctx, h.ref)
+	frames, mapped, err := h.proc.objects.Fetch(ctx, h.ref)
 	if err != nil {
 		h.proc.shared.forget(h.ref)
 		return zero, err
@@ -149,7 +149,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		return zero, mismatch("the shared value cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
 	}
 	c.value, c.set = v, true
-	h.proc.shared.grow(h.ref, size, h.proc.node.ShareMemory())
+	h.proc.shared.grow(h.ref, int64(codec.Size(frames)), mapped, h.proc.node.ShareMemory())
 	return v, nil
 }
 
@@ -191,9 +191,10 @@ type sharedCache struct {
 }
 
 type sharedValue struct {
-	drop func() // ends the watch
-	use  *list.Element
-	size int64 // that has come as a message
+	drop   func() // ends the watch
+	use    *list.Element
+	size   int64 // that has come as a message
+	mapped int64
 
 	fetching lock.Lock // guards what follows
 	set      bool
@@ -222,15 +223,19 @@ func (s *sharedCache) at(h *object.Server, ref object.Ref) *sharedValue {
 
 // grow counts what a value takes up. If the values then have more than limit, those that were used longest ago are forgotten; 0 is
 // no limit.
-func (s *sharedCache) grow(ref object.Ref, size, limit int64) {
+func (s *sharedCache) grow(ref object.Ref, size int64, mapped bool, limit int64) {
 	s.mu.Lock()
 	c := s.values[ref]
 	if c == nil { // it was forgotten meanwhile
 		s.mu.Unlock()
 		return
 	}
-	c.size += size
-	s.bytes += size
+	if mapped {
+		c.mapped = size
+	} else {
+		c.size = size
+		s.bytes += size
+	}
 	var old []object.Ref
 	left := s.bytes
 	for e := s.uses.Back(); limit > 0 && left > limit && e != nil; e = e.Prev() {
@@ -264,5 +269,6 @@ func (s *sharedCache) forget(ref object.Ref) {
 	s.mu.Unlock()
 	if c != nil {
 		c.drop()
+		shm.Unused(c.mapped)
 	}
 }

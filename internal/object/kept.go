@@ -47,7 +47,7 @@ func (a *fetched) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
 	if a.segment == nil {
 		return a.value.Append(wire.AppendString(b, ""), frames)
 	}
-	b = wire.AppendString(wire.AppendString(b, a.segment.Socket), a.segment.Key)
+	b = wire.AppendString(wire.AppendString(b, a.segment.Key), a.segment.Socket)
 	b = wire.AppendUvarint(b, uint64(len(a.segment.Sizes)))
 	for _, n := range a.segment.Sizes {
 		b = wire.AppendUvarint(b, uint64(n))
@@ -57,12 +57,12 @@ func (a *fetched) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
 
 // Read takes a packed answer.
 func (a *fetched) Read(in *wire.Reader) {
-	socket := in.String()
-	if socket == "" {
+	key := in.String()
+	if key == "" {
 		a.value.Read(in)
 		return
 	}
-	a.segment = &shm.Segment{Socket: socket, Key: in.String()}
+	a.segment = &shm.Segment{Key: key, Socket: in.String()}
 	for n := in.Count(); len(a.segment.Sizes) < n && in.Err == nil; {
 		a.segment.Sizes = append(a.segment.Sizes, in.Int())
 	}
@@ -110,22 +110,20 @@ func (s *Server) Keep(ctx context.Context, frames [][]byte) (Ref, error) {
 	return ref, err
 }
 
-// Fetch returns the frames of a kept value, and how many bytes of memory they take up.
-// Those of a large one are this machine's memory if its home is here, and take up
-// none: a write to them is seen by nobody else.
-func (s *Server) Fetch(ctx context.Context, ref Ref) ([][]byte, int64, error) {
+// Fetch returns the frames of a kept value. Those of a large one are this machine's
+// memory if its home is here, which is mapped: a write to them is seen by nobody else.
+func (s *Server) Fetch(ctx context.Context, ref Ref) (frames [][]byte, mapped bool, err error) {
 	a, err := Ask(ctx, s, ref, fetch, fetching{near: s.opts.Segments != nil}, func(fetched) {})
 	if err == nil && a.segment != nil {
 		if frames, err := s.opts.Segments.Open(ctx, a.segment); err == nil {
-			return frames, 0, nil
+			return frames, true, nil
 		}
 		a, err = Ask(ctx, s, ref, fetch, fetching{}, func(fetched) {}) // it is another machine, or has no more room for mappings
 	}
 	if err == nil && s.Local(ref) != nil { // it is the home's own, for all others
 		a.value = a.value.Private()
 	}
-	frames := a.value.Frames()
-	return frames, int64(codec.Size(frames)), err
+	return a.value.Frames(), false, err
 }
 
 // Serve replies with the value.

@@ -164,6 +164,7 @@ type mappings struct {
 	n          int
 	bytes      int64
 	due        int64 // when there are more bytes, garbage is collected
+	unused     int64 // bytes of which this process has said so since then
 	collecting bool
 	last       time.Time // when it was collected last
 
@@ -186,6 +187,8 @@ const (
 	most = 8192
 	// collected is how many bytes never make garbage be collected.
 	collected = 256 << 20
+	// unusedMax is how many bytes without a use never make garbage be collected.
+	unusedMax = 64 << 20
 	// fullPause is the least time between two collections because there are too many.
 	fullPause = 10 * time.Second
 	// none is the least limit for memory that is as good as none.
@@ -209,6 +212,16 @@ func (m *mappings) add(n int64) bool {
 		m.collect()
 	}
 	return true
+}
+
+// Unused says that so many bytes that are mapped are not needed any more. They go at the next collection, in each process that has
+// mapped them: when they have become many, there is one.
+func Unused(n int64) {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	if live.unused += n; live.unused > max(unusedMax, live.bytes/4) {
+		live.collect()
+	}
 }
 
 func (m *mappings) remove(n int64) {
@@ -242,7 +255,7 @@ func (m *mappings) collect() {
 	if m.collecting {
 		return
 	}
-	m.collecting = true
+	m.collecting, m.unused = true, 0
 	go func() {
 		runtime.GC()
 		time.Sleep(settled)

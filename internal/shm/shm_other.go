@@ -28,5 +28,8 @@ func (*Store) Close() {}
 // Mapped returns 0.
 func Mapped() int64 { return 0 }
 
+// Unused does nothing.
+func Unused(int64) {}
+
 // Memory returns 0.
 func Memory() int64 { return 0 }

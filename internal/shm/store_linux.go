@@ -269,6 +269,7 @@ func (s *Store) Remove(segment *Segment) {
 	s.mu.Unlock()
 	if f.File != nil {
 		_ = f.Close()
+		Unused(f.size)
 	}
 }
 

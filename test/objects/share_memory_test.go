@@ -54,6 +54,28 @@ func TestSharedMemoryIsNobodys(t *testing.T) {
 	require.Equal(t, []float64{1, 1, 1, 1}, sums)
 }
 
+// shareAndGet gets what it has shared itself.
+var shareAndGet = fiber.Register("shareAndGet", func(ctx context.Context, n int) (float64, error) {
+	s, err := fiber.Share(ctx, ascending(n))
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	xs, err := s.Get(ctx)
+	return add(xs), err
+})
+
+// A process gets its own values, whoever else sees its memory.
+func TestOwnSharedValue(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 1)
+	for _, n := range []int{100, 100_000} {
+		got, err := fiber.Apply(fibertest.Soon(t), pool, shareAndGet, n)
+		require.NoError(t, err)
+		require.Equal(t, float64(n)*float64(n-1)/2, got)
+	}
+}
+
 // scribble overwrites what it has got.
 var scribble = fiber.Register("scribble", func(ctx context.Context, s *fiber.Shared[[]float64]) (float64, error) {
 	xs, err := s.Get(ctx)
