@@ -405,7 +405,7 @@ type WorkerStats struct {
 	Tasks    int    // that it holds
 	Done     int    // that it has finished
 	Resident int64  // bytes in memory that it does not share, as last reported
-	Shared   int64  // bytes of shared values that it has, as last reported: those of its machine that it sees, and its own copies
+	Shared   int64  // bytes of shared values, as last reported, every two seconds: of its machine that it sees, and that it has fetched
 
 	Running []RunningTask // that it runs now
 }

@@ -19,7 +19,8 @@ import (
 // value is returned as it is.
 //
 // fn returns one of its two arguments, which it must not change, or a value that it has shared for this call (see
-// Share): Reduce closes what fn has shared, but for the last one, when it has been used. Close xs when they are not
+// Share), which does not refer to its arguments: Reduce closes what fn has shared, but for the last one, when it has
+// been used. Close xs when they are not
 // needed any more. The last value lives in the worker that made it, as long as that lives: Get it before the pool is
 // closed. A pool that is closed meanwhile ends Reduce with ErrClosed.
 //
@@ -50,7 +51,9 @@ func Reduce[T any](ctx context.Context, pool *Pool, fn *Func[[2]*Shared[T], *Sha
 		if h == nil {
 			return nil, taskError(fn.Name(), i, 0, false, errEmpty("Shared"))
 		}
-		r.inputs[h.ref] = i
+		if _, known := r.inputs[h.ref]; !known {
+			r.inputs[h.ref] = i
+		}
 	}
 	r.again.Store(int64(pool.opts.MaxAttempts-1) * int64(len(xs)))
 	r.beside.Store(int64(besidePerTask * max(pool.opts.Workers, pool.opts.Max, 1) * pool.opts.Concurrency))
@@ -63,6 +66,7 @@ func Reduce[T any](ctx context.Context, pool *Pool, fn *Func[[2]*Shared[T], *Sha
 		case <-told:
 			return out, nil
 		case <-running.Done():
+			r.discard(out)
 		}
 	}
 	if ctx.Err() != nil {
@@ -99,6 +103,7 @@ func (r *reduction[T]) whole() *Shared[T] {
 		out := r.value(0, len(r.xs))
 		switch lost := out != nil && r.lost(out, 0); {
 		case r.ctx.Err() != nil:
+			r.discard(out)
 			return nil
 		case !lost:
 			return out
@@ -230,7 +235,13 @@ func (r *reduction[T]) lost(x *Shared[T], lo int) bool {
 func (r *reduction[T]) discard(x *Shared[T]) {
 	if h := used(x); h != nil {
 		if _, input := r.inputs[h.ref]; !input {
-			post(x, object.Discard, object.None{})
+			if !post(x, object.Discard, object.None{}) { // there is no connection yet
+				go func() {
+					ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+					defer cancel()
+					_ = tell(ctx, x, object.Discard, object.None{}) // else it goes when its references have gone
+				}()
+			}
 		}
 	}
 }

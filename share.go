@@ -35,7 +35,8 @@ import (
 // The rest lies in files without names in the directory for temporary files; if it has
 // no room there, Share returns an error that says how much there is. As many bytes of
 // other values are kept by a process that has got them, or a single larger one; what it
-// used longest ago goes first, and the next Get fetches it again.
+// used longest ago goes first, and the next Get fetches it again. What is decoded from
+// the machine's copy counts nowhere.
 type Shared[T any] struct{ p proxy }
 
 // Share makes a value available to all processes of the run. It encodes v
@@ -79,7 +80,7 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 
 // Get returns the value. The first call in a process fetches it from the
 // process that shared it, and blocks until it is here or ctx ends. Later calls
-// return the same value, so it must not be changed; no other process sees what is
+// return the same value while the process keeps it, so it must not be changed; no other process sees what is
 // written to it. A part of it may be kept for as long as it is needed, also after
 // Close. The error is ErrClosed when
 // the value was closed, a *WorkerLostError when the process that shared it has
@@ -141,7 +142,9 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 	}
 	frames, mapped, err := h.proc.objects.Fetch(ctx, h.ref)
 	if err != nil {
-		h.proc.shared.forget(h.ref)
+		if ctx.Err() == nil {
+			h.proc.shared.forget(h.ref, c)
+		}
 		return zero, err
 	}
 	var v T
@@ -149,7 +152,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		return zero, mismatch("the shared value cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
 	}
 	c.value, c.set = v, true
-	h.proc.shared.grow(h.ref, int64(codec.Size(frames)), mapped, h.proc.node.ShareMemory())
+	h.proc.shared.grow(h.ref, c, int64(codec.Size(frames)), mapped, h.proc.node.ShareMemory())
 	return v, nil
 }
 
@@ -210,8 +213,9 @@ func (s *sharedCache) at(h *object.Server, ref object.Ref) *sharedValue {
 	defer s.mu.Unlock()
 	c := s.values[ref]
 	if c == nil {
-		stop := h.Watch(ref, func(*object.Request) { s.forget(ref) })
-		c = &sharedValue{drop: stop, use: s.uses.PushFront(ref)}
+		c = &sharedValue{use: s.uses.PushFront(ref)}
+		added := c
+		c.drop = h.Watch(ref, func(*object.Request) { s.forget(ref, added) })
 		if s.values == nil {
 			s.values = map[object.Ref]*sharedValue{}
 		}
@@ -221,12 +225,11 @@ func (s *sharedCache) at(h *object.Server, ref object.Ref) *sharedValue {
 	return c
 }
 
-// grow counts what a value takes up. If the values then have more than limit, those that were used longest ago are forgotten; 0 is
-// no limit.
-func (s *sharedCache) grow(ref object.Ref, size int64, mapped bool, limit int64) {
+// grow counts what an entry takes up. If the values then have more than limit, those that were used longest ago are forgotten; 0
+// is no limit.
+func (s *sharedCache) grow(ref object.Ref, c *sharedValue, size int64, mapped bool, limit int64) {
 	s.mu.Lock()
-	c := s.values[ref]
-	if c == nil { // it was forgotten meanwhile
+	if s.values[ref] != c { // it was forgotten meanwhile
 		s.mu.Unlock()
 		return
 	}
@@ -236,17 +239,18 @@ func (s *sharedCache) grow(ref object.Ref, size int64, mapped bool, limit int64)
 		c.size = size
 		s.bytes += size
 	}
-	var old []object.Ref
+	old := map[object.Ref]*sharedValue{}
 	left := s.bytes
 	for e := s.uses.Back(); limit > 0 && left > limit && e != nil; e = e.Prev() {
-		if other := e.Value.(object.Ref); other != ref && s.values[other].size > 0 {
-			old = append(old, other)
-			left -= s.values[other].size
+		other := e.Value.(object.Ref)
+		if o := s.values[other]; o != c && o.size > 0 {
+			old[other] = o
+			left -= o.size
 		}
 	}
 	s.mu.Unlock()
-	for _, ref := range old {
-		s.forget(ref)
+	for ref, c := range old {
+		s.forget(ref, c)
 	}
 }
 
@@ -257,17 +261,17 @@ func (s *sharedCache) size() int64 {
 	return s.bytes + shm.Mapped()
 }
 
-// forget takes a value out of the cache.
-func (s *sharedCache) forget(ref object.Ref) {
+// forget takes an entry out of the cache, if it is still there.
+func (s *sharedCache) forget(ref object.Ref, c *sharedValue) {
 	s.mu.Lock()
-	c := s.values[ref]
-	if c != nil {
+	there := s.values[ref] == c
+	if there {
 		delete(s.values, ref)
 		s.uses.Remove(c.use)
 		s.bytes -= c.size
 	}
 	s.mu.Unlock()
-	if c != nil {
+	if there {
 		c.drop()
 		shm.Unused(c.mapped)
 	}

@@ -60,7 +60,8 @@ func write(ctx context.Context, f *os.File, frames [][]byte) error {
 // sealed has every seal: a file that became shorter would end the processes that have mapped it.
 const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE | unix.F_SEAL_SEAL
 
-// lasting returns an error unless a file stays as it is: it is sealed, or has no name by which it could be opened for writing.
+// lasting returns an error unless a file stays as it is: it is sealed, or a file without a name on disk, which another process of
+// this user could open for writing by its descriptor, but does not.
 func lasting(fd int) error {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if errors.Is(err, unix.EINVAL) { // it is no memory

@@ -18,8 +18,11 @@ var ErrNone = errors.New("there is no memory that processes share in that way")
 // Options are what a Store is made with.
 type Options struct {
 	Name string // of its memory, in the lists of the system
-	// Dir returns the directory for its socket, which only this user can enter, or "" if nobody could connect. It is asked when
-	// that is needed. Somebody may remove the directory while it is empty.
+	// Root is the directory below which all Stores of the run have their sockets; only this user can enter it. No other socket is
+	// dialled, whatever a Segment says that has come from elsewhere.
+	Root string
+	// Dir makes Root, and returns it, or "" if nobody could connect. It is asked when that is needed. Somebody may remove the
+	// directory while it is empty.
 	Dir func(context.Context) (string, error)
 	// Limit returns how many bytes may be in memory, 0 for any number. The rest lies in files in Temp.
 	Limit func() int64

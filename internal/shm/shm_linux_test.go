@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	err := json.Unmarshal([]byte(text), &segment)
 	if err == nil {
 		var frames [][]byte
-		if frames, err = shm.New(shm.Options{Name: "child"}).Open(context.Background(), &segment); err == nil {
+		if frames, err = shm.New(shm.Options{Name: "child", Root: filepath.Dir(filepath.Dir(segment.Socket))}).Open(context.Background(), &segment); err == nil {
 			clear(frames[0])
 		}
 	}
@@ -45,17 +46,23 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-func newStore(t *testing.T, name string) *shm.Store {
+func newStore(t *testing.T, name string) *shm.Store { return newStores(t, name)[0] }
+
+// newStores returns Stores of one run.
+func newStores(t *testing.T, names ...string) (all []*shm.Store) {
 	dir := t.TempDir()
-	s := shm.New(shm.Options{Name: name, Dir: func(context.Context) (string, error) { return dir, nil },
-		Limit: func() int64 { return 0 }})
 	t.Cleanup(func() {
-		s.Close()
 		left, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		require.Empty(t, left)
 	})
-	return s
+	for _, name := range names {
+		s := shm.New(shm.Options{Name: name, Root: dir, Dir: func(context.Context) (string, error) { return dir, nil },
+			Limit: func() int64 { return 0 }})
+		t.Cleanup(s.Close)
+		all = append(all, s)
+	}
+	return all
 }
 
 func random(r *rand.Rand, sizes ...int) (frames [][]byte) {
@@ -78,7 +85,8 @@ func mappings(t *testing.T, name string) int {
 
 // Each process finds the same bytes, aligned, and slices that end where they do.
 func TestSegment(t *testing.T) {
-	s, other := newStore(t, "segment"), newStore(t, "other")
+	both := newStores(t, "segment", "other")
+	s, other := both[0], both[1]
 	for _, frames := range [][][]byte{nil, {nil}, random(rand.New(rand.NewPCG(1, 0)), 1, 0, 63, 64, 65, 100_000, 4096)} {
 		segment, err := s.Add(t.Context(), frames)
 		require.NoError(t, err)
@@ -101,7 +109,7 @@ func TestSegment(t *testing.T) {
 		_, err = other.Open(t.Context(), &shm.Segment{Socket: segment.Socket, Key: segment.Key, Sizes: wrong})
 		require.Error(t, err, wrong)
 	}
-	_, err = other.Open(t.Context(), &shm.Segment{Socket: segment.Socket, Key: "a key that nobody has told us", Sizes: segment.Sizes})
+	_, err = other.Open(t.Context(), &shm.Segment{Socket: segment.Socket, Key: strings.Repeat("A", 26), Sizes: segment.Sizes})
 	require.Error(t, err)
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -115,6 +123,57 @@ func TestSegment(t *testing.T) {
 	_, err = other.Open(t.Context(), segment)
 	require.Error(t, err)
 	require.Equal(t, make([]byte, 10), got[0], "it stays where it was mapped")
+}
+
+// Only sockets of the run are dialled, and only keys are written to them.
+func TestForgedSegment(t *testing.T) {
+	both := newStores(t, "segment", "other")
+	segment, err := both[0].Add(t.Context(), [][]byte{make([]byte, 10)})
+	require.NoError(t, err)
+	elsewhere := filepath.Join(t.TempDir(), "socket")
+	l, err := net.Listen("unix", elsewhere)
+	require.NoError(t, err)
+	defer l.Close()
+	run := filepath.Dir(filepath.Dir(segment.Socket))
+	link := filepath.Join(run, "shared-x")
+	for _, forged := range []shm.Segment{
+		{Socket: elsewhere, Key: segment.Key},
+		{Socket: run + "/shared-1/../" + elsewhere, Key: segment.Key},
+		{Socket: link + "/../../" + filepath.Base(filepath.Dir(elsewhere)) + "/socket", Key: segment.Key},
+		{Socket: segment.Socket, Key: "POST /containers HTTP/1.1\r\n"},
+		{Socket: segment.Socket, Key: segment.Key + "\n"},
+		{Socket: segment.Socket},
+	} {
+		forged.Sizes = segment.Sizes
+		_, err = both[1].Open(t.Context(), &forged)
+		require.EqualError(t, err, "this is no segment of the run's", "%+v", forged)
+	}
+}
+
+// What lies on disk is not handed out where processes in containers could ask for it: they could change it.
+func TestDiskIsNotForContainers(t *testing.T) {
+	dir := t.TempDir()
+	opts := shm.Options{Name: "disk", Root: dir, Dir: func(context.Context) (string, error) { return dir, nil },
+		Limit: func() int64 { return 4096 }, Temp: t.TempDir()}
+	s, other := shm.New(opts), shm.New(opts)
+	defer s.Close()
+	defer other.Close()
+	memory, err := s.Add(t.Context(), [][]byte{make([]byte, 4096)})
+	require.NoError(t, err)
+	disk, err := s.Add(t.Context(), [][]byte{[]byte("on disk")})
+	require.NoError(t, err)
+	got, err := other.Open(t.Context(), disk)
+	require.NoError(t, err)
+	require.Equal(t, "on disk", string(got[0]))
+	_, err = s.Directory(t.Context())
+	require.NoError(t, err)
+	_, err = other.Open(t.Context(), disk)
+	require.Error(t, err)
+	_, err = other.Open(t.Context(), memory)
+	require.NoError(t, err)
+	got, err = s.Open(t.Context(), disk)
+	require.NoError(t, err)
+	require.Equal(t, "on disk", string(got[0]))
 }
 
 // What another process does to its memory changes nothing here.

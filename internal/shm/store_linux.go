@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	closed   bool
+	foreign  bool // processes in containers see the socket
 	listener *net.UnixListener
 	conns    map[*net.UnixConn]bool
 	files    map[string]file // by key
@@ -45,11 +48,14 @@ func New(opts Options) *Store {
 }
 
 // Directory returns the directory with the socket, which a process in a container needs to see at the same path, in order to Open
-// what is in the Store.
+// is in memory in the Store: what lies on disk could be changed by whoever has its descriptor.
 func (s *Store) Directory(ctx context.Context) (string, error) {
 	if s == nil {
 		return "", ErrNone
 	}
+	s.mu.Lock()
+	s.foreign = true
+	s.mu.Unlock()
 	socket, err := s.opened.Make(ctx, func() (*string, error) { return s.open(ctx) })
 	if err != nil || *socket == "" {
 		return "", err
@@ -142,11 +148,11 @@ func (s *Store) open(ctx context.Context) (*string, error) {
 
 // listen listens on a socket in a new directory. Whoever gets as far as that may connect: a container's user may be another one.
 func listen(dir string) (path string, l *net.UnixListener, err error) {
-	own, err := os.MkdirTemp(dir, "shared-")
+	own, err := os.MkdirTemp(dir, socketDirs)
 	if err != nil {
 		return "", nil, err
 	}
-	path = filepath.Join(own, "socket")
+	path = filepath.Join(own, socketName)
 	l, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
 	if err == nil {
 		if err = errors.Join(os.Chmod(own, 0o711), os.Chmod(path, 0o666)); err != nil {
@@ -199,8 +205,9 @@ func (s *Store) answer(c *net.UnixConn) error {
 	}
 	s.mu.Lock()
 	f := s.files[string(key)]
+	withheld := s.foreign && f.size == 0
 	s.mu.Unlock()
-	if f.File == nil {
+	if f.File == nil || withheld {
 		return os.ErrNotExist
 	}
 	return control(f.File, func(fd int) error {
@@ -218,6 +225,9 @@ func (s *Store) Open(ctx context.Context, segment *Segment) ([][]byte, error) {
 	f := s.files[segment.Key].File
 	s.mu.Unlock()
 	if f == nil {
+		if !s.may(segment) {
+			return nil, errNoSegment
+		}
 		var err error
 		if f, err = fetch(ctx, segment); err != nil {
 			return nil, err
@@ -226,6 +236,24 @@ func (s *Store) Open(ctx context.Context, segment *Segment) ([][]byte, error) {
 	}
 	return mapFrames(f, segment.Sizes)
 }
+
+// may reports whether a segment can be that of a Store of this run.
+func (s *Store) may(segment *Segment) bool {
+	dir, below := strings.CutPrefix(segment.Socket, filepath.Join(s.opts.Root, socketDirs))
+	dir, socket := strings.CutSuffix(dir, "/"+socketName)
+	return below && socket && !strings.ContainsAny(dir, "/.") && keys.MatchString(segment.Key)
+}
+
+// keys matches what rand.Text returns.
+var keys = regexp.MustCompile(`^[A-Z2-7]{26}$`)
+
+var errNoSegment = errors.New("this is no segment of the run's")
+
+// Where the sockets are below Options.Root.
+const (
+	socketDirs = "shared-" // and a number
+	socketName = "socket"
+)
 
 // fetch gets the descriptor of another process's memory.
 func fetch(ctx context.Context, segment *Segment) (*os.File, error) {

@@ -134,7 +134,7 @@ func (n *Node) newSegments() *shm.Store {
 	if self.Of().Disk != nil { // a simulated process
 		return nil
 	}
-	return shm.New(shm.Options{Name: "fiber-" + n.Run, Limit: n.ShareMemory, Temp: os.TempDir(),
+	return shm.New(shm.Options{Name: "fiber-" + n.Run, Root: n.Directory(), Limit: n.ShareMemory, Temp: os.TempDir(),
 		Dir: func(ctx context.Context) (string, error) {
 			network, err := n.Network(ctx)
 			if err != nil || !network.Inherit && !network.Shares {

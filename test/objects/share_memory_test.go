@@ -19,14 +19,6 @@ import (
 	"github.com/fiber-go/fiber/test/fibertest"
 )
 
-func ascending(n int) []float64 {
-	xs := make([]float64, n)
-	for i := range xs {
-		xs[i] = float64(i)
-	}
-	return xs
-}
-
 // add adds numbers up. The race detector would use more memory for them than they have.
 //
 //go:norace

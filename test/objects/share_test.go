@@ -71,6 +71,14 @@ var (
 	})
 )
 
+func ascending(n int) []float64 {
+	xs := make([]float64, n)
+	for i := range xs {
+		xs[i] = float64(i)
+	}
+	return xs
+}
+
 func share[T any](t testing.TB, v T) *fiber.Shared[T] {
 	t.Helper()
 	s, err := fiber.Share(fibertest.Soon(t), v)
