@@ -47,8 +47,8 @@ func New(opts Options) *Store {
 	return &Store{opts: opts, files: map[string]file{}, conns: map[*net.UnixConn]bool{}}
 }
 
-// Directory returns the directory with the socket, which a process in a container needs to see at the same path, in order to Open
-// is in memory in the Store: what lies on disk could be changed by whoever has its descriptor.
+// Directory returns the directory with the socket. A process in a container that sees it at the same path can Open what is in
+// memory in the Store, and not what lies on disk, which it could change.
 func (s *Store) Directory(ctx context.Context) (string, error) {
 	if s == nil {
 		return "", ErrNone

@@ -428,7 +428,7 @@ const ending = 5 * time.Second
 var ruleNames = rule("names")
 
 func (w *world) checkName(err error) {
-	if lost := (*fiber.WorkerLostError)(nil); errors.As(err, &lost) && w.onlyDeaths("slow") {
+	if lost := (*fiber.WorkerLostError)(nil); errors.As(err, &lost) && w.onlyDeaths("slow") && sim.Here().Alive() {
 		if !w.run.Ended(lost.Worker) {
 			time.Sleep(ending)
 		}
