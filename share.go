@@ -26,7 +26,7 @@ import (
 // slices of numbers of 32 KiB or more are read in place, from memory that no process's
 // meta.Memory counts, and everything else is decoded by each process. That includes the
 // containers of an engine on this machine, for the values that the program itself has
-// shared. All other processes have a copy each, and so has a process for values beyond
+// shared, unless Config.Host is set. All other processes have a copy each, and so has a process for values beyond
 // the first thousands. To Go's collector such memory is a part of the heap: a memory
 // limit that was set before Get grows by it. A page that is written to becomes the
 // process's own.

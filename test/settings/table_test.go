@@ -175,14 +175,10 @@ var table = []row{
 	{"share_memory", full, word("64KiB"), processes(`^on disk$|\(share_memory\), nor on disk`)},
 	{"runtime_dir", full, func(g *ground) string { return g.runtime },
 		func(g *ground) effects {
-			socket, none := "(^| )"+regexp.QuoteMeta(g.runtime)+"/fiber-", "- there are no sockets of this machine alone"
-			switch g.place {
-			case local:
-				return everywhere(socket)
-			case docker: // at which the containers get shared memory
-				return effects{socket, none, none}
+			if g.place == local {
+				return everywhere("(^| )" + regexp.QuoteMeta(g.runtime) + "/fiber-")
 			}
-			return everywhere(none)
+			return nowhere("there are no sockets of this machine alone") // nor one for containers, since host is set
 		}},
 }
 
