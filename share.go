@@ -26,10 +26,10 @@ import (
 // slices of numbers of 32 KiB or more are read in place, from memory that no process's
 // meta.Memory counts, and everything else is decoded by each process. That includes the
 // containers of an engine on this machine, for the values that the program itself has
-// shared, unless Config.Host is set. All other processes have a copy each, and so has a process for values beyond
-// the first thousands. To Go's collector such memory is a part of the heap: a memory
-// limit that was set before Get grows by it. A page that is written to becomes the
-// process's own.
+// shared, unless Config.Host is set. All other processes have a copy each, and so has a
+// process for values beyond the first thousands. To Go's collector such memory is a part
+// of the heap: a memory limit that was set before Get grows by it. A page that is written
+// to becomes the process's own.
 //
 // Config.ShareMemory limits the memory of such values in the process that shares them.
 // The rest lies in files without names in the directory for temporary files; if it has
@@ -80,24 +80,23 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 
 // Get returns the value. The first call in a process fetches it from the
 // process that shared it, and blocks until it is here or ctx ends. Later calls
-// return the same value while the process keeps it, so it must not be changed; no other process sees what is
-// written to it. A part of it may be kept for as long as it is needed, also after
-// Close. The error is ErrClosed when
-// the value was closed, a *WorkerLostError when the process that shared it has
-// ended, a *MismatchError when the value is not a T, or ctx.Err().
+// return the same value while the process keeps it, so it must not be changed; no other
+// process sees what is written to it. A part of it may be kept for as long as it is
+// needed, also after Close. The error is ErrClosed when the value was closed, a
+// *WorkerLostError when the process that shared it has ended, a *MismatchError when the
+// value is not a T, or ctx.Err().
 //
 // A gap in the network does not fail Get, which asks again until the process
 // that shared the value has ended, or was out of reach for heartbeat_timeout.
 func (s *Shared[T]) Get(ctx context.Context) (T, error) {
-	var zero T
+	var v T
 	h := used(s)
 	if h == nil {
-		return zero, errEmpty("Shared")
+		return v, errEmpty("Shared")
 	}
 	if ctx == nil {
-		return zero, errNilContext
+		return v, errNilContext
 	}
-	var v T
 	err := s.patiently(ctx, func() (err error) {
 		v, err = fetched[T](ctx, h)
 		return err
