@@ -66,8 +66,7 @@ type poolBook struct {
 	failures map[[2]int]int             // how often it has failed
 	seeds    map[[2]int]uint64          // what it was given
 	broken   map[*sim.Process]time.Time // since when a process is to be replaced
-	opened   int                        // states
-	closed   int
+	states   map[*kept]bool             // the open ones
 	harmed   bool // workers end by themselves, or are killed
 }
 
@@ -202,7 +201,7 @@ func init() {
 			opts = append(opts, fiber.WithAutoscale(r.IntN(workers), workers), fiber.WithIdleTimeout(time.Duration(1+r.IntN(300))*time.Millisecond))
 		}
 		w.load.Add(int64(workers))
-		b := &poolBook{runs: map[[2]int]int{}, failures: map[[2]int]int{}, seeds: map[[2]int]uint64{}, broken: map[*sim.Process]time.Time{}}
+		b := &poolBook{runs: map[[2]int]int{}, failures: map[[2]int]int{}, seeds: map[[2]int]uint64{}, broken: map[*sim.Process]time.Time{}, states: map[*kept]bool{}}
 		number := w.book(b)
 		if number%2 == 1 {
 			opts = append(opts, fiber.WithState(state, number))
@@ -247,8 +246,12 @@ func init() {
 		p.check()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if stats := pool.Stats(); end > 1 && p.harmed() == 0 && stats.WorkersLost+stats.WorkersKilled == 0 && !p.stuck && b.opened != b.closed {
-			p.breach(ruleState, "%d states are closed, of %d", b.closed, b.opened)
+		if stats := pool.Stats(); end > 1 && p.harmed() == 0 && stats.WorkersLost+stats.WorkersKilled == 0 && !p.stuck {
+			for k := range b.states {
+				if slow := len(w.run.Faults) > 0 && k.of.Killed(); !slow { // Stop came after shutdown_grace
+					p.breach(ruleState, "the state of %s is open", k.of.Name)
+				}
+			}
 		}
 		return nil
 	}

@@ -21,8 +21,9 @@ var state = fiber.RegisterState("state", func(ctx context.Context, book int) (*k
 	b := bookOf[*poolBook](book)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.opened++
-	return &kept{of: sim.Here(), book: b, ctx: ctx}, nil
+	k := &kept{of: sim.Here(), book: b, ctx: ctx}
+	b.states[k] = true
+	return k, nil
 }, func(_ context.Context, k *kept) error {
 	w := here()
 	if k.mu.Lock(); k.closed || k.ctx.Err() != nil || k.of != sim.Here() {
@@ -31,7 +32,7 @@ var state = fiber.RegisterState("state", func(ctx context.Context, book int) (*k
 	k.closed = true
 	k.mu.Unlock()
 	k.book.mu.Lock()
-	k.book.closed++
+	delete(k.book.states, k)
 	k.book.mu.Unlock()
 	w.bit(ruleState)
 	return nil
