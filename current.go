@@ -51,8 +51,25 @@ func running() (*process, error) {
 }
 
 func enter(node *tree.Node, closeLog func(patience time.Duration)) {
-	h := object.New(object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
-		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown, Log: node.Log, Segments: node.Segments})
+	opts := object.Options{Name: node.Name, MaxMessage: int64(node.Config.MaxMessage), HeartbeatTimeout: node.Config.HeartbeatTimeout,
+		Listen: node.Listen, Dial: node.Dial, Ended: tree.ErrShutdown, Log: node.Log, Segments: node.Segments}
+	if node.Parent != nil {
+		opts.Catalog = func(ctx context.Context) (ref object.Ref, err error) {
+			name, err := node.Parent.Catalog(ctx)
+			if err == nil {
+				err = ref.UnmarshalBinary(name)
+			}
+			return ref, err
+		}
+	}
+	h := object.New(opts)
+	node.Catalog = func(ctx context.Context) ([]byte, error) {
+		ref, err := h.Catalog(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return ref.MarshalBinary()
+	}
 	var state any = &process{node: node, objects: h, closeLog: closeLog}
 	self.Of().State.Store(&state)
 }
@@ -107,6 +124,9 @@ func leave(ctx context.Context) error {
 	}
 	err := p.node.Shutdown(ctx)
 	warden.Close()
+	if err := p.objects.HandOver(ctx); err != nil {
+		p.node.Log.Warn("fiber: a shared value ends with the process that has made it", "error", err)
+	}
 	p.objects.Close()
 	p.node.RemoveDirectory()
 	p.closeLog(logPatience)

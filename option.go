@@ -34,6 +34,9 @@ type (
 	// CallOption configures a call of Apply, Map, IMap and their variants.
 	CallOption interface{ call(*callOptions) error }
 
+	// ShareOption configures Share.
+	ShareOption interface{ share(*shareOptions) error }
+
 	// Option configures NewProcess, NewManager, NewPool and NewRing alike.
 	Option interface {
 		ProcessOption
@@ -97,12 +100,14 @@ type (
 	queueOption func(*queueOptions) error
 	typeOption  func(*custom.Type) error
 	callOption  func(*callOptions) error
+	shareOption func(*shareOptions) error
 )
 
 func (o poolOption) pool(p *poolOptions) error    { return o(p) }
 func (o queueOption) queue(q *queueOptions) error { return o(q) }
 func (o typeOption) typ(t *custom.Type) error     { return o(t) }
 func (o callOption) call(c *callOptions) error    { return o(c) }
+func (o shareOption) share(s *shareOptions) error { return o(s) }
 
 // configured applies the options that were given to a function: apply, a method of
 // theirs, has each change what.

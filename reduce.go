@@ -210,14 +210,13 @@ func (r *reduction[T]) combine(pair [2]*Shared[T], lo, hi int) (*Shared[T], erro
 // lost reports whether a value is gone, unless the call has failed. The first of its inputs has index lo. If it cannot be made
 // again, the call fails.
 func (r *reduction[T]) lost(x *Shared[T], lo int) bool {
-	err := x.patiently(r.ctx, func() error {
-		_, err := object.Ask(r.ctx, r.pool.proc.objects, used(x).ref, object.Look, object.None{}, func(object.None) {})
-		return err
-	})
+	h := used(x)
+	_, err := patiently(r.ctx, h.proc, func() (none struct{}, err error) { return none, h.proc.objects.Look(r.ctx, h.ref) })
+	err = objectError(r.ctx, x, err)
 	if err == nil || r.ctx.Err() != nil {
 		return false
 	}
-	i, input := r.inputs[used(x).ref]
+	i, input := r.inputs[h.ref]
 	if input {
 		lo = i
 	}
@@ -235,13 +234,7 @@ func (r *reduction[T]) lost(x *Shared[T], lo int) bool {
 func (r *reduction[T]) discard(x *Shared[T]) {
 	if h := used(x); h != nil {
 		if _, input := r.inputs[h.ref]; !input {
-			if !post(x, object.Discard, object.None{}) { // there is no connection yet
-				go func() {
-					ctx, cancel := context.WithTimeout(context.Background(), lastWords)
-					defer cancel()
-					_ = tell(ctx, x, object.Discard, object.None{}) // else it goes when its references have gone
-				}()
-			}
+			x.Close()
 		}
 	}
 }

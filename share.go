@@ -18,9 +18,9 @@ import (
 )
 
 // Shared is a value that is sent only once to each process, however many tasks
-// use it. Create it with Share. It lives in the process that made it. It travels
-// as (part of) an argument, a result, or an item of a queue, as a reference; Get
-// fetches the value.
+// use it. Create it with Share. It lives in the process that made it, and moves to the
+// program's main process when that one ends in order. It travels as (part of) an
+// argument, a result, or an item of a queue, as a reference; Get fetches the value.
 //
 // On Linux, the processes of this machine have one copy of a value of 64 KiB or more:
 // slices of numbers of 32 KiB or more are read in place, from memory that no process's
@@ -43,14 +43,27 @@ type Shared[T any] struct{ p proxy }
 // before it returns, so v may be changed afterwards. The value stays available
 // until Close, or until no process has it any more: in each process, that is when
 // what Share has returned, or what has arrived, is unreachable. What is large is
-// better closed. Share waits for nothing but the value's own encoding; if ctx has
-// ended, Share returns ctx.Err().
-func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
+// better closed.
+//
+// In the program's main process, Share waits for nothing but the value's own encoding.
+// Any other process also tells the main process of the value, without its bytes, and
+// waits for the answer. When such a process ends in order (its function returns, its
+// pool is closed, or it is replaced), it hands its values over to the main process: on
+// Linux, the memory itself if both are on one machine, else a copy. A process that is
+// killed, or has no time for it within shutdown_grace, takes them with it, unless they
+// were shared WithCopies(2).
+//
+// If ctx has ended, Share returns ctx.Err().
+func Share[T any](ctx context.Context, v T, opts ...ShareOption) (*Shared[T], error) {
 	proc, err := running()
 	if err == nil && ctx == nil {
 		err = errNilContext
 	}
 	if err != nil {
+		return nil, err
+	}
+	o := shareOptions{copies: 1}
+	if err := configured("Share", &o, opts, ShareOption.share); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -66,57 +79,81 @@ func Share[T any](ctx context.Context, v T) (*Shared[T], error) {
 	if err != nil {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}
-	ref, err := proc.objects.Keep(ctx, frames)
+	at, err := proc.objects.Keep(ctx, frames)
 	if full := (*shm.FullError)(nil); errors.As(err, &full) {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}
 	if err != nil {
 		return nil, err
 	}
+	ref, err := patiently(ctx, proc, func() (object.Ref, error) { return proc.objects.List(ctx, at) })
+	if err != nil {
+		proc.objects.Remove(at.Object)
+		return nil, errorOf(ctx, "the list of shared values", err)
+	}
 	s := new(Shared[T])
 	s.p.attach(proc.attach(ref))
+	if o.copies > 1 {
+		_, err = patiently(ctx, proc, func() (none struct{}, err error) { return none, proc.objects.Give(ctx, ref) })
+	}
+	if err != nil {
+		s.Close()
+		return nil, errorOf(ctx, "the second copy of the shared value", err)
+	}
 	return s, nil
 }
 
+// shareOptions are how a value is shared.
+type shareOptions struct{ copies int }
+
+// WithCopies(2) puts a second copy of the value into the program's main process, before
+// Share returns: the value survives the loss of the process that shares it. There are no
+// more than two. What the main process shares has one, as the run ends with it; so has
+// what is shared without WithCopies.
+func WithCopies(n int) ShareOption {
+	return shareOption(func(o *shareOptions) error {
+		if o.copies = n; n < 1 || n > 2 {
+			return fmt.Errorf("fiber: WithCopies(%d): a shared value has one copy, or two", n)
+		}
+		return nil
+	})
+}
+
 // Get returns the value. The first call in a process fetches it from the
-// process that shared it, and blocks until it is here or ctx ends. Later calls
+// process that has it, and blocks until it is here or ctx ends. Later calls
 // return the same value while the process keeps it, so it must not be changed; no other
 // process sees what is written to it. A part of it may be kept for as long as it is
 // needed, also after Close. The error is ErrClosed when the value was closed, a
-// *WorkerLostError when the process that shared it has ended, a *MismatchError when the
-// value is not a T, or ctx.Err().
+// *WorkerLostError that names the process that shared it when the value was lost with
+// that, a *MismatchError when the value is not a T, or ctx.Err().
 //
 // A gap in the network does not fail Get, which asks again until the process
 // that shared the value has ended, or was out of reach for heartbeat_timeout.
 func (s *Shared[T]) Get(ctx context.Context) (T, error) {
-	var v T
+	var none T
 	h := used(s)
 	if h == nil {
-		return v, errEmpty("Shared")
+		return none, errEmpty("Shared")
 	}
 	if ctx == nil {
-		return v, errNilContext
+		return none, errNilContext
 	}
-	err := s.patiently(ctx, func() (err error) {
-		v, err = fetched[T](ctx, h)
-		return err
-	})
-	return v, err
+	v, err := patiently(ctx, h.proc, func() (T, error) { return fetched[T](ctx, h) })
+	runtime.KeepAlive(s)
+	return v, objectError(ctx, s, err)
 }
 
-// patiently calls ask until it has reached the value's home, or that has ended or was out of reach for too long. It returns the
-// user's error.
-func (s *Shared[T]) patiently(ctx context.Context, ask func() error) error {
+// patiently calls ask until it has reached the value's home, or that has ended or was out of reach for too long.
+func patiently[A any](ctx context.Context, proc *process, ask func() (A, error)) (A, error) {
 	again := retry.Pauses{Longest: fetchPause}
 	for begun := time.Now(); ; {
-		err := ask()
-		runtime.KeepAlive(s)
+		a, err := ask()
 		var lost *object.LostError
-		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > s.p.h.proc.node.Config.HeartbeatTimeout {
-			return objectError(ctx, s, err)
+		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > proc.node.Config.HeartbeatTimeout {
+			return a, err
 		}
 		if !again.Wait(ctx) {
-			return ctx.Err()
+			return a, ctx.Err()
 		}
 	}
 }
@@ -155,24 +192,31 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 	return v, nil
 }
 
-// Close withdraws the value, also from the processes that have fetched it. From
-// then on Get returns ErrClosed: at once in this process, and in another one that
-// has fetched the value as soon as the news has come there, which takes as long as
-// any message. A process that is cut off forgets the value when it notices that,
-// after heartbeat_timeout at most. What Get has returned stays as it is.
+// Close withdraws the value, from any process that has it, also from those that have
+// fetched it. From then on Get returns ErrClosed: at once in this process and in the
+// one where the value lies, and in another one that has fetched the value as soon as the
+// news has come there, which takes as long as any message. A process that is cut off
+// forgets the value when it notices that, after heartbeat_timeout at most. What Get has
+// returned stays as it is.
 //
-// In a process that has not shared the value, and when called a second time,
-// Close is a no-op.
+// Close does not wait. If the process where the value lies can't be reached, the value
+// goes when no process has it any more. When called a second time, Close is a no-op.
 func (s *Shared[T]) Close() {
-	h := used(s)
-	if h != nil && h.proc.objects.Local(h.ref) != nil {
-		h.proc.objects.Remove(h.ref.Object)
+	if h := used(s); h != nil {
+		h.proc.shared.withdraw(h.ref)
+		h.proc.objects.Withdraw(h.ref, lastWords)
+		runtime.KeepAlive(s)
 	}
 }
 
 // MarshalBinary encodes a reference to the value, which does not keep it alive; see
 // Proxy.MarshalBinary.
-func (s *Shared[T]) MarshalBinary() ([]byte, error) { return marshalProxy(s) }
+func (s *Shared[T]) MarshalBinary() ([]byte, error) {
+	if h := used(s); h != nil {
+		h.proc.objects.Travels(h.ref)
+	}
+	return marshalProxy(s)
+}
 
 // UnmarshalBinary attaches to the value that a reference names.
 func (s *Shared[T]) UnmarshalBinary(b []byte) error { return unmarshalProxy(s, b) }
@@ -258,6 +302,16 @@ func (s *sharedCache) size() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes + shm.Mapped()
+}
+
+// withdraw forgets a value.
+func (s *sharedCache) withdraw(ref object.Ref) {
+	s.mu.Lock()
+	c := s.values[ref]
+	s.mu.Unlock()
+	if c != nil {
+		s.forget(ref, c)
+	}
 }
 
 // forget takes an entry out of the cache, if it is still there.

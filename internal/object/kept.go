@@ -12,8 +12,7 @@ import (
 // The operations of a kept value.
 const (
 	fetch   Op[fetching, fetched] = iota
-	Look    Op[None, None]        = iota // whether it is still there
-	Discard Op[None, None]        = iota // by another process than its home
+	Discard Op[None, None]        = iota
 )
 
 // NoticeDropped tells the processes that keep a copy of an object that it
@@ -23,27 +22,39 @@ const NoticeDropped = 0xfe
 // fetching asks for a value.
 type fetching struct {
 	near bool // a segment of the home's machine will do
+	look bool // only whether it is there
 }
 
 // Append appends the packed request to b.
 func (q *fetching) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
-	if q.near {
-		return append(b, 1), frames
+	return append(b, bit(q.near)|bit(q.look)<<1), frames
+}
+
+func bit(is bool) byte {
+	if is {
+		return 1
 	}
-	return append(b, 0), frames
+	return 0
 }
 
 // Read takes a packed request.
-func (q *fetching) Read(in *wire.Reader) { q.near = in.Uvarint() == 1 }
+func (q *fetching) Read(in *wire.Reader) {
+	bits := in.Uvarint()
+	q.near, q.look = bits&1 != 0, bits&2 != 0
+}
 
 // fetched is a value, or where it is.
 type fetched struct {
 	value   Value
 	segment *shm.Segment
+	at      Ref // in another process, unless it is zero
 }
 
 // Append appends the packed answer to b and frames.
 func (a *fetched) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
+	if b = a.at.Append(b); a.at != (Ref{}) {
+		return b, frames
+	}
 	if a.segment == nil {
 		return a.value.Append(wire.AppendString(b, ""), frames)
 	}
@@ -57,6 +68,9 @@ func (a *fetched) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
 
 // Read takes a packed answer.
 func (a *fetched) Read(in *wire.Reader) {
+	if a.at.take(in); a.at != (Ref{}) {
+		return
+	}
 	key := in.String()
 	if key == "" {
 		a.value.Read(in)
@@ -79,14 +93,27 @@ type kept struct {
 const segmentMin = 64 << 10
 
 // Keep makes an object of a value of these frames, which it copies. Whoever has fetched
-// it gets NoticeDropped when it goes, whether it holds the object or not. The error is a
-// *shm.FullError if there is no room for it.
+// it gets NoticeDropped when it goes, whether it holds the object or not. In another process than the root, the object lives until
+// List has failed, or the value that List has listed goes. The error is a *shm.FullError if there is no room for it.
 func (s *Server) Keep(ctx context.Context, frames [][]byte) (Ref, error) {
+	v, err := s.keep(ctx, frames)
+	if err != nil {
+		return Ref{}, err
+	}
+	ref, err := s.Make(v, s.opts.Catalog != nil)
+	if err != nil {
+		v.Drop()
+	}
+	return ref, err
+}
+
+// keep copies the frames of a value.
+func (s *Server) keep(ctx context.Context, frames [][]byte) (kept, error) {
 	v := kept{segments: s.opts.Segments}
 	if codec.Size(frames) >= segmentMin {
 		segment, err := v.segments.Add(ctx, frames)
 		if full := (*shm.FullError)(nil); errors.As(err, &full) {
-			return Ref{}, err
+			return v, err
 		}
 		if err == nil {
 			if own, err := v.segments.Open(ctx, segment); err == nil {
@@ -98,50 +125,73 @@ func (s *Server) Keep(ctx context.Context, frames [][]byte) (Ref, error) {
 	}
 	if err := ctx.Err(); err != nil { // the copy may have taken long
 		v.Drop()
-		return Ref{}, err
+		return v, err
 	}
 	if v.segment == nil {
 		v.value = Encoded(frames).Private()
 	}
-	ref, err := s.Make(v, false)
-	if err != nil {
-		v.Drop()
-	}
-	return ref, err
+	return v, nil
 }
 
 // Fetch returns the frames of a kept value. Those of a large one are this machine's
 // memory if its home is here, which is mapped: a write to them is seen by nobody else.
 func (s *Server) Fetch(ctx context.Context, ref Ref) (frames [][]byte, mapped bool, err error) {
-	a, err := Ask(ctx, s, ref, fetch, fetching{near: s.opts.Segments != nil}, func(fetched) {})
+	a, at, err := s.find(ctx, ref, fetching{near: s.opts.Segments != nil})
 	if err == nil && a.segment != nil {
 		if frames, err := s.opts.Segments.Open(ctx, a.segment); err == nil {
 			return frames, true, nil
 		}
-		a, err = Ask(ctx, s, ref, fetch, fetching{}, func(fetched) {}) // it is another machine, or has no more room for mappings
+		a, at, err = s.find(ctx, ref, fetching{}) // it is another machine, or has no more room for mappings
 	}
-	if err == nil && s.Local(ref) != nil { // it is the home's own, for all others
+	if err == nil && s.Local(at) != nil { // it is the home's own, for all others
 		a.value = a.value.Private()
 	}
 	return a.value.Frames(), false, err
+}
+
+// Look returns nil if a kept value is still there, and otherwise the error of Fetch.
+func (s *Server) Look(ctx context.Context, ref Ref) error {
+	_, _, err := s.find(ctx, ref, fetching{look: true})
+	return err
+}
+
+// find asks for a value where it lies, and returns under which name it was found.
+func (s *Server) find(ctx context.Context, ref Ref, q fetching) (a fetched, at Ref, err error) {
+	at = s.nearest(ref)
+	if a, err = Ask(ctx, s, at, fetch, q, func(fetched) {}); err != nil || a.at == (Ref{}) {
+		return a, at, err
+	}
+	at = a.at
+	if a, err = Ask(ctx, s, at, fetch, q, func(fetched) {}); err == nil || ctx.Err() != nil {
+		return a, at, err
+	}
+	// Its maker may have handed it over before it ended.
+	if now, err := Ask(ctx, s, ref, fetch, q, func(fetched) {}); err != nil || now.at == (Ref{}) {
+		return now, ref, err
+	}
+	return a, at, err
 }
 
 // Serve replies with the value.
 func (v kept) Serve(r *Request) { keptOps.Serve(v, r) }
 
 var keptOps = Ops(
-	On(Look, func(_ kept, r Asked[None], _ None) { r.Reply(None{}) }),
 	On(Discard, func(_ kept, r Asked[None], _ None) { r.Peer.home.Remove(r.object.id) }),
-	On(fetch, func(v kept, r Asked[fetched], q fetching) {
-		switch {
-		case !r.copied():
-			r.Fail(Gone, "")
-		case q.near && v.near(r.Request):
-			r.Reply(fetched{segment: v.segment})
-		default:
-			r.Reply(fetched{value: v.value})
-		}
-	}))
+	On(fetch, kept.serve))
+
+// serve answers with the value, or where it is.
+func (v kept) serve(r Asked[fetched], q fetching) {
+	switch {
+	case !r.copied():
+		r.Fail(Gone, "")
+	case q.look:
+		r.Reply(fetched{})
+	case q.near && v.near(r.Request):
+		r.Reply(fetched{segment: v.segment})
+	default:
+		r.Reply(fetched{value: v.value})
+	}
+}
 
 // near reports whether the requester can open the value's segment.
 func (v kept) near(r *Request) bool {

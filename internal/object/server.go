@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/shm"
 	"github.com/fiber-go/fiber/internal/turn"
@@ -74,6 +75,9 @@ type Options struct {
 	Log    *slog.Logger
 
 	Segments *shm.Store // for large values; nil for none
+
+	// Catalog asks the root for its catalog; nil in the root.
+	Catalog func(ctx context.Context) (Ref, error)
 }
 
 // Server holds this process's objects, the sessions of the processes that use
@@ -94,6 +98,7 @@ type Server struct {
 
 	lastUser atomic.Pointer[Session] // the sender of the last message
 	end      atomic.Int32
+	catalog  lock.Once[Ref] // the root's
 
 	opening sync.Mutex // held while the listener is opened
 
@@ -110,6 +115,7 @@ type Server struct {
 	uses     map[string]int     // how many objects are held, by endpoint
 	ended    map[string]error   // endpoints in use that said goodbye, and the error for requests to them
 	watchers map[Ref][]*watcher // by refs without Process and PID
+	made     map[Ref]*made      // by the names in the catalog
 	running  sync.WaitGroup
 }
 
@@ -128,7 +134,7 @@ type entry struct {
 func New(opts Options) *Server {
 	s := &Server{opts: opts, maxOpen: maxOpen, maxBytes: max(maxBytesOpen, 16*opts.MaxMessage), maxKept: maxKept,
 		objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
-		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}}
+		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}, made: map[Ref]*made{}}
 	s.dials, s.endDials = context.WithCancel(context.Background())
 	s.own = newClient(s, Ref{})
 	close(s.own.ready)

@@ -77,6 +77,14 @@ func lasting(fd int) error {
 	return nil
 }
 
+// inRAM reports whether a file that lasts is memory.
+func inRAM(f *os.File) bool {
+	return control(f, func(fd int) error {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+		return err
+	}) == nil
+}
+
 func aligned(n int64) int64 { return (n + align - 1) / align * align }
 
 // mapFrames returns the frames of such a file, which have these lengths. The file may be closed then.

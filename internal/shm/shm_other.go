@@ -16,6 +16,11 @@ func (*Store) Directory(context.Context) (string, error) { return "", ErrNone }
 // Add returns ErrNone.
 func (*Store) Add(context.Context, [][]byte) (*Segment, error) { return nil, ErrNone }
 
+// Adopt returns ErrNone.
+func (*Store) Adopt(context.Context, *Segment) (*Segment, [][]byte, error) {
+	return nil, nil, ErrNone
+}
+
 // Open returns ErrNone.
 func (*Store) Open(context.Context, *Segment) ([][]byte, error) { return nil, ErrNone }
 

@@ -86,17 +86,15 @@ func (s *Store) Add(ctx context.Context, frames [][]byte) (*Segment, error) {
 	} else {
 		f.File, err = s.onDisk(ctx, size, frames)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil && s.closed {
-		_ = f.Close()
-		err = net.ErrClosed
-	}
 	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.used -= f.size
 		return nil, err
 	}
-	s.files[segment.Key] = f
+	if err := s.add(segment.Key, f); err != nil {
+		return nil, err
+	}
 	return segment, nil
 }
 
@@ -235,6 +233,56 @@ func (s *Store) Open(ctx context.Context, segment *Segment) ([][]byte, error) {
 		defer f.Close()
 	}
 	return mapFrames(f, segment.Sizes)
+}
+
+// Adopt makes memory that another Store of this machine has one of this Store's, too, and maps its frames. There must be room for
+// it, as for what Add copies.
+func (s *Store) Adopt(ctx context.Context, segment *Segment) (_ *Segment, frames [][]byte, err error) {
+	if s == nil || s.full() || !s.may(segment) {
+		return nil, nil, ErrNone
+	}
+	socket, err := s.opened.Make(ctx, func() (*string, error) { return s.open(ctx) })
+	if err != nil {
+		return nil, nil, err
+	}
+	var f file
+	if f.File, err = fetch(ctx, segment); err != nil {
+		return nil, nil, err
+	}
+	own := &Segment{Socket: *socket, Key: rand.Text(), Sizes: segment.Sizes}
+	if frames, err = mapFrames(f.File, own.Sizes); err == nil && inRAM(f.File) {
+		size := int64(0)
+		for _, n := range own.Sizes {
+			size = aligned(size + int64(n))
+		}
+		if s.reserve(size) {
+			f.size = size
+		} else {
+			err = ErrNone
+		}
+	}
+	if err == nil {
+		err = s.add(own.Key, f)
+	} else {
+		_ = f.Close()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return own, frames, nil
+}
+
+// add has a file shared, unless the Store is closed: then it closes the file.
+func (s *Store) add(key string, f file) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		s.used -= f.size
+		_ = f.Close()
+		return net.ErrClosed
+	}
+	s.files[key] = f
+	return nil
 }
 
 // may reports whether a segment can be that of a Store of this run.

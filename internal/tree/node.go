@@ -49,6 +49,9 @@ type Node struct {
 	Parent      *Parent    // nil in the root process
 	Segments    *shm.Store // what this process shares with others of its machine; nil if there are none
 
+	// Catalog returns, in the root, the name of its catalog of values. It is set before the first process is started.
+	Catalog func(ctx context.Context) ([]byte, error)
+
 	machineMemory func() int64 // bytes
 
 	gpus     lock.Once[gpus]

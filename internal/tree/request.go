@@ -42,6 +42,7 @@ const (
 	doConnect deed = "connect" // to a listener; its bytes follow the answer
 	doLend    deed = "lend"    // GPUs
 	doLaunch  deed = "launch"  // a job: see relay_serve.go
+	doCatalog deed = "catalog" // the name of the root's catalog of values
 )
 
 // jobSpec is what a process below may say of a backend.JobSpec.
@@ -61,6 +62,7 @@ type reply struct {
 	Avoided   bool   // it failed with errAvoided
 
 	Devices []string // lend
+	Catalog []byte   // catalog
 
 	// launch
 	Job      string    // the job's id
@@ -122,6 +124,16 @@ func (p *Parent) ask(ctx context.Context, r *request) (reply, net.Conn, error) {
 	return answer, here, err
 }
 
+// Catalog asks the root for the name of its catalog.
+func (p *Parent) Catalog(ctx context.Context) ([]byte, error) {
+	answer, s, err := p.ask(ctx, &request{Do: doCatalog})
+	if err != nil {
+		return nil, err
+	}
+	s.Close()
+	return answer.Catalog, nil
+}
+
 // forward passes a stream on to the next process on its way, and closes it at the end.
 func (n *Node) forward(s net.Conn, way *yamux.Session, r *request) {
 	defer s.Close()
@@ -158,6 +170,15 @@ func (n *Node) serve(s net.Conn, c *Child, heard func()) {
 	switch {
 	case r.Do == doLend:
 		c.lend(s, &r)
+	case r.Do == doCatalog && n.Parent == nil:
+		catalog, err := n.Catalog(n.starts)
+		if err != nil {
+			refuse(s, err)
+			return
+		}
+		wire.Write(s, reply{Catalog: catalog})
+	case r.Do == doCatalog:
+		n.forward(s, n.Parent.session(), &r)
 	case r.Do != doLaunch:
 		refuse(s, fmt.Errorf("%w: an unknown request %q", wire.ErrMalformed, r.Do))
 	case !c.holds(r.Spec.Devices):

@@ -212,3 +212,18 @@ func TestReduceThroughALoss(t *testing.T) {
 	require.Equal(t, 2, strings.Count("\n"+string(made), "\n(01)"))
 	require.Equal(t, 1, strings.Count(string(made), "(("))
 }
+
+// The values of workers that are replaced move to the main process.
+func TestReduceWithReplacedWorkers(t *testing.T) {
+	t.Parallel()
+	xs := make([]string, 20)
+	for i := range xs {
+		xs[i] = string(rune('a' + i))
+	}
+	var texts []string
+	for _, opts := range [][]fiber.PoolOption{nil, {fiber.WithMaxTasksPerChild(1)}} {
+		out, err := fiber.Reduce(fibertest.Soon(t), fibertest.NewPool(t, 2, opts...), bracket, shareAll(t, xs))
+		texts = append(texts, valueOf(t, out, err))
+	}
+	require.Equal(t, texts[0], texts[1])
+}

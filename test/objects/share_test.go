@@ -175,28 +175,43 @@ func TestUnreferencedSharedValueLeavesTheWorkers(t *testing.T) {
 	}, "the worker keeps values that nobody holds")
 }
 
-// closing closes a value that is not this process's.
-var closing = fiber.Register("closing", func(ctx context.Context, s *fiber.Shared[weighty]) (int, error) {
+// closing closes a value that another process has shared.
+var closing = fiber.Register("closing", func(ctx context.Context, s *fiber.Shared[weighty]) (fibertest.None, error) {
 	if _, err := s.Get(ctx); err != nil {
-		return 0, err
+		return fibertest.None{}, err
 	}
 	s.Close()
-	w, err := s.Get(ctx)
-	return len(w.data), err
+	if _, err := s.Get(ctx); !errors.Is(err, fiber.ErrClosed) {
+		return fibertest.None{}, fmt.Errorf("Get where the value was closed: %w", err)
+	}
+	s.Close()
+	return fibertest.None{}, nil
 })
 
-func TestClosingASharedValueElsewhereDoesNothing(t *testing.T) {
+// shareWeighty shares a value, in a worker.
+var shareWeighty = fiber.Register("shareWeighty", func(ctx context.Context, n int) (*fiber.Shared[weighty], error) {
+	return fiber.Share(ctx, newWeighty(n))
+})
+
+// Any process can close a value: it is gone in its home at once, and soon where it was fetched.
+func TestClosingASharedValueElsewhere(t *testing.T) {
 	t.Parallel()
-	pool := fibertest.NewPool(t, 2)
-	s := share(t, newWeighty(1000))
-	for range 2 {
-		n, err := fiber.Apply(fibertest.Soon(t), pool, closing, s)
-		require.NoError(t, err)
-		require.Equal(t, 1000, n)
+	pool, other := fibertest.NewPool(t, 1), fibertest.NewPool(t, 1)
+	for name, make := range map[string]func() (*fiber.Shared[weighty], error){
+		"of the main process": func() (*fiber.Shared[weighty], error) { return fiber.Share(fibertest.Soon(t), newWeighty(1000)) },
+		"of a worker":         func() (*fiber.Shared[weighty], error) { return fiber.Apply(fibertest.Soon(t), pool, shareWeighty, 1000) },
+	} {
+		s, err := make()
+		require.NoError(t, err, name)
+		_, err = s.Get(fibertest.Soon(t))
+		require.NoError(t, err, name)
+		_, err = fiber.Apply(fibertest.Soon(t), other, closing, s)
+		require.NoError(t, err, name)
+		fibertest.Eventually(t, fibertest.Patience, func() bool { _, err = s.Get(fibertest.Soon(t)); return err != nil }, name)
+		require.ErrorIs(t, err, fiber.ErrClosed, name)
+		_, err = fiber.Apply(fibertest.Soon(t), pool, closing, s)
+		require.ErrorIs(t, err, fiber.ErrClosed, name)
 	}
-	w, err := s.Get(fibertest.Soon(t))
-	require.NoError(t, err)
-	require.Len(t, w.data, 1000)
 }
 
 func TestSharedValueOfAnotherType(t *testing.T) {
@@ -260,15 +275,22 @@ func TestSharedValueOfAWorker(t *testing.T) {
 	require.NoError(t, err)
 	pid, err := fiber.Apply(fibertest.Soon(t), pool, fibertest.Getpid, fibertest.None{})
 	require.NoError(t, err)
+	other, err := fiber.Apply(fibertest.Soon(t), pool, sharer, "other")
+	require.NoError(t, err)
 	word, err := s.Get(fibertest.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, "word of "+strconv.Itoa(pid), word)
 
-	// Its home goes: the value is gone, and that is said, not waited for.
+	// Its home goes: what was fetched stays, all else is gone, and that is said, not waited for.
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	fibertest.Eventually(t, fibertest.Patience, func() bool { return !fibertest.Running(pid) }, "the worker is gone")
-	fibertest.Eventually(t, fibertest.Patience, func() bool { _, err = s.Get(fibertest.Soon(t)); return err != nil }, "the value of a process that is gone stays")
-	require.False(t, errors.Is(err, context.DeadlineExceeded), "it hung")
+	_, err = other.Get(fibertest.Soon(t))
+	var lost *fiber.WorkerLostError
+	require.ErrorAs(t, err, &lost)
+	require.Contains(t, lost.Worker, "Worker-1")
+	again, err := s.Get(fibertest.Soon(t))
+	require.NoError(t, err)
+	require.Equal(t, word, again)
 }
 
 func TestSharedValuesOfAllSizes(t *testing.T) {

@@ -3,9 +3,10 @@
 package objects_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"os"
+	"fmt"
 	"runtime"
 	"syscall"
 	"testing"
@@ -127,13 +128,19 @@ func TestSharedValueStaysWhileSomebodyHasIt(t *testing.T) {
 var getShared = fiber.Register("getShared", func(ctx context.Context, s *fiber.Shared[int]) (int, error) { return s.Get(ctx) })
 
 type dying struct {
-	To  *fiber.SimpleQueue[*fiber.Shared[int]]
-	Ask *fiber.SimpleQueue[int]
+	To   *fiber.SimpleQueue[*fiber.Shared[[]byte]]
+	Ask  *fiber.SimpleQueue[int]
+	Size int
+	Safe bool
 }
 
 // shareAndEnd shares a value, gives it away, and ends when it is told to.
 var shareAndEnd = fiber.Register("shareAndEnd", func(ctx context.Context, d dying) (fibertest.None, error) {
-	s, err := fiber.Share(ctx, os.Getpid())
+	var opts []fiber.ShareOption
+	if d.Safe {
+		opts = append(opts, fiber.WithCopies(2))
+	}
+	s, err := fiber.Share(ctx, bytes.Repeat([]byte{7}, d.Size), opts...)
 	if err == nil {
 		err = d.To.Put(ctx, s)
 	}
@@ -143,41 +150,73 @@ var shareAndEnd = fiber.Register("shareAndEnd", func(ctx context.Context, d dyin
 	return fibertest.None{}, err
 })
 
-// When the process that has shared a value ends, in good order or not, the value
-// is lost with it.
-func TestSharedValueEndsWithItsProcess(t *testing.T) {
+// A value outlives the process that has shared it if that ends in order, or has put a copy elsewhere. Else it is lost, and Get
+// names the process. What is large is shared memory where there is such.
+func TestSharedValueOfAProcessThatEnds(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, d dying, p *fiber.Process){
-		"returns": func(t *testing.T, d dying, p *fiber.Process) {
-			require.NoError(t, d.Ask.Put(fibertest.Soon(t), 1))
-			require.NoError(t, p.Join(fibertest.Soon(t)))
-		},
-		"is killed": func(t *testing.T, d dying, p *fiber.Process) {
-			require.NoError(t, syscall.Kill(p.PID(), syscall.SIGKILL))
-			require.Error(t, p.Join(fibertest.Soon(t)))
-		},
-	} {
-		for _, fetched := range []bool{true, false} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				d := dying{fibertest.NewQueue[*fiber.Shared[int]](t), fibertest.NewQueue[int](t)}
-				p := fiber.NewProcess(shareAndEnd, d)
-				fibertest.Begin(t, p)
-				s, err := d.To.Get(fibertest.Soon(t))
-				require.NoError(t, err)
-				if fetched {
-					pid, err := s.Get(fibertest.Soon(t))
+	for _, end := range []string{"returns", "is told to end", "is killed"} {
+		for _, size := range []int{1, 1 << 20} {
+			for _, safe := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %d bytes, safe %t", end, size, safe), func(t *testing.T) {
+					t.Parallel()
+					d := dying{fibertest.NewQueue[*fiber.Shared[[]byte]](t), fibertest.NewQueue[int](t), size, safe}
+					p := fiber.NewProcess(shareAndEnd, d)
+					fibertest.Begin(t, p)
+					s, err := d.To.Get(fibertest.Soon(t))
 					require.NoError(t, err)
-					require.Equal(t, p.PID(), pid)
-				}
-				end(t, d, p)
-				fibertest.Eventually(t, fibertest.Patience, func() bool { _, err = s.Get(fibertest.Soon(t)); return err != nil }, "the value outlives its process")
-				var lost *fiber.WorkerLostError
-				require.ErrorAs(t, err, &lost)
-				require.NotErrorIs(t, err, fiber.ErrClosed)
-			})
+					name, err := s.MarshalBinary()
+					require.NoError(t, err)
+					switch end {
+					case "returns":
+						require.NoError(t, d.Ask.Put(fibertest.Soon(t), 1))
+						require.NoError(t, p.Join(fibertest.Soon(t)))
+					case "is told to end":
+						require.NoError(t, p.Terminate())
+						require.Error(t, p.Join(fibertest.Soon(t)))
+					case "is killed":
+						require.NoError(t, syscall.Kill(p.PID(), syscall.SIGKILL))
+						require.Error(t, p.Join(fibertest.Soon(t)))
+					}
+					v, err := s.Get(fibertest.Soon(t))
+					if end == "is killed" && !safe {
+						var lost *fiber.WorkerLostError
+						require.ErrorAs(t, err, &lost)
+						require.Equal(t, p.Name(), lost.Worker)
+						require.NotErrorIs(t, err, fiber.ErrClosed)
+						return
+					}
+					require.NoError(t, err)
+					require.Equal(t, bytes.Repeat([]byte{7}, size), v)
+					elsewhere, err := fiber.Apply(fibertest.Soon(t), fibertest.NewPool(t, 1), sizeOf, s)
+					require.NoError(t, err)
+					require.Equal(t, size, elsewhere)
+					s.Close()
+					var again fiber.Shared[[]byte]
+					require.NoError(t, again.UnmarshalBinary(name))
+					_, err = again.Get(fibertest.Soon(t))
+					require.ErrorIs(t, err, fiber.ErrClosed)
+				})
+			}
 		}
 	}
+}
+
+var sizeOf = fiber.Register("sizeOf", func(ctx context.Context, s *fiber.Shared[[]byte]) (int, error) {
+	v, err := s.Get(ctx)
+	return len(v), err
+})
+
+func TestCopiesOfASharedValue(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{-1, 0, 3} {
+		_, err := fiber.Share(fibertest.Soon(t), 1, fiber.WithCopies(n))
+		require.EqualError(t, err, fmt.Sprintf("fiber: WithCopies(%d): a shared value has one copy, or two", n))
+	}
+	_, err := fiber.Share(fibertest.Soon(t), 1, nil)
+	require.EqualError(t, err, "fiber: Share: option 1 of 1 is nil; leave it out")
+	s, err := fiber.Share(fibertest.Soon(t), 1, fiber.WithCopies(1), fiber.WithCopies(2))
+	require.NoError(t, err)
+	s.Close()
 }
 
 type seeing struct {

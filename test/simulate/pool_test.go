@@ -67,7 +67,7 @@ type poolBook struct {
 	seeds    map[[2]int]uint64          // what it was given
 	broken   map[*sim.Process]time.Time // since when a process is to be replaced
 	states   map[*kept]bool             // the open ones
-	harmed   bool // workers end by themselves, or are killed
+	harmed   bool                       // workers end by themselves, or are killed
 }
 
 var work *fiber.Func[job, done]
