@@ -63,8 +63,8 @@ func enter(node *tree.Node, closeLog func(patience time.Duration)) {
 		}
 	}
 	h := object.New(opts)
-	node.Catalog = func(ctx context.Context) ([]byte, error) {
-		ref, err := h.Catalog(ctx)
+	node.Catalog = func() ([]byte, error) {
+		ref, err := h.Catalog()
 		if err != nil {
 			return nil, err
 		}

@@ -334,7 +334,8 @@
 // All tasks of a worker get the same value, so it must not be changed. The workers of
 // a machine read large slices of numbers in place, in memory that they share. A Shared may
 // also be returned, or put into a queue: the value stays in the process that shared
-// it, until it is closed there or no process has it any more.
+// it, until it is closed or no process has it any more. When that process ends in order,
+// the value moves to the main process. With [WithCopies], it survives a crash, too.
 //
 // So tasks can return results that are too large to bring them all here, and [Reduce]
 // combines them where they are, two at a time, until one is left:
@@ -362,7 +363,8 @@
 //		if err != nil {
 //			return nil, err
 //		}
-//		return total.Get(ctx) // before the pool is closed: it lives in a worker
+//		defer total.Close()
+//		return total.Get(ctx) // it has not been here before
 //	}
 //
 // The whole program is examples/word_count. Values of more memory than

@@ -26,11 +26,9 @@ import (
 //
 // When a task fails, Reduce cancels the others and returns a *TaskError with the index of the first input that went
 // into that task. A value of fn's that is lost with its worker is made again from what it was made of, down to the
-// inputs, until there have been WithMaxAttempts losses for each of these. A worker that WithMaxTasksPerChild
-// replaces takes what it has made along, so that option makes Reduce slow, and impossible if the number is small. An
-// input that is lost, or was closed, is a *TaskError with its index, around the error of its Get. The other errors,
-// and the options, are those of Map, without Checkpoint; Progress counts the combinations, and as Retried those that
-// were made again.
+// inputs, until there have been WithMaxAttempts losses for each of these. An input that is lost, or was closed, is a
+// *TaskError with its index, around the error of its Get. The other errors, and the options, are those of Map, without
+// Checkpoint; Progress counts the combinations, and as Retried those that were made again.
 func Reduce[T any](ctx context.Context, pool *Pool, fn *Func[[2]*Shared[T], *Shared[T]], xs []*Shared[T], opts ...CallOption) (*Shared[T], error) {
 	o, err := prepare(ctx, pool, fn, opts)
 	if err == nil && len(xs) == 0 {

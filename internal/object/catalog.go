@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fiber-go/fiber/internal/retry"
+	"github.com/fiber-go/fiber/internal/self"
 )
 
 // A value that another process than the root has made is listed in the root's catalog. The run knows it by the name of its entry
@@ -42,17 +43,14 @@ func (c catalog) GiveUp(r *Request) { r.Fail(GivenUp, "") }
 func (catalog) Left(*Session, bool) {}
 func (catalog) Drop()               {}
 
-// Catalog returns the name of this process's catalog, which it makes if necessary.
-func (s *Server) Catalog(ctx context.Context) (Ref, error) {
-	ref, err := s.catalog.Make(ctx, func() (*Ref, error) {
-		ref, err := s.Make(catalog{}, true)
-		return &ref, err
-	})
-	if err != nil {
-		return Ref{}, err
-	}
-	return *ref, nil
+// Catalog returns the name of this process's catalog.
+func (s *Server) Catalog() (Ref, error) {
+	endpoint, err := s.Endpoint()
+	return Ref{endpoint, catalogID, s.opts.Name, self.Of().PID}, err
 }
+
+// catalogID is the number of the root's catalog.
+const catalogID = 1
 
 // listed is an entry of the catalog.
 type listed struct {

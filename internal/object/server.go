@@ -135,6 +135,10 @@ func New(opts Options) *Server {
 	s := &Server{opts: opts, maxOpen: maxOpen, maxBytes: max(maxBytesOpen, 16*opts.MaxMessage), maxKept: maxKept,
 		objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}, made: map[Ref]*made{}}
+	if opts.Catalog == nil {
+		s.lastID = catalogID
+		s.objects[catalogID] = &entry{Object: catalog{}, id: catalogID, pinned: true, holders: map[*Session]bool{}}
+	}
 	s.dials, s.endDials = context.WithCancel(context.Background())
 	s.own = newClient(s, Ref{})
 	close(s.own.ready)

@@ -50,7 +50,7 @@ type Node struct {
 	Segments    *shm.Store // what this process shares with others of its machine; nil if there are none
 
 	// Catalog returns, in the root, the name of its catalog of values. It is set before the first process is started.
-	Catalog func(ctx context.Context) ([]byte, error)
+	Catalog func() ([]byte, error)
 
 	machineMemory func() int64 // bytes
 

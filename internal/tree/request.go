@@ -171,7 +171,7 @@ func (n *Node) serve(s net.Conn, c *Child, heard func()) {
 	case r.Do == doLend:
 		c.lend(s, &r)
 	case r.Do == doCatalog && n.Parent == nil:
-		catalog, err := n.Catalog(n.starts)
+		catalog, err := n.Catalog()
 		if err != nil {
 			refuse(s, err)
 			return
