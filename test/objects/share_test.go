@@ -199,7 +199,9 @@ func TestClosingASharedValueElsewhere(t *testing.T) {
 	pool, other := fibertest.NewPool(t, 1), fibertest.NewPool(t, 1)
 	for name, make := range map[string]func() (*fiber.Shared[weighty], error){
 		"of the main process": func() (*fiber.Shared[weighty], error) { return fiber.Share(fibertest.Soon(t), newWeighty(1000)) },
-		"of a worker":         func() (*fiber.Shared[weighty], error) { return fiber.Apply(fibertest.Soon(t), pool, shareWeighty, 1000) },
+		"of a worker": func() (*fiber.Shared[weighty], error) {
+			return fiber.Apply(fibertest.Soon(t), pool, shareWeighty, 1000)
+		},
 	} {
 		s, err := make()
 		require.NoError(t, err, name)

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -66,6 +67,77 @@ func fetchShared(ctx context.Context, s share) error {
 	return nil
 }
 
+// offer is a value that a process shares, and how.
+type offer struct {
+	Value *fiber.Shared[[]byte]
+	To    *fiber.SimpleQueue[offer]
+	Safe  bool // in two copies
+	Size  int
+	Stays time.Duration // how long the process goes on
+}
+
+// offering shares a value, offers it, and ends.
+var offering = fiber.Register("offering", func(ctx context.Context, o offer) (int, error) {
+	w := here()
+	copies := 1
+	if o.Safe {
+		copies = 2
+	}
+	v, err := fiber.Share(ctx, bytes.Repeat([]byte{7}, o.Size), fiber.WithCopies(copies))
+	if w.checkError("Share", err); err != nil {
+		return 0, err
+	}
+	o.Value = v
+	err = o.To.Put(ctx, o)
+	w.checkError("Put", err)
+	time.Sleep(o.Stays)
+	return 0, nil
+})
+
+var ruleMoved = rule("moved")
+
+// outlives checks that values outlive the processes that have shared them, if these have ended in order, or have put a copy
+// elsewhere.
+func outlives(ctx context.Context, w *world, r *rand.Rand, number int) error {
+	to, err := fiber.NewSimpleQueue[offer]()
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	o := offer{To: to, Safe: r.IntN(2) == 0, Size: []int{1, 1000, 300_000}[r.IntN(3)], Stays: time.Duration(r.IntN(200)) * time.Millisecond}
+	w.load.Add(int64(o.Size))
+	p, err := start(ctx, offering, o)
+	if err != nil {
+		return err
+	}
+	joined := p.Join(ctx)
+	w.checkError("Join", joined)
+	o, there, err := to.TryGet(ctx)
+	if err != nil || !there {
+		return err
+	}
+	defer o.Value.Close()
+	if r.IntN(2) == 0 {
+		time.Sleep(time.Duration(r.IntN(40)) * time.Second) // longer than a name without holders lasts
+	}
+	v, err := o.Value.Get(ctx)
+	w.checkError("Get of a shared value", err)
+	switch {
+	case err == nil && len(v) != o.Size:
+		w.breach(ruleMoved, "%d bytes instead of %d", len(v), o.Size)
+	case err == nil:
+		w.bit(ruleMoved)
+	case o.Safe || joined == nil && w.harmed() == 0:
+		w.breach(ruleMoved, "a value is lost, though its maker's end is %v, and it has two copies: %t: %v", joined, o.Safe, err)
+	}
+	p, err = start(ctx, fetch, share{o.Value, number, o.Size, r.Uint64()})
+	if err == nil {
+		err = p.Join(ctx)
+	}
+	w.checkError("Join", err)
+	return nil
+}
+
 func init() {
 	works["share"] = func(ctx context.Context, w *world, r *rand.Rand) error {
 		size := []int{0, 10, 1000, 300_000, 3_000_000}[r.IntN(5)]
@@ -90,6 +162,9 @@ func init() {
 				}
 				w.checkError("Join", err)
 			})
+		}
+		if number%2 == 1 {
+			group.Go(func() { w.checkError("Share", outlives(ctx, w, rand.New(rand.NewPCG(uint64(number), 11)), number)) })
 		}
 		if err := fetchShared(ctx, share{s, number, size, r.Uint64()}); err != nil {
 			return err
