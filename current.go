@@ -113,6 +113,16 @@ func (p *process) fitsSize(size int) error {
 // messageOverhead is the room that a message needs besides its value.
 const messageOverhead = 1 << 10
 
+// handOver gives the main process the values that this one has shared.
+func (p *process) handOver(ctx context.Context) {
+	cfg := p.node.Config
+	ctx, cancel := context.WithTimeout(ctx, cfg.ShutdownGrace+cfg.HeartbeatTimeout)
+	defer cancel()
+	if lost, err := p.objects.HandOver(ctx); lost > 0 {
+		p.node.Log.Warn("fiber: shared values are lost with the process that has shared them", "process", p.node.Name, "values", lost, "error", err)
+	}
+}
+
 // leave is Shutdown.
 func leave(ctx context.Context) error {
 	me := self.Of()
@@ -122,11 +132,10 @@ func leave(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
+	p.objects.Leave()
 	err := p.node.Shutdown(ctx)
 	warden.Close()
-	if err := p.objects.HandOver(ctx); err != nil {
-		p.node.Log.Warn("fiber: a shared value ends with the process that has made it", "error", err)
-	}
+	p.handOver(ctx)
 	p.objects.Close()
 	p.node.RemoveDirectory()
 	p.closeLog(logPatience)

@@ -50,8 +50,9 @@ type Shared[T any] struct{ p proxy }
 // waits for the answer. When such a process ends in order (its function returns, its
 // pool is closed, or it is replaced), it hands its values over to the main process: on
 // Linux, the memory itself if both are on one machine, else a copy. A process that is
-// killed, or has no time for it within shutdown_grace, takes them with it, unless they
-// were shared WithCopies(2).
+// killed, or does not reach the main process within shutdown_grace and heartbeat_timeout,
+// takes them with it, unless they were shared WithCopies(2). A Shared inside a shared
+// value is not kept by that: it goes when no process has it itself.
 //
 // If ctx has ended, Share returns ctx.Err().
 func Share[T any](ctx context.Context, v T, opts ...ShareOption) (*Shared[T], error) {
@@ -71,7 +72,7 @@ func Share[T any](ctx context.Context, v T, opts ...ShareOption) (*Shared[T], er
 	}
 	frames, err := codec.Marshal(v)
 	if err == nil {
-		err = proc.fits(frames)
+		err = proc.fitsSize(codec.Size(frames) + shareOverhead + 10*len(frames))
 	}
 	if err := ctx.Err(); err != nil { // its encoding may have taken long
 		return nil, err
@@ -98,10 +99,13 @@ func Share[T any](ctx context.Context, v T, opts ...ShareOption) (*Shared[T], er
 	}
 	if err != nil {
 		s.Close()
-		return nil, errorOf(ctx, "the second copy of the shared value", err)
+		return nil, errorOf(ctx, "the second copy of the shared value", errorf("fiber: the second copy of the shared value: %w", err))
 	}
 	return s, nil
 }
+
+// shareOverhead is the room that a message needs for what it says of a shared value.
+const shareOverhead = 256
 
 // shareOptions are how a value is shared.
 type shareOptions struct{ copies int }
@@ -204,7 +208,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 func (s *Shared[T]) Close() {
 	if h := used(s); h != nil {
 		h.proc.shared.withdraw(h.ref)
-		h.proc.objects.Withdraw(h.ref, lastWords)
+		h.proc.objects.Withdraw(h.ref, max(lastWords, h.proc.node.Config.HeartbeatTimeout))
 		runtime.KeepAlive(s)
 	}
 }

@@ -330,10 +330,15 @@ type watcher func(notice *Request)
 // Watch calls watch for each notice of an object to its holders, until stop is
 // called. watch must neither block nor send requests to the object.
 func (s *Server) Watch(ref Ref, watch watcher) (stop func()) {
-	w := &watch
-	key := Ref{Endpoint: ref.Endpoint, Object: ref.Object}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.watch(ref, watch)
+}
+
+// watch is Watch. The lock is held.
+func (s *Server) watch(ref Ref, watch watcher) (stop func()) {
+	w := &watch
+	key := Ref{Endpoint: ref.Endpoint, Object: ref.Object}
 	s.watchers[key] = append(slices.Clip(s.watchers[key]), w)
 	return func() {
 		s.mu.Lock()

@@ -2,14 +2,21 @@ package object
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/retry"
 	"github.com/fiber-go/fiber/internal/self"
+	"github.com/fiber-go/fiber/internal/wire"
 )
 
 // A value that another process than the root has made is listed in the root's catalog. The run knows it by the name of its entry
@@ -19,14 +26,19 @@ import (
 // catalog is the Object of the root with which other processes list their values.
 type catalog struct{}
 
-// list makes an entry for the value with a name, and answers with that of the entry.
-const list Op[Ref, Ref] = 0
+// list makes an entry, and answers with its name.
+const list Op[listing, Ref] = 0
 
-var catalogOps = Ops(On(list, func(_ catalog, r Asked[Ref], at Ref) {
-	l := &listed{at: at}
+// listing describes a value.
+type listing struct {
+	At     Ref    // its name in its maker
+	Secret string // with which it is given
+}
+
+var catalogOps = Ops(On(list, func(_ catalog, r Asked[Ref], q listing) {
 	home := r.Peer.home
-	ref, err := home.MakeFor(l)
-	if err != nil {
+	ref, err := home.MakeFor(&listed{at: q.At, secret: q.Secret})
+	if err != nil || q.At.Endpoint == ref.Endpoint {
 		r.Fail(Gone, "")
 		return
 	}
@@ -54,18 +66,37 @@ const catalogID = 1
 
 // listed is an entry of the catalog.
 type listed struct {
-	at Ref // the value in the process that has made it
+	at     Ref // the value in the process that has made it
+	secret string
 
 	mu      sync.Mutex
 	dropped bool
+	taking  bool  // it is given
 	kept    *kept // a copy here
 }
 
-// give hands a listed value over: the answer of fetch for it.
-const give Op[fetched, None] = 0x10
+// give hands a listed value over.
+const give Op[giving, None] = 0x10
+
+// giving is a value, or the segment of this machine's where it is.
+type giving struct {
+	secret string
+	fetched
+}
+
+// Append appends the packed request to b and frames.
+func (q *giving) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
+	return q.fetched.Append(wire.AppendString(b, q.secret), frames)
+}
+
+// Read takes a packed request.
+func (q *giving) Read(in *wire.Reader) {
+	q.secret = in.String()
+	q.fetched.Read(in)
+}
 
 var listedOps = Ops(
-	On(Discard, func(_ *listed, r Asked[None], _ None) { r.Peer.home.Remove(r.object.id) }),
+	On(Discard, discarded[*listed]),
 	On(fetch, func(l *listed, r Asked[fetched], q fetching) {
 		l.mu.Lock()
 		k := l.kept
@@ -79,42 +110,71 @@ var listedOps = Ops(
 			r.Reply(fetched{at: l.at})
 		}
 	}),
-	Awaited(give, func(l *listed, r Asked[None], a fetched) {
-		r.Run(false, func() {
-			if err := l.take(r.Peer.home, a); err != nil {
-				r.Fail(Unknown, err.Error())
-			} else {
-				r.Reply(None{})
-			}
-		})
+	Awaited(give, func(l *listed, r Asked[None], q giving) {
+		home := r.Peer.home
+		switch {
+		case home.leaving.Load():
+			r.Fail(Gone, "") // there is nobody to whom it matters any more
+		case subtle.ConstantTimeCompare([]byte(q.secret), []byte(l.secret)) == 0 || q.segment == nil && q.value.First == nil:
+			r.Malformed()
+		default:
+			r.Run(false, func() {
+				if err := l.take(home, q); err != nil {
+					r.Fail(NoRoom, err.Error())
+				} else {
+					r.Reply(None{})
+				}
+			})
+		}
 	}))
 
+// NoRoom is the code of a refusal to take a value.
+const NoRoom = OwnCodes
+
+// errTwice refuses a value that is given for a second time while it is taken.
+var errTwice = errors.New("it is taken already")
+
 // take makes a copy of the value here, or shares its memory.
-func (l *listed) take(home *Server, a fetched) error {
-	var k kept
-	var err error
-	if a.segment == nil {
-		k, err = home.keep(home.dials, a.value.Frames())
-	} else {
-		k = kept{segments: home.opts.Segments}
-		var frames [][]byte
-		if k.segment, frames, err = k.segments.Adopt(home.dials, a.segment); err == nil {
-			k.value = Encoded(frames)
-		}
+func (l *listed) take(home *Server, q giving) (err error) {
+	l.mu.Lock()
+	had, taking := l.kept != nil, l.taking
+	l.taking = true
+	l.mu.Unlock()
+	switch {
+	case taking:
+		return errTwice
+	case had:
+		return nil
 	}
-	if err != nil {
-		return err
+	var k kept
+	if err = home.takes.Acquire(home.dials, 1); err == nil {
+		k, err = home.taken(q)
+		home.takes.Release(1)
 	}
 	l.mu.Lock()
-	unwanted := l.dropped || l.kept != nil
-	if !unwanted {
+	defer l.mu.Unlock()
+	l.taking = false
+	switch {
+	case err != nil:
+	case l.dropped:
+		k.Drop()
+	default:
 		l.kept = &k
 	}
-	l.mu.Unlock()
-	if unwanted {
-		k.Drop()
+	return err
+}
+
+// taken returns what is given.
+func (s *Server) taken(q giving) (kept, error) {
+	if q.segment == nil {
+		return s.keep(s.dials, q.value.Frames())
 	}
-	return nil
+	k := kept{segments: s.opts.Segments}
+	segment, frames, err := k.segments.Adopt(s.dials, q.segment)
+	if err == nil {
+		k.segment, k.value = segment, Encoded(frames)
+	}
+	return k, err
 }
 
 func (l *listed) Serve(r *Request)    { listedOps.Serve(l, r) }
@@ -135,9 +195,12 @@ func (l *listed) Drop() {
 // made is a value of this process's that the root's catalog lists.
 type made struct {
 	at        Ref
+	secret    string
 	travelled bool // other processes may know it
-	given     bool // the root has a copy
 	unwatch   func()
+
+	giving lock.Lock // guards what follows
+	given  bool      // the root has a copy
 }
 
 // List lists a value that Keep has returned in the root's catalog, and returns the name by which the run knows it: in the root,
@@ -153,37 +216,64 @@ func (s *Server) List(ctx context.Context, at Ref) (Ref, error) {
 	if err != nil {
 		return Ref{}, err
 	}
-	ref, err := Ask(ctx, s, *root, list, at, func(ref Ref) { Post(s, ref, Discard, None{}) })
+	m := &made{at: at, secret: rand.Text()}
+	asked, err := s.reach(ctx, *root)
 	if err != nil {
 		return Ref{}, err
 	}
-	m := &made{at: at}
-	m.unwatch = s.Watch(ref, func(notice *Request) {
+	ref, err := Ask(ctx, s, *root, list, listing{at, m.secret}, func(ref Ref) { Post(s, ref, Discard, None{}) })
+	if err != nil {
+		return Ref{}, err
+	}
+	s.mu.Lock()
+	m.unwatch = s.watch(ref, func(notice *Request) {
 		if notice.Op == NoticeDropped {
 			s.disown(ref)
 		} else {
-			go s.askAfter(ref)
+			s.askAfterMade()
 		}
 	})
-	s.mu.Lock()
 	s.made[ref] = m
+	changed := s.remotes[root.Endpoint] != asked
 	s.mu.Unlock()
+	if changed { // it may have dropped the value, and not have found whom to tell
+		s.askAfterMade()
+	}
 	return ref, nil
 }
 
-// askAfter asks the root, which was out of reach, whether it still lists a value of this process's.
-func (s *Server) askAfter(ref Ref) {
-	again := retry.Pauses{Longest: time.Second}
-	for {
+// askAfterMade asks the root, which was out of reach, which of this process's values it still lists, when it is there again.
+func (s *Server) askAfterMade() {
+	if s.askingAfter.Swap(true) {
+		return
+	}
+	go func() {
+		again := retry.Pauses{Longest: time.Second}
+		for again.Wait(s.dials) {
+			s.askingAfter.Store(false) // what is lost from now on is asked for again
+			if s.askAfterEach() || s.askingAfter.Swap(true) {
+				return
+			}
+		}
+	}()
+}
+
+// askAfterEach asks for each value. It returns false if the root is out of reach.
+func (s *Server) askAfterEach() bool {
+	s.mu.Lock()
+	refs := slices.Collect(maps.Keys(s.made))
+	s.mu.Unlock()
+	for _, ref := range refs {
 		_, err := Ask(s.dials, s, ref, fetch, fetching{look: true}, func(fetched) {})
 		var lost *LostError
-		if err != nil && !errors.As(err, &lost) {
+		switch {
+		case errors.Is(err, ErrGone):
 			s.disown(ref)
-		}
-		if lost == nil || lost.Certain() || !again.Wait(s.dials) {
-			return
+		case errors.As(err, &lost):
+			return lost.Certain()
 		}
 	}
+	return true
 }
 
 // disown lets a value of this process's go.
@@ -210,42 +300,86 @@ func (s *Server) Travels(ref Ref) {
 	}
 }
 
-// nearest returns the name in this process of a value that it has made, and of any other what it was asked for.
-func (s *Server) nearest(ref Ref) Ref {
-	if s.opts.Catalog == nil {
-		return ref
-	}
+// nearest returns the name in this process of a value that it has made, and of any other what it was asked for. The error is
+// ErrGone if the value was withdrawn here.
+func (s *Server) nearest(ref Ref) (Ref, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.made[ref]; m != nil {
-		return m.at
+	if s.withdrawn[ref] {
+		return ref, ErrGone
 	}
-	return ref
+	if m := s.made[ref]; m != nil {
+		return m.at, nil
+	}
+	return ref, nil
 }
 
-// Withdraw ends a value for all processes, from any of them. It does not wait. If the value's home can't be reached at once, it
-// hears of it within wait, or the value goes when nobody holds it.
-func (s *Server) Withdraw(ref Ref, wait time.Duration) {
+// Withdraw ends a value for all processes, from any of them: in this one at once. It does not wait. If the value's home can't be
+// reached at once, it is told within so much time, or the value goes when nobody holds it.
+func (s *Server) Withdraw(ref Ref, within time.Duration) {
 	if s.Local(ref) != nil {
 		s.Remove(ref.Object)
 		return
 	}
 	s.disown(ref)
-	if Post(s, ref, Discard, None{}) {
+	s.mu.Lock()
+	again, r := s.withdrawn[ref], s.remotes[ref.Endpoint]
+	s.withdrawn[ref] = true
+	s.mu.Unlock()
+	if again {
 		return
 	}
+	p := &Pending{answered: make(chan answer, 1), insists: true}
+	sent := r != nil && r.connected() != nil && s.send(s.dials, ref, byte(Discard), &None{}, p) == nil
 	go func() {
-		ctx, cancel := context.WithTimeout(s.dials, wait)
-		defer cancel()
-		_ = Tell(ctx, s, ref, Discard, None{}) // else it goes when its references have gone
+		s.told(ref, within, sent, p)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.withdrawn, ref)
 	}()
 }
 
-// atOnce is how many values are handed over at a time.
-const atOnce = 4
+// told returns when the home of a value that is withdrawn knows that, within so much time. sent says that p may tell it.
+func (s *Server) told(ref Ref, within time.Duration, sent bool, p *Pending) {
+	ctx, cancel := context.WithTimeout(s.dials, within)
+	defer cancel()
+	var lost *LostError
+	if sent {
+		select {
+		case a := <-p.answered:
+			if !errors.As(a.err, &lost) {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+	for again := (retry.Pauses{Longest: time.Second}); ; {
+		_, err := Ask(ctx, s, ref, Discard, None{}, func(None) {})
+		if !errors.As(err, &lost) || lost.Certain() || !again.Wait(ctx) {
+			return
+		}
+	}
+}
 
-// HandOver gives the root a copy of each value of this process's that others may know. The error tells which one it has not got.
-func (s *Server) HandOver(ctx context.Context) error {
+// discarded serves Discard.
+func discarded[O any](_ O, r Asked[None], _ None) {
+	r.Peer.home.Remove(r.object.id)
+	r.Reply(None{})
+}
+
+// Leave says that the run is about to end: nothing is handed over to this process any more.
+func (s *Server) Leave() { s.leaving.Store(true) }
+
+// How many values are handed over, and taken, at a time.
+const (
+	givesAtOnce = 16
+	takesAtOnce = 4
+)
+
+// HandOver gives the root a copy of each value of this process's that others may know. It goes on while the root is out of reach,
+// until ctx ends. It returns how many values the root has not got, and why.
+func (s *Server) HandOver(ctx context.Context) (lost int, why error) {
 	s.mu.Lock()
 	var refs []Ref
 	for ref, m := range s.made {
@@ -255,36 +389,69 @@ func (s *Server) HandOver(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	var all errgroup.Group
-	all.SetLimit(atOnce)
+	var mu sync.Mutex
+	all.SetLimit(givesAtOnce)
 	for _, ref := range refs {
-		all.Go(func() error { return s.Give(ctx, ref) })
+		all.Go(func() error {
+			err := s.giveInTheEnd(ctx, ref)
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				lost++
+			}
+			return err
+		})
 	}
-	return all.Wait()
+	why = all.Wait()
+	return lost, why
 }
 
-// Give gives the root a copy of a value of this process's, unless it has one, or the value has gone.
+// giveInTheEnd is Give, and asks again while the root is out of reach.
+func (s *Server) giveInTheEnd(ctx context.Context, ref Ref) error {
+	again := retry.Pauses{Longest: time.Second / 4}
+	for {
+		err := s.Give(ctx, ref)
+		if lost := (*LostError)(nil); !errors.As(err, &lost) || lost.Certain() || !again.Wait(ctx) {
+			return err
+		}
+	}
+}
+
+// Give gives the root a copy of a value of this process's, unless it has one, or the value has gone. If the root does not take it,
+// the error says why.
 func (s *Server) Give(ctx context.Context, ref Ref) error {
 	s.mu.Lock()
 	m := s.made[ref]
 	s.mu.Unlock()
-	if m == nil || m.given {
+	if m == nil {
 		return nil
 	}
-	k, _ := s.Local(m.at).(kept)
+	if err := m.giving.Lock(ctx); err != nil {
+		return err
+	}
+	defer m.giving.Unlock()
+	if m.given {
+		return nil
+	}
+	k, there := s.Local(m.at).(kept)
+	if !there {
+		return nil
+	}
 	err := error(&Refusal{})
 	if k.segment != nil && k.segment.Socket != "" {
-		_, err = Ask(ctx, s, ref, give, fetched{segment: k.segment}, func(None) {})
+		_, err = Ask(ctx, s, ref, give, giving{m.secret, fetched{segment: k.segment}}, func(None) {})
 	}
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) { // the root is elsewhere
-		_, err = Ask(ctx, s, ref, give, fetched{value: k.value}, func(None) {})
+	refusal := (*Refusal)(nil)
+	if errors.As(err, &refusal) { // the root is elsewhere
+		_, err = Ask(ctx, s, ref, give, giving{m.secret, fetched{value: k.value}}, func(None) {})
 	}
-	if errors.Is(err, ErrGone) {
-		return nil
-	}
-	if err == nil {
-		s.mu.Lock()
+	switch {
+	case err == nil:
 		m.given = true
-		s.mu.Unlock()
+	case errors.Is(err, ErrGone):
+		return nil
+	case errors.As(err, &refusal):
+		return fmt.Errorf("%s does not take it: %s", ref.Process, refusal.Text)
 	}
 	return err
 }

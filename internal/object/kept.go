@@ -157,7 +157,9 @@ func (s *Server) Look(ctx context.Context, ref Ref) error {
 
 // find asks for a value where it lies, and returns under which name it was found.
 func (s *Server) find(ctx context.Context, ref Ref, q fetching) (a fetched, at Ref, err error) {
-	at = s.nearest(ref)
+	if at, err = s.nearest(ref); err != nil {
+		return a, at, err
+	}
 	if a, err = Ask(ctx, s, at, fetch, q, func(fetched) {}); err != nil || a.at == (Ref{}) {
 		return a, at, err
 	}
@@ -176,7 +178,7 @@ func (s *Server) find(ctx context.Context, ref Ref, q fetching) (a fetched, at R
 func (v kept) Serve(r *Request) { keptOps.Serve(v, r) }
 
 var keptOps = Ops(
-	On(Discard, func(_ kept, r Asked[None], _ None) { r.Peer.home.Remove(r.object.id) }),
+	On(Discard, discarded[kept]),
 	On(fetch, kept.serve))
 
 // serve answers with the value, or where it is.

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/shm"
@@ -99,6 +101,10 @@ type Server struct {
 	lastUser atomic.Pointer[Session] // the sender of the last message
 	end      atomic.Int32
 	catalog  lock.Once[Ref] // the root's
+	leaving  atomic.Bool    // see Leave
+	takes    *semaphore.Weighted
+
+	askingAfter atomic.Bool // see askAfterMade
 
 	opening sync.Mutex // held while the listener is opened
 
@@ -116,7 +122,9 @@ type Server struct {
 	ended    map[string]error   // endpoints in use that said goodbye, and the error for requests to them
 	watchers map[Ref][]*watcher // by refs without Process and PID
 	made     map[Ref]*made      // by the names in the catalog
-	running  sync.WaitGroup
+
+	withdrawn map[Ref]bool // here; their homes do not know yet
+	running   sync.WaitGroup
 }
 
 // entry is an object with its holders.
@@ -134,7 +142,8 @@ type entry struct {
 func New(opts Options) *Server {
 	s := &Server{opts: opts, maxOpen: maxOpen, maxBytes: max(maxBytesOpen, 16*opts.MaxMessage), maxKept: maxKept,
 		objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
-		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}, made: map[Ref]*made{}}
+		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}, made: map[Ref]*made{},
+		withdrawn: map[Ref]bool{}, takes: semaphore.NewWeighted(takesAtOnce)}
 	if opts.Catalog == nil {
 		s.lastID = catalogID
 		s.objects[catalogID] = &entry{Object: catalog{}, id: catalogID, pinned: true, holders: map[*Session]bool{}}
@@ -410,10 +419,10 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Err }
 
-// Certain says whether the home has surely ended: it said so, or nothing listens
-// at its endpoint any more. Otherwise another try may reach it.
+// Certain says whether the home has surely ended: it or its parent said so, or nothing
+// listens at its endpoint any more. Otherwise another try may reach it.
 func (e *LostError) Certain() bool {
-	return errors.Is(e.Err, errOver) || errors.Is(e.Err, syscall.ECONNREFUSED)
+	return errors.Is(e.Err, errOver) || errors.Is(e.Err, wire.ErrOver) || errors.Is(e.Err, syscall.ECONNREFUSED)
 }
 
 // ErrEnded reports a home that the user has closed, and ErrGone an object that

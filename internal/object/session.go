@@ -337,6 +337,9 @@ func (p *Session) gone(why error) {
 	var left []*entry
 	for id, e := range s.objects {
 		delete(e.copies, p)
+		if _, is := e.Object.(*listed); is && !p.goodbye {
+			e.awaited = true // its maker may come back
+		}
 		if e := s.release(p, id); e != nil {
 			left = append(left, e)
 		}

@@ -89,16 +89,18 @@ func aligned(n int64) int64 { return (n + align - 1) / align * align }
 
 // mapFrames returns the frames of such a file, which have these lengths. The file may be closed then.
 func mapFrames(f *os.File, lengths []int) (frames [][]byte, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
 	size := int64(0)
 	for _, n := range lengths {
-		if n < 0 {
-			return nil, fmt.Errorf("a frame of %d bytes", n)
+		if n < 0 || int64(n) > info.Size()-size {
+			return nil, fmt.Errorf("a frame of %d bytes, of %d", n, info.Size())
 		}
 		size = aligned(size + int64(n))
 	}
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if info.Size() != size {
+	if info.Size() != size {
 		return nil, fmt.Errorf("%d bytes instead of %d", info.Size(), size)
 	}
 	all := []byte{}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -150,6 +151,49 @@ func TestForgedSegment(t *testing.T) {
 	}
 }
 
+// A process in an attacker's hands can neither crash who adopts its memory nor use up its descriptors.
+func TestHostileSegment(t *testing.T) {
+	dir := t.TempDir()
+	opts := shm.Options{Name: "hostile", Root: dir, Dir: func(context.Context) (string, error) { return dir, nil },
+		Limit: func() int64 { return 0 }, Temp: t.TempDir()}
+	s, other := shm.New(opts), shm.New(opts)
+	defer s.Close()
+	defer other.Close()
+	segment, err := s.Add(t.Context(), [][]byte{make([]byte, 64)})
+	require.NoError(t, err)
+	huge := math.MaxInt/2 - 63
+	_, _, err = other.Adopt(t.Context(), &shm.Segment{Socket: segment.Socket, Key: segment.Key, Sizes: []int{huge, huge, huge, huge, 192}})
+	require.Error(t, err, "the sum is 64")
+
+	hostile := filepath.Join(dir, "shared-666")
+	require.NoError(t, os.Mkdir(hostile, 0o700))
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(hostile, "socket")})
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			io.ReadFull(c, make([]byte, len(segment.Key)))
+			c.WriteMsgUnix([]byte{1}, unix.UnixRights(0, 0), nil) // two
+			c.Close()
+		}
+	}()
+	descriptors := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(all)
+	}
+	before := descriptors()
+	for range 100 {
+		_, _, err := other.Adopt(t.Context(), &shm.Segment{Socket: l.Addr().String(), Key: segment.Key, Sizes: segment.Sizes})
+		require.Error(t, err)
+	}
+	require.Less(t, descriptors(), before+50)
+}
+
 // What lies on disk is not handed out where processes in containers could ask for it: they could change it.
 func TestDiskIsNotForContainers(t *testing.T) {
 	dir := t.TempDir()
@@ -174,6 +218,43 @@ func TestDiskIsNotForContainers(t *testing.T) {
 	got, err = s.Open(t.Context(), disk)
 	require.NoError(t, err)
 	require.Equal(t, "on disk", string(got[0]))
+}
+
+// A Store adopts another one's memory while it has room, and its files on disk. Both outlive their first Store.
+func TestAdopt(t *testing.T) {
+	dir := t.TempDir()
+	opts := shm.Options{Name: "adopted", Root: dir, Dir: func(context.Context) (string, error) { return dir, nil },
+		Limit: func() int64 { return 4096 }, Temp: t.TempDir()}
+	first, second, third := shm.New(opts), shm.New(opts), shm.New(opts)
+	defer second.Close()
+	defer third.Close()
+	var segments []*shm.Segment
+	for _, text := range []string{"in memory", "on disk"} {
+		frame := append([]byte(text), make([]byte, 4096-len(text))...)
+		segment, err := first.Add(t.Context(), [][]byte{frame})
+		require.NoError(t, err)
+		segment, frames, err := second.Adopt(t.Context(), segment)
+		require.NoError(t, err)
+		require.Equal(t, frame, frames[0])
+		segments = append(segments, segment)
+	}
+	another, err := third.Add(t.Context(), [][]byte{[]byte("another")})
+	require.NoError(t, err)
+	_, _, err = second.Adopt(t.Context(), another)
+	require.ErrorIs(t, err, shm.ErrNone, "there is no room")
+	first.Close()
+	for i, text := range []string{"in memory", "on disk"} {
+		frames, err := third.Open(t.Context(), segments[i])
+		require.NoError(t, err)
+		require.Equal(t, text, strings.TrimRight(string(frames[0]), "\x00"))
+		second.Remove(segments[i])
+		_, err = third.Open(t.Context(), segments[i])
+		require.Error(t, err)
+	}
+	_, _, err = second.Adopt(t.Context(), another)
+	require.NoError(t, err, "there is room again")
+	_, _, err = second.Adopt(t.Context(), &shm.Segment{Socket: "/run/other/socket", Key: another.Key, Sizes: another.Sizes})
+	require.Error(t, err, "of another run")
 }
 
 // What another process does to its memory changes nothing here.

@@ -329,6 +329,9 @@ func fetch(ctx context.Context, segment *Segment) (*os.File, error) {
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
 		return nil, errors.Join(errNoDescriptor, err)
 	}
 	return os.NewFile(uintptr(fds[0]), segment.Key), nil

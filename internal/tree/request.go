@@ -60,6 +60,7 @@ type reply struct {
 	Failure   string // why it cannot be met
 	Permanent bool   // with Failure: another try would fail, too
 	Avoided   bool   // it failed with errAvoided
+	Over      bool   // connect: the process has ended
 
 	Devices []string // lend
 	Catalog []byte   // catalog
@@ -88,6 +89,8 @@ func (r *reply) err() error {
 	switch {
 	case r.Avoided:
 		return errAvoided
+	case r.Over:
+		return wire.ErrOver
 	case r.Failure != "":
 		return &backend.LaunchError{Reason: r.Failure, Permanent: r.Permanent}
 	}

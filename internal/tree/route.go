@@ -115,21 +115,21 @@ func hostOf(address string) string {
 // placeOf is the place of this node's child of that number.
 func (n *Node) placeOf(serial int) string { return n.Place + "/" + strconv.Itoa(serial) }
 
-// toward returns the session with the next process on the way to a place, nil when
-// there is no way.
-func (n *Node) toward(place string) *yamux.Session {
+// toward returns the session with the next process on the way to a place, nil when there is no way. over says that a process
+// of this node's on the way, or there, has ended.
+func (n *Node) toward(place string) (way *yamux.Session, over bool) {
 	if !strings.HasPrefix(place, n.Place+"/") {
 		if n.Parent == nil {
-			return nil
+			return nil, false
 		}
-		return n.Parent.session()
+		return n.Parent.session(), false
 	}
 	for _, c := range n.Children() {
 		if strings.HasPrefix(place+"/", c.place+"/") {
-			return c.session()
+			return c.session(), false
 		}
 	}
-	return nil
+	return nil, true
 }
 
 // A tunnel is a stream along the tree to a listener of another process. The two ends
@@ -157,7 +157,12 @@ func (n *Node) dialAlong(ctx context.Context, address, place string, opts transp
 func (n *Node) connect(s net.Conn, r *request) {
 	defer s.Close()
 	if r.To != n.Place {
-		n.forward(s, n.toward(r.To), r)
+		way, over := n.toward(r.To)
+		if over {
+			wire.Write(s, reply{Over: true})
+			return
+		}
+		n.forward(s, way, r)
 		return
 	}
 	var l *transport.Listener

@@ -77,6 +77,9 @@ func (k Kind) String() string {
 // ErrMalformed reports a message that no Fiber sends.
 var ErrMalformed = errors.New("fiber: malformed message")
 
+// ErrOver reports a process that has ended, as its parent says.
+var ErrOver = errors.New("its parent says that it has ended")
+
 // Pack makes a message of a kind with fields, nil for none, followed by the frames
 // of a value.
 func Pack(kind Kind, fields any, value ...[]byte) ([][]byte, error) {

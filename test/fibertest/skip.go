@@ -19,7 +19,7 @@ var onThisMachine = map[string][]string{
 		"TestManagerKilled", "TestManagerClosed", "TestManagerOptions", "TestAbandonedLockElsewhere", "TestSemaphoreBetweenProcesses",
 		"TestItemOfAKilledConsumerGoesBackToTheFront", "TestLateAnswerGivesTheItemBack", "TestManagedObject", "TestEndOfTheManager/killed", "TestEndOfTheManager/told", "TestOneErrorForAnEndedManager/told_to", "TestOneErrorForAnEndedManager/killed",
 		"TestObjectsLiveWhileTheyAreHeld/in_a_process_that_is_killed",
-		"TestConsumerDiesBeforeItsClaim", "TestEndThatIsStillComing", "TestReaderDiesBeforeItsClaim", "TestPutsThatEndWhileTheHomeIsStopped", "TestCloseWhileTheHomeIsStopped", "TestCloseOfAStoppedManager", "TestSharedValueEndsWithItsProcess/is_killed", "TestTaskBeginsWithItsEnd", "TestReturnedToAStoppedProcess",
+		"TestConsumerDiesBeforeItsClaim", "TestEndThatIsStillComing", "TestReaderDiesBeforeItsClaim", "TestPutsThatEndWhileTheHomeIsStopped", "TestCloseWhileTheHomeIsStopped", "TestCloseOfAStoppedManager", "TestTaskBeginsWithItsEnd", "TestReturnedToAStoppedProcess",
 		"TestRing", "TestLostRank", "TestHeedlessRanksAreKilled", "TestRingRunsAgain", "TestCancelledRing", "TestKilledRootLeavesNoRing",
 	},
 	"they stop, kill and end processes of this machine": {"TestWaits"},

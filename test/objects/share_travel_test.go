@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -174,7 +173,7 @@ func TestSharedValueOfAProcessThatEnds(t *testing.T) {
 						require.NoError(t, p.Terminate())
 						require.Error(t, p.Join(fibertest.Soon(t)))
 					case "is killed":
-						require.NoError(t, syscall.Kill(p.PID(), syscall.SIGKILL))
+						require.NoError(t, p.Kill())
 						require.Error(t, p.Join(fibertest.Soon(t)))
 					}
 					v, err := s.Get(fibertest.Soon(t))

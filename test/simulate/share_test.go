@@ -74,6 +74,7 @@ type offer struct {
 	Safe  bool // in two copies
 	Size  int
 	Stays time.Duration // how long the process goes on
+	Seed  uint64
 }
 
 // offering shares a value, offers it, and ends.
@@ -83,7 +84,11 @@ var offering = fiber.Register("offering", func(ctx context.Context, o offer) (in
 	if o.Safe {
 		copies = 2
 	}
-	v, err := fiber.Share(ctx, bytes.Repeat([]byte{7}, o.Size), fiber.WithCopies(copies))
+	var v *fiber.Shared[[]byte]
+	err := w.within(ctx, rand.New(rand.NewPCG(o.Seed, 2)), 0, "Share", func(ctx context.Context) (err error) {
+		v, err = fiber.Share(ctx, bytes.Repeat([]byte{7}, o.Size), fiber.WithCopies(copies))
+		return err
+	})
 	if w.checkError("Share", err); err != nil {
 		return 0, err
 	}
@@ -104,7 +109,7 @@ func outlives(ctx context.Context, w *world, r *rand.Rand, number int) error {
 		return err
 	}
 	defer to.Close()
-	o := offer{To: to, Safe: r.IntN(2) == 0, Size: []int{1, 1000, 300_000}[r.IntN(3)], Stays: time.Duration(r.IntN(200)) * time.Millisecond}
+	o := offer{To: to, Safe: r.IntN(2) == 0, Size: []int{1, 1000, 300_000}[r.IntN(3)], Stays: time.Duration(r.IntN(200)) * time.Millisecond, Seed: r.Uint64()}
 	w.load.Add(int64(o.Size))
 	p, err := start(ctx, offering, o)
 	if err != nil {
@@ -164,7 +169,9 @@ func init() {
 			})
 		}
 		if number%2 == 1 {
-			group.Go(func() { w.checkError("Share", outlives(ctx, w, rand.New(rand.NewPCG(uint64(number), 11)), number)) })
+			for i := range uint64(3) {
+				group.Go(func() { w.checkError("Share", outlives(ctx, w, rand.New(rand.NewPCG(uint64(number), 11+i)), number)) })
+			}
 		}
 		if err := fetchShared(ctx, share{s, number, size, r.Uint64()}); err != nil {
 			return err
