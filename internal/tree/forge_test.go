@@ -211,7 +211,11 @@ func TestForgedTunnels(t *testing.T) {
 			go n.serve(there, nil, func() {})
 			require.NoError(t, wire.Write(here, request{Do: doConnect, To: place, Listener: listener}))
 			_, err := answered(t.Context(), here)
-			require.ErrorIs(t, err, errGone, "%q at %q", listener, place)
+			if strings.HasPrefix(place, "/") {
+				require.ErrorIs(t, err, wire.ErrOver, "%q at %q: there is no such process", listener, place)
+			} else {
+				require.ErrorIs(t, err, errGone, "%q at %q", listener, place)
+			}
 		}
 	}
 }
