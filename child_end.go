@@ -73,6 +73,9 @@ func (s *stopping) obey(signals <-chan os.Signal) {
 		s.node.Terminate()
 		select {
 		case <-time.After(s.node.Config.ShutdownGrace / 2):
+			if p := here(); p != nil {
+				p.handOver(s.node.Config.ShutdownGrace / 4)
+			}
 			self.Of().Die(syscall.SIGTERM)
 		case <-s.over:
 		}

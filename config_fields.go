@@ -101,8 +101,9 @@ type Config struct {
 
 	// MaxMessage is the size of the largest message that may be sent or received.
 	MaxMessage ByteSize
-	// ShareMemory is how much memory the shared values may have in a process that has shared them. The rest lies on disk, in the
-	// directory for temporary files, or is refused. It is also how much a process keeps of those that have come as messages.
+	// ShareMemory is how much memory the shared values may have in a process that has shared them, or taken them over from one that
+	// has ended. The rest lies on disk, in the directory for temporary files, or is refused. It is also how much a process keeps of
+	// those that have come as messages.
 	ShareMemory ByteSize
 	// RuntimeDir is where Fiber makes its own directory for sockets, with mode 0700.
 	RuntimeDir string

@@ -1,6 +1,7 @@
 package fiber
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,8 @@ type process struct {
 	ends    live[endName, pipeEnd] // in values that are being decoded
 	shared  sharedCache
 	states  states
+
+	handTime time.Duration // to hand over shared values at the end; 0 for the usual time
 
 	closeLog func(patience time.Duration) // hands over what is left of the log
 }
@@ -113,10 +116,9 @@ func (p *process) fitsSize(size int) error {
 // messageOverhead is the room that a message needs besides its value.
 const messageOverhead = 1 << 10
 
-// handOver gives the main process the values that this one has shared.
-func (p *process) handOver(ctx context.Context) {
-	cfg := p.node.Config
-	ctx, cancel := context.WithTimeout(ctx, cfg.ShutdownGrace+cfg.HeartbeatTimeout)
+// handOver gives the main process, within so much time, the values that this one has shared.
+func (p *process) handOver(within time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if lost, err := p.objects.HandOver(ctx); lost > 0 {
 		p.node.Log.Warn("fiber: shared values are lost with the process that has shared them", "process", p.node.Name, "values", lost, "error", err)
@@ -135,7 +137,7 @@ func leave(ctx context.Context) error {
 	p.objects.Leave()
 	err := p.node.Shutdown(ctx)
 	warden.Close()
-	p.handOver(ctx)
+	p.handOver(cmp.Or(p.handTime, p.node.Config.ShutdownGrace+p.node.Config.HeartbeatTimeout))
 	p.objects.Close()
 	p.node.RemoveDirectory()
 	p.closeLog(logPatience)

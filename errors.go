@@ -21,7 +21,8 @@ import (
 
 // ErrClosed is returned by the methods of what was closed: a pool, a queue, a
 // shared value, a manager and all objects in it. If something ended with its
-// process instead, in good order or not, its methods return a *WorkerLostError;
+// process instead, its methods return a *WorkerLostError, in good order or not, except
+// for shared values, which move to the main process in good order;
 // only Send into a pipe whose other end is gone returns ErrClosed in both
 // cases.
 var ErrClosed = RegisterError(engine.ErrClosed)

@@ -152,6 +152,7 @@ func runWorker(ctx context.Context, parent *tree.Parent, stop *stopping) int {
 		return 1 // the parent is gone
 	}
 	here().closeStates()
+	here().handTime = here().node.Config.ShutdownGrace * 3 / 4 // then it may be killed, since its pool is closed
 	leave(context.Background())
 	return 0
 }

@@ -26,12 +26,13 @@ import (
 // slices of numbers of 32 KiB or more are read in place, from memory that no process's
 // meta.Memory counts, and everything else is decoded by each process. That includes the
 // containers of an engine on this machine, for the values that the program itself has
-// shared, unless Config.Host is set. All other processes have a copy each, and so has a
-// process for values beyond the first thousands. To Go's collector such memory is a part
-// of the heap: a memory limit that was set before Get grows by it. A page that is written
-// to becomes the process's own.
+// shared, unless Config.Host is set. All other processes have a copy each. So has every
+// process of what comes beyond 8,192 such values in it, or beyond a quarter of the files
+// that the value's process may open; that one has it in its own memory then. To Go's
+// collector shared memory is a part of the heap: a memory limit that was set before Get
+// grows by it. A page that is written to becomes the process's own.
 //
-// Config.ShareMemory limits the memory of such values in the process that shares them.
+// Config.ShareMemory limits the memory of such values in the process where they lie.
 // The rest lies in files without names in the directory for temporary files; if it has
 // no room there, Share returns an error that says how much there is. As many bytes of
 // other values are kept by a process that has got them, or a single larger one; what it
@@ -42,17 +43,22 @@ type Shared[T any] struct{ p proxy }
 // Share makes a value available to all processes of the run. It encodes v
 // before it returns, so v may be changed afterwards. The value stays available
 // until Close, or until no process has it any more: in each process, that is when
-// what Share has returned, or what has arrived, is unreachable. What is large is
-// better closed.
+// what Share has returned, or what has arrived, is unreachable, and up to ten seconds
+// later. What is large, or one of many, is better closed.
 //
 // In the program's main process, Share waits for nothing but the value's own encoding.
 // Any other process also tells the main process of the value, without its bytes, and
 // waits for the answer. When such a process ends in order (its function returns, its
 // pool is closed, or it is replaced), it hands its values over to the main process: on
 // Linux, the memory itself if both are on one machine, else a copy. A process that is
-// killed, or does not reach the main process within shutdown_grace and heartbeat_timeout,
-// takes them with it, unless they were shared WithCopies(2). A Shared inside a shared
-// value is not kept by that: it goes when no process has it itself.
+// killed, or has no time for it, takes them with it, unless they were shared
+// WithCopies(2): a worker has three quarters of shutdown_grace, any other process that
+// was told to end three quarters, too, and one that ends by itself shutdown_grace and
+// heartbeat_timeout together. So it is for values for which the main process has no room
+// (see Config.ShareMemory). What is lost in an orderly end is logged.
+//
+// What v refers to, other shared values or queues, lives as long as the value. The
+// encoded value must fit into Config.MaxMessage.
 //
 // If ctx has ended, Share returns ctx.Err().
 func Share[T any](ctx context.Context, v T, opts ...ShareOption) (*Shared[T], error) {
@@ -70,7 +76,7 @@ func Share[T any](ctx context.Context, v T, opts ...ShareOption) (*Shared[T], er
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	frames, err := codec.Marshal(v)
+	frames, named, err := codec.MarshalListing(reflect.ValueOf(&v).Elem(), names)
 	if err == nil {
 		err = proc.fitsSize(codec.Size(frames) + shareOverhead + 10*len(frames))
 	}
@@ -80,7 +86,8 @@ func Share[T any](ctx context.Context, v T, opts ...ShareOption) (*Shared[T], er
 	if err != nil {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}
-	at, err := proc.objects.Keep(ctx, frames)
+	at, err := proc.objects.Keep(ctx, frames, parcelOf(named).refs()...)
+	runtime.KeepAlive(v)
 	if full := (*shm.FullError)(nil); errors.As(err, &full) {
 		return nil, errorf("fiber: the shared value: %w", err)
 	}
@@ -111,9 +118,10 @@ const shareOverhead = 256
 type shareOptions struct{ copies int }
 
 // WithCopies(2) puts a second copy of the value into the program's main process, before
-// Share returns: the value survives the loss of the process that shares it. There are no
-// more than two. What the main process shares has one, as the run ends with it; so has
-// what is shared without WithCopies.
+// Share returns: the value survives the loss of the process that shares it. On one
+// machine of Linux, the two are the same memory if the value has 64 KiB or more.
+// WithCopies(1) is the default. In the main process both mean the same, as the run ends
+// with it.
 func WithCopies(n int) ShareOption {
 	return shareOption(func(o *shareOptions) error {
 		if o.copies = n; n < 1 || n > 2 {
@@ -197,9 +205,9 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 }
 
 // Close withdraws the value, from any process that has it, also from those that have
-// fetched it. From then on Get returns ErrClosed: at once in this process and in the
-// one where the value lies, and in another one that has fetched the value as soon as the
-// news has come there, which takes as long as any message. A process that is cut off
+// fetched it. From then on Get returns ErrClosed: at once in this process, and in another
+// one that has made or fetched the value as soon as the news has come there, which takes
+// as long as any message, and may come after a task that was submitted later. A process that is cut off
 // forgets the value when it notices that, after heartbeat_timeout at most. What Get has
 // returned stays as it is.
 //

@@ -109,8 +109,9 @@ type Config struct {
 
 	// MaxMessage is the size of the largest message that may be sent or received.
 	MaxMessage ByteSize `key:"max_message" default:"1GiB"`
-	// ShareMemory is how much memory the shared values may have in a process that has shared them. The rest lies on disk, in the
-	// directory for temporary files, or is refused. It is also how much a process keeps of those that have come as messages.
+	// ShareMemory is how much memory the shared values may have in a process that has shared them, or taken them over from one that
+	// has ended. The rest lies on disk, in the directory for temporary files, or is refused. It is also how much a process keeps of
+	// those that have come as messages.
 	ShareMemory ByteSize `key:"share_memory" unset:"a third of the memory of the machine, or of the container"`
 	// RuntimeDir is where Fiber makes its own directory for sockets, with mode 0700.
 	RuntimeDir string `key:"runtime_dir" kind:"directory" unset:"XDG_RUNTIME_DIR if it can be used, else the directory for temporary files"`

@@ -81,17 +81,20 @@ const give Op[giving, None] = 0x10
 // giving is a value, or the segment of this machine's where it is.
 type giving struct {
 	secret string
+	names  Value // only the objects that the value names
 	fetched
 }
 
 // Append appends the packed request to b and frames.
 func (q *giving) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
-	return q.fetched.Append(wire.AppendString(b, q.secret), frames)
+	b, frames = q.names.Append(wire.AppendString(b, q.secret), frames)
+	return q.fetched.Append(b, frames)
 }
 
 // Read takes a packed request.
 func (q *giving) Read(in *wire.Reader) {
 	q.secret = in.String()
+	q.names.Read(in)
 	q.fetched.Read(in)
 }
 
@@ -167,12 +170,13 @@ func (l *listed) take(home *Server, q giving) (err error) {
 // taken returns what is given.
 func (s *Server) taken(q giving) (kept, error) {
 	if q.segment == nil {
-		return s.keep(s.dials, q.value.Frames())
+		return s.keep(s.dials, q.value.Frames(), q.names.Refs())
 	}
-	k := kept{segments: s.opts.Segments}
+	k := kept{home: s, segments: s.opts.Segments}
 	segment, frames, err := k.segments.Adopt(s.dials, q.segment)
 	if err == nil {
-		k.segment, k.value = segment, Encoded(frames)
+		k.segment, k.value = segment, Encoded(frames, q.names.Refs()...)
+		s.HoldRefs(k.value)
 	}
 	return k, err
 }
@@ -438,12 +442,15 @@ func (s *Server) Give(ctx context.Context, ref Ref) error {
 		return nil
 	}
 	err := error(&Refusal{})
+	q := giving{secret: m.secret, names: Encoded(nil, k.value.Refs()...)}
 	if k.segment != nil && k.segment.Socket != "" {
-		_, err = Ask(ctx, s, ref, give, giving{m.secret, fetched{segment: k.segment}}, func(None) {})
+		q.fetched = fetched{segment: k.segment}
+		_, err = Ask(ctx, s, ref, give, q, func(None) {})
 	}
 	refusal := (*Refusal)(nil)
 	if errors.As(err, &refusal) { // the root is elsewhere
-		_, err = Ask(ctx, s, ref, give, giving{m.secret, fetched{value: k.value}}, func(None) {})
+		q.fetched = fetched{value: k.value}
+		_, err = Ask(ctx, s, ref, give, q, func(None) {})
 	}
 	switch {
 	case err == nil:

@@ -84,7 +84,8 @@ func (a *fetched) Read(in *wire.Reader) {
 
 // kept is an object that only holds a value.
 type kept struct {
-	value    Value
+	home     *Server
+	value    Value // what it names is held
 	segments *shm.Store
 	segment  *shm.Segment // where processes of this machine find it; nil if they do not
 }
@@ -92,11 +93,11 @@ type kept struct {
 // segmentMin is how many bytes of a value are shared by the processes of a machine.
 const segmentMin = 64 << 10
 
-// Keep makes an object of a value of these frames, which it copies. Whoever has fetched
+// Keep makes an object of a value of these frames, which it copies, and holds the objects that it names. Whoever has fetched
 // it gets NoticeDropped when it goes, whether it holds the object or not. In another process than the root, the object lives until
 // List has failed, or the value that List has listed goes. The error is a *shm.FullError if there is no room for it.
-func (s *Server) Keep(ctx context.Context, frames [][]byte) (Ref, error) {
-	v, err := s.keep(ctx, frames)
+func (s *Server) Keep(ctx context.Context, frames [][]byte, refs ...Ref) (Ref, error) {
+	v, err := s.keep(ctx, frames, refs)
 	if err != nil {
 		return Ref{}, err
 	}
@@ -107,9 +108,9 @@ func (s *Server) Keep(ctx context.Context, frames [][]byte) (Ref, error) {
 	return ref, err
 }
 
-// keep copies the frames of a value.
-func (s *Server) keep(ctx context.Context, frames [][]byte) (kept, error) {
-	v := kept{segments: s.opts.Segments}
+// keep copies the frames of a value that names these objects.
+func (s *Server) keep(ctx context.Context, frames [][]byte, refs []Ref) (kept, error) {
+	v := kept{home: s, segments: s.opts.Segments}
 	if codec.Size(frames) >= segmentMin {
 		segment, err := v.segments.Add(ctx, frames)
 		if full := (*shm.FullError)(nil); errors.As(err, &full) {
@@ -117,18 +118,19 @@ func (s *Server) keep(ctx context.Context, frames [][]byte) (kept, error) {
 		}
 		if err == nil {
 			if own, err := v.segments.Open(ctx, segment); err == nil {
-				v.value, v.segment = Encoded(own), segment
+				v.value, v.segment = Encoded(own, refs...), segment
 			} else {
 				v.segments.Remove(segment)
 			}
 		}
 	}
+	if v.segment == nil {
+		v.value = Encoded(frames, refs...).Private()
+	}
+	s.HoldRefs(v.value)
 	if err := ctx.Err(); err != nil { // the copy may have taken long
 		v.Drop()
 		return v, err
-	}
-	if v.segment == nil {
-		v.value = Encoded(frames).Private()
 	}
 	return v, nil
 }
@@ -221,8 +223,9 @@ func (v kept) GiveUp(r *Request) { r.Fail(GivenUp, "") }
 // Left does nothing.
 func (v kept) Left(*Session, bool) {}
 
-// Drop lets the memory go.
+// Drop lets the memory go, and what the value names.
 func (v kept) Drop() {
+	v.home.ReleaseRefs(v.value)
 	if v.segment != nil {
 		v.segments.Remove(v.segment)
 	}

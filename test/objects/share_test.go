@@ -188,6 +188,11 @@ var closing = fiber.Register("closing", func(ctx context.Context, s *fiber.Share
 	return fibertest.None{}, nil
 })
 
+var getWeighty = fiber.Register("getWeighty", func(ctx context.Context, s *fiber.Shared[weighty]) (int, error) {
+	w, err := s.Get(ctx)
+	return len(w.data), err
+})
+
 // shareWeighty shares a value, in a worker.
 var shareWeighty = fiber.Register("shareWeighty", func(ctx context.Context, n int) (*fiber.Shared[weighty], error) {
 	return fiber.Share(ctx, newWeighty(n))
@@ -211,9 +216,51 @@ func TestClosingASharedValueElsewhere(t *testing.T) {
 		require.NoError(t, err, name)
 		fibertest.Eventually(t, fibertest.Patience, func() bool { _, err = s.Get(fibertest.Soon(t)); return err != nil }, name)
 		require.ErrorIs(t, err, fiber.ErrClosed, name)
-		_, err = fiber.Apply(fibertest.Soon(t), pool, closing, s)
+		fibertest.Eventually(t, fibertest.Patience, func() bool {
+			_, err = fiber.Apply(fibertest.Soon(t), pool, getWeighty, s)
+			return err != nil
+		}, name)
 		require.ErrorIs(t, err, fiber.ErrClosed, name)
 	}
+}
+
+// box is a value that refers to others.
+type box struct {
+	Number *fiber.Shared[int]
+	Queue  *fiber.SimpleQueue[int]
+}
+
+// shareBox shares a box, and lets go of what is in it.
+var shareBox = fiber.Register("shareBox", func(ctx context.Context, size int) (*fiber.Shared[[]box], error) {
+	forgetful()
+	var b box
+	var err error
+	if b.Number, err = fiber.Share(ctx, 7); err != nil {
+		return nil, err
+	}
+	return fiber.Share(ctx, append(make([]box, size), b))
+})
+
+// What a shared value refers to lives as long as the value, also when both have moved.
+func TestSharedValuesInSharedValues(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 100_000} {
+		pool := fibertest.NewPool(t, 1)
+		outer, err := fiber.Apply(fibertest.Soon(t), pool, shareBox, size)
+		require.NoError(t, err)
+		pool.Close()
+		time.Sleep(fibertest.Lapse + fibertest.Lapse/2)
+		boxes, err := outer.Get(fibertest.Soon(t))
+		require.NoError(t, err)
+		n, err := boxes[size].Number.Get(fibertest.Soon(t))
+		require.NoError(t, err)
+		require.Equal(t, 7, n)
+	}
+	queue := fibertest.NewQueue[int](t)
+	mine := share(t, []box{{Queue: queue, Number: share(t, 8)}})
+	boxes, err := mine.Get(fibertest.Soon(t))
+	require.NoError(t, err)
+	require.NoError(t, boxes[0].Queue.Put(fibertest.Soon(t), 1))
 }
 
 func TestSharedValueOfAnotherType(t *testing.T) {
