@@ -210,7 +210,7 @@ var addTables = fiber.Register("addTables", func(ctx context.Context, pair [2]*f
 	for i, x := range b {
 		sum[i] += x
 	}
-	return fiber.Share(ctx, sum)
+	return fiber.Share(ctx, sum, fiber.WithCopies(1+int(sum[0])%2))
 })
 
 // reduceRound adds tables up. The workers that hold a sum may be killed, also when there is only one left.
