@@ -47,15 +47,15 @@ type Shared[T any] struct{ p proxy }
 // later. What is large, or one of many, is better closed.
 //
 // In the program's main process, Share waits for nothing but the value's own encoding.
-// Any other process also tells the main process of the value, without its bytes, and
-// waits for the answer. When such a process ends in order (its function returns, its
-// pool is closed, or it is replaced), it hands its values over to the main process: on
-// Linux, the memory itself if both are on one machine, else a copy. A process that is
-// killed, or has no time for it, takes them with it, unless they were shared
-// WithCopies(2): a worker has three quarters of shutdown_grace, any other process that
-// was told to end three quarters, too, and one that ends by itself shutdown_grace and
-// heartbeat_timeout together. So it is for values for which the main process has no room
-// (see Config.ShareMemory). What is lost in an orderly end is logged.
+// Any other process also tells the main process of the value, and waits for the answer.
+// When such a process ends in order (its function returns, its pool is closed, or it is
+// replaced), it hands its values over to the main process: on Linux, the memory itself if
+// both are on one machine, else a copy. A process that is killed, or has no time for it,
+// takes them with it, unless they were shared WithCopies(2), or have 4 KiB at most: of
+// these the main process always has a copy. A worker, and a process that was told to end,
+// have three quarters of shutdown_grace for that; a process that ends by itself has
+// shutdown_grace and heartbeat_timeout together. A value for which the main process has no
+// room (see Config.ShareMemory) is lost, too. What is lost in an orderly end is logged.
 //
 // What v refers to, other shared values or queues, lives as long as the value. The
 // encoded value must fit into Config.MaxMessage.

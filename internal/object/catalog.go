@@ -31,14 +31,37 @@ const list Op[listing, Ref] = 0
 
 // listing describes a value.
 type listing struct {
-	At     Ref    // its name in its maker
-	Secret string // with which it is given
+	at     Ref    // its name in its maker
+	secret string // with which it is given
+	value  Value  // of a small one, of which the root has a copy from the beginning
+}
+
+// smallBytes is the size up to which a value is small: to fetch it costs no less than to send it along.
+const smallBytes = 4 << 10
+
+// Append appends the packed request to b and frames.
+func (q *listing) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
+	return q.value.Append(wire.AppendString(q.at.Append(b), q.secret), frames)
+}
+
+// Read takes a packed request.
+func (q *listing) Read(in *wire.Reader) {
+	q.at.take(in)
+	q.secret = in.String()
+	q.value.Read(in)
 }
 
 var catalogOps = Ops(On(list, func(_ catalog, r Asked[Ref], q listing) {
 	home := r.Peer.home
-	ref, err := home.MakeFor(&listed{at: q.At, secret: q.Secret})
-	if err != nil || q.At.Endpoint == ref.Endpoint {
+	l := &listed{at: q.at, secret: q.secret}
+	if q.value.First != nil && q.value.Size() <= smallBytes {
+		if k, err := home.keep(home.dials, q.value.Frames(), q.value.Refs()); err == nil {
+			l.kept = &k
+		}
+	}
+	ref, err := home.MakeFor(l)
+	if err != nil || q.at.Endpoint == ref.Endpoint {
+		l.Drop()
 		r.Fail(Gone, "")
 		return
 	}
@@ -225,7 +248,11 @@ func (s *Server) List(ctx context.Context, at Ref) (Ref, error) {
 	if err != nil {
 		return Ref{}, err
 	}
-	ref, err := Ask(ctx, s, *root, list, listing{at, m.secret}, func(ref Ref) { Post(s, ref, Discard, None{}) })
+	q := listing{at: at, secret: m.secret}
+	if k, there := s.Local(at).(kept); there && k.value.Size() <= smallBytes {
+		q.value, m.given = k.value, true
+	}
+	ref, err := Ask(ctx, s, *root, list, q, func(ref Ref) { Post(s, ref, Discard, None{}) })
 	if err != nil {
 		return Ref{}, err
 	}

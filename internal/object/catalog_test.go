@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -79,9 +80,12 @@ func (f *family) part() {
 
 func (f *family) join() { f.cut.Store(false) }
 
+// bulk is more than the root gets a copy of from the beginning.
+const bulk = 10_000
+
 // shares has a process share a value that others may know.
 func shares(t *testing.T, s *object.Server, value string) object.Ref {
-	at, err := s.Keep(t.Context(), [][]byte{[]byte(value)})
+	at, err := s.Keep(t.Context(), [][]byte{[]byte(strings.Repeat(value, bulk))})
 	require.NoError(t, err)
 	ref, err := s.List(t.Context(), at)
 	require.NoError(t, err)
@@ -94,7 +98,8 @@ func value(t *testing.T, s *object.Server, ref object.Ref) string {
 	frames, _, err := s.Fetch(t.Context(), ref)
 	require.NoError(t, err)
 	require.Len(t, frames, 1)
-	return string(frames[0])
+	require.Len(t, frames[0], bulk)
+	return string(frames[0][:1])
 }
 
 // A process hands over what it has shared also when its connection has just ended.

@@ -149,12 +149,12 @@ var shareAndEnd = fiber.Register("shareAndEnd", func(ctx context.Context, d dyin
 	return fibertest.None{}, err
 })
 
-// A value outlives the process that has shared it if that ends in order, or has put a copy elsewhere. Else it is lost, and Get
+// A value outlives the process that has shared it if that ends in order, or has put a copy elsewhere, or if it is small. Else it is lost, and Get
 // names the process. What is large is shared memory where there is such.
 func TestSharedValueOfAProcessThatEnds(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"returns", "is told to end", "is killed"} {
-		for _, size := range []int{1, 1 << 20} {
+		for _, size := range []int{1, 10_000, 1 << 20} {
 			for _, safe := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %d bytes, safe %t", end, size, safe), func(t *testing.T) {
 					t.Parallel()
@@ -177,7 +177,7 @@ func TestSharedValueOfAProcessThatEnds(t *testing.T) {
 						require.Error(t, p.Join(fibertest.Soon(t)))
 					}
 					v, err := s.Get(fibertest.Soon(t))
-					if end == "is killed" && !safe {
+					if end == "is killed" && !safe && size > 4<<10 {
 						var lost *fiber.WorkerLostError
 						require.ErrorAs(t, err, &lost)
 						require.Equal(t, p.Name(), lost.Worker)

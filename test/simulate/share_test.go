@@ -109,7 +109,7 @@ func outlives(ctx context.Context, w *world, r *rand.Rand, number int) error {
 		return err
 	}
 	defer to.Close()
-	o := offer{To: to, Safe: r.IntN(2) == 0, Size: []int{1, 1000, 300_000}[r.IntN(3)], Stays: time.Duration(r.IntN(200)) * time.Millisecond, Seed: r.Uint64()}
+	o := offer{To: to, Safe: r.IntN(2) == 0, Size: []int{1, 10_000, 300_000}[r.IntN(3)], Stays: time.Duration(r.IntN(200)) * time.Millisecond, Seed: r.Uint64()}
 	w.load.Add(int64(o.Size))
 	p, err := start(ctx, offering, o)
 	if err != nil {

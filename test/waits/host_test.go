@@ -99,7 +99,7 @@ var sharedValues = []row{
 	{name: "Shared.Get", kind: asks, at: onHost, make: func(t *testing.T, s *stage) trial {
 		v := hosted(t, s, hostShared, big)
 		return trial{call: func(ctx context.Context) error { return only(v.Get(ctx)) }}
-	}},
+	}, but: map[situation]outcome{ended: is("nil")}}, // the value has come here
 	{name: "Share", kind: asks, at: onHere, make: func(*testing.T, *stage) trial {
 		return trial{call: func(ctx context.Context) error { return only(fiber.Share(ctx, 1)) }}
 	}, but: nothingBut(before, "it asks nobody")},
