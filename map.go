@@ -269,6 +269,10 @@ func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], i
 
 // resume is submit for what the call's checkpoint does not have.
 func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o callOptions) {
+	if !o.checkpoint.given() {
+		m.submit(ctx, pool, o)
+		return
+	}
 	done := make([]byte, len(m.ins))
 	var by map[string]int
 	var err error
@@ -283,10 +287,6 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 	})
 	if err != nil {
 		m.reject(err)
-		return
-	}
-	if m.kept == nil {
-		m.submit(ctx, pool, o)
 		return
 	}
 	if m.keys != nil {

@@ -8,12 +8,10 @@ import (
 	"reflect"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/object"
-	"github.com/fiber-go/fiber/internal/retry"
 	"github.com/fiber-go/fiber/internal/shm"
 )
 
@@ -156,22 +154,16 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 }
 
 // patiently calls ask until it has reached the value's home, or that has ended or was out of reach for too long.
-func patiently[A any](ctx context.Context, proc *process, ask func() (A, error)) (A, error) {
-	again := retry.Pauses{Longest: fetchPause}
-	for begun := time.Now(); ; {
-		a, err := ask()
-		var lost *object.LostError
-		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > proc.node.Config.HeartbeatTimeout {
-			return a, err
-		}
-		if !again.Wait(ctx) {
-			return a, ctx.Err()
-		}
+func patiently[A any](ctx context.Context, proc *process, ask func() (A, error)) (a A, err error) {
+	err = object.Patiently(ctx, proc.node.Config.HeartbeatTimeout, func() (err error) {
+		a, err = ask()
+		return err
+	})
+	if errors.As(err, new(*object.LostError)) && ctx.Err() != nil {
+		err = ctx.Err()
 	}
+	return a, err
 }
-
-// fetchPause is the longest time between two tries to fetch a value.
-const fetchPause = 250 * time.Millisecond
 
 // fetched returns the value from the cache, or else from its home.
 func fetched[T any](ctx context.Context, h *handle) (T, error) {
@@ -207,9 +199,9 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 // Close withdraws the value, from any process that has it, also from those that have
 // fetched it. From then on Get returns ErrClosed: at once in this process, and in another
 // one that has made or fetched the value as soon as the news has come there, which takes
-// as long as any message, and may come after a task that was submitted later. A process that is cut off
-// forgets the value when it notices that, after heartbeat_timeout at most. What Get has
-// returned stays as it is.
+// as long as any message, and may come after a task that was submitted later. A process
+// that is cut off forgets the value when it notices that, after heartbeat_timeout at most.
+// What Get has returned stays as it is.
 //
 // Close does not wait. If the process where the value lies can't be reached, the value
 // goes when no process has it any more. When called a second time, Close is a no-op.

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 )
 
@@ -22,10 +23,17 @@ type outbox struct {
 	cut   bool      // a part of segs[0] has left
 	bytes int64
 	tail  *chunk // where the next small piece goes
+	full  []full // chunks before it, as long as there are segments in them
 	apart bool   // the next small piece begins a segment
 }
 
-// chunk is not used again until the outbox is empty: no segment is in it then.
+// full is a chunk without room, and the number behind its last segment.
+type full struct {
+	*chunk
+	end uint64
+}
+
+// chunk is not used again while there is a segment in it.
 type chunk struct {
 	used int // bytes
 	buf  [chunkSize]byte
@@ -49,6 +57,9 @@ func (o *outbox) add(p []byte) {
 	}
 	t := o.tail
 	if t == nil || len(p) > chunkSize-t.used {
+		if t != nil {
+			o.full = append(o.full, full{t, o.head + uint64(len(o.segs))})
+		}
 		t = chunks.Get().(*chunk)
 		t.used = 0
 		o.tail, o.apart = t, true
@@ -125,13 +136,17 @@ func (o *outbox) own(from, to uint64) {
 	}
 }
 
-// pop removes the first segment. The last one leaves its chunk to other
+// pop removes the first segment. The last one of a chunk leaves that to other
 // outboxes.
 func (o *outbox) pop() {
 	o.segs[0] = nil
 	o.segs = o.segs[1:]
 	o.head++
 	o.cut = false
+	for len(o.full) > 0 && o.full[0].end <= o.head {
+		chunks.Put(o.full[0].chunk)
+		o.full = slices.Delete(o.full, 0, 1)
+	}
 	if len(o.segs) == 0 && o.tail != nil {
 		chunks.Put(o.tail)
 		o.tail = nil

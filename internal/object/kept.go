@@ -3,8 +3,10 @@ package object
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
+	"github.com/fiber-go/fiber/internal/retry"
 	"github.com/fiber-go/fiber/internal/shm"
 	"github.com/fiber-go/fiber/internal/wire"
 )
@@ -176,6 +178,68 @@ func (s *Server) find(ctx context.Context, ref Ref, q fetching) (a fetched, at R
 	return a, at, err
 }
 
+// Patiently calls ask until it has reached a home, or that has ended, or was out of reach for so long, or ctx has ended. It returns
+// ask's last error.
+func Patiently(ctx context.Context, outOfReach time.Duration, ask func() error) error {
+	again := retry.Pauses{Longest: askPause}
+	for begun := time.Now(); ; {
+		err := ask()
+		var lost *LostError
+		if !errors.As(err, &lost) || lost.Certain() || time.Since(begun) > outOfReach || !again.Wait(ctx) {
+			return err
+		}
+	}
+}
+
+// askPause is the longest time between two tries to reach a home.
+const askPause = 250 * time.Millisecond
+
+// Withdraw ends a value for all processes, from any of them: in this one at once. It does not wait. If the value's home can't be
+// reached at once, it is told within so much time, or the value goes when nobody holds it.
+func (s *Server) Withdraw(ref Ref, within time.Duration) {
+	if s.Local(ref) != nil {
+		s.Remove(ref.Object)
+		return
+	}
+	s.disown(ref)
+	s.mu.Lock()
+	again, r := s.withdrawn[ref], s.remotes[ref.Endpoint]
+	s.withdrawn[ref] = true
+	s.mu.Unlock()
+	if again {
+		return
+	}
+	p := &Pending{answered: make(chan answer, 1), insists: true}
+	sent := r != nil && r.connected() != nil && s.send(s.dials, ref, byte(Discard), &None{}, p) == nil
+	go func() {
+		s.told(ref, within, sent, p)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.withdrawn, ref)
+	}()
+}
+
+// told returns when the home of a value that is withdrawn knows that, within so much time. sent says that p may tell it.
+func (s *Server) told(ref Ref, within time.Duration, sent bool, p *Pending) {
+	ctx, cancel := context.WithTimeout(s.dials, within)
+	defer cancel()
+	var lost *LostError
+	if sent {
+		select {
+		case a := <-p.answered:
+			if !errors.As(a.err, &lost) {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+	_ = Patiently(ctx, within, func() error { // else the value goes when nobody holds it
+		_, err := Ask(ctx, s, ref, Discard, None{}, func(None) {})
+		return err
+	})
+}
+
 // Serve replies with the value.
 func (v kept) Serve(r *Request) { keptOps.Serve(v, r) }
 
@@ -195,6 +259,12 @@ func (v kept) serve(r Asked[fetched], q fetching) {
 	default:
 		r.Reply(fetched{value: v.value})
 	}
+}
+
+// discarded serves Discard.
+func discarded[O any](_ O, r Asked[None], _ None) {
+	r.Peer.home.Remove(r.object.id)
+	r.Reply(None{})
 }
 
 // near reports whether the requester can open the value's segment.
