@@ -180,7 +180,7 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		}
 		return v, nil
 	}
-	frames, mapped, err := h.proc.objects.Fetch(ctx, h.ref)
+	got, err := h.proc.objects.Fetch(ctx, h.ref)
 	if err != nil {
 		if ctx.Err() == nil {
 			h.proc.shared.forget(h.ref, c)
@@ -188,11 +188,12 @@ func fetched[T any](ctx context.Context, h *handle) (T, error) {
 		return zero, err
 	}
 	var v T
-	if err := codec.Unmarshal(frames, &v); err != nil {
+	if err := codec.Unmarshal(got.Frames, &v); err != nil {
+		got.Drop()
 		return zero, mismatch("the shared value cannot be decoded as a %v: %v", reflect.TypeFor[T](), err)
 	}
 	c.value, c.set = v, true
-	h.proc.shared.grow(h.ref, c, int64(codec.Size(frames)), mapped, h.proc.node.ShareMemory())
+	h.proc.shared.grow(h.ref, c, got, h.proc.node.ShareMemory())
 	return v, nil
 }
 
@@ -243,7 +244,8 @@ type sharedCache struct {
 type sharedValue struct {
 	drop   func() // ends the watch
 	use    *list.Element
-	size   int64 // that has come as a message
+	copy   object.Copy
+	size   int64 // that has come as messages
 	mapped int64
 
 	fetching lock.Lock // guards what follows
@@ -274,18 +276,21 @@ func (s *sharedCache) at(h *object.Server, ref object.Ref) *sharedValue {
 
 // grow counts what an entry takes up. If the values then have more than limit, those that were used longest ago are forgotten; 0
 // is no limit.
-func (s *sharedCache) grow(ref object.Ref, c *sharedValue, size int64, mapped bool, limit int64) {
+func (s *sharedCache) grow(ref object.Ref, c *sharedValue, got object.Copy, limit int64) {
 	s.mu.Lock()
 	if s.values[ref] != c { // it was forgotten meanwhile
 		s.mu.Unlock()
+		got.Drop()
 		return
 	}
-	if mapped {
+	if size := int64(codec.Size(got.Frames)); got.Mapped {
 		c.mapped = size
 	} else {
 		c.size = size
 		s.bytes += size
 	}
+	got.Frames = nil
+	c.copy = got
 	old := map[object.Ref]*sharedValue{}
 	left := s.bytes
 	for e := s.uses.Back(); limit > 0 && left > limit && e != nil; e = e.Prev() {
@@ -330,6 +335,7 @@ func (s *sharedCache) forget(ref object.Ref, c *sharedValue) {
 	s.mu.Unlock()
 	if there {
 		c.drop()
+		c.copy.Drop()
 		shm.Unused(c.mapped)
 	}
 }

@@ -115,10 +115,7 @@ func (q *giving) Read(in *wire.Reader) {
 var listedOps = Ops(
 	On(Discard, discarded[*listed]),
 	On(fetch, func(l *listed, r Asked[fetched], q fetching) {
-		l.mu.Lock()
-		k := l.kept
-		l.mu.Unlock()
-		switch {
+		switch k := l.copy(); {
 		case k != nil:
 			k.serve(r, q)
 		case !r.copied():
@@ -127,6 +124,9 @@ var listedOps = Ops(
 			r.Reply(fetched{at: l.at})
 		}
 	}),
+	On(join, ofCopy(kept.join)),
+	On(tell, ofCopy(kept.told)),
+	On(piece, ofCopy(kept.piece)),
 	Awaited(give, func(l *listed, r Asked[None], q giving) {
 		home := r.Peer.home
 		switch {
@@ -144,6 +144,24 @@ var listedOps = Ops(
 			})
 		}
 	}))
+
+// copy returns the copy here, nil if there is none.
+func (l *listed) copy() *kept {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kept
+}
+
+// ofCopy serves a request with the copy here.
+func ofCopy[Q, A any](serve func(k kept, r Asked[A], q Q)) func(*listed, Asked[A], Q) {
+	return func(l *listed, r Asked[A], q Q) {
+		if k := l.copy(); k != nil {
+			serve(*k, r, q)
+		} else {
+			r.Fail(Gone, "")
+		}
+	}
+}
 
 // noRoom is the code of a refusal to take a value.
 const noRoom = OwnCodes
@@ -186,7 +204,7 @@ func (s *Server) taken(q giving) (kept, error) {
 	k := kept{home: s, segments: s.opts.Segments}
 	segment, frames, err := k.segments.Adopt(s.dials, q.segment)
 	if err == nil {
-		k.segment, k.value = segment, Encoded(frames, q.names.Refs()...)
+		k.segment, k.value, k.spread = segment, Encoded(frames, q.names.Refs()...), spreadOf(frames)
 		s.HoldRefs(k.value)
 	}
 	return k, err

@@ -95,11 +95,11 @@ func shares(t *testing.T, s *object.Server, value string) object.Ref {
 }
 
 func value(t *testing.T, s *object.Server, ref object.Ref) string {
-	frames, _, err := s.Fetch(t.Context(), ref)
+	c, err := s.Fetch(t.Context(), ref)
 	require.NoError(t, err)
-	require.Len(t, frames, 1)
-	require.Len(t, frames[0], bulk)
-	return string(frames[0][:1])
+	require.Len(t, c.Frames, 1)
+	require.Len(t, c.Frames[0], bulk)
+	return string(c.Frames[0][:1])
 }
 
 // A process hands over what it has shared also when its connection has just ended.
@@ -133,7 +133,7 @@ func TestMakerOutOfReach(t *testing.T) {
 	f.join()
 	for _, ref := range refs {
 		require.Equal(t, "x", value(t, maker, ref))
-		require.Eventually(t, func() bool { _, _, err := f.root.Fetch(t.Context(), ref); return err == nil }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { _, err := f.root.Fetch(t.Context(), ref); return err == nil }, time.Minute, 10*time.Millisecond)
 	}
 }
 
@@ -147,11 +147,11 @@ func TestWithdrawOutOfReach(t *testing.T) {
 	require.Equal(t, "x", value(t, other, ref))
 	f.part()
 	other.Withdraw(ref, time.Minute)
-	_, _, err := other.Fetch(t.Context(), ref)
+	_, err := other.Fetch(t.Context(), ref)
 	require.ErrorIs(t, err, object.ErrGone)
 	f.join()
 	for _, s := range []*object.Server{f.root, maker, other} {
-		require.Eventually(t, func() bool { _, _, err := s.Fetch(t.Context(), ref); return err != nil }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { _, err := s.Fetch(t.Context(), ref); return err != nil }, time.Minute, 10*time.Millisecond)
 		require.ErrorIs(t, s.Look(t.Context(), ref), object.ErrGone)
 	}
 }

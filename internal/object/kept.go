@@ -49,7 +49,8 @@ func (q *fetching) Read(in *wire.Reader) {
 type fetched struct {
 	value   Value
 	segment *shm.Segment
-	at      Ref // in another process, unless it is zero
+	layout  *layout // of a value that goes in pieces
+	at      Ref     // in another process, unless it is zero
 }
 
 // Append appends the packed answer to b and frames.
@@ -57,15 +58,39 @@ func (a *fetched) Append(b []byte, frames [][]byte) ([]byte, [][]byte) {
 	if b = a.at.Append(b); a.at != (Ref{}) {
 		return b, frames
 	}
-	if a.segment == nil {
-		return a.value.Append(wire.AppendString(b, ""), frames)
-	}
-	b = wire.AppendString(wire.AppendString(b, a.segment.Key), a.segment.Socket)
-	b = wire.AppendUvarint(b, uint64(len(a.segment.Sizes)))
-	for _, n := range a.segment.Sizes {
-		b = wire.AppendUvarint(b, uint64(n))
+	switch {
+	case a.segment != nil:
+		b = appendSizes(append(b, isSegment), a.segment.Sizes)
+		b = wire.AppendString(wire.AppendString(b, a.segment.Key), a.segment.Socket)
+	case a.layout != nil:
+		b = appendSizes(append(b, isLayout), a.layout.sizes)
+		return wire.AppendPart(b, frames, a.layout.hashes)
+	default:
+		return a.value.Append(append(b, isValue), frames)
 	}
 	return b, frames
+}
+
+// What a fetched is.
+const (
+	isValue = iota
+	isSegment
+	isLayout
+)
+
+func appendSizes(b []byte, sizes []int) []byte {
+	b = wire.AppendUvarint(b, uint64(len(sizes)))
+	for _, n := range sizes {
+		b = wire.AppendUvarint(b, uint64(n))
+	}
+	return b
+}
+
+func takeSizes(in *wire.Reader) (sizes []int) {
+	for n := in.Count(); len(sizes) < n && in.Err == nil; {
+		sizes = append(sizes, in.Int())
+	}
+	return sizes
 }
 
 // Read takes a packed answer.
@@ -73,14 +98,13 @@ func (a *fetched) Read(in *wire.Reader) {
 	if a.at.take(in); a.at != (Ref{}) {
 		return
 	}
-	key := in.String()
-	if key == "" {
+	switch in.Uvarint() {
+	case isSegment:
+		a.segment = &shm.Segment{Sizes: takeSizes(in), Key: in.String(), Socket: in.String()}
+	case isLayout:
+		a.layout = &layout{takeSizes(in), in.Part()}
+	default:
 		a.value.Read(in)
-		return
-	}
-	a.segment = &shm.Segment{Key: key, Socket: in.String()}
-	for n := in.Count(); len(a.segment.Sizes) < n && in.Err == nil; {
-		a.segment.Sizes = append(a.segment.Sizes, in.Int())
 	}
 }
 
@@ -90,6 +114,7 @@ type kept struct {
 	value    Value // what it names is held
 	segments *shm.Store
 	segment  *shm.Segment // where processes of this machine find it; nil if they do not
+	spread   *spread      // to other machines; nil if the value is small
 }
 
 // segmentMin is how many bytes of a value are shared by the processes of a machine.
@@ -129,6 +154,7 @@ func (s *Server) keep(ctx context.Context, frames [][]byte, refs []Ref) (kept, e
 	if v.segment == nil {
 		v.value = Encoded(frames, refs...).Private()
 	}
+	v.spread = spreadOf(frames)
 	s.HoldRefs(v.value)
 	if err := ctx.Err(); err != nil { // the copy may have taken long
 		v.Drop()
@@ -137,20 +163,53 @@ func (s *Server) keep(ctx context.Context, frames [][]byte, refs []Ref) (kept, e
 	return v, nil
 }
 
-// Fetch returns the frames of a kept value. Those of a large one are this machine's
-// memory if its home is here, which is mapped: a write to them is seen by nobody else.
-func (s *Server) Fetch(ctx context.Context, ref Ref) (frames [][]byte, mapped bool, err error) {
-	a, at, err := s.find(ctx, ref, fetching{near: s.opts.Segments != nil})
-	if err == nil && a.segment != nil {
-		if frames, err := s.opts.Segments.Open(ctx, a.segment); err == nil {
-			return frames, true, nil
+// Copy is a kept value that was fetched.
+type Copy struct {
+	Frames [][]byte
+	Mapped bool // it is this machine's memory: a write to it is seen by nobody else
+	relay  *relay
+}
+
+// Drop says that the value is not passed on any more.
+func (c Copy) Drop() {
+	if c.relay != nil {
+		c.relay.end()
+	}
+}
+
+// Fetch returns a kept value: if its home is on this machine, the memory of a large one. One that comes in pieces from another
+// machine is passed on until Drop.
+func (s *Server) Fetch(ctx context.Context, ref Ref) (Copy, error) {
+	var r *relay
+	var last Ref
+	for near := s.opts.Segments != nil; ; {
+		a, at, err := s.find(ctx, ref, fetching{near: near})
+		switch {
+		case err != nil:
+		case a.segment != nil:
+			frames, err := s.opts.Segments.Open(ctx, a.segment)
+			if err == nil {
+				return Copy{Frames: frames, Mapped: true}, nil
+			}
+			near = false // it is another machine, or has no more room for mappings
+			continue
+		case a.layout != nil:
+			var came bool
+			if r, came, err = s.fill(ctx, r, a.layout, at); err == nil {
+				return Copy{Frames: r.frames, relay: r}, nil
+			}
+			if ctx.Err() == nil && (came || at != last) { // it may be elsewhere now
+				last = at
+				continue
+			}
+		case s.Local(at) != nil: // it is the home's own, for all others
+			a.value = a.value.Private()
 		}
-		a, at, err = s.find(ctx, ref, fetching{}) // it is another machine, or has no more room for mappings
+		if r != nil {
+			r.end()
+		}
+		return Copy{Frames: a.value.Frames()}, err
 	}
-	if err == nil && s.Local(at) != nil { // it is the home's own, for all others
-		a.value = a.value.Private()
-	}
-	return a.value.Frames(), false, err
 }
 
 // Look returns nil if a kept value is still there, and otherwise the error of Fetch.
@@ -245,7 +304,10 @@ func (v kept) Serve(r *Request) { keptOps.Serve(v, r) }
 
 var keptOps = Ops(
 	On(Discard, discarded[kept]),
-	On(fetch, kept.serve))
+	On(fetch, kept.serve),
+	On(join, kept.join),
+	On(tell, kept.told),
+	On(piece, kept.piece))
 
 // serve answers with the value, or where it is.
 func (v kept) serve(r Asked[fetched], q fetching) {
@@ -256,6 +318,14 @@ func (v kept) serve(r Asked[fetched], q fetching) {
 		r.Reply(fetched{})
 	case q.near && v.near(r.Request):
 		r.Reply(fetched{segment: v.segment})
+	case v.spread != nil && !r.Peer.Local():
+		r.Run(true, func() {
+			if l, err := v.spread.of(v.home.dials, v.value); err != nil {
+				r.Fail(Gone, "") // the home ends
+			} else {
+				r.Reply(fetched{layout: l})
+			}
+		})
 	default:
 		r.Reply(fetched{value: v.value})
 	}

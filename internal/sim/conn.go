@@ -49,7 +49,8 @@ func (c *conn) held() (goOn <-chan struct{}, err error) {
 
 // stream is what one end of a connection writes and the other reads.
 type stream struct {
-	link *link
+	link     *link
+	from, to *Process
 
 	mu      sync.Mutex
 	pieces  []piece
@@ -67,7 +68,20 @@ type piece struct {
 	bytes []byte
 }
 
-func newStream(l *link) *stream { return &stream{link: l, changed: make(chan struct{})} }
+func newStream(l *link, from, to *Process) *stream {
+	return &stream{link: l, from: from, to: to, changed: make(chan struct{})}
+}
+
+// arrival returns when bytes arrive that are written now.
+func (s *stream) arrival(bytes int) time.Time {
+	at, now := s.link.arrival(s.last, bytes), time.Now()
+	for _, through := range []time.Time{s.from.out.pass(now, bytes, s.from.run.Rate), s.to.in.pass(now, bytes, s.from.run.Rate)} {
+		if through.After(at) {
+			at = through
+		}
+	}
+	return at
+}
 
 // change wakes those who wait. The lock is held.
 func (s *stream) change() {
@@ -133,7 +147,7 @@ func (s *stream) put(bufs ...[]byte) (n int, changed <-chan struct{}, err error)
 		if len(b) == 0 {
 			break
 		}
-		s.last = s.link.arrival(s.last, len(b))
+		s.last = s.arrival(len(b))
 		s.pieces = append(s.pieces, piece{s.last, append([]byte(nil), b...)})
 		s.size += len(b)
 		n += len(b)

@@ -92,6 +92,35 @@ func (l *link) arrival(last time.Time, bytes int) time.Time {
 	return at
 }
 
+// wire is one direction of a process's traffic, which has a rate.
+type wire struct {
+	mu    sync.Mutex
+	free  time.Time // when all that was written before is through
+	bytes int64
+}
+
+// pass returns when bytes are through that come at a time, or from then on.
+func (w *wire) pass(at time.Time, bytes, rate int) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bytes += int64(bytes)
+	if rate == 0 {
+		return at
+	}
+	if w.free.Before(at) {
+		w.free = at
+	}
+	w.free = w.free.Add(time.Duration(bytes) * time.Second / time.Duration(rate))
+	return w.free
+}
+
+// Sent returns how many bytes the process has sent.
+func (p *Process) Sent() int64 {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	return p.out.bytes
+}
+
 // cutFor lets nothing through for a while.
 func (l *link) cutFor(d time.Duration) { l.until(&l.cut, d) }
 
@@ -285,7 +314,7 @@ func (s sockets) dial(ctx context.Context, address string) (*conn, error) {
 	}
 	n.ports++
 	here := host(net.JoinHostPort(s.p.machine.name, strconv.Itoa(n.ports)))
-	up, down := newStream(there), newStream(back)
+	up, down := newStream(there, s.p, l.owner), newStream(back, l.owner, s.p)
 	mine := &conn{net: n, owner: s.p, from: here, to: l.addr, in: down, out: up, serial: 2 * n.ports}
 	theirs := &conn{net: n, owner: l.owner, from: l.addr, to: here, in: up, out: down, serial: 2*n.ports + 1}
 	select {

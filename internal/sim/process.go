@@ -29,6 +29,7 @@ type Process struct {
 	machine *machine
 	self    *self.Self
 	labels  unsafe.Pointer
+	in, out wire
 
 	dead      bool        // under the network's lock, as the next
 	listeners []*listener // that it has open

@@ -24,6 +24,7 @@ type Plan struct {
 	Machines int
 	Threads  int           // how many run goroutines: with one, what the scheduler chooses follows from the seed
 	TLS      bool          `json:",omitempty"`
+	Rate     int           `json:",omitempty"` // bytes a second that a process sends, and that it receives, at most; 0 for no limit
 	Scale    int           // so many times as much work as usual
 	Ends     time.Duration `json:",omitempty"` // when the root shuts down, whatever is under way; 0 for when the work is over
 	Faults   []Fault       // in the order of their times

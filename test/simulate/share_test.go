@@ -55,6 +55,13 @@ func fetchShared(ctx context.Context, s share) error {
 			if len(v) != s.Size || s.Size > 0 && v[s.Size-1] != 7 {
 				w.breach(ruleShared, "%d bytes instead of %d", len(v), s.Size)
 			}
+			if len(v) > 0 { // what a process writes is seen by no other one
+				mine := byte(8 + sim.Here().PID()%200)
+				if v[0] != 7 && v[0] != mine {
+					w.breach(ruleShared, "another process has changed the value, to %d", v[0])
+				}
+				v[0] = mine
+			}
 			w.bit(ruleShared)
 		case errors.Is(err, fiber.ErrClosed):
 			if at.IsZero() || begun.After(at) && at.After(time.Now()) {
@@ -158,15 +165,20 @@ func init() {
 		c := new(closing)
 		number := w.book(c)
 		var group sync.WaitGroup
-		for range 1 + r.IntN(4) {
-			one := share{s, number, size, r.Uint64()}
+		fetches := func(seed uint64) {
 			group.Go(func() {
-				p, err := start(ctx, fetch, one)
+				p, err := start(ctx, fetch, share{s, number, size, seed})
 				if err == nil {
 					err = p.Join(ctx)
 				}
 				w.checkError("Join", err)
 			})
+		}
+		for range 1 + r.IntN(4) {
+			fetches(r.Uint64())
+		}
+		for i := range uint64(number % 4 * 2) { // more than its home sends a large value to
+			fetches(uint64(number) + i)
 		}
 		if number%2 == 1 {
 			for i := range uint64(3) {
