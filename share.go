@@ -30,6 +30,12 @@ import (
 // collector shared memory is a part of the heap: a memory limit that was set before Get
 // grows by it. A page that is written to becomes the process's own.
 //
+// Processes that have a copy of 256 KiB or more pass it on to others, in pieces, while it
+// comes and as long as they keep it: its home sends it a few times only, however many
+// machines fetch it. The home also sends a hash of each piece, so that nobody gets
+// anything else than what was shared. What is passed on is kept in its encoded form, in
+// which slices of numbers are read in place; everything else takes memory twice.
+//
 // Config.ShareMemory limits the memory of such values in the process where they lie.
 // The rest lies in files without names in the directory for temporary files; if it has
 // no room there, Share returns an error that says how much there is. As many bytes of
