@@ -129,6 +129,14 @@ func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, er
 		var seconds float64
 		seconds, err = work(ctx, 1)
 		took = time.Duration(seconds * float64(time.Second))
+	case "spread":
+		if err = e.warm(ctx, many); err != nil {
+			return 0, err
+		}
+		var sent int64
+		numbers := countUp(sharedNumbers)
+		sent, err = (&sharing{e.pool, readAnywhere, many, numbers, perPage, addUp(numbers, perPage)}).sent(ctx)
+		took = time.Duration(sent) * time.Second
 	case "checkpoint":
 		if err = e.warm(ctx, 0); err == nil {
 			begun = time.Now()

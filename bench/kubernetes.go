@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -50,6 +51,7 @@ var kubernetesRows = []row{
 		return openPods(ctx, m, "up", many, atMost(1.5))
 	}},
 	{name: "kubernetes/pi", unit: duration, pairs: 31, open: openKubernetesPi},
+	{name: "kubernetes/share-80MiB-20", unit: mebibytes, pairs: 3, open: openKubernetesShare},
 	{name: "kubernetes/requests", unit: requests, pairs: 1, open: openRequests},
 	{name: "kubernetes/run", unit: duration, pairs: 5, open: openFiberRun},
 	{name: "kubernetes/main", unit: duration, pairs: 5, open: openMainOutside},
@@ -332,6 +334,29 @@ func openKubernetesPi(ctx context.Context, m *match) error {
 	m.subject = contender{name: "4 pods", ops: 1, run: run}
 	m.references = []reference{{bound: atMost(1.4), contender: contender{name: "4 processes", ops: 1,
 		run: timed(func(ctx context.Context, _ int) error { return mapPi(ctx, pool, insideAnywhere, ins) })}}}
+	return nil
+}
+
+// openKubernetesShare measures the bytes that leave the root while 20 pods get numbers that it has shared, against twice a copy for
+// each doubling of the machines.
+func openKubernetesShare(ctx context.Context, m *match) error {
+	space, err := ownNamespace(ctx)
+	if err != nil {
+		return err
+	}
+	if err := space.settle(ctx, many); err != nil {
+		return err
+	}
+	run, err := openElsewhere(m, "spread", append(space.onPods(), "FIBER_FORWARD_LOGS=off")...)
+	if err != nil {
+		return err
+	}
+	copies := 2 * bits.Len(many)
+	m.subject = contender{name: "Share and Get", ops: 1, run: func(ctx context.Context, n int) (float64, error) {
+		bytes, err := run(ctx, n)
+		return bytes / (1 << 20), err
+	}}
+	m.references = []reference{{bound: atMost(1), contender: constant(fmt.Sprint(copies, " copies"), float64(copies*sharedNumbers*8>>20))}}
 	return nil
 }
 

@@ -5,10 +5,12 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -57,11 +59,9 @@ type readSum struct {
 }
 
 var (
-	readShared = fiber.Register("bench.readShared", func(ctx context.Context, r reading) (readSum, error) {
-		numbers, err := r.Numbers.Get(ctx)
-		task, _ := fiber.TaskFromContext(ctx)
-		return readSum{task.Worker, addUp(numbers, r.Step)}, err
-	}, meta.CPU(1))
+	readShared   = fiber.Register("bench.readShared", readNumbers, meta.CPU(1))
+	readAnywhere = fiber.Register("bench.readAnywhere", readNumbers)
+
 	shareInt = fiber.Register("bench.shareInt", func(ctx context.Context, i int) (*fiber.Shared[int], error) {
 		return fiber.Share(ctx, i)
 	}, meta.CPU(1))
@@ -69,6 +69,12 @@ var (
 		return len(refs), nil
 	}, meta.CPU(1))
 )
+
+func readNumbers(ctx context.Context, r reading) (readSum, error) {
+	numbers, err := r.Numbers.Get(ctx)
+	task, _ := fiber.TaskFromContext(ctx)
+	return readSum{task.Worker, addUp(numbers, r.Step)}, err
+}
 
 // addUp returns the sum of the first of each step numbers.
 func addUp(numbers []float64, step int) float64 {
@@ -82,6 +88,7 @@ func addUp(numbers []float64, step int) float64 {
 // A sharing is numbers that each worker of a warm pool reads.
 type sharing struct {
 	pool    *fiber.Pool
+	reads   *fiber.Func[reading, readSum]
 	workers int
 	numbers []float64
 	step    int
@@ -91,7 +98,7 @@ type sharing struct {
 // openSharing makes a sharing, with a pool that lives as long as the match.
 func openSharing(ctx context.Context, m *match, workers int, numbers []float64, step int) (*sharing, error) {
 	pool, err := warmPool(ctx, m, workers, applySame)
-	return &sharing{pool, workers, numbers, step, addUp(numbers, step)}, err
+	return &sharing{pool, readShared, workers, numbers, step, addUp(numbers, step)}, err
 }
 
 // countUp returns the numbers from 0 to n-1.
@@ -115,13 +122,38 @@ func (s *sharing) run(ctx context.Context, _ int) (float64, error) {
 	return time.Since(begun).Seconds(), err
 }
 
+// sent shares the numbers, and returns how many bytes this process writes until each worker has read them.
+func (s *sharing) sent(ctx context.Context) (int64, error) {
+	shared, err := fiber.Share(ctx, s.numbers)
+	if err != nil {
+		return 0, err
+	}
+	defer shared.Close()
+	before, err := written()
+	if err == nil {
+		err = s.read(ctx, shared)
+	}
+	after, e := written()
+	return after - before, errors.Join(err, e)
+}
+
+// written returns how many bytes this process has written, to sockets and files.
+func written() (n int64, err error) {
+	text, err := os.ReadFile("/proc/self/io")
+	if err == nil {
+		_, counts, _ := strings.Cut(string(text), "wchar: ")
+		_, err = fmt.Sscan(counts, &n)
+	}
+	return n, err
+}
+
 // read lets each worker read the numbers, and checks that each has.
 func (s *sharing) read(ctx context.Context, shared *fiber.Shared[[]float64]) error {
 	ins := make([]reading, s.workers)
 	for i := range ins {
 		ins[i] = reading{shared, s.step}
 	}
-	sums, err := fiber.Map(ctx, s.pool, readShared, ins, fiber.ChunkSize(1))
+	sums, err := fiber.Map(ctx, s.pool, s.reads, ins, fiber.ChunkSize(1))
 	if err != nil {
 		return err
 	}
