@@ -58,6 +58,11 @@ func serveFloor(role string) {
 		})
 	case "sum":
 		err = serve(file, polled, 8, sumInherited)
+	case "evaluate":
+		var work func([]byte) error
+		if work, err = evaluateInherited(size); err == nil {
+			err = serve(file, polled, 8, work)
+		}
 	case "ring":
 		err = serveRing(size, file)
 	case "exit":

@@ -201,6 +201,20 @@ func mapNumbers(fd, n, flags int) (numbers []float64, unmap func(), err error) {
 	return unsafe.Slice((*float64)(unsafe.Pointer(&b[0])), n), func() { syscall.Munmap(b) }, nil
 }
 
+// memoryNumbers returns a file without a name, for bare processes to inherit, and its n numbers, mapped until unmap is called.
+func memoryNumbers(n int) (file *os.File, numbers []float64, unmap func(), err error) {
+	if file, err = memoryFile(); err != nil {
+		return nil, nil, nil, err
+	}
+	if err = file.Truncate(int64(8 * n)); err == nil {
+		numbers, unmap, err = mapNumbers(int(file.Fd()), n, syscall.MAP_SHARED)
+	}
+	if err != nil {
+		file.Close()
+	}
+	return file, numbers, unmap, err
+}
+
 // openShare measures numbers that are shared and of which each of 64 workers reads one in each page.
 func openShare(ctx context.Context, m *match) error {
 	s, err := openSharing(ctx, m, shareWorkers, countUp(sharedNumbers), perPage)
@@ -230,18 +244,11 @@ func openShareSum(ctx context.Context, m *match) error {
 
 // bareReaders does the same with bare processes that have inherited the numbers: each maps and reads them.
 func bareReaders(m *match, s *sharing) (contender, error) {
-	file, err := memoryFile()
+	file, to, unmap, err := memoryNumbers(sharedNumbers)
 	if err != nil {
 		return contender{}, err
 	}
 	defer file.Close()
-	if err := file.Truncate(8 * sharedNumbers); err != nil {
-		return contender{}, err
-	}
-	to, unmap, err := mapNumbers(int(file.Fd()), sharedNumbers, syscall.MAP_SHARED)
-	if err != nil {
-		return contender{}, err
-	}
 	copy(to, s.numbers)
 	unmap()
 	floors, err := openFloors(m, s.workers, "sum", polled, file)
