@@ -3,6 +3,8 @@ package fiber
 import (
 	"context"
 	"errors"
+
+	"github.com/fiber-go/fiber/internal/object"
 )
 
 // Apply runs a function once in a worker and waits for the result. When ctx
@@ -53,6 +55,10 @@ func apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in I
 	if err := ctx.Err(); err != nil { // the encoding took its time
 		m.reject(err)
 		return m
+	}
+	if !o.Plain {
+		refs := refsIn(&m.ins[0]) // which the caller may change from now on
+		o.near(pool, func(int) []object.Ref { return refs })
 	}
 	o.Awaited = waits && o.progress == nil // with OnProgress, another goroutine brings the result
 	m.submit(ctx, pool, o)

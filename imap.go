@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/checkpoint"
 	"github.com/fiber-go/fiber/internal/guard"
+	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/self"
 )
@@ -109,6 +110,7 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 			}
 			defer s.kept.release()
 		}
+		o.near(pool, func(task int) []object.Ref { return refsIn(&s.in.slice(task, task+1)[0]) })
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
 			yield(zero, err)
 			return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/checkpoint"
+	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/self"
 )
@@ -53,6 +54,16 @@ func (m *mapping[In, Out, Result]) Encode(lo, hi int) ([][]byte, error) {
 	}
 	defer m.read()
 	return encodeInputs(m.ctx, ins[lo:hi], lo)
+}
+
+// refs returns references in an input.
+func (m *mapping[In, Out, Result]) refs(task int) []object.Ref {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	if m.ins == nil {
+		return nil
+	}
+	return refsIn(&m.ins[task])
 }
 
 // read notes that a goroutine has encoded its part of ins.
@@ -209,6 +220,9 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 		m.count.of(&o, len(m.outs))
 	}
 	o.Encoded, o.Single = m.frames != nil, m.single
+	if !o.Encoded {
+		o.near(pool, m.refs)
+	}
 	o.retry()
 	if o.progress != nil && m.submitted == nil {
 		m.submitted = make(chan struct{})

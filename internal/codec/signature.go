@@ -27,6 +27,9 @@ func Plain(t reflect.Type) bool {
 	return s.sign(t) == nil && !s.methods
 }
 
+// Own says whether values of type t are encoded by methods of theirs, whatever their parts are.
+func Own(t reflect.Type) bool { return customOf(t) != nil }
+
 type signer struct {
 	strings.Builder
 	seen    map[reflect.Type]bool

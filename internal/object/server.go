@@ -116,6 +116,7 @@ type Server struct {
 	lastID   uint64
 	objects  map[uint64]*entry
 	peers    map[*Session]struct{}
+	named    map[string]*Session // the last of each name
 	remotes  map[string]*client
 	held     map[Ref]int        // how many values here name the object
 	uses     map[string]int     // how many objects are held, by endpoint
@@ -141,7 +142,7 @@ type entry struct {
 // New makes a Server. Its listener is opened by the first Make or Endpoint.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, maxOpen: maxOpen, maxBytes: max(maxBytesOpen, 16*opts.MaxMessage), maxKept: maxKept,
-		objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, remotes: map[string]*client{},
+		objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, named: map[string]*Session{}, remotes: map[string]*client{},
 		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}, made: map[Ref]*made{},
 		withdrawn: map[Ref]bool{}, takes: semaphore.NewWeighted(takesAtOnce)}
 	if opts.Catalog == nil {

@@ -316,6 +316,9 @@ func (p *Session) gone(why error) {
 	}
 	s.mu.Lock()
 	delete(s.peers, p)
+	if s.named[p.Name] == p {
+		delete(s.named, p.Name)
+	}
 	s.mu.Unlock()
 	s.lastUser.CompareAndSwap(p, nil)
 	p.conn.Close()
@@ -415,6 +418,9 @@ func (p *Session) receive() (m message, err error) {
 			return m, err
 		}
 		p.Name, p.visited = visit.Name, true
+		p.home.mu.Lock()
+		p.home.named[p.Name] = p
+		p.home.mu.Unlock()
 		p.conn.LimitMessages(0)
 	case wire.KindBye:
 		p.goodbye = true

@@ -73,8 +73,13 @@ type CallOptions struct {
 	Retry       *Retry                    // of tasks that have failed; nil for none
 	Finished    iter.Seq2[int, int]       // tasks that are not to run, from an index to below another, in order; nil for none
 	Keys        func(lo, hi int) []uint64 // that tasks have in the place of their indices, for seeds; nil for none
+	Near        Near                      // where what a task refers to is; nil for nowhere
 	Retried     *atomic.Int64             // counts its tasks as Stats does; nil if nobody asks
 }
+
+// Near says which workers have what a task refers to: how much of it one has, and how much any could have; nil if that is nothing. It
+// is called under the engine's lock.
+type Near func(task int) (has func(worker string) int, most int)
 
 // Call is one Apply, Map or IMap: its tasks and their state. The engine's lock
 // guards the fields.
@@ -224,6 +229,14 @@ func (c *Call) take(n int) span {
 	s := span{c.fresh, min(c.fresh+n, c.total, c.limit)}
 	c.fresh = s.hi
 	return s
+}
+
+// first returns the task that is to run next, if there is one that has not failed.
+func (c *Call) first() int {
+	if c.back.tasks > 0 {
+		return c.back.all[len(c.back.all)-1].lo
+	}
+	return c.fresh
 }
 
 // giveBack puts tasks in front of all others of the call. If the call is cut,

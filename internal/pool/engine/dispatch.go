@@ -87,18 +87,26 @@ func (e *Engine) survey() (s survey) {
 		}
 		class := w.class()
 		s.count[class]++
-		best := s.best[class]
-		if best == nil || class == idle && best.since.Before(w.since) || class != idle && w.held < best.held {
+		if best := s.best[class]; best == nil || w.before(best, class) {
 			s.best[class] = w
 		}
 	}
 	return s
 }
 
+// before says whether it is the worker's turn before that of another one of the same class.
+func (w *worker) before(other *worker, is class) bool {
+	if is == idle {
+		return other.since.Before(w.since)
+	}
+	return w.held < other.held
+}
+
 // pick chooses a worker for a call's next tasks: an idle one, one with a free
 // slot, or, for tasks known to be short, one that is busy with short ones. Very
 // short tasks stay with the busy workers until there is enough work for more. A
-// call of several tasks must first show that its own are short.
+// call of several tasks must first show that its own are short. Among those that
+// could begin at once, one comes first that has what the next task refers to.
 func (s *survey) pick(c *Call) *worker {
 	seconds := c.seconds()
 	short := seconds >= 0 && seconds <= pipelineTask && c.engine.opts.MaxAttempts > 1 &&
@@ -108,13 +116,38 @@ func (s *survey) pick(c *Call) *worker {
 	}
 	for _, class := range []class{idle, slot} {
 		if w := s.best[class]; w != nil {
-			return w
+			return s.nearest(c, w, class)
 		}
 	}
 	if !short {
 		return nil
 	}
 	return s.best[room]
+}
+
+// nearest returns the worker of a class that has most of what a call's next task refers to. If several have, or none, the best one
+// comes first.
+func (s *survey) nearest(c *Call, best *worker, is class) *worker {
+	if c.opts.Near == nil || s.count[is] == 1 {
+		return best
+	}
+	has, all := c.opts.Near(c.first())
+	if has == nil {
+		return best
+	}
+	most := has(best.name)
+	for _, w := range c.engine.workers {
+		if most == all {
+			break
+		}
+		if w.class() != is {
+			continue
+		}
+		if n := has(w.name); n > most || n > 0 && n == most && w.before(best, is) {
+			best, most = w, n
+		}
+	}
+	return best
 }
 
 // enough reports whether the busy workers are enough for a call of very short

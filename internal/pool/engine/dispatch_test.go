@@ -122,3 +122,49 @@ func TestQuickTasksOfALongFunction(t *testing.T) {
 		require.Len(t, p.batches(t), 1, "another one waits behind it")
 	})
 }
+
+// Of the workers that could begin a task at once, one is preferred that has what the task refers to; none that could not.
+func TestWorkersAreNear(t *testing.T) {
+	t.Parallel()
+	for _, concurrency := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			opts, started := options(4)
+			opts.Concurrency = concurrency
+			e := engine.New(opts)
+			t.Cleanup(e.Terminate)
+			go e.Up(t.Context())
+			workers := up(started, 4)
+			synctest.Wait()
+			has := map[string]int{} // by a worker's name
+			var asked []int
+			run := func(tasks int) (on []*worker) {
+				asked = nil
+				_, err := e.Submit(newSource(), tasks, false, engine.CallOptions{Func: "f", Chunk: 1, Near: func(task int) (func(string) int, int) {
+					asked = append(asked, task)
+					return func(worker string) int { return has[worker] }, 3
+				}})
+				require.NoError(t, err)
+				for _, p := range workers {
+					for range p.batches(t) {
+						on = append(on, p)
+					}
+				}
+				return on
+			}
+			has[workers[1].name], has[workers[2].name] = 1, 2
+			require.Equal(t, []*worker{workers[2]}, run(1), "it has more than the others")
+			require.Equal(t, []*worker{workers[1]}, run(1), "it is idle")
+			has[workers[3].name] = 0
+			idle := run(2)
+			require.ElementsMatch(t, []*worker{workers[0], workers[3]}, idle, "the others are busy")
+			require.Equal(t, []int{0}, asked, "of the last one there was no choice")
+			if concurrency == 1 {
+				require.Empty(t, run(1), "all are")
+				return
+			}
+			has[workers[0].name] = 3
+			require.Equal(t, []*worker{workers[0]}, run(1))
+			require.Equal(t, []*worker{workers[2]}, run(1), "it has the most of those with a free slot")
+		})
+	}
+}
