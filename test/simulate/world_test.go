@@ -185,7 +185,7 @@ func root(run *sim.Run) error {
 		}
 		if err == nil {
 			err = w.stays.Set(ctx, q) // then the manager knows who holds it
-			for kept := sim.Here().Kept(); kept != nil && kept["object.Server.peers"] == 0 && err == nil; kept = sim.Here().Kept() {
+			for kept := sim.Here().Kept(); kept != nil && kept["object.Server.named"] == 0 && err == nil; kept = sim.Here().Kept() {
 				time.Sleep(time.Millisecond) // until the manager is connected
 				err = w.stays.Set(ctx, q)
 			}
