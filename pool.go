@@ -33,6 +33,11 @@ const defaultAttempts = 3
 // enough to make progress. A worker that is lost is replaced, and its tasks run
 // again elsewhere.
 //
+// When several workers are idle, a task runs on one that has made or fetched the shared
+// values in its argument, or most of the first eight; it never waits for a busy one.
+// Values in maps, and in types that encode themselves, do not count. A pool in another
+// process than the program's main one knows only of what that process has shared.
+//
 // The workers have the resources of WithMeta, or else those of the first
 // function run that was registered with any. Workers that started before that
 // function finish their tasks and are replaced. Functions without resources run

@@ -15,8 +15,8 @@ import (
 // Reduce combines shared values until one is left: in the pool's workers, fn gets two neighbours, that of the lower
 // index first, and returns what becomes of them. Which values are combined depends on their number alone, so that
 // the result is always the same if fn's is. Reduce blocks until the last value is there or ctx ends. The values do
-// not pass through this process: a worker gets them from where they lie, and what it returns stays with it. A single
-// value is returned as it is.
+// not pass through this process: a worker gets them from where they lie, and what it returns stays with it; of several
+// idle workers, one comes first that has both, or one of the two. A single value is returned as it is.
 //
 // fn returns one of its two arguments, which it must not change, or a value that it has shared for this call (see
 // Share), which does not refer to its arguments: Reduce closes what fn has shared, but for the last one, when it has

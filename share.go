@@ -18,7 +18,8 @@ import (
 // Shared is a value that is sent only once to each process, however many tasks
 // use it. Create it with Share. It lives in the process that made it, and moves to the
 // program's main process when that one ends in order. It travels as (part of) an
-// argument, a result, or an item of a queue, as a reference; Get fetches the value.
+// argument, a result, or an item of a queue, as a reference; Get fetches the value. A pool
+// prefers an idle worker that has it for a task that refers to it: see Pool.
 //
 // On Linux, the processes of this machine have one copy of a value of 64 KiB or more:
 // slices of numbers of 32 KiB or more are read in place, from memory that no process's
