@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/object"
@@ -31,12 +32,14 @@ type family struct {
 	conns []*transport.Conn
 }
 
-func newFamily(t *testing.T) *family {
+func newFamily(t *testing.T) *family { return newFamilyOn(t, local.New()) }
+
+func newFamilyOn(t *testing.T, on backend.Backend) *family {
 	dir, err := os.MkdirTemp("", "home") // t.TempDir may be too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	n, err := tree.NewRoot(config.Config{RuntimeDir: dir, MaxMessage: 1 << 20, HeartbeatInterval: time.Second,
-		HeartbeatTimeout: time.Minute}, local.New(), slog.New(slog.DiscardHandler))
+		HeartbeatTimeout: time.Minute}, on, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	f := &family{node: n, root: object.New(objecttest.Over(n))}
 	t.Cleanup(f.root.Close)

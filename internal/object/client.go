@@ -26,6 +26,8 @@ type client struct {
 	goodbye bool         // the home has said goodbye; of whoever reads
 	closed  atomic.Bool  // the user has closed it
 
+	visited time.Time // when the last visit has ended; guarded by home.mu, as the next
+
 	// holds counts the holds taken on objects there. The home has surely heard of
 	// the first known ones. Both are guarded by home.mu.
 	holds, known int

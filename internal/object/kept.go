@@ -3,6 +3,7 @@ package object
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
@@ -172,15 +173,18 @@ type Copy struct {
 
 // Drop says that the value is not passed on any more.
 func (c Copy) Drop() {
-	if c.relay != nil {
-		c.relay.end()
-	}
+	c.relay.end()
 }
 
 // Fetch returns a kept value: if its home is on this machine, the memory of a large one. One that comes in pieces from another
 // machine is passed on until Drop.
-func (s *Server) Fetch(ctx context.Context, ref Ref) (Copy, error) {
+func (s *Server) Fetch(ctx context.Context, ref Ref) (c Copy, err error) {
 	var r *relay
+	defer func() {
+		if c.relay != r {
+			r.end()
+		}
+	}()
 	var last Ref
 	for near := s.opts.Segments != nil; ; {
 		a, at, err := s.find(ctx, ref, fetching{near: near})
@@ -205,9 +209,6 @@ func (s *Server) Fetch(ctx context.Context, ref Ref) (Copy, error) {
 		case s.Local(at) != nil: // it is the home's own, for all others
 			a.value = a.value.Private()
 		}
-		if r != nil {
-			r.end()
-		}
 		return Copy{Frames: a.value.Frames()}, err
 	}
 }
@@ -227,6 +228,8 @@ func (s *Server) find(ctx context.Context, ref Ref, q fetching) (a fetched, at R
 		return a, at, err
 	}
 	at = a.at
+	s.visit(at)
+	defer s.leaves(at)
 	if a, err = Ask(ctx, s, at, fetch, q, func(fetched) {}); err == nil || ctx.Err() != nil {
 		return a, at, err
 	}
@@ -318,7 +321,7 @@ func (v kept) serve(r Asked[fetched], q fetching) {
 		r.Reply(fetched{})
 	case q.near && v.near(r.Request):
 		r.Reply(fetched{segment: v.segment})
-	case v.spread != nil && !r.Peer.Local():
+	case v.spread != nil && r.Peer.elsewhere():
 		r.Run(true, func() {
 			if l, err := v.spread.of(v.home.dials, v.value); err != nil {
 				r.Fail(Gone, "") // the home ends
@@ -340,6 +343,15 @@ func discarded[O any](_ O, r Asked[None], _ None) {
 // near reports whether the requester can open the value's segment.
 func (v kept) near(r *Request) bool {
 	return v.segment != nil && (v.segment.Socket != "" || r.Peer == r.Peer.home.self)
+}
+
+// elsewhere says whether the process may be on another machine.
+func (p *Session) elsewhere() bool {
+	if p.Local() {
+		return false
+	}
+	_, unix := p.conn.LocalAddr().(*net.UnixAddr)
+	return !unix
 }
 
 // copied says that the requester gets a copy of the object, unless that is gone.

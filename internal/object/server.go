@@ -120,6 +120,7 @@ type Server struct {
 	remotes  map[string]*client
 	held     map[Ref]int        // how many values here name the object
 	uses     map[string]int     // how many objects are held, by endpoint
+	visits   map[string]int     // for what else endpoints are needed: see visit
 	ended    map[string]error   // endpoints in use that said goodbye, and the error for requests to them
 	watchers map[Ref][]*watcher // by refs without Process and PID
 	made     map[Ref]*made      // by the names in the catalog
@@ -143,7 +144,7 @@ type entry struct {
 func New(opts Options) *Server {
 	s := &Server{opts: opts, maxOpen: maxOpen, maxBytes: max(maxBytesOpen, 16*opts.MaxMessage), maxKept: maxKept,
 		objects: map[uint64]*entry{}, peers: map[*Session]struct{}{}, named: map[string]*Session{}, remotes: map[string]*client{},
-		held: map[Ref]int{}, uses: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}, made: map[Ref]*made{},
+		held: map[Ref]int{}, uses: map[string]int{}, visits: map[string]int{}, ended: map[string]error{}, watchers: map[Ref][]*watcher{}, made: map[Ref]*made{},
 		withdrawn: map[Ref]bool{}, takes: semaphore.NewWeighted(takesAtOnce)}
 	if opts.Catalog == nil {
 		s.lastID = catalogID

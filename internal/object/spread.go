@@ -9,11 +9,13 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/lock"
+	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -28,11 +30,12 @@ const (
 )
 
 const (
-	piecesMin  = 256 << 10 // how large a value is at least that goes in pieces
-	pieceBytes = 256 << 10 // of each, but the last
-	ahead      = 4         // how many pieces of a value a process asks for at once
-	takersMost = 2         // to how many processes one sends a value at a time
-	triesMost  = 3         // after so many sources have failed, the home itself sends
+	piecesMin    = 256 << 10 // how large a value is at least that goes in pieces
+	pieceBytes   = 256 << 10 // of each, but the last
+	ahead        = 4         // how many pieces of a value a process asks for at once
+	takersMost   = 2         // for how many processes at a time one is named as their source
+	triesMost    = 3         // after so many sources have failed, the home itself sends
+	failuresMost = 2         // who has failed so many is a source no more
 )
 
 // layout describes a value in pieces: they are its frames, one behind the other.
@@ -107,17 +110,21 @@ type spread struct {
 	layout lock.Once[layout]
 
 	mu      sync.Mutex
-	members []*member // in the order in which they have come
-	came    int       // how many there have been
-	sent    int       // how often the home was named
+	members map[Ref]*member // by their relays
+	order   []*member       // as they have come
+	direct  []*member       // to which the home sends
+	came    int             // how many there have been
+	sent    int             // how often the home was named
 }
 
 // member is a process that has a value, or gets it.
 type member struct {
 	relay   Ref
-	session *Session
-	whole   bool
-	from    *member // that sends to it, nil for the home
+	session *Session // the last in which it has said something
+	from    *member  // that sends to it, nil for the home
+	takers  int      // to whom it sends
+	failed  int      // how many it has failed
+	ended   bool     // it passes nothing on any more
 }
 
 // spreadOf returns the spread of a value of these frames, nil if it does not go in pieces.
@@ -154,35 +161,55 @@ func (p *spread) of(ctx context.Context, v Value) (*layout, error) {
 func (p *spread) join(session *Session, q joining) Ref {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.members = slices.DeleteFunc(p.members, func(m *member) bool {
-		gone, _ := m.session.Gone()
-		return gone
-	})
-	var me *member
-	takers := map[*member]int{}
-	for _, m := range p.members {
-		if m.relay == q.relay {
-			me = m
-		} else if !m.whole {
-			takers[m.from]++
+	me := p.members[q.relay]
+	if me == nil {
+		if p.came++; p.came%sweepEvery == 0 {
+			p.sweep()
+		}
+		me = &member{relay: q.relay}
+		if p.members == nil {
+			p.members = map[Ref]*member{}
+		}
+		p.members[q.relay] = me
+		p.order = append(p.order, me)
+	}
+	me.session = session
+	p.detach(me)
+	if n := len(q.failed); n > 0 {
+		if m := p.members[q.failed[n-1]]; m != nil {
+			m.failed++
 		}
 	}
-	if me == nil {
-		me = &member{relay: q.relay}
-		p.members = append(p.members, me)
-		p.came++
-	}
-	me.session, me.from = session, nil
-	if len(q.failed) < triesMost && (takers[nil] >= takersMost || p.sent >= 2*bits.Len(uint(p.came))) {
-		for _, m := range p.members {
-			if takers[m] < takersMost && !m.below(me) && !slices.Contains(q.failed, m.relay) {
+	p.direct = slices.DeleteFunc(p.direct, (*member).gone)
+	if len(q.failed) < triesMost && (len(p.direct) >= takersMost || p.sent >= 2*bits.Len(uint(p.came))) {
+		for _, m := range p.order {
+			if m.takers < takersMost && m.failed < failuresMost && !m.ended && !slices.Contains(q.failed, m.relay) && !m.below(me) && !m.gone() {
 				me.from = m
+				m.takers++
 				return m.relay
 			}
 		}
 	}
+	p.direct = append(p.direct, me)
 	p.sent++
 	return Ref{}
+}
+
+// detach ends what a member gets from its source.
+func (p *spread) detach(m *member) {
+	if m.from != nil {
+		m.from.takers--
+		m.from = nil
+	}
+	if i := slices.Index(p.direct, m); i >= 0 {
+		p.direct = slices.Delete(p.direct, i, i+1)
+	}
+}
+
+// gone says whether a member is not connected any more. It may come back, and what others get from it may have come before.
+func (m *member) gone() bool {
+	gone, _ := m.session.Gone()
+	return gone
 }
 
 // below says whether a member is another one, or gets the value by way of that.
@@ -195,23 +222,34 @@ func (m *member) below(other *member) bool {
 	return false
 }
 
+// sweepEvery is after how many new members those are forgotten that have gone, and to whom nobody listens: others may be below them.
+const sweepEvery = 64
+
+func (p *spread) sweep() {
+	p.order = slices.DeleteFunc(p.order, func(m *member) bool {
+		over := m.takers == 0 && (m.ended || m.gone())
+		if over {
+			p.detach(m)
+			delete(p.members, m.relay)
+		}
+		return over
+	})
+}
+
 // told notes what a member says of itself.
-func (p *spread) told(q joined) {
+func (p *spread) told(session *Session, q joined) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.members, func(m *member) bool { return m.relay == q.Relay })
-	switch {
-	case i < 0:
-	case q.Whole:
-		p.members[i].whole, p.members[i].from = true, nil
-	default:
-		p.members = slices.Delete(p.members, i, i+1)
+	if m := p.members[q.Relay]; m != nil {
+		m.session = session
+		p.detach(m)
+		m.ended = !q.Whole
 	}
 }
 
 // join answers with a source.
 func (v kept) join(r Asked[Ref], q joining) {
-	if v.spread == nil {
+	if v.spread == nil || q.relay.Process != r.Peer.Name {
 		r.Malformed()
 		return
 	}
@@ -219,27 +257,26 @@ func (v kept) join(r Asked[Ref], q joining) {
 }
 
 // told notes what a relay says.
-func (v kept) told(_ Asked[None], q joined) {
-	if v.spread != nil {
-		v.spread.told(q)
+func (v kept) told(r Asked[None], q joined) {
+	if v.spread != nil && q.Relay.Process == r.Peer.Name {
+		v.spread.told(r.Peer, q)
 	}
 }
 
 // piece answers with a piece.
 func (v kept) piece(r Asked[Value], number int) {
-	parts := partsOf(v.value.Frames(), number)
-	if parts == nil {
+	if number < 0 || number > codec.Size(v.value.Frames())/pieceBytes {
 		r.Malformed()
 		return
 	}
-	r.Reply(Encoded(parts))
+	r.Reply(Encoded(partsOf(v.value.Frames(), number)))
 }
 
 // relay is a value that comes in pieces, or has come, and is passed on.
 type relay struct {
 	home *Server
 	at   Ref // of the relay
-	of   Ref // the value in the home that was asked last; of who fills
+	of   Ref // the value in its home, as far as is known; of the one goroutine that fills or ends
 	layout
 	frames [][]byte
 
@@ -250,38 +287,48 @@ type relay struct {
 	dropped bool
 }
 
-// newRelay makes a relay for a value that is to come.
+// newRelay makes a relay for a value that is to come. It serves nobody if this process can't be reached.
 func (s *Server) newRelay(l layout) (*relay, error) {
-	r := &relay{home: s, layout: l, here: make([]bool, pieces(l.sizes)), waiting: map[int][]Asked[Value]{}}
 	total := int64(0)
 	for _, n := range l.sizes {
-		total += int64(n)
-		if n < 0 || total > s.opts.MaxMessage {
+		if total += int64(n); n < 0 || total > s.opts.MaxMessage {
 			return nil, wire.ErrMalformed
 		}
-		r.frames = append(r.frames, make([]byte, n))
 	}
-	if len(l.hashes) != len(r.here)*sha256.Size {
+	if len(l.hashes) != pieces(l.sizes)*sha256.Size {
 		return nil, wire.ErrMalformed
 	}
-	var err error
-	r.at, err = s.Make(r, true)
-	return r, err
+	r := &relay{home: s, layout: l, here: make([]bool, pieces(l.sizes)), waiting: map[int][]Asked[Value]{}}
+	for _, n := range l.sizes {
+		r.frames = append(r.frames, make([]byte, n))
+	}
+	r.at, _ = s.Make(r, true)
+	return r, nil
 }
 
 // fill gets a value in pieces, of which r has some unless it is nil. came says that some have come.
 func (s *Server) fill(ctx context.Context, r *relay, l *layout, home Ref) (_ *relay, came bool, err error) {
 	if r == nil || !bytes.Equal(r.hashes, l.hashes) {
-		if r != nil {
-			r.end()
-		}
+		r.end()
 		if r, err = s.newRelay(*l); err != nil {
 			return nil, false, err
 		}
 	}
+	r.isOf(home)
 	before := r.left()
-	err = r.fill(ctx, home)
+	err = r.fill(ctx)
 	return r, r.left() < before, err
+}
+
+// isOf notes in which home the value is, whose connection is needed as long as the relay is.
+func (r *relay) isOf(home Ref) {
+	if home != (Ref{}) {
+		r.home.visit(home)
+	}
+	if r.of != (Ref{}) {
+		r.home.leaves(r.of)
+	}
+	r.of = home
 }
 
 // left returns how many pieces are missing.
@@ -298,27 +345,32 @@ func (r *relay) left() (n int) {
 
 // end passes nothing on any more.
 func (r *relay) end() {
+	if r == nil || r.of == (Ref{}) {
+		return
+	}
 	Post(r.home, r.of, tell, joined{Relay: r.at})
 	r.home.Remove(r.at.Object)
+	r.isOf(Ref{})
 }
 
 // fill gets what is missing from those that the value's home names. It fails when ctx ends, or the home itself does not send.
-func (r *relay) fill(ctx context.Context, home Ref) error {
-	r.of = home
+func (r *relay) fill(ctx context.Context) error {
+	if r.at == (Ref{}) {
+		return r.pull(ctx, r.of)
+	}
 	for q := (joining{relay: r.at}); ; {
-		from, err := Ask(ctx, r.home, home, join, q, func(Ref) {})
+		from, err := Ask(ctx, r.home, r.of, join, q, func(Ref) {})
 		if err != nil {
 			return err
 		}
 		if from == (Ref{}) {
-			err = r.pull(ctx, home)
+			err = r.pull(ctx, r.of)
 		} else {
 			err = r.pull(ctx, from)
-			r.home.hangUp(from)
 		}
 		switch {
 		case err == nil:
-			Post(r.home, home, tell, joined{Relay: r.at, Whole: true})
+			Post(r.home, r.of, tell, joined{Relay: r.at, Whole: true})
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -331,6 +383,8 @@ func (r *relay) fill(ctx context.Context, home Ref) error {
 
 // pull gets what is missing from a source.
 func (r *relay) pull(ctx context.Context, from Ref) error {
+	r.home.visit(from)
+	defer r.home.leaves(from)
 	r.mu.Lock()
 	r.next = 0
 	r.mu.Unlock()
@@ -368,11 +422,10 @@ func (r *relay) missing() (number int, is bool) {
 
 // put takes a piece that has come, and passes it on to those that wait for it.
 func (r *relay) put(number int, v Value) error {
-	came := v.Frames()
-	if !bytes.Equal(hashOf(came), r.hashes[number*sha256.Size:(number+1)*sha256.Size]) {
+	came, parts := v.Frames(), partsOf(r.frames, number)
+	if codec.Size(came) != codec.Size(parts) || !bytes.Equal(hashOf(came), r.hashes[number*sha256.Size:(number+1)*sha256.Size]) {
 		return errSpoilt
 	}
-	parts := partsOf(r.frames, number)
 	for _, p := range parts {
 		for n := 0; n < len(p); {
 			m := copy(p[n:], came[0])
@@ -397,7 +450,7 @@ func (r *relay) put(number int, v Value) error {
 var errSpoilt = errors.New("a piece of a shared value has changed on its way")
 
 var relayOps = Ops(On(piece, func(r *relay, q Asked[Value], number int) {
-	if number >= len(r.here) {
+	if number < 0 || number >= len(r.here) {
 		q.Malformed()
 		return
 	}
@@ -416,8 +469,17 @@ var relayOps = Ops(On(piece, func(r *relay, q Asked[Value], number int) {
 }))
 
 func (r *relay) Serve(q *Request)    { relayOps.Serve(r, q) }
-func (r *relay) GiveUp(q *Request)   { q.Fail(GivenUp, "") }
 func (r *relay) Left(*Session, bool) {}
+
+// GiveUp forgets a request.
+func (r *relay) GiveUp(q *Request) {
+	r.mu.Lock()
+	for number, all := range r.waiting {
+		r.waiting[number] = slices.DeleteFunc(all, func(w Asked[Value]) bool { return w.Request == q })
+	}
+	r.mu.Unlock()
+	q.Fail(GivenUp, "")
+}
 
 // Drop refuses who waits for a piece: there are other sources.
 func (r *relay) Drop() {
@@ -432,15 +494,43 @@ func (r *relay) Drop() {
 	}
 }
 
-// hangUp ends the connection to a source of which nothing else is needed: each value may have another one.
-func (s *Server) hangUp(from Ref) {
+// visit notes that the connection to a home is needed to fetch a value, until leaves.
+func (s *Server) visit(ref Ref) {
 	s.mu.Lock()
-	r := s.remotes[from.Endpoint]
-	root := s.catalog.Made()
-	ends := r != nil && r.connected() != nil && r.idle() && s.uses[from.Endpoint] == 0 && (root == nil || root.Endpoint != from.Endpoint)
-	if ends {
-		delete(s.remotes, from.Endpoint)
-		s.running.Go(func() { s.dismiss(r.connected()) })
+	defer s.mu.Unlock()
+	s.visits[ref.Endpoint]++
+}
+
+// leaves takes a visit back. A connection of which nothing else is needed ends soon: each value may have another source.
+func (s *Server) leaves(ref Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.visits[ref.Endpoint]--; s.visits[ref.Endpoint] > 0 {
+		return
 	}
-	s.mu.Unlock()
+	delete(s.visits, ref.Endpoint)
+	if r := s.remotes[ref.Endpoint]; r != nil && !r.own() {
+		r.visited = time.Now()
+		self.AfterFunc(visitAgain, func() { s.hangUp(ref.Endpoint, r) })
+	}
+}
+
+// visitAgain is how long after a visit the next one finds the connection.
+const visitAgain = 5 * time.Second
+
+// hangUp ends a connection, unless something needs it, or there was another visit.
+func (s *Server) hangUp(endpoint string, r *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	conn := r.connected()
+	if s.remotes[endpoint] != r || conn == nil || s.uses[endpoint]+s.visits[endpoint] > 0 || time.Since(r.visited) < visitAgain || !r.idle() {
+		return
+	}
+	for ref := range s.watchers {
+		if ref.Endpoint == endpoint {
+			return
+		}
+	}
+	delete(s.remotes, endpoint)
+	s.running.Go(func() { s.dismiss(conn) })
 }

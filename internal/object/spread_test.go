@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/object"
 )
 
@@ -19,6 +22,13 @@ func (s source) Serve(r *object.Request)  { s.asked(r) }
 func (source) GiveUp(r *object.Request)   { r.Fail(object.GivenUp, "") }
 func (source) Left(*object.Session, bool) {}
 func (source) Drop()                      {}
+
+// network has processes reach each other over the network.
+type network struct{ backend.Backend }
+
+func (network) Network(context.Context) (backend.Network, error) {
+	return backend.Network{Host: "127.0.0.1", Bind: "127.0.0.1"}, nil
+}
 
 // inPieces has the root keep a value that goes in pieces.
 func inPieces(t *testing.T, f *family) (ref object.Ref, value []byte) {
@@ -50,30 +60,33 @@ func gets(ctx context.Context, s *object.Server, ref object.Ref, want []byte) er
 
 // A source that sends something else, or ends, is replaced by another one, at last by the home.
 func TestSourcesThatFail(t *testing.T) {
-	f := newFamily(t)
+	f := newFamilyOn(t, network{local.New()})
 	ref, value := inPieces(t, f)
 	dies := f.child(t, "Dies")
-	asked := make(chan string, 100)
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	asked := func(who string) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[who] = true
+	}
 	require.NoError(t, object.Join(t.Context(), f.child(t, "Spoils"), ref, source{func(r *object.Request) {
-		asked <- "spoils"
+		asked("spoils")
 		object.Asked[object.Value]{Request: r}.Reply(object.Encoded([][]byte{value[:100]}))
 	}}))
 	require.NoError(t, object.Join(t.Context(), dies, ref, source{func(*object.Request) {
-		asked <- "dies"
+		asked("dies")
 		go dies.Close()
 	}}))
 	require.NoError(t, gets(t.Context(), f.child(t, "Taker"), ref, value))
-	close(asked)
-	seen := map[string]bool{}
-	for who := range asked {
-		seen[who] = true
-	}
+	mu.Lock()
+	defer mu.Unlock()
 	require.Equal(t, map[string]bool{"spoils": true, "dies": true}, seen)
 }
 
 // Who gives a Get up passes nothing on; who waited for its pieces gets them elsewhere.
 func TestGetsThatAreGivenUp(t *testing.T) {
-	f := newFamily(t)
+	f := newFamilyOn(t, network{local.New()})
 	ref, value := inPieces(t, f)
 	silent := []*object.Server{f.child(t, "Silent1"), f.child(t, "Silent2")}
 	for _, s := range silent {
