@@ -30,6 +30,9 @@ func refsIn(arg any) []object.Ref {
 	return s.refs
 }
 
+// fibers is the package of all users but those that embed another one.
+var fibers = reflect.TypeFor[proxy]().PkgPath()
+
 type refSearch struct {
 	parts int
 	refs  []object.Ref
@@ -39,7 +42,7 @@ func (s *refSearch) look(v reflect.Value) {
 	if s.parts == nearParts || len(s.refs) == nearRefs {
 		return
 	}
-	if v.Kind() == reflect.Struct && v.CanAddr() && v.Addr().CanInterface() {
+	if v.Kind() == reflect.Struct && v.CanAddr() && v.Addr().CanInterface() && v.Type().PkgPath() == fibers { // what embeds one may be nil
 		if u, is := v.Addr().Interface().(user); is {
 			if h := used(u); h != nil {
 				s.refs = append(s.refs, h.ref)
