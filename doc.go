@@ -333,9 +333,10 @@
 //
 // All tasks of a worker get the same value, so it must not be changed. The workers of
 // a machine read large slices of numbers in place, in memory that they share; those of
-// different machines pass a large value on to each other. A Shared may also be returned, or put into a queue: the value stays in the process that shared
-// it, until it is closed or no process has it any more. When that process ends in order,
-// the value moves to the main process. With [WithCopies], it survives a crash, too.
+// different machines pass a large value on to each other. A Shared may also be returned,
+// or put into a queue: the value stays in the process that shared it, until it is closed
+// or no process has it any more. When that process ends in order, the value moves to the
+// main process. With [WithCopies], it survives a crash, too.
 //
 // So tasks can return results that are too large to bring them all here, and [Reduce]
 // combines them where they are, two at a time, until one is left:
