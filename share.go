@@ -47,9 +47,10 @@ type Shared[T any] struct{ p proxy }
 
 // Share makes a value available to all processes of the run. It encodes v
 // before it returns, so v may be changed afterwards. The value stays available
-// until Close, or until no process has it any more: in each process, that is when
-// what Share has returned, or what has arrived, is unreachable, and up to ten seconds
-// later. What is large, or one of many, is better closed.
+// until Close, or until no process has it any more: up to a minute after Go's garbage
+// collector has found in each process that what Share has returned, or what has arrived,
+// is unreachable. An idle process collects garbage every two minutes. What is large, or
+// one of many, is better closed.
 //
 // In the program's main process, Share waits for nothing but the value's own encoding.
 // Any other process also tells the main process of the value, and waits for the answer.
