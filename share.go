@@ -33,8 +33,8 @@ import (
 //
 // Processes that have a copy of 256 KiB or more pass it on to others, in pieces, while it
 // comes and as long as they keep it: its home sends it a few times only, however many
-// machines fetch it, if these reach each other. The home also sends a hash of each piece, so that nobody gets
-// anything else than what was shared. What is passed on is kept in its encoded form, in
+// machines fetch it, if these reach each other. The home also sends a hash of each piece,
+// with which what has come is compared. What is passed on is kept in its encoded form, in
 // which slices of numbers are read in place; everything else takes memory twice.
 //
 // Config.ShareMemory limits the memory of such values in the process where they lie.

@@ -190,7 +190,7 @@ func (s *Server) Fetch(ctx context.Context, ref Ref) (c Copy, err error) {
 		a, at, err := s.find(ctx, ref, fetching{near: near})
 		switch {
 		case err != nil:
-		case a.segment != nil:
+		case a.segment != nil && near:
 			frames, err := s.opts.Segments.Open(ctx, a.segment)
 			if err == nil {
 				return Copy{Frames: frames, Mapped: true}, nil
