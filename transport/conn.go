@@ -32,6 +32,8 @@ type Conn struct {
 	spoke   bool     // a message was framed since the last heartbeat; under w.mu
 	pongs   int      // PONGs queued since the queue was last empty; under w.mu
 
+	lends bool // large frames may go through memory that both ends have mapped
+
 	held atomic.Bool // Room blocks instead of Recv
 
 	ended  sync.Once
@@ -61,8 +63,9 @@ func Open(nc net.Conn, server bool, opts Options) (*Conn, error) {
 // open does the handshake and leaves the deadline set. Until start the
 // connection has tight bounds and no heartbeats.
 func open(nc net.Conn, server bool, opts Options, deadline time.Time) (*Conn, error) {
+	_, unix := nc.(*net.UnixConn)
 	nc = detachableOf(nc)
-	c := &Conn{opts: opts, nc: nc, done: make(chan struct{})}
+	c := &Conn{opts: opts, nc: nc, lends: unix && opts.Lend, done: make(chan struct{})}
 	c.w = newWriter(nc, opts.MaxQueue, c.writeFailed)
 	c.r = newReader(nc, &c.w.fresh, c.command)
 	if err := c.handshake(server, deadline); err != nil {
@@ -146,18 +149,22 @@ func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 		w.mu.Unlock()
 		return err
 	}
-	from := w.out.end()
+	c.offer(frames)
+	from, lent := w.out.end(), w.arena.end
 	if err := c.frame(frames); err != nil {
 		w.mu.Unlock()
 		return err
 	}
-	to := w.out.end()
+	to, lentTo := w.out.end(), w.arena.end
 	if ctx.Done() != nil {
 		w.lent = to
 	}
 	w.kick(true)
 	w.mu.Lock()
 	err = w.settle(ctx, from, to)
+	if err != nil && w.err == nil && !errors.Is(err, ErrUnknownOutcome) && w.arena.end == lentTo {
+		w.arena.end = lent // nothing was sent
+	}
 	w.mu.Unlock()
 	return err
 }
@@ -180,6 +187,7 @@ func (c *Conn) Post(frames ...[]byte) error {
 		defer w.mu.Unlock()
 		return w.err
 	}
+	c.offer(frames)
 	if err := c.frame(frames); err != nil {
 		w.mu.Unlock()
 		return err
@@ -244,6 +252,7 @@ func (c *Conn) check(frames [][]byte) (size int64, err error) {
 // copied to scratch so that the caller's can stay on its stack.
 func (c *Conn) frame(frames [][]byte) error {
 	c.scratch = append(c.scratch[:0], frames...)
+	c.lend(c.scratch)
 	err := c.z.SendMsg(zmq4.NewMsgFrom(c.scratch...))
 	clear(c.scratch)
 	c.spoke = true
@@ -408,6 +417,7 @@ func (c *Conn) finish(err error) {
 	undelivered := c.stop(err)
 	c.closed.Do(func() {
 		c.r.cut.Store(true)
+		c.r.borrowed.close()
 		closeSocket(c.nc, err == ErrClosed && !undelivered)
 	})
 }

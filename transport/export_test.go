@@ -20,3 +20,10 @@ func (l *Listener) Waiting() int {
 	defer l.mu.Unlock()
 	return len(l.inFlight)
 }
+
+// Lent returns how far what was sent reaches in the memory that both ends have mapped.
+func (c *Conn) Lent() uint64 {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.w.arena.end
+}

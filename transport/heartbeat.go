@@ -98,7 +98,7 @@ func (c *Conn) command(body []byte) error {
 	}
 	name, rest := string(body[1:1+body[0]]), body[1+body[0]:]
 	if name != zmq4.CmdPing {
-		return nil
+		return c.lentCommand(name, rest)
 	}
 	const ttl, context = 2, 16
 	if len(rest) < ttl || len(rest) > ttl+context {

@@ -30,6 +30,9 @@ type Options struct {
 	// SocketType is the ZeroMQ socket type that this end announces, such as "PAIR".
 	// Defaults to DEALER, which talks to DEALER and ROUTER alike.
 	SocketType string
+	// Lend has large frames go through memory that both ends have mapped, if they are on one machine of Linux and the connection
+	// is a unix socket. Both ends must be this package.
+	Lend bool
 }
 
 func (o Options) withDefaults() Options {

@@ -48,6 +48,9 @@ type reader struct {
 	frame  []byte   // the current frame
 	filled int      // bytes of frame that have been read
 
+	borrowed borrowed // the other end's arena
+	lent     *lent    // where the current frame is, nil if it comes through the socket
+
 	err error // what ended the stream
 
 	full    bool   // the last read from the socket took as much as it could
@@ -181,12 +184,16 @@ func (r *reader) message(into []byte) (frames [][]byte, err error) {
 				r.grow()
 			}
 			size, err := r.next()
+			if err == nil {
+				size, err = r.find(size)
+			}
 			if err != nil {
 				return nil, err
 			}
 			switch {
-			case into == nil:
+			case into == nil && r.lent == nil:
 				r.frame = make([]byte, size)
+			case into == nil:
 			case len(r.read) > 0:
 				return nil, &SizeError{Size: 2, Limit: 1, Frames: true}
 			case size > uint64(len(into)):
@@ -196,17 +203,43 @@ func (r *reader) message(into []byte) (frames [][]byte, err error) {
 			}
 			r.body, r.filled = true, 0
 		}
-		n, err := io.ReadFull(r.br, r.frame[r.filled:])
-		if r.filled += n; err != nil {
+		if r.lent != nil {
+			if r.frame, err = r.borrowed.take(r.frame[:0], *r.lent); err != nil {
+				return nil, err
+			}
+			r.lent = nil
+		} else if n, err := io.ReadFull(r.br, r.frame[r.filled:]); err != nil {
+			r.filled += n
 			return nil, unexpected(err)
 		}
 		frames, r.frame, r.body = append(r.read, r.frame), nil, false
 		if !r.inside {
+			if len(r.borrowed.next) > 0 {
+				return nil, fmt.Errorf("%w: more frames of a message than it has", ErrProtocol)
+			}
 			r.read = nil
 			return frames, nil
 		}
 		r.read = frames
 	}
+}
+
+// find returns the size of the next frame, wherever it is.
+func (r *reader) find(size uint64) (uint64, error) {
+	all := r.borrowed.next
+	if len(all) == 0 || all[0].frame != len(r.read) {
+		return size, nil
+	}
+	l := all[0]
+	if r.borrowed.next = all[1:]; size > 0 {
+		return 0, fmt.Errorf("%w: a frame that comes twice", ErrProtocol)
+	}
+	if limit := r.max.Load(); l.size > uint64(max(limit-r.size, 0)) {
+		return 0, &SizeError{Size: r.size + int64(min(l.size, 1<<62)), Limit: limit}
+	}
+	r.size += int64(l.size)
+	r.lent = &l
+	return l.size, nil
 }
 
 // between reports whether the stream is between two messages.

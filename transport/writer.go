@@ -32,6 +32,7 @@ type writer struct {
 
 	mu      sync.Mutex
 	out     outbox
+	arena   arena // for large frames
 	err     error // set once, when writing ends
 	fault   error // of a write; it becomes err
 	busy    bool  // a goroutine is writing
@@ -235,6 +236,7 @@ func (w *writer) stop(err error) (undelivered bool) {
 	}
 	w.err = err
 	w.changes.Tell()
+	w.arena.close()
 	// A write in flight may still read the chunks: leave them to the garbage
 	// collector.
 	bytes := w.out.bytes

@@ -128,6 +128,7 @@ func (n *Node) TransportOptions(patient bool) transport.Options {
 		MaxMessage:        int64(n.Config.MaxMessage),
 		HeartbeatInterval: n.Config.HeartbeatInterval,
 		HeartbeatTimeout:  n.Config.HeartbeatTimeout,
+		Lend:              true,
 	}
 	if patient {
 		o.HeartbeatTimeout = -1

@@ -170,7 +170,7 @@ func (e *UnreachableError) ExitCode() int { return unreachableCode }
 
 // connect makes the connection to the parent.
 func connect(ctx context.Context, boot *wire.Bootstrap) (*transport.Conn, error) {
-	opts := transport.Options{MaxMessage: boot.MaxMessage, HeartbeatInterval: boot.Heartbeat, HeartbeatTimeout: -1}
+	opts := transport.Options{Lend: true, MaxMessage: boot.MaxMessage, HeartbeatInterval: boot.Heartbeat, HeartbeatTimeout: -1}
 	if boot.Endpoint != "" {
 		opts.HeartbeatTimeout = cmp.Or(boot.Silence, -1)
 		return dial(ctx, boot, opts)
