@@ -158,14 +158,18 @@ func imapRound(s *soak, ctx context.Context, r *rand.Rand) error {
 // lookup is a request for a number of a shared table.
 type lookup struct {
 	Table *fiber.Shared[[]float64]
+	Size  int
 	Index int
 }
 
-const tableSize = 1 << 16
+const (
+	tableSize = 1 << 16
+	largeSize = 1 << 20 // takes long enough to be passed on that somebody is killed meanwhile
+)
 
 var lookupFunc = fiber.Register("lookup", func(ctx context.Context, l lookup) (float64, error) {
 	table, err := l.Table.Get(ctx)
-	if err != nil || len(table) != tableSize {
+	if err != nil || len(table) != l.Size {
 		return 0, fmt.Errorf("the table has %d numbers, %w", len(table), err)
 	}
 	return table[l.Index], nil
@@ -173,7 +177,11 @@ var lookupFunc = fiber.Register("lookup", func(ctx context.Context, l lookup) (f
 
 // shareRound shares a table, in which the workers look numbers up.
 func shareRound(s *soak, ctx context.Context, r *rand.Rand) error {
-	table := make([]float64, tableSize)
+	size := tableSize
+	if r.IntN(10) == 0 {
+		size = largeSize
+	}
+	table := make([]float64, size)
 	for i := range table {
 		table[i] = r.Float64()
 	}
@@ -185,7 +193,7 @@ func shareRound(s *soak, ctx context.Context, r *rand.Rand) error {
 	var ins []lookup
 	var want []float64
 	for range 40 {
-		ins = append(ins, lookup{shared, r.IntN(tableSize)})
+		ins = append(ins, lookup{shared, size, r.IntN(size)})
 		want = append(want, table[ins[len(ins)-1].Index])
 	}
 	outs, err := fiber.Map(ctx, s.pool, lookupFunc, ins)
