@@ -178,6 +178,7 @@ type mappings struct {
 	unused     int64 // bytes of which this process has said so since then
 	collecting bool
 	last       time.Time // when it was collected last
+	ballast    *byte     // nil for none
 
 	own int64 // this process's limit for memory, without what is mapped
 	set int64 // with it; another limit is one that the program has set since
@@ -202,6 +203,9 @@ const (
 	unusedMax = 64 << 20
 	// fullPause is the least time between two collections because there are too many.
 	fullPause = 10 * time.Second
+	// ballastSize is by how much the heap seems larger, so that it may grow by as much until garbage is collected: what is mapped
+	// makes it grow, but takes no memory of this process.
+	ballastSize = 4 << 20
 	// none is the least limit for memory that is as good as none.
 	none = 1 << 62
 )
@@ -219,6 +223,12 @@ func (m *mappings) add(n int64) bool {
 	}
 	m.n++
 	m.count(n)
+	switch {
+	case m.own < none: // which it would count against
+		m.ballast = nil
+	case m.ballast == nil:
+		m.ballast = unwritten(ballastSize)
+	}
 	if m.bytes > max(m.due, collected) {
 		m.collect()
 	}
