@@ -115,6 +115,7 @@ func (e *Engine) cut(c *Call) {
 // recall asks the worker to give back what it has not begun.
 func (w *worker) recall() {
 	w.recalling, w.late = true, true
+	w.changed()
 	w.proc.Post(wire.MustPack(wire.KindRecall, nil)...)
 }
 
@@ -146,7 +147,7 @@ func (b *batch) takeBack() {
 	w.remove(b)
 	w.unsent = without(w.unsent, b)
 	if w.sending == b {
-		if w.sending = nil; len(w.unsent) > 0 {
+		if w.sends(nil); len(w.unsent) > 0 {
 			e.outgoing = append(e.outgoing, w.unsent[0])
 		}
 	}

@@ -92,6 +92,7 @@ func (e *Engine) end(ctx context.Context, gently func(*worker)) {
 	var up, young []*worker
 	for _, w := range e.workers {
 		w.ours = true
+		w.changed()
 		w.stop()
 		switch {
 		case w.proc == nil: // run sees to it if it comes up all the same

@@ -19,7 +19,7 @@ func (e *Engine) slots() int {
 // sent when the lock is released. It returns what it leaves behind.
 func (e *Engine) dispatch() survey {
 	e.resume()
-	if len(e.suspects) > 0 {
+	if len(e.suspects) > 0 || e.reserving {
 		e.reserve()
 	}
 	s := e.survey()
@@ -33,7 +33,9 @@ func (e *Engine) dispatch() survey {
 			n := min(e.piece(x), e.remaining(w))
 			e.batch(w, x.call, span{x.lo, x.lo + n}, true)
 			if x.lo += n; x.len() == 0 {
-				e.suspects = slices.Delete(e.suspects, i, i+1)
+				if e.suspects = slices.Delete(e.suspects, i, i+1); len(e.suspects) == 0 {
+					e.reserve()
+				}
 			}
 		case c == nil:
 			return s
@@ -60,38 +62,6 @@ func (e *Engine) dispatch() survey {
 		}
 		s = e.survey()
 	}
-}
-
-// survey says what the workers hold, and which of them have room for more.
-type survey struct {
-	spare     int              // tasks that workers hold but do not run
-	abandoned int              // unwanted batches that they still run
-	load      float64          // estimated seconds of all that they hold
-	up        int              // workers that are ready
-	count     [classes]int     // workers in each class
-	best      [classes]*worker // whose turn it is in each class
-}
-
-// free returns how many workers could begin a task at once.
-func (s *survey) free() int { return s.count[idle] + s.count[slot] }
-
-// survey looks at all workers. Of the idle ones, the last to become idle is
-// best, so that surplus ones stay idle; of others, the one that holds the least.
-func (e *Engine) survey() (s survey) {
-	for _, w := range e.workers {
-		s.spare += w.spare()
-		s.abandoned += w.abandoned
-		s.load += w.seconds
-		if w.state == ready {
-			s.up++
-		}
-		class := w.class()
-		s.count[class]++
-		if best := s.best[class]; best == nil || w.before(best, class) {
-			s.best[class] = w
-		}
-	}
-	return s
 }
 
 // before says whether it is the worker's turn before that of another one of the same class.
@@ -155,7 +125,7 @@ func (s *survey) nearest(c *Call, best *worker, is class) *worker {
 func (s *survey) enough(c *Call) bool {
 	seconds := c.seconds()
 	return seconds >= 0 && seconds < wakeSeconds &&
-		s.load+seconds*float64(c.waiting()) < spreadSeconds*float64(s.up-s.count[idle])
+		s.load.Seconds()+seconds*float64(c.waiting()) < spreadSeconds*float64(s.up-s.count[idle])
 }
 
 // due returns until when a call's first result is worth waiting for, the zero
@@ -268,7 +238,7 @@ func (e *Engine) send(w *worker, has leisure) {
 			return
 		}
 		w.unsent = without(w.unsent, b)
-		w.sending = b
+		w.sends(b)
 		e.mu.Unlock()
 		slow := e.post(b, has == free)
 		e.mu.Lock()
@@ -278,7 +248,7 @@ func (e *Engine) send(w *worker, has leisure) {
 		if w.sending != b {
 			return // it was taken back, and others send by now
 		}
-		w.sending = nil
+		w.sends(nil)
 		// A cancellation or a recall that was sent meanwhile may have overtaken
 		// the batch.
 		if b.dead {
@@ -313,7 +283,11 @@ func (e *Engine) relieve(now time.Time) {
 		case b != nil:
 			e.wake(now.Add(balanceInterval))
 		}
-		w.watched = w.sending
+		if was := w.stalled(); w.watched != w.sending {
+			if w.watched = w.sending; was != w.stalled() {
+				w.changed()
+			}
+		}
 	}
 }
 
@@ -428,13 +402,14 @@ func (e *Engine) unsendable(b *batch, cause error) {
 // reserve keeps workers free for suspects, which run only on workers that hold
 // nothing else: as many as there are suspects, those that hold the least.
 func (e *Engine) reserve() {
+	e.reserving = len(e.suspects) > 0
 	wanted := 0
 	for _, s := range e.suspects {
 		wanted += s.len()
 	}
 	var free []*worker
 	for _, w := range e.workers {
-		w.reserved = false
+		w.reserve(false)
 		if w.alone {
 			wanted--
 		} else if w.state == ready && w.abandoned == 0 && !w.ours {
@@ -443,6 +418,6 @@ func (e *Engine) reserve() {
 	}
 	slices.SortStableFunc(free, func(a, b *worker) int { return a.held - b.held })
 	for _, w := range free[:max(0, min(wanted, len(free)))] {
-		w.reserved = true
+		w.reserve(true)
 	}
 }

@@ -101,24 +101,27 @@ func (e *StartError) Unwrap() error { return e.Err }
 type Engine struct {
 	opts Options
 
-	mu       sync.Mutex
-	started  bool
-	closing  bool // no more calls
-	ended    bool // no more workers
-	over     bool // those that are left are killed
-	givenUp  int  // tasks that nobody finishes, since the pool was ended
-	target   int  // workers wanted
-	workers  []*worker
-	calls    map[*Call]struct{}
-	cuts     []*Call // those that were open when the pool was closed
-	queue    []*Call // takes turns: calls with tasks to give, and some that had; the highest priority first
-	dropped  int     // calls dropped while in it, since drop last looked through it
-	suspects []suspect
-	paused   byTime // of tasks that have failed and run again
-	stale    int    // of these, the unwanted ones
-	waiters  []*waiter
-	funcs    map[string]*funcStats
-	lastID   uint64
+	mu        sync.Mutex
+	started   bool
+	closing   bool // no more calls
+	ended     bool // no more workers
+	over      bool // those that are left are killed
+	givenUp   int  // tasks that nobody finishes, since the pool was ended
+	target    int  // workers wanted
+	workers   []*worker
+	launched  int
+	roster    roster
+	calls     map[*Call]struct{}
+	cuts      []*Call // those that were open when the pool was closed
+	queue     []*Call // takes turns: calls with tasks to give, and some that had; the highest priority first
+	dropped   int     // calls dropped while in it, since drop last looked through it
+	suspects  []suspect
+	reserving bool   // workers are kept free for them
+	paused    byTime // of tasks that have failed and run again
+	stale     int    // of these, the unwanted ones
+	waiters   []*waiter
+	funcs     map[string]*funcStats
+	lastID    uint64
 
 	outgoing []*batch // to be sent when the lock is released
 	after    []func() // to be called then

@@ -176,6 +176,7 @@ const ranMost = 8
 // leave removes a worker from the engine's tables, whatever its state.
 func (e *Engine) leave(w *worker) {
 	w.state = gone
+	w.changed()
 	e.workers = slices.DeleteFunc(e.workers, func(other *worker) bool { return other == w })
 }
 

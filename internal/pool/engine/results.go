@@ -184,6 +184,7 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 	e.mu.Lock()
 	defer e.release()
 	w.recalling = false
+	w.changed()
 	for _, back := range slices.Backward(r.Batches) {
 		b := w.find(back.Batch)
 		if b == nil {

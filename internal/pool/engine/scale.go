@@ -19,16 +19,6 @@ const (
 	backlogSeconds = 20e-3
 )
 
-// in returns how many workers are in one of the states.
-func (e *Engine) in(states ...state) (n int) {
-	for _, w := range e.workers {
-		if slices.Contains(states, w.state) {
-			n++
-		}
-	}
-	return n
-}
-
 // scale starts and stops workers until there are as many as are wanted.
 func (e *Engine) scale() {
 	if !e.started {
@@ -96,9 +86,11 @@ func (e *Engine) surplus() *worker {
 // launch starts one worker.
 func (e *Engine) launch() {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &worker{engine: e, name: e.opts.Name(), state: starting,
+	e.launched++
+	w := &worker{engine: e, name: e.opts.Name(), number: e.launched, state: starting,
 		up: make(chan struct{}), stop: cancel, since: time.Now()}
 	e.workers = append(e.workers, w)
+	w.changed()
 	e.running.Add(1)
 	go e.run(ctx, w)
 }
@@ -145,6 +137,7 @@ func (e *Engine) ready(w *worker) {
 	}
 	w.state = ready
 	w.since = time.Now()
+	w.changed()
 	e.stats.WorkersStarted++
 	e.failures, e.failure = 0, nil
 	e.release()
@@ -189,12 +182,14 @@ func (e *Engine) drain(w *worker) {
 	case starting:
 		w.state = draining
 		w.ours = true
+		w.changed()
 		w.stop()
 		if w.proc != nil { // it is running its initializer
 			w.proc.Terminate()
 		}
 	case ready:
 		w.state = draining
+		w.changed()
 		e.freed(w)
 	}
 }
@@ -205,6 +200,7 @@ func (e *Engine) freed(w *worker) {
 	w.tally()
 	if w.state == draining && len(w.batches) == 0 && !w.ours {
 		w.ours = true
+		w.changed()
 		w.proc.Stop()
 	}
 }

@@ -54,6 +54,7 @@ func (e *Engine) endStuck(now time.Time) {
 			continue
 		}
 		w.ours = true // so it is given nothing more
+		w.changed()
 		e.stats.WorkersKilled++
 		ran := w.ran()
 		e.after = append(e.after, func() {

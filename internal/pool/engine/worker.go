@@ -67,6 +67,7 @@ const (
 type worker struct {
 	engine *Engine
 	name   string
+	number int // of its start
 	state  state
 	proc   Process
 	up     chan struct{} // closed when proc is set, or the start has failed
@@ -78,7 +79,7 @@ type worker struct {
 	watched   *batch   // the one that was being sent when tick last ran
 	given     int      // tasks it was ever given
 	done      int      // tasks it has finished
-	reserved  bool     // it is kept free for a suspect while there are any
+	reserved  bool     // it is kept free for a suspect
 	recalling bool     // it was asked to give back what it has not started
 	late      bool     // it has reported no results since it was recalled from
 	ours      bool     // the engine ends it
@@ -93,6 +94,9 @@ type worker struct {
 	bytes     int     // encoded size of the inputs
 	abandoned int     // unwanted batches that it still runs
 	alone     bool    // it runs a suspect
+
+	counted   counted
+	uncounted bool // it has changed since
 }
 
 // batch is some consecutive tasks of a call that a worker holds: an entry of
@@ -153,6 +157,7 @@ func (w *worker) tally() {
 		w.held += n
 		w.seconds += b.cost * float64(n)
 	}
+	w.changed()
 }
 
 // spare returns about how many tasks the worker holds but does not run.
@@ -168,6 +173,22 @@ func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrenc
 // sent.
 func (w *worker) stalled() bool { return w.sending != nil && w.watched == w.sending }
 
+// sends notes which batch is being sent, nil for none.
+func (w *worker) sends(b *batch) {
+	if w.stalled() {
+		w.changed()
+	}
+	w.sending = b
+}
+
+// reserve keeps the worker for a suspect, or for anything.
+func (w *worker) reserve(yes bool) {
+	if w.reserved != yes {
+		w.reserved = yes
+		w.changed()
+	}
+}
+
 // idle reports whether the worker holds nothing.
 func (w *worker) idle() bool {
 	w.engine.mu.Lock()
@@ -182,6 +203,7 @@ func (w *worker) remove(b *batch) {
 	if len(w.batches) == 0 {
 		w.since = time.Now()
 	}
+	w.changed()
 }
 
 // without removes b, which is most often the first.
@@ -219,7 +241,7 @@ func (w *worker) class() class {
 		return full
 	case len(w.batches) == 0:
 		return idle
-	case w.reserved && len(e.suspects) > 0 || w.recalling || w.stalled():
+	case w.reserved || w.recalling || w.stalled():
 		return full
 	case len(w.batches) < e.opts.Concurrency:
 		return slot
