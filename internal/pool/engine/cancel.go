@@ -147,7 +147,7 @@ func (b *batch) takeBack() {
 	w.remove(b)
 	w.unsent = without(w.unsent, b)
 	if w.sending == b {
-		if w.sends(nil); len(w.unsent) > 0 {
+		if w.send(nil); len(w.unsent) > 0 {
 			e.outgoing = append(e.outgoing, w.unsent[0])
 		}
 	}

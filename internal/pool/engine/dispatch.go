@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -207,6 +208,10 @@ func (e *Engine) batch(w *worker, c *Call, s span, solo bool) {
 	c.held = append(c.held, b)
 	w.batches = append(w.batches, b)
 	w.unsent = append(w.unsent, b)
+	if !w.sends {
+		w.sends = true
+		e.senders = append(e.senders, w)
+	}
 	e.outgoing = append(e.outgoing, b)
 	w.given += s.len()
 	w.tally()
@@ -238,7 +243,7 @@ func (e *Engine) send(w *worker, has leisure) {
 			return
 		}
 		w.unsent = without(w.unsent, b)
-		w.sends(b)
+		w.send(b)
 		e.mu.Unlock()
 		slow := e.post(b, has == free)
 		e.mu.Lock()
@@ -248,7 +253,7 @@ func (e *Engine) send(w *worker, has leisure) {
 		if w.sending != b {
 			return // it was taken back, and others send by now
 		}
-		w.sends(nil)
+		w.send(nil)
 		// A cancellation or a recall that was sent meanwhile may have overtaken
 		// the batch.
 		if b.dead {
@@ -266,7 +271,12 @@ func (e *Engine) send(w *worker, has leisure) {
 // relieve takes back what waits behind something that takes long to encode, and
 // has it sent to others.
 func (e *Engine) relieve(now time.Time) {
-	for _, w := range e.workers {
+	slices.SortFunc(e.senders, func(a, b *worker) int { return cmp.Compare(a.number, b.number) })
+	e.senders = slices.DeleteFunc(e.senders, func(w *worker) bool {
+		w.sends = w.sending != nil || len(w.unsent) > 0
+		return !w.sends
+	})
+	for _, w := range e.senders {
 		switch b := w.sending; {
 		case b == nil && len(w.unsent) > 0:
 			if due := w.unsent[0].at.Add(balanceInterval); now.Before(due) {

@@ -123,8 +123,9 @@ type Engine struct {
 	funcs     map[string]*funcStats
 	lastID    uint64
 
-	outgoing []*batch // to be sent when the lock is released
-	after    []func() // to be called then
+	senders  []*worker // that have been given something since tick last ran, or that have something unsent
+	outgoing []*batch  // to be sent when the lock is released
+	after    []func()  // to be called then
 
 	failures  int       // failed starts since the last success
 	failure   error     // why the last of them failed

@@ -91,7 +91,9 @@ func (p *worker) say(t *testing.T, r wire.Results) {
 type source struct {
 	encode   func(lo, hi int) ([][]byte, error)
 	finished chan error
-	got      map[int]int
+
+	mu  sync.Mutex
+	got map[int]int
 }
 
 func newSource() *source { return &source{finished: make(chan error, 1), got: map[int]int{}} }
@@ -104,6 +106,8 @@ func (s *source) Encode(lo, hi int) ([][]byte, error) {
 }
 
 func (s *source) Deliver(o engine.Outcome) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := o.Lo; i < o.Lo+o.N; i++ {
 		s.got[i]++
 	}

@@ -214,9 +214,12 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 // rebalance recalls tasks for idle workers that busy ones have not started, and
 // tasks that wait behind an unwanted one that does not end.
 func (e *Engine) rebalance(now time.Time) {
+	s := e.survey()
+	if s.spare == 0 {
+		return
+	}
 	free := 0
 	if !slices.ContainsFunc(e.queue, (*Call).hasOthers) { // tasks that have failed may wait for another worker
-		s := e.survey()
 		free = s.free()
 	}
 	for _, w := range e.workers {

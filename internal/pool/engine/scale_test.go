@@ -114,6 +114,7 @@ func TestRoomForNoWorker(t *testing.T) {
 			e := h.furnish(t, 6)
 			up := make(chan error, 1)
 			go func() { up <- e.Up(t.Context()) }()
+			synctest.Wait() // else it may come after the first refusals, and try again
 			s := newSource()
 			_, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
 			require.NoError(t, err)

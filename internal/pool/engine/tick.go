@@ -67,7 +67,7 @@ func (e *Engine) endStuck(now time.Time) {
 
 // stopIdle drains autoscaled workers that have been idle for IdleTimeout.
 func (e *Engine) stopIdle() {
-	if e.opts.Max == 0 {
+	if e.opts.Max == 0 || e.survey().count[idle] == 0 {
 		return
 	}
 	now, alive := time.Now(), e.in(starting, ready)

@@ -77,6 +77,7 @@ type worker struct {
 	unsent    []*batch // of these, the ones still to be sent
 	sending   *batch   // the one of them that a goroutine is sending
 	watched   *batch   // the one that was being sent when tick last ran
+	sends     bool     // it is among the engine's senders
 	given     int      // tasks it was ever given
 	done      int      // tasks it has finished
 	reserved  bool     // it is kept free for a suspect
@@ -173,8 +174,8 @@ func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrenc
 // sent.
 func (w *worker) stalled() bool { return w.sending != nil && w.watched == w.sending }
 
-// sends notes which batch is being sent, nil for none.
-func (w *worker) sends(b *batch) {
+// send notes which batch is being sent, nil for none.
+func (w *worker) send(b *batch) {
 	if w.stalled() {
 		w.changed()
 	}
