@@ -13,8 +13,9 @@ import (
 // When the task fails, the error is a *TaskError around a *RemoteError if the function
 // failed, a *WorkerLostError if its workers died, or an *EncodeError if the argument or
 // the result cannot travel. Otherwise it is a *LaunchError when no worker can start,
-// ErrClosed when the pool is closed, or ctx.Err(). Do not change the argument until Apply returns. Apply
-// encodes the argument first, and looks at ctx when that is done.
+// ErrClosed when the pool is closed, or ctx.Err(). Do not change the argument until Apply returns; when it
+// returns early, with an error, large slices of numbers in the argument may be read for a moment longer, on their
+// way to a worker. Apply encodes the argument first, and looks at ctx when that is done.
 func Apply[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in In, opts ...CallOption) (Out, error) {
 	m := apply(ctx, pool, fn, in, true, opts)
 	if m.call != nil {

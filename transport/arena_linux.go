@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"sync"
@@ -25,9 +26,10 @@ import (
 const (
 	lendMin    = 256 << 10 // a frame of fewer bytes goes through the socket
 	arenaSize  = 32 << 20
-	arenaHead  = 4096 // before the frames: the nonce, and how far the receiver has read
+	arenaHead  = 64 << 10 // before the frames, whole pages: the nonce, and how far the receiver has read
 	arenaNonce = 16
-	// arenaIdle is after how long without frames the memory of an arena is given back.
+	arenaName  = "fiber-frames"
+	// arenaIdle is how often a look is taken whether frames came since the last one. If none did, the memory is given back.
 	arenaIdle = 5 * time.Second
 	// lentFrames is how many frames of a message are in the arena at most.
 	lentFrames = 100
@@ -37,7 +39,7 @@ const (
 // frames of the next message are.
 const (
 	cmdArena  = "ARENA"
-	cmdMapped = "MAPPED"
+	cmdMapped = "MAPPED" // with a body, that it could not
 	cmdLent   = "LENT"
 )
 
@@ -77,18 +79,25 @@ var lentMost = sync.OnceValue(func() int64 { return min(512<<20, shm.Memory()/16
 // arena is the sender's. The writer's lock guards it.
 type arena struct {
 	memory
-	file  *os.File // until the receiver has mapped it
-	end   uint64   // of the last frame
-	high  int64    // so many bytes have been written to
+	file  *os.File    // until the receiver has mapped it
+	end   uint64      // of the last frame
+	floor uint64      // where the first frame is since the arena was last empty
+	holes [][2]uint64 // frames that were taken back while others lay behind them
+	high  int64       // so many bytes have been written to
+	used  uint64      // end when the timer ran last
 	timer *time.Timer
 	none  bool // it could not be made, or the connection has ended
 }
 
-// mapped notes that the receiver has mapped it.
-func (a *arena) mapped() {
-	if a.file != nil {
+// mapped notes that the receiver has mapped it, or could not.
+func (a *arena) mapped(ok bool) {
+	switch {
+	case a.file == nil:
+	case ok:
 		_ = a.file.Close()
 		a.file = nil
+	default:
+		a.close()
 	}
 }
 
@@ -97,11 +106,11 @@ func (a *arena) shared() bool { return a.all != nil && a.file == nil }
 
 // open makes the arena, and returns what the receiver is told.
 func (a *arena) open() (body []byte, err error) {
-	fd, err := unix.MemfdCreate("frames", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate(arenaName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	f := os.NewFile(uintptr(fd), "frames")
+	f := os.NewFile(uintptr(fd), arenaName)
 	if err = f.Truncate(arenaHead + arenaSize); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, arenaSeals)
 	}
@@ -127,32 +136,69 @@ func (a *arena) lend(frame []byte) (l lent, ok bool) {
 	if !large(frame) || len(frame) > arenaSize {
 		return l, false
 	}
-	read, at, size := a.read().Load(), a.end, uint64(len(frame))
+	read, at, size := a.unread(), a.end, uint64(len(frame))
 	if empty := read >= a.end; empty || at%arenaSize+size > arenaSize {
 		at = (at + arenaSize - 1) / arenaSize * arenaSize
 		if empty {
 			read = at // the same memory again
 		}
 	}
-	if at+size-read > arenaSize {
+	if at+size-read > arenaSize || !a.reach(int64(at%arenaSize+size)) {
 		return l, false
-	}
-	if more := int64(at%arenaSize+size) - a.high; more > 0 {
-		if lentBytes.Add(more) > lentMost() {
-			lentBytes.Add(-more)
-			return l, false
-		}
-		a.high += more
 	}
 	l = lent{at: at, size: size}
 	copy(a.of(l), frame)
-	a.end = at + size
+	a.end, a.floor = at+size, read
 	return l, true
 }
 
-// giveBack gives memory back that is not used any more, if nothing is in the arena.
+// unread returns from where on frames may be unread.
+func (a *arena) unread() uint64 { return max(a.floor, a.read().Load()) }
+
+// reach has the first bytes of the arena be memory, if so much may be. Memory that isn't there would end the process that writes.
+func (a *arena) reach(n int64) bool {
+	more := n - a.high
+	if more <= 0 {
+		return true
+	}
+	from := a.high &^ int64(os.Getpagesize()-1)
+	ok := lentBytes.Add(more) <= lentMost()
+	if ok {
+		err := unix.Madvise(a.frames[from:n], unix.MADV_POPULATE_WRITE)
+		ok = err == nil || err == unix.EINVAL // the kernel is older than 5.14
+	}
+	if !ok {
+		lentBytes.Add(-more)
+		return false
+	}
+	a.high = n
+	return true
+}
+
+// takeBack takes frames back that will not be sent.
+func (a *arena) takeBack(from, to uint64) {
+	if from == to || a.all == nil {
+		return
+	}
+	a.holes = append(a.holes, [2]uint64{from, to})
+	read := a.unread()
+	for i := len(a.holes) - 1; i >= 0; i = min(i, len(a.holes)) - 1 {
+		switch hole := a.holes[i]; {
+		case hole[1] == a.end: // nothing is behind it any more
+			a.end = hole[0]
+			a.holes = slices.Delete(a.holes, i, i+1)
+			i = len(a.holes) // another one may be the last now
+		case hole[1] <= read:
+			a.holes = slices.Delete(a.holes, i, i+1)
+		}
+	}
+}
+
+// giveBack gives memory back that was not used for a while, if nothing is in the arena.
 func (a *arena) giveBack() (done bool) {
-	if a.all == nil || a.read().Load() < a.end || unix.Madvise(a.frames, unix.MADV_REMOVE) != nil {
+	used := a.used
+	a.used = a.end
+	if a.all == nil || a.end != used || a.unread() < a.end || unix.Madvise(a.frames, unix.MADV_REMOVE) != nil {
 		return false
 	}
 	lentBytes.Add(-a.high)
@@ -187,24 +233,28 @@ func (b *borrowed) open(body []byte) error {
 	if len(body) != 16+arenaNonce {
 		return fmt.Errorf("%w: %s of %d bytes", ErrProtocol, cmdArena, len(body))
 	}
+	// The path may be of anything, if the sender sees other processes than this one. Opening it could block, or be noticed.
 	path := fmt.Sprintf("/proc/%d/fd/%d", binary.BigEndian.Uint64(body), binary.BigEndian.Uint64(body[8:]))
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if to, err := os.Readlink(path); err != nil || to != "/memfd:"+arenaName+" (deleted)" {
+		return errors.Join(errors.New("it is no arena"), err)
+	}
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
+	defer unix.Close(fd)
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil {
 		return err
 	}
-	info, err := f.Stat()
-	if err != nil {
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
 		return err
 	}
-	if seals&arenaSeals != arenaSeals || info.Size() != arenaHead+arenaSize {
+	if seals&arenaSeals != arenaSeals || info.Size != arenaHead+arenaSize {
 		return errors.New("it is no arena")
 	}
-	m, err := mapArena(int(f.Fd()))
+	m, err := mapArena(fd)
 	if err != nil {
 		return err
 	}
@@ -222,6 +272,9 @@ func (b *borrowed) open(body []byte) error {
 func (b *borrowed) take(to []byte, l lent) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.ended {
+		return nil, net.ErrClosed
+	}
 	if b.all == nil || l.at%arenaSize+l.size > arenaSize {
 		return nil, fmt.Errorf("%w: a frame of %d bytes that is not there", ErrProtocol, l.size)
 	}
@@ -278,6 +331,7 @@ func (c *Conn) lend(frames [][]byte) {
 	}
 	_ = c.z.SendCmd(cmdLent, command)
 	if a.timer == nil {
+		a.used = 0
 		a.timer = self.AfterFunc(arenaIdle, c.giveBack)
 	}
 }
@@ -303,18 +357,19 @@ func (c *Conn) lentCommand(name string, body []byte) error {
 	}
 	switch name {
 	case cmdArena:
-		if c.r.borrowed.open(body) != nil {
-			return nil // then frames go on coming through the socket
+		var refusal []byte
+		if err := c.r.borrowed.open(body); err != nil { // then frames go on coming through the socket
+			refusal = []byte("no")
 		}
 		w := c.w
 		w.mu.Lock()
 		if w.err == nil {
-			_ = c.z.SendCmd(cmdMapped, nil)
+			_ = c.z.SendCmd(cmdMapped, refusal)
 		}
 		w.kick(false)
 	case cmdMapped:
 		c.w.mu.Lock()
-		c.w.arena.mapped()
+		c.w.arena.mapped(len(body) == 0)
 		c.w.mu.Unlock()
 	case cmdLent:
 		if len(c.r.borrowed.next) > 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ import (
 func mapped(t *testing.T) int {
 	maps, err := os.ReadFile("/proc/self/maps")
 	require.NoError(t, err)
-	return strings.Count(string(maps), "/memfd:frames")
+	return strings.Count(string(maps), "/memfd:fiber-frames")
 }
 
 // Large frames arrive as they were sent, in order, whatever else is sent beside them, and leave nothing mapped.
@@ -132,7 +133,7 @@ func resident(t *testing.T) (kib int) {
 	inside := false
 	for line := range strings.Lines(string(maps)) {
 		if fields := strings.Fields(line); strings.Contains(line, "-") && !strings.HasSuffix(fields[0], ":") {
-			inside = strings.Contains(line, "/memfd:frames")
+			inside = strings.Contains(line, "/memfd:fiber-frames")
 		} else if inside && fields[0] == "Rss:" {
 			n, err := strconv.Atoi(fields[1])
 			require.NoError(t, err)
@@ -156,6 +157,67 @@ func TestMemoryOfLargeFramesIsGivenBack(t *testing.T) {
 	large()
 	require.Eventually(t, func() bool { return resident(t) < 100 }, time.Minute, 10*time.Millisecond)
 	large()
+}
+
+// Messages that are taken back in the order in which they were sent take no room either.
+func TestLargeFramesThatAreTakenBackInOrder(t *testing.T) {
+	a, b := pair(t, transport.Options{Lend: true, MaxQueue: 64 << 20})
+	shared(t, a, b)
+	for range 100 { // until the socket is full
+		require.NoError(t, a.Post(make([]byte, 100_000)))
+	}
+	before := a.Lent()
+	var leave []func()
+	for _, size := range []int{20 << 20, 9 << 20, 300 << 10} {
+		ctx, cancel := context.WithCancel(t.Context())
+		sent, was := make(chan error, 1), a.Lent()
+		go func() { sent <- a.Send(ctx, make([]byte, size)) }()
+		for a.Lent() == was { // until it is queued
+			runtime.Gosched()
+		}
+		leave = append(leave, func() {
+			cancel()
+			require.ErrorIs(t, <-sent, context.Canceled)
+		})
+	}
+	for _, f := range leave {
+		f()
+	}
+	require.Equal(t, before, a.Lent())
+	for range 100 {
+		_, err := b.Recv()
+		require.NoError(t, err)
+	}
+}
+
+// When everything has been read, all of the memory is there for the next message.
+func TestLargeFramesHaveAllTheRoom(t *testing.T) {
+	a, b := pair(t, transport.Options{Lend: true})
+	shared(t, a, b)
+	const size = 10 << 20
+	for range 5 {
+		for _, frames := range [][][]byte{{make([]byte, 300<<10)}, {make([]byte, size), make([]byte, size), make([]byte, size)}} {
+			require.NoError(t, a.Post(frames...))
+			_, err := b.Recv()
+			require.NoError(t, err)
+			require.EqualValues(t, len(frames)*len(frames[0]), a.Lent()%(32<<20))
+		}
+	}
+}
+
+// Recv after Close says so, although a large frame has arrived.
+func TestLargeFrameAfterClose(t *testing.T) {
+	a, b := pair(t, transport.Options{Lend: true})
+	shared(t, a, b)
+	for range 2 {
+		require.NoError(t, a.Post(make([]byte, 300<<10)))
+	}
+	require.NoError(t, a.Flush(t.Context()))
+	_, err := b.Recv()
+	require.NoError(t, err)
+	b.Close()
+	_, err = b.Recv()
+	require.Equal(t, transport.ErrClosed, err)
 }
 
 // A message that is taken back before the other end has heard of the memory does not keep it from hearing.

@@ -162,8 +162,8 @@ func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 	w.kick(true)
 	w.mu.Lock()
 	err = w.settle(ctx, from, to)
-	if err != nil && w.err == nil && !errors.Is(err, ErrUnknownOutcome) && w.arena.end == lentTo {
-		w.arena.end = lent // nothing was sent
+	if err != nil && w.err == nil && !errors.Is(err, ErrUnknownOutcome) {
+		w.arena.takeBack(lent, lentTo)
 	}
 	w.mu.Unlock()
 	return err
