@@ -273,7 +273,9 @@ func (e *Engine) send(w *worker, has leisure) {
 func (e *Engine) relieve(now time.Time) {
 	slices.SortFunc(e.senders, func(a, b *worker) int { return cmp.Compare(a.number, b.number) })
 	e.senders = slices.DeleteFunc(e.senders, func(w *worker) bool {
-		w.sends = w.sending != nil || len(w.unsent) > 0
+		if w.sends = w.sending != nil || len(w.unsent) > 0; !w.sends {
+			w.watched = nil // else its call stays reachable
+		}
 		return !w.sends
 	})
 	for _, w := range e.senders {

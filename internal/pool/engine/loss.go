@@ -177,7 +177,12 @@ const ranMost = 8
 func (e *Engine) leave(w *worker) {
 	w.state = gone
 	w.changed()
-	e.workers = slices.DeleteFunc(e.workers, func(other *worker) bool { return other == w })
+	is := func(other *worker) bool { return other == w }
+	e.workers = slices.DeleteFunc(e.workers, is)
+	if w.sends { // else it stays until tick runs, which may be never
+		w.sends = false
+		e.senders = slices.DeleteFunc(e.senders, is)
+	}
 }
 
 // backoff returns the pause before the next start after n failures in a row.
