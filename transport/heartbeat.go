@@ -114,6 +114,7 @@ func (c *Conn) command(body []byte) error {
 		return nil
 	}
 	c.pongs++
+	c.spoke = c.spoke || c.opts.HeartbeatTimeout < 0 // an end that need not hear, only be heard, leaves the pings to the other
 	_ = c.z.SendCmd(zmq4.CmdPong, rest[ttl:])
 	w.kick(false)
 	return nil

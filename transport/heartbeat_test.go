@@ -84,6 +84,25 @@ func TestHeartbeatsKeepAnIdleConnection(t *testing.T) {
 	})
 }
 
+// An end that may wait for ever answers, and sends no PINGs of its own.
+func TestOneEndPings(t *testing.T) {
+	opts := beats(10)
+	opts.HeartbeatTimeout = -1
+	inBubble(t, opts, func(t *testing.T, c *transport.Conn, p peer) {
+		go c.Recv()
+		time.Sleep(opts.HeartbeatInterval / 2)
+		for range 100 {
+			_, err := p.Write(cmd("PING", "\x00\x00"))
+			require.NoError(t, err)
+			_, body := p.readFrame()
+			require.Equal(t, "\x04PONG", string(body))
+			time.Sleep(opts.HeartbeatInterval)
+		}
+		_, body := p.readFrame() // nobody has asked for that long
+		require.Equal(t, "\x04PING", string(body[:5]))
+	})
+}
+
 func TestAnyByteIsLife(t *testing.T) {
 	opts := beats(3)
 	inBubble(t, opts, func(t *testing.T, c *transport.Conn, p peer) {
