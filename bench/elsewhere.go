@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fiber-go/fiber"
@@ -69,7 +71,14 @@ type elsewhere struct {
 
 func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, err error) {
 	begun := time.Now()
+	what, argument, _ := strings.Cut(what, " ")
 	switch what {
+	case "crowd-task", "crowd-memory":
+		size, cost := 0, 0.0
+		if size, err = strconv.Atoi(argument); err == nil {
+			cost, err = crowdCost(ctx, what, size)
+		}
+		took = time.Duration(cost * float64(time.Second))
 	case "start": // start a process, until Start returns
 		p := fiber.NewProcess(same, 1)
 		err = p.Start(ctx)
@@ -101,7 +110,7 @@ func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, er
 	case "linger":
 		err = lingerOn(ctx)
 		took = time.Since(begun)
-	case "pi", "pi anywhere", "echo":
+	case "pi", "pi-anywhere", "echo":
 		if err = e.warm(ctx, map[string]int{"echo": 1}[what]); err != nil {
 			return 0, err
 		}
@@ -109,7 +118,7 @@ func (e *elsewhere) do(ctx context.Context, what string) (took time.Duration, er
 		switch what {
 		case "pi":
 			err = mapPi(ctx, e.pool, inside, e.ins)
-		case "pi anywhere":
+		case "pi-anywhere":
 			err = mapPi(ctx, e.pool, insideAnywhere, e.ins)
 		case "echo":
 			_, err = fiber.Apply(ctx, e.pool, sameBytes, e.body)

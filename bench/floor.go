@@ -37,6 +37,8 @@ func serveFloor(role string) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	case crowdName:
+		serveCrowd()
 	case "tls":
 		if err := dialTLS(argument); err != nil && !errors.Is(err, io.EOF) {
 			fmt.Fprintln(os.Stderr, "bench: floor:", err)

@@ -319,7 +319,7 @@ func openKubernetesPi(ctx context.Context, m *match) error {
 	if err := space.settle(ctx, many); err != nil { // those of the row before
 		return err
 	}
-	run, err := openElsewhere(m, "pi anywhere", append(space.onPods(), "FIBER_FORWARD_LOGS=off")...)
+	run, err := openElsewhere(m, "pi-anywhere", append(space.onPods(), "FIBER_FORWARD_LOGS=off")...)
 	if err != nil {
 		return err
 	}
