@@ -264,7 +264,7 @@ var rankCalls = map[string]rankCall{
 		return n.Right().Recv(ctx, &v)
 	}, others: sendRight},
 	"SendFull": {fill: 17 << 20, call: func(ctx context.Context, n *fiber.RingNode, _ []byte) error {
-		return n.Right().Send(ctx, make([]byte, big)) // what is smaller has room in the socket
+		return n.Right().Send(ctx, make([]byte, huge)) // what is smaller has room on the way
 	}, others: func(ctx context.Context, n *fiber.RingNode) error { return n.Barrier(ctx) }},
 	"Send": {call: func(ctx context.Context, n *fiber.RingNode, v []byte) error { return n.Right().Send(ctx, v) }},
 }

@@ -32,7 +32,7 @@ const (
 	meanwhile                  // its context ends while it waits
 	beside                     // and other goroutines use the same connection all the time
 	stopped                    // the peer is stopped, and the context ends
-	large                      // so it is, and the call carries more than sockets hold
+	large                      // so it is, and the call carries more than a connection holds
 	killed                     // the peer is killed
 	ended                      // the peer ends in good order
 	situations
@@ -182,6 +182,7 @@ func (s *stage) value() []byte { return make([]byte, s.size) }
 const (
 	small = 8
 	big   = 4 << 20
+	huge  = 33 << 20 // more than sockets hold, and than the memory for large frames
 )
 
 // signal sends one to the peer, and waits for the effect of SIGSTOP.
@@ -233,7 +234,7 @@ func (r row) play(t *testing.T, in situation, want outcome) {
 	s := r.at(t)
 	s.in, s.size = in, small
 	if in == large {
-		s.size = big
+		s.size = huge
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
