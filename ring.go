@@ -310,7 +310,8 @@ func (b *Neighbour) empty() bool { return b == nil || b.n == nil }
 // blocks while the neighbour has not received earlier messages. One message of
 // any size, or smaller ones of 16 MiB together, can wait at the neighbour, so
 // all ranks may send first and receive afterwards. Each message counts as at
-// least 128 bytes.
+// least 128 bytes. Others can be on the way: what a socket holds and, between two
+// processes of a machine, 32 MiB of messages of 256 KiB or more.
 //
 // The error is ctx.Err() when ctx ends, a *RingError when the ring has failed, an
 // *EncodeError, or an error that says that the neighbour's function has returned.
