@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,7 +33,7 @@ type Conn struct {
 	spoke   bool     // a message was framed since the last heartbeat; under w.mu
 	pongs   int      // PONGs queued since the queue was last empty; under w.mu
 
-	lends bool // large frames may go through memory that both ends have mapped
+	lends bool // large frames may go through memory that both ends have mapped, if there are addresses for much of it
 
 	held atomic.Bool // Room blocks instead of Recv
 
@@ -65,7 +66,7 @@ func Open(nc net.Conn, server bool, opts Options) (*Conn, error) {
 func open(nc net.Conn, server bool, opts Options, deadline time.Time) (*Conn, error) {
 	_, unix := nc.(*net.UnixConn)
 	nc = detachableOf(nc)
-	c := &Conn{opts: opts, nc: nc, lends: unix && opts.Lend, done: make(chan struct{})}
+	c := &Conn{opts: opts, nc: nc, lends: unix && opts.Lend && strconv.IntSize == 64, done: make(chan struct{})}
 	c.w = newWriter(nc, opts.MaxQueue, c.writeFailed)
 	c.r = newReader(nc, &c.w.fresh, c.command)
 	if err := c.handshake(server, deadline); err != nil {
