@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -131,8 +132,9 @@ type crowd struct {
 // member is a worker as the backend sees it.
 type member struct {
 	*job.Life
-	crowd *crowd
-	id    string
+	crowd   *crowd
+	id      string
+	outputs []io.Writer // what its parent would pass on; it writes nothing
 }
 
 // order is a message to the crowd: to start a worker, whose socket comes with it, or to end one.
@@ -152,7 +154,7 @@ func (c *crowd) Launch(_ context.Context, spec backend.JobSpec) (backend.Job, er
 	if c.once.Do(func() { c.err = c.start() }); c.err != nil {
 		return nil, job.Failure(c, spec.Name, c.err, true)
 	}
-	m := &member{Life: job.New(), crowd: c, id: spec.Name}
+	m := &member{Life: job.New(), crowd: c, id: spec.Name, outputs: []io.Writer{spec.Stdout, spec.Stderr}}
 	o := order{ID: spec.Name}
 	for _, v := range append(spec.Env, spec.Public...) {
 		if _, value, _ := strings.Cut(v, "="); strings.HasPrefix(value, `{"process"`) {
@@ -223,7 +225,7 @@ func (c *crowd) listen() {
 		for id, m := range c.jobs {
 			if err != nil || id == string(buf[:n]) {
 				delete(c.jobs, id)
-				m.End(job.Exited(0), nil)
+				m.end()
 			}
 		}
 		c.mu.Unlock()
@@ -231,6 +233,15 @@ func (c *crowd) listen() {
 			return
 		}
 	}
+}
+
+func (m *member) end() {
+	for _, w := range m.outputs {
+		if c, ok := w.(io.Closer); ok {
+			c.Close()
+		}
+	}
+	m.End(job.Exited(0), nil)
 }
 
 // Close ends the crowd.
