@@ -194,7 +194,7 @@ func (a *arena) takeBack(from, to uint64) {
 	}
 }
 
-// giveBack gives memory back that was not used for a while, if nothing is in the arena.
+// giveBack returns the memory to the system if the arena is empty and no frame came since the last call.
 func (a *arena) giveBack() (done bool) {
 	used := a.used
 	a.used = a.end
@@ -336,7 +336,7 @@ func (c *Conn) lend(frames [][]byte) {
 	}
 }
 
-// giveBack gives the arena's memory back, or looks again later.
+// giveBack returns the arena's memory to the system, or looks again later.
 func (c *Conn) giveBack() {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()

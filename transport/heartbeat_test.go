@@ -98,7 +98,7 @@ func TestOneEndPings(t *testing.T) {
 			require.Equal(t, "\x04PONG", string(body))
 			time.Sleep(opts.HeartbeatInterval)
 		}
-		_, body := p.readFrame() // nobody has asked for that long
+		_, body := p.readFrame() // no PING came for that long
 		require.Equal(t, "\x04PING", string(body[:5]))
 	})
 }

@@ -164,7 +164,7 @@ type lookup struct {
 
 const (
 	tableSize = 1 << 16
-	largeSize = 1 << 20 // takes long enough to be passed on that somebody is killed meanwhile
+	largeSize = 1 << 20 // takes long enough to pass on for a process to be killed meanwhile
 )
 
 var lookupFunc = fiber.Register("lookup", func(ctx context.Context, l lookup) (float64, error) {

@@ -27,7 +27,7 @@ type roster struct {
 	turns   [classes]turns // those in each class but full
 }
 
-// counted is what the roster has counted of a worker.
+// counted is a worker as the roster has counted it last.
 type counted struct {
 	any              bool
 	state            state
