@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,7 +115,8 @@ func (c *onCluster) nothingLeft() {
 	assert.Eventually(c, func() bool {
 		left = c.kubectl("get", "pods,secrets,jobs,leases", "-n", c.namespace, "-l", "app.kubernetes.io/managed-by=fiber", "-o", "name")
 		return left == ""
-	}, 4*time.Minute, 200*time.Millisecond, "left: %s", &left)
+	}, 4*time.Minute, 200*time.Millisecond)
+	assert.Empty(c, left)
 }
 
 // whole checks that all numbers have been printed, in order, but for so many that may be lost with a node, and that no two pods have
@@ -157,8 +159,11 @@ func TestRestartAfterAPodWasDeleted(t *testing.T) {
 	assert.Contains(t, run.stderr(), "Created job: mine\n")
 	c.kubectl("delete", "pod", first[0], "-n", c.namespace, "--wait=false")
 	require.Eventually(t, func() bool { return strings.Count(run.stdout(), "begins with") == 2 }, 2*time.Minute, 100*time.Millisecond)
-	out, _, _ := c.fiber("ps")
-	assert.Regexp(t, `(?m)^mine +count +running +1 `, out)
+	out := ""
+	assert.Eventually(t, func() bool { // its worker starts a moment later
+		out, _, _ = c.fiber("ps")
+		return regexp.MustCompile(`(?m)^mine +count +running +1 `).MatchString(out)
+	}, time.Minute, 100*time.Millisecond)
 	assert.Equal(t, 1, strings.Count(out, "mine"), out)
 	second := c.roots()
 	require.Len(t, second, 1)
