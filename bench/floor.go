@@ -67,6 +67,8 @@ func serveFloor(role string) {
 		}
 	case "ring":
 		err = serveRing(size, file)
+	case "answer":
+		err = answerAll(file)
 	case "exit":
 		_, err = file.Write([]byte{1})
 	}
