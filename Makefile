@@ -19,6 +19,7 @@
 # make check   gofmt, go vet, fiber vet, staticcheck, and go vet for the systems other than Linux
 # make fuzz    each fuzz target with so many inputs: FUZZTIME, 100000x
 # make bench   Fiber beside bare sockets, goroutines and Python's multiprocessing
+# make bench-peers  Fiber beside Ray, joblib, Dask, mpi4py and multiprocessing; writes docs/figures.md and docs/peers.svg
 # make bench-kubernetes  Fiber on the cluster of make test-kubernetes beside bare pods, and what having that backend costs
 #              processes of this machine
 
@@ -31,7 +32,7 @@ STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 on_two_nodes = test/cluster/with.sh $(if $(FIBER_TEST_KUBECONFIG),,test/cluster/node2.sh with)
 
 .PHONY: help test engine-up cluster-up cluster-down test-kubernetes race race-kubernetes soak simulate mutants check format vet staticcheck systems fuzz \
-	bench bench-kubernetes bench-built
+	bench bench-peers bench-kubernetes bench-built
 
 help:
 	@sed -n 's/^# \(make \|   \)/\1/p' Makefile
@@ -118,6 +119,10 @@ fuzz:
 
 bench: bench-built
 	bench/results/bench $(BENCHFLAGS)
+
+bench-peers: bench-built
+	bench/peers.sh bench/results/peers
+	bench/results/bench -peers bench/results/peers $(BENCHFLAGS)
 
 bench-kubernetes: bench-built
 	test/cluster/with.sh bench/results/bench -rows '^(kubernetes/.*|process/100|worker/idle)$$' $(BENCHFLAGS)

@@ -51,9 +51,9 @@ func applyInt(ctx context.Context, m *match, concurrency int) error {
 	if err != nil {
 		return err
 	}
-	python, err := multiprocessing(m, atLeast(4), 0, "apply")
+	python := multiprocessing(atLeast(4), 0, "apply")
 	m.references = []reference{{contender: raw, bound: atMost(3)}, {contender: block}, python}
-	return err
+	return nil
 }
 
 // openPool makes a pool that lives as long as the match. Its first task starts

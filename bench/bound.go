@@ -73,6 +73,7 @@ type comparison struct {
 	Most      float64   `json:"most,omitempty"`
 	Bound     string    `json:"bound,omitempty"`
 	Reached   *bool     `json:"reached,omitempty"` // nil without a bound
+	Version   string    `json:"version,omitempty"`
 	Absent    string    `json:"absent,omitempty"`
 	Samples   []float64 `json:"samples,omitempty"`
 

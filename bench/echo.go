@@ -66,7 +66,7 @@ func openEcho[T ~[]E, E any](ctx context.Context, m *match, most float64, fn *fi
 	if err != nil {
 		return err
 	}
-	python, err := multiprocessing(m, forInformation, 0, command)
+	python := multiprocessing(forInformation, 0, command)
 	m.references = []reference{{contender: raw, bound: atMost(most)}, python}
-	return err
+	return nil
 }

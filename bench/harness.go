@@ -44,8 +44,8 @@ type contender struct {
 // A reference is a contender that Fiber is compared with, and the bound of that comparison.
 type reference struct {
 	contender
-	bound  bound
-	absent string // why it can't run here; if set, it is reported and not measured
+	bound bound
+	open  func(*match) (version string, err error) // starts a peer; an error says why it can't run here, and it is not measured
 }
 
 // timed turns a function that does n operations into a contender's run.
@@ -67,6 +67,7 @@ type harness struct {
 	pairs int           // overrides the rows' own number unless 0
 	slice time.Duration // how long a turn takes for a contender without a fixed number of operations
 	alone bool          // leave the references out, for a profile of Fiber alone
+	apart bool          // one contender after the other instead of turns, and a peer's processes run for theirs only
 	limit time.Duration // a row that takes longer fails
 }
 
@@ -94,18 +95,74 @@ func (h *harness) measure(ctx context.Context, r row) result {
 	return res
 }
 
-func (h *harness) turns(ctx context.Context, m *match, pairs int, res *result) error {
+func (h *harness) turns(ctx context.Context, m *match, pairs int, res *result) (err error) {
 	res.Subject = m.subject.name
+	if h.apart {
+		if res.Samples, err = h.series(ctx, &m.subject, pairs); err != nil {
+			return err
+		}
+	}
 	contenders := []*contender{&m.subject}
 	compared := []*comparison{}
 	for i := range m.references {
 		ref := &m.references[i]
-		c := &comparison{Reference: ref.name, Bound: ref.bound.String(), Absent: ref.absent, bound: ref.bound}
+		c := &comparison{Reference: ref.name, Bound: ref.bound.String(), bound: ref.bound}
 		res.Comparisons = append(res.Comparisons, c)
-		if ref.absent == "" {
+		own := m
+		if h.apart {
+			own = new(match)
+		}
+		if c.Version, err = ref.start(own); err == nil && h.apart {
+			c.Samples, err = h.series(ctx, &ref.contender, pairs)
+		}
+		switch {
+		case err != nil && ref.open == nil:
+			return err
+		case err != nil:
+			c.Absent, c.Samples = err.Error(), nil
+		default:
 			contenders, compared = append(contenders, &ref.contender), append(compared, c)
 		}
+		if h.apart {
+			own.close()
+		}
 	}
+	if !h.apart {
+		if err := h.inTurns(ctx, contenders, compared, pairs, res); err != nil {
+			return err
+		}
+	}
+	res.Median = median(res.Samples)
+	for _, c := range compared {
+		c.settle(res.Samples)
+	}
+	return nil
+}
+
+// start starts what a reference needs until the match is closed.
+func (r *reference) start(m *match) (version string, err error) {
+	if r.open == nil {
+		return "", nil
+	}
+	return r.open(m)
+}
+
+// series returns the costs of a contender's turns, one after the other.
+func (h *harness) series(ctx context.Context, c *contender, turns int) (costs []float64, err error) {
+	if err := h.calibrate(ctx, c); err != nil {
+		return nil, err
+	}
+	for range turns {
+		cost, err := c.cost(ctx)
+		if err != nil {
+			return nil, err
+		}
+		costs = append(costs, cost)
+	}
+	return costs, nil
+}
+
+func (h *harness) inTurns(ctx context.Context, contenders []*contender, compared []*comparison, pairs int, res *result) error {
 	for _, c := range contenders {
 		if err := h.calibrate(ctx, c); err != nil {
 			return err
@@ -126,10 +183,6 @@ func (h *harness) turns(ctx context.Context, m *match, pairs int, res *result) e
 				compared[i-1].Samples = append(compared[i-1].Samples, cost)
 			}
 		}
-	}
-	res.Median = median(res.Samples)
-	for _, c := range compared {
-		c.settle(res.Samples)
 	}
 	return nil
 }

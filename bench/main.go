@@ -41,6 +41,8 @@ func run(ctx context.Context) error {
 	pairs := flag.Int("pairs", 0, "how many `turns` each contender takes; 0 for the row's own number")
 	quick := flag.Bool("quick", false, "two short turns of everything, to see that it runs")
 	path := flag.String("json", filepath.Join("bench", "results", now.Format("2006-01-02T150405")+".json"), "write the results to this `file`")
+	peers := flag.String("peers", "", "measure Fiber beside its peers, with the Python of the virtual environment in this `directory`, if it has one")
+	figures := flag.String("figures", "docs", "with -peers, write the results into figures.md and peers.svg of this `directory`")
 	cpuprofile := flag.String("cpuprofile", "", "write CPU profiles to this `file` (the root) and file.<pid> (each worker's first 2 s), and measure Fiber alone")
 	flag.Parse()
 
@@ -48,7 +50,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("-rows: %w", err)
 	}
-	rows := slices.DeleteFunc(slices.Clone(allRows), func(r row) bool { return !pattern.MatchString(r.name) })
+	all := allRows
+	if *peers != "" {
+		all, peersPython = peerRows, filepath.Join(*peers, "bin", "python")
+	}
+	rows := slices.DeleteFunc(slices.Clone(all), func(r row) bool { return !pattern.MatchString(r.name) })
 	if !*list {
 		rows = without(rows, "docker/", engineAnswers, "no docker engine answers")
 		rows = without(rows, "kubernetes/", clusterGiven, kubeconfigKey+" names no cluster (make bench-kubernetes)")
@@ -64,6 +70,9 @@ func run(ctx context.Context) error {
 	}
 
 	h := &harness{pairs: *pairs, slice: 100 * time.Millisecond, limit: 5 * time.Minute}
+	if *peers != "" {
+		h.apart, h.slice, h.limit = true, time.Second, time.Hour
+	}
 	if *quick {
 		h.slice = 20 * time.Millisecond
 		if h.pairs == 0 {
@@ -78,7 +87,12 @@ func run(ctx context.Context) error {
 		defer stop()
 		h.alone = true
 	}
-	return h.report(ctx, rows, &report{Time: now, Machine: thisMachine()}, *path)
+	rep := &report{Time: now, Machine: thisMachine()}
+	err = h.report(ctx, rows, rep, *path)
+	if *peers != "" && err == nil {
+		err = rep.writeFigures(*figures)
+	}
+	return err
 }
 
 // without leaves out, with a message, the rows that need something which is not there.

@@ -76,9 +76,9 @@ func openManagerCall(ctx context.Context, m *match) error {
 	if err != nil {
 		return err
 	}
-	python, err := multiprocessing(m, atLeast(1), 0, "manager_call")
+	python := multiprocessing(atLeast(1), 0, "manager_call")
 	m.references = []reference{{contender: raw, bound: atMost(2.5)}, python}
-	return err
+	return nil
 }
 
 // cartPole is OpenAI gym's CartPole-v0 dynamics; see examples/async_manager.
@@ -196,9 +196,9 @@ func openCartPoleSync(ctx context.Context, m *match) error {
 	if err != nil {
 		return err
 	}
-	python, err := multiprocessing(m, atLeast(1.5), steps, "cartpole")
+	python := multiprocessing(atLeast(1.5), steps, "cartpole")
 	m.references = []reference{{contender: sockets}, python}
-	return err
+	return nil
 }
 
 func openCartPoleAsync(ctx context.Context, m *match) error {
@@ -213,9 +213,9 @@ func openCartPoleAsync(ctx context.Context, m *match) error {
 		return err
 	}
 	sync := contender{name: "Call", ops: steps, run: timed(func(ctx context.Context, n int) error { return playSync(ctx, envs, n) })}
-	python, err := multiprocessing(m, atLeast(5), steps, "cartpole")
+	python := multiprocessing(atLeast(5), steps, "cartpole")
 	m.references = []reference{{contender: sockets}, {contender: sync, bound: atLeast(2.2)}, python}
-	return err
+	return nil
 }
 
 // rawSteps sends 64 bytes to as many processes as there are environments, and back, over blocking sockets: to one

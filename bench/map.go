@@ -24,9 +24,9 @@ func openMap(ctx context.Context, m *match) error {
 	m.subject = contender{name: "Map", ops: mapTasks, run: timed(func(ctx context.Context, n int) error {
 		return mapSame(ctx, pool, n, fiber.ChunkSize(1))
 	})}
-	python, err := multiprocessing(m, atLeast(8), mapTasks, "map_one")
+	python := multiprocessing(atLeast(8), mapTasks, "map_one")
 	m.references = []reference{python}
-	return err
+	return nil
 }
 
 // applySame runs one no-op, which starts a pool's workers.

@@ -14,6 +14,7 @@ const processes = 100
 
 var processRows = []row{
 	{name: "process/100", unit: duration, pairs: 5, open: openProcess},
+	{name: "process/start-join", unit: duration, pairs: 5, open: openStartJoin},
 	{name: "worker/idle", unit: mebibytes, pairs: 3, open: openIdle},
 }
 
@@ -35,9 +36,35 @@ func openProcess(_ context.Context, m *match) error {
 		return nil
 	})}
 	raw := contender{name: "bare re-exec", ops: processes, run: timed(rawProcesses)}
-	python, err := multiprocessing(m, forInformation, processes, "process")
+	python := multiprocessing(forInformation, processes, "process")
 	m.references = []reference{{contender: raw, bound: atMost(2)}, python}
-	return err
+	return nil
+}
+
+// openStartJoin measures a process after the other, from its start until it has ended.
+func openStartJoin(_ context.Context, m *match) error {
+	m.subject = contender{name: "Start, Join", run: timed(func(ctx context.Context, n int) error {
+		for i := range n {
+			p := fiber.NewProcess(same, i)
+			if err := p.Start(ctx); err != nil {
+				return err
+			}
+			if err := p.Join(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})}
+	raw := contender{name: "bare re-exec", run: timed(func(ctx context.Context, n int) error {
+		for range n {
+			if err := rawProcesses(ctx, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})}
+	m.references = []reference{{contender: raw, bound: atMost(1.3)}, multiprocessing(forInformation, 0, "one_process")}
+	return nil
 }
 
 // rawProcesses runs this executable n times as a process that writes a byte to its socket and ends.

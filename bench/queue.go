@@ -144,7 +144,7 @@ func openQueueOp(ctx context.Context, m *match, name string, which int) error {
 // producer and consumer at work at the same time.
 func openQueueMany(ctx context.Context, m *match) error {
 	return openThroughput(ctx, m, "PutMany, GetMany", queueWork{Batch: 1000}, func() (reference, error) {
-		return multiprocessing(m, atLeast(2), 0, "queue")
+		return multiprocessing(atLeast(2), 0, "queue"), nil
 	})
 }
 

@@ -275,17 +275,17 @@ func sumInherited(b []byte) error {
 func openShareMemory(_ context.Context, m *match) error {
 	numbers := countUp(sharedNumbers)
 	m.subject = contender{name: "root, 64 workers", ops: 1, run: func(ctx context.Context, _ int) (float64, error) {
-		return shareMemory(ctx, numbers)
+		return shareMemory(ctx, numbers, shareWorkers)
 	}}
 	m.references = []reference{{bound: atMost(1.1), contender: constant("one copy", sharedNumbers*8>>20)}}
 	return nil
 }
 
 // shareMemory does so with workers of its own, which have nothing that was shared before.
-func shareMemory(ctx context.Context, numbers []float64) (float64, error) {
+func shareMemory(ctx context.Context, numbers []float64, workers int) (float64, error) {
 	m := new(match)
 	defer m.close()
-	s, err := openSharing(ctx, m, shareWorkers, numbers, perPage)
+	s, err := openSharing(ctx, m, workers, numbers, perPage)
 	if err != nil {
 		return 0, err
 	}

@@ -59,9 +59,9 @@ func openSleep(ctx context.Context, m *match, d time.Duration, rounds int, r rou
 		return err
 	}
 	raw.ops = rounds
-	python, err := multiprocessing(m, forInformation, rounds, fmt.Sprint("sleep ", d.Microseconds()))
+	python := multiprocessing(forInformation, rounds, fmt.Sprint("sleep ", d.Microseconds()))
 	m.references = []reference{{contender: raw, bound: atMost(1.15)}, python}
-	return err
+	return nil
 }
 
 func asyncRound(ctx context.Context, pool *fiber.Pool, d time.Duration) error {
