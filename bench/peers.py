@@ -529,25 +529,28 @@ def cartpole(n):
 commands = [manager_call, cartpole, queue, apply, map_one, pi_warm, echo_bytes, echo_floats, sleep, process, one_process, allreduce, share, share_memory]
 
 
-def serve():
+def serve(answer):
     by_name = {f.__name__: f for f in commands}
     for line in sys.stdin:
         name, *numbers = line.split()
         try:
             start = time.perf_counter()
             figure = by_name[name](*map(int, numbers))
-            print(time.perf_counter() - start if figure is None else figure)
+            answer(time.perf_counter() - start if figure is None else figure)
         except Exception as e:
-            print("error", repr(e).replace("\n", " "))
+            answer("error", repr(e).replace("\n", " "))
 
 
 if __name__ == "__main__":
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # for what else is printed
+    answer = functools.partial(print, file=answers, flush=True)
     mark = f"{MARK}={os.environ[MARK]}\0"
     try:
         peer = peers[sys.argv[1]]()
     except Exception as e:
-        print("error", repr(e).replace("\n", " "))
+        answer("error", repr(e).replace("\n", " "))
         sys.exit()
-    print("ready", peer.version)
+    answer("ready", peer.version)
     with contextlib.closing(peer):
-        serve()
+        serve(answer)
