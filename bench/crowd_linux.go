@@ -105,13 +105,6 @@ func crowdCost(ctx context.Context, what string, size int) (float64, error) {
 	return (processor() - begun).Seconds() / float64(tasks), nil
 }
 
-// processor returns how much processor time this process has used.
-func processor() time.Duration {
-	var used syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
 func init() {
 	if os.Getenv(elsewhereVariable) == crowdName {
 		backend.Register(backend.Plugin{Name: crowdName, Make: func(backend.Options) (backend.Backend, error) { return new(crowd), nil }})

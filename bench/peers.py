@@ -17,6 +17,7 @@ import multiprocessing.shared_memory
 import os
 import platform
 import random
+import statistics
 import sys
 import tempfile
 import threading
@@ -397,13 +398,13 @@ def share(mib, workers, n):
 
 
 def share_memory(mib, workers, n):
-    """By how many MiB the memory of all processes grows, at most, while they read shared numbers."""
+    """By how many MiB the memory of all processes has grown, in the median of many looks, while they read shared numbers."""
     ready(mib, workers)
-    before, most, over = memory(), [0.0], threading.Event()
+    before, looks, over = memory(), [], threading.Event()
 
     def watch():
         while not over.wait(0.02):
-            most[0] = max(most[0], memory())
+            looks.append(memory())
 
     watching = threading.Thread(target=watch)
     watching.start()
@@ -412,17 +413,24 @@ def share_memory(mib, workers, n):
     finally:
         over.set()
         watching.join()
-    return most[0] - before
+    return statistics.median(looks) - before
 
 
 def memory():
-    """The memory of all of the peer's processes in MiB; what several have mapped counts once."""
-    kib = 0
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    """The memory of all of the peer's processes in MiB; what several have mapped counts once. Some change what their environment
+    looks like, others have no parent here any more."""
+    ours, parents, kib = {os.getpid()}, {}, 0
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with contextlib.suppress(OSError):
+            parents[pid] = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
             if mark.encode() in open(f"/proc/{pid}/environ", "rb").read():
-                lines = open(f"/proc/{pid}/smaps_rollup").read().splitlines()
-                kib += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+                ours.add(pid)
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    for pid in ours:
+        with contextlib.suppress(OSError):
+            lines = open(f"/proc/{pid}/smaps_rollup").read().splitlines()
+            kib += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return kib / 1024
 
 

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber"
@@ -25,6 +26,8 @@ var scaleRows = []row{
 	{name: "scale/512-default", unit: rate, pairs: 3, open: func(ctx context.Context, m *match) error {
 		return openScale(m)
 	}},
+	{name: "scale/512-of-8", unit: duration, pairs: 5, open: func(_ context.Context, m *match) error { return openSlots(m, 512, 4, 1.7) }},
+	{name: "scale/4-of-1024", unit: duration, pairs: 5, open: func(_ context.Context, m *match) error { return openSlots(m, 4, 64, 1) }},
 }
 
 // openScale compares the throughput of 512 workers with that of smaller pools. Each pool lives only while it
@@ -65,4 +68,52 @@ func taskCost(ctx context.Context, workers int, opts ...fiber.CallOption) (float
 		best = min(best, time.Since(start))
 	}
 	return best.Seconds() / manyTasks, nil
+}
+
+const (
+	slots      = 4096                  // tasks at a time, whatever the number of workers
+	slotNap    = 20 * time.Millisecond // of a task
+	slotRounds = 20                    // tasks of each slot
+)
+
+// openSlots compares what a task costs this process in processor time, with as many tasks at a time in so many workers as in others.
+func openSlots(m *match, workers, others int, most float64) error {
+	cost := func(workers int) contender {
+		return contender{name: fmt.Sprintf("%d of %d", workers, slots/workers), ops: 1, run: func(ctx context.Context, _ int) (float64, error) {
+			return slotCost(ctx, workers)
+		}}
+	}
+	m.subject, m.references = cost(workers), []reference{{contender: cost(others), bound: atMost(most)}}
+	return nil
+}
+
+// slotCost returns the processor seconds of this process for each of many tasks that sleep.
+func slotCost(ctx context.Context, workers int) (float64, error) {
+	pool, err := fiber.NewPool(workers, fiber.WithConcurrency(slots/workers))
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	if err := pool.WaitUntilWorkersUp(ctx); err != nil {
+		return 0, err
+	}
+	ins := make([]time.Duration, slotRounds*slots)
+	for i := range ins {
+		ins[i] = slotNap
+	}
+	if _, err := fiber.Map(ctx, pool, nap, ins[:slots], fiber.ChunkSize(1)); err != nil {
+		return 0, err
+	}
+	begun := processor()
+	if _, err := fiber.Map(ctx, pool, nap, ins, fiber.ChunkSize(1)); err != nil {
+		return 0, err
+	}
+	return (processor() - begun).Seconds() / float64(len(ins)), nil
+}
+
+// processor returns how much processor time this process has used.
+func processor() time.Duration {
+	var used syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

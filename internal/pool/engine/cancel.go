@@ -137,7 +137,7 @@ func (b *batch) abandon() {
 	}
 	b.at = time.Now()
 	b.call.held = without(b.call.held, b)
-	b.w.tally()
+	b.tally()
 }
 
 // takeBack takes back from its worker a batch that was not sent. If it is being

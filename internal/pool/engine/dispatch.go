@@ -70,7 +70,7 @@ func (w *worker) before(other *worker, is class) bool {
 	if is == idle {
 		return other.since.Before(w.since)
 	}
-	return w.held < other.held
+	return w.holds.tasks < other.holds.tasks
 }
 
 // pick chooses a worker for a call's next tasks: an idle one, one with a free
@@ -214,7 +214,7 @@ func (e *Engine) batch(w *worker, c *Call, s span, solo bool) {
 	}
 	e.outgoing = append(e.outgoing, b)
 	w.given += s.len()
-	w.tally()
+	b.tally()
 	if e.opts.MaxTasks > 0 && w.given >= e.opts.MaxTasks {
 		e.drain(w)
 	}
@@ -422,13 +422,13 @@ func (e *Engine) reserve() {
 	var free []*worker
 	for _, w := range e.workers {
 		w.reserve(false)
-		if w.alone {
+		if w.holds.suspects > 0 {
 			wanted--
-		} else if w.state == ready && w.abandoned == 0 && !w.ours {
+		} else if w.state == ready && w.holds.abandoned == 0 && !w.ours {
 			free = append(free, w)
 		}
 	}
-	slices.SortStableFunc(free, func(a, b *worker) int { return a.held - b.held })
+	slices.SortStableFunc(free, func(a, b *worker) int { return a.holds.tasks - b.holds.tasks })
 	for _, w := range free[:max(0, min(wanted, len(free)))] {
 		w.reserve(true)
 	}

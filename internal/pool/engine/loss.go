@@ -30,11 +30,12 @@ func (e *Engine) lost(w *worker) {
 		}
 	}
 	var suspects []suspect
-	alone := w.abandoned == 0 // else an abandoned task may have ended the worker, too
-	var again, moved int      // tasks that may have run and run again, and others, which run elsewhere
+	alone := w.holds.abandoned == 0 // else an abandoned task may have ended the worker, too
+	var again, moved int            // tasks that may have run and run again, and others, which run elsewhere
 	ran := w.ran()
 	for _, b := range slices.Backward(w.batches) {
 		b.call.held = without(b.call.held, b)
+		b.count(load{})
 		left := b.left().below(b.call.limit)
 		if b.dead || left.len() == 0 {
 			continue

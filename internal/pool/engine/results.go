@@ -90,6 +90,7 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		b.giveBack(b.left())
 		b.hi = b.next
 	}
+	b.tally()
 	if r.Stuck {
 		b.run = hi - 1
 		b.abandon()
@@ -197,6 +198,7 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 			}
 			w.given -= rest.len()
 			b.hi = rest.lo
+			b.tally()
 			b.giveBack(rest)
 		}
 		if back.From == 0 { // the worker holds nothing of the batch any more
@@ -223,7 +225,7 @@ func (e *Engine) rebalance(now time.Time) {
 		free = s.free()
 	}
 	for _, w := range e.workers {
-		if w.recalling || w.alone || w.spare() == 0 {
+		if w.recalling || w.holds.suspects > 0 || w.spare() == 0 {
 			continue
 		}
 		switch {
@@ -237,7 +239,7 @@ func (e *Engine) rebalance(now time.Time) {
 			// Tasks that came just now, or are known to be short, will be done
 			// before they could be moved.
 			age := now.Sub(w.batches[len(w.batches)-1].at)
-			if age < balanceInterval || w.seconds > age.Seconds() && w.seconds < 2*balanceInterval.Seconds() {
+			if age < balanceInterval || w.holds.time > age && w.holds.time < 2*balanceInterval {
 				continue
 			}
 			free--

@@ -39,7 +39,7 @@ type counted struct {
 	at               int // its place in turns
 }
 
-// longLoad is the most seconds that a worker's tasks count for: work for a few milliseconds is enough for a worker.
+// longLoad is the most seconds that tasks count for: work for a few milliseconds is enough for a worker.
 const longLoad = 1000
 
 // changed has the worker counted anew. The engine's lock is held.
@@ -58,8 +58,8 @@ func (r *roster) count() {
 		was := w.counted
 		w.counted = counted{at: was.at}
 		if w.state != gone {
-			w.counted = counted{true, w.state, w.class(), w.spare(), w.abandoned,
-				time.Duration(min(w.seconds, longLoad) * float64(time.Second)), w.held, w.since, was.at}
+			w.counted = counted{true, w.state, w.class(), w.spare(), w.holds.abandoned,
+				min(w.holds.time, longLoad*time.Second), w.holds.tasks, w.since, was.at}
 		}
 		r.add(&was, -1)
 		r.add(&w.counted, 1)

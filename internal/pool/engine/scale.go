@@ -79,7 +79,7 @@ func (e *Engine) autoscale(alive, up int) {
 // holds the fewest tasks. There is one of either.
 func (e *Engine) surplus() *worker {
 	return slices.MinFunc(e.workers, func(a, b *worker) int {
-		return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.held, b.held))
+		return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.holds.tasks, b.holds.tasks))
 	})
 }
 
@@ -197,7 +197,6 @@ func (e *Engine) drain(w *worker) {
 // freed is called when a worker holds less than before. If it is draining and
 // holds nothing, it is told to end.
 func (e *Engine) freed(w *worker) {
-	w.tally()
 	if w.state == draining && len(w.batches) == 0 && !w.ours {
 		w.ours = true
 		w.changed()

@@ -70,9 +70,9 @@ func (e *Engine) Stats() Stats {
 		s.Queued += x.len()
 	}
 	for _, w := range e.workers {
-		s.Held += w.held
+		s.Held += w.holds.tasks
 		if w.proc != nil {
-			s.Workers = append(s.Workers, WorkerStats{w.name, w.proc.ID(), w.state.String(), w.held, w.done, w.proc.Memory(), w.running()})
+			s.Workers = append(s.Workers, WorkerStats{w.name, w.proc.ID(), w.state.String(), w.holds.tasks, w.done, w.proc.Memory(), w.running()})
 		}
 	}
 	slices.SortFunc(s.Workers, func(a, b WorkerStats) int {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -89,15 +90,27 @@ type worker struct {
 
 	since time.Time // when it was started, became ready or last became idle
 
-	// What tally counts in batches.
-	held      int     // wanted tasks
-	seconds   float64 // their estimated running time
-	bytes     int     // encoded size of the inputs
-	abandoned int     // unwanted batches that it still runs
-	alone     bool    // it runs a suspect
+	holds load // all of batches
 
 	counted   counted
 	uncounted bool // it has changed since
+}
+
+// load is work that a worker holds.
+type load struct {
+	tasks     int           // wanted ones
+	time      time.Duration // their estimated running time
+	bytes     int           // encoded size of the inputs
+	abandoned int           // unwanted batches that it still runs
+	suspects  int           // batches that run alone
+}
+
+func (l *load) add(other load, sign int) {
+	l.tasks += sign * other.tasks
+	l.time += time.Duration(sign) * other.time
+	l.bytes += sign * other.bytes
+	l.abandoned += sign * other.abandoned
+	l.suspects += sign * other.suspects
 }
 
 // batch is some consecutive tasks of a call that a worker holds: an entry of
@@ -120,6 +133,8 @@ type batch struct {
 	size  int       // encoded bytes
 	at    time.Time // when it was handed out, or abandoned
 	heard time.Time // when its last report came
+
+	counted load // what it is of its worker's load
 }
 
 // brief reports whether the batch is a single task known to be very short.
@@ -134,41 +149,52 @@ func (b *batch) inline() bool {
 // left returns the tasks that are not reported yet.
 func (b *batch) left() span { return span{b.next, b.hi} }
 
+// load returns what the batch is of its worker's load.
+func (b *batch) load() load {
+	l := load{bytes: b.size}
+	if b.solo {
+		l.suspects = 1
+	}
+	if b.dead {
+		l.abandoned = 1
+		return l
+	}
+	l.tasks = b.left().len()
+	l.time = time.Duration(min(b.cost*float64(l.tasks), longLoad) * float64(time.Second))
+	return l
+}
+
+// tally counts the batch anew among what its worker holds. Whatever changes the batch calls it.
+func (b *batch) tally() { b.count(b.load()) }
+
+func (b *batch) count(now load) {
+	b.w.holds.add(b.counted, -1)
+	b.w.holds.add(now, 1)
+	b.counted = now
+	b.w.changed()
+}
+
 // find returns one of the worker's batches, or nil if it holds no such batch.
 func (w *worker) find(id uint64) *batch {
-	for _, b := range w.batches {
-		if b.id == id {
-			return b
-		}
+	if i, there := place(w.batches, id); there {
+		return w.batches[i]
 	}
 	return nil
 }
 
-// tally counts what the worker holds. Whatever changes its batches calls it.
-func (w *worker) tally() {
-	w.held, w.seconds, w.bytes, w.abandoned, w.alone = 0, 0, 0, 0, false
-	for _, b := range w.batches {
-		w.bytes += b.size
-		w.alone = w.alone || b.solo
-		if b.dead {
-			w.abandoned++
-			continue
-		}
-		n := b.left().len()
-		w.held += n
-		w.seconds += b.cost * float64(n)
-	}
-	w.changed()
+// place returns where a batch is among others, which are in the order of handing out, as their ids are.
+func place(batches []*batch, id uint64) (i int, there bool) {
+	return slices.BinarySearchFunc(batches, id, func(b *batch, id uint64) int { return cmp.Compare(b.id, id) })
 }
 
 // spare returns about how many tasks the worker holds but does not run.
 // Unwanted tasks that it still runs take room away from the others.
 func (w *worker) spare() int {
-	return max(0, w.held-max(0, w.engine.opts.Concurrency-w.abandoned))
+	return max(0, w.holds.tasks-max(0, w.engine.opts.Concurrency-w.holds.abandoned))
 }
 
 // blocked reports whether the worker runs nothing but unwanted tasks.
-func (w *worker) blocked() bool { return w.abandoned >= w.engine.opts.Concurrency }
+func (w *worker) blocked() bool { return w.holds.abandoned >= w.engine.opts.Concurrency }
 
 // stalled reports whether it has taken long to encode what the worker is to be
 // sent.
@@ -201,23 +227,24 @@ func (w *worker) idle() bool {
 func (w *worker) remove(b *batch) {
 	w.batches = without(w.batches, b)
 	b.call.held = without(b.call.held, b)
+	b.count(load{})
 	if len(w.batches) == 0 {
 		w.since = time.Now()
 	}
-	w.changed()
 }
 
-// without removes b, which is most often the first.
+// without removes b, which is most often one of the first.
 func without(batches []*batch, b *batch) []*batch {
-	switch i := slices.Index(batches, b); i {
-	case -1:
+	i, there := place(batches, b.id)
+	if !there {
 		return batches
-	case 0:
-		batches[0] = nil
-		return batches[1:]
-	default:
+	}
+	if i >= len(batches)/2 {
 		return slices.Delete(batches, i, i+1)
 	}
+	copy(batches[1:], batches[:i])
+	batches[0] = nil
+	return batches[1:]
 }
 
 // stuckSince returns when the last of the worker's batches was abandoned. While
@@ -238,7 +265,7 @@ func (w *worker) stuckSince() (since time.Time, stuck bool) {
 func (w *worker) class() class {
 	e := w.engine
 	switch {
-	case w.state != ready || w.ours || w.alone:
+	case w.state != ready || w.ours || w.holds.suspects > 0:
 		return full
 	case len(w.batches) == 0:
 		return idle
@@ -246,8 +273,8 @@ func (w *worker) class() class {
 		return full
 	case len(w.batches) < e.opts.Concurrency:
 		return slot
-	case w.abandoned == 0 && !w.late && w.seconds < pipelineSeconds*float64(e.opts.Concurrency) &&
-		len(w.batches) < e.opts.Concurrency+pipelineBatches && w.bytes < pipelineBytes:
+	case w.holds.abandoned == 0 && !w.late && w.holds.time.Seconds() < pipelineSeconds*float64(e.opts.Concurrency) &&
+		len(w.batches) < e.opts.Concurrency+pipelineBatches && w.holds.bytes < pipelineBytes:
 		return room
 	}
 	return full
