@@ -46,7 +46,7 @@ func (r *report) writeFigures(dir string) error {
 func (r *report) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured on %s: %d CPUs (%s), %s, %s, Linux %s. Medians; in brackets how many times as much as Fiber.\n",
-		r.Time.Format("2 January 2006"), r.Machine.CPUs, r.Machine.CPU, strings.TrimSpace(r.Machine.Memory), r.Machine.Go, r.Machine.Kernel)
+		r.Time.Format("2 January 2006"), r.Machine.CPUs, r.Machine.CPU, gibibytes(r.Machine.Memory), r.Machine.Go, r.Machine.Kernel)
 	var columns []string
 	var absent, lost []string
 	for _, res := range r.Results {
@@ -63,7 +63,7 @@ func (r *report) table() string {
 			}
 			fmt.Fprintf(&b, " %s (%s) |", res.unit.show(c.Median), times(c.Ratio))
 			if c.Ratio < 1 {
-				lost = append(lost, fmt.Sprintf("- %s: %s takes %s of Fiber's.\n", res.Row, c.Reference, times(c.Ratio)))
+				lost = append(lost, fmt.Sprintf("- %s: %s takes %s of what Fiber takes.\n", res.Row, c.Reference, times(c.Ratio)))
 			}
 		}
 		b.WriteString("\n")
@@ -76,6 +76,13 @@ func (r *report) table() string {
 	section("Where Fiber loses:", lost)
 	section("Not measured, and why:", absent)
 	return b.String()
+}
+
+// gibibytes shows an amount that the kernel has said in kB.
+func gibibytes(text string) string {
+	var kib float64
+	fmt.Sscan(text, &kib)
+	return fmt.Sprintf("%.0f GiB", kib/(1<<20))
 }
 
 // times shows a ratio of costs.
@@ -104,8 +111,9 @@ func (r *result) titles() (titles []string) {
 
 // The picture: a line for each work, and on it a mark for each peer, on a logarithmic axis of how many times as much as Fiber it takes.
 const (
-	pictureLeft, pictureWidth = 290, 900
-	pictureTop, pictureLine   = 58, 30
+	pictureLeft, pictureRight, pictureWidth = 290, 44, 900
+	pictureTop, pictureLine                 = 72, 32
+	pictureApart                            = 3 // between the marks of two peers, which would hide one another
 )
 
 var marks = []string{"#d97706", "#7c3aed", "#0284c7", "#dc2626", "#059669", "#be185d", "#4d7c0f"}
@@ -125,7 +133,7 @@ func (r *report) picture() string {
 	}
 	from, to := math.Floor(math.Log10(least)), math.Ceil(math.Log10(most))
 	x := func(ratio float64) float64 {
-		return pictureLeft + (math.Log10(ratio)-from)/(to-from)*(pictureWidth-pictureLeft-30)
+		return pictureLeft + (math.Log10(ratio)-from)/(to-from)*(pictureWidth-pictureLeft-pictureRight)
 	}
 	height := pictureTop + pictureLine*len(r.Results) + 40
 	bottom := height - 40
@@ -152,17 +160,18 @@ func (r *report) picture() string {
 	for i, res := range r.Results {
 		y := pictureTop + pictureLine*i + pictureLine/2
 		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%d" y2="%d"/><text x="%d" y="%d" text-anchor="end">%s</text>`+"\n",
-			pictureLeft, pictureWidth-30, y, y, pictureLeft-10, y+4, html.EscapeString(res.Row))
+			pictureLeft, pictureWidth-pictureRight, y, y, pictureLeft-10, y+4, html.EscapeString(res.Row))
 		shown := slices.Clone(res.Comparisons)
 		slices.SortStableFunc(shown, func(a, b *comparison) int { return cmp.Compare(b.Ratio, a.Ratio) })
 		for _, c := range shown {
 			if c.Absent == "" && c.Ratio > 0 {
-				fmt.Fprintf(&b, `<circle cx="%.1f" cy="%d" r="6" fill="%s"><title>%s: %s</title></circle>`+"\n",
-					x(c.Ratio), y, color(slices.Index(names, c.Reference)), html.EscapeString(c.Reference), times(c.Ratio))
+				i := slices.Index(names, c.Reference)
+				fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="5" fill="%s"><title>%s: %s</title></circle>`+"\n",
+					x(c.Ratio), float64(y)+(float64(i%len(python))-float64(len(python)-1)/2)*pictureApart, color(i), html.EscapeString(c.Reference), times(c.Ratio))
 			}
 		}
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">times as much as Fiber: further right is slower, or more memory</text>`+"\n</svg>\n", pictureWidth-30, bottom+34)
+	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">times as much as Fiber: further right is slower, or more memory</text>`+"\n</svg>\n", pictureWidth-pictureRight, bottom+34)
 	return b.String()
 }
 

@@ -84,9 +84,9 @@ class Peer:
         parts = 16 * workers
         return sum(self.each(workers, count_inside, [samples // parts] * parts))
 
-    def share(self, workers, numbers):
+    def share(self, workers, numbers, wait):
         """Hands numbers to a task on each worker, and returns what read does, and what has to be kept for it."""
-        return self.each(workers, functools.partial(read, wait=barrier(workers)), [numbers] * workers), None
+        return self.each(workers, functools.partial(read, wait=wait), [numbers] * workers), None
 
     def close(self):
         pass
@@ -111,10 +111,10 @@ class Multiprocessing(Peer):
     def many(self, workers, samples):
         return sum(self.pool(workers).map(inside, range(samples)))
 
-    def share(self, workers, numbers):
+    def share(self, workers, numbers, wait):
         memory = multiprocessing.shared_memory.SharedMemory(create=True, size=8 * len(numbers))
         memory.buf[:] = memoryview(numbers).cast("B")
-        return self.each(workers, functools.partial(read_memory, wait=barrier(workers)), [memory.name] * workers), memory
+        return self.each(workers, functools.partial(read_memory, wait=wait), [memory.name] * workers), memory
 
     def process(self, n):
         started = [multiprocessing.Process(target=same, args=(i,)) for i in range(n)]
@@ -185,11 +185,11 @@ class Ray(Peer):
         f = self.remote(workers, f)
         return self.ray.get([f.remote(x) for x in xs])
 
-    def share(self, workers, numbers):
+    def share(self, workers, numbers, wait):
         self.pool(workers)
         numbers = self.ray.put(numbers)
         f = self.remote(workers, read)
-        return self.ray.get([f.remote(numbers, barrier(workers)) for _ in range(workers)]), numbers
+        return self.ray.get([f.remote(numbers, wait) for _ in range(workers)]), numbers
 
     def close(self):
         self.ray.shutdown()
@@ -214,11 +214,11 @@ class Dask(Peer):
         client = self.pool(workers)
         return client.gather(client.map(f, xs, pure=False))
 
-    def share(self, workers, numbers):
+    def share(self, workers, numbers, wait):
         client = self.pool(workers)
         numbers = client.scatter(numbers, broadcast=True)
         at = list(client.scheduler_info(n_workers=-1)["workers"])
-        return client.gather([client.submit(read, numbers, barrier(workers), workers=[w], pure=False) for w in at]), numbers
+        return client.gather([client.submit(read, numbers, wait, workers=[w], pure=False) for w in at]), numbers
 
     def close(self):
         for client in self.pools.values():
@@ -234,7 +234,7 @@ class MPI(Peer):
         from mpi4py import MPI as mpi
         from mpi4py.futures import MPIPoolExecutor
 
-        self.executor, self.version = MPIPoolExecutor, mpi4py.__version__ + ", " + mpi.Get_library_version().split("\n")[0].strip("\x00")
+        self.executor, self.version = MPIPoolExecutor, mpi4py.__version__ + ", " + " ".join(mpi.Get_library_version().split()[::2][:2])
 
     def start(self, workers):
         return self.executor(max_workers=workers)
@@ -371,10 +371,10 @@ def ready(mib, workers):
                 break
 
 
-def spread(numbers, workers):
+def spread(numbers, workers, wait):
     """Shares numbers with so many workers, and returns after how long the last has read all pages, and what is to be kept."""
     begun = time.monotonic()
-    sums, keep = peer.share(workers, numbers)
+    sums, keep = peer.share(workers, numbers, wait)
     want = float(sum(range(0, len(numbers), PAGE)))
     assert all(total == want for _, total, _ in sums), sums
     at = len({pid for pid, _, _ in sums})
@@ -391,13 +391,13 @@ def forget(keep):
 def share(mib, workers, n):
     ready(mib, workers)
     numbers = shared[0][:] if isinstance(shared[0], array.array) else shared[0].copy()  # joblib knows what it has shared
-    took, keep = spread(numbers, workers)
+    took, keep = spread(numbers, workers, barrier(workers))
     forget(keep)
     return took
 
 
 def share_memory(mib, workers, n):
-    """By how many MiB the memory of all processes has grown, in the median of many looks, while they read shared numbers."""
+    """By how many MiB the memory of all processes has grown, in the median of many looks, while they have shared numbers."""
     ready(mib, workers)
     before, looks, over = memory(), [], threading.Event()
 
@@ -408,7 +408,7 @@ def share_memory(mib, workers, n):
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        forget(spread(shared[0], workers)[1])
+        forget(spread(shared[0], workers, 5.0)[1])
     finally:
         over.set()
         watching.join()
