@@ -16,7 +16,7 @@ import (
 
 const (
 	asyncCalls = 1000 // started before the first result is awaited
-	credit     = 32   // tasks that the bare pool has at a worker
+	credit     = 32   // tasks of the bare pool that are outstanding at each worker
 )
 
 var asyncRows = []row{

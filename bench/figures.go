@@ -22,16 +22,11 @@ const (
 // writeFigures writes the results of -peers into a directory: a table into its figures.md, and peers.svg, a picture of it.
 func (r *report) writeFigures(dir string) error {
 	path := filepath.Join(dir, "figures.md")
-	text, err := os.ReadFile(path)
+	before, after, err := aroundFigures(path)
 	if err != nil {
 		return err
 	}
-	before, rest, begins := strings.Cut(string(text), figuresBegin)
-	_, after, ends := strings.Cut(rest, figuresEnd)
-	if !begins || !ends {
-		return fmt.Errorf("%s has no lines %q and %q, between which the results belong", path, figuresBegin, figuresEnd)
-	}
-	if err := os.WriteFile(path, []byte(before+figuresBegin+"\n"+r.table()+figuresEnd+after), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(before+r.table()+after), 0o644); err != nil {
 		return err
 	}
 	svg := filepath.Join(dir, "peers.svg")
@@ -42,10 +37,24 @@ func (r *report) writeFigures(dir string) error {
 	return nil
 }
 
+// aroundFigures returns what stands before and after the results of -peers in a file.
+func aroundFigures(path string) (before, after string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
+	}
+	before, rest, begins := strings.Cut(string(text), figuresBegin)
+	_, after, ends := strings.Cut(rest, figuresEnd)
+	if !begins || !ends {
+		return "", "", fmt.Errorf("%s has no lines %q and %q, between which the results belong", path, figuresBegin, figuresEnd)
+	}
+	return before + figuresBegin + "\n", figuresEnd + after, nil
+}
+
 // table returns what figures.md says of the peers.
 func (r *report) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured on %s: %d CPUs (%s), %s, %s, Linux %s. Medians; in brackets how many times as much as Fiber.\n",
+	fmt.Fprintf(&b, "Measured on %s: %d CPUs (%s), %s, %s, Linux %s. Medians; in brackets, how many times Fiber's time or memory.\n",
 		r.Time.Format("2 January 2006"), r.Machine.CPUs, r.Machine.CPU, gibibytes(r.Machine.Memory), r.Machine.Go, r.Machine.Kernel)
 	var columns []string
 	var absent, lost []string
@@ -167,7 +176,7 @@ func (r *report) picture() string {
 			if c.Absent == "" && c.Ratio > 0 {
 				i := slices.Index(names, c.Reference)
 				fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="5" fill="%s"><title>%s: %s</title></circle>`+"\n",
-					x(c.Ratio), float64(y)+(float64(i%len(python))-float64(len(python)-1)/2)*pictureApart, color(i), html.EscapeString(c.Reference), times(c.Ratio))
+					x(c.Ratio), float64(y)+(float64(i%len(inPython))-float64(len(inPython)-1)/2)*pictureApart, color(i), html.EscapeString(c.Reference), times(c.Ratio))
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -45,7 +46,7 @@ type contender struct {
 type reference struct {
 	contender
 	bound bound
-	open  func(*match) (version string, err error) // starts a peer; an error says why it can't run here, and it is not measured
+	open  func(context.Context, *match) (version string, err error) // starts a peer; with errAbsent it is not measured
 }
 
 // timed turns a function that does n operations into a contender's run.
@@ -67,7 +68,7 @@ type harness struct {
 	pairs int           // overrides the rows' own number unless 0
 	slice time.Duration // how long a turn takes for a contender without a fixed number of operations
 	alone bool          // leave the references out, for a profile of Fiber alone
-	apart bool          // one contender after the other instead of turns, and a peer's processes run for theirs only
+	apart bool          // one contender after the other instead of turns; a peer runs while it is measured, and may fail
 	limit time.Duration // a row that takes longer fails
 }
 
@@ -112,12 +113,15 @@ func (h *harness) turns(ctx context.Context, m *match, pairs int, res *result) (
 		if h.apart {
 			own = new(match)
 		}
-		if c.Version, err = ref.start(own); err == nil && h.apart {
+		if c.Version, err = ref.start(ctx, own); err == nil && h.apart {
 			c.Samples, err = h.series(ctx, &ref.contender, pairs)
 		}
 		switch {
-		case err != nil && ref.open == nil:
-			return err
+		case ctx.Err() != nil:
+			own.close()
+			return ctx.Err()
+		case err != nil && !h.apart && !errors.Is(err, errAbsent):
+			return fmt.Errorf("%s: %w", ref.name, err)
 		case err != nil:
 			c.Absent, c.Samples = err.Error(), nil
 		default:
@@ -140,11 +144,11 @@ func (h *harness) turns(ctx context.Context, m *match, pairs int, res *result) (
 }
 
 // start starts what a reference needs until the match is closed.
-func (r *reference) start(m *match) (version string, err error) {
+func (r *reference) start(ctx context.Context, m *match) (version string, err error) {
 	if r.open == nil {
 		return "", nil
 	}
-	return r.open(m)
+	return r.open(ctx, m)
 }
 
 // series returns the costs of a contender's turns, one after the other.

@@ -42,7 +42,7 @@ func run(ctx context.Context) error {
 	quick := flag.Bool("quick", false, "two short turns of everything, to see that it runs")
 	path := flag.String("json", filepath.Join("bench", "results", now.Format("2006-01-02T150405")+".json"), "write the results to this `file`")
 	peers := flag.String("peers", "", "measure Fiber beside its peers, with the Python of the virtual environment in this `directory`, if it has one")
-	figures := flag.String("figures", "docs", "with -peers, write the results into figures.md and peers.svg of this `directory`")
+	figures := flag.String("figures", "", "with -peers, write the results into figures.md and peers.svg of this `directory`; docs, if all is measured")
 	cpuprofile := flag.String("cpuprofile", "", "write CPU profiles to this `file` (the root) and file.<pid> (each worker's first 2 s), and measure Fiber alone")
 	flag.Parse()
 
@@ -72,6 +72,14 @@ func run(ctx context.Context) error {
 	h := &harness{pairs: *pairs, slice: 100 * time.Millisecond, limit: 5 * time.Minute}
 	if *peers != "" {
 		h.apart, h.slice, h.limit = true, time.Second, time.Hour
+		if *figures == "" && *only == "" && !*quick && *cpuprofile == "" {
+			*figures = "docs"
+		}
+		if *figures != "" {
+			if _, _, err := aroundFigures(filepath.Join(*figures, "figures.md")); err != nil {
+				return err
+			}
+		}
 	}
 	if *quick {
 		h.slice = 20 * time.Millisecond
@@ -89,7 +97,7 @@ func run(ctx context.Context) error {
 	}
 	rep := &report{Time: now, Machine: thisMachine()}
 	err = h.report(ctx, rows, rep, *path)
-	if *peers != "" && err == nil {
+	if *peers != "" && *figures != "" && err == nil {
 		err = rep.writeFigures(*figures)
 	}
 	return err

@@ -28,8 +28,11 @@ const (
 	peerEnd = 20 * time.Second
 )
 
-// peersPython is the interpreter that has the peers; without one it is findPython's.
+// peersPython is the interpreter of the virtual environment that has the peers, if there is one.
 var peersPython string
+
+// errAbsent is wrapped by the errors of peers that are not on this machine.
+var errAbsent = errors.New("not installed")
 
 // A peer is a process of Python with one of Fiber's peers. It keeps its pools from one command to the next.
 type peer struct {
@@ -39,7 +42,7 @@ type peer struct {
 	answers chan string // closed at its end
 }
 
-// findPython returns the interpreter to compare with: the system's own if there is one, since a version
+// findPython returns the interpreter to compare with: that of the peers, or the system's own if there is one, since a version
 // manager's shim is slow to start.
 func findPython() (string, error) {
 	for _, name := range []string{peersPython, "/usr/bin/python3", "python3"} {
@@ -47,11 +50,11 @@ func findPython() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("python3 is not installed")
+	return "", fmt.Errorf("python3 is %w", errAbsent)
 }
 
 // startPeer starts a peer that lives as long as the match.
-func startPeer(m *match, name string) (*peer, error) {
+func startPeer(ctx context.Context, m *match, name string) (*peer, error) {
 	python, err := findPython()
 	if err != nil {
 		return nil, err
@@ -66,7 +69,7 @@ func startPeer(m *match, name string) (*peer, error) {
 		return nil, err
 	}
 	cmd := exec.Command(python, "-u", script, name)
-	cmd.Env = append(os.Environ(), "BENCH_PEER="+dir) // by which it finds all of its processes
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "BENCH_PEER="+dir) // by which it finds all of its processes
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
@@ -88,49 +91,56 @@ func startPeer(m *match, name string) (*peer, error) {
 		}
 	}()
 	m.closing(p.close)
-	answer, err := p.answer(peerWarm)
+	answer, err := p.answer(ctx, peerWarm)
 	if err != nil {
 		return nil, err
 	}
 	version, ready := strings.CutPrefix(answer, "ready ")
 	if !ready {
-		return nil, errors.New(strings.TrimPrefix(answer, "error "))
+		return nil, fmt.Errorf("%w: %s", errAbsent, strings.TrimPrefix(answer, "error "))
 	}
 	p.version = version
 	return p, nil
 }
 
-// close has the peer end its processes, and kills those that are left.
+// close has the peer end its processes. It kills the peer if that takes too long, and then what is left.
 func (p *peer) close() {
 	p.in.Close()
-	kill := func() { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
-	timer := time.AfterFunc(peerEnd, kill)
-	defer timer.Stop()
-	for range p.answers {
-	}
+	timer := time.AfterFunc(peerEnd, func() { p.cmd.Process.Kill() })
+	go func() {
+		for range p.answers {
+		}
+	}()
 	p.cmd.Wait()
-	kill()
+	timer.Stop()
+	group := -p.cmd.Process.Pid
+	for end := time.Now().Add(peerEnd / 4); syscall.Kill(group, 0) == nil && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond) // they remove what they have in /dev/shm
+	}
+	syscall.Kill(group, syscall.SIGKILL)
 }
 
 // answer returns the peer's next line.
-func (p *peer) answer(within time.Duration) (string, error) {
+func (p *peer) answer(ctx context.Context, within time.Duration) (string, error) {
 	select {
 	case line, ok := <-p.answers:
 		if !ok {
 			return "", errors.New("it has ended")
 		}
 		return line, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
 	case <-time.After(within):
 		return "", fmt.Errorf("it does not answer within %v", within)
 	}
 }
 
 // run runs one command in the peer and returns its answer, the seconds it took by the peer's own clock or another figure.
-func (p *peer) run(command string, within time.Duration) (float64, error) {
+func (p *peer) run(ctx context.Context, command string, within time.Duration) (float64, error) {
 	if _, err := fmt.Fprintln(p.in, command); err != nil {
 		return 0, err
 	}
-	answer, err := p.answer(within)
+	answer, err := p.answer(ctx, within)
 	if err != nil {
 		return 0, err
 	}
@@ -144,14 +154,14 @@ func (p *peer) run(command string, within time.Duration) (float64, error) {
 // besidePeer returns the reference that runs command, with the number of operations appended, in a peer.
 func besidePeer(name string, b bound, ops int, command string) reference {
 	var p *peer
-	run := func(_ context.Context, n int) (float64, error) {
-		return p.run(fmt.Sprint(command, " ", n), 10*peerWarm)
+	run := func(ctx context.Context, n int) (float64, error) {
+		return p.run(ctx, fmt.Sprint(command, " ", n), 10*peerWarm)
 	}
-	start := func(m *match) (version string, err error) {
-		if p, err = startPeer(m, name); err != nil {
+	start := func(ctx context.Context, m *match) (version string, err error) {
+		if p, err = startPeer(ctx, m, name); err != nil {
 			return "", err
 		}
-		_, err = p.run(command+" 1", peerWarm)
+		_, err = p.run(ctx, command+" 1", peerWarm)
 		return p.version, err
 	}
 	return reference{contender: contender{name: name, ops: ops, run: run}, bound: b, open: start}

@@ -169,7 +169,7 @@ class Ray(Peer):
 
     def start(self, workers):
         os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
-        self.ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        self.ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=tempfile.gettempdir())
         return self.functions
 
     def remote(self, workers, f):
@@ -360,6 +360,7 @@ def numbers_to_share(mib):
 
 
 shared = []  # numbers, made once
+grown = []  # the answer of share_memory
 
 
 def ready(mib, workers):
@@ -397,7 +398,10 @@ def share(mib, workers, n):
 
 
 def share_memory(mib, workers, n):
-    """By how many MiB the memory of all processes has grown, in the median of many looks, while they have shared numbers."""
+    """By how many MiB the memory of all processes has grown, in the median of many looks, while they have shared numbers, which
+    they do for longer than the sharing takes. Only the first time counts: some peers keep the memory for the next numbers."""
+    if grown:
+        return grown[0]
     ready(mib, workers)
     before, looks, over = memory(), [], threading.Event()
 
@@ -408,11 +412,12 @@ def share_memory(mib, workers, n):
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        forget(spread(shared[0], workers, 5.0)[1])
+        forget(spread(shared[0], workers, 2 + workers / 5)[1])
     finally:
         over.set()
         watching.join()
-    return statistics.median(looks) - before
+    grown.append(statistics.median(looks) - before)
+    return grown[0]
 
 
 def memory():

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a virtual environment in a directory, with Fiber's peers in the versions of peers.txt. What can't be installed is named,
-# and left out: whatever is on this machine is used in its place, if there is any.
+# Makes a virtual environment in a directory, with Fiber's peers in the versions of peers.txt. What can't be installed is named;
+# if this machine has another version of it, that is used.
 set -euo pipefail
 dir=$1
 python=/usr/bin/python3

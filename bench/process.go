@@ -41,7 +41,7 @@ func openProcess(_ context.Context, m *match) error {
 	return nil
 }
 
-// openStartJoin measures a process after the other, from its start until it has ended.
+// openStartJoin measures one process after another, each from its start until it has ended.
 func openStartJoin(_ context.Context, m *match) error {
 	m.subject = contender{name: "Start, Join", run: timed(func(ctx context.Context, n int) error {
 		for i := range n {

@@ -76,7 +76,8 @@ const (
 	slotRounds = 20                    // tasks of each slot
 )
 
-// openSlots compares what a task costs this process in processor time, with as many tasks at a time in so many workers as in others.
+// openSlots compares the processor time that a task costs this process where 4,096 run at a time in so many workers, with where they
+// run in another number of workers.
 func openSlots(m *match, workers, others int, most float64) error {
 	cost := func(workers int) contender {
 		return contender{name: fmt.Sprintf("%d of %d", workers, slots/workers), ops: 1, run: func(ctx context.Context, _ int) (float64, error) {

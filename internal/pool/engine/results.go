@@ -49,6 +49,9 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		e.after = append(e.after, held)
 		return nil // no longer this worker's
 	}
+	if !b.sent {
+		return fmt.Errorf("%w: results of a batch that it was not sent", wire.ErrMalformed)
+	}
 	lo, hi := b.lo+r.From, b.lo+r.From+r.Count
 	if lo != b.next || hi > b.hi && !b.dead {
 		return fmt.Errorf("%w: results %d to %d of a batch %d to %d", wire.ErrMalformed, lo, hi, b.next, b.hi)
@@ -190,6 +193,9 @@ func (e *Engine) returned(w *worker, frames [][]byte) error {
 		b := w.find(back.Batch)
 		if b == nil {
 			continue
+		}
+		if !b.sent {
+			return fmt.Errorf("%w: a batch returned that it was not sent", wire.ErrMalformed)
 		}
 		if !b.dead {
 			rest := span{b.lo + back.From, b.hi}

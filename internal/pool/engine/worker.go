@@ -90,7 +90,7 @@ type worker struct {
 
 	since time.Time // when it was started, became ready or last became idle
 
-	holds load // all of batches
+	holds load // of all its batches
 
 	counted   counted
 	uncounted bool // it has changed since
@@ -134,7 +134,7 @@ type batch struct {
 	at    time.Time // when it was handed out, or abandoned
 	heard time.Time // when its last report came
 
-	counted load // what it is of its worker's load
+	counted load // its share of its worker's load
 }
 
 // brief reports whether the batch is a single task known to be very short.
@@ -149,7 +149,7 @@ func (b *batch) inline() bool {
 // left returns the tasks that are not reported yet.
 func (b *batch) left() span { return span{b.next, b.hi} }
 
-// load returns what the batch is of its worker's load.
+// load returns the batch's share of its worker's load.
 func (b *batch) load() load {
 	l := load{bytes: b.size}
 	if b.solo {
@@ -167,6 +167,7 @@ func (b *batch) load() load {
 // tally counts the batch anew among what its worker holds. Whatever changes the batch calls it.
 func (b *batch) tally() { b.count(b.load()) }
 
+// count puts a batch's new share of its worker's load in the place of the last one.
 func (b *batch) count(now load) {
 	b.w.holds.add(b.counted, -1)
 	b.w.holds.add(now, 1)
