@@ -90,7 +90,8 @@ func TestSimulate(t *testing.T) {
 	c.conclude()
 }
 
-// What was found once stays mended: each plan in testdata is of a run that failed, as with the mutant of the same name.
+// What was found once stays mended: each plan in testdata is of a run that failed, as with the mutant of the same name if there is
+// one.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.json")

@@ -112,10 +112,13 @@ func (p *Port) answered(g granted, err error) {
 		return
 	}
 	p.gen, p.out = g.Gen, g.Out
-	if p.state == pending {
+	switch p.state {
+	case pending:
 		p.state = owned
-	} else {
+	case leaving:
 		go p.conclude()
+	default: // the claim went over a later connection than the one whose end was noticed
+		go object.Post(p.home, p.ref, leave, of[int]{Gen: g.Gen})
 	}
 }
 
