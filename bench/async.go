@@ -37,11 +37,7 @@ func openApplyAsync(ctx context.Context, m *match) error {
 
 // openCallAsync measures a thousand calls of one object's small method.
 func openCallAsync(ctx context.Context, m *match) error {
-	manager, err := openManager(ctx, m)
-	if err != nil {
-		return err
-	}
-	object, err := fiber.NewObject(ctx, manager, counters, 0)
+	object, err := openCounter(ctx, m)
 	if err != nil {
 		return err
 	}

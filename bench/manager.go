@@ -45,14 +45,19 @@ func openManager(ctx context.Context, m *match) (*fiber.Manager, error) {
 	return manager, err
 }
 
+// openCounter makes a counter in a manager of its own.
+func openCounter(ctx context.Context, m *match) (*fiber.Proxy[*counter], error) {
+	manager, err := openManager(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return fiber.NewObject(ctx, manager, counters, 0)
+}
+
 // openManagerCall measures Call of a small method against 64 bytes there and back over a bare socket, and
 // against a method of an object in a manager of multiprocessing's.
 func openManagerCall(ctx context.Context, m *match) error {
-	manager, err := openManager(ctx, m)
-	if err != nil {
-		return err
-	}
-	object, err := fiber.NewObject(ctx, manager, counters, 0)
+	object, err := openCounter(ctx, m)
 	if err != nil {
 		return err
 	}
