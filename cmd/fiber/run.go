@@ -58,7 +58,7 @@ func (c *runCommand) Run() error {
 		return misuse{err}
 	}
 	if p.source.kind != inImage || p.settings.Backend == "docker" {
-		if p.dir, err = os.MkdirTemp(os.Getenv("GOTMPDIR"), "fiber-run"); err != nil {
+		if p.dir, err = temporaryFolder(); err != nil {
 			return err
 		}
 		defer os.RemoveAll(p.dir)

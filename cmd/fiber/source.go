@@ -110,9 +110,8 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 		target, dir = ".", target
 	}
 	run := func(stdout io.Writer, args ...string) error {
-		cmd := exec.CommandContext(ctx, "go", args...)
-		// An interrupted go command may leave its temporary files.
-		cmd.Dir, cmd.Env, cmd.Stdout = dir, append(append(os.Environ(), "GOTMPDIR="+p.dir), env...), stdout
+		cmd := goCommand(ctx, p.dir, args...)
+		cmd.Dir, cmd.Env, cmd.Stdout = dir, append(cmd.Env, env...), stdout
 		if err := runTool(ctx, cmd); err != nil {
 			return fmt.Errorf("%s does not build: %w", p.source.what, err)
 		}
@@ -140,6 +139,16 @@ func usesFiber(program string) bool {
 		return info.Main.Path == module || slices.ContainsFunc(info.Deps, func(m *debug.Module) bool { return m.Path == module })
 	}
 	return has(fiber) && has(client)
+}
+
+// temporaryFolder makes a folder for what the commands that this one calls may leave when they are interrupted.
+func temporaryFolder() (string, error) { return os.MkdirTemp(os.Getenv("GOTMPDIR"), "fiber-run") }
+
+// goCommand returns a go command with its temporary files in dir.
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir)
+	return cmd
 }
 
 // toolGrace is how long a command that was interrupted may take to end.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,9 +26,14 @@ func (c *vetCommand) Run(line *kong.Context) error {
 		return err
 	}
 	return before(submit.Signals(), func(ctx context.Context) error {
-		cmd := exec.CommandContext(ctx, "go", append([]string{"vet", "-vettool=" + self}, line.Args[slices.Index(line.Args, "vet")+1:]...)...)
+		dir, err := temporaryFolder()
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		cmd := goCommand(ctx, dir, append([]string{"vet", "-vettool=" + self}, line.Args[slices.Index(line.Args, "vet")+1:]...)...)
 		cmd.Stdout = os.Stdout
-		err := runTool(ctx, cmd)
+		err = runTool(ctx, cmd)
 		if err != nil && ctx.Err() == nil && cmd.ProcessState != nil {
 			return status(cmd.ProcessState.ExitCode()) // go vet has said why
 		}
