@@ -355,6 +355,10 @@ func (c *Conn) Arrived() bool {
 	return true
 }
 
+// Buffered reports whether a whole message has been read from the socket, which Recv returns without
+// a system call. Only the goroutine that may call Recv may call Buffered.
+func (c *Conn) Buffered() bool { return c.r.complete() }
+
 // readError turns the error of a failed read into the one that Recv returns.
 func (c *Conn) readError(err error) error {
 	var size *SizeError
@@ -412,6 +416,9 @@ func (c *Conn) Close() error {
 	c.w.done.Wait()
 	return nil
 }
+
+// Fail ends the connection with err, which a Recv returns then. It waits for nothing.
+func (c *Conn) Fail(err error) { c.finish(err) }
 
 // finish ends the connection for err and closes the socket.
 func (c *Conn) finish(err error) {

@@ -511,11 +511,14 @@ func TestMessagesThatFillTheBuffer(t *testing.T) {
 	a, b := pair(t, transport.Options{})
 	const n = 400
 	message := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 1+i*37%9000) }
+	sent := make(chan struct{})
 	go func() {
+		defer close(sent)
 		for i := range n {
 			assert.NoError(t, a.Send(t.Context(), message(i), message(i+1)))
 		}
 	}()
+	defer func() { <-sent }()
 	for i := range n {
 		if i%7 == 0 {
 			b.Arrived()

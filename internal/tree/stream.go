@@ -97,7 +97,9 @@ func (s *streams) accept(serve func(net.Conn, func())) {
 			return
 		}
 		if n := s.session.NumStreams(); n > 2*most+backlog {
-			s.carrier.close(fmt.Errorf("%w: %d streams that it does not close", wire.ErrMalformed, n))
+			err := fmt.Errorf("%w: %d streams that it does not close", wire.ErrMalformed, n)
+			s.carrier.close(err)
+			s.carrier.conn.Fail(err) // it may say nothing more
 			return
 		}
 		closed := &incoming{Conn: stream, closed: func() { <-open }}
