@@ -228,14 +228,14 @@ func (p *Pool) workerName() string {
 }
 
 // start starts one worker for the engine.
-func (p *Pool) start(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (engine.Process, error) {
+func (p *Pool) start(ctx context.Context, name string, r engine.Reader) (engine.Process, error) {
 	p.mu.Lock()
 	var resources meta.Resources
 	if p.resources != nil {
 		resources = *p.resources
 	}
 	p.mu.Unlock()
-	spec := tree.Spec{Name: name, Resources: resources, Handle: handle, Idle: idle,
+	spec := tree.Spec{Name: name, Resources: resources, Handle: r.Handle, Handled: r.Handled, Idle: r.Idle,
 		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.Concurrency, Pool: p.label},
 		Pending: func(reason string) { p.waits(name, reason) }}
 	for _, s := range p.opts.setups {

@@ -179,6 +179,22 @@ func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 // The error is a *SizeError or the error that ended the connection. If the
 // message cannot be written later, that ends the connection.
 func (c *Conn) Post(frames ...[]byte) error {
+	return c.post(frames, (*writer).kick)
+}
+
+// Queue is Post for a message that others follow at once: it may wait for them, and
+// for Push, which writes what is queued.
+func (c *Conn) Queue(frames ...[]byte) error {
+	return c.post(frames, func(w *writer, _ bool) { w.mu.Unlock() })
+}
+
+// Push writes what Queue has left, as Post does.
+func (c *Conn) Push() {
+	c.w.mu.Lock()
+	c.w.kick(false)
+}
+
+func (c *Conn) post(frames [][]byte, then func(w *writer, patient bool)) error {
 	if _, err := c.check(frames); err != nil {
 		return err
 	}
@@ -193,7 +209,7 @@ func (c *Conn) Post(frames ...[]byte) error {
 		w.mu.Unlock()
 		return err
 	}
-	w.kick(false)
+	then(w, false)
 	return nil
 }
 

@@ -181,7 +181,7 @@ func (r *client) open(conn *transport.Conn) error {
 			conn.Post(m.Pack(wire.KindHold)...)
 		}
 	}
-	r.reader = turn.New(conn, r.handle, r.idle, func(err error) {
+	r.reader = turn.New(conn, r.handle, nil, r.idle, func(err error) {
 		conn.Close()
 		r.end(err, r.goodbye)
 		s.running.Done()

@@ -52,7 +52,7 @@ func (c *Child) watch() {
 		<-c.ended
 		c.hangUp()
 	}()
-	c.reader = turn.New(c.conn, c.handle, c.spec.Idle, c.finish)
+	c.reader = turn.New(c.conn, c.handle, c.spec.Handled, c.spec.Idle, c.finish)
 	go c.reader.Serve()
 }
 

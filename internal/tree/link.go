@@ -35,6 +35,12 @@ func (l *link) hangUp() {
 // Post queues a message for the child; see transport.Conn.Post.
 func (l *link) Post(frames ...[]byte) error { return l.conn.Post(frames...) }
 
+// Queue is Post for a message that may wait for the next one, or for Push; see transport.Conn.Queue.
+func (l *link) Queue(frames ...[]byte) error { return l.conn.Queue(frames...) }
+
+// Push writes what Queue has left.
+func (l *link) Push() { l.conn.Push() }
+
 // Gone is closed when all that the process said has been read and nothing more
 // will come. How it ended is known only when Done is closed, which may take an
 // engine a while longer.

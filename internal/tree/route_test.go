@@ -114,7 +114,7 @@ func attachOnly(t *testing.T, parent, child *Node) {
 	t.Helper()
 	down, up := connected(t, parent.TransportOptions(false), child.TransportOptions(false))
 	c := &Child{node: parent, place: child.Place, link: link{conn: down}}
-	c.reader = turn.New(c.conn, c.handle, nil, func(error) { c.streams.close() })
+	c.reader = turn.New(c.conn, c.handle, nil, nil, func(error) { c.streams.close() })
 	parent.add(c)
 	child.Parent = &Parent{conn: up, node: child}
 	go c.reader.Serve()

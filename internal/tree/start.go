@@ -49,6 +49,8 @@ type Spec struct {
 	// Handle receives the child's messages that are not this package's own, one
 	// after another. It must not block.
 	Handle func(kind wire.Kind, frames [][]byte)
+	// Handled is called after the last of those messages that came together, and now and then without one.
+	Handled func()
 	// Idle says whether no answer of the child's is due. Only Child.Wait needs it.
 	Idle func() bool
 }

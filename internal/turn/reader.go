@@ -28,6 +28,8 @@ type Conn interface {
 	// Linger waits for a moment until there is something to receive, and reports
 	// whether there is. It returns false at once when nothing is expected soon.
 	Linger() bool
+	// Buffered reports whether a whole message is here, which RecvContext returns at once.
+	Buffered() bool
 }
 
 // Reader reads a connection and handles its messages, one after another.
@@ -51,18 +53,32 @@ const (
 	briskMoment = 4 * moment
 )
 
+// maxRun is how many messages that have come together are handled before what follows from them.
+const maxRun = 64
+
 // New makes the reader of a connection to which this process sends requests.
 // The owner of the connection calls Serve once. Whoever sends a request calls
 // Wait, Help or Expect.
 //
-// handle handles a message, and must not block. idle says whether no answer is
-// due; it is called without a lock. ended is called once, with the error of the
-// connection or of handle.
-func New(conn Conn, handle func(frames [][]byte) error, idle func() bool, ended func(err error)) *Reader {
+// handle handles a message, and must not block. handled, unless nil, is called after the last
+// of those that came together. idle says whether no answer is due; it is called without a lock.
+// ended is called once, with the error of the connection or of handle.
+func New(conn Conn, handle func(frames [][]byte) error, handled func(), idle func() bool, ended func(err error)) *Reader {
 	return newReader(conn, func(ctx context.Context) (func(), error) {
 		frames, err := conn.RecvContext(ctx)
-		if err == nil {
-			err = handle(frames)
+		if err != nil {
+			return nil, err
+		}
+		for n := 1; ; n++ {
+			if err = handle(frames); err != nil || n == maxRun || !conn.Buffered() {
+				break
+			}
+			if frames, err = conn.RecvContext(ctx); err != nil {
+				break
+			}
+		}
+		if handled != nil {
+			handled()
 		}
 		return nil, err
 	}, idle, ended)

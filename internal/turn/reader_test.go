@@ -32,7 +32,7 @@ type line struct {
 
 func newLine() *line {
 	l := &line{says: make(chan error), begin: make(chan struct{}), came: make(chan error, 1), ended: make(chan error, 1)}
-	l.Reader = turn.New(l, func([][]byte) error { l.read.Add(1); return nil }, func() bool { l.asked.Add(1); return !l.due.Swap(l.due.Load() || l.late.Load()) },
+	l.Reader = turn.New(l, func([][]byte) error { l.read.Add(1); return nil }, nil, func() bool { l.asked.Add(1); return !l.due.Swap(l.due.Load() || l.late.Load()) },
 		func(err error) { l.ended <- err })
 	go l.Serve()
 	return l
@@ -53,6 +53,8 @@ func (l *line) RecvContext(ctx context.Context) ([][]byte, error) {
 		return nil, ctx.Err()
 	}
 }
+
+func (l *line) Buffered() bool { return false }
 
 func (l *line) Linger() bool {
 	select {

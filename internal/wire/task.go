@@ -34,6 +34,8 @@ const (
 	Single
 	// KeepFailed: what a function returns beside its error is sent as well.
 	KeepFailed
+	// Begun: the only task begins as soon as the batch comes, and is not reported before it ends.
+	Begun
 )
 
 // Pack makes the message; value is the encoded inputs.

@@ -14,7 +14,7 @@ import (
 )
 
 var batches = []wire.Batch{
-	{ID: 1, Call: 2, Lo: 3, Count: 4, Func: []byte("square"), Timeout: 5, Left: 6, Attempt: 7, Flags: wire.Announce | wire.Inline},
+	{ID: 1, Call: 2, Lo: 3, Count: 4, Func: []byte("square"), Timeout: 5, Left: 6, Attempt: 7, Flags: wire.Announce | wire.Inline | wire.Begun},
 	{ID: math.MaxUint64, Call: math.MaxUint64, Lo: 1 << 40, Count: 1 << 30, Func: []byte("日本"), Timeout: 1 << 60, Flags: wire.StopOnError},
 	{Func: []byte{}},
 }

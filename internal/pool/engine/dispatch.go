@@ -201,9 +201,11 @@ func (e *Engine) piece(s *suspect) int {
 func (e *Engine) batch(w *worker, c *Call, s span, solo bool) {
 	e.lastID++
 	seconds, now := c.seconds(), time.Now()
+	atOnce := s.len() == 1 && len(w.batches) < e.opts.Concurrency
 	b := &batch{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, try: 1 + c.reruns[s.lo], solo: solo, cost: max(0, seconds),
-		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds,
+		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds && !atOnce,
 		size: int(c.perTask * float64(s.len())), at: now, heard: now}
+	b.begun = atOnce && !b.tell
 	c.largest = max(c.largest, s.len())
 	c.held = append(c.held, b)
 	w.batches = append(w.batches, b)
@@ -234,24 +236,35 @@ const (
 // handed out, whichever goroutines call send: a later batch may take hours and
 // must not run first. What the goroutine has no time for, another sends.
 func (e *Engine) send(w *worker, has leisure) {
+	if e.sendSome(w, has) {
+		w.proc.Push()
+	}
+}
+
+// sendSome is send, and reports whether some of it may still have to be pushed.
+func (e *Engine) sendSome(w *worker, has leisure) (queued bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for w.sending == nil && len(w.unsent) > 0 {
 		b := w.unsent[0]
-		if has < free && (b.call.slow || !b.call.opts.Encoded && (has == hurried || !b.call.opts.Plain)) {
+		if has < free && b.takesTime(has) {
 			go e.send(w, free)
-			return
+			return queued
 		}
 		w.unsent = without(w.unsent, b)
 		w.send(b)
+		post := w.proc.Post
+		if len(w.unsent) > 0 && !w.unsent[0].takesTime(busy) { // what follows comes at once
+			post, queued = w.proc.Queue, true
+		}
 		e.mu.Unlock()
-		slow := e.post(b, has == free)
+		slow := e.post(b, post, has == free)
 		e.mu.Lock()
 		if has == free {
 			b.call.slow = slow
 		}
 		if w.sending != b {
-			return // it was taken back, and others send by now
+			return queued // it was taken back, and others send by now
 		}
 		w.send(nil)
 		// A cancellation or a recall that was sent meanwhile may have overtaken
@@ -266,6 +279,12 @@ func (e *Engine) send(w *worker, has leisure) {
 			e.wake(time.Now())
 		}
 	}
+	return queued
+}
+
+// takesTime reports whether a goroutine with so much leisure has no time to encode the batch.
+func (b *batch) takesTime(has leisure) bool {
+	return b.call.slow || !b.call.opts.Encoded && (has == hurried || !b.call.opts.Plain)
 }
 
 // relieve takes back what waits behind something that takes long to encode, and
@@ -306,7 +325,7 @@ func (e *Engine) relieve(now time.Time) {
 // post encodes a batch and posts it, unless it is taken back meanwhile. If the
 // worker dies meanwhile, lost takes it back. When timed, post reports whether
 // that took long.
-func (e *Engine) post(b *batch, timed bool) (slow bool) {
+func (e *Engine) post(b *batch, post func(...[]byte) error, timed bool) (slow bool) {
 	var began time.Time
 	if timed {
 		began = time.Now()
@@ -320,6 +339,9 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 	var flags wire.Flags
 	if b.tell {
 		flags |= wire.Announce
+	}
+	if b.begun {
+		flags |= wire.Begun
 	}
 	if b.inline() {
 		flags |= wire.Inline
@@ -343,15 +365,15 @@ func (e *Engine) post(b *batch, timed bool) (slow bool) {
 	}
 	frames := msg.Pack(value)
 	e.mu.Lock()
-	b.sent = b.w.sending == b
-	if b.sent {
+	if b.w.sending == b {
+		b.arrives()
 		b.call.perTask = average(b.call.perTask, value, b.n)
 	}
 	e.mu.Unlock()
 	if !b.sent {
 		return slow
 	}
-	if err := b.w.proc.Post(frames...); err != nil {
+	if err := post(frames...); err != nil {
 		if size := (*transport.SizeError)(nil); errors.As(err, &size) {
 			e.unsendable(b, err)
 		}
@@ -392,6 +414,7 @@ func (e *Engine) unsendable(b *batch, cause error) {
 	w.remove(b)
 	w.given -= left.len()
 	bad := -1
+	var failed Outcome
 	switch {
 	case b.dead: // it is unwanted
 	case errors.As(cause, &input) && input.Index >= left.lo && input.Index < left.hi:
@@ -405,10 +428,14 @@ func (e *Engine) unsendable(b *batch, cause error) {
 	if bad >= 0 {
 		b.giveBack(span{bad + 1, left.hi})
 		b.giveBack(span{left.lo, bad})
-		e.delivering(c, Outcome{Lo: bad, N: 1, Failures: []Failure{{Index: bad, Err: cause}}}, func() {})
+		failed = Outcome{Lo: bad, N: 1, Failures: []Failure{{Index: bad, Err: cause}}}
+		e.claim(c, failed)
 	}
 	e.freed(w)
 	e.release()
+	if bad >= 0 {
+		e.deliver(c, failed)
+	}
 }
 
 // reserve keeps workers free for suspects, which run only on workers that hold

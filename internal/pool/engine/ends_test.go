@@ -128,7 +128,7 @@ func TestCloseStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts, _ := options(3)
 		starts := 0
-		opts.Start = func(context.Context, string, func(wire.Kind, [][]byte), func() bool) (engine.Process, error) {
+		opts.Start = func(context.Context, string, engine.Reader) (engine.Process, error) {
 			return nil, &engine.StartError{Err: errors.New("no such image"), Permanent: true}
 		}
 		opts.Name = func() string { starts++; return "w" }
@@ -248,24 +248,24 @@ func TestOnlyALossIsReported(t *testing.T) {
 // is ended silently.
 func TestAStartThatIsOvertakenIsNotReported(t *testing.T) {
 	t.Parallel()
-	type start = func(context.Context, string, func(wire.Kind, [][]byte), func() bool) (engine.Process, error)
+	type start = func(context.Context, string, engine.Reader) (engine.Process, error)
 	for name, overtaken := range map[string]func(start) start{
 		"by Close": func(begin start) start {
-			return func(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (engine.Process, error) {
+			return func(ctx context.Context, name string, r engine.Reader) (engine.Process, error) {
 				<-ctx.Done() // too late: it is up
-				p, err := begin(ctx, name, handle, idle)
+				p, err := begin(ctx, name, r)
 				p.(*worker).ending = "signal: killed: its pool is closed"
 				return p, err
 			}
 		},
 		"by the end of this process": func(start) start {
-			return func(context.Context, string, func(wire.Kind, [][]byte), func() bool) (engine.Process, error) {
+			return func(context.Context, string, engine.Reader) (engine.Process, error) {
 				return nil, &engine.StartError{Err: errors.New("no"), Ending: true}
 			}
 		},
 		"by that end, as it initialises": func(begin start) start {
-			return func(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (engine.Process, error) {
-				p, err := begin(ctx, name, handle, idle)
+			return func(ctx context.Context, name string, r engine.Reader) (engine.Process, error) {
+				p, err := begin(ctx, name, r)
 				p.(*worker).told = true
 				p.(*worker).end()
 				return p, err
@@ -319,8 +319,8 @@ func TestCloseMeetsAnIntroduction(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			opts, _ := options(1)
 			starts, introduced, told := make(chan *worker, 1), make(chan struct{}), make(chan struct{}, 1)
-			opts.Start = func(ctx context.Context, name string, handle func(wire.Kind, [][]byte), _ func() bool) (engine.Process, error) {
-				p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 10), gone: make(chan struct{}), done: make(chan struct{})}
+			opts.Start = func(ctx context.Context, name string, r engine.Reader) (engine.Process, error) {
+				p := &worker{name: name, reader: r, posted: make(chan [][]byte, 10), gone: make(chan struct{}), done: make(chan struct{})}
 				starts <- p
 				<-introduced
 				return terminated{p, func() {

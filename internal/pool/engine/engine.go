@@ -49,9 +49,9 @@ const (
 	chunkTasks = 256
 	// The caller of a single task shorter than briefSeconds reads the result itself.
 	briefSeconds = 100e-6
-	// A task of announceSeconds or more is announced before it starts: the
-	// message then costs next to nothing. Shorter tasks are announced only when
-	// they turn out to be long.
+	// A task of announceSeconds or more is announced before it starts, unless it starts
+	// as soon as it comes: the message then costs next to nothing. Shorter tasks are
+	// announced only when they turn out to be long.
 	announceSeconds = 10e-3
 	// An open call reads ahead windowSeconds of known work for each slot,
 	// bounded by windowTasks and windowBytes.
@@ -65,9 +65,8 @@ var ErrClosed = errors.New("fiber: closed")
 
 // Options configure an Engine. None has a default: the caller sets them all.
 type Options struct {
-	// Start starts a worker, which sends its messages to handle. idle says whether
-	// it holds no tasks, whose results would be due. The error may be a *StartError.
-	Start func(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (Process, error)
+	// Start starts a worker, whose messages go to the Reader. The error may be a *StartError.
+	Start func(ctx context.Context, name string, r Reader) (Process, error)
 	// WhenHeld calls f once the values delivered so far hold the objects that
 	// they refer to.
 	WhenHeld func(f func())
@@ -85,6 +84,15 @@ type Options struct {
 	CancelGrace   time.Duration
 	ShutdownGrace time.Duration
 	Closed        error // of calls after the pool's end; the default is ErrClosed
+}
+
+// Reader takes a worker's messages. One goroutine at a time calls its methods, but for Idle.
+type Reader interface {
+	Handle(kind wire.Kind, frames [][]byte)
+	// Handled is called after the last of some messages that came together. What follows from them may wait for it.
+	Handled()
+	// Idle says whether the worker holds no tasks, whose results would be due.
+	Idle() bool
 }
 
 // StartError says why a worker did not start, and what follows from that.
@@ -194,11 +202,18 @@ func (e *Engine) release() { e.releaseFor(busy) }
 // releaseFor is release in a goroutine that has so much leisure.
 func (e *Engine) releaseFor(has leisure) {
 	e.conclude()
+	e.unlock(has)
+}
+
+// unlock releases the lock after what has been decided, and then does what must not be done under it.
+func (e *Engine) unlock(has leisure) {
 	outgoing, after := e.outgoing, e.after
 	e.outgoing, e.after = nil, nil
 	e.mu.Unlock()
-	for _, b := range outgoing {
-		e.send(b.w, has)
+	for i, b := range outgoing {
+		if i == 0 || outgoing[i-1].w != b.w {
+			e.send(b.w, has)
+		}
 	}
 	for _, f := range after {
 		f()

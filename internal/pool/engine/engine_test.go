@@ -22,7 +22,7 @@ import (
 // of messages that a real one produces once in a million.
 type worker struct {
 	name   string
-	handle func(wire.Kind, [][]byte)
+	reader engine.Reader
 	posted chan [][]byte
 	gone   chan struct{}
 	done   chan struct{}
@@ -44,6 +44,8 @@ func (p *worker) end() {
 
 func (p *worker) Name() string                                { return p.name }
 func (p *worker) Post(frames ...[]byte) error                 { p.posted <- frames; return nil }
+func (p *worker) Queue(frames ...[]byte) error                { return p.Post(frames...) }
+func (p *worker) Push()                                       {}
 func (p *worker) Expect()                                     {}
 func (p *worker) Wait(context.Context, <-chan struct{}) error { panic("this test calls it") }
 func (p *worker) Told() bool                                  { return p.told }
@@ -125,8 +127,8 @@ func options(workers int) (engine.Options, chan *worker) {
 		CancelGrace: time.Hour, ShutdownGrace: time.Second, Log: slog.New(slog.DiscardHandler),
 		Name:     func() string { n++; return fmt.Sprintf("w-%d", n) },
 		WhenHeld: func(f func()) { f() }, Ending: context.Background(),
-		Start: func(_ context.Context, name string, handle func(wire.Kind, [][]byte), _ func() bool) (engine.Process, error) {
-			p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
+		Start: func(_ context.Context, name string, r engine.Reader) (engine.Process, error) {
+			p := &worker{name: name, reader: r, posted: make(chan [][]byte, 1000), gone: make(chan struct{}), done: make(chan struct{})}
 			started <- p
 			return p, nil
 		}}, started
@@ -150,6 +152,12 @@ func up(started chan *worker, n int) []*worker {
 	return workers
 }
 
+// handle hands the engine a message that comes alone.
+func (p *worker) handle(kind wire.Kind, frames [][]byte) {
+	p.reader.Handle(kind, frames)
+	p.reader.Handled()
+}
+
 // batches returns the batches that a worker was given since the last call.
 func (p *worker) batches(t *testing.T) (all []wire.Batch) {
 	t.Helper()
@@ -168,7 +176,7 @@ func TestHopelessStartIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	starts := 0
 	e := engine.New(engine.Options{Name: func() string { return "w" }, Workers: 1, Concurrency: 1, MaxAttempts: 3, Log: slog.New(slog.DiscardHandler),
-		Start: func(context.Context, string, func(wire.Kind, [][]byte), func() bool) (engine.Process, error) {
+		Start: func(context.Context, string, engine.Reader) (engine.Process, error) {
 			starts++
 			return nil, &engine.StartError{Err: errors.New("no such image"), Permanent: true}
 		}})

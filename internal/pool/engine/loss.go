@@ -64,7 +64,7 @@ func (e *Engine) lost(w *worker) {
 		if n := f.call.opts.Retried; n != nil {
 			n.Add(-1)
 		}
-		e.claim(f.call, f.span, f.lo)
+		e.claim(f.call, Outcome{Lo: f.lo, N: 1, Failures: []Failure{{Index: f.lo}}})
 		attempts = append(attempts, f.call.reruns[f.lo])
 	}
 	e.release()

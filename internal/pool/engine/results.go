@@ -8,8 +8,9 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// handle handles a worker's message.
-func (e *Engine) handle(w *worker, kind wire.Kind, frames [][]byte) {
+// Handle handles a message of the worker's.
+func (w *worker) Handle(kind wire.Kind, frames [][]byte) {
+	e := w.engine
 	<-w.up
 	if w.proc == nil {
 		return // it did not start after all
@@ -31,22 +32,40 @@ func (e *Engine) handle(w *worker, kind wire.Kind, frames [][]byte) {
 	}
 }
 
+// Handled decides what follows from results, and delivers them.
+func (w *worker) Handled() {
+	if !w.heard {
+		return
+	}
+	came := w.came
+	w.heard, w.came = false, nil
+	w.engine.mu.Lock()
+	w.engine.release()
+	for _, a := range came {
+		w.engine.arrive(a)
+	}
+}
+
+// arrival is an outcome that has come, and the objects that it refers to.
+type arrival struct {
+	call   *Call // nil if the outcome is unwanted
+	o      Outcome
+	by     *worker
+	parcel uint64 // 0 for no objects
+}
+
 func (e *Engine) results(w *worker, frames [][]byte) error {
 	var r wire.Results
 	if err := r.Unpack(frames); err != nil {
 		return err
 	}
-	held := func() {} // called after the delivery, wanted or not
-	if r.Parcel > 0 {
-		held = func() {
-			e.opts.WhenHeld(func() { w.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: r.Parcel})...) })
-		}
-	}
+	w.heard = true
+	a := arrival{by: w, parcel: r.Parcel}
+	defer func() { w.came = append(w.came, a) }()
 	e.mu.Lock()
-	defer e.release()
+	defer e.mu.Unlock()
 	b := w.find(r.Batch)
 	if b == nil {
-		e.after = append(e.after, held)
 		return nil // no longer this worker's
 	}
 	if !b.sent {
@@ -83,9 +102,8 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		if len(failures) < r.Count || c.opts.KeepFailed && len(frames) > 1 {
 			o.Outputs = frames[1:]
 		}
-		e.delivering(c, o, held)
-	} else {
-		e.after = append(e.after, held)
+		a.call, a.o = c, o
+		e.claim(c, o)
 	}
 	if (r.Stuck || r.Ended) && !b.dead {
 		// The batch may have stopped before its end: at an error, or for a
@@ -105,23 +123,27 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 	return nil
 }
 
-// delivering has an outcome handed to the source when the lock is released, and then calls then. If the caller is to say
-// which of its failures are final, that has another goroutine: it may take its time.
-func (e *Engine) delivering(c *Call, o Outcome, then func()) {
-	failed, may := -1, slices.ContainsFunc(o.Failures, func(f Failure) bool { return f.may })
-	if len(o.Failures) > 0 && !may {
-		failed = o.Failures[0].Index
-	}
-	e.claim(c, o.span(), failed)
+// arrive delivers an outcome, wanted or not. If the caller is to say which of its failures are final, another goroutine does:
+// that may take its time.
+func (e *Engine) arrive(a arrival) {
 	deliver := func() {
-		e.deliver(c, o)
-		then()
+		if a.call != nil {
+			e.deliver(a.call, a.o)
+		}
+		if a.parcel > 0 {
+			e.opts.WhenHeld(func() { a.by.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: a.parcel})...) })
+		}
 	}
-	if may {
-		e.after = append(e.after, func() { go deliver() })
+	if a.o.undecided() {
+		go deliver()
 		return
 	}
-	e.after = append(e.after, deliver)
+	deliver()
+}
+
+// undecided reports whether some of the failures may not be final.
+func (o *Outcome) undecided() bool {
+	return slices.ContainsFunc(o.Failures, func(f Failure) bool { return f.may })
 }
 
 func (o Outcome) span() span { return span{o.Lo, o.Lo + o.N} }
@@ -140,11 +162,11 @@ func (c *Call) rerunsOf(lo, hi int) (some map[int]int) {
 }
 
 // claim notes that an outcome is on its way to the source. If the call stops at
-// an error, the tasks behind a failed one become unwanted. failed is -1 for none.
-func (e *Engine) claim(c *Call, s span, failed int) {
-	c.delivering = append(c.delivering, s)
-	if failed >= 0 && c.opts.StopOnError {
-		e.giveUp(c, failed+1)
+// an error, the tasks behind a failed one become unwanted.
+func (e *Engine) claim(c *Call, o Outcome) {
+	c.delivering = append(c.delivering, o.span())
+	if len(o.Failures) > 0 && c.opts.StopOnError && !o.undecided() {
+		e.giveUp(c, o.Failures[0].Index+1)
 	}
 }
 
@@ -176,7 +198,12 @@ func (e *Engine) deliver(c *Call, o Outcome) {
 	e.stats.TasksDone += s.len() - failed - len(o.Again)
 	e.stats.TasksFailed += failed
 	e.settle(c)
-	e.release()
+	if failed+len(o.Again) > 0 {
+		e.release()
+		return
+	}
+	e.tell() // nothing else follows from it
+	e.unlock(busy)
 }
 
 // returned takes back the tasks that a worker had not started.

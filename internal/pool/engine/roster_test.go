@@ -27,8 +27,8 @@ func BenchmarkResult(b *testing.B) {
 		b.Run(fmt.Sprint(workers), func(b *testing.B) {
 			opts, _ := options(workers)
 			started := make(chan *worker, workers)
-			opts.Start = func(_ context.Context, name string, handle func(wire.Kind, [][]byte), _ func() bool) (engine.Process, error) {
-				p := &worker{name: name, handle: handle, posted: make(chan [][]byte, 2), gone: make(chan struct{}), done: make(chan struct{})}
+			opts.Start = func(_ context.Context, name string, r engine.Reader) (engine.Process, error) {
+				p := &worker{name: name, reader: r, posted: make(chan [][]byte, 2), gone: make(chan struct{}), done: make(chan struct{})}
 				started <- p
 				return p, nil
 			}

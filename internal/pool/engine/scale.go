@@ -6,8 +6,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/fiber-go/fiber/internal/wire"
 )
 
 const (
@@ -99,7 +97,7 @@ func (e *Engine) launch() {
 func (e *Engine) run(ctx context.Context, w *worker) {
 	defer e.running.Done()
 	defer w.stop()
-	proc, err := e.opts.Start(ctx, w.name, func(kind wire.Kind, frames [][]byte) { e.handle(w, kind, frames) }, w.idle)
+	proc, err := e.opts.Start(ctx, w.name, w)
 	if err != nil {
 		close(w.up)
 		e.startFailed(w, err)

@@ -29,7 +29,7 @@ type house struct {
 func (h *house) furnish(t *testing.T, workers int, set ...func(*engine.Options)) *engine.Engine {
 	opts, started := options(workers)
 	begin := opts.Start
-	opts.Start = func(ctx context.Context, name string, handle func(wire.Kind, [][]byte), idle func() bool) (engine.Process, error) {
+	opts.Start = func(ctx context.Context, name string, r engine.Reader) (engine.Process, error) {
 		h.starts.Add(1)
 		if h.room.Add(-1) < 0 {
 			h.room.Add(1)
@@ -41,7 +41,7 @@ func (h *house) furnish(t *testing.T, workers int, set ...func(*engine.Options))
 			h.room.Add(1)
 			return nil, h.fails
 		}
-		p, err := begin(ctx, name, handle, idle)
+		p, err := begin(ctx, name, r)
 		go h.work(t, <-started)
 		return p, err
 	}

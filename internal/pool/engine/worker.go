@@ -16,6 +16,9 @@ type Process interface {
 	Memory() wire.Status
 	// Post queues a message; it does not block.
 	Post(frames ...[]byte) error
+	// Queue is Post for a message that may wait for the next one, or for Push.
+	Queue(frames ...[]byte) error
+	Push()
 	// Expect follows each batch whose results no caller waits for in Wait.
 	Expect()
 	// Wait waits until done is closed, or returns the ctx's error. The calling
@@ -88,6 +91,9 @@ type worker struct {
 	leaving   bool     // it was told to end from outside, or is broken
 	broken    bool     // a task has said that it is to be replaced
 
+	heard bool      // results have come that nothing was decided after; the reader's
+	came  []arrival // what of them is to be delivered; the reader's
+
 	since time.Time // when it was started, became ready or last became idle
 
 	holds load // of all its batches
@@ -126,6 +132,7 @@ type batch struct {
 	run   int       // the task announced as started, or -1
 	try   int       // which attempt of its first task it is
 	tell  bool      // starts are announced
+	begun bool      // its only task begins when it comes: a slot is free
 	sent  bool      // it was posted
 	solo  bool      // it runs alone, as a suspect
 	dead  bool      // it is unwanted
@@ -139,6 +146,13 @@ type batch struct {
 
 // brief reports whether the batch is a single task known to be very short.
 func (b *batch) brief() bool { return b.n == 1 && !b.tell && b.cost < briefSeconds }
+
+// arrives notes that the worker has been sent the batch.
+func (b *batch) arrives() {
+	if b.sent = true; b.begun {
+		b.run = b.lo
+	}
+}
 
 // inline reports whether the batch runs on the goroutine that reads the worker's messages: it will be done before that is
 // missed, and the worker could not run another one meanwhile, or not much sooner.
@@ -217,8 +231,8 @@ func (w *worker) reserve(yes bool) {
 	}
 }
 
-// idle reports whether the worker holds nothing.
-func (w *worker) idle() bool {
+// Idle reports whether the worker holds nothing.
+func (w *worker) Idle() bool {
 	w.engine.mu.Lock()
 	defer w.engine.mu.Unlock()
 	return len(w.batches) == 0

@@ -48,6 +48,9 @@ func (b *batch) lock() { _ = b.mu.Lock(context.Background()) }
 // announced reports whether each start is announced.
 func (b *batch) announced() bool { return b.Flags&wire.Announce != 0 }
 
+// reports reports whether it reports what its parent should know before its end, every now and then.
+func (b *batch) reports() bool { return b.Flags&(wire.Announce|wire.Begun) == 0 }
+
 // index is the index of the first task in errors, -1 if they name none.
 func (b *batch) index() int {
 	if b.Flags&wire.Single != 0 {

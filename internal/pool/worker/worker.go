@@ -124,7 +124,7 @@ func (w *Worker) tick() {
 	w.fresh = false
 	var running []*batch
 	for b := range w.running {
-		if !b.announced() {
+		if b.reports() {
 			running = append(running, b)
 		}
 	}
@@ -166,7 +166,7 @@ func (w *Worker) waiting() *batch {
 func (w *Worker) start(b *batch) {
 	w.running[b] = struct{}{}
 	w.fresh = true
-	if !w.ticking && !b.announced() {
+	if !w.ticking && b.reports() {
 		w.ticking = true
 		self.AfterFunc(flushInterval, w.tick)
 	}
