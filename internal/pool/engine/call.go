@@ -98,7 +98,7 @@ type Call struct {
 	again byIndex // run again
 	limit int     // tasks from here on are unwanted
 
-	held       []*batch     // wanted, and held by workers
+	held       row          // wanted, and held by workers
 	delivering []span       // on the way from their worker to the source
 	attempts   map[int]int  // workers lost by tasks that ran alone
 	failures   map[int]int  // how often tasks have failed that run again
@@ -189,7 +189,7 @@ func (f *funcStats) learn(seconds float64) {
 		f.seconds = seconds
 		return
 	}
-	f.seconds = math.Pow(f.seconds, 0.6) * math.Pow(max(seconds, f.seconds/16), 0.4)
+	f.seconds *= math.Exp(0.4 * math.Log(max(seconds/f.seconds, 1.0/16)))
 }
 
 // seconds estimates the running time of one task from this call's tasks or, if
@@ -217,8 +217,18 @@ func (c *Call) hasOthers() bool { return c.back.tasks > 0 || c.fresh < min(c.tot
 func (c *Call) unresolved() bool {
 	wanted := func(s span) bool { return s.lo < min(s.hi, c.limit) }
 	return c.hasWork() || len(c.paused) > 0 || slices.ContainsFunc(c.delivering, wanted) ||
-		slices.ContainsFunc(c.held, func(b *batch) bool { return wanted(b.left()) }) ||
+		c.holds(wanted) ||
 		slices.ContainsFunc(c.engine.suspects, func(s suspect) bool { return s.call == c })
+}
+
+// holds reports whether a batch has tasks that are wanted.
+func (c *Call) holds(wanted func(span) bool) bool {
+	for b := range c.held.all() {
+		if wanted(b.left()) {
+			return true
+		}
+	}
+	return false
 }
 
 // take removes up to n tasks, those that are to run next, and returns them.

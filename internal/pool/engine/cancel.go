@@ -83,7 +83,7 @@ func (e *Engine) giveUp(c *Call, from int) {
 	}
 	e.suspects = slices.DeleteFunc(e.suspects, func(s suspect) bool { return s.len() == 0 })
 	var told []*worker
-	for _, b := range slices.Clone(c.held) {
+	for b := range c.held.all() {
 		if b.hi <= from {
 			continue
 		}
@@ -105,7 +105,7 @@ func (e *Engine) cut(c *Call) {
 	c.back, c.again, c.paused, c.total = spans{}, byIndex{}, nil, c.fresh
 	e.forget(paused)
 	e.cuts = append(e.cuts, c)
-	for _, b := range c.held {
+	for b := range c.held.all() {
 		if !b.w.recalling {
 			b.w.recall()
 		}
@@ -136,7 +136,7 @@ func (b *batch) abandon() {
 		return
 	}
 	b.at = time.Now()
-	b.call.held = without(b.call.held, b)
+	b.call.held.remove(b)
 	b.tally()
 }
 
@@ -145,10 +145,10 @@ func (b *batch) abandon() {
 func (b *batch) takeBack() {
 	w, e := b.w, b.call.engine
 	w.remove(b)
-	w.unsent = without(w.unsent, b)
+	w.unsent.remove(b)
 	if w.sending == b {
-		if w.send(nil); len(w.unsent) > 0 {
-			e.outgoing = append(e.outgoing, w.unsent[0])
+		if w.send(nil); w.unsent.n > 0 {
+			e.outgoing = append(e.outgoing, w.unsent.first)
 		}
 	}
 	w.given -= b.left().len()

@@ -53,7 +53,7 @@ func (e *Engine) unfinished() (n int) {
 		for _, s := range c.delivering {
 			n += s.below(c.limit).len()
 		}
-		for _, b := range c.held {
+		for b := range c.held.all() {
 			n += b.left().len()
 		}
 	}

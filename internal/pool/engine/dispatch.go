@@ -132,10 +132,10 @@ func (s *survey) enough(c *Call) bool {
 // due returns until when a call's first result is worth waiting for, the zero
 // time when it has come or none is on the way.
 func (c *Call) due() time.Time {
-	if c.own.seconds >= 0 || len(c.held) == 0 {
+	if c.own.seconds >= 0 || c.held.n == 0 {
 		return time.Time{}
 	}
-	return c.held[0].at.Add(balanceInterval)
+	return c.held.first.at.Add(balanceInterval)
 }
 
 // remaining returns how many tasks a worker may still be given.
@@ -201,15 +201,16 @@ func (e *Engine) piece(s *suspect) int {
 func (e *Engine) batch(w *worker, c *Call, s span, solo bool) {
 	e.lastID++
 	seconds, now := c.seconds(), time.Now()
-	atOnce := s.len() == 1 && len(w.batches) < e.opts.Concurrency
+	atOnce := s.len() == 1 && w.batches.n < e.opts.Concurrency
 	b := &batch{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, try: 1 + c.reruns[s.lo], solo: solo, cost: max(0, seconds),
 		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds && !atOnce,
 		size: int(c.perTask * float64(s.len())), at: now, heard: now}
 	b.begun = atOnce && !b.tell
 	c.largest = max(c.largest, s.len())
-	c.held = append(c.held, b)
-	w.batches = append(w.batches, b)
-	w.unsent = append(w.unsent, b)
+	e.batches[b.id] = b
+	c.held.add(b)
+	w.batches.add(b)
+	w.unsent.add(b)
 	if !w.sends {
 		w.sends = true
 		e.senders = append(e.senders, w)
@@ -245,16 +246,16 @@ func (e *Engine) send(w *worker, has leisure) {
 func (e *Engine) sendSome(w *worker, has leisure) (queued bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for w.sending == nil && len(w.unsent) > 0 {
-		b := w.unsent[0]
+	for w.sending == nil && w.unsent.n > 0 {
+		b := w.unsent.first
 		if has < free && b.takesTime(has) {
 			go e.send(w, free)
 			return queued
 		}
-		w.unsent = without(w.unsent, b)
+		w.unsent.remove(b)
 		w.send(b)
 		post := w.proc.Post
-		if len(w.unsent) > 0 && !w.unsent[0].takesTime(busy) { // what follows comes at once
+		if w.unsent.n > 0 && !w.unsent.first.takesTime(busy) { // what follows comes at once
 			post, queued = w.proc.Queue, true
 		}
 		e.mu.Unlock()
@@ -292,22 +293,22 @@ func (b *batch) takesTime(has leisure) bool {
 func (e *Engine) relieve(now time.Time) {
 	slices.SortFunc(e.senders, func(a, b *worker) int { return cmp.Compare(a.number, b.number) })
 	e.senders = slices.DeleteFunc(e.senders, func(w *worker) bool {
-		if w.sends = w.sending != nil || len(w.unsent) > 0; !w.sends {
+		if w.sends = w.sending != nil || w.unsent.n > 0; !w.sends {
 			w.watched = nil // else its call stays reachable
 		}
 		return !w.sends
 	})
 	for _, w := range e.senders {
 		switch b := w.sending; {
-		case b == nil && len(w.unsent) > 0:
-			if due := w.unsent[0].at.Add(balanceInterval); now.Before(due) {
+		case b == nil && w.unsent.n > 0:
+			if due := w.unsent.first.at.Add(balanceInterval); now.Before(due) {
 				e.wake(due)
 			} else {
 				go e.send(w, free)
 			}
 		case w.stalled():
 			b.call.slow = true
-			for _, b := range slices.Backward(w.unsent) {
+			for b := range w.unsent.backward() {
 				b.takeBack()
 				b.giveBack(b.left())
 			}

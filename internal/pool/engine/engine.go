@@ -129,6 +129,7 @@ type Engine struct {
 	stale     int    // of these, the unwanted ones
 	waiters   []*waiter
 	funcs     map[string]*funcStats
+	batches   map[uint64]*batch // what workers hold
 	lastID    uint64
 
 	senders  []*worker // that have been given something since tick last ran, or that have something unsent
@@ -160,14 +161,14 @@ func New(opts Options) *Engine {
 	if opts.Closed == nil {
 		opts.Closed = ErrClosed
 	}
-	return &Engine{opts: opts, target: opts.Workers, calls: map[*Call]struct{}{}, funcs: map[string]*funcStats{}}
+	return &Engine{opts: opts, target: opts.Workers, calls: map[*Call]struct{}{}, funcs: map[string]*funcStats{}, batches: map[uint64]*batch{}}
 }
 
 // Submit starts a call of total tasks; an open call may be extended with more.
 // Submit does not block. The only error is ErrClosed.
 func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (*Call, error) {
 	c := &Call{engine: e, opts: opts, source: source, total: total, open: open,
-		own: funcStats{seconds: -1}, limit: math.MaxInt}
+		own: funcStats{seconds: -1}, limit: math.MaxInt, held: row{kind: ofCall}}
 	e.mu.Lock()
 	if e.closing {
 		e.mu.Unlock()

@@ -33,9 +33,9 @@ func (e *Engine) lost(w *worker) {
 	alone := w.holds.abandoned == 0 // else an abandoned task may have ended the worker, too
 	var again, moved int            // tasks that may have run and run again, and others, which run elsewhere
 	ran := w.ran()
-	for _, b := range slices.Backward(w.batches) {
-		b.call.held = without(b.call.held, b)
-		b.count(load{})
+	w.unsent, w.sending = row{kind: toSend}, nil
+	for b := range w.batches.backward() {
+		w.remove(b)
 		left := b.left().below(b.call.limit)
 		if b.dead || left.len() == 0 {
 			continue
@@ -52,7 +52,6 @@ func (e *Engine) lost(w *worker) {
 			suspects = append(suspects, suspect{b.call, may})
 		}
 	}
-	w.batches, w.unsent, w.sending = nil, nil, nil
 	e.stats.TasksRetried += again
 	failing := e.attempted(suspects, alone)
 	if len(failing) == 0 {
@@ -150,7 +149,7 @@ func (b *batch) mayRun() span {
 // ran returns attributes for a log that say what the worker runs.
 func (w *worker) ran() []any {
 	var all []string
-	for _, b := range w.batches {
+	for b := range w.batches.all() {
 		s := b.mayRun()
 		if b.dead && s.len() > 1 { // it begins no other
 			s.hi = s.lo + 1

@@ -263,7 +263,7 @@ func (e *Engine) rebalance(now time.Time) {
 		}
 		switch {
 		case w.blocked():
-			if now.Sub(w.batches[0].at) < balanceInterval {
+			if now.Sub(w.batches.first.at) < balanceInterval {
 				continue
 			}
 		case free == 0:
@@ -271,13 +271,13 @@ func (e *Engine) rebalance(now time.Time) {
 		default:
 			// Tasks that came just now, or are known to be short, will be done
 			// before they could be moved.
-			age := now.Sub(w.batches[len(w.batches)-1].at)
+			age := now.Sub(w.batches.last.at)
 			if age < balanceInterval || w.holds.time > age && w.holds.time < 2*balanceInterval {
 				continue
 			}
 			free--
 		}
-		if b := w.batches[0]; !b.dead {
+		if b := w.batches.first; !b.dead {
 			// The running task has taken this long already, however short the
 			// estimate.
 			own := &b.call.own

@@ -85,7 +85,7 @@ func (e *Engine) surplus() *worker {
 func (e *Engine) launch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.launched++
-	w := &worker{engine: e, name: e.opts.Name(), number: e.launched, state: starting,
+	w := &worker{engine: e, name: e.opts.Name(), number: e.launched, state: starting, unsent: row{kind: toSend},
 		up: make(chan struct{}), stop: cancel, since: time.Now()}
 	e.workers = append(e.workers, w)
 	w.changed()
@@ -195,7 +195,7 @@ func (e *Engine) drain(w *worker) {
 // freed is called when a worker holds less than before. If it is draining and
 // holds nothing, it is told to end.
 func (e *Engine) freed(w *worker) {
-	if w.state == draining && len(w.batches) == 0 && !w.ours {
+	if w.state == draining && w.batches.n == 0 && !w.ours {
 		w.ours = true
 		w.changed()
 		w.proc.Stop()

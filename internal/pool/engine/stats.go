@@ -30,7 +30,11 @@ type RunningTask struct {
 
 // running returns what the worker runs, as far as it has said so.
 func (w *worker) running() (all []RunningTask) {
-	for _, b := range w.batches[:min(len(w.batches), w.engine.opts.Concurrency)] {
+	slots := w.engine.opts.Concurrency
+	for b := range w.batches.all() {
+		if slots--; slots < 0 {
+			break
+		}
 		s := b.left()
 		switch {
 		case !b.sent:

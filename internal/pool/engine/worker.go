@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -77,19 +75,19 @@ type worker struct {
 	up     chan struct{} // closed when proc is set, or the start has failed
 	stop   func()        // cancels its start
 
-	batches   []*batch // what it holds, in the order of handing out
-	unsent    []*batch // of these, the ones still to be sent
-	sending   *batch   // the one of them that a goroutine is sending
-	watched   *batch   // the one that was being sent when tick last ran
-	sends     bool     // it is among the engine's senders
-	given     int      // tasks it was ever given
-	done      int      // tasks it has finished
-	reserved  bool     // it is kept free for a suspect
-	recalling bool     // it was asked to give back what it has not started
-	late      bool     // it has reported no results since it was recalled from
-	ours      bool     // the engine ends it
-	leaving   bool     // it was told to end from outside, or is broken
-	broken    bool     // a task has said that it is to be replaced
+	batches   row    // what it holds
+	unsent    row    // of these, the ones still to be sent
+	sending   *batch // the one of them that a goroutine is sending
+	watched   *batch // the one that was being sent when tick last ran
+	sends     bool   // it is among the engine's senders
+	given     int    // tasks it was ever given
+	done      int    // tasks it has finished
+	reserved  bool   // it is kept free for a suspect
+	recalling bool   // it was asked to give back what it has not started
+	late      bool   // it has reported no results since it was recalled from
+	ours      bool   // the engine ends it
+	leaving   bool   // it was told to end from outside, or is broken
+	broken    bool   // a task has said that it is to be replaced
 
 	heard bool      // results have come that nothing was decided after; the reader's
 	came  []arrival // what of them is to be delivered; the reader's
@@ -141,6 +139,7 @@ type batch struct {
 	at    time.Time // when it was handed out, or abandoned
 	heard time.Time // when its last report came
 
+	places  [kinds]place
 	counted load // its share of its worker's load
 }
 
@@ -191,15 +190,10 @@ func (b *batch) count(now load) {
 
 // find returns one of the worker's batches, or nil if it holds no such batch.
 func (w *worker) find(id uint64) *batch {
-	if i, there := place(w.batches, id); there {
-		return w.batches[i]
+	if b := w.engine.batches[id]; b != nil && b.w == w {
+		return b
 	}
 	return nil
-}
-
-// place returns where a batch is among others, which are in the order of handing out, as their ids are.
-func place(batches []*batch, id uint64) (i int, there bool) {
-	return slices.BinarySearchFunc(batches, id, func(b *batch, id uint64) int { return cmp.Compare(b.id, id) })
 }
 
 // spare returns about how many tasks the worker holds but does not run.
@@ -235,37 +229,24 @@ func (w *worker) reserve(yes bool) {
 func (w *worker) Idle() bool {
 	w.engine.mu.Lock()
 	defer w.engine.mu.Unlock()
-	return len(w.batches) == 0
+	return w.batches.n == 0
 }
 
 // remove takes a batch out of the pending table.
 func (w *worker) remove(b *batch) {
-	w.batches = without(w.batches, b)
-	b.call.held = without(b.call.held, b)
+	delete(w.engine.batches, b.id)
+	w.batches.remove(b)
+	b.call.held.remove(b)
 	b.count(load{})
-	if len(w.batches) == 0 {
+	if w.batches.n == 0 {
 		w.since = time.Now()
 	}
-}
-
-// without removes b, which is most often one of the first.
-func without(batches []*batch, b *batch) []*batch {
-	i, there := place(batches, b.id)
-	if !there {
-		return batches
-	}
-	if i >= len(batches)/2 {
-		return slices.Delete(batches, i, i+1)
-	}
-	copy(batches[1:], batches[:i])
-	batches[0] = nil
-	return batches[1:]
 }
 
 // stuckSince returns when the last of the worker's batches was abandoned. While
 // one of them is wanted, the worker is not stuck.
 func (w *worker) stuckSince() (since time.Time, stuck bool) {
-	for _, b := range w.batches {
+	for b := range w.batches.all() {
 		if !b.dead {
 			return since, false
 		}
@@ -273,7 +254,7 @@ func (w *worker) stuckSince() (since time.Time, stuck bool) {
 			since = b.at
 		}
 	}
-	return since, len(w.batches) > 0
+	return since, w.batches.n > 0
 }
 
 // class returns what the worker may be given.
@@ -282,14 +263,14 @@ func (w *worker) class() class {
 	switch {
 	case w.state != ready || w.ours || w.holds.suspects > 0:
 		return full
-	case len(w.batches) == 0:
+	case w.batches.n == 0:
 		return idle
 	case w.reserved || w.recalling || w.stalled():
 		return full
-	case len(w.batches) < e.opts.Concurrency:
+	case w.batches.n < e.opts.Concurrency:
 		return slot
 	case w.holds.abandoned == 0 && !w.late && w.holds.time.Seconds() < pipelineSeconds*float64(e.opts.Concurrency) &&
-		len(w.batches) < e.opts.Concurrency+pipelineBatches && w.holds.bytes < pipelineBytes:
+		w.batches.n < e.opts.Concurrency+pipelineBatches && w.holds.bytes < pipelineBytes:
 		return room
 	}
 	return full
