@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/wire"
@@ -37,13 +38,30 @@ func (w *worker) Handled() {
 	if !w.heard {
 		return
 	}
-	came := w.came
-	w.heard, w.came = false, nil
+	w.heard = false
 	w.engine.mu.Lock()
 	w.engine.release()
-	for _, a := range came {
-		w.engine.arrive(a)
+	came := w.came
+	if w.came = nil; came == nil {
+		return
 	}
+	for i := range *came {
+		w.engine.arrive(&(*came)[i])
+	}
+	clear(*came)
+	*came = (*came)[:0]
+	arrivals.Put(came)
+}
+
+// arrivals are used by one worker after another: most have none.
+var arrivals = sync.Pool{New: func() any { return new([]arrival) }}
+
+// comes adds an outcome to those that Handled delivers.
+func (w *worker) comes(a arrival) {
+	if w.came == nil {
+		w.came = arrivals.Get().(*[]arrival)
+	}
+	*w.came = append(*w.came, a)
 }
 
 // arrival is an outcome that has come, and the objects that it refers to.
@@ -60,13 +78,12 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		return err
 	}
 	w.heard = true
-	a := arrival{by: w, parcel: r.Parcel}
-	defer func() { w.came = append(w.came, a) }()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	b := w.find(r.Batch)
-	if b == nil {
-		return nil // no longer this worker's
+	if b == nil { // no longer this worker's
+		w.comes(arrival{by: w, parcel: r.Parcel})
+		return nil
 	}
 	if !b.sent {
 		return fmt.Errorf("%w: results of a batch that it was not sent", wire.ErrMalformed)
@@ -92,6 +109,7 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		w.done += r.Count
 		e.young = 0
 	}
+	a := arrival{by: w, parcel: r.Parcel}
 	if !b.dead && r.Count > 0 {
 		var failures []Failure
 		for i := range r.Errors {
@@ -105,6 +123,7 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		a.call, a.o = c, o
 		e.claim(c, o)
 	}
+	w.comes(a)
 	if (r.Stuck || r.Ended) && !b.dead {
 		// The batch may have stopped before its end: at an error, or for a
 		// recall whose answer is still to come.
@@ -125,20 +144,21 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 
 // arrive delivers an outcome, wanted or not. If the caller is to say which of its failures are final, another goroutine does:
 // that may take its time.
-func (e *Engine) arrive(a arrival) {
-	deliver := func() {
-		if a.call != nil {
-			e.deliver(a.call, a.o)
-		}
-		if a.parcel > 0 {
-			e.opts.WhenHeld(func() { a.by.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: a.parcel})...) })
-		}
-	}
+func (e *Engine) arrive(a *arrival) {
 	if a.o.undecided() {
-		go deliver()
+		go e.take(*a)
 		return
 	}
-	deliver()
+	e.take(*a)
+}
+
+func (e *Engine) take(a arrival) {
+	if a.call != nil {
+		e.deliver(a.call, a.o)
+	}
+	if a.parcel > 0 {
+		e.opts.WhenHeld(func() { a.by.proc.Post(wire.MustPack(wire.KindTaken, wire.Taken{Parcel: a.parcel})...) })
+	}
 }
 
 // undecided reports whether some of the failures may not be final.

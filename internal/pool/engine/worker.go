@@ -89,8 +89,8 @@ type worker struct {
 	leaving   bool   // it was told to end from outside, or is broken
 	broken    bool   // a task has said that it is to be replaced
 
-	heard bool      // results have come that nothing was decided after; the reader's
-	came  []arrival // what of them is to be delivered; the reader's
+	heard bool       // results have come that nothing was decided after; the reader's
+	came  *[]arrival // what of them is to be delivered, nil for nothing; the reader's
 
 	since time.Time // when it was started, became ready or last became idle
 
