@@ -366,8 +366,8 @@ func (e *Engine) post(b *batch, post func(...[]byte) error, timed bool) (slow bo
 	}
 	frames := msg.Pack(value)
 	e.mu.Lock()
-	if b.w.sending == b {
-		b.arrives()
+	b.sent = b.w.sending == b
+	if b.sent {
 		b.call.perTask = average(b.call.perTask, value, b.n)
 	}
 	e.mu.Unlock()

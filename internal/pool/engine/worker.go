@@ -146,13 +146,6 @@ type batch struct {
 // brief reports whether the batch is a single task known to be very short.
 func (b *batch) brief() bool { return b.n == 1 && !b.tell && b.cost < briefSeconds }
 
-// arrives notes that the worker has been sent the batch.
-func (b *batch) arrives() {
-	if b.sent = true; b.begun {
-		b.run = b.lo
-	}
-}
-
 // inline reports whether the batch runs on the goroutine that reads the worker's messages: it will be done before that is
 // missed, and the worker could not run another one meanwhile, or not much sooner.
 func (b *batch) inline() bool {
