@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -354,6 +355,37 @@ func TestMessagesThatWaitLeaveTogether(t *testing.T) {
 	}
 	require.NoError(t, one.Flush(t.Context()))
 	assert.LessOrEqual(t, len(g.taken()), 3)
+}
+
+// What is queued waits for the next message, or for Push.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	for name, push := range map[string]func(c *transport.Conn) error{
+		"Push": func(c *transport.Conn) error { c.Push(); return nil },
+		"Post": func(c *transport.Conn) error { return c.Post([]byte("the last")) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := net.Pipe()
+			g := &gate{Conn: a}
+			one, two := open(t, g, b, transport.Options{HeartbeatInterval: -1})
+			require.NoError(t, one.Flush(t.Context()))
+			g.taken()
+			for range 3 {
+				require.NoError(t, one.Queue([]byte("queued")))
+			}
+			synctest.Wait()
+			require.Empty(t, g.taken(), name)
+			require.NoError(t, push(one))
+			for range 3 {
+				got, err := two.Recv()
+				require.NoError(t, err)
+				require.Equal(t, [][]byte{[]byte("queued")}, got)
+			}
+			require.Equal(t, name == "Post", two.Buffered())
+			require.NoError(t, one.Flush(t.Context()))
+			require.Len(t, g.taken(), 1, "one write")
+		})
+	}
 }
 
 func TestLargeBodyIsNotCopied(t *testing.T) {

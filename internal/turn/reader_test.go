@@ -115,6 +115,46 @@ func TestACallerReads(t *testing.T) {
 	})
 }
 
+// pile is a connection on which everything has come at once.
+type pile struct {
+	turn.Conn
+	left int
+}
+
+func (p *pile) Buffered() bool { return p.left > 0 }
+
+func (p *pile) RecvContext(context.Context) ([][]byte, error) {
+	if p.left--; p.left < 0 {
+		return nil, errEnd
+	}
+	return nil, nil
+}
+
+// Messages that have come together are handled together, but not without end, and those before an invalid one as well.
+func TestWhatComesTogether(t *testing.T) {
+	for _, c := range []struct{ all, invalid int }{{3, -1}, {1000, -1}, {5, 3}} {
+		read, waits, most := 0, 0, 0
+		handle := func([][]byte) error {
+			if read++; read == c.invalid {
+				return errEnd
+			}
+			waits++
+			most = max(most, waits)
+			return nil
+		}
+		ended := make(chan error, 1)
+		turn.New(&pile{left: c.all}, handle, func() { waits = 0 }, func() bool { return true }, func(err error) { ended <- err }).Serve()
+		require.Equal(t, errEnd, <-ended)
+		require.Zero(t, waits)
+		if c.invalid > 0 {
+			require.Equal(t, c.invalid, read)
+			continue
+		}
+		require.Equal(t, c.all, read)
+		require.Equal(t, min(c.all, 64), most)
+	}
+}
+
 // Wait returns what comes, whoever reads.
 func TestWait(t *testing.T) {
 	for name, reader := range map[string]func(l *line) *turn.Reader{

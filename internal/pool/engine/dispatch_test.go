@@ -36,6 +36,28 @@ func teach(t *testing.T, e *engine.Engine, workers ...*worker) {
 	require.NoError(t, <-s.finished)
 }
 
+// A long task is announced unless it begins as it comes: alone, in a slot that is free. One that must never run again always is.
+func TestWhatIsAnnounced(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		chunk, attempts int
+		flags           wire.Flags
+	}{{1, 3, wire.Begun}, {2, 3, wire.Announce}, {1, 1, wire.Announce}} {
+		synctest.Test(t, func(t *testing.T) {
+			opts, started := options(1)
+			opts.MaxAttempts = c.attempts
+			e := engine.New(opts)
+			defer e.Terminate()
+			go e.Up(t.Context())
+			w := up(started, 1)[0]
+			done(t, e, w, newSource(), engine.CallOptions{Func: "f"}) // in a second
+			_, err := e.Submit(newSource(), 2, false, engine.CallOptions{Func: "f", Chunk: c.chunk})
+			require.NoError(t, err)
+			require.Equal(t, c.flags, w.batch(t).Flags&(wire.Announce|wire.Begun), "%+v", c)
+		})
+	}
+}
+
 // Other calls do not show how long this call's tasks take: until one of them
 // has returned, no worker holds more than one.
 func TestWhatIsHeldIsJudgedByTheCall(t *testing.T) {

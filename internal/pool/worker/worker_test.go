@@ -227,6 +227,22 @@ func TestAnnouncements(t *testing.T) {
 	})
 }
 
+// The start of a task that begins as it comes is not reported, however long the task takes. That of another one is, late.
+func TestBegun(t *testing.T) {
+	for flags, reports := range map[wire.Flags]int{wire.Begun: 0, 0: 1} {
+		tested(t, 1, sleep(time.Second), func(t *testing.T, l *link) {
+			l.batch(1, 0, 1, flags, 0)
+			for range reports {
+				r, _ := l.results()
+				require.Equal(t, wire.Results{Batch: 1}, r)
+			}
+			r, _ := l.results()
+			require.Equal(t, wire.Results{Batch: 1, Count: 1, Started: -1, Ended: true}, r)
+			l.stop()
+		})
+	}
+}
+
 // A pool that goes on handing out batches, whatever the worker holds, ends the worker.
 func TestBatchesWithoutEnd(t *testing.T) {
 	tested(t, 1, untilCancelled, func(t *testing.T, l *link) {
