@@ -8,7 +8,8 @@
 //
 // One lock guards the whole engine. Tasks are encoded, sent, decoded and
 // delivered without it: an event takes the lock, changes the tables, decides
-// which worker gets which tasks, releases the lock, and then sends.
+// which worker gets which tasks, releases the lock, and then sends. Results that
+// come together are one event.
 package engine
 
 import (
