@@ -217,8 +217,9 @@ func (e *Engine) deliver(c *Call, o Outcome) {
 	}
 	e.stats.TasksDone += s.len() - failed - len(o.Again)
 	e.stats.TasksFailed += failed
+	held := c.held.n
 	e.settle(c)
-	if failed+len(o.Again) > 0 {
+	if failed+len(o.Again) > 0 || c.finished && held > 0 { // tasks may have become unwanted, or run again
 		e.release()
 		return
 	}
