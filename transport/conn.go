@@ -371,9 +371,9 @@ func (c *Conn) Arrived() bool {
 	return true
 }
 
-// Buffered reports whether a whole message has been read from the socket, which Recv returns without
-// a system call. Only the goroutine that may call Recv may call Buffered.
-func (c *Conn) Buffered() bool { return c.r.complete() }
+// Buffered reports whether a whole message has been read from the socket, of less than 32 KiB, which Recv returns without
+// a system call. It may miss one. Only the goroutine that may call Recv may call Buffered.
+func (c *Conn) Buffered() bool { return c.r.short() }
 
 // readError turns the error of a failed read into the one that Recv returns.
 func (c *Conn) readError(err error) error {

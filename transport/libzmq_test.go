@@ -21,7 +21,8 @@ import (
 // python is Debian's interpreter, for which python3-zmq brings libzmq itself.
 const python = "/usr/bin/python3"
 
-// echo is a libzmq peer: it sends every message back and leaves after "bye".
+// echo is a libzmq peer: it sends every message back, and after "bye" leaves at the end of its input. If it left earlier with
+// heartbeats unread, its kernel might drop what the other end has not received yet.
 const echo = `
 import sys, zmq
 kind, how, endpoint = sys.argv[1:]
@@ -39,6 +40,7 @@ while True:
     s.send_multipart(m)
     if m[-1] == b"bye":
         break
+sys.stdin.read()
 s.close()
 zmq.Context.instance().term()
 `
@@ -61,9 +63,12 @@ func libzmq(t *testing.T, kind, how, endpoint string) string {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		defer cancel()
+		in.Close()
 		assert.NoError(t, cmd.Wait())
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')

@@ -286,6 +286,12 @@ func (r *reader) complete() bool {
 	return false
 }
 
+// short reports whether the buffer begins with a whole message and nothing of it is elsewhere, as a command in front of it may say.
+func (r *reader) short() bool {
+	head, _ := r.br.Peek(min(1, r.br.Buffered()))
+	return r.err == nil && len(head) > 0 && head[0]&flagCommand == 0 && r.complete()
+}
+
 // next reads the header of a message's next frame, after handling the commands
 // before it, and returns the frame's size.
 func (r *reader) next() (size uint64, err error) {

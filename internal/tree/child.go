@@ -156,6 +156,9 @@ func (c *Child) handle(frames [][]byte) error {
 		if err := wire.Unpack(frames, &message); err != nil {
 			return err
 		}
+		if c.spec.Handled != nil {
+			c.spec.Handled() // the user's handler, which is next, may take its time
+		}
 		c.node.logged(message)
 	default:
 		if c.spec.Handle == nil {

@@ -28,7 +28,7 @@ type Conn interface {
 	// Linger waits for a moment until there is something to receive, and reports
 	// whether there is. It returns false at once when nothing is expected soon.
 	Linger() bool
-	// Buffered reports whether a whole message is here, which RecvContext returns at once.
+	// Buffered reports whether a whole message is here, which RecvContext returns at once. It may miss one.
 	Buffered() bool
 }
 

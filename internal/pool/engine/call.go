@@ -189,6 +189,7 @@ func (f *funcStats) learn(seconds float64) {
 		f.seconds = seconds
 		return
 	}
+	f.seconds = max(f.seconds, 1e-9)
 	f.seconds *= math.Exp(0.4 * math.Log(max(seconds/f.seconds, 1.0/16)))
 }
 

@@ -201,7 +201,7 @@ func (e *Engine) piece(s *suspect) int {
 func (e *Engine) batch(w *worker, c *Call, s span, solo bool) {
 	e.lastID++
 	seconds, now := c.seconds(), time.Now()
-	atOnce := s.len() == 1 && w.batches.n < e.opts.Concurrency
+	atOnce := s.len() == 1 && w.batches.n < e.opts.Concurrency && e.opts.Concurrency > 1
 	b := &batch{id: e.lastID, w: w, call: c, lo: s.lo, n: s.len(), next: s.lo, hi: s.hi, run: -1, try: 1 + c.reruns[s.lo], solo: solo, cost: max(0, seconds),
 		tell: solo || e.opts.MaxAttempts == 1 || seconds < 0 || seconds >= announceSeconds && !atOnce,
 		size: int(c.perTask * float64(s.len())), at: now, heard: now}
@@ -246,16 +246,23 @@ func (e *Engine) send(w *worker, has leisure) {
 func (e *Engine) sendSome(w *worker, has leisure) (queued bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for w.sending == nil && w.unsent.n > 0 {
+	for n := 1; w.sending == nil && w.unsent.n > 0; n++ {
 		b := w.unsent.first
 		if has < free && b.takesTime(has) {
 			go e.send(w, free)
 			return queued
 		}
+		if queued && !b.quick() {
+			queued = false
+			e.mu.Unlock()
+			w.proc.Push()
+			e.mu.Lock()
+			continue
+		}
 		w.unsent.remove(b)
 		w.send(b)
 		post := w.proc.Post
-		if w.unsent.n > 0 && !w.unsent.first.takesTime(busy) { // what follows comes at once
+		if next := w.unsent.first; next != nil && next.quick() && n%together != 0 {
 			post, queued = w.proc.Queue, true
 		}
 		e.mu.Unlock()
@@ -286,6 +293,11 @@ func (e *Engine) sendSome(w *worker, has leisure) (queued bool) {
 // takesTime reports whether a goroutine with so much leisure has no time to encode the batch.
 func (b *batch) takesTime(has leisure) bool {
 	return b.call.slow || !b.call.opts.Encoded && (has == hurried || !b.call.opts.Plain)
+}
+
+// quick reports whether encoding the batch takes next to no time, so that what goes before it may wait for it.
+func (b *batch) quick() bool {
+	return !b.takesTime(busy) && (b.call.opts.Encoded || b.call.perTask > 0 && b.size <= quickBytes)
 }
 
 // relieve takes back what waits behind something that takes long to encode, and
@@ -368,6 +380,9 @@ func (e *Engine) post(b *batch, post func(...[]byte) error, timed bool) (slow bo
 	e.mu.Lock()
 	b.sent = b.w.sending == b
 	if b.sent {
+		if b.begun {
+			b.heard = time.Now()
+		}
 		b.call.perTask = average(b.call.perTask, value, b.n)
 	}
 	e.mu.Unlock()

@@ -36,16 +36,17 @@ func teach(t *testing.T, e *engine.Engine, workers ...*worker) {
 	require.NoError(t, <-s.finished)
 }
 
-// A long task is announced unless it begins as it comes: alone, in a slot that is free. One that must never run again always is.
+// A long task is announced unless it begins as it comes to a worker that runs several: alone, in a slot that is free. One that
+// must never run again always is.
 func TestWhatIsAnnounced(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		chunk, attempts int
-		flags           wire.Flags
-	}{{1, 3, wire.Begun}, {2, 3, wire.Announce}, {1, 1, wire.Announce}} {
+		slots, chunk, attempts int
+		flags                  wire.Flags
+	}{{2, 1, 3, wire.Begun}, {2, 2, 3, wire.Announce}, {2, 1, 1, wire.Announce}, {1, 1, 3, wire.Announce}} {
 		synctest.Test(t, func(t *testing.T) {
 			opts, started := options(1)
-			opts.MaxAttempts = c.attempts
+			opts.Concurrency, opts.MaxAttempts = c.slots, c.attempts
 			e := engine.New(opts)
 			defer e.Terminate()
 			go e.Up(t.Context())
@@ -56,6 +57,29 @@ func TestWhatIsAnnounced(t *testing.T) {
 			require.Equal(t, c.flags, w.batch(t).Flags&(wire.Announce|wire.Begun), "%+v", c)
 		})
 	}
+}
+
+// What is not announced runs from when it was sent, and not from when it was handed out.
+func TestSinceWhenATaskRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		opts, started := options(1)
+		opts.Concurrency = 2
+		e := engine.New(opts)
+		defer e.Terminate()
+		go e.Up(t.Context())
+		w := up(started, 1)[0]
+		done(t, e, w, newSource(), engine.CallOptions{Func: "f"})
+		s := newSource()
+		s.encode = func(int, int) ([][]byte, error) { time.Sleep(time.Minute / 2); return [][]byte{{0}}, nil }
+		_, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f"})
+		require.NoError(t, err)
+		require.Equal(t, wire.Begun, w.batch(t).Flags)
+		synctest.Wait()
+		running := e.Stats().Workers[0].Running
+		require.Len(t, running, 1)
+		require.Equal(t, time.Now(), running[0].Since)
+	})
 }
 
 // Other calls do not show how long this call's tasks take: until one of them

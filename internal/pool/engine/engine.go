@@ -40,6 +40,10 @@ const (
 	pipelineBytes   = 8 << 20
 	// batchBytes bounds the encoded inputs of a batch.
 	batchBytes = 4 << 20
+	// together is how many batches for a worker leave together at most; one that
+	// others wait for has quickBytes of encoded inputs at most.
+	together   = 64
+	quickBytes = 4 << 10
 	// spreadSeconds is how much known work is worth one more worker.
 	spreadSeconds = 1e-3
 	// wakeSeconds is the shortest task that is worth waking an idle worker for.
@@ -50,9 +54,10 @@ const (
 	chunkTasks = 256
 	// The caller of a single task shorter than briefSeconds reads the result itself.
 	briefSeconds = 100e-6
-	// A task of announceSeconds or more is announced before it starts, unless it starts
-	// as soon as it comes: the message then costs next to nothing. Shorter tasks are
-	// announced only when they turn out to be long.
+	// A task of announceSeconds or more is announced before it starts: the
+	// message then costs next to nothing. Shorter tasks are announced only when
+	// they turn out to be long, and none of either that starts as soon as it comes to a
+	// worker that runs several at a time: those add up.
 	announceSeconds = 10e-3
 	// An open call reads ahead windowSeconds of known work for each slot,
 	// bounded by windowTasks and windowBytes.

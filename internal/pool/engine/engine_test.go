@@ -23,6 +23,8 @@ import (
 type worker struct {
 	name   string
 	reader engine.Reader
+	mu     sync.Mutex
+	queued [][][]byte // not pushed yet
 	posted chan [][]byte
 	gone   chan struct{}
 	done   chan struct{}
@@ -43,9 +45,6 @@ func (p *worker) end() {
 }
 
 func (p *worker) Name() string                                { return p.name }
-func (p *worker) Post(frames ...[]byte) error                 { p.posted <- frames; return nil }
-func (p *worker) Queue(frames ...[]byte) error                { return p.Post(frames...) }
-func (p *worker) Push()                                       {}
 func (p *worker) Expect()                                     {}
 func (p *worker) Wait(context.Context, <-chan struct{}) error { panic("this test calls it") }
 func (p *worker) Told() bool                                  { return p.told }
@@ -150,6 +149,28 @@ func up(started chan *worker, n int) []*worker {
 		workers = append(workers, p)
 	}
 	return workers
+}
+
+func (p *worker) Post(frames ...[]byte) error {
+	_ = p.Queue(frames...)
+	p.Push()
+	return nil
+}
+
+func (p *worker) Queue(frames ...[]byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queued = append(p.queued, frames)
+	return nil
+}
+
+func (p *worker) Push() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, frames := range p.queued {
+		p.posted <- frames
+	}
+	p.queued = nil
 }
 
 // handle hands the engine a message that comes alone.

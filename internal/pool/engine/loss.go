@@ -134,8 +134,9 @@ func fate(again, moved, failed, attempts int) string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// mayRun returns the tasks of which one may be running now: none, or one if
-// starts are announced.
+// mayRun returns the tasks of which one may be running now: none, or one, if
+// starts are announced. One that was sent to a slot that is free has begun, as
+// far as is known here.
 func (b *batch) mayRun() span {
 	switch {
 	case b.run >= 0:

@@ -114,6 +114,51 @@ func TestNothingWaitsBehindASlowEncoder(t *testing.T) {
 	})
 }
 
+// Nor does what is in front of it wait, whoever encodes, and whatever becomes of what was to follow at once.
+func TestNothingWaitsForASlowEncoder(t *testing.T) {
+	t.Parallel()
+	for name, plain := range map[string]bool{"without methods of the user's": true, "of the user's": false} {
+		synctest.Test(t, func(t *testing.T) {
+			opts, started := options(1)
+			opts.Concurrency = 3
+			e := engine.New(opts)
+			defer e.Terminate()
+			held := func() (*source, chan struct{}) {
+				s, hold := newSource(), make(chan struct{})
+				s.encode = func(int, int) ([][]byte, error) { <-hold; return [][]byte{{0}}, nil }
+				return s, hold
+			}
+			submit := func(s *source, plain bool) *engine.Call {
+				c, err := e.Submit(s, 1, false, engine.CallOptions{Func: "f", Plain: plain})
+				require.NoError(t, err)
+				synctest.Wait()
+				return c
+			}
+			go e.Up(t.Context())
+			w := up(started, 1)[0]
+			done(t, e, w, newSource(), engine.CallOptions{Func: "f"})
+			begun := time.Now()
+			first, hold := held()
+			submit(first, false)
+			second, holdSecond := held()
+			submit(second, false)
+			third := submit(newSource(), true) // seems to follow at once
+			close(hold)
+			synctest.Wait()
+			third.Cancel()
+			slow, holdSlow := held()
+			submit(slow, plain)
+			close(holdSecond)
+			for range 2 {
+				w.batch(t)
+			}
+			require.Equal(t, begun, time.Now(), name)
+			close(holdSlow)
+			w.batch(t)
+		})
+	}
+}
+
 // Workers are sent their tasks at a time, however long each takes to encode, and
 // the caller, its next call and what others have to say wait for none of that.
 func TestEncodersHoldUpNobody(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 // flushInterval is how long finished results may wait for others.
 const flushInterval = 2 * time.Millisecond
 
-// A task thought to be short is announced when it has run for announceAfter.
+// A task thought to be short is announced when it has run for announceAfter, unless it has begun as it came.
 const announceAfter = 5 * time.Millisecond
 
 // maxQueued is how many batches wait in a worker at most. The engine hands out far
