@@ -59,7 +59,7 @@ func TestWhatIsAnnounced(t *testing.T) {
 	}
 }
 
-// What is not announced runs from when it was sent, and not from when it was handed out.
+// A task that is not announced counts as running from when it was sent, and not from when it was handed out.
 func TestSinceWhenATaskRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -45,8 +45,8 @@ func (w *worker) Handled() {
 	if w.came = nil; came == nil {
 		return
 	}
-	for i := range *came {
-		w.engine.arrive(&(*came)[i])
+	for _, a := range *came {
+		w.engine.arrive(a)
 	}
 	clear(*came)
 	*came = (*came)[:0]
@@ -56,8 +56,11 @@ func (w *worker) Handled() {
 // arrivals are used by one worker after another: most have none.
 var arrivals = sync.Pool{New: func() any { return new([]arrival) }}
 
-// comes adds an outcome to those that Handled delivers.
+// comes adds an outcome to those that Handled delivers. A report of a start alone has none.
 func (w *worker) comes(a arrival) {
+	if a.call == nil && a.parcel == 0 {
+		return
+	}
 	if w.came == nil {
 		w.came = arrivals.Get().(*[]arrival)
 	}
@@ -144,12 +147,12 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 
 // arrive delivers an outcome, wanted or not. If the caller is to say which of its failures are final, another goroutine does:
 // that may take its time.
-func (e *Engine) arrive(a *arrival) {
+func (e *Engine) arrive(a arrival) {
 	if a.o.undecided() {
-		go e.take(*a)
+		go e.take(a)
 		return
 	}
-	e.take(*a)
+	e.take(a)
 }
 
 func (e *Engine) take(a arrival) {

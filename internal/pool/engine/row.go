@@ -10,13 +10,13 @@ type row struct {
 	n           int
 }
 
-// kind is what a row has.
+// kind says which batches a row has.
 type kind int
 
 const (
-	ofWorker kind = iota // what a worker holds
+	ofWorker kind = iota // those that a worker holds
 	ofCall               // those of a call that are wanted, and held by workers
-	toSend               // what a worker is still to be sent
+	toSend               // those that a worker is still to be sent
 	kinds
 )
 
@@ -58,28 +58,24 @@ func (r *row) remove(b *batch) {
 	r.n--
 }
 
-// all yields the batches, which may be removed meanwhile.
+// all yields the batches. The one that is yielded may be removed.
 func (r *row) all() iter.Seq[*batch] {
-	return func(yield func(*batch) bool) {
-		for b := r.first; b != nil; {
-			next := b.places[r.kind].behind
-			if !yield(b) {
-				return
-			}
-			b = next
-		}
-	}
+	return r.walk(r.first, func(p place) *batch { return p.behind })
 }
 
 // backward is all, the last first.
 func (r *row) backward() iter.Seq[*batch] {
+	return r.walk(r.last, func(p place) *batch { return p.before })
+}
+
+func (r *row) walk(b *batch, on func(place) *batch) iter.Seq[*batch] {
 	return func(yield func(*batch) bool) {
-		for b := r.last; b != nil; {
-			next := b.places[r.kind].before
-			if !yield(b) {
+		for at := b; at != nil; {
+			next := on(at.places[r.kind])
+			if !yield(at) {
 				return
 			}
-			b = next
+			at = next
 		}
 	}
 }
