@@ -86,6 +86,13 @@ type Config struct {
 	// "Pool1Worker-3 | text".
 	LogPrefix Switch
 
+	// Report is the file, in HTML, that says at the end of the run what has happened in it. The program imports
+	// github.com/fiber-go/fiber/dashboard for it.
+	Report string
+	// Trace is the file, in the format of Chrome's traces and compressed by gzip, that has what each worker ran and when. The
+	// program imports github.com/fiber-go/fiber/dashboard for it.
+	Trace string
+
 	// HeartbeatInterval is the time between heartbeats on a connection.
 	HeartbeatInterval time.Duration
 	// HeartbeatTimeout is how long the other side may be silent before it counts as lost. It must be longer than

@@ -34,6 +34,9 @@ type process struct {
 	handTime time.Duration // to hand over shared values at the end; 0 for the usual time
 
 	closeLog func(patience time.Duration) // hands over what is left of the log
+
+	failure   error  // what Main's function has returned
+	endReport func() // waits until FIBER_REPORT and FIBER_TRACE are written; may be nil
 }
 
 // here returns the state of the process that the calling goroutine is in, nil unless it is initialised.
@@ -73,7 +76,9 @@ func enter(node *tree.Node, closeLog func(patience time.Duration)) {
 		}
 		return ref.MarshalBinary()
 	}
-	var state any = &process{node: node, objects: h, closeLog: closeLog}
+	p := &process{node: node, objects: h, closeLog: closeLog}
+	node.Events.Sample(p.sample)
+	var state any = p
 	self.Of().State.Store(&state)
 }
 
@@ -139,6 +144,7 @@ func leave(ctx context.Context) error {
 	warden.Close()
 	p.handOver(cmp.Or(p.handTime, p.node.Config.ShutdownGrace+p.node.Config.HeartbeatTimeout))
 	p.objects.Close()
+	p.lastEvents()
 	p.node.RemoveDirectory()
 	p.closeLog(logPatience)
 	me.State.Store(nil)

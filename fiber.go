@@ -78,6 +78,7 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 		}
 	}()
 	err := run(ctx)
+	p.failure = err
 	returned.Store(true)
 	Shutdown(context.Background())
 	p.node.Forwarded(ctx)
@@ -166,6 +167,10 @@ func Init(cfg ...Config) error {
 		return err
 	}
 	enter(node, closeLog)
+	if err := here().report(); err != nil {
+		leave(context.Background())
+		return err
+	}
 	return nil
 }
 

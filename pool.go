@@ -47,7 +47,6 @@ type Pool struct {
 	proc   *process
 	opts   poolOptions
 	serial *atomic.Int64 // number of the last worker, shared by all pools of the name
-	label  string        // its name: WithName's, or Pool1 and so on
 	sole   string        // the name of the only process, of Go's, which has the resources that it was given
 
 	mu        sync.Mutex
@@ -150,7 +149,7 @@ func newPool(sole string, workers int, opts []PoolOption) (*Pool, error) {
 		workers = CPUCount()
 	}
 	p := &Pool{proc: proc, sole: sole, pending: map[string]string{}}
-	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.objects.WhenHeld, Ending: proc.node.Ending(), Log: proc.node.Log, Name: p.workerName,
+	p.opts.Options = engine.Options{Start: p.start, WhenHeld: proc.objects.WhenHeld, Ending: proc.node.Ending(), Log: proc.node.Log, Events: proc.node.Events, Name: p.workerName,
 		Workers: workers, Concurrency: 1, MaxAttempts: defaultAttempts, IdleTimeout: defaultIdle,
 		CancelGrace: proc.node.Config.CancelGrace, ShutdownGrace: proc.node.Config.ShutdownGrace}
 	if err := configured("NewPool", &p.opts, opts, PoolOption.pool); err != nil {
@@ -177,7 +176,7 @@ func newPool(sole string, workers int, opts []PoolOption) (*Pool, error) {
 	} else {
 		p.serial = serials.of(p.opts.name)
 	}
-	p.label = label
+	p.opts.Label = label
 	p.opts.Closed = closedError("the pool %s was closed", label)
 	p.engine = engine.New(p.opts.Options)
 	return p, nil
@@ -236,7 +235,7 @@ func (p *Pool) start(ctx context.Context, name string, r engine.Reader) (engine.
 	}
 	p.mu.Unlock()
 	spec := tree.Spec{Name: name, Resources: resources, Handle: r.Handle, Handled: r.Handled, Idle: r.Idle,
-		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.Concurrency, Pool: p.label},
+		Assign:  wire.Assign{Role: wire.RoleWorker, Concurrency: p.opts.Concurrency, Pool: p.opts.Label},
 		Pending: func(reason string) { p.waits(name, reason) }}
 	for _, s := range p.opts.setups {
 		spec.Assign.Setups = append(spec.Assign.Setups, wire.Setup{Kind: string(s.kind), Func: s.entry.Name, Frames: len(s.arg)})

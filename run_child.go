@@ -11,15 +11,13 @@ import (
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/logger"
+	"github.com/fiber-go/fiber/internal/observe"
 	"github.com/fiber-go/fiber/internal/pool/worker"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/wire"
 )
-
-// statusInterval is how often a child may report how much memory it uses.
-const statusInterval = 2 * time.Second
 
 // runChild does the work that this process was started for and returns its
 // exit code.
@@ -93,11 +91,11 @@ func comeUp() (*tree.Node, error) {
 // changes.
 func reportStatus(p *process, parent *tree.Parent) {
 	var told wire.Status
-	tick := time.NewTicker(statusInterval)
+	tick := time.NewTicker(observe.SampleInterval)
 	defer tick.Stop()
 	for {
-		now := wire.Status{Resident: local.Resident(self.Of().PID), Shared: p.shared.size()}
-		if apart(now.Resident, told.Resident) || apart(now.Shared, told.Shared) {
+		now := wire.Status{Resident: local.Resident(self.Of().PID), Shared: p.shared.size(), CPU: local.Processor()}
+		if apart(now.Resident, told.Resident) || apart(now.Shared, told.Shared) || p.node.Events.On() && now.CPU != told.CPU {
 			told = now
 			parent.Post(wire.MustPack(wire.KindStatus, now)...)
 		}

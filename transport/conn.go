@@ -35,6 +35,8 @@ type Conn struct {
 
 	lends bool // large frames may go through memory that both ends have mapped, if there are addresses for much of it
 
+	sent, got atomic.Int64 // bytes of messages
+
 	held atomic.Bool // Room blocks instead of Recv
 
 	ended  sync.Once
@@ -167,6 +169,9 @@ func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 		w.arena.takeBack(lent, lentTo)
 	}
 	w.mu.Unlock()
+	if err == nil {
+		c.sent.Add(size)
+	}
 	return err
 }
 
@@ -195,7 +200,8 @@ func (c *Conn) Push() {
 }
 
 func (c *Conn) post(frames [][]byte, then func(w *writer, patient bool)) error {
-	if _, err := c.check(frames); err != nil {
+	size, err := c.check(frames)
+	if err != nil {
 		return err
 	}
 	w := c.w
@@ -209,9 +215,13 @@ func (c *Conn) post(frames [][]byte, then func(w *writer, patient bool)) error {
 		w.mu.Unlock()
 		return err
 	}
+	c.sent.Add(size)
 	then(w, false)
 	return nil
 }
+
+// Traffic returns how many bytes of messages were sent, or are to be, and how many were received.
+func (c *Conn) Traffic() (sent, received int64) { return c.sent.Load(), c.got.Load() }
 
 // Flush blocks until everything that was sent or posted before is in the
 // socket. It returns ctx.Err() if ctx ends first, or the error that ended the
@@ -333,6 +343,11 @@ func (c *Conn) received(frames [][]byte, err error) ([][]byte, error) {
 		err = c.readError(err)
 		c.finish(err)
 	}
+	size := 0
+	for _, f := range frames {
+		size += len(f)
+	}
+	c.got.Add(int64(size))
 	return frames, err
 }
 

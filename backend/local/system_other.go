@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // Supported returns why jobs cannot be processes on this system: they inherit a
@@ -23,3 +24,6 @@ func attributes() *syscall.SysProcAttr { return nil }
 func resume(*os.Process) {}
 
 func wait(p *os.Process) (*os.ProcessState, error) { return p.Wait() }
+
+// Processor returns 0: how much processor time this process has used is not known.
+func Processor() time.Duration { return 0 }

@@ -94,6 +94,13 @@ type Config struct {
 	// "Pool1Worker-3 | text".
 	LogPrefix Switch `key:"log_prefix" default:"on"`
 
+	// Report is the file, in HTML, that says at the end of the run what has happened in it. The program imports
+	// github.com/fiber-go/fiber/dashboard for it.
+	Report string `key:"report" kind:"output" unset:"none"`
+	// Trace is the file, in the format of Chrome's traces and compressed by gzip, that has what each worker ran and when. The
+	// program imports github.com/fiber-go/fiber/dashboard for it.
+	Trace string `key:"trace" kind:"output" unset:"none"`
+
 	// HeartbeatInterval is the time between heartbeats on a connection.
 	HeartbeatInterval time.Duration `key:"heartbeat_interval" default:"1s"`
 	// HeartbeatTimeout is how long the other side may be silent before it counts as lost. It must be longer than

@@ -56,6 +56,7 @@ var kinds = map[string]kind{
 	"executable": {"path", "the path of an executable file", each(existing(executable))},
 	"template":   {"path", "the path of a file with a pod in YAML", each(existing(fs.FileMode.IsRegular))},
 	"directory":  {"path", "the path of a directory that exists and is writable", each(writable)},
+	"output":     {"path", "the path of a file", each(outputFile)},
 	"log": {"path", `stderr, stdout, or the path of a file in a directory that exists, with "%p" in the file's name only`,
 		each(logFile)},
 }

@@ -92,6 +92,8 @@ func samples(t *testing.T) map[string]sample {
 		"allow_other_build":       {config.On, config.Off, config.On},
 		"log_level":               {"debug", "warn", "error"},
 		"log_file":                {"stdout", filepath.Join(dir, "%p.log"), filepath.Join(dir, "log")},
+		"report":                  {filepath.Join(dir, "a.html"), filepath.Join(dir, "b.html"), filepath.Join(dir, "c.html")},
+		"trace":                   {filepath.Join(dir, "a.json.gz"), filepath.Join(dir, "b.json.gz"), filepath.Join(dir, "c.json.gz")},
 		"forward_logs":            {config.Off, config.On, config.Off},
 		"log_prefix":              {config.Off, config.On, config.Off},
 		"heartbeat_interval":      {2 * time.Second, 3 * time.Second, 4 * time.Second},

@@ -40,10 +40,16 @@ func logFile(s, dir string) (string, bool) {
 	if word := strings.ToLower(s); word == Stderr || word == Stdout {
 		return word, true
 	}
+	path, ok := outputFile(s, dir)
+	_, inDir := existing(fs.FileMode.IsDir)(filepath.Dir(path), "")
+	return path, ok && inDir && !strings.Contains(filepath.Dir(s), "%p")
+}
+
+// outputFile is the path of a file that is to be written, here or where the program goes.
+func outputFile(s, dir string) (string, bool) {
 	path := under(dir, s)
 	_, isDir := existing(fs.FileMode.IsDir)(path, "")
-	_, inDir := existing(fs.FileMode.IsDir)(filepath.Dir(path), "")
-	return path, inDir && !isDir && !strings.Contains(filepath.Dir(s), "%p")
+	return path, !isDir
 }
 
 func under(dir, path string) string {

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fiber-go/fiber/event"
+	"github.com/fiber-go/fiber/internal/observe"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -33,6 +35,31 @@ func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (h handler) WithGroup(string) slog.Handler { return h } // Fiber's messages have no groups
+
+// Watched returns a logger whose messages go to log, and to those who watch.
+func Watched(log *slog.Logger, hub *observe.Hub) *slog.Logger {
+	return slog.New(watched{log.Handler(), hub})
+}
+
+type watched struct {
+	slog.Handler
+	hub *observe.Hub
+}
+
+func (w watched) Handle(ctx context.Context, r slog.Record) error {
+	if w.hub.On() {
+		what := event.Log{Level: r.Level.String(), Message: r.Message}
+		for a := range r.Attrs {
+			what.Attrs = append(what.Attrs, a.String())
+		}
+		w.hub.Tell(what)
+	}
+	return w.Handler.Handle(ctx, r)
+}
+
+func (w watched) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return watched{w.Handler.WithAttrs(attrs), w.hub}
+}
 
 // Up returns the logger of a process below the root: it sends each message to the parent with post. A message that cannot be
 // sent goes to otherwise.

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/internal/turn"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -90,6 +91,9 @@ func (c *Child) finish(readErr error) {
 	c.node.remove(c)
 	c.spec.Keep = nil
 	c.node.Log.Debug("fiber: ended", "process", c.spec.Name, "id", c.job.ID(), "how", c.exit.String())
+	if c.node.Events.On() {
+		c.node.Events.Tell(c.ending())
+	}
 	close(c.done)
 }
 
@@ -109,6 +113,20 @@ func (c *Child) reap(killed bool) (_ backend.ExitStatus, byItself bool) {
 		c.Kill("its connection ended but it did not")
 		killed = true
 	}
+}
+
+// ending is how the process ended, for those who watch. A process that was told or made to end has ended as it should.
+func (c *Child) ending() event.ProcessEnded {
+	e := event.ProcessEnded{Name: c.spec.Name, Role: string(c.spec.Assign.Role), ID: c.job.ID(), How: c.exit.String()}
+	if e.OK = c.exit.Err == nil && (c.exit.Code == 0 || c.expected.Load() && c.reason == ""); !e.OK {
+		e.Words = c.exit.Stderr
+	}
+	return e
+}
+
+// observe tells the process whether to send what happens in it.
+func (c *Child) observe(on bool) {
+	c.conn.Post(wire.MustPack(wire.KindObserve, wire.Observe{On: on})...)
 }
 
 // Expect notes that the child was sent a request whose answer no caller waits for
@@ -151,6 +169,17 @@ func (c *Child) handle(frames [][]byte) error {
 			return err
 		}
 		c.memory.Store(&status)
+		if c.node.Events.On() {
+			sent, received := c.conn.Traffic()
+			c.node.Events.Tell(event.ProcessStatus{Name: c.spec.Name, Resident: status.Resident, Shared: status.Shared, CPU: status.CPU,
+				Sent: sent, Received: received})
+		}
+	case wire.KindEvents:
+		events, err := wire.UnpackEvents(frames)
+		if err != nil {
+			return err
+		}
+		c.node.Events.Pass(events...)
 	case wire.KindLog:
 		var message wire.Log
 		if err := wire.Unpack(frames, &message); err != nil {

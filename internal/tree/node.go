@@ -22,6 +22,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/lock"
 	"github.com/fiber-go/fiber/internal/logger"
+	"github.com/fiber-go/fiber/internal/observe"
 	"github.com/fiber-go/fiber/internal/shm"
 	"github.com/fiber-go/fiber/internal/wire"
 	"github.com/fiber-go/fiber/transport"
@@ -46,12 +47,14 @@ type Node struct {
 	Run         string
 	Credentials *transport.Credentials
 	Log         *slog.Logger
-	Parent      *Parent    // nil in the root process
+	Parent      *Parent // nil in the root process
+	Events      *observe.Hub
 	Segments    *shm.Store // what this process shares with others of its machine; nil if there are none
 
 	// Catalog returns, in the root, the name of its catalog of values. It is set before the first process is started.
 	Catalog func() ([]byte, error)
 
+	log           *slog.Logger // Log without those who watch
 	machineMemory func() int64 // bytes
 
 	gpus     lock.Once[gpus]
@@ -119,6 +122,15 @@ func (n *Node) prepare() {
 		n.slots = make(chan struct{}, clusterStarts)
 	}
 	n.starts, n.stopStarts = context.WithCancel(context.Background())
+	n.Events = observe.New(n.Name, n.observe)
+	n.log, n.Log = n.Log, logger.Watched(n.Log, n.Events)
+}
+
+// observe tells the processes below whether to send what happens in them.
+func (n *Node) observe(on bool) {
+	for _, c := range n.Children() {
+		c.observe(on)
+	}
 }
 
 // TransportOptions returns the options of a connection to another process of the
@@ -142,7 +154,7 @@ func (n *Node) logged(m wire.Log) {
 		n.Parent.Post(wire.MustPack(wire.KindLog, m)...)
 		return
 	}
-	n.Log.Handler().Handle(context.Background(), logger.Record(m))
+	n.log.Handler().Handle(context.Background(), logger.Record(m)) // who watches has heard of it
 }
 
 // Children lists the processes that this one has started and that have not

@@ -25,6 +25,7 @@ type Parent struct {
 	bye           chan struct{} // closed when the parent has read everything up to the goodbye
 	told          chan struct{} // closed when the parent has told this process to end
 	onBye, onTold sync.Once
+	observed      observed
 	node          *Node // of this process
 	streams       streams
 }
@@ -51,6 +52,13 @@ func (p *Parent) Next(alone bool) (wire.Kind, [][]byte, error) {
 			p.onTold.Do(func() { close(p.told) })
 		case wire.KindBye:
 			p.onBye.Do(func() { close(p.bye) })
+		case wire.KindObserve:
+			var observe wire.Observe
+			if err := wire.Unpack(frames, &observe); err != nil {
+				p.streams.close()
+				return 0, nil, err
+			}
+			p.observed.set(p, observe.On)
 		case wire.KindStream:
 			p.session()
 			if err := p.streams.carrier.put(frames[1:]); err != nil {

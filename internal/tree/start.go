@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/backend"
+	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/wire"
@@ -82,6 +83,7 @@ type start struct {
 // start is one try. After errAvoided, Start tries again.
 func (n *Node) start(ctx context.Context, spec Spec) (_ *Child, err error) {
 	n.sweepOnce()
+	began := time.Now()
 	serial, left, err := n.enter("the start of " + spec.Name)
 	if err != nil {
 		return nil, err
@@ -125,6 +127,11 @@ func (n *Node) start(ctx context.Context, spec Spec) (_ *Child, err error) {
 	n.startedOn(s.job.Host())
 	n.add(s.Child)
 	n.Log.Debug("fiber: started", "process", spec.Name, "id", s.job.ID())
+	if n.Events.On() {
+		s.observe(true)
+		n.Events.Tell(event.ProcessStarted{Name: spec.Name, Role: string(spec.Assign.Role), Func: spec.Assign.Func, ID: s.job.ID(), Host: s.job.Host(),
+			Memory: int64(spec.Resources.Memory) << 20, GPUs: s.lent, Took: time.Since(began)})
+	}
 	s.watch()
 	if n.starts.Err() != nil { // since its introduction
 		s.Terminate()
@@ -216,7 +223,9 @@ func (s *start) heed(ctx context.Context) {
 	}
 	defer tell("")
 	err := s.job.follow(ctx, func(p progress) {
-		s.pending.Store(p.Reason)
+		if was, _ := s.pending.Swap(p.Reason).(string); was != p.Reason {
+			s.node.Events.Tell(event.Waiting{Name: s.spec.Name, Reason: p.Reason})
+		}
 		tell(p.Reason)
 		if p.Reason != "" && s.node.warned.add(p.Reason) {
 			s.node.Log.Warn("fiber: a process waits to be started", "process", s.spec.Name, "id", s.job.ID(), "reason", p.Reason)

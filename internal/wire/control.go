@@ -96,8 +96,9 @@ type Setup struct {
 // object's method ended.
 type Done struct{ Err *Error }
 
-// Status reports how many bytes a child has in memory.
+// Status reports how many bytes a child has in memory, and the processor time that it has taken.
 type Status struct {
 	Resident int64 // see local.Resident
 	Shared   int64 // of shared values: those of its machine that it sees, and its own copies of others
+	CPU      time.Duration
 }

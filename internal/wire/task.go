@@ -36,6 +36,8 @@ const (
 	KeepFailed
 	// Begun: the only task begins as soon as the batch comes, and is not reported before it ends.
 	Begun
+	// Timed: results say how long each task took, as far as that is a millisecond or more, and the longest of the others.
+	Timed
 )
 
 // Pack makes the message; value is the encoded inputs.
@@ -76,6 +78,15 @@ type Results struct {
 	Nanos   int64 // spent running the Count tasks
 	Errors  []TaskError
 	Parcel  uint64 // if the outputs name objects, the number for Taken; else 0
+	Times   []TaskTime
+	Longest int64 // nanoseconds of the longest task that is not in Times, 0 if that is not known
+}
+
+// TaskTime says how long a task took.
+type TaskTime struct {
+	Index int   // counted from the batch's first
+	Ago   int64 // nanoseconds from its beginning until the message was sent
+	Nanos int64
 }
 
 // Taken says that the receiver of a Results holds the objects that its parcel
@@ -107,6 +118,13 @@ func (r *Results) Pack(value [][]byte) ([][]byte, error) {
 		tail = errs[0]
 	}
 	numbers := []uint64{r.Batch, uint64(r.From), uint64(r.Count), uint64(r.Started + 1), uint64(r.Nanos), r.Parcel}
+	if len(r.Times) > 0 || r.Longest > 0 {
+		flags |= 8
+		numbers = append(numbers, uint64(r.Longest), uint64(len(r.Times)))
+		for _, t := range r.Times {
+			numbers = append(numbers, uint64(t.Index), uint64(t.Ago), uint64(t.Nanos))
+		}
+	}
 	return behind(KindResults, flags, numbers, slices.Concat([][]byte{tail}, value)), nil
 }
 
@@ -119,6 +137,13 @@ func (r *Results) Unpack(frames [][]byte) error {
 	r.Started = in.Int() - 1
 	r.Nanos = int64(in.Int())
 	r.Parcel = in.Uvarint()
+	r.Longest, r.Times = 0, nil
+	if flags&8 != 0 {
+		r.Longest = int64(in.Int())
+		for n := in.Int(); n > 0 && in.Err == nil; n-- {
+			r.Times = append(r.Times, TaskTime{in.Int(), int64(in.Int()), int64(in.Int())})
+		}
+	}
 	if in.Err != nil {
 		return in.Err
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Version is the protocol's version. Two processes talk only if theirs are equal.
-const Version = 11
+const Version = 12
 
 // Kind says what a message is. It is the first byte of the first frame.
 type Kind byte
@@ -56,6 +56,8 @@ const (
 	KindOutput                     // init: a piece of its program's output
 	KindReading                    // reader of such an output: how far it has come
 	KindLog                        // child: a log message for the root
+	KindObserve                    // parent: whether to send events
+	KindEvents                     // child: what has happened
 )
 
 var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "assign", KindDone: "done",
@@ -65,7 +67,7 @@ var names = [...]string{KindHello: "hello", KindRefuse: "refuse", KindAssign: "a
 	KindHold: "hold", KindRelease: "release", KindNotice: "notice", KindBye: "bye", KindStream: "stream",
 	KindMember: "member", KindMembers: "members", KindBroken: "broken", KindMeet: "meet", KindMessage: "message",
 	KindCollective: "collective", KindKill: "kill",
-	KindTerminate: "terminate", KindTaken: "taken", KindOutput: "output", KindReading: "reading", KindLog: "log"}
+	KindTerminate: "terminate", KindTaken: "taken", KindOutput: "output", KindReading: "reading", KindLog: "log", KindObserve: "observe", KindEvents: "events"}
 
 func (k Kind) String() string {
 	if int(k) < len(names) && names[k] != "" {

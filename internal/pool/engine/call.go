@@ -36,6 +36,7 @@ type Outcome struct {
 	Reruns   map[int]int   // how often some of them were started before, by their indices
 	Again    []int         // those that have failed and run again: they are not delivered, and not among the failures
 	from     *worker
+	timing   *timing // nil if nobody watches
 }
 
 // Failure is the outcome of a task that failed. Err is a *wire.Error when its
@@ -86,6 +87,7 @@ type Near func(task int) (has func(worker string) int, most int)
 type Call struct {
 	engine *Engine
 	id     uint64
+	number uint64 // for events
 	opts   CallOptions
 	stats  *funcStats // of the function, in the calls that have ended
 	own    funcStats  // in this call
@@ -98,6 +100,7 @@ type Call struct {
 	again byIndex // run again
 	limit int     // tasks from here on are unwanted
 
+	came       tally
 	held       row          // wanted, and held by workers
 	delivering []span       // on the way from their worker to the source
 	attempts   map[int]int  // workers lost by tasks that ran alone
@@ -285,25 +288,27 @@ func (c *Call) Extend(finished, n int) {
 	e.release()
 }
 
-// leaveOut leaves out finished tasks of a call that is not open.
-func (c *Call) leaveOut(finished iter.Seq2[int, int]) {
+// leaveOut leaves out finished tasks of a call that is not open, and returns how many there are.
+func (c *Call) leaveOut(finished iter.Seq2[int, int]) (n int) {
 	if finished == nil {
-		return
+		return 0
 	}
 	next := 0
 	for lo, hi := range finished {
 		c.back.push(span{next, lo})
 		next = hi
+		n += hi - lo
 	}
 	c.back.all = slices.DeleteFunc(c.back.all, func(s span) bool { return s.len() == 0 })
 	slices.Reverse(c.back.all) // what comes first is the last
 	if next == 0 {
-		return
+		return n
 	}
 	if rest := (span{next, c.total}); rest.len() > 0 {
 		c.back.putUnder(rest)
 	}
 	c.fresh = c.total
+	return n
 }
 
 // skip adds finished inputs. What waits in front of them is the last to run of what was given back.

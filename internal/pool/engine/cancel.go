@@ -2,6 +2,7 @@ package engine
 
 import (
 	"container/heap"
+	"context"
 	"maps"
 	"math"
 	"slices"
@@ -17,6 +18,7 @@ func (c *Call) Cancel() {
 	e.mu.Lock()
 	if !c.finished {
 		e.drop(c)
+		e.callOver(c, context.Canceled)
 	}
 	e.releaseFor(hurried)
 }
@@ -32,6 +34,7 @@ func (e *Engine) settle(c *Call) {
 // finish ends a call. Its source is told when the lock is released.
 func (e *Engine) finish(c *Call, err error) {
 	e.drop(c)
+	e.callOver(c, err)
 	e.after = append(e.after, func() { c.source.Finish(err) })
 }
 

@@ -365,6 +365,9 @@ func (e *Engine) post(b *batch, post func(...[]byte) error, timed bool) (slow bo
 	if b.call.opts.Single {
 		flags |= wire.Single
 	}
+	if e.opts.Events.On() {
+		flags |= wire.Timed
+	}
 	if b.call.opts.KeepFailed {
 		flags |= wire.KeepFailed
 	}

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiber-go/fiber/internal/observe"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -80,6 +81,8 @@ type Options struct {
 	Ending context.Context
 
 	Log           *slog.Logger
+	Events        *observe.Hub
+	Label         string        // the pool's name, for events
 	Name          func() string // the next worker's name, unique
 	Workers       int           // at the start
 	Min, Max      int           // autoscaling when Max > 0
@@ -181,12 +184,12 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 		return nil, e.opts.Closed
 	}
 	e.lastID++
-	c.id = e.lastID
+	c.id, c.number = e.lastID, e.opts.Events.Number()
 	if c.stats = e.funcs[opts.Func]; c.stats == nil {
 		c.stats = &funcStats{seconds: -1}
 		e.funcs[opts.Func] = c.stats
 	}
-	c.leaveOut(opts.Finished)
+	e.began(c, c.leaveOut(opts.Finished))
 	c.opts.Finished = nil
 	e.calls[c] = struct{}{}
 	e.started = e.started || c.hasWork()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fiber-go/fiber/event"
 )
 
 // A worker that dies before youngAge, without having done a task, delays the
@@ -60,6 +62,7 @@ func (e *Engine) lost(w *worker) {
 	e.stats.TasksRetried -= len(failing)
 	var attempts []int // of the failing
 	for _, f := range failing {
+		f.call.came.retried--
 		if n := f.call.opts.Retried; n != nil {
 			n.Add(-1)
 		}
@@ -71,6 +74,14 @@ func (e *Engine) lost(w *worker) {
 	// time to report how the process ended; only tasks that fail for the loss
 	// wait for that report.
 	<-w.proc.Done()
+	ended := event.WorkerEnded{Lost: lost, Ready: true, Reason: w.proc.Ending()}
+	if lost {
+		ended.Tasks = fate(again-len(failing), moved, len(failing), e.opts.MaxAttempts)
+		if len(ran) > 0 {
+			ended.Ran = ran[1].(string)
+		}
+	}
+	e.workerEnded(w, ended)
 	switch {
 	case lost:
 		e.opts.Log.Warn("fiber: a worker was lost", slices.Concat(w.proc.Describe(), []any{"reason", w.proc.Ending(),
@@ -88,6 +99,7 @@ func (e *Engine) lost(w *worker) {
 
 // retried notes tasks that run again.
 func (c *Call) retried(s span) {
+	c.came.retried += s.len()
 	if c.opts.Retried != nil {
 		c.opts.Retried.Add(int64(s.len()))
 	}

@@ -123,6 +123,7 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 		if len(failures) < r.Count || c.opts.KeepFailed && len(frames) > 1 {
 			o.Outputs = frames[1:]
 		}
+		o.timing = e.timed(b, &r, frames[1:])
 		a.call, a.o = c, o
 		e.claim(c, o)
 	}
@@ -197,8 +198,13 @@ func (e *Engine) claim(c *Call, o Outcome) {
 func (e *Engine) deliver(c *Call, o Outcome) {
 	c.judge(&o)
 	unread := c.source.Deliver(o)
+	e.tasksEnded(c, &o, unread)
 	s, failed := o.span(), len(o.Failures)+len(unread)
 	e.mu.Lock()
+	c.came.done += s.len() - failed - len(o.Again)
+	if c.came.failed += failed; len(o.Failures) > 0 && c.came.why == "" && e.opts.Events.On() {
+		c.came.why = o.Failures[0].Err.Error()
+	}
 	if len(unread) > 0 && c.opts.StopOnError {
 		e.giveUp(c, unread[0]+1)
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/fiber-go/fiber/event"
 )
 
 const (
@@ -89,6 +91,9 @@ func (e *Engine) launch() {
 		up: make(chan struct{}), stop: cancel, since: time.Now()}
 	e.workers = append(e.workers, w)
 	w.changed()
+	if e.opts.Events.On() {
+		e.opts.Events.Tell(event.WorkerStarting{Pool: e.opts.Label, Worker: w.name})
+	}
 	e.running.Add(1)
 	go e.run(ctx, w)
 }
@@ -133,7 +138,9 @@ func (e *Engine) ready(w *worker) {
 		e.mu.Unlock()
 		return
 	}
-	w.state = ready
+	if w.state = ready; e.opts.Events.On() {
+		e.opts.Events.Tell(event.WorkerReady{Pool: e.opts.Label, Worker: w.name, Took: time.Since(w.since)})
+	}
 	w.since = time.Now()
 	w.changed()
 	e.stats.WorkersStarted++
@@ -148,6 +155,7 @@ func (e *Engine) startFailed(w *worker, err error) {
 	e.mu.Lock()
 	defer e.release()
 	e.leave(w)
+	e.workerEnded(w, event.WorkerEnded{Lost: !w.ours, Reason: err.Error()})
 	if w.ours {
 		return
 	}

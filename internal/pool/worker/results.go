@@ -23,12 +23,20 @@ func (b *batch) send(r wire.Results, done int) bool {
 	for n < len(b.errors) && b.errors[n].Index < done {
 		n++
 	}
+	long := 0
+	for r.Times = nil; long < len(b.times) && b.times[long].index < done; long++ {
+		t := b.times[long]
+		r.Times = append(r.Times, wire.TaskTime{Index: t.index, Ago: int64(now.Sub(t.began)), Nanos: int64(t.time)})
+	}
+	if r.Longest = 0; done > b.sent {
+		r.Longest = b.longest.Swap(0)
+	}
 	took := now.Sub(b.mark)
 	r.Batch, r.From, r.Count, r.Nanos, r.Errors = b.ID, b.sent, done-b.sent, int64(took), b.errors[:n]
 	cause, err := b.transmit(r)
 	switch {
 	case cause == nil:
-		b.sent, b.mark, b.errors = done, now, b.errors[n:]
+		b.sent, b.mark, b.errors, b.times = done, now, b.errors[n:], b.times[long:]
 		return err == nil
 	case r.Count > 1:
 		b.mark = b.mark.Add(took / 2)

@@ -34,12 +34,15 @@ type batch struct {
 	counts atomic.Uint64
 	calls  atomic.Uint64 // the same for the calls that the task in the upper half has made; see Task.Call
 
+	longest atomic.Int64 // nanoseconds of the longest task that is not in times, of those that were not sent
+
 	mu     lock.Lock // guards what follows, and the order of this batch's messages: it is held over a send
 	tasks  registry.Tasks
 	sent   int // tasks whose results were sent
 	errors []wire.TaskError
 	mark   time.Time // when sent was last raised
 	stuck  bool      // the running task has timed out and was given up
+	times  []took    // of tasks that were long, if the pool wants to know
 	told   bool      // the only task was announced late
 }
 
@@ -172,6 +175,10 @@ func (b *batch) some(i int) {
 	guard.Here(func() error {
 		for ok := true; ok; {
 			var err error
+			var began time.Time
+			if b.Flags&wire.Timed != 0 {
+				began = time.Now()
+			}
 			if b.Timeout == 0 {
 				err = b.tasks.Run(&b.task, i)
 			} else {
@@ -179,6 +186,9 @@ func (b *batch) some(i int) {
 			}
 			if err != nil {
 				b.fail(i, err)
+			}
+			if !began.IsZero() {
+				b.took(i, began)
 			}
 			if b.announced() {
 				i, ok = b.begin()
@@ -198,6 +208,29 @@ func (b *batch) some(i int) {
 			}()
 		}
 	})
+}
+
+// took is how long a task ran.
+type took struct {
+	index int
+	began time.Time
+	time  time.Duration
+}
+
+// longTask is how long a task takes at least that is reported by itself.
+const longTask = time.Millisecond
+
+// took records how long task i ran.
+func (b *batch) took(i int, began time.Time) {
+	d := time.Since(began)
+	switch {
+	case d >= longTask:
+		b.lock()
+		b.times = append(b.times, took{i, began, d})
+		b.mu.Unlock()
+	case int64(d) > b.longest.Load():
+		b.longest.Store(int64(d))
+	}
 }
 
 // fail records the failure of task i. If the call stops at an error, no more

@@ -1,0 +1,140 @@
+package fiber
+
+import (
+	"context"
+	"iter"
+
+	"github.com/fiber-go/fiber/backend/local"
+	"github.com/fiber-go/fiber/event"
+	"github.com/fiber-go/fiber/internal/observe"
+	"github.com/fiber-go/fiber/internal/self"
+)
+
+// Events yields what happens from now on: in the main process, in the whole run; in
+// another process, in it and in those below. It blocks until something has happened.
+// Events come about 50 ms late, several at a time, in the order in which they happened
+// in their process. When this process ends, by Shutdown for example, the loop ends after
+// the last event; if ctx ends before that, the loop ends with ctx.Err().
+//
+// A loop that is slow delays nobody: it misses events, and an event.Missed says how many.
+// Without a loop over events, nothing is recorded. Shutdown, and the end of Main, wait for
+// the loops, but not for longer than shutdown_grace.
+func Events(ctx context.Context) iter.Seq2[event.Event, error] {
+	p, err := running()
+	if err != nil {
+		return failing(err)
+	}
+	return p.events(ctx, nil)
+}
+
+// Events yields what happens to the pool, its calls, tasks and workers, as the function
+// [Events] does. Pools of one process that have the same name share their events.
+func (p *Pool) Events(ctx context.Context) iter.Seq2[event.Event, error] {
+	if !p.made() {
+		return failing(errEmpty("Pool"))
+	}
+	pool, process, mine := p.opts.Label, p.proc.node.Name, map[string]bool{}
+	for _, w := range p.engine.Stats().Workers {
+		mine[w.Name] = true
+	}
+	return p.proc.events(ctx, func(e *event.Event) bool {
+		if e.Process != process {
+			return false
+		}
+		switch what := e.What.(type) {
+		case event.CallBegan:
+			return what.Pool == pool
+		case event.CallEnded:
+			return what.Pool == pool
+		case event.Tasks:
+			return what.Pool == pool
+		case event.WorkerStarting:
+			mine[what.Worker] = mine[what.Worker] || what.Pool == pool
+			return what.Pool == pool
+		case event.WorkerReady:
+			return what.Pool == pool
+		case event.WorkerEnded:
+			return what.Pool == pool
+		case event.Waiting:
+			return mine[what.Name]
+		case event.ProcessStarted:
+			return mine[what.Name]
+		case event.ProcessStatus:
+			return mine[what.Name]
+		case event.ProcessEnded:
+			was := mine[what.Name]
+			delete(mine, what.Name)
+			return was
+		case event.Missed, event.RunEnded:
+			return true
+		}
+		return false
+	})
+}
+
+// failing yields an error.
+func failing(err error) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) { yield(event.Event{}, err) }
+}
+
+// events yields the events of this process that pass a filter, all if that is nil.
+func (p *process) events(ctx context.Context, wants func(*event.Event) bool) iter.Seq2[event.Event, error] {
+	if ctx == nil {
+		return failing(errNilContext)
+	}
+	return func(yield func(event.Event, error) bool) {
+		w := p.node.Events.Watch(wants)
+		defer w.Stop()
+		for {
+			events := w.Next(ctx)
+			for _, e := range events {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if len(events) > 0 {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				yield(event.Event{}, err)
+			}
+			return
+		}
+	}
+}
+
+// report starts what FIBER_REPORT and FIBER_TRACE ask for.
+func (p *process) report() (err error) {
+	s := observe.Settings{Report: p.node.Config.Report, Trace: p.node.Config.Trace, Backend: p.node.Backend.Name(),
+		Events: p.events(context.Background(), nil)}
+	if s.Report == "" && s.Trace == "" {
+		return nil
+	}
+	p.endReport, err = observe.Report(s)
+	return err
+}
+
+// lastEvents ends what those who watch get, and waits for them.
+func (p *process) lastEvents() {
+	ctx, cancel := context.WithTimeout(context.Background(), p.node.Config.ShutdownGrace)
+	defer cancel()
+	var last event.What
+	if p.node.Parent == nil {
+		ended := event.RunEnded{}
+		if p.failure != nil {
+			ended.Err = p.failure.Error()
+		}
+		last = ended
+	}
+	p.node.Events.Close(ctx, last)
+	if p.endReport != nil {
+		p.endReport()
+	}
+}
+
+// sample tells of what only a look shows.
+func (p *process) sample() {
+	if p.node.Parent == nil {
+		p.node.Events.Tell(event.ProcessStatus{Name: p.node.Name, Resident: local.Resident(self.Of().PID), Shared: p.shared.size(), CPU: local.Processor()})
+	}
+}

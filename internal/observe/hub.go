@@ -1,0 +1,246 @@
+// Package observe hands what happens in a process to those who watch, without making anybody wait.
+package observe
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fiber-go/fiber/event"
+	"github.com/fiber-go/fiber/internal/self"
+)
+
+const (
+	// room is how many events wait for a watcher at most.
+	room = 1 << 14
+	// gather is how long a watcher that has seen everything waits for more events to come together: to be woken for each
+	// would cost more than a short task.
+	gather = 50 * time.Millisecond
+)
+
+// Hub has the events of a process. All methods may be called concurrently; those of a nil Hub do nothing.
+type Hub struct {
+	name     string
+	switched func(on bool)
+
+	on        atomic.Bool   // somebody watches
+	closed    chan struct{} // closed by Close
+	number    atomic.Uint64
+	switching sync.Mutex // held while switched is called
+
+	mu       sync.Mutex
+	over     bool
+	watchers []*Watcher
+	samples  []func()
+	timer    *time.Timer // runs while somebody watches
+}
+
+// SampleInterval is how often samples are taken.
+const SampleInterval = 2 * time.Second
+
+// Sample has take called when somebody begins to watch, and every SampleInterval while somebody does.
+func (h *Hub) Sample(take func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.samples = append(h.samples, take)
+}
+
+// sample takes all samples.
+func (h *Hub) sample() {
+	h.mu.Lock()
+	samples := h.samples
+	h.mu.Unlock()
+	for _, take := range samples {
+		take()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer != nil {
+		h.timer.Reset(SampleInterval)
+	}
+}
+
+// New returns the hub of the process of that name. It calls switched, unless that is nil, when the first watcher has come and when
+// the last one has gone.
+func New(name string, switched func(on bool)) *Hub {
+	return &Hub{name: name, switched: switched, closed: make(chan struct{})}
+}
+
+// On reports whether somebody watches. What only watchers need can be left out otherwise.
+func (h *Hub) On() bool { return h != nil && h.on.Load() }
+
+// Number returns the next number of the process's, from 1.
+func (h *Hub) Number() uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.number.Add(1)
+}
+
+// Tell says what has happened now.
+func (h *Hub) Tell(what event.What) {
+	if h.On() {
+		h.Pass(event.Event{Time: time.Now(), Process: h.name, What: what})
+	}
+}
+
+// Pass hands over events, those of other processes, too.
+func (h *Hub) Pass(events ...event.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.watchers {
+		w.put(events)
+	}
+}
+
+// Watch returns a Watcher of the events from now on that pass the filter, all if that is nil. After Close there are none.
+func (h *Hub) Watch(wants func(*event.Event) bool) *Watcher {
+	w := &Watcher{hub: h, wants: wants, wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	h.change(func() {
+		if w.over = h.over; !w.over {
+			h.watchers = append(h.watchers, w)
+		}
+	})
+	return w
+}
+
+// change changes the watchers.
+func (h *Hub) change(how func()) {
+	h.switching.Lock()
+	defer h.switching.Unlock()
+	h.mu.Lock()
+	was := len(h.watchers) > 0
+	how()
+	on := len(h.watchers) > 0
+	h.on.Store(on)
+	switch {
+	case on && h.timer == nil:
+		h.timer = self.AfterFunc(0, h.sample)
+	case !on && h.timer != nil:
+		h.timer.Stop()
+		h.timer = nil
+	}
+	h.mu.Unlock()
+	if on != was && h.switched != nil {
+		h.switched(on)
+	}
+}
+
+// Close ends what watchers get, after a last event unless that is nil, and waits for them to stop watching, until ctx ends.
+func (h *Hub) Close(ctx context.Context, last event.What) {
+	if last != nil {
+		h.Tell(last)
+	}
+	h.mu.Lock()
+	if !h.over {
+		h.over = true
+		close(h.closed)
+	}
+	watchers := slices.Clone(h.watchers)
+	for _, w := range watchers {
+		w.over = true
+		w.signal()
+	}
+	h.mu.Unlock()
+	for _, w := range watchers {
+		select {
+		case <-w.gone:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Watcher gets the events of a hub. One goroutine at a time calls Next.
+type Watcher struct {
+	hub   *Hub
+	wants func(*event.Event) bool
+	wake  chan struct{}
+	gone  chan struct{} // closed by Stop
+
+	// The hub's lock guards these.
+	events []event.Event
+	missed event.Missed
+	over   bool // no more events come
+}
+
+// put adds events. The hub's lock is held.
+func (w *Watcher) put(events []event.Event) {
+	for i := range events {
+		e := &events[i]
+		_, last := e.What.(event.RunEnded)
+		switch {
+		case w.over, w.wants != nil && !w.wants(e):
+		case len(w.events) >= room && !last:
+			w.missed.Events++
+			switch what := e.What.(type) {
+			case event.Tasks:
+				w.missed.Tasks += what.Count
+			case event.Missed:
+				w.missed.Events += what.Events - 1
+				w.missed.Tasks += what.Tasks
+			}
+		default:
+			w.events = append(w.events, *e)
+		}
+	}
+	if len(w.events) > 0 {
+		w.signal()
+	}
+}
+
+func (w *Watcher) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Next returns the next events, and blocks until there are some. It returns none when no more come, or when ctx has ended.
+func (w *Watcher) Next(ctx context.Context) []event.Event {
+	for {
+		events, over := w.take()
+		if len(events) > 0 || over {
+			return events
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case <-time.After(gather):
+		case <-w.hub.closed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (w *Watcher) take() (events []event.Event, over bool) {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	events, w.events = w.events, nil
+	if w.missed.Events > 0 {
+		missed := event.Event{Time: time.Now(), Process: w.hub.name, What: w.missed}
+		at := len(events)
+		if n := len(events) - 1; n >= 0 {
+			if _, last := events[n].What.(event.RunEnded); last {
+				at = n
+			}
+		}
+		events, w.missed = slices.Insert(events, at, missed), event.Missed{}
+	}
+	return events, w.over
+}
+
+// Stop ends the watching.
+func (w *Watcher) Stop() {
+	w.hub.change(func() {
+		w.over = true
+		w.hub.watchers = slices.DeleteFunc(w.hub.watchers, func(other *Watcher) bool { return other == w })
+	})
+	close(w.gone)
+}

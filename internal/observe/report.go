@@ -1,0 +1,38 @@
+package observe
+
+import (
+	"errors"
+	"iter"
+	"sync/atomic"
+
+	"github.com/fiber-go/fiber/event"
+)
+
+// Settings say what is to be written of a run.
+type Settings struct {
+	Report, Trace string // paths, "" for none
+	Backend       string
+	Events        iter.Seq2[event.Event, error] // of the whole run
+}
+
+// reporter begins to write what the settings say, and returns what waits for the end of that.
+type reporter func(s Settings) (end func(), err error)
+
+var registered atomic.Pointer[reporter]
+
+// Register has Report call start. A package that the program imports calls it.
+func Register(start func(s Settings) (end func(), err error)) {
+	registered.Store((*reporter)(&start))
+}
+
+// Report begins to write what the settings say. The hub's last event ends that.
+func Report(s Settings) (end func(), err error) {
+	if start := registered.Load(); start != nil {
+		return (*start)(s)
+	}
+	name := "FIBER_REPORT"
+	if s.Report == "" {
+		name = "FIBER_TRACE"
+	}
+	return nil, errors.New("fiber: " + name + ` is set, but the program has nothing to write it with: import _ "github.com/fiber-go/fiber/dashboard"`)
+}
