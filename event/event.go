@@ -47,7 +47,7 @@ type Tasks struct {
 	Began   time.Time     // the first one
 	Ended   time.Time     // the last one
 	Took    time.Duration // all of them together
-	Longest time.Duration // the longest one
+	Longest time.Duration // the longest one; of tasks below a microsecond or so, sixteen count as one
 	Attempt int           // of a single task, from 1
 	Bytes   int           // of the results, encoded
 	Err     string        // the first failure

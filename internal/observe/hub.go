@@ -162,6 +162,7 @@ type Watcher struct {
 
 	// The hub's lock guards these.
 	events []event.Event
+	spare  []event.Event // what Next returned last
 	missed event.Missed
 	over   bool // no more events come
 }
@@ -198,7 +199,7 @@ func (w *Watcher) signal() {
 	}
 }
 
-// Next returns the next events, and blocks until there are some. It returns none when no more come, or when ctx has ended.
+// Next returns the next events, which the call after it overwrites, and blocks until there are some. It returns none when no more come, or when ctx has ended.
 func (w *Watcher) Next(ctx context.Context) []event.Event {
 	for {
 		events, over := w.take()
@@ -222,7 +223,7 @@ func (w *Watcher) Next(ctx context.Context) []event.Event {
 func (w *Watcher) take() (events []event.Event, over bool) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
-	events, w.events = w.events, nil
+	events, w.events, w.spare = w.events, w.spare[:0], w.events
 	if w.missed.Events > 0 {
 		missed := event.Event{Time: time.Now(), Process: w.hub.name, What: w.missed}
 		at := len(events)

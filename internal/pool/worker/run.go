@@ -42,7 +42,7 @@ type batch struct {
 	errors []wire.TaskError
 	mark   time.Time // when sent was last raised
 	stuck  bool      // the running task has timed out and was given up
-	times  []took    // of tasks that were long, if the pool wants to know
+	times  []lap     // of tasks that were long, if the pool wants to know
 	told   bool      // the only task was announced late
 }
 
@@ -172,13 +172,14 @@ func (b *batch) report() (more bool) {
 // some runs task i and those behind it, until one panics or none is left. If one
 // ends this goroutine, another takes its place.
 func (b *batch) some(i int) {
+	var watch stopwatch
+	if b.Flags&wire.Timed != 0 {
+		watch.start(b)
+		defer watch.stop()
+	}
 	guard.Here(func() error {
 		for ok := true; ok; {
 			var err error
-			var began time.Time
-			if b.Flags&wire.Timed != 0 {
-				began = time.Now()
-			}
 			if b.Timeout == 0 {
 				err = b.tasks.Run(&b.task, i)
 			} else {
@@ -187,8 +188,8 @@ func (b *batch) some(i int) {
 			if err != nil {
 				b.fail(i, err)
 			}
-			if !began.IsZero() {
-				b.took(i, began)
+			if watch.group > 0 {
+				watch.lap(i)
 			}
 			if b.announced() {
 				i, ok = b.begin()
@@ -208,29 +209,6 @@ func (b *batch) some(i int) {
 			}()
 		}
 	})
-}
-
-// took is how long a task ran.
-type took struct {
-	index int
-	began time.Time
-	time  time.Duration
-}
-
-// longTask is how long a task takes at least that is reported by itself.
-const longTask = time.Millisecond
-
-// took records how long task i ran.
-func (b *batch) took(i int, began time.Time) {
-	d := time.Since(began)
-	switch {
-	case d >= longTask:
-		b.lock()
-		b.times = append(b.times, took{i, began, d})
-		b.mu.Unlock()
-	case int64(d) > b.longest.Load():
-		b.longest.Store(int64(d))
-	}
 }
 
 // fail records the failure of task i. If the call stops at an error, no more
