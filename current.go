@@ -35,6 +35,7 @@ type process struct {
 
 	closeLog func(patience time.Duration) // hands over what is left of the log
 
+	shares    bool   // it had objects when sample was called last
 	failure   error  // what Main's function has returned
 	endReport func() // waits until FIBER_REPORT and FIBER_TRACE are written; may be nil
 }

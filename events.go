@@ -137,4 +137,10 @@ func (p *process) sample() {
 	if p.node.Parent == nil {
 		p.node.Events.Tell(event.ProcessStatus{Name: p.node.Name, Resident: local.Resident(self.Of().PID), Shared: p.shared.size(), CPU: local.Processor()})
 	}
+	list, more := p.objects.Objects()
+	some := len(list) > 0 || more > 0
+	if some || p.shares {
+		p.node.Events.Tell(event.Objects{List: list, More: more})
+	}
+	p.shares = some
 }

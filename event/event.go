@@ -110,7 +110,7 @@ type Waiting struct {
 	Reason string // "" when it waits no longer
 }
 
-// Objects says which shared objects a process has. It comes every two seconds, when something has changed.
+// Objects says which shared objects a process has. It comes every two seconds, as long as there are some, and once when there are none.
 type Objects struct {
 	List []Object // at most 1,000
 	More int      // objects that are not listed

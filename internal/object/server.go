@@ -137,6 +137,7 @@ type entry struct {
 	awaited bool // its first holder is another process
 	holders map[*Session]bool
 	copies  map[*Session]bool // processes that get NoticeDropped
+	served  atomic.Int64      // requests
 	lapse   *time.Timer       // runs while there are no holders
 }
 

@@ -474,6 +474,7 @@ func (p *Session) handle(m message) (run func()) {
 			r.Fail(Gone, "")
 		case !r.skipped && !r.overdue():
 			r.served = true
+			r.object.served.Add(1)
 			r.object.Serve(r)
 		}
 		return r.here

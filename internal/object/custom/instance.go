@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 
+	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/registry"
@@ -23,6 +24,13 @@ var instanceTable = object.Ops(object.On(Call, (*instance).call))
 
 // Serve takes a call.
 func (o *instance) Serve(r *object.Request) { instanceTable.Serve(o, r) }
+
+// Describe says what calls wait.
+func (o *instance) Describe(d *event.Object) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	d.Kind, d.Waiting = o.name, o.waiting.Len()
+}
 
 func (o *instance) call(r object.Asked[object.Value], in Argument) {
 	m, ok := registry.Find(registry.Method, in.Name).(*Method)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/wire"
 )
@@ -96,6 +97,15 @@ type End struct {
 	closed bool
 	unread []object.Value // sent to this end and not read
 	weight int            // of these
+}
+
+// Describe says who has the end.
+func (e *End) Describe(o *event.Object) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if o.Kind, o.Length = "end of a pipe", len(e.unread); e.owner != nil {
+		o.Holder = e.owner.Name
+	}
 }
 
 // Make makes a pipe whose home, and whose ends' first owner, is this process.

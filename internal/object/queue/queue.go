@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/internal/object"
 	"github.com/fiber-go/fiber/internal/wire"
 )
@@ -193,6 +194,13 @@ type span struct {
 // New makes a queue with room for capacity items, 0 for any number.
 func New(s *object.Server, capacity int) *Queue {
 	return &Queue{home: s, capacity: capacity, consumers: map[*object.Session]*consumer{}}
+}
+
+// Describe says what is in the queue.
+func (q *Queue) Describe(o *event.Object) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	o.Kind, o.Length, o.Waiting = "queue", q.items.len()+q.returned, q.getters.len()+q.putters.len()
 }
 
 // Serve takes a request.
