@@ -26,6 +26,7 @@ type Plan struct {
 	TLS      bool          `json:",omitempty"`
 	Rate     int           `json:",omitempty"` // bytes a second that a process sends, and that it receives, at most; 0 for no limit
 	Scale    int           // so many times as much work as usual
+	Watched  bool          `json:",omitempty"` // the root follows what happens
 	Ends     time.Duration `json:",omitempty"` // when the root shuts down, whatever is under way; 0 for when the work is over
 	Faults   []Fault       // in the order of their times
 	Work     []Work

@@ -90,6 +90,7 @@ func draw(seed uint64) sim.Plan {
 	if extra := extras[seed%8]; extra != "" {
 		plan.Work = append(plan.Work, sim.Work{Kind: extra, Seed: seed})
 	}
+	plan.Watched = seed%8 == 4
 	if seed%20 == 11 {
 		plan.Ends = time.Duration(1 + r.Int64N(int64(time.Second)))
 	}
@@ -207,11 +208,16 @@ func root(run *sim.Run) error {
 	}
 	over := make(chan struct{})
 	go w.watch(over)
+	var watching sync.WaitGroup
+	if run.Watched {
+		watching.Go(func() { w.follow(ctx, over) })
+	}
 	if run.Ends > 0 {
 		go w.shutdown(ctx)
 	}
 	group.Wait()
 	close(over)
+	watching.Wait()
 	w.left(before)
 	return fiber.Shutdown(ctx)
 }
