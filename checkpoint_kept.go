@@ -308,6 +308,14 @@ func (c *kept[In, Out]) close() error {
 	return *ended
 }
 
+// where is the file's path, "" for none.
+func (c *kept[In, Out]) where() string {
+	if c == nil {
+		return ""
+	}
+	return c.path
+}
+
 // add keeps the results of an outcome. ins are its inputs, with their keys, if they have any; named says that results refer to
 // objects of this run. After close nothing is kept: the call is over.
 func (c *kept[In, Out]) add(o engine.Outcome, ins []In, keys []string, named bool, unread []int) (err error) {

@@ -165,7 +165,8 @@ type TaskError struct {
 	Attempt int    // how often it was started, or may have been; 0 if its argument could not be sent or its result not be decoded
 	Err     error  // for errors.As a *RemoteError, *WorkerLostError or *EncodeError; after a Timeout it is context.DeadlineExceeded
 
-	single bool // there is no need to say which it is
+	single bool  // there is no need to say which it is
+	fate   *fate // of its call; nil if it has come from another process
 }
 
 // Error returns one line.

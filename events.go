@@ -33,11 +33,16 @@ func (p *Pool) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 	if !p.made() {
 		return failing(errEmpty("Pool"))
 	}
+	return p.proc.events(ctx, p.concerns)
+}
+
+// concerns returns a filter that events of the pool pass.
+func (p *Pool) concerns() func(*event.Event) bool {
 	pool, process, mine := p.opts.Label, p.proc.node.Name, map[string]bool{}
 	for _, w := range p.engine.Stats().Workers {
 		mine[w.Name] = true
 	}
-	return p.proc.events(ctx, func(e *event.Event) bool {
+	return func(e *event.Event) bool {
 		if e.Process != process {
 			return false
 		}
@@ -52,6 +57,7 @@ func (p *Pool) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 			mine[what.Worker] = mine[what.Worker] || what.Pool == pool
 			return what.Pool == pool
 		case event.WorkerReady:
+			mine[what.Worker] = mine[what.Worker] || what.Pool == pool
 			return what.Pool == pool
 		case event.WorkerEnded:
 			return what.Pool == pool
@@ -69,7 +75,7 @@ func (p *Pool) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 			return true
 		}
 		return false
-	})
+	}
 }
 
 // failing yields an error.
@@ -77,12 +83,16 @@ func failing(err error) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) { yield(event.Event{}, err) }
 }
 
-// events yields the events of this process that pass a filter, all if that is nil.
-func (p *process) events(ctx context.Context, wants func(*event.Event) bool) iter.Seq2[event.Event, error] {
+// events yields the events of this process that pass a filter, all if filter is nil.
+func (p *process) events(ctx context.Context, filter func() func(*event.Event) bool) iter.Seq2[event.Event, error] {
 	if ctx == nil {
 		return failing(errNilContext)
 	}
 	return func(yield func(event.Event, error) bool) {
+		var wants func(*event.Event) bool
+		if filter != nil {
+			wants = filter()
+		}
 		w := p.node.Events.Watch(wants)
 		defer w.Stop()
 		for {

@@ -34,7 +34,8 @@ import (
 //
 // The exit code is 0 when run returns nil, 1 when run returns an error, which
 // Main prints to stderr with all that Fiber's errors in it say, and 128+n when
-// signal n ended the program.
+// signal n ended the program. If a *TaskError is in the error, a few lines come last:
+// which input, in which worker, why, how many tasks have succeeded, and where the rest is.
 //
 // Of several Configs, here and for Init, the last one counts.
 func Main(run func(ctx context.Context) error, cfg ...Config) {
@@ -90,6 +91,7 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, whole(err))
+		fmt.Fprint(os.Stderr, p.lastLook(err))
 		return 1
 	}
 	return 0

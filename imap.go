@@ -124,6 +124,9 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		for {
 			some, err := s.out.wait()
 			for _, x := range some {
+				if failed, ok := x.Err.(*TaskError); ok {
+					failed.fate.tally = s.call.Tally()
+				}
 				if !yield(x, nil) {
 					return
 				}
@@ -217,6 +220,7 @@ func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 	outs, named, unread := decodeOutputs[Out](s.fn, o, false, listed, func(e *TaskError) {
 		x := &some[e.Index-o.Lo]
 		x.Err, x.Attempts = e, e.Attempt
+		e.fate = &fate{input: brief(s.in.slice(e.Index, e.Index+1)[0]), checkpoint: s.kept.where()}
 		failed++
 	})
 	if s.kept != nil {
@@ -251,7 +255,7 @@ func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 	return unread
 }
 
-func (s *stream[In, Out]) Finish(err error) {
+func (s *stream[In, Out]) Finish(err error, _ engine.Tally) {
 	if err != nil {
 		s.out.end(fromEngine(err))
 		return

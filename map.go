@@ -66,6 +66,16 @@ func (m *mapping[In, Out, Result]) refs(task int) []object.Ref {
 	return refsIn(&m.ins[task])
 }
 
+// brief is an input in words, "" once the caller may change it.
+func (m *mapping[In, Out, Result]) brief(task int) string {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	if m.ins == nil {
+		return ""
+	}
+	return brief(m.ins[task])
+}
+
 // read notes that a goroutine has encoded its part of ins.
 func (m *mapping[In, Out, Result]) read() {
 	m.reading.Lock()
@@ -158,10 +168,13 @@ func (m *mapping[In, Out, Result]) fail(e *TaskError) {
 
 // Finish resolves the future last of all: otherwise the caller's next call would
 // have to wait for the engine's lock.
-func (m *mapping[In, Out, Result]) Finish(err error) {
+func (m *mapping[In, Out, Result]) Finish(err error, t engine.Tally) {
 	m.failing.Lock()
 	failed := m.failed
 	m.failing.Unlock()
+	if failed != nil {
+		failed.fate = &fate{tasks: len(m.outs), tally: t, input: m.brief(failed.Index), checkpoint: m.kept.where()}
+	}
 	if m.kept != nil { // the disk may take its time
 		go func() {
 			if failed == nil && err == nil {
@@ -313,7 +326,7 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 	if n == len(m.outs) {
 		m.count.fail = m.fails
 		m.count.add(n, 0)
-		m.Finish(nil)
+		m.Finish(nil, engine.Tally{})
 		return
 	}
 	m.submitted = make(chan struct{})

@@ -22,8 +22,8 @@ type Source interface {
 	Deliver(o Outcome) (unread []int)
 	// Finish is called once: with nil after the last Deliver of a wanted task,
 	// or with the reason why the call as a whole failed, possibly during a
-	// Deliver.
-	Finish(err error)
+	// Deliver. The tally has what was delivered until then.
+	Finish(err error, t Tally)
 }
 
 // Outcome is how the tasks Lo to Lo+N-1 of a call have ended together.
@@ -100,7 +100,7 @@ type Call struct {
 	again byIndex // run again
 	limit int     // tasks from here on are unwanted
 
-	came       tally
+	came       Tally
 	held       row          // wanted, and held by workers
 	delivering []span       // on the way from their worker to the source
 	attempts   map[int]int  // workers lost by tasks that ran alone

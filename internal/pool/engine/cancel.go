@@ -35,7 +35,8 @@ func (e *Engine) settle(c *Call) {
 func (e *Engine) finish(c *Call, err error) {
 	e.drop(c)
 	e.callOver(c, err)
-	e.after = append(e.after, func() { c.source.Finish(err) })
+	t := c.came
+	e.after = append(e.after, func() { c.source.Finish(err, t) })
 }
 
 // fail ends every call with an error.

@@ -115,7 +115,7 @@ func (s *source) Deliver(o engine.Outcome) []int {
 	return nil
 }
 
-func (s *source) Finish(err error) { s.finished <- err }
+func (s *source) Finish(err error, _ engine.Tally) { s.finished <- err }
 
 // options returns the options of an engine that hands its workers to the test
 // as they start.

@@ -62,7 +62,7 @@ func (e *Engine) lost(w *worker) {
 	e.stats.TasksRetried -= len(failing)
 	var attempts []int // of the failing
 	for _, f := range failing {
-		f.call.came.retried--
+		f.call.came.Retried--
 		if n := f.call.opts.Retried; n != nil {
 			n.Add(-1)
 		}
@@ -99,7 +99,7 @@ func (e *Engine) lost(w *worker) {
 
 // retried notes tasks that run again.
 func (c *Call) retried(s span) {
-	c.came.retried += s.len()
+	c.came.Retried += s.len()
 	if c.opts.Retried != nil {
 		c.opts.Retried.Add(int64(s.len()))
 	}

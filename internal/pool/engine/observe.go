@@ -9,10 +9,17 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// tally is what has become of a call's tasks.
-type tally struct {
-	done, failed, retried int
+// Tally is what has become of a call's tasks.
+type Tally struct {
+	Done, Failed, Retried int
 	why                   string // the first failure that was told
+}
+
+// Tally returns what has become of the call's tasks so far.
+func (c *Call) Tally() Tally {
+	c.engine.mu.Lock()
+	defer c.engine.mu.Unlock()
+	return c.came
 }
 
 // began tells of a new call. The engine's lock is held.
@@ -31,8 +38,8 @@ func (e *Engine) callOver(c *Call, err error) {
 	if !e.opts.Events.On() {
 		return
 	}
-	what := event.CallEnded{Pool: e.opts.Label, Call: c.number, Func: c.opts.Func, Tasks: c.total, Done: c.came.done, Failed: c.came.failed,
-		Retried: c.came.retried, Err: c.came.why}
+	what := event.CallEnded{Pool: e.opts.Label, Call: c.number, Func: c.opts.Func, Tasks: c.total, Done: c.came.Done, Failed: c.came.Failed,
+		Retried: c.came.Retried, Err: c.came.why}
 	if err != nil {
 		what.Err = cmp.Or(what.Err, err.Error())
 	}

@@ -201,8 +201,8 @@ func (e *Engine) deliver(c *Call, o Outcome) {
 	e.tasksEnded(c, &o, unread)
 	s, failed := o.span(), len(o.Failures)+len(unread)
 	e.mu.Lock()
-	c.came.done += s.len() - failed - len(o.Again)
-	if c.came.failed += failed; len(o.Failures) > 0 && c.came.why == "" && e.opts.Events.On() {
+	c.came.Done += s.len() - failed - len(o.Again)
+	if c.came.Failed += failed; len(o.Failures) > 0 && c.came.why == "" && e.opts.Events.On() {
 		c.came.why = o.Failures[0].Err.Error()
 	}
 	if len(unread) > 0 && c.opts.StopOnError {
