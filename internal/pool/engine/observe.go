@@ -111,7 +111,7 @@ func (e *Engine) tasksEnded(c *Call, o *Outcome, unread []int) {
 		return
 	}
 	rest.Took = max(rest.Took, 0)
-	rest.Longest = cmp.Or(t.longest, rest.Took/time.Duration(rest.Count))
+	rest.Longest = min(cmp.Or(t.longest, rest.Took/time.Duration(rest.Count)), rest.Took) // it may be of a task that is not reported yet
 	rest.Began = t.at.Add(-t.run)
 	rest.Bytes = t.bytes * rest.Count / o.N
 	if o.N == 1 {
