@@ -615,6 +615,30 @@
 // lost, or waits for a machine. Those of other processes arrive in the root, too,
 // with the process's name as the attribute "from".
 //
+// # What happens
+//
+// [Events], and [Pool.Events] for one pool, yield what happens: calls and their
+// tasks, workers and why they were lost, what waits, shared objects. The package
+// event lists it all.
+//
+//	func watch(ctx context.Context, pool *fiber.Pool) {
+//		for e, err := range pool.Events(ctx) {
+//			if err != nil {
+//				return
+//			}
+//			switch what := e.What.(type) {
+//			case event.WorkerEnded:
+//				if what.Lost {
+//					fmt.Println(what.Worker, "was lost:", what.Reason)
+//				}
+//			case event.CallEnded:
+//				fmt.Println(what.Func, "has run", what.Done, "of", what.Tasks, "tasks")
+//			}
+//		}
+//	}
+//
+// A loop that is slow delays nobody; it misses some events, and hears how many.
+//
 // # Elsewhere
 //
 // With FIBER_BACKEND set to docker, the same program runs its processes as

@@ -55,7 +55,7 @@ func TestTutorial(t *testing.T) {
 		snippets.WriteString(code.Text + "\n")
 	}
 	rest := "package main\n\nimport (\n"
-	for _, path := range []string{"context", "errors", "fmt", "io", "iter", "os", "slices", "testing", "time", root, root + "/meta"} {
+	for _, path := range []string{"context", "errors", "fmt", "io", "iter", "os", "slices", "testing", "time", root, root + "/event", root + "/meta"} {
 		if strings.Contains(snippets.String(), path[strings.LastIndexByte(path, '/')+1:]+".") {
 			rest += "\t\"" + path + "\"\n"
 		}

@@ -17,28 +17,28 @@ type What interface{ what() }
 type CallBegan struct {
 	Pool  string // its name
 	Call  uint64 // a number that no other call of the process has
-	Func  string
-	Tasks int // all of the call, -1 while an IMap's input goes on
-	Kept  int // of these, how many a checkpoint had finished
+	Func  string // the function's name
+	Tasks int    // all of the call, -1 while an IMap's input goes on
+	Kept  int    // of these, how many a checkpoint had finished
 }
 
 // CallEnded says that a call is over.
 type CallEnded struct {
-	Pool    string
-	Call    uint64
-	Func    string
-	Tasks   int // all of the call; those that were not delivered were given up
-	Done    int // those that have returned
-	Failed  int // those that have failed
-	Retried int // how often tasks were started again
-	Err     string
+	Pool    string // its name
+	Call    uint64 // as in CallBegan
+	Func    string // the function's name
+	Tasks   int    // all of the call; those that were not delivered were given up
+	Done    int    // those that have returned
+	Failed  int    // those that have failed
+	Retried int    // how often tasks were started again
+	Err     string // why it failed as a whole, or else its first failure; "" for neither
 }
 
 // Tasks says that tasks of a call have ended in a worker: a single one, or some that took less than a millisecond each.
 type Tasks struct {
-	Pool    string
-	Call    uint64
-	Func    string
+	Pool    string        // its name
+	Call    uint64        // as in CallBegan
+	Func    string        // the function's name
 	Worker  string        // "" for a task whose input could not be sent
 	Index   int           // of the first one's input
 	Count   int           // at least 1
@@ -54,17 +54,19 @@ type Tasks struct {
 }
 
 // WorkerStarting says that a pool starts a worker.
-type WorkerStarting struct{ Pool, Worker string }
+type WorkerStarting struct {
+	Pool, Worker string // their names
+}
 
 // WorkerReady says that a worker takes tasks from now on.
 type WorkerReady struct {
-	Pool, Worker string
+	Pool, Worker string        // their names
 	Took         time.Duration // since WorkerStarting
 }
 
 // WorkerEnded says that a worker has ended, or that its start has failed.
 type WorkerEnded struct {
-	Pool, Worker string
+	Pool, Worker string // their names
 	Lost         bool   // it ended without being told to
 	Ready        bool   // there was a WorkerReady
 	Reason       string // how it ended
@@ -74,19 +76,19 @@ type WorkerEnded struct {
 
 // ProcessStarted says that a process is up, whatever it was started for.
 type ProcessStarted struct {
-	Name   string
-	Role   string // worker, function, manager or ring
-	Func   string // its function, if it runs one
-	ID     string // pid, container or pod
-	Host   string // "" for this machine
-	Memory int64  // its limit in bytes, 0 for none
-	GPUs   []string
+	Name   string        // its own
+	Role   string        // worker, function, manager or ring
+	Func   string        // its function, if it runs one
+	ID     string        // pid, container or pod
+	Host   string        // "" for this machine
+	Memory int64         // its limit in bytes, 0 for none
+	GPUs   []string      // those that it was lent
 	Took   time.Duration // its start
 }
 
 // ProcessStatus says what a process uses. It comes every two seconds.
 type ProcessStatus struct {
-	Name     string
+	Name     string        // as in ProcessStarted
 	Resident int64         // bytes in memory that it does not share
 	Shared   int64         // bytes of shared values that it sees or has fetched
 	CPU      time.Duration // processor time since its start
@@ -96,9 +98,9 @@ type ProcessStatus struct {
 
 // ProcessEnded says that a process has ended.
 type ProcessEnded struct {
-	Name  string
-	Role  string
-	ID    string
+	Name  string   // as in ProcessStarted
+	Role  string   // as in ProcessStarted
+	ID    string   // as in ProcessStarted
 	OK    bool     // it ended as it should
 	How   string   // in words
 	Words []string // the last lines of its stderr; nil if it is OK
@@ -130,14 +132,14 @@ type Object struct {
 
 // Log is a message in Fiber's own log.
 type Log struct {
-	Level   string // WARN, say
-	Message string
+	Level   string   // WARN, say
+	Message string   // its text
 	Attrs   []string // key=value
 }
 
 // Missed says that so many events were left out, since whoever reads them was slow. Counts of calls are right all the same in CallEnded.
 type Missed struct {
-	Events int
+	Events int // how many
 	Tasks  int // that were in them
 }
 

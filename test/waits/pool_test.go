@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fiber-go/fiber"
+	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/test/fibertest"
 )
 
@@ -74,6 +75,17 @@ func ofTask(call func(context.Context, *fiber.Future[int]) error) func(*testing.
 	}
 }
 
+// ofEvents is a row about a loop over what happens.
+func ofEvents(name string, of func(*fiber.Pool) func(context.Context) iter.Seq2[event.Event, error]) row {
+	return row{name: name, kind: waits, at: onWorker, make: func(_ *testing.T, s *stage) trial {
+		return trial{call: func(ctx context.Context) (err error) {
+			for _, err = range of(s.pool)(ctx) {
+			}
+			return err
+		}}
+	}, but: map[situation]outcome{killed: never("that is an event"), ended: never("that is an event")}}
+}
+
 var pools = []row{
 	ofPool("Apply", func(ctx context.Context, p *fiber.Pool, v []byte) error { return only(fiber.Apply(ctx, p, linger, v)) }),
 	ofPool("ApplyAsync", func(ctx context.Context, p *fiber.Pool, v []byte) error {
@@ -119,6 +131,8 @@ var pools = []row{
 		}
 		return nil
 	}),
+	ofEvents("Events", func(*fiber.Pool) func(context.Context) iter.Seq2[event.Event, error] { return fiber.Events }),
+	ofEvents("Pool.Events", func(p *fiber.Pool) func(context.Context) iter.Seq2[event.Event, error] { return p.Events }),
 	{name: "Pool.WaitUntilWorkersUp", kind: waits, at: onHere, make: func(t *testing.T, s *stage) trial {
 		file := fibertest.TempFile(t)
 		pool := fibertest.NewPool(t, 1, fiber.WithInitializer(settle, file))
