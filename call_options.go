@@ -95,10 +95,18 @@ type Progress struct {
 // for fn.
 //
 // If fn panics or calls runtime.Goexit, it is not called again: the call fails with an
-// error that says so, and its other tasks are cancelled.
+// error that says so, and its other tasks are cancelled. If a call has several
+// functions, each of their calls is one of all of them, in the order of the options.
 func OnProgress(fn func(Progress)) CallOption {
 	return callOption(func(o *callOptions) error {
-		o.progress = fn
+		each := fn
+		if before := o.progress; before != nil && fn != nil {
+			each = func(p Progress) {
+				before(p)
+				fn(p)
+			}
+		}
+		o.progress = each
 		return nil
 	})
 }

@@ -1,0 +1,277 @@
+// Package bars shows how far calls have come: on a terminal as a line for each at its bottom, elsewhere as plain lines now and then.
+package bars
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io"
+	"log"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/fiber-go/fiber/internal/output"
+	"github.com/fiber-go/fiber/internal/stdio"
+)
+
+// Progress is fiber.Progress.
+type Progress struct {
+	Call    uint64
+	Done    int
+	Failed  int
+	Retried int
+	Total   int
+	Began   time.Time
+
+	Rate float64
+	Left time.Duration
+
+	Starting int
+	Ready    int
+	Lost     int
+
+	Over bool
+}
+
+// Bar is what is shown of a call.
+type Bar struct {
+	Label string
+	Took  time.Duration // so far
+	Progress
+
+	fresh bool // it has changed since it was shown
+}
+
+// kind is that of a Bar on its way to who follows the program.
+const kind = "progress"
+
+func init() {
+	stdio.Takers[kind] = func(payload []byte) {
+		var b Bar
+		if json.Unmarshal(payload, &b) == nil {
+			shown.show(b)
+		}
+	}
+}
+
+// Show shows how far a call has come. The call of p with Over is the last one.
+func Show(label string, p Progress) {
+	if p.Began.After(shown.ended()) {
+		shown.show(Bar{Label: label, Took: time.Since(p.Began), Progress: p})
+	}
+}
+
+// way is how bars are shown.
+type way struct {
+	every time.Duration // at most so often, but for what is over
+	put   func(s *screen, text []byte) error
+}
+
+var (
+	drawn  = way{100 * time.Millisecond, (*screen).draw}
+	plain  = way{10 * time.Second, (*screen).print}
+	marked = way{time.Second, (*screen).mark}
+)
+
+// maxRest bounds what is kept of a line that does not end.
+const maxRest = 64 << 10
+
+// screen shows the bars of the calls that go on.
+type screen struct {
+	mu    sync.Mutex
+	way   *way
+	to    *os.File
+	bars  []Bar  // in the order in which their calls began
+	lines []int  // the widths of the lines that are drawn; the cursor is behind the last one
+	rest  []byte // of what is written above, a line that has not ended
+	last  time.Time
+	timer *time.Timer // nil unless something is to be shown later
+	left  time.Time   // when the bars were left last
+}
+
+var shown screen
+
+// begin finds out how the first bar is to be shown.
+func (s *screen) begin() {
+	s.to = os.Stderr
+	switch {
+	case stdio.Followed():
+		s.way = &marked
+	case term.IsTerminal(int(s.to.Fd())) && os.Getenv("TERM") != "dumb":
+		s.way = &drawn
+		for _, f := range []*os.File{os.Stdout, os.Stderr} {
+			if log.Writer() == io.Writer(f) {
+				log.SetOutput(stdio.Stream(func() *os.File { return f }))
+			}
+		}
+	default:
+		s.way, s.last = &plain, time.Now()
+	}
+	stdio.Stay(s)
+}
+
+func (s *screen) show(b Bar) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.bars) == 0 {
+		s.begin()
+	}
+	b.fresh = true
+	i, known := slices.BinarySearchFunc(s.bars, b.Call, func(b Bar, call uint64) int { return cmp.Compare(b.Call, call) })
+	if !known {
+		s.bars = slices.Insert(s.bars, i, b)
+	}
+	s.bars[i] = b
+	switch wait := s.way.every - time.Since(s.last); {
+	case b.Over, wait <= 0:
+		s.put(nil)
+	case s.timer == nil:
+		s.timer = time.AfterFunc(wait, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.timer != nil { // nil when it comes too late to be stopped
+				s.put(nil)
+			}
+		})
+	}
+}
+
+// put writes text, and shows the bars. Those that are over are shown for the last time.
+func (s *screen) put(text []byte) error {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+	err := s.way.put(s, text)
+	s.bars = slices.DeleteFunc(s.bars, func(b Bar) bool { return b.Over })
+	for i := range s.bars {
+		s.bars[i].fresh = false
+	}
+	if s.last = time.Now(); len(s.bars) == 0 {
+		stdio.Stay(nil)
+		s.to.Write(s.rest)
+		s.rest = nil
+	}
+	return err
+}
+
+// print writes a line for each bar that has changed.
+func (s *screen) print([]byte) error {
+	return s.each(func(b Bar) []byte { return []byte(b.text() + "\n") })
+}
+
+// mark sends the bars to who follows the program.
+func (s *screen) mark([]byte) error {
+	return s.each(func(b Bar) []byte {
+		payload, _ := json.Marshal(b) // never fails
+		return output.Mark(kind, payload)
+	})
+}
+
+func (s *screen) each(line func(Bar) []byte) (err error) {
+	for _, b := range s.bars {
+		if b.fresh {
+			_, err = s.to.Write(line(b))
+		}
+	}
+	return err
+}
+
+// draw draws the bars anew, under the text and those that are over.
+func (s *screen) draw(text []byte) error {
+	width, height, err := term.GetSize(int(s.to.Fd()))
+	if err != nil || width <= 0 {
+		width, height = 80, 24
+	}
+	out := append(s.erase(width), text...)
+	column := 0
+	for _, b := range s.bars {
+		column = max(column, b.labelWidth(width))
+	}
+	for _, over := range []bool{true, false} {
+		for _, b := range s.bars {
+			if b.Over != over || len(s.lines) == max(1, height-1) {
+				continue
+			}
+			line, wide := b.line(width-1, column, os.Getenv("NO_COLOR") == "")
+			if !over && len(s.lines) > 0 {
+				out = append(out, '\n')
+			}
+			if out = append(out, line...); over {
+				out = append(out, '\n')
+			} else {
+				s.lines = append(s.lines, wide)
+			}
+		}
+	}
+	_, err = s.to.Write(out)
+	return err
+}
+
+// erase returns what erases the lines that are drawn. A terminal that is narrower by now has wrapped them.
+func (s *screen) erase(width int) (out []byte) {
+	up := -1
+	for _, wide := range s.lines {
+		up += max(1, (wide+width-1)/width)
+	}
+	if s.lines = s.lines[:0]; up >= 0 {
+		out = append(bytes.Repeat([]byte("\x1b[A"), up), "\r\x1b[J"...)
+	}
+	return out
+}
+
+// Above implements [stdio.Bottom].
+func (s *screen) Above(f *os.File, p []byte) (int, error) {
+	s.mu.Lock()
+	if len(s.bars) == 0 || s.way != &drawn || !same(f, s.to) {
+		s.mu.Unlock()
+		return f.Write(p)
+	}
+	defer s.mu.Unlock()
+	s.rest = append(s.rest, p...)
+	n := bytes.LastIndexByte(s.rest, '\n') + 1
+	if n == 0 && len(s.rest) > maxRest {
+		s.rest = append(s.rest, '\n')
+		n = len(s.rest)
+	}
+	if n == 0 {
+		return len(p), nil
+	}
+	text := s.rest[:n]
+	s.rest = bytes.Clone(s.rest[n:])
+	return len(p), s.put(text)
+}
+
+// same reports whether two files are the same terminal.
+func same(f, g *os.File) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := g.Stat()
+	return err == nil && os.SameFile(a, b)
+}
+
+// Leave implements [stdio.Bottom].
+func (s *screen) Leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = time.Now()
+	if len(s.bars) > 0 {
+		for i := range s.bars {
+			s.bars[i].Over, s.bars[i].fresh = true, true
+		}
+		s.put(nil)
+	}
+}
+
+// ended returns when the bars were left last. Calls that had begun by then are shown no more.
+func (s *screen) ended() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
+}
