@@ -68,7 +68,8 @@ func Show(label string, p Progress) {
 // way is how bars are shown.
 type way struct {
 	every time.Duration // at most so often, but for what is over
-	put   func(s *screen, text []byte) error
+	// put writes text, and shows the bars that are over, or all if that is due.
+	put func(s *screen, text []byte, due bool) error
 }
 
 var (
@@ -128,30 +129,34 @@ func (s *screen) show(b Bar) {
 	s.bars[i] = b
 	switch wait := s.way.every - time.Since(s.last); {
 	case b.Over, wait <= 0:
-		s.put(nil)
+		s.put(nil, wait <= 0)
 	case s.timer == nil:
 		s.timer = time.AfterFunc(wait, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.timer != nil { // nil when it comes too late to be stopped
-				s.put(nil)
+				s.put(nil, true)
 			}
 		})
 	}
 }
 
-// put writes text, and shows the bars. Those that are over are shown for the last time.
-func (s *screen) put(text []byte) error {
-	if s.timer != nil {
+// put does what its way does. It forgets the bars that are over.
+func (s *screen) put(text []byte, due bool) error {
+	due = due || s.way == &drawn
+	err := s.way.put(s, text, due)
+	s.bars = slices.DeleteFunc(s.bars, func(b Bar) bool { return b.Over })
+	if due {
+		s.last = time.Now()
+		for i := range s.bars {
+			s.bars[i].fresh = false
+		}
+	}
+	if s.timer != nil && (due || len(s.bars) == 0) {
 		s.timer.Stop()
 		s.timer = nil
 	}
-	err := s.way.put(s, text)
-	s.bars = slices.DeleteFunc(s.bars, func(b Bar) bool { return b.Over })
-	for i := range s.bars {
-		s.bars[i].fresh = false
-	}
-	if s.last = time.Now(); len(s.bars) == 0 {
+	if len(s.bars) == 0 {
 		stdio.Stay(nil)
 		s.to.Write(s.rest)
 		s.rest = nil
@@ -160,21 +165,21 @@ func (s *screen) put(text []byte) error {
 }
 
 // print writes a line for each bar that has changed.
-func (s *screen) print([]byte) error {
-	return s.each(func(b Bar) []byte { return []byte(b.text() + "\n") })
+func (s *screen) print(_ []byte, due bool) error {
+	return s.each(due, func(b Bar) []byte { return []byte(b.text() + "\n") })
 }
 
 // mark sends the bars to who follows the program.
-func (s *screen) mark([]byte) error {
-	return s.each(func(b Bar) []byte {
+func (s *screen) mark(_ []byte, due bool) error {
+	return s.each(due, func(b Bar) []byte {
 		payload, _ := json.Marshal(b) // never fails
 		return output.Mark(kind, payload)
 	})
 }
 
-func (s *screen) each(line func(Bar) []byte) (err error) {
+func (s *screen) each(due bool, line func(Bar) []byte) (err error) {
 	for _, b := range s.bars {
-		if b.fresh {
+		if b.fresh && (due || b.Over) {
 			_, err = s.to.Write(line(b))
 		}
 	}
@@ -182,7 +187,7 @@ func (s *screen) each(line func(Bar) []byte) (err error) {
 }
 
 // draw draws the bars anew, under the text and those that are over.
-func (s *screen) draw(text []byte) error {
+func (s *screen) draw(text []byte, _ bool) error {
 	width, height, err := term.GetSize(int(s.to.Fd()))
 	if err != nil || width <= 0 {
 		width, height = 80, 24
@@ -243,7 +248,7 @@ func (s *screen) Above(f *os.File, p []byte) (int, error) {
 	}
 	text := s.rest[:n]
 	s.rest = bytes.Clone(s.rest[n:])
-	return len(p), s.put(text)
+	return len(p), s.put(text, true)
 }
 
 // same reports whether two files are the same terminal.
@@ -265,7 +270,7 @@ func (s *screen) Leave() {
 		for i := range s.bars {
 			s.bars[i].Over, s.bars[i].fresh = true, true
 		}
-		s.put(nil)
+		s.put(nil, true)
 	}
 }
 
