@@ -224,7 +224,7 @@ func (s *screen) erase(width int) (out []byte) {
 		up += max(1, (wide+width-1)/width)
 	}
 	if s.lines = s.lines[:0]; up >= 0 {
-		out = append(bytes.Repeat([]byte("\x1b[A"), up), "\r\x1b[J"...)
+		out = append(bytes.Repeat([]byte("\x1b[2K\x1b[A"), up), "\r\x1b[2K"...) // not "\x1b[J", of which tmux keeps what it erases at the top
 	}
 	return out
 }

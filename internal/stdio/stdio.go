@@ -17,15 +17,24 @@ type Bottom interface {
 	Leave()
 }
 
-var bottom atomic.Pointer[Bottom]
+var (
+	bottom  atomic.Pointer[Bottom]
+	writing atomic.Int32 // writes that know of none
+)
 
-// Stay has b stay at the bottom; nil for nothing.
+// longest is how long Stay waits for writes: an output may be read by nobody.
+const longest = 50 * time.Millisecond
+
+// Stay has b stay at the bottom; nil for nothing. When it returns, nothing is under way any more that doesn't know of b.
 func Stay(b Bottom) {
 	if b == nil {
 		bottom.Store(nil)
 		return
 	}
 	bottom.Store(&b)
+	for begun := time.Now(); writing.Load() > 0 && time.Since(begun) < longest; {
+		time.Sleep(longest / 50)
+	}
 }
 
 // Taken reports whether something stays there.
@@ -61,10 +70,14 @@ var (
 )
 
 func (s Stream) Write(p []byte) (int, error) {
-	if b := bottom.Load(); b != nil {
-		return (*b).Above(s(), p)
+	writing.Add(1)
+	b := bottom.Load()
+	if b == nil {
+		defer writing.Add(-1)
+		return s().Write(p)
 	}
-	return s().Write(p)
+	writing.Add(-1)
+	return (*b).Above(s(), p)
 }
 
 // Takers take what a program on a cluster sends to who follows it, amid its stderr, by its kind: see output.Mark. They are set
