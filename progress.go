@@ -11,12 +11,8 @@ import (
 	"github.com/fiber-go/fiber/internal/self"
 )
 
-const (
-	// progressEvery is how often OnProgress is told what has changed without the end of a task.
-	progressEvery = time.Second
-	// lookEvery is how often the pool's workers are counted at most.
-	lookEvery = 100 * time.Millisecond
-)
+// progressEvery is how often OnProgress is told what has changed without the end of a task.
+const progressEvery = time.Second
 
 // calls numbers the calls whose progress somebody follows.
 var calls atomic.Uint64
@@ -29,19 +25,17 @@ type progress struct {
 	fn      func(Progress)
 	fail    func(error) // called when fn has panicked
 	engine  *engine.Engine
+	lost    int // workers that it had lost before
 	retried atomic.Int64
 
 	mu      sync.Mutex
-	now     Progress    // but Retried and what follows from pace
+	now     Progress    // but what tell looks up
 	told    Progress    // what fn was last called with
 	news    bool        // now may have changed since
 	telling bool        // for good when fn has panicked
 	then    func()      // called when fn knows that the call is over
 	timer   *time.Timer // brings tick, until the call is over
 	pace    pace
-
-	looked time.Time // when the workers were counted; tell's own
-	lost   int       // how many the pool had lost before; tell's own
 }
 
 // of begins to count for a call of the pool, whose total is -1 while it is not known. Then end has to be called.
@@ -49,11 +43,11 @@ func (p *progress) of(o *callOptions, pool *Pool, total int) {
 	if o.progress == nil {
 		return
 	}
+	p.fn, p.engine, o.Retried = o.progress, pool.engine, &p.retried
+	_, _, p.lost = p.engine.Processes()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fn, p.engine, o.Retried = o.progress, pool.engine, &p.retried
 	p.now = Progress{Call: calls.Add(1), Total: total, Began: time.Now()}
-	_, _, p.lost = p.engine.Processes()
 	p.pace = pace{began: p.now.Began, at: p.now.Began, over: paceSeconds}
 	p.timer = self.AfterFunc(progressEvery, p.tick)
 }
@@ -112,7 +106,7 @@ func (p *progress) tell() {
 	var then func()
 	guard.Here(func() error {
 		for {
-			p.look()
+			starting, ready, lost := p.engine.Processes()
 			p.mu.Lock()
 			if !p.news {
 				p.telling, then = false, p.then
@@ -120,9 +114,9 @@ func (p *progress) tell() {
 				return nil
 			}
 			p.news = false
-			p.now.Retried = int(p.retried.Load())
 			p.pace.count(0, time.Now())
 			now := p.now
+			now.Retried, now.Starting, now.Ready, now.Lost = int(p.retried.Load()), starting, ready, lost-p.lost
 			now.Rate, now.Left = p.pace.rate(), p.pace.left(now.Total-now.Done, now.Total >= 0)
 			known := now == p.told
 			p.told = now
@@ -139,21 +133,6 @@ func (p *progress) tell() {
 			then()
 		}
 	})
-}
-
-// look counts the pool's workers.
-func (p *progress) look() {
-	p.mu.Lock()
-	over := p.now.Over && p.news
-	p.mu.Unlock()
-	if !over && time.Since(p.looked) < lookEvery {
-		return
-	}
-	p.looked = time.Now()
-	starting, ready, lost := p.engine.Processes()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now.Starting, p.now.Ready, p.now.Lost = starting, ready, lost-p.lost
 }
 
 const (

@@ -20,21 +20,13 @@ import (
 
 // Progress is fiber.Progress.
 type Progress struct {
-	Call    uint64
-	Done    int
-	Failed  int
-	Retried int
-	Total   int
-	Began   time.Time
-
-	Rate float64
-	Left time.Duration
-
-	Starting int
-	Ready    int
-	Lost     int
-
-	Over bool
+	Call                         uint64
+	Done, Failed, Retried, Total int
+	Began                        time.Time
+	Rate                         float64
+	Left                         time.Duration
+	Starting, Ready, Lost        int
+	Over                         bool
 }
 
 // Bar is what is shown of a call.
@@ -53,29 +45,32 @@ func init() {
 	stdio.Takers[kind] = func(payload []byte) {
 		var b Bar
 		if json.Unmarshal(payload, &b) == nil {
-			shown.show(b)
+			shown.show(b, time.Time{})
 		}
 	}
 }
 
 // Show shows how far a call has come. The call of p with Over is the last one.
 func Show(label string, p Progress) {
-	if p.Began.After(shown.ended()) {
-		shown.show(Bar{Label: label, Took: time.Since(p.Began), Progress: p})
-	}
+	shown.show(Bar{Label: label, Took: time.Since(p.Began), Progress: p}, p.Began)
 }
 
 // way is how bars are shown.
 type way struct {
-	every time.Duration // at most so often, but for what is over
-	// put writes text, and shows the bars that are over, or all if that is due.
-	put func(s *screen, text []byte, due bool) error
+	every time.Duration     // at most so often, but for what is over
+	line  func(*Bar) []byte // of each that has changed; nil if they are drawn
 }
 
 var (
-	drawn  = way{100 * time.Millisecond, (*screen).draw}
-	plain  = way{10 * time.Second, (*screen).print}
-	marked = way{time.Second, (*screen).mark}
+	drawn = way{100 * time.Millisecond, nil}
+	plain = way{10 * time.Second, func(b *Bar) []byte {
+		line, _ := b.line(0, 0, false)
+		return []byte(line + "\n")
+	}}
+	marked = way{time.Second, func(b *Bar) []byte { // for who follows the program
+		payload, _ := json.Marshal(b) // never fails
+		return output.Mark(kind, payload)
+	}}
 )
 
 // maxRest bounds what is kept of a line that does not end.
@@ -91,7 +86,7 @@ type screen struct {
 	rest  []byte // of what is written above, a line that has not ended
 	last  time.Time
 	timer *time.Timer // nil unless something is to be shown later
-	left  time.Time   // when the bars were left last
+	left  time.Time   // when the bars were left last: calls that had begun by then are shown no more
 }
 
 var shown screen
@@ -115,9 +110,13 @@ func (s *screen) begin() {
 	stdio.Stay(s)
 }
 
-func (s *screen) show(b Bar) {
+// show shows a bar, whose call has begun here at that time, or elsewhere.
+func (s *screen) show(b Bar, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !began.IsZero() && !began.After(s.left) {
+		return
+	}
 	if len(s.bars) == 0 {
 		s.begin()
 	}
@@ -141,16 +140,20 @@ func (s *screen) show(b Bar) {
 	}
 }
 
-// put does what its way does. It forgets the bars that are over.
-func (s *screen) put(text []byte, due bool) error {
-	due = due || s.way == &drawn
-	err := s.way.put(s, text, due)
-	s.bars = slices.DeleteFunc(s.bars, func(b Bar) bool { return b.Over })
-	if due {
-		s.last = time.Now()
-		for i := range s.bars {
-			s.bars[i].fresh = false
+// put writes text, and shows the bars that are over, for the last time, or all if that is due.
+func (s *screen) put(text []byte, due bool) (err error) {
+	if s.way == &drawn {
+		due, err = true, s.draw(text)
+	}
+	for i := range s.bars {
+		if b := &s.bars[i]; b.fresh && (due || b.Over) {
+			if b.fresh = false; s.way.line != nil {
+				_, err = s.to.Write(s.way.line(b))
+			}
 		}
+	}
+	if s.bars = slices.DeleteFunc(s.bars, func(b Bar) bool { return b.Over }); due {
+		s.last = time.Now()
 	}
 	if s.timer != nil && (due || len(s.bars) == 0) {
 		s.timer.Stop()
@@ -164,30 +167,8 @@ func (s *screen) put(text []byte, due bool) error {
 	return err
 }
 
-// print writes a line for each bar that has changed.
-func (s *screen) print(_ []byte, due bool) error {
-	return s.each(due, func(b Bar) []byte { return []byte(b.text() + "\n") })
-}
-
-// mark sends the bars to who follows the program.
-func (s *screen) mark(_ []byte, due bool) error {
-	return s.each(due, func(b Bar) []byte {
-		payload, _ := json.Marshal(b) // never fails
-		return output.Mark(kind, payload)
-	})
-}
-
-func (s *screen) each(due bool, line func(Bar) []byte) (err error) {
-	for _, b := range s.bars {
-		if b.fresh && (due || b.Over) {
-			_, err = s.to.Write(line(b))
-		}
-	}
-	return err
-}
-
 // draw draws the bars anew, under the text and those that are over.
-func (s *screen) draw(text []byte, _ bool) error {
+func (s *screen) draw(text []byte) error {
 	width, height, err := term.GetSize(int(s.to.Fd()))
 	if err != nil || width <= 0 {
 		width, height = 80, 24
@@ -202,7 +183,7 @@ func (s *screen) draw(text []byte, _ bool) error {
 			if b.Over != over || len(s.lines) == max(1, height-1) {
 				continue
 			}
-			line, wide := b.line(width-1, column, os.Getenv("NO_COLOR") == "")
+			line, wide := b.line(max(width-1, 1), column, os.Getenv("NO_COLOR") == "")
 			if !over && len(s.lines) > 0 {
 				out = append(out, '\n')
 			}
@@ -232,7 +213,7 @@ func (s *screen) erase(width int) (out []byte) {
 // Above implements [stdio.Bottom].
 func (s *screen) Above(f *os.File, p []byte) (int, error) {
 	s.mu.Lock()
-	if len(s.bars) == 0 || s.way != &drawn || !same(f, s.to) {
+	if len(s.bars) == 0 || s.way != &drawn || !term.IsTerminal(int(f.Fd())) {
 		s.mu.Unlock()
 		return f.Write(p)
 	}
@@ -251,32 +232,15 @@ func (s *screen) Above(f *os.File, p []byte) (int, error) {
 	return len(p), s.put(text, true)
 }
 
-// same reports whether two files are the same terminal.
-func same(f, g *os.File) bool {
-	a, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	b, err := g.Stat()
-	return err == nil && os.SameFile(a, b)
-}
-
 // Leave implements [stdio.Bottom].
 func (s *screen) Leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left = time.Now()
+	for i := range s.bars {
+		s.bars[i].Over, s.bars[i].fresh = true, true
+	}
 	if len(s.bars) > 0 {
-		for i := range s.bars {
-			s.bars[i].Over, s.bars[i].fresh = true, true
-		}
 		s.put(nil, true)
 	}
-}
-
-// ended returns when the bars were left last. Calls that had begun by then are shown no more.
-func (s *screen) ended() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.left
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Line is a bar's line on a terminal, without colors, and its width.
-func (b Bar) Line(width int) (string, int) { return b.line(width-1, b.labelWidth(width), false) }
+func (b Bar) Line(width int) (string, int) { return b.line(max(width-1, 1), b.labelWidth(width), false) }
 
 // Screen shows bars in a file, as on a terminal or elsewhere.
 type Screen struct{ screen }
@@ -22,7 +22,7 @@ func NewScreen(to *os.File, terminal bool, first Bar) *Screen {
 	return s
 }
 
-func (s *Screen) Show(b Bar) { s.show(b) }
+func (s *Screen) Show(b Bar) { s.show(b, time.Time{}) }
 
 // Idle reports whether nothing is to be shown later.
 func (s *Screen) Idle() bool { return s.timer == nil }

@@ -3,10 +3,10 @@ package bars
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mattn/go-runewidth"
 )
@@ -50,13 +50,17 @@ func (b *Bar) parts() (all []part) {
 	}
 	switch {
 	case b.Over && b.Done == b.Total:
-		add(3, "", "in %s", clock(b.Took))
+		add(3, "", "in %v", b.Took.Round(time.Second))
 	case b.Over:
-		add(3, red, "ended after %s", clock(b.Took))
+		add(3, red, "ended after %v", b.Took.Round(time.Second))
 	default:
-		add(5, "", "%s", rate(b.Rate))
+		if b.Rate >= 1 || b.Rate == 0 {
+			add(5, "", "%.1f/s", b.Rate)
+		} else {
+			add(5, "", "%.1f/min", 60*b.Rate)
+		}
 		if b.Left >= 0 {
-			add(3, "", "%s left", clock(b.Left))
+			add(3, "", "%v left", b.Left.Round(time.Second))
 		}
 		some(b.Ready, 6, "", "up")
 		some(b.Starting, 7, "", "starting")
@@ -67,20 +71,15 @@ func (b *Bar) parts() (all []part) {
 	return all
 }
 
-// label returns the label, cut off at a third of a terminal's width.
+// label returns the label in one line, cut off at a third of a terminal's width.
 func (b *Bar) label(width int) string {
-	text := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.TrimSpace(b.Label))
-	return runewidth.Truncate(text, max(width/3, 8), "~")
+	return runewidth.Truncate(strings.Join(strings.Fields(b.Label), " "), max(width/3, 8), "~")
 }
 
 func (b *Bar) labelWidth(width int) int { return runewidth.StringWidth(b.label(width)) }
 
-// line returns a line of a terminal, and its width, which is width at most. Its label has a column of that width.
+// line returns a line of a terminal, and its width, which is width at most, and whose label has a column of that width; for 0, a
+// plain line.
 func (b *Bar) line(width, column int, color bool) (line string, wide int) {
 	paint := func(text, with string) string {
 		if !color || with == "" {
@@ -88,16 +87,20 @@ func (b *Bar) line(width, column int, color bool) (line string, wide int) {
 		}
 		return with + text + reset
 	}
+	space := width
+	if width == 0 {
+		space = math.MaxInt
+	}
 	parts := b.parts()
-	if column > 0 {
-		parts = slices.Insert(parts, 0, part{text: runewidth.FillRight(b.label(width+1), column), rank: 2})
+	if label := runewidth.FillRight(b.label(space), column); label != "" {
+		parts = slices.Insert(parts, 0, part{2, label, ""})
 	}
 	byRank := slices.Clone(parts)
 	slices.SortStableFunc(byRank, func(x, y part) int { return cmp.Compare(x.rank, y.rank) })
 	stays := map[part]bool{}
 	used := -len(gap)
 	for _, p := range byRank {
-		if n := len(gap) + runewidth.StringWidth(p.text); used+n <= width {
+		if n := len(gap) + runewidth.StringWidth(p.text); used+n <= space {
 			used += n
 			stays[p] = true
 		}
@@ -116,42 +119,4 @@ func (b *Bar) line(width, column int, color bool) (line string, wide int) {
 		used += len(gap) + room
 	}
 	return strings.Join(texts, gap), max(used, 0)
-}
-
-// text returns a plain line.
-func (b *Bar) text() string {
-	var texts []string
-	for _, p := range b.parts() {
-		texts = append(texts, strings.TrimSpace(p.text))
-	}
-	text := strings.Join(texts, ", ")
-	if label := b.label(1 << 10); label != "" {
-		text = label + ": " + text
-	}
-	return text
-}
-
-// rate returns a number of tasks a second in readable form.
-func rate(perSecond float64) string {
-	for _, unit := range []struct {
-		seconds float64
-		name    string
-	}{{1, "s"}, {60, "min"}, {3600, "h"}} {
-		switch n := perSecond * unit.seconds; {
-		case n >= 100:
-			return fmt.Sprintf("%.0f/%s", n, unit.name)
-		case n >= 1:
-			return fmt.Sprintf("%.1f/%s", n, unit.name)
-		}
-	}
-	return "0/s"
-}
-
-// clock returns a time as 0:09, or 1:02:03.
-func clock(d time.Duration) string {
-	s := int(d.Round(time.Second) / time.Second)
-	if s >= 3600 {
-		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-	}
-	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
