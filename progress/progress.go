@@ -14,6 +14,8 @@ package progress
 
 import (
 	"io"
+	"log"
+	"os"
 
 	"github.com/fiber-go/fiber"
 	"github.com/fiber-go/fiber/internal/bars"
@@ -22,11 +24,16 @@ import (
 
 // Bar shows how far a call has come, with a label in front, which may be empty. It is an option of Map, IMap, Apply, Reduce and
 // their variants. Each call that it is given to has a line of its own, which stays when the call is over. A call may have a
-// fiber.OnProgress as well.
+// fiber.OnProgress as well. If package log writes to os.Stderr or os.Stdout, Bar has it write above the lines from then on.
 //
 // The lines are drawn ten times a second at most, in addition to what appears above them. fiber.Main, and fiber.Shutdown, draw
 // them a last time. Whoever ends the program otherwise, with os.Exit say, leaves the cursor behind them.
 func Bar(label string) fiber.CallOption {
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if log.Writer() == io.Writer(f) {
+			log.SetOutput(stdio.Stream(func() *os.File { return f }))
+		}
+	}
 	return fiber.OnProgress(func(p fiber.Progress) { bars.Show(label, bars.Progress(p)) })
 }
 

@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"io"
-	"log"
 	"os"
 	"slices"
 	"sync"
@@ -99,11 +97,6 @@ func (s *screen) begin() {
 		s.way = &marked
 	case term.IsTerminal(int(s.to.Fd())) && os.Getenv("TERM") != "dumb":
 		s.way = &drawn
-		for _, f := range []*os.File{os.Stdout, os.Stderr} {
-			if log.Writer() == io.Writer(f) {
-				log.SetOutput(stdio.Stream(func() *os.File { return f }))
-			}
-		}
 	default:
 		s.way, s.last = &plain, time.Now()
 	}
