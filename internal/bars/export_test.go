@@ -6,7 +6,9 @@ import (
 )
 
 // Line is a bar's line on a terminal, without colors, and its width.
-func (b Bar) Line(width int) (string, int) { return b.line(max(width-1, 1), b.labelWidth(width), false) }
+func (b Bar) Line(width int) (string, int) {
+	return b.line(max(width-1, 1), b.labelWidth(width), false)
+}
 
 // Screen shows bars in a file, as on a terminal or elsewhere.
 type Screen struct{ screen }
