@@ -3,10 +3,56 @@ package fiber
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/internal/pool/engine"
 )
+
+// OnProgress is called once a second at most while no task ends, no more when the rate has fallen to nothing, and a last time. No
+// timer is left then. What a checkpoint had counts for no rate.
+func TestProgressWithoutTasks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told []Progress
+		o := &callOptions{progress: func(p Progress) { told = append(told, p) }}
+		var p progress
+		p.of(o, &Pool{engine: engine.New(engine.Options{})}, 1000)
+		p.had(500)
+		time.Sleep(time.Second / 2)
+		require.Equal(t, []Progress{{Call: told[0].Call, Done: 500, Total: 1000, Began: told[0].Began, Left: -1}}, told)
+		for range 10 {
+			time.Sleep(time.Second)
+			p.add(10, 0)
+		}
+		time.Sleep(time.Second / 10)
+		last := told[len(told)-1]
+		require.Equal(t, 600, last.Done)
+		require.InDelta(t, 10, last.Rate, 1)
+		require.InDelta(t, 40, last.Left.Seconds(), 4)
+		before := len(told)
+		time.Sleep(10 * time.Second)
+		require.InDelta(t, 10, len(told)-before, 1)
+		require.Less(t, told[len(told)-1].Rate, last.Rate)
+		time.Sleep(time.Hour)
+		require.Less(t, len(told)-before, 200)
+		require.Zero(t, told[len(told)-1].Rate)
+		require.EqualValues(t, -1, told[len(told)-1].Left)
+		before = len(told)
+		ended := false
+		p.end(func() { ended = true })
+		p.add(1, 0)
+		p.end(nil)
+		require.False(t, p.timer.Stop(), "a timer is left")
+		time.Sleep(time.Hour)
+		require.True(t, ended)
+		require.Len(t, told, before+1)
+		require.True(t, told[before].Over)
+		require.Equal(t, 600, told[before].Done)
+	})
+}
 
 // The rate is that of late, and falls to nothing when no task ends any more.
 func TestPace(t *testing.T) {

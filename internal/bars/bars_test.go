@@ -78,6 +78,25 @@ func shown(t *testing.T, terminal bool, seconds, perSecond int) string {
 	return string(text)
 }
 
+// When the program has ended its bars, a call that has begun before is shown no more, however late it ends.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	f, err := os.Create(filepath.Join(t.TempDir(), "shown"))
+	require.NoError(t, err)
+	defer f.Close()
+	bar := bars.Bar{Label: "late", Progress: bars.Progress{Began: time.Now(), Total: 2}}
+	s := bars.NewScreen(f, true, bar)
+	s.Show(bar)
+	s.Leave()
+	bar.Over = true
+	s.Show(bar)
+	s.Leave()
+	text, err := os.ReadFile(f.Name())
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(text), "ended after 0s"), "%q", text)
+	require.True(t, strings.HasSuffix(string(text), "\n"), "%q", text)
+}
+
 // Without a terminal there is a line every ten seconds, and one at the end.
 func TestPlainLines(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ func NewScreen(to *os.File, terminal bool, first Bar) *Screen {
 	return s
 }
 
-func (s *Screen) Show(b Bar) { s.show(b, time.Time{}) }
+func (s *Screen) Show(b Bar) { s.show(b, b.Began) }
 
 // Idle reports whether nothing is to be shown later.
 func (s *Screen) Idle() bool { return s.timer == nil }

@@ -145,6 +145,13 @@ func TestBarsOfAProgramThatFails(t *testing.T) {
 		x.once(lines, "call one", "call two")
 		require.Equal(t, 2, strings.Count(strings.Join(lines, "\n"), "5/10  ended after "))
 	})
+	t.Run("the end", func(t *testing.T) {
+		t.Parallel()
+		x := show(t, "bars", 120, "LEAVE=yes")
+		x.becomes("call one .* 5/10 .*", "call two .* 5/10 .*")
+		x.open("say")
+		x.once(x.becomes("call one .* 5/10  ended after .*", "call two .* 5/10  ended after .*", "code 0"), "call one", "call two")
+	})
 	t.Run("a failure", func(t *testing.T) {
 		t.Parallel()
 		x := show(t, "bars", 120, "FAIL=yes")
