@@ -88,8 +88,8 @@ func TestLeave(t *testing.T) {
 	s := bars.NewScreen(f, true, bar)
 	s.Show(bar)
 	s.Leave()
-	bar.Over = true
 	s.Show(bar)
+	require.Zero(t, s.Bars())
 	s.Leave()
 	text, err := os.ReadFile(f.Name())
 	require.NoError(t, err)

@@ -26,5 +26,8 @@ func NewScreen(to *os.File, terminal bool, first Bar) *Screen {
 
 func (s *Screen) Show(b Bar) { s.show(b, b.Began) }
 
+// Bars returns how many there are.
+func (s *Screen) Bars() int { return len(s.bars) }
+
 // Idle reports whether nothing is to be shown later.
 func (s *Screen) Idle() bool { return s.timer == nil }
