@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fiber-go/fiber/internal/codec"
-	"github.com/fiber-go/fiber/internal/guard"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 )
 
@@ -66,28 +63,50 @@ func Priority(n int) CallOption {
 
 // Progress says how far a call has come.
 type Progress struct {
+	Call    uint64    // a number that no other call of this process has
 	Done    int       // tasks that have ended
 	Failed  int       // those of them that have failed
 	Retried int       // how often tasks that ran, or may have run, were started again: their workers were lost, or see Retries
 	Total   int       // all tasks; -1 while an IMap's input goes on
 	Began   time.Time // when the call was made
+
+	Rate float64       // tasks that end in a second, of late: over some 15 seconds, or ten tasks if those take longer; without what a checkpoint had
+	Left time.Duration // how long the rest takes at that rate; -1 while that isn't known
+
+	Starting int // the pool's workers that are on their way
+	Ready    int // its workers that are up
+	Lost     int // its workers that were lost since the call was made
+
+	Over bool // the call has ended, however it did; fn is not called again
 }
 
-// OnProgress calls fn with the progress of the call: after each batch of results, and
-// when an IMap's input ends; what happens while fn runs is counted together in its
-// next call. The last call of a loop that comes to its end has the true total. The
-// calls of fn come one after another on a goroutine of their own, so fn may take its
-// time and may use the pool.
+// OnProgress calls fn with the progress of the call: after each batch of results,
+// when an IMap's input ends, and once a second if anything else has changed, say the
+// rate, or a worker was lost. What happens while fn runs is counted together in its
+// next call. The last call has Over set, however the call ends: it comes when the
+// tasks are done, and also when one has failed, ctx has ended, the loop was left or the
+// pool closed. Of a call whose arguments are refused, fn learns nothing. The calls of
+// fn come one after another on a goroutine of their own, so fn may take its time and
+// may use the pool.
 //
-// Map's and Apply's results, and the end of an IMap's loop, wait for the last
-// call of fn. If the call fails, its context ends, or the loop is left, a call
-// of fn may still be running. Pool.Close does not wait for it.
+// The results and errors of Map and Apply, and the end of a loop that is not left
+// early, wait for the last call of fn. When ctx ends, a future is cancelled, or a loop
+// is left, nothing waits for it: it may come a moment later. Pool.Close does not wait
+// for fn.
 //
-// If fn panics or calls runtime.Goexit, the call fails with an error that says
-// so, and its other tasks are cancelled.
+// If fn panics or calls runtime.Goexit, it is not called again: the call fails with an
+// error that says so, and its other tasks are cancelled. If a call has several
+// functions, each of their calls is one of all of them, in the order of the options.
 func OnProgress(fn func(Progress)) CallOption {
 	return callOption(func(o *callOptions) error {
-		o.progress = fn
+		each := fn
+		if before := o.progress; before != nil && fn != nil {
+			each = func(p Progress) {
+				before(p)
+				fn(p)
+			}
+		}
+		o.progress = each
 		return nil
 	})
 }
@@ -186,99 +205,4 @@ func decodeOutputs[Out any](fn string, o engine.Outcome, single bool, listed fun
 		refuse(o.Lo+i, err)
 	}
 	return nil, named, unread
-}
-
-// progress counts the tasks that have ended, for OnProgress. The user's
-// function runs on a goroutine of its own, which lives as long as there is
-// news: a slow function delays no results. A panic of the function ends its calls,
-// and the whole call fails.
-type progress struct {
-	fn      func(Progress)
-	fail    func(error) // called when fn has panicked
-	retried atomic.Int64
-
-	mu      sync.Mutex
-	now     Progress // but Retried
-	told    Progress // what fn was last called with
-	telling bool     // for good when fn has panicked
-	then    func()   // called when fn knows of all tasks
-}
-
-// of begins to count for a call, whose total is -1 while it is not known.
-func (p *progress) of(o *callOptions, total int) {
-	if o.progress != nil {
-		p.fn, p.now = o.progress, Progress{Total: total, Began: time.Now()}
-		o.Retried = &p.retried
-	}
-}
-
-// add counts n more tasks, of which some have failed.
-func (p *progress) add(n, failed int) {
-	if p.fn == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now.Done += n
-	p.now.Failed += failed
-	p.news()
-}
-
-// all sets the number of all tasks.
-func (p *progress) all(n int) {
-	if p.fn == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now.Total = n
-	p.news()
-}
-
-// news has fn told; mu is held.
-func (p *progress) news() {
-	if !p.telling {
-		p.telling = true
-		go p.tell()
-	}
-}
-
-// tell calls fn until it knows the last counts.
-func (p *progress) tell() {
-	var then func()
-	guard.Here(func() error {
-		for {
-			p.mu.Lock()
-			p.now.Retried = int(p.retried.Load())
-			now := p.now
-			if p.told == now {
-				p.telling, then = false, p.then
-				p.mu.Unlock()
-				return nil
-			}
-			p.told = now
-			p.mu.Unlock()
-			p.fn(now)
-		}
-	}, func(err error) {
-		switch {
-		case err != nil:
-			p.fail(errorf("fiber: OnProgress: %w", err))
-		case then != nil:
-			then()
-		}
-	})
-}
-
-// whenTold calls then when fn has returned from the call with the last count.
-// If fn has panicked, then is not called.
-func (p *progress) whenTold(then func()) {
-	p.mu.Lock()
-	if p.telling {
-		p.then = then
-		p.mu.Unlock()
-		return
-	}
-	p.mu.Unlock()
-	then()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/logger"
 	"github.com/fiber-go/fiber/internal/self"
+	"github.com/fiber-go/fiber/internal/stdio"
 )
 
 // Switch is a setting that is on, off, or, when zero, left to the next source.
@@ -50,6 +51,7 @@ func (c Config) internal() (cfg config.Config) {
 
 // configure makes the configuration of the root and opens its log. The last result closes the log, unless there is an error.
 func configure(code Config) (config.Config, *slog.Logger, func(patience time.Duration), error) {
+	stdio.Followed() // its variable is no setting
 	cfg, warnings, err := config.Load(code.internal(), config.Sources{})
 	if err != nil {
 		return cfg, nil, nil, fmt.Errorf("fiber: %w", err)

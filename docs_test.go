@@ -161,7 +161,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Each dependency has a reason in docs/design.md, and what only tests or the
+// Each dependency has a reason in docs/design.md, and what only tests, bars or the
 // command need is not in the library.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
@@ -172,7 +172,7 @@ func TestDependencies(t *testing.T) {
 		require.Contains(t, design, "`"+module[1]+"`", "docs/design.md")
 	}
 	linked := command(t, ".", "go", "list", "-deps", ".", "./examples/...")
-	for _, module := range []string{"github.com/stretchr/testify", "go.uber.org/goleak", "golang.org/x/tools", "testing\n"} {
+	for _, module := range []string{"github.com/stretchr/testify", "go.uber.org/goleak", "golang.org/x/tools", "github.com/mattn/go-runewidth", "fiber/internal/bars\n", "testing\n"} {
 		require.NotContains(t, linked, module, "it is in the library")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/registry"
 	"github.com/fiber-go/fiber/internal/self"
+	"github.com/fiber-go/fiber/internal/stdio"
 	"github.com/fiber-go/fiber/internal/tree"
 )
 
@@ -74,6 +75,7 @@ func runMain(run func(ctx context.Context) error, code Config) int {
 				p.node.Abandon()
 				p.node.RemoveDirectory()
 				p.closeLog(abandonedLog)
+				stdio.Leave()
 				os.Exit(128 + int(s.(syscall.Signal)))
 			}
 		}
@@ -193,5 +195,6 @@ func Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
+	defer stdio.Leave()
 	return leave(ctx)
 }

@@ -90,8 +90,6 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		o.KeepFailed = how.whole
 		s.in.room.L, s.in.more.L, s.out.news.L = &s.in.mu, &s.in.mu, &s.out.mu
 		o.retry()
-		s.count.of(&o, -1)
-		s.count.fail = s.abort
 		s.found = found[In, Out]{keys: map[string]recordPlace{}, loaded: map[int64]*loaded[Out]{}}
 		nothing := func(*kept[In, Out]) error { return nil }
 		s.kept, err = openCheckpoint(ctx, pool.proc, &o, 0, nothing, func(c *kept[In, Out], k *checkpoint.Record, offset int64, _ [][]byte) error {
@@ -110,6 +108,9 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 			}
 			defer s.kept.release()
 		}
+		s.count.fail = s.abort
+		s.count.of(&o, pool, -1)
+		defer s.count.end(nil)
 		o.near(pool, func(task int) []object.Ref { return refsIn(&s.in.slice(task, task+1)[0]) })
 		if s.call, err = pool.engine.Submit(s, 0, true, o.CallOptions); err != nil {
 			yield(zero, err)
@@ -192,7 +193,7 @@ func (s *stream[In, Out]) pull(ins iter.Seq[In]) {
 				if s.how.whole {
 					x.In = in
 				}
-				s.count.add(1, 0)
+				s.count.had(1)
 				s.out.add(i, []Result[In, Out]{x})
 			}
 		}
@@ -256,11 +257,11 @@ func (s *stream[In, Out]) Deliver(o engine.Outcome) []int {
 }
 
 func (s *stream[In, Out]) Finish(err error, _ engine.Tally) {
+	why := io.EOF // an end of ctx since then is no error
 	if err != nil {
-		s.out.end(fromEngine(err))
-		return
+		why = fromEngine(err)
 	}
-	s.count.whenTold(func() { s.out.end(io.EOF) }) // an end of ctx since then is no error
+	s.count.end(func() { s.out.end(why) })
 }
 
 // readAhead is the inputs of a stream, which are read some way ahead of its loop.

@@ -190,26 +190,22 @@ func (m *mapping[In, Out, Result]) Finish(err error, t engine.Tally) {
 
 // conclude ends the call for the reason that the engine has given, or for the task that has failed.
 func (m *mapping[In, Out, Result]) conclude(failed *TaskError, err error) {
-	switch {
-	case failed != nil && m.ctx.Err() != nil && errors.Is(failed, m.ctx.Err()):
+	if failed != nil && m.ctx.Err() != nil && errors.Is(failed, m.ctx.Err()) {
 		m.fails(m.ctx.Err()) // the worker was faster
 		return
-	case failed != nil && (m.single || err != nil):
-		m.fails(failed)
-		return
-	case failed != nil:
-		m.failsAfter(m.result(m.outs[:failed.Index:failed.Index]), failed)
-		return
-	case err != nil:
-		m.fails(fromEngine(err))
-		return
 	}
-	succeed := func() { m.resolve(m.result(m.outs), nil) }
-	if m.count.fn == nil {
-		m.whenRead(succeed)
-		return
-	}
-	m.whenRead(func() { m.count.whenTold(succeed) })
+	m.count.end(func() {
+		switch {
+		case failed != nil && (m.single || err != nil):
+			m.fails(failed)
+		case failed != nil:
+			m.failsAfter(m.result(m.outs[:failed.Index:failed.Index]), failed)
+		case err != nil:
+			m.fails(fromEngine(err))
+		default:
+			m.whenRead(func() { m.resolve(m.result(m.outs), nil) })
+		}
+	})
 }
 
 // abort cancels the call, which fails with err.
@@ -229,9 +225,6 @@ func (m *mapping[In, Out, Result]) abort(err error) {
 // aborted; if it is awaited, by the caller.
 func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o callOptions) {
 	m.ctx, m.fn = ctx, o.Func
-	if m.kept == nil {
-		m.count.of(&o, len(m.outs))
-	}
 	o.Encoded, o.Single = m.frames != nil, m.single
 	if !o.Encoded {
 		o.near(pool, m.refs)
@@ -239,10 +232,12 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 	o.retry()
 	if o.progress != nil && m.submitted == nil {
 		m.submitted = make(chan struct{})
-		m.count.fail = m.abortSoon
 	}
 	if m.submitted != nil {
 		defer close(m.submitted)
+	}
+	if m.kept == nil {
+		m.follow(&o, pool, m.abortSoon)
 	}
 	call, err := pool.engine.Submit(m, len(m.outs), false, o.CallOptions)
 	m.call = call
@@ -253,6 +248,15 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 		m.reject(err)
 	case !o.Awaited:
 		m.cancels(ctx, m.abort)
+	}
+}
+
+// follow begins to count for OnProgress, until the result is there. fail is called when that has panicked.
+func (m *mapping[In, Out, Result]) follow(o *callOptions, pool *Pool, fail func(error)) {
+	if o.progress != nil {
+		m.count.fail = fail
+		m.count.of(o, pool, len(m.outs))
+		m.Future.then(func() { m.count.end(nil) })
 	}
 }
 
@@ -286,7 +290,7 @@ func MapAsync[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], i
 	case err != nil:
 		m.reject(err)
 	case len(ins) == 0:
-		m.resolve(m.outs, nil)
+		m.nothing(ctx, pool, o)
 	default:
 		o.StopOnError = true
 		m.resume(ctx, pool, o)
@@ -322,19 +326,26 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 	n := bytes.Count(done, []byte{1})
 	o.Finished = spansOf(done)
 	m.ctx, m.fn = ctx, o.Func
-	m.count.of(&o, len(m.outs))
 	if n == len(m.outs) {
-		m.count.fail = m.fails
-		m.count.add(n, 0)
-		m.Finish(nil, engine.Tally{})
+		m.nothing(ctx, pool, o)
 		return
 	}
 	m.submitted = make(chan struct{})
-	m.count.fail = m.abortSoon
+	m.follow(&o, pool, m.abortSoon)
 	if n > 0 {
-		m.count.add(n, 0)
+		m.count.had(n)
 	}
 	m.submit(ctx, pool, o)
+}
+
+// nothing is submit for a call with nothing left to do.
+func (m *mapping[In, Out, Result]) nothing(ctx context.Context, pool *Pool, o callOptions) {
+	m.follow(&o, pool, m.fails)
+	m.count.had(len(m.outs))
+	if o.progress != nil {
+		m.cancels(ctx, m.fails)
+	}
+	m.Finish(nil, engine.Tally{})
 }
 
 // abortSoon is abort, once the call is submitted.

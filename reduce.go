@@ -56,10 +56,11 @@ func Reduce[T any](ctx context.Context, pool *Pool, fn *Func[[2]*Shared[T], *Sha
 	r.again.Store(int64(pool.opts.MaxAttempts-1) * int64(len(xs)))
 	r.beside.Store(int64(besidePerTask * max(pool.opts.Workers, pool.opts.Max, 1) * pool.opts.Concurrency))
 	r.count.fail = cancel
-	r.count.of(&o, len(xs)-1)
+	r.count.of(&o, pool, len(xs)-1)
+	defer r.count.end(nil)
 	if out := r.whole(); out != nil {
 		told := make(chan struct{})
-		r.count.whenTold(func() { close(told) })
+		r.count.end(func() { close(told) })
 		select {
 		case <-told:
 			return out, nil

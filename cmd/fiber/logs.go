@@ -6,6 +6,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/kube/submit"
+	"github.com/fiber-go/fiber/internal/stdio"
 )
 
 type logsCommand struct {
@@ -20,6 +21,6 @@ func (c *logsCommand) Run() error {
 		if err != nil {
 			return err
 		}
-		return submit.Logs(ctx, client, pod, c.Follow, os.Stdout, os.Stderr, submit.NewReport(os.Stderr))
+		return submit.Logs(ctx, client, pod, c.Follow, stdio.Stdout, stdio.Stderr, submit.NewReport(os.Stderr))
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	_ "github.com/fiber-go/fiber/backend/kubernetes"
 	_ "github.com/fiber-go/fiber/backend/local"
+	_ "github.com/fiber-go/fiber/internal/bars" // of programs on a cluster
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/kube/submit"

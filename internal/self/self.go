@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/lock"
+	"github.com/fiber-go/fiber/internal/stdio"
 )
 
 // Self is a process. What is said to be of simulated processes is nil in others.
@@ -152,12 +153,7 @@ func bind(f func(), garbage bool) func() {
 
 // system is the process that the system knows.
 var system = &Self{PID: os.Getpid(), Notify: signal.Notify, Exit: os.Exit, Die: die, Net: new(sockets),
-	Stdout: writer(func() *os.File { return os.Stdout }), Stderr: writer(func() *os.File { return os.Stderr })}
-
-// writer is a variable of package os, as it is when something is written.
-type writer func() *os.File
-
-func (w writer) Write(p []byte) (int, error) { return w().Write(p) }
+	Stdout: stdio.Stdout, Stderr: stdio.Stderr}
 
 func die(s syscall.Signal) {
 	signal.Reset(s)

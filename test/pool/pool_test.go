@@ -212,27 +212,29 @@ func TestOnProgress(t *testing.T) {
 	t.Parallel()
 	pool := fibertest.NewPool(t, 3)
 	var last atomic.Int64
+	var over atomic.Bool
 	began := time.Now()
 	outs, err := fiber.Map(fibertest.Soon(t), pool, fibertest.Square, fibertest.Numbers(5000), fiber.OnProgress(func(p fiber.Progress) {
-		if int64(p.Done) <= last.Load() || p.Total != 5000 || p.Began.Before(began) {
+		if int64(p.Done) < last.Load() || p.Total != 5000 || p.Began.Before(began) || over.Load() {
 			t.Errorf("%+v after %d", p, last.Load())
 		}
 		last.Store(int64(p.Done))
+		over.Store(p.Over)
 	}))
 	require.NoError(t, err)
+	require.True(t, over.Load())
 	require.Len(t, outs, 5000)
 	require.EqualValues(t, 5000, last.Load())
 	var seen []fiber.Progress
 	see := fiber.OnProgress(func(p fiber.Progress) {
-		p.Began = time.Time{}
-		seen = append(seen, p)
+		seen = append(seen, fiber.Progress{Done: p.Done, Failed: p.Failed, Retried: p.Retried, Total: p.Total, Lost: p.Lost, Over: p.Over})
 	})
 	_, err = fiber.Apply(fibertest.Soon(t), pool, fibertest.Square, 3, see)
 	require.NoError(t, err)
-	require.Equal(t, []fiber.Progress{{Done: 1, Total: 1}}, seen)
+	require.Equal(t, fiber.Progress{Done: 1, Total: 1, Over: true}, seen[len(seen)-1])
 	for range fiber.IMap(fibertest.Soon(t), pool, fibertest.Fail, slices.Values([]string{"error", ""}), see) {
 	}
-	require.Equal(t, fiber.Progress{Done: 2, Failed: 1, Total: 2}, seen[len(seen)-1])
+	require.Equal(t, fiber.Progress{Done: 2, Failed: 1, Total: 2, Over: true}, seen[len(seen)-1])
 	gate := fibertest.TempFile(t)
 	f := fiber.ApplyAsync(fibertest.Soon(t), pool, fibertest.Mark, fibertest.Marking{File: gate + ".begun", Line: "x", Gate: gate}, see)
 	fibertest.Eventually(t, fibertest.Patience, func() bool { return len(fibertest.Lines(t, gate+".begun")) == 1 }, "it begins")
@@ -240,7 +242,7 @@ func TestOnProgress(t *testing.T) {
 	fibertest.OpenGate(t, gate)
 	_, err = f.Get(fibertest.Soon(t))
 	require.NoError(t, err)
-	require.Equal(t, fiber.Progress{Done: 1, Retried: 1, Total: 1}, seen[len(seen)-1])
+	require.Equal(t, fiber.Progress{Done: 1, Retried: 1, Total: 1, Lost: 1, Over: true}, seen[len(seen)-1])
 }
 
 // killBusy kills the only worker that has something to do.

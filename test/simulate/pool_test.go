@@ -400,13 +400,13 @@ func encoding(ins []job) time.Duration {
 func (p *poolWork) options(r *rand.Rand, n, call int) (opts []fiber.CallOption) {
 	opts = p.further(call)
 	if r.IntN(3) == 0 {
-		before := 0
+		before, over := 0, false
 		opts = append(opts, fiber.OnProgress(func(now fiber.Progress) {
 			done, total := now.Done, now.Total
-			if done < before || total > n || total >= 0 && done > total || done > n || now.Failed > done || now.Began.After(time.Now()) {
+			if over || done < before || total > n || total >= 0 && done > total || done > n || now.Failed > done || now.Began.After(time.Now()) {
 				p.breach(ruleProgress, "%d of %d are done after %d, of %d", done, total, before, n)
 			}
-			before = done
+			before, over = done, now.Over
 			p.bit(ruleProgress)
 		}))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiber-go/fiber/backend"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/stdio"
 )
 
 // harmless are warnings that do not explain why a pod waits. A lack of room is in the pod's status.
@@ -41,13 +42,14 @@ func (r *Run) follow(ctx context.Context, signals <-chan os.Signal, again bool) 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer r.Report.Clear()
+	defer stdio.Leave()
 	opts := kube.Options{Client: r.Client, Name: r.pod.Name, OutputGrace: lastOutput, Secret: r.secret}
 	if d := r.delivery; d != nil {
 		opts.Delivery = &delivered{r, r.pod, d.port, d.credentials}
 	}
 	if !r.Detach {
 		unread := func() { cancel(errUnread) }
-		opts.Lost, opts.Stdout, opts.Stderr = r.Report.lost, r.Report.above(r.Stdout, unread), r.Report.above(r.Stderr, func() {})
+		opts.Lost, opts.Stdout, opts.Stderr = r.Report.lost, r.Report.above(r.Stdout, unread), r.Report.stderr(r.Stderr)
 	}
 	job := kube.NewJob(r.pod, opts)
 	f := follower{Run: r, job: job, begun: time.Now(), again: again}

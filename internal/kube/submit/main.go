@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/stdio"
 )
 
 // Main runs this program on the cluster, with the arguments of this process, and returns its exit code. The warnings are
@@ -42,7 +43,7 @@ func program(cfg config.Config, report *Report, signals chan os.Signal) (int, er
 	}
 	job.Image, job.Args, job.Joined = cfg.Image, os.Args[1:], true
 	job.Env = append(append(Settings(cfg), config.MovedKey+"=yes"), job.Env...)
-	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Stdout: os.Stdout, Stderr: os.Stderr}
+	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Stdout: stdio.Stdout, Stderr: stdio.Stderr}
 	return run.Do(signals, &job, func(ctx context.Context) (err error) {
 		if job.Image == "" {
 			job.Group, job.Restricted = Group, cfg.BaseImage == ""

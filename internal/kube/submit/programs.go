@@ -18,6 +18,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/logmux"
+	"github.com/fiber-go/fiber/internal/stdio"
 )
 
 // RootPod is the root's pod of a program on a cluster, with the pods that it has started.
@@ -208,7 +209,10 @@ func logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, std
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	unread := func() { cancel(errUnread) }
-	to := &logmux.Reader{Stdout: report.above(stdout, unread), Stderr: report.above(stderr, func() {})}
+	marked := report.stderr(stderr)
+	defer stdio.Leave()
+	defer marked.Close()
+	to := &logmux.Reader{Stdout: report.above(stdout, unread), Stderr: marked}
 	out := &kube.Output{Client: c, Pod: pod, To: to.Stdout, Lost: report.lost}
 	if kube.Joined(pod) {
 		out.To = to

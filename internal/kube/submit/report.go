@@ -8,6 +8,9 @@ import (
 	"sync"
 
 	"golang.org/x/term"
+
+	marks "github.com/fiber-go/fiber/internal/output"
+	"github.com/fiber-go/fiber/internal/stdio"
 )
 
 // Report tells the user what goes on: on a terminal in one line that changes, elsewhere in plain lines. Several goroutines
@@ -15,13 +18,14 @@ import (
 type Report struct {
 	mu       sync.Mutex
 	to       io.Writer
+	file     *os.File
 	terminal bool
 	shown    string // the line that changes, or the last plain one
 }
 
 // NewReport returns a report to a file.
 func NewReport(f *os.File) *Report {
-	return &Report{to: f, terminal: term.IsTerminal(int(f.Fd()))}
+	return &Report{to: stdio.Stream(func() *os.File { return f }), file: f, terminal: term.IsTerminal(int(f.Fd()))}
 }
 
 // Say writes a line that stays.
@@ -45,11 +49,11 @@ func (r *Report) Status(format string, args ...any) {
 	}
 	r.clear()
 	r.shown = text
-	if !r.terminal {
+	if !r.terminal || stdio.Taken() {
 		fmt.Fprintln(r.to, text)
 		return
 	}
-	if width, _, err := term.GetSize(int(r.to.(*os.File).Fd())); err == nil && width > 4 && len(text) > width-1 {
+	if width, _, err := term.GetSize(int(r.file.Fd())); err == nil && width > 4 && len(text) > width-1 {
 		text = text[:width-4] + "..."
 	}
 	fmt.Fprint(r.to, text)
@@ -71,7 +75,9 @@ func (r *Report) Clear() {
 
 func (r *Report) clear() {
 	if r.terminal && r.shown != "" {
-		fmt.Fprint(r.to, "\r\x1b[K")
+		if !stdio.Taken() {
+			fmt.Fprint(r.to, "\r\x1b[K")
+		}
 		r.shown = ""
 	}
 }
@@ -92,6 +98,28 @@ func (o output) Write(p []byte) (int, error) {
 		o.broken()
 	}
 	return n, err
+}
+
+// stderr returns a writer of a program's stderr, which takes out what the program sends along for this process.
+func (r *Report) stderr(to io.Writer) *taking {
+	return &taking{marks.Split{Own: r.above(to, func() {}), Lower: func(kind string, payload []byte) {
+		if take := stdio.Takers[kind]; take != nil && r.terminal {
+			take(payload)
+		}
+	}}}
+}
+
+type taking struct{ marks.Split }
+
+// Close passes on what may have been the beginning of such a message.
+func (t *taking) Close() error { t.End(); return nil }
+
+// followed returns the variable of a program whose stderr is written by stderr; "" for none.
+func (r *Report) followed() (env []string) {
+	if r.terminal && len(stdio.Takers) > 0 {
+		env = append(env, stdio.FollowerKey+"="+stdio.Terminal)
+	}
+	return env
 }
 
 // Amount returns a size in bytes in readable form.

@@ -77,6 +77,9 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	if err := r.deliver(ctx, &job); err != nil {
 		return err
 	}
+	if job.Joined && !r.Detach {
+		job.Env = append(job.Env[:len(job.Env):len(job.Env)], r.Report.followed()...)
+	}
 	spec, env := job.Pod()
 	own := spec.Spec.ServiceAccountName == ""
 	if own {

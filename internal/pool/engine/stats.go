@@ -62,6 +62,13 @@ type Stats struct {
 	Workers                       []WorkerStats // by name
 }
 
+// Processes returns how many workers are coming, are up, and were lost so far.
+func (e *Engine) Processes() (coming, up, lost int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.in(starting), e.in(ready), e.stats.WorkersLost
+}
+
 // Stats returns a snapshot of the engine.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
