@@ -1,0 +1,233 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fiber-go/fiber/event"
+)
+
+// format is what a recording begins with.
+const format = "fiber report 1"
+
+// Suffix follows the name of a page in that of its recording.
+const Suffix = ".recording"
+
+// Info says what runs.
+type Info struct {
+	Program string    `json:"program"`
+	Backend string    `json:"backend"`
+	Machine string    `json:"machine"`
+	Go      string    `json:"go"`
+	Began   time.Time `json:"began"`
+}
+
+// Recording is what is known of a run. All its times are microseconds since the run began.
+type Recording struct {
+	Format string `json:"format"`
+	Info
+	Last      int64                     `json:"last"`  // what has happened last
+	Ended     bool                      `json:"ended"` // the run has ended by itself
+	Err       string                    `json:"err"`
+	Width     int64                     `json:"width"` // of a bin
+	Done      []int                     `json:"done"`  // in each bin
+	Failed    []int                     `json:"failed"`
+	Ready     []int                     `json:"ready"` // workers, at the end of each bin
+	Lost      int                       `json:"lost"`
+	Funcs     []*Tally                  `json:"funcs"` // all calls of each function
+	Calls     []*Tally                  `json:"calls"` // those merged by function, and then the newest, the oldest of them first
+	Processes []*Process                `json:"processes"`
+	Names     []string                  `json:"names"`  // of functions
+	Texts     []string                  `json:"texts"`  // of errors; the first one is ""
+	Boxes     []int64                   `json:"boxes"`  // of each: worker, microseconds since the beginning of the box before it, microseconds, function, index
+	Extras    []int64                   `json:"extras"` // of each box of several tasks, a failure or a later attempt: its place, tasks, failed, run again, attempt, microseconds of running, error
+	Merged    Merged                    `json:"merged"`
+	Objects   map[string]*event.Objects `json:"objects"` // by process
+	Entries   []Entry                   `json:"entries"`
+	Missed    event.Missed              `json:"missed"`
+}
+
+// Tally is what is known of a call, or of several calls of a function.
+type Tally struct {
+	Func    string      `json:"func"`
+	Pool    string      `json:"pool,omitempty"`
+	Calls   int         `json:"calls"`
+	Open    int         `json:"open,omitempty"` // those that have not ended
+	Tasks   int         `json:"tasks"`          // -1 if it is not known yet
+	Kept    int         `json:"kept,omitempty"`
+	Done    int         `json:"done"`
+	Failed  int         `json:"failed,omitempty"`
+	Retried int         `json:"retried,omitempty"`
+	Began   int64       `json:"began"`
+	Ended   int64       `json:"ended"`
+	Err     string      `json:"err,omitempty"`
+	Bytes   int64       `json:"bytes"`
+	Times   map[int]int `json:"times"` // tasks by bucket of running time
+	P50     int64       `json:"p50"`
+	P95     int64       `json:"p95"`
+	P99     int64       `json:"p99"`
+	Max     int64       `json:"max"`
+
+	id callID
+}
+
+// Process is what is known of a worker or another process.
+type Process struct {
+	Name     string  `json:"name"`
+	Merged   bool    `json:"merged,omitempty"` // it stands for all those for which there was no room
+	Role     string  `json:"role"`
+	Pool     string  `json:"pool,omitempty"`
+	Func     string  `json:"func,omitempty"`
+	State    string  `json:"state"`
+	Waits    string  `json:"waits,omitempty"` // why it can't start yet
+	ID       string  `json:"id"`
+	Host     string  `json:"host,omitempty"`
+	Limit    int64   `json:"limit,omitempty"` // bytes
+	GPUs     int     `json:"gpus,omitempty"`
+	Began    int64   `json:"began"`
+	Ended    int64   `json:"ended,omitempty"`
+	Done     int     `json:"done"`
+	Failed   int     `json:"failed"`
+	Busy     int64   `json:"busy"`
+	Resident int64   `json:"resident"` // bytes
+	Peak     int64   `json:"peak"`
+	Shared   int64   `json:"shared"`
+	CPU      int64   `json:"cpu"` // milliseconds
+	Sent     int64   `json:"sent"`
+	Received int64   `json:"received"`
+	Memory   []int64 `json:"memory"` // KiB, the most in each ten bins, 0 if it is not known
+	Used     []int64 `json:"used"`   // milliseconds of processor time since its start, by the end of each ten bins
+	Reason   string  `json:"reason,omitempty"`
+	Ran      string  `json:"ran,omitempty"`
+	Fate     string  `json:"fate,omitempty"` // of its tasks
+	Words    string  `json:"words,omitempty"`
+	Heat     string  `json:"heat,omitempty"` // a digit of base 64 for each bin: how busy its merged boxes made it
+	Top      float64 `json:"top,omitempty"`  // seconds in a bin that the highest digit stands for
+
+	heat []float32 // seconds
+}
+
+// Merged counts the boxes that are not in the task stream any more.
+type Merged struct {
+	Boxes   int   `json:"boxes"`
+	Tasks   int   `json:"tasks"`
+	Failed  int   `json:"failed"`
+	Retried int   `json:"retried"`
+	Until   int64 `json:"until"`
+}
+
+// Entry is a line of what has happened: of the log, or a loss.
+type Entry struct {
+	At      int64  `json:"at"`
+	Level   string `json:"level"`
+	Process string `json:"process"`
+	Text    string `json:"text"`
+}
+
+// Recording returns what is known by now. It is valid until the next Add.
+func (r *Recorder) Recording() *Recording {
+	rec := r.rec
+	n := int(rec.Last/rec.Width) + 1
+	rec.Done, rec.Failed, rec.Ready = rec.Done[:n], rec.Failed[:n], rec.Ready[:n]
+	rec.Names, rec.Entries = r.names, r.entries.list()
+	funcs := map[string]*Tally{}
+	rec.Calls = nil
+	for _, name := range r.names {
+		if t := r.older[name]; t != nil {
+			rec.Calls = append(rec.Calls, t)
+		}
+	}
+	rec.Calls = append(rec.Calls, r.rec.Calls...)
+	for _, t := range rec.Calls {
+		f := funcs[t.Func]
+		if f == nil {
+			f = &Tally{Func: t.Func, Began: t.Began}
+			funcs[t.Func], rec.Funcs = f, append(rec.Funcs, f)
+		}
+		f.merge(t)
+	}
+	for _, t := range slices.Concat(rec.Calls, rec.Funcs) {
+		t.P50, t.P95, t.P99 = t.quantile(0.50), t.quantile(0.95), t.quantile(0.99)
+	}
+	for _, p := range rec.Processes {
+		p.digits(n)
+	}
+	rec.stream(slices.Concat(r.boxes.list(), r.failures.list()))
+	return &rec
+}
+
+// stream writes down boxes.
+func (rec *Recording) stream(boxes []box) {
+	rec.Boxes, rec.Texts = make([]int64, 0, 5*len(boxes)), []string{""}
+	texts, last := map[string]int{"": 0}, int64(0)
+	for i, b := range boxes {
+		rec.Boxes = append(rec.Boxes, int64(b.worker), b.began-last, b.ended-b.began, int64(b.fn), int64(b.index))
+		last = b.began
+		if b.count == 1 && b.failed+b.again == 0 && b.attempts <= 1 {
+			continue
+		}
+		text := b.err.Value()
+		if _, ok := texts[text]; !ok {
+			texts[text] = len(rec.Texts)
+			rec.Texts = append(rec.Texts, text)
+		}
+		rec.Extras = append(rec.Extras, int64(i), int64(b.count), int64(b.failed), int64(b.again), int64(b.attempts), b.took, int64(texts[text]))
+	}
+}
+
+// digits writes down how busy a process was.
+func (p *Process) digits(bins int) {
+	if p.heat == nil {
+		return
+	}
+	const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	heat := p.heat[:bins]
+	top := max(slices.Max(heat), 1e-6)
+	digits := make([]byte, len(heat))
+	for i, s := range heat {
+		digits[i] = base64[int(s/top*63+0.5)]
+	}
+	p.Heat, p.Top = strings.TrimRight(string(digits), "A"), float64(top)
+}
+
+// WriteJSON writes a recording.
+func (rec *Recording) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(rec) }
+
+// ReadJSON reads a recording.
+func ReadJSON(r io.Reader) (*Recording, error) {
+	in := bufio.NewReader(r)
+	begin, _ := in.Peek(len(`{"format":"` + format))
+	if string(begin) != `{"format":"`+format {
+		return nil, errors.New("it is not a recording of a run, or one of another version of Fiber")
+	}
+	rec := new(Recording)
+	if err := json.NewDecoder(in).Decode(rec); err != nil {
+		return nil, fmt.Errorf("the recording is damaged: %w", err)
+	}
+	return rec, nil
+}
+
+// Save has write write a file, which is there as a whole or as it was before.
+func Save(path string, write func(io.Writer) error) error {
+	next := path + ".new"
+	f, err := os.Create(next)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(f)
+	err = write(out)
+	if err = errors.Join(err, out.Flush(), f.Close()); err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		os.Remove(next)
+	}
+	return err
+}
