@@ -14,6 +14,8 @@ var (
 	pageCSS string
 	//go:embed page.js
 	pageJS string
+	//go:embed stream.js
+	streamJS string
 )
 
 // Page writes a recording as one HTML file that needs no other.
@@ -22,6 +24,6 @@ func Page(w io.Writer, rec *Recording) error {
 	if err != nil {
 		return err
 	}
-	_, err = strings.NewReplacer("/*css*/", pageCSS, "/*js*/", pageJS, "/*recording*/", string(data)).WriteString(w, pageHTML)
+	_, err = strings.NewReplacer("/*css*/", pageCSS, "/*js*/", pageJS+streamJS, "/*recording*/", string(data)).WriteString(w, pageHTML)
 	return err
 }

@@ -22,113 +22,77 @@ const Suffix = ".recording"
 
 // Info says what runs.
 type Info struct {
-	Program string    `json:"program"`
-	Backend string    `json:"backend"`
-	Machine string    `json:"machine"`
-	Go      string    `json:"go"`
-	Began   time.Time `json:"began"`
+	Program, Backend, Machine, Go string
+	Began                         time.Time
 }
 
 // Recording is what is known of a run. All its times are microseconds since the run began.
 type Recording struct {
-	Format string `json:"format"`
+	Format string
 	Info
-	Last      int64                     `json:"last"`  // what has happened last
-	Ended     bool                      `json:"ended"` // the run has ended by itself
-	Err       string                    `json:"err"`
-	Width     int64                     `json:"width"` // of a bin
-	Done      []int                     `json:"done"`  // in each bin
-	Failed    []int                     `json:"failed"`
-	Ready     []int                     `json:"ready"` // workers, at the end of each bin
-	Lost      int                       `json:"lost"`
-	Funcs     []*Tally                  `json:"funcs"` // all calls of each function
-	Calls     []*Tally                  `json:"calls"` // those merged by function, and then the newest, the oldest of them first
-	Processes []*Process                `json:"processes"`
-	Names     []string                  `json:"names"`  // of functions
-	Texts     []string                  `json:"texts"`  // of errors; the first one is ""
-	Boxes     []int64                   `json:"boxes"`  // of each: worker, microseconds since the beginning of the box before it, microseconds, function, index
-	Extras    []int64                   `json:"extras"` // of each box of several tasks, a failure or a later attempt: its place, tasks, failed, run again, attempt, microseconds of running, error
-	Merged    Merged                    `json:"merged"`
-	Objects   map[string]*event.Objects `json:"objects"` // by process
-	Entries   []Entry                   `json:"entries"`
-	Missed    event.Missed              `json:"missed"`
+	Last                int64 // what has happened last
+	Ended               bool  // the run has ended by itself
+	Err                 string
+	Width               int64 // of a bin
+	Done, Failed, Ready []int // tasks in each bin, and workers at its end
+	Lost                int
+	Funcs               []*Tally // all calls of each function
+	Calls               []*Tally // those merged by function, and then the newest, the oldest of them first
+	Processes           []*Process
+	Names, Texts        []string // of functions; of errors, the first one is ""
+	Boxes               []int64  // of each: worker, microseconds since the beginning of the box before it, microseconds, function, index
+	Extras              []int64  // of each box of several tasks, a failure or a later attempt: its place, tasks, failed, run again, attempt, microseconds of running, error
+	Merged              Merged
+	Objects             map[string]*event.Objects // by process
+	Entries             []Entry
+	Missed              event.Missed
 }
 
 // Tally is what is known of a call, or of several calls of a function.
 type Tally struct {
-	Func    string      `json:"func"`
-	Pool    string      `json:"pool,omitempty"`
-	Calls   int         `json:"calls"`
-	Open    int         `json:"open,omitempty"` // those that have not ended
-	Tasks   int         `json:"tasks"`          // -1 if it is not known yet
-	Kept    int         `json:"kept,omitempty"`
-	Done    int         `json:"done"`
-	Failed  int         `json:"failed,omitempty"`
-	Retried int         `json:"retried,omitempty"`
-	Began   int64       `json:"began"`
-	Ended   int64       `json:"ended"`
-	Err     string      `json:"err,omitempty"`
-	Bytes   int64       `json:"bytes"`
-	Times   map[int]int `json:"times"` // tasks by bucket of running time
-	P50     int64       `json:"p50"`
-	P95     int64       `json:"p95"`
-	P99     int64       `json:"p99"`
-	Max     int64       `json:"max"`
+	Func, Pool                         string
+	Calls, Open                        int // Open of them have not ended
+	Tasks, Kept, Done, Failed, Retried int // Tasks is -1 if it is not known yet
+	Began, Ended                       int64
+	Err                                string
+	Bytes                              int64
+	Times                              map[int]int // tasks by bucket of running time
+	P50, P95, P99, Max                 int64
 
 	id callID
 }
 
 // Process is what is known of a worker or another process.
 type Process struct {
-	Name     string  `json:"name"`
-	Merged   bool    `json:"merged,omitempty"` // it stands for all those for which there was no room
-	Role     string  `json:"role"`
-	Pool     string  `json:"pool,omitempty"`
-	Func     string  `json:"func,omitempty"`
-	State    string  `json:"state"`
-	Waits    string  `json:"waits,omitempty"` // why it can't start yet
-	ID       string  `json:"id"`
-	Host     string  `json:"host,omitempty"`
-	Limit    int64   `json:"limit,omitempty"` // bytes
-	GPUs     int     `json:"gpus,omitempty"`
-	Began    int64   `json:"began"`
-	Ended    int64   `json:"ended,omitempty"`
-	Done     int     `json:"done"`
-	Failed   int     `json:"failed"`
-	Busy     int64   `json:"busy"`
-	Resident int64   `json:"resident"` // bytes
-	Peak     int64   `json:"peak"`
-	Shared   int64   `json:"shared"`
-	CPU      int64   `json:"cpu"` // milliseconds
-	Sent     int64   `json:"sent"`
-	Received int64   `json:"received"`
-	Memory   []int64 `json:"memory"` // KiB, the most in each ten bins, 0 if it is not known
-	Used     []int64 `json:"used"`   // milliseconds of processor time since its start, by the end of each ten bins
-	Reason   string  `json:"reason,omitempty"`
-	Ran      string  `json:"ran,omitempty"`
-	Fate     string  `json:"fate,omitempty"` // of its tasks
-	Words    string  `json:"words,omitempty"`
-	Heat     string  `json:"heat,omitempty"` // a digit of base 64 for each bin: how busy its merged boxes made it
-	Top      float64 `json:"top,omitempty"`  // seconds in a bin that the highest digit stands for
+	Name, Role, Pool, Func, State, ID, Host string
+	Merged                                  bool   // it stands for all those for which there was no room
+	Waits                                   string // why it can't start yet
+	GPUs                                    int
+	Began, Ended                            int64
+	Done, Failed                            int
+	Busy                                    int64
+	Limit, Resident, Peak, Shared           int64 // bytes
+	Sent, Received                          int64
+	CPU                                     int64   // milliseconds
+	Memory                                  []int64 // KiB, the most in each ten bins, 0 if it is not known
+	Used                                    []int64 // CPU by the end of each ten bins
+	Reason, Ran, Fate, Words                string  // of a lost one; Fate is its tasks', Words are its last
+	Heat                                    string  // a digit of base 64 for each bin: how busy its merged boxes made it
+	Top                                     float64 // seconds in a bin that the highest digit stands for
 
 	heat []float32 // seconds
 }
 
 // Merged counts the boxes that are not in the task stream any more.
 type Merged struct {
-	Boxes   int   `json:"boxes"`
-	Tasks   int   `json:"tasks"`
-	Failed  int   `json:"failed"`
-	Retried int   `json:"retried"`
-	Until   int64 `json:"until"`
+	Boxes, Tasks, Failed, Retried int
+	Until                         int64
 }
 
 // Entry is a line of what has happened: of the log, or a loss.
 type Entry struct {
-	At      int64  `json:"at"`
-	Level   string `json:"level"`
-	Process string `json:"process"`
-	Text    string `json:"text"`
+	At                   int64
+	Level, Process, Text string
 }
 
 // Recording returns what is known by now. It is valid until the next Add.
@@ -203,8 +167,8 @@ func (rec *Recording) WriteJSON(w io.Writer) error { return json.NewEncoder(w).E
 // ReadJSON reads a recording.
 func ReadJSON(r io.Reader) (*Recording, error) {
 	in := bufio.NewReader(r)
-	begin, _ := in.Peek(len(`{"format":"` + format))
-	if string(begin) != `{"format":"`+format {
+	const begins = `{"Format":"` + format
+	if begin, _ := in.Peek(len(begins)); string(begin) != begins {
 		return nil, errors.New("it is not a recording of a run, or one of another version of Fiber")
 	}
 	rec := new(Recording)
