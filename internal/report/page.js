@@ -1,5 +1,6 @@
 "use strict";
 const run = JSON.parse(document.getElementById("data").textContent);
+for (const k of ["Funcs", "Calls", "Processes", "Names", "Boxes", "Extras", "Entries"]) run[k] ||= [];
 const $ = id => document.getElementById(id);
 const css = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const palette = ["#4a7ab0", "#e08e3c", "#57a05a", "#a877ad", "#5fb0b5", "#d1a52f", "#cf6f7d", "#8c7a63", "#6f7fd6", "#93a350"];
@@ -29,6 +30,7 @@ function bytes(n) {
   }
   return three(n) + " TiB";
 }
+const number = n => n ? count(n) : h("span", {class: "soft"}, "0");
 const rate = x => x >= 1000 ? count(Math.round(x)) : x >= 10 ? x.toFixed(0) : x.toFixed(1);
 // clock is a time on an axis whose ticks are so far apart.
 function clock(us, step) {
@@ -59,7 +61,7 @@ function table(into, label, cols, rows, sort, limit = 100) {
     const head = cols.map((c, i) => h("th", {scope: "col", class: c.num ? "num" : null, "aria-sort": i === by ? (down ? "descending" : "ascending") : null, title: c.title},
       h("button", {onclick: () => { down = i === by ? !down : !!c.num; by = i; draw(i); }}, c.name)));
     const body = sorted.slice(0, all ? undefined : limit).map(r => h("tr", null, cols.map(c =>
-      h(c.head ? "th" : "td", {scope: c.head ? "row" : null, class: [c.num ? "num" : "", c.cls || ""].join(" ").trim() || null}, c.cell ? c.cell(r) : c.num ? count(c.get(r)) : c.get(r)))));
+      h(c.head ? "th" : "td", {scope: c.head ? "row" : null, class: [c.num ? "num" : "", c.cls || ""].join(" ").trim() || null}, c.cell ? c.cell(r) : c.num ? number(c.get(r)) : c.get(r)))));
     into.replaceChildren(h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label},
       h("table", {"aria-label": label}, h("thead", null, h("tr", null, head)), h("tbody", null, body))));
     if (!all && rows.length > limit) into.append(h("button", {class: "more", onclick: () => { all = true; draw(); }}, "Show all " + count(rows.length)));
@@ -111,26 +113,26 @@ const rates = n => groups(n).map(g => ({...g, v: total(run.Done, g) / (g.to - g.
 const ready = n => groups(n).map(g => ({...g, v: run.Ready[g.j - 1], f: 0}));
 function chart(height, values, what, line) {
   const width = Math.max($("charts").clientWidth, 100), left = 52, bottom = 18, w = width - left - 4, all = values(Math.min(Math.floor(w / 5), 200));
-  const max = Math.max(...all.map(p => p.v + p.f), 1e-9), step = line && max < 4 ? 1 : nice(max, line ? 2 : 3), top = Math.ceil(max / step - 1e-9) * step;
+  const max = Math.max(...all.map(p => p.v + p.f)) || 1, step = line && max < 4 ? 1 : nice(max, line ? 2 : 3), top = Math.max(Math.ceil(max / step - 1e-9), 1) * step;
   const x = t => left + t / Math.max(run.Last, 1) * w, y = v => 6 + (height - bottom - 6) * (1 - v / top);
   const path = k => all.map((p, i) => (i ? "L" : "M") + x(p.from).toFixed(1) + " " + y(k(p)).toFixed(1) + "H" + x(p.to).toFixed(1)).join("");
   const area = k => path(k) + "V" + y(0) + "H" + left + "Z", every = niceTime(run.Last, w / 90);
   return h("svg:svg", {class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${what} over time, at most ${rate(max)}`},
     ticks(0, top, step).map(v => h("svg:g", null, h("svg:line", {class: "grid", x1: left, x2: width - 4, y1: y(v), y2: y(v)}), h("svg:text", {x: left - 8, y: y(v) + 4, "text-anchor": "end"}, count(+v.toPrecision(6))))),
     ticks(0, run.Last, every).map(t => h("svg:text", {x: x(t), y: height - 2, "text-anchor": t ? "middle" : "start"}, clock(t, every))),
-    h("svg:path", {d: area(p => p.v + p.f), fill: css("accent"), "fill-opacity": line ? .1 : .22}),
-    all.some(p => p.f) ? h("svg:path", {d: area(p => p.f), fill: css("fail")}) : null,
-    h("svg:path", {d: path(p => p.v + p.f), fill: "none", stroke: css("accent"), "stroke-width": 1.5}));
+    h("svg:path", {d: area(p => p.v + p.f), style: "fill:var(--accent)", "fill-opacity": line ? .1 : .22}),
+    all.some(p => p.f) ? h("svg:path", {d: area(p => p.f), style: "fill:var(--fail)"}) : null,
+    h("svg:path", {d: path(p => p.v + p.f), style: "fill:none;stroke:var(--accent);stroke-width:1.5"}));
 }
 
 // Calls.
 function histogram(t) {
   const keys = Object.keys(t.Times || {}).map(Number);
   if (!keys.length) return null;
-  const lo = Math.min(...keys), n = Math.max(...keys) - lo + 1, w = Math.max(72 / n, 1.5), top = Math.max(...Object.values(t.Times));
+  const lo = Math.min(...keys), n = Math.max(...keys) - lo + 1, w = Math.min(Math.max(72 / n, 1.5), 7), top = Math.max(...Object.values(t.Times));
   return h("svg:svg", {class: "spark", width: Math.ceil(Math.max(72, n * w)), height: 20, role: "img", "aria-label": "running times from " + dur(2 ** (lo / 4)) + " to " + dur(t.Max)},
     h("svg:title", null, "running times from " + dur(2 ** (lo / 4)) + " to " + dur(t.Max) + ", on a logarithmic scale"),
-    keys.map(k => { const tall = Math.max(18 * t.Times[k] / top, 1); return h("svg:rect", {x: (k - lo) * w, y: 19 - tall, width: Math.max(w - .7, 1), height: tall, fill: css("accent")}); }));
+    keys.map(k => { const tall = Math.max(18 * t.Times[k] / top, 1); return h("svg:rect", {x: (k - lo) * w, y: 19 - tall, width: Math.max(w - .7, 1), height: tall, style: "fill:var(--accent)"}); }));
 }
 function progress(t) {
   const n = Math.max(t.Tasks, t.Done + t.Failed + t.Kept, 1), part = x => `width:${(100 * x / n).toFixed(2)}%`;
@@ -141,27 +143,28 @@ function calls() {
   const each = run.Calls.filter(t => t.Calls || t.Done || t.Failed), of = new Map(run.Names.map((n, i) => [n, i]));
   const end = t => t.Open || !t.Ended ? run.Last : t.Ended, quick = t => t.Done / Math.max(end(t) - t.Began, 1) * 1e6;
   const num = (name, get, cell, title) => ({name, num: true, get, cell: cell && (t => cell(get(t))), title});
+  const failures = {name: "Failed", num: true, get: t => t.Failed, cell: t => t.Failed ? h("span", {class: "bad"}, count(t.Failed)) : number(0)};
   const cols = first => [
     {name: "Function", head: true, get: t => t.Func, cell: t => [h("i", {class: "dot", style: "background:" + color(of.get(t.Func))}), t.Func]}, first,
-    {name: "Tasks", get: t => t.Done + t.Kept, cell: progress}, num("Failed", t => t.Failed), num("Retried", t => t.Retried), num("Per second", quick, rate),
+    {name: "Tasks", get: t => t.Done + t.Kept, cell: progress}, failures, num("Retried", t => t.Retried), num("Per second", quick, rate),
     num("p50", t => t.P50, dur), num("p95", t => t.P95, dur), num("p99", t => t.P99, dur), num("Longest", t => t.Max, dur),
     {name: "Times", get: t => t.P50, cell: histogram}, num("Results", t => t.Bytes, bytes, "size of the results, encoded")];
   if (!each.length) return $("each").append(h("p", {class: "soft"}, "No call was made."));
-  const more = [num("Began", t => t.Began, t => clock(t, 1e6)), num("Took", t => end(t) - t.Began, dur),
-    {name: "Error", get: t => t.Err, cls: "wrap", cell: t => t.Err ? h("span", {class: "bad"}, t.Err) : t.Open ? h("span", {class: "soft"}, "under way") : ""}];
+  const errors = each.some(t => t.Err || t.Open), more = [num("Began", t => t.Began, t => clock(t, 1e6)), num("Took", t => end(t) - t.Began, dur),
+    {name: "Error", get: t => t.Err, cls: "wrap", cell: t => t.Err ? h("span", {class: "bad"}, t.Err) : t.Open ? h("span", {class: "soft"}, "under way") : ""}].slice(0, errors ? 3 : 2);
   $("funcs").append(h("h3", null, "By function"), h("div"));
   table($("funcs").lastChild, "Functions", cols(num("Calls", t => t.Calls)), run.Funcs, [-1]);
   $("each").append(h("h3", null, "By call"), h("div"));
-  table($("each").lastChild, "Calls", cols({name: "Pool", get: t => t.Pool || "", cell: t => t.Pool || h("span", {class: "soft"}, many(t.Calls, "older call") + ", merged")}).concat(more), each, [-1], 50);
+  table($("each").lastChild, "Calls", cols({name: "Pool", get: t => t.Pool || "", cell: t => t.Pool || h("span", {class: "soft"}, many(t.Calls, "older call") + ", merged")}).concat(more), each, [12, true], 8);
 }
 
 // Workers.
-const points = (p, from) => p[from].map((v, i) => ({v, t: (i + .5) * 10 * run.Width})).filter(x => x.v);
+const points = (p, from) => (p[from] || []).map((v, i) => ({v, t: (i + .5) * 10 * run.Width})).filter(x => x.v);
 function spark(list, top, level, label) {
   if (list.length < 2) return null;
   const t0 = list[0].t, span = list.at(-1).t - t0 || 1, x = q => 1 + (q.t - t0) / span * 88, y = q => 21 - 19 * Math.min(q.v / top, 1);
   return h("svg:svg", {class: "spark", width: 90, height: 22, role: "img", "aria-label": label}, h("svg:title", null, label),
-    list.slice(1).map((q, i) => h("svg:line", {x1: x(list[i]), y1: y(list[i]), x2: x(q), y2: y(q), stroke: css(level(q.v)), "stroke-width": 1.5, "stroke-linecap": "round"})));
+    list.slice(1).map((q, i) => h("svg:line", {x1: x(list[i]), y1: y(list[i]), x2: x(q), y2: y(q), style: `stroke:var(--${level(q.v)});stroke-width:1.5;stroke-linecap:round`})));
 }
 function memory(p) {
   if (!p.Peak || p.Merged) return "";
@@ -172,12 +175,12 @@ function memory(p) {
 const cores = p => p.CPU * 1000 / Math.max((p.Ended || run.Last) - p.Began, 1);
 function processor(p) {
   if (!p.CPU || p.Merged) return "";
-  const u = points(p, "Used"), list = u.slice(1).map((q, i) => ({t: q.t, v: Math.max(q.v - u[i].v, 0) * 1000 / (q.t - u[i].t)}));
+  const u = points(p, "Used"), list = u.slice(1, -1).map((q, i) => ({t: q.t, v: Math.max(q.v - u[i].v, 0) * 1000 / (q.t - u[i].t)})); // the last bin may be cut short
   return h("span", null, spark(list, Math.max(1, ...list.map(q => q.v)), () => "ok", "processors over time"), cores(p).toFixed(2));
 }
 function processes() {
   const all = run.Processes.filter(p => p.Name), bad = all.filter(p => p.Reason || p.Words);
-  if (bad.length) $("lost").append(h("h3", null, "Lost"), bad.slice(0, 200).map(p => h("div", {class: "loss"},
+  if (bad.length) $("lost").append(h("h3", null, "Lost"), ...bad.slice(0, 200).map(p => h("div", {class: "loss"},
     h("p", null, h("strong", null, p.Name), h("span", {class: "soft"}, "  " + clock(p.Ended, 1e6) + (p.Host ? "  on " + p.Host : "")), "  ", p.Reason),
     p.Ran || p.Fate ? h("p", {class: "soft"}, [p.Ran && "It ran " + p.Ran + ".", p.Fate].filter(Boolean).join(" ")) : null,
     p.Words ? h("pre", {"aria-label": "last words of " + p.Name}, p.Words) : null)), h("h3", null, "All"));
@@ -185,7 +188,7 @@ function processes() {
   const bad_ = s => /lost|failed/.test(s), num = (name, get, cell) => ({name, num: true, get, cell: cell && (p => cell(get(p)))});
   table($("processes"), "Workers and other processes", [
     {name: "Name", head: true, get: p => p.Name, cls: "name"},
-    {name: "State", get: p => p.State, cell: p => h("span", {class: bad_(p.State) ? "bad" : p.Waits ? "warn" : p.State === "ready" ? "ok" : "soft", title: p.Waits || null}, p.Merged ? "merged" : p.Waits ? "waits: " + p.Waits : p.State || "running")},
+    {name: "State", get: p => p.State, cell: p => h("span", {class: bad_(p.State) ? "bad" : p.Waits ? "warn" : p.State === "ready" ? "ok" : "soft", title: p.Waits || null}, p.Merged ? "merged" : p.Waits ? "waits: " + p.Waits : p.State === "running" && run.Ended ? "" : p.State)},
     {name: "Runs", get: p => p.Pool || p.Func || p.Role}, {name: "Where", get: p => [p.Host, p.ID].filter(Boolean).join(" ")},
     num("Done", p => p.Done), num("Failed", p => p.Failed), num("Busy", p => p.Busy / Math.max((p.Ended || run.Last) - p.Began, 1), x => x ? Math.round(100 * x) + " %" : ""),
     {name: "Memory at most", get: p => p.Peak, cell: memory}, {name: "Processors", get: cores, cell: processor},
@@ -198,11 +201,11 @@ function objects() {
   if (!all.length) return $("shared").append(h("p", {class: "soft"}, "No shared objects were seen."));
   const num = (name, get, cell) => ({name, num: true, get, cell: cell && (o => cell(get(o)))});
   table($("shared"), "Shared objects, as they were last seen", [{name: "Kind", head: true, get: o => o.Kind}, {name: "Process", get: o => o.process}, num("Number", o => o.ID), num("Users", o => o.Users),
-    num("Length", o => o.Length, n => n < 0 ? "" : count(n)), num("Waiting", o => o.Waiting), num("Served", o => o.Served), num("Size", o => o.Bytes, n => n ? bytes(n) : ""), {name: "Holder", get: o => o.Holder}], all, [-1]);
+    num("Length", o => o.Length, n => n < 0 ? "" : number(n)), num("Waiting", o => o.Waiting), num("Served", o => o.Served), num("Size", o => o.Bytes, n => n ? bytes(n) : ""), {name: "Holder", get: o => o.Holder}], all, [-1]);
   if (more) $("shared").append(h("p", {class: "soft small"}, "and " + many(more, "more object")));
 }
 function events() {
-  const all = run.Entries || [], show = () => {
+  const all = run.Entries, show = () => {
     const text = $("text").value.toLowerCase(), level = $("level").value;
     const found = all.filter(e => (!level || e.Level === level) && (!text || (e.Text + " " + e.Process).toLowerCase().includes(text)));
     $("found").textContent = count(found.length) + " of " + count(all.length);

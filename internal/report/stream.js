@@ -5,7 +5,7 @@ const boxes = (() => {
     t += run.Boxes[5 * i + 1];
     b.worker[i] = run.Boxes[5 * i], b.began[i] = t, b.took[i] = run.Boxes[5 * i + 2], b.fn[i] = run.Boxes[5 * i + 3], b.index[i] = run.Boxes[5 * i + 4];
   }
-  for (let i = 0; i < (run.Extras || []).length; i += 7) b.extra[run.Extras[i]] = i;
+  for (let i = 0; i < (run.Extras).length; i += 7) b.extra[run.Extras[i]] = i;
   return b;
 })();
 // extra returns what is said of a box only if it is not a single task that succeeded at once.
@@ -244,9 +244,7 @@ function stream() {
     (m.Boxes ? `Older ones, ${count(m.Boxes)} with ${many(m.Tasks, "task")} until ${clock(m.Until, 1e6)}, are merged: the darker, the busier the worker.` : "None was merged.") +
     (map ? ` Of more than 200 workers, ${count(shown.length)} here, groups are shown: the darker, the busier.` : "");
   new ResizeObserver(redraw).observe(view);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
 
-function all() { overview(); calls(); stream(); processes(); objects(); events(); }
-all();
-// Colours that are in the drawings.
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
+[overview, calls, stream, processes, objects, events].forEach(f => f());
