@@ -18,7 +18,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fiber-go/fiber/event"
@@ -32,10 +32,9 @@ type settings struct {
 	Program, Backend, Machine, GoVersion string
 }
 
-// How often what is known goes to the disk, and how long the end of the program waits for the page.
 const (
-	saveEvery = 5 * time.Second
-	patience  = 15 * time.Second
+	saveEvery = 5 * time.Second  // what is known goes to the disk
+	patience  = 15 * time.Second // how long the end of the program waits for the page
 )
 
 func init() { _ = start }
@@ -43,55 +42,38 @@ func init() { _ = start }
 // start begins a report, a trace or both. The function that it returns waits until they are complete, but not for long.
 func start(s settings) (end func(runErr string), err error) {
 	info := report.Info{Program: s.Program, Backend: s.Backend, Machine: s.Machine, Go: s.GoVersion, Began: time.Now()}
-	w := &writer{settings: s, changed: true}
+	w := &writer{settings: s, over: make(chan string, 1), saved: make(chan error, 1)}
 	if s.Report != "" {
 		w.recorder = report.NewRecorder(info)
 		if at, err := os.Stat(s.Report); err == nil && at.IsDir() {
-			return nil, unusable("FIBER_REPORT", s.Report, errors.New("is a directory"))
+			return nil, unusable("FIBER_REPORT", s.Report, syscall.EISDIR)
 		}
-		if err := w.save(); err != nil {
+		w.save()
+		if err := <-w.saved; err != nil {
 			return nil, unusable("FIBER_REPORT", s.Report, err)
 		}
 	}
+	w.saved <- nil
 	if s.Trace != "" {
 		if w.file, err = os.Create(s.Trace); err != nil {
-			if s.Report != "" {
-				os.Remove(s.Report + report.Suffix)
-			}
+			os.Remove(s.Report + report.Suffix)
 			return nil, unusable("FIBER_TRACE", s.Trace, err)
 		}
 		w.trace = report.NewTrace(w.file, info)
 	}
-	ended, stop, saved := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(saved)
-		for tick := time.NewTicker(saveEvery); ; {
-			select {
-			case <-stop:
-				tick.Stop()
-				return
-			case <-tick.C:
-				w.complain(w.save())
-			}
-		}
-	}()
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.run()
-		close(stop)
-		<-saved
-		w.complain(w.finish())
+		complain(w.run())
 	}()
 	return func(runErr string) {
-		w.mu.Lock()
-		w.runErr = runErr
-		w.mu.Unlock()
+		w.over <- runErr
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		select {
 		case <-ended:
 		case <-timer.C:
-			w.complain(errors.New("it was not complete in time"))
+			complain(fmt.Errorf("it is not complete after %v", patience))
 		}
 	}, nil
 }
@@ -111,85 +93,79 @@ func unusable(variable, path string, err error) error {
 // writer writes what happens in a run.
 type writer struct {
 	settings
-	mu       sync.Mutex
+	over     chan string      // the error of the run
 	recorder *report.Recorder // nil for no report
 	trace    *report.Trace    // nil for no trace
 	file     *os.File
-	runErr   string
-	changed  bool
-	ended    bool
-	said     string
+	saved    chan error // has one when no recording is being written
 }
 
-// run adds events until the run ends.
-func (w *writer) run() {
-	for e, err := range w.Events() {
-		if err != nil {
-			w.complain(err)
-			return
+// run adds events until the run ends. Since what processes use comes every two seconds, none is the last one for long.
+func (w *writer) run() (err error) {
+	ended, next, failures := false, time.Now().Add(saveEvery), error(nil)
+	for e, failed := range w.Events() {
+		if err = failed; err != nil {
+			break
 		}
-		w.add(e)
-		if _, ok := e.What.(event.RunEnded); ok {
-			return
+		if ended = w.add(e); ended {
+			break
 		}
+		if time.Now().Before(next) {
+			continue
+		}
+		select {
+		case failures = <-w.saved:
+			w.save()
+		default: // the disk is slow
+		}
+		next = time.Now().Add(saveEvery)
 	}
+	if !ended {
+		w.add(event.Event{Time: time.Now(), What: event.RunEnded{Err: <-w.over}})
+	}
+	return errors.Join(err, failures, w.finish())
 }
 
-func (w *writer) add(e event.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.changed = true
+// add adds an event, and reports whether it is the last one.
+func (w *writer) add(e event.Event) bool {
 	if w.recorder != nil {
 		w.recorder.Add(e)
 	}
 	if w.trace != nil {
 		w.trace.Add(e)
 	}
-	_, w.ended = e.What.(event.RunEnded)
+	_, last := e.What.(event.RunEnded)
+	return last
 }
 
-// save has the disk have what is known so far.
-func (w *writer) save() error {
-	recording, err := w.encode()
-	if err != nil || len(recording) == 0 {
-		return err
-	}
-	return report.Save(w.Report+report.Suffix, func(out io.Writer) error {
-		_, err := out.Write(recording)
-		return err
-	})
-}
-
-// encode returns what is new for the disk, if there is any. Events wait meanwhile, and not while it is written.
-func (w *writer) encode() (recording []byte, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.changed {
-		return nil, nil
-	}
-	w.changed = false
+// save begins to write what is known so far. Events wait while it is encoded, and not while it is written.
+func (w *writer) save() {
+	var flushed error
 	if w.trace != nil {
-		err = w.trace.Flush()
+		flushed = w.trace.Flush()
 	}
-	var out bytes.Buffer
-	if w.recorder != nil {
-		err = errors.Join(err, w.recorder.Recording().WriteJSON(&out))
+	if w.recorder == nil {
+		w.saved <- flushed
+		return
 	}
-	return out.Bytes(), err
+	var recording bytes.Buffer
+	encoded := w.recorder.Recording().WriteJSON(&recording)
+	go func() {
+		w.saved <- errors.Join(flushed, encoded, report.Save(w.Report+report.Suffix, func(out io.Writer) error {
+			_, err := recording.WriteTo(out)
+			return err
+		}))
+	}()
 }
 
 // finish writes the page, and ends the trace.
 func (w *writer) finish() (err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	<-w.saved // the page makes up for it
 	if w.trace != nil {
 		err = errors.Join(w.trace.Close(), w.file.Close())
 	}
 	if w.recorder == nil {
 		return err
-	}
-	if !w.ended {
-		w.recorder.Add(event.Event{Time: time.Now(), What: event.RunEnded{Err: w.runErr}})
 	}
 	page := report.Save(w.Report, func(out io.Writer) error { return report.Page(out, w.recorder.Recording()) })
 	if page == nil {
@@ -198,12 +174,9 @@ func (w *writer) finish() (err error) {
 	return errors.Join(err, page)
 }
 
-// complain says once what has gone wrong with the report, which is no reason for the program to fail.
-func (w *writer) complain(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err != nil && w.said != err.Error() {
-		w.said = err.Error()
+// complain says what has gone wrong with the report, which is no reason for the program to fail.
+func complain(err error) {
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "fiber: the report of this run: %v\n", err)
 	}
 }

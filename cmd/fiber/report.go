@@ -20,9 +20,7 @@ func (c *reportCommand) Run() error {
 	page := strings.TrimSuffix(c.Path, report.Suffix)
 	f, err := os.Open(page + report.Suffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, known := os.Stat(page); known == nil && page == c.Path {
-			return fmt.Errorf("%s has no recording beside it: a run that has ended by itself leaves the page alone", page)
-		}
+		return fmt.Errorf("%w; a run that ends by itself makes its page and leaves no recording", err)
 	}
 	if err != nil {
 		return err

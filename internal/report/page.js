@@ -80,7 +80,7 @@ function overview() {
   $("program").textContent = name;
   $("status").textContent = cut ? "cut off" : run.Err ? "failed" : "finished";
   $("status").className = "chip " + (cut ? "warn" : run.Err ? "bad" : "ok");
-  $("about").textContent = [began.toLocaleString("sv"), dur(run.Last), "backend " + (run.Backend || "unknown"), run.Machine, run.Go].filter(Boolean).join("  ·  ");
+  $("about").textContent = [began.toLocaleString("sv"), dur(run.Last), run.Backend && "backend " + run.Backend, run.Machine, run.Go].filter(Boolean).join("  ·  ");
   if (run.Err) $("notes").append(h("p", {class: "note bad"}, run.Err));
   if (cut) $("notes").append(h("p", {class: "note warn"}, "The run had not ended when this was recorded, or was killed. What came later is missing."));
   if (run.Missed.Events) $("notes").append(h("p", {class: "note warn"}, many(run.Missed.Events, "event") + " with " + many(run.Missed.Tasks, "task") +
@@ -189,10 +189,10 @@ function processes() {
   table($("processes"), "Workers and other processes", [
     {name: "Name", head: true, get: p => p.Name, cls: "name"},
     {name: "State", get: p => p.State, cell: p => h("span", {class: bad_(p.State) ? "bad" : p.Waits ? "warn" : p.State === "ready" ? "ok" : "soft", title: p.Waits || null}, p.Merged ? "merged" : p.Waits ? "waits: " + p.Waits : p.State === "running" && run.Ended ? "" : p.State)},
-    {name: "Runs", get: p => p.Pool || p.Func || p.Role}, {name: "Where", get: p => [p.Host, p.ID].filter(Boolean).join(" ")},
-    num("Done", p => p.Done), num("Failed", p => p.Failed), num("Busy", p => p.Busy / Math.max((p.Ended || run.Last) - p.Began, 1), x => x ? Math.round(100 * x) + " %" : ""),
+    {name: "Runs", get: p => p.Pool || p.Func || p.Role}, num("Done", p => p.Done), num("Failed", p => p.Failed), num("Busy", p => p.Busy / Math.max((p.Ended || run.Last) - p.Began, 1), x => x ? Math.round(100 * x) + " %" : ""),
     {name: "Memory at most", get: p => p.Peak, cell: memory}, {name: "Processors", get: cores, cell: processor},
-    num("Shared", p => p.Shared, n => n ? bytes(n) : ""), num("Sent to it", p => p.Sent, n => n ? bytes(n) : ""), num("Received", p => p.Received, n => n ? bytes(n) : "")], all, [-1], 60);
+    num("Shared", p => p.Shared, n => n ? bytes(n) : ""), num("Sent to it", p => p.Sent, n => n ? bytes(n) : ""), num("Received", p => p.Received, n => n ? bytes(n) : ""),
+    {name: "Where", get: p => [p.Host, p.ID].filter(Boolean).join(" ")}], all, [-1], 60);
 }
 
 // Objects and events.

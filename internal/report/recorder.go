@@ -2,6 +2,7 @@
 package report
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -34,13 +35,11 @@ const (
 type Recorder struct {
 	rec      Recording // what it will be; the slices of counts are as long as they get
 	calls    map[callID]*Tally
-	older    map[string]*Tally // by function
 	workers  map[string]int32
 	funcs    map[string]int32
-	names    []string // of functions
-	boxes    ring[box]
-	failures ring[box]
-	entries  ring[Entry]
+	older    []*Tally // what is merged of each function
+	boxes    []box
+	failures []box
 	ready    int // workers, now
 	filled   int // the bins that say so
 }
@@ -64,8 +63,7 @@ func NewRecorder(info Info) *Recorder {
 	return &Recorder{
 		rec: Recording{Format: format, Info: info, Width: firstWidth, Done: make([]int, maxBins), Failed: make([]int, maxBins),
 			Ready: make([]int, maxBins), Objects: map[string]*event.Objects{}},
-		calls: map[callID]*Tally{}, older: map[string]*Tally{}, workers: map[string]int32{}, funcs: map[string]int32{},
-		boxes: ring[box]{max: maxBoxes}, failures: ring[box]{max: maxFailures}, entries: ring[Entry]{max: maxEntries},
+		calls: map[callID]*Tally{}, workers: map[string]int32{}, funcs: map[string]int32{},
 	}
 }
 
@@ -74,7 +72,7 @@ func (r *Recorder) Add(e event.Event) {
 	now := r.at(e.Time)
 	switch w := e.What.(type) {
 	case event.CallBegan:
-		r.callBegan(callID{e.Process, w.Call}, &Tally{Func: r.names[r.fn(w.Func)], Pool: cut(w.Pool, maxText), Calls: 1, Open: 1, Tasks: w.Tasks, Kept: w.Kept, Began: now})
+		r.callBegan(callID{e.Process, w.Call}, &Tally{fn: r.fn(w.Func), Pool: cut(w.Pool, maxText), Calls: 1, Open: 1, Tasks: w.Tasks, Kept: w.Kept, Began: now, Times: map[int]int{}})
 	case event.CallEnded:
 		r.callEnded(callID{e.Process, w.Call}, w, now)
 	case event.Tasks:
@@ -125,8 +123,7 @@ func (r *Recorder) Add(e event.Event) {
 	case event.Log:
 		r.entry(now, w.Level, e.Process, strings.Join(append([]string{w.Message}, w.Attrs...), " "))
 	case event.Missed:
-		r.rec.Missed.Events += w.Events
-		r.rec.Missed.Tasks += w.Tasks
+		r.rec.Missed = event.Missed{Events: r.rec.Missed.Events + w.Events, Tasks: r.rec.Missed.Tasks + w.Tasks}
 	case event.RunEnded:
 		r.rec.Ended, r.rec.Err = true, cut(w.Err, maxWords)
 	}
@@ -163,8 +160,7 @@ func (r *Recorder) fold() {
 	for _, p := range r.rec.Processes {
 		fold(p.heat, func(a, b float32) float32 { return a + b })
 		largest := func(a, b int64) int64 { return max(a, b) }
-		p.Memory = fold(p.Memory, largest)
-		p.Used = fold(p.Used, largest)
+		p.Memory, p.Used = fold(p.Memory, largest), fold(p.Used, largest)
 	}
 	r.filled = (r.filled + 1) / 2
 	r.rec.Width *= 2
@@ -188,13 +184,14 @@ func fold[T any](all []T, join func(a, b T) T) []T {
 func (r *Recorder) fn(name string) int32 {
 	name = cut(name, maxText)
 	i, ok := r.funcs[name]
-	if !ok && len(r.names) >= maxFuncs && name != others {
+	switch {
+	case ok:
+		return i
+	case len(r.older) >= maxFuncs && name != others:
 		return r.fn(others)
 	}
-	if !ok {
-		i = int32(len(r.names))
-		r.funcs[name], r.names = i, append(r.names, name)
-	}
+	i = int32(len(r.older))
+	r.funcs[name], r.older = i, append(r.older, &Tally{Func: name, fn: i, Began: r.rec.Last, Times: map[int]int{}})
 	return i
 }
 
@@ -223,7 +220,7 @@ func (r *Recorder) process(name string, now int64) *Process {
 }
 
 func (r *Recorder) entry(now int64, level, process, text string) {
-	r.entries.add(Entry{now, cut(level, maxText), cut(process, maxText), cut(text, maxWords)})
+	r.rec.Entries, _ = push(r.rec.Entries, Entry{now, cut(level, maxText), cut(process, maxText), cut(text, maxWords)}, maxEntries)
 }
 
 // callBegan makes room for a call: the oldest one that has ended, or else the oldest one, is merged with others of its function.
@@ -232,26 +229,17 @@ func (r *Recorder) callBegan(id callID, t *Tally) {
 		i := max(slices.IndexFunc(r.rec.Calls, func(t *Tally) bool { return t.Open == 0 }), 0)
 		old := r.rec.Calls[i]
 		delete(r.calls, old.id)
-		r.olderOf(old.Func).merge(old)
+		r.older[old.fn].merge(old)
 		r.rec.Calls = slices.Delete(r.rec.Calls, i, i+1)
 	}
-	t.id = id
-	r.calls[id] = t
+	t.id, t.Func, r.calls[id] = id, r.older[t.fn].Func, t
 	r.rec.Calls = append(r.rec.Calls, t)
-}
-
-// olderOf returns the calls of a function that are merged.
-func (r *Recorder) olderOf(fn string) *Tally {
-	if r.older[fn] == nil {
-		r.older[fn] = &Tally{Func: fn, Began: r.rec.Last}
-	}
-	return r.older[fn]
 }
 
 func (r *Recorder) callEnded(id callID, w event.CallEnded, now int64) {
 	t := r.calls[id]
 	if t == nil {
-		t = r.olderOf(r.names[r.fn(w.Func)])
+		t = r.older[r.fn(w.Func)]
 		t.Open = max(t.Open-1, 0)
 	} else { // what was missed is in these counts
 		t.Open, t.Tasks, t.Done, t.Failed, t.Retried = 0, w.Tasks, w.Done, w.Failed, w.Retried
@@ -271,36 +259,29 @@ func (r *Recorder) tasks(id callID, w event.Tasks) {
 	done := w.Count - w.Failed - w.Again
 	t := r.calls[id]
 	if t == nil {
-		t = r.olderOf(r.names[b.fn])
+		t = r.older[b.fn]
 	}
-	t.Done += done
-	t.Failed += w.Failed
-	t.Retried += w.Again
-	t.Bytes += int64(w.Bytes)
+	t.Done, t.Failed, t.Retried, t.Bytes = t.Done+done, t.Failed+w.Failed, t.Retried+w.Again, t.Bytes+int64(w.Bytes)
 	t.took(w)
 	p := r.rec.Processes[b.worker]
-	p.Done += done
-	p.Failed += w.Failed
-	p.Busy += b.took
+	p.Done, p.Failed, p.Busy = p.Done+done, p.Failed+w.Failed, p.Busy+b.took
 	r.rec.Done[b.ended/r.rec.Width] += done
 	r.rec.Failed[b.ended/r.rec.Width] += w.Failed
-	stream := &r.boxes
+	stream, most := &r.boxes, maxBoxes
 	if w.Failed+w.Again > 0 {
-		stream = &r.failures
+		stream, most = &r.failures, maxFailures
 	}
-	if old, full := stream.add(b); full {
-		r.merge(old)
+	var old []box
+	*stream, old = push(*stream, b, most)
+	for _, b := range old {
+		r.merge(b)
 	}
 }
 
 // merge adds a box to the time that its worker was busy.
 func (r *Recorder) merge(b box) {
 	m := &r.rec.Merged
-	m.Boxes++
-	m.Tasks += int(b.count)
-	m.Failed += int(b.failed)
-	m.Retried += int(b.again)
-	m.Until = max(m.Until, b.ended)
+	*m = Merged{m.Boxes + 1, m.Tasks + int(b.count), m.Failed + int(b.failed), m.Retried + int(b.again), max(m.Until, b.ended)}
 	p := r.rec.Processes[b.worker]
 	if p.heat == nil {
 		p.heat = make([]float32, maxBins)
@@ -323,13 +304,12 @@ func (r *Recorder) workerEnded(process string, w event.WorkerEnded, now int64) {
 		return
 	}
 	p.State = "lost"
-	said := "lost"
 	if !w.Ready {
-		p.State, said = "failed to start", "did not start"
+		p.State = "failed to start"
 	}
 	p.Reason, p.Ran, p.Fate = cut(w.Reason, maxText), cut(w.Ran, maxText), cut(w.Tasks, maxText)
 	r.rec.Lost++
-	text := w.Worker + " " + said + ": " + w.Reason
+	text := w.Worker + " " + p.State + ": " + w.Reason
 	if w.Ran != "" {
 		text += "; it ran " + w.Ran
 	}
@@ -360,9 +340,6 @@ func (r *Recorder) objects(process string, w event.Objects) {
 
 // took adds the running times of tasks. Of several, the longest is known, and the others together.
 func (t *Tally) took(w event.Tasks) {
-	if t.Times == nil {
-		t.Times = map[int]int{}
-	}
 	longest := w.Longest
 	if w.Count == 1 {
 		longest = w.Took
@@ -395,46 +372,20 @@ func (t *Tally) quantile(q float64) int64 {
 
 // merge adds another tally.
 func (t *Tally) merge(o *Tally) {
-	t.Calls += o.Calls
-	t.Open += o.Open
-	t.Tasks += max(o.Tasks, 0)
-	t.Kept += o.Kept
-	t.Done += o.Done
-	t.Failed += o.Failed
-	t.Retried += o.Retried
-	t.Bytes += o.Bytes
-	t.Began, t.Ended, t.Max = min(t.Began, o.Began), max(t.Ended, o.Ended), max(t.Max, o.Max)
-	if o.Err != "" {
-		t.Err = o.Err
-	}
-	if t.Times == nil {
-		t.Times = map[int]int{}
-	}
+	t.Calls, t.Open, t.Tasks, t.Kept = t.Calls+o.Calls, t.Open+o.Open, t.Tasks+max(o.Tasks, 0), t.Kept+o.Kept
+	t.Done, t.Failed, t.Retried, t.Bytes = t.Done+o.Done, t.Failed+o.Failed, t.Retried+o.Retried, t.Bytes+o.Bytes
+	t.Began, t.Ended, t.Max, t.Err = min(t.Began, o.Began), max(t.Ended, o.Ended), max(t.Max, o.Max), cmp.Or(o.Err, t.Err)
 	for b, n := range o.Times {
 		t.Times[b] += n
 	}
 }
 
-// ring keeps the newest of what is added.
-type ring[T any] struct {
-	max  int
-	all  []T
-	next int // the oldest one, once it is full
+// push adds one to a list, and returns what is too old for it then.
+func push[T any](all []T, x T, most int) (kept, old []T) {
+	all = append(all, x)
+	n := max(len(all)-most, 0)
+	return all[n:], all[:n]
 }
-
-// add adds one, and returns the oldest one if there is no room for both.
-func (r *ring[T]) add(x T) (old T, full bool) {
-	if len(r.all) < r.max {
-		r.all = append(r.all, x)
-		return old, false
-	}
-	old, r.all[r.next] = r.all[r.next], x
-	r.next = (r.next + 1) % r.max
-	return old, true
-}
-
-// list returns them, the oldest first.
-func (r *ring[T]) list() []T { return slices.Concat(r.all[r.next:], r.all[:r.next]) }
 
 // cut returns a text of at most so many bytes.
 func cut(s string, most int) string {

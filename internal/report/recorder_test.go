@@ -138,17 +138,17 @@ func TestManyCalls(t *testing.T) {
 	}
 	add(6000, event.Tasks{Pool: "p", Call: 1, Func: "long", Worker: "w", Count: 3, Took: time.Second, Longest: time.Second, Bytes: 7, Began: at(0), Ended: at(time.Second)})
 	rec := recorded(report.Info{Began: began}, all).Recording()
-	require.Len(t, rec.Calls, 1003)
+	require.Len(t, rec.Calls, 4+1000)
 	require.Len(t, rec.Funcs, 4)
 	calls, done, failed, open := 0, 0, 0, 0
 	for _, f := range rec.Funcs {
 		calls, done, failed, open = calls+f.Calls, done+f.Done, failed+f.Failed, open+f.Open
 	}
 	require.Equal(t, []int{5001, 5003, 5000, 1}, []int{calls, done, failed, open})
-	i := slices.IndexFunc(rec.Calls, func(c *report.Tally) bool { return c.Func == "long" })
+	i := slices.IndexFunc(rec.Calls, func(c *report.Tally) bool { return c.Pool == "p" && c.Func == "long" })
 	require.Equal(t, []int{1, 3, -1}, []int{rec.Calls[i].Open, rec.Calls[i].Done, rec.Calls[i].Tasks})
 	require.Equal(t, int64(7), rec.Calls[i].Bytes)
-	require.Equal(t, "task 1 failed", rec.Calls[1].Err, "of f0, whose calls come after those of f2")
+	require.Equal(t, "task 1 failed", rec.Calls[2].Err, "those of f0 come after those of long and f2")
 	require.Equal(t, "FAIL", rec.Entries[0].Level)
 }
 

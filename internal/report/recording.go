@@ -37,7 +37,7 @@ type Recording struct {
 	Done, Failed, Ready []int // tasks in each bin, and workers at its end
 	Lost                int
 	Funcs               []*Tally // all calls of each function
-	Calls               []*Tally // those merged by function, and then the newest, the oldest of them first
+	Calls               []*Tally // for each function those that are merged, and then the newest, the oldest of them first
 	Processes           []*Process
 	Names, Texts        []string // of functions; of errors, the first one is ""
 	Boxes               []int64  // of each: worker, microseconds since the beginning of the box before it, microseconds, function, index
@@ -60,6 +60,7 @@ type Tally struct {
 	P50, P95, P99, Max                 int64
 
 	id callID
+	fn int32
 }
 
 // Process is what is known of a worker or another process.
@@ -100,22 +101,13 @@ func (r *Recorder) Recording() *Recording {
 	rec := r.rec
 	n := int(rec.Last/rec.Width) + 1
 	rec.Done, rec.Failed, rec.Ready = rec.Done[:n], rec.Failed[:n], rec.Ready[:n]
-	rec.Names, rec.Entries = r.names, r.entries.list()
-	funcs := map[string]*Tally{}
-	rec.Calls = nil
-	for _, name := range r.names {
-		if t := r.older[name]; t != nil {
-			rec.Calls = append(rec.Calls, t)
-		}
+	rec.Calls = slices.Concat(r.older, rec.Calls)
+	for _, t := range r.older {
+		rec.Names = append(rec.Names, t.Func)
+		rec.Funcs = append(rec.Funcs, &Tally{Func: t.Func, Began: t.Began, Times: map[int]int{}})
 	}
-	rec.Calls = append(rec.Calls, r.rec.Calls...)
 	for _, t := range rec.Calls {
-		f := funcs[t.Func]
-		if f == nil {
-			f = &Tally{Func: t.Func, Began: t.Began}
-			funcs[t.Func], rec.Funcs = f, append(rec.Funcs, f)
-		}
-		f.merge(t)
+		rec.Funcs[t.fn].merge(t)
 	}
 	for _, t := range slices.Concat(rec.Calls, rec.Funcs) {
 		t.P50, t.P95, t.P99 = t.quantile(0.50), t.quantile(0.95), t.quantile(0.99)
@@ -123,7 +115,7 @@ func (r *Recorder) Recording() *Recording {
 	for _, p := range rec.Processes {
 		p.digits(n)
 	}
-	rec.stream(slices.Concat(r.boxes.list(), r.failures.list()))
+	rec.stream(slices.Concat(r.boxes, r.failures))
 	return &rec
 }
 

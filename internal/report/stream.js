@@ -70,7 +70,7 @@ function stream() {
     g.fillStyle = panel, g.fillRect(0, 0, width, height);
     g.font = "11px " + getComputedStyle(document.body).fontFamily, g.textBaseline = "middle";
     g.save(), g.beginPath(), g.rect(gutter, 0, width - gutter, height), g.clip();
-    lines.forEach((l, i) => map ? drawCells(l, i, fail) : drawRow(l, i, fail, fg));
+    lines.forEach((l, i) => map ? drawCells(l, i, fail, css("accent")) : drawRow(l, i, fail, fg));
     g.restore();
     g.strokeStyle = css("line"), g.fillStyle = css("soft"), g.lineWidth = 1;
     const every = niceTime(to - from, (width - gutter) / 90);
@@ -112,15 +112,14 @@ function stream() {
       }
     });
   }
-  function drawCells(c, i, fail) {
+  function drawCells(c, i, fail, accent) {
     for (let b = Math.max(Math.floor(from / run.Width), 0); b < bins && b * run.Width < to; b++) {
       const a = x(b * run.Width), w = Math.ceil(x((b + 1) * run.Width) - a);
-      if (c.busy[b]) g.fillStyle = css_.accent, g.globalAlpha = .08 + .92 * Math.min(share(c, b), 1), g.fillRect(a, axis + i * tall, w, tall);
+      if (c.busy[b]) g.fillStyle = accent, g.globalAlpha = .08 + .92 * Math.min(share(c, b), 1), g.fillRect(a, axis + i * tall, w, tall);
       g.globalAlpha = 1;
       if (c.failed[b]) g.fillStyle = fail, g.fillRect(a, axis + i * tall + 1, Math.max(Math.min(w, 3), 2), Math.max(tall - 2, 1));
     }
   }
-  const css_ = {get accent() { return this.value ||= css("accent"); }};
   // after is how many of a list's boxes began at a time or before it.
   function after(list, t) {
     let a = 0, z = list.length;
@@ -165,7 +164,7 @@ function stream() {
     tip.style.left = Math.min(Math.max(middle - tw / 2, 4), width - tw - 4) + "px";
     tip.style.top = (view.getBoundingClientRect().top + b - th - 8 > 45 ? b - th - 6 : b + h + 8) + "px";
   }
-  const redraw = () => { css_.value = ""; if (!queued) queued = true, requestAnimationFrame(() => { draw(); show(hover || (document.activeElement === view ? at : null)); }); };
+  const redraw = () => { if (!queued) queued = true, requestAnimationFrame(() => { draw(); show(hover || (document.activeElement === view ? at : null)); }); };
   function look(a, z) {
     const span = Math.min(Math.max(z - a, Math.min(20, end)), end);
     from = Math.min(Math.max((a + z - span) / 2, 0), end - span), to = from + span;
@@ -236,13 +235,13 @@ function stream() {
   $("out").addEventListener("click", () => zoom(1.6, middle()));
   $("whole").addEventListener("click", () => look(0, end));
 
-  const key = (style, text) => h("span", null, h("i", {style}), text), m = run.Merged, used = new Set(boxes.fn), line = "border:1px solid " + "var(--line);";
+  const key = (style, text) => h("span", null, h("i", {style}), text), m = run.Merged, used = new Set(boxes.fn), line = "border:1px solid var(--line);";
   $("legend").append(...(map ? [key("background:var(--accent)", "busy, " + (per > 1 ? per + " workers a row" : "a worker a row")), key("background:var(--fail)", "failures")] : [
     ...run.Names.map((n, i) => [n, i]).filter(([, i]) => used.has(i)).slice(0, 20).map(([n, i]) => key("background:" + color(i), n)),
     key("background:var(--fail)", "failed"), key(line + "border-bottom:3px solid var(--fg)", "later attempt"), key(line, "idle"), m.Boxes ? key("background:var(--older)", "older, merged") : null].filter(Boolean)));
   $("merged").textContent = `The stream has ${many(boxes.n, "box")}`.replace("boxs", "boxes") + "; a box is one task, or some that took less than a millisecond each. " +
-    (m.Boxes ? `Older ones, ${count(m.Boxes)} with ${many(m.Tasks, "task")} until ${clock(m.Until, 1e6)}, are merged: the darker, the busier the worker.` : "None was merged.") +
-    (map ? ` Of more than 200 workers, ${count(shown.length)} here, groups are shown: the darker, the busier.` : "");
+    (m.Boxes ? `Older ones, ${count(m.Boxes)} with ${many(m.Tasks, "task")} until ${clock(m.Until, 1e6)}, are merged: the stronger the colour, the busier the worker.` : "None was merged.") +
+    (map ? ` Of more than 200 workers, ${count(shown.length)} here, groups are shown: the stronger the colour, the busier.` : "");
   new ResizeObserver(redraw).observe(view);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
