@@ -18,7 +18,7 @@ import (
 )
 
 // The packages that programs import, by their folders.
-var publicPackages = []string{".", "backend", "dashboard", "event", "meta", "transport"}
+var publicPackages = []string{".", "backend", "dashboard", "meta", "transport"}
 
 // What is exported has a comment, and names types of the standard library and of
 // these packages alone: those of others are not in its documentation.
