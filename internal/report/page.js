@@ -180,15 +180,15 @@ function processor(p) {
 }
 function processes() {
   const all = run.Processes.filter(p => p.Name), bad = all.filter(p => p.Reason || p.Words);
-  if (bad.length) $("lost").append(h("h3", null, "Lost"), ...bad.slice(0, 200).map(p => h("div", {class: "loss"},
+  if (bad.length) $("lost").append(h("h3", null, "Lost, or not started"), ...bad.slice(0, 200).map(p => h("div", {class: "loss"},
     h("p", null, h("strong", null, p.Name), h("span", {class: "soft"}, "  " + clock(p.Ended, 1e6) + (p.Host ? "  on " + p.Host : "")), "  ", p.Reason),
     p.Ran || p.Fate ? h("p", {class: "soft"}, [p.Ran && "It ran " + p.Ran + ".", p.Fate].filter(Boolean).join(" ")) : null,
     p.Words ? h("pre", {"aria-label": "last words of " + p.Name}, p.Words) : null)), h("h3", null, "All"));
   if (!all.length) return $("processes").append(h("p", {class: "soft"}, "No process was started."));
-  const bad_ = s => /lost|failed/.test(s), num = (name, get, cell) => ({name, num: true, get, cell: cell && (p => cell(get(p)))});
+  const num = (name, get, cell) => ({name, num: true, get, cell: cell && (p => cell(get(p)))});
   table($("processes"), "Workers and other processes", [
     {name: "Name", head: true, get: p => p.Name, cls: "name"},
-    {name: "State", get: p => p.State, cell: p => h("span", {class: bad_(p.State) ? "bad" : p.Waits ? "warn" : p.State === "ready" ? "ok" : "soft", title: p.Waits || null}, p.Merged ? "merged" : p.Waits ? "waits: " + p.Waits : p.State === "running" && run.Ended ? "" : p.State)},
+    {name: "State", get: p => p.State, cell: p => h("span", {class: p.State === "lost" ? "bad" : p.Waits || p.State === "not started" ? "warn" : p.State === "ready" ? "ok" : "soft", title: p.Waits || null}, p.Merged ? "merged" : p.Waits ? "waits: " + p.Waits : p.State === "running" && run.Ended ? "" : p.State)},
     {name: "Runs", get: p => p.Pool || p.Func || p.Role}, num("Done", p => p.Done), num("Failed", p => p.Failed), num("Busy", p => p.Busy / Math.max((p.Ended || run.Last) - p.Began, 1), x => x ? Math.round(100 * x) + " %" : ""),
     {name: "Memory at most", get: p => p.Peak, cell: memory}, {name: "Processors", get: cores, cell: processor},
     num("Shared", p => p.Shared, n => n ? bytes(n) : ""), num("Sent to it", p => p.Sent, n => n ? bytes(n) : ""), num("Received", p => p.Received, n => n ? bytes(n) : ""),

@@ -303,12 +303,11 @@ func (r *Recorder) workerEnded(process string, w event.WorkerEnded, now int64) {
 	if !w.Lost && w.Ready {
 		return
 	}
-	p.State = "lost"
-	if !w.Ready {
-		p.State = "failed to start"
-	}
 	p.Reason, p.Ran, p.Fate = cut(w.Reason, maxText), cut(w.Ran, maxText), cut(w.Tasks, maxText)
-	r.rec.Lost++
+	level := "WARN"
+	if p.State = "not started"; w.Lost {
+		p.State, level, r.rec.Lost = "lost", "LOST", r.rec.Lost+1
+	}
 	text := w.Worker + " " + p.State + ": " + w.Reason
 	if w.Ran != "" {
 		text += "; it ran " + w.Ran
@@ -316,7 +315,7 @@ func (r *Recorder) workerEnded(process string, w event.WorkerEnded, now int64) {
 	if w.Tasks != "" {
 		text += "; " + w.Tasks
 	}
-	r.entry(now, "LOST", process, text)
+	r.entry(now, level, process, text)
 }
 
 // objects keeps a process's list, as far as there is room beside those of others.

@@ -29,8 +29,8 @@ function stream() {
   for (const i of Array.from({length: boxes.n}, (_, i) => i).sort((a, b) => boxes.began[a] - boxes.began[b])) {
     const r = rows[boxes.worker[i]];
     let l = r.lanes.findIndex(l => boxes.began[l.at(-1)] + boxes.took[l.at(-1)] <= boxes.began[i]);
-    if (l < 0 && r.lanes.length < 64) l = r.lanes.push([]) - 1;
-    if (l >= 0) r.lanes[l].push(i), r.all.push(i);
+    if (l < 0) l = r.lanes.push([]) - 1;
+    r.lanes[l].push(i), r.all.push(i);
   }
   const shown = rows.filter(r => r.all.length || r.heat.length || r.p.Role === "worker" || r.p.Merged), map = shown.length > 200;
   if (!shown.length) return view.replaceWith(h("p", {class: "soft"}, "No task has ended."));
@@ -83,7 +83,7 @@ function stream() {
     if (gutter > 20) lines.forEach((r, i) => {
       let name = r.name;
       while (g.measureText(name).width > gutter - 14 && name.length > 3) name = "…" + name.slice(name[0] === "…" ? 2 : 1);
-      g.fillStyle = css(/lost|failed/.test(r.p.State) ? "bad" : "soft"), g.fillText(name, 8, axis + (i + .5) * tall);
+      g.fillStyle = css(r.p.State === "lost" ? "bad" : "soft"), g.fillText(name, 8, axis + (i + .5) * tall);
     });
     if (at) {
       const [a, b, c, d] = area(at);

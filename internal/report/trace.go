@@ -51,7 +51,7 @@ func (t *Trace) Add(e event.Event) {
 	case event.Tasks:
 		t.tasks(w)
 	case event.WorkerEnded:
-		if w.Lost || !w.Ready {
+		if w.Lost {
 			t.write(traced{Name: "lost: " + w.Reason, Kind: "i", Pool: t.pool(w.Pool), Lane: t.lane(w.Pool, w.Worker, time.Time{}, time.Time{}), At: us(e.Time.Sub(t.began)), Scope: "t",
 				Args: map[string]any{"worker": w.Worker, "ran": w.Ran, "tasks": w.Tasks}})
 		}
