@@ -76,6 +76,18 @@ func TestPage(t *testing.T) {
 			require.Contains(t, tab.tip(kb.End), "recombine #")
 			require.Equal(t, "", tab.tip(kb.Escape))
 
+			// So do the wheel and the pointer.
+			whole := tab.eval("document.querySelector('#canvas').toDataURL()")
+			tab.eval("document.querySelector('#canvas').dispatchEvent(new WheelEvent('wheel', {deltaY: -200, clientX: innerWidth / 2, bubbles: true, cancelable: true}))")
+			tab.tip("")
+			require.NotEqual(t, whole, tab.eval("document.querySelector('#canvas').toDataURL()"), "it has not zoomed")
+			require.Equal(t, whole, func() string { tab.tip("0"); return tab.eval("document.querySelector('#canvas').toDataURL()") }())
+			middle, err := strconv.ParseFloat(tab.eval("document.querySelector('#canvas').getBoundingClientRect().top + 22 + 3 * 28 + 14"), 64)
+			require.NoError(t, err)
+			tab.run(chromedp.MouseClickXY(float64(look.width)*0.3, middle))
+			require.Equal(t, "rollouts-4", worker(tab.tip("")))
+			require.NotEqual(t, tab.tip(""), tab.tip(kb.ArrowRight), "a click does not select")
+
 			// Columns sort, and events are found.
 			tab.eval("document.querySelectorAll('#each thead button')[0].click()")
 			require.Equal(t, "ascending", tab.eval("document.querySelectorAll('#each thead th')[0].ariaSort"))

@@ -110,7 +110,7 @@ func (r *Recorder) Add(e event.Event) {
 				p.State, p.Reason = "lost", cut(w.How, maxText)
 				r.entry(now, "LOST", e.Process, w.Name+" ended: "+w.How)
 			}
-		case p.State != "lost":
+		case p.Reason == "":
 			p.State = "ended"
 		}
 	case event.Waiting:
@@ -308,14 +308,11 @@ func (r *Recorder) workerEnded(process string, w event.WorkerEnded, now int64) {
 	if p.State = "not started"; w.Lost {
 		p.State, level, r.rec.Lost = "lost", "LOST", r.rec.Lost+1
 	}
-	text := w.Worker + " " + p.State + ": " + w.Reason
 	if w.Ran != "" {
-		text += "; it ran " + w.Ran
+		w.Ran = "it ran " + w.Ran
 	}
-	if w.Tasks != "" {
-		text += "; " + w.Tasks
-	}
-	r.entry(now, level, process, text)
+	words := slices.DeleteFunc([]string{w.Reason, w.Ran, w.Tasks}, func(s string) bool { return s == "" })
+	r.entry(now, level, process, w.Worker+" "+p.State+": "+strings.Join(words, "; "))
 }
 
 // objects keeps a process's list, as far as there is room beside those of others.
@@ -330,11 +327,7 @@ func (r *Recorder) objects(process string, w event.Objects) {
 		return
 	}
 	n := min(len(w.List), room)
-	list := slices.Clone(w.List[:n])
-	for i := range list {
-		list[i].Kind, list[i].Holder = cut(list[i].Kind, maxText), cut(list[i].Holder, maxText)
-	}
-	r.rec.Objects[process] = &event.Objects{List: list, More: w.More + len(w.List) - n}
+	r.rec.Objects[process] = &event.Objects{List: w.List[:n], More: w.More + len(w.List) - n}
 }
 
 // took adds the running times of tasks. Of several, the longest is known, and the others together.
