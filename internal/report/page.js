@@ -71,7 +71,6 @@ function table(into, label, cols, rows, sort, limit = 100) {
 }
 
 // Overview.
-const workers = run.Processes.filter(p => p.Role === "worker" && !p.Merged);
 const sum = k => run.Funcs.reduce((n, f) => n + f[k], 0);
 const seconds = Math.max(run.Last, 1) / 1e6;
 function overview() {
@@ -85,6 +84,7 @@ function overview() {
   if (cut) $("notes").append(h("p", {class: "note warn"}, "The run had not ended when this was recorded, or was killed. What came later is missing."));
   if (run.Missed.Events) $("notes").append(h("p", {class: "note warn"}, many(run.Missed.Events, "event") + " with " + many(run.Missed.Tasks, "task") +
     " came faster than they could be recorded, and are missing in the stream and the times. The counts of calls that have ended are right."));
+  const started = run.Processes.reduce((n, p) => n + (p.Merged ? p.Ready : p.Role === "worker" ? 1 : 0), 0);
   const done = sum("Done"), kept = sum("Kept"), peak = Math.max(0, ...run.Ready), open = sum("Open");
   const best = rates(Math.min(run.Done.length, 120)).reduce((m, x) => Math.max(m, x.v), 0);
   const fact = (dt, dd, small, cls) => h("div", null, h("dt", null, dt), h("dd", {class: cls, "data-fact": dt}, dd, small ? h("small", null, small) : null));
@@ -94,7 +94,7 @@ function overview() {
     fact("Retried", count(sum("Retried")), "started again"),
     fact("Tasks per second", rate(done / seconds), "at most " + rate(best)),
     fact("Duration", dur(run.Last)),
-    fact("Workers", count(peak), count(workers.length) + " started in all"),
+    fact("Workers", count(peak), count(started) + " started in all"),
     fact("Lost", count(run.Lost), run.Lost ? "see Workers" : "workers", run.Lost ? "bad" : null));
   new ResizeObserver(() => $("charts").replaceChildren(h("h3", null, "Tasks per second"), chart(150, rates, "tasks per second", false), h("h3", null, "Workers ready"), chart(80, ready, "workers ready", true))).observe($("charts"));
 }
@@ -155,7 +155,7 @@ function calls() {
   $("funcs").append(h("h3", null, "By function"), h("div"));
   table($("funcs").lastChild, "Functions", cols(num("Calls", t => t.Calls)), run.Funcs, [-1]);
   $("each").append(h("h3", null, "By call"), h("div"));
-  table($("each").lastChild, "Calls", cols({name: "Pool", get: t => t.Pool || "", cell: t => t.Pool || h("span", {class: "soft"}, many(t.Calls, "older call") + ", merged")}).concat(more), each, [12, true], 8);
+  table($("each").lastChild, "Calls", cols({name: "Pool", get: t => t.Pool || "", cell: t => t.Pool || h("span", {class: "soft"}, t.Calls ? many(t.Calls, "older call") + ", merged" : "missed")}).concat(more), each, [12, true], 8);
 }
 
 // Workers.

@@ -83,6 +83,7 @@ func (r *Recorder) Add(e event.Event) {
 	case event.WorkerReady:
 		p := r.process(w.Worker, now)
 		p.Role, p.Pool, p.State, p.Waits = "worker", cut(w.Pool, maxText), "ready", ""
+		p.Ready++
 		r.workersReady(1)
 	case event.WorkerEnded:
 		r.workerEnded(e.Process, w, now)
@@ -348,16 +349,18 @@ func bucket(d time.Duration) int {
 }
 
 // quantile returns the running time, in microseconds, that a part of the tasks took no longer than, to within a bucket.
-func (t *Tally) quantile(q float64) int64 {
+func (t *Tally) quantile(part float64) int64 {
 	n := 0
 	for _, c := range t.Times {
 		n += c
 	}
-	n = int(math.Ceil(q * float64(n)))
+	left := part * float64(n)
 	for _, b := range slices.Sorted(maps.Keys(t.Times)) {
-		if n -= t.Times[b]; n <= 0 {
-			return min(int64(math.Exp2((float64(b)+0.5)/perDoubling)), t.Max)
+		c := float64(t.Times[b])
+		if left <= c {
+			return min(int64(math.Exp2((float64(b)+left/c)/perDoubling)), t.Max)
 		}
+		left -= c
 	}
 	return 0
 }

@@ -70,7 +70,7 @@ type Process struct {
 	Waits                                   string // why it can't start yet
 	GPUs                                    int
 	Began, Ended                            int64
-	Done, Failed                            int
+	Ready, Done, Failed                     int // Ready is how often it was
 	Busy                                    int64
 	Limit, Resident, Peak, Shared           int64 // bytes
 	Sent, Received                          int64
@@ -179,7 +179,7 @@ func Save(path string, write func(io.Writer) error) error {
 	}
 	out := bufio.NewWriter(f)
 	err = write(out)
-	if err = errors.Join(err, out.Flush(), f.Close()); err == nil {
+	if err = errors.Join(err, out.Flush(), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(next, path)
 	}
 	if err != nil {

@@ -38,7 +38,7 @@ function stream() {
   // The heat map: how busy each group of workers was in each bin, and whether something failed.
   const per = Math.ceil(shown.length / 100), bins = run.Done.length, cells = [];
   if (map) for (let i = 0; i < shown.length; i += per) {
-    const members = shown.slice(i, i + per), c = {members, busy: new Float32Array(bins), failed: new Uint16Array(bins), name: members.length > 1 ? members[0].name + " to " + members.at(-1).name : members[0].name};
+    const members = shown.slice(i, i + per), c = {members, workers: members.reduce((n, r) => n + (r.p.Merged ? Math.max(r.p.Ready, 1) : 1), 0), busy: new Float32Array(bins), failed: new Uint16Array(bins), name: members.length > 1 ? members[0].name + " to " + members.at(-1).name : members[0].name};
     for (const r of members) {
       r.heat.forEach((s, b) => c.busy[b] += s);
       for (const b of r.all) {
@@ -53,8 +53,8 @@ function stream() {
     }
     cells.push(c);
   }
-  const most = Math.max(1, ...cells.map(c => Math.max(...c.busy) / c.members.length / (run.Width / 1e6))); // with several tasks at a time
-  const share = (c, b) => c.busy[b] / c.members.length / (run.Width / 1e6) / most;
+  const most = Math.max(1, ...cells.map(c => Math.max(...c.busy) / c.workers / (run.Width / 1e6))); // with several tasks at a time
+  const share = (c, b) => c.busy[b] / c.workers / (run.Width / 1e6) / most;
   const lines = map ? cells : shown, tall = map ? Math.max(Math.floor(420 / lines.length), 3) : lines.length <= 12 ? 28 : lines.length <= 40 ? 18 : lines.length <= 80 ? 12 : 6;
   const height = axis + lines.length * tall;
   let from = 0, to = end, width = 0, gutter = 0, at = null, hover = null, queued = false;
@@ -241,7 +241,8 @@ function stream() {
     key("background:var(--fail)", "failed"), key(line + "border-bottom:3px solid var(--fg)", "later attempt"), key(line, "idle"), m.Boxes ? key("background:var(--older)", "older, merged") : null].filter(Boolean)));
   $("merged").textContent = `The stream has ${many(boxes.n, "box")}`.replace("boxs", "boxes") + "; a box is one task, or some that took less than a millisecond each. " +
     (m.Boxes ? `Older ones, ${count(m.Boxes)} with ${many(m.Tasks, "task")} until ${clock(m.Until, 1e6)}, are merged: the stronger the colour, the busier the worker.` : "None was merged.") +
-    (map ? ` Of more than 200 workers, ${count(shown.length)} here, groups are shown: the stronger the colour, the busier.` : "");
+    (map ? ` Of more than 200 workers, ${count(shown.length)} here, groups are shown: the stronger the colour, the busier.` : "") +
+    run.Processes.filter(p => p.Merged).map(p => ` ${many(p.Ready, "more worker")} share${p.Ready === 1 ? "s" : ""} one row.`).join("");
   new ResizeObserver(redraw).observe(view);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
