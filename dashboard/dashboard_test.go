@@ -97,8 +97,8 @@ func TestReportWithoutAnEnd(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(text), `"Ended":true,"Err":"interrupted"`)
 	}
+	page := filepath.Join(t.TempDir(), "run.html") // which is there until all goroutines have ended
 	synctest.Test(t, func(t *testing.T) {
-		page := filepath.Join(t.TempDir(), "run.html")
 		events := make(chan event.What)
 		end, err := dashboard.Start(dashboard.Settings{Report: page, Events: from(events, nil)})
 		require.NoError(t, err)
@@ -107,6 +107,7 @@ func TestReportWithoutAnEnd(t *testing.T) {
 		require.False(t, recording(t, page).Ended)
 		close(events)
 	})
+	require.FileExists(t, page)
 }
 
 // A file that can't be written is an error at once.
