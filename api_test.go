@@ -18,7 +18,7 @@ import (
 )
 
 // The packages that programs import, by their folders.
-var publicPackages = []string{".", "backend", "event", "meta", "progress", "transport"}
+var publicPackages = []string{".", "backend", "dashboard", "event", "meta", "progress", "transport"}
 
 // What is exported has a comment, and names types of the standard library and of
 // these packages alone: those of others are not in its documentation.

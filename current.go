@@ -35,9 +35,9 @@ type process struct {
 
 	closeLog func(patience time.Duration) // hands over what is left of the log
 
-	shares    bool   // it had objects when sample was called last
-	failure   error  // what Main's function has returned
-	endReport func() // waits until FIBER_REPORT and FIBER_TRACE are written; may be nil
+	shares    bool                // it had objects when sample was called last
+	failure   error               // what Main's function has returned
+	endReport func(runErr string) // waits until FIBER_REPORT and FIBER_TRACE are written; may be nil
 }
 
 // here returns the state of the process that the calling goroutine is in, nil unless it is initialised.

@@ -172,7 +172,8 @@ func TestDependencies(t *testing.T) {
 		require.Contains(t, design, "`"+module[1]+"`", "docs/design.md")
 	}
 	linked := command(t, ".", "go", "list", "-deps", ".", "./examples/...")
-	for _, module := range []string{"github.com/stretchr/testify", "go.uber.org/goleak", "golang.org/x/tools", "github.com/mattn/go-runewidth", "fiber/internal/bars\n", "testing\n"} {
+	for _, module := range []string{"github.com/stretchr/testify", "go.uber.org/goleak", "golang.org/x/tools", "github.com/mattn/go-runewidth", "github.com/chromedp",
+		"fiber/internal/bars\n", "fiber/internal/report", "testing\n"} {
 		require.NotContains(t, linked, module, "it is in the library")
 	}
 }

@@ -3,6 +3,9 @@ package fiber
 import (
 	"context"
 	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
 
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/event"
@@ -115,8 +118,10 @@ func (p *process) events(ctx context.Context, filter func() func(*event.Event) b
 
 // report starts what FIBER_REPORT and FIBER_TRACE ask for.
 func (p *process) report() (err error) {
+	machine, _ := os.Hostname()
 	s := observe.Settings{Report: p.node.Config.Report, Trace: p.node.Config.Trace, Backend: p.node.Backend.Name(),
-		Events: p.events(context.Background(), nil)}
+		Events:  func() iter.Seq2[event.Event, error] { return p.events(context.Background(), nil) },
+		Program: filepath.Base(os.Args[0]), Machine: machine, GoVersion: runtime.Version()}
 	if s.Report == "" && s.Trace == "" {
 		return nil
 	}
@@ -129,16 +134,16 @@ func (p *process) lastEvents() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.node.Config.ShutdownGrace)
 	defer cancel()
 	var last event.What
+	failure := ""
 	if p.node.Parent == nil {
-		ended := event.RunEnded{}
 		if p.failure != nil {
-			ended.Err = p.failure.Error()
+			failure = p.failure.Error()
 		}
-		last = ended
+		last = event.RunEnded{Err: failure}
 	}
 	p.node.Events.Close(ctx, last)
 	if p.endReport != nil {
-		p.endReport()
+		p.endReport(failure)
 	}
 }
 

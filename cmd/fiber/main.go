@@ -33,6 +33,7 @@ type commands struct {
 	Cp         copyCommand       `cmd:"" help:"Copy files to and from a claim (PersistentVolumeClaim)."`
 	Clean      cleanCommand      `cmd:"" help:"Remove what ended programs have left on the cluster."`
 	Checkpoint checkpointCommand `cmd:"" help:"Show what is in a file of fiber.Checkpoint."`
+	Report     reportCommand     `cmd:"" help:"Make the page of FIBER_REPORT for a run that was killed."`
 	Vet        vetCommand        `cmd:"" help:"Find mistakes in Go packages before they run."`
 	Doctor     doctorCommand     `cmd:"" help:"Check what works here, what does not, and what to do."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this command."`

@@ -11,22 +11,23 @@ import (
 // Settings say what is to be written of a run.
 type Settings struct {
 	Report, Trace string // paths, "" for none
-	Backend       string
-	Events        iter.Seq2[event.Event, error] // of the whole run
+
+	Events                               func() iter.Seq2[event.Event, error] // of the whole run
+	Program, Backend, Machine, GoVersion string
 }
 
 // reporter begins to write what the settings say, and returns what waits for the end of that.
-type reporter func(s Settings) (end func(), err error)
+type reporter func(s Settings) (end func(runErr string), err error)
 
 var registered atomic.Pointer[reporter]
 
 // Register has Report call start. A package that the program imports calls it.
-func Register(start func(s Settings) (end func(), err error)) {
+func Register(start func(s Settings) (end func(runErr string), err error)) {
 	registered.Store((*reporter)(&start))
 }
 
 // Report begins to write what the settings say. The hub's last event ends that.
-func Report(s Settings) (end func(), err error) {
+func Report(s Settings) (end func(runErr string), err error) {
 	if start := registered.Load(); start != nil {
 		return (*start)(s)
 	}

@@ -1,0 +1,175 @@
+// Package dashboard has a program that imports it write a report of its run when FIBER_REPORT names a file, as in
+//
+//	FIBER_REPORT=run.html go run ./sweep
+//
+// and a trace for Perfetto when FIBER_TRACE does. It exports nothing:
+//
+//	import _ "github.com/fiber-go/fiber/dashboard"
+//
+// The report is a page of HTML that needs no other file. It is written when the run ends. Until then run.html.recording has
+// what is known, which fiber report makes a page of if the program is killed.
+package dashboard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/fiber-go/fiber/event"
+	"github.com/fiber-go/fiber/internal/observe"
+	"github.com/fiber-go/fiber/internal/report"
+)
+
+const (
+	saveEvery = 5 * time.Second  // what is known goes to the disk
+	patience  = 15 * time.Second // how long the end of the program waits for the page
+)
+
+func init() { observe.Register(start) }
+
+// start begins a report, a trace or both. The function that it returns waits until they are complete, but not for long.
+func start(s observe.Settings) (end func(runErr string), err error) {
+	info := report.Info{Program: s.Program, Backend: s.Backend, Machine: s.Machine, Go: s.GoVersion, Began: time.Now()}
+	w := &writer{Settings: s, over: make(chan string, 1), saved: make(chan error, 1)}
+	if s.Report != "" {
+		w.recorder = report.NewRecorder(info)
+		if at, err := os.Stat(s.Report); err == nil && at.IsDir() {
+			return nil, unusable("FIBER_REPORT", s.Report, syscall.EISDIR)
+		}
+		w.save()
+		if err := <-w.saved; err != nil {
+			return nil, unusable("FIBER_REPORT", s.Report, err)
+		}
+	}
+	w.saved <- nil
+	if s.Trace != "" {
+		if w.file, err = os.Create(s.Trace); err != nil {
+			os.Remove(s.Report + report.Suffix)
+			return nil, unusable("FIBER_TRACE", s.Trace, err)
+		}
+		w.trace = report.NewTrace(w.file, info)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		complain(w.run())
+	}()
+	return func(runErr string) {
+		w.over <- runErr
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case <-ended:
+		case <-timer.C:
+			complain(fmt.Errorf("it is not complete after %v", patience))
+		}
+	}, nil
+}
+
+// unusable is the error of a file that can't be written.
+func unusable(variable, path string, err error) error {
+	do := "name a file that this program may write"
+	if errors.Is(err, fs.ErrNotExist) {
+		do = "make its directory first"
+	}
+	if known := (*fs.PathError)(nil); errors.As(err, &known) {
+		err = known.Err
+	}
+	return fmt.Errorf("%s=%s: %w; %s", variable, path, err, do)
+}
+
+// writer writes what happens in a run.
+type writer struct {
+	observe.Settings
+	over     chan string      // the error of the run
+	recorder *report.Recorder // nil for no report
+	trace    *report.Trace    // nil for no trace
+	file     *os.File
+	saved    chan error // has one when no recording is being written
+}
+
+// run adds events until the run ends. Since what processes use comes every two seconds, none is the last one for long.
+func (w *writer) run() (err error) {
+	ended, next, failures := false, time.Now().Add(saveEvery), error(nil)
+	for e, failed := range w.Events() {
+		if err = failed; err != nil {
+			break
+		}
+		if ended = w.add(e); ended {
+			break
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		select {
+		case failures = <-w.saved:
+			w.save()
+		default: // the disk is slow
+		}
+		next = time.Now().Add(saveEvery)
+	}
+	if !ended {
+		w.add(event.Event{Time: time.Now(), What: event.RunEnded{Err: <-w.over}})
+	}
+	return errors.Join(err, failures, w.finish())
+}
+
+// add adds an event, and reports whether it is the last one.
+func (w *writer) add(e event.Event) bool {
+	if w.recorder != nil {
+		w.recorder.Add(e)
+	}
+	if w.trace != nil {
+		w.trace.Add(e)
+	}
+	_, last := e.What.(event.RunEnded)
+	return last
+}
+
+// save begins to write what is known so far. Events wait while it is encoded, and not while it is written.
+func (w *writer) save() {
+	var flushed error
+	if w.trace != nil {
+		flushed = w.trace.Flush()
+	}
+	if w.recorder == nil {
+		w.saved <- flushed
+		return
+	}
+	var recording bytes.Buffer
+	encoded := w.recorder.Recording().WriteJSON(&recording)
+	go func() {
+		w.saved <- errors.Join(flushed, encoded, report.Save(w.Report+report.Suffix, func(out io.Writer) error {
+			_, err := recording.WriteTo(out)
+			return err
+		}))
+	}()
+}
+
+// finish writes the page, and ends the trace.
+func (w *writer) finish() (err error) {
+	<-w.saved // the page makes up for it
+	if w.trace != nil {
+		err = errors.Join(w.trace.Close(), w.file.Close())
+	}
+	if w.recorder == nil {
+		return err
+	}
+	page := report.Save(w.Report, func(out io.Writer) error { return report.Page(out, w.recorder.Recording()) })
+	if page == nil {
+		page = os.Remove(w.Report + report.Suffix)
+	}
+	return errors.Join(err, page)
+}
+
+// complain says what has gone wrong with the report, which is no reason for the program to fail.
+func complain(err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "fiber: the report of this run: %v\n", err)
+	}
+}
