@@ -52,6 +52,7 @@ func (c Config) internal() (cfg config.Config) {
 // configure makes the configuration of the root and opens its log. The last result closes the log, unless there is an error.
 func configure(code Config) (config.Config, *slog.Logger, func(patience time.Duration), error) {
 	stdio.Followed() // its variable is no setting
+	stdio.Returned()
 	cfg, warnings, err := config.Load(code.internal(), config.Sources{})
 	if err != nil {
 		return cfg, nil, nil, fmt.Errorf("fiber: %w", err)

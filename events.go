@@ -2,15 +2,19 @@ package fiber
 
 import (
 	"context"
+	"encoding/base64"
 	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/internal/observe"
+	"github.com/fiber-go/fiber/internal/output"
 	"github.com/fiber-go/fiber/internal/self"
+	"github.com/fiber-go/fiber/internal/stdio"
 )
 
 // Events yields what happens from now on: in the main process, in the whole run; in
@@ -144,6 +148,26 @@ func (p *process) lastEvents() {
 	p.node.Events.Close(ctx, last)
 	if p.endReport != nil {
 		p.endReport(failure)
+		p.returnFiles()
+	}
+}
+
+// pieceSize is how many bytes of a file go in a line.
+const pieceSize = 24 << 10
+
+// returnFiles sends the report and the trace to who follows the program, if they are wanted there.
+func (p *process) returnFiles() {
+	for _, key := range stdio.Returned() {
+		path := map[string]string{"report": p.node.Config.Report, "trace": p.node.Config.Trace}[key]
+		data, err := os.ReadFile(path)
+		if err != nil {
+			p.node.Log.Warn("fiber: a file can't be sent to who follows the program", "setting", key, "error", err)
+			continue
+		}
+		for piece := range slices.Chunk(data, pieceSize) {
+			stdio.Stderr.Write(output.Mark(stdio.ReturnKind, append([]byte(key+" "), base64.StdEncoding.AppendEncode(nil, piece)...)))
+		}
+		stdio.Stderr.Write(output.Mark(stdio.ReturnKind, []byte(key)))
 	}
 }
 

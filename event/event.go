@@ -67,7 +67,7 @@ type WorkerReady struct {
 // WorkerEnded says that a worker has ended, or that its start has failed.
 type WorkerEnded struct {
 	Pool, Worker string // their names
-	Lost         bool   // it ended without being told to
+	Lost         bool   // it had been ready, and ended without being told to
 	Ready        bool   // there was a WorkerReady
 	Reason       string // how it ended
 	Ran          string // what a lost one ran, in words; "" for nothing

@@ -186,7 +186,7 @@ func (p *plan) cluster() error {
 	if p.Attach != nil {
 		attach = *p.Attach
 	}
-	run := &submit.Run{Client: client, Report: p.report, StartTimeout: p.settings.StartTimeout, Stdout: stdio.Stdout, Stderr: stdio.Stderr, Detach: !attach, Keep: p.Keep}
+	run := &submit.Run{Client: client, Report: p.report, StartTimeout: p.settings.StartTimeout, Stdout: stdio.Stdout, Stderr: stdio.Stderr, Detach: !attach, Keep: p.Keep, Returned: submit.Returned(p.settings)}
 	code, err := run.Do(p.signals, &job, func(ctx context.Context) error { return p.prepare(ctx, client, &job) })
 	if err != nil {
 		p.report.Say("fiber: %v", err)

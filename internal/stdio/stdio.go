@@ -4,6 +4,7 @@ package stdio
 
 import (
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,4 +97,18 @@ var Followed = sync.OnceValue(func() bool {
 	value := os.Getenv(FollowerKey)
 	os.Unsetenv(FollowerKey)
 	return value == Terminal
+})
+
+const (
+	// ReturnKey is a variable that tells a program which of its files, by their settings, it sends to who follows it.
+	ReturnKey = "FIBER_RETURN"
+	// ReturnKind is the kind of such a message: a setting and, in base64, a piece of its file; without a piece, it is the end.
+	ReturnKind = "file"
+)
+
+// Returned are the settings of that variable, which it removes.
+var Returned = sync.OnceValue(func() []string {
+	value := os.Getenv(ReturnKey)
+	os.Unsetenv(ReturnKey)
+	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
 })

@@ -43,6 +43,7 @@ func (r *Run) follow(ctx context.Context, signals <-chan os.Signal, again bool) 
 	defer cancel(nil)
 	defer r.Report.Clear()
 	defer stdio.Leave()
+	defer r.Report.taken()
 	opts := kube.Options{Client: r.Client, Name: r.pod.Name, OutputGrace: lastOutput, Secret: r.secret}
 	if d := r.delivery; d != nil {
 		opts.Delivery = &delivered{r, r.pod, d.port, d.credentials}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -43,7 +44,7 @@ func program(cfg config.Config, report *Report, signals chan os.Signal) (int, er
 	}
 	job.Image, job.Args, job.Joined = cfg.Image, os.Args[1:], true
 	job.Env = append(append(Settings(cfg), config.MovedKey+"=yes"), job.Env...)
-	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Stdout: stdio.Stdout, Stderr: stdio.Stderr}
+	run := &Run{Client: client, Report: report, StartTimeout: cfg.StartTimeout, Stdout: stdio.Stdout, Stderr: stdio.Stderr, Returned: Returned(cfg)}
 	return run.Do(signals, &job, func(ctx context.Context) (err error) {
 		if job.Image == "" {
 			job.Group, job.Restricted = Group, cfg.BaseImage == ""
@@ -111,7 +112,12 @@ func Settings(cfg config.Config) []string {
 	if !config.Stream(cfg.LogFile) {
 		except = append(slices.Clone(here), "log_file")
 	}
-	return config.Environ(cfg, except...)
+	files := Returned(cfg)
+	env := config.Environ(cfg, append(slices.Clone(except), slices.Collect(maps.Keys(files))...)...)
+	for _, key := range slices.Sorted(maps.Keys(files)) {
+		env = append(env, "FIBER_"+strings.ToUpper(key)+"="+inPod(files[key]))
+	}
+	return env
 }
 
 // programName returns the name of the program at path; "" is the running one.

@@ -20,6 +20,7 @@ type Report struct {
 	to       io.Writer
 	file     *os.File
 	terminal bool
+	takes    *taker // of files that the program sends; nil for none
 	shown    string // the line that changes, or the last plain one
 }
 
@@ -103,7 +104,10 @@ func (o output) Write(p []byte) (int, error) {
 // stderr returns a writer of a program's stderr, which takes out what the program sends along for this process.
 func (r *Report) stderr(to io.Writer) *taking {
 	return &taking{marks.Split{Own: r.above(to, func() {}), Lower: func(kind string, payload []byte) {
-		if take := stdio.Takers[kind]; take != nil && r.terminal {
+		switch take := stdio.Takers[kind]; {
+		case kind == stdio.ReturnKind && r.takes != nil:
+			r.takes.take(payload)
+		case take != nil && r.terminal:
 			take(payload)
 		}
 	}}}
@@ -113,6 +117,13 @@ type taking struct{ marks.Split }
 
 // Close passes on what may have been the beginning of such a message.
 func (t *taking) Close() error { t.End(); return nil }
+
+// taken ends the taking of files.
+func (r *Report) taken() {
+	if r.takes != nil {
+		r.takes.close()
+	}
+}
 
 // followed returns the variable of a program whose stderr is written by stderr; "" for none.
 func (r *Report) followed() (env []string) {

@@ -38,6 +38,7 @@ type Run struct {
 	Stderr       io.Writer
 	Detach       bool // Follow returns once the job has started
 	Keep         bool // the pod stays after its end
+	Returned     map[string]string
 
 	pod      *corev1.Pod
 	batch    *metav1.ObjectMeta // the Job that replaces the pod when it dies, nil for none
@@ -76,6 +77,9 @@ func (r *Run) Start(ctx context.Context, job Job) error {
 	}
 	if err := r.deliver(ctx, &job); err != nil {
 		return err
+	}
+	if job.Joined {
+		r.returns(&job)
 	}
 	if job.Joined && !r.Detach {
 		job.Env = append(job.Env[:len(job.Env):len(job.Env)], r.Report.followed()...)

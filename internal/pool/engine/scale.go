@@ -155,7 +155,7 @@ func (e *Engine) startFailed(w *worker, err error) {
 	e.mu.Lock()
 	defer e.release()
 	e.leave(w)
-	e.workerEnded(w, event.WorkerEnded{Lost: !w.ours, Reason: err.Error()})
+	e.workerEnded(w, event.WorkerEnded{Reason: err.Error()})
 	if w.ours {
 		return
 	}
