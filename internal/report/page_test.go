@@ -176,8 +176,8 @@ var running = sync.OnceValues(func() (context.Context, error) {
 	}
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("headless", "new"), chromedp.WSURLReadTimeout(time.Minute))...)
-	ctx, end := chromedp.NewContext(ctx)
-	closeBrowser = end
+	ctx, _ = chromedp.NewContext(ctx)
+	closeBrowser = func() { _ = chromedp.Cancel(ctx) }
 	return ctx, chromedp.Do(ctx)
 })
 
