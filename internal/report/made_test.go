@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -163,10 +164,10 @@ func made() (info report.Info, all []event.Event) {
 	return info, all
 }
 
-// recorded returns the recording of events.
-func recorded(info report.Info, all []event.Event) *report.Recorder {
+// recorded returns a recorder that has got events.
+func recorded(info report.Info, all iter.Seq[event.Event]) *report.Recorder {
 	r := report.NewRecorder(info)
-	for _, e := range all {
+	for e := range all {
 		r.Add(e)
 	}
 	return r

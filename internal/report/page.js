@@ -192,7 +192,7 @@ function processes() {
     {name: "Runs", get: p => p.Pool || p.Func || p.Role}, num("Done", p => p.Done), num("Failed", p => p.Failed), num("Busy", p => p.Busy / Math.max((p.Ended || run.Last) - p.Began, 1), x => x ? Math.round(100 * x) + " %" : ""),
     {name: "Memory at most", get: p => p.Peak, cell: memory}, {name: "Processors", get: cores, cell: processor},
     num("Shared", p => p.Shared, n => n ? bytes(n) : ""), num("Sent to it", p => p.Sent, n => n ? bytes(n) : ""), num("Received", p => p.Received, n => n ? bytes(n) : ""),
-    {name: "Where", get: p => [p.Host, p.ID].filter(Boolean).join(" ")}], all, [-1], 60);
+    {name: "Where", get: p => [p.Host, p.ID, p.GPUs ? many(p.GPUs, "GPU") : ""].filter(Boolean).join(" ")}], all, [-1], 60);
 }
 
 // Objects and events.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	b := browser(t)
 	info, all := made()
-	path := written(t, recorded(info, all).Recording())
+	path := written(t, recorded(info, slices.Values(all)).Recording())
 	for _, look := range []struct {
 		width  int64
 		scheme string
@@ -123,7 +124,7 @@ func TestPageIsHarmless(t *testing.T) {
 	e := func(what event.What) event.Event {
 		return event.Event{Time: at(time.Second), Process: evil, What: what}
 	}
-	rec := recorded(report.Info{Program: evil, Backend: evil, Machine: evil, Go: evil, Began: began}, []event.Event{
+	rec := recorded(report.Info{Program: evil, Backend: evil, Machine: evil, Go: evil, Began: began}, slices.Values([]event.Event{
 		e(event.ProcessStarted{Name: evil, Role: evil, Func: evil, ID: evil, Host: evil}),
 		e(event.ProcessStatus{Name: evil, Resident: 1, CPU: 1}),
 		e(event.CallBegan{Pool: evil, Func: evil, Tasks: 1}),
@@ -135,7 +136,7 @@ func TestPageIsHarmless(t *testing.T) {
 		e(event.Objects{List: []event.Object{{Kind: evil, Holder: evil}}}),
 		e(event.Log{Level: evil, Message: evil, Attrs: []string{evil}}),
 		e(event.RunEnded{Err: evil}),
-	}).Recording()
+	})).Recording()
 	tab := b.open(t, written(t, rec), 1400, "light")
 	tab.run(chromedp.Focus("#view"))
 	require.Contains(t, tab.tip(kb.ArrowRight), evil)
@@ -175,8 +176,8 @@ var running = sync.OnceValues(func() (context.Context, error) {
 	}
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("headless", "new"), chromedp.WSURLReadTimeout(time.Minute))...)
-	ctx, end := chromedp.NewContext(ctx)
-	closeBrowser = end
+	ctx, _ = chromedp.NewContext(ctx)
+	closeBrowser = func() { _ = chromedp.Cancel(ctx) }
 	return ctx, chromedp.Do(ctx)
 })
 

@@ -258,11 +258,11 @@ func (r *Recorder) tasks(id callID, w event.Tasks) {
 	b.began = min(b.began, b.ended)
 	b.worker = r.number(w.Worker, b.began)
 	done := w.Count - w.Failed - w.Again
-	t := r.calls[id]
-	if t == nil {
-		t = r.older[b.fn]
+	t := cmp.Or(r.calls[id], r.older[b.fn])
+	if t.Open > 0 || t == r.older[b.fn] { // those of a call that has ended are complete
+		t.Done, t.Failed, t.Retried = t.Done+done, t.Failed+w.Failed, t.Retried+w.Again
 	}
-	t.Done, t.Failed, t.Retried, t.Bytes = t.Done+done, t.Failed+w.Failed, t.Retried+w.Again, t.Bytes+int64(w.Bytes)
+	t.Bytes += int64(w.Bytes)
 	t.took(w)
 	p := r.rec.Processes[b.worker]
 	p.Done, p.Failed, p.Busy = p.Done+done, p.Failed+w.Failed, p.Busy+b.took

@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -17,41 +18,41 @@ import (
 	"github.com/fiber-go/fiber/internal/report"
 )
 
-// many returns the events of a run of so many tasks of about a second each, of which a few fail, as its workers can run them.
-func many(tasks, workers int) (report.Info, []event.Event) {
-	r := rand.New(rand.NewPCG(1, 2))
-	all := make([]event.Event, 0, tasks+2*workers+2)
-	add := func(d time.Duration, what event.What) {
-		all = append(all, event.Event{Time: at(d), Process: "MainProcess", What: what})
-	}
-	free := make([]time.Duration, workers)
-	names := make([]string, workers)
-	for i := range names {
-		names[i] = fmt.Sprint("w", i)
-		add(0, event.WorkerReady{Pool: "pool", Worker: names[i]})
-	}
-	add(0, event.CallBegan{Pool: "pool", Call: 1, Func: "f", Tasks: tasks})
-	for i := range tasks {
-		w := i % workers
-		took := time.Duration(r.Int64N(int64(2 * time.Second)))
-		t := event.Tasks{Pool: "pool", Call: 1, Func: "f", Worker: names[w], Index: i, Count: 1, Attempt: 1, Bytes: 10, Began: at(free[w]), Ended: at(free[w] + took), Took: took, Longest: took}
-		if i%40 == 39 {
-			t.Again, t.Err = 1, fmt.Sprintf("bad luck at %d", r.IntN(1000))
+// many yields the events of a run of so many tasks of about a second each, of which a few fail, as its workers can run them.
+func many(tasks, workers int) (report.Info, iter.Seq[event.Event]) {
+	return report.Info{Program: "many", Began: began}, func(yield func(event.Event) bool) {
+		r := rand.New(rand.NewPCG(1, 2))
+		add := func(d time.Duration, what event.What) {
+			yield(event.Event{Time: at(d), Process: "MainProcess", What: what})
 		}
-		free[w] += took
-		add(free[w], t)
-		if i%(10*workers) < workers {
-			add(free[w], event.ProcessStatus{Name: names[w], Resident: r.Int64N(1 << 30), CPU: free[w]})
+		free := make([]time.Duration, workers)
+		names := make([]string, workers)
+		for i := range names {
+			names[i] = fmt.Sprint("w", i)
+			add(0, event.WorkerReady{Pool: "pool", Worker: names[i]})
 		}
-		if t.Again == 1 {
-			t.Again, t.Err, t.Began, t.Ended, t.Attempt = 0, "", t.Ended, t.Ended.Add(took), 2
+		add(0, event.CallBegan{Pool: "pool", Call: 1, Func: "f", Tasks: tasks})
+		for i := range tasks {
+			w := i % workers
+			took := time.Duration(r.Int64N(int64(2 * time.Second)))
+			t := event.Tasks{Pool: "pool", Call: 1, Func: "f", Worker: names[w], Index: i, Count: 1, Attempt: 1, Bytes: 10, Began: at(free[w]), Ended: at(free[w] + took), Took: took, Longest: took}
+			if i%40 == 39 {
+				t.Again, t.Err = 1, fmt.Sprintf("bad luck at %d", r.IntN(1000))
+			}
 			free[w] += took
 			add(free[w], t)
+			if i%(10*workers) < workers {
+				add(free[w], event.ProcessStatus{Name: names[w], Resident: r.Int64N(1 << 30), CPU: free[w]})
+			}
+			if t.Again == 1 {
+				t.Again, t.Err, t.Began, t.Ended, t.Attempt = 0, "", t.Ended, t.Ended.Add(took), 2
+				free[w] += took
+				add(free[w], t)
+			}
 		}
+		add(slices.Max(free), event.CallEnded{Pool: "pool", Call: 1, Func: "f", Tasks: tasks, Done: tasks, Retried: tasks / 40})
+		add(slices.Max(free), event.RunEnded{})
 	}
-	add(slices.Max(free), event.CallEnded{Pool: "pool", Call: 1, Func: "f", Tasks: tasks, Done: tasks, Retried: tasks / 40})
-	add(slices.Max(free), event.RunEnded{})
-	return report.Info{Program: "many", Began: began}, all
 }
 
 // count returns the tasks in a recording's boxes, with those that failed among them.
@@ -100,7 +101,6 @@ func TestBounds(t *testing.T) {
 		require.Equal(t, tasks, rec.Funcs[0].Done)
 		require.Equal(t, tasks/40, rec.Funcs[0].Retried)
 		runtime.KeepAlive(r)
-		runtime.KeepAlive(all)
 	}
 }
 
@@ -135,9 +135,12 @@ func TestManyCalls(t *testing.T) {
 			err = "task 1 failed"
 		}
 		add(i, event.CallEnded{Pool: "p", Call: uint64(i), Func: fn, Tasks: 2, Done: 1, Failed: 1, Err: err}) // of which one was missed
+		if i%100 == 0 {
+			add(i, event.Tasks{Pool: "p", Call: uint64(i), Func: fn, Worker: "w", Count: 1, Failed: 1, Began: at(0), Ended: at(time.Millisecond)}) // or was late
+		}
 	}
 	add(6000, event.Tasks{Pool: "p", Call: 1, Func: "long", Worker: "w", Count: 3, Took: time.Second, Longest: time.Second, Bytes: 7, Began: at(0), Ended: at(time.Second)})
-	rec := recorded(report.Info{Began: began}, all).Recording()
+	rec := recorded(report.Info{Began: began}, slices.Values(all)).Recording()
 	require.Len(t, rec.Calls, 4+1000)
 	require.Len(t, rec.Funcs, 4)
 	calls, done, failed, open := 0, 0, 0, 0
@@ -164,7 +167,7 @@ func TestPercentiles(t *testing.T) {
 		all = append(all, event.Event{Time: at(took), What: event.Tasks{Func: "f", Worker: "w", Index: i, Count: 1, Took: took, Began: began, Ended: at(took)}})
 	}
 	slices.Sort(times)
-	f := recorded(report.Info{Began: began}, all).Recording().Funcs[0]
+	f := recorded(report.Info{Began: began}, slices.Values(all)).Recording().Funcs[0]
 	for q, got := range map[float64]int64{0.5: f.P50, 0.95: f.P95, 0.99: f.P99} {
 		want := float64(times[int(q*float64(len(times)))].Microseconds())
 		require.InEpsilon(t, want, float64(got), math.Exp2(0.25)-1, q)
@@ -176,7 +179,8 @@ func TestPercentiles(t *testing.T) {
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	var out, again bytes.Buffer
-	require.NoError(t, recorded(made()).Recording().WriteJSON(&out))
+	info, all := made()
+	require.NoError(t, recorded(info, slices.Values(all)).Recording().WriteJSON(&out))
 	rec, err := report.ReadJSON(bytes.NewReader(out.Bytes()))
 	require.NoError(t, err)
 	require.NoError(t, rec.WriteJSON(&again))
@@ -210,7 +214,7 @@ func TestStrange(t *testing.T) {
 	add(at(0), event.CallEnded{Call: 9, Func: "never began", Done: 1})
 	add(at(0), event.WorkerEnded{Worker: "never started", Ready: true})
 	var out bytes.Buffer
-	rec := recorded(report.Info{Began: began}, all).Recording()
+	rec := recorded(report.Info{Began: began}, slices.Values(all)).Recording()
 	require.NoError(t, rec.WriteJSON(&out))
 	require.Less(t, out.Len(), 16<<20)
 	require.Equal(t, []int{2000, 3007}, []int{len(rec.Objects[rec.Entries[0].Process].List), rec.Objects[rec.Entries[0].Process].More})
