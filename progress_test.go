@@ -17,26 +17,30 @@ func TestProgressWithoutTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told []Progress
+		sleep := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
 		o := &callOptions{progress: func(p Progress) { told = append(told, p) }}
 		var p progress
 		p.of(o, &Pool{engine: engine.New(engine.Options{})}, 1000)
 		p.had(500)
-		time.Sleep(time.Second / 2)
+		sleep(time.Second / 2)
 		require.Equal(t, []Progress{{Call: told[0].Call, Done: 500, Total: 1000, Began: told[0].Began, Left: -1}}, told)
 		for range 10 {
 			time.Sleep(time.Second)
 			p.add(10, 0)
 		}
-		time.Sleep(time.Second / 10)
+		synctest.Wait()
 		last := told[len(told)-1]
 		require.Equal(t, 600, last.Done)
 		require.InDelta(t, 10, last.Rate, 1)
 		require.InDelta(t, 40, last.Left.Seconds(), 4)
 		before := len(told)
-		time.Sleep(10 * time.Second)
+		sleep(10 * time.Second)
 		require.InDelta(t, 10, len(told)-before, 1)
 		require.Less(t, told[len(told)-1].Rate, last.Rate)
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		require.Less(t, len(told)-before, 200)
 		require.Zero(t, told[len(told)-1].Rate)
 		require.EqualValues(t, -1, told[len(told)-1].Left)
@@ -46,7 +50,7 @@ func TestProgressWithoutTasks(t *testing.T) {
 		p.add(1, 0)
 		p.end(nil)
 		require.False(t, p.timer.Stop(), "a timer is left")
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		require.True(t, ended)
 		require.Len(t, told, before+1)
 		require.True(t, told[before].Over)
