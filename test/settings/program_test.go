@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fiber-go/fiber"
+	_ "github.com/fiber-go/fiber/dashboard"
 	"github.com/fiber-go/fiber/meta"
 	"github.com/fiber-go/fiber/test/fibertest"
 )

@@ -152,6 +152,11 @@ func (g *ground) run(t *testing.T, env []string) (all []seen) {
 	x.SignalRoot(syscall.SIGINT)
 	require.Equal(t, 128+int(syscall.SIGINT), x.Wait(fibertest.Patience))
 
+	for key, name := range map[string]string{"report": "run.html", "trace": "run.json.gz"} {
+		if found, err := os.Stat(filepath.Join(g.logs, name)); err == nil && found.Size() > 0 {
+			all[0][key] = "written"
+		}
+	}
 	logs, err := filepath.Glob(filepath.Join(g.logs, "*.log"))
 	require.NoError(t, err)
 	var inFiles strings.Builder

@@ -82,6 +82,11 @@ func processes(pattern string) func(*ground) effects {
 	return func(*ground) effects { return everywhere(pattern) }
 }
 
+// written are the effects on a file that is here when the program has ended, wherever its root was.
+func written(*ground) effects {
+	return effects{"^written$", "- the root writes it", "- the root writes it"}
+}
+
 func word(text string) func(*ground) string { return func(*ground) string { return text } }
 
 func exactly(text string) string { return "^" + regexp.QuoteMeta(text) + "$" }
@@ -163,6 +168,9 @@ var table = []row{
 		func(g *ground) effects { return effects{"- its output is the program's", "^silent$", "^silent$"} }},
 	{"log_prefix", full, word("off"),
 		func(g *ground) effects { return effects{"- its output is the program's", "^bare$", "^bare$"} }},
+
+	{"report", full, func(g *ground) string { return filepath.Join(g.logs, "run.html") }, written},
+	{"trace", full, func(g *ground) string { return filepath.Join(g.logs, "run.json.gz") }, written},
 
 	{"heartbeat_interval", full, word(heartbeat.String()), processes("^true,")},
 	{"heartbeat_timeout", full, word("9s"), processes(`nothing heard from it for 9s \(heartbeat_timeout\)`)},
