@@ -2,6 +2,9 @@ package fiber
 
 import (
 	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,45 +19,55 @@ import (
 func TestProgressWithoutTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told []Progress
-		sleep := func(d time.Duration) {
-			time.Sleep(d)
+		var mu sync.Mutex
+		var all []Progress
+		told := func() []Progress {
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(all)
 		}
-		o := &callOptions{progress: func(p Progress) { told = append(told, p) }}
+		last := func() Progress {
+			now := told()
+			return now[len(now)-1]
+		}
+		o := &callOptions{progress: func(p Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, p)
+		}}
 		var p progress
 		p.of(o, &Pool{engine: engine.New(engine.Options{})}, 1000)
 		p.had(500)
-		sleep(time.Second / 2)
-		require.Equal(t, []Progress{{Call: told[0].Call, Done: 500, Total: 1000, Began: told[0].Began, Left: -1}}, told)
+		time.Sleep(time.Second / 2)
+		require.Equal(t, []Progress{{Call: last().Call, Done: 500, Total: 1000, Began: last().Began, Left: -1}}, told())
 		for range 10 {
 			time.Sleep(time.Second)
 			p.add(10, 0)
 		}
-		synctest.Wait()
-		last := told[len(told)-1]
-		require.Equal(t, 600, last.Done)
-		require.InDelta(t, 10, last.Rate, 1)
-		require.InDelta(t, 40, last.Left.Seconds(), 4)
-		before := len(told)
-		sleep(10 * time.Second)
-		require.InDelta(t, 10, len(told)-before, 1)
-		require.Less(t, told[len(told)-1].Rate, last.Rate)
-		sleep(time.Hour)
-		require.Less(t, len(told)-before, 200)
-		require.Zero(t, told[len(told)-1].Rate)
-		require.EqualValues(t, -1, told[len(told)-1].Left)
-		before = len(told)
-		ended := false
-		p.end(func() { ended = true })
+		require.Equal(t, 600, last().Done)
+		rate := last().Rate
+		require.InDelta(t, 10, rate, 1)
+		require.InDelta(t, 40, last().Left.Seconds(), 4)
+		before := len(told())
+		time.Sleep(10 * time.Second)
+		require.InDelta(t, 10, len(told())-before, 1)
+		require.Less(t, last().Rate, rate)
+		time.Sleep(time.Hour)
+		require.Less(t, len(told())-before, 200)
+		require.Zero(t, last().Rate)
+		require.EqualValues(t, -1, last().Left)
+		before = len(told())
+		var ended atomic.Bool
+		p.end(func() { ended.Store(true) })
 		p.add(1, 0)
 		p.end(nil)
 		require.False(t, p.timer.Stop(), "a timer is left")
-		sleep(time.Hour)
-		require.True(t, ended)
-		require.Len(t, told, before+1)
-		require.True(t, told[before].Over)
-		require.Equal(t, 600, told[before].Done)
+		time.Sleep(time.Hour)
+		require.True(t, ended.Load())
+		require.Len(t, told(), before+1)
+		require.True(t, told()[before].Over)
+		require.Equal(t, 600, told()[before].Done)
 	})
 }
 

@@ -27,7 +27,15 @@ func NewScreen(to *os.File, terminal bool, first Bar) *Screen {
 func (s *Screen) Show(b Bar) { s.show(b, b.Began) }
 
 // Bars returns how many there are.
-func (s *Screen) Bars() int { return len(s.bars) }
+func (s *Screen) Bars() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.bars)
+}
 
 // Idle reports whether nothing is to be shown later.
-func (s *Screen) Idle() bool { return s.timer == nil }
+func (s *Screen) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.timer == nil
+}
