@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -28,17 +27,14 @@ import (
 // terminal is a tmux with a program in it.
 type terminal struct {
 	*testing.T
-	socket string
-	dir    string
+	dir string
 }
-
-var terminals atomic.Int64
 
 // show runs a program in a terminal, which says with which code it ended.
 func show(t *testing.T, program string, columns int, env ...string) *terminal {
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	x := &terminal{t, fmt.Sprintf("fiber-test-%d-%d", os.Getpid(), terminals.Add(1)), t.TempDir()}
+	x := &terminal{t, t.TempDir()}
 	command := "exec env -u NO_COLOR " + fibertest.ProgramKey + "='" + program + "' FIBER_BACKEND=local DIR='" + x.dir + "' "
 	for _, kv := range env {
 		command += "'" + kv + "' "
@@ -55,7 +51,7 @@ func show(t *testing.T, program string, columns int, env ...string) *terminal {
 }
 
 func (x *terminal) tmux(args ...string) string {
-	out, err := exec.CommandContext(fibertest.Soon(x), "tmux", append([]string{"-L", x.socket}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(fibertest.Soon(x), "tmux", append([]string{"-S", filepath.Join(x.dir, "tmux")}, args...)...).CombinedOutput()
 	require.NoError(x, err, "tmux %v: %s", args, out)
 	return string(out)
 }
