@@ -7,15 +7,13 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/internal/guard"
+	"github.com/fiber-go/fiber/internal/observe"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 	"github.com/fiber-go/fiber/internal/self"
 )
 
 // progressEvery is how often OnProgress is told what has changed without the end of a task.
 const progressEvery = time.Second
-
-// calls numbers the calls whose progress somebody follows.
-var calls atomic.Uint64
 
 // progress counts the tasks that have ended, for OnProgress. The user's
 // function runs on a goroutine of its own, which lives as long as there is
@@ -45,9 +43,10 @@ func (p *progress) of(o *callOptions, pool *Pool, total int) {
 	}
 	p.fn, p.engine, o.Retried = o.progress, pool.engine, &p.retried
 	_, _, p.lost = p.engine.Processes()
+	o.Number = observe.NextCall()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.now = Progress{Call: calls.Add(1), Total: total, Began: time.Now()}
+	p.now = Progress{Call: o.Number, Total: total, Began: time.Now()}
 	p.pace = pace{began: p.now.Began, at: p.now.Began, over: paceSeconds}
 	p.timer = self.AfterFunc(progressEvery, p.tick)
 }

@@ -32,7 +32,7 @@ func main() {
 	fiber.Main(run)
 }
 
-var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows, pipeRows, managerRows, asyncRows, ringRows, checkpointRows, shareRows, reduceRows, esRows, crowdRows, dockerRows, kubernetesRows)
+var allRows = slices.Concat(applyRows, mapRows, piRows, echoRows, sleepRows, processRows, scaleRows, queueRows, pipeRows, managerRows, asyncRows, ringRows, checkpointRows, shareRows, reduceRows, esRows, crowdRows, observedRows, dockerRows, kubernetesRows)
 
 func run(ctx context.Context) error {
 	now := time.Now()

@@ -16,7 +16,7 @@ type What interface{ what() }
 // CallBegan says that a call of Apply, Map, IMap or one of their variants was made.
 type CallBegan struct {
 	Pool  string // its name
-	Call  uint64 // a number that no other call of the process has
+	Call  uint64 // a number that no other call of the process has, as in fiber.Progress
 	Func  string // the function's name
 	Tasks int    // all of the call, -1 while an IMap's input goes on
 	Kept  int    // of these, how many a checkpoint had finished

@@ -20,6 +20,11 @@ const (
 	gather = 50 * time.Millisecond
 )
 
+var calls atomic.Uint64
+
+// NextCall returns a number for a call.
+func NextCall() uint64 { return calls.Add(1) }
+
 // Hub has the events of a process. All methods may be called concurrently; those of a nil Hub do nothing.
 type Hub struct {
 	name     string
@@ -27,8 +32,7 @@ type Hub struct {
 
 	on        atomic.Bool   // somebody watches
 	closed    chan struct{} // closed by Close
-	number    atomic.Uint64
-	switching sync.Mutex // held while switched is called
+	switching sync.Mutex    // held while switched is called
 
 	mu       sync.Mutex
 	over     bool
@@ -70,14 +74,6 @@ func New(name string, switched func(on bool)) *Hub {
 
 // On reports whether somebody watches. What only watchers need can be left out otherwise.
 func (h *Hub) On() bool { return h != nil && h.on.Load() }
-
-// Number returns the next number of the process's, from 1.
-func (h *Hub) Number() uint64 {
-	if h == nil {
-		return 0
-	}
-	return h.number.Add(1)
-}
 
 // Tell says what has happened now.
 func (h *Hub) Tell(what event.What) {

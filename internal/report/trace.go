@@ -24,7 +24,19 @@ type Trace struct {
 type lane struct {
 	id    int
 	until time.Time
+	brief span // that may grow
 }
+
+// span is tasks that ended one after another.
+type span struct {
+	fn           string
+	pool         int
+	index, count int
+	began, ended time.Time
+}
+
+// mergeWithin is how long a box of brief tasks is at most: what a row of them would show is one bar.
+const mergeWithin = time.Millisecond
 
 // traced is an event of the format. Its times are microseconds.
 type traced struct {
@@ -52,17 +64,25 @@ func (t *Trace) Add(e event.Event) {
 		t.tasks(w)
 	case event.WorkerEnded:
 		if w.Lost {
-			t.write(traced{Name: "lost: " + w.Reason, Kind: "i", Pool: t.pool(w.Pool), Lane: t.lane(w.Pool, w.Worker, time.Time{}, time.Time{}), At: us(e.Time.Sub(t.began)), Scope: "t",
+			t.write(traced{Name: "lost: " + w.Reason, Kind: "i", Pool: t.pool(w.Pool), Lane: t.lane(w.Pool, w.Worker, time.Time{}, time.Time{}).id, At: us(e.Time.Sub(t.began)), Scope: "t",
 				Args: map[string]any{"worker": w.Worker, "ran": w.Ran, "tasks": w.Tasks}})
 		}
 	}
 }
 
 // Flush has what was added be in what the trace is written to.
-func (t *Trace) Flush() error { return t.zip.Flush() }
+func (t *Trace) Flush() error {
+	for _, lanes := range t.lanes {
+		for _, l := range lanes {
+			t.settle(l)
+		}
+	}
+	return t.zip.Flush()
+}
 
 // Close ends the trace, and returns the first error of writing it.
 func (t *Trace) Close() error {
+	_ = t.Flush()
 	_, _ = io.WriteString(t.zip, "]\n") // Close returns the error
 	return t.zip.Close()
 }
@@ -72,12 +92,33 @@ func (t *Trace) tasks(w event.Tasks) {
 	if began.After(w.Ended) {
 		began = w.Ended
 	}
-	args := map[string]any{"index": w.Index, "count": w.Count, "attempt": w.Attempt}
-	if w.Failed+w.Again > 0 {
-		args["failed"], args["again"], args["error"] = w.Failed, w.Again, w.Err
+	l := t.lane(w.Pool, w.Worker, began, w.Ended)
+	if w.Failed+w.Again == 0 && w.Attempt <= 1 {
+		b := &l.brief
+		if b.count > 0 && b.fn == w.Func && w.Ended.Sub(b.began) <= mergeWithin {
+			b.count += w.Count
+			b.ended = w.Ended
+			return
+		}
+		t.settle(l)
+		*b = span{w.Func, t.pool(w.Pool), w.Index, w.Count, began, w.Ended}
+		return
 	}
-	t.write(traced{Name: w.Func, Kind: "X", Pool: t.pool(w.Pool), Lane: t.lane(w.Pool, w.Worker, began, w.Ended),
-		At: us(began.Sub(t.began)), Took: us(w.Ended.Sub(began)), Args: args})
+	t.settle(l)
+	t.box(l, span{w.Func, t.pool(w.Pool), w.Index, w.Count, began, w.Ended}, map[string]any{"attempt": w.Attempt, "failed": w.Failed, "again": w.Again, "error": w.Err})
+}
+
+// settle writes the lane's box that may have grown.
+func (t *Trace) settle(l *lane) {
+	if l.brief.count > 0 {
+		t.box(l, l.brief, map[string]any{})
+		l.brief = span{}
+	}
+}
+
+func (t *Trace) box(l *lane, b span, args map[string]any) {
+	args["index"], args["count"] = b.index, b.count
+	t.write(traced{Name: b.fn, Kind: "X", Pool: b.pool, Lane: l.id, At: us(b.began.Sub(t.began)), Took: us(b.ended.Sub(b.began)), Args: args})
 }
 
 // pool returns the number of a pool, which is shown as a process.
@@ -90,14 +131,14 @@ func (t *Trace) pool(name string) int {
 	return t.pools[name]
 }
 
-// lane returns the number of a worker's lane that is free, or a new one's, and has it taken until then. Boxes come when they
+// lane returns a worker's lane that is free, or a new one's, and has it taken until then. Boxes come when they
 // end: of the lanes that are free, the one that was so for the shortest time leaves the others for boxes that began earlier.
-func (t *Trace) lane(pool, worker string, began, ended time.Time) int {
+func (t *Trace) lane(pool, worker string, began, ended time.Time) *lane {
 	var free *lane
 	lanes := t.lanes[[2]string{pool, worker}]
 	for _, l := range lanes {
 		if ended.IsZero() {
-			return l.id
+			return l
 		}
 		if !l.until.After(began) && (free == nil || l.until.After(free.until)) {
 			free = l
@@ -114,7 +155,7 @@ func (t *Trace) lane(pool, worker string, began, ended time.Time) int {
 		t.write(traced{Name: "thread_name", Kind: "M", Pool: t.pool(pool), Lane: free.id, Args: map[string]any{"name": name}})
 	}
 	free.until = ended
-	return free.id
+	return free
 }
 
 func (t *Trace) write(e traced) {

@@ -91,3 +91,39 @@ func TestTrace(t *testing.T) {
 	require.NoError(t, report.NewTrace(&out, info).Close())
 	require.NoError(t, json.Unmarshal(unzipped(t, out.Bytes()), &events))
 }
+
+// Brief tasks that follow one another are one box of a millisecond at most; a failure among them is one of its own.
+func TestTraceOfBriefTasks(t *testing.T) {
+	t.Parallel()
+	info, _ := made()
+	var out bytes.Buffer
+	trace := report.NewTrace(&out, info)
+	const tasks, each = 1000, 10 * time.Microsecond
+	for i := range tasks {
+		began := at(time.Duration(i) * each)
+		what := event.Tasks{Pool: "p", Func: "f", Worker: "w", Index: i, Count: 1, Attempt: 1, Began: began, Ended: began.Add(each / 2)}
+		if i == 500 {
+			what.Failed, what.Err = 1, "broken"
+		}
+		trace.Add(event.Event{Time: what.Ended, What: what})
+	}
+	require.NoError(t, trace.Close())
+	var events []traced
+	require.NoError(t, json.Unmarshal(unzipped(t, out.Bytes()), &events))
+	count, boxes, failed := 0.0, 0, 0
+	for _, e := range events {
+		if e.Ph != "X" {
+			continue
+		}
+		boxes++
+		count += e.Args["count"].(float64)
+		require.LessOrEqual(t, e.Dur, 1000.0)
+		if e.Args["error"] != nil {
+			failed++
+			require.Equal(t, []any{500.0, 1.0}, []any{e.Args["index"], e.Args["count"]})
+		}
+	}
+	require.EqualValues(t, tasks, count)
+	require.Equal(t, 1, failed)
+	require.InDelta(t, 11, boxes, 2)
+}

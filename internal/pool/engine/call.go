@@ -59,6 +59,7 @@ func (e *InputError) Unwrap() error { return e.Err }
 
 // CallOptions say how a call's tasks are to run.
 type CallOptions struct {
+	Number      uint64 // for events; 0 for a new one
 	Func        string
 	Chunk       int                       // tasks in a batch; 0 adapts
 	Timeout     time.Duration             // for one task; 0 for none

@@ -184,7 +184,10 @@ func (e *Engine) Submit(source Source, total int, open bool, opts CallOptions) (
 		return nil, e.opts.Closed
 	}
 	e.lastID++
-	c.id, c.number = e.lastID, e.opts.Events.Number()
+	c.id = e.lastID
+	if c.number = opts.Number; c.number == 0 {
+		c.number = observe.NextCall()
+	}
 	if c.stats = e.funcs[opts.Func]; c.stats == nil {
 		c.stats = &funcStats{seconds: -1}
 		e.funcs[opts.Func] = c.stats
