@@ -12,7 +12,7 @@ import (
 )
 
 var observedRows = []row{
-	{name: "observed/map", unit: rate, pairs: 15, open: openObserved(4, mapTasks, func(ctx context.Context, pool *fiber.Pool, n int, opts ...fiber.CallOption) error {
+	{name: "observed/map", unit: rate, pairs: 15, open: openObserved(4, 10*mapTasks, func(ctx context.Context, pool *fiber.Pool, n int, opts ...fiber.CallOption) error {
 		return mapSame(ctx, pool, n, append(opts, fiber.ChunkSize(1))...)
 	})},
 	{name: "observed/apply", unit: duration, pairs: 25, open: openObserved(1, 0, func(ctx context.Context, pool *fiber.Pool, n int, _ ...fiber.CallOption) error {

@@ -78,8 +78,13 @@ func (h *Hub) On() bool { return h != nil && h.on.Load() }
 // Tell says what has happened now.
 func (h *Hub) Tell(what event.What) {
 	if h.On() {
-		h.Pass(event.Event{Time: time.Now(), Process: h.name, What: what})
+		h.TellAt(time.Now(), what)
 	}
+}
+
+// TellAt says what has happened at a time.
+func (h *Hub) TellAt(at time.Time, what event.What) {
+	h.Pass(event.Event{Time: at, Process: h.name, What: what})
 }
 
 // Pass hands over events, those of other processes, too.

@@ -72,6 +72,11 @@ func (r *Recorder) Add(e event.Event) {
 	now := r.at(e.Time)
 	switch w := e.What.(type) {
 	case event.CallBegan:
+		if w.Tasks == 1 { // there may be a million of them
+			t := r.older[r.fn(w.Func)]
+			t.Calls, t.Open, t.Tasks, t.Kept = t.Calls+1, t.Open+1, t.Tasks+1, t.Kept+w.Kept
+			return
+		}
 		r.callBegan(callID{e.Process, w.Call}, &Tally{fn: r.fn(w.Func), Pool: cut(w.Pool, maxText), Calls: 1, Open: 1, Tasks: w.Tasks, Kept: w.Kept, Began: now, Times: map[int]int{}})
 	case event.CallEnded:
 		r.callEnded(callID{e.Process, w.Call}, w, now)
@@ -242,6 +247,9 @@ func (r *Recorder) callEnded(id callID, w event.CallEnded, now int64) {
 	if t == nil {
 		t = r.older[r.fn(w.Func)]
 		t.Open = max(t.Open-1, 0)
+		if w.Tasks == 1 {
+			t.Retried += w.Retried
+		}
 	} else { // what was missed is in these counts
 		t.Open, t.Tasks, t.Done, t.Failed, t.Retried = 0, w.Tasks, w.Done, w.Failed, w.Retried
 	}
@@ -260,7 +268,10 @@ func (r *Recorder) tasks(id callID, w event.Tasks) {
 	done := w.Count - w.Failed - w.Again
 	t := cmp.Or(r.calls[id], r.older[b.fn])
 	if t.Open > 0 || t == r.older[b.fn] { // those of a call that has ended are complete
-		t.Done, t.Failed, t.Retried = t.Done+done, t.Failed+w.Failed, t.Retried+w.Again
+		t.Done, t.Failed = t.Done+done, t.Failed+w.Failed
+		if t != r.older[b.fn] { // else its end says so
+			t.Retried += w.Again
+		}
 	}
 	t.Bytes += int64(w.Bytes)
 	t.took(w)

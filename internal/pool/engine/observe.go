@@ -103,7 +103,7 @@ func (e *Engine) tasksEnded(c *Call, o *Outcome, unread []int) {
 		one.Longest, one.Began = one.Took, t.at.Add(-time.Duration(x.Ago))
 		one.Ended, one.Bytes = one.Began.Add(one.Took), t.bytes/o.N
 		count(&one, x.Index)
-		e.opts.Events.Tell(one)
+		e.opts.Events.TellAt(t.at, one)
 		rest.Count--
 		rest.Took -= one.Took
 	}
@@ -124,7 +124,7 @@ func (e *Engine) tasksEnded(c *Call, o *Outcome, unread []int) {
 			}
 		}
 	}
-	e.opts.Events.Tell(rest)
+	e.opts.Events.TellAt(t.at, rest)
 }
 
 // workerEnded tells of a worker's end.
