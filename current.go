@@ -136,10 +136,14 @@ func leave(ctx context.Context) error {
 	me := self.Of()
 	me.Init.Lock(context.WithoutCancel(ctx))
 	defer me.Init.Unlock()
-	p := here()
-	if p == nil {
-		return nil
+	if p := here(); p != nil {
+		return p.leave(ctx)
 	}
+	return nil
+}
+
+// leave is Shutdown of a process that is initialised. The lock of Init is held.
+func (p *process) leave(ctx context.Context) error {
 	p.objects.Leave()
 	err := p.node.Shutdown(ctx)
 	warden.Close()
@@ -148,6 +152,6 @@ func leave(ctx context.Context) error {
 	p.lastEvents()
 	p.node.RemoveDirectory()
 	p.closeLog(logPatience)
-	me.State.Store(nil)
+	self.Of().State.Store(nil)
 	return err
 }

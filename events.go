@@ -17,8 +17,8 @@ import (
 	"github.com/fiber-go/fiber/internal/stdio"
 )
 
-// Events yields what happens from now on: in the main process, in the whole run; in
-// another process, in it and in those below. It blocks until something has happened.
+// Events yields what happens from the loop's beginning on: in the main process, in the whole
+// run; in another process, in it and in those below. It blocks until something has happened.
 // Events come about 50 ms late, several at a time, in the order in which they happened
 // in their process. When this process ends, by Shutdown for example, the loop ends after
 // the last event; if ctx ends before that, the loop ends with ctx.Err().
@@ -100,23 +100,22 @@ func (p *process) events(ctx context.Context, filter func() func(*event.Event) b
 		if filter != nil {
 			wants = filter()
 		}
-		w := p.node.Events.Watch(wants)
-		defer w.Stop()
-		for {
-			events := w.Next(ctx)
-			for _, e := range events {
-				if !yield(e, nil) {
-					return
-				}
+		follow(ctx, p.node.Events.Watch(wants), yield)
+	}
+}
+
+// follow yields what a watcher gets, and then stops it.
+func follow(ctx context.Context, w *observe.Watcher, yield func(event.Event, error) bool) {
+	defer w.Stop()
+	for events := w.Next(ctx); len(events) > 0; events = w.Next(ctx) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
 			}
-			if len(events) > 0 {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
-				yield(event.Event{}, err)
-			}
-			return
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		yield(event.Event{}, err)
 	}
 }
 
@@ -124,7 +123,10 @@ func (p *process) events(ctx context.Context, filter func() func(*event.Event) b
 func (p *process) report() (err error) {
 	machine, _ := os.Hostname()
 	s := observe.Settings{Report: p.node.Config.Report, Trace: p.node.Config.Trace, Backend: p.node.Backend.Name(),
-		Events:  func() iter.Seq2[event.Event, error] { return p.events(context.Background(), nil) },
+		Events: func() iter.Seq2[event.Event, error] {
+			w := p.node.Events.Watch(nil) // from now on: the loop may begin late
+			return func(yield func(event.Event, error) bool) { follow(context.Background(), w, yield) }
+		},
 		Program: filepath.Base(os.Args[0]), Machine: machine, GoVersion: runtime.Version()}
 	if s.Report == "" && s.Trace == "" {
 		return nil

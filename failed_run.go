@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/pool/engine"
@@ -17,6 +18,7 @@ import (
 type fate struct {
 	input      string // of the task, in brief; "" if it is not known
 	tasks      int    // of the call, 0 if their number is not known
+	kept       int    // of them, those that a checkpoint had finished
 	tally      engine.Tally
 	checkpoint string // the path of its file, "" for none
 }
@@ -34,11 +36,12 @@ func (p *process) lastLook(err error) string {
 	f := cmp.Or(task.fate, new(fate))
 	var b strings.Builder
 	line := func(what, format string, args ...any) {
-		text := clip(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "), lineShown)
+		text := clip(strings.Map(shown, fmt.Sprintf(format, args...)), lineShown)
 		fmt.Fprintf(&b, "  %-11s%s\n", what, text)
 	}
 	fmt.Fprintf(&b, "\nfiber: the run has failed: %s\n", task.Func)
 	switch {
+	case f.input == "" && task.single:
 	case f.input == "":
 		line("input", "%d", task.Index)
 	case task.single:
@@ -49,7 +52,7 @@ func (p *process) lastLook(err error) string {
 	lost, remote := (*WorkerLostError)(nil), (*RemoteError)(nil)
 	switch {
 	case errors.As(task.Err, &lost):
-		line("worker", "%s, process %s%s, at attempt %d", lost.Worker, lost.ID, on(lost.Host), max(task.Attempt, 1))
+		line("worker", "%s, process %s%s, at attempt %d", lost.Worker, lost.ID, on(lost.Host), cmp.Or(lost.Attempt, task.Attempt, 1))
 		how := *lost
 		how.Worker, how.ID, how.Func, how.Attempts = "", "", "", 0
 		line("why", "it was lost: %s", strings.TrimLeft(strings.TrimPrefix(how.Error(), "fiber:  was lost"), ": "))
@@ -65,7 +68,8 @@ func (p *process) lastLook(err error) string {
 	}
 	switch t := f.tally; {
 	case f.tasks > 1:
-		line("succeeded", "%d of %d; %d failed, %d were given up", t.Done, f.tasks, t.Failed, f.tasks-t.Done-t.Failed)
+		done := f.kept + t.Done
+		line("succeeded", "%d of %d; %d failed, %d were given up", done, f.tasks, t.Failed, f.tasks-done-t.Failed)
 	case f.tasks == 0 && t.Done+t.Failed > 0:
 		line("succeeded", "%d so far; %d failed", t.Done, t.Failed)
 	}
@@ -82,6 +86,14 @@ func (p *process) lastLook(err error) string {
 		line("the rest", "%s", strings.Join(rest, ", "))
 	}
 	return b.String()
+}
+
+// shown replaces what a terminal would not show.
+func shown(r rune) rune {
+	if !unicode.IsPrint(r) {
+		return ' '
+	}
+	return r
 }
 
 func on(host string) string {

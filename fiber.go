@@ -172,7 +172,7 @@ func Init(cfg ...Config) error {
 	}
 	enter(node, closeLog)
 	if err := here().report(); err != nil {
-		leave(context.Background())
+		here().leave(context.Background())
 		return err
 	}
 	return nil

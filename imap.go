@@ -117,7 +117,7 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 			return
 		}
 		defer s.in.stop()
-		defer s.call.Cancel()
+		defer s.call.Cancel(nil)
 		stop := self.AfterEnd(ctx, func() { s.abort(ctx.Err()) })
 		defer stop()
 		go s.in.offer(s.call)
@@ -166,7 +166,7 @@ type stream[In, Out any] struct {
 // abort ends the loop and the call with an error.
 func (s *stream[In, Out]) abort(err error) {
 	s.out.end(err)
-	s.call.Cancel()
+	s.call.Cancel(err)
 }
 
 // pull reads the input.

@@ -26,6 +26,7 @@ type mapping[In, Out, Result any] struct {
 	fn     string
 	kept   *kept[In, Out] // nil for none
 	keys   []string       // of ins, for kept; nil if they have none
+	had    int            // results that kept had
 
 	submitted chan struct{} // closed when call is set, if Deliver, or OnProgress, may need it
 
@@ -173,7 +174,7 @@ func (m *mapping[In, Out, Result]) Finish(err error, t engine.Tally) {
 	failed := m.failed
 	m.failing.Unlock()
 	if failed != nil {
-		failed.fate = &fate{tasks: len(m.outs), tally: t, input: m.brief(failed.Index), checkpoint: m.kept.where()}
+		failed.fate = &fate{tasks: len(m.outs), kept: m.had, tally: t, input: m.brief(failed.Index), checkpoint: m.kept.where()}
 	}
 	if m.kept != nil { // the disk may take its time
 		go func() {
@@ -210,7 +211,7 @@ func (m *mapping[In, Out, Result]) conclude(failed *TaskError, err error) {
 
 // abort cancels the call, which fails with err.
 func (m *mapping[In, Out, Result]) abort(err error) {
-	m.call.Cancel()
+	m.call.Cancel(err)
 	if m.kept == nil {
 		m.fails(err)
 		return
@@ -332,7 +333,7 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 	}
 	m.submitted = make(chan struct{})
 	m.follow(&o, pool, m.abortSoon)
-	if n > 0 {
+	if m.had = n; n > 0 {
 		m.count.had(n)
 	}
 	m.submit(ctx, pool, o)
@@ -342,6 +343,7 @@ func (m *mapping[In, Out, Result]) resume(ctx context.Context, pool *Pool, o cal
 func (m *mapping[In, Out, Result]) nothing(ctx context.Context, pool *Pool, o callOptions) {
 	m.follow(&o, pool, m.fails)
 	m.count.had(len(m.outs))
+	pool.engine.Nothing(o.CallOptions, len(m.outs))
 	if o.progress != nil {
 		m.cancels(ctx, m.fails)
 	}

@@ -16,7 +16,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -38,8 +40,18 @@ func start(s observe.Settings) (end func(runErr string), err error) {
 	w := &writer{Settings: s, over: make(chan string, 1), saved: make(chan error, 1)}
 	if s.Report != "" {
 		w.recorder = report.NewRecorder(info)
-		if at, err := os.Stat(s.Report); err == nil && at.IsDir() {
+		if s.Report == s.Trace {
+			return nil, errors.New("FIBER_REPORT and FIBER_TRACE name the same file: " + s.Report)
+		}
+		switch at, err := os.Stat(s.Report); {
+		case err == nil && at.IsDir():
 			return nil, unusable("FIBER_REPORT", s.Report, syscall.EISDIR)
+		case err == nil && !at.Mode().IsRegular(): // it would be replaced
+			return nil, unusable("FIBER_REPORT", s.Report, errors.New("it is no regular file"))
+		case err == nil: // where a symbolic link leads
+			if w.Report, err = filepath.EvalSymlinks(s.Report); err != nil {
+				return nil, unusable("FIBER_REPORT", s.Report, err)
+			}
 		}
 		w.save()
 		if err := <-w.saved; err != nil {
@@ -54,10 +66,10 @@ func start(s observe.Settings) (end func(runErr string), err error) {
 		}
 		w.trace = report.NewTrace(w.file, info)
 	}
-	ended := make(chan struct{})
+	ended, events := make(chan struct{}), s.Events() // nothing that follows is missed
 	go func() {
 		defer close(ended)
-		complain(w.run())
+		complain(w.run(events))
 	}()
 	return func(runErr string) {
 		w.over <- runErr
@@ -94,9 +106,9 @@ type writer struct {
 }
 
 // run adds events until the run ends. Since what processes use comes every two seconds, none is the last one for long.
-func (w *writer) run() (err error) {
+func (w *writer) run(events iter.Seq2[event.Event, error]) (err error) {
 	ended, next, failures := false, time.Now().Add(saveEvery), error(nil)
-	for e, failed := range w.Events() {
+	for e, failed := range events {
 		if err = failed; err != nil {
 			break
 		}

@@ -27,7 +27,8 @@ type CallEnded struct {
 	Pool    string // its name
 	Call    uint64 // as in CallBegan
 	Func    string // the function's name
-	Tasks   int    // all of the call; those that were not delivered were given up
+	Tasks   int    // all of the call; those that are in none of the next three were given up
+	Kept    int    // those that a checkpoint had finished
 	Done    int    // those that have returned
 	Failed  int    // those that have failed
 	Retried int    // how often tasks were started again
@@ -69,7 +70,7 @@ type WorkerEnded struct {
 	Pool, Worker string // their names
 	Lost         bool   // it had been ready, and ended without being told to
 	Ready        bool   // there was a WorkerReady
-	Reason       string // how it ended
+	Reason       string // how it ended; "" for a start that was given up
 	Ran          string // what a lost one ran, in words; "" for nothing
 	Tasks        string // what becomes of the tasks that a lost one held, in words
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/mattn/go-runewidth"
 )
@@ -73,7 +74,13 @@ func (b *Bar) parts() (all []part) {
 
 // label returns the label in one line, cut off at a third of a terminal's width.
 func (b *Bar) label(width int) string {
-	return runewidth.Truncate(strings.Join(strings.Fields(b.Label), " "), max(width/3, 8), "~")
+	text := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) { // an escape sequence, for example
+			return ' '
+		}
+		return r
+	}, b.Label)
+	return runewidth.Truncate(strings.Join(strings.Fields(text), " "), max(width/3, 8), "~")
 }
 
 func (b *Bar) labelWidth(width int) int { return runewidth.StringWidth(b.label(width)) }

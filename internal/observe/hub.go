@@ -77,20 +77,22 @@ func (h *Hub) On() bool { return h != nil && h.on.Load() }
 
 // Tell says what has happened now.
 func (h *Hub) Tell(what event.What) {
-	if h.On() {
-		h.TellAt(time.Now(), what)
+	if !h.On() {
+		return
 	}
-}
-
-// TellAt says what has happened at a time.
-func (h *Hub) TellAt(at time.Time, what event.What) {
-	h.Pass(event.Event{Time: at, Process: h.name, What: what})
-}
-
-// Pass hands over events, those of other processes, too.
-func (h *Hub) Pass(events ...event.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.put([]event.Event{{Time: time.Now(), Process: h.name, What: what}}) // the times of a process are in their order
+}
+
+// Pass hands over events of other processes.
+func (h *Hub) Pass(events []event.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.put(events)
+}
+
+func (h *Hub) put(events []event.Event) {
 	for _, w := range h.watchers {
 		w.put(events)
 	}

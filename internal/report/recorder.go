@@ -312,7 +312,7 @@ func (r *Recorder) workerEnded(process string, w event.WorkerEnded, now int64) {
 	if w.Ready {
 		r.workersReady(-1)
 	}
-	if !w.Lost && w.Ready {
+	if !w.Lost && (w.Ready || w.Reason == "") {
 		return
 	}
 	p.Reason, p.Ran, p.Fate = cut(w.Reason, maxText), cut(w.Ran, maxText), cut(w.Tasks, maxText)

@@ -179,7 +179,7 @@ func (c *Child) handle(frames [][]byte) error {
 		if err != nil {
 			return err
 		}
-		c.node.Events.Pass(events...)
+		c.node.Events.Pass(events)
 	case wire.KindLog:
 		var message wire.Log
 		if err := wire.Unpack(frames, &message); err != nil {

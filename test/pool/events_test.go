@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -164,6 +165,25 @@ func TestEventsOfAPool(t *testing.T) {
 	calls := some[event.CallEnded](all)
 	require.Equal(t, 1, calls[len(calls)-1].Failed)
 	require.Equal(t, "it is broken", calls[len(calls)-1].Err)
+
+	_, err = fiber.Map(ctx, pool, fibertest.Shrink, nil)
+	require.NoError(t, err)
+	all = s.until(t, ended("shrink"))
+	require.Len(t, some[event.CallBegan](all), 1, "a call of no tasks is one, too")
+
+	for range fiber.IMap(ctx, pool, fibertest.Getpid, slices.Values(make([]fibertest.None, 100))) {
+		break
+	}
+	all = s.until(t, ended("getpid"))
+	calls = some[event.CallEnded](all)
+	require.Empty(t, calls[len(calls)-1].Err, "a loop that is left is no failure")
+	short, cancel := context.WithTimeout(ctx, nap)
+	defer cancel()
+	_, err = fiber.Map(short, pool, fibertest.Rest, []time.Duration{time.Hour})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	all = s.until(t, ended("rest"))
+	calls = some[event.CallEnded](all)
+	require.Equal(t, context.DeadlineExceeded.Error(), calls[len(calls)-1].Err)
 
 	_, err = fiber.Apply(ctx, pool, fibertest.Die, int(syscall.SIGKILL))
 	require.Error(t, err)

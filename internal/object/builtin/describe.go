@@ -3,11 +3,11 @@ package builtin
 import (
 	"strings"
 
-	"github.com/fiber-go/fiber/event"
+	observed "github.com/fiber-go/fiber/event"
 )
 
 // describe sets what is known of any object, and calls more with the object's lock held.
-func (b *base) describe(o *event.Object, kind string, more func()) {
+func (b *base) describe(o *observed.Object, kind string, more func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o.Kind, o.Waiting = kind, len(b.waiting)
@@ -15,17 +15,17 @@ func (b *base) describe(o *event.Object, kind string, more func()) {
 }
 
 // Describe says what is in the dict.
-func (d *dict) Describe(o *event.Object) {
+func (d *dict) Describe(o *observed.Object) {
 	d.describe(o, "dict", func() { o.Length = len(d.entries) })
 }
 
 // Describe says what is in the list.
-func (l *list) Describe(o *event.Object) {
+func (l *list) Describe(o *observed.Object) {
 	l.describe(o, "list", func() { o.Length = len(l.cells) })
 }
 
 // Describe says who has the lock.
-func (l *lock) Describe(o *event.Object) {
+func (l *lock) Describe(o *observed.Object) {
 	kind := "semaphore"
 	if l.exclusive {
 		kind = "lock"
@@ -41,7 +41,7 @@ func (l *lock) Describe(o *event.Object) {
 }
 
 // Describe says who waits for the event.
-func (e *happening) Describe(o *event.Object) { e.describe(o, "event", func() {}) }
+func (e *event) Describe(o *observed.Object) { e.describe(o, "event", func() {}) }
 
 // Describe says who waits at the barrier.
-func (b *barrier) Describe(o *event.Object) { b.describe(o, "barrier", func() {}) }
+func (b *barrier) Describe(o *observed.Object) { b.describe(o, "barrier", func() {}) }

@@ -11,7 +11,7 @@ const (
 )
 
 var eventTable = object.Ops(
-	object.On(EventSet, func(e *happening, r object.Asked[object.None], _ object.None) {
+	object.On(EventSet, func(e *event, r object.Asked[object.None], _ object.None) {
 		e.set = true
 		for _, w := range e.waiting {
 			object.Asked[object.None]{Request: w.r}.Reply(object.None{})
@@ -19,12 +19,12 @@ var eventTable = object.Ops(
 		e.waiting = nil
 		r.Reply(object.None{})
 	}),
-	object.On(EventClear, func(e *happening, r object.Asked[object.None], _ object.None) {
+	object.On(EventClear, func(e *event, r object.Asked[object.None], _ object.None) {
 		e.set = false
 		r.Reply(object.None{})
 	}),
-	object.On(EventIsSet, func(e *happening, r object.Asked[bool], _ object.None) { r.Reply(e.set) }),
-	object.Awaited(EventWait, func(e *happening, r object.Asked[object.None], _ object.None) {
+	object.On(EventIsSet, func(e *event, r object.Asked[bool], _ object.None) { r.Reply(e.set) }),
+	object.Awaited(EventWait, func(e *event, r object.Asked[object.None], _ object.None) {
 		if e.set {
 			r.Reply(object.None{})
 		} else {
@@ -33,11 +33,11 @@ var eventTable = object.Ops(
 	}),
 )
 
-// happening is set once something has happened, until it is cleared.
-type happening struct {
+// event is set once something has happened, until it is cleared.
+type event struct {
 	base
 	set bool
 }
 
 // Serve takes a request.
-func (e *happening) Serve(r *object.Request) { serve(&e.base, e, eventTable, r) }
+func (e *event) Serve(r *object.Request) { serve(&e.base, e, eventTable, r) }

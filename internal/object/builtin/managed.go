@@ -66,7 +66,7 @@ func Make(s *object.Server, m Making) (object.Object, error) {
 	case KindSemaphore:
 		return &lock{bounded: m.Bounded, initial: m.N, free: m.N}, nil
 	case KindEvent:
-		return new(happening), nil
+		return new(event), nil
 	case KindBarrier:
 		return &barrier{parties: m.N}, nil
 	case KindQueue:

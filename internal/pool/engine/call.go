@@ -102,6 +102,7 @@ type Call struct {
 	limit int     // tasks from here on are unwanted
 
 	came       Tally
+	kept       int          // tasks that were finished before
 	held       row          // wanted, and held by workers
 	delivering []span       // on the way from their worker to the source
 	attempts   map[int]int  // workers lost by tasks that ran alone
@@ -321,6 +322,7 @@ func (c *Call) skip(n int) {
 		c.back.putUnder(waits)
 	}
 	c.total += n
+	c.kept += n
 	c.fresh = c.total
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"container/heap"
-	"context"
 	"maps"
 	"math"
 	"slices"
@@ -11,14 +10,14 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Cancel ends the call: further results are dropped, and the contexts of
+// Cancel ends the call, for a reason that is nil if nothing is wrong: further results are dropped, and the contexts of
 // running tasks are cancelled. Cancel does not block and does not call Finish.
-func (c *Call) Cancel() {
+func (c *Call) Cancel(why error) {
 	e := c.engine
 	e.mu.Lock()
 	if !c.finished {
 		e.drop(c)
-		e.callOver(c, context.Canceled)
+		e.callOver(c, why)
 	}
 	e.releaseFor(hurried)
 }

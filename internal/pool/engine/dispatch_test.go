@@ -135,7 +135,7 @@ func TestACallThatWaitsHoldsUpNoOther(t *testing.T) {
 		require.NoError(t, err)
 		other, err := e.Submit(newSource(), 1, false, engine.CallOptions{Func: "g"})
 		require.NoError(t, err)
-		defer other.Cancel()
+		defer other.Cancel(nil)
 		given := map[string]int{}
 		for _, p := range workers {
 			for _, b := range p.batches(t) {

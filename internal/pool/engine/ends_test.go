@@ -78,7 +78,7 @@ func TestResizeEndsStuckWorkers(t *testing.T) {
 				w.say(t, wire.Results{Batch: w.batch(t).ID, Started: 0})
 			}
 			synctest.Wait()
-			c.Cancel()
+			c.Cancel(nil)
 			time.Sleep(later)
 			begun := time.Now()
 			require.NoError(t, e.Resize(t.Context(), 1))

@@ -269,7 +269,7 @@ func TestCancelledCallsAreForgotten(t *testing.T) {
 	var sources []weak.Pointer[source]
 	for range n {
 		c, s := submit()
-		c.Cancel()
+		c.Cancel(nil)
 		sources = append(sources, s)
 	}
 	runtime.GC()
@@ -299,7 +299,7 @@ func TestInputOfACancelledCallFails(t *testing.T) {
 	p := <-started
 	go p.handle(wire.KindReady, wire.MustPack(wire.KindReady, nil))
 	<-encoding
-	first.Cancel()
+	first.Cancel(nil)
 	_, err = e.Submit(newSource(), 1, false, engine.CallOptions{Func: "f"})
 	require.NoError(t, err)
 	close(goOn)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/event"
+	"github.com/fiber-go/fiber/internal/observe"
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
@@ -24,7 +25,7 @@ func (c *Call) Tally() Tally {
 
 // began tells of a new call. The engine's lock is held.
 func (e *Engine) began(c *Call, kept int) {
-	if e.opts.Events.On() {
+	if c.kept = kept; e.opts.Events.On() {
 		tasks := c.total
 		if c.open {
 			tasks = -1
@@ -33,12 +34,19 @@ func (e *Engine) began(c *Call, kept int) {
 	}
 }
 
+// Nothing tells of a call of tasks that a checkpoint had finished, all of them, or of none.
+func (e *Engine) Nothing(opts CallOptions, tasks int) {
+	number := cmp.Or(opts.Number, observe.NextCall())
+	e.opts.Events.Tell(event.CallBegan{Pool: e.opts.Label, Call: number, Func: opts.Func, Tasks: tasks, Kept: tasks})
+	e.opts.Events.Tell(event.CallEnded{Pool: e.opts.Label, Call: number, Func: opts.Func, Tasks: tasks, Kept: tasks})
+}
+
 // callOver tells of a call's end. The engine's lock is held.
 func (e *Engine) callOver(c *Call, err error) {
 	if !e.opts.Events.On() {
 		return
 	}
-	what := event.CallEnded{Pool: e.opts.Label, Call: c.number, Func: c.opts.Func, Tasks: c.total, Done: c.came.Done, Failed: c.came.Failed,
+	what := event.CallEnded{Pool: e.opts.Label, Call: c.number, Func: c.opts.Func, Tasks: c.total, Kept: c.kept, Done: c.came.Done, Failed: c.came.Failed,
 		Retried: c.came.Retried, Err: c.came.why}
 	if err != nil {
 		what.Err = cmp.Or(what.Err, err.Error())
@@ -103,7 +111,7 @@ func (e *Engine) tasksEnded(c *Call, o *Outcome, unread []int) {
 		one.Longest, one.Began = one.Took, t.at.Add(-time.Duration(x.Ago))
 		one.Ended, one.Bytes = one.Began.Add(one.Took), t.bytes/o.N
 		count(&one, x.Index)
-		e.opts.Events.TellAt(t.at, one)
+		e.opts.Events.Tell(one)
 		rest.Count--
 		rest.Took -= one.Took
 	}
@@ -124,7 +132,7 @@ func (e *Engine) tasksEnded(c *Call, o *Outcome, unread []int) {
 			}
 		}
 	}
-	e.opts.Events.TellAt(t.at, rest)
+	e.opts.Events.Tell(rest)
 }
 
 // workerEnded tells of a worker's end.

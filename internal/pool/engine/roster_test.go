@@ -47,7 +47,7 @@ func BenchmarkResult(b *testing.B) {
 				require.NoError(b, err)
 				w.handle(wire.KindResults, frames)
 			}
-			call.Cancel()
+			call.Cancel(nil)
 		})
 	}
 }

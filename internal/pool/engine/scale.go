@@ -155,7 +155,11 @@ func (e *Engine) startFailed(w *worker, err error) {
 	e.mu.Lock()
 	defer e.release()
 	e.leave(w)
-	e.workerEnded(w, event.WorkerEnded{Reason: err.Error()})
+	ended := event.WorkerEnded{}
+	if !w.ours {
+		ended.Reason = err.Error()
+	}
+	e.workerEnded(w, ended)
 	if w.ours {
 		return
 	}

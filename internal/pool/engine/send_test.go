@@ -145,7 +145,7 @@ func TestNothingWaitsForASlowEncoder(t *testing.T) {
 			third := submit(newSource(), true) // seems to follow at once
 			close(hold)
 			synctest.Wait()
-			third.Cancel()
+			third.Cancel(nil)
 			slow, holdSlow := held()
 			submit(slow, plain)
 			close(holdSecond)
@@ -186,7 +186,7 @@ func TestEncodersHoldUpNobody(t *testing.T) {
 			}
 		}
 		before := time.Now()
-		call.Cancel()
+		call.Cancel(nil)
 		require.Equal(t, before, time.Now(), "Cancel does not encode")
 		time.Sleep(2 * long) // those that encode end
 	})
@@ -209,7 +209,7 @@ func TestASuddenlySlowEncoderHoldsUpNobody(t *testing.T) {
 		}
 		call, err := e.Submit(s, n, true, engine.CallOptions{Func: "f"})
 		require.NoError(t, err)
-		defer call.Cancel()
+		defer call.Cancel(nil)
 		for _, w := range workers {
 			w.say(t, wire.Results{Batch: w.batch(t).ID, Started: -1, Count: 1, Nanos: int64(time.Minute), Ended: true})
 		}
