@@ -32,6 +32,7 @@ func TestLine(t *testing.T) {
 		{bars.Bar{Progress: half}, 40, " 50%  500/1000  40s left  3 failed"},
 		{bars.Bar{Label: "all that\nis to be done to day", Progress: half}, 80, "all that is to be done to~   50%  500/1000  12.3/s  40s left  1 lost  3 failed"},
 		{bars.Bar{Label: "评估评估评估评估", Progress: bars.Progress{Done: 1, Total: -1, Left: -1, Rate: 0.1}}, 40, "评估评估评估~  1  6.0/min"},
+		{bars.Bar{Label: "\x1b[2Jx\u202ey\x00", Progress: bars.Progress{Left: -1}}, 40, "[2Jx y  0/0  0.0/s"},
 		{bars.Bar{Label: "none", Progress: bars.Progress{Left: -1}}, 40, "none  0/0  0.0/s"},
 		{bars.Bar{Label: "x", Progress: bars.Progress{Done: 7, Total: 7, Ready: 3, Over: true}, Took: 3723 * time.Second}, 60, "x  [################################]  100%  7/7  in 1h2m3s"},
 		{bars.Bar{Label: "x", Progress: bars.Progress{Done: 7, Total: 9, Failed: 1, Over: true}, Took: time.Second}, 60, "x  [#############----]   77%  7/9  ended after 1s  1 failed"},
