@@ -3,11 +3,12 @@ package fiber
 import (
 	"context"
 	"encoding/base64"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
+	"strconv"
 
 	"github.com/fiber-go/fiber/backend/local"
 	"github.com/fiber-go/fiber/event"
@@ -49,6 +50,12 @@ func (p *Pool) concerns() func(*event.Event) bool {
 	for _, w := range p.engine.Stats().Workers {
 		mine[w.Name] = true
 	}
+	own := func(its, worker string) bool {
+		if its == pool {
+			mine[worker] = true
+		}
+		return its == pool
+	}
 	return func(e *event.Event) bool {
 		if e.Process != process {
 			return false
@@ -61,12 +68,13 @@ func (p *Pool) concerns() func(*event.Event) bool {
 		case event.Tasks:
 			return what.Pool == pool
 		case event.WorkerStarting:
-			mine[what.Worker] = mine[what.Worker] || what.Pool == pool
-			return what.Pool == pool
+			return own(what.Pool, what.Worker)
 		case event.WorkerReady:
-			mine[what.Worker] = mine[what.Worker] || what.Pool == pool
-			return what.Pool == pool
+			return own(what.Pool, what.Worker)
 		case event.WorkerEnded:
+			if what.Pool == pool && !what.Ready {
+				delete(mine, what.Worker)
+			}
 			return what.Pool == pool
 		case event.Waiting:
 			return mine[what.Name]
@@ -109,6 +117,9 @@ func follow(ctx context.Context, w *observe.Watcher, yield func(event.Event, err
 	defer w.Stop()
 	for events := w.Next(ctx); len(events) > 0; events = w.Next(ctx) {
 		for _, e := range events {
+			if ctx.Err() != nil {
+				break
+			}
 			if !yield(e, nil) {
 				return
 			}
@@ -161,15 +172,33 @@ const pieceSize = 24 << 10
 func (p *process) returnFiles() {
 	for _, key := range stdio.Returned() {
 		path := map[string]string{"report": p.node.Config.Report, "trace": p.node.Config.Trace}[key]
-		data, err := os.ReadFile(path)
-		if err != nil {
+		if err := returnFile(key, path); err != nil {
 			p.node.Log.Warn("fiber: a file can't be sent to who follows the program", "setting", key, "error", err)
+		}
+	}
+}
+
+func returnFile(key, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size := 0
+	for piece := make([]byte, pieceSize); ; {
+		n, err := io.ReadFull(f, piece)
+		if n > 0 {
+			size += n
+			stdio.Stderr.Write(output.Mark(stdio.ReturnKind, append([]byte(key+" "), base64.StdEncoding.AppendEncode(nil, piece[:n])...)))
+		}
+		switch err {
+		case nil:
 			continue
+		case io.EOF, io.ErrUnexpectedEOF:
+			stdio.Stderr.Write(output.Mark(stdio.ReturnKind, []byte(key+" ="+strconv.Itoa(size))))
+			return nil
 		}
-		for piece := range slices.Chunk(data, pieceSize) {
-			stdio.Stderr.Write(output.Mark(stdio.ReturnKind, append([]byte(key+" "), base64.StdEncoding.AppendEncode(nil, piece)...)))
-		}
-		stdio.Stderr.Write(output.Mark(stdio.ReturnKind, []byte(key)))
+		return err
 	}
 }
 

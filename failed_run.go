@@ -172,9 +172,15 @@ func describe(b *strings.Builder, v reflect.Value, depth int) {
 			b.WriteString("{…}")
 			return
 		}
-		list(v.NumField(), "{", "}", func(i int) {
-			b.WriteString(v.Type().Field(i).Name + ":")
-			describe(b, v.Field(i), depth-1)
+		var fields []reflect.StructField // others may be changed by the type's own methods meanwhile
+		for f := range v.Type().Fields() {
+			if f.IsExported() {
+				fields = append(fields, f)
+			}
+		}
+		list(len(fields), "{", "}", func(i int) {
+			b.WriteString(fields[i].Name + ":")
+			describe(b, v.FieldByIndex(fields[i].Index), depth-1)
 		})
 	case reflect.Map:
 		fmt.Fprintf(b, "map of %d", v.Len())

@@ -124,9 +124,14 @@ func results[In, Out any](ctx context.Context, pool *Pool, fn *Func[In, Out], in
 		go s.pull(ins)
 		for {
 			some, err := s.out.wait()
+			var tally engine.Tally
 			for _, x := range some {
 				if failed, ok := x.Err.(*TaskError); ok {
-					failed.fate.tally = s.call.Tally()
+					if tally.Failed == 0 {
+						tally = s.call.Tally()
+						tally.Failed = max(tally.Failed, 1) // this one, of which the engine is about to hear
+					}
+					failed.fate.tally = tally
 				}
 				if !yield(x, nil) {
 					return

@@ -61,7 +61,7 @@ func start(s observe.Settings) (end func(runErr string), err error) {
 	w.saved <- nil
 	if s.Trace != "" {
 		if w.file, err = os.Create(s.Trace); err != nil {
-			os.Remove(s.Report + report.Suffix)
+			os.Remove(w.Report + report.Suffix)
 			return nil, unusable("FIBER_TRACE", s.Trace, err)
 		}
 		w.trace = report.NewTrace(w.file, info)

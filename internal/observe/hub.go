@@ -33,11 +33,13 @@ type Hub struct {
 	on        atomic.Bool   // somebody watches
 	closed    chan struct{} // closed by Close
 	switching sync.Mutex    // held while switched is called
+	sampling  sync.Mutex    // held while samples are taken
 
 	mu       sync.Mutex
 	over     bool
 	watchers []*Watcher
 	samples  []func()
+	round    int         // how often the first watcher has come
 	timer    *time.Timer // runs while somebody watches
 }
 
@@ -51,17 +53,19 @@ func (h *Hub) Sample(take func()) {
 	h.samples = append(h.samples, take)
 }
 
-// sample takes all samples.
-func (h *Hub) sample() {
+// sample takes all samples, for those who watch since that round began.
+func (h *Hub) sample(round int) {
 	h.mu.Lock()
 	samples := h.samples
 	h.mu.Unlock()
+	h.sampling.Lock()
+	defer h.sampling.Unlock()
 	for _, take := range samples {
 		take()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.timer != nil {
+	if h.timer != nil && h.round == round {
 		h.timer.Reset(SampleInterval)
 	}
 }
@@ -74,6 +78,15 @@ func New(name string, switched func(on bool)) *Hub {
 
 // On reports whether somebody watches. What only watchers need can be left out otherwise.
 func (h *Hub) On() bool { return h != nil && h.on.Load() }
+
+// IfOn calls do if somebody watches. What switched does comes before or after that.
+func (h *Hub) IfOn(do func()) {
+	h.switching.Lock()
+	defer h.switching.Unlock()
+	if h.On() {
+		do()
+	}
+}
 
 // Tell says what has happened now.
 func (h *Hub) Tell(what event.What) {
@@ -120,7 +133,9 @@ func (h *Hub) change(how func()) {
 	h.on.Store(on)
 	switch {
 	case on && h.timer == nil:
-		h.timer = self.AfterFunc(0, h.sample)
+		h.round++
+		round := h.round
+		h.timer = self.AfterFunc(0, func() { h.sample(round) })
 	case !on && h.timer != nil:
 		h.timer.Stop()
 		h.timer = nil
@@ -133,10 +148,10 @@ func (h *Hub) change(how func()) {
 
 // Close ends what watchers get, after a last event unless that is nil, and waits for them to stop watching, until ctx ends.
 func (h *Hub) Close(ctx context.Context, last event.What) {
-	if last != nil {
-		h.Tell(last)
-	}
 	h.mu.Lock()
+	if last != nil && !h.over {
+		h.put([]event.Event{{Time: time.Now(), Process: h.name, What: last}})
+	}
 	if !h.over {
 		h.over = true
 		close(h.closed)
@@ -178,14 +193,9 @@ func (w *Watcher) put(events []event.Event) {
 		switch {
 		case w.over, w.wants != nil && !w.wants(e):
 		case len(w.events) >= room && !last:
-			w.missed.Events++
-			switch what := e.What.(type) {
-			case event.Tasks:
-				w.missed.Tasks += what.Count
-			case event.Missed:
-				w.missed.Events += what.Events - 1
-				w.missed.Tasks += what.Tasks
-			}
+			m := Missed(events[i : i+1])
+			w.missed.Events += m.Events
+			w.missed.Tasks += m.Tasks
 		default:
 			w.events = append(w.events, *e)
 		}
@@ -193,6 +203,21 @@ func (w *Watcher) put(events []event.Event) {
 	if len(w.events) > 0 {
 		w.signal()
 	}
+}
+
+// Missed is what stands for events that are left out.
+func Missed(events []event.Event) (m event.Missed) {
+	m.Events = len(events)
+	for _, e := range events {
+		switch what := e.What.(type) {
+		case event.Tasks:
+			m.Tasks += what.Count
+		case event.Missed:
+			m.Events += what.Events - 1
+			m.Tasks += what.Tasks
+		}
+	}
+	return m
 }
 
 func (w *Watcher) signal() {
@@ -204,7 +229,7 @@ func (w *Watcher) signal() {
 
 // Next returns the next events, which the call after it overwrites, and blocks until there are some. It returns none when no more come, or when ctx has ended.
 func (w *Watcher) Next(ctx context.Context) []event.Event {
-	for {
+	for ctx.Err() == nil {
 		events, over := w.take()
 		if len(events) > 0 || over {
 			return events
@@ -221,6 +246,7 @@ func (w *Watcher) Next(ctx context.Context) []event.Event {
 			return nil
 		}
 	}
+	return nil
 }
 
 func (w *Watcher) take() (events []event.Event, over bool) {

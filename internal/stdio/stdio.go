@@ -102,7 +102,7 @@ var Followed = sync.OnceValue(func() bool {
 const (
 	// ReturnKey is a variable that tells a program which of its files, by their settings, it sends to who follows it.
 	ReturnKey = "FIBER_RETURN"
-	// ReturnKind is the kind of such a message: a setting and, in base64, a piece of its file; without a piece, it is the end.
+	// ReturnKind is the kind of such a message: a setting and, in base64, a piece of its file; or, at the end, = and its size.
 	ReturnKind = "file"
 )
 

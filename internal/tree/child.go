@@ -83,8 +83,9 @@ func (c *Child) finish(readErr error) {
 	c.streams.serving.Wait()
 	c.release()
 	c.childJob.mu.Lock()
-	status.Reason = cmp.Or(c.reason, status.Reason)
+	why := c.reason
 	c.childJob.mu.Unlock()
+	status.Reason = cmp.Or(why, status.Reason)
 	c.exit.ExitStatus, c.exit.Stderr = status, c.job.lastLines()
 	c.signals.Wait()
 	c.job.remove(c.grace())
@@ -92,7 +93,7 @@ func (c *Child) finish(readErr error) {
 	c.spec.Keep = nil
 	c.node.Log.Debug("fiber: ended", "process", c.spec.Name, "id", c.job.ID(), "how", c.exit.String())
 	if c.node.Events.On() {
-		c.node.Events.Tell(c.ending())
+		c.node.Events.Tell(c.ending(why != ""))
 	}
 	close(c.done)
 }
@@ -115,10 +116,11 @@ func (c *Child) reap(killed bool) (_ backend.ExitStatus, byItself bool) {
 	}
 }
 
-// ending is how the process ended, for those who watch. A process that was told or made to end has ended as it should.
-func (c *Child) ending() event.ProcessEnded {
+// ending is how the process ended, for those who watch. One that was told to end has ended as it should, unless it was killed for a
+// reason.
+func (c *Child) ending(killed bool) event.ProcessEnded {
 	e := event.ProcessEnded{Name: c.spec.Name, Role: string(c.spec.Assign.Role), ID: c.job.ID(), How: c.exit.String()}
-	if e.OK = c.exit.Err == nil && (c.exit.Code == 0 || c.expected.Load() && c.reason == ""); !e.OK {
+	if e.OK = c.exit.Err == nil && (c.exit.Code == 0 || c.expected.Load() && !killed); !e.OK {
 		e.Words = c.exit.Stderr
 	}
 	return e

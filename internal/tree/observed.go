@@ -2,10 +2,19 @@ package tree
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
+	"time"
 
+	"github.com/fiber-go/fiber/event"
+	"github.com/fiber-go/fiber/internal/observe"
 	"github.com/fiber-go/fiber/internal/wire"
+	"github.com/fiber-go/fiber/transport"
 )
+
+// together is how many events are a message at most.
+const together = 256
 
 // observed sends the parent what happens in this process, while somebody there watches.
 type observed struct {
@@ -31,8 +40,15 @@ func (o *observed) set(p *Parent, on bool) {
 	go func() {
 		defer w.Stop()
 		for events := w.Next(ctx); len(events) > 0; events = w.Next(ctx) {
-			if p.conn.Send(ctx, wire.PackEvents(events)...) != nil {
-				return
+			for some := range slices.Chunk(events, together) {
+				err := p.conn.Send(ctx, wire.PackEvents(some)...)
+				if errors.As(err, new(*transport.SizeError)) {
+					missed := event.Event{Time: time.Now(), Process: p.node.Name, What: observe.Missed(some)}
+					err = p.conn.Send(ctx, wire.PackEvents([]event.Event{missed})...)
+				}
+				if err != nil {
+					return
+				}
 			}
 		}
 	}()

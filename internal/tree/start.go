@@ -127,8 +127,8 @@ func (n *Node) start(ctx context.Context, spec Spec) (_ *Child, err error) {
 	n.startedOn(s.job.Host())
 	n.add(s.Child)
 	n.Log.Debug("fiber: started", "process", spec.Name, "id", s.job.ID())
+	n.Events.IfOn(func() { s.observe(true) })
 	if n.Events.On() {
-		s.observe(true)
 		n.Events.Tell(event.ProcessStarted{Name: spec.Name, Role: string(spec.Assign.Role), Func: spec.Assign.Func, ID: s.job.ID(), Host: s.job.Host(),
 			Memory: int64(spec.Resources.Memory) << 20, GPUs: s.lent, Took: time.Since(began)})
 	}
@@ -221,7 +221,12 @@ func (s *start) heed(ctx context.Context) {
 	if tell == nil {
 		tell = func(string) {}
 	}
-	defer tell("")
+	defer func() {
+		tell("")
+		if was, _ := s.pending.Load().(string); was != "" {
+			s.node.Events.Tell(event.Waiting{Name: s.spec.Name})
+		}
+	}()
 	err := s.job.follow(ctx, func(p progress) {
 		if was, _ := s.pending.Swap(p.Reason).(string); was != p.Reason {
 			s.node.Events.Tell(event.Waiting{Name: s.spec.Name, Reason: p.Reason})

@@ -72,7 +72,7 @@ func UnpackEvents(frames [][]byte) (list []event.Event, err error) {
 				e.What = field.Elem().Interface().(event.What)
 			}
 		}
-		if e.What == nil {
+		if t, ok := e.What.(event.Tasks); e.What == nil || ok && (t.Count < 1 || min(t.Failed, t.Again) < 0 || min(t.Took, t.Longest) < 0) {
 			return nil, ErrMalformed
 		}
 		list = append(list, e)

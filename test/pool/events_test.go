@@ -381,3 +381,38 @@ func TestEventsAtTheEnd(t *testing.T) {
 	require.Contains(t, x.Out.String(), "the last event: on purpose\n")
 	require.NotContains(t, x.Out.String(), "an error")
 }
+
+var mixed = fiber.Register("mixed", func(_ context.Context, d time.Duration) (int, error) {
+	if d > 0 {
+		time.Sleep(d)
+	}
+	return 0, nil
+})
+
+// Very short tasks are timed together; a long one that follows them does no harm, wherever it is in its chunk.
+func TestEventsOfMixedTasks(t *testing.T) {
+	t.Parallel()
+	pool := fibertest.NewPool(t, 1, fiber.WithMaxAttempts(1))
+	ctx, stop := context.WithCancel(fibertest.Soon(t))
+	defer stop()
+	s := watching(ctx, t, of(pool))
+	ready(t, s, pool)
+	for _, n := range []int{2, 3, 17, 18, 19, 33, 34, 35, 50} {
+		naps := make([]time.Duration, n)
+		naps[n-1] = 3 * time.Millisecond
+		_, err := fiber.Map(ctx, pool, mixed, naps, fiber.ChunkSize(n))
+		require.NoError(t, err)
+		done := 0
+		for _, what := range some[event.Tasks](s.until(t, ended("mixed"))) {
+			if what.Func != "mixed" {
+				continue
+			}
+			if done += what.Count; what.Count == 1 {
+				require.Equal(t, 1, what.Attempt)
+			}
+			require.LessOrEqual(t, what.Index+what.Count, n)
+		}
+		require.Equal(t, n, done)
+	}
+	require.Zero(t, pool.Stats().WorkersLost)
+}

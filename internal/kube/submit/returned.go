@@ -2,12 +2,15 @@ package submit
 
 import (
 	"encoding/base64"
+	"errors"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
@@ -48,8 +51,10 @@ func (r *Run) returns(job *Job) {
 	r.Report.takes = &taker{files: r.Returned, open: map[string]*os.File{}, say: r.Report.Say}
 }
 
-// taker writes files that a program sends in pieces; see stdio.Return.
+// taker writes files that a program sends in pieces; see stdio.ReturnKind.
 type taker struct {
+	mu    sync.Mutex
+	over  bool
 	files map[string]string // paths by settings
 	open  map[string]*os.File
 	say   func(format string, args ...any)
@@ -57,13 +62,20 @@ type taker struct {
 
 // take takes a piece.
 func (t *taker) take(payload []byte) {
-	key, piece, last := strings.Cut(string(payload), " ")
-	last = !last
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key, piece, _ := strings.Cut(string(payload), " ")
+	size, last := strings.CutPrefix(piece, "=")
 	file := t.files[key]
-	if file == "" {
+	if file == "" || t.over {
 		return
 	}
-	err := t.write(key, file, piece, last)
+	var err error
+	if last {
+		err = t.end(key, file, size)
+	} else {
+		err = t.write(key, file, piece)
+	}
 	switch {
 	case err != nil:
 		delete(t.files, key)
@@ -73,7 +85,7 @@ func (t *taker) take(payload []byte) {
 	}
 }
 
-func (t *taker) write(key, file, piece string, last bool) (err error) {
+func (t *taker) write(key, file, piece string) (err error) {
 	f := t.open[key]
 	if f == nil {
 		if f, err = os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-"); err != nil {
@@ -85,29 +97,49 @@ func (t *taker) write(key, file, piece string, last bool) (err error) {
 	if err == nil {
 		_, err = f.Write(data)
 	}
-	if err == nil && !last {
-		return nil
+	if err != nil {
+		t.drop(key)
 	}
-	delete(t.open, key)
+	return err
+}
+
+var errGaps = errors.New("it has not come as a whole")
+
+// end has a file be in its place, if all of it has come.
+func (t *taker) end(key, file, size string) (err error) {
+	f := t.open[key]
+	if f == nil {
+		return errGaps
+	}
+	defer t.drop(key)
+	at, err := f.Stat()
+	if err == nil && strconv.FormatInt(at.Size(), 10) != size {
+		err = errGaps
+	}
 	if err == nil {
 		err = f.Chmod(0o644)
 	}
-	if failed := f.Close(); err == nil {
-		err = failed
-	}
 	if err == nil {
-		return os.Rename(f.Name(), file)
+		err = os.Rename(f.Name(), file)
 	}
-	os.Remove(f.Name())
 	return err
+}
+
+// drop ends the writing of a file, and removes it unless it is in its place.
+func (t *taker) drop(key string) {
+	f := t.open[key]
+	delete(t.open, key)
+	f.Close()
+	os.Remove(f.Name())
 }
 
 // close removes what has not come as a whole.
 func (t *taker) close() {
-	for key, f := range t.open {
-		f.Close()
-		os.Remove(f.Name())
-		t.say("fiber: the %s has not come as a whole", key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	for key := range t.open {
+		t.drop(key)
+		t.say("fiber: the %s could not be written: %v", key, errGaps)
 	}
-	clear(t.open)
 }

@@ -52,7 +52,7 @@ func TestTaker(t *testing.T) {
 	old, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Equal(t, "an old one", string(old), "it has not come as a whole")
-	for _, b := range append(piece("report", "in two pieces"), marks.Mark(stdio.ReturnKind, []byte("report"))...) {
+	for _, b := range append(piece("report", "in two pieces"), marks.Mark(stdio.ReturnKind, []byte("report =20"))...) {
 		to.Write([]byte{b})
 	}
 	to.Write(piece("trace", "its directory is not there"))
@@ -64,8 +64,10 @@ func TestTaker(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a page in two pieces", string(made))
 
-	to.Write(piece("report", "torn"))
+	to.Write(piece("report", "with a gap"))
+	to.Write(marks.Mark(stdio.ReturnKind, []byte("report =20")))
 	r.taken()
+	to.Write(piece("report", "too late"))
 	made, err = os.ReadFile(page)
 	require.NoError(t, err)
 	require.Equal(t, "a page in two pieces", string(made))
@@ -76,5 +78,5 @@ func TestTaker(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "fiber: the report is in "+page)
 	require.Contains(t, string(text), "fiber: the trace could not be written")
-	require.Contains(t, string(text), "fiber: the report has not come as a whole")
+	require.Contains(t, string(text), "fiber: the report could not be written: it has not come as a whole")
 }

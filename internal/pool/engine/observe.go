@@ -49,7 +49,7 @@ func (e *Engine) callOver(c *Call, err error) {
 	what := event.CallEnded{Pool: e.opts.Label, Call: c.number, Func: c.opts.Func, Tasks: c.total, Kept: c.kept, Done: c.came.Done, Failed: c.came.Failed,
 		Retried: c.came.Retried, Err: c.came.why}
 	if err != nil {
-		what.Err = cmp.Or(what.Err, err.Error())
+		what.Err = cut(err)
 	}
 	e.opts.Events.Tell(what)
 }
@@ -89,10 +89,10 @@ func (e *Engine) tasksEnded(c *Call, o *Outcome, unread []int) {
 	}
 	reason := map[int]string{}
 	for _, f := range o.Failures {
-		reason[f.Index] = f.Err.Error()
+		reason[f.Index] = cut(f.Err)
 	}
 	for _, i := range unread {
-		reason[i] = "its result could not be decoded"
+		reason[i] = unreadable
 	}
 	rest := event.Tasks{Pool: e.opts.Label, Call: c.number, Func: c.opts.Func, Worker: o.Worker, Index: o.Lo, Count: o.N, Ended: t.at, Took: t.run, Bytes: t.bytes}
 	count := func(what *event.Tasks, index int) {
@@ -122,17 +122,33 @@ func (e *Engine) tasksEnded(c *Call, o *Outcome, unread []int) {
 	rest.Longest = min(cmp.Or(t.longest, rest.Took/time.Duration(rest.Count)), rest.Took) // it may be of a task that is not reported yet
 	rest.Began = t.at.Add(-t.run)
 	rest.Bytes = t.bytes * rest.Count / o.N
-	if o.N == 1 {
-		rest.Attempt = 1 + o.Reruns[o.Lo]
+	byItself := func(i int) bool {
+		return slices.ContainsFunc(t.each, func(x wire.TaskTime) bool { return x.Index == i })
+	}
+	for byItself(rest.Index) {
+		rest.Index++
+	}
+	if rest.Count == 1 {
+		rest.Attempt = 1 + o.Reruns[rest.Index]
 	}
 	if len(reason)+len(o.Again) > 0 {
-		for i := o.Lo; i < o.Lo+o.N; i++ {
-			if !slices.ContainsFunc(t.each, func(x wire.TaskTime) bool { return x.Index == i }) {
+		for i := rest.Index; i < o.Lo+o.N; i++ {
+			if !byItself(i) {
 				count(&rest, i)
 			}
 		}
 	}
 	e.opts.Events.Tell(rest)
+}
+
+// unreadable is the error of a task whose result the caller can't decode, for those who watch.
+const unreadable = "its result could not be decoded"
+
+// cut returns the text of an error, of which not everything may be worth the memory of all who watch.
+func cut(err error) string {
+	const most = 4 << 10
+	text := err.Error()
+	return text[:min(len(text), most)]
 }
 
 // workerEnded tells of a worker's end.

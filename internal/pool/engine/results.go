@@ -100,6 +100,11 @@ func (e *Engine) results(w *worker, frames [][]byte) error {
 			return fmt.Errorf("%w: task %d failed, of results %d to %d", wire.ErrMalformed, failed.Index, r.From, r.From+r.Count)
 		}
 	}
+	for i, x := range r.Times {
+		if x.Index < r.From || x.Index >= r.From+r.Count || i > 0 && x.Index <= r.Times[i-1].Index {
+			return fmt.Errorf("%w: the time of task %d, of results %d to %d", wire.ErrMalformed, x.Index, r.From, r.From+r.Count)
+		}
+	}
 	c := b.call
 	b.next, b.heard, b.run = hi, time.Now(), -1
 	if r.Started >= 0 {
@@ -202,8 +207,13 @@ func (e *Engine) deliver(c *Call, o Outcome) {
 	s, failed := o.span(), len(o.Failures)+len(unread)
 	e.mu.Lock()
 	c.came.Done += s.len() - failed - len(o.Again)
-	if c.came.Failed += failed; len(o.Failures) > 0 && c.came.why == "" && e.opts.Events.On() {
-		c.came.why = o.Failures[0].Err.Error()
+	if c.came.Failed += failed; c.came.why == "" && e.opts.Events.On() {
+		switch {
+		case len(o.Failures) > 0:
+			c.came.why = cut(o.Failures[0].Err)
+		case len(unread) > 0:
+			c.came.why = unreadable
+		}
 	}
 	if len(unread) > 0 && c.opts.StopOnError {
 		e.giveUp(c, unread[0]+1)

@@ -175,7 +175,6 @@ func (b *batch) some(i int) {
 	var watch stopwatch
 	if b.Flags&wire.Timed != 0 {
 		watch.start(b)
-		defer watch.stop()
 	}
 	guard.Here(func() error {
 		for ok := true; ok; {
@@ -196,6 +195,9 @@ func (b *batch) some(i int) {
 			} else {
 				i, ok = b.next() // inlined, since a task may be this short
 			}
+		}
+		if watch.group > 0 {
+			watch.stop()
 		}
 		return nil
 	}, func(err error) {

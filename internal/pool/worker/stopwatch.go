@@ -5,7 +5,8 @@ import "time"
 const (
 	// longTask is how long a task takes at least that is reported by itself.
 	longTask = time.Millisecond
-	// Of tasks that take less than briefTask, briefGroup are timed together: to read the clock takes as long as one of them.
+	// When briefGroup tasks in a row have taken less than briefTask, so many of the next are timed together: to read the clock takes
+	// as long as one of them.
 	briefTask  = time.Microsecond
 	briefGroup = 16
 )
@@ -24,38 +25,44 @@ type stopwatch struct {
 	last  time.Duration // since began, when the last lap ended
 	group int           // how many tasks a lap has; 0 while it does not run
 	ran   int           // of the current lap
+	task  int           // the last of them
+	brief int           // how many laps in a row were brief
 }
 
 func (w *stopwatch) start(b *batch) { *w = stopwatch{batch: b, began: time.Now(), group: 1} }
 
 // lap notes that a task has ended.
 func (w *stopwatch) lap(task int) {
+	w.task = task
 	if w.ran++; w.ran >= w.group {
-		w.record(task)
+		w.record()
 	}
 }
 
-// record ends a lap, of which task was the last.
-func (w *stopwatch) record(task int) {
+// record ends a lap. If several tasks have taken long together, it is not known which of them did.
+func (w *stopwatch) record() {
 	b, now := w.batch, time.Since(w.began)
 	took := now - w.last
 	switch {
 	case took >= longTask && w.ran == 1:
 		b.lock()
-		b.times = append(b.times, lap{task, w.began.Add(w.last), took})
+		b.times = append(b.times, lap{w.task, w.began.Add(w.last), took})
 		b.mu.Unlock()
-	case int64(took) > b.longest.Load():
+	case took < longTask && int64(took) > b.longest.Load():
 		b.longest.Store(int64(took))
 	}
-	if w.group = 1; took < briefTask*time.Duration(w.ran) {
+	if w.brief++; took >= briefTask*time.Duration(w.ran) {
+		w.brief = 0
+	}
+	if w.group = 1; w.brief >= briefGroup {
 		w.group = briefGroup
 	}
 	w.last, w.ran = now, 0
 }
 
-// stop ends the last lap, whose tasks were brief so far.
+// stop ends the last lap.
 func (w *stopwatch) stop() {
 	if w.ran > 0 {
-		w.record(-1)
+		w.record()
 	}
 }
