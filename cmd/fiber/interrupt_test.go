@@ -68,6 +68,7 @@ var interruptions = []interruption{
 	{args: "doctor -n NAMESPACE"},
 	{args: "checkpoint --csv file", code: 1},
 	{args: "checkpoint --json file", code: 1},
+	{args: "report -o page.html file", code: 1},
 	{args: "vet main.go"},
 	{args: "version"},
 	{args: "--version"},

@@ -154,7 +154,7 @@ func TestBarsOfAProgramThatFails(t *testing.T) {
 		x.becomes("call one .* 5/10 .*", "call two .* 5/10 .*")
 		x.open("say")
 		x.open("two")
-		lines := x.becomes("call one .* 5/10  ended after .*", "fiber: task 9: run in .*no luck", "code 1")
+		lines := x.becomes("call one .* 5/10  ended after .*", "fiber: task 9: run in .*no luck\n.*fiber: the run has failed: .*", "code 1")
 		x.once(lines, "call one", "call two")
 		require.Regexp(t, `call two .* 10/10  in \d+s  1 failed`, strings.Join(lines, "\n"))
 	})
