@@ -146,7 +146,7 @@ func TestBarsOfAProgramThatFails(t *testing.T) {
 		x := show(t, "bars", 120, "LEAVE=yes")
 		x.becomes("call one .* 5/10 .*", "call two .* 5/10 .*")
 		x.open("say")
-		x.once(x.becomes("call one .* 5/10  ended after .*", "call two .* 5/10  ended after .*", "code 0"), "call one", "call two")
+		x.once(x.becomes("call .* 5/10  ended after .*", "call .* 5/10  ended after .*", "code 0"), "call one", "call two")
 	})
 	t.Run("a failure", func(t *testing.T) {
 		t.Parallel()
@@ -239,6 +239,6 @@ func TestABarForEachCall(t *testing.T) {
 	require.NoError(t, err)
 	text, err := os.ReadFile(file.Name())
 	require.NoError(t, err)
-	require.Equal(t, 2, strings.Count(string(text), "100%  10/10  in 0s\n"))
-	require.Equal(t, 1, strings.Count(string(text), "100%  1/1  in 0s\n"))
+	require.Len(t, regexp.MustCompile(`100%  10/10  in \d+s\n`).FindAll(text, -1), 2)
+	require.Len(t, regexp.MustCompile(`100%  1/1  in \d+s\n`).FindAll(text, -1), 1)
 }

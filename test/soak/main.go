@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fiber-go/fiber"
+	_ "github.com/fiber-go/fiber/dashboard" // for FIBER_REPORT
 )
 
 // markKey is set in the environment of this process and of all its descendants, on every backend.
