@@ -231,7 +231,8 @@ func (b *bench) TestWait(t *testing.T) {
 	waiting.Wait()
 }
 
-// A job is pending until it has started, which it has at once unless a cluster has to place it.
+// A job is pending until it has started, which it has at once unless the backend has to place it. One that is placed may have
+// started by the time that somebody looks.
 func (b *bench) TestPending(t *testing.T) {
 	j := b.launch(t, spec("wait"))
 	waits := func() (reason string, pending bool) {
@@ -241,8 +242,9 @@ func (b *bench) TestPending(t *testing.T) {
 		return reason, pending
 	}
 	_, pending := waits()
-	_, places := b.Backend.(backend.Placer)
-	require.Equal(t, places, pending)
+	if _, places := b.Backend.(backend.Placer); !places {
+		require.False(t, pending)
+	}
 	require.Eventually(t, func() bool { _, pending := waits(); return !pending }, patience, time.Millisecond)
 	require.NotEmpty(t, j.Host())
 	require.NoError(t, j.Signal(b.ctx, backend.Kill))
