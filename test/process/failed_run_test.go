@@ -67,7 +67,7 @@ func TestFailedRun(t *testing.T) {
 		{"exit", "Map", []string{
 			`fiber: the run has failed: sweeping`,
 			`  input      9: {Seed:109 How:"exit" Theta:\[0 0 0 … 5000 in all\]}`,
-			`  worker     sweep-1, process \w+ on \S+, at attempt 1`,
+			`  worker     sweep-1, process \S+ on \S+, at attempt 1`,
 			`  why        it was lost: exit code 9`,
 			`  last words second`,
 			`             third`,
