@@ -38,6 +38,7 @@ type Hub struct {
 	mu       sync.Mutex
 	over     bool
 	watchers []*Watcher
+	one      [1]event.Event // for told
 	samples  []func()
 	round    int         // how often the first watcher has come
 	timer    *time.Timer // runs while somebody watches
@@ -95,7 +96,7 @@ func (h *Hub) Tell(what event.What) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.put([]event.Event{{Time: time.Now(), Process: h.name, What: what}}) // the times of a process are in their order
+	h.told(what) // the times of a process are in their order
 }
 
 // Pass hands over events of other processes.
@@ -103,6 +104,13 @@ func (h *Hub) Pass(events []event.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.put(events)
+}
+
+// told puts what has happened in this process. The lock is held.
+func (h *Hub) told(what event.What) {
+	h.one[0] = event.Event{Time: time.Now(), Process: h.name, What: what}
+	h.put(h.one[:])
+	h.one[0] = event.Event{}
 }
 
 func (h *Hub) put(events []event.Event) {
@@ -150,7 +158,7 @@ func (h *Hub) change(how func()) {
 func (h *Hub) Close(ctx context.Context, last event.What) {
 	h.mu.Lock()
 	if last != nil && !h.over {
-		h.put([]event.Event{{Time: time.Now(), Process: h.name, What: last}})
+		h.told(last)
 	}
 	if !h.over {
 		h.over = true

@@ -87,7 +87,10 @@ func (e *Engine) tasksEnded(c *Call, o *Outcome, unread []int) {
 	if t == nil {
 		t = &timing{at: time.Now()}
 	}
-	reason := map[int]string{}
+	var reason map[int]string
+	if len(o.Failures)+len(unread) > 0 {
+		reason = map[int]string{}
+	}
 	for _, f := range o.Failures {
 		reason[f.Index] = cut(f.Err)
 	}
