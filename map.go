@@ -19,7 +19,7 @@ type mapping[In, Out, Result any] struct {
 	Future[Result]
 	ctx    context.Context
 	call   *engine.Call
-	count  progress
+	count  *progress // nil unless somebody follows it
 	outs   []Out
 	result func(outs []Out) Result
 	single bool // an Apply: there is no need to say which task has failed
@@ -195,18 +195,25 @@ func (m *mapping[In, Out, Result]) conclude(failed *TaskError, err error) {
 		m.fails(m.ctx.Err()) // the worker was faster
 		return
 	}
-	m.count.end(func() {
-		switch {
-		case failed != nil && (m.single || err != nil):
-			m.fails(failed)
-		case failed != nil:
-			m.failsAfter(m.result(m.outs[:failed.Index:failed.Index]), failed)
-		case err != nil:
-			m.fails(fromEngine(err))
-		default:
-			m.whenRead(func() { m.resolve(m.result(m.outs), nil) })
-		}
-	})
+	if m.count == nil {
+		m.settle(failed, err)
+		return
+	}
+	m.count.end(func() { m.settle(failed, err) })
+}
+
+// settle resolves the future.
+func (m *mapping[In, Out, Result]) settle(failed *TaskError, err error) {
+	switch {
+	case failed != nil && (m.single || err != nil):
+		m.fails(failed)
+	case failed != nil:
+		m.failsAfter(m.result(m.outs[:failed.Index:failed.Index]), failed)
+	case err != nil:
+		m.fails(fromEngine(err))
+	default:
+		m.whenRead(func() { m.resolve(m.result(m.outs), nil) })
+	}
 }
 
 // abort cancels the call, which fails with err.
@@ -255,7 +262,7 @@ func (m *mapping[In, Out, Result]) submit(ctx context.Context, pool *Pool, o cal
 // follow begins to count for OnProgress, until the result is there. fail is called when that has panicked.
 func (m *mapping[In, Out, Result]) follow(o *callOptions, pool *Pool, fail func(error)) {
 	if o.progress != nil {
-		m.count.fail = fail
+		m.count = &progress{fail: fail}
 		m.count.of(o, pool, len(m.outs))
 		m.Future.then(func() { m.count.end(nil) })
 	}

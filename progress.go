@@ -51,9 +51,9 @@ func (p *progress) of(o *callOptions, pool *Pool, total int) {
 	p.timer = self.AfterFunc(progressEvery, p.tick)
 }
 
-// changed has fn told of a change, unless the call is over.
+// changed has fn told of a change, unless the call is over. Of a nil progress nobody is told.
 func (p *progress) changed(change func()) {
-	if p.fn == nil {
+	if p == nil || p.fn == nil {
 		return
 	}
 	p.mu.Lock()
@@ -71,6 +71,9 @@ func (p *progress) changed(change func()) {
 
 // add counts n more tasks, of which some have failed.
 func (p *progress) add(n, failed int) {
+	if p == nil {
+		return
+	}
 	p.changed(func() {
 		p.now.Done += n
 		p.now.Failed += failed

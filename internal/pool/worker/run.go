@@ -172,9 +172,9 @@ func (b *batch) report() (more bool) {
 // some runs task i and those behind it, until one panics or none is left. If one
 // ends this goroutine, another takes its place.
 func (b *batch) some(i int) {
-	var watch stopwatch
+	var watch *stopwatch // nil if nobody wants to know
 	if b.Flags&wire.Timed != 0 {
-		watch.start(b)
+		watch = newStopwatch(b)
 	}
 	guard.Here(func() error {
 		for ok := true; ok; {
@@ -187,7 +187,7 @@ func (b *batch) some(i int) {
 			if err != nil {
 				b.fail(i, err)
 			}
-			if watch.group > 0 {
+			if watch != nil {
 				watch.lap(i)
 			}
 			if b.announced() {
@@ -196,7 +196,7 @@ func (b *batch) some(i int) {
 				i, ok = b.next() // inlined, since a task may be this short
 			}
 		}
-		if watch.group > 0 {
+		if watch != nil {
 			watch.stop()
 		}
 		return nil

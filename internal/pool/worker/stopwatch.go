@@ -23,13 +23,13 @@ type stopwatch struct {
 	batch *batch
 	began time.Time
 	last  time.Duration // since began, when the last lap ended
-	group int           // how many tasks a lap has; 0 while it does not run
+	group int           // how many tasks a lap has
 	ran   int           // of the current lap
 	task  int           // the last of them
 	brief int           // how many laps in a row were brief
 }
 
-func (w *stopwatch) start(b *batch) { *w = stopwatch{batch: b, began: time.Now(), group: 1} }
+func newStopwatch(b *batch) *stopwatch { return &stopwatch{batch: b, began: time.Now(), group: 1} }
 
 // lap notes that a task has ended.
 func (w *stopwatch) lap(task int) {
