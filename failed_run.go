@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/fiber-go/fiber/internal/config"
+	text "github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/internal/pool/engine"
 )
 
-// fate is what became of the call of a failed task.
+// fate says what became of the call of a failed task.
 type fate struct {
 	input      string // of the task, in brief; "" if it is not known
 	tasks      int    // of the call, 0 if their number is not known
@@ -36,8 +36,8 @@ func (p *process) lastLook(err error) string {
 	f := cmp.Or(task.fate, new(fate))
 	var b strings.Builder
 	line := func(what, format string, args ...any) {
-		text := clip(strings.Map(shown, fmt.Sprintf(format, args...)), lineShown)
-		fmt.Fprintf(&b, "  %-11s%s\n", what, text)
+		shown := clip(text.Printable(fmt.Sprintf(format, args...), ' '), lineShown)
+		fmt.Fprintf(&b, "  %-11s%s\n", what, shown)
 	}
 	fmt.Fprintf(&b, "\nfiber: the run has failed: %s\n", task.Func)
 	switch {
@@ -86,14 +86,6 @@ func (p *process) lastLook(err error) string {
 		line("the rest", "%s", strings.Join(rest, ", "))
 	}
 	return b.String()
-}
-
-// shown replaces what a terminal would not show.
-func shown(r rune) rune {
-	if !unicode.IsPrint(r) {
-		return ' '
-	}
-	return r
 }
 
 func on(host string) string {

@@ -10,7 +10,7 @@ type Event struct {
 	What    What      // one of the types of this package, not a pointer to it
 }
 
-// What is what has happened.
+// What says what has happened.
 type What interface{ what() }
 
 // CallBegan says that a call of Apply, Map, IMap or one of their variants was made.

@@ -49,7 +49,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// shown gives what bars write while calls go on, in a second of so many steps. Time is simulated.
+// shown returns what bars write while calls go on, in a second of so many steps. Time is simulated.
 func shown(t *testing.T, terminal bool, seconds, perSecond int) string {
 	file := filepath.Join(t.TempDir(), "shown")
 	f, err := os.Create(file)

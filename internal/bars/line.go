@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/fiber-go/fiber/internal/names"
 )
 
 const (
@@ -74,12 +75,7 @@ func (b *Bar) parts() (all []part) {
 
 // label returns the label in one line, cut off at a third of a terminal's width.
 func (b *Bar) label(width int) string {
-	text := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) { // an escape sequence, for example
-			return ' '
-		}
-		return r
-	}, b.Label)
+	text := names.Printable(b.Label, ' ')
 	return runewidth.Truncate(strings.Join(strings.Fields(text), " "), max(width/3, 8), "~")
 }
 

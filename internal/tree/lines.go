@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
-	"unicode"
 
+	text "github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/internal/output"
 )
 
@@ -53,12 +52,7 @@ const maxName = 256
 // printable makes a name safe to show: nothing in it can pass for the end of a
 // name, or of a line.
 func printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, name[:min(len(name), maxName)])
+	return text.Printable(name[:min(len(name), maxName)], '?')
 }
 
 // lines passes on one stream of a process's output, line by line, so that the

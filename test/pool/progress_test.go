@@ -23,7 +23,7 @@ type followed struct {
 	over chan fibertest.None // closed by the last call
 }
 
-// follow gives an option that keeps what it is told, and calls each.
+// follow returns an option that keeps what it is told, and calls each.
 func follow(t *testing.T, each func(fiber.Progress)) (*followed, fiber.CallOption) {
 	f := &followed{over: make(chan fibertest.None)}
 	return f, fiber.OnProgress(func(p fiber.Progress) {

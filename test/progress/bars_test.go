@@ -56,12 +56,12 @@ func (x *terminal) tmux(args ...string) string {
 	return string(out)
 }
 
-// lines gives what the terminal shows.
+// lines returns what the terminal shows.
 func (x *terminal) lines() []string {
 	return strings.Split(strings.TrimRight(x.tmux("capture-pane", "-p"), "\n"), "\n")
 }
 
-// becomes waits until the last lines of the terminal are like these, and gives them all.
+// becomes waits until the last lines of the terminal are like these, and returns them all.
 func (x *terminal) becomes(like ...string) []string {
 	x.Helper()
 	want := regexp.MustCompile("(?s)(^|\n)" + strings.Join(like, "\n") + "$")

@@ -10,7 +10,7 @@ import (
 	"github.com/fiber-go/fiber/internal/wire"
 )
 
-// Tally is what has become of a call's tasks.
+// Tally counts what has become of a call's tasks.
 type Tally struct {
 	Done, Failed, Retried int
 	why                   string // the first failure that was told
@@ -54,7 +54,7 @@ func (e *Engine) callOver(c *Call, err error) {
 	e.opts.Events.Tell(what)
 }
 
-// timing is what a worker has said of the running times of an outcome's tasks.
+// timing has the running times of an outcome's tasks, as the worker has reported them.
 type timing struct {
 	at      time.Time // when it came
 	run     time.Duration
