@@ -24,6 +24,8 @@ const Name = "kubernetes"
 const (
 	// statusGrace bounds the wait for the cluster to report an end that the log has already reported: nodes look every second.
 	statusGrace = 5 * time.Second
+	// forced is for how long the program of a pod that was removed by force may still write: its node has yet to hear of it.
+	forced = 15 * time.Second
 	// maxPulls is how often the pull of an image may fail. The node tries again ten seconds later.
 	maxPulls = 1
 )
@@ -192,7 +194,7 @@ func (j *Job) Run(ctx context.Context) {
 			defer func() { again.Close(lastWords(j.Pod())) }()
 			output.To = untilEnd{again, apart, cancel}
 		}
-		if err := output.Follow(reading, j.Stopped); err != nil && reading.Err() == nil {
+		if err := output.Follow(reading, j.Silent(reading)); err != nil && reading.Err() == nil {
 			j.Lost(err)
 		}
 	})
@@ -223,6 +225,27 @@ func (j *Job) Run(ctx context.Context) {
 	status, err := j.conclude(end, said)
 	j.mu.Unlock()
 	j.End(status, err)
+}
+
+// Silent returns a channel that is closed when the log is complete, or ctx ends. A pod that was removed by force has no log that
+// could be opened again, and its program ends a moment later: what is open is read to its end, unless the node is dead.
+func (j *Job) Silent(ctx context.Context) <-chan struct{} {
+	silent := make(chan struct{})
+	go func() {
+		defer close(silent)
+		select {
+		case <-j.Stopped:
+		case <-ctx.Done():
+		}
+		if !j.Gone.Load() || Judge(j.Pod()).Over {
+			return
+		}
+		select {
+		case <-time.After(forced):
+		case <-ctx.Done():
+		}
+	}()
+	return silent
 }
 
 // lastWords returns what the init of a pod whose program has ended has left with the end.

@@ -157,6 +157,42 @@ func TestADeliveredOutput(t *testing.T) {
 	}
 }
 
+// The program of a pod that was removed by force goes on until its node hears of it. What it writes until then is read.
+func TestOutputOfAPodThatWasRemovedByForce(t *testing.T) {
+	begun, removed := make(chan struct{}), make(chan struct{})
+	opened := 0
+	client := dial(t, func(w http.ResponseWriter, _ *http.Request) {
+		if opened++; opened > 1 {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+			return
+		}
+		fmt.Fprint(w, "2026-01-02T03:04:05.1Z before\n")
+		w.(http.Flusher).Flush()
+		close(begun)
+		<-removed
+		time.Sleep(time.Second) // longer than the node lags behind for a program that has ended
+		fmt.Fprint(w, "2026-01-02T03:04:06.1Z after\n")
+	})
+	pod, _ := kube.NewPod(nil)
+	pod.Name = "pod"
+	var stdout bytes.Buffer
+	job := kube.NewJob(pod, kube.Options{Client: client, OutputGrace: time.Minute, Stdout: &stdout})
+	running := with(pod, inState(corev1.PodRunning, corev1.ContainerState{Running: new(corev1.ContainerStateRunning)}))
+	job.Update(running, false)
+	go func() {
+		<-begun
+		job.Update(running, true)
+		close(removed)
+	}()
+	job.Run(t.Context())
+	require.Equal(t, "before\nafter\n", stdout.String())
+	status, err := job.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "its pod was deleted", status.Reason)
+}
+
 // A pod may be reported as failed before its program has ended, as on a lost node: its output goes on.
 func TestAPodThatFailsBeforeItsProgramEnds(t *testing.T) {
 	job, pod := following(t)

@@ -231,7 +231,7 @@ func logs(ctx context.Context, c *kube.Client, pod *corev1.Pod, follow bool, std
 				}
 				close(known)
 			}()
-			err := out.Follow(reading, job.Stopped)
+			err := out.Follow(reading, job.Silent(reading))
 			if <-known; reading.Err() != nil || err == nil {
 				err = next.err
 			}
