@@ -158,7 +158,9 @@ func TestRestartAfterAPodWasDeleted(t *testing.T) {
 	require.Len(t, first, 1)
 	assert.Contains(t, run.stderr(), "Created job: mine\n")
 	c.kubectl("delete", "pod", first[0], "-n", c.namespace, "--wait=false")
-	require.Eventually(t, func() bool { return strings.Count(run.stdout(), "begins with") == 2 }, 2*time.Minute, 100*time.Millisecond)
+	for _, f := range []*following{run, logs} { // what nobody has read of a pod that is removed by force is lost
+		require.Eventually(t, func() bool { return strings.Count(f.stdout(), "begins with") == 2 }, 2*time.Minute, 100*time.Millisecond)
+	}
 	out := ""
 	assert.Eventually(t, func() bool { // its worker starts a moment later
 		out, _, _ = c.fiber("ps")
