@@ -3,11 +3,13 @@
 package owner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // Name names this process uniquely: the boot of the machine and the namespace of
@@ -27,8 +29,8 @@ func machine() string {
 	return strings.TrimSpace(string(boot)) + "/" + space
 }
 
-// started returns when a process was started, "" if there is no such process or
-// the system does not tell.
+// started returns when a process was started, "" if there is no such process, if
+// it has ended and its parent has yet to hear of it, or if the system does not tell.
 func started(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -36,10 +38,26 @@ func started(pid int) string {
 	}
 	text := string(stat)
 	const startTime = 19 // counted from the field after the name
-	if fields := strings.Fields(text[strings.LastIndex(text, ")")+1:]); len(fields) > startTime {
+	if fields := strings.Fields(text[strings.LastIndex(text, ")")+1:]); len(fields) > startTime && fields[0] != "Z" {
 		return fields[startTime]
 	}
 	return ""
+}
+
+// PID returns the process id of a root of this user's on this machine, 0 if it is gone or elsewhere.
+func PID(name string) int {
+	fields := strings.Split(name, " ")
+	if len(fields) != 4 || fields[0] != machine() || fields[1] != strconv.Itoa(os.Getuid()) {
+		return 0
+	}
+	pid, err := strconv.Atoi(fields[2])
+	if err != nil || started(pid) != fields[3] {
+		return 0
+	}
+	if p, err := os.FindProcess(pid); err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+		return 0 // systems that do not tell when it was started tell this
+	}
+	return pid
 }
 
 // Gone says whether the run whose root has that name is over. It can tell only for

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+
+	"github.com/fiber-go/fiber/internal/runs"
 )
 
 // ofRun matches the names of runs' directories; see Node.Directory.
@@ -56,6 +58,7 @@ func sweepRun(dir string) {
 		}
 		os.Remove(private) // as dir below
 	}
+	runs.Sweep(dir)
 	os.Remove(dir) // fails unless it is empty
 }
 
