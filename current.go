@@ -12,6 +12,7 @@ import (
 	"github.com/fiber-go/fiber/internal/codec"
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/object"
+	"github.com/fiber-go/fiber/internal/runs"
 	"github.com/fiber-go/fiber/internal/self"
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/internal/warden"
@@ -30,8 +31,11 @@ type process struct {
 	ends    live[endName, pipeEnd] // in values that are being decoded
 	shared  sharedCache
 	states  states
+	pools   live[uint64, Pool] // by their number
 
 	handTime time.Duration // to hand over shared values at the end; 0 for the usual time
+
+	announced *runs.Announced // in the root; nil in others
 
 	closeLog func(patience time.Duration) // hands over what is left of the log
 
@@ -149,6 +153,9 @@ func (p *process) leave(ctx context.Context) error {
 	warden.Close()
 	p.handOver(cmp.Or(p.handTime, p.node.Config.ShutdownGrace+p.node.Config.HeartbeatTimeout))
 	p.objects.Close()
+	if p.announced != nil {
+		p.announced.Close()
+	}
 	p.lastEvents()
 	p.node.RemoveDirectory()
 	p.closeLog(logPatience)

@@ -175,6 +175,7 @@ func Init(cfg ...Config) error {
 		here().leave(context.Background())
 		return err
 	}
+	here().announce()
 	return nil
 }
 

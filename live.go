@@ -30,6 +30,18 @@ func (l *live[K, V]) get(key K, make func() *V) *V {
 	return v
 }
 
+// all returns the values.
+func (l *live[K, V]) all() (all []*V) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.values {
+		if v := w.Value(); v != nil {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
 // lapsed removes a key whose value is garbage, unless it has a new one.
 func (l *live[K, V]) lapsed(key K) {
 	l.mu.Lock()

@@ -179,11 +179,13 @@ func newPool(sole string, workers int, opts []PoolOption) (*Pool, error) {
 	p.opts.Label = label
 	p.opts.Closed = closedError("the pool %s was closed", label)
 	p.engine = engine.New(p.opts.Options)
+	proc.pools.get(made.Add(1), func() *Pool { return p })
 	return p, nil
 }
 
 var (
-	pools   atomic.Int64 // how many pools without a name there were
+	made    atomic.Uint64 // how many pools there were
+	pools   atomic.Int64  // how many of them without a name
 	serials serialNumbers
 )
 

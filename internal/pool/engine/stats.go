@@ -28,6 +28,15 @@ type RunningTask struct {
 	Unwanted bool
 }
 
+// CallStats describes one call in Stats.
+type CallStats struct {
+	Number uint64
+	Func   string
+	Tasks  int // -1 while more may come
+	Kept   int // those that a checkpoint had finished
+	Tally
+}
+
 // running returns what the worker runs, as far as it has said so.
 func (w *worker) running() (all []RunningTask) {
 	slots := w.engine.opts.Concurrency
@@ -59,7 +68,9 @@ type Stats struct {
 	Target, Starting, Ready, Idle int
 	Queued, Held                  int // tasks
 	Failure                       error
+	Ended                         bool
 	Workers                       []WorkerStats // by name
+	Calls                         []CallStats   // those of more than one task that go on, in the order in which they began
 }
 
 // Processes returns how many workers are coming, are up, and were lost so far.
@@ -73,10 +84,17 @@ func (e *Engine) Processes() (coming, up, lost int) {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Stats{Counters: e.stats, Target: e.target, Starting: e.in(starting), Ready: e.in(ready), Idle: e.survey().count[idle], Failure: e.failure}
+	s := Stats{Counters: e.stats, Target: e.target, Starting: e.in(starting), Ready: e.in(ready), Idle: e.survey().count[idle], Failure: e.failure, Ended: e.ended}
 	for c := range e.calls {
 		s.Queued += c.waiting() + len(c.paused)
+		switch {
+		case c.open:
+			s.Calls = append(s.Calls, CallStats{c.number, c.opts.Func, -1, c.kept, c.came})
+		case c.total > 1:
+			s.Calls = append(s.Calls, CallStats{c.number, c.opts.Func, c.total, c.kept, c.came})
+		}
 	}
+	slices.SortFunc(s.Calls, func(a, b CallStats) int { return cmp.Compare(a.Number, b.Number) })
 	for _, x := range e.suspects {
 		s.Queued += x.len()
 	}

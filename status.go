@@ -1,0 +1,143 @@
+package fiber
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fiber-go/fiber/event"
+	roots "github.com/fiber-go/fiber/internal/owner"
+	"github.com/fiber-go/fiber/internal/runs"
+	"github.com/fiber-go/fiber/internal/self"
+)
+
+// announce has fiber ps and fiber top find this run.
+func (p *process) announce() {
+	if self.Of().Disk != nil { // a simulated process
+		return
+	}
+	p.announced = runs.Announce(p.node.Directory(), runs.Run{Program: filepath.Base(os.Args[0]), Owner: roots.Name(), Backend: p.node.Backend.Name(), Began: time.Now()},
+		func() (look func() runs.Status, stop func()) {
+			ctx, stop := context.WithCancel(context.Background())
+			l := &lookout{used: map[string]usage{}}
+			w := p.node.Events.Watch(nil)
+			go follow(ctx, w, func(e event.Event, err error) bool {
+				if err == nil {
+					l.put(e)
+				}
+				return true
+			})
+			return func() runs.Status { return p.status(l) }, stop
+		})
+}
+
+// status says how the run is, with what a lookout has seen.
+func (p *process) status(l *lookout) (s runs.Status) {
+	workers := map[string]runs.Process{}
+	for _, pool := range p.pools.all() {
+		of, engine := pool.Stats(), pool.engine.Stats()
+		if engine.Ended && len(engine.Workers) == 0 {
+			continue
+		}
+		s.Pools = append(s.Pools, runs.Pool{Name: pool.opts.Label, Starting: of.Starting, Ready: of.Ready, Idle: of.Idle, Lost: of.WorkersLost, Queued: of.Queued,
+			Held: of.Running, Done: of.Done, Failed: of.Failed, Retried: of.Retried, Waits: of.Pending})
+		for _, c := range engine.Calls {
+			s.Calls = append(s.Calls, runs.Call{Pool: pool.opts.Label, Number: c.Number, Func: c.Func, Tasks: c.Tasks, Done: c.Kept + c.Done + c.Failed, Failed: c.Failed, Retried: c.Retried})
+		}
+		for _, w := range of.Processes {
+			workers[w.Name] = runs.Process{Name: w.Name, State: w.State, Done: w.Done, Runs: busyWith(w.Running), CPU: -1, Resident: w.Resident, Shared: w.Shared}
+		}
+	}
+	slices.SortFunc(s.Pools, func(a, b runs.Pool) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(s.Calls, func(a, b runs.Call) int { return cmp.Compare(a.Number, b.Number) })
+	l.add(&s, workers)
+	return s
+}
+
+// busyWith says what a worker runs.
+func busyWith(tasks []RunningTask) string {
+	var all []string
+	for _, t := range tasks {
+		all = append(all, fmt.Sprintf("%s #%d, %v", t.Func, t.Index, time.Since(t.Since).Round(time.Second)))
+	}
+	return strings.Join(all, "; ")
+}
+
+// lookout sees what processes use, and what goes wrong, while somebody asks how the run is.
+type lookout struct {
+	mu   sync.Mutex
+	used map[string]usage // by the name of the process
+	news []runs.News
+}
+
+// usage is what a process used when it was last heard of.
+type usage struct {
+	event.ProcessStatus
+	at         time.Time
+	processors float64 // since it was heard of before; -1 if it was not
+}
+
+func (l *lookout) put(e event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch what := e.What.(type) {
+	case event.ProcessStatus:
+		before, had := l.used[what.Name]
+		now := usage{what, e.Time, -1}
+		if seconds := e.Time.Sub(before.at).Seconds(); had && seconds > 0 {
+			now.processors = max(0, (what.CPU-before.CPU).Seconds()/seconds)
+		}
+		l.used[what.Name] = now
+	case event.ProcessEnded:
+		delete(l.used, what.Name)
+	case event.Tasks:
+		if what.Failed > 0 {
+			l.tell(e.Time, what.Func+": "+what.Err)
+		}
+	case event.Log:
+		if what.Level == slog.LevelWarn.String() || what.Level == slog.LevelError.String() {
+			l.tell(e.Time, strings.Join(append([]string{what.Message}, what.Attrs...), " "))
+		}
+	}
+}
+
+// tell adds news.
+func (l *lookout) tell(at time.Time, text string) {
+	const most = 300 // of which a terminal shows a line
+	l.news = append(l.news, runs.News{At: at, Text: text[:min(len(text), most)]})
+	l.news = l.news[max(0, len(l.news)-runs.MaxNews):]
+}
+
+// add adds what was seen. The workers are those of the root's pools.
+func (l *lookout) add(s *runs.Status, workers map[string]runs.Process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, u := range l.used {
+		w, known := workers[name]
+		if !known {
+			w = runs.Process{Name: name}
+		}
+		w.CPU, w.Resident, w.Shared = u.processors, u.Resident, u.Shared
+		workers[name] = w
+	}
+	for _, w := range workers {
+		s.Processes = append(s.Processes, w)
+		s.CPU += max(0, w.CPU)
+		s.Resident += w.Resident
+	}
+	s.Running = len(s.Processes)
+	slices.SortFunc(s.Processes, func(a, b runs.Process) int {
+		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+	s.Processes = s.Processes[:min(len(s.Processes), runs.MaxProcesses)]
+	s.News = slices.Clone(l.news)
+}
