@@ -113,5 +113,6 @@ type Config struct {
 	// those that have come as messages.
 	ShareMemory ByteSize
 	// RuntimeDir is where Fiber makes its own directory for sockets, with mode 0700.
+	// The command fiber finds the programs of this machine there.
 	RuntimeDir string
 }

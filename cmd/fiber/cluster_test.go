@@ -57,7 +57,7 @@ func newAlone(t *testing.T) *onCluster {
 	require.NoError(t, err)
 	c := &onCluster{T: t, namespace: fibertest.Namespace(t), dir: t.TempDir(), bin: bin}
 	c.env = append(os.Environ(), "KUBECONFIG="+os.Getenv("FIBER_TEST_KUBECONFIG"), "FIBER_REGISTRY="+os.Getenv("FIBER_TEST_REGISTRY"),
-		"FIBER_KUBERNETES_NAMESPACE="+c.namespace)
+		"FIBER_KUBERNETES_NAMESPACE="+c.namespace, "XDG_RUNTIME_DIR="+t.TempDir())
 	c.admin = c.env
 	c.kubectl("apply", "-n", c.namespace, "-f", "../../deploy/rbac.yaml")
 	write(t, filepath.Join(c.dir, "main.go"), program)

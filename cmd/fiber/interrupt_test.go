@@ -53,6 +53,7 @@ var interruptions = []interruption{
 	{args: "run --backend docker -e MARK --build Dockerfile /program exit", code: 7, docker: true},
 	{args: "ps -n NAMESPACE"},
 	{args: "ps -A"},
+	{args: "top --once -n NAMESPACE there", code: 1, before: "run --name there --image busybox:1.37 sleep 3600"},
 	{args: "logs -n NAMESPACE there", before: "run --name there --image busybox:1.37 sh -c echo\u00a0x;sleep\u00a02"},
 	{args: "logs -f there", before: "run --name there --image busybox:1.37 sh -c echo\u00a0x;sleep\u00a02"},
 	{args: "stop -n NAMESPACE there", before: "run --name there --image busybox:1.37 sleep 3600"},

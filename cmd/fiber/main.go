@@ -1,8 +1,8 @@
 // Command fiber runs programs on a Kubernetes cluster and manages them there.
 //
 // Fiber run runs a Go package, or a command in an image, as a pod on the cluster, and exits with its exit code. The other
-// commands list what runs, show its output, end it, copy files to and from volumes, and find out what is missing if nothing
-// works. Fiber vet, which needs no cluster, finds mistakes in Go packages before they run. Besides its flags, fiber reads the
+// commands list what runs, there and on this machine, show how it is and what it writes, end it, copy files to and from volumes,
+// and find out what is missing if nothing works. Fiber vet, which needs no cluster, finds mistakes in Go packages before they run. Besides its flags, fiber reads the
 // FIBER_ variables and the .fiberconfig of the working directory.
 package main
 
@@ -27,7 +27,8 @@ import (
 // commands are the command line.
 type commands struct {
 	Run        runCommand        `cmd:"" help:"Run a Go package, or a command in an image, on the cluster."`
-	Ps         psCommand         `cmd:"" help:"List the programs on the cluster."`
+	Ps         psCommand         `cmd:"" help:"List the programs that run on this machine, and those on the cluster."`
+	Top        topCommand        `cmd:"" help:"Show how a program is: calls, pools, processes."`
 	Logs       logsCommand       `cmd:"" help:"Show a program's output."`
 	Stop       stopCommand       `cmd:"" help:"End programs."`
 	Cp         copyCommand       `cmd:"" help:"Copy files to and from a claim (PersistentVolumeClaim)."`

@@ -121,5 +121,6 @@ type Config struct {
 	// those that have come as messages.
 	ShareMemory ByteSize `key:"share_memory" unset:"a third of the memory of the machine, or of the container"`
 	// RuntimeDir is where Fiber makes its own directory for sockets, with mode 0700.
+	// The command fiber finds the programs of this machine there.
 	RuntimeDir string `key:"runtime_dir" kind:"directory" unset:"XDG_RUNTIME_DIR if it can be used, else the directory for temporary files"`
 }

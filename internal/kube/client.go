@@ -84,6 +84,9 @@ func InPod() bool {
 	return err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
+// ErrUnconfigured means that there is no kubeconfig, and no pod around this process.
+var ErrUnconfigured = errors.New("no cluster is configured")
+
 // Connect returns a client of the cluster that is configured by KUBECONFIG, by ~/.kube/config or by the pod that this
 // process is in. The namespace may be "", which stands for the configured one. Connect does not talk to the cluster yet.
 func Connect(namespace string) (*Client, error) {
@@ -96,8 +99,8 @@ func Connect(namespace string) (*Client, error) {
 	if err == nil {
 		c.InCluster = len(raw.Clusters) == 0
 		if c.InCluster && !InPod() {
-			return nil, errors.New("no cluster is configured: " + looked() + ", and this process is not in a pod with a service account; " +
-				"set KUBECONFIG to the path of a kubeconfig file")
+			return nil, fmt.Errorf("%w: %s, and this process is not in a pod with a service account; "+
+				"set KUBECONFIG to the path of a kubeconfig file", ErrUnconfigured, looked())
 		}
 		config, err = loader.ClientConfig()
 	}

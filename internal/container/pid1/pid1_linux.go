@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,8 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/container/delivery"
 	"github.com/fiber-go/fiber/internal/logmux"
+	"github.com/fiber-go/fiber/internal/runs"
 )
 
 const (
@@ -44,6 +47,7 @@ func init() {
 // end.
 func Run(g Guard) int {
 	output := outputs{deliver()}
+	answer()
 	to := logmux.NewWriter(output)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err == nil {
 		to.Begin()
@@ -123,6 +127,24 @@ func deliver() *delivery.Sender {
 	defer os.Unsetenv(delivery.Key)
 	s, _ := delivery.Deliver(context.Background(), os.Getenv(delivery.Key))
 	return s
+}
+
+// answer has those who may reach a port of the pod's ask how the program is.
+func answer() {
+	defer os.Unsetenv(runs.PortKey)
+	port := os.Getenv(runs.PortKey)
+	if port == "" {
+		return
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fiber: fiber top will not show this program:", err)
+		return
+	}
+	go runs.Serve(l, func() string {
+		cfg, _, _ := config.Load(config.Config{}, config.Sources{Others: true}) // the program says what is wrong with it
+		return cfg.RuntimeDir
+	})
 }
 
 // awaitReader waits, within the grace, until the reader has the whole output.

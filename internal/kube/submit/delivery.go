@@ -23,6 +23,8 @@ import (
 const (
 	// The init of the root's pod listens at one of these ports, which programs hardly use and systems do not hand out.
 	firstPort, ports = 61000, 4000
+	// And so it does for fiber top, at one of those that follow.
+	statusPorts = 500
 	// reachTime bounds the tries to reach an init that is there, before its output is read from the log.
 	reachTime = 30 * time.Second
 	// maxFirstLine is how many bytes the first line of an init has at most.

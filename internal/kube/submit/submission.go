@@ -8,7 +8,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,6 +18,7 @@ import (
 	"github.com/fiber-go/fiber/internal/config"
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/names"
+	"github.com/fiber-go/fiber/internal/runs"
 )
 
 // ServiceAccount is the service account that deploy/rbac.yaml creates.
@@ -97,6 +100,9 @@ func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 	}
 	if s.HostNetwork || s.Hostname != "" {
 		kube.Setenv(m, kube.PodNameKey, pod.Name)
+	}
+	if j.Joined && !s.HostNetwork { // there others of the node could ask, too
+		kube.Setenv(m, runs.PortKey, strconv.Itoa(firstPort+ports+rand.IntN(statusPorts)))
 	}
 	if role == RoleCopy {
 		s.AutomountServiceAccountToken = new(false)

@@ -1,0 +1,313 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// busy is a program whose two workers work until it is told to end.
+const busy = `package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/fiber-go/fiber"
+)
+
+var nap = fiber.Register("nap", func(_ context.Context, n int) (int, error) {
+	time.Sleep(20 * time.Millisecond)
+	if n%50 == 49 {
+		return 0, errors.New("bad luck\x1b[31m")
+	}
+	return n, nil
+})
+
+func main() { fiber.Main(run) }
+
+func run(ctx context.Context) error {
+	pool, err := fiber.NewPool(2, fiber.WithName("nappers"))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	fmt.Println("begins")
+	_, err = fiber.Map(ctx, pool, nap, make([]int, 1_000_000))
+	fmt.Println("ends:", err)
+	fmt.Fprintln(os.Stderr, "on stderr")
+	return nil
+}
+`
+
+// onMachine runs programs and the command with a runtime_dir of their own, and without a cluster.
+type onMachine struct {
+	*testing.T
+	dir, program string
+	env          []string
+}
+
+func newOnMachine(t *testing.T) *onMachine {
+	m := &onMachine{T: t, dir: t.TempDir()}
+	m.program = filepath.Join(m.dir, "busy")
+	m.env = []string{"KUBECONFIG=" + filepath.Join(m.dir, "none"), "FIBER_RUNTIME_DIR=" + m.dir}
+	file := filepath.Join(m.dir, "busy.go")
+	write(t, file, busy)
+	build := exec.Command("go", "build", "-o", m.program, file)
+	build.Dir = "../.."
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return m
+}
+
+// start starts the program, which writes to files, and returns when it is listed.
+func (m *onMachine) start(env ...string) (name string, cmd *exec.Cmd, stdout string) {
+	m.Helper()
+	stdout = filepath.Join(m.TempDir(), "stdout")
+	out, err := os.Create(stdout)
+	require.NoError(m, err)
+	defer out.Close()
+	errs, err := os.Create(stdout + ".err")
+	require.NoError(m, err)
+	defer errs.Close()
+	cmd = exec.Command(m.program)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(append(os.Environ(), m.env...), env...), out, errs
+	require.NoError(m, cmd.Start())
+	var once sync.Once
+	m.Cleanup(func() {
+		once.Do(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+	})
+	name = "busy-" + strconv.Itoa(cmd.Process.Pid)
+	require.Eventually(m, func() bool {
+		list, _, _ := m.fiber("ps")
+		return regexp.MustCompile(`(?m)^` + name + ` +busy +running +[23] `).MatchString(list)
+	}, time.Minute, 10*time.Millisecond)
+	return name, cmd, stdout
+}
+
+func (m *onMachine) fiber(args ...string) (stdout, stderr string, code int) {
+	m.Helper()
+	return fiber(m.T, m.dir, m.env, args...)
+}
+
+// status returns how a program has ended.
+func (m *onMachine) status(cmd *exec.Cmd) syscall.WaitStatus {
+	_ = cmd.Wait()
+	return cmd.ProcessState.Sys().(syscall.WaitStatus)
+}
+
+func TestProgramsOfThisMachine(t *testing.T) {
+	t.Parallel()
+	m := newOnMachine(t)
+	list, stderr, code := m.fiber("ps")
+	assert.Zero(t, code)
+	assert.Empty(t, list)
+	assert.Contains(t, stderr, "no programs on this machine, and no cluster is configured")
+	first, cmd, stdout := m.start()
+	second, other, _ := m.start()
+	list, stderr, code = m.fiber("ps")
+	assert.Zero(t, code, stderr)
+	assert.Regexp(t, `^NAME +PROGRAM +STATUS +PROCESSES +AGE +NODE\n`+first+` +busy +running +2 +\d+s +here\n`+second+` +busy +running +2 +\d+s +here\n$`, list)
+
+	for _, args := range [][]string{{"top", "busy"}, {"logs", "busy-"}, {"stop", "busy"}} {
+		_, stderr, code = m.fiber(args...)
+		assert.Equal(t, 1, code)
+		assert.Contains(t, stderr, "may be any of "+first+", "+second+": use the full name")
+	}
+	for _, args := range [][]string{{"top", "none"}, {"logs", "none"}, {"stop", first, "none"}, {"stop", "-n", "x", first}} {
+		_, stderr, code = m.fiber(args...)
+		assert.Equal(t, 1, code)
+		assert.Contains(t, stderr, "no cluster is configured")
+	}
+
+	out, stderr, code := m.fiber("stop", first)
+	assert.Zero(t, code, stderr)
+	assert.Equal(t, "Stopped "+first+"\n", out)
+	assert.Equal(t, 143, m.status(cmd).ExitStatus(), "it was asked to end")
+	said, err := os.ReadFile(stdout)
+	require.NoError(t, err)
+	assert.Regexp(t, `^begins\nends: .*`, string(said))
+	out, stderr, code = m.fiber("stop", "--now", strconv.Itoa(other.Process.Pid))
+	assert.Zero(t, code, stderr)
+	assert.Equal(t, "Stopped "+second+"\n", out)
+	assert.Equal(t, syscall.SIGKILL, m.status(other).Signal())
+	list, _, _ = m.fiber("ps")
+	assert.Empty(t, list)
+	left, err := filepath.Glob(filepath.Join(m.dir, "fiber-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left, "what a killed root has left is removed")
+}
+
+func TestTop(t *testing.T) {
+	t.Parallel()
+	m := newOnMachine(t)
+	name, cmd, _ := m.start()
+	require.Eventually(t, func() bool {
+		out, stderr, code := m.fiber("top", "busy")
+		assert.Zero(t, code, stderr)
+		assert.NotContains(t, out, "\x1b")
+		return regexp.MustCompile(`(?s)^`+name+`  local · up \d.*s · 3 processes · .* CPUs · \d+ MiB\n`+
+			`\nCALL +POOL +DONE +FAILED +RETRIED +RATE +LEFT\nnap +nappers +\d+/1000000 \(0%\) +0 +0 +[0-9.]+/s +\d+h.*\n`+
+			`\nPOOL +READY +IDLE +STARTING +LOST .*\nnappers +2 +0 +0 +0 .*\n`+
+			`\nPROCESS +STATE +CPU +MEMORY .*\n`).MatchString(out) &&
+			regexp.MustCompile(`(?m)^nappers-\d +ready +\d+% +\d+ MiB .* nap #\d+, `).MatchString(out)
+	}, time.Minute, 10*time.Millisecond)
+
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	list, _, _ := m.fiber("ps")
+	assert.Regexp(t, `(?m)^`+name+` +busy +no answer +- `, list)
+	_, stderr, code := m.fiber("top", "--once", name)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, name+" does not answer")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+	_, stderr, code = m.fiber("top", "--once", name)
+	assert.Zero(t, code, stderr)
+}
+
+// On a terminal, fiber top shows the program until it ends, or until a key is pressed, and leaves the screen as it was.
+func TestTopOnATerminal(t *testing.T) {
+	t.Parallel()
+	m := newOnMachine(t)
+	name, cmd, _ := m.start()
+	socket := filepath.Join(m.dir, "tmux")
+	tmux := func(args ...string) string {
+		out, err := exec.Command("tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	session := exec.Command("tmux", "-S", socket, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "20", "env", "PS1=> ", "sh")
+	session.Env = append(append(os.Environ(), m.env...), commandKey+"=1")
+	out, err := session.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() })
+	shows := func(want string) {
+		t.Helper()
+		pane := ""
+		require.Eventually(t, func() bool {
+			pane = tmux("capture-pane", "-p")
+			return regexp.MustCompile(want).MatchString(pane)
+		}, time.Minute, 50*time.Millisecond, "%s", want)
+		for line := range strings.Lines(pane) {
+			assert.LessOrEqual(t, len([]rune(strings.TrimSpace(line))), 80)
+		}
+	}
+	executable, err := filepath.Abs(os.Args[0])
+	require.NoError(t, err)
+	top := executable + " top " + name
+	shows(`^>`)
+	for _, key := range []string{"q", "C-c"} {
+		tmux("send-keys", "-l", "echo before; "+top+"; echo code $?")
+		tmux("send-keys", "Enter")
+		shows(`(?s)^` + name + `  local · up .*\n\nCALL .*\nPROCESS .*nappers-\d +ready`)
+		tmux("resize-window", "-x", "40", "-y", "8")
+		shows(`^` + name + `  local · up .*…\n\nCALL `)
+		tmux("resize-window", "-x", "80", "-y", "20")
+		tmux("send-keys", key)
+		shows(`(?s)before\s+code 0\s+>\s*$`)
+		tmux("send-keys", "-l", "clear")
+		tmux("send-keys", "Enter")
+		shows(`^>\s*$`)
+	}
+	tmux("send-keys", "-l", top)
+	tmux("send-keys", "Enter")
+	shows(`(?s)^` + name + `  local · up `)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	shows(`(?s)` + name + ` has ended\s+>\s*$`)
+}
+
+func TestLogsOfThisMachine(t *testing.T) {
+	t.Parallel()
+	m := newOnMachine(t)
+	name, _, _ := m.start()
+	out, stderr, code := m.fiber("logs", name)
+	assert.Zero(t, code, stderr)
+	assert.Equal(t, "begins\n", out)
+	cmd := exec.Command(os.Args[0], "logs", "-f", name)
+	var stdout, errs bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(append(os.Environ(), m.env...), commandKey+"=1"), &stdout, &errs
+	require.NoError(t, cmd.Start())
+	_, stderr, code = m.fiber("stop", name)
+	assert.Zero(t, code, stderr)
+	require.NoError(t, cmd.Wait())
+	assert.Regexp(t, `^begins\nends: .*\n$`, stdout.String())
+	assert.Contains(t, errs.String(), "on stderr\n")
+
+	piped := exec.Command(m.program)
+	piped.Env, piped.Stdout = append(os.Environ(), m.env...), new(bytes.Buffer)
+	require.NoError(t, piped.Start())
+	defer piped.Wait()
+	defer piped.Process.Kill()
+	require.Eventually(t, func() bool {
+		_, stderr, code = m.fiber("logs", "busy")
+		return code == 1 && strings.Contains(stderr, "writes neither stdout nor stderr to a file")
+	}, time.Minute, 10*time.Millisecond, stderr)
+}
+
+// A program whose processes are containers runs here as well.
+func TestProgramsOnDockerAreListed(t *testing.T) {
+	t.Parallel()
+	if exec.Command("docker", "version").Run() != nil {
+		t.Skip("no docker engine answers")
+	}
+	m := newOnMachine(t)
+	name, cmd, _ := m.start("FIBER_BACKEND=docker")
+	list, _, _ := m.fiber("ps")
+	assert.Regexp(t, `(?m)^`+name+` +busy +running +2 +\S+ +here \(docker\)$`, list)
+	out, stderr, code := m.fiber("top", name)
+	assert.Zero(t, code, stderr)
+	assert.Regexp(t, `(?m)^nappers-\d +ready `, out)
+	_, stderr, code = m.fiber("stop", name)
+	assert.Zero(t, code, stderr)
+	assert.Equal(t, 143, m.status(cmd).ExitStatus())
+}
+
+// fiber top asks a program on the cluster through the API server.
+func TestTopOnTheCluster(t *testing.T) {
+	c := newOnCluster(t)
+	file := filepath.Join(c.dir, "busy.go")
+	write(t, file, busy)
+	c.dir = "../.."
+	run := c.follow("run", "-a", "--name", "mine", file)
+	run.says("begins")
+	require.Eventually(t, func() bool {
+		out, stderr, code := c.fiber("top", "mine")
+		assert.Zero(t, code, stderr)
+		return regexp.MustCompile(`(?s)^mine  kubernetes · up \d.*s · 3 processes · .*\nnap +nappers +\d+/1000000 .*\nnappers +2 .*\nMainProcess `).MatchString(out) &&
+			regexp.MustCompile(`(?m)^nappers-\d +ready +\d+% +\d+ MiB .* nap #\d+, `).MatchString(out)
+	}, 4*time.Minute, 100*time.Millisecond)
+	_, stderr, code := c.fiber("top", "-n", c.namespace, "none")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "there is no program none in the namespace "+c.namespace)
+
+	_, stderr, code = c.fiber("run", "--name", "other", "--image", "busybox:1.37", "sleep", "1000")
+	assert.Zero(t, code, stderr)
+	_, stderr, code = c.fiber("top", "other")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "other does not use Fiber")
+
+	out, stderr, code := c.fiber("stop", "other", "mine")
+	assert.Zero(t, code, stderr)
+	assert.ElementsMatch(t, []string{"Stopped other", "Stopped mine"}, strings.Split(strings.TrimSpace(out), "\n"))
+	assert.NotZero(t, run.code())
+	c.nothingLeft()
+}

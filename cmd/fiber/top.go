@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/kube/submit"
+	"github.com/fiber-go/fiber/internal/runs"
+)
+
+type topCommand struct {
+	where
+	Once bool   `help:"Show it once, without a terminal's control. So it is where stdout is no terminal."`
+	Name string `arg:"" help:"A program's name, as fiber ps shows it, its beginning, or the program's own."`
+}
+
+func (c *topCommand) Run() error {
+	return c.about(c.Name, func(ctx context.Context, r *runs.Run) error {
+		return c.show(ctx, r.Name(), r.Ask)
+	}, func(ctx context.Context, client *kube.Client, pod *corev1.Pod) error {
+		status, err := submit.NewStatus(client, pod)
+		if err != nil {
+			return err
+		}
+		defer status.Close()
+		return c.show(ctx, pod.Name, status.Ask)
+	})
+}
+
+// looks is how often a program is asked at most before it is shown once: a rate is known at the second time, and what processes use
+// a little later.
+const looks = 5
+
+// silent is how long a program may take to answer before it is said not to.
+const silent = 5 * time.Second
+
+// show shows how a program is, again and again on a terminal.
+func (c *topCommand) show(ctx context.Context, name string, ask func(context.Context) (runs.Status, error)) error {
+	v := view{name: name}
+	if c.Once || !term.IsTerminal(int(os.Stdout.Fd())) {
+		for n := 0; n < 2 || n < looks && !v.measured(); n++ {
+			soon, cancel := context.WithTimeout(ctx, silent)
+			s, err := ask(soon)
+			cancel()
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case errors.Is(err, context.DeadlineExceeded):
+				return fmt.Errorf("%s does not answer: it is stopped, or its processor is busy with something else", name)
+			case err != nil:
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			v.add(s)
+		}
+		_, err := fmt.Println(strings.Join(v.lines(0, 0), "\n"))
+		return err
+	}
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	ended := c.watch(ctx, quit, &v, ask)
+	switch {
+	case errors.Is(ended, runs.ErrEnded):
+		fmt.Println(name + " has ended")
+		return nil
+	case ended != nil:
+		return fmt.Errorf("%s: %w", name, ended)
+	}
+	return nil
+}
+
+// The terminal's commands: the other screen, without a cursor, and back; to the upper left corner; to the end of a line; to the end
+// of the screen.
+const (
+	enter, leave = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+	home         = "\x1b[H"
+	restOfLine   = "\x1b[K"
+	restOfScreen = "\x1b[J"
+)
+
+// watch shows how a program is until a key calls quit, ctx ends, or asking fails.
+func (c *topCommand) watch(ctx context.Context, quit func(), v *view, ask func(context.Context) (runs.Status, error)) error {
+	if in := int(os.Stdin.Fd()); term.IsTerminal(in) {
+		if state, err := term.MakeRaw(in); err == nil {
+			defer term.Restore(in, state)
+			go func() {
+				for key := make([]byte, 1); ; {
+					if _, err := os.Stdin.Read(key); err != nil || bytes.ContainsAny(key, "qQ\x03\x1b") {
+						quit()
+						return
+					}
+				}
+			}()
+		}
+	}
+	fmt.Print(enter)
+	defer fmt.Print(leave)
+	draw := func() {
+		width, height, err := term.GetSize(int(os.Stdout.Fd()))
+		if err != nil {
+			width, height = 80, 24
+		}
+		fmt.Print(home + strings.Join(v.lines(width, height), restOfLine+"\r\n") + restOfLine + restOfScreen)
+	}
+	draw()
+	type answer struct {
+		runs.Status
+		err error
+	}
+	answers := make(chan answer)
+	go func() {
+		for {
+			s, err := ask(ctx)
+			select {
+			case answers <- answer{s, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for again := time.NewTicker(time.Second); ; {
+		select {
+		case a := <-answers:
+			if ctx.Err() != nil {
+				return nil
+			}
+			if a.err != nil {
+				return a.err
+			}
+			v.add(a.Status)
+			again.Reset(time.Second)
+		case <-again.C: // it does not answer, or the terminal has another size
+		case <-ctx.Done():
+			return nil
+		}
+		draw()
+	}
+}
