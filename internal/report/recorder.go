@@ -112,10 +112,12 @@ func (r *Recorder) Add(e event.Event) {
 		switch {
 		case !w.OK:
 			p.Words = cut(strings.Join(w.Words, "\n"), maxWords)
-			if p.Role != "worker" { // the pool says it of a worker
-				p.State, p.Reason = "lost", cut(w.How, maxText)
-				r.entry(now, "LOST", e.Process, w.Name+" ended: "+w.How)
+			if p.Role == "worker" { // the pool says it of one that was lost
+				p.Reason = cmp.Or(p.Reason, cut(w.How, maxText))
+				break
 			}
+			p.State, p.Reason = "lost", cut(w.How, maxText)
+			r.entry(now, "LOST", e.Process, w.Name+" ended: "+w.How)
 		case p.Reason == "":
 			p.State = "ended"
 		}

@@ -175,6 +175,22 @@ func TestPercentiles(t *testing.T) {
 	require.Equal(t, times[len(times)-1].Microseconds(), f.Max)
 }
 
+// A worker that was killed is not lost, but the page says why, whoever tells of its end first.
+func TestWhyAWorkerWasKilled(t *testing.T) {
+	t.Parallel()
+	const why = "signal: killed: a task that was cancelled or timed out did not end"
+	process := event.Event{Time: at(time.Second), What: event.ProcessEnded{Name: "w", Role: "worker", How: why}}
+	pool := event.Event{Time: at(time.Second), What: event.WorkerEnded{Pool: "p", Worker: "w", Ready: true, Reason: why}}
+	for _, all := range [][]event.Event{{process, pool}, {pool, process}} {
+		all = append([]event.Event{{Time: at(0), What: event.WorkerStarting{Pool: "p", Worker: "w"}}, {Time: at(0), What: event.WorkerReady{Pool: "p", Worker: "w"}}}, all...)
+		rec := recorded(report.Info{Began: began}, slices.Values(all)).Recording()
+		n := slices.IndexFunc(rec.Processes, func(p *report.Process) bool { return p.Name == "w" })
+		require.Equal(t, "ended", rec.Processes[n].State)
+		require.Equal(t, why, rec.Processes[n].Reason)
+		require.Zero(t, rec.Lost)
+	}
+}
+
 // A recording that is read is the one that was written; one that is torn is an error.
 func TestRecording(t *testing.T) {
 	t.Parallel()
