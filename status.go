@@ -46,8 +46,10 @@ func (p *process) status(l *lookout) (s runs.Status) {
 		if engine.Ended && len(engine.Workers) == 0 {
 			continue
 		}
-		s.Pools = append(s.Pools, runs.Pool{Name: pool.opts.Label, Starting: of.Starting, Ready: of.Ready, Idle: of.Idle, Lost: of.WorkersLost, Queued: of.Queued,
-			Held: of.Running, Done: of.Done, Failed: of.Failed, Retried: of.Retried, Waits: of.Pending})
+		if pool.sole == "" {
+			s.Pools = append(s.Pools, runs.Pool{Name: pool.opts.Label, Starting: of.Starting, Ready: of.Ready, Idle: of.Idle, Lost: of.WorkersLost, Queued: of.Queued,
+				Held: of.Running, Done: of.Done, Failed: of.Failed, Retried: of.Retried, Waits: of.Pending})
+		}
 		for _, c := range engine.Calls {
 			s.Calls = append(s.Calls, runs.Call{Pool: pool.opts.Label, Number: c.Number, Func: c.Func, Tasks: c.Tasks, Done: c.Kept + c.Done + c.Failed, Failed: c.Failed, Retried: c.Retried})
 		}
@@ -60,8 +62,12 @@ func (p *process) status(l *lookout) (s runs.Status) {
 	})
 	slices.SortFunc(s.Calls, func(a, b runs.Call) int { return cmp.Compare(a.Number, b.Number) })
 	l.add(&s, workers)
+	s.AllPools, s.AllCalls, s.Running = len(s.Pools), len(s.Calls), len(s.Processes)
+	s.Pools, s.Calls, s.Processes = first(s.Pools), first(s.Calls), first(s.Processes)
 	return s
 }
+
+func first[T any](list []T) []T { return list[:min(len(list), runs.MaxListed)] }
 
 // busyWith says what a worker runs.
 func busyWith(tasks []RunningTask) string {
@@ -134,10 +140,8 @@ func (l *lookout) add(s *runs.Status, workers map[string]runs.Process) {
 		s.CPU += max(0, w.CPU)
 		s.Resident += w.Resident
 	}
-	s.Running = len(s.Processes)
 	slices.SortFunc(s.Processes, func(a, b runs.Process) int {
 		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
-	s.Processes = s.Processes[:min(len(s.Processes), runs.MaxProcesses)]
 	s.News = slices.Clone(l.news)
 }

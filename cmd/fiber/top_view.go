@@ -118,15 +118,16 @@ func row(cells ...any) string {
 	return strings.Join(texts, "\t")
 }
 
-// rows calls for each of the first most of n rows, and says how many there are besides.
-func rows(n, most int, of func(i int) string) (all []string) {
-	for i := range min(n, most) {
-		all = append(all, of(i))
+// rows returns a row for each of the first most things of a list, and says how many of all there are besides.
+func rows[T any](list []T, most, all int, of func(T) string) (rows []string) {
+	list = list[:min(len(list), most)]
+	for _, x := range list {
+		rows = append(rows, of(x))
 	}
-	if n > most {
-		all = append(all, fmt.Sprintf("%d more", n-most))
+	if more := all - len(list); more > 0 {
+		rows = append(rows, fmt.Sprintf("%d more", more))
 	}
-	return all
+	return rows
 }
 
 func (v *view) calls(now runs.Status) []string {
@@ -135,8 +136,7 @@ func (v *view) calls(now runs.Status) []string {
 		before[c.Number] = c.Done
 	}
 	seconds := now.At.Sub(v.past[0].At).Seconds()
-	return table("CALL\tPOOL\tDONE\tFAILED\tRETRIED\tRATE\tLEFT", rows(len(now.Calls), callsShown, func(i int) string {
-		c := now.Calls[i]
+	return table("CALL\tPOOL\tDONE\tFAILED\tRETRIED\tRATE\tLEFT", rows(now.Calls, callsShown, now.AllCalls, func(c runs.Call) string {
 		done, left, rate := fmt.Sprint(c.Done), "-", math.NaN()
 		if seconds > 0 {
 			rate = float64(c.Done-before[c.Number]) / seconds
@@ -157,8 +157,7 @@ func (v *view) pools(now runs.Status) []string {
 		before[p.Name] = p.Done
 	}
 	seconds := now.At.Sub(v.past[0].At).Seconds()
-	all := table("POOL\tREADY\tIDLE\tSTARTING\tLOST\tQUEUED\tHELD\tDONE\tFAILED\tRETRIED\tRATE", rows(len(now.Pools), poolsShown, func(i int) string {
-		p := now.Pools[i]
+	all := table("POOL\tREADY\tIDLE\tSTARTING\tLOST\tQUEUED\tHELD\tDONE\tFAILED\tRETRIED\tRATE", rows(now.Pools, poolsShown, now.AllPools, func(p runs.Pool) string {
 		rate := math.NaN()
 		if seconds > 0 {
 			rate = float64(p.Done-before[p.Name]) / seconds
@@ -174,8 +173,7 @@ func (v *view) pools(now runs.Status) []string {
 }
 
 func (v *view) processes(now runs.Status) []string {
-	all := table("PROCESS\tSTATE\tCPU\tMEMORY\tSHARED\tTASKS\tRUNS", rows(len(now.Processes), runs.MaxProcesses, func(i int) string {
-		p := now.Processes[i]
+	return table("PROCESS\tSTATE\tCPU\tMEMORY\tSHARED\tTASKS\tRUNS", rows(now.Processes, len(now.Processes), now.Running, func(p runs.Process) string {
 		processor, tasks := "-", "-"
 		if p.CPU >= 0 {
 			processor = fmt.Sprintf("%.0f%%", 100*p.CPU)
@@ -185,10 +183,6 @@ func (v *view) processes(now runs.Status) []string {
 		}
 		return row(p.Name, cmp.Or(p.State, "-"), processor, size(p.Resident), size(p.Shared), tasks, cmp.Or(p.Runs, "-"))
 	}))
-	if more := now.Running - len(now.Processes); more > 0 {
-		all = append(all, fmt.Sprintf("%d more", more))
-	}
-	return all
 }
 
 func pace(rate float64) string {

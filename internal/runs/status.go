@@ -10,22 +10,25 @@ type Status struct {
 	Program string        `json:"program"`
 	Backend string        `json:"backend"`
 
+	// Of each there are at most MaxListed.
 	Pools     []Pool    `json:"pools,omitempty"`     // of the root
 	Calls     []Call    `json:"calls,omitempty"`     // of the root, those that go on
-	Processes []Process `json:"processes,omitempty"` // of the whole run, those that use the most processor time, at most MaxProcesses
-	Running   int       `json:"running"`             // all processes
-	CPU       float64   `json:"cpu"`                 // processors that all of them use
-	Resident  int64     `json:"resident"`            // bytes, all of them
-	News      []News    `json:"news,omitempty"`      // since somebody asks, the newest last
+	Processes []Process `json:"processes,omitempty"` // of the whole run, those that use the most processor time
+	AllPools  int       `json:"all_pools"`
+	AllCalls  int       `json:"all_calls"`
+	Running   int       `json:"running"`        // all processes
+	CPU       float64   `json:"cpu"`            // processors that all of them use
+	Resident  int64     `json:"resident"`       // bytes, all of them
+	News      []News    `json:"news,omitempty"` // since somebody asks, the newest last
 }
 
-// MaxProcesses and MaxNews bound an answer.
+// MaxListed and MaxNews bound an answer.
 const (
-	MaxProcesses = 200
-	MaxNews      = 10
+	MaxListed = 200
+	MaxNews   = 10
 )
 
-// Pool is a pool of the root.
+// Pool is a pool of the root, that of a Process apart.
 type Pool struct {
 	Name     string   `json:"name"`
 	Starting int      `json:"starting"`
