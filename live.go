@@ -30,13 +30,14 @@ func (l *live[K, V]) get(key K, make func() *V) *V {
 	return v
 }
 
-// all returns the values.
-func (l *live[K, V]) all() (all []*V) {
+// all returns the values that are there.
+func (l *live[K, V]) all() map[K]*V {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, w := range l.values {
+	all := map[K]*V{}
+	for key, w := range l.values {
 		if v := w.Value(); v != nil {
-			all = append(all, v)
+			all[key] = v
 		}
 	}
 	return all

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fiber-go/fiber/event"
+	"github.com/fiber-go/fiber/internal/observe"
 	roots "github.com/fiber-go/fiber/internal/owner"
 	"github.com/fiber-go/fiber/internal/runs"
 	"github.com/fiber-go/fiber/internal/self"
@@ -23,48 +24,54 @@ func (p *process) announce() {
 	if self.Of().Disk != nil { // a simulated process
 		return
 	}
+	l := new(lookout)
 	p.announced = runs.Announce(p.node.Directory(), runs.Run{Program: filepath.Base(os.Args[0]), Owner: roots.Name(), Backend: p.node.Backend.Name(), Began: time.Now()},
-		func() (look func() runs.Status, stop func()) {
+		runs.Answers{Status: func() runs.Status { return p.status(l) }, Watch: func() (stop func()) {
 			ctx, stop := context.WithCancel(context.Background())
-			l := &lookout{used: map[string]usage{}}
-			w := p.node.Events.Watch(nil)
-			go follow(ctx, w, func(e event.Event, err error) bool {
+			l.begin()
+			go follow(ctx, p.node.Events.Watch(nil), func(e event.Event, err error) bool {
 				if err == nil {
 					l.put(e)
 				}
 				return true
 			})
-			return func() runs.Status { return p.status(l) }, stop
-		})
+			return stop
+		}})
 }
 
 // status says how the run is, with what a lookout has seen.
 func (p *process) status(l *lookout) (s runs.Status) {
-	workers := map[string]runs.Process{}
-	for _, pool := range p.pools.all() {
+	processes := map[string]runs.Process{p.node.Name: {Name: p.node.Name, CPU: -1}}
+	for _, c := range p.node.Children() {
+		processes[c.Name()] = runs.Process{Name: c.Name(), CPU: -1}
+	}
+	for number, pool := range p.pools.all() {
 		of, engine := pool.Stats(), pool.engine.Stats()
 		if engine.Ended && len(engine.Workers) == 0 {
 			continue
 		}
 		if pool.sole == "" {
-			s.Pools = append(s.Pools, runs.Pool{Name: pool.opts.Label, Starting: of.Starting, Ready: of.Ready, Idle: of.Idle, Lost: of.WorkersLost, Queued: of.Queued,
+			s.Pools = append(s.Pools, runs.Pool{Number: number, Name: pool.opts.Label, Starting: of.Starting, Ready: of.Ready, Idle: of.Idle, Lost: of.WorkersLost, Queued: of.Queued,
 				Held: of.Running, Done: of.Done, Failed: of.Failed, Retried: of.Retried, Waits: of.Pending})
 		}
 		for _, c := range engine.Calls {
 			s.Calls = append(s.Calls, runs.Call{Pool: pool.opts.Label, Number: c.Number, Func: c.Func, Tasks: c.Tasks, Done: c.Kept + c.Done + c.Failed, Failed: c.Failed, Retried: c.Retried})
 		}
 		for _, w := range of.Processes {
-			workers[w.Name] = runs.Process{Name: w.Name, State: w.State, Done: w.Done, Runs: busyWith(w.Running), CPU: -1, Resident: w.Resident, Shared: w.Shared}
+			processes[w.Name] = runs.Process{Name: w.Name, State: w.State, Done: w.Done, Runs: busyWith(w.Running), CPU: -1, Resident: w.Resident, Shared: w.Shared}
 		}
 	}
-	slices.SortFunc(s.Pools, func(a, b runs.Pool) int {
-		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(s.Pools, func(a, b runs.Pool) int { return cmp.Or(byWork(a, b), cmp.Compare(a.Number, b.Number)) })
 	slices.SortFunc(s.Calls, func(a, b runs.Call) int { return cmp.Compare(a.Number, b.Number) })
-	l.add(&s, workers)
+	l.add(&s, processes)
 	s.AllPools, s.AllCalls, s.Running = len(s.Pools), len(s.Calls), len(s.Processes)
 	s.Pools, s.Calls, s.Processes = first(s.Pools), first(s.Calls), first(s.Processes)
 	return s
+}
+
+// byWork has pools with tasks come first.
+func byWork(a, b runs.Pool) int {
+	return cmp.Compare(min(1, b.Queued+b.Held), min(1, a.Queued+a.Held))
 }
 
 func first[T any](list []T) []T { return list[:min(len(list), runs.MaxListed)] }
@@ -88,8 +95,19 @@ type lookout struct {
 // usage is what a process used when it was last heard of.
 type usage struct {
 	event.ProcessStatus
-	at         time.Time
+	at         time.Time // by its clock
+	heard      time.Time
 	processors float64 // since it was heard of before; -1 if it was not
+}
+
+// staleAfter is after what time a process is not counted any more of which nothing was heard: its parent is gone as well.
+const staleAfter = 5 * observe.SampleInterval
+
+// begin forgets what was seen before.
+func (l *lookout) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used, l.news = map[string]usage{}, nil
 }
 
 func (l *lookout) put(e event.Event) {
@@ -98,7 +116,7 @@ func (l *lookout) put(e event.Event) {
 	switch what := e.What.(type) {
 	case event.ProcessStatus:
 		before, had := l.used[what.Name]
-		now := usage{what, e.Time, -1}
+		now := usage{what, e.Time, time.Now(), -1}
 		if seconds := e.Time.Sub(before.at).Seconds(); had && seconds > 0 {
 			now.processors = max(0, (what.CPU-before.CPU).Seconds()/seconds)
 		}
@@ -123,19 +141,23 @@ func (l *lookout) tell(at time.Time, text string) {
 	l.news = l.news[max(0, len(l.news)-runs.MaxNews):]
 }
 
-// add adds what was seen. The workers are those of the root's pools.
-func (l *lookout) add(s *runs.Status, workers map[string]runs.Process) {
+// add adds what was seen to what is known of the processes that this one has started.
+func (l *lookout) add(s *runs.Status, processes map[string]runs.Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, u := range l.used {
-		w, known := workers[name]
-		if !known {
+		w, known := processes[name]
+		switch {
+		case !known && time.Since(u.heard) > staleAfter:
+			delete(l.used, name)
+			continue
+		case !known:
 			w = runs.Process{Name: name}
 		}
 		w.CPU, w.Resident, w.Shared = u.processors, u.Resident, u.Shared
-		workers[name] = w
+		processes[name] = w
 	}
-	for _, w := range workers {
+	for _, w := range processes {
 		s.Processes = append(s.Processes, w)
 		s.CPU += max(0, w.CPU)
 		s.Resident += w.Resident

@@ -20,7 +20,7 @@ import (
 type logsCommand struct {
 	where
 	Follow bool   `short:"f" help:"Follow the output until the program ends."`
-	Name   string `arg:"" help:"A program's name, as fiber ps shows it, its beginning, or the program's own."`
+	Name   string `arg:"" help:"A program's name, as fiber ps shows it, or the program's own."`
 }
 
 func (c *logsCommand) Run() error {

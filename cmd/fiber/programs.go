@@ -27,9 +27,12 @@ func (w where) here() ([]runs.Run, error) {
 	return runs.List(cfg.RuntimeDir), nil
 }
 
-// find finds the run of this machine that a name stands for, nil for none: the name that fiber ps shows, its beginning, or that of
-// the program.
+// find finds the run of this machine that a name stands for, nil for none: the name that fiber ps shows, its process id, or the
+// program's own name if only one has it.
 func (w where) find(name string) (*runs.Run, error) {
+	if name == "" {
+		return nil, errors.New("the name of the program is empty")
+	}
 	all, err := w.here()
 	if err != nil {
 		return nil, err
@@ -40,7 +43,7 @@ func (w where) find(name string) (*runs.Run, error) {
 		if r.Name() == name || strconv.Itoa(r.PID()) == name {
 			return &r, nil
 		}
-		if r.Program == name || strings.HasPrefix(r.Name(), name) {
+		if r.Program == name {
 			fits, names = append(fits, r), append(names, r.Name())
 		}
 	}

@@ -99,7 +99,7 @@ func (m *onMachine) start(env ...string) (name string, cmd *exec.Cmd, stdout str
 	name = "busy-" + strconv.Itoa(cmd.Process.Pid)
 	require.Eventually(m, func() bool {
 		list, _, _ := m.fiber("ps")
-		return regexp.MustCompile(`(?m)^` + name + ` +busy +running +[23] `).MatchString(list)
+		return regexp.MustCompile(`(?m)^` + name + ` +busy +running +2 `).MatchString(list)
 	}, time.Minute, 10*time.Millisecond)
 	return name, cmd, stdout
 }
@@ -128,16 +128,28 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	assert.Zero(t, code, stderr)
 	assert.Regexp(t, `^NAME +PROGRAM +STATUS +PROCESSES +AGE +NODE\n`+first+` +busy +running +2 +\d+s +here\n`+second+` +busy +running +2 +\d+s +here\n$`, list)
 
-	for _, args := range [][]string{{"top", "busy"}, {"logs", "busy-"}, {"stop", "busy"}} {
+	for _, args := range [][]string{{"top", "busy"}, {"logs", "busy"}, {"stop", "busy"}} {
 		_, stderr, code = m.fiber(args...)
 		assert.Equal(t, 1, code)
 		assert.Contains(t, stderr, "may be any of "+first+", "+second+": use the full name")
 	}
-	for _, args := range [][]string{{"top", "none"}, {"logs", "none"}, {"stop", first, "none"}, {"stop", "-n", "x", first}} {
+	for _, args := range [][]string{{"top", ""}, {"logs", ""}, {"stop", first, ""}} {
+		_, stderr, code = m.fiber(args...)
+		assert.Equal(t, 1, code)
+		assert.Contains(t, stderr, "the name of the program is empty")
+	}
+	for _, args := range [][]string{{"top", "none"}, {"logs", "busy-"}, {"stop", first, "none"}, {"stop", "-n", "x", first}} {
 		_, stderr, code = m.fiber(args...)
 		assert.Equal(t, 1, code)
 		assert.Contains(t, stderr, "no cluster is configured")
 	}
+
+	broken := filepath.Join(m.dir, "broken")
+	write(t, broken, "no yaml: [")
+	list, stderr, code = fiber(t, m.dir, append(m.env, "KUBECONFIG="+broken), "ps")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, list, first)
+	assert.Contains(t, stderr, "the configuration of the cluster")
 
 	out, stderr, code := m.fiber("stop", first)
 	assert.Zero(t, code, stderr)

@@ -35,13 +35,14 @@ func (c *psCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	client, unconfigured := connect(c.Namespace)
-	if unconfigured != nil && (c.Namespace != "" || c.AllNamespaces || !errors.Is(unconfigured, kube.ErrUnconfigured)) {
-		return unconfigured
-	}
+	client, unconnected := connect(c.Namespace)
+	unconfigured := errors.Is(unconnected, kube.ErrUnconfigured) && c.Namespace == "" && !c.AllNamespaces
 	return before(submit.Signals(), func(ctx context.Context) error {
 		all := running(ctx, here)
-		var err error
+		err := unconnected
+		if unconfigured {
+			err = nil
+		}
 		if client != nil {
 			var there []listed
 			there, err = c.there(ctx, client)
@@ -55,7 +56,7 @@ func (c *psCommand) Run() error {
 		case err != nil:
 			return err
 		case client == nil:
-			fmt.Fprintln(os.Stderr, "no programs on this machine, and "+unconfigured.Error())
+			fmt.Fprintln(os.Stderr, "no programs on this machine, and "+unconnected.Error())
 		case c.Namespace != "":
 			fmt.Fprintln(os.Stderr, "no programs in "+scope(client, c.AllNamespaces))
 		default:
@@ -80,7 +81,7 @@ func running(ctx context.Context, all []runs.Run) []listed {
 			if r.Backend != "local" {
 				p.node += " (" + r.Backend + ")"
 			}
-			switch s, err := r.Ask(ctx); {
+			switch s, err := r.AskOnce(ctx); {
 			case err == nil:
 				p.status, p.processes = "running", max(0, s.Running-1) // without the root
 			case errors.Is(err, runs.ErrEnded):

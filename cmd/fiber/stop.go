@@ -17,7 +17,7 @@ import (
 type stopCommand struct {
 	where
 	Now   bool     `help:"Kill them at once, without asking them to end."`
-	Names []string `arg:"" name:"name" help:"Programs: as fiber ps shows them, or the beginning of that, or a program's own name."`
+	Names []string `arg:"" name:"name" help:"Programs: their names, as fiber ps shows them, or their own."`
 }
 
 func (c *stopCommand) Run() error {

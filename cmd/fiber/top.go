@@ -14,13 +14,14 @@ import (
 
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/kube/submit"
+	"github.com/fiber-go/fiber/internal/retry"
 	"github.com/fiber-go/fiber/internal/runs"
 )
 
 type topCommand struct {
 	where
 	Once bool   `help:"Show it once, without a terminal's control. So it is where stdout is no terminal."`
-	Name string `arg:"" help:"A program's name, as fiber ps shows it, its beginning, or the program's own."`
+	Name string `arg:"" help:"A program's name, as fiber ps shows it, or the program's own."`
 }
 
 func (c *topCommand) Run() error {
@@ -93,7 +94,7 @@ func (c *topCommand) watch(ctx context.Context, quit func(), v *view, ask func(c
 			defer term.Restore(in, state)
 			go func() {
 				for key := make([]byte, 1); ; {
-					if _, err := os.Stdin.Read(key); err != nil || bytes.ContainsAny(key, "qQ\x03\x1b") {
+					if _, err := os.Stdin.Read(key); err != nil || bytes.ContainsAny(key, "qQ\x03") {
 						quit()
 						return
 					}
@@ -117,7 +118,8 @@ func (c *topCommand) watch(ctx context.Context, quit func(), v *view, ask func(c
 	}
 	answers := make(chan answer)
 	go func() {
-		for {
+		defer close(answers)
+		for again := (retry.Pauses{Longest: time.Second}); ctx.Err() == nil; {
 			s, err := ask(ctx)
 			select {
 			case answers <- answer{s, err}:
@@ -125,8 +127,13 @@ func (c *topCommand) watch(ctx context.Context, quit func(), v *view, ask func(c
 				return
 			}
 			if err != nil {
-				return
+				again.Wait(ctx)
 			}
+		}
+	}()
+	defer func() { // the connection is not in use when this returns
+		quit()
+		for range answers {
 		}
 	}()
 	for again := time.NewTicker(time.Second); ; {
@@ -135,11 +142,16 @@ func (c *topCommand) watch(ctx context.Context, quit func(), v *view, ask func(c
 			if ctx.Err() != nil {
 				return nil
 			}
-			if a.err != nil {
+			switch {
+			case a.err == nil:
+				v.add(a.Status)
+				again.Reset(time.Second)
+			case errors.Is(a.err, context.DeadlineExceeded): // it does not answer
+			case errors.Is(a.err, runs.ErrEnded) || len(v.past) == 0:
 				return a.err
+			default:
+				v.why = a.err.Error()
 			}
-			v.add(a.Status)
-			again.Reset(time.Second)
 		case <-again.C: // it does not answer, or the terminal has another size
 		case <-ctx.Done():
 			return nil

@@ -27,12 +27,13 @@ type view struct {
 	name  string
 	begun time.Time     // when it was asked first
 	heard time.Time     // when it answered last
+	why   string        // the last question was in vain; "" if it was not
 	past  []runs.Status // answers of paceTime, the newest last
 }
 
 // add adds an answer.
 func (v *view) add(s runs.Status) {
-	v.heard = time.Now()
+	v.heard, v.why = time.Now(), ""
 	v.past = append(v.past, s)
 	for len(v.past) > 2 && s.At.Sub(v.past[0].At) > paceTime {
 		v.past = v.past[1:]
@@ -50,10 +51,10 @@ func (v *view) lines(width, height int) (all []string) {
 		v.begun = time.Now()
 	}
 	if len(v.past) == 0 {
-		return fit([]string{v.name + "  " + silence(v.begun)}, width)
+		return fit([]string{v.name + "  " + v.silence(v.begun)}, width)
 	}
 	now := v.past[len(v.past)-1]
-	all = append(all, fmt.Sprintf("%s  %s%s · up %v · %s · %.1f CPUs · %s", v.name, silence(v.heard), now.Backend, now.Up.Round(time.Second),
+	all = append(all, fmt.Sprintf("%s  %s%s · up %v · %s · %.1f CPUs · %s", v.name, v.silence(v.heard), now.Backend, now.Up.Round(time.Second),
 		count(now.Running, "process", "processes"), now.CPU, size(now.Resident)))
 	all = append(all, v.calls(now)...)
 	all = append(all, v.pools(now)...)
@@ -76,12 +77,17 @@ func (v *view) lines(width, height int) (all []string) {
 	return fit(all, width)
 }
 
-// silence says that there was no answer since then, if that is long.
-func silence(t time.Time) string {
-	if d := time.Since(t); d > silent/2 {
-		return fmt.Sprintf("no answer for %v · ", d.Round(time.Second))
+// silence says that there was no answer since then, if that is long, and why.
+func (v *view) silence(t time.Time) string {
+	d := time.Since(t)
+	if d < silent/2 {
+		return ""
 	}
-	return ""
+	text := fmt.Sprintf("no answer for %v · ", d.Round(time.Second))
+	if v.why != "" {
+		text += v.why + " · "
+	}
+	return text
 }
 
 // fit cuts lines to a width.
@@ -130,17 +136,23 @@ func rows[T any](list []T, most, all int, of func(T) string) (rows []string) {
 	return rows
 }
 
-func (v *view) calls(now runs.Status) []string {
-	before := map[uint64]int{}
-	for _, c := range v.past[0].Calls {
-		before[c.Number] = c.Done
-	}
-	seconds := now.At.Sub(v.past[0].At).Seconds()
-	return table("CALL\tPOOL\tDONE\tFAILED\tRETRIED\tRATE\tLEFT", rows(now.Calls, callsShown, now.AllCalls, func(c runs.Call) string {
-		done, left, rate := fmt.Sprint(c.Done), "-", math.NaN()
-		if seconds > 0 {
-			rate = float64(c.Done-before[c.Number]) / seconds
+// rate returns how fast a count has grown since what it is of was seen first in the past, NaN if that is not known.
+func (v *view) rate(now int, at func(runs.Status) int, count func(s runs.Status, at int) int) float64 {
+	last := v.past[len(v.past)-1]
+	for _, s := range v.past[:len(v.past)-1] {
+		if n := at(s); n >= 0 {
+			return float64(now-count(s, n)) / last.At.Sub(s.At).Seconds()
 		}
+	}
+	return math.NaN()
+}
+
+func (v *view) calls(now runs.Status) []string {
+	return table("CALL\tPOOL\tDONE\tFAILED\tRETRIED\tRATE\tLEFT", rows(now.Calls, callsShown, now.AllCalls, func(c runs.Call) string {
+		done, left := fmt.Sprint(c.Done), "-"
+		rate := v.rate(c.Done, func(s runs.Status) int {
+			return slices.IndexFunc(s.Calls, func(of runs.Call) bool { return of.Number == c.Number })
+		}, func(s runs.Status, n int) int { return s.Calls[n].Done })
 		if c.Tasks >= 0 {
 			done = fmt.Sprintf("%d/%d (%d%%)", c.Done, c.Tasks, 100*c.Done/max(1, c.Tasks))
 			if rate > 0 {
@@ -152,16 +164,10 @@ func (v *view) calls(now runs.Status) []string {
 }
 
 func (v *view) pools(now runs.Status) []string {
-	before := map[string]int{}
-	for _, p := range v.past[0].Pools {
-		before[p.Name] = p.Done
-	}
-	seconds := now.At.Sub(v.past[0].At).Seconds()
 	all := table("POOL\tREADY\tIDLE\tSTARTING\tLOST\tQUEUED\tHELD\tDONE\tFAILED\tRETRIED\tRATE", rows(now.Pools, poolsShown, now.AllPools, func(p runs.Pool) string {
-		rate := math.NaN()
-		if seconds > 0 {
-			rate = float64(p.Done-before[p.Name]) / seconds
-		}
+		rate := v.rate(p.Done, func(s runs.Status) int {
+			return slices.IndexFunc(s.Pools, func(of runs.Pool) bool { return of.Number == p.Number })
+		}, func(s runs.Status, n int) int { return s.Pools[n].Done })
 		return row(p.Name, p.Ready, p.Idle, p.Starting, p.Lost, p.Queued, p.Held, p.Done, p.Failed, p.Retried, pace(rate))
 	}))
 	for _, p := range now.Pools[:min(len(now.Pools), poolsShown)] {

@@ -3,13 +3,11 @@
 package owner
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 )
 
 // Name names this process uniquely: the boot of the machine and the namespace of
@@ -44,18 +42,16 @@ func started(pid int) string {
 	return ""
 }
 
-// PID returns the process id of a root of this user's on this machine, 0 if it is gone or elsewhere.
+// PID returns the process id of a root of this user's on this machine, 0 if it is gone or elsewhere, or if the system does not tell
+// when processes were started.
 func PID(name string) int {
 	fields := strings.Split(name, " ")
 	if len(fields) != 4 || fields[0] != machine() || fields[1] != strconv.Itoa(os.Getuid()) {
 		return 0
 	}
 	pid, err := strconv.Atoi(fields[2])
-	if err != nil || started(pid) != fields[3] {
+	if err != nil || fields[3] == "" || started(pid) != fields[3] {
 		return 0
-	}
-	if p, err := os.FindProcess(pid); err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
-		return 0 // systems that do not tell when it was started tell this
 	}
 	return pid
 }

@@ -1,11 +1,16 @@
 package runs
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
-	"path/filepath"
-	"sync"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/lock"
+	"github.com/fiber-go/fiber/internal/owner"
 )
 
 const (
@@ -13,94 +18,150 @@ const (
 	lookEvery = time.Second
 	// unasked is after how many looks nobody asks any more.
 	unasked = 10
+	// closeTime bounds the wait for a look that goes on, when the run ends: a file system may not answer.
+	closeTime = time.Second
 )
+
+// Answers are what a root says when somebody asks. One goroutine at a time calls them.
+type Answers struct {
+	Status func() Status
+	// Watch is called when somebody begins to look again and again, and what it returns when nobody does any more.
+	Watch func() (stop func())
+}
 
 // Announced is a run that can be found.
 type Announced struct {
-	dir  string
-	run  Run
-	open func() (look func() Status, stop func())
+	dir     string
+	run     Run
+	answers Answers
 
-	mu    sync.Mutex
+	held  lock.Lock // guards the rest, and the files
 	over  bool
 	timer *time.Timer
-	look  func() Status // nil while nobody asks
-	stop  func()
-	since int    // the looks that nobody has asked
-	count uint64 // answers
+	files *os.Root // the directory; nil if there is none that is this user's alone
+	stop  func()   // nil while nobody watches
+	since int      // the looks that nobody has asked
+	count uint64   // answers
 }
 
-// Announce has the run found by [List] until Close. The directory, which Announce makes, belongs to the run. Open is called when
-// somebody begins to ask, look for each answer, and stop when nobody asks any more.
-func Announce(dir string, r Run, open func() (look func() Status, stop func())) *Announced {
-	a := &Announced{dir: dir, run: r, open: open}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// Announce has the run found by [List] until Close. The directory, which Announce makes, belongs to the run. A run that can't have
+// one is not found, and neither is one on a system that does not tell when a process was started.
+func Announce(dir string, r Run, answers Answers) *Announced {
+	a := &Announced{dir: dir, run: r, answers: answers}
+	if owner.PID(r.Owner) == 0 {
+		a.over = true
+		return a
+	}
+	_ = a.held.Lock(context.Background()) // nobody else has it
+	defer a.held.Unlock()
 	a.write()
 	a.timer = time.AfterFunc(lookEvery, a.tick)
 	return a
 }
 
-// write writes the file that says that there is a run. Without it the run is not found, which its user can do without.
+// write writes the file that says that there is a run.
 func (a *Announced) write() {
-	_ = os.Mkdir(a.dir, 0o700)
-	a.put(runFile, a.run)
+	if a.files != nil {
+		a.files.Close()
+	}
+	if a.files = openOwn(a.dir); a.files != nil {
+		a.put(runFile, a.run)
+	}
 }
 
-// put replaces a file as a whole.
+// openOwn opens a directory, which it makes if there is none. It returns nil for one that others may write to, or have made: the name
+// may be known to them.
+func openOwn(dir string) *os.Root {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil
+	}
+	named, err := os.Lstat(dir)
+	opened, err2 := root.Stat(".")
+	if err != nil || err2 != nil || !own(named) || !os.SameFile(named, opened) {
+		root.Close()
+		return nil
+	}
+	return root
+}
+
+// put replaces a file as a whole. If it fails, a file is missing or old.
 func (a *Announced) put(name string, value any) {
 	text, err := json.Marshal(value)
-	path := filepath.Join(a.dir, name)
 	if err == nil {
-		err = os.WriteFile(path+"~", text, 0o600)
+		err = a.files.WriteFile(name+unfinished, text, 0o600)
 	}
 	if err == nil {
-		_ = os.Rename(path+"~", path)
+		_ = a.files.Rename(name+unfinished, name)
 	}
 }
 
+// tick looks whether somebody asks.
 func (a *Announced) tick() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	if a.held.Lock(context.Background()) != nil {
+		return
+	}
+	defer a.held.Unlock()
 	if a.over {
 		return
 	}
 	defer a.timer.Reset(lookEvery)
-	if os.Remove(filepath.Join(a.dir, askFile)) == nil {
-		if a.since = 0; a.look == nil {
-			a.look, a.stop = a.open()
-		}
-		s := a.look()
-		a.count++
-		s.Answer, s.At, s.Up, s.Program, s.Backend = a.count, time.Now(), time.Since(a.run.Began), a.run.Program, a.run.Backend
-		a.put(statusFile, s)
+	if a.files == nil {
+		a.write()
+		return
+	}
+	if asked, err := a.files.ReadFile(askFile); err == nil {
+		_ = a.files.Remove(askFile)
+		a.answer(!bytes.Equal(asked, []byte(once)))
 		return
 	}
 	if a.since++; a.since > unasked {
 		a.unwatch()
 	}
-	if _, err := os.Stat(filepath.Join(a.dir, runFile)); err != nil { // old files are removed from directories for temporary ones
+	if _, err := a.files.Stat(runFile); err != nil { // old files are removed from directories for temporary ones
 		a.write()
 	}
 }
 
-// unwatch ends the looks.
+// answer answers somebody, who may look again and again.
+func (a *Announced) answer(again bool) {
+	if a.since = 0; again && a.stop == nil {
+		a.stop = a.answers.Watch()
+	}
+	s := a.answers.Status()
+	a.count++
+	s.Answer, s.At, s.Up, s.Program, s.Backend = a.count, time.Now(), time.Since(a.run.Began), a.run.Program, a.run.Backend
+	a.put(statusFile, s)
+}
+
 func (a *Announced) unwatch() {
-	if a.look != nil {
+	if a.stop != nil {
 		a.stop()
-		a.look, a.stop = nil, nil
+		a.stop = nil
 	}
 }
 
 // Close has the run found no more. The directory stays.
 func (a *Announced) Close() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if a.held.Lock(ctx) != nil {
+		return
+	}
+	defer a.held.Unlock()
 	if a.over {
 		return
 	}
 	a.over = true
 	a.timer.Stop()
 	a.unwatch()
-	remove(a.dir)
+	if a.files != nil {
+		for _, name := range all {
+			_ = a.files.Remove(name)
+		}
+		a.files.Close()
+	}
 }

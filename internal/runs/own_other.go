@@ -2,5 +2,7 @@
 
 package runs
 
-// own reports whether a directory is this user's alone.
-func own(string) bool { return true }
+import "os"
+
+// own reports whether something is a directory, and this user's alone.
+func own(info os.FileInfo) bool { return info.IsDir() }

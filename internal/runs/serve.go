@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"time"
@@ -37,6 +38,8 @@ func Serve(l net.Listener, runtimeDir func() string) {
 // Answered is a line of an answer.
 type Answered struct {
 	Status Status `json:"status"`
+	Silent bool   `json:"silent,omitempty"` // the program does not answer
+	Ended  bool   `json:"ended,omitempty"`
 	Err    string `json:"error,omitempty"`
 }
 
@@ -49,7 +52,8 @@ func answer(runtimeDir string) (a Answered) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	s, err := all[0].Ask(ctx)
-	if a.Status = s; err != nil {
+	a.Status, a.Silent, a.Ended = s, errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrEnded)
+	if err != nil {
 		a.Err = err.Error()
 	}
 	return a

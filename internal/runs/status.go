@@ -30,6 +30,7 @@ const (
 
 // Pool is a pool of the root, that of a Process apart.
 type Pool struct {
+	Number   uint64   `json:"number"`
 	Name     string   `json:"name"`
 	Starting int      `json:"starting"`
 	Ready    int      `json:"ready"`

@@ -5,14 +5,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"syscall"
 
 	"github.com/fiber-go/fiber/internal/runs"
 )
-
-// ofRun matches the names of runs' directories; see Node.Directory.
-var ofRun = regexp.MustCompile(`^fiber-[0-9a-f]{12}$`)
 
 // RemoveDirectory removes the run's directory, in the root.
 func (n *Node) RemoveDirectory() {
@@ -33,24 +29,25 @@ func (n *Node) sweepOnce() {
 // since they cannot be removed. sweep uses no clock, and may run at any moment of
 // another run: Node.Listen begins again if its new directory is removed.
 func sweep(runtimeDir string) {
-	dirs, _ := filepath.Glob(filepath.Join(runtimeDir, "fiber-*"))
-	for _, dir := range dirs {
-		// A link may lead to another user's choice of a directory.
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && ofRun.MatchString(filepath.Base(dir)) {
-			sweepRun(dir)
+	entries, _ := os.ReadDir(runtimeDir)
+	for _, e := range entries {
+		if e.IsDir() && runs.IsDirectory(e.Name()) { // a link may lead to another user's choice of a directory
+			sweepRun(filepath.Join(runtimeDir, e.Name()))
 		}
 	}
 }
 
 // sweepRun sweeps the directory of a run, unless the run is alive: then its root will remove it.
 func sweepRun(dir string) {
-	privates, _ := filepath.Glob(filepath.Join(dir, "*"))
-	for _, private := range privates {
-		if info, err := os.Lstat(private); err != nil || !info.IsDir() {
+	privates, _ := os.ReadDir(dir)
+	for _, e := range privates {
+		if !e.IsDir() {
 			continue
 		}
-		sockets, _ := filepath.Glob(filepath.Join(private, "*"))
-		for _, socket := range sockets {
+		private := filepath.Join(dir, e.Name())
+		sockets, _ := os.ReadDir(private)
+		for _, s := range sockets {
+			socket := filepath.Join(private, s.Name())
 			if !isLeft(socket) {
 				return
 			}

@@ -40,6 +40,7 @@ func NewStatus(c *kube.Client, pod *corev1.Pod) (*Status, error) {
 }
 
 // Ask returns how the program is. It takes about a second, and blocks until the program answers, or ctx ends.
+// The error is context.DeadlineExceeded, too, if the program has not answered for a while. After an error, another call tries again.
 func (s *Status) Ask(ctx context.Context) (runs.Status, error) {
 	if s.conn == nil {
 		conn, err := s.client.DialPod(ctx, s.pod.Name, s.port)
@@ -59,7 +60,9 @@ func (s *Status) Ask(ctx context.Context) (runs.Status, error) {
 		conn.Close()
 		s.conn = nil
 		return runs.Status{}, s.ended(ctx, err)
-	case a.Err == runs.ErrEnded.Error():
+	case a.Silent:
+		return a.Status, context.DeadlineExceeded
+	case a.Ended:
 		return a.Status, runs.ErrEnded
 	case a.Err != "":
 		return a.Status, errors.New(a.Err)
