@@ -1,12 +1,14 @@
-// Package dashboard has a program that imports it write a report of its run when FIBER_REPORT names a file, as in
+// Package dashboard has a program that imports it serve a page of its run when FIBER_DASHBOARD is an address, and write the same page as
+// a report when FIBER_REPORT names a file, as in
 //
+//	FIBER_DASHBOARD=127.0.0.1:0 go run ./sweep
 //	FIBER_REPORT=run.html go run ./sweep
 //
 // and a trace for Perfetto when FIBER_TRACE does. It exports nothing:
 //
 //	import _ "github.com/fiber-go/fiber/dashboard"
 //
-// The report is a page of HTML that needs no other file. It is written when the run ends. Until then run.html.recording has
+// The live page is for whoever has the address that the program prints, with a token in it. The report is a page of HTML that needs no other file. It is written when the run ends. Until then run.html.recording has
 // what is known, which fiber report makes a page of if the program is killed.
 package dashboard
 
@@ -25,6 +27,7 @@ import (
 	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/internal/observe"
 	"github.com/fiber-go/fiber/internal/report"
+	"github.com/fiber-go/fiber/internal/stdio"
 )
 
 const (
@@ -34,12 +37,25 @@ const (
 
 func init() { observe.Register(start) }
 
-// start begins a report, a trace or both. The function that it returns waits until they are complete, but not for long.
+// start begins a report, a trace and a dashboard, or some of them. The function that it returns waits until they are complete, but not for long.
 func start(s observe.Settings) (end func(runErr string), err error) {
 	info := report.Info{Program: s.Program, Backend: s.Backend, Machine: s.Machine, Go: s.GoVersion, Began: time.Now()}
 	w := &writer{Settings: s, over: make(chan string, 1), saved: make(chan error, 1)}
-	if s.Report != "" {
+	if s.Report != "" || s.Dashboard != "" {
 		w.recorder = report.NewRecorder(info)
+	}
+	if s.Dashboard != "" {
+		if w.server, err = listen(s.Dashboard); err != nil {
+			return nil, fmt.Errorf("FIBER_DASHBOARD=%s: %w; name an address of this machine with a free port, or 127.0.0.1:0 for any port", s.Dashboard, err)
+		}
+		w.server.publish(w.recorder)
+		defer func() {
+			if err != nil {
+				w.server.end()
+			}
+		}()
+	}
+	if s.Report != "" {
 		if s.Report == s.Trace {
 			return nil, errors.New("FIBER_REPORT and FIBER_TRACE name the same file: " + s.Report)
 		}
@@ -66,6 +82,9 @@ func start(s observe.Settings) (end func(runErr string), err error) {
 		}
 		w.trace = report.NewTrace(w.file, info)
 	}
+	if w.server != nil {
+		fmt.Fprintf(stdio.Stderr, "fiber: dashboard: %s\n", w.server.url())
+	}
 	ended, events := make(chan struct{}), s.Events() // nothing that follows is missed
 	go func() {
 		defer close(ended)
@@ -79,6 +98,7 @@ func start(s observe.Settings) (end func(runErr string), err error) {
 		case <-ended:
 		case <-timer.C:
 			complain(fmt.Errorf("it is not complete after %v", patience))
+			w.server.end()
 		}
 	}, nil
 }
@@ -99,9 +119,10 @@ func unusable(variable, path string, err error) error {
 type writer struct {
 	observe.Settings
 	over     chan string      // the error of the run
-	recorder *report.Recorder // nil for no report
+	recorder *report.Recorder // nil for neither report nor dashboard
 	trace    *report.Trace    // nil for no trace
 	file     *os.File
+	server   *server // nil for no dashboard
 	saved    chan error // has one when no recording is being written
 }
 
@@ -115,6 +136,7 @@ func (w *writer) run(events iter.Seq2[event.Event, error]) (err error) {
 		if ended = w.add(e); ended {
 			break
 		}
+		w.server.offer(w.recorder)
 		if time.Now().Before(next) {
 			continue
 		}
@@ -149,7 +171,7 @@ func (w *writer) save() {
 	if w.trace != nil {
 		flushed = w.trace.Flush()
 	}
-	if w.recorder == nil {
+	if w.Report == "" {
 		w.saved <- flushed
 		return
 	}
@@ -163,13 +185,17 @@ func (w *writer) save() {
 	}()
 }
 
-// finish writes the page, and ends the trace.
+// finish writes the page, and ends the trace and the dashboard.
 func (w *writer) finish() (err error) {
 	<-w.saved // the page makes up for it
 	if w.trace != nil {
 		err = errors.Join(w.trace.Close(), w.file.Close())
 	}
-	if w.recorder == nil {
+	if w.server != nil {
+		w.server.publish(w.recorder)
+		defer w.server.end()
+	}
+	if w.Report == "" {
 		return err
 	}
 	page := report.Save(w.Report, func(out io.Writer) error { return report.Page(out, w.recorder.Recording()) })

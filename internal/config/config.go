@@ -100,6 +100,9 @@ type Config struct {
 	// Trace is the file, in the format of Chrome's traces and compressed by gzip, that has what each worker ran and when. The
 	// program imports github.com/fiber-go/fiber/dashboard for it.
 	Trace string `key:"trace" kind:"output" unset:"none"`
+	// Dashboard is the address, host:port, at which the root serves a page of the run while it goes on. Whoever opens it needs the token in
+	// the URL that the program prints. The program imports github.com/fiber-go/fiber/dashboard for it.
+	Dashboard string `key:"dashboard" kind:"listener" unset:"none"`
 
 	// HeartbeatInterval is the time between heartbeats on a connection.
 	HeartbeatInterval time.Duration `key:"heartbeat_interval" default:"1s"`

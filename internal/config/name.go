@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -43,4 +44,14 @@ func address(s, dir string) (string, bool) {
 		return s, ip != nil && !ip.IsUnspecified()
 	}
 	return matching(hostName)(s, dir)
+}
+
+func listener(s, dir string) (string, bool) {
+	host, port, err := net.SplitHostPort(s)
+	if _, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil {
+		return s, false
+	}
+	_, ok := address(host, dir)
+	ip := net.ParseIP(host)
+	return s, ok || ip != nil && ip.IsUnspecified()
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/fiber-go/fiber/event"
 )
 
-// Settings say what is to be written of a run.
+// Settings say what is to be written of a run, and where it is shown.
 type Settings struct {
 	Report, Trace string // paths, "" for none
+	Dashboard     string // an address, "" for none
 
 	Events                               func() iter.Seq2[event.Event, error] // of the whole run
 	Program, Backend, Machine, GoVersion string
@@ -31,9 +32,13 @@ func Report(s Settings) (end func(runErr string), err error) {
 	if start := registered.Load(); start != nil {
 		return (*start)(s)
 	}
-	name := "FIBER_REPORT"
-	if s.Report == "" {
+	name, do := "FIBER_REPORT", "write"
+	switch {
+	case s.Report != "":
+	case s.Trace != "":
 		name = "FIBER_TRACE"
+	default:
+		name, do = "FIBER_DASHBOARD", "serve"
 	}
-	return nil, errors.New("fiber: " + name + ` is set, but the program has nothing to write it with: import _ "github.com/fiber-go/fiber/dashboard"`)
+	return nil, errors.New("fiber: " + name + " is set, but the program has nothing to " + do + ` it with: import _ "github.com/fiber-go/fiber/dashboard"`)
 }

@@ -16,6 +16,8 @@ var (
 	pageJS string
 	//go:embed stream.js
 	streamJS string
+	//go:embed live.js
+	liveJS string
 )
 
 // Page writes a recording as one HTML file that needs no other.
@@ -24,6 +26,21 @@ func Page(w io.Writer, rec *Recording) error {
 	if err != nil {
 		return err
 	}
-	_, err = strings.NewReplacer("/*css*/", pageCSS, "/*js*/", pageJS+streamJS, "/*recording*/", string(data)).WriteString(w, pageHTML)
+	const policy = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">`
+	_, err = strings.NewReplacer("<!--style-->", policy+"\n<style>"+pageCSS+"</style>", "<!--script-->",
+		`<script type="application/json" id="data">`+string(data)+"</script>\n<script>"+pageJS+streamJS+"</script>").WriteString(w, pageHTML)
 	return err
+}
+
+// File is one of those that a server has.
+type File struct{ Type, Text string }
+
+// Live returns the files of the same page, by their paths, as it is while the run goes on: it asks for /recording.
+func Live() map[string]File {
+	return map[string]File{
+		"/": {"text/html; charset=utf-8", strings.NewReplacer("<!--style-->", `<link rel="stylesheet" href="page.css">`,
+			"<!--script-->", `<script src="page.js"></script>`).Replace(pageHTML)},
+		"/page.css": {"text/css; charset=utf-8", pageCSS},
+		"/page.js":  {"text/javascript; charset=utf-8", pageJS + streamJS + liveJS},
+	}
 }

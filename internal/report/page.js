@@ -1,7 +1,7 @@
 "use strict";
-const run = JSON.parse(document.getElementById("data").textContent);
-for (const k of ["Funcs", "Calls", "Processes", "Names", "Boxes", "Extras", "Entries"]) run[k] ||= [];
 const $ = id => document.getElementById(id);
+const data = $("data"), live = !data; // a live page asks for what is known
+let run;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const palette = ["#4a7ab0", "#e08e3c", "#57a05a", "#a877ad", "#5fb0b5", "#d1a52f", "#cf6f7d", "#8c7a63", "#6f7fd6", "#93a350"];
 const color = f => palette[f % palette.length];
@@ -9,9 +9,15 @@ const color = f => palette[f % palette.length];
 // Elements and texts. All text goes through textContent.
 function h(tag, attrs, ...kids) {
   const e = tag.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4)) : document.createElement(tag);
-  for (const k in attrs || {}) if (attrs[k] != null) k.startsWith("on") ? e.addEventListener(k.slice(2), attrs[k]) : e.setAttribute(k, attrs[k]);
+  for (const k in attrs || {}) if (attrs[k] != null) k.startsWith("on") ? e.addEventListener(k.slice(2), attrs[k]) : k === "style" ? e.style.cssText = attrs[k] : e.setAttribute(k, attrs[k]);
   e.append(...kids.flat().filter(x => x != null));
   return e;
+}
+// fill gives an element what it is to have, and leaves it as it is if it has that.
+function fill(e, ...kids) {
+  const next = e.cloneNode();
+  next.append(...kids.flat().filter(x => x != null));
+  if (!next.isEqualNode(e)) e.replaceChildren(...next.childNodes);
 }
 const three = x => x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2);
 const count = n => n.toLocaleString("en");
@@ -50,54 +56,59 @@ function niceTime(range, n) {
 }
 const ticks = (from, to, step) => Array.from({length: Math.max(Math.floor(to / step) - Math.ceil(from / step) + 1, 0)}, (_, i) => (Math.ceil(from / step) + i) * step);
 
-// A table that sorts by its columns: {name, get, cell, num, head, title, cls}.
+// A table that sorts by its columns: {name, get, cell, num, head, title, cls}. How it is sorted, and whether all of it is shown, stays.
+const tables = {};
 function table(into, label, cols, rows, sort, limit = 100) {
-  let [by, down] = sort, all = false;
-  const draw = focus => {
-    const sorted = by < 0 ? rows.slice() : rows.slice().sort((a, b) => {
-      const x = cols[by].get(a), y = cols[by].get(b), c = typeof x === "string" ? x.localeCompare(y, "en", {numeric: true}) : x - y;
-      return down ? -c : c;
+  const s = tables[label] ||= {by: sort[0], down: sort[1], all: false};
+  s.draw = focus => {
+    const sorted = s.by < 0 ? rows.slice() : rows.slice().sort((a, b) => {
+      const x = cols[s.by].get(a), y = cols[s.by].get(b), c = typeof x === "string" ? x.localeCompare(y, "en", {numeric: true}) : x - y;
+      return s.down ? -c : c;
     });
-    const head = cols.map((c, i) => h("th", {scope: "col", class: c.num ? "num" : null, "aria-sort": i === by ? (down ? "descending" : "ascending") : null, title: c.title},
-      h("button", {onclick: () => { down = i === by ? !down : !!c.num; by = i; draw(i); }}, c.name)));
-    const body = sorted.slice(0, all ? undefined : limit).map(r => h("tr", null, cols.map(c =>
+    const head = cols.map((c, i) => h("th", {scope: "col", class: c.num ? "num" : null, "aria-sort": i === s.by ? (s.down ? "descending" : "ascending") : null, title: c.title},
+      h("button", {onclick: () => { s.down = i === s.by ? !s.down : !!c.num; s.by = i; s.draw(i); }}, c.name)));
+    const body = sorted.slice(0, s.all ? undefined : limit).map(r => h("tr", null, cols.map(c =>
       h(c.head ? "th" : "td", {scope: c.head ? "row" : null, class: [c.num ? "num" : "", c.cls || ""].join(" ").trim() || null}, c.cell ? c.cell(r) : c.num ? number(c.get(r)) : c.get(r)))));
-    into.replaceChildren(h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label},
-      h("table", {"aria-label": label}, h("thead", null, h("tr", null, head)), h("tbody", null, body))));
-    if (!all && rows.length > limit) into.append(h("button", {class: "more", onclick: () => { all = true; draw(); }}, "Show all " + count(rows.length)));
+    const left = into.querySelector(".scroll")?.scrollLeft;
+    fill(into, h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label},
+      h("table", {"aria-label": label}, h("thead", null, h("tr", null, head)), h("tbody", null, body))),
+      !s.all && rows.length > limit ? h("button", {class: "more", onclick: () => { s.all = true; s.draw(); }}, "Show all " + count(rows.length)) : null);
+    if (left) into.querySelector(".scroll").scrollLeft = left;
     if (focus != null) into.querySelectorAll("thead button")[focus].focus();
   };
-  draw();
+  s.draw();
 }
 
 // Overview.
 const sum = k => run.Funcs.reduce((n, f) => n + f[k], 0);
-const seconds = Math.max(run.Last, 1) / 1e6;
+const seconds = () => Math.max(run.Last, 1) / 1e6;
 function overview() {
-  const name = run.Program || "Run", began = new Date(run.Began), cut = !run.Ended;
-  document.title = name + ": Fiber report";
+  const name = run.Program || "Run", began = new Date(run.Began), cut = !run.Ended && !live;
+  document.title = name + (live ? ": Fiber dashboard" : ": Fiber report");
   $("program").textContent = name;
-  $("status").textContent = cut ? "cut off" : run.Err ? "failed" : "finished";
-  $("status").className = "chip " + (cut ? "warn" : run.Err ? "bad" : "ok");
+  $("status").textContent = cut ? "cut off" : !run.Ended ? "running" : run.Err ? "failed" : "finished";
+  $("status").className = "chip " + (cut ? "warn" : !run.Ended ? "on" : run.Err ? "bad" : "ok");
   $("about").textContent = [began.toLocaleString("sv"), dur(run.Last), run.Backend && "backend " + run.Backend, run.Machine, run.Go].filter(Boolean).join("  ·  ");
-  if (run.Err) $("notes").append(h("p", {class: "note bad"}, run.Err));
-  if (cut) $("notes").append(h("p", {class: "note warn"}, "The run had not ended when this was recorded, or was killed. What came later is missing."));
-  if (run.Missed.Events) $("notes").append(h("p", {class: "note warn"}, many(run.Missed.Events, "event") + " with " + many(run.Missed.Tasks, "task") +
-    " came faster than they could be recorded, and are missing in the stream and the times. The counts of calls that have ended are right."));
+  const note = (cls, text) => h("p", {class: "note " + cls}, text);
+  fill($("notes"), run.Err ? note("bad", run.Err) : null,
+    cut ? note("warn", "The run had not ended when this was recorded, or was killed. What came later is missing.") : null,
+    run.Missed.Events ? note("warn", many(run.Missed.Events, "event") + " with " + many(run.Missed.Tasks, "task") +
+      " came faster than they could be recorded, and are missing in the stream and the times. The counts of calls that have ended are right.") : null);
   const started = run.Processes.reduce((n, p) => n + (p.Merged ? p.Ready : p.Role === "worker" ? 1 : 0), 0);
   const done = sum("Done"), kept = sum("Kept"), peak = Math.max(0, ...run.Ready), open = sum("Open");
   const best = rates(Math.min(run.Done.length, 120)).reduce((m, x) => Math.max(m, x.v), 0);
   const fact = (dt, dd, small, cls) => h("div", null, h("dt", null, dt), h("dd", {class: cls, "data-fact": dt}, dd, small ? h("small", null, small) : null));
-  $("facts").append(
+  fill($("facts"),
     fact("Tasks done", count(done), kept ? many(kept, "more") + " from a checkpoint" : many(sum("Calls"), "call") + (open ? ", " + count(open) + " open" : "")),
     fact("Failed", count(sum("Failed")), done + sum("Failed") ? three(100 * sum("Failed") / (done + sum("Failed"))) + " % of tasks" : null, sum("Failed") ? "bad" : null),
     fact("Retried", count(sum("Retried")), "started again"),
-    fact("Tasks per second", rate(done / seconds), "at most " + rate(best)),
+    fact("Tasks per second", rate(done / seconds()), "at most " + rate(best)),
     fact("Duration", dur(run.Last)),
     fact("Workers", count(peak), count(started) + " started in all"),
     fact("Lost", count(run.Lost), run.Lost ? "see Workers" : "workers", run.Lost ? "bad" : null));
-  new ResizeObserver(() => $("charts").replaceChildren(h("h3", null, "Tasks per second"), chart(150, rates, "tasks per second", false), h("h3", null, "Workers ready"), chart(80, ready, "workers ready", true))).observe($("charts"));
+  charts();
 }
+const charts = () => fill($("charts"), h("h3", null, "Tasks per second"), chart(150, rates, "tasks per second", false), h("h3", null, "Workers ready"), chart(80, ready, "workers ready", true));
 // groups joins the bins to at most n, each with its beginning and end.
 function groups(n) {
   const per = Math.ceil(run.Done.length / n), all = [];
@@ -142,6 +153,10 @@ function progress(t) {
 function calls() {
   const each = run.Calls.filter(t => t.Calls || t.Done || t.Failed), of = new Map(run.Names.map((n, i) => [n, i]));
   const end = t => t.Open || !t.Ended ? run.Last : t.Ended, quick = t => t.Done / Math.max(end(t) - t.Began, 1) * 1e6;
+  const left = t => { // if its tasks go on as they have so far
+    const ended = t.Done + t.Failed, more = t.Tasks - t.Kept - ended;
+    return live && t.Calls === 1 && ended && more > 0 ? ", " + dur((run.Last - t.Began) / ended * more) + " left" : "";
+  };
   const num = (name, get, cell, title) => ({name, num: true, get, cell: cell && (t => cell(get(t))), title});
   const failures = {name: "Failed", num: true, get: t => t.Failed, cell: t => t.Failed ? h("span", {class: "bad"}, count(t.Failed)) : number(0)};
   const cols = first => [
@@ -149,12 +164,11 @@ function calls() {
     {name: "Tasks", get: t => t.Done + t.Kept, cell: progress}, failures, num("Retried", t => t.Retried), num("Per second", quick, rate),
     num("p50", t => t.P50, dur), num("p95", t => t.P95, dur), num("p99", t => t.P99, dur), num("Longest", t => t.Max, dur),
     {name: "Times", get: t => t.P50, cell: histogram}, num("Results", t => t.Bytes, bytes, "size of the results, encoded")];
-  if (!each.length) return $("each").append(h("p", {class: "soft"}, "No call was made."));
+  if (!each.length) return fill($("each"), h("p", {class: "soft"}, live && !run.Ended ? "No call was made yet." : "No call was made."));
   const errors = each.some(t => t.Err || t.Open), more = [num("Began", t => t.Began, t => clock(t, 1e6)), num("Took", t => end(t) - t.Began, dur),
-    {name: "Error", get: t => t.Err, cls: "wrap", cell: t => t.Err ? h("span", {class: "bad"}, t.Err) : t.Open ? h("span", {class: "soft"}, "under way") : ""}].slice(0, errors ? 3 : 2);
-  $("funcs").append(h("h3", null, "By function"), h("div"));
+    {name: "Error", get: t => t.Err, cls: "wrap", cell: t => t.Err ? h("span", {class: "bad"}, t.Err) : t.Open ? h("span", {class: "soft"}, "under way" + left(t)) : ""}].slice(0, errors ? 3 : 2);
+  for (const [id, title] of [["funcs", "By function"], ["each", "By call"]]) if (!$(id).querySelector("h3")) $(id).replaceChildren(h("h3", null, title), h("div"));
   table($("funcs").lastChild, "Functions", cols(num("Calls", t => t.Calls)), run.Funcs, [-1]);
-  $("each").append(h("h3", null, "By call"), h("div"));
   table($("each").lastChild, "Calls", cols({name: "Pool", get: t => t.Pool || "", cell: t => t.Pool || h("span", {class: "soft"}, t.Calls ? many(t.Calls, "older call") + ", merged" : "missed")}).concat(more), each, [12, true], 8);
 }
 
@@ -180,11 +194,11 @@ function processor(p) {
 }
 function processes() {
   const all = run.Processes.filter(p => p.Name), bad = all.filter(p => p.Reason || p.Words);
-  if (bad.length) $("lost").append(h("h3", null, "Lost, or not started"), ...bad.slice(0, 200).map(p => h("div", {class: "loss"},
+  if (bad.length) fill($("lost"), h("h3", null, "Lost, or not started"), ...bad.slice(0, 200).map(p => h("div", {class: "loss"},
     h("p", null, h("strong", null, p.Name), h("span", {class: "soft"}, "  " + clock(p.Ended, 1e6) + (p.Host ? "  on " + p.Host : "")), "  ", p.Reason),
     p.Ran || p.Fate ? h("p", {class: "soft"}, [p.Ran && "It ran " + p.Ran + ".", p.Fate].filter(Boolean).join(" ")) : null,
     p.Words ? h("pre", {"aria-label": "last words of " + p.Name}, p.Words) : null)), h("h3", null, "All"));
-  if (!all.length) return $("processes").append(h("p", {class: "soft"}, "No process was started."));
+  if (!all.length) return fill($("processes"), h("p", {class: "soft"}, "No process was started."));
   const num = (name, get, cell) => ({name, num: true, get, cell: cell && (p => cell(get(p)))});
   table($("processes"), "Workers and other processes", [
     {name: "Name", head: true, get: p => p.Name, cls: "name"},
@@ -198,25 +212,24 @@ function processes() {
 // Objects and events.
 function objects() {
   const all = Object.entries(run.Objects || {}).flatMap(([process, o]) => o.List.map(x => ({process, ...x}))), more = Object.values(run.Objects || {}).reduce((n, o) => n + o.More, 0);
-  if (!all.length) return $("shared").append(h("p", {class: "soft"}, "No shared objects were seen."));
+  if (!all.length) return fill($("shared"), h("p", {class: "soft"}, "No shared objects were seen."));
   const num = (name, get, cell) => ({name, num: true, get, cell: cell && (o => cell(get(o)))});
-  table($("shared"), "Shared objects, as they were last seen", [{name: "Kind", head: true, get: o => o.Kind}, {name: "Process", get: o => o.process}, num("Number", o => o.ID), num("Users", o => o.Users),
+  if (!$("shared").querySelector("div")) $("shared").replaceChildren(h("div"), h("p", {class: "soft small"}));
+  table($("shared").firstChild, "Shared objects, as they were last seen", [{name: "Kind", head: true, get: o => o.Kind}, {name: "Process", get: o => o.process}, num("Number", o => o.ID), num("Users", o => o.Users),
     num("Length", o => o.Length, n => n < 0 ? "" : number(n)), num("Waiting", o => o.Waiting), num("Served", o => o.Served), num("Size", o => o.Bytes, n => n ? bytes(n) : ""), {name: "Holder", get: o => o.Holder}], all, [-1]);
-  if (more) $("shared").append(h("p", {class: "soft small"}, "and " + many(more, "more object")));
+  fill($("shared").lastChild, more ? "and " + many(more, "more object") : null);
 }
 function events() {
-  const all = run.Entries, show = () => {
-    const text = $("text").value.toLowerCase(), level = $("level").value;
-    const found = all.filter(e => (!level || e.Level === level) && (!text || (e.Text + " " + e.Process).toLowerCase().includes(text)));
-    $("found").textContent = count(found.length) + " of " + count(all.length);
-    if (!found.length) return $("entries").replaceChildren(h("p", {class: "soft"}, all.length ? "Nothing fits." : "There were none."));
-    table($("entries"), "Events", [{name: "Time", num: true, get: e => e.At, cell: e => clock(e.At, 1e5)},
-      {name: "Level", get: e => e.Level, cell: e => h("span", {class: /LOST|ERR|FAIL/.test(e.Level) ? "bad" : /WARN|WAIT/.test(e.Level) ? "warn" : "soft"}, e.Level)},
-      {name: "Process", get: e => e.Process}, {name: "What", get: e => e.Text, cls: "wrap long"}], found, [-1], 200);
-  };
-  for (const l of [...new Set(all.map(e => e.Level))].sort()) $("level").append(h("option", null, l));
-  $("filter").addEventListener("submit", e => e.preventDefault());
-  $("text").addEventListener("input", show);
-  $("level").addEventListener("input", show);
-  show();
+  const all = run.Entries, text = $("text").value.toLowerCase(), level = $("level").value, known = [...$("level").options].map(o => o.value);
+  const found = all.filter(e => (!level || e.Level === level) && (!text || (e.Text + " " + e.Process).toLowerCase().includes(text)));
+  for (const l of [...new Set(all.map(e => e.Level))].sort()) if (!known.includes(l)) $("level").append(h("option", null, l));
+  $("found").textContent = count(found.length) + " of " + count(all.length);
+  if (!found.length) return fill($("entries"), h("p", {class: "soft"}, all.length ? "Nothing fits." : "There were none."));
+  table($("entries"), "Events", [{name: "Time", num: true, get: e => e.At, cell: e => clock(e.At, 1e5)},
+    {name: "Level", get: e => e.Level, cell: e => h("span", {class: /LOST|ERR|FAIL/.test(e.Level) ? "bad" : /WARN|WAIT/.test(e.Level) ? "warn" : "soft"}, e.Level)},
+    {name: "Process", get: e => e.Process}, {name: "What", get: e => e.Text, cls: "wrap long"}], found, [-1], 200);
 }
+$("filter").addEventListener("submit", e => e.preventDefault());
+$("text").addEventListener("input", events);
+$("level").addEventListener("input", events);
+new ResizeObserver(() => run && charts()).observe($("charts"));

@@ -1,5 +1,6 @@
 // The task stream: a row for each worker or, of very many, a heat map of groups of them.
-const boxes = (() => {
+let boxes;
+function unpack() {
   const n = run.Boxes.length / 5, b = {n, worker: new Int32Array(n), began: new Float64Array(n), took: new Float64Array(n), fn: new Int32Array(n), index: new Float64Array(n), extra: new Int32Array(n).fill(-1)};
   for (let i = 0, t = 0; i < n; i++) {
     t += run.Boxes[5 * i + 1];
@@ -7,7 +8,7 @@ const boxes = (() => {
   }
   for (let i = 0; i < (run.Extras).length; i += 7) b.extra[run.Extras[i]] = i;
   return b;
-})();
+}
 // extra returns what is said of a box only if it is not a single task that succeeded at once.
 function extra(i) {
   const at = boxes.extra[i], x = run.Extras;
@@ -22,43 +23,67 @@ function heat(p) {
   return Float32Array.from(p.Heat, c => digit(c.charCodeAt(0)) / 63 * p.Top);
 }
 
+// stream shows it, and returns what does that again when there is more.
 function stream() {
-  const view = $("view"), canvas = $("canvas"), tip = $("tip"), g = canvas.getContext("2d"), axis = 22, end = Math.max(run.Last, 1);
-  // Rows: lanes hold boxes that do not overlap, in their order.
-  const rows = run.Processes.map((p, i) => ({p, name: p.Name || "not sent", all: [], lanes: [], heat: p.Heat ? heat(p) : []}));
-  for (const i of Array.from({length: boxes.n}, (_, i) => i).sort((a, b) => boxes.began[a] - boxes.began[b])) {
-    const r = rows[boxes.worker[i]];
-    let l = r.lanes.findIndex(l => boxes.began[l.at(-1)] + boxes.took[l.at(-1)] <= boxes.began[i]);
-    if (l < 0) l = r.lanes.push([]) - 1;
-    r.lanes[l].push(i), r.all.push(i);
-  }
-  const shown = rows.filter(r => r.all.length || r.heat.length || r.p.Role === "worker" || r.p.Merged), map = shown.length > 200;
-  if (!shown.length) return view.replaceWith(h("p", {class: "soft"}, "No task has ended."));
-
-  // The heat map: how busy each group of workers was in each bin, and whether something failed.
-  const per = Math.ceil(shown.length / 100), bins = run.Done.length, cells = [];
-  if (map) for (let i = 0; i < shown.length; i += per) {
-    const members = shown.slice(i, i + per), c = {members, workers: members.reduce((n, r) => n + (r.p.Merged ? Math.max(r.p.Ready, 1) : 1), 0), busy: new Float32Array(bins), failed: new Uint16Array(bins), name: members.length > 1 ? members[0].name + " to " + members.at(-1).name : members[0].name};
-    for (const r of members) {
-      r.heat.forEach((s, b) => c.busy[b] += s);
-      for (const b of r.all) {
-        const stop = boxes.began[b] + boxes.took[b], running = extra(b).running / Math.max(boxes.took[b], 1) / 1e6;
-        for (let t = boxes.began[b]; t < stop;) {
-          const bin = Math.min(Math.floor(t / run.Width), bins - 1), next = Math.min((bin + 1) * run.Width, stop);
-          c.busy[bin] += (next - t) * running;
-          t = next > t ? next : stop;
-        }
-        if (bad(b)) c.failed[Math.min(Math.floor(stop / run.Width), bins - 1)]++;
-      }
-    }
-    cells.push(c);
-  }
-  const most = Math.max(1, ...cells.map(c => Math.max(...c.busy) / c.workers / (run.Width / 1e6))); // with several tasks at a time
+  const view = $("view"), canvas = $("canvas"), tip = $("tip"), g = canvas.getContext("2d"), axis = 22;
+  let end, shown, map, per, bins, cells, most, lines, tall, height, unit; // what load sets
+  let from = 0, to = 0, width = 0, gutter = 0, at = null, hover = null, queued = false, pointer = null, drag = null;
   const share = (c, b) => c.busy[b] / c.workers / (run.Width / 1e6) / most;
-  const lines = map ? cells : shown, tall = map ? Math.max(Math.floor(420 / lines.length), 3) : lines.length <= 12 ? 28 : lines.length <= 40 ? 18 : lines.length <= 80 ? 12 : 6;
-  const height = axis + lines.length * tall;
-  let from = 0, to = end, width = 0, gutter = 0, at = null, hover = null, queued = false;
   const x = t => gutter + (t - from) / (to - from) * (width - gutter), time = px => from + (px - gutter) / (width - gutter) * (to - from);
+
+  // load takes what is known. What is looked at stays: the whole run, or a part of it, and a box.
+  function load() {
+    const whole = !lines || from <= 0 && to >= end, old = at && {process: (map ? cells[at.row].members[0] : lines[at.row]).number, from: map ? at.bin * unit : boxes.began[at.box], fn: map || boxes.fn[at.box], index: map || boxes.index[at.box]};
+    boxes = unpack(), end = Math.max(run.Last, 1), unit = run.Width;
+    if (whole) from = 0, to = end;
+    arrange();
+    at = old && again(old);
+    view.hidden = $("keys").hidden = !lines.length;
+    hover = pointer && lines.length ? under(pointer) : null;
+    explain();
+    redraw();
+  }
+  // again returns where the box or the cell is that was selected before, null if it is gone.
+  function again(old) {
+    const row = lines.findIndex(l => map ? l.members.some(r => r.number === old.process) : l.number === old.process);
+    if (row < 0) return null;
+    if (map) return {row, bin: Math.min(Math.floor(old.from / run.Width), bins - 1)};
+    const box = lines[row].all.find(b => boxes.began[b] === old.from && boxes.fn[b] === old.fn && boxes.index[b] === old.index);
+    return box == null ? null : {row, box};
+  }
+  function arrange() {
+    // Rows: lanes hold boxes that do not overlap, in their order.
+    const rows = run.Processes.map((p, number) => ({p, number, name: p.Name || "not sent", all: [], lanes: [], heat: p.Heat ? heat(p) : []}));
+    for (const i of Array.from({length: boxes.n}, (_, i) => i).sort((a, b) => boxes.began[a] - boxes.began[b])) {
+      const r = rows[boxes.worker[i]];
+      let l = r.lanes.findIndex(l => boxes.began[l.at(-1)] + boxes.took[l.at(-1)] <= boxes.began[i]);
+      if (l < 0) l = r.lanes.push([]) - 1;
+      r.lanes[l].push(i), r.all.push(i);
+    }
+    shown = rows.filter(r => r.all.length || r.heat.length || r.p.Role === "worker" || r.p.Merged), map = shown.length > 200;
+
+    // The heat map: how busy each group of workers was in each bin, and whether something failed.
+    per = Math.ceil(shown.length / 100), bins = run.Done.length, cells = [];
+    if (map) for (let i = 0; i < shown.length; i += per) {
+      const members = shown.slice(i, i + per), c = {members, workers: members.reduce((n, r) => n + (r.p.Merged ? Math.max(r.p.Ready, 1) : 1), 0), busy: new Float32Array(bins), failed: new Uint16Array(bins), name: members.length > 1 ? members[0].name + " to " + members.at(-1).name : members[0].name};
+      for (const r of members) {
+        r.heat.forEach((s, b) => c.busy[b] += s);
+        for (const b of r.all) {
+          const stop = boxes.began[b] + boxes.took[b], running = extra(b).running / Math.max(boxes.took[b], 1) / 1e6;
+          for (let t = boxes.began[b]; t < stop;) {
+            const bin = Math.min(Math.floor(t / run.Width), bins - 1), next = Math.min((bin + 1) * run.Width, stop);
+            c.busy[bin] += (next - t) * running;
+            t = next > t ? next : stop;
+          }
+          if (bad(b)) c.failed[Math.min(Math.floor(stop / run.Width), bins - 1)]++;
+        }
+      }
+      cells.push(c);
+    }
+    most = Math.max(1, ...cells.map(c => Math.max(...c.busy) / c.workers / (run.Width / 1e6))); // with several tasks at a time
+    lines = map ? cells : shown, tall = map ? Math.max(Math.floor(420 / lines.length), 3) : lines.length <= 12 ? 28 : lines.length <= 40 ? 18 : lines.length <= 80 ? 12 : 6;
+    height = axis + lines.length * tall;
+  }
 
   function draw() {
     queued = false;
@@ -143,6 +168,7 @@ function stream() {
     }
     return null;
   }
+  function under(p) { const r = canvas.getBoundingClientRect(); return hit(p.x - r.left, p.y - r.top); }
   function say(s) {
     if (map) {
       const c = cells[s.row], b = s.bin;
@@ -213,7 +239,6 @@ function stream() {
     e.preventDefault();
     across ? look(from + d / width * (to - from), to + d / width * (to - from)) : zoom(Math.exp(Math.max(Math.min(e.deltaY, 200), -200) / 400), time(e.offsetX));
   }, {passive: false});
-  let drag = null;
   view.addEventListener("pointerdown", e => { drag = {x: e.clientX, from, to, moved: false}; if (e.pointerType === "mouse") view.setPointerCapture(e.pointerId); });
   view.addEventListener("pointermove", e => {
     if (drag && e.buttons) {
@@ -221,30 +246,39 @@ function stream() {
       drag.moved ||= Math.abs(drag.x - e.clientX) > 3;
       if (drag.moved) return look(drag.from + d, drag.to + d);
     }
-    const r = canvas.getBoundingClientRect();
-    hover = hit(e.clientX - r.left, e.clientY - r.top);
+    hover = under(pointer = {x: e.clientX, y: e.clientY});
     show(hover || (document.activeElement === view ? at : null));
   });
   view.addEventListener("pointerup", e => {
-    const r = canvas.getBoundingClientRect(), s = hit(e.clientX - r.left, e.clientY - r.top);
+    const s = under({x: e.clientX, y: e.clientY});
     if (drag && !drag.moved && s) select(s);
     drag = null;
   });
-  view.addEventListener("pointerleave", () => { hover = null; redraw(); });
+  view.addEventListener("pointerleave", () => { hover = pointer = null; redraw(); });
   $("in").addEventListener("click", () => zoom(1 / 1.6, middle()));
   $("out").addEventListener("click", () => zoom(1.6, middle()));
   $("whole").addEventListener("click", () => look(0, end));
 
-  const key = (style, text) => h("span", null, h("i", {style}), text), m = run.Merged, used = new Set(boxes.fn), line = "border:1px solid var(--line);";
-  $("legend").append(...(map ? [key("background:var(--accent)", "busy, " + (per > 1 ? per + " workers a row" : "a worker a row")), key("background:var(--fail)", "failures")] : [
-    ...run.Names.map((n, i) => [n, i]).filter(([, i]) => used.has(i)).slice(0, 20).map(([n, i]) => key("background:" + color(i), n)),
-    key("background:var(--fail)", "failed"), key(line + "border-bottom:3px solid var(--fg)", "later attempt"), key(line, "idle"), m.Boxes ? key("background:var(--older)", "older, merged") : null].filter(Boolean)));
-  $("merged").textContent = `The stream has ${many(boxes.n, "box")}`.replace("boxs", "boxes") + "; a box is one task, or some that took less than a millisecond each. " +
-    (m.Boxes ? `Older ones, ${count(m.Boxes)} with ${many(m.Tasks, "task")} until ${clock(m.Until, 1e6)}, are merged: the stronger the colour, the busier the worker.` : "None was merged.") +
-    (map ? ` Of more than 200 workers, ${count(shown.length)} here, groups are shown: the stronger the colour, the busier.` : "") +
-    run.Processes.filter(p => p.Merged).map(p => ` ${many(p.Ready, "more worker")} share${p.Ready === 1 ? "s" : ""} one row.`).join("");
-  new ResizeObserver(redraw).observe(view);
+  function explain() {
+    const key = (style, text) => h("span", null, h("i", {style}), text), m = run.Merged, used = new Set(boxes.fn), line = "border:1px solid var(--line);";
+    fill($("legend"), ...(map ? [key("background:var(--accent)", "busy, " + (per > 1 ? per + " workers a row" : "a worker a row")), key("background:var(--fail)", "failures")] : [
+      ...run.Names.map((n, i) => [n, i]).filter(([, i]) => used.has(i)).slice(0, 20).map(([n, i]) => key("background:" + color(i), n)),
+      key("background:var(--fail)", "failed"), key(line + "border-bottom:3px solid var(--fg)", "later attempt"), key(line, "idle"), m.Boxes ? key("background:var(--older)", "older, merged") : null].filter(Boolean)));
+    $("merged").textContent = !lines.length ? "No task has ended." : `The stream has ${many(boxes.n, "box")}`.replace("boxs", "boxes") + "; a box is one task, or some that took less than a millisecond each. " +
+      (m.Boxes ? `Older ones, ${count(m.Boxes)} with ${many(m.Tasks, "task")} until ${clock(m.Until, 1e6)}, are merged: the stronger the colour, the busier the worker.` : "None was merged.") +
+      (map ? ` Of more than 200 workers, ${count(shown.length)} here, groups are shown: the stronger the colour, the busier.` : "") +
+      run.Processes.filter(p => p.Merged).map(p => ` ${many(p.Ready, "more worker")} share${p.Ready === 1 ? "s" : ""} one row.`).join("");
+  }
+  new ResizeObserver(() => lines && redraw()).observe(view);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  return load;
 }
 
-[overview, calls, stream, processes, objects, events].forEach(f => f());
+// show shows a recording.
+const sections = [overview, calls, stream(), processes, objects, events];
+function show(recording) {
+  run = recording;
+  for (const k of ["Funcs", "Calls", "Processes", "Names", "Boxes", "Extras", "Entries"]) run[k] ||= [];
+  sections.forEach(f => f());
+}
+if (!live) show(JSON.parse(data.textContent));

@@ -157,6 +157,9 @@ func (g *ground) run(t *testing.T, env []string) (all []seen) {
 			all[0][key] = "written"
 		}
 	}
+	if regexp.MustCompile(`(?m)fiber: dashboard: http://127\.0\.0\.1:\d+/\?token=\w{26}$`).MatchString(x.Err.String()) {
+		all[0]["dashboard"] = "printed"
+	}
 	logs, err := filepath.Glob(filepath.Join(g.logs, "*.log"))
 	require.NoError(t, err)
 	var inFiles strings.Builder
