@@ -122,7 +122,7 @@ type writer struct {
 	recorder *report.Recorder // nil for neither report nor dashboard
 	trace    *report.Trace    // nil for no trace
 	file     *os.File
-	server   *server // nil for no dashboard
+	server   *server    // nil for no dashboard
 	saved    chan error // has one when no recording is being written
 }
 

@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"errors"
 	"iter"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,6 +133,13 @@ func TestUnusable(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
+
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	_, err = dashboard.Start(dashboard.Settings{Dashboard: taken.Addr().String()})
+	require.ErrorContains(t, err, "FIBER_DASHBOARD="+taken.Addr().String()+": listen tcp ")
+	require.ErrorContains(t, err, "address already in use; name an address of this machine with a free port, or 127.0.0.1:0 for any port")
 }
 
 // Only programs that import this package have what makes reports.

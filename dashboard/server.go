@@ -185,7 +185,9 @@ func (s *server) known(host string) bool {
 	return host == "localhost" || strings.EqualFold(host, s.host) || ip != nil && (s.at.IP.IsUnspecified() || s.at.IP.Equal(ip))
 }
 
-func (s *server) right(token string) bool { return subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1 }
+func (s *server) right(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1
+}
 
 // cookie is its name. Programs on one machine share cookies, whatever their ports.
 func (s *server) cookie() string { return "fiber-" + strconv.Itoa(s.at.Port) }
