@@ -2,13 +2,13 @@
 let paused = false, wake = () => {}, stop = new AbortController();
 const say = text => { if ($("live").textContent !== text) $("live").textContent = text; };
 
-// update shows a recording. The focus, and what is at the top of the window, stay.
+// update shows a recording. The focus, and the first of what begins in the window, stay where they are.
 function update(recording) {
   const e = document.activeElement, box = e.closest("[id]"), all = () => [...box.querySelectorAll("button, [tabindex]")], at = box && all().indexOf(e);
-  const first = [...document.querySelectorAll("section > *")].find(s => s.getBoundingClientRect().bottom > 45), y = first?.getBoundingClientRect().top;
+  const top = e => e.getBoundingClientRect().top, first = [...document.querySelectorAll("section > *")].find(e => e.offsetHeight && top(e) > 45), y = first && top(first);
   show(recording);
   if (box && !e.isConnected) all()[at]?.focus({preventScroll: true});
-  if (first) scrollBy(0, first.getBoundingClientRect().top - y);
+  if (first && scrollY) scrollBy(0, top(first) - y);
 }
 
 async function ask(tag) {
