@@ -1,5 +1,5 @@
-// Package dashboard has a program that imports it serve a page of its run when FIBER_DASHBOARD is an address, and write the same page as
-// a report when FIBER_REPORT names a file, as in
+// Package dashboard has a program that imports it serve a page of its run when FIBER_DASHBOARD is an address, and write the same page
+// when FIBER_REPORT names a file, as in
 //
 //	FIBER_DASHBOARD=127.0.0.1:0 go run ./sweep
 //	FIBER_REPORT=run.html go run ./sweep
@@ -8,8 +8,9 @@
 //
 //	import _ "github.com/fiber-go/fiber/dashboard"
 //
-// The live page is for whoever has the address that the program prints, with a token in it. The report is a page of HTML that needs no other file. It is written when the run ends. Until then run.html.recording has
-// what is known, which fiber report makes a page of if the program is killed.
+// The page that is served is for whoever has the address that the program prints, with a token in it. The written one is HTML that needs
+// no other file. It is there when the run ends. Until then run.html.recording has what is known, which fiber report makes a page of if the
+// program is killed.
 package dashboard
 
 import (

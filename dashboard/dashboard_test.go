@@ -111,6 +111,23 @@ func TestReportWithoutAnEnd(t *testing.T) {
 	require.FileExists(t, page)
 }
 
+// The dashboard, the report and the trace share one loop over events, and what is added up.
+func TestOneLoop(t *testing.T) {
+	t.Parallel()
+	page, loops := filepath.Join(t.TempDir(), "run.html"), 0
+	events := make(chan event.What, 2)
+	end, err := dashboard.Start(dashboard.Settings{Report: page, Dashboard: "127.0.0.1:0", Events: func() iter.Seq2[event.Event, error] { loops++; return from(events, nil)() }})
+	require.NoError(t, err)
+	events <- event.CallBegan{Pool: "p", Func: "evaluate", Tasks: 7}
+	events <- event.RunEnded{}
+	end("")
+	require.Equal(t, 1, loops)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"Ended":true`)
+	require.Contains(t, string(text), `"evaluate"`)
+}
+
 // A file that can't be written is an error at once.
 func TestUnusable(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,7 @@ async function follow() {
 }
 
 document.documentElement.style.overflowAnchor = "none"; // update does that
+say("loading");
 $("pause").hidden = false;
 $("pause").addEventListener("click", () => {
   paused = !paused;

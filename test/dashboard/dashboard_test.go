@@ -146,6 +146,12 @@ func TestDashboard(t *testing.T) {
 	fact("Tasks done", "176")
 	fact("Failed", "4")
 
+	// When the program does not answer, the page says so, and asks again.
+	tab.Eval("[window.kept = fetch, window.fetch = () => Promise.reject(new Error())]")
+	shows("/^no answer since \\d\\d:\\d\\d:\\d\\d$/.test(document.querySelector('#live').textContent)", "true")
+	tab.Eval("[window.fetch = window.kept]")
+	shows("document.querySelector('#live').textContent", "")
+
 	touch("begin4")
 	shows("document.querySelector('#live').textContent", "the run has ended")
 	require.Equal(t, "finished", tab.Eval("document.querySelector('#status').textContent"))
