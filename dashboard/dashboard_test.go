@@ -13,11 +13,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/fiber-go/fiber/dashboard"
 	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/internal/report"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // from yields what comes, and then err.
 func from(events <-chan event.What, err error) func() iter.Seq2[event.Event, error] {
@@ -116,7 +119,10 @@ func TestOneLoop(t *testing.T) {
 	t.Parallel()
 	page, loops := filepath.Join(t.TempDir(), "run.html"), 0
 	events := make(chan event.What, 2)
-	end, err := dashboard.Start(dashboard.Settings{Report: page, Dashboard: "127.0.0.1:0", Events: func() iter.Seq2[event.Event, error] { loops++; return from(events, nil)() }})
+	end, err := dashboard.Start(dashboard.Settings{Report: page, Dashboard: "127.0.0.1:0", Events: func() iter.Seq2[event.Event, error] {
+		loops++
+		return from(events, nil)()
+	}})
 	require.NoError(t, err)
 	events <- event.CallBegan{Pool: "p", Func: "evaluate", Tasks: 7}
 	events <- event.RunEnded{}
@@ -142,7 +148,7 @@ func TestUnusable(t *testing.T) {
 		{dashboard.Settings{Trace: dir + "/no/run.json.gz"}, "FIBER_TRACE=" + dir + "/no/run.json.gz: no such file or directory; make its directory first"},
 		{dashboard.Settings{Report: file + "/run.html"}, "FIBER_REPORT=" + file + "/run.html: not a directory; name a file that this program may write"},
 		{dashboard.Settings{Report: dir}, "FIBER_REPORT=" + dir + ": is a directory; name a file that this program may write"},
-		{dashboard.Settings{Report: dir + "/run.html", Trace: dir}, "FIBER_TRACE=" + dir + ": is a directory; name a file that this program may write"},
+		{dashboard.Settings{Report: dir + "/run.html", Trace: dir, Dashboard: "127.0.0.1:0"}, "FIBER_TRACE=" + dir + ": is a directory; name a file that this program may write"},
 	} {
 		_, err := dashboard.Start(x.settings)
 		require.EqualError(t, err, x.want)

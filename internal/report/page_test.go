@@ -44,6 +44,9 @@ func TestPage(t *testing.T) {
 			require.Contains(t, tab.Eval("document.querySelector('#lost').innerText"), "fatal: cannot allocate 268435456-byte block")
 			require.Contains(t, tab.Eval("document.querySelector('#processes').innerText"), "of 512 MiB")
 			require.Equal(t, "true", tab.Eval("document.documentElement.scrollWidth <= innerWidth"), "it is wider than the window")
+			shown := tab.Eval("document.body.innerHTML")
+			tab.Eval("show(run)")
+			require.Equal(t, shown, tab.Eval("document.body.innerHTML"), "it is not the same when it is drawn again")
 
 			// Tab leads to the stream, past all that can be done before it.
 			for range 80 {
@@ -104,7 +107,10 @@ func TestPageOfManyWorkers(t *testing.T) {
 	require.Contains(t, tab.Eval("document.querySelector('#merged').innerText"), "Of more than 200 workers, 300 here, groups are shown")
 	tab.Run(chromedp.Focus("#view"))
 	require.Contains(t, tab.Tip(kb.ArrowRight), "w0 to w2\n")
-	require.Regexp(t, `^w3 to w5\n.*: \d+ % busy`, tab.Tip(kb.ArrowDown))
+	group := tab.Tip(kb.ArrowDown)
+	require.Regexp(t, `^w3 to w5\n.*: \d+ % busy`, group)
+	tab.Eval("show(run)")
+	require.Equal(t, group, tab.Tip(""))
 }
 
 // What the user's texts hold is shown, and nothing else comes of it. That goes for a page with nothing in it, too.

@@ -90,7 +90,8 @@ func (b Browser) Open(t *testing.T, address string, width int64, scheme string) 
 				wrong = append(wrong, e.Entry.Text)
 			}
 		case *network.EventRequestWillBeSent:
-			if own := at.Host != "" && strings.HasPrefix(e.Request.URL, at.Scheme+"://"+at.Host+"/"); !own && !strings.HasPrefix(e.Request.URL, "data:") && e.Request.URL != at.String() {
+			own := at.Host != "" && strings.HasPrefix(e.Request.URL, at.Scheme+"://"+at.Host+"/")
+			if !own && !strings.HasPrefix(e.Request.URL, "data:") && e.Request.URL != at.String() {
 				wrong = append(wrong, "request for "+e.Request.URL)
 			}
 		}
