@@ -1,5 +1,5 @@
 // The page of a run that goes on asks for what is known. The answer comes when that is more than it has, once a second at most.
-let paused = false, wake = () => {}, stop = new AbortController();
+let paused = false, pressed = false, wake = () => {}, stop = new AbortController();
 const say = text => { if ($("live").textContent !== text) $("live").textContent = text; };
 
 // update shows a recording. The focus, and the first of what begins in the window, stay where they are.
@@ -21,7 +21,7 @@ async function ask(tag) {
 
 async function follow() {
   for (let known = {}, heard = new Date(); ;) {
-    while (paused || document.hidden) await new Promise(done => wake = done);
+    while (paused || pressed || document.hidden) await new Promise(done => wake = done);
     const answer = ask(known.tag); // before the page is drawn: a run that ends meanwhile tells those who wait
     if (known.recording) update(known.recording);
     try {
@@ -53,4 +53,6 @@ $("pause").addEventListener("click", () => {
   wake();
 });
 document.addEventListener("visibilitychange", () => wake());
+addEventListener("pointerdown", () => pressed = true); // what is clicked must not be replaced before that is over
+for (const end of ["pointerup", "pointercancel", "dragend"]) addEventListener(end, () => setTimeout(() => { pressed = false; wake(); }));
 follow();

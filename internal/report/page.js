@@ -61,8 +61,8 @@ const tables = {};
 function table(into, label, cols, rows, sort, limit = 100) {
   const s = tables[label] ||= {by: sort[0], down: sort[1], all: false};
   s.draw = focus => {
-    const sorted = s.by < 0 ? rows.slice() : rows.slice().sort((a, b) => {
-      const x = cols[s.by].get(a), y = cols[s.by].get(b), c = typeof x === "string" ? x.localeCompare(y, "en", {numeric: true}) : x - y;
+    const by = cols[s.by], sorted = !by ? rows.slice() : rows.slice().sort((a, b) => {
+      const x = by.get(a), y = by.get(b), c = typeof x === "string" ? x.localeCompare(y, "en", {numeric: true}) : x - y;
       return s.down ? -c : c;
     });
     const head = cols.map((c, i) => h("th", {scope: "col", class: c.num ? "num" : null, "aria-sort": i === s.by ? (s.down ? "descending" : "ascending") : null, title: c.title},
@@ -230,6 +230,5 @@ function events() {
     {name: "Process", get: e => e.Process}, {name: "What", get: e => e.Text, cls: "wrap long"}], found, [-1], 200);
 }
 $("filter").addEventListener("submit", e => e.preventDefault());
-$("text").addEventListener("input", events);
-$("level").addEventListener("input", events);
+$("filter").addEventListener("input", () => run && events());
 new ResizeObserver(() => run && charts()).observe($("charts"));

@@ -146,6 +146,19 @@ func TestDashboard(t *testing.T) {
 	fact("Tasks done", "176")
 	fact("Failed", "4")
 
+	// Nor does it while nobody sees it, and nothing is replaced under a pressed button.
+	for _, way := range [][2]string{
+		{"Object.defineProperty(document, 'hidden', {value: true, configurable: true})", "[delete document.hidden, document.dispatchEvent(new Event('visibilitychange'))]"},
+		{"dispatchEvent(new Event('pointerdown'))", "dispatchEvent(new Event('pointerup'))"},
+	} {
+		tab.Eval(way[0])
+		seen := tab.Fact("Duration")
+		known(t, address[1]+address[2], 176)
+		require.Equal(t, seen, tab.Fact("Duration"), way[0])
+		tab.Eval(way[1])
+		shows("document.querySelector('[data-fact=Duration]').firstChild.textContent === '"+seen+"'", "false")
+	}
+
 	// When the program does not answer, the page says so, and asks again.
 	tab.Eval("[window.kept = fetch, window.fetch = () => Promise.reject(new Error())]")
 	shows("/^no answer since \\d\\d:\\d\\d:\\d\\d$/.test(document.querySelector('#live').textContent)", "true")
