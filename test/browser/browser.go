@@ -72,7 +72,7 @@ func (b Browser) Open(t *testing.T, address string, width int64, scheme string) 
 	require.NoError(t, err)
 	ctx, closeTab := chromedp.NewContext(b.ctx)
 	t.Cleanup(closeTab)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // which ends what hangs
 	t.Cleanup(cancel)
 	p := &Tab{t, ctx}
 	var mu sync.Mutex
