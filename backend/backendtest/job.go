@@ -78,7 +78,10 @@ func job(what string) int {
 			fmt.Fprint(me.Stdout, "\x1b[;;m0\n\x1b[;;2147483648;2147483648;2147483648m\n\x1b[;;2147483648;2147483648;2147483648m0\n")
 		}
 		fmt.Fprintln(me.Stdout, "up")
-		<-signals
+		select {
+		case <-signals:
+		case <-me.Context().Done():
+		}
 		return number
 	case "ignore":
 		me.Notify(make(chan os.Signal), syscall.SIGTERM)
@@ -127,8 +130,13 @@ func job(what string) int {
 	return 0
 }
 
-// forever waits for a signal.
-func forever() { time.Sleep(time.Hour) }
+// forever waits for a signal. One that kills ends a simulated process by its context: its goroutines go on.
+func forever() {
+	select {
+	case <-self.Of().Context().Done():
+	case <-time.After(time.Hour):
+	}
+}
 
 // must ends a job that fails, with a panic, and returns what has not failed.
 func must[T any](of T, err error) T {

@@ -36,6 +36,7 @@ type Process struct {
 
 	returned chan struct{} // closed when its main function has
 	killed   atomic.Bool
+	cancel   context.CancelFunc            // ends the contexts of its functions; nil unless its run is inline
 	stopped  atomic.Pointer[chan struct{}] // closed when the process goes on; nil while it runs
 
 	mu      sync.Mutex
@@ -129,6 +130,10 @@ func (r *Run) start(m *machine, name string, env map[string]string, stdout, stde
 	if r.disk != nil {
 		p.self.Disk = mounted{r.disk, p}
 	}
+	base := context.Background()
+	if r.inline {
+		base, p.cancel = context.WithCancel(base)
+	}
 	r.serial++
 	r.live = append(r.live, p)
 	r.log("%s starts on %s", name, m.name)
@@ -136,7 +141,7 @@ func (r *Run) start(m *machine, name string, env map[string]string, stdout, stde
 	r.all.Add(2)
 	go func() {
 		defer r.all.Done()
-		p.self.Base = pprof.WithLabels(context.Background(), pprof.Labels("process", name))
+		p.self.Base = pprof.WithLabels(base, pprof.Labels("process", name))
 		pprof.SetGoroutineLabels(p.self.Base) // and so does pprof.Do at its end, with a context that is derived from it
 		p.labels = labels()
 		processes.Store(p.labels, p)
@@ -277,17 +282,28 @@ func (p *Process) kill(s syscall.Signal) {
 // mustEnd ends the program if a process that was killed goes on: its function is a part of the program, and only its context
 // has ended.
 func (p *Process) mustEnd() {
-	select {
-	case <-p.returned:
-	case <-time.After(killedTime):
-		fmt.Fprintf(os.Stderr, "fiber: %s was killed, and its function goes on although its context has ended: that ends the program, "+
-			"which it is a part of with FIBER_BACKEND=inline\n", p.Name)
-		os.Exit(128 + int(syscall.SIGKILL))
+	p.cancel()
+	for left := killedTime; left > 0; {
+		began := time.Now()
+		select {
+		case <-p.returned:
+			return
+		case <-time.After(killedTick):
+		}
+		if time.Since(began) < 2*killedTick { // else others had the processor
+			left -= killedTick
+		}
 	}
+	fmt.Fprintf(os.Stderr, "fiber: %s was killed, and its function goes on although its context has ended: that ends the program, "+
+		"which it is a part of with FIBER_BACKEND=inline\n", p.Name)
+	os.Exit(128 + int(syscall.SIGKILL))
 }
 
-// killedTime is how long the function of a process that was killed may take to return.
-const killedTime = 2 * time.Second
+// killedTime is how long the function of a process that was killed may take to return, in ticks in which the program could have run.
+const (
+	killedTime = 2 * time.Second
+	killedTick = 100 * time.Millisecond
+)
 
 func (p *Process) die(s syscall.Signal) {
 	p.kill(s)
