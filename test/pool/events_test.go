@@ -3,10 +3,12 @@
 package pool_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -359,9 +361,12 @@ var _ = fibertest.MainProgram("watched", func(ctx context.Context) error {
 				close(begun)
 				first = false
 			}
-			if ended, ok := e.What.(event.RunEnded); ok {
-				fmt.Println("the last event:", ended.Err)
+			switch what := e.What.(type) {
+			case event.RunEnded:
+				fmt.Println("the last event:", what.Err)
 				time.Sleep(50 * time.Millisecond) // Main waits for it
+			case event.WorkerEnded:
+				fmt.Println("a worker has ended")
 			}
 			if err != nil {
 				fmt.Println("an error:", err)
@@ -369,8 +374,12 @@ var _ = fibertest.MainProgram("watched", func(ctx context.Context) error {
 		}
 		fmt.Println("the loop is over")
 	}()
-	<-begun // the first sample
-	return errors.New("on purpose")
+	<-begun                       // the first sample
+	pool, err := fiber.NewPool(3) // which nobody closes
+	if err == nil {
+		err = pool.WaitUntilWorkersUp(ctx)
+	}
+	return cmp.Or(err, errors.New("on purpose"))
 })
 
 // The last event of a run says how it has ended, and the end of Main waits for the loop.
@@ -378,7 +387,7 @@ func TestEventsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	x := fibertest.Start(t, "watched")
 	require.Equal(t, 1, x.Wait(fibertest.Patience))
-	require.Contains(t, x.Out.String(), "the last event: on purpose\n")
+	require.Contains(t, x.Out.String(), strings.Repeat("a worker has ended\n", 3)+"the last event: on purpose\n")
 	require.NotContains(t, x.Out.String(), "an error")
 }
 
