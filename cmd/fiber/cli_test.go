@@ -79,7 +79,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"use only one of them":                    {"run", "--image", "x", "--build", "y", "z"},
 		"there is no Dockerfile nope":             {"run", "--build", "nope", "z"},
 		"choose one of one.docker, two.docker":    {"run", "python", "x.py"},
-		"no cluster is configured":                {"ps"},
+		"no cluster is configured":                {"ps", "-n", "x"},
 		"backend":                                 {"run", "--backend", "moon", "--image", "x:y", "sh"},
 		"./lib is package lib, not a program":     {"run", "--backend", "local", "./lib"},
 		"there is no package ./gone":              {"run", "./gone"},
@@ -221,7 +221,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"fiber run --me":    "--memory\n",
 		"fiber st":          "stop\n",
-		"fiber ":            "run\nps\nlogs\nstop\ncp\nclean\ncheckpoint\nreport\nvet\ndoctor\nversion\nhelp\ncompletion\n--help\n",
+		"fiber ":            "run\nps\ntop\nlogs\nstop\ncp\nclean\ncheckpoint\nreport\nvet\ndoctor\nversion\nhelp\ncompletion\n--help\n",
 		"fiber run --no-at": "--no-attach\n",
 		"fiber run --res":   "--restart\n",
 		"fiber run ":        "",
