@@ -46,15 +46,16 @@ func (p *process) status(l *lookout) (s runs.Status) {
 		processes[c.Name()] = runs.Process{Name: c.Name(), CPU: -1}
 	}
 	for number, pool := range p.pools.all() {
-		of, engine := pool.Stats(), pool.engine.Stats()
-		if engine.Ended && len(engine.Workers) == 0 {
+		of := pool.Stats()
+		calls, ended := pool.engine.Calls()
+		if ended && len(of.Processes) == 0 {
 			continue
 		}
 		if pool.sole == "" {
 			s.Pools = append(s.Pools, runs.Pool{Number: number, Name: pool.opts.Label, Starting: of.Starting, Ready: of.Ready, Idle: of.Idle, Lost: of.WorkersLost, Queued: of.Queued,
 				Held: of.Running, Done: of.Done, Failed: of.Failed, Retried: of.Retried, Waits: of.Pending})
 		}
-		for _, c := range engine.Calls {
+		for _, c := range calls {
 			s.Calls = append(s.Calls, runs.Call{Pool: pool.opts.Label, Number: c.Number, Func: c.Func, Tasks: c.Tasks, Done: c.Kept + c.Done + c.Failed, Failed: c.Failed, Retried: c.Retried})
 		}
 		for _, w := range of.Processes {
@@ -85,14 +86,14 @@ func busyWith(tasks []RunningTask) string {
 	return strings.Join(all, "; ")
 }
 
-// lookout sees what processes use, and what goes wrong, while somebody asks how the run is.
+// lookout sees what processes use, and what goes wrong, while fiber top shows the run.
 type lookout struct {
 	mu   sync.Mutex
 	used map[string]usage // by the name of the process
 	news []runs.News
 }
 
-// usage is what a process used when it was last heard of.
+// usage says what a process used when it was last heard of.
 type usage struct {
 	event.ProcessStatus
 	at         time.Time // by its clock
@@ -137,7 +138,7 @@ func (l *lookout) put(e event.Event) {
 // tell adds news.
 func (l *lookout) tell(at time.Time, text string) {
 	const most = 300 // of which a terminal shows a line
-	l.news = append(l.news, runs.News{At: at, Text: text[:min(len(text), most)]})
+	l.news = append(l.news, runs.News{At: at, Text: clip(text, most)})
 	l.news = l.news[max(0, len(l.news)-runs.MaxNews):]
 }
 

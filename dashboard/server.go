@@ -36,7 +36,7 @@ type server struct {
 	served chan struct{} // closed when the server has ended
 
 	now       atomic.Pointer[snapshot]
-	asked     atomic.Bool  // somebody waits for the next one
+	asked     atomic.Bool  // a request waits for the next one
 	answering sync.RWMutex // held for reading by those who are sent a recording
 }
 
@@ -68,7 +68,7 @@ func listen(address string) (*server, error) {
 	return s, nil
 }
 
-// url is what lets a browser in.
+// url returns the address that lets a browser in.
 func (s *server) url() string {
 	host := s.host
 	if s.at.IP.IsUnspecified() {
@@ -77,7 +77,7 @@ func (s *server) url() string {
 	return "http://" + net.JoinHostPort(host, strconv.Itoa(s.at.Port)) + "/?token=" + s.token
 }
 
-// offer hands out what is known, if somebody waits for it and the one before is old enough.
+// offer hands out a new recording, if a request waits for it and the one before is old enough.
 func (s *server) offer(r *report.Recorder) {
 	if s != nil && s.asked.Load() && !s.now.Load().fresh() {
 		s.publish(r)

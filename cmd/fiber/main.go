@@ -2,8 +2,8 @@
 //
 // Fiber run runs a Go package, or a command in an image, as a pod on the cluster, and exits with its exit code. The other
 // commands list what runs, there and on this machine, show how it is and what it writes, end it, copy files to and from volumes,
-// and find out what is missing if nothing works. Fiber vet, which needs no cluster, finds mistakes in Go packages before they run. Besides its flags, fiber reads the
-// FIBER_ variables and the .fiberconfig of the working directory.
+// and find out what is missing if nothing works. Fiber vet, which needs no cluster, finds mistakes in Go packages before they run.
+// Besides its flags, fiber reads the FIBER_ variables and the .fiberconfig of the working directory.
 package main
 
 import (

@@ -178,10 +178,10 @@ func TestTop(t *testing.T) {
 	t.Parallel()
 	m := newOnMachine(t)
 	name, cmd, _ := m.start()
-	m.shows(`(?s)^`+name+`  local · up \d[^\x1b]*s · 3 processes · [^\x1b]* CPUs · \d+ MiB\n`+
+	m.shows(`(?s)^`+name+`  local · up \d[^\x1b]*s · 3 processes · [^\x1b]* CPUs · [0-9.]+ MiB\n`+
 		`\nCALL +POOL +DONE +FAILED +RETRIED +RATE +LEFT\nnap +nappers +\d+/1000000 \(0%\) +0 +0 +[0-9.]+/s +\d+h[^\x1b]*\n`+
 		`\nPOOL +READY +IDLE +STARTING +LOST [^\x1b]*\nnappers +2 +0 +0 +0 [^\x1b]*\n`+
-		`\nPROCESS +STATE +CPU +MEMORY [^\x1b]*\nnappers-\d +ready +\d+% +\d+ MiB [^\x1b]* nap #\d+, [^\x1b]*$`, "top", "busy")
+		`\nPROCESS +STATE +CPU +MEMORY [^\x1b]*\nnappers-\d +ready +\d+% +[0-9.]+ MiB [^\x1b]* nap #\d+, [^\x1b]*$`, "top", "busy")
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 	list, _, _ := m.fiber("ps")
@@ -299,7 +299,7 @@ func TestTopOnTheCluster(t *testing.T) {
 	require.Eventually(t, func() bool {
 		out, _, _ := c.fiber("top", "mine")
 		return regexp.MustCompile(`(?s)^mine  kubernetes · up \d.*s · 3 processes · .*\nnap +nappers +\d+/1000000 .*\nnappers +2 .*\nMainProcess `).MatchString(out) &&
-			regexp.MustCompile(`(?m)^nappers-\d +ready +\d+% +\d+ MiB .* nap #\d+, `).MatchString(out)
+			regexp.MustCompile(`(?m)^nappers-\d +ready +\d+% +[0-9.]+ MiB .* nap #\d+, `).MatchString(out)
 	}, 4*time.Minute, 100*time.Millisecond)
 	_, stderr, code := c.fiber("top", "-n", c.namespace, "none")
 	assert.Equal(t, 1, code)

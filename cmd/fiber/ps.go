@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/kube/submit"
+	"github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/internal/runs"
 )
 
@@ -77,7 +78,7 @@ func running(ctx context.Context, all []runs.Run) []listed {
 	var group sync.WaitGroup
 	for i, r := range all {
 		group.Go(func() {
-			p := listed{"-", r.Name(), r.Program, "no answer", "-", r.Began, "here"}
+			p := listed{"-", r.Name(), names.Printable(r.Program, ' '), "no answer", "-", r.Began, "here"}
 			if r.Backend != "local" {
 				p.node += " (" + r.Backend + ")"
 			}

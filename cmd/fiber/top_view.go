@@ -11,6 +11,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/fiber-go/fiber/internal/kube/submit"
 	"github.com/fiber-go/fiber/internal/names"
 	"github.com/fiber-go/fiber/internal/runs"
 )
@@ -22,7 +23,7 @@ const (
 	callsShown, poolsShown, newsShown = 12, 8, 4
 )
 
-// view is what fiber top shows of a program.
+// view makes the lines that fiber top shows of a program.
 type view struct {
 	name  string
 	begun time.Time     // when it was asked first
@@ -208,13 +209,10 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// size is a number of bytes in the unit that people compare.
+// size is a number of bytes, which is not known if it is 0.
 func size(n int64) string {
-	switch {
-	case n <= 0:
+	if n == 0 {
 		return "-"
-	case n < 10<<30:
-		return fmt.Sprintf("%d MiB", (n+1<<20-1)>>20)
 	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	return submit.Amount(n)
 }

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// lookEvery is how often a root looks whether somebody asks.
+	// lookEvery is how often a root looks for a question.
 	lookEvery = time.Second
-	// unasked is after how many looks nobody asks any more.
+	// unasked is how many looks without a question end the watching.
 	unasked = 10
 	// closeTime bounds the wait for a look that goes on, when the run ends: a file system may not answer.
 	closeTime = time.Second
 )
 
-// Answers are what a root says when somebody asks. One goroutine at a time calls them.
+// Answers answer questions. One goroutine at a time calls them.
 type Answers struct {
 	Status func() Status
-	// Watch is called when somebody begins to look again and again, and what it returns when nobody does any more.
+	// Watch is called when the first question comes that others will follow, and stop when none has come for a while.
 	Watch func() (stop func())
 }
 
@@ -39,8 +39,8 @@ type Announced struct {
 	over  bool
 	timer *time.Timer
 	files *os.Root // the directory; nil if there is none that is this user's alone
-	stop  func()   // nil while nobody watches
-	since int      // the looks that nobody has asked
+	stop  func()   // ends the watching; nil if there is none
+	since int      // looks since the last question
 	count uint64   // answers
 }
 
@@ -52,7 +52,7 @@ func Announce(dir string, r Run, answers Answers) *Announced {
 		a.over = true
 		return a
 	}
-	_ = a.held.Lock(context.Background()) // nobody else has it
+	_ = a.held.Lock(context.Background()) // it is new, and free
 	defer a.held.Unlock()
 	a.write()
 	a.timer = time.AfterFunc(lookEvery, a.tick)
@@ -99,11 +99,9 @@ func (a *Announced) put(name string, value any) {
 	}
 }
 
-// tick looks whether somebody asks.
+// tick looks for a question.
 func (a *Announced) tick() {
-	if a.held.Lock(context.Background()) != nil {
-		return
-	}
+	_ = a.held.Lock(context.Background()) // its context never ends
 	defer a.held.Unlock()
 	if a.over {
 		return
@@ -126,14 +124,14 @@ func (a *Announced) tick() {
 	}
 }
 
-// answer answers somebody, who may look again and again.
+// answer answers a question, which others follow or not.
 func (a *Announced) answer(again bool) {
 	if a.since = 0; again && a.stop == nil {
 		a.stop = a.answers.Watch()
 	}
 	s := a.answers.Status()
 	a.count++
-	s.Answer, s.At, s.Up, s.Program, s.Backend = a.count, time.Now(), time.Since(a.run.Began), a.run.Program, a.run.Backend
+	s.Answer, s.At, s.Up, s.Backend = a.count, time.Now(), time.Since(a.run.Began), a.run.Backend
 	a.put(statusFile, s)
 }
 

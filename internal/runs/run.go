@@ -33,7 +33,7 @@ const (
 
 var all = []string{askFile, statusFile, statusFile + unfinished, runFile + unfinished, runFile}
 
-// once is in the file that asks, of somebody who does not look again.
+// once is in the file of a question that no other follows.
 const once = "once"
 
 // maxFile bounds what is read of a file.
@@ -128,7 +128,7 @@ const lookAgain = 50 * time.Millisecond
 // Ask returns how the run is. It takes about a second, and blocks until the root answers, or ctx ends.
 func (r Run) Ask(ctx context.Context) (Status, error) { return r.ask(ctx, "") }
 
-// AskOnce is Ask of somebody who does not look again: the root need not begin to watch what its processes use.
+// AskOnce is Ask without the root's watching what its processes use, which takes a few more questions.
 func (r Run) AskOnce(ctx context.Context) (Status, error) { return r.ask(ctx, once) }
 
 func (r Run) ask(ctx context.Context, how string) (s Status, err error) {

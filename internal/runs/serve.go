@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/fiber-go/fiber/internal/retry"
 )
 
 // PortKey is the environment variable of a container's init with the port at which it says how the program is.
@@ -16,13 +18,18 @@ const PortKey = "FIBER_STATUS_PORT"
 // answerTime is how long an init waits for an answer of its program.
 const answerTime = 10 * time.Second
 
-// Serve answers at a listener for the only run of a container: for each line that comes, a line with its status.
+// Serve answers at a listener, until that is closed, for the only run of a container: for each line that comes, a line with its status.
 func Serve(l net.Listener, runtimeDir func() string) {
-	for {
+	for again := (retry.Pauses{Longest: time.Second}); ; {
 		conn, err := l.Accept()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil: // there is no file descriptor, say
+			again.Wait(context.Background())
+			continue
 		}
+		again.Reset()
 		go func() {
 			defer conn.Close()
 			out := json.NewEncoder(conn)

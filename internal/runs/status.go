@@ -7,7 +7,6 @@ type Status struct {
 	Answer  uint64        `json:"answer"` // counts the answers of the root
 	At      time.Time     `json:"at"`
 	Up      time.Duration `json:"up"`
-	Program string        `json:"program"`
 	Backend string        `json:"backend"`
 
 	// Of each there are at most MaxListed.
@@ -19,7 +18,7 @@ type Status struct {
 	Running   int       `json:"running"`        // all processes
 	CPU       float64   `json:"cpu"`            // processors that all of them use
 	Resident  int64     `json:"resident"`       // bytes, all of them
-	News      []News    `json:"news,omitempty"` // since somebody asks, the newest last
+	News      []News    `json:"news,omitempty"` // since the first question, the newest last
 }
 
 // MaxListed and MaxNews bound an answer.

@@ -375,7 +375,7 @@ var _ = fibertest.MainProgram("watched", func(ctx context.Context) error {
 		fmt.Println("the loop is over")
 	}()
 	<-begun                       // the first sample
-	pool, err := fiber.NewPool(3) // which nobody closes
+	pool, err := fiber.NewPool(3) //fiber:ignore unclosed the end of the run closes it
 	if err == nil {
 		err = pool.WaitUntilWorkersUp(ctx)
 	}

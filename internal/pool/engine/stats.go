@@ -28,7 +28,7 @@ type RunningTask struct {
 	Unwanted bool
 }
 
-// CallStats describes one call in Stats.
+// CallStats describes a call that goes on.
 type CallStats struct {
 	Number uint64
 	Func   string
@@ -68,9 +68,7 @@ type Stats struct {
 	Target, Starting, Ready, Idle int
 	Queued, Held                  int // tasks
 	Failure                       error
-	Ended                         bool
 	Workers                       []WorkerStats // by name
-	Calls                         []CallStats   // those of more than one task that go on, in the order in which they began
 }
 
 // Processes returns how many workers are coming, are up, and were lost so far.
@@ -84,17 +82,10 @@ func (e *Engine) Processes() (coming, up, lost int) {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Stats{Counters: e.stats, Target: e.target, Starting: e.in(starting), Ready: e.in(ready), Idle: e.survey().count[idle], Failure: e.failure, Ended: e.ended}
+	s := Stats{Counters: e.stats, Target: e.target, Starting: e.in(starting), Ready: e.in(ready), Idle: e.survey().count[idle], Failure: e.failure}
 	for c := range e.calls {
 		s.Queued += c.waiting() + len(c.paused)
-		switch {
-		case c.open:
-			s.Calls = append(s.Calls, CallStats{c.number, c.opts.Func, -1, c.kept, c.came})
-		case c.total > 1:
-			s.Calls = append(s.Calls, CallStats{c.number, c.opts.Func, c.total, c.kept, c.came})
-		}
 	}
-	slices.SortFunc(s.Calls, func(a, b CallStats) int { return cmp.Compare(a.Number, b.Number) })
 	for _, x := range e.suspects {
 		s.Queued += x.len()
 	}
@@ -108,4 +99,19 @@ func (e *Engine) Stats() Stats {
 		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	return s
+}
+
+// Calls returns the calls of more than one task that go on, and whether there can be no more.
+func (e *Engine) Calls() (calls []CallStats, ended bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for c := range e.calls {
+		switch {
+		case c.open:
+			calls = append(calls, CallStats{c.number, c.opts.Func, -1, c.kept, c.came})
+		case c.total > 1:
+			calls = append(calls, CallStats{c.number, c.opts.Func, c.total, c.kept, c.came})
+		}
+	}
+	return calls, e.ended
 }
