@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 )
 
 // The packages that programs import, by their folders.
-var publicPackages = []string{".", "backend", "dashboard", "event", "meta", "progress", "transport"}
+var publicPackages = []string{".", "backend", "dashboard", "event", "meta", "metrics", "progress", "transport"}
 
 // What is exported has a comment, and names types of the standard library and of
 // these packages alone: those of others are not in its documentation.
@@ -38,13 +39,33 @@ func TestExportedAPI(t *testing.T) {
 			return os.Open(strings.TrimSpace(string(file)))
 		}).Import(path)
 		require.NoError(t, err)
-		a := api{T: t, public: public}
+		a := api{T: t, public: maps.Clone(public)}
+		a.public["github.com/prometheus/client_golang/prometheus"] = dir == "metrics" // it is for that
 		for _, name := range pkg.Scope().Names() {
 			if o := pkg.Scope().Lookup(name); o.Exported() {
 				a.object(pkg.Name()+"."+name, o)
 			}
 		}
 		commented(t, dir)
+	}
+}
+
+// What only some programs want is in a package of its own, and no other has them link it.
+func TestWhatProgramsLink(t *testing.T) {
+	t.Parallel()
+	for _, dir := range publicPackages {
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./"+dir)
+		list.Stderr = os.Stderr
+		all, err := list.Output()
+		require.NoError(t, err)
+		for _, library := range []struct{ path, wants string }{{"github.com/prometheus/", "metrics"}, {"github.com/mattn/go-runewidth", "progress"}, {"net/http/pprof", ""},
+			{"github.com/alecthomas/", ""}, {"github.com/chromedp/", ""}, {"github.com/stretchr/", ""}, {"golang.org/x/tools/", ""}} {
+			if library.wants == dir {
+				require.Contains(t, string(all), "\n"+library.path, dir)
+			} else {
+				require.NotContains(t, string(all), "\n"+library.path, dir)
+			}
+		}
 	}
 }
 

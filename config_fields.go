@@ -95,6 +95,9 @@ type Config struct {
 	// Dashboard is the address, host:port, at which the root serves a page of the run while it goes on. Whoever opens it needs the token in
 	// the URL that the program prints. The program imports github.com/fiber-go/fiber/dashboard for it.
 	Dashboard string
+	// Metrics is the address, host:port, or :port for all of the machine's, at which the root serves figures of the run for Prometheus, to
+	// everybody. The program imports github.com/fiber-go/fiber/metrics for it.
+	Metrics string
 
 	// HeartbeatInterval is the time between heartbeats on a connection.
 	HeartbeatInterval time.Duration

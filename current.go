@@ -41,7 +41,7 @@ type process struct {
 
 	shares    bool                // it had objects when sample was called last
 	failure   error               // what Main's function has returned
-	endReport func(runErr string) // waits until FIBER_REPORT and FIBER_TRACE are written, and ends FIBER_DASHBOARD; may be nil
+	endReport func(runErr string) // waits until FIBER_REPORT and FIBER_TRACE are written, and ends FIBER_DASHBOARD and FIBER_METRICS; may be nil
 }
 
 // here returns the state of the process that the calling goroutine is in, nil unless it is initialised.

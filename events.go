@@ -130,18 +130,16 @@ func follow(ctx context.Context, w *observe.Watcher, yield func(event.Event, err
 	}
 }
 
-// report starts what FIBER_REPORT, FIBER_TRACE and FIBER_DASHBOARD ask for.
+// report starts what FIBER_REPORT, FIBER_TRACE, FIBER_DASHBOARD and FIBER_METRICS ask for.
 func (p *process) report() (err error) {
 	machine, _ := os.Hostname()
-	s := observe.Settings{Report: p.node.Config.Report, Trace: p.node.Config.Trace, Dashboard: p.node.Config.Dashboard, Backend: p.node.Backend.Name(),
+	s := observe.Settings{Report: p.node.Config.Report, Trace: p.node.Config.Trace, Dashboard: p.node.Config.Dashboard,
+		Metrics: p.node.Config.Metrics, Backend: p.node.Backend.Name(),
 		Events: func() iter.Seq2[event.Event, error] {
 			w := p.node.Events.Watch(nil) // from now on: the loop may begin late
 			return func(yield func(event.Event, error) bool) { follow(context.Background(), w, yield) }
 		},
 		Program: filepath.Base(os.Args[0]), Machine: machine, GoVersion: runtime.Version()}
-	if s.Report == "" && s.Trace == "" && s.Dashboard == "" {
-		return nil
-	}
 	p.endReport, err = observe.Report(s)
 	return err
 }

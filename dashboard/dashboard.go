@@ -36,7 +36,7 @@ const (
 	patience  = 15 * time.Second // how long the end of the program waits for the page
 )
 
-func init() { observe.Register(start) }
+func init() { observe.Pages.Register(start) }
 
 // start begins a report, a trace and a dashboard, or some of them. The function that it returns waits until they are complete, but not for long.
 func start(s observe.Settings) (end func(runErr string), err error) {

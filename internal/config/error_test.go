@@ -35,6 +35,8 @@ func TestAWrongValueNamesKeySourceAndWhatIsAllowed(t *testing.T) {
 			[]string{"10.0.0.1:80", "[::1]:80", "0.0.0.0", "::", "10.0.0.256", "http://a", "-a", "two words", "[fd00::1]", "a..b.example"}},
 		"dashboard": {"an address of this machine and a port, such as 127.0.0.1:8080, or 127.0.0.1:0 for any free port",
 			[]string{"on", "8080", ":8080", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:65536", "http://127.0.0.1:0", "::1:80", "10.0.0.256:80"}},
+		"metrics": {"an address of this machine and a port, such as 127.0.0.1:9090, or :9090 for all of its addresses",
+			[]string{"on", "9090", ":", ":http", ":65536", "http://:9090", "127.0.0.1", "10.0.0.256:80"}},
 		"docker_network": {"the name of a network other than none", []string{"none", "a net", "-net"}},
 		"docker_volumes": {"a list of host:container or host:container:ro, separated by commas; host is a path, which starts " +
 			"with / or ., or the name of a volume, container an absolute path, not the same twice",

@@ -36,6 +36,8 @@ var kinds = map[string]kind{
 
 	"address":   {"address", "an IP address that can be dialled or the name of a host, without a port", each(address)},
 	"listener":  {"address", "an address of this machine and a port, such as 127.0.0.1:8080, or 127.0.0.1:0 for any free port", each(listener)},
+	"open listener": {"address", "an address of this machine and a port, such as 127.0.0.1:9090, or :9090 for all of its addresses",
+		each(openListener)},
 	"network":   {"name", "the name of a network other than none", each(network)},
 	"namespace": {"name", "the name of a namespace: small letters, digits and -, at most 63", each(names(validation.IsDNS1123Label))},
 	"resource": {"name", "the name of a resource that nodes have, such as nvidia.com/gpu or amd.com/gpu",

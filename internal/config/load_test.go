@@ -95,6 +95,7 @@ func samples(t *testing.T) map[string]sample {
 		"report":                  {filepath.Join(dir, "a.html"), filepath.Join(dir, "b.html"), filepath.Join(dir, "c.html")},
 		"trace":                   {filepath.Join(dir, "a.json.gz"), filepath.Join(dir, "b.json.gz"), filepath.Join(dir, "c.json.gz")},
 		"dashboard":               {"127.0.0.1:0", "localhost:8080", "[::]:80"},
+		"metrics":                 {":9090", "127.0.0.1:0", "[::]:80"},
 		"forward_logs":            {config.Off, config.On, config.Off},
 		"log_prefix":              {config.Off, config.On, config.Off},
 		"heartbeat_interval":      {2 * time.Second, 3 * time.Second, 4 * time.Second},

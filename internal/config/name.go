@@ -46,6 +46,14 @@ func address(s, dir string) (string, bool) {
 	return matching(hostName)(s, dir)
 }
 
+func openListener(s, dir string) (string, bool) {
+	if strings.HasPrefix(s, ":") {
+		_, ok := listener("0.0.0.0"+s, dir)
+		return s, ok
+	}
+	return listener(s, dir)
+}
+
 func listener(s, dir string) (string, bool) {
 	host, port, err := net.SplitHostPort(s)
 	if _, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil {

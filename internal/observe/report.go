@@ -10,35 +10,62 @@ import (
 
 // Settings say what is to be written of a run, and where it is shown.
 type Settings struct {
-	Report, Trace string // paths, "" for none
-	Dashboard     string // an address, "" for none
+	Report, Trace      string // paths, "" for none
+	Dashboard, Metrics string // addresses, "" for none
 
 	Events                               func() iter.Seq2[event.Event, error] // of the whole run
 	Program, Backend, Machine, GoVersion string
 }
 
-// reporter begins to write what the settings say, and returns what waits for the end of that.
-type reporter func(s Settings) (end func(runErr string), err error)
-
-var registered atomic.Pointer[reporter]
-
-// Register has Report call start. A package that the program imports calls it.
-func Register(start func(s Settings) (end func(runErr string), err error)) {
-	registered.Store((*reporter)(&start))
+// Reporter is a package, which the program may import, that does what some of the settings say.
+type Reporter struct {
+	pkg   string
+	start atomic.Pointer[func(Settings) (func(string), error)]
 }
 
-// Report begins to write what the settings say. The hub's last event ends that.
+// The packages with a Reporter. Pages are of a report, a trace or the dashboard.
+var (
+	Metrics = &Reporter{pkg: "metrics"}
+	Pages   = &Reporter{pkg: "dashboard"}
+)
+
+// Register has Report call start, unless there are no settings for it. What start returns waits until all is done; the hub's last event
+// has come by then.
+func (r *Reporter) Register(start func(s Settings) (end func(runErr string), err error)) {
+	r.start.Store(&start)
+}
+
+// Report begins what the settings say. The function that it returns ends that, with an error, too; it is nil if there is nothing to end.
 func Report(s Settings) (end func(runErr string), err error) {
-	if start := registered.Load(); start != nil {
-		return (*start)(s)
+	var asked []*Reporter
+	for _, setting := range []struct {
+		value, name, does string
+		by                *Reporter
+	}{
+		{s.Metrics, "FIBER_METRICS", "serve", Metrics},
+		{s.Report, "FIBER_REPORT", "write", Pages},
+		{s.Trace, "FIBER_TRACE", "write", Pages},
+		{s.Dashboard, "FIBER_DASHBOARD", "serve", Pages},
+	} {
+		switch {
+		case setting.value == "":
+		case setting.by.start.Load() == nil:
+			return nil, errors.New("fiber: " + setting.name + " is set, but the program has nothing to " + setting.does +
+				` it with: import _ "github.com/fiber-go/fiber/` + setting.by.pkg + `"`)
+		case len(asked) == 0 || asked[len(asked)-1] != setting.by:
+			asked = append(asked, setting.by)
+		}
 	}
-	name, do := "FIBER_REPORT", "write"
-	switch {
-	case s.Report != "":
-	case s.Trace != "":
-		name = "FIBER_TRACE"
-	default:
-		name, do = "FIBER_DASHBOARD", "serve"
+	for _, r := range asked {
+		ends, err := (*r.start.Load())(s)
+		if err != nil {
+			return end, err
+		}
+		if first := end; first != nil {
+			end = func(runErr string) { first(runErr); ends(runErr) }
+		} else {
+			end = ends
+		}
 	}
-	return nil, errors.New("fiber: " + name + " is set, but the program has nothing to " + do + ` it with: import _ "github.com/fiber-go/fiber/dashboard"`)
+	return end, nil
 }

@@ -107,10 +107,14 @@ var _ = fibertest.MainProgram("reported", func(context.Context) error { return n
 // A program that is to write a report or serve a page, and has nothing to do so, says what to import before anything starts.
 func TestReportThatNothingWrites(t *testing.T) {
 	t.Parallel()
-	for setting, does := range map[string]string{"FIBER_REPORT=" + filepath.Join(t.TempDir(), "file"): "write",
-		"FIBER_TRACE=" + filepath.Join(t.TempDir(), "file"): "write", "FIBER_DASHBOARD=127.0.0.1:0": "serve"} {
-		x, key := fibertest.Start(t, "reported", setting), setting[:strings.Index(setting, "=")]
+	for _, c := range []struct{ key, value, does, pkg string }{
+		{"FIBER_REPORT", filepath.Join(t.TempDir(), "file"), "write", "dashboard"},
+		{"FIBER_TRACE", filepath.Join(t.TempDir(), "file"), "write", "dashboard"},
+		{"FIBER_DASHBOARD", "127.0.0.1:0", "serve", "dashboard"},
+		{"FIBER_METRICS", "127.0.0.1:0", "serve", "metrics"},
+	} {
+		x := fibertest.Start(t, "reported", c.key+"="+c.value)
 		require.Equal(t, 1, x.Wait(fibertest.Patience))
-		require.Equal(t, "fiber: "+key+" is set, but the program has nothing to "+does+" it with: import _ \"github.com/fiber-go/fiber/dashboard\"\n", x.Err.String())
+		require.Equal(t, "fiber: "+c.key+" is set, but the program has nothing to "+c.does+" it with: import _ \"github.com/fiber-go/fiber/"+c.pkg+"\"\n", x.Err.String())
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/fiber-go/fiber"
 	_ "github.com/fiber-go/fiber/dashboard"
 	"github.com/fiber-go/fiber/meta"
+	_ "github.com/fiber-go/fiber/metrics"
 	"github.com/fiber-go/fiber/test/fibertest"
 )
 

@@ -160,6 +160,9 @@ func (g *ground) run(t *testing.T, env []string) (all []seen) {
 	if regexp.MustCompile(`(?m)fiber: dashboard: http://127\.0\.0\.1:\d+/\?token=\w{26}$`).MatchString(x.Err.String()) {
 		all[0]["dashboard"] = "printed"
 	}
+	if regexp.MustCompile(`(?m)fiber: metrics: http://127\.0\.0\.1:\d+/metrics$`).MatchString(x.Err.String()) {
+		all[0]["metrics"] = "printed"
+	}
 	logs, err := filepath.Glob(filepath.Join(g.logs, "*.log"))
 	require.NoError(t, err)
 	var inFiles strings.Builder

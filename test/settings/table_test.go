@@ -173,6 +173,8 @@ var table = []row{
 	{"trace", full, func(g *ground) string { return filepath.Join(g.logs, "run.json.gz") }, written},
 	{"dashboard", full, word("127.0.0.1:0"),
 		func(*ground) effects { return effects{"^printed$", "- the root serves it", "- the root serves it"} }},
+	{"metrics", full, word("127.0.0.1:0"),
+		func(*ground) effects { return effects{"^printed$", "- the root serves it", "- the root serves it"} }},
 
 	{"heartbeat_interval", full, word(heartbeat.String()), processes("^true,")},
 	{"heartbeat_timeout", full, word("9s"), processes(`nothing heard from it for 9s \(heartbeat_timeout\)`)},

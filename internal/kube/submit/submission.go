@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strconv"
 
@@ -52,6 +53,7 @@ type Job struct {
 	Role        string      // "" is RoleRoot
 	User        string      // uid:gid that it runs as; "" is the image's
 	Group       int64       // the group that its claims belong to; 0 leaves them as they are
+	Metrics     string      // host:port where it serves them, "" for nowhere
 	Restarts    int         // how often the cluster starts it again when its pod dies
 }
 
@@ -62,7 +64,7 @@ func NewJob(c *kube.Client, cfg config.Config, program string) (Job, error) {
 	env, _ := config.Portable(os.Environ(), cfg.Env)
 	return Job{
 		Program: program, Env: env, Claims: claims, Template: template,
-		CPU: cfg.RootCPU, Memory: int64(cfg.RootMemory), GPU: cfg.RootGPU, GPUResource: cfg.KubernetesGPUResource,
+		CPU: cfg.RootCPU, Memory: int64(cfg.RootMemory), GPU: cfg.RootGPU, GPUResource: cfg.KubernetesGPUResource, Metrics: cfg.Metrics,
 	}, err
 }
 
@@ -104,6 +106,9 @@ func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 	if j.Joined && !s.HostNetwork { // there others of the node could ask, too
 		kube.Setenv(m, runs.PortKey, strconv.Itoa(firstPort+ports+rand.IntN(statusPorts)))
 	}
+	if role == RoleRoot {
+		j.announceMetrics(pod, m)
+	}
 	if role == RoleCopy {
 		s.AutomountServiceAccountToken = new(false)
 	}
@@ -116,6 +121,22 @@ func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 		kube.PassOn(pod, j.Template)
 	}
 	return pod, secret
+}
+
+// announceMetrics has a Prometheus of the cluster find what the program serves, if that is not for its pod alone: by a port's name, and by the
+// annotations that many are told to look for.
+func (j Job) announceMetrics(pod *corev1.Pod, m *corev1.Container) {
+	host, text, _ := net.SplitHostPort(j.Metrics)
+	port, _ := strconv.ParseInt(text, 10, 32)
+	if ip := net.ParseIP(host); port == 0 || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return
+	}
+	m.Ports = append(m.Ports, corev1.ContainerPort{Name: "metrics", ContainerPort: int32(port)})
+	for key, value := range map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": text, "prometheus.io/path": "/metrics"} {
+		if _, given := pod.Annotations[key]; !given {
+			pod.Annotations[key] = value
+		}
+	}
 }
 
 func (j Job) security() *corev1.PodSecurityContext {

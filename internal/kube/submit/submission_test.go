@@ -44,6 +44,22 @@ func TestAJobBecomesAPod(t *testing.T) {
 	assert.EqualValues(t, submit.Group, *pod.Spec.SecurityContext.FSGroup)
 }
 
+// A Prometheus of the cluster finds what the root serves, unless it is for the pod alone.
+func TestMetricsOfAJob(t *testing.T) {
+	t.Parallel()
+	template := &corev1.Pod{}
+	template.Annotations = map[string]string{"prometheus.io/scrape": "false"}
+	pod, _ := submit.Job{Program: "p", Metrics: ":9090", Template: template}.Pod()
+	assert.Equal(t, []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9090}}, pod.Spec.Containers[0].Ports)
+	assert.Equal(t, []string{"false", "9090", "/metrics"}, []string{pod.Annotations["prometheus.io/scrape"], pod.Annotations["prometheus.io/port"], pod.Annotations["prometheus.io/path"]})
+	for _, elsewhere := range []submit.Job{{}, {Metrics: "127.0.0.1:9090"}, {Metrics: "localhost:9090"}, {Metrics: "[::1]:9090"}, {Metrics: ":0"}, {Metrics: ":9090", Role: submit.RoleCopy}} {
+		elsewhere.Program = "p"
+		pod, _ := elsewhere.Pod()
+		assert.Empty(t, pod.Spec.Containers[0].Ports, elsewhere.Metrics)
+		assert.NotContains(t, pod.Annotations, "prometheus.io/port", elsewhere.Metrics)
+	}
+}
+
 func TestTheUserOfAJob(t *testing.T) {
 	t.Parallel()
 	for user, root := range map[string]bool{"0:0": true, "65532:65532": false} {
