@@ -41,6 +41,7 @@ type process struct {
 
 	shares    bool                // it had objects when sample was called last
 	failure   error               // what Main's function has returned
+	page      string              // the dashboard's address, "" for none
 	endReport func(runErr string) // waits until FIBER_REPORT and FIBER_TRACE are written, and ends FIBER_DASHBOARD and FIBER_METRICS; may be nil
 }
 

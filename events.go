@@ -139,6 +139,7 @@ func (p *process) report() (err error) {
 			w := p.node.Events.Watch(nil) // from now on: the loop may begin late
 			return func(yield func(event.Event, error) bool) { follow(context.Background(), w, yield) }
 		},
+		Page:    func(url string) { p.page = url },
 		Program: filepath.Base(os.Args[0]), Machine: machine, GoVersion: runtime.Version()}
 	p.endReport, err = observe.Report(s)
 	return err

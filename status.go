@@ -41,6 +41,7 @@ func (p *process) announce() {
 
 // status says how the run is, with what a lookout has seen.
 func (p *process) status(l *lookout) (s runs.Status) {
+	s.Page = p.page
 	processes := map[string]runs.Process{p.node.Name: {Name: p.node.Name, CPU: -1}}
 	for _, c := range p.node.Children() {
 		processes[c.Name()] = runs.Process{Name: c.Name(), CPU: -1}

@@ -84,6 +84,7 @@ func start(s observe.Settings) (end func(runErr string), err error) {
 		w.trace = report.NewTrace(w.file, info)
 	}
 	if w.server != nil {
+		s.Page(w.server.url())
 		fmt.Fprintf(stdio.Stderr, "fiber: dashboard: %s\n", w.server.url())
 	}
 	ended, events := make(chan struct{}), s.Events() // nothing that follows is missed

@@ -221,7 +221,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"fiber run --me":    "--memory\n",
 		"fiber st":          "stop\n",
-		"fiber ":            "run\nps\ntop\nlogs\nstop\ncp\nclean\ncheckpoint\nreport\nvet\ndoctor\nversion\nhelp\ncompletion\n--help\n",
+		"fiber ":            "run\nps\ntop\ndashboard\nlogs\nstop\ncp\nclean\ncheckpoint\nreport\nvet\ndoctor\nversion\nhelp\ncompletion\n--help\n",
 		"fiber run --no-at": "--no-attach\n",
 		"fiber run --res":   "--restart\n",
 		"fiber run ":        "",

@@ -125,7 +125,7 @@ func (p *plan) start(cmd *exec.Cmd, on string) error {
 		cmd.Env = backend.With(append(cmd.Env, p.env...),
 			backend.Limits(meta.Resources{CPU: p.settings.RootCPU, Memory: int(p.settings.RootMemory >> 20)}))
 		cmd.Env = append(cmd.Env, "FIBER_BACKEND="+on)
-		cmd.Env = append(cmd.Env, config.Environ(config.Config{Env: p.settings.Env}.WithDefaults())...)
+		cmd.Env = append(cmd.Env, config.Environ(config.Config{Env: p.settings.Env, Dashboard: p.settings.Dashboard}.WithDefaults())...)
 	}
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {

@@ -29,6 +29,7 @@ type commands struct {
 	Run        runCommand        `cmd:"" help:"Run a Go package, or a command in an image, on the cluster."`
 	Ps         psCommand         `cmd:"" help:"List the programs that run on this machine, and those on the cluster."`
 	Top        topCommand        `cmd:"" help:"Show how a program is: calls, pools, processes."`
+	Dashboard  dashboardCommand  `cmd:"" help:"Open the page that a program serves."`
 	Logs       logsCommand       `cmd:"" help:"Show a program's output."`
 	Stop       stopCommand       `cmd:"" help:"End programs."`
 	Cp         copyCommand       `cmd:"" help:"Copy files to and from a claim (PersistentVolumeClaim)."`

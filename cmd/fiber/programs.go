@@ -86,3 +86,8 @@ func (w where) about(name string, here func(context.Context, *runs.Run) error, t
 		return there(ctx, client, pod)
 	})
 }
+
+// notAnswering is the error of a program that has not answered in time.
+func notAnswering(name string) error {
+	return fmt.Errorf("%s does not answer: it is stopped, or its processor is busy with something else", name)
+}

@@ -4,6 +4,9 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,43 +22,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// busy is a program whose two workers work until it is told to end.
-const busy = `package main
-
-import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"time"
-
-	"github.com/fiber-go/fiber"
-)
-
-var nap = fiber.Register("nap", func(_ context.Context, n int) (int, error) {
-	time.Sleep(20 * time.Millisecond)
-	if n%50 == 49 {
-		return 0, errors.New("bad luck\x1b[31m")
-	}
-	return n, nil
-})
-
-func main() { fiber.Main(run) }
-
-func run(ctx context.Context) error {
-	pool, err := fiber.NewPool(2, fiber.WithName("nappers"))
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	fmt.Println("begins")
-	_, err = fiber.Map(ctx, pool, nap, make([]int, 1_000_000))
-	fmt.Println("ends:", err)
-	fmt.Fprintln(os.Stderr, "on stderr")
-	return nil
-}
-`
-
 // onMachine runs programs and the command with a runtime_dir of their own, and without a cluster.
 type onMachine struct {
 	*testing.T
@@ -67,11 +33,7 @@ func newOnMachine(t *testing.T) *onMachine {
 	m := &onMachine{T: t, dir: t.TempDir()}
 	m.program = filepath.Join(m.dir, "busy")
 	m.env = []string{"KUBECONFIG=" + filepath.Join(m.dir, "none"), "FIBER_RUNTIME_DIR=" + m.dir}
-	file := filepath.Join(m.dir, "busy.go")
-	write(t, file, busy)
-	build := exec.Command("go", "build", "-o", m.program, file)
-	build.Dir = "../.."
-	out, err := build.CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", m.program, "./testdata/busy").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return m
 }
@@ -273,6 +235,63 @@ func TestLogsOfThisMachine(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond, stderr)
 }
 
+// recording returns what the page at an address is made of, as a browser gets it.
+func recording(t *testing.T, address string) string {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	client := &http.Client{Jar: jar}
+	answer, err := client.Get(address)
+	require.NoError(t, err)
+	answer.Body.Close()
+	require.Equal(t, 200, answer.StatusCode)
+	at := answer.Request.URL
+	require.Empty(t, at.RawQuery, "the token stays in the address")
+	answer, err = client.Get(at.JoinPath("recording").String())
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// fiber run --dashboard has a program serve its page that does not import what it takes, whether it is a file or a folder, and changes nothing in that.
+func TestDashboardOfThisMachine(t *testing.T) {
+	t.Parallel()
+	m := newOnMachine(t)
+	name, cmd, _ := m.start()
+	_, stderr, code := m.fiber("dashboard", name)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, name+" serves no page: start it with fiber run --dashboard")
+	assert.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	_, stderr, code = m.fiber("dashboard", name)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, name+" does not answer")
+	_, _, code = m.fiber("stop", "--now", name)
+	assert.Zero(t, code)
+
+	for target, program := range map[string]string{"./testdata/busy": "busy", "testdata/busy/main.go": "main"} {
+		run := exec.Command(os.Args[0], "run", "--backend", "local", "--dashboard", target)
+		var said bytes.Buffer
+		run.Env, run.Stderr = append(append(os.Environ(), m.env...), commandKey+"=1"), &said
+		require.NoError(t, run.Start())
+		address := ""
+		require.Eventually(t, func() bool {
+			address, _, _ = m.fiber("dashboard", program)
+			return address != ""
+		}, 3*time.Minute, 50*time.Millisecond, &said)
+		assert.Regexp(t, `^http://127\.0\.0\.1:\d+/\?token=\w+\n$`, address)
+		assert.Contains(t, recording(t, strings.TrimSpace(address)), `"Program":"`+program+`"`)
+		_, stderr, code = m.fiber("stop", program)
+		assert.Zero(t, code, stderr)
+		_ = run.Wait()
+		assert.Equal(t, 143, run.ProcessState.ExitCode())
+	}
+	files, err := os.ReadDir("testdata/busy")
+	require.NoError(t, err)
+	assert.Len(t, files, 1)
+}
+
 // A program whose processes are containers runs here as well.
 func TestProgramsOnDockerAreListed(t *testing.T) {
 	t.Parallel()
@@ -291,10 +310,9 @@ func TestProgramsOnDockerAreListed(t *testing.T) {
 // fiber top asks a program on the cluster through the API server.
 func TestTopOnTheCluster(t *testing.T) {
 	c := newOnCluster(t)
-	file := filepath.Join(c.dir, "busy.go")
-	write(t, file, busy)
 	c.dir = "../.."
-	run := c.follow("run", "-a", "--name", "mine", file)
+	const folder = "./cmd/fiber/testdata/busy"
+	run := c.follow("run", "-a", "--name", "mine", folder)
 	run.says("begins")
 	require.Eventually(t, func() bool {
 		out, _, _ := c.fiber("top", "mine")
@@ -310,6 +328,23 @@ func TestTopOnTheCluster(t *testing.T) {
 	_, stderr, code = c.fiber("top", "other")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, "other does not use Fiber")
+
+	_, stderr, code = c.fiber("dashboard", "mine")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "mine serves no page")
+
+	served := c.follow("run", "-a", "--name", "served", "--dashboard", folder)
+	served.says("begins")
+	page := c.follow("dashboard", "served")
+	page.says("?token=")
+	address := strings.TrimSpace(page.stdout())
+	assert.Regexp(t, `^http://localhost:\d+/\?token=\w+$`, address)
+	assert.Contains(t, recording(t, address), `"Program":"busy"`)
+	_, stderr, code = c.fiber("stop", "served")
+	assert.Zero(t, code, stderr)
+	assert.NotZero(t, served.code())
+	assert.Zero(t, page.code())
+	assert.Contains(t, page.stdout(), "served has ended")
 
 	out, stderr, code := c.fiber("stop", "other", "mine")
 	assert.Zero(t, code, stderr)

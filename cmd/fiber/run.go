@@ -33,6 +33,7 @@ type runCommand struct {
 	Backend   string   `placeholder:"NAME" help:"Where to run it: kubernetes, local, docker, or a backend that the package imports."`
 	Name      string   `placeholder:"NAME" help:"The pod's name."`
 	Restart   *int     `placeholder:"N" help:"Have the cluster start the program again, up to N times, when its pod or node dies. Needs a claim that several nodes may mount."`
+	Dashboard bool     `help:"Have the program serve a page of its run, for fiber dashboard. The package need not import it."`
 	Keep      bool     `help:"Keep the pod after the program has ended."`
 	Args      []string `arg:"" optional:"" passthrough:"partial" name:"package|command" help:"A Go package or file, or a command; all that follows are its arguments."`
 }
@@ -110,6 +111,9 @@ func (c *runCommand) plan(cfg config.Config) (p *plan, err error) {
 		p.env = append(p.env, kv)
 		p.settings.Env = append(p.settings.Env, key) // for the processes that it starts
 	}
+	if c.Dashboard {
+		p.settings.Dashboard = cmp.Or(p.settings.Dashboard, "127.0.0.1:0")
+	}
 	if p.source, p.args, err = c.find(cfg.Backend); err != nil {
 		return nil, err
 	}
@@ -131,6 +135,9 @@ func (p *plan) check() error {
 		return errors.New("--gpu is for a pod, or a command in a container: a program on this machine has its GPUs")
 	case p.settings.Backend == "local" && p.source.kind != goPackage && p.source.what != "":
 		return errors.New("--image and --build are for a cluster or for docker: on this machine a command needs none")
+	}
+	if p.Dashboard && p.source.kind != goPackage {
+		return errors.New("--dashboard is for a Go package that uses Fiber: a command's program imports github.com/fiber-go/fiber/dashboard, and has FIBER_DASHBOARD")
 	}
 	return p.checkRestart()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"debug/buildinfo"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -117,15 +118,35 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 		}
 		return nil
 	}
-	var name strings.Builder
-	if err := run(&name, "list", "-f", "{{.Name}}", target); err != nil {
+	var found strings.Builder
+	if err := run(&found, "list", "-f", "{{.Name}} {{.Dir}}", target); err != nil {
 		return "", err
 	}
-	if what := strings.TrimSpace(name.String()); what != "main" {
-		return "", fmt.Errorf("%s is package %s, not a program: its package must be main", p.source.what, what)
+	name, folder, _ := strings.Cut(strings.TrimSpace(found.String()), " ")
+	if name != "main" {
+		return "", fmt.Errorf("%s is package %s, not a program: its package must be main", p.source.what, name)
 	}
 	program = filepath.Join(p.dir, p.source.name)
-	return program, run(os.Stderr, "build", "-o", program, target)
+	args := []string{"build", "-o", program, target}
+	if p.Dashboard {
+		overlay, file, err := p.importing("github.com/fiber-go/fiber/dashboard", folder)
+		if err != nil {
+			return "", err
+		}
+		args = slices.Insert(args, 1, "-overlay", overlay)
+		if strings.HasSuffix(target, ".go") { // only files that are named are built
+			args = append(args, filepath.Join(filepath.Dir(target), filepath.Base(file)))
+		}
+	}
+	return program, run(os.Stderr, args...)
+}
+
+// importing returns an overlay with which the main package in a folder imports another one, and the file of that package that does.
+func (p *plan) importing(path, folder string) (overlay, file string, err error) {
+	overlay, file = filepath.Join(p.dir, "overlay.json"), filepath.Join(folder, "fiber_run_imports.go")
+	source := filepath.Join(p.dir, "imports.go")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{file: source}})
+	return overlay, file, errors.Join(err, os.WriteFile(overlay, text, 0o600), os.WriteFile(source, []byte("package main\n\nimport _ \""+path+"\"\n"), 0o600))
 }
 
 // usesFiber reports whether a program has Fiber with the backend kubernetes in it, which alone needs a client of clusters.

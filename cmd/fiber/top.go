@@ -56,7 +56,7 @@ func (c *topCommand) show(ctx context.Context, name string, ask func(context.Con
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case errors.Is(err, context.DeadlineExceeded):
-				return fmt.Errorf("%s does not answer: it is stopped, or its processor is busy with something else", name)
+				return notAnswering(name)
 			case err != nil:
 				return fmt.Errorf("%s: %w", name, err)
 			}

@@ -34,8 +34,8 @@ var kinds = map[string]kind{
 	"gpus":      {"number", "a whole number of GPUs, such as 1", atLeast(0)},
 	"cpus":      {"number", "a number of CPUs, such as 2 or 0.5", atLeast(0.001)},
 
-	"address":   {"address", "an IP address that can be dialled or the name of a host, without a port", each(address)},
-	"listener":  {"address", "an address of this machine and a port, such as 127.0.0.1:8080, or 127.0.0.1:0 for any free port", each(listener)},
+	"address":  {"address", "an IP address that can be dialled or the name of a host, without a port", each(address)},
+	"listener": {"address", "an address of this machine and a port, such as 127.0.0.1:8080, or 127.0.0.1:0 for any free port", each(listener)},
 	"open listener": {"address", "an address of this machine and a port, such as 127.0.0.1:9090, or :9090 for all of its addresses",
 		each(openListener)},
 	"network":   {"name", "the name of a network other than none", each(network)},

@@ -14,6 +14,7 @@ type Settings struct {
 	Dashboard, Metrics string // addresses, "" for none
 
 	Events                               func() iter.Seq2[event.Event, error] // of the whole run
+	Page                                 func(url string)                     // told of the dashboard's address
 	Program, Backend, Machine, GoVersion string
 }
 

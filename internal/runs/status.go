@@ -8,6 +8,7 @@ type Status struct {
 	At      time.Time     `json:"at"`
 	Up      time.Duration `json:"up"`
 	Backend string        `json:"backend"`
+	Page    string        `json:"page,omitempty"` // the address of the dashboard, as the root calls it
 
 	// Of each there are at most MaxListed.
 	Pools     []Pool    `json:"pools,omitempty"`     // of the root

@@ -70,6 +70,9 @@ func (s *Status) Ask(ctx context.Context) (runs.Status, error) {
 	return a.Status, nil
 }
 
+// Over reports whether the program is over, as far as the cluster says.
+func (s *Status) Over(ctx context.Context) bool { return s.ended(ctx, nil) != nil }
+
 // ended returns [runs.ErrEnded] for the error of a program that is over.
 func (s *Status) ended(ctx context.Context, err error) error {
 	pod, looked := s.client.Pod(ctx, s.pod.Name)

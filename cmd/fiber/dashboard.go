@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fiber-go/fiber/internal/kube"
+	"github.com/fiber-go/fiber/internal/kube/submit"
+	"github.com/fiber-go/fiber/internal/runs"
+)
+
+type dashboardCommand struct {
+	where
+	NoBrowser bool   `help:"Print the address of the page, and do not open it. So it is where stdout is no terminal."`
+	Name      string `arg:"" help:"A program's name, as fiber ps shows it, or the program's own."`
+}
+
+func (c *dashboardCommand) Run() error {
+	return c.about(c.Name, func(ctx context.Context, r *runs.Run) error {
+		page, err := pageOf(ctx, r.Name(), r.AskOnce)
+		if err != nil {
+			return err
+		}
+		fmt.Println(page)
+		remove, err := c.open(page)
+		if err != nil || remove == nil {
+			return err
+		}
+		defer remove()
+		return pause(ctx, browserTime)
+	}, c.forward)
+}
+
+// pageOf asks a program for the address of its page.
+func pageOf(ctx context.Context, name string, ask func(context.Context) (runs.Status, error)) (*url.URL, error) {
+	soon, cancel := context.WithTimeout(ctx, silent)
+	defer cancel()
+	s, err := ask(soon)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, notAnswering(name)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case s.Page == "":
+		return nil, fmt.Errorf("%s serves no page: start it with fiber run --dashboard, or have it import github.com/fiber-go/fiber/dashboard and set FIBER_DASHBOARD=127.0.0.1:0", name)
+	}
+	return url.Parse(s.Page)
+}
+
+// forward has a port of this machine lead to the page of a program on the cluster, until the program ends or ctx does.
+func (c *dashboardCommand) forward(ctx context.Context, client *kube.Client, pod *corev1.Pod) error {
+	status, err := submit.NewStatus(client, pod)
+	if err != nil {
+		return err
+	}
+	defer status.Close()
+	page, err := pageOf(ctx, pod.Name, status.Ask)
+	if err != nil {
+		return err
+	}
+	port, err := strconv.Atoi(page.Port())
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	page.Host = fmt.Sprintf("localhost:%d", l.Addr().(*net.TCPAddr).Port)
+	fmt.Println(page)
+	ctx, over := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer over()
+	group.Go(func() {
+		<-ctx.Done()
+		l.Close()
+	})
+	group.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { join(ctx, conn, func() (net.Conn, error) { return client.DialPod(ctx, pod.Name, port) }) })
+		}
+	})
+	remove, err := c.open(page)
+	if err != nil {
+		return err
+	}
+	if remove != nil {
+		defer remove()
+	}
+	for !status.Over(ctx) {
+		if err := pause(ctx, lookAtEnd); err != nil {
+			return err
+		}
+	}
+	fmt.Println(pod.Name + " has ended")
+	return nil
+}
+
+// lookAtEnd is how often the cluster is asked whether a program has ended.
+const lookAtEnd = 2 * time.Second
+
+// pause blocks for so long, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil
+	}
+	return ctx.Err()
+}
+
+// join passes on what comes over a connection to another one, and back, until both have said all or ctx ends.
+func join(ctx context.Context, a net.Conn, dial func() (net.Conn, error)) {
+	defer a.Close()
+	b, err := dial()
+	if err != nil {
+		return
+	}
+	defer b.Close()
+	ctx, over := context.WithCancel(ctx)
+	defer over()
+	off := context.AfterFunc(ctx, func() {
+		a.Close()
+		b.Close()
+	})
+	defer off()
+	go func() {
+		defer over()
+		io.Copy(b, a)
+	}()
+	io.Copy(a, b)
+}
+
+// browserTime is how long a browser may take to read the file that leads to the page.
+const browserTime = 10 * time.Second
+
+// open opens a page in a browser if stdout is a terminal and there is a browser, and returns what removes the file that leads to the
+// page then; nil if it opens none. The address has a token in it: as an argument of the browser, all users of the machine could read it.
+func (c *dashboardCommand) open(page *url.URL) (remove func(), err error) {
+	name, args := "xdg-open", []string(nil)
+	here := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+	switch runtime.GOOS {
+	case "darwin":
+		name, here = "open", true
+	case "windows":
+		name, args, here = "rundll32", []string{"url.dll,FileProtocolHandler"}, true
+	}
+	if !here || c.NoBrowser || !term.IsTerminal(int(os.Stdout.Fd())) {
+		return nil, nil
+	}
+	dir, err := os.MkdirTemp("", "fiber-dashboard")
+	if err != nil {
+		return nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	file, to := filepath.Join(dir, "dashboard.html"), html.EscapeString(page.String())
+	err = os.WriteFile(file, []byte(`<meta http-equiv="refresh" content="0; url=`+to+`"><a href="`+to+`">The page</a>`), 0o600)
+	if err == nil {
+		err = exec.Command(name, append(args, file)...).Start()
+	}
+	if err != nil {
+		remove()
+		return nil, fmt.Errorf("no browser opens: %w; open the address yourself, with --no-browser", err)
+	}
+	return remove, nil
+}
