@@ -29,7 +29,7 @@ async function follow() {
     } catch {
       known = {tag: known.tag};
       if (paused) continue;
-      say("no answer since " + heard.toLocaleTimeString("sv"));
+      say("no answer since " + heard.toLocaleTimeString("sv") + ": the run has ended, or can't be reached");
       await new Promise(done => setTimeout(done, 2e3));
       continue;
     }

@@ -161,7 +161,7 @@ func TestDashboard(t *testing.T) {
 
 	// When the program does not answer, the page says so, and asks again.
 	tab.Eval("[window.kept = fetch, window.fetch = () => Promise.reject(new Error())]")
-	shows("/^no answer since \\d\\d:\\d\\d:\\d\\d$/.test(document.querySelector('#live').textContent)", "true")
+	shows("/^no answer since \\d\\d:\\d\\d:\\d\\d: /.test(document.querySelector('#live').textContent)", "true")
 	tab.Eval("[window.fetch = window.kept]")
 	shows("document.querySelector('#live').textContent", "")
 
