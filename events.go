@@ -93,6 +93,16 @@ func (p *Pool) concerns() func(*event.Event) bool {
 	}
 }
 
+func init() {
+	observe.Current = func() (*observe.Hub, error) {
+		p, err := running()
+		if err != nil {
+			return nil, err
+		}
+		return p.node.Events, nil
+	}
+}
+
 // failing yields an error.
 func failing(err error) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) { yield(event.Event{}, err) }
@@ -108,25 +118,7 @@ func (p *process) events(ctx context.Context, filter func() func(*event.Event) b
 		if filter != nil {
 			wants = filter()
 		}
-		follow(ctx, p.node.Events.Watch(wants), yield)
-	}
-}
-
-// follow yields what a watcher gets, and then stops it.
-func follow(ctx context.Context, w *observe.Watcher, yield func(event.Event, error) bool) {
-	defer w.Stop()
-	for events := w.Next(ctx); len(events) > 0; events = w.Next(ctx) {
-		for _, e := range events {
-			if ctx.Err() != nil {
-				break
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		yield(event.Event{}, err)
+		p.node.Events.Watch(wants).All(ctx)(yield)
 	}
 }
 
@@ -136,8 +128,7 @@ func (p *process) report() (err error) {
 	s := observe.Settings{Report: p.node.Config.Report, Trace: p.node.Config.Trace, Dashboard: p.node.Config.Dashboard,
 		Metrics: p.node.Config.Metrics, Backend: p.node.Backend.Name(),
 		Events: func() iter.Seq2[event.Event, error] {
-			w := p.node.Events.Watch(nil) // from now on: the loop may begin late
-			return func(yield func(event.Event, error) bool) { follow(context.Background(), w, yield) }
+			return p.node.Events.Watch(nil).All(context.Background()) // from now on: the loop may begin late
 		},
 		Page:    func(url string) { p.page = url },
 		Program: filepath.Base(os.Args[0]), Machine: machine, GoVersion: runtime.Version()}

@@ -2,7 +2,6 @@ package fiber
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/fiber-go/fiber/internal/tree"
 	"github.com/fiber-go/fiber/meta"
@@ -16,7 +15,7 @@ import (
 // Future.Cancel, and the end of ctx, end the function's context and resolve the
 // future at once. If the function goes on for cancel_grace, its process is killed.
 func Go[In, Out any](ctx context.Context, fn *Func[In, Out], in In, opts ...ProcessOption) *Future[Out] {
-	spec := tree.Spec{Name: fmt.Sprintf("Process-%d", processes.Add(1)), Resources: fn.Resources()}
+	spec := tree.Spec{Name: nextProcess(), Resources: fn.Resources()}
 	pool, err := (*Pool)(nil), configured("Go", &spec, opts, ProcessOption.process)
 	if err == nil {
 		has := option(func(_ *string, r *meta.Resources) error {

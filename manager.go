@@ -42,7 +42,7 @@ func NewManager(ctx context.Context, opts ...ManagerOption) (*Manager, error) {
 		return nil, err
 	}
 	ready := make(chan object.Ref, 1)
-	spec := tree.Spec{Name: fmt.Sprintf("Manager-%d", managers.Add(1)), Assign: wire.Assign{Role: wire.RoleManager},
+	spec := tree.Spec{Name: numbered(proc, "Manager", &managers), Assign: wire.Assign{Role: wire.RoleManager},
 		Handle: func(kind wire.Kind, frames [][]byte) {
 			var ref object.Ref
 			if kind == wire.KindReady && wire.Unpack(frames, &ref) == nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -218,14 +217,12 @@ func (s *serialNumbers) of(name string) *atomic.Int64 {
 	return n
 }
 
-// workerName returns the next worker's name. In a process that has a parent,
-// this process's place in the tree precedes the number.
+// workerName returns the next worker's name.
 func (p *Pool) workerName() string {
 	if p.sole != "" {
 		return p.sole
 	}
-	place := strings.ReplaceAll(strings.TrimPrefix(p.proc.node.Place+"/", "/"), "/", ".")
-	return fmt.Sprintf("%s-%s%d", p.opts.name, place, p.serial.Add(1))
+	return numbered(p.proc, p.opts.name, p.serial)
 }
 
 // start starts one worker for the engine.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -36,10 +37,26 @@ type Process struct {
 
 var processes atomic.Int64
 
+// nextProcess returns the name of the next process.
+func nextProcess() string {
+	p, _ := running()
+	return numbered(p, "Process", &processes)
+}
+
+// numbered returns a name with the next number of a count. In a process that has a parent, the process's place in the tree
+// precedes the number: no two processes of a run have the same name.
+func numbered(p *process, name string, count *atomic.Int64) string {
+	place := ""
+	if p != nil {
+		place = strings.ReplaceAll(strings.TrimPrefix(p.node.Place+"/", "/"), "/", ".")
+	}
+	return fmt.Sprintf("%s-%s%d", name, place, count.Add(1))
+}
+
 // NewProcess makes a process that will run a function with an argument. Start
 // starts it, and reports mistakes in NewProcess's arguments.
 func NewProcess[In, Out any](fn *Func[In, Out], arg In, opts ...ProcessOption) *Process {
-	p := &Process{spec: tree.Spec{Name: fmt.Sprintf("Process-%d", processes.Add(1))}}
+	p := &Process{spec: tree.Spec{Name: nextProcess()}}
 	if p.err = fn.usable(); p.err != nil {
 		return p
 	}

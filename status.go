@@ -29,12 +29,14 @@ func (p *process) announce() {
 		runs.Answers{Status: func() runs.Status { return p.status(l) }, Watch: func() (stop func()) {
 			ctx, stop := context.WithCancel(context.Background())
 			l.begin()
-			go follow(ctx, p.node.Events.Watch(nil), func(e event.Event, err error) bool {
-				if err == nil {
-					l.put(e)
+			events := p.node.Events.Watch(nil).All(ctx)
+			go func() {
+				for e, err := range events {
+					if err == nil {
+						l.put(e)
+					}
 				}
-				return true
-			})
+			}()
 			return stop
 		}})
 }

@@ -119,7 +119,7 @@ func TestOneLoop(t *testing.T) {
 	t.Parallel()
 	page, loops := filepath.Join(t.TempDir(), "run.html"), 0
 	events := make(chan event.What, 2)
-	end, err := dashboard.Start(dashboard.Settings{Report: page, Dashboard: "127.0.0.1:0", Events: func() iter.Seq2[event.Event, error] {
+	end, err := dashboard.Start(dashboard.Settings{Report: page, Dashboard: "127.0.0.1:0", Page: func(string) {}, Events: func() iter.Seq2[event.Event, error] {
 		loops++
 		return from(events, nil)()
 	}})
@@ -148,7 +148,7 @@ func TestUnusable(t *testing.T) {
 		{dashboard.Settings{Trace: dir + "/no/run.json.gz"}, "FIBER_TRACE=" + dir + "/no/run.json.gz: no such file or directory; make its directory first"},
 		{dashboard.Settings{Report: file + "/run.html"}, "FIBER_REPORT=" + file + "/run.html: not a directory; name a file that this program may write"},
 		{dashboard.Settings{Report: dir}, "FIBER_REPORT=" + dir + ": is a directory; name a file that this program may write"},
-		{dashboard.Settings{Report: dir + "/run.html", Trace: dir, Dashboard: "127.0.0.1:0"}, "FIBER_TRACE=" + dir + ": is a directory; name a file that this program may write"},
+		{dashboard.Settings{Report: dir + "/run.html", Trace: dir, Dashboard: "127.0.0.1:0", Page: func(string) {}}, "FIBER_TRACE=" + dir + ": is a directory; name a file that this program may write"},
 	} {
 		_, err := dashboard.Start(x.settings)
 		require.EqualError(t, err, x.want)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -71,8 +73,11 @@ func listen(address string) (*server, error) {
 // url returns the address that lets a browser in.
 func (s *server) url() string {
 	host := s.host
-	if s.at.IP.IsUnspecified() {
-		host = "localhost"
+	switch {
+	case s.at.IP.IsUnspecified():
+		host = "127.0.0.1"
+	case host == "localhost": // another program may have that name's other address
+		host = s.at.IP.String()
 	}
 	return "http://" + net.JoinHostPort(host, strconv.Itoa(s.at.Port)) + "/?token=" + s.token
 }
@@ -144,6 +149,10 @@ var headers = map[string]string{
 	"Content-Type":                 "text/plain; charset=utf-8",
 }
 
+// enter leads to the page itself. A redirect would not do: a browser that comes from elsewhere, from a file for example, follows that
+// without a cookie that is SameSite=Strict.
+const enter = `<!doctype html><meta http-equiv="refresh" content="0; url=/"><a href="/">The page of the run</a>`
+
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
@@ -162,7 +171,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusForbidden, "This page has another address: open the one that the program has printed.")
 	case given != "" && s.right(given):
 		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-		http.Redirect(w, r, "/", http.StatusSeeOther)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		io.WriteString(w, enter)
 	case given != "", !s.admits(r):
 		refuse(http.StatusUnauthorized, "This page needs the token of the run: open the address that the program has printed.")
 	case r.URL.Path == "/recording":
@@ -176,21 +186,21 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // known reports whether a request names this server, as a page of another one that has had its name lead here does not. The port
-// is not looked at: it may be forwarded from another one.
+// is not looked at: it may be forwarded from another one, at an address of that machine alone.
 func (s *server) known(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || strings.EqualFold(host, s.host) || ip != nil && (s.at.IP.IsUnspecified() || s.at.IP.Equal(ip))
+	return host == "localhost" || strings.EqualFold(host, s.host) || ip != nil && (ip.IsLoopback() || s.at.IP.IsUnspecified() || s.at.IP.Equal(ip))
 }
 
 func (s *server) right(token string) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1
 }
 
-// cookie is its name. Programs on one machine share cookies, whatever their ports.
-func (s *server) cookie() string { return "fiber-" + strconv.Itoa(s.at.Port) }
+// cookie is its name. Programs on one machine share cookies, whatever their ports, and ports may be forwarded.
+func (s *server) cookie() string { return fmt.Sprintf("fiber-%x", sha256.Sum256([]byte(s.token)))[:14] }
 
 func (s *server) admits(r *http.Request) bool {
 	c, err := r.Cookie(s.cookie())

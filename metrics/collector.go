@@ -36,7 +36,7 @@ type collector struct {
 	calls     map[callID]*call // those that go on
 	workers   map[inProcess]worker
 	processes map[string]*running
-	waiting   map[string]string // the reason, by process
+	waiting   map[string]wait // by process
 	objects   map[string][]event.Object
 	served    map[string]int64 // by the kind of objects that are gone
 	logged    map[string]int   // by level
@@ -84,14 +84,17 @@ type worker struct {
 }
 
 type running struct {
-	role string
-	last event.ProcessStatus
+	parent, role string
+	last         event.ProcessStatus
 }
+
+// wait says why a process has to wait.
+type wait struct{ parent, reason string }
 
 func newCollector(program, backend string) *collector {
 	return &collector{began: time.Now(), program: program, backend: backend,
 		funcs: map[string]*function{}, pools: map[string]*pool{}, roles: map[string]*role{}, calls: map[callID]*call{}, workers: map[inProcess]worker{},
-		processes: map[string]*running{}, waiting: map[string]string{}, objects: map[string][]event.Object{}, served: map[string]int64{}, logged: map[string]int{}}
+		processes: map[string]*running{}, waiting: map[string]wait{}, objects: map[string][]event.Object{}, served: map[string]int64{}, logged: map[string]int{}}
 }
 
 // entry returns what a map has for a label, or for all those for which there is no room.
@@ -130,22 +133,22 @@ func (c *collector) add(e event.Event) {
 	defer c.mu.Unlock()
 	switch w := e.What.(type) {
 	case event.CallBegan:
-		f := c.function(w.Func)
-		f.kept += w.Kept
 		if len(c.calls) < maxCalls { // the end of others has their counts
-			f.open++
+			f := c.function(w.Func)
+			f.open, f.kept = f.open+1, f.kept+w.Kept
 			c.calls[callID{e.Process, w.Call}] = &call{fn: f, tasks: w.Tasks, kept: w.Kept}
 		}
 	case event.CallEnded:
 		id, f := callID{e.Process, w.Call}, c.function(w.Func)
 		if known := c.calls[id]; known != nil {
 			f.open--
-			w.Done, w.Failed, w.Retried = max(w.Done-known.done, 0), max(w.Failed-known.failed, 0), max(w.Retried-known.retried, 0)
+			w.Kept, w.Done, w.Failed, w.Retried = 0, max(w.Done-known.done, 0), max(w.Failed-known.failed, 0), max(w.Retried-known.retried, 0)
 		}
 		delete(c.calls, id)
 		if f.calls++; w.Err != "" {
 			f.callsFailed++
 		}
+		f.kept += w.Kept
 		f.add(w.Done, w.Failed, w.Retried)
 	case event.Tasks:
 		c.tasks(callID{e.Process, w.Call}, w)
@@ -161,11 +164,11 @@ func (c *collector) add(e event.Event) {
 		c.workerEnded(e.Process, w)
 	case event.ProcessStarted:
 		c.role(w.Role).started++
-		c.processes[w.Name] = &running{role: w.Role}
+		c.processes[w.Name] = &running{parent: e.Process, role: w.Role}
 		delete(c.waiting, w.Name)
 	case event.ProcessStatus:
 		p := c.processes[w.Name]
-		if p == nil && w.Name == e.Process { // nobody has said that it started
+		if p == nil && w.Name == "MainProcess" { // no process of the run has started it
 			p = &running{role: "main"}
 			c.processes[w.Name] = p
 		}
@@ -173,13 +176,20 @@ func (c *collector) add(e event.Event) {
 			p.last = w
 		}
 	case event.ProcessEnded:
-		c.processEnded(w)
+		r := c.role(w.Role)
+		if !w.OK {
+			r.failed++
+		}
+		delete(c.workers, inProcess{e.Process, w.Name})
+		c.gone(w.Name)
 	case event.Waiting:
-		if c.waiting[w.Name] = clip(w.Reason); w.Reason == "" {
+		if c.waiting[w.Name] = (wait{e.Process, clip(w.Reason)}); w.Reason == "" {
 			delete(c.waiting, w.Name)
 		}
 	case event.Objects:
-		c.objectsOf(e.Process, w.List)
+		if len(w.List) > 0 || w.More == 0 { // else there are too many to list any
+			c.objectsOf(e.Process, w.List)
+		}
 	case event.Log:
 		c.logged[clip(w.Level)]++
 	case event.Missed:
@@ -199,7 +209,7 @@ func (c *collector) tasks(id callID, w event.Tasks) {
 		f.add(done, w.Failed, w.Again)
 	}
 	f.bytes += int64(w.Bytes)
-	if w.Worker == "" { // it never ran
+	if w.Worker == "" || w.Took == 0 && w.Failed == w.Count { // it never ran, or was lost with its worker
 		return
 	}
 	longest := w.Longest
@@ -213,7 +223,7 @@ func (c *collector) tasks(id callID, w event.Tasks) {
 
 func (c *collector) workerEnded(process string, w event.WorkerEnded) {
 	delete(c.workers, inProcess{process, w.Worker})
-	delete(c.waiting, w.Worker)
+	c.gone(w.Worker)
 	p, _ := entry(c.pools, w.Pool, maxPools)
 	switch {
 	case w.Lost:
@@ -247,17 +257,28 @@ func kindOfLoss(known map[string]int, reason string) string {
 	return kind
 }
 
-func (c *collector) processEnded(w event.ProcessEnded) {
-	r := c.role(w.Role)
-	if !w.OK {
-		r.failed++
-	}
-	if p := c.processes[w.Name]; p != nil {
+// gone removes a process, what was in it, and the processes below it, of whose end nobody tells.
+func (c *collector) gone(name string) {
+	if p := c.processes[name]; p != nil {
+		r := c.role(p.role)
 		r.ended.CPU, r.ended.Sent, r.ended.Received = r.ended.CPU+p.last.CPU, r.ended.Sent+p.last.Sent, r.ended.Received+p.last.Received
 	}
-	delete(c.processes, w.Name)
-	delete(c.waiting, w.Name)
-	c.objectsOf(w.Name, nil)
+	delete(c.processes, name)
+	delete(c.waiting, name)
+	c.objectsOf(name, nil)
+	for id, one := range c.calls {
+		if id.process == name {
+			one.fn.open--
+			delete(c.calls, id)
+		}
+	}
+	maps.DeleteFunc(c.workers, func(at inProcess, _ worker) bool { return at.process == name })
+	maps.DeleteFunc(c.waiting, func(_ string, w wait) bool { return w.parent == name })
+	for below, p := range c.processes {
+		if p.parent == name {
+			c.gone(below)
+		}
+	}
 }
 
 // objectsOf notes which objects a process has now.
@@ -354,7 +375,7 @@ func (c *collector) collect() (all figures) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.program != "" {
-		all.gauge(runInfo, 1, c.program, c.backend)
+		all.gauge(runInfo, 1, clip(c.program), clip(c.backend))
 	}
 	open := map[*function]int{}
 	for _, one := range c.calls {
@@ -426,8 +447,8 @@ func (c *collector) collectProcesses(all *figures) {
 		all.counter(processor, s.CPU.Seconds(), name)
 	}
 	waiting := map[string]int{}
-	for _, reason := range c.waiting {
-		waiting[reason]++
+	for _, w := range c.waiting {
+		waiting[w.reason]++
 	}
 	most := slices.SortedFunc(maps.Keys(waiting), func(a, b string) int { return cmp.Or(waiting[b]-waiting[a], strings.Compare(a, b)) })
 	for i, reason := range most {

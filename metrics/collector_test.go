@@ -16,12 +16,18 @@ import (
 )
 
 // counted returns the lines of a collector that has seen what has happened in a process.
-func counted(t *testing.T, what ...event.What) (lines []string) {
+func counted(t *testing.T, what ...event.What) []string {
 	t.Helper()
-	c, add := metrics.Counting("sweep", "local")
+	c, add := metrics.Counting("sweep\xff", "local")
 	for _, w := range what {
 		add(event.Event{Time: time.Now(), Process: "MainProcess", What: w})
 	}
+	return linesOf(t, c)
+}
+
+// linesOf returns what a collector has.
+func linesOf(t *testing.T, c prometheus.Collector) (lines []string) {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	answer := httptest.NewRecorder()
@@ -62,11 +68,13 @@ func TestTasksAndCalls(t *testing.T) {
 		event.Missed{Events: 7, Tasks: 7},
 		event.CallEnded{Pool: "Pool1", Call: 1, Func: "work", Tasks: 10, Done: 8, Failed: 2, Retried: 3, Err: "no luck"},
 		task(1, 0, 0),
-		event.CallEnded{Pool: "Pool1", Call: 2, Func: "work", Tasks: 5, Done: 5},
+		event.CallEnded{Pool: "Pool1", Call: 2, Func: "work", Tasks: 9, Kept: 4, Done: 5},
+		event.Tasks{Pool: "Pool1", Call: 3, Func: "work", Worker: "w", Count: 1, Failed: 1}, // lost with its worker
 	)
 	for _, line := range []string{`fiber_calls_total{func="work",outcome="done"} 1`, `fiber_calls_total{func="work",outcome="failed"} 1`,
 		`fiber_calls_open{func="work"} 0`, `fiber_tasks_open{func="work"} 0`, `fiber_tasks_total{func="work",outcome="done"} 13`,
-		`fiber_tasks_total{func="work",outcome="failed"} 2`, `fiber_task_retries_total{func="work"} 3`, `fiber_events_missed_total 7`} {
+		`fiber_tasks_total{func="work",outcome="failed"} 2`, `fiber_task_retries_total{func="work"} 3`, `fiber_tasks_kept_total{func="work"} 4`,
+		`fiber_task_duration_seconds_count{func="work"} 2`, `fiber_events_missed_total 7`} {
 		require.Contains(t, lines, line)
 	}
 }
@@ -104,11 +112,44 @@ func TestWorkersAndProcesses(t *testing.T) {
 	}
 }
 
+// What is in a process ends with it, and so do the processes below it, although nobody says so. What they have used is not forgotten.
+func TestEndOfWhatIsBelow(t *testing.T) {
+	t.Parallel()
+	c, add := metrics.Counting("sweep", "local")
+	in := func(process string, all ...event.What) {
+		for _, what := range all {
+			add(event.Event{Time: time.Now(), Process: process, What: what})
+		}
+	}
+	in("MainProcess", event.WorkerStarting{Pool: "outer", Worker: "a"}, event.ProcessStarted{Name: "a", Role: "worker"}, event.WorkerReady{Pool: "outer", Worker: "a"},
+		event.ProcessStatus{Name: "a", CPU: time.Second})
+	in("a", event.WorkerStarting{Pool: "inner", Worker: "b"}, event.ProcessStarted{Name: "b", Role: "worker"}, event.WorkerReady{Pool: "inner", Worker: "b"},
+		event.ProcessStatus{Name: "b", CPU: 2 * time.Second}, event.CallBegan{Call: 1, Func: "work", Tasks: 5}, event.Waiting{Name: "c", Reason: "no room"},
+		event.Objects{List: []event.Object{{ID: 1, Kind: "queue", Served: 3}}})
+	in("b", event.CallBegan{Call: 1, Func: "work", Tasks: 5}, event.WorkerStarting{Pool: "inmost", Worker: "d"})
+	lines := linesOf(t, c)
+	for _, line := range []string{`fiber_calls_open{func="work"} 2`, `fiber_tasks_open{func="work"} 10`, `fiber_processes{role="worker"} 2`, `fiber_workers{pool="inner",state="ready"} 1`,
+		`fiber_processes_waiting{reason="no room"} 1`} {
+		require.Contains(t, lines, line)
+	}
+	in("MainProcess", event.ProcessEnded{Name: "a", Role: "worker"})
+	lines = linesOf(t, c)
+	for _, line := range []string{`fiber_calls_open{func="work"} 0`, `fiber_tasks_open{func="work"} 0`, `fiber_processes{role="worker"} 0`, `fiber_workers{pool="outer",state="ready"} 0`,
+		`fiber_workers{pool="inner",state="ready"} 0`, `fiber_workers{pool="inmost",state="starting"} 0`, `fiber_processes_cpu_seconds_total{role="worker"} 3`,
+		`fiber_object_requests_total{kind="queue"} 3`} {
+		require.Contains(t, lines, line)
+	}
+	require.NotContains(t, strings.Join(lines, "\n"), "fiber_processes_waiting")
+	in("MainProcess", event.WorkerEnded{Pool: "outer", Worker: "a", Ready: true, Lost: true, Reason: "exit code 3"})
+	require.Contains(t, linesOf(t, c), `fiber_processes_cpu_seconds_total{role="worker"} 3`)
+}
+
 // What objects that are gone have served is not forgotten.
 func TestObjects(t *testing.T) {
 	t.Parallel()
 	lines := counted(t,
 		event.Objects{List: []event.Object{{ID: 1, Kind: "queue", Length: 3, Waiting: 1, Served: 10}, {ID: 2, Kind: "queue", Length: 4, Served: 5}}},
+		event.Objects{More: 30_000}, // too many to say which
 		event.Objects{List: []event.Object{{ID: 2, Kind: "queue", Length: 1, Served: 6}, {ID: 3, Kind: "shared value of Pool1Worker-7", Length: -1, Bytes: 9}}},
 	)
 	for _, line := range []string{`fiber_objects{kind="queue"} 1`, `fiber_object_items{kind="queue"} 1`, `fiber_object_requests_waiting{kind="queue"} 0`,

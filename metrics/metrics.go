@@ -7,9 +7,12 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log"
 	"net"
 	"net/http"
@@ -20,7 +23,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/fiber-go/fiber"
+	_ "github.com/fiber-go/fiber" // whose events they are
+	"github.com/fiber-go/fiber/event"
 	"github.com/fiber-go/fiber/internal/observe"
 	"github.com/fiber-go/fiber/internal/stdio"
 )
@@ -55,12 +59,7 @@ func start(s observe.Settings) (end func(runErr string), err error) {
 	events := s.Events() // nothing that follows is missed
 	go func() {
 		defer close(counted)
-		for e, err := range events {
-			if err != nil {
-				return
-			}
-			c.add(e)
-		}
+		c.count(events)
 	}()
 	return func(string) {
 		server.Close()
@@ -70,29 +69,27 @@ func start(s observe.Settings) (end func(runErr string), err error) {
 }
 
 // NewCollector returns a collector of the same metrics for a registry of the program's own. It counts what happens from now on in this
-// process and those below it, until ctx or the process ends, and keeps the figures then: make it once, before the first pool.
-// NewCollector blocks for about 50 ms. Call it after fiber.Init, in the function of fiber.Main for example; otherwise, and when ctx has
-// ended, it returns an error.
+// process and those below it, until ctx or the process ends, and keeps the figures then: make it once, before the first pool. It does not
+// block. Before fiber.Main or fiber.Init the error is fiber.ErrNotInitialized, and for a context that has ended, the context's.
 func NewCollector(ctx context.Context) (prometheus.Collector, error) {
-	c := newCollector("", "")
-	begun := make(chan error, 1)
-	go func() {
-		for e, err := range fiber.Events(ctx) {
-			if err == nil {
-				c.add(e)
-			}
-			select {
-			case begun <- err:
-			default:
-			}
-		}
-		select {
-		case begun <- fiber.ErrShutdown:
-		default:
-		}
-	}()
-	if err := <-begun; err != nil {
+	if ctx == nil {
+		return nil, errors.New("fiber: the context is nil; pass the one that your function receives, or context.Background()")
+	}
+	hub, err := observe.Current()
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err
 	}
+	c := newCollector("", "")
+	events := hub.Watch(nil).All(ctx)
+	go c.count(events)
 	return c, nil
+}
+
+// count counts what comes.
+func (c *collector) count(events iter.Seq2[event.Event, error]) {
+	for e, err := range events {
+		if err == nil {
+			c.add(e)
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fiber-go/fiber/internal/config"
+	"github.com/fiber-go/fiber/test/browser"
 )
 
 // commandKey is a variable of a process that has to be the command.
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
+	browser.Close()
 	os.RemoveAll(binDir)
 	os.Exit(code)
 }

@@ -37,12 +37,12 @@ func (c *dashboardCommand) Run() error {
 			return err
 		}
 		fmt.Println(page)
-		remove, err := c.open(page)
-		if err != nil || remove == nil {
-			return err
-		}
+		remove, opens := c.open(page)
 		defer remove()
-		return pause(ctx, browserTime)
+		if opens {
+			err = pause(ctx, browserTime)
+		}
+		return err
 	}, c.forward)
 }
 
@@ -83,7 +83,7 @@ func (c *dashboardCommand) forward(ctx context.Context, client *kube.Client, pod
 	if err != nil {
 		return err
 	}
-	page.Host = fmt.Sprintf("localhost:%d", l.Addr().(*net.TCPAddr).Port)
+	page.Host = fmt.Sprintf("127.0.0.1:%d", l.Addr().(*net.TCPAddr).Port)
 	fmt.Println(page)
 	ctx, over := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -102,13 +102,8 @@ func (c *dashboardCommand) forward(ctx context.Context, client *kube.Client, pod
 			group.Go(func() { join(ctx, conn, func() (net.Conn, error) { return client.DialPod(ctx, pod.Name, port) }) })
 		}
 	})
-	remove, err := c.open(page)
-	if err != nil {
-		return err
-	}
-	if remove != nil {
-		defer remove()
-	}
+	remove, _ := c.open(page)
+	defer remove()
 	for !status.Over(ctx) {
 		if err := pause(ctx, lookAtEnd); err != nil {
 			return err
@@ -132,7 +127,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// join passes on what comes over a connection to another one, and back, until both have said all or ctx ends.
+// join passes on what comes over a connection to another one, and back, until one of them or ctx ends.
 func join(ctx context.Context, a net.Conn, dial func() (net.Conn, error)) {
 	defer a.Close()
 	b, err := dial()
@@ -157,9 +152,9 @@ func join(ctx context.Context, a net.Conn, dial func() (net.Conn, error)) {
 // browserTime is how long a browser may take to read the file that leads to the page.
 const browserTime = 10 * time.Second
 
-// open opens a page in a browser if stdout is a terminal and there is a browser, and returns what removes the file that leads to the
-// page then; nil if it opens none. The address has a token in it: as an argument of the browser, all users of the machine could read it.
-func (c *dashboardCommand) open(page *url.URL) (remove func(), err error) {
+// open opens a page in a browser if stdout is a terminal and there is a browser, and reports whether it does. The caller removes the file
+// that leads there. The address has a token in it: as an argument of the browser, all users of the machine could read it.
+func (c *dashboardCommand) open(page *url.URL) (remove func(), opens bool) {
 	name, args := "xdg-open", []string(nil)
 	here := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 	switch runtime.GOOS {
@@ -168,22 +163,29 @@ func (c *dashboardCommand) open(page *url.URL) (remove func(), err error) {
 	case "windows":
 		name, args, here = "rundll32", []string{"url.dll,FileProtocolHandler"}, true
 	}
+	remove = func() {}
 	if !here || c.NoBrowser || !term.IsTerminal(int(os.Stdout.Fd())) {
-		return nil, nil
+		return remove, false
 	}
 	dir, err := os.MkdirTemp("", "fiber-dashboard")
-	if err != nil {
-		return nil, err
-	}
-	remove = func() { os.RemoveAll(dir) }
-	file, to := filepath.Join(dir, "dashboard.html"), html.EscapeString(page.String())
-	err = os.WriteFile(file, []byte(`<meta http-equiv="refresh" content="0; url=`+to+`"><a href="`+to+`">The page</a>`), 0o600)
 	if err == nil {
-		err = exec.Command(name, append(args, file)...).Start()
+		remove = func() { os.RemoveAll(dir) }
+		file, to := filepath.Join(dir, "dashboard.html"), html.EscapeString(page.String())
+		cmd := exec.Command(name, append(args, file)...)
+		cmd.SysProcAttr = apart() // Ctrl-C is for this command
+		if err = os.WriteFile(file, []byte(`<!doctype html><meta http-equiv="refresh" content="0; url=`+to+`"><a href="`+to+`">The page of the run</a>`), 0o600); err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			go func() {
+				if err := cmd.Wait(); err != nil {
+					fmt.Fprintf(os.Stderr, "fiber: %s: %v; open the address yourself\n", name, err)
+				}
+			}()
+		}
 	}
 	if err != nil {
-		remove()
-		return nil, fmt.Errorf("no browser opens: %w; open the address yourself, with --no-browser", err)
+		fmt.Fprintf(os.Stderr, "fiber: no browser opens: %v; open the address yourself\n", err)
 	}
-	return remove, nil
+	return remove, err == nil
 }

@@ -122,10 +122,14 @@ func (p *plan) start(cmd *exec.Cmd, on string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = os.Environ()
 	if on != "" {
+		settings := config.Config{Env: p.settings.Env}
+		if p.Dashboard {
+			settings.Dashboard = p.settings.Dashboard
+		}
+		cmd.Env = append(cmd.Env, config.Environ(settings.WithDefaults())...)
 		cmd.Env = backend.With(append(cmd.Env, p.env...),
 			backend.Limits(meta.Resources{CPU: p.settings.RootCPU, Memory: int(p.settings.RootMemory >> 20)}))
 		cmd.Env = append(cmd.Env, "FIBER_BACKEND="+on)
-		cmd.Env = append(cmd.Env, config.Environ(config.Config{Env: p.settings.Env, Dashboard: p.settings.Dashboard}.WithDefaults())...)
 	}
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {

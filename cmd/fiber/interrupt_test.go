@@ -47,7 +47,7 @@ var interruptions = []interruption{
 	{args: "run -a --gpu 1 --image busybox:1.37 sh", code: 1, env: "FIBER_START_TIMEOUT=5s"},
 	{args: "run -a --build Dockerfile /program exit", code: 7, docker: true},
 	{args: "run --backend local main.go exit", code: 7},
-	{args: "run --backend local --dashboard main.go exit", code: 7},
+	{args: "run --backend local --dashboard PI -samples 40000000 -workers 2"},
 	{args: "run --backend local PI -samples 40000000 -workers 2"},
 	{args: "run --backend docker PI -samples 2000000 -workers 2", docker: true},
 	{args: "run --backend docker --name NAMESPACE -e MARK --image fiber-test:NAMESPACE /program exit", code: 7, docker: true},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fiber-go/fiber/test/browser"
 )
 
 // onMachine runs programs and the command with a runtime_dir of their own, and without a cluster.
@@ -155,37 +158,44 @@ func TestTop(t *testing.T) {
 	m.shows(`^`+name+`  local `, "top", "--once", name)
 }
 
+// terminal starts a shell in a terminal of 80 columns. Tmux calls its tmux, and shows waits for something on the screen.
+func (m *onMachine) terminal(env ...string) (tmux func(...string) string, shows func(string)) {
+	m.Helper()
+	socket := filepath.Join(m.dir, "tmux")
+	tmux = func(args ...string) string {
+		out, err := exec.Command("tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
+		require.NoError(m, err, "%s", out)
+		return string(out)
+	}
+	session := exec.Command("tmux", "-S", socket, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "20", "env", "PS1=> ", "sh")
+	session.Env = append(append(append(os.Environ(), m.env...), commandKey+"=1"), env...)
+	out, err := session.CombinedOutput()
+	require.NoError(m, err, "%s", out)
+	m.Cleanup(func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() })
+	shows = func(want string) {
+		m.Helper()
+		pane := ""
+		require.Eventually(m, func() bool {
+			pane = tmux("capture-pane", "-p")
+			return regexp.MustCompile(want).MatchString(pane)
+		}, time.Minute, 50*time.Millisecond, "%s", want)
+		for line := range strings.Lines(pane) {
+			assert.LessOrEqual(m, len([]rune(strings.TrimSpace(line))), 80)
+		}
+	}
+	shows(`^>`)
+	return tmux, shows
+}
+
 // On a terminal, fiber top shows the program until it ends, or until a key is pressed, and leaves the screen as it was.
 func TestTopOnATerminal(t *testing.T) {
 	t.Parallel()
 	m := newOnMachine(t)
 	name, cmd, _ := m.start()
-	socket := filepath.Join(m.dir, "tmux")
-	tmux := func(args ...string) string {
-		out, err := exec.Command("tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		return string(out)
-	}
-	session := exec.Command("tmux", "-S", socket, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "20", "env", "PS1=> ", "sh")
-	session.Env = append(append(os.Environ(), m.env...), commandKey+"=1")
-	out, err := session.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	t.Cleanup(func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() })
-	shows := func(want string) {
-		t.Helper()
-		pane := ""
-		require.Eventually(t, func() bool {
-			pane = tmux("capture-pane", "-p")
-			return regexp.MustCompile(want).MatchString(pane)
-		}, time.Minute, 50*time.Millisecond, "%s", want)
-		for line := range strings.Lines(pane) {
-			assert.LessOrEqual(t, len([]rune(strings.TrimSpace(line))), 80)
-		}
-	}
+	tmux, shows := m.terminal()
 	executable, err := filepath.Abs(os.Args[0])
 	require.NoError(t, err)
 	top := executable + " top " + name
-	shows(`^>`)
 	for _, key := range []string{"q", "C-c"} {
 		tmux("send-keys", "-l", "echo before; "+top+"; echo code $?")
 		tmux("send-keys", "Enter")
@@ -245,14 +255,62 @@ func recording(t *testing.T, address string) string {
 	require.NoError(t, err)
 	answer.Body.Close()
 	require.Equal(t, 200, answer.StatusCode)
-	at := answer.Request.URL
-	require.Empty(t, at.RawQuery, "the token stays in the address")
-	answer, err = client.Get(at.JoinPath("recording").String())
+	answer, err = client.Get(answer.Request.URL.ResolveReference(&url.URL{Path: "/recording"}).String())
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// served starts the program so that it serves a page, and returns the page's address.
+func (m *onMachine) served(target, program string) (run *exec.Cmd, address string) {
+	m.Helper()
+	run = exec.Command(os.Args[0], "run", "--backend", "local", "--dashboard", target)
+	var said bytes.Buffer
+	run.Env, run.Stderr = append(append(os.Environ(), m.env...), commandKey+"=1"), &said
+	require.NoError(m, run.Start())
+	m.Cleanup(func() { _, _, _ = m.fiber("stop", "--now", program) })
+	require.Eventually(m, func() bool {
+		address, _, _ = m.fiber("dashboard", program)
+		return address != ""
+	}, 3*time.Minute, 50*time.Millisecond)
+	return run, strings.TrimSpace(address)
+}
+
+// On a terminal a browser opens, through a file that is gone afterwards. It gets in, and Ctrl-C is not for it.
+func TestDashboardOpensABrowser(t *testing.T) {
+	t.Parallel()
+	b := browser.Of(t)
+	m := newOnMachine(t)
+	_, address := m.served("./testdata/busy", "busy")
+	bin := filepath.Join(m.dir, "bin")
+	write(t, filepath.Join(bin, "xdg-open"), `#!/bin/sh
+trap 'touch '`+m.dir+`'/interrupted' INT
+cp "$1" `+m.dir+`/opened.new && mv `+m.dir+`/opened.new `+m.dir+`/opened.html
+echo "$1" >`+m.dir+`/from.new && mv `+m.dir+`/from.new `+m.dir+`/from
+while test -e `+m.dir+`/from; do sleep 0.1; done
+`)
+	require.NoError(t, os.Chmod(filepath.Join(bin, "xdg-open"), 0o755))
+	tmux, shows := m.terminal("PATH="+bin+":"+os.Getenv("PATH"), "DISPLAY=:0")
+	executable, err := filepath.Abs(os.Args[0])
+	require.NoError(t, err)
+	tmux("send-keys", "-l", "clear; "+executable+" dashboard busy; echo code $?")
+	tmux("send-keys", "Enter")
+	from := filepath.Join(m.dir, "from")
+	require.Eventually(t, func() bool { _, err := os.Stat(from); return err == nil }, time.Minute, 10*time.Millisecond)
+	file, err := os.ReadFile(from)
+	require.NoError(t, err)
+	tmux("send-keys", "C-c")
+	shows(`(?s)^` + regexp.QuoteMeta(address[:30]) + `.*code 130\s+>\s*$`)
+	assert.NoFileExists(t, strings.TrimSpace(string(file)))
+	assert.NoFileExists(t, filepath.Join(m.dir, "interrupted"))
+	require.NoError(t, os.Remove(from))
+
+	page, _, _ := strings.Cut(address, "?")
+	tab := b.Open(t, "file://"+filepath.Join(m.dir, "opened.html"), 1400, "light", page)
+	require.Eventually(t, func() bool { return tab.Eval("document.querySelector('#status')?.textContent") == "running" }, time.Minute, 50*time.Millisecond)
+	assert.Equal(t, page, tab.Eval("location.href"))
 }
 
 // fiber run --dashboard has a program serve its page that does not import what it takes, whether it is a file or a folder, and changes nothing in that.
@@ -271,17 +329,9 @@ func TestDashboardOfThisMachine(t *testing.T) {
 	assert.Zero(t, code)
 
 	for target, program := range map[string]string{"./testdata/busy": "busy", "testdata/busy/main.go": "main"} {
-		run := exec.Command(os.Args[0], "run", "--backend", "local", "--dashboard", target)
-		var said bytes.Buffer
-		run.Env, run.Stderr = append(append(os.Environ(), m.env...), commandKey+"=1"), &said
-		require.NoError(t, run.Start())
-		address := ""
-		require.Eventually(t, func() bool {
-			address, _, _ = m.fiber("dashboard", program)
-			return address != ""
-		}, 3*time.Minute, 50*time.Millisecond, &said)
-		assert.Regexp(t, `^http://127\.0\.0\.1:\d+/\?token=\w+\n$`, address)
-		assert.Contains(t, recording(t, strings.TrimSpace(address)), `"Program":"`+program+`"`)
+		run, address := m.served(target, program)
+		assert.Regexp(t, `^http://127\.0\.0\.1:\d+/\?token=\w+$`, address)
+		assert.Contains(t, recording(t, address), `"Program":"`+program+`"`)
 		_, stderr, code = m.fiber("stop", program)
 		assert.Zero(t, code, stderr)
 		_ = run.Wait()
@@ -338,8 +388,8 @@ func TestTopOnTheCluster(t *testing.T) {
 	page := c.follow("dashboard", "served")
 	page.says("?token=")
 	address := strings.TrimSpace(page.stdout())
-	assert.Regexp(t, `^http://localhost:\d+/\?token=\w+$`, address)
-	assert.Contains(t, recording(t, address), `"Program":"busy"`)
+	assert.Regexp(t, `^http://127\.0\.0\.1:\d+/\?token=\w+$`, address)
+	assert.Contains(t, recording(t, address), `"Backend":"kubernetes"`)
 	_, stderr, code = c.fiber("stop", "served")
 	assert.Zero(t, code, stderr)
 	assert.NotZero(t, served.code())

@@ -123,6 +123,9 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 		return "", err
 	}
 	name, folder, _ := strings.Cut(strings.TrimSpace(found.String()), " ")
+	if strings.Contains(folder, "\n") {
+		return "", fmt.Errorf("%s is several packages: name the one to run", p.source.what)
+	}
 	if name != "main" {
 		return "", fmt.Errorf("%s is package %s, not a program: its package must be main", p.source.what, name)
 	}
@@ -138,7 +141,11 @@ func (p *plan) compile(ctx context.Context, env []string) (program string, err e
 			args = append(args, filepath.Join(filepath.Dir(target), filepath.Base(file)))
 		}
 	}
-	return program, run(os.Stderr, args...)
+	err = run(os.Stderr, args...)
+	if err != nil && p.Dashboard && ctx.Err() == nil {
+		err = fmt.Errorf("%w; --dashboard has it import github.com/fiber-go/fiber/dashboard, which is not there for a package without Fiber, or in a vendor folder", err)
+	}
+	return program, err
 }
 
 // importing returns an overlay with which the main package in a folder imports another one, and the file of that package that does.

@@ -3,6 +3,7 @@ package observe
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -70,6 +71,9 @@ func (h *Hub) sample(round int) {
 		h.timer.Reset(SampleInterval)
 	}
 }
+
+// Current returns the hub of this process. The root package sets it.
+var Current func() (*Hub, error)
 
 // New returns the hub of the process of that name. It calls switched, unless that is nil, when the first watcher has come and when
 // the last one has gone.
@@ -272,6 +276,26 @@ func (w *Watcher) take() (events []event.Event, over bool) {
 		events, w.missed = slices.Insert(events, at, missed), event.Missed{}
 	}
 	return events, w.over
+}
+
+// All yields what the watcher gets until no more comes, and ctx.Err() if ctx ends before that. Then the watching is over.
+func (w *Watcher) All(ctx context.Context) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		defer w.Stop()
+		for events := w.Next(ctx); len(events) > 0; events = w.Next(ctx) {
+			for _, e := range events {
+				if ctx.Err() != nil {
+					break
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(event.Event{}, err)
+		}
+	}
 }
 
 // Stop ends the watching.

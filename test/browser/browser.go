@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,8 +66,9 @@ type Tab struct {
 	ctx context.Context
 }
 
-// Open loads a page. Errors on its console and requests for anything else, or for anything that its server does not have, fail the test.
-func (b Browser) Open(t *testing.T, address string, width int64, scheme string) *Tab {
+// Open loads a page, which may lead to others. Errors on its console and requests for anything else, or for anything that its server does not
+// have, fail the test.
+func (b Browser) Open(t *testing.T, address string, width int64, scheme string, leadsTo ...string) *Tab {
 	t.Helper()
 	at, err := url.Parse(address)
 	require.NoError(t, err)
@@ -90,7 +92,8 @@ func (b Browser) Open(t *testing.T, address string, width int64, scheme string) 
 				wrong = append(wrong, e.Entry.Text)
 			}
 		case *network.EventRequestWillBeSent:
-			own := at.Host != "" && strings.HasPrefix(e.Request.URL, at.Scheme+"://"+at.Host+"/")
+			own := slices.ContainsFunc(leadsTo, func(to string) bool { return strings.HasPrefix(e.Request.URL, to) }) ||
+				at.Host != "" && strings.HasPrefix(e.Request.URL, at.Scheme+"://"+at.Host+"/")
 			if !own && !strings.HasPrefix(e.Request.URL, "data:") && e.Request.URL != at.String() {
 				wrong = append(wrong, "request for "+e.Request.URL)
 			}

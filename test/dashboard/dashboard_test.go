@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -184,7 +185,7 @@ func known(t *testing.T, address string, done int) {
 	answer.Body.Close()
 	at := map[int64]bool{}
 	fibertest.Eventually(t, fibertest.Patience, func() bool {
-		answer, err := client.Get(answer.Request.URL.JoinPath("recording").String())
+		answer, err := client.Get(answer.Request.URL.ResolveReference(&url.URL{Path: "/recording"}).String())
 		require.NoError(t, err)
 		defer answer.Body.Close()
 		rec, err := report.ReadJSON(answer.Body)

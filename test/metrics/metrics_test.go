@@ -121,7 +121,7 @@ func TestCollector(t *testing.T) {
 	x := fibertest.Start(t, "collects", "DIR="+dir)
 	x.Says("it has collected")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "end"), 0o777))
-	require.Equal(t, 0, x.Wait(fibertest.Patience), x.Err)
+	require.Equal(t, 0, x.Wait(fibertest.Patience), x.Err.String())
 }
 
 // A Prometheus reads the same figures as the program has, and its own tool finds nothing wrong with how they are called.
@@ -132,11 +132,12 @@ func TestPrometheus(t *testing.T) {
 	x := fibertest.Start(t, "measured", "DIR="+dir, "FIBER_METRICS=127.0.0.1:0")
 	x.Says("figures: ")
 	address := regexp.MustCompile(`(?m)^fiber: metrics: http://(127\.0\.0\.1:\d+)/metrics$`).FindStringSubmatch(x.Err.String())
-	require.NotNil(t, address, x.Err)
+	require.NotNil(t, address, x.Err.String())
 	p.scrape(address[1])
 	var s fiber.PoolStats
 	require.NoError(t, json.Unmarshal([]byte(regexp.MustCompile(`figures: (.*)`).FindStringSubmatch(x.Out.String())[1]), &s))
-	require.EqualValues(t, []int{39, 1, 1, 1}, []int{s.Done, s.Failed, s.Retried, s.WorkersLost})
+	require.Equal(t, []int{39, 1, 1}, []int{s.Done, s.Failed, s.WorkersLost})
+	require.NotZero(t, s.Retried)
 
 	for query, want := range map[string]string{
 		`fiber_tasks_total{func="step",outcome="done"}`:                                   fmt.Sprint(s.Done),
@@ -186,7 +187,7 @@ func TestPrometheus(t *testing.T) {
 	require.Equal(t, 405, answer.StatusCode)
 
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "end"), 0o777))
-	require.Equal(t, 0, x.Wait(fibertest.Patience), x.Err)
+	require.Equal(t, 0, x.Wait(fibertest.Patience), x.Err.String())
 	_, err = net.Dial("tcp", address[1])
 	require.Error(t, err, "something listens after the end")
 }

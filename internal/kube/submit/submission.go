@@ -11,7 +11,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -53,7 +55,6 @@ type Job struct {
 	Role        string      // "" is RoleRoot
 	User        string      // uid:gid that it runs as; "" is the image's
 	Group       int64       // the group that its claims belong to; 0 leaves them as they are
-	Metrics     string      // host:port where it serves them, "" for nowhere
 	Restarts    int         // how often the cluster starts it again when its pod dies
 }
 
@@ -64,7 +65,7 @@ func NewJob(c *kube.Client, cfg config.Config, program string) (Job, error) {
 	env, _ := config.Portable(os.Environ(), cfg.Env)
 	return Job{
 		Program: program, Env: env, Claims: claims, Template: template,
-		CPU: cfg.RootCPU, Memory: int64(cfg.RootMemory), GPU: cfg.RootGPU, GPUResource: cfg.KubernetesGPUResource, Metrics: cfg.Metrics,
+		CPU: cfg.RootCPU, Memory: int64(cfg.RootMemory), GPU: cfg.RootGPU, GPUResource: cfg.KubernetesGPUResource,
 	}, err
 }
 
@@ -126,12 +127,20 @@ func (j Job) Pod() (*corev1.Pod, *corev1.Secret) {
 // announceMetrics has a Prometheus of the cluster find what the program serves, if that is not for its pod alone: by a port's name, and by the
 // annotations that many are told to look for.
 func (j Job) announceMetrics(pod *corev1.Pod, m *corev1.Container) {
-	host, text, _ := net.SplitHostPort(j.Metrics)
+	address := ""
+	for _, kv := range j.Env { // the last one counts
+		if value, is := strings.CutPrefix(kv, "FIBER_METRICS="); is {
+			address = value
+		}
+	}
+	host, text, _ := net.SplitHostPort(address)
 	port, _ := strconv.ParseInt(text, 10, 32)
 	if ip := net.ParseIP(host); port == 0 || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return
 	}
-	m.Ports = append(m.Ports, corev1.ContainerPort{Name: "metrics", ContainerPort: int32(port)})
+	if !slices.ContainsFunc(m.Ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" || p.ContainerPort == int32(port) }) {
+		m.Ports = append(m.Ports, corev1.ContainerPort{Name: "metrics", ContainerPort: int32(port)})
+	}
 	for key, value := range map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": text, "prometheus.io/path": "/metrics"} {
 		if _, given := pod.Annotations[key]; !given {
 			pod.Annotations[key] = value

@@ -49,14 +49,16 @@ func TestMetricsOfAJob(t *testing.T) {
 	t.Parallel()
 	template := &corev1.Pod{}
 	template.Annotations = map[string]string{"prometheus.io/scrape": "false"}
-	pod, _ := submit.Job{Program: "p", Metrics: ":9090", Template: template}.Pod()
+	pod, _ := submit.Job{Program: "p", Env: []string{"FIBER_METRICS=off", "FIBER_METRICS=:9090"}, Template: template}.Pod()
 	assert.Equal(t, []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9090}}, pod.Spec.Containers[0].Ports)
 	assert.Equal(t, []string{"false", "9090", "/metrics"}, []string{pod.Annotations["prometheus.io/scrape"], pod.Annotations["prometheus.io/port"], pod.Annotations["prometheus.io/path"]})
-	for _, elsewhere := range []submit.Job{{}, {Metrics: "127.0.0.1:9090"}, {Metrics: "localhost:9090"}, {Metrics: "[::1]:9090"}, {Metrics: ":0"}, {Metrics: ":9090", Role: submit.RoleCopy}} {
-		elsewhere.Program = "p"
-		pod, _ := elsewhere.Pod()
-		assert.Empty(t, pod.Spec.Containers[0].Ports, elsewhere.Metrics)
-		assert.NotContains(t, pod.Annotations, "prometheus.io/port", elsewhere.Metrics)
+	template.Spec.Containers = []corev1.Container{{Name: "fiber", Ports: []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8000}}}}
+	pod, _ = submit.Job{Program: "p", Env: []string{"FIBER_METRICS=:9090"}, Template: template}.Pod()
+	assert.Equal(t, template.Spec.Containers[0].Ports, pod.Spec.Containers[0].Ports, "a port of the name is there already")
+	for _, address := range []string{"", "127.0.0.1:9090", "localhost:9090", "[::1]:9090", ":0"} {
+		pod, _ := submit.Job{Program: "p", Env: []string{"FIBER_METRICS=" + address}}.Pod()
+		assert.Empty(t, pod.Spec.Containers[0].Ports, address)
+		assert.NotContains(t, pod.Annotations, "prometheus.io/port", address)
 	}
 }
 
