@@ -161,7 +161,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%q", err.Error()), fmt.Sprintf("%q", err))
 	all := fmt.Sprintf("%+v", err)
 	require.True(t, strings.HasPrefix(all, err.Error()+"\n"), all)
-	require.Regexp(t, `: below: panicking in Process-\d+ panicked: Process-9 \(process 9\) ended`, all)
+	require.Regexp(t, `: below: panicking in Process-[0-9.]+ panicked: Process-9 \(process 9\) ended`, all)
 	for _, line := range []string{"\tone", "\ttwo", "\tthree", "\tfour"} {
 		require.Contains(t, all+"\n", line+"\n")
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fiber-go/fiber"
 	_ "github.com/fiber-go/fiber/dashboard" // for FIBER_REPORT
+	_ "github.com/fiber-go/fiber/metrics"   // for FIBER_METRICS
 )
 
 // markKey is set in the environment of this process and of all its descendants, on every backend.
