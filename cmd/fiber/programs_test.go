@@ -225,13 +225,20 @@ func TestLogsOfThisMachine(t *testing.T) {
 	assert.Zero(t, code, stderr)
 	assert.Equal(t, "begins\n", out)
 	cmd := exec.Command(os.Args[0], "logs", "-f", name)
-	var stdout, errs bytes.Buffer
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(append(os.Environ(), m.env...), commandKey+"=1"), &stdout, &errs
+	var errs bytes.Buffer
+	cmd.Env, cmd.Stderr = append(append(os.Environ(), m.env...), commandKey+"=1"), &errs
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
+	first := make([]byte, len("begins\n"))
+	_, err = io.ReadFull(stdout, first)
+	require.NoError(t, err, "it has found the program")
 	_, stderr, code = m.fiber("stop", name)
 	assert.Zero(t, code, stderr)
+	rest, err := io.ReadAll(stdout)
+	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
-	assert.Regexp(t, `^begins\nends: .*\n$`, stdout.String())
+	assert.Regexp(t, `^begins\nends: .*\n$`, string(first)+string(rest))
 	assert.Contains(t, errs.String(), "on stderr\n")
 
 	piped := exec.Command(m.program)
