@@ -50,25 +50,6 @@ func TestExportedAPI(t *testing.T) {
 	}
 }
 
-// What only some programs want is in a package of its own, and no other has them link it.
-func TestWhatProgramsLink(t *testing.T) {
-	t.Parallel()
-	for _, dir := range publicPackages {
-		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./"+dir)
-		list.Stderr = os.Stderr
-		all, err := list.Output()
-		require.NoError(t, err)
-		for _, library := range []struct{ path, wants string }{{"github.com/prometheus/", "metrics"}, {"github.com/mattn/go-runewidth", "progress"}, {"net/http/pprof", ""},
-			{"github.com/alecthomas/", ""}, {"github.com/chromedp/", ""}, {"github.com/stretchr/", ""}, {"golang.org/x/tools/", ""}} {
-			if library.wants == dir {
-				require.Contains(t, string(all), "\n"+library.path, dir)
-			} else {
-				require.NotContains(t, string(all), "\n"+library.path, dir)
-			}
-		}
-	}
-}
-
 // api goes through the types that a package's exported declarations name.
 type api struct {
 	*testing.T

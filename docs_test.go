@@ -173,9 +173,11 @@ func TestDependencies(t *testing.T) {
 	}
 	linked := command(t, ".", "go", "list", "-deps", ".", "./examples/...")
 	for _, module := range []string{"github.com/stretchr/testify", "go.uber.org/goleak", "golang.org/x/tools", "github.com/mattn/go-runewidth", "github.com/chromedp",
-		"fiber/internal/bars\n", "fiber/internal/report", "testing\n"} {
+		"github.com/prometheus", "fiber/internal/bars\n", "fiber/internal/report", "net/http/pprof\n", "testing\n"} {
 		require.NotContains(t, linked, module, "it is in the library")
 	}
+	require.Contains(t, command(t, ".", "go", "list", "-deps", "./metrics"), "github.com/prometheus")
+	require.NotContains(t, command(t, ".", "go", "list", "-deps", "./dashboard", "./progress", "./cmd/fiber"), "github.com/prometheus")
 }
 
 const root = "github.com/fiber-go/fiber"

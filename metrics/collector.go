@@ -33,11 +33,8 @@ type collector struct {
 	funcs     map[string]*function
 	pools     map[string]*pool
 	roles     map[string]*role
-	calls     map[callID]*call // those that go on
-	workers   map[inProcess]worker
-	processes map[string]*running
-	waiting   map[string]wait // by process
-	objects   map[string][]event.Object
+	processes map[string]*process
+	calls     int              // that go on, in all processes
 	served    map[string]int64 // by the kind of objects that are gone
 	logged    map[string]int   // by level
 	missed    int
@@ -64,37 +61,33 @@ type role struct {
 	ended           event.ProcessStatus // the sum of those that have ended
 }
 
-type callID struct {
-	process string
-	call    uint64
+// process has what is in a process, from the first that is heard of it until its end.
+type process struct {
+	parent  string
+	role    string // "" before it is known to be up
+	waits   string // why its start has to wait
+	last    event.ProcessStatus
+	calls   map[uint64]*call  // that go on
+	workers map[string]worker // of its pools
+	objects []event.Object
 }
 
-// call is what is counted of a call that goes on.
+// call counts the tasks of a call that goes on.
 type call struct {
 	fn                                 *function
 	tasks, kept, done, failed, retried int
 }
 
-// inProcess is the name of something in a process.
-type inProcess struct{ process, name string }
-
+// worker is one of a pool.
 type worker struct {
 	pool  string
 	ready bool
 }
 
-type running struct {
-	parent, role string
-	last         event.ProcessStatus
-}
-
-// wait says why a process has to wait.
-type wait struct{ parent, reason string }
-
 func newCollector(program, backend string) *collector {
 	return &collector{began: time.Now(), program: program, backend: backend,
-		funcs: map[string]*function{}, pools: map[string]*pool{}, roles: map[string]*role{}, calls: map[callID]*call{}, workers: map[inProcess]worker{},
-		processes: map[string]*running{}, waiting: map[string]wait{}, objects: map[string][]event.Object{}, served: map[string]int64{}, logged: map[string]int{}}
+		funcs: map[string]*function{}, pools: map[string]*pool{}, roles: map[string]*role{}, processes: map[string]*process{},
+		served: map[string]int64{}, logged: map[string]int{}}
 }
 
 // entry returns what a map has for a label, or for all those for which there is no room.
@@ -127,52 +120,63 @@ func (c *collector) role(name string) *role {
 	return r
 }
 
+// process returns what is known of a process. One of which nothing is known was not started by another one of the run: it is the main one,
+// or the one that the collector is in.
+func (c *collector) process(name string) *process {
+	p := c.processes[name]
+	if p == nil {
+		p = &process{calls: map[uint64]*call{}, workers: map[string]worker{}}
+		if name == "MainProcess" {
+			p.role = "main"
+		}
+		c.processes[name] = p
+	}
+	return p
+}
+
 // add counts what has happened.
 func (c *collector) add(e event.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	here := c.process(e.Process)
 	switch w := e.What.(type) {
 	case event.CallBegan:
-		if len(c.calls) < maxCalls { // the end of others has their counts
+		if c.calls < maxCalls { // the end of others has their counts
+			c.calls++
 			f := c.function(w.Func)
 			f.open, f.kept = f.open+1, f.kept+w.Kept
-			c.calls[callID{e.Process, w.Call}] = &call{fn: f, tasks: w.Tasks, kept: w.Kept}
+			here.calls[w.Call] = &call{fn: f, tasks: w.Tasks, kept: w.Kept}
 		}
 	case event.CallEnded:
-		id, f := callID{e.Process, w.Call}, c.function(w.Func)
-		if known := c.calls[id]; known != nil {
-			f.open--
+		f := c.function(w.Func)
+		if known := here.calls[w.Call]; known != nil {
+			c.over(here, w.Call)
 			w.Kept, w.Done, w.Failed, w.Retried = 0, max(w.Done-known.done, 0), max(w.Failed-known.failed, 0), max(w.Retried-known.retried, 0)
 		}
-		delete(c.calls, id)
 		if f.calls++; w.Err != "" {
 			f.callsFailed++
 		}
 		f.kept += w.Kept
 		f.add(w.Done, w.Failed, w.Retried)
 	case event.Tasks:
-		c.tasks(callID{e.Process, w.Call}, w)
+		c.tasks(here.calls[w.Call], w)
 	case event.WorkerStarting:
 		_, name := entry(c.pools, w.Pool, maxPools)
-		c.workers[inProcess{e.Process, w.Worker}] = worker{pool: name}
+		here.workers[w.Worker] = worker{pool: name}
 	case event.WorkerReady:
 		p, name := entry(c.pools, w.Pool, maxPools)
-		c.workers[inProcess{e.Process, w.Worker}] = worker{name, true}
+		here.workers[w.Worker] = worker{name, true}
 		p.took.observe(w.Took, 1)
-		delete(c.waiting, w.Worker)
 	case event.WorkerEnded:
-		c.workerEnded(e.Process, w)
+		delete(here.workers, w.Worker)
+		c.gone(w.Worker)
+		c.workerEnded(w)
 	case event.ProcessStarted:
 		c.role(w.Role).started++
-		c.processes[w.Name] = &running{parent: e.Process, role: w.Role}
-		delete(c.waiting, w.Name)
+		p := c.process(w.Name)
+		p.parent, p.role, p.waits = e.Process, w.Role, ""
 	case event.ProcessStatus:
-		p := c.processes[w.Name]
-		if p == nil && w.Name == "MainProcess" { // no process of the run has started it
-			p = &running{role: "main"}
-			c.processes[w.Name] = p
-		}
-		if p != nil { // else it has ended
+		if p := c.processes[w.Name]; p != nil { // else it has ended
 			p.last = w
 		}
 	case event.ProcessEnded:
@@ -180,15 +184,16 @@ func (c *collector) add(e event.Event) {
 		if !w.OK {
 			r.failed++
 		}
-		delete(c.workers, inProcess{e.Process, w.Name})
+		delete(here.workers, w.Name)
 		c.gone(w.Name)
 	case event.Waiting:
-		if c.waiting[w.Name] = (wait{e.Process, clip(w.Reason)}); w.Reason == "" {
-			delete(c.waiting, w.Name)
+		if p := c.processes[w.Name]; p != nil || w.Reason != "" {
+			p = c.process(w.Name)
+			p.parent, p.waits = e.Process, clip(w.Reason)
 		}
 	case event.Objects:
 		if len(w.List) > 0 || w.More == 0 { // else there are too many to list any
-			c.objectsOf(e.Process, w.List)
+			c.objects(here, w.List)
 		}
 	case event.Log:
 		c.logged[clip(w.Level)]++
@@ -201,10 +206,17 @@ func (f *function) add(done, failed, retried int) {
 	f.done, f.failed, f.retried = f.done+done, f.failed+failed, f.retried+retried
 }
 
+// over removes a call that has ended.
+func (c *collector) over(p *process, number uint64) {
+	c.calls--
+	p.calls[number].fn.open--
+	delete(p.calls, number)
+}
+
 // tasks counts tasks that have ended. Of several, the longest time is known, and that of the others together.
-func (c *collector) tasks(id callID, w event.Tasks) {
+func (c *collector) tasks(known *call, w event.Tasks) {
 	f, done := c.function(w.Func), w.Count-w.Failed-w.Again
-	if known := c.calls[id]; known != nil { // the counts of a call that has ended are complete
+	if known != nil { // the counts of a call that has ended are complete
 		known.done, known.failed, known.retried = known.done+done, known.failed+w.Failed, known.retried+w.Again
 		f.add(done, w.Failed, w.Again)
 	}
@@ -221,9 +233,7 @@ func (c *collector) tasks(id callID, w event.Tasks) {
 	f.took.observe(longest, 1)
 }
 
-func (c *collector) workerEnded(process string, w event.WorkerEnded) {
-	delete(c.workers, inProcess{process, w.Worker})
-	c.gone(w.Worker)
+func (c *collector) workerEnded(w event.WorkerEnded) {
 	p, _ := entry(c.pools, w.Pool, maxPools)
 	switch {
 	case w.Lost:
@@ -241,7 +251,7 @@ var (
 	status  = regexp.MustCompile(`^(exit code \d+|signal: [a-zA-Z0-9 ]+)`)
 )
 
-// kindOfLoss returns what many losses have in common: the setting whose time was over, that memory was exceeded, or else how the process ended.
+// kindOfLoss returns the setting whose time was over, OOMKilled, or else how the process ended.
 func kindOfLoss(known map[string]int, reason string) string {
 	kind := others
 	if s := setting.FindStringSubmatch(reason); s != nil {
@@ -257,46 +267,44 @@ func kindOfLoss(known map[string]int, reason string) string {
 	return kind
 }
 
-// gone removes a process, what was in it, and the processes below it, of whose end nobody tells.
+// gone removes a process, what was in it, and the processes below it: their end is not told.
 func (c *collector) gone(name string) {
-	if p := c.processes[name]; p != nil {
+	p := c.processes[name]
+	if p == nil {
+		return
+	}
+	delete(c.processes, name)
+	if p.role != "" {
 		r := c.role(p.role)
 		r.ended.CPU, r.ended.Sent, r.ended.Received = r.ended.CPU+p.last.CPU, r.ended.Sent+p.last.Sent, r.ended.Received+p.last.Received
 	}
-	delete(c.processes, name)
-	delete(c.waiting, name)
-	c.objectsOf(name, nil)
-	for id, one := range c.calls {
-		if id.process == name {
-			one.fn.open--
-			delete(c.calls, id)
-		}
+	for number := range p.calls {
+		c.over(p, number)
 	}
-	maps.DeleteFunc(c.workers, func(at inProcess, _ worker) bool { return at.process == name })
-	maps.DeleteFunc(c.waiting, func(_ string, w wait) bool { return w.parent == name })
-	for below, p := range c.processes {
-		if p.parent == name {
+	c.objects(p, nil)
+	for below, of := range c.processes {
+		if of.parent == name {
 			c.gone(below)
 		}
 	}
 }
 
-// objectsOf notes which objects a process has now.
-func (c *collector) objectsOf(process string, list []event.Object) {
+// objects notes which objects a process has now.
+func (c *collector) objects(p *process, list []event.Object) {
 	list = slices.Clone(list)
-	for i := range list {
-		if kind, _, of := strings.Cut(list[i].Kind, " of "); of { // a process
+	now := map[uint64]bool{}
+	for i, o := range list {
+		if kind, _, of := strings.Cut(o.Kind, " of "); of { // a process
 			list[i].Kind = kind + " of another process"
 		}
+		now[o.ID] = true
 	}
-	for _, o := range c.objects[process] {
-		if !slices.ContainsFunc(list, func(n event.Object) bool { return n.ID == o.ID }) {
+	for _, o := range p.objects {
+		if !now[o.ID] {
 			c.served[o.Kind] += o.Served
 		}
 	}
-	if c.objects[process] = list; len(list) == 0 {
-		delete(c.objects, process)
-	}
+	p.objects = list
 }
 
 var described []*prometheus.Desc
@@ -314,7 +322,7 @@ var (
 
 	callsTotal   = desc("calls_total", "Calls of Apply, Map, IMap and their variants that have ended.", "func", "outcome")
 	callsOpen    = desc("calls_open", "Calls that go on.", "func")
-	tasksTotal   = desc("tasks_total", "Tasks that have returned, or failed for good.", "func", "outcome")
+	tasksTotal   = desc("tasks_total", "Tasks that have returned, or have failed and are not tried again.", "func", "outcome")
 	tasksRetried = desc("task_retries_total", "How often tasks were started again.", "func")
 	tasksKept    = desc("tasks_kept_total", "Tasks whose results a checkpoint had.", "func")
 	tasksOpen    = desc("tasks_open", "Tasks of calls that go on which have yet to end, as far as their number is known.", "func")
@@ -378,8 +386,10 @@ func (c *collector) collect() (all figures) {
 		all.gauge(runInfo, 1, clip(c.program), clip(c.backend))
 	}
 	open := map[*function]int{}
-	for _, one := range c.calls {
-		open[one.fn] += max(one.tasks-one.kept-one.done-one.failed, 0)
+	for _, p := range c.processes {
+		for _, one := range p.calls {
+			open[one.fn] += max(one.tasks-one.kept-one.done-one.failed, 0)
+		}
 	}
 	for name, f := range c.funcs {
 		all.counter(callsTotal, float64(f.calls-f.callsFailed), name, "done")
@@ -405,8 +415,10 @@ func (c *collector) collect() (all figures) {
 
 func (c *collector) collectPools(all *figures) {
 	now := map[worker]int{}
-	for _, w := range c.workers {
-		now[w]++
+	for _, p := range c.processes {
+		for _, w := range p.workers {
+			now[w]++
+		}
 	}
 	for name, p := range c.pools {
 		all.gauge(workersNow, float64(now[worker{name, false}]), name, "starting")
@@ -428,7 +440,14 @@ func (c *collector) collectProcesses(all *figures) {
 	for name, r := range c.roles {
 		now[name] = sum{0, r.ended}
 	}
+	waiting := map[string]int{}
 	for _, p := range c.processes {
+		if p.waits != "" {
+			waiting[p.waits]++
+		}
+		if p.role == "" {
+			continue
+		}
 		s := now[p.role]
 		s.up, s.Resident, s.Shared, s.CPU, s.Sent, s.Received = s.up+1, s.Resident+p.last.Resident, s.Shared+p.last.Shared, s.CPU+p.last.CPU,
 			s.Sent+p.last.Sent, s.Received+p.last.Received
@@ -445,10 +464,6 @@ func (c *collector) collectProcesses(all *figures) {
 		all.gauge(memory, float64(s.Resident), name)
 		all.gauge(shared, float64(s.Shared), name)
 		all.counter(processor, s.CPU.Seconds(), name)
-	}
-	waiting := map[string]int{}
-	for _, w := range c.waiting {
-		waiting[w.reason]++
 	}
 	most := slices.SortedFunc(maps.Keys(waiting), func(a, b string) int { return cmp.Or(waiting[b]-waiting[a], strings.Compare(a, b)) })
 	for i, reason := range most {
@@ -471,8 +486,8 @@ func (c *collector) collectObjects(all *figures) {
 	for kind, n := range c.served {
 		now[kind] = sum{served: n}
 	}
-	for _, list := range c.objects {
-		for _, o := range list {
+	for _, p := range c.processes {
+		for _, o := range p.objects {
 			s := now[o.Kind]
 			now[o.Kind] = sum{s.objects + 1, s.items + max(o.Length, 0), s.waiting + o.Waiting, s.served + o.Served, s.bytes + o.Bytes}
 		}

@@ -112,7 +112,7 @@ func TestWorkersAndProcesses(t *testing.T) {
 	}
 }
 
-// What is in a process ends with it, and so do the processes below it, although nobody says so. What they have used is not forgotten.
+// What is in a process ends with it, and so do the processes below it, whose end is not told. What they have used is not forgotten.
 func TestEndOfWhatIsBelow(t *testing.T) {
 	t.Parallel()
 	c, add := metrics.Counting("sweep", "local")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fiber-go/fiber/internal/kube"
 	"github.com/fiber-go/fiber/internal/kube/submit"
+	"github.com/fiber-go/fiber/internal/retry"
 	"github.com/fiber-go/fiber/internal/runs"
 )
 
@@ -48,16 +49,10 @@ func (c *dashboardCommand) Run() error {
 
 // pageOf asks a program for the address of its page.
 func pageOf(ctx context.Context, name string, ask func(context.Context) (runs.Status, error)) (*url.URL, error) {
-	soon, cancel := context.WithTimeout(ctx, silent)
-	defer cancel()
-	s, err := ask(soon)
+	s, err := answer(ctx, name, ask)
 	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, notAnswering(name)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	case s.Page == "":
 		return nil, fmt.Errorf("%s serves no page: start it with fiber run --dashboard, or have it import github.com/fiber-go/fiber/dashboard and set FIBER_DASHBOARD=127.0.0.1:0", name)
 	}
@@ -88,19 +83,12 @@ func (c *dashboardCommand) forward(ctx context.Context, client *kube.Client, pod
 	ctx, over := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
+	defer l.Close()
 	defer over()
 	group.Go(func() {
-		<-ctx.Done()
-		l.Close()
-	})
-	group.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() { join(ctx, conn, func() (net.Conn, error) { return client.DialPod(ctx, pod.Name, port) }) })
-		}
+		retry.Accept(l, func(conn net.Conn) {
+			join(ctx, conn, func() (net.Conn, error) { return client.DialPod(ctx, pod.Name, port) })
+		})
 	})
 	remove, _ := c.open(page)
 	defer remove()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -87,7 +88,21 @@ func (w where) about(name string, here func(context.Context, *runs.Run) error, t
 	})
 }
 
-// notAnswering is the error of a program that has not answered in time.
-func notAnswering(name string) error {
-	return fmt.Errorf("%s does not answer: it is stopped, or its processor is busy with something else", name)
+// silent is how long a program may take to answer before it is said not to.
+const silent = 5 * time.Second
+
+// answer asks a program how it is. The error says which program it is.
+func answer(ctx context.Context, name string, ask func(context.Context) (runs.Status, error)) (runs.Status, error) {
+	soon, cancel := context.WithTimeout(ctx, silent)
+	defer cancel()
+	s, err := ask(soon)
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("%s does not answer: it is stopped, or its processor is busy with something else", name)
+	case err != nil:
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return s, err
 }

@@ -41,24 +41,14 @@ func (c *topCommand) Run() error {
 // a little later.
 const looks = 5
 
-// silent is how long a program may take to answer before it is said not to.
-const silent = 5 * time.Second
-
 // show shows how a program is, again and again on a terminal.
 func (c *topCommand) show(ctx context.Context, name string, ask func(context.Context) (runs.Status, error)) error {
 	v := view{name: name}
 	if c.Once || !term.IsTerminal(int(os.Stdout.Fd())) {
 		for n := 0; n < 2 || n < looks && !v.measured(); n++ {
-			soon, cancel := context.WithTimeout(ctx, silent)
-			s, err := ask(soon)
-			cancel()
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case errors.Is(err, context.DeadlineExceeded):
-				return notAnswering(name)
-			case err != nil:
-				return fmt.Errorf("%s: %w", name, err)
+			s, err := answer(ctx, name, ask)
+			if err != nil {
+				return err
 			}
 			v.add(s)
 		}

@@ -20,26 +20,15 @@ const answerTime = 10 * time.Second
 
 // Serve answers at a listener, until that is closed, for the only run of a container: for each line that comes, a line with its status.
 func Serve(l net.Listener, runtimeDir func() string) {
-	for again := (retry.Pauses{Longest: time.Second}); ; {
-		conn, err := l.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil: // there is no file descriptor, say
-			again.Wait(context.Background())
-			continue
-		}
-		again.Reset()
-		go func() {
-			defer conn.Close()
-			out := json.NewEncoder(conn)
-			for in := bufio.NewScanner(conn); in.Scan(); {
-				if out.Encode(answer(runtimeDir())) != nil {
-					return
-				}
+	retry.Accept(l, func(conn net.Conn) {
+		defer conn.Close()
+		out := json.NewEncoder(conn)
+		for in := bufio.NewScanner(conn); in.Scan(); {
+			if out.Encode(answer(runtimeDir())) != nil {
+				return
 			}
-		}()
-	}
+		}
+	})
 }
 
 // Answered is a line of an answer.

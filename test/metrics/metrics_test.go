@@ -268,7 +268,7 @@ func (p *server) value(query string) string {
 	return fmt.Sprint(result.Data.Result[0].Value[1])
 }
 
-// lines are what a process writes.
+// lines keeps what a process writes.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
