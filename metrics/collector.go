@@ -17,7 +17,7 @@ import (
 // What a collector keeps at most, so that there is a bound to what Prometheus stores.
 const (
 	maxFuncs   = 500
-	maxPools   = 500
+	maxPools   = 100
 	maxReasons = 20      // of processes that wait, and of losses of a pool
 	maxCalls   = 100_000 // whose tasks are counted before the call ends
 	maxText    = 120     // bytes of a label
@@ -115,6 +115,14 @@ func (c *collector) function(name string) *function {
 	return f
 }
 
+// pool returns what is counted of a pool, and its label. The processes of fiber.Go, which are their pools' only workers, have one together.
+func (c *collector) pool(name, worker string) (p *pool, label string) {
+	if name == worker {
+		name = "fiber.Go"
+	}
+	return entry(c.pools, name, maxPools)
+}
+
 func (c *collector) role(name string) *role {
 	r, _ := entry(c.roles, name, maxPools)
 	return r
@@ -161,10 +169,10 @@ func (c *collector) add(e event.Event) {
 	case event.Tasks:
 		c.tasks(here.calls[w.Call], w)
 	case event.WorkerStarting:
-		_, name := entry(c.pools, w.Pool, maxPools)
+		_, name := c.pool(w.Pool, w.Worker)
 		here.workers[w.Worker] = worker{pool: name}
 	case event.WorkerReady:
-		p, name := entry(c.pools, w.Pool, maxPools)
+		p, name := c.pool(w.Pool, w.Worker)
 		here.workers[w.Worker] = worker{name, true}
 		p.took.observe(w.Took, 1)
 	case event.WorkerEnded:
@@ -234,7 +242,7 @@ func (c *collector) tasks(known *call, w event.Tasks) {
 }
 
 func (c *collector) workerEnded(w event.WorkerEnded) {
-	p, _ := entry(c.pools, w.Pool, maxPools)
+	p, _ := c.pool(w.Pool, w.Worker)
 	switch {
 	case w.Lost:
 		if p.lost == nil {

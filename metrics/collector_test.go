@@ -165,12 +165,13 @@ func TestBounds(t *testing.T) {
 	for i := range 2000 {
 		name := fmt.Sprint("name", i)
 		all = append(all, event.CallBegan{Call: uint64(i), Func: name, Tasks: 1}, event.CallEnded{Call: uint64(i), Func: name, Tasks: 1, Done: 1},
-			event.WorkerStarting{Pool: name, Worker: name}, event.Waiting{Name: name, Reason: name},
+			event.WorkerStarting{Pool: name, Worker: name + "Worker-1"}, event.WorkerStarting{Pool: "Process-" + name, Worker: "Process-" + name}, event.Waiting{Name: name, Reason: name},
 			event.WorkerEnded{Pool: "Pool1", Worker: "w", Lost: true, Reason: fmt.Sprint("exit code ", i)})
 	}
 	lines := counted(t, all...)
 	require.Contains(t, lines, `fiber_calls_total{func="others",outcome="done"} 1500`)
 	require.Contains(t, lines, `fiber_processes_waiting{reason="others"} 1980`)
-	require.Contains(t, lines, `fiber_workers{pool="others",state="starting"} 1501`)
-	require.Less(t, len(lines), 502*28+502*23+100)
+	require.Contains(t, lines, `fiber_workers{pool="others",state="starting"} 1902`)
+	require.Contains(t, lines, `fiber_workers{pool="fiber.Go",state="starting"} 2000`)
+	require.Less(t, len(lines), 502*28+102*25+100)
 }
